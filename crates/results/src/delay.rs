@@ -1,0 +1,75 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Quantiles of one kind of delay, each with a relative error of at most 10^-3 ([`crate::RELATIVE_ERROR`]).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DelaySummary {
+    /// Number of samples.
+    pub count: u64,
+    /// Smallest sample.
+    pub min_ns: u64,
+    /// Lower quartile.
+    pub p25_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// Upper quartile.
+    pub p75_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 95th percentile.
+    pub p95_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Largest sample.
+    pub max_ns: u64,
+    /// Arithmetic mean.
+    pub mean_ns: u64,
+    /// The histogram itself, HDR V2 encoding in base64, for merging and plotting.
+    pub histogram: String,
+}
+
+/// Where the delay of sampled blocks sits, from kernel timestamps on the bytes of the block header.
+///
+/// The stages follow each other: written by the application, in the socket buffer, in the queueing discipline, on
+/// the network until acknowledged, and (on the receiver's clock) in the receiving socket until the application reads it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Decomposition {
+    /// Number of sampled blocks with at least one stage.
+    pub samples: u64,
+    /// From the write to the hand-over to the queueing discipline (SOF_TIMESTAMPING_TX_SCHED): the sender's socket buffer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket_buffer: Option<DelaySummary>,
+    /// From there to the hand-over to the device driver (SOF_TIMESTAMPING_TX_SOFTWARE): the sender's queueing discipline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qdisc: Option<DelaySummary>,
+    /// From there to the acknowledgement (SOF_TIMESTAMPING_TX_ACK): driver, network both ways, receiver's kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<DelaySummary>,
+    /// From arrival in the receiver's kernel (RX_SOFTWARE) to the receiving application's read, on the receiver's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiver_app: Option<DelaySummary>,
+    /// What could not be had, and why, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// One-way delay with the uncertainty of the clocks: the truth lies within `bound_ns` of each quantile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OneWayDelay {
+    /// Smallest; negative values can occur within the bound.
+    pub min_ns: i64,
+    /// Median.
+    pub p50_ns: i64,
+    /// 95th percentile.
+    pub p95_ns: i64,
+    /// 99th percentile.
+    pub p99_ns: i64,
+    /// Largest.
+    pub max_ns: i64,
+    /// Number of samples.
+    pub count: u64,
+    /// Largest error of the values by the clocks (RFC 7679 §3.7: Esynch + Rsource + Rdest), without assuming symmetry.
+    pub bound_ns: u64,
+}

@@ -1,0 +1,138 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Decomposition, DelaySummary, Direction, End, OneWayDelay, Role, TcpState};
+
+/// What held a transfer back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The receiver's advertised window: its socket buffer is too small for the path.
+    ReceiveWindow,
+    /// The sender's socket buffer.
+    SendBuffer,
+    /// The congestion window, reduced by loss or an ECN mark.
+    CongestionLoss,
+    /// The congestion window, still growing or held by the congestion control's own judgement, without loss.
+    CongestionWindow,
+    /// A pacing rate that the user or the congestion control set.
+    Pacing,
+    /// The sending application had too little to send.
+    Application,
+    /// The receiving application read too slowly, with CPU to spare.
+    ReceiverApplication,
+    /// The sender's CPU.
+    SenderCpu,
+    /// The receiver's CPU.
+    ReceiverCpu,
+    /// Too little data to tell.
+    Unknown,
+}
+
+/// A judgement with the evidence for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LimitVerdict {
+    /// What limited the transfer most.
+    pub limit: Limit,
+    /// Share of the interval for which the evidence holds, 0..=1.
+    pub share: f64,
+    /// The evidence in words and numbers.
+    pub evidence: String,
+}
+
+/// CPU spent by one end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuUse {
+    /// CPU seconds (user and system) of the threads that moved the bytes.
+    pub threads_s: f64,
+    /// Largest share of one CPU that a single one of those threads used, 0..=1.
+    pub busiest_thread: f64,
+    /// Share of the busiest CPU of the host that was not idle, 0..=1; absent when /proc/stat is not readable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busiest_cpu: Option<f64>,
+}
+
+/// Counters of datagrams in one interval, at the receiver.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UdpInterval {
+    /// Datagrams received, duplicates not counted.
+    pub received: u64,
+    /// Datagrams that the sender had sent by the highest sequence number seen and that had not arrived by then.
+    pub lost: u64,
+    /// Copies of datagrams already received.
+    pub duplicates: u64,
+    /// Datagrams that arrived after one with a higher sequence number (RFC 4737 §3.3).
+    pub reordered: u64,
+    /// Interarrival jitter (RFC 3550 §6.4.1) at the end of the interval.
+    pub jitter_ns: u64,
+}
+
+/// One stream in one interval.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamInterval {
+    /// Number of the stream.
+    pub stream: u32,
+    /// Sender: bytes acknowledged. Receiver: bytes read by the application.
+    pub bytes: u64,
+    /// The same as a rate.
+    pub throughput_bps: u64,
+    /// Segments retransmitted in this interval (sender).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+    /// Round trip of the blocks whose echo arrived in this interval (sender).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_rtt: Option<DelaySummary>,
+    /// The socket's state at the end of the interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpState>,
+    /// What limited this stream (sender).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<LimitVerdict>,
+    /// Datagram counters (UDP receiver).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub udp: Option<UdpInterval>,
+    /// CPU seconds of this stream's thread.
+    pub cpu_s: f64,
+}
+
+/// What one end saw of one direction in one interval, cut by its own clock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IntervalRecord {
+    /// The test.
+    pub test_id: String,
+    /// Who measured.
+    pub end: End,
+    /// Which bytes.
+    pub direction: Direction,
+    /// Whether `end` sent or received them.
+    pub role: Role,
+    /// Number of the interval, from 0; intervals of both ends with one number cover nearly the same time.
+    pub index: u64,
+    /// Begin, in seconds since this end started the load.
+    pub begin_s: f64,
+    /// End, in seconds since this end started the load.
+    pub end_s: f64,
+    /// Bytes of all streams.
+    pub bytes: u64,
+    /// The same as a rate.
+    pub throughput_bps: u64,
+    /// Block round trips of all streams (sender).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_rtt: Option<DelaySummary>,
+    /// Where the delay of sampled blocks sits (client's view of its senders, or the server's of its own).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decomposition: Option<Decomposition>,
+    /// One-way delay of the bulk bytes in this direction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWayDelay>,
+    /// What limited the direction (sender), judged over its streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<LimitVerdict>,
+    /// Datagram counters of all streams (UDP receiver).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub udp: Option<UdpInterval>,
+    /// CPU of this end's threads for this direction.
+    pub cpu: CpuUse,
+    /// Each stream.
+    pub streams: Vec<StreamInterval>,
+}

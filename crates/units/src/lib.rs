@@ -1,0 +1,15 @@
+//! Quantities as types: [`Rate`], [`Bytes`], [`Instant`], and the text that people write for them.
+//!
+//! Inputs: integers and strings. Outputs: typed values and their printed form. The crate is pure: no clock, no I/O.
+//! SI prefixes are powers of ten everywhere; binary prefixes count only when spelled (`KiB`, `MiB`, `GiB`).
+
+mod bytes;
+mod instant;
+mod parse;
+mod rate;
+
+pub use bytes::Bytes;
+pub use core::time::Duration;
+pub use instant::Instant;
+pub use parse::{ParseQuantityError, parse_duration};
+pub use rate::Rate;
