@@ -1,1 +1,31 @@
-//! See ARCHITECTURE.md.
+//! Every system call of longhaul, behind safe, typed, documented functions.
+//!
+//! The only crate with `unsafe` (generated BPF skeletons excepted). Nothing here decides anything: callers say what to do,
+//! this crate does it and names the operation and the address when it fails.
+
+mod clock;
+mod error;
+mod host;
+mod io;
+mod limits;
+mod option;
+mod process;
+mod signal;
+mod stamp;
+mod tcp_info;
+mod udp;
+
+pub use clock::{Clocks, nap, now, resolution, thread_cpu, tight_timers, utc_seconds};
+pub use error::{KernelError, Op};
+pub use host::host_report;
+pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait};
+pub use limits::raise_open_files;
+pub use option::{
+    Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers,
+    congestion_control, connect, listen, set_control_priority, unpaced_congestion_control,
+};
+pub use process::{CpuSnapshot, resident_bytes};
+pub use signal::Shutdown;
+pub use stamp::{StampSupport, Stamped, TxStamp, enable_stamps, read_stamped, read_tx_stamps, send_stamped};
+pub use tcp_info::{TcpOptions, tcp_options, tcp_state};
+pub use udp::{UdpReceived, recv_batch, send_datagram, udp_socket};

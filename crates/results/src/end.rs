@@ -223,9 +223,12 @@ pub struct DirectionSummary {
     /// Where the delay sits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decomposition: Option<Decomposition>,
-    /// One-way delay of the bulk bytes.
+    /// One-way delay of the bulk bytes: TCP from the sender's driver to the receiver's kernel, UDP from send to arrival.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_way: Option<OneWayDelay>,
+    /// One-way delay of the echoes on the way back (TCP): from the receiving application's read to the sender's read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_way_return: Option<OneWayDelay>,
     /// Share of the intervals in which each factor was the limit, 0..=1.
     pub limits: BTreeMap<Limit, f64>,
     /// RFC 6349 metrics (TCP).

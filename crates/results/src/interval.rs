@@ -122,9 +122,12 @@ pub struct IntervalRecord {
     /// Where the delay of sampled blocks sits (client's view of its senders, or the server's of its own).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decomposition: Option<Decomposition>,
-    /// One-way delay of the bulk bytes in this direction.
+    /// One-way delay of the bulk bytes: TCP from the sender's driver to the receiver's kernel, UDP from send to arrival.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_way: Option<OneWayDelay>,
+    /// One-way delay of the echoes on the way back (TCP): from the receiving application's read to the sender's read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_way_return: Option<OneWayDelay>,
     /// What limited the direction (sender), judged over its streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitVerdict>,

@@ -1,0 +1,120 @@
+use std::time::Duration;
+
+use units::Instant;
+
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid timespec to write to; the clock ids used here exist on every Linux that we support.
+    unsafe { libc::clock_gettime(clock, &raw mut t) };
+    (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
+}
+
+/// This host's monotonic clock (CLOCK_MONOTONIC): slewed by NTP, never stepped.
+pub fn now() -> Instant {
+    Instant::from_nanos(read(libc::CLOCK_MONOTONIC))
+}
+
+/// Resolution of the monotonic clock, as the kernel states it.
+pub fn resolution() -> Duration {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: as in `read`.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, &raw mut t) };
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+}
+
+/// Seconds since 1970 (CLOCK_REALTIME) as (seconds, nanoseconds); for labels, never for intervals.
+pub fn utc_seconds() -> (u64, u32) {
+    let ns = read(libc::CLOCK_REALTIME);
+    (ns / 1_000_000_000, (ns % 1_000_000_000) as u32)
+}
+
+/// CPU time of the calling thread, user and system.
+pub fn thread_cpu() -> Duration {
+    Duration::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
+}
+
+/// Sleeps for about `d`, without the 50 us that the kernel may add by default once [`tight_timers`] was called.
+pub fn nap(d: Duration) {
+    let t = libc::timespec { tv_sec: d.as_secs() as libc::time_t, tv_nsec: libc::c_long::from(d.subsec_nanos() as i32) };
+    // SAFETY: `t` is a valid timespec; a null remainder is allowed. An early return by a signal only shortens the nap.
+    unsafe { libc::nanosleep(&raw const t, std::ptr::null_mut()) };
+}
+
+/// Asks for timers of the calling thread to fire on time (PR_SET_TIMERSLACK 1 ns instead of 50 us).
+pub fn tight_timers() {
+    // SAFETY: PR_SET_TIMERSLACK takes one integer and affects only the calling thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}
+
+/// Converts kernel packet timestamps (CLOCK_REALTIME) to the monotonic clock, and notices when the former was stepped.
+#[derive(Debug, Clone)]
+pub struct Clocks {
+    offset_ns: i64,
+    steps: u64,
+}
+
+/// A change of CLOCK_REALTIME against CLOCK_MONOTONIC larger than this between two readings is a step: slewing moves at
+/// most 0.5 ms per second and readings are at most a second apart while data flows.
+const STEP_NS: i64 = 1_000_000;
+
+impl Default for Clocks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clocks {
+    /// Reads both clocks.
+    pub fn new() -> Self {
+        Self { offset_ns: Self::measure(), steps: 0 }
+    }
+
+    /// Realtime minus monotonic; of three readings the one in which the two clocks were read closest together.
+    fn measure() -> i64 {
+        (0..3)
+            .map(|_| {
+                let before = read(libc::CLOCK_MONOTONIC);
+                let real = read(libc::CLOCK_REALTIME);
+                let after = read(libc::CLOCK_MONOTONIC);
+                (after - before, real.wrapping_sub(before + (after - before) / 2) as i64)
+            })
+            .min_by_key(|(width, _)| *width)
+            .map_or(0, |(_, offset)| offset)
+    }
+
+    /// Reads both clocks again; call it at least once a second. Counts steps.
+    pub fn refresh(&mut self) {
+        let offset = Self::measure();
+        if (offset - self.offset_ns).abs() > STEP_NS {
+            self.steps += 1;
+        }
+        self.offset_ns = offset;
+    }
+
+    /// How often CLOCK_REALTIME was stepped since the start; stamps taken around a step are wrong by its size.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The monotonic instant of a realtime stamp.
+    pub fn monotonic(&self, realtime_ns: u64) -> Instant {
+        Instant::from_nanos(realtime_ns.wrapping_sub(self.offset_ns as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn realtime_stamps_map_onto_the_monotonic_clock() {
+        let clocks = Clocks::new();
+        let before = now();
+        let (s, ns) = utc_seconds();
+        let after = now();
+        let mapped = clocks.monotonic(s * 1_000_000_000 + u64::from(ns));
+        // 100 us: the two clocks are read within the bracket, plus the error of the offset itself.
+        assert!(mapped.nanos_since(before) > -100_000 && after.nanos_since(mapped) > -100_000);
+        assert_eq!(clocks.steps(), 0);
+    }
+}

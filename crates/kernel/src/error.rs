@@ -1,0 +1,85 @@
+use std::fmt;
+use std::io;
+
+/// The operation that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each is named after its system call or option")]
+pub enum Op {
+    Socket,
+    Bind,
+    Listen,
+    Accept,
+    Connect,
+    Send,
+    Receive,
+    Poll,
+    SendFile,
+    Buffers,
+    CongestionControl,
+    Pacing,
+    Dscp,
+    Mss,
+    NotSentLowat,
+    NoDelay,
+    Timestamping,
+    TcpInfo,
+    Resolve,
+    Signal,
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Socket => "opening a socket",
+            Self::Bind => "binding to",
+            Self::Listen => "listening on",
+            Self::Accept => "accepting a connection on",
+            Self::Connect => "connecting to",
+            Self::Send => "sending to",
+            Self::Receive => "receiving from",
+            Self::Poll => "waiting for",
+            Self::SendFile => "sending from the page cache to",
+            Self::Buffers => "setting the socket buffers (SO_SNDBUF, SO_RCVBUF) towards",
+            Self::CongestionControl => "setting the congestion control (TCP_CONGESTION) towards",
+            Self::Pacing => "setting the pacing rate (SO_MAX_PACING_RATE) towards",
+            Self::Dscp => "setting the DSCP (IP_TOS, IPV6_TCLASS) towards",
+            Self::Mss => "setting the maximum segment size (TCP_MAXSEG) towards",
+            Self::NotSentLowat => "setting TCP_NOTSENT_LOWAT towards",
+            Self::NoDelay => "setting TCP_NODELAY towards",
+            Self::Timestamping => "setting SO_TIMESTAMPING towards",
+            Self::TcpInfo => "reading TCP_INFO of",
+            Self::Resolve => "resolving",
+            Self::Signal => "handling signals for",
+        })
+    }
+}
+
+/// A system call that failed: the operation, the address, and what the kernel said.
+#[derive(Debug, thiserror::Error)]
+#[error("{op} {address}: {source}")]
+pub struct KernelError {
+    /// What was attempted.
+    pub op: Op,
+    /// Towards whom, as text; `-` where there is no address.
+    pub address: String,
+    /// What the kernel said.
+    pub source: io::Error,
+}
+
+impl KernelError {
+    /// Ties an I/O error to its operation and address.
+    pub fn new(op: Op, address: impl ToString, source: io::Error) -> Self {
+        Self { op, address: address.to_string(), source }
+    }
+
+    /// The same for the last error of the calling thread.
+    pub(crate) fn last(op: Op, address: impl ToString) -> Self {
+        Self::new(op, address, io::Error::last_os_error())
+    }
+
+    /// The kind of the underlying error.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+}

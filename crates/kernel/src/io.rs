@@ -1,0 +1,145 @@
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use crate::{KernelError, Op};
+
+/// What a non-blocking read or write did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes were moved.
+    Bytes(usize),
+    /// The socket has none (or no room) now.
+    Nothing,
+    /// The peer closed its side (reads only).
+    End,
+}
+
+/// What [`wait`] woke up for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Woken {
+    /// Data, or the end of it, can be read.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+    /// The error queue holds something (timestamps), or the connection failed.
+    pub error: bool,
+}
+
+pub(crate) fn moved(op: Op, rc: isize, zero: Received) -> Result<Received, KernelError> {
+    if rc > 0 {
+        return Ok(Received::Bytes(rc as usize));
+    }
+    if rc == 0 {
+        return Ok(zero);
+    }
+    let e = io::Error::last_os_error();
+    match e.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(Received::Nothing),
+        _ => Err(KernelError::new(op, "peer", e)),
+    }
+}
+
+/// Writes as much as fits, without waiting. `more` says that the next write follows at once (MSG_MORE): the kernel then
+/// keeps the tail back to fill a whole segment instead of sending a runt at each block's end.
+///
+/// # Errors
+/// The connection failed.
+pub fn send_some(socket: &TcpStream, data: &[u8], more: bool) -> Result<Received, KernelError> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
+    // SAFETY: `data` is readable for its length during the call.
+    let rc = unsafe { libc::send(socket.as_raw_fd(), data.as_ptr().cast(), data.len(), flags) };
+    moved(Op::Send, rc, Received::Nothing)
+}
+
+/// Reads what is there, without waiting.
+///
+/// # Errors
+/// The connection failed.
+pub fn read_some(socket: &TcpStream, buffer: &mut [u8]) -> Result<Received, KernelError> {
+    // SAFETY: `buffer` is writable for its length during the call.
+    let rc = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
+    moved(Op::Receive, rc, Received::End)
+}
+
+/// Discards up to `len` bytes in the kernel without copying them (MSG_TRUNC on TCP, tcp(7)), without waiting.
+///
+/// # Errors
+/// The connection failed.
+pub fn discard(socket: &TcpStream, len: usize) -> Result<Received, KernelError> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    // SAFETY: with MSG_TRUNC a TCP socket writes nothing, so a null buffer is allowed for any length.
+    let rc = unsafe { libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), len, flags) };
+    moved(Op::Receive, rc, Received::End)
+}
+
+/// Waits until the socket is readable, or writable if asked, or has an error, or `timeout` is over.
+///
+/// # Errors
+/// poll(2) failed for another reason than a signal.
+pub fn wait(socket: &impl AsRawFd, for_write: bool, timeout: Duration) -> Result<Woken, KernelError> {
+    let mut p = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLIN | if for_write { libc::POLLOUT } else { 0 },
+        revents: 0,
+    };
+    let t = libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
+    };
+    // SAFETY: one valid pollfd and a valid timespec; a null signal mask leaves the mask alone.
+    let rc = unsafe { libc::ppoll(&raw mut p, 1, &raw const t, std::ptr::null()) };
+    if rc < 0 {
+        let e = io::Error::last_os_error();
+        if e.kind() == io::ErrorKind::Interrupted {
+            return Ok(Woken::default());
+        }
+        return Err(KernelError::new(Op::Poll, "peer", e));
+    }
+    Ok(Woken {
+        readable: p.revents & (libc::POLLIN | libc::POLLHUP | libc::POLLRDHUP) != 0,
+        writable: p.revents & libc::POLLOUT != 0,
+        error: p.revents & libc::POLLERR != 0,
+    })
+}
+
+/// A file in memory whose pages are sent without copying (sendfile).
+#[derive(Debug)]
+pub struct SendFile {
+    file: OwnedFd,
+    len: usize,
+}
+
+impl SendFile {
+    /// A file of `len` bytes of `filler`.
+    ///
+    /// # Errors
+    /// No memory, or memfd_create is not permitted.
+    pub fn new(len: usize, filler: u8) -> Result<Self, KernelError> {
+        // SAFETY: the name is a valid C string; the flags are defined for memfd_create.
+        let fd = unsafe { libc::memfd_create(c"longhaul-block".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(KernelError::last(Op::SendFile, "memfd"));
+        }
+        // SAFETY: `fd` was just returned by the kernel and is owned by nobody else.
+        let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        io::Write::write_all(&mut &file, &vec![filler; len])
+            .map_err(|e| KernelError::new(Op::SendFile, "memfd", e))?;
+        Ok(Self { file: file.into(), len })
+    }
+
+    /// Sends up to `len` bytes of the file from `offset` on, as much as fits, without copying.
+    ///
+    /// The socket must be non-blocking.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn send(&self, socket: &TcpStream, offset: usize, len: usize) -> Result<Received, KernelError> {
+        let mut at = offset as libc::off_t;
+        let len = len.min(self.len.saturating_sub(offset));
+        // SAFETY: both descriptors are open; `at` is a valid off_t to update.
+        let rc = unsafe { libc::sendfile(socket.as_raw_fd(), self.file.as_raw_fd(), &raw mut at, len) };
+        moved(Op::SendFile, rc, Received::Nothing)
+    }
+}

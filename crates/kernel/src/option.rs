@@ -1,0 +1,203 @@
+use std::ffi::CStr;
+use std::io;
+use std::mem::size_of;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use units::{Bytes, Rate};
+
+use crate::{KernelError, Op};
+
+/// What a data connection asks of its socket. Absent leaves the kernel's default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DataOptions {
+    /// SO_SNDBUF and SO_RCVBUF; absent leaves autotuning on.
+    pub window: Option<Bytes>,
+    /// Congestion control by name.
+    pub congestion_control: Option<String>,
+    /// SO_MAX_PACING_RATE.
+    pub pacing: Option<Rate>,
+    /// Differentiated services code point, 0..=63.
+    pub dscp: Option<u8>,
+    /// TCP_MAXSEG.
+    pub mss: Option<u32>,
+    /// TCP_NOTSENT_LOWAT.
+    pub notsent_lowat: Option<u32>,
+}
+
+/// How to reach a peer.
+#[derive(Debug, Clone)]
+pub struct ConnectOptions {
+    /// Peer.
+    pub target: SocketAddr,
+    /// Local address to bind to.
+    pub bind: Option<IpAddr>,
+    /// How long to try.
+    pub timeout: Duration,
+}
+
+/// Socket buffers as the kernel granted them; Linux reads back double of what was set, for its own bookkeeping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffers {
+    /// SO_SNDBUF.
+    pub send: Bytes,
+    /// SO_RCVBUF.
+    pub receive: Bytes,
+}
+
+fn set_int<T>(fd: RawFd, level: i32, name: i32, value: T) -> io::Result<()> {
+    // SAFETY: `value` is readable for its size during the call; callers pass the integer type that the option takes.
+    let rc = unsafe {
+        libc::setsockopt(fd, level, name, (&raw const value).cast(), size_of::<T>() as libc::socklen_t)
+    };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn apply(socket: &Socket, options: &DataOptions, peer: SocketAddr) -> Result<(), KernelError> {
+    let fd = socket.as_raw_fd();
+    let e = |op| move |source| KernelError::new(op, peer, source);
+    if let Some(name) = &options.congestion_control {
+        socket.set_tcp_congestion(name.as_bytes()).map_err(e(Op::CongestionControl))?;
+    }
+    if let Some(window) = options.window {
+        let size = usize::try_from(window.as_u64()).unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
+        socket.set_send_buffer_size(size).map_err(e(Op::Buffers))?;
+        socket.set_recv_buffer_size(size).map_err(e(Op::Buffers))?;
+    }
+    if let Some(rate) = options.pacing {
+        set_int(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate.as_bytes_per_second()).map_err(e(Op::Pacing))?;
+    }
+    if let Some(dscp) = options.dscp {
+        set_dscp(fd, dscp, peer).map_err(e(Op::Dscp))?;
+    }
+    if let Some(mss) = options.mss {
+        set_int(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, mss).map_err(e(Op::Mss))?;
+    }
+    if let Some(lowat) = options.notsent_lowat {
+        set_int(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, lowat).map_err(e(Op::NotSentLowat))?;
+    }
+    Ok(())
+}
+
+/// Sets the DSCP on a socket of either family; an IPv6 socket may also carry IPv4-mapped traffic, which obeys IP_TOS.
+pub(crate) fn set_dscp(fd: RawFd, dscp: u8, peer: SocketAddr) -> io::Result<()> {
+    let tos = i32::from(dscp) << 2;
+    let v4 = set_int(fd, libc::IPPROTO_IP, libc::IP_TOS, tos);
+    match peer {
+        SocketAddr::V4(_) => v4,
+        SocketAddr::V6(a) if a.ip().to_ipv4_mapped().is_some() => v4,
+        SocketAddr::V6(_) => set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, tos),
+    }
+}
+
+/// Applies the options to a connection that a listener accepted.
+///
+/// # Errors
+/// Names the option that the kernel refused.
+pub fn apply_data_options(stream: &TcpStream, options: &DataOptions) -> Result<(), KernelError> {
+    let peer = stream.peer_addr().map_err(|e| KernelError::new(Op::Receive, "peer", e))?;
+    apply(&socket2::SockRef::from(stream), options, peer)
+}
+
+/// Connects; the options are set before the handshake, so that window scale, MSS and congestion control obey them.
+///
+/// The congestion control must not be changed later: BBR switches on the socket's internal pacing for the socket's life.
+///
+/// # Errors
+/// Names the operation and the address.
+pub fn connect(to: &ConnectOptions, options: &DataOptions) -> Result<TcpStream, KernelError> {
+    let target = to.target;
+    let e = |op| move |source| KernelError::new(op, target, source);
+    let socket = Socket::new(Domain::for_address(target), Type::STREAM, Some(Protocol::TCP)).map_err(e(Op::Socket))?;
+    apply(&socket, options, target)?;
+    if let Some(ip) = to.bind {
+        let local = SocketAddr::new(ip, 0);
+        socket.bind(&local.into()).map_err(|source| KernelError::new(Op::Bind, local, source))?;
+    }
+    socket.connect_timeout(&target.into(), to.timeout).map_err(e(Op::Connect))?;
+    Ok(socket.into())
+}
+
+/// Listens on all addresses of both families, or on one address.
+///
+/// Accepted sockets inherit [`unpaced_congestion_control`], so that a congestion control chosen later starts clean.
+///
+/// # Errors
+/// Names the operation and the address.
+pub fn listen(address: Option<IpAddr>, port: u16) -> Result<TcpListener, KernelError> {
+    // Hosts without IPv6 (ipv6.disable=1) cannot open the dual-stack socket.
+    let candidates = match address {
+        Some(ip) => vec![SocketAddr::new(ip, port)],
+        None => vec![
+            SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port),
+            SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port),
+        ],
+    };
+    let mut failure = None;
+    for local in candidates {
+        match listen_on(local, address.is_none()) {
+            Ok(listener) => return Ok(listener),
+            Err(e) if e.op == Op::Socket || e.source.raw_os_error() == Some(libc::EADDRNOTAVAIL) => failure = Some(e),
+            Err(e) => return Err(e),
+        }
+    }
+    Err(failure.unwrap_or_else(|| KernelError::new(Op::Listen, port, io::ErrorKind::AddrNotAvailable.into())))
+}
+
+fn listen_on(local: SocketAddr, dual: bool) -> Result<TcpListener, KernelError> {
+    let e = |op| move |source| KernelError::new(op, local, source);
+    let socket = Socket::new(Domain::for_address(local), Type::STREAM, Some(Protocol::TCP)).map_err(e(Op::Socket))?;
+    if local.is_ipv6() {
+        socket.set_only_v6(!dual).map_err(e(Op::Socket))?;
+    }
+    socket.set_reuse_address(true).map_err(e(Op::Socket))?;
+    socket.set_tcp_congestion(unpaced_congestion_control().as_bytes()).map_err(e(Op::CongestionControl))?;
+    socket.bind(&local.into()).map_err(e(Op::Bind))?;
+    socket.listen(1024).map_err(e(Op::Listen))?;
+    socket.set_nonblocking(true).map_err(e(Op::Listen))?;
+    Ok(socket.into())
+}
+
+/// A congestion control without pacing of its own that this kernel offers: `cubic`, else `reno` (always built in).
+pub fn unpaced_congestion_control() -> &'static str {
+    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    if available.split_whitespace().any(|n| n == "cubic") { "cubic" } else { "reno" }
+}
+
+/// The host's default congestion control, to be set on accepted sockets when the client asked for none.
+pub fn accepted_congestion_control() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok()?;
+    Some(name.trim().to_owned()).filter(|n| !n.is_empty())
+}
+
+/// The congestion control in force on a socket.
+pub fn congestion_control(stream: &TcpStream) -> Option<String> {
+    let name = socket2::SockRef::from(stream).tcp_congestion().ok()?;
+    let text = CStr::from_bytes_until_nul(&name).map_or_else(
+        |_| String::from_utf8_lossy(&name).into_owned(),
+        |c| c.to_string_lossy().into_owned(),
+    );
+    Some(text)
+}
+
+/// Reads back the socket buffers.
+///
+/// # Errors
+/// getsockopt(2) failed.
+pub fn buffers(stream: &TcpStream) -> Result<Buffers, KernelError> {
+    let s = socket2::SockRef::from(stream);
+    let e = |source| KernelError::new(Op::Buffers, "peer", source);
+    Ok(Buffers {
+        send: Bytes::new(s.send_buffer_size().map_err(e)? as u64),
+        receive: Bytes::new(s.recv_buffer_size().map_err(e)? as u64),
+    })
+}
+
+/// Makes a control connection quick: no Nagle delay, and priority 6 (TC_PRIO_INTERACTIVE), which band queues such as
+/// pfifo_fast serve before bulk, so that reports do not wait behind the load in this host. Best effort.
+pub fn set_control_priority(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let _ = set_int(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PRIORITY, 6_i32);
+}

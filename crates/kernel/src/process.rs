@@ -1,0 +1,62 @@
+use std::fs;
+
+/// Resident set of this process in bytes (/proc/self/statm); zero where /proc is not mounted.
+pub fn resident_bytes() -> u64 {
+    // SAFETY: sysconf only reads a constant.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(0) as u64;
+    fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|s| s.split_whitespace().nth(1)?.parse::<u64>().ok())
+        .map_or(0, |pages| pages * page)
+}
+
+/// Busy and total ticks of each CPU at some moment (/proc/stat).
+#[derive(Debug, Clone, Default)]
+pub struct CpuSnapshot(Vec<(u64, u64)>);
+
+impl CpuSnapshot {
+    /// Reads /proc/stat; empty where it is not readable.
+    pub fn read() -> Self {
+        let Ok(text) = fs::read_to_string("/proc/stat") else { return Self::default() };
+        Self(text.lines().filter(|l| l.starts_with("cpu") && !l.starts_with("cpu ")).filter_map(parse_line).collect())
+    }
+
+    /// Share of the busiest CPU that was not idle since `earlier`, 0..=1; absent when nothing was counted between.
+    pub fn busiest_since(&self, earlier: &Self) -> Option<f64> {
+        self.0
+            .iter()
+            .zip(&earlier.0)
+            .filter_map(|(now, then)| {
+                let total = now.1.checked_sub(then.1).filter(|t| *t > 0)?;
+                Some(now.0.saturating_sub(then.0) as f64 / total as f64)
+            })
+            .fold(None, |best: Option<f64>, share| Some(best.map_or(share, |b| b.max(share))))
+    }
+}
+
+/// (busy, total) of one line; idle and iowait are not busy, guest time is already inside user time.
+fn parse_line(line: &str) -> Option<(u64, u64)> {
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).map_while(|f| f.parse().ok()).collect();
+    let total: u64 = ticks.iter().sum();
+    let idle = ticks.get(3)? + ticks.get(4).copied().unwrap_or(0);
+    Some((total - idle, total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_share_comes_from_the_fullest_cpu() {
+        let at = |a, b| CpuSnapshot(vec![a, b]);
+        let share = at((50, 100), (190, 200)).busiest_since(&at((0, 0), (100, 100)));
+        assert_eq!(share, Some(0.9));
+        assert_eq!(at((1, 5), (1, 5)).busiest_since(&at((1, 5), (1, 5))), None);
+        assert_eq!(parse_line("cpu0 10 0 20 60 10 0 0 0 7 7"), Some((30, 100)));
+    }
+
+    #[test]
+    fn resident_set_is_more_than_a_page() {
+        assert!(resident_bytes() > 4096);
+    }
+}

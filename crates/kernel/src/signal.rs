@@ -1,0 +1,39 @@
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Counts SIGINT and SIGTERM: the first asks for an orderly end, the second for an immediate one.
+#[derive(Debug, Clone, Copy)]
+pub struct Shutdown(());
+
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count(_: libc::c_int) {
+    ASKED.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Shutdown {
+    /// Installs the handlers for the whole process, and ignores SIGPIPE on sockets as Rust does anyway.
+    ///
+    /// # Errors
+    /// sigaction(2) failed.
+    pub fn install() -> io::Result<Self> {
+        for signal in [libc::SIGINT, libc::SIGTERM] {
+            // SAFETY: all-zero is a valid sigaction; the handler only touches an atomic, which is async-signal-safe.
+            let rc = unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = count as *const () as usize;
+                libc::sigemptyset(&raw mut action.sa_mask);
+                libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+            };
+            if rc < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(Self(()))
+    }
+
+    /// How often the process was asked to end.
+    pub fn asked() -> usize {
+        ASKED.load(Ordering::Relaxed)
+    }
+}

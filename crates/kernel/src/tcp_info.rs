@@ -1,0 +1,117 @@
+use std::os::fd::{AsFd, AsRawFd};
+
+use results::TcpState;
+
+use crate::{KernelError, Op};
+
+/// Long enough for the struct of any kernel; the kernel fills and reports what it has.
+const MAX_LEN: usize = 512;
+
+/// `TCP_INFINITE_SSTHRESH` (include/net/tcp.h).
+const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+
+struct Raw {
+    bytes: [u8; MAX_LEN],
+    len: usize,
+}
+
+impl Raw {
+    fn read(socket: &impl AsFd) -> Result<Self, KernelError> {
+        let mut bytes = [0_u8; MAX_LEN];
+        let mut len = MAX_LEN as libc::socklen_t;
+        // SAFETY: the buffer is writable for `len` bytes and outlives the call; the descriptor is open while borrowed.
+        let rc = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        };
+        if rc < 0 { Err(KernelError::last(Op::TcpInfo, "socket")) } else { Ok(Self { bytes, len: len as usize }) }
+    }
+
+    fn u8(&self, at: usize) -> u8 {
+        self.bytes[at]
+    }
+
+    /// Zero where the kernel is too old to fill the field.
+    fn u32(&self, at: usize) -> u32 {
+        let mut b = [0; 4];
+        if at + 4 <= self.len {
+            b.copy_from_slice(&self.bytes[at..at + 4]);
+        }
+        u32::from_ne_bytes(b)
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        let mut b = [0; 8];
+        if at + 8 <= self.len {
+            b.copy_from_slice(&self.bytes[at..at + 8]);
+        }
+        u64::from_ne_bytes(b)
+    }
+}
+
+/// Which TCP options the handshake agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// Timestamps (RFC 7323): 12 bytes of each segment.
+    pub timestamps: bool,
+    /// Selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Window scaling (RFC 7323).
+    pub window_scale: bool,
+    /// Explicit congestion notification (RFC 3168).
+    pub ecn: bool,
+}
+
+/// The options of a connected TCP socket.
+///
+/// # Errors
+/// The socket is not TCP.
+pub fn tcp_options(socket: &impl AsFd) -> Result<TcpOptions, KernelError> {
+    let bits = Raw::read(socket)?.u8(5);
+    Ok(TcpOptions { timestamps: bits & 1 != 0, sack: bits & 2 != 0, window_scale: bits & 4 != 0, ecn: bits & 8 != 0 })
+}
+
+/// Reads `TCP_INFO`. Field offsets are those of `struct tcp_info` in include/uapi/linux/tcp.h, which only ever grows.
+///
+/// # Errors
+/// The socket is not TCP.
+pub fn tcp_state(socket: &impl AsFd) -> Result<TcpState, KernelError> {
+    let raw = Raw::read(socket)?;
+    let us = |at| u64::from(raw.u32(at)) * 1000;
+    let mss = u64::from(raw.u32(16));
+    let ssthresh = raw.u32(76);
+    let min_rtt = raw.u32(148);
+    let pacing = raw.u64(104);
+    Ok(TcpState {
+        cwnd_bytes: u64::from(raw.u32(80)) * mss,
+        ssthresh_bytes: (ssthresh < INFINITE_SSTHRESH).then(|| u64::from(ssthresh) * mss),
+        srtt_ns: us(68),
+        rttvar_ns: us(72),
+        // ~0 is the kernel's "no sample yet".
+        min_rtt_ns: (min_rtt != u32::MAX).then(|| us(148)),
+        mss_bytes: mss,
+        pmtu_bytes: u64::from(raw.u32(60)),
+        retransmits: u64::from(raw.u32(100)),
+        unacked_segments: u64::from(raw.u32(24)),
+        ca_state: raw.u8(1),
+        bytes_sent: raw.u64(200),
+        bytes_retransmitted: raw.u64(208),
+        bytes_acked: raw.u64(120),
+        bytes_received: raw.u64(128),
+        notsent_bytes: u64::from(raw.u32(144)),
+        delivery_rate_bps: raw.u64(160).saturating_mul(8),
+        delivery_rate_app_limited: raw.u8(7) & 1 != 0,
+        pacing_rate_bps: (pacing != u64::MAX && pacing != 0).then(|| pacing.saturating_mul(8)),
+        busy_ns: raw.u64(168) * 1000,
+        rwnd_limited_ns: raw.u64(176) * 1000,
+        sndbuf_limited_ns: raw.u64(184) * 1000,
+        snd_wnd_bytes: u64::from(raw.u32(228)),
+        reorder_events: u64::from(raw.u32(220)),
+        delivered_ce: u64::from(raw.u32(196)),
+    })
+}

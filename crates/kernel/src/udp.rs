@@ -1,0 +1,172 @@
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use units::Bytes;
+
+use crate::option::set_dscp;
+use crate::{Clocks, KernelError, Op};
+
+/// Most datagrams taken in one call.
+const BATCH: usize = 32;
+
+/// One datagram as received.
+#[derive(Debug, Clone, Copy)]
+pub struct UdpReceived<'a> {
+    /// Its payload; longer datagrams are cut to the buffer.
+    pub data: &'a [u8],
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// When this host's kernel received it (CLOCK_REALTIME ns, SO_TIMESTAMPNS); absent when the kernel does not say.
+    pub realtime_ns: Option<u64>,
+}
+
+/// A UDP socket on `local`, with kernel receive stamps and a receive buffer of `buffer`.
+///
+/// `share` lets several sockets use the port (SO_REUSEADDR): connected ones get their peer's datagrams.
+///
+/// # Errors
+/// Names the operation and the address.
+pub fn udp_socket(local: SocketAddr, share: bool, buffer: Bytes, dscp: Option<u8>) -> Result<UdpSocket, KernelError> {
+    let e = |op| move |source| KernelError::new(op, local, source);
+    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP)).map_err(e(Op::Socket))?;
+    if local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+        socket.set_only_v6(false).map_err(e(Op::Socket))?;
+    }
+    if share {
+        socket.set_reuse_address(true).map_err(e(Op::Socket))?;
+    }
+    // The kernel clamps silently to rmem_max; what was granted is read back and reported by the caller.
+    let size = usize::try_from(buffer.as_u64()).unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
+    socket.set_recv_buffer_size(size).map_err(e(Op::Buffers))?;
+    socket.set_send_buffer_size(size).map_err(e(Op::Buffers))?;
+    if let Some(dscp) = dscp {
+        set_dscp(socket.as_raw_fd(), dscp, local).map_err(e(Op::Dscp))?;
+    }
+    let on = 1_i32;
+    // SAFETY: SO_TIMESTAMPNS takes an int, which is passed with its size. Without it there are merely no stamps.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            (&raw const on).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        );
+    }
+    socket.bind(&local.into()).map_err(e(Op::Bind))?;
+    Ok(socket.into())
+}
+
+/// Sends one datagram, to `to` or to the connected peer. `false` when the kernel had no room or refused it for now.
+///
+/// # Errors
+/// Anything but a full buffer or an ICMP error about an earlier datagram.
+pub fn send_datagram(socket: &UdpSocket, to: Option<SocketAddr>, data: &[u8]) -> Result<bool, KernelError> {
+    let sent = match to {
+        Some(to) => socket.send_to(data, to),
+        None => socket.send(data),
+    };
+    match sent {
+        Ok(_) => Ok(true),
+        Err(e) => match e.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::ECONNREFUSED | libc::EINTR) => Ok(false),
+            _ => Err(KernelError::new(Op::Send, to.map_or_else(|| "peer".to_owned(), |a| a.to_string()), e)),
+        },
+    }
+}
+
+#[repr(align(8))]
+#[derive(Clone, Copy)]
+struct Control([u8; 64]);
+
+/// Takes up to 32 waiting datagrams, none longer than `buffer.len() / 32`; returns how many. Waits only if the
+/// socket is blocking, until its read timeout.
+///
+/// # Errors
+/// Anything but an empty socket or an ICMP error about an earlier datagram.
+pub fn recv_batch(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+    mut each: impl FnMut(UdpReceived<'_>),
+) -> Result<usize, KernelError> {
+    let size = buffer.len() / BATCH;
+    let mut controls = [Control([0; 64]); BATCH];
+    // SAFETY: all-zero is valid for these plain C structures.
+    let (mut names, mut iovs, mut msgs): (
+        [libc::sockaddr_storage; BATCH],
+        [libc::iovec; BATCH],
+        [libc::mmsghdr; BATCH],
+    ) = unsafe { (zeroed(), zeroed(), zeroed()) };
+    for i in 0..BATCH {
+        iovs[i] = libc::iovec { iov_base: buffer[i * size..].as_mut_ptr().cast(), iov_len: size };
+        let h = &mut msgs[i].msg_hdr;
+        h.msg_name = (&raw mut names[i]).cast();
+        h.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        h.msg_iov = &raw mut iovs[i];
+        h.msg_iovlen = 1;
+        h.msg_control = controls[i].0.as_mut_ptr().cast();
+        h.msg_controllen = controls[i].0.len() as _;
+    }
+    // SAFETY: every header points to live buffers of the stated lengths, disjoint from each other.
+    let rc = unsafe {
+        libc::recvmmsg(
+            socket.as_raw_fd(),
+            msgs.as_mut_ptr(),
+            BATCH as libc::c_uint,
+            libc::MSG_WAITFORONE as _,
+            std::ptr::null_mut(),
+        )
+    };
+    if rc < 0 {
+        let e = io::Error::last_os_error();
+        return match e.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED) => Ok(0),
+            _ => Err(KernelError::new(Op::Receive, "udp", e)),
+        };
+    }
+    let got = rc as usize;
+    for i in 0..got {
+        let Some(from) = address(&names[i], msgs[i].msg_hdr.msg_namelen) else { continue };
+        let len = (msgs[i].msg_len as usize).min(size);
+        let realtime_ns = stamp(&msgs[i].msg_hdr);
+        each(UdpReceived { data: &buffer[i * size..i * size + len], from, realtime_ns });
+    }
+    Ok(got)
+}
+
+fn address(storage: &libc::sockaddr_storage, len: libc::socklen_t) -> Option<SocketAddr> {
+    // SAFETY: the storage was filled by the kernel with an address of `len` bytes; socket2 copies it.
+    let a = unsafe {
+        SockAddr::try_init(|to, to_len| {
+            std::ptr::copy_nonoverlapping(storage, to.cast(), 1);
+            *to_len = len;
+            Ok(())
+        })
+    };
+    a.ok().and_then(|((), a)| a.as_socket())
+}
+
+fn stamp(msg: &libc::msghdr) -> Option<u64> {
+    // SAFETY: recvmmsg filled the header; the CMSG macros stay inside msg_controllen; the stamp is copied out unaligned.
+    unsafe {
+        let mut c = libc::CMSG_FIRSTHDR(msg);
+        while !c.is_null() {
+            if (*c).cmsg_level == libc::SOL_SOCKET && (*c).cmsg_type == libc::SCM_TIMESTAMPNS {
+                let t = libc::CMSG_DATA(c).cast::<libc::timespec>().read_unaligned();
+                return Some(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64);
+            }
+            c = libc::CMSG_NXTHDR(msg, c);
+        }
+    }
+    None
+}
+
+impl UdpReceived<'_> {
+    /// The arrival on the monotonic clock; now, when the kernel gave no stamp.
+    pub fn arrived(&self, clocks: &Clocks) -> units::Instant {
+        self.realtime_ns.map_or_else(crate::now, |ns| clocks.monotonic(ns))
+    }
+}
