@@ -1,1 +1,26 @@
-//! See ARCHITECTURE.md.
+//! What follows from samples: clocks, limits, ramp-up and recovery, RFC 6349 metrics, datagram order, delay stages.
+//!
+//! Inputs: samples with the time at which they were taken. Outputs: values of the [`results`] vocabulary. Contract: the
+//! crate is pure (no clock, sockets, threads or OS randomness), memory is bounded whatever a peer sends, and no
+//! input causes a panic; what is implausible is counted and left out.
+
+pub mod clock;
+mod episodes;
+pub mod limit;
+mod one_way;
+mod ramp;
+pub mod rfc6349;
+mod schedule;
+mod sequence;
+mod stages;
+mod timeline;
+
+pub use clock::{ClockEstimator, ClockModel, Exchange};
+pub use episodes::LossEpisodes;
+pub use limit::{ReceiverEvidence, SenderEvidence, combine, judge};
+pub use one_way::OneWayHistogram;
+pub use ramp::ramp_up;
+pub use schedule::Schedule;
+pub use sequence::{Arrival, SequenceTracker};
+pub use stages::{RemoteTimes, StageHistograms, Stages, StampKind};
+pub use timeline::Timeline;

@@ -26,6 +26,7 @@ pub enum Op {
     TcpInfo,
     Resolve,
     Signal,
+    Thread,
 }
 
 impl fmt::Display for Op {
@@ -50,6 +51,7 @@ impl fmt::Display for Op {
             Self::Timestamping => "setting SO_TIMESTAMPING towards",
             Self::TcpInfo => "reading TCP_INFO of",
             Self::Resolve => "resolving",
+            Self::Thread => "starting a thread for",
             Self::Signal => "handling signals for",
         })
     }

@@ -124,8 +124,7 @@ impl SendFile {
         }
         // SAFETY: `fd` was just returned by the kernel and is owned by nobody else.
         let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        io::Write::write_all(&mut &file, &vec![filler; len])
-            .map_err(|e| KernelError::new(Op::SendFile, "memfd", e))?;
+        io::Write::write_all(&mut &file, &vec![filler; len]).map_err(|e| KernelError::new(Op::SendFile, "memfd", e))?;
         Ok(Self { file: file.into(), len })
     }
 

@@ -21,8 +21,8 @@ pub use host::host_report;
 pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait};
 pub use limits::raise_open_files;
 pub use option::{
-    Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers,
-    congestion_control, connect, listen, set_control_priority, unpaced_congestion_control,
+    Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
+    connect, give_up_after, listen, reset_on_close, set_control_priority, unpaced_congestion_control,
 };
 pub use process::{CpuSnapshot, resident_bytes};
 pub use signal::Shutdown;

@@ -49,9 +49,7 @@ pub struct Buffers {
 
 fn set_int<T>(fd: RawFd, level: i32, name: i32, value: T) -> io::Result<()> {
     // SAFETY: `value` is readable for its size during the call; callers pass the integer type that the option takes.
-    let rc = unsafe {
-        libc::setsockopt(fd, level, name, (&raw const value).cast(), size_of::<T>() as libc::socklen_t)
-    };
+    let rc = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), size_of::<T>() as libc::socklen_t) };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -175,10 +173,8 @@ pub fn accepted_congestion_control() -> Option<String> {
 /// The congestion control in force on a socket.
 pub fn congestion_control(stream: &TcpStream) -> Option<String> {
     let name = socket2::SockRef::from(stream).tcp_congestion().ok()?;
-    let text = CStr::from_bytes_until_nul(&name).map_or_else(
-        |_| String::from_utf8_lossy(&name).into_owned(),
-        |c| c.to_string_lossy().into_owned(),
-    );
+    let text = CStr::from_bytes_until_nul(&name)
+        .map_or_else(|_| String::from_utf8_lossy(&name).into_owned(), |c| c.to_string_lossy().into_owned());
     Some(text)
 }
 
@@ -200,4 +196,14 @@ pub fn buffers(stream: &TcpStream) -> Result<Buffers, KernelError> {
 pub fn set_control_priority(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
     let _ = set_int(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PRIORITY, 6_i32);
+}
+
+/// Makes closing the socket send a reset and drop what is queued (SO_LINGER 0). Best effort.
+pub fn reset_on_close(stream: &TcpStream) {
+    let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+}
+
+/// Lets a connection whose peer no longer acknowledges fail after `limit` (TCP_USER_TIMEOUT, RFC 5482). Best effort.
+pub fn give_up_after(stream: &TcpStream, limit: Duration) {
+    let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(limit));
 }

@@ -103,11 +103,7 @@ pub fn send_stamped(socket: &TcpStream, data: &[u8]) -> Result<Received, KernelE
         (*c).cmsg_type = libc::SO_TIMESTAMPING;
         (*c).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as _;
         libc::CMSG_DATA(c).cast::<u32>().write_unaligned(flags);
-        libc::sendmsg(
-            socket.as_raw_fd(),
-            &raw const msg,
-            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE,
-        )
+        libc::sendmsg(socket.as_raw_fd(), &raw const msg, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE)
     };
     moved(Op::Send, rc, Received::Nothing)
 }

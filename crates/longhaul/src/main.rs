@@ -1,3 +1,44 @@
-//! The longhaul command line.
+//! The longhaul command line: parse, wire drivers together, print.
 
-fn main() {}
+mod cli;
+mod generate;
+mod output;
+mod report_command;
+mod serve;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use cli::{Cli, Command};
+
+/// The question could not be asked: usage, privileges, no peer.
+const COULD_NOT_ASK: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Serve(options) => serve::run(*options),
+        Command::Test(options) => test::run(*options),
+        Command::Report(options) => report_command::run(&options),
+        Command::Generate(options) => generate::run(&options),
+    };
+    match outcome {
+        Ok(code) => code,
+        // A reader that has seen enough (`longhaul test ... | head`) is no fault.
+        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) => {
+            complain(&e);
+            ExitCode::from(COULD_NOT_ASK)
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|e| e.downcast_ref::<std::io::Error>()).any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[allow(clippy::print_stderr, reason = "the one place where an error reaches the user")]
+fn complain(error: &anyhow::Error) {
+    eprintln!("longhaul: {error:#}");
+}

@@ -1,1 +1,23 @@
-//! See ARCHITECTURE.md.
+//! The drivers of the bulk test: `serve` and `test`, with their own threads, sockets and clocks.
+//!
+//! A test has one control connection and one data connection per stream. The control connection carries the handshake,
+//! clock exchanges, interval reports and the final report, so that none of them waits behind the load. Logic is in
+//! `estimate` (what follows from samples) and `wire` (what bytes mean); system calls are in `kernel`.
+
+mod address;
+mod client;
+mod control;
+mod data;
+mod error;
+mod load;
+mod random;
+mod server;
+mod utc;
+
+pub use client::{ClientOptions, Family, run_test};
+pub use control::{HANDSHAKE_TIMEOUT, PEER_TIMEOUT};
+pub use error::MeasureError;
+pub use server::{Server, ServerOptions};
+
+/// Version of longhaul as it appears in records and in the handshake.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

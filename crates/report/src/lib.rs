@@ -1,1 +1,25 @@
-//! See ARCHITECTURE.md.
+//! Everything that shows results: text, live terminal view, CSV, thrulay rows, HTML.
+//!
+//! Input: the [`results::Record`]s of a test, in the order in which they were made. Output: bytes to a writer, or cells
+//! of a terminal. Nothing here measures or judges anew; what a record does not hold is shown as missing. Records come
+//! from another host and are shown as data: every front end escapes what would mean something to its reader.
+
+mod csv;
+mod end_text;
+#[cfg(test)]
+mod fixture;
+mod html;
+// mod live;
+mod pairing;
+mod sheet;
+pub mod summary;
+#[cfg(test)]
+mod tests;
+mod text;
+mod thrulay;
+
+pub use crate::csv::CsvReport;
+pub use html::{Run, RunError, write_html};
+// pub use live::{LiveState, LiveView, render as render_live};
+pub use text::TextReport;
+pub use thrulay::ThrulayReport;

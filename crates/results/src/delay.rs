@@ -1,6 +1,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::DelayHistogram;
+
 /// Quantiles of one kind of delay, each with a relative error of at most 10^-3 ([`crate::RELATIVE_ERROR`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DelaySummary {
@@ -72,4 +74,42 @@ pub struct OneWayDelay {
     pub count: u64,
     /// Largest error of the values by the clocks (RFC 7679 §3.7: Esynch + Rsource + Rdest), without assuming symmetry.
     pub bound_ns: u64,
+}
+
+impl DelaySummary {
+    /// The summary of all samples of several summaries, from their histograms; `None` without samples.
+    ///
+    /// A summary whose histogram cannot be read is left out.
+    pub fn merged<'a>(all: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let mut sum = DelayHistogram::new();
+        for part in all.into_iter().filter_map(|s| DelayHistogram::decode(&s.histogram).ok()) {
+            sum.merge(&part);
+        }
+        sum.summary()
+    }
+}
+
+impl Decomposition {
+    /// The decomposition of all samples of several ones; `None` when there is none.
+    pub fn merged<'a>(all: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let all: Vec<&Self> = all.into_iter().collect();
+        if all.is_empty() {
+            return None;
+        }
+        let stage = |of: fn(&Self) -> Option<&DelaySummary>| DelaySummary::merged(all.iter().filter_map(|d| of(d)));
+        let mut missing: Vec<String> = Vec::new();
+        for text in all.iter().flat_map(|d| &d.missing) {
+            if !missing.contains(text) {
+                missing.push(text.clone());
+            }
+        }
+        Some(Self {
+            samples: all.iter().map(|d| d.samples).sum(),
+            socket_buffer: stage(|d| d.socket_buffer.as_ref()),
+            qdisc: stage(|d| d.qdisc.as_ref()),
+            network: stage(|d| d.network.as_ref()),
+            receiver_app: stage(|d| d.receiver_app.as_ref()),
+            missing,
+        })
+    }
 }

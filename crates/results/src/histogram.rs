@@ -60,6 +60,11 @@ impl DelayHistogram {
         let _ = self.0.record(clamped);
     }
 
+    /// Counts `count` delays of `ns` nanoseconds.
+    pub fn record_many(&mut self, ns: u64, count: u64) {
+        let _ = self.0.record_n(ns.min(MAX_NS), count);
+    }
+
     /// Adds all samples of `other`.
     pub fn merge(&mut self, other: &Self) {
         let _ = self.0.add(&other.0);

@@ -41,8 +41,7 @@ pub fn read_records(source: impl BufRead) -> Result<Vec<Record>, ReadError> {
         if line.trim().is_empty() {
             continue;
         }
-        let record: Record =
-            serde_json::from_str(&line).map_err(|source| ReadError::Line { line: i + 1, source })?;
+        let record: Record = serde_json::from_str(&line).map_err(|source| ReadError::Line { line: i + 1, source })?;
         if let Record::Start(s) = &record
             && s.schema != SCHEMA
         {

@@ -1,1 +1,45 @@
-//! See ARCHITECTURE.md.
+//! Wire formats: every byte that longhaul puts on, or accepts from, the network.
+//!
+//! Inputs: bytes from a peer, in pieces of any size, and typed values to send. Outputs: typed values, bytes, or a typed
+//! error that says what was wrong. The crate is pure: no I/O, no clock, no randomness (nonces are parameters). No input
+//! makes it panic, and no peer makes it buffer more than the bound that each parser states.
+//!
+//! Integers are in network order everywhere. A connection begins with the greeting of thrulay version 2, so that both
+//! programs can speak with old peers ([`greeting`]); then it is either thrulay ([`thrulay`]) or framed messages
+//! ([`frame`], [`message`]). Bulk bytes carry block headers ([`block`]) or datagram headers ([`datagram`]).
+
+pub mod auth;
+pub mod block;
+pub mod datagram;
+mod fields;
+pub mod finished;
+pub mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
+pub mod greeting;
+mod hex;
+pub mod message;
+pub mod plan;
+pub mod proposal;
+pub mod scanner;
+mod text;
+pub mod thrulay;
+pub mod udp_control;
+
+pub use auth::{
+    Key, KeyError, Proof, client_proof, join_proof, server_proof, verify_client, verify_join, verify_server,
+};
+pub use block::{BLOCK_HEADER_BYTES, BlockHeader, FILLER};
+pub use datagram::{DATAGRAM_HEADER_BYTES, DatagramHeader};
+pub use fields::FieldError;
+pub use finished::{EndSide, Finished, SideStream};
+pub use frame::{
+    ClockPing, ClockPong, FRAME_HEADER_BYTES, Frame, FrameError, FrameReader, HANDSHAKE_MAX, SESSION_MAX, encode_frame,
+};
+pub use greeting::{GREETING, Parsed, encode_rejection, parse_greeting, rejection_reason};
+pub use message::{Message, MessageError, RefuseCode, RemoteSample};
+pub use plan::{PlanError, canonical_json, validate_plan};
+pub use proposal::{HELLO, NATIVE_VERSION, Progress, Proposal, ProposalError, parse_proposal};
+pub use scanner::{EchoReader, HeaderScanner, SkipError};
+pub use text::printable;
+pub use udp_control::{UDP_CONTROL_BYTES, UdpControl};

@@ -1,0 +1,46 @@
+# Everything that a contributor or a user runs. `make help` lists it.
+
+# A toolchain from rustup is found also where the login shell has not sourced its environment (CI, sudo).
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+MUSL := $(shell uname -m)-unknown-linux-musl
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench build musl man docs clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+
+demo: ## set up, build, run a test over a 200 Mb/s bottleneck, say where the report is
+	@scripts/demo
+
+test: ## set up, then every check that CI makes
+	@scripts/setup test
+	@ci/test
+
+bench: ## compare with iperf3, in pairs
+	@scripts/setup bench
+	cargo build --release --locked
+	@benches/run
+
+build: ## the optimised binary
+	@scripts/setup build
+	cargo build --release --locked
+
+musl: ## a static binary to carry to other hosts
+	@scripts/setup musl
+	cargo build --release --locked --target $(MUSL)
+	@scripts/check-static $(TARGET_DIR)/$(MUSL)/release/longhaul
+
+man: build ## write man pages, shell completions and the JSON Schema from the command definition
+	$(TARGET_DIR)/release/longhaul generate man docs/man
+	$(TARGET_DIR)/release/longhaul generate completions docs/completions
+	$(TARGET_DIR)/release/longhaul generate schema docs/schema
+
+docs: ## rewrite the record reference from the comments in crates/results
+	@scripts/records-doc
+
+clean: ## remove what was built
+	cargo clean
+	rm -rf demo-out

@@ -1,0 +1,103 @@
+use results::TcpState;
+use units::{Bytes, Duration, Rate};
+
+/// What one stream's sender saw in one interval.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SenderEvidence {
+    /// Length of the interval.
+    pub interval: Duration,
+    /// The socket at its begin.
+    pub before: TcpState,
+    /// The socket at its end.
+    pub after: TcpState,
+    /// CPU time (user and system) of the sending thread in the interval.
+    pub thread_cpu: Duration,
+    /// Time that the thread waited for the socket to accept data.
+    pub blocked: Duration,
+    /// Ceiling of the rate that the user set (SO_MAX_PACING_RATE).
+    pub pacing_set: Option<Rate>,
+    /// Share of the host's busiest CPU that was not idle, 0..=1; absent when unknown.
+    pub busiest_cpu: Option<f64>,
+    /// Time for which the sender deliberately had nothing to send.
+    pub app_idle: Duration,
+    /// Bytes acknowledged in the interval.
+    pub bytes: u64,
+}
+
+/// What the same stream's receiver saw in the same interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ReceiverEvidence {
+    /// CPU time (user and system) of the receiving thread in the interval.
+    pub thread_cpu: Duration,
+    /// Share of the host's busiest CPU that was not idle, 0..=1; absent when unknown.
+    pub busiest_cpu: Option<f64>,
+    /// Length of the interval.
+    pub interval: Duration,
+}
+
+impl ReceiverEvidence {
+    /// Share of one CPU that the thread used, 0..=1.
+    pub(super) fn cpu(&self) -> f64 {
+        share(self.thread_cpu, self.interval)
+    }
+}
+
+/// The evidence as shares of the interval, 0..=1, and differences of counters.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shares<'a> {
+    pub(super) raw: &'a SenderEvidence,
+    /// Data outstanding.
+    pub(super) busy: f64,
+    /// Limited by the peer's window.
+    pub(super) rwnd: f64,
+    /// Limited by the send buffer.
+    pub(super) sndbuf: f64,
+    /// Nothing to send, on purpose.
+    pub(super) idle: f64,
+    /// Thread waiting for the socket.
+    pub(super) blocked: f64,
+    /// Thread computing.
+    pub(super) cpu: f64,
+    /// Acknowledged bytes as a rate.
+    pub(super) rate: Rate,
+    /// Segments retransmitted.
+    pub(super) retransmits: u64,
+    /// Congestion marks reported.
+    pub(super) marks: u64,
+}
+
+impl<'a> Shares<'a> {
+    pub(super) fn of(raw: &'a SenderEvidence) -> Self {
+        let SenderEvidence { before, after, interval, .. } = raw;
+        // A counter that went backwards (another socket, a kernel quirk) is no evidence.
+        let part = |b: u64, a: u64| share(Duration::from_nanos(a.saturating_sub(b)), *interval);
+        Self {
+            raw,
+            busy: part(before.busy_ns, after.busy_ns),
+            rwnd: part(before.rwnd_limited_ns, after.rwnd_limited_ns),
+            sndbuf: part(before.sndbuf_limited_ns, after.sndbuf_limited_ns),
+            idle: share(raw.app_idle, *interval),
+            blocked: share(raw.blocked, *interval),
+            cpu: share(raw.thread_cpu, *interval),
+            rate: Rate::of(Bytes::new(raw.bytes), *interval),
+            retransmits: after.retransmits.saturating_sub(before.retransmits),
+            marks: after.delivered_ce.saturating_sub(before.delivered_ce),
+        }
+    }
+
+    /// Share in which data was outstanding and neither window nor buffer nor the application explains the rate: what the
+    /// congestion window, pacing or the CPU account for.
+    pub(super) fn rest(&self) -> f64 {
+        // The application can be idle while data is outstanding; only the overlap that must exist is taken off.
+        (self.busy.min(1.0 - self.idle) - self.rwnd - self.sndbuf).max(0.0)
+    }
+
+    /// Bytes in flight at the end.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.raw.after.unacked_segments.saturating_mul(self.raw.after.mss_bytes)
+    }
+}
+
+fn share(part: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() { 0.0 } else { (part.as_secs_f64() / whole.as_secs_f64()).min(1.0) }
+}

@@ -1,0 +1,211 @@
+use results::{Limit, LimitVerdict};
+use units::{Bytes, Duration, Rate};
+
+use super::evidence::Shares;
+use super::{ReceiverEvidence, SenderEvidence};
+
+/// Share of one CPU from which a thread counts as saturating it. The rest goes to interrupts and accounting.
+const CPU_SATURATED: f64 = 0.9;
+/// Share of the host's busiest CPU from which a thread that neither ran nor waited was kept from running.
+const HOST_CPU_SATURATED: f64 = 0.95;
+/// Share of the interval up to which a thread counts as never blocked: accounting is by clock ticks of up to 10 ms.
+const NEVER: f64 = 0.1;
+/// Share from which evidence is worth a verdict at all.
+const WORTH_NAMING: f64 = 0.1;
+/// Share of the set ceiling from which the ceiling is the limit.
+const AT_CEILING: f64 = 0.95;
+/// Header bytes per segment that the pacer counts and goodput does not: Ethernet 14, IPv4 20, TCP with timestamps 32.
+const PACED_HEADER_BYTES: u64 = 66;
+/// How far the rate may be from the congestion control's own pacing rate to be explained by it: BBR probes from 0.75
+/// to 1.25 of it within an interval, and one reading at either end catches any phase.
+const OWN_PACING_TOLERANCE: f64 = 0.1;
+/// In-flight share of the congestion window below which the window itself is not the limit. BBR keeps it at half.
+const WINDOW_UNUSED: f64 = 0.9;
+/// Reduction by CUBIC on loss (RFC 9438 §4.6: beta 0.7). Reno reduces to 0.5, so this names recovery for too short a time.
+const CUBIC_BETA: f64 = 0.7;
+/// TCP_CA_CWR: the window is being reduced (include/uapi/linux/tcp.h); recovery and loss are above it.
+const CA_STATE_CWR: u8 = 2;
+
+/// Judges what limited one stream in one interval.
+///
+/// In this order: at the ceiling that the user set, the ceiling is the limit, however it came about. A sending thread
+/// that computes and never waits is the limit. Otherwise the largest share of the interval wins: receive window
+/// (which is the receiver's CPU or application when those explain the window), send buffer, the application's idle
+/// time, or the rest of the busy time, which belongs to pacing, the CPU or the congestion window.
+pub fn judge(sender: &SenderEvidence, receiver: Option<&ReceiverEvidence>) -> LimitVerdict {
+    let s = Shares::of(sender);
+    if let Some(verdict) = at_set_ceiling(&s).or_else(|| saturated_sender(&s)) {
+        return verdict;
+    }
+    let unexplained = if s.blocked < NEVER { 1.0 - s.busy } else { 0.0 };
+    let idle = s.idle.max(unexplained);
+    let rest = s.rest();
+    let largest = [s.rwnd, s.sndbuf, idle, rest].into_iter().fold(0.0, f64::max);
+    let silent = sender.bytes == 0 && s.busy < WORTH_NAMING && s.idle < WORTH_NAMING;
+    let nothing_happened = silent || sender.interval.is_zero();
+    if largest < WORTH_NAMING || nothing_happened {
+        return unknown(&s);
+    }
+    if s.rwnd >= largest {
+        receive_side(&s, receiver)
+    } else if s.sndbuf >= largest {
+        send_buffer(&s)
+    } else if rest >= largest {
+        congestion_side(&s, rest)
+    } else {
+        application(&s, idle)
+    }
+}
+
+fn verdict(limit: Limit, share: f64, evidence: String) -> LimitVerdict {
+    LimitVerdict { limit, share, evidence }
+}
+
+/// The user's ceiling counts packets with headers, goodput does not; the tolerance is on top of that difference.
+fn at_set_ceiling(s: &Shares<'_>) -> Option<LimitVerdict> {
+    let ceiling = s.raw.pacing_set.filter(|c| *c > Rate::ZERO)?;
+    let mss = s.raw.after.mss_bytes;
+    let payload = if mss == 0 { 1.0 } else { mss as f64 / mss.saturating_add(PACED_HEADER_BYTES) as f64 };
+    let reached = s.rate.as_bps() as f64 / (ceiling.as_bps() as f64 * payload);
+    let text = format!("{} of the set ceiling {ceiling} ({} with headers)", s.rate, percent(reached));
+    (reached >= AT_CEILING).then(|| verdict(Limit::Pacing, reached.min(1.0), text))
+}
+
+fn saturated_sender(s: &Shares<'_>) -> Option<LimitVerdict> {
+    let text = format!("sending thread {} CPU, waited for the socket {}", percent(s.cpu), percent(s.blocked));
+    let is_limit = s.cpu >= CPU_SATURATED && s.blocked < NEVER;
+    is_limit.then(|| verdict(Limit::SenderCpu, s.cpu, text))
+}
+
+fn receive_side(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>) -> LimitVerdict {
+    let window = Bytes::new(s.raw.after.snd_wnd_bytes);
+    let mut text = format!("receive window limited {} of {}", percent(s.rwnd), seconds(s.raw.interval));
+    text += &format!("; window {window} in srtt {} allows {}", millis(s.raw.after.srtt_ns), window_rate(s, window));
+    text += &format!(", measured {}", s.rate);
+    text += &match receiver {
+        Some(r) => format!("; receiving thread {} CPU", percent(r.cpu())),
+        None => "; receiver's CPU unknown".to_owned(),
+    };
+    if receiver.is_some_and(|r| r.cpu() >= CPU_SATURATED) {
+        return verdict(Limit::ReceiverCpu, s.rwnd, text);
+    }
+    // A reader that keeps up leaves the whole buffer advertised; a closed window is a buffer full of unread data.
+    let closed_below = s.raw.after.mss_bytes.saturating_mul(2);
+    let opened_wide = s.raw.before.snd_wnd_bytes.max(s.raw.after.cwnd_bytes) >= closed_below;
+    if receiver.is_some() && opened_wide && s.raw.after.snd_wnd_bytes < closed_below {
+        text += "; the window is closed: data waits unread";
+        return verdict(Limit::ReceiverApplication, s.rwnd, text);
+    }
+    verdict(Limit::ReceiveWindow, s.rwnd, text)
+}
+
+fn send_buffer(s: &Shares<'_>) -> LimitVerdict {
+    let (flight, cwnd) = (Bytes::new(s.in_flight()), Bytes::new(s.raw.after.cwnd_bytes));
+    let share = percent(s.sndbuf);
+    let text = format!(
+        "send buffer limited {share} of {}; all it holds is in flight ({flight}), cwnd {cwnd} allows more",
+        seconds(s.raw.interval)
+    );
+    verdict(Limit::SendBuffer, s.sndbuf, text)
+}
+
+fn application(s: &Shares<'_>, share: f64) -> LimitVerdict {
+    let host_cpu = s.raw.busiest_cpu.unwrap_or(0.0);
+    let mut text = format!("nothing to send {}, data outstanding {}", percent(s.idle), percent(s.busy));
+    text += &format!("; sending thread {} CPU, waited for the socket {}", percent(s.cpu), percent(s.blocked));
+    if s.idle < share && host_cpu >= HOST_CPU_SATURATED {
+        text += &format!("; the busiest CPU {}", percent(host_cpu));
+        return verdict(Limit::SenderCpu, share, text);
+    }
+    verdict(Limit::Application, share, text)
+}
+
+/// Data was outstanding and neither window nor buffer held it back.
+fn congestion_side(s: &Shares<'_>, rest: f64) -> LimitVerdict {
+    if let Some(text) = own_pacing(s) {
+        return verdict(Limit::Pacing, rest, text);
+    }
+    if s.blocked < NEVER && s.raw.after.delivery_rate_app_limited {
+        return application(s, rest);
+    }
+    let cwnd = Bytes::new(s.raw.after.cwnd_bytes);
+    let network = format!("cwnd {cwnd} held the transfer {} of {}", percent(rest), seconds(s.raw.interval));
+    let losses = format!("{} retransmits, {} congestion marks", s.retransmits, s.marks);
+    match reduced(s) {
+        Some(how) => verdict(Limit::CongestionLoss, rest, format!("{network}; {losses}; {how}")),
+        None => verdict(Limit::CongestionWindow, rest, format!("{network}; {losses}; {}", growth(s))),
+    }
+}
+
+/// Paced by the congestion control itself: the rate follows its pacing rate while the window has room.
+///
+/// Window-based controls also set a pacing rate, at 1.2 to 2 times the window's rate, which this does not match.
+fn own_pacing(s: &Shares<'_>) -> Option<String> {
+    let (before, after) = (s.raw.before.pacing_rate_bps?, s.raw.after.pacing_rate_bps?);
+    let rate = s.rate.as_bps() as f64;
+    let follows = rate >= before.min(after) as f64 * (1.0 - OWN_PACING_TOLERANCE)
+        && rate <= before.max(after) as f64 * (1.0 + OWN_PACING_TOLERANCE);
+    let flight = s.in_flight() as f64 / s.raw.after.cwnd_bytes.max(1) as f64;
+    (follows && flight < WINDOW_UNUSED).then(|| {
+        format!(
+            "{} follows the congestion control's pacing rate ({} to {}); in flight {} of cwnd",
+            s.rate,
+            Rate::from_bps(before),
+            Rate::from_bps(after),
+            percent(flight)
+        )
+    })
+}
+
+/// How loss or a mark reduced the window: in this interval, or earlier with the window not yet back.
+fn reduced(s: &Shares<'_>) -> Option<String> {
+    let (before, after) = (&s.raw.before, &s.raw.after);
+    if s.retransmits > 0 || s.marks > 0 {
+        return Some(format!("cwnd {} before", Bytes::new(before.cwnd_bytes)));
+    }
+    if after.ca_state >= CA_STATE_CWR {
+        return Some(format!("the window is being reduced (ca_state {})", after.ca_state));
+    }
+    // HyStart lowers ssthresh without a loss, so a lowered ssthresh counts only after one.
+    let ssthresh = after.ssthresh_bytes.filter(|_| after.retransmits > 0 || after.delivered_ce > 0)?;
+    let window_at_loss = (ssthresh as f64 / CUBIC_BETA) as u64;
+    (after.cwnd_bytes < window_at_loss).then(|| {
+        let ssthresh = Bytes::new(ssthresh);
+        format!("not yet back at {}, from which loss reduced it (ssthresh {ssthresh})", Bytes::new(window_at_loss))
+    })
+}
+
+fn growth(s: &Shares<'_>) -> String {
+    let before = Bytes::new(s.raw.before.cwnd_bytes);
+    match s.raw.after.ssthresh_bytes {
+        Some(t) => format!("cwnd {before} before, ssthresh {}", Bytes::new(t)),
+        None => format!("cwnd {before} before, in slow start"),
+    }
+}
+
+fn unknown(s: &Shares<'_>) -> LimitVerdict {
+    let text = format!(
+        "{} acknowledged in {}, data outstanding {}: too little to tell",
+        Bytes::new(s.raw.bytes),
+        seconds(s.raw.interval),
+        percent(s.busy)
+    );
+    verdict(Limit::Unknown, 0.0, text)
+}
+
+/// Window-limited rate: `RWND x 8 / RTT` (RFC 6349 §3.3.1).
+fn window_rate(s: &Shares<'_>, window: Bytes) -> Rate {
+    Rate::of(window, Duration::from_nanos(s.raw.after.srtt_ns))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn seconds(d: Duration) -> String {
+    format!("{:.3} s", d.as_secs_f64())
+}
+
+fn millis(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}

@@ -1,0 +1,111 @@
+use core::time::Duration;
+
+use results::{DelayHistogram, OneWayDelay};
+
+/// One-way delays with the uncertainty of the clocks behind each.
+///
+/// The clocks' error can make a delay negative, and histograms count what is not negative: each value is stored
+/// above a floor that the error cannot undercut.
+#[derive(Debug, Clone, Default)]
+pub struct OneWayHistogram {
+    histogram: DelayHistogram,
+    /// Chosen at the first sample from its bound; later models are tighter.
+    floor_ns: Option<i64>,
+    bound: Duration,
+}
+
+/// Smallest depth of the floor: the resolution of the histogram there is still a microsecond.
+const FLOOR_MIN_NS: i64 = 1_000_000;
+
+impl OneWayHistogram {
+    /// An empty histogram.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts a delay of `delay_ns` known to within `bound`.
+    pub fn record(&mut self, delay_ns: i64, bound: Duration) {
+        let bound_ns = i64::try_from(bound.as_nanos()).unwrap_or(i64::MAX / 4);
+        let floor = *self.floor_ns.get_or_insert_with(|| -(bound_ns.saturating_mul(2).max(FLOOR_MIN_NS)));
+        let above = delay_ns.saturating_sub(floor);
+        self.histogram.record_nanos(u64::try_from(above).unwrap_or(0));
+        self.bound = self.bound.max(bound);
+    }
+
+    /// Adds all samples of `other`; the quantiles stay good to the resolution of both.
+    pub fn merge(&mut self, other: &Self) {
+        let (Some(ours), Some(theirs)) = (self.floor_ns, other.floor_ns) else {
+            if self.floor_ns.is_none() {
+                *self = other.clone();
+            }
+            return;
+        };
+        if theirs < ours {
+            let mut sum = other.clone();
+            sum.merge(self);
+            *self = sum;
+            return;
+        }
+        for (above, count) in other.histogram.buckets() {
+            let delay = theirs.saturating_add(i64::try_from(above).unwrap_or(i64::MAX));
+            self.histogram.record_many(u64::try_from(delay.saturating_sub(ours)).unwrap_or(0), count);
+        }
+        self.bound = self.bound.max(other.bound);
+    }
+
+    /// Forgets all samples.
+    pub fn clear(&mut self) {
+        self.histogram.clear();
+        self.floor_ns = None;
+        self.bound = Duration::ZERO;
+    }
+
+    /// Quantiles and the largest bound; `None` without samples.
+    pub fn summary(&self) -> Option<OneWayDelay> {
+        let (s, floor) = (self.histogram.summary()?, self.floor_ns?);
+        let at = |above: u64| floor.saturating_add(i64::try_from(above).unwrap_or(i64::MAX));
+        Some(OneWayDelay {
+            min_ns: at(s.min_ns),
+            p50_ns: at(s.p50_ns),
+            p95_ns: at(s.p95_ns),
+            p99_ns: at(s.p99_ns),
+            max_ns: at(s.max_ns),
+            count: s.count,
+            bound_ns: u64::try_from(self.bound.as_nanos()).unwrap_or(u64::MAX),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn negative_delays_within_the_bound_survive() {
+        let mut h = OneWayHistogram::new();
+        let bound = Duration::from_millis(5);
+        for ns in [-2_000_000, 1_000_000, 4_000_000] {
+            h.record(ns, bound);
+        }
+        let s = h.summary().unwrap();
+        // 10^-3 of the distance to the floor, 10 ms below zero.
+        assert!((s.min_ns + 2_000_000).abs() <= 8_000, "{s:?}");
+        assert!((s.p50_ns - 1_000_000).abs() <= 11_000, "{s:?}");
+        assert_eq!((s.count, s.bound_ns), (3, 5_000_000));
+    }
+
+    #[test]
+    fn merging_keeps_values_across_different_floors() {
+        let (mut a, mut b) = (OneWayHistogram::new(), OneWayHistogram::new());
+        a.record(10_000_000, Duration::from_millis(1));
+        b.record(-30_000_000, Duration::from_millis(90));
+        a.merge(&b);
+        b.merge(&OneWayHistogram::new());
+        let s = a.summary().unwrap();
+        assert_eq!(s.count, 2);
+        assert_eq!(s.bound_ns, 90_000_000);
+        // 10^-3 of the distance to the lower floor, 180 ms below zero.
+        assert!((s.max_ns - 10_000_000).abs() <= 190_000, "{s:?}");
+        assert!((s.min_ns + 30_000_000).abs() <= 150_000, "{s:?}");
+    }
+}

@@ -1,0 +1,7 @@
+//! Loss, duplication, reordering and jitter of numbered datagrams at their receiver.
+
+mod loss;
+mod reordering;
+mod tracker;
+
+pub use tracker::{Arrival, SequenceTracker};

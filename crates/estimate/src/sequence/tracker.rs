@@ -1,0 +1,167 @@
+use results::{UdpInterval, UdpSummary};
+use units::Instant;
+
+use super::loss::{Seen, Window};
+use super::reordering::NReordering;
+
+/// What became of one datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// New, with a number above all before.
+    InOrder,
+    /// New, with a number below one that arrived before (RFC 4737 §3.3, Type-P-Reordered).
+    Reordered,
+    /// A copy of one that arrived before.
+    Duplicate,
+    /// More than 65 536 behind the highest: new or a copy, nobody knows. It stays counted as lost.
+    LateBeyondWindow,
+    /// A number that the plan does not contain.
+    Rejected,
+}
+
+/// Counts what arrived of a stream of datagrams numbered from zero, in bounded memory.
+#[derive(Debug, Clone)]
+pub struct SequenceTracker {
+    planned_max: u64,
+    window: Window,
+    n_reordering: NReordering,
+    jitter: Jitter,
+    received: u64,
+    duplicates: u64,
+    reordered: u64,
+    late_beyond_window: u64,
+    rejected: u64,
+    reported: UdpInterval,
+}
+
+impl SequenceTracker {
+    /// A tracker for at most `planned_max` datagrams, numbered `0..planned_max`.
+    pub fn new(planned_max: u64) -> Self {
+        Self {
+            planned_max,
+            window: Window::new(),
+            n_reordering: NReordering::default(),
+            jitter: Jitter::default(),
+            received: 0,
+            duplicates: 0,
+            reordered: 0,
+            late_beyond_window: 0,
+            rejected: 0,
+            reported: UdpInterval::default(),
+        }
+    }
+
+    /// Counts the datagram `seq`, sent at `sent` on the sender's clock and received at `received` on ours.
+    pub fn handle(&mut self, seq: u64, sent: Instant, received: Instant) -> Arrival {
+        if seq >= self.planned_max {
+            self.rejected += 1;
+            return Arrival::Rejected;
+        }
+        let arrival = match self.window.insert(seq) {
+            Seen::Highest => Arrival::InOrder,
+            Seen::FillsGap => Arrival::Reordered,
+            Seen::Before => {
+                self.duplicates += 1;
+                return Arrival::Duplicate;
+            }
+            Seen::BeyondWindow => {
+                self.late_beyond_window += 1;
+                return Arrival::LateBeyondWindow;
+            }
+        };
+        self.received += 1;
+        self.reordered += u64::from(arrival == Arrival::Reordered);
+        self.n_reordering.handle(seq);
+        self.jitter.handle(sent, received);
+        arrival
+    }
+
+    /// Datagrams received, copies not counted.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Datagrams too far behind the highest to tell new from copy.
+    pub fn late_beyond_window(&self) -> u64 {
+        self.late_beyond_window
+    }
+
+    /// Datagrams with a number that the plan does not contain.
+    pub fn rejected(&self) -> u64 {
+        self.rejected
+    }
+
+    /// What was counted since the last call.
+    ///
+    /// Datagrams that fill an older gap lower the loss of their interval, not below zero: what remains is set off against
+    /// the next losses, so that the intervals never sum to more than was missing at some time.
+    pub fn interval(&mut self) -> UdpInterval {
+        let total = UdpInterval {
+            received: self.received,
+            lost: (self.window.next() - self.received).max(self.reported.lost),
+            duplicates: self.duplicates,
+            reordered: self.reordered,
+            jitter_ns: self.jitter.nanos(),
+        };
+        let before = core::mem::replace(&mut self.reported, total);
+        let now = &self.reported;
+        UdpInterval {
+            received: now.received - before.received,
+            lost: now.lost - before.lost,
+            duplicates: now.duplicates - before.duplicates,
+            reordered: now.reordered - before.reordered,
+            jitter_ns: now.jitter_ns,
+        }
+    }
+
+    /// The whole stream. `sent_total` is the sender's count; without it, all up to the highest number seen.
+    ///
+    /// What only the sender knows (errors, lag, lateness) and the waiting time stay zero, for the caller to fill in.
+    pub fn finish(self, sent_total: Option<u64>) -> UdpSummary {
+        let sent = sent_total.unwrap_or_else(|| self.window.next());
+        let lost = sent.saturating_sub(self.received);
+        UdpSummary {
+            sent,
+            received: self.received,
+            lost,
+            loss_ratio: ratio(lost, sent),
+            duplicates: self.duplicates,
+            duplicate_ratio: ratio(self.duplicates, sent),
+            reordered: self.reordered,
+            reordered_ratio: ratio(self.reordered, self.received),
+            n_reordering: self.n_reordering.into_counts(),
+            loss_runs: self.window.finish(sent),
+            jitter_ns: self.jitter.nanos(),
+            ..UdpSummary::default()
+        }
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Interarrival jitter (RFC 3550 §6.4.1): `D = (Rj - Ri) - (Sj - Si)`, `J += (|D| - J) / 16`, in the order of arrival.
+#[derive(Debug, Clone, Default)]
+struct Jitter {
+    ns: f64,
+    /// Difference of the clocks plus delay of the previous datagram.
+    transit_ns: Option<i64>,
+}
+
+impl Jitter {
+    fn handle(&mut self, sent: Instant, received: Instant) {
+        let transit_ns = received.nanos_since(sent);
+        if let Some(before) = self.transit_ns.replace(transit_ns) {
+            self.ns += (transit_ns.wrapping_sub(before).unsigned_abs() as f64 - self.ns) / 16.0;
+        }
+    }
+
+    fn nanos(&self) -> u64 {
+        self.ns.round() as u64
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,244 @@
+use std::collections::VecDeque;
+
+use results::{Decomposition, DelayHistogram};
+use units::{Duration, Instant};
+
+use super::StageHistograms;
+use super::pending::{Pending, Stage};
+
+/// Most blocks waited for. Sampling takes some hundred blocks a second, so this is many round trips of them.
+const PENDING_MAX: usize = 4096;
+
+/// By how much a stamp may precede the one before it: kernel stamps are converted between clocks, whose readings are some
+/// microseconds apart, or a scheduling delay on a busy host. More is a stamp of something else.
+const BACKWARDS_NS_MAX: u64 = 1_000_000;
+
+/// Which of the kernel's transmit timestamps a stamp is (Documentation/networking/timestamping.rst §1.3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StampKind {
+    /// Handed to the queueing discipline (SOF_TIMESTAMPING_TX_SCHED).
+    Scheduled,
+    /// Handed to the device driver (SOF_TIMESTAMPING_TX_SOFTWARE).
+    Sent,
+    /// Acknowledged by the peer's kernel (SOF_TIMESTAMPING_TX_ACK).
+    Acknowledged,
+}
+
+/// When a block reached the receiver, on the sender's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RemoteTimes {
+    /// Arrival in the receiver's kernel.
+    pub arrived: Instant,
+    /// Read by the receiving application, which echoes at once.
+    pub read: Instant,
+    /// Largest error of both by the comparison of the clocks.
+    pub bound: Duration,
+}
+
+/// Joins what is known of each sampled block of one stream into the delay of each stage.
+///
+/// Stamps of one block come in any order after [`handle_written`](Self::handle_written); a stage is recorded as soon as
+/// both its ends are known. All times are on the sender's clock, except the residence at the receiver, which is a
+/// difference on the receiver's. Memory is bounded: of 4096 waiting blocks the oldest is given up.
+#[derive(Debug, Clone)]
+pub struct Stages {
+    start: Instant,
+    pending: VecDeque<Pending>,
+    interval: StageHistograms,
+    whole: StageHistograms,
+    dropped: u64,
+    unmatched: u64,
+    backwards: u64,
+}
+
+impl Stages {
+    /// A joiner for a stream whose load begins at `start`; blocks written before are not sampled.
+    pub fn new(start: Instant) -> Self {
+        Self {
+            start,
+            pending: VecDeque::new(),
+            interval: StageHistograms::default(),
+            whole: StageHistograms::default(),
+            dropped: 0,
+            unmatched: 0,
+            backwards: 0,
+        }
+    }
+
+    /// The header of `block` was written at `at`, up to (not including) byte `header_end_offset` of the stream.
+    ///
+    /// Blocks come in the order of the stream; one that does not is ignored and counted as unmatched.
+    pub fn handle_written(&mut self, block: u32, header_end_offset: u64, at: Instant) {
+        let newest = self.pending.back().map(|p| p.last_byte);
+        let last_byte = header_end_offset.checked_sub(1).filter(|b| newest.is_none_or(|n| n < *b));
+        let Some(last_byte) = last_byte.filter(|_| at >= self.start) else {
+            self.unmatched += 1;
+            return;
+        };
+        if self.pending.len() >= PENDING_MAX
+            && let Some(oldest) = self.pending.pop_front()
+        {
+            // A block whose echo came back is only short of stamps that this host or peer does not make.
+            self.dropped += u64::from(!oldest.echoed);
+        }
+        self.pending.push_back(Pending::new(block, last_byte, at));
+    }
+
+    /// A transmit timestamp. `offset` is the kernel's OPT_ID value: the low 32 bits of the stream offset of the last byte.
+    pub fn handle_stamp(&mut self, kind: StampKind, offset: u32, at: Instant) {
+        let Some(index) = self.position_of_byte(offset) else {
+            self.unmatched += 1;
+            return;
+        };
+        let Some(pending) = self.pending.get_mut(index) else { return };
+        if !pending.stamp(kind, at) {
+            return;
+        }
+        let completed: Vec<_> = pending.completed_by(kind).collect();
+        for (stage, begin, end) in completed {
+            self.record_between(index, stage, begin, end);
+        }
+        if kind == StampKind::Sent {
+            self.record_there(index);
+        }
+        self.retire(index);
+    }
+
+    /// The echo of `block` came back at `at`.
+    pub fn handle_echo(&mut self, block: u32, at: Instant) {
+        let Some(index) = self.position_of_block(block) else {
+            self.unmatched += 1;
+            return;
+        };
+        if let Some(pending) = self.pending.get_mut(index) {
+            self.backwards += u64::from(at < pending.written);
+            pending.echoed = true;
+            pending.echoed_at = Some(at);
+            self.record_back(index);
+        }
+        self.retire(index);
+    }
+
+    /// The receiver tells how long `block` waited in its kernel for the application, measured on its own clock, and when
+    /// that was, converted to the sender's clock as far as the two clocks have been compared.
+    pub fn handle_remote(&mut self, block: u32, residence: Duration, times: Option<RemoteTimes>) {
+        let Some(index) = self.position_of_block(block) else {
+            self.unmatched += 1;
+            return;
+        };
+        if let Some(pending) = self.pending.get_mut(index)
+            && !core::mem::replace(&mut pending.remote, true)
+        {
+            pending.times = times;
+            self.record(index, residence, |h| &mut h.receiver_app);
+            self.record_there(index);
+            self.record_back(index);
+        }
+        self.retire(index);
+    }
+
+    /// The stages recorded since the last call.
+    pub fn interval(&mut self) -> Decomposition {
+        self.take_interval().decomposition()
+    }
+
+    /// The same as mergeable histograms, for a record over several streams.
+    pub fn take_interval(&mut self) -> StageHistograms {
+        core::mem::take(&mut self.interval)
+    }
+
+    /// The stages of the whole stream.
+    pub fn finish(self) -> Decomposition {
+        self.into_whole().decomposition()
+    }
+
+    /// The same as mergeable histograms, for a record over several streams.
+    pub fn into_whole(mut self) -> StageHistograms {
+        if self.dropped > 0 {
+            self.whole
+                .remarks
+                .push(format!("{} sampled blocks were given up before their echo came back", self.dropped));
+        }
+        if self.backwards > 0 {
+            self.whole.remarks.push(format!("{} timestamps went backwards", self.backwards));
+        }
+        self.whole
+    }
+
+    /// Blocks given up, because too many waited, before their echo came back.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Stamps, echoes and residence times that belong to no waiting block: late, repeated, or invented.
+    pub fn unmatched(&self) -> u64 {
+        self.unmatched
+    }
+
+    /// Stamps before the one that they must follow. Up to 1 ms counts as no delay, more is left out.
+    pub fn backwards(&self) -> u64 {
+        self.backwards
+    }
+
+    /// The waiting block whose header ends with this byte. The high bits follow from the newest block: no stamp is newer.
+    fn position_of_byte(&self, low_bits: u32) -> Option<usize> {
+        let newest = self.pending.back()?.last_byte;
+        let behind = (newest as u32).wrapping_sub(low_bits);
+        let last_byte = newest.checked_sub(u64::from(behind))?;
+        self.pending.binary_search_by_key(&last_byte, |p| p.last_byte).ok()
+    }
+
+    /// The waiting block of this number. Echoes come in order, so it is near the front.
+    fn position_of_block(&self, block: u32) -> Option<usize> {
+        self.pending.iter().position(|p| p.block == block)
+    }
+
+    fn record_between(&mut self, index: usize, stage: Stage, begin: Instant, end: Instant) {
+        if end < begin {
+            self.backwards += 1;
+            if begin.saturating_since(end) > Duration::from_nanos(BACKWARDS_NS_MAX) {
+                return;
+            }
+        }
+        self.record(index, end.saturating_since(begin), |h| match stage {
+            Stage::SocketBuffer => &mut h.socket_buffer,
+            Stage::Qdisc => &mut h.qdisc,
+            Stage::Network => &mut h.network,
+        });
+    }
+
+    fn record(&mut self, index: usize, delay: Duration, of: impl Fn(&mut StageHistograms) -> &mut DelayHistogram) {
+        let Some(pending) = self.pending.get_mut(index) else { return };
+        let is_first = !core::mem::replace(&mut pending.counted, true);
+        for histograms in [&mut self.interval, &mut self.whole] {
+            histograms.samples += u64::from(is_first);
+            of(histograms).record(delay);
+        }
+    }
+
+    /// One-way delay of the block, from the driver here to the kernel there.
+    fn record_there(&mut self, index: usize) {
+        let Some((sent, times)) = self.pending.get(index).and_then(|p| Some((p.sent()?, p.times?))) else { return };
+        let delay = times.arrived.nanos_since(sent);
+        self.interval.one_way.record(delay, times.bound);
+        self.whole.one_way.record(delay, times.bound);
+    }
+
+    /// One-way delay of the echo, from the read there to the read here.
+    fn record_back(&mut self, index: usize) {
+        let Some((at, times)) = self.pending.get(index).and_then(|p| Some((p.echoed_at?, p.times?))) else { return };
+        let delay = at.nanos_since(times.read);
+        self.interval.one_way_return.record(delay, times.bound);
+        self.whole.one_way_return.record(delay, times.bound);
+    }
+
+    fn retire(&mut self, index: usize) {
+        if self.pending.get(index).is_some_and(Pending::is_complete) {
+            self.pending.remove(index);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,234 @@
+//! The one definition of the command line; parser, help, man page and completions come from it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ipnet::IpNet;
+use units::{Bytes, Rate, parse_duration};
+
+/// Measure, predict, choose, shape and emulate bulk data paths.
+///
+/// Quantities take units: 200Mb/s or 10G (bits per second), 64KiB or 10GB (bytes), 10s or 187ms. SI prefixes are powers
+/// of ten; binary prefixes must be spelled (KiB, MiB).
+#[derive(Debug, Parser)]
+#[command(name = "longhaul", version, max_term_width = 110, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Answer bulk tests on TCP and UDP port 5003.
+    Serve(Box<ServeOptions>),
+    /// Measure throughput and delay on the same bytes, to a host that runs `longhaul serve` or thrulayd.
+    Test(Box<TestOptions>),
+    /// Make a report page from saved results (JSON Lines), several runs side by side.
+    Report(ReportOptions),
+    /// Write man pages, shell completions or the schema of the records.
+    Generate(GenerateOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeOptions {
+    /// Address to listen on [default: all, IPv4 and IPv6].
+    #[arg(long, short = 'B', value_name = "ADDRESS", env = "LONGHAUL_BIND")]
+    pub(crate) bind: Option<IpAddr>,
+    /// TCP and UDP port.
+    #[arg(long, short, default_value_t = 5003, env = "LONGHAUL_PORT")]
+    pub(crate) port: u16,
+    /// Network that may use the server, repeatable [default: everyone].
+    #[arg(long, value_name = "CIDR", value_parser = network)]
+    pub(crate) allow: Vec<IpNet>,
+    /// Most sessions at once.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) max_sessions: usize,
+    /// Most sessions at once from one address.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) max_sessions_per_address: usize,
+    /// Longest test.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
+    pub(crate) max_duration: Duration,
+    /// Highest rate of one session, its streams together [default: none].
+    #[arg(long, value_name = "RATE")]
+    pub(crate) max_rate: Option<Rate>,
+    /// File with the pre-shared key (at least 16 bytes of text) that clients must hold.
+    #[arg(long, value_name = "FILE", env = "LONGHAUL_KEY_FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// How long running tests may go on after SIGTERM or the first Ctrl-C.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub(crate) grace: Duration,
+    /// Serve one session, then exit.
+    #[arg(long)]
+    pub(crate) one_off: bool,
+    /// Log in JSON instead of text.
+    #[arg(long)]
+    pub(crate) log_json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Live view on a terminal, plain lines in a pipe.
+    Auto,
+    /// Plain lines.
+    Text,
+    /// JSON Lines: start, interval and end records.
+    Json,
+    /// One row per interval and stream.
+    Csv,
+    /// The rows of thrulay, ready for gnuplot.
+    Thrulay,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TestOptions {
+    /// Host name or address of the server.
+    pub(crate) host: String,
+    /// Port of the server.
+    #[arg(long, short, default_value_t = 5003, env = "LONGHAUL_PORT")]
+    pub(crate) port: u16,
+
+    /// How long to send [default: 10s].
+    #[arg(long, short = 't', value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
+    pub(crate) time: Option<Duration>,
+    /// How many bytes to send in each direction, instead of --time.
+    #[arg(long, short = 'n', value_name = "BYTES", conflicts_with = "time", help_heading = "Load")]
+    pub(crate) bytes: Option<Bytes>,
+    /// Streams in each direction.
+    #[arg(long, short = 'P', value_name = "N", default_value_t = 1, help_heading = "Load")]
+    pub(crate) streams: u32,
+    /// The server sends, this host receives.
+    #[arg(long, short = 'R', help_heading = "Load")]
+    pub(crate) reverse: bool,
+    /// Both directions at once.
+    #[arg(long, conflicts_with = "reverse", help_heading = "Load")]
+    pub(crate) bidir: bool,
+    /// Bytes in a block (TCP), or of payload in a datagram (UDP) [default: 64KiB, UDP 1448].
+    #[arg(long, short = 'l', value_name = "BYTES", help_heading = "Load")]
+    pub(crate) block: Option<Bytes>,
+    /// Send UDP datagrams at this rate, at equal gaps, instead of TCP.
+    #[arg(long, short, value_name = "RATE", help_heading = "Load")]
+    pub(crate) udp: Option<Rate>,
+    /// Send the datagrams as a Poisson process of that mean rate (RFC 2330).
+    #[arg(long, requires = "udp", help_heading = "Load")]
+    pub(crate) poisson: bool,
+    /// Seed of the Poisson process.
+    #[arg(long, requires = "poisson", default_value_t = 1, help_heading = "Load")]
+    pub(crate) seed: u64,
+
+    /// Socket buffers at both ends (SO_SNDBUF, SO_RCVBUF) [default: the kernel's autotuning].
+    #[arg(long, short, value_name = "BYTES", help_heading = "Socket")]
+    pub(crate) window: Option<Bytes>,
+    /// Congestion control of the sending end [default: that host's].
+    #[arg(long, short = 'C', value_name = "NAME", help_heading = "Socket")]
+    pub(crate) congestion: Option<String>,
+    /// Ceiling of each stream's rate, paced by the sending kernel (SO_MAX_PACING_RATE).
+    #[arg(long, value_name = "RATE", conflicts_with = "udp", help_heading = "Socket")]
+    pub(crate) pacing: Option<Rate>,
+    /// Differentiated services code point of the data packets, 0 to 63.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..64), help_heading = "Socket")]
+    pub(crate) dscp: Option<u8>,
+    /// TCP maximum segment size.
+    #[arg(long, short = 'M', value_name = "BYTES", help_heading = "Socket")]
+    pub(crate) mss: Option<u32>,
+    /// Most bytes waiting unsent in the sender's socket (TCP_NOTSENT_LOWAT).
+    #[arg(long, value_name = "BYTES", help_heading = "Socket")]
+    pub(crate) notsent_lowat: Option<Bytes>,
+    /// Send from the page cache (sendfile) and discard in the receiving kernel (MSG_TRUNC), without copies.
+    #[arg(long, short = 'Z', conflicts_with = "udp", help_heading = "Socket")]
+    pub(crate) zero_copy: bool,
+    /// Use IPv4 only.
+    #[arg(short = '4', long, conflicts_with = "ipv6", help_heading = "Socket")]
+    pub(crate) ipv4: bool,
+    /// Use IPv6 only.
+    #[arg(short = '6', long, help_heading = "Socket")]
+    pub(crate) ipv6: bool,
+    /// Local address.
+    #[arg(long, short = 'B', value_name = "ADDRESS", help_heading = "Socket")]
+    pub(crate) bind: Option<IpAddr>,
+
+    /// Length of a reporting interval.
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Output")]
+    pub(crate) interval: Duration,
+    /// What goes to standard output.
+    #[arg(long, value_enum, default_value_t = Format::Auto, help_heading = "Output")]
+    pub(crate) format: Format,
+    /// Write the records as JSON Lines to FILE, or to standard output.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the intervals as CSV to FILE, or to standard output.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write a report page to FILE; it opens without a network.
+    #[arg(long, value_name = "FILE.html", help_heading = "Output")]
+    pub(crate) report: Option<PathBuf>,
+    /// Label of this run in records and reports.
+    #[arg(long, value_name = "TEXT", help_heading = "Output")]
+    pub(crate) title: Option<String>,
+    /// Rate of the narrow link, for the RFC 6349 metrics [default: the best interval].
+    #[arg(long, value_name = "RATE", help_heading = "Output")]
+    pub(crate) link_rate: Option<Rate>,
+    /// More columns in --format thrulay.
+    #[arg(long, short, help_heading = "Output")]
+    pub(crate) verbose: bool,
+
+    /// File with the key that the server requires.
+    #[arg(long, value_name = "FILE", env = "LONGHAUL_KEY_FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// How long to wait after the load for what is still under way.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub(crate) grace: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportOptions {
+    /// Result files (JSON Lines), as `longhaul test --json=FILE` writes them; `-` is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Page to write.
+    #[arg(long, short, value_name = "FILE.html", default_value = "longhaul-report.html")]
+    pub(crate) output: PathBuf,
+    /// Title of the page.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum What {
+    /// Man pages, one for each command.
+    Man,
+    /// Completions for bash, zsh, fish, elvish and PowerShell.
+    Completions,
+    /// JSON Schema of the result records.
+    Schema,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateOptions {
+    /// What to write.
+    #[arg(value_enum)]
+    pub(crate) what: What,
+    /// Folder to write into; made when missing.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+}
+
+/// `192.0.2.0/24`, or a single address.
+fn network(text: &str) -> Result<IpNet, String> {
+    text.parse::<IpNet>()
+        .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
+        .map_err(|_| format!("`{text}` is neither a network such as 192.0.2.0/24 or 2001:db8::/32 nor an address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,37 @@
+//! `longhaul generate`: what is derived from the command definition and the record types.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{CommandFactory, ValueEnum};
+use clap_complete::Shell;
+
+use crate::cli::{Cli, GenerateOptions, What};
+
+pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
+    let folder = &options.folder;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    match options.what {
+        What::Man => man(folder)?,
+        What::Completions => {
+            for shell in Shell::value_variants() {
+                clap_complete::generate_to(*shell, &mut Cli::command(), "longhaul", folder)
+                    .with_context(|| format!("cannot write into {}", folder.display()))?;
+            }
+        }
+        What::Schema => {
+            let schema = serde_json::to_string_pretty(&schemars::schema_for!(results::Record))?;
+            let path = folder.join("longhaul.test-1.schema.json");
+            fs::write(&path, schema + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn man(folder: &Path) -> anyhow::Result<()> {
+    let mut root = Cli::command().disable_help_subcommand(true);
+    root.build();
+    clap_mangen::generate_to(root, folder).with_context(|| format!("cannot write into {}", folder.display()))
+}

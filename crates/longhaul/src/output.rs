@@ -1,0 +1,200 @@
+//! Where the records of a test go: terminal, pipe, files. A sink that fails is closed and reported at the end; it
+//! stops neither the test nor the other sinks.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, IsTerminal, Seek, Stdout, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, bail};
+use report::{CsvReport, LiveView, Run, TextReport, ThrulayReport};
+use results::{Record, read_records};
+use tempfile::NamedTempFile;
+
+use crate::cli::{Format, TestOptions};
+
+enum Sink {
+    Live(Box<LiveView>),
+    Text(Box<TextReport<Stdout>>),
+    Json(Box<dyn Write>),
+    Csv(Box<CsvReport<Box<dyn Write>>>),
+    Thrulay(Box<ThrulayReport<Stdout>>),
+    Page(Page),
+}
+
+/// A report page in the making. The records wait on disk, so that a long test needs no more memory than a short one.
+struct Page {
+    spool: BufWriter<File>,
+    place: NamedTempFile,
+    path: PathBuf,
+    title: Option<String>,
+}
+
+pub(crate) struct Outputs {
+    sinks: Vec<(String, Option<Sink>)>,
+    failures: Vec<String>,
+    stop: Arc<AtomicUsize>,
+}
+
+impl Outputs {
+    /// Opens everything before the test begins, so that a wrong path costs no test.
+    pub(crate) fn open(options: &TestOptions) -> anyhow::Result<Self> {
+        let mut sinks = Vec::new();
+        let to_stdout = |p: &Option<PathBuf>| p.as_deref() == Some(Path::new("-"));
+        let formats = [to_stdout(&options.json), to_stdout(&options.csv), options.format != Format::Auto];
+        if formats.iter().filter(|f| **f).count() > 1 {
+            bail!("--format, --json and --csv cannot share standard output; give a file: --json=FILE");
+        }
+        if !to_stdout(&options.json) && !to_stdout(&options.csv) {
+            sinks.push(("standard output".to_owned(), Some(standard(options)?)));
+        }
+        if let Some(path) = &options.json {
+            sinks.push((path.display().to_string(), Some(Sink::Json(open(path)?))));
+        }
+        if let Some(path) = &options.csv {
+            sinks.push((path.display().to_string(), Some(Sink::Csv(Box::new(CsvReport::new(open(path)?))))));
+        }
+        if let Some(path) = &options.report {
+            sinks.push((path.display().to_string(), Some(Sink::Page(Page::open(path, options.title.clone())?))));
+        }
+        Ok(Self { sinks, failures: Vec::new(), stop: Arc::default() })
+    }
+
+    /// Counts how often the user pressed the key that stops.
+    pub(crate) fn stop_key(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.stop)
+    }
+
+    pub(crate) fn record(&mut self, record: &Record) {
+        for (name, slot) in &mut self.sinks {
+            let Some(sink) = slot else { continue };
+            match sink.record(record) {
+                Ok(presses) => {
+                    self.stop.fetch_add(presses, Ordering::Relaxed);
+                }
+                Err(e) => {
+                    let broken_pipe = e.kind() == io::ErrorKind::BrokenPipe;
+                    *slot = None;
+                    if broken_pipe {
+                        // Nobody reads on: there is no use in going on.
+                        self.stop.fetch_add(1, Ordering::Relaxed);
+                    } else {
+                        self.failures.push(format!("{name}: {e}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Completes what is left; tells every sink that failed.
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        for (name, slot) in self.sinks {
+            let Some(sink) = slot else { continue };
+            if let Err(e) = sink.finish()
+                && !is_broken_pipe(&e)
+            {
+                self.failures.push(format!("{name}: {e:#}"));
+            }
+        }
+        if self.failures.is_empty() { Ok(()) } else { bail!("could not be written: {}", self.failures.join("; ")) }
+    }
+}
+
+fn is_broken_pipe(e: &anyhow::Error) -> bool {
+    e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn standard(options: &TestOptions) -> anyhow::Result<Sink> {
+    let terminal = io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+    Ok(match options.format {
+        Format::Auto if terminal => {
+            Sink::Live(Box::new(LiveView::new().context("the terminal cannot show the live view; use --format text")?))
+        }
+        Format::Auto | Format::Text => Sink::Text(Box::new(TextReport::new(io::stdout()))),
+        Format::Json => Sink::Json(Box::new(io::stdout())),
+        Format::Csv => Sink::Csv(Box::new(CsvReport::new(Box::new(io::stdout())))),
+        Format::Thrulay => Sink::Thrulay(Box::new(ThrulayReport::new(io::stdout(), options.verbose))),
+    })
+}
+
+fn open(path: &Path) -> anyhow::Result<Box<dyn Write>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdout()));
+    }
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Box::new(file))
+}
+
+fn json_line(out: &mut dyn Write, record: &Record) -> io::Result<()> {
+    let mut line = serde_json::to_vec(record)?;
+    line.push(b'\n');
+    // One write per line and no buffer: a reader of the pipe sees each record at once and whole.
+    out.write_all(&line)
+}
+
+impl Sink {
+    /// Shows a record; returns how often the stop key was pressed meanwhile.
+    fn record(&mut self, record: &Record) -> io::Result<usize> {
+        match self {
+            Self::Live(view) => {
+                view.record(record);
+                view.draw()?;
+                return Ok(usize::from(view.poll_quit()?));
+            }
+            Self::Text(out) => out.record(record)?,
+            Self::Json(out) => json_line(out, record)?,
+            Self::Csv(out) => out.record(record)?,
+            Self::Thrulay(out) => out.record(record)?,
+            Self::Page(page) => json_line(&mut page.spool, record)?,
+        }
+        Ok(0)
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Self::Live(view) => view.finish()?,
+            Self::Json(mut out) => out.flush()?,
+            Self::Page(page) => page.finish()?,
+            Self::Text(_) | Self::Csv(_) | Self::Thrulay(_) => {}
+        }
+        Ok(())
+    }
+}
+
+impl Page {
+    fn open(path: &Path, title: Option<String>) -> anyhow::Result<Self> {
+        let spool = tempfile::tempfile().context("cannot make a temporary file for the records")?;
+        Ok(Self { spool: BufWriter::new(spool), place: beside(path)?, path: path.to_owned(), title })
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        self.spool.flush()?;
+        let mut spool = self.spool.into_inner().map_err(io::IntoInnerError::into_error)?;
+        spool.rewind()?;
+        let records = read_records(BufReader::new(spool))?;
+        let title = self.title.unwrap_or_else(|| "longhaul test".to_owned());
+        let run = Run::from_records(&title, records)?;
+        write_page(self.place, &self.path, &[run], &title)
+    }
+}
+
+/// A temporary file in the folder of `path`, to be renamed when complete: a full disk leaves nothing half-written.
+pub(crate) fn beside(path: &Path) -> anyhow::Result<NamedTempFile> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::Builder::new()
+        .prefix(".longhaul-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)
+        .with_context(|| format!("cannot write into the folder of {}", path.display()))
+}
+
+/// Writes the page and gives it its name.
+pub(crate) fn write_page(mut place: NamedTempFile, path: &Path, runs: &[Run], title: &str) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(place.as_file_mut());
+    report::write_html(&mut out, runs, title).with_context(|| format!("cannot write {}", path.display()))?;
+    out.flush().with_context(|| format!("cannot write {}", path.display()))?;
+    drop(out);
+    place.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! `longhaul serve`.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use kernel::Shutdown;
+use measure::{Server, ServerOptions};
+use tracing::info;
+use tracing_subscriber::EnvFilter;
+use wire::Key;
+
+use crate::cli::ServeOptions;
+
+pub(crate) fn run(options: ServeOptions) -> anyhow::Result<ExitCode> {
+    start_log(options.log_json);
+    Shutdown::install().context("cannot handle signals")?;
+    kernel::raise_open_files();
+    let server = Server::bind(ServerOptions {
+        bind: options.bind,
+        port: options.port,
+        allow: options.allow,
+        max_sessions: options.max_sessions,
+        max_sessions_per_address: options.max_sessions_per_address,
+        max_duration: options.max_duration,
+        max_rate: options.max_rate,
+        key: options.key_file.as_deref().map(read_key).transpose()?,
+        grace: options.grace,
+        one_off: options.one_off,
+    })?;
+    info!(address = %server.local_addr()?, version = measure::VERSION, "listening");
+    server.run(&Shutdown::asked)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One line per event on standard error; RUST_LOG chooses what.
+fn start_log(json: bool) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        .with_writer(std::io::stderr);
+    if json { log.json().flatten_event(true).init() } else { log.init() }
+}
+
+/// The key in a file.
+pub(crate) fn read_key(path: &Path) -> anyhow::Result<Key> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the key file {}", path.display()))?;
+    Key::from_file_text(&text).with_context(|| format!("the key file {} holds no key", path.display()))
+}

@@ -1,0 +1,106 @@
+//! `longhaul test`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use kernel::Shutdown;
+use measure::{ClientOptions, Family, run_test};
+use results::{Completion, Direction, EndRecord, TestPlan, Transport};
+use units::Bytes;
+
+use crate::cli::TestOptions;
+use crate::output::Outputs;
+use crate::serve::read_key;
+
+/// The answer is negative: the test broke, or the two ends disagree.
+const NEGATIVE: u8 = 1;
+
+const TCP_BLOCK: Bytes = Bytes::new(64 << 10);
+
+/// With IPv4, UDP headers and an Ethernet MTU of 1500 this fills the packet but for 24 bytes, room for a tunnel's header.
+const UDP_PAYLOAD: Bytes = Bytes::new(1448);
+
+pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
+    Shutdown::install().context("cannot handle signals")?;
+    kernel::raise_open_files();
+    let plan = plan(&options)?;
+    wire::validate_plan(&plan)?;
+    let key = options.key_file.as_deref().map(read_key).transpose()?;
+    let mut outputs = Outputs::open(&options)?;
+    let client = ClientOptions {
+        host: options.host.clone(),
+        port: options.port,
+        family: family(&options),
+        bind: options.bind,
+        plan,
+        key,
+        title: options.title.clone(),
+        link_rate: options.link_rate,
+        grace: options.grace,
+    };
+    let stop = outputs.stop_key();
+    let asked = || Shutdown::asked() + stop.load(std::sync::atomic::Ordering::Relaxed);
+    let end = run_test(&client, &mut |record| outputs.record(record), &asked);
+    let written = outputs.finish();
+    let end = end?;
+    written?;
+    Ok(judge(&end))
+}
+
+fn judge(end: &EndRecord) -> ExitCode {
+    let whole = match end.completion {
+        Completion::Complete => true,
+        // What the user asked for; the counts are those of the shortened test.
+        Completion::Interrupted => return ExitCode::SUCCESS,
+        Completion::Failed { .. } => false,
+    };
+    if whole && end.directions.iter().all(|d| d.agreement.agree) { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) }
+}
+
+fn family(options: &TestOptions) -> Family {
+    match (options.ipv4, options.ipv6) {
+        (true, _) => Family::V4,
+        (_, true) => Family::V6,
+        (false, false) => Family::Any,
+    }
+}
+
+fn plan(options: &TestOptions) -> anyhow::Result<TestPlan> {
+    let transport = match (options.udp, options.poisson) {
+        (None, _) => Transport::Tcp,
+        (Some(_), false) => Transport::UdpConstant,
+        (Some(_), true) => Transport::UdpPoisson,
+    };
+    let directions = match (options.reverse, options.bidir) {
+        (_, true) => vec![Direction::Up, Direction::Down],
+        (true, _) => vec![Direction::Down],
+        (false, false) => vec![Direction::Up],
+    };
+    let block = options.block.unwrap_or(if transport == Transport::Tcp { TCP_BLOCK } else { UDP_PAYLOAD });
+    let duration = match (options.time, options.bytes) {
+        (_, Some(_)) => None,
+        (time, None) => Some(nanos(time.unwrap_or(Duration::from_secs(10)))?),
+    };
+    Ok(TestPlan {
+        transport,
+        directions,
+        streams: options.streams,
+        duration_ns: duration,
+        bytes: options.bytes.map(Bytes::as_u64),
+        interval_ns: nanos(options.interval)?,
+        block_bytes: block.as_u64(),
+        window_bytes: options.window.map(Bytes::as_u64),
+        congestion_control: options.congestion.clone(),
+        rate_bps: options.pacing.or(options.udp).map(units::Rate::as_bps),
+        dscp: options.dscp,
+        mss_bytes: options.mss,
+        notsent_lowat_bytes: options.notsent_lowat.map(|b| u32::try_from(b.as_u64()).unwrap_or(u32::MAX)),
+        zero_copy: options.zero_copy,
+        seed: options.seed,
+    })
+}
+
+fn nanos(d: Duration) -> anyhow::Result<u64> {
+    u64::try_from(d.as_nanos()).context("the time is too long")
+}

@@ -1,0 +1,295 @@
+//! Reaching the server and agreeing on a test.
+
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use kernel::{ConnectOptions, DataOptions, Received};
+use results::{Direction, End, HostReport, StreamStart, TestPlan};
+use units::Instant;
+use wire::{GREETING, HELLO, Message, Parsed, parse_greeting, rejection_reason};
+
+use super::{ClientOptions, Family};
+use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT};
+use crate::load::{StreamSocket, share_of, stream_numbers};
+use crate::{MeasureError, VERSION, address, data, random};
+
+/// How long one address is tried before the next.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An accepted session.
+pub(crate) struct Session {
+    pub(crate) address: SocketAddr,
+    pub(crate) local: SocketAddr,
+    pub(crate) writer: ControlWriter,
+    reader: Option<ControlReader>,
+    pub(crate) session: [u8; 8],
+    pub(crate) plan: TestPlan,
+    pub(crate) notes: Vec<String>,
+    pub(crate) server: HostReport,
+    pub(crate) udp_port: u16,
+    client_nonce: [u8; 16],
+    server_nonce: [u8; 16],
+}
+
+/// Connects to the first address that answers, and agrees on the test.
+pub(crate) fn open(options: &ClientOptions) -> Result<Session, MeasureError> {
+    let addresses = resolve(options)?;
+    let mut failure = None;
+    for address in addresses {
+        match greet(options, address, &DataOptions::default()) {
+            Ok(stream) => return agree(options, address, stream),
+            Err(e @ MeasureError::Kernel(_)) => failure = Some(e),
+            Err(e) => return Err(e),
+        }
+    }
+    Err(failure.unwrap_or_else(|| MeasureError::Resolve {
+        host: options.host.clone(),
+        family: "IP",
+        detail: "none found".to_owned(),
+    }))
+}
+
+fn resolve(options: &ClientOptions) -> Result<Vec<SocketAddr>, MeasureError> {
+    let family = match options.family {
+        Family::Any => "IP",
+        Family::V4 => "IPv4",
+        Family::V6 => "IPv6",
+    };
+    let fail = |detail: String| MeasureError::Resolve { host: options.host.clone(), family, detail };
+    let found: Vec<SocketAddr> = (options.host.as_str(), options.port)
+        .to_socket_addrs()
+        .map_err(|e| fail(e.to_string()))?
+        .filter(|a| match options.family {
+            Family::Any => options.bind.is_none_or(|b| b.is_ipv4() == a.is_ipv4()),
+            Family::V4 => a.is_ipv4(),
+            Family::V6 => a.is_ipv6(),
+        })
+        .collect();
+    if found.is_empty() { Err(fail("the name has addresses of another family only".to_owned())) } else { Ok(found) }
+}
+
+/// Connects and reads the greeting, which tells whether the session is welcome (i2perf §3.2).
+fn greet(options: &ClientOptions, target: SocketAddr, data: &DataOptions) -> Result<TcpStream, MeasureError> {
+    let to = ConnectOptions { target, bind: options.bind, timeout: CONNECT_TIMEOUT };
+    let stream = kernel::connect(&to, data)?;
+    let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
+    let mut got = Vec::new();
+    loop {
+        match parse_greeting(&got) {
+            Parsed::Accepted { .. } => return Ok(stream),
+            Parsed::NotThrulay => return Err(not_a_server(target, &got)),
+            Parsed::Rejected => {
+                let ended = read_until_end(&stream, &mut got, deadline)?;
+                let reason = rejection_reason(&got).filter(|_| ended).unwrap_or_else(|| "no reason given".to_owned());
+                return Err(MeasureError::Rejected { address: target.to_string(), reason });
+            }
+            Parsed::Incomplete => {}
+        }
+        // Byte by byte near the end: what follows the greeting belongs to the next reader.
+        let want = GREETING.len().saturating_sub(got.len()).max(1);
+        if !read_more(&stream, &mut got, want, deadline)? {
+            return Err(if got.is_empty() { silent_or_closed(target, deadline) } else { not_a_server(target, &got) });
+        }
+    }
+}
+
+fn silent_or_closed(target: SocketAddr, deadline: Instant) -> MeasureError {
+    let (peer, during) = (target.to_string(), "before its greeting");
+    if kernel::now() >= deadline {
+        MeasureError::Silent { peer, after: HANDSHAKE_TIMEOUT, during }
+    } else {
+        MeasureError::Closed { peer, during }
+    }
+}
+
+fn not_a_server(target: SocketAddr, got: &[u8]) -> MeasureError {
+    let detail = format!("it greets with `{}`", wire::printable(&String::from_utf8_lossy(&got[..got.len().min(40)])));
+    MeasureError::NotAServer { address: target.to_string(), detail }
+}
+
+/// Reads at most `want` bytes more; `false` when the peer closed or the deadline passed.
+fn read_more(stream: &TcpStream, got: &mut Vec<u8>, want: usize, deadline: Instant) -> Result<bool, MeasureError> {
+    let mut chunk = vec![0; want];
+    loop {
+        match kernel::read_some(stream, &mut chunk)? {
+            Received::Bytes(n) => {
+                got.extend_from_slice(&chunk[..n]);
+                return Ok(true);
+            }
+            Received::End => return Ok(false),
+            Received::Nothing => {
+                let now = kernel::now();
+                if now >= deadline {
+                    return Ok(false);
+                }
+                kernel::wait(stream, false, deadline.saturating_since(now))?;
+            }
+        }
+    }
+}
+
+fn read_until_end(stream: &TcpStream, got: &mut Vec<u8>, deadline: Instant) -> Result<bool, MeasureError> {
+    while got.len() < 600 && read_more(stream, got, 600, deadline)? {}
+    Ok(true)
+}
+
+/// Hello, challenge, request, accept.
+fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Result<Session, MeasureError> {
+    let peer = target.to_string();
+    let local = stream.local_addr().map_err(|e| kernel::KernelError::new(kernel::Op::Socket, &peer, e))?;
+    let half = stream.try_clone().map_err(|e| kernel::KernelError::new(kernel::Op::Socket, &peer, e))?;
+    let writer = ControlWriter::new(half, &peer);
+    let mut reader = ControlReader::new(stream, &writer, &[]);
+    let client_nonce = random::bytes()?;
+    let during = "during the handshake";
+    let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
+    writer.send_raw(HELLO)?;
+    writer.send(&Message::Hello {
+        version: wire::NATIVE_VERSION,
+        software: format!("longhaul {VERSION}"),
+        nonce: client_nonce,
+    })?;
+    let (server_nonce, key_required, server_proof) = match reader.message(deadline, during)? {
+        Message::Challenge { nonce, key_required, proof, .. } => (nonce, key_required, proof),
+        other => return Err(unexpected(&peer, other)),
+    };
+    let mut proof = None;
+    match &options.key {
+        Some(key) => {
+            let proven = server_proof.is_some_and(|p| wire::verify_server(key, &client_nonce, &server_nonce, &p));
+            // A server without a key takes anyone; one with another key is not the one that the user means.
+            if key_required && !proven {
+                return Err(MeasureError::ServerKey(peer));
+            }
+            let plan = wire::canonical_json(&options.plan).map_err(|e| MeasureError::protocol(&peer, e))?;
+            proof = Some(wire::client_proof(key, &client_nonce, &server_nonce, &plan));
+        }
+        None if key_required => return Err(MeasureError::KeyRequired(peer)),
+        None => {}
+    }
+    writer.send(&Message::Request { plan: options.plan.clone(), proof })?;
+    match reader.message(deadline, during)? {
+        Message::Accept { session, plan, notes, host, udp_port } => {
+            wire::validate_plan(&plan)?;
+            reader.accept_long_messages();
+            Ok(Session {
+                address: target,
+                local,
+                writer,
+                reader: Some(reader),
+                session,
+                plan,
+                notes,
+                server: host,
+                udp_port,
+                client_nonce,
+                server_nonce,
+            })
+        }
+        other => Err(unexpected(&peer, other)),
+    }
+}
+
+pub(crate) fn unexpected(peer: &str, message: Message) -> MeasureError {
+    match message {
+        Message::Refuse { code, reason } => MeasureError::Refused { address: peer.to_owned(), code, reason },
+        Message::Failed { reason } => MeasureError::protocol(peer, reason),
+        other => MeasureError::protocol(peer, format!("unexpected message {}", other.name())),
+    }
+}
+
+impl Session {
+    /// Takes the reading half off, for a thread of its own.
+    pub(crate) fn split(mut self) -> Result<(Self, ControlReader), MeasureError> {
+        let reader = self.reader.take().ok_or_else(|| MeasureError::protocol("client", "the reader is taken"))?;
+        Ok((self, reader))
+    }
+
+    /// Opens all data connections at once, each in a thread: on a long path each costs several round trips.
+    pub(crate) fn join_all(
+        &self,
+        options: &ClientOptions,
+    ) -> Result<(Vec<StreamSocket>, Vec<StreamStart>), MeasureError> {
+        let numbers = stream_numbers(&self.plan);
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                numbers.iter().map(|(n, d)| scope.spawn(move || self.join(options, *n, *d))).collect();
+            threads.into_iter().map(|t| t.join()).collect()
+        });
+        let mut sockets = Vec::new();
+        let mut starts = Vec::new();
+        for outcome in outcomes {
+            let (socket, start) =
+                outcome.map_err(|_| MeasureError::protocol("client", "a connecting thread ended abnormally"))??;
+            sockets.push(socket);
+            starts.push(start);
+        }
+        Ok((sockets, starts))
+    }
+
+    fn join(
+        &self,
+        options: &ClientOptions,
+        stream: u32,
+        direction: Direction,
+    ) -> Result<(StreamSocket, StreamStart), MeasureError> {
+        let peer = self.address.to_string();
+        let socket = greet(options, self.address, &data::options(&self.plan, End::Client, direction))?;
+        let half = socket.try_clone().map_err(|e| kernel::KernelError::new(kernel::Op::Socket, &peer, e))?;
+        let writer = ControlWriter::new(half, &peer);
+        let clone = socket.try_clone().map_err(|e| kernel::KernelError::new(kernel::Op::Socket, &peer, e))?;
+        let mut reader = ControlReader::new(clone, &writer, &[]);
+        let proof = options
+            .key
+            .as_ref()
+            .map(|key| wire::join_proof(key, &self.client_nonce, &self.server_nonce, self.session, stream, direction));
+        writer.send_raw(HELLO)?;
+        writer.send(&Message::Join { session: self.session, stream, direction, proof })?;
+        let deadline = kernel::now() + HANDSHAKE_TIMEOUT * 2;
+        let (server_buffers, server_cc) = match reader.message(deadline, "while data connections were opened")? {
+            Message::Joined { buffers, congestion_control, .. } => (buffers, congestion_control),
+            other => return Err(unexpected(&peer, other)),
+        };
+        if reader.has_unread() {
+            return Err(MeasureError::protocol(&peer, "data before the start"));
+        }
+        kernel::give_up_after(&socket, crate::PEER_TIMEOUT);
+        let start = self.describe(&socket, stream, direction, server_buffers, server_cc)?;
+        let index = stream % self.plan.streams.max(1);
+        let sends = direction.sender() == End::Client;
+        let budget = self.plan.bytes.filter(|_| sends).map(|b| share_of(b, self.plan.streams, index));
+        Ok((StreamSocket { stream, direction, socket, budget }, start))
+    }
+
+    fn describe(
+        &self,
+        socket: &TcpStream,
+        stream: u32,
+        direction: Direction,
+        server_buffers: results::BufferGrant,
+        server_cc: Option<String>,
+    ) -> Result<StreamStart, MeasureError> {
+        let state = kernel::tcp_state(socket)?;
+        let tcp = kernel::tcp_options(socket)?;
+        let named =
+            [(tcp.timestamps, "timestamps"), (tcp.sack, "sack"), (tcp.window_scale, "wscale"), (tcp.ecn, "ecn")];
+        let local = socket.local_addr().unwrap_or(self.local);
+        let own_cc = kernel::congestion_control(socket);
+        Ok(StreamStart {
+            stream,
+            direction,
+            client: address::plain(local).to_string(),
+            server: address::plain(self.address).to_string(),
+            mss_bytes: Some(state.mss_bytes),
+            pmtu_bytes: Some(state.pmtu_bytes),
+            congestion_control: if direction.sender() == End::Client { own_cc } else { server_cc },
+            options: named.iter().filter(|(on, _)| *on).map(|(_, n)| (*n).to_owned()).collect(),
+            client_buffers: data::grant(socket, &self.plan)?,
+            server_buffers,
+        })
+    }
+
+    pub(crate) fn local_ip(&self) -> IpAddr {
+        address::plain_ip(self.local.ip())
+    }
+}

@@ -1,0 +1,66 @@
+//! The end that asks: `longhaul test`.
+
+mod clock;
+mod connect;
+mod run;
+mod summary;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use results::{EndRecord, Record, TestPlan};
+use units::Rate;
+use wire::Key;
+
+use crate::MeasureError;
+
+/// Which addresses of a host name are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Family {
+    /// Whatever the resolver offers first.
+    #[default]
+    Any,
+    /// IPv4 only.
+    V4,
+    /// IPv6 only.
+    V6,
+}
+
+/// A test as the user asks for it.
+#[derive(Debug)]
+pub struct ClientOptions {
+    /// Host name or address of the server.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Address family.
+    pub family: Family,
+    /// Local address.
+    pub bind: Option<IpAddr>,
+    /// What to do.
+    pub plan: TestPlan,
+    /// Pre-shared key.
+    pub key: Option<Key>,
+    /// Label of the run.
+    pub title: Option<String>,
+    /// Rate of the bottleneck link, for the RFC 6349 metrics.
+    pub link_rate: Option<Rate>,
+    /// How long to wait after the load for what is under way.
+    pub grace: Duration,
+}
+
+/// Runs a test: gives `observe` each record as it comes, and returns the last.
+///
+/// `interrupted` tells how often the user asked to stop: once ends the load in order, twice at once.
+///
+/// # Errors
+/// The test could not begin. A test that breaks later ends with a record that says so.
+pub fn run_test(
+    options: &ClientOptions,
+    observe: &mut dyn FnMut(&Record),
+    interrupted: &dyn Fn() -> usize,
+) -> Result<EndRecord, MeasureError> {
+    wire::validate_plan(&options.plan)?;
+    let session = connect::open(options)?;
+    run::run(options, session, observe, interrupted)
+}

@@ -1,0 +1,320 @@
+//! One test from the idle path to the last record.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use estimate::{ClockEstimator, ClockModel};
+use results::{Completion, Direction, End, EndRecord, IntervalRecord, Memory, Record, Role, SCHEMA, StartRecord};
+use units::{Instant, Rate};
+use wire::{EndSide, Finished, Message};
+
+use super::clock::{Idle, exchange};
+use super::connect::{Session, unexpected};
+use super::{ClientOptions, summary};
+use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
+use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, StreamSocket};
+use crate::{MeasureError, VERSION, utc};
+
+/// How often the clocks are compared during the load; each also tells the server that the client lives. Between two
+/// exchanges the bound of the offset grows by the drift that is not yet known: at most 200 ppm x 0.2 s = 40 us.
+const PING_EVERY: Duration = Duration::from_millis(200);
+
+/// How often a stop by the user is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Whatever the main loop waits for.
+pub(super) enum Event {
+    Control(Result<Incoming, MeasureError>),
+    Side(SideEvent),
+}
+
+/// What a test gathers.
+pub(super) struct Gathered {
+    pub(super) clock: ClockEstimator,
+    pub(super) before: Idle,
+    pub(super) during: u64,
+    pub(super) after: Idle,
+    pub(super) best: std::collections::BTreeMap<Direction, Rate>,
+    pub(super) local: Option<(Vec<EndSide>, Vec<String>)>,
+    pub(super) remote: Option<Finished>,
+    pub(super) failure: Option<String>,
+    pub(super) stopped: bool,
+    pub(super) memory: Memory,
+}
+
+struct Run<'a> {
+    options: &'a ClientOptions,
+    writer: ControlWriter,
+    inbox: mpsc::Receiver<Event>,
+    model: Arc<Mutex<Option<ClockModel>>>,
+    observe: &'a mut dyn FnMut(&Record),
+    interrupted: &'a dyn Fn() -> usize,
+    got: Gathered,
+    next_ping: Instant,
+    pings: u64,
+}
+
+pub(super) fn run(
+    options: &ClientOptions,
+    session: Session,
+    observe: &mut dyn FnMut(&Record),
+    interrupted: &dyn Fn() -> usize,
+) -> Result<EndRecord, MeasureError> {
+    let (outbox, inbox) = mpsc::channel();
+    let control = outbox.clone();
+    let (session, reader) = session.split()?;
+    reader.spawn(move |incoming| {
+        // The main loop may have ended; then nobody waits for this.
+        let _ = control.send(Event::Control(incoming));
+    })?;
+    let writer = session.writer.clone();
+    let mut run = Run {
+        options,
+        writer: writer.clone(),
+        inbox,
+        model: Arc::default(),
+        observe,
+        interrupted,
+        got: Gathered::new(),
+        next_ping: kernel::now(),
+        pings: 0,
+    };
+    let outcome = run.test(&session, &outbox);
+    let _ = writer.send(&Message::Bye);
+    writer.shutdown();
+    outcome
+}
+
+impl Gathered {
+    fn new() -> Self {
+        Self {
+            clock: ClockEstimator::new(),
+            before: Idle::default(),
+            during: 0,
+            after: Idle::default(),
+            best: std::collections::BTreeMap::new(),
+            local: None,
+            remote: None,
+            failure: None,
+            stopped: false,
+            memory: Memory::default(),
+        }
+    }
+}
+
+impl Run<'_> {
+    fn test(&mut self, session: &Session, outbox: &mpsc::Sender<Event>) -> Result<EndRecord, MeasureError> {
+        self.got.before = self.compare_clocks()?;
+        self.publish_model();
+        let (sockets, streams) = session.join_all(self.options)?;
+        let test_id = test_id(session);
+        let start = StartRecord {
+            schema: SCHEMA.to_owned(),
+            test_id: test_id.clone(),
+            version: VERSION.to_owned(),
+            time_utc: utc::now(),
+            target: self.options.host.clone(),
+            title: self.options.title.clone(),
+            protocol: "longhaul/1".to_owned(),
+            plan: session.plan.clone(),
+            notes: session.notes.clone(),
+            streams,
+            baseline_rtt_ns: self.got.before.rtt.map(nanos),
+            client: kernel::host_report(VERSION, Some(session.local_ip())),
+            server: Some(session.server.clone()),
+        };
+        (self.observe)(&Record::Start(start.clone()));
+        let plan = self.begin(session, &test_id)?;
+        let side = self.start_side(&plan, sockets, outbox)?;
+        self.follow(&plan, &side);
+        self.got.memory.client_rss_end_bytes = kernel::resident_bytes();
+        if self.got.failure.is_none() && !self.is_stopped_twice() {
+            self.got.after = self.compare_clocks().unwrap_or_default();
+        }
+        let end = summary::end_record(self.options, &start, &self.got);
+        (self.observe)(&Record::End(end.clone()));
+        Ok(end)
+    }
+
+    /// Tells the server to begin, and waits for its word.
+    fn begin(&mut self, session: &Session, test_id: &str) -> Result<LoadPlan, MeasureError> {
+        let clock = self.model().and_then(|m| serde_json::to_value(m).ok());
+        self.writer.send(&Message::Start { clock })?;
+        let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
+        loop {
+            match self.next(deadline)? {
+                Some(Event::Control(Ok(Incoming::Message(m)))) => match *m {
+                    Message::Started { .. } => break,
+                    other => return Err(unexpected(&self.options.host, other)),
+                },
+                Some(Event::Control(Err(e))) => return Err(e),
+                Some(_) => {}
+                None => {
+                    let (peer, after) = (self.options.host.clone(), HANDSHAKE_TIMEOUT);
+                    return Err(MeasureError::Silent { peer, after, during: "when asked to start" });
+                }
+            }
+        }
+        self.got.memory.client_rss_start_bytes = kernel::resident_bytes();
+        Ok(LoadPlan::new(&session.plan, test_id, kernel::now(), self.options.grace))
+    }
+
+    fn start_side(
+        &self,
+        plan: &LoadPlan,
+        sockets: Vec<StreamSocket>,
+        outbox: &mpsc::Sender<Event>,
+    ) -> Result<SideHandle, MeasureError> {
+        let model = Arc::clone(&self.model);
+        let peer_clock: PeerClock = Arc::new(move |remote| {
+            let model = (*model.lock().unwrap_or_else(PoisonError::into_inner))?;
+            let local = model.to_local(remote);
+            Some((local, Duration::from_nanos(model.bound_at(local))))
+        });
+        let out = outbox.clone();
+        Ok(Side::start(plan, End::Client, sockets, peer_clock, move |e| {
+            let _ = out.send(Event::Side(e));
+        })?)
+    }
+
+    /// The load, until both ends have reported or one of them is lost.
+    fn follow(&mut self, plan: &LoadPlan, side: &SideHandle) {
+        let mut give_up = plan.end().map(|e| e + plan.grace * 3 + PEER_TIMEOUT);
+        while self.got.local.is_none() || (self.got.remote.is_none() && self.got.failure.is_none()) {
+            self.heed_user(plan, side, &mut give_up);
+            let now = kernel::now();
+            if give_up.is_some_and(|g| now > g) {
+                self.fail(side, "the test did not end in time".to_owned());
+                give_up = None;
+            }
+            if now >= self.next_ping {
+                self.next_ping = now + PING_EVERY;
+                self.pings += 1;
+                // A lost connection shows at the reader, with its reason.
+                let _ = self.writer.ping(self.pings);
+            }
+            match self.next(now + LOOK_EVERY) {
+                Ok(Some(Event::Control(Ok(Incoming::Message(m))))) => self.handle_message(*m, side),
+                Ok(Some(Event::Control(Ok(Incoming::Pong(pong, received))))) => {
+                    self.got.clock.handle_exchange(exchange(&pong, received));
+                    self.got.during += 1;
+                    self.publish_model();
+                    if let Some(model) = self.model().and_then(|m| serde_json::to_value(m).ok()) {
+                        let _ = self.writer.send(&Message::Clock { model });
+                    }
+                }
+                Ok(Some(Event::Control(Err(e)))) => self.fail(side, e.to_string()),
+                Ok(Some(Event::Side(event))) => self.handle_side(event),
+                Ok(Some(Event::Control(Ok(Incoming::Pinged))) | None) => {}
+                Err(e) => self.fail(side, e.to_string()),
+            }
+        }
+    }
+
+    fn is_stopped_twice(&self) -> bool {
+        (self.interrupted)() >= 2
+    }
+
+    fn heed_user(&mut self, plan: &LoadPlan, side: &SideHandle, give_up: &mut Option<Instant>) {
+        if (self.interrupted)() > 0 && !self.got.stopped {
+            self.got.stopped = true;
+            side.stop.gently();
+            let _ = self.writer.send(&Message::Stop);
+            *give_up = Some(kernel::now() + plan.grace * 3);
+        }
+        if self.is_stopped_twice() && self.got.failure.is_none() {
+            self.fail(side, "stopped at once by the user".to_owned());
+        }
+    }
+
+    fn fail(&mut self, side: &SideHandle, reason: String) {
+        self.got.failure.get_or_insert(reason);
+        side.stop.at_once();
+    }
+
+    fn handle_message(&mut self, message: Message, side: &SideHandle) {
+        match message {
+            Message::Interval(record) => {
+                side.handle_peer_interval(&record);
+                self.remember(&record);
+                (self.observe)(&Record::Interval(*record));
+            }
+            Message::Samples { stream, samples } => side.handle_samples(stream, &samples),
+            Message::Finished(finished) => self.got.remote = Some(*finished),
+            Message::Failed { reason } => self.fail(side, format!("the server broke off: {reason}")),
+            Message::Unknown => {}
+            other => self.fail(side, unexpected(&self.options.host, other).to_string()),
+        }
+    }
+
+    fn handle_side(&mut self, event: SideEvent) {
+        match event {
+            SideEvent::Interval(record) => {
+                self.remember(&record);
+                if record.role == Role::Receiver {
+                    let _ = self.writer.send(&Message::Interval(record.clone()));
+                }
+                (self.observe)(&Record::Interval(*record));
+            }
+            SideEvent::Samples { stream, samples } => {
+                for chunk in samples.chunks(wire::message::MAX_SAMPLES) {
+                    let _ = self.writer.send(&Message::Samples { stream, samples: chunk.to_vec() });
+                }
+            }
+            SideEvent::Finished { sides, warnings } => self.got.local = Some((sides, warnings)),
+        }
+    }
+
+    /// Keeps the best goodput of a whole interval: the bottleneck's rate as far as this test can tell.
+    fn remember(&mut self, record: &IntervalRecord) {
+        if record.role == Role::Receiver {
+            let rate = Rate::from_bps(record.throughput_bps);
+            let best = self.got.best.entry(record.direction).or_default();
+            *best = (*best).max(rate);
+        }
+    }
+
+    fn compare_clocks(&mut self) -> Result<Idle, MeasureError> {
+        let mut clock = std::mem::take(&mut self.got.clock);
+        let idle = Idle::measure(&self.writer, &mut clock, &mut |deadline| match self.next(deadline)? {
+            Some(Event::Control(incoming)) => incoming.map(Some),
+            Some(Event::Side(_)) | None => Ok(None),
+        });
+        self.got.clock = clock;
+        idle
+    }
+
+    fn publish_model(&self) {
+        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = self.got.clock.model();
+    }
+
+    fn model(&self) -> Option<ClockModel> {
+        *self.model.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self, deadline: Instant) -> Result<Option<Event>, MeasureError> {
+        match self.inbox.recv_timeout(deadline.saturating_since(kernel::now())) {
+            Ok(event) => Ok(Some(event)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(MeasureError::protocol("client", "its threads ended")),
+        }
+    }
+}
+
+pub(super) fn completion(got: &Gathered) -> Completion {
+    match &got.failure {
+        Some(reason) if !got.stopped => Completion::Failed { reason: reason.clone() },
+        _ if got.stopped => Completion::Interrupted,
+        _ => Completion::Complete,
+    }
+}
+
+fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The session's name: unique per server, and the same in the logs of both ends.
+fn test_id(session: &Session) -> String {
+    session.session.iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,203 @@
+//! The last record: both ends' counts, compared and judged.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use estimate::{Timeline, ramp_up, rfc6349};
+use results::{
+    Agreement, ClockSummary, DirectionSummary, EndRecord, EndTotals, Limit, RampUp, Rfc6349, Role, StartRecord,
+    StreamTotals, Transport,
+};
+use units::{Bytes, Rate};
+use wire::{EndSide, SideStream};
+
+use super::ClientOptions;
+use super::run::{Gathered, completion};
+
+pub(super) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gathered) -> EndRecord {
+    let (local, mut warnings) = got.local.clone().unwrap_or_default();
+    let remote = got.remote.clone().unwrap_or_default();
+    warnings.extend(remote.warnings.iter().map(|w| format!("server: {w}")));
+    if got.remote.is_none() {
+        warnings.push("the server's view is missing: what it received is not known".to_owned());
+    }
+    let directions: Vec<DirectionSummary> = start
+        .plan
+        .directions
+        .iter()
+        .map(|direction| {
+            let side =
+                |role| local.iter().chain(&remote.directions).find(|s| s.direction == *direction && s.role == role);
+            Both { options, start, got, sender: side(Role::Sender), receiver: side(Role::Receiver) }.summary(*direction)
+        })
+        .collect();
+    warnings.extend(directions.iter().filter_map(|d| d.agreement.explanation.clone()));
+    let mut memory = got.memory;
+    memory.server_rss_start_bytes = remote.rss_start_bytes;
+    memory.server_rss_end_bytes = remote.rss_end_bytes;
+    EndRecord {
+        test_id: start.test_id.clone(),
+        completion: completion(got),
+        directions,
+        clock: clock_summary(got),
+        memory,
+        warnings,
+    }
+}
+
+fn clock_summary(got: &Gathered) -> Option<ClockSummary> {
+    let model = got.clock.model()?;
+    Some(ClockSummary {
+        offset_ns: model.offset_ns,
+        bound_ns: model.bound_ns,
+        drift_ppm: model.drift_ppm,
+        drift_bound_ppm: model.drift_bound_ppm,
+        exchanges_before: got.before.answered,
+        exchanges_during: got.during,
+        exchanges_after: got.after.answered,
+        idle_rtt_before_ns: got.before.rtt.map_or(0, nanos),
+        idle_rtt_after_ns: got.after.rtt.map(nanos),
+    })
+}
+
+fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// One direction as both ends saw it; an end that was lost is absent.
+struct Both<'a> {
+    options: &'a ClientOptions,
+    start: &'a StartRecord,
+    got: &'a Gathered,
+    sender: Option<&'a EndSide>,
+    receiver: Option<&'a EndSide>,
+}
+
+impl Both<'_> {
+    fn summary(&self, direction: results::Direction) -> DirectionSummary {
+        let totals = |s: Option<&EndSide>| s.map(|s| s.totals.clone()).unwrap_or_default();
+        let (sender, receiver) = (totals(self.sender), totals(self.receiver));
+        let baseline = self.got.before.rtt;
+        let tcp = self.start.plan.transport == Transport::Tcp;
+        let mut loss_episodes = self.sender.map(|s| s.loss_episodes.clone()).unwrap_or_default();
+        if let Some(rtt) = baseline.filter(|b| !b.is_zero()) {
+            for e in &mut loss_episodes {
+                e.recovery_rtts = e.recovery_s.map(|s| s / rtt.as_secs_f64());
+            }
+        }
+        DirectionSummary {
+            direction,
+            throughput_bps: if self.receiver.is_some() { receiver.throughput_bps } else { sender.throughput_bps },
+            agreement: self.agreement(&sender, &receiver),
+            block_rtt: self.sender.and_then(|s| s.block_rtt.clone()),
+            kernel_min_rtt_ns: self
+                .sender
+                .and_then(|s| s.streams.iter().filter_map(|t| t.tcp.as_ref()?.min_rtt_ns).min()),
+            kernel_srtt: self.sender.and_then(|s| s.kernel_srtt.clone()),
+            decomposition: self.sender.and_then(|s| s.decomposition.clone()),
+            one_way: self.receiver.and_then(|s| s.one_way.clone()).or_else(|| self.sender?.one_way.clone()),
+            one_way_return: self.sender.and_then(|s| s.one_way_return.clone()),
+            limits: self.limits(),
+            rfc6349: self.rfc6349(direction, &receiver).filter(|_| tcp),
+            ramp_up: self.ramp_up().filter(|_| tcp),
+            loss_episodes,
+            loss_episode_count: self.sender.map_or(0, |s| s.loss_episode_count),
+            udp: self.receiver.and_then(|s| s.udp.clone()),
+            streams: self.streams(&receiver),
+            sender,
+            receiver,
+        }
+    }
+
+    fn agreement(&self, sender: &EndTotals, receiver: &EndTotals) -> Agreement {
+        let (sent, received) = (sender.bytes, receiver.bytes);
+        let echoed_blocks = self.sender.map_or(0, |s| s.streams.iter().map(|t| t.blocks).sum());
+        let known = self.sender.is_some() && self.receiver.is_some();
+        let (agree, explanation) = if let Some(udp) = self.receiver.and_then(|r| r.udp.as_ref()) {
+            // A datagram is either received or lost; duplicates are counted apart.
+            let agree = udp.sent == udp.received + udp.lost;
+            let text = || format!("{} datagrams sent, {} received, {} lost", udp.sent, udp.received, udp.lost);
+            (agree, (!agree).then(text))
+        } else if !known {
+            (false, Some("one end's count is missing".to_owned()))
+        } else if sent == received {
+            (true, None)
+        } else {
+            let text = format!(
+                "{} bytes were sent and {} received: {} bytes were still under way or unread when the connection ended",
+                sent,
+                received,
+                sent.abs_diff(received)
+            );
+            (false, Some(text))
+        };
+        Agreement { sent_bytes: sent, received_bytes: received, echoed_blocks, agree, explanation }
+    }
+
+    fn limits(&self) -> BTreeMap<Limit, f64> {
+        let times = self.sender.map(|s| s.limits.clone()).unwrap_or_default();
+        let total: f64 = times.values().sum();
+        times.into_iter().filter(|_| total > 0.0).map(|(l, t)| (l, t / total)).collect()
+    }
+
+    fn ramp_up(&self) -> Option<RampUp> {
+        let timeline: Timeline = serde_json::from_value(self.receiver?.timeline.clone()).ok()?;
+        ramp_up(&timeline, self.got.before.rtt)
+    }
+
+    fn rfc6349(&self, direction: results::Direction, receiver: &EndTotals) -> Option<Rfc6349> {
+        let sender = self.sender?;
+        let states: Vec<_> = sender.streams.iter().filter_map(|s| s.tcp.as_ref()).collect();
+        let first = states.first()?;
+        let stream = self.start.streams.iter().find(|s| s.direction == direction)?;
+        let full_segments = states.iter().any(|t| t.bytes_acked > 10 * t.mss_bytes);
+        Some(rfc6349::report(rfc6349::Inputs {
+            link_rate: self.options.link_rate,
+            best_interval: self
+                .got
+                .best
+                .get(&direction)
+                .copied()
+                .filter(|r| *r > Rate::ZERO)
+                .unwrap_or_else(|| Rate::from_bps(receiver.throughput_bps)),
+            mtu: Bytes::new(first.pmtu_bytes),
+            mss: Bytes::new(first.mss_bytes),
+            timestamps: stream.options.iter().any(|o| o == "timestamps"),
+            mtu_verified: full_segments,
+            bytes_transferred: Bytes::new(receiver.bytes),
+            actual_duration: Duration::from_secs_f64(receiver.duration_s.clamp(0.0, 1e9)),
+            bytes_sent: Bytes::new(states.iter().map(|t| t.bytes_sent).sum()),
+            bytes_retransmitted: Bytes::new(states.iter().map(|t| t.bytes_retransmitted).sum()),
+            baseline_rtt: self.got.before.rtt.unwrap_or_default(),
+            mean_rtt: Duration::from_nanos(sender.kernel_srtt.as_ref().map_or(0, |s| s.mean_ns)),
+            window: self.start.plan.window_bytes.map(Bytes::new),
+        }))
+    }
+
+    fn streams(&self, receiver: &EndTotals) -> Vec<StreamTotals> {
+        let of =
+            |side: Option<&EndSide>, n| -> Option<SideStream> { side?.streams.iter().find(|s| s.stream == n).cloned() };
+        let mut numbers: Vec<u32> =
+            self.sender.iter().chain(&self.receiver).flat_map(|s| s.streams.iter().map(|t| t.stream)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let duration = Duration::from_secs_f64(receiver.duration_s.clamp(0.0, 1e9));
+        numbers
+            .into_iter()
+            .map(|n| {
+                let (sent, received) = (of(self.sender, n), of(self.receiver, n));
+                let bytes = received.as_ref().map_or(0, |r| r.bytes);
+                StreamTotals {
+                    stream: n,
+                    sent_bytes: sent.as_ref().map_or(0, |s| s.bytes),
+                    received_bytes: bytes,
+                    throughput_bps: Rate::of(Bytes::new(bytes), duration).as_bps(),
+                    retransmits: sent.as_ref().map_or(0, |s| s.retransmits),
+                    block_rtt: sent.as_ref().and_then(|s| s.block_rtt.clone()),
+                    sender_tcp: sent.and_then(|s| s.tcp),
+                    receiver_tcp: received.and_then(|r| r.tcp),
+                }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,186 @@
+//! The control connection: messages and clock exchanges, apart from the bulk data.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kernel::{KernelError, Op, Received};
+use units::Instant;
+use wire::{ClockPing, ClockPong, Frame, FrameReader, HANDSHAKE_MAX, Message, SESSION_MAX};
+
+use crate::MeasureError;
+
+/// How long a peer may stay silent on the control connection while a session runs. Both ends ping every second, so
+/// that this is twenty pings lost in a row; a killed peer never holds the other end longer.
+pub const PEER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a handshake step may take: five round trips of one second, or a slow typist.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest that a write to the control connection may wait for the peer to read.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What arrives on the control connection.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// A message.
+    Message(Box<Message>),
+    /// The answer to a clock ping, and when it arrived.
+    Pong(ClockPong, Instant),
+    /// A clock ping, already answered.
+    Pinged,
+}
+
+/// The writing half; cheap to clone, one message at a time.
+#[derive(Debug, Clone)]
+pub(crate) struct ControlWriter {
+    stream: Arc<Mutex<TcpStream>>,
+    peer: Arc<str>,
+}
+
+impl ControlWriter {
+    pub(crate) fn new(stream: TcpStream, peer: &str) -> Self {
+        kernel::set_control_priority(&stream);
+        let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT));
+        Self { stream: Arc::new(Mutex::new(stream)), peer: peer.into() }
+    }
+
+    pub(crate) fn send(&self, message: &Message) -> Result<(), MeasureError> {
+        let bytes = message.encode_frame().map_err(MeasureError::message(&self.peer))?;
+        self.write(|| bytes)
+    }
+
+    /// Bytes that are no frame: the hello in front of all frames.
+    pub(crate) fn send_raw(&self, bytes: &[u8]) -> Result<(), MeasureError> {
+        self.write(|| bytes.to_vec())
+    }
+
+    pub(crate) fn ping(&self, id: u64) -> Result<(), MeasureError> {
+        self.write(|| ClockPing { id, t1: kernel::now().as_nanos() }.encode().to_vec())
+    }
+
+    fn pong(&self, ping: ClockPing, received: Instant) -> Result<(), MeasureError> {
+        self.write(|| {
+            let t3 = kernel::now().as_nanos();
+            ClockPong { id: ping.id, t1: ping.t1, t2: received.as_nanos(), t3 }.encode().to_vec()
+        })
+    }
+
+    /// `bytes` is called with the connection in hand, so that a send time in it is not older than the wait for it.
+    fn write(&self, bytes: impl FnOnce() -> Vec<u8>) -> Result<(), MeasureError> {
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out: &TcpStream = &stream;
+        out.write_all(&bytes()).map_err(|e| KernelError::new(Op::Send, &self.peer, e).into())
+    }
+
+    /// Ends both halves; a reader that waits wakes up.
+    pub(crate) fn shutdown(&self) {
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// The reading half.
+#[derive(Debug)]
+pub(crate) struct ControlReader {
+    stream: TcpStream,
+    frames: FrameReader,
+    unread: VecDeque<u8>,
+    peer: Arc<str>,
+    writer: ControlWriter,
+}
+
+impl ControlReader {
+    pub(crate) fn new(stream: TcpStream, writer: &ControlWriter, already_read: &[u8]) -> Self {
+        Self {
+            stream,
+            frames: FrameReader::new(HANDSHAKE_MAX),
+            unread: already_read.iter().copied().collect(),
+            peer: Arc::clone(&writer.peer),
+            writer: writer.clone(),
+        }
+    }
+
+    /// The session is accepted: longer messages are allowed from now on.
+    pub(crate) fn accept_long_messages(&mut self) {
+        self.frames.set_max(SESSION_MAX);
+    }
+
+    /// Bytes that arrived behind the last frame.
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.unread.is_empty() || self.frames.buffered() > 0
+    }
+
+    /// The next message; pings are answered, other clock frames ignored.
+    pub(crate) fn message(&mut self, deadline: Instant, during: &'static str) -> Result<Message, MeasureError> {
+        loop {
+            if let Incoming::Message(m) = self.next(deadline, during)? {
+                return Ok(*m);
+            }
+        }
+    }
+
+    /// The next frame, waiting at most until `deadline`.
+    pub(crate) fn next(&mut self, deadline: Instant, during: &'static str) -> Result<Incoming, MeasureError> {
+        let begin = kernel::now();
+        loop {
+            let received = kernel::now();
+            while !self.unread.is_empty() {
+                let taken = self.frames.feed(self.unread.make_contiguous());
+                self.unread.drain(..taken);
+                if let Some(frame) = self.frames.next().map_err(MeasureError::frame(&self.peer))? {
+                    return self.incoming(frame, received);
+                }
+            }
+            if received >= deadline {
+                let after = deadline.saturating_since(begin);
+                return Err(MeasureError::Silent { peer: self.peer.to_string(), after, during });
+            }
+            kernel::wait(&self.stream, false, deadline.saturating_since(received))?;
+            let mut chunk = [0; 16384];
+            match kernel::read_some(&self.stream, &mut chunk)? {
+                Received::Bytes(n) => self.unread.extend(&chunk[..n]),
+                Received::Nothing => {}
+                Received::End => return Err(MeasureError::Closed { peer: self.peer.to_string(), during }),
+            }
+        }
+    }
+
+    fn incoming(&self, frame: Frame, received: Instant) -> Result<Incoming, MeasureError> {
+        match frame {
+            Frame::Json(json) => {
+                let message = Message::decode(&json).map_err(MeasureError::message(&self.peer))?;
+                Ok(Incoming::Message(Box::new(message)))
+            }
+            Frame::ClockPong(pong) => Ok(Incoming::Pong(pong, received)),
+            Frame::ClockPing(ping) => {
+                self.writer.pong(ping, received)?;
+                Ok(Incoming::Pinged)
+            }
+        }
+    }
+
+    /// Reads in a thread of its own until the connection ends or the peer is silent for [`PEER_TIMEOUT`]; each frame, and
+    /// at last the error, goes to `out`.
+    pub(crate) fn spawn(
+        mut self,
+        out: impl Fn(Result<Incoming, MeasureError>) + Send + 'static,
+    ) -> Result<(), MeasureError> {
+        let run = move || loop {
+            let outcome = self.next(kernel::now() + PEER_TIMEOUT, "during the test");
+            let ended = outcome.is_err();
+            out(outcome);
+            if ended {
+                return;
+            }
+        };
+        std::thread::Builder::new()
+            .name("control".to_owned())
+            .stack_size(512 << 10)
+            .spawn(run)
+            .map(|_| ())
+            .map_err(|e| KernelError::new(Op::Thread, "control", e).into())
+    }
+}

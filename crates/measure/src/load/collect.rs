@@ -1,0 +1,317 @@
+//! What the threads of a load report, and how it becomes one record per interval and direction.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use estimate::{ReceiverEvidence, SenderEvidence, StageHistograms, Timeline, combine, judge};
+use kernel::CpuSnapshot;
+use results::{
+    CpuUse, DelayHistogram, Direction, End, IntervalRecord, LimitVerdict, LossEpisode, Role, StreamInterval, TcpState,
+};
+use units::{Bytes, Instant, Rate};
+use wire::RemoteSample;
+
+use super::LoadPlan;
+
+/// What a stream's thread tells.
+#[derive(Debug)]
+pub(crate) enum StreamEvent {
+    /// An interval of a sender.
+    Sent(Box<SenderCut>),
+    /// An interval of a receiver.
+    Received(Box<ReceiverCut>),
+    /// Arrivals of sampled blocks, for the sender.
+    Samples { stream: u32, samples: Vec<RemoteSample> },
+    /// The stream has ended.
+    Done(Box<StreamDone>),
+}
+
+/// One interval of one sending stream.
+#[derive(Debug)]
+pub(crate) struct SenderCut {
+    pub(crate) stream: u32,
+    pub(crate) index: u64,
+    pub(crate) begin: Instant,
+    pub(crate) end: Instant,
+    pub(crate) rtt: DelayHistogram,
+    pub(crate) srtt: DelayHistogram,
+    pub(crate) blocked: Duration,
+    pub(crate) before: TcpState,
+    pub(crate) after: TcpState,
+    pub(crate) stages: StageHistograms,
+    cpu_begin: Duration,
+    pub(crate) cpu: Duration,
+}
+
+impl SenderCut {
+    pub(crate) fn new(stream: u32, begin: Instant, before: TcpState) -> Self {
+        Self {
+            stream,
+            index: 0,
+            begin,
+            end: begin,
+            rtt: DelayHistogram::new(),
+            srtt: DelayHistogram::new(),
+            blocked: Duration::ZERO,
+            after: before.clone(),
+            before,
+            stages: StageHistograms::default(),
+            cpu_begin: kernel::thread_cpu(),
+            cpu: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn next(previous: &Self, begin: Instant, before: TcpState) -> Self {
+        Self { index: previous.index + 1, ..Self::new(previous.stream, begin, before) }
+    }
+
+    pub(crate) fn complete(&mut self, end: Instant, after: TcpState, stages: StageHistograms) {
+        self.end = end;
+        self.after = after;
+        self.stages = stages;
+        self.cpu = kernel::thread_cpu().saturating_sub(self.cpu_begin);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.after.bytes_acked.saturating_sub(self.before.bytes_acked)
+    }
+}
+
+/// One interval of one receiving stream.
+#[derive(Debug)]
+pub(crate) struct ReceiverCut {
+    pub(crate) stream: u32,
+    pub(crate) index: u64,
+    pub(crate) begin: Instant,
+    pub(crate) end: Instant,
+    pub(crate) bytes: u64,
+    pub(crate) tcp: Option<TcpState>,
+    pub(crate) udp: Option<results::UdpInterval>,
+    cpu_begin: Duration,
+    pub(crate) cpu: Duration,
+}
+
+impl ReceiverCut {
+    pub(crate) fn new(stream: u32, begin: Instant) -> Self {
+        Self {
+            stream,
+            index: 0,
+            begin,
+            end: begin,
+            bytes: 0,
+            tcp: None,
+            udp: None,
+            cpu_begin: kernel::thread_cpu(),
+            cpu: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn next(previous: &Self, begin: Instant) -> Self {
+        Self { index: previous.index + 1, ..Self::new(previous.stream, begin) }
+    }
+
+    pub(crate) fn complete(&mut self, end: Instant, tcp: Option<TcpState>) {
+        self.end = end;
+        self.tcp = tcp;
+        self.cpu = kernel::thread_cpu().saturating_sub(self.cpu_begin);
+    }
+}
+
+/// A stream's whole test.
+#[derive(Debug)]
+pub(crate) struct StreamDone {
+    pub(crate) stream: u32,
+    /// Sender: bytes written. Receiver: bytes read.
+    pub(crate) bytes: u64,
+    /// Sender: echoes received. Receiver: headers seen.
+    pub(crate) blocks: u64,
+    pub(crate) first: Option<Instant>,
+    pub(crate) last: Instant,
+    pub(crate) cpu: Duration,
+    pub(crate) retransmits: u64,
+    pub(crate) tcp: Option<TcpState>,
+    pub(crate) rtt: DelayHistogram,
+    pub(crate) srtt: DelayHistogram,
+    pub(crate) timeline: Option<Timeline>,
+    pub(crate) loss_episodes: Vec<LossEpisode>,
+    pub(crate) loss_episode_count: u64,
+    pub(crate) clock_steps: u64,
+    pub(crate) failure: Option<String>,
+}
+
+enum Cut {
+    Sent(Box<SenderCut>),
+    Received(Box<ReceiverCut>),
+}
+
+/// Gathers the cuts of one direction's streams until each stream has reported an interval or has ended.
+pub(crate) struct Gatherer {
+    plan: LoadPlan,
+    end: End,
+    direction: Direction,
+    role: Role,
+    streams: Vec<u32>,
+    /// Next interval of each running stream; an ended stream is no longer waited for.
+    reached: BTreeMap<u32, u64>,
+    pending: BTreeMap<u64, Vec<Cut>>,
+    cpu: CpuSnapshot,
+    /// What is known of the other end's receiver, from its latest interval record.
+    pub(crate) peer: Option<ReceiverEvidence>,
+    /// Time for which each factor was the limit.
+    pub(crate) limits: BTreeMap<results::Limit, f64>,
+}
+
+impl Gatherer {
+    pub(crate) fn new(plan: LoadPlan, end: End, direction: Direction, role: Role, streams: &[u32]) -> Self {
+        Self {
+            plan,
+            end,
+            direction,
+            role,
+            streams: streams.to_vec(),
+            reached: streams.iter().map(|s| (*s, 0)).collect(),
+            pending: BTreeMap::new(),
+            cpu: CpuSnapshot::read(),
+            peer: None,
+            limits: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn knows(&self, stream: u32) -> bool {
+        self.streams.contains(&stream)
+    }
+
+    pub(crate) fn handle_sent(&mut self, cut: Box<SenderCut>) -> Vec<IntervalRecord> {
+        self.reached.entry(cut.stream).and_modify(|r| *r = cut.index + 1);
+        self.pending.entry(cut.index).or_default().push(Cut::Sent(cut));
+        self.complete()
+    }
+
+    pub(crate) fn handle_received(&mut self, cut: Box<ReceiverCut>) -> Vec<IntervalRecord> {
+        self.reached.entry(cut.stream).and_modify(|r| *r = cut.index + 1);
+        self.pending.entry(cut.index).or_default().push(Cut::Received(cut));
+        self.complete()
+    }
+
+    pub(crate) fn handle_done(&mut self, stream: u32) -> Vec<IntervalRecord> {
+        self.reached.remove(&stream);
+        self.complete()
+    }
+
+    fn complete(&mut self) -> Vec<IntervalRecord> {
+        let reached = self.reached.values().copied().min().unwrap_or(u64::MAX);
+        let mut out = Vec::new();
+        while let Some(entry) = self.pending.first_entry() {
+            if *entry.key() >= reached {
+                break;
+            }
+            let (index, cuts) = entry.remove_entry();
+            out.push(self.record(index, &cuts));
+        }
+        out
+    }
+
+    fn record(&mut self, index: u64, cuts: &[Cut]) -> IntervalRecord {
+        let cpu = CpuSnapshot::read();
+        let busiest_cpu = cpu.busiest_since(&self.cpu);
+        self.cpu = cpu;
+        let mut streams = Vec::new();
+        let sends = self.role == Role::Sender;
+        let (mut rtt, mut stages) = (DelayHistogram::new(), StageHistograms::default());
+        let mut verdicts: Vec<(LimitVerdict, u64)> = Vec::new();
+        let (mut begin, mut end, mut bytes, mut busiest_thread, mut threads) =
+            (None, self.plan.start, 0, 0.0_f64, Duration::ZERO);
+        for cut in cuts {
+            let (stream, b, e, cpu) = match cut {
+                Cut::Sent(c) => {
+                    rtt.merge(&c.rtt);
+                    stages.merge(&c.stages);
+                    let verdict = self.judge(c, busiest_cpu);
+                    verdicts.push((verdict.clone(), c.bytes()));
+                    (sent_interval(c, verdict), c.begin, c.end, c.cpu)
+                }
+                Cut::Received(c) => (received_interval(c), c.begin, c.end, c.cpu),
+            };
+            let length = e.saturating_since(b);
+            begin = Some(begin.map_or(b, |x: Instant| x.min(b)));
+            end = end.max(e);
+            bytes += stream.bytes;
+            threads += cpu;
+            busiest_thread = busiest_thread.max(share(cpu, length));
+            streams.push(stream);
+        }
+        streams.sort_by_key(|s| s.stream);
+        let begin = begin.unwrap_or(self.plan.start);
+        let limit = combine(&verdicts);
+        if let Some(v) = &limit {
+            *self.limits.entry(v.limit).or_default() += end.saturating_since(begin).as_secs_f64();
+        }
+        IntervalRecord {
+            test_id: self.plan.test_id.clone(),
+            end: self.end,
+            direction: self.direction,
+            role: self.role,
+            index,
+            begin_s: begin.saturating_since(self.plan.start).as_secs_f64(),
+            end_s: end.saturating_since(self.plan.start).as_secs_f64(),
+            bytes,
+            throughput_bps: Rate::of(Bytes::new(bytes), end.saturating_since(begin)).as_bps(),
+            block_rtt: rtt.summary(),
+            decomposition: sends.then(|| stages.decomposition()),
+            one_way: stages.one_way(),
+            one_way_return: stages.one_way_return(),
+            limit,
+            udp: None,
+            cpu: CpuUse { threads_s: threads.as_secs_f64(), busiest_thread, busiest_cpu },
+            streams,
+        }
+    }
+
+    fn judge(&self, cut: &SenderCut, busiest_cpu: Option<f64>) -> LimitVerdict {
+        let evidence = SenderEvidence {
+            interval: cut.end.saturating_since(cut.begin),
+            before: cut.before.clone(),
+            after: cut.after.clone(),
+            thread_cpu: cut.cpu,
+            blocked: cut.blocked,
+            pacing_set: self.plan.pacing,
+            busiest_cpu,
+            app_idle: Duration::ZERO,
+            bytes: cut.bytes(),
+        };
+        judge(&evidence, self.peer.as_ref())
+    }
+}
+
+fn share(part: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() { 0.0 } else { (part.as_secs_f64() / whole.as_secs_f64()).min(1.0) }
+}
+
+fn sent_interval(cut: &SenderCut, limit: LimitVerdict) -> StreamInterval {
+    let bytes = cut.bytes();
+    StreamInterval {
+        stream: cut.stream,
+        bytes,
+        throughput_bps: Rate::of(Bytes::new(bytes), cut.end.saturating_since(cut.begin)).as_bps(),
+        retransmits: Some(cut.after.retransmits.saturating_sub(cut.before.retransmits)),
+        block_rtt: cut.rtt.summary(),
+        tcp: Some(cut.after.clone()),
+        limit: Some(limit),
+        udp: None,
+        cpu_s: cut.cpu.as_secs_f64(),
+    }
+}
+
+fn received_interval(cut: &ReceiverCut) -> StreamInterval {
+    StreamInterval {
+        stream: cut.stream,
+        bytes: cut.bytes,
+        throughput_bps: Rate::of(Bytes::new(cut.bytes), cut.end.saturating_since(cut.begin)).as_bps(),
+        retransmits: None,
+        block_rtt: None,
+        tcp: cut.tcp.clone(),
+        limit: None,
+        udp: cut.udp.clone(),
+        cpu_s: cut.cpu.as_secs_f64(),
+    }
+}

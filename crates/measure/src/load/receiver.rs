@@ -1,0 +1,279 @@
+//! The thread that receives one stream: blocks in, headers echoed, arrival stamps of sampled blocks on the side.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use estimate::Timeline;
+use kernel::{Clocks, KernelError, Received};
+use results::{DelayHistogram, TcpState};
+use units::{Bytes, Instant};
+use wire::{BLOCK_HEADER_BYTES as HEADER_LEN, BlockHeader, HeaderScanner, RemoteSample};
+
+use super::collect::{ReceiverCut, StreamDone, StreamEvent};
+use super::{LoadPlan, Stop, StreamSocket};
+
+/// Most bytes taken in one read.
+const READ: usize = 1 << 20;
+
+/// Unsent echoes beyond which no more is read: a peer that does not read its echoes stalls its own test only.
+const ECHO_BACKLOG: usize = 1 << 20;
+
+/// A receiver that finds its socket empty after this many bytes naps instead of asking to be woken: at such rates
+/// (above about 20 Gb/s) a wake-up per segment costs the sender more than the segment itself.
+const NAP_AFTER: usize = 192 << 10;
+
+/// Length of that nap, and so the most that it adds to a delay.
+const NAP: Duration = Duration::from_micros(50);
+
+/// Resolution of the byte counts over time, until the test outlasts [`TIMELINE_BINS`] of them.
+const TIMELINE_BIN: Duration = Duration::from_millis(10);
+
+/// Bins kept; neighbours merge when they run out.
+const TIMELINE_BINS: usize = 2048;
+
+/// How long samples are gathered before they are sent to the peer.
+const SAMPLES_EVERY: Duration = Duration::from_millis(100);
+
+pub(crate) struct Receiver {
+    plan: LoadPlan,
+    stream: StreamSocket,
+    stop: Stop,
+    events: mpsc::Sender<StreamEvent>,
+    buffer: Vec<u8>,
+    scanner: HeaderScanner,
+    echoes: Vec<u8>,
+    clocks: Clocks,
+    next_sample: u32,
+    samples: Vec<RemoteSample>,
+    next_samples: Instant,
+    cut: ReceiverCut,
+    timeline: Timeline,
+    bytes: u64,
+    headers: u64,
+    since_empty: usize,
+    first: Option<Instant>,
+    last: Instant,
+}
+
+impl Receiver {
+    pub(crate) fn new(plan: LoadPlan, stream: StreamSocket, stop: Stop, events: mpsc::Sender<StreamEvent>) -> Self {
+        let _ = stream.socket.set_nodelay(true);
+        kernel::enable_stamps(&stream.socket, false, true);
+        let start = plan.start;
+        Self {
+            scanner: HeaderScanner::new(plan.block as u64),
+            buffer: vec![0; READ],
+            cut: ReceiverCut::new(stream.stream, start),
+            timeline: Timeline::new(start, TIMELINE_BIN, TIMELINE_BINS),
+            echoes: Vec::with_capacity(ECHO_BACKLOG / 16),
+            clocks: Clocks::new(),
+            next_sample: 0,
+            samples: Vec::new(),
+            next_samples: start,
+            bytes: 0,
+            headers: 0,
+            since_empty: 0,
+            first: None,
+            last: start,
+            plan,
+            stream,
+            stop,
+            events,
+        }
+    }
+
+    /// Receives until the sender closes, the load is stopped at once, or nothing came for the grace time after its end.
+    pub(crate) fn run(mut self) {
+        kernel::tight_timers();
+        let failure = self.receive_all().err();
+        self.finish(failure);
+    }
+
+    fn receive_all(&mut self) -> Result<(), KernelError> {
+        loop {
+            let now = kernel::now();
+            self.tick(now);
+            if self.stop.is_at_once() || self.is_overdue(now) {
+                self.stream.reset_on_close();
+                return Ok(());
+            }
+            self.send_echoes()?;
+            if self.echoes.len() >= ECHO_BACKLOG {
+                self.wait(now)?;
+                continue;
+            }
+            match self.read()? {
+                Received::Bytes(n) => self.count(n),
+                Received::Nothing => self.pause(now)?,
+                Received::End => return self.flush_echoes(),
+            }
+        }
+    }
+
+    /// Twice the grace time after the planned end, and as long without a byte: the sender is gone without a word.
+    fn is_overdue(&self, now: Instant) -> bool {
+        let quiet = now.saturating_since(self.last) > self.plan.grace * 2;
+        quiet && (self.plan.end().is_some_and(|e| now > e + self.plan.grace * 2) || self.stop.is_gentle())
+    }
+
+    fn read(&mut self) -> Result<Received, KernelError> {
+        let position = self.scanner.position();
+        let sample_end = u64::from(self.next_sample) * self.plan.block as u64 + HEADER_LEN as u64;
+        let to_sample = usize::try_from(sample_end.saturating_sub(position)).unwrap_or(usize::MAX);
+        if to_sample > 0 && to_sample <= READ {
+            return self.read_sample(to_sample);
+        }
+        if self.plan.zero_copy {
+            return self.read_zero_copy();
+        }
+        let received = kernel::read_some(&self.stream.socket, &mut self.buffer)?;
+        if let Received::Bytes(n) = received {
+            self.scan(n);
+        }
+        Ok(received)
+    }
+
+    /// Reads just up to the end of a sampled header, so that the stamp of the read is that of the header's segment.
+    fn read_sample(&mut self, limit: usize) -> Result<Received, KernelError> {
+        let (received, stamp) = kernel::read_stamped(&self.stream.socket, &mut self.buffer[..limit])?;
+        if let Received::Bytes(n) = received {
+            let read = kernel::now();
+            let block = self.next_sample;
+            self.scan(n);
+            if n == limit {
+                let arrived_ns = stamp.map(|ns| self.clocks.monotonic(ns).as_nanos());
+                self.samples.push(RemoteSample { block, arrived_ns, read_ns: read.as_nanos() });
+            }
+        }
+        Ok(received)
+    }
+
+    fn read_zero_copy(&mut self) -> Result<Received, KernelError> {
+        let to_header_end = self.scanner.bytes_until_next_header_end();
+        if to_header_end > HEADER_LEN {
+            let received = kernel::discard(&self.stream.socket, to_header_end - HEADER_LEN)?;
+            if let Received::Bytes(n) = received {
+                let _ = self.scanner.skip(n as u64);
+            }
+            return Ok(received);
+        }
+        let received = kernel::read_some(&self.stream.socket, &mut self.buffer[..to_header_end])?;
+        if let Received::Bytes(n) = received {
+            self.scan(n);
+        }
+        Ok(received)
+    }
+
+    /// Finds the headers in what was read and queues their echoes.
+    fn scan(&mut self, n: usize) {
+        let (echoes, headers, next_sample) = (&mut self.echoes, &mut self.headers, &mut self.next_sample);
+        self.scanner.feed(&self.buffer[..n], |header| {
+            echoes.extend_from_slice(header);
+            *headers += 1;
+            *next_sample = BlockHeader::decode(header).next_sample;
+        });
+    }
+
+    fn count(&mut self, n: usize) {
+        let now = kernel::now();
+        self.first.get_or_insert(now);
+        self.last = now;
+        self.bytes += n as u64;
+        self.since_empty += n;
+        self.cut.bytes += n as u64;
+        self.timeline.add(now, Bytes::new(n as u64));
+    }
+
+    fn send_echoes(&mut self) -> Result<(), KernelError> {
+        if !self.echoes.is_empty()
+            && let Received::Bytes(n) = kernel::send_some(&self.stream.socket, &self.echoes, false)?
+        {
+            self.echoes.drain(..n);
+        }
+        Ok(())
+    }
+
+    /// The socket is empty: naps when data comes fast, asks to be woken when it does not.
+    fn pause(&mut self, now: Instant) -> Result<(), KernelError> {
+        if std::mem::take(&mut self.since_empty) >= NAP_AFTER && self.echoes.is_empty() {
+            kernel::nap(NAP);
+            return Ok(());
+        }
+        self.wait(now)
+    }
+
+    fn wait(&self, now: Instant) -> Result<(), KernelError> {
+        let mut until = self.plan.cut(self.cut.index).min(now + Duration::from_secs(1));
+        if !self.samples.is_empty() {
+            until = until.min(self.next_samples);
+        }
+        let writing = !self.echoes.is_empty();
+        kernel::wait(&self.stream.socket, writing, until.saturating_since(now)).map(|_| ())
+    }
+
+    fn tick(&mut self, now: Instant) {
+        if now >= self.next_samples {
+            self.next_samples = now + SAMPLES_EVERY;
+            self.send_samples();
+        }
+        if now >= self.plan.cut(self.cut.index) {
+            self.send_cut(now);
+        }
+    }
+
+    fn send_samples(&mut self) {
+        self.clocks.refresh();
+        if !self.samples.is_empty() {
+            let samples = std::mem::take(&mut self.samples);
+            let _ = self.events.send(StreamEvent::Samples { stream: self.stream.stream, samples });
+        }
+    }
+
+    fn send_cut(&mut self, now: Instant) {
+        let tcp = kernel::tcp_state(&self.stream.socket).ok();
+        let next = ReceiverCut::next(&self.cut, now);
+        let mut done = std::mem::replace(&mut self.cut, next);
+        done.complete(now, tcp);
+        let _ = self.events.send(StreamEvent::Received(Box::new(done)));
+    }
+
+    /// The sender closed: its last echoes go out before this side closes too.
+    fn flush_echoes(&mut self) -> Result<(), KernelError> {
+        let give_up = kernel::now() + self.plan.grace;
+        while !self.echoes.is_empty() && kernel::now() < give_up && !self.stop.is_at_once() {
+            self.send_echoes()?;
+            if !self.echoes.is_empty() {
+                kernel::wait(&self.stream.socket, true, SAMPLES_EVERY)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, failure: Option<KernelError>) {
+        self.send_samples();
+        if self.plan.is_worth_a_record(self.cut.begin, kernel::now()) {
+            self.send_cut(kernel::now());
+        }
+        let tcp: Option<TcpState> = kernel::tcp_state(&self.stream.socket).ok();
+        if failure.is_some() {
+            self.stream.reset_on_close();
+        }
+        let _ = self.events.send(StreamEvent::Done(Box::new(StreamDone {
+            stream: self.stream.stream,
+            bytes: self.bytes,
+            blocks: self.headers,
+            first: self.first,
+            last: self.last,
+            cpu: kernel::thread_cpu(),
+            retransmits: 0,
+            tcp,
+            rtt: DelayHistogram::new(),
+            srtt: DelayHistogram::new(),
+            timeline: Some(self.timeline),
+            loss_episodes: Vec::new(),
+            loss_episode_count: 0,
+            clock_steps: self.clocks.steps(),
+            failure: failure.map(|e| e.to_string()),
+        })));
+    }
+}

@@ -1,0 +1,280 @@
+//! Starts the threads of one end's load, feeds them what the other end tells, and sums up at the end.
+
+use std::collections::BTreeMap;
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use estimate::{ReceiverEvidence, RemoteTimes, StageHistograms, Stages, Timeline};
+use kernel::KernelError;
+use results::{DelayHistogram, Direction, End, EndTotals, IntervalRecord, LossEpisode, Role};
+use units::{Bytes, Instant, Rate};
+use wire::{EndSide, RemoteSample, SideStream};
+
+use super::collect::{Gatherer, StreamDone, StreamEvent};
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::{LoadPlan, Stop};
+
+/// One data connection of a load.
+#[derive(Debug)]
+pub(crate) struct StreamSocket {
+    pub(crate) stream: u32,
+    pub(crate) direction: Direction,
+    pub(crate) socket: TcpStream,
+    /// Bytes to send, when bytes decide and this end sends.
+    pub(crate) budget: Option<u64>,
+}
+
+impl StreamSocket {
+    /// Makes closing send a reset, so that neither end keeps what will not be read.
+    pub(crate) fn reset_on_close(&self) {
+        kernel::reset_on_close(&self.socket);
+    }
+}
+
+/// What a load tells its owner.
+#[derive(Debug)]
+pub(crate) enum SideEvent {
+    /// An interval of one direction.
+    Interval(Box<IntervalRecord>),
+    /// Arrivals of sampled blocks, to be sent to the other end.
+    Samples { stream: u32, samples: Vec<RemoteSample> },
+    /// All streams have ended.
+    Finished { sides: Vec<EndSide>, warnings: Vec<String> },
+}
+
+/// Converts an instant of the peer's clock to this end's, and tells the largest error of that; absent while unknown.
+pub(crate) type PeerClock = Arc<dyn Fn(Instant) -> Option<(Instant, Duration)> + Send + Sync>;
+
+/// A running load.
+pub(crate) struct SideHandle {
+    pub(crate) stop: Stop,
+    stages: BTreeMap<u32, Arc<Mutex<Stages>>>,
+    peers: Arc<Mutex<BTreeMap<Direction, ReceiverEvidence>>>,
+    peer_clock: PeerClock,
+}
+
+/// Starts loads.
+pub(crate) struct Side;
+
+struct Group {
+    gatherer: Gatherer,
+    done: Vec<StreamDone>,
+    role: Role,
+}
+
+impl Side {
+    /// Starts a thread for each stream and one that gathers; `out` is called from the latter.
+    pub(crate) fn start(
+        plan: &LoadPlan,
+        end: End,
+        streams: Vec<StreamSocket>,
+        peer_clock: PeerClock,
+        out: impl Fn(SideEvent) + Send + 'static,
+    ) -> Result<SideHandle, KernelError> {
+        let stop = Stop::default();
+        let (events, inbox) = mpsc::channel();
+        let mut stages = BTreeMap::new();
+        let mut groups: BTreeMap<Direction, Vec<u32>> = BTreeMap::new();
+        for s in &streams {
+            groups.entry(s.direction).or_default().push(s.stream);
+        }
+        for s in streams {
+            let name = format!("stream-{}", s.stream);
+            let (plan, stop, events) = (plan.clone(), stop.clone(), events.clone());
+            if s.direction.sender() == end {
+                let shared = Arc::new(Mutex::new(Stages::new(plan.start)));
+                stages.insert(s.stream, Arc::clone(&shared));
+                let budget = s.budget;
+                let sender = Sender::new(plan, s, budget, stop, events, shared)?;
+                spawn(name, move || sender.run())?;
+            } else {
+                let receiver = Receiver::new(plan, s, stop, events);
+                spawn(name, move || receiver.run())?;
+            }
+        }
+        let peers = Arc::new(Mutex::new(BTreeMap::new()));
+        let groups = groups.into_iter().map(|(d, numbers)| (d, Group::new(plan, end, d, &numbers))).collect();
+        let gather = Gather { plan: plan.clone(), groups, stages: stages.clone(), peers: Arc::clone(&peers) };
+        spawn("gather".to_owned(), move || gather.run(&inbox, out))?;
+        Ok(SideHandle { stop, stages, peers, peer_clock })
+    }
+}
+
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<(), KernelError> {
+    std::thread::Builder::new()
+        .name(name)
+        .stack_size(256 << 10)
+        .spawn(run)
+        .map(|_| ())
+        .map_err(|e| KernelError::new(kernel::Op::Thread, "-", e))
+}
+
+impl SideHandle {
+    /// The peer's arrivals of blocks that this end sent.
+    pub(crate) fn handle_samples(&self, stream: u32, samples: &[RemoteSample]) {
+        let Some(stages) = self.stages.get(&stream) else { return };
+        let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
+        for s in samples {
+            let Some(arrived) = s.arrived_ns.map(Instant::from_nanos) else { continue };
+            let read = Instant::from_nanos(s.read_ns);
+            let times = (self.peer_clock)(arrived).zip((self.peer_clock)(read));
+            let times = times.map(|((arrived, _), (read, bound))| RemoteTimes { arrived, read, bound });
+            stages.handle_remote(s.block, read.saturating_since(arrived), times);
+        }
+    }
+
+    /// An interval that the peer measured: tells this end's senders how their receiver fares.
+    pub(crate) fn handle_peer_interval(&self, record: &IntervalRecord) {
+        if record.role == Role::Receiver {
+            let interval = Duration::from_secs_f64((record.end_s - record.begin_s).clamp(0.0, 1e6));
+            let busiest = record.cpu.busiest_thread.clamp(0.0, 1.0);
+            let evidence = ReceiverEvidence {
+                thread_cpu: interval.mul_f64(busiest),
+                busiest_cpu: record.cpu.busiest_cpu,
+                interval,
+            };
+            self.peers.lock().unwrap_or_else(PoisonError::into_inner).insert(record.direction, evidence);
+        }
+    }
+}
+
+impl Group {
+    fn new(plan: &LoadPlan, end: End, direction: Direction, streams: &[u32]) -> Self {
+        let role = if direction.sender() == end { Role::Sender } else { Role::Receiver };
+        Self { gatherer: Gatherer::new(plan.clone(), end, direction, role, streams), done: Vec::new(), role }
+    }
+}
+
+struct Gather {
+    plan: LoadPlan,
+    groups: BTreeMap<Direction, Group>,
+    stages: BTreeMap<u32, Arc<Mutex<Stages>>>,
+    peers: Arc<Mutex<BTreeMap<Direction, ReceiverEvidence>>>,
+}
+
+impl Gather {
+    fn run(mut self, inbox: &mpsc::Receiver<StreamEvent>, out: impl Fn(SideEvent)) {
+        while let Ok(event) = inbox.recv() {
+            for (direction, peer) in self.peers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                if let Some(group) = self.groups.get_mut(direction) {
+                    group.gatherer.peer = Some(peer.clone());
+                }
+            }
+            let records = match event {
+                StreamEvent::Samples { stream, samples } => {
+                    out(SideEvent::Samples { stream, samples });
+                    continue;
+                }
+                StreamEvent::Sent(cut) => self.of(cut.stream).map(|g| g.gatherer.handle_sent(cut)),
+                StreamEvent::Received(cut) => self.of(cut.stream).map(|g| g.gatherer.handle_received(cut)),
+                StreamEvent::Done(done) => self.of(done.stream).map(|g| {
+                    let records = g.gatherer.handle_done(done.stream);
+                    g.done.push(*done);
+                    records
+                }),
+            };
+            for record in records.unwrap_or_default() {
+                out(SideEvent::Interval(Box::new(record)));
+            }
+        }
+        let (sides, warnings) = self.finish();
+        out(SideEvent::Finished { sides, warnings });
+    }
+
+    fn of(&mut self, stream: u32) -> Option<&mut Group> {
+        self.groups.values_mut().find(|g| g.gatherer.knows(stream))
+    }
+
+    fn finish(self) -> (Vec<EndSide>, Vec<String>) {
+        let mut warnings = Vec::new();
+        let Self { plan, groups, stages, .. } = self;
+        let sides = groups
+            .into_iter()
+            .map(|(direction, group)| {
+                for d in &group.done {
+                    if let Some(f) = &d.failure {
+                        warnings.push(format!("stream {}: {f}", d.stream));
+                    }
+                    if d.clock_steps > 0 {
+                        warnings.push(format!(
+                            "stream {}: the wall clock was stepped {} times during the test; kernel stamps around the \
+                             steps are off by their size",
+                            d.stream, d.clock_steps
+                        ));
+                    }
+                }
+                sum_up(&plan, direction, group, &stages)
+            })
+            .collect();
+        (sides, warnings)
+    }
+}
+
+/// The stages of one direction's streams together.
+fn merged_stages(done: &[StreamDone], stages: &BTreeMap<u32, Arc<Mutex<Stages>>>) -> StageHistograms {
+    let mut sum = StageHistograms::default();
+    for s in done.iter().filter_map(|d| stages.get(&d.stream)) {
+        sum.merge(&s.lock().unwrap_or_else(PoisonError::into_inner).clone().into_whole());
+    }
+    sum
+}
+
+fn sum_up(plan: &LoadPlan, direction: Direction, group: Group, stages: &BTreeMap<u32, Arc<Mutex<Stages>>>) -> EndSide {
+    let mut done = group.done;
+    done.sort_by_key(|d| d.stream);
+    let first = done.iter().filter_map(|d| d.first).min();
+    let last = done.iter().map(|d| d.last).max().unwrap_or(plan.start);
+    let duration = first.map_or(Duration::ZERO, |f| last.saturating_since(f));
+    let bytes: u64 = done.iter().map(|d| d.bytes).sum();
+    let cpu: Duration = done.iter().map(|d| d.cpu).sum();
+    let merged = merged_stages(&done, stages);
+    let (mut rtt, mut srtt) = (DelayHistogram::new(), DelayHistogram::new());
+    let mut timeline: Option<Timeline> = None;
+    for d in &done {
+        rtt.merge(&d.rtt);
+        srtt.merge(&d.srtt);
+        match (&mut timeline, &d.timeline) {
+            (Some(sum), Some(t)) => sum.merge(t),
+            (None, Some(t)) => timeline = Some(t.clone()),
+            (_, None) => {}
+        }
+    }
+    let mut loss_episodes: Vec<LossEpisode> = done.iter().flat_map(|d| d.loss_episodes.clone()).collect();
+    loss_episodes.sort_by(|a, b| a.begin_s.total_cmp(&b.begin_s));
+    loss_episodes.truncate(256);
+    EndSide {
+        direction,
+        role: group.role,
+        totals: EndTotals {
+            bytes,
+            duration_s: duration.as_secs_f64(),
+            throughput_bps: Rate::of(Bytes::new(bytes), duration).as_bps(),
+            cpu_s: cpu.as_secs_f64(),
+            cpu_s_per_gb: if bytes == 0 { 0.0 } else { cpu.as_secs_f64() / (bytes as f64 / 1e9) },
+        },
+        block_rtt: rtt.summary(),
+        timeline: timeline.and_then(|t| serde_json::to_value(t).ok()).unwrap_or_default(),
+        decomposition: (group.role == Role::Sender).then(|| merged.decomposition()),
+        one_way: merged.one_way(),
+        one_way_return: merged.one_way_return(),
+        kernel_srtt: srtt.summary(),
+        loss_episode_count: done.iter().map(|d| d.loss_episode_count).sum(),
+        loss_episodes,
+        limits: group.gatherer.limits,
+        udp: None,
+        udp_sent: None,
+        streams: done
+            .into_iter()
+            .map(|d| SideStream {
+                stream: d.stream,
+                bytes: d.bytes,
+                blocks: d.blocks,
+                retransmits: d.retransmits,
+                block_rtt: d.rtt.summary(),
+                tcp: d.tcp,
+            })
+            .collect(),
+    }
+}

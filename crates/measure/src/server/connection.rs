@@ -1,0 +1,146 @@
+//! One accepted connection until it is known what it is: a session's control connection, a data connection, or thrulay.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use kernel::{DataOptions, KernelError, Op, Received};
+use results::{Direction, End};
+use tracing::info;
+use units::Instant;
+use wire::{GREETING, Message, Progress, Proposal, RefuseCode, parse_proposal};
+
+use super::registry::Ticket;
+use super::session::{self, SessionEvent};
+use super::{Shared, reject};
+use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT};
+use crate::load::StreamSocket;
+use crate::{MeasureError, data};
+
+/// Greets, learns what the peer wants, and hands over. Whatever goes wrong ends this connection only.
+pub(crate) fn handle(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Ticket) {
+    if let Err(e) = serve(shared, stream, peer, ticket) {
+        info!(%peer, error = %e, "connection ended");
+    }
+}
+
+fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Ticket) -> Result<(), MeasureError> {
+    let io = |e| KernelError::new(Op::Socket, peer, e);
+    stream.set_nonblocking(false).map_err(io)?;
+    let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
+    kernel::send_some(&stream, GREETING, false)?;
+    let (proposal, rest) = read_proposal(&stream, peer, deadline)?;
+    match proposal {
+        Proposal::Native { version } if version == wire::NATIVE_VERSION => {
+            let writer = ControlWriter::new(stream.try_clone().map_err(io)?, &peer.to_string());
+            let mut reader = ControlReader::new(stream.try_clone().map_err(io)?, &writer, &rest);
+            match reader.message(deadline, "during the handshake")? {
+                Message::Hello { nonce, .. } => {
+                    session::run(shared, writer, reader, peer, local(&stream), nonce, ticket, deadline)
+                }
+                Message::Join { session, stream: number, direction, proof } => {
+                    let join = Join { session, number, direction, proof };
+                    join.run(shared, stream, &writer, &reader, peer)
+                }
+                other => Err(MeasureError::protocol(peer, format!("unexpected message {}", other.name()))),
+            }
+        }
+        Proposal::Native { version } => {
+            reject(&stream, "unsupported version of the longhaul protocol");
+            Err(MeasureError::protocol(peer, format!("asks for protocol version {version}")))
+        }
+        thrulay => Err(MeasureError::protocol(peer, format!("unsupported proposal {thrulay:?}"))),
+    }
+}
+
+fn local(stream: &TcpStream) -> SocketAddr {
+    stream.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))
+}
+
+/// The proposal, and what was read behind it.
+fn read_proposal(stream: &TcpStream, peer: SocketAddr, deadline: Instant) -> Result<(Proposal, Vec<u8>), MeasureError> {
+    let mut got = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        match parse_proposal(&got).map_err(|e| MeasureError::protocol(peer, e))? {
+            Progress::Complete { value, consumed } => return Ok((value, got.split_off(consumed))),
+            Progress::Incomplete => {}
+        }
+        match kernel::read_some(stream, &mut chunk)? {
+            Received::Bytes(n) => got.extend_from_slice(&chunk[..n]),
+            Received::End => {
+                let during = "before it proposed a test";
+                return Err(MeasureError::Closed { peer: peer.to_string(), during });
+            }
+            Received::Nothing => {
+                let now = kernel::now();
+                if now >= deadline {
+                    let (peer, after) = (peer.to_string(), HANDSHAKE_TIMEOUT);
+                    return Err(MeasureError::Silent { peer, after, during: "before it proposed a test" });
+                }
+                kernel::wait(stream, false, deadline.saturating_since(now))?;
+            }
+        }
+    }
+}
+
+/// A data connection that wants to belong to a session.
+struct Join {
+    session: [u8; 8],
+    number: u32,
+    direction: Direction,
+    proof: Option<[u8; 32]>,
+}
+
+impl Join {
+    fn run(
+        &self,
+        shared: &Shared,
+        socket: TcpStream,
+        writer: &ControlWriter,
+        reader: &ControlReader,
+        peer: SocketAddr,
+    ) -> Result<(), MeasureError> {
+        let refuse = |code, reason: &str| {
+            let _ = writer.send(&Message::Refuse { code, reason: reason.to_owned() });
+            Err(MeasureError::protocol(peer, format!("data connection refused: {reason}")))
+        };
+        let Some(session) = shared.registry.find(self.session) else {
+            return refuse(RefuseCode::BadRequest, "there is no such session");
+        };
+        // The session's address has proven that it receives; a data connection may not point elsewhere.
+        if session.address != peer.ip() {
+            return refuse(RefuseCode::NotAllowed, "the session belongs to another address");
+        }
+        if let Some(key) = &shared.options.key {
+            let (cn, sn) = (&session.client_nonce, &session.server_nonce);
+            let proven = |p| wire::verify_join(key, cn, sn, self.session, self.number, self.direction, p);
+            if !self.proof.as_ref().is_some_and(proven) {
+                return refuse(RefuseCode::BadKey, "the data connection does not prove the key");
+            }
+        }
+        if reader.has_unread() {
+            return refuse(RefuseCode::BadRequest, "data before the start");
+        }
+        let mut options = data::options(&session.plan, End::Server, self.direction);
+        if self.direction.sender() == End::Server && options.congestion_control.is_none() {
+            options.congestion_control = kernel::accepted_congestion_control();
+        }
+        if let Err(e) = apply(&socket, &options) {
+            return refuse(RefuseCode::Unsupported, &e.to_string());
+        }
+        kernel::give_up_after(&socket, crate::PEER_TIMEOUT);
+        writer.send(&Message::Joined {
+            buffers: data::grant(&socket, &session.plan)?,
+            congestion_control: kernel::congestion_control(&socket),
+            mss_bytes: kernel::tcp_state(&socket).ok().map(|s| s.mss_bytes),
+        })?;
+        let stream = StreamSocket { stream: self.number, direction: self.direction, socket, budget: None };
+        // The session may have ended meanwhile; then the socket closes with the event.
+        let _ = session.inbox.send(SessionEvent::Joined(stream));
+        Ok(())
+    }
+}
+
+fn apply(socket: &TcpStream, options: &DataOptions) -> Result<(), KernelError> {
+    kernel::apply_data_options(socket, options)
+}

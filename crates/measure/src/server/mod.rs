@@ -1,0 +1,158 @@
+//! The end that answers: `longhaul serve`.
+
+mod connection;
+mod registry;
+mod session;
+
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use kernel::{KernelError, Op};
+use tracing::{info, warn};
+use units::Rate;
+use wire::{Key, encode_rejection};
+
+use crate::{MeasureError, address};
+use registry::Registry;
+
+/// How a server is to behave.
+#[derive(Debug)]
+pub struct ServerOptions {
+    /// Address to listen on; all addresses of both families when absent.
+    pub bind: Option<IpAddr>,
+    /// Port for TCP and UDP; 0 lets the kernel choose.
+    pub port: u16,
+    /// Networks that may use the server; everyone when empty.
+    pub allow: Vec<IpNet>,
+    /// Most sessions at once.
+    pub max_sessions: usize,
+    /// Most sessions at once from one address.
+    pub max_sessions_per_address: usize,
+    /// Longest test.
+    pub max_duration: Duration,
+    /// Highest rate of a session, all streams of a direction together.
+    pub max_rate: Option<Rate>,
+    /// Key that clients must hold.
+    pub key: Option<Key>,
+    /// How long running tests may go on after SIGTERM, and what is under way after a test.
+    pub grace: Duration,
+    /// Serve one session, then end.
+    pub one_off: bool,
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+}
+
+/// What all connections of a server share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: ServerOptions,
+    pub(crate) registry: Registry,
+    pub(crate) port: u16,
+}
+
+/// How often the accept loop looks for a signal.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+impl Server {
+    /// Opens the sockets.
+    ///
+    /// # Errors
+    /// The address is taken or not this host's.
+    pub fn bind(options: ServerOptions) -> Result<Self, MeasureError> {
+        let listener = kernel::listen(options.bind, options.port)?;
+        let local = listener.local_addr().map_err(|e| KernelError::new(Op::Listen, options.port, e))?;
+        let registry = Registry::new(options.max_sessions, options.max_sessions_per_address);
+        let shared = Arc::new(Shared { options, registry, port: local.port() });
+        Ok(Self { listener, shared })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// getsockname(2) failed.
+    pub fn local_addr(&self) -> Result<SocketAddr, MeasureError> {
+        Ok(self.listener.local_addr().map_err(|e| KernelError::new(Op::Listen, self.shared.port, e))?)
+    }
+
+    /// Serves until `asked` tells that the process should end: then lets running tests end within the grace time; a
+    /// second request ends them at once.
+    ///
+    /// # Errors
+    /// The listener failed for good.
+    pub fn run(&self, asked: &dyn Fn() -> usize) -> Result<(), MeasureError> {
+        let mut served = false;
+        while asked() == 0 {
+            if self.shared.options.one_off && served && self.shared.registry.sessions() == 0 {
+                return Ok(());
+            }
+            kernel::wait(&self.listener, false, LOOK_EVERY)?;
+            while asked() == 0 {
+                match self.listener.accept() {
+                    Ok((stream, peer)) => self.admit(stream, address::plain(peer)),
+                    Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
+                    Err(e) => {
+                        // Out of descriptors, or the peer gave up meanwhile: both pass.
+                        warn!(error = %e, "a connection could not be accepted");
+                        kernel::nap(LOOK_EVERY);
+                        break;
+                    }
+                }
+            }
+            served |= self.shared.registry.total() > 0;
+        }
+        self.wind_down(asked);
+        Ok(())
+    }
+
+    fn wind_down(&self, asked: &dyn Fn() -> usize) {
+        let registry = &self.shared.registry;
+        registry.close();
+        info!(running = registry.sessions(), grace_s = self.shared.options.grace.as_secs(), "ending");
+        let give_up = kernel::now() + self.shared.options.grace;
+        while registry.sessions() > 0 && kernel::now() < give_up && asked() < 2 {
+            kernel::nap(LOOK_EVERY);
+        }
+        registry.break_off();
+        let give_up = kernel::now() + Duration::from_secs(2);
+        while registry.sessions() > 0 && kernel::now() < give_up {
+            kernel::nap(Duration::from_millis(10));
+        }
+    }
+
+    fn admit(&self, stream: TcpStream, peer: SocketAddr) {
+        let shared = &self.shared;
+        let allow = &shared.options.allow;
+        if !allow.is_empty() && !allow.iter().any(|n| n.contains(&peer.ip())) {
+            info!(%peer, "refused: not on the allow list");
+            reject(&stream, "your address is not on this server's allow list");
+            return;
+        }
+        let Some(ticket) = shared.registry.connect(peer.ip()) else {
+            info!(%peer, "refused: too many connections");
+            reject(&stream, "too many connections that have not yet said what they want");
+            return;
+        };
+        let shared = Arc::clone(shared);
+        let spawned = std::thread::Builder::new()
+            .name("connection".to_owned())
+            .stack_size(512 << 10)
+            .spawn(move || connection::handle(&shared, stream, peer, ticket));
+        if let Err(e) = spawned {
+            warn!(%peer, error = %e, "no thread for a connection");
+        }
+    }
+}
+
+/// Turns a connection away in the greeting, which clients of both protocols read.
+pub(crate) fn reject(stream: &TcpStream, reason: &str) {
+    // A new connection's empty socket buffer takes this without waiting.
+    let _ = kernel::send_some(stream, &encode_rejection(reason), false);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+}

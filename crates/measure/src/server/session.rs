@@ -1,0 +1,404 @@
+//! One session from the server's side.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use estimate::ClockModel;
+use results::{Direction, End, Role, TestPlan};
+use tracing::info;
+use units::{Bytes, Instant, Rate};
+use wire::{EndSide, Finished, Message, RefuseCode};
+
+use super::Shared;
+use super::registry::{Joinable, Seat, Ticket};
+use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
+use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, StreamSocket, share_of, stream_numbers};
+use crate::{MeasureError, VERSION, address, random};
+
+/// What a session waits for.
+#[derive(Debug)]
+pub(crate) enum SessionEvent {
+    Control(Result<Incoming, MeasureError>),
+    Joined(StreamSocket),
+    Side(SideEvent),
+}
+
+/// How often a session looks whether the server ends.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a client may take from the acceptance to the start: clock exchanges and joins on a slow path.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The session's handshake and, if granted, the session.
+#[allow(clippy::too_many_arguments, reason = "called once, with what the connection has gathered")]
+pub(crate) fn run(
+    shared: &Arc<Shared>,
+    writer: ControlWriter,
+    mut reader: ControlReader,
+    peer: SocketAddr,
+    local: SocketAddr,
+    client_nonce: [u8; 16],
+    ticket: Ticket,
+    deadline: Instant,
+) -> Result<(), MeasureError> {
+    let server_nonce = random::bytes()?;
+    let key = shared.options.key.as_ref();
+    writer.send(&Message::Challenge {
+        software: format!("longhaul {VERSION}"),
+        nonce: server_nonce,
+        key_required: key.is_some(),
+        proof: key.map(|k| wire::server_proof(k, &client_nonce, &server_nonce)),
+    })?;
+    let (plan, proof) = match reader.message(deadline, "during the handshake")? {
+        Message::Request { plan, proof } => (plan, proof),
+        other => return Err(MeasureError::protocol(peer, format!("unexpected message {}", other.name()))),
+    };
+    let granted = authorise(shared, &plan, proof, &client_nonce, &server_nonce)
+        .and_then(|()| grant(shared, plan))
+        .and_then(|g| Ok((g, shared.registry.seat(peer.ip())?)));
+    let ((plan, notes), mut seat) = match granted {
+        Ok(granted) => granted,
+        Err((code, reason)) => {
+            info!(%peer, ?code, reason, "session refused");
+            return writer.send(&Message::Refuse { code, reason });
+        }
+    };
+    drop(ticket);
+    let name = random::bytes()?;
+    let (inbox, outbox) = open(shared, &mut seat, name, &plan, peer, client_nonce, server_nonce);
+    writer.send(&Message::Accept {
+        session: name,
+        plan: plan.clone(),
+        notes,
+        host: kernel::host_report(VERSION, Some(address::plain_ip(local.ip()))),
+        udp_port: shared.port,
+    })?;
+    reader.accept_long_messages();
+    let control = outbox.clone();
+    reader.spawn(move |incoming| {
+        let _ = control.send(SessionEvent::Control(incoming));
+    })?;
+    let mut session = Session::new(shared, writer, inbox, outbox, plan, name, peer);
+    let outcome = session.serve();
+    session.close(&outcome);
+    drop(seat);
+    outcome
+}
+
+fn open(
+    shared: &Shared,
+    seat: &mut Seat,
+    name: [u8; 8],
+    plan: &TestPlan,
+    peer: SocketAddr,
+    client_nonce: [u8; 16],
+    server_nonce: [u8; 16],
+) -> (mpsc::Receiver<SessionEvent>, mpsc::Sender<SessionEvent>) {
+    let (outbox, inbox) = mpsc::channel();
+    let joinable = Joinable {
+        plan: Arc::new(plan.clone()),
+        client_nonce,
+        server_nonce,
+        address: peer.ip(),
+        inbox: outbox.clone(),
+    };
+    shared.registry.open(seat, name, joinable);
+    (inbox, outbox)
+}
+
+type Refusal = (RefuseCode, String);
+
+fn authorise(
+    shared: &Shared,
+    plan: &TestPlan,
+    proof: Option<[u8; 32]>,
+    client_nonce: &[u8; 16],
+    server_nonce: &[u8; 16],
+) -> Result<(), Refusal> {
+    let Some(key) = &shared.options.key else { return Ok(()) };
+    let Some(proof) = proof else {
+        return Err((RefuseCode::KeyRequired, "this server requires a pre-shared key".to_owned()));
+    };
+    let json = wire::canonical_json(plan).map_err(|e| (RefuseCode::BadRequest, e.to_string()))?;
+    if wire::verify_client(key, client_nonce, server_nonce, &json, &proof) {
+        Ok(())
+    } else {
+        Err((RefuseCode::BadKey, "the client's key is not this server's".to_owned()))
+    }
+}
+
+/// The plan within this server's limits, and what was changed.
+fn grant(shared: &Shared, mut plan: TestPlan) -> Result<(TestPlan, Vec<String>), Refusal> {
+    wire::validate_plan(&plan).map_err(|e| (RefuseCode::BadRequest, e.to_string()))?;
+    let longest = shared.options.max_duration;
+    if plan.duration_ns.is_some_and(|ns| Duration::from_nanos(ns) > longest) {
+        return Err((RefuseCode::TooLong, format!("this server allows tests of at most {} s", longest.as_secs())));
+    }
+    let mut notes = Vec::new();
+    if let Some(ceiling) = shared.options.max_rate {
+        let each = Rate::from_bps(ceiling.as_bps() / u64::from(plan.streams.max(1)));
+        if plan.rate_bps.is_none_or(|r| r > each.as_bps()) {
+            notes.push(format!("the server allows {ceiling}: each stream is paced to {each}"));
+            plan.rate_bps = Some(each.as_bps());
+        }
+    }
+    Ok((plan, notes))
+}
+
+struct Session<'a> {
+    shared: &'a Shared,
+    writer: ControlWriter,
+    inbox: mpsc::Receiver<SessionEvent>,
+    outbox: mpsc::Sender<SessionEvent>,
+    plan: TestPlan,
+    id: String,
+    peer: SocketAddr,
+    model: Arc<Mutex<Option<ClockModel>>>,
+    streams: Vec<StreamSocket>,
+    begun: Instant,
+    sides: Vec<EndSide>,
+    rss_start: u64,
+}
+
+impl<'a> Session<'a> {
+    fn new(
+        shared: &'a Shared,
+        writer: ControlWriter,
+        inbox: mpsc::Receiver<SessionEvent>,
+        outbox: mpsc::Sender<SessionEvent>,
+        plan: TestPlan,
+        name: [u8; 8],
+        peer: SocketAddr,
+    ) -> Self {
+        Self {
+            shared,
+            writer,
+            inbox,
+            outbox,
+            plan,
+            id: name.iter().map(|b| format!("{b:02x}")).collect(),
+            peer,
+            model: Arc::default(),
+            streams: Vec::new(),
+            begun: kernel::now(),
+            sides: Vec::new(),
+            rss_start: kernel::resident_bytes(),
+        }
+    }
+
+    fn serve(&mut self) -> Result<(), MeasureError> {
+        self.gather_streams()?;
+        let (plan, side) = self.start()?;
+        let outcome = self.follow(&plan, &side);
+        if outcome.is_err() {
+            side.stop.at_once();
+        }
+        outcome?;
+        self.linger()
+    }
+
+    /// Waits for the data connections and the word to start.
+    fn gather_streams(&mut self) -> Result<(), MeasureError> {
+        let deadline = self.begun + START_TIMEOUT;
+        loop {
+            match self.next(deadline)? {
+                SessionEvent::Joined(stream) => self.add(stream)?,
+                SessionEvent::Control(incoming) => match incoming? {
+                    Incoming::Message(m) => match *m {
+                        Message::Start { clock } => {
+                            self.take_model(clock);
+                            break;
+                        }
+                        Message::Bye => return Err(self.closed("before the start")),
+                        Message::Unknown => {}
+                        other => return Err(MeasureError::protocol(self.peer, format!("unexpected {}", other.name()))),
+                    },
+                    Incoming::Pinged | Incoming::Pong(..) => {}
+                },
+                SessionEvent::Side(_) => {}
+            }
+        }
+        let wanted = stream_numbers(&self.plan).len();
+        if self.streams.len() == wanted {
+            return Ok(());
+        }
+        let reason = format!("{} of {wanted} data connections stand", self.streams.len());
+        self.writer.send(&Message::Failed { reason: reason.clone() })?;
+        Err(MeasureError::protocol(self.peer, reason))
+    }
+
+    fn add(&mut self, mut stream: StreamSocket) -> Result<(), MeasureError> {
+        let planned = stream_numbers(&self.plan).contains(&(stream.stream, stream.direction));
+        if !planned || self.streams.iter().any(|s| s.stream == stream.stream) {
+            return Err(MeasureError::protocol(
+                self.peer,
+                format!("stream {} joined twice or unplanned", stream.stream),
+            ));
+        }
+        let index = stream.stream % self.plan.streams.max(1);
+        let sends = stream.direction.sender() == End::Server;
+        stream.budget = self.plan.bytes.filter(|_| sends).map(|b| share_of(b, self.plan.streams, index));
+        self.streams.push(stream);
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<(LoadPlan, SideHandle), MeasureError> {
+        self.rss_start = kernel::resident_bytes();
+        let at = kernel::now();
+        self.writer.send(&Message::Started { at })?;
+        let plan = LoadPlan::new(&self.plan, &self.id, at, self.shared.options.grace);
+        let model = Arc::clone(&self.model);
+        // The model is the client's: it tells the server's clock at a client's instant, which is what is asked here.
+        let peer_clock: PeerClock = Arc::new(move |client| {
+            let model = (*model.lock().unwrap_or_else(PoisonError::into_inner))?;
+            let ns = client.as_nanos().wrapping_add_signed(model.offset_at(client));
+            Some((Instant::from_nanos(ns), Duration::from_nanos(model.bound_at(client))))
+        });
+        let out = self.outbox.clone();
+        let streams = std::mem::take(&mut self.streams);
+        let side = Side::start(&plan, End::Server, streams, peer_clock, move |e| {
+            let _ = out.send(SessionEvent::Side(e));
+        })?;
+        Ok((plan, side))
+    }
+
+    /// The load, until this end's streams have ended and the report is sent.
+    fn follow(&mut self, plan: &LoadPlan, side: &SideHandle) -> Result<(), MeasureError> {
+        let longest = plan.start + self.shared.options.max_duration + plan.grace;
+        let give_up = plan.end().unwrap_or(longest) + plan.grace * 3 + PEER_TIMEOUT;
+        loop {
+            let now = kernel::now();
+            if self.shared.registry.is_broken_off() {
+                let reason = "the server is ending".to_owned();
+                let _ = self.writer.send(&Message::Failed { reason: reason.clone() });
+                return Err(MeasureError::Unsupported(reason));
+            }
+            if now > longest {
+                side.stop.gently();
+            }
+            if now > give_up {
+                side.stop.at_once();
+            }
+            let event = match self.inbox.recv_timeout(LOOK_EVERY) {
+                Ok(event) => event,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return Err(self.closed("during the test")),
+            };
+            match event {
+                SessionEvent::Control(incoming) => match incoming? {
+                    Incoming::Message(m) => self.handle_message(*m, side)?,
+                    Incoming::Pinged | Incoming::Pong(..) => {}
+                },
+                SessionEvent::Side(SideEvent::Finished { sides, warnings }) => {
+                    return self.report(sides, warnings);
+                }
+                SessionEvent::Side(event) => self.forward(event)?,
+                SessionEvent::Joined(_) => {}
+            }
+        }
+    }
+
+    fn handle_message(&self, message: Message, side: &SideHandle) -> Result<(), MeasureError> {
+        match message {
+            Message::Samples { stream, samples } => side.handle_samples(stream, &samples),
+            Message::Interval(record) => side.handle_peer_interval(&record),
+            Message::Clock { model } => self.take_model(Some(model)),
+            Message::Stop => side.stop.gently(),
+            Message::Unknown => {}
+            Message::Bye => return Err(self.closed("during the test")),
+            other => return Err(MeasureError::protocol(self.peer, format!("unexpected message {}", other.name()))),
+        }
+        Ok(())
+    }
+
+    fn forward(&self, event: SideEvent) -> Result<(), MeasureError> {
+        match event {
+            SideEvent::Interval(record) => self.writer.send(&Message::Interval(record)),
+            SideEvent::Samples { stream, samples } => samples
+                .chunks(wire::message::MAX_SAMPLES)
+                .try_for_each(|c| self.writer.send(&Message::Samples { stream, samples: c.to_vec() })),
+            SideEvent::Finished { .. } => Ok(()),
+        }
+    }
+
+    fn report(&mut self, sides: Vec<EndSide>, warnings: Vec<String>) -> Result<(), MeasureError> {
+        self.sides.clone_from(&sides);
+        self.writer.send(&Message::Finished(Box::new(Finished {
+            directions: sides,
+            rss_start_bytes: self.rss_start,
+            rss_end_bytes: kernel::resident_bytes(),
+            warnings,
+        })))
+    }
+
+    /// Answers clock exchanges until the client says goodbye; the reader does the answering.
+    fn linger(&self) -> Result<(), MeasureError> {
+        let deadline = kernel::now() + HANDSHAKE_TIMEOUT * 2;
+        while let Ok(event) = self.next(deadline) {
+            match event {
+                SessionEvent::Control(Ok(Incoming::Message(m))) if matches!(*m, Message::Bye) => break,
+                SessionEvent::Control(Err(_)) => break,
+                SessionEvent::Control(Ok(_)) | SessionEvent::Joined(_) | SessionEvent::Side(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn take_model(&self, value: Option<serde_json::Value>) {
+        // A model that cannot be read costs the one-way delay of this direction, nothing else.
+        if let Some(model) = value.and_then(|v| serde_json::from_value(v).ok()) {
+            *self.model.lock().unwrap_or_else(PoisonError::into_inner) = Some(model);
+        }
+    }
+
+    fn next(&self, deadline: Instant) -> Result<SessionEvent, MeasureError> {
+        loop {
+            if self.shared.registry.is_broken_off() {
+                return Err(MeasureError::Unsupported("the server is ending".to_owned()));
+            }
+            let now = kernel::now();
+            if now >= deadline {
+                let (peer, after) = (self.peer.to_string(), deadline.saturating_since(self.begun));
+                return Err(MeasureError::Silent { peer, after, during: "between acceptance and start" });
+            }
+            match self.inbox.recv_timeout(deadline.saturating_since(now).min(LOOK_EVERY)) {
+                Ok(event) => return Ok(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(self.closed("between acceptance and start")),
+            }
+        }
+    }
+
+    fn closed(&self, during: &'static str) -> MeasureError {
+        MeasureError::Closed { peer: self.peer.to_string(), during }
+    }
+
+    /// Ends the connection and logs the session in one line.
+    fn close(&self, outcome: &Result<(), MeasureError>) {
+        self.writer.shutdown();
+        let bytes = |d, r| self.sides.iter().find(|s| s.direction == d && s.role == r).map_or(0, |s| s.totals.bytes);
+        let error = outcome.as_ref().err().map(ToString::to_string);
+        info!(
+            session = self.id,
+            client = %self.peer,
+            transport = ?self.plan.transport,
+            streams = self.plan.streams,
+            received_bytes = bytes(Direction::Up, Role::Receiver),
+            received_rate = %rate(&self.sides, Direction::Up, Role::Receiver),
+            sent_bytes = bytes(Direction::Down, Role::Sender),
+            sent_rate = %rate(&self.sides, Direction::Down, Role::Sender),
+            lasted_s = kernel::now().saturating_since(self.begun).as_secs_f64(),
+            outcome = error.as_deref().unwrap_or("complete"),
+            "session"
+        );
+    }
+}
+
+fn rate(sides: &[EndSide], direction: Direction, role: Role) -> Rate {
+    sides.iter().find(|s| s.direction == direction && s.role == role).map_or(Rate::ZERO, |s| {
+        let duration = Duration::from_secs_f64(s.totals.duration_s.clamp(0.0, 1e9));
+        Rate::of(Bytes::new(s.totals.bytes), duration)
+    })
+}

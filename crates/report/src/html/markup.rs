@@ -1,0 +1,96 @@
+//! Building HTML so that no text of a record can become markup.
+
+use core::fmt::Display;
+
+/// HTML under construction: markup is constant, everything else is escaped.
+#[derive(Debug, Default)]
+pub(crate) struct Html(String);
+
+impl Html {
+    pub(crate) const fn new() -> Self {
+        Self(String::new())
+    }
+
+    /// Adds markup. Only constants of the program fit here, so text of a record cannot slip in.
+    pub(crate) fn raw(&mut self, markup: &'static str) -> &mut Self {
+        self.0.push_str(markup);
+        self
+    }
+
+    /// Adds text or the value of a quoted attribute.
+    pub(crate) fn text(&mut self, text: impl Display) -> &mut Self {
+        escape_into(&mut self.0, &text.to_string());
+        self
+    }
+
+    /// Adds a number with at most three decimals, for attributes and styles.
+    pub(crate) fn number(&mut self, value: f64) -> &mut Self {
+        let rounded = (crate::summary::finite(value) * 1e3).round() / 1e3;
+        self.0.push_str(&rounded.to_string());
+        self
+    }
+
+    /// Adds `<tag>text</tag>`.
+    pub(crate) fn element(&mut self, tag: &'static str, text: impl Display) -> &mut Self {
+        self.raw("<").raw(tag).raw(">").text(text).raw("</").raw(tag).raw(">")
+    }
+
+    /// Adds `<tag class="...">text</tag>`.
+    pub(crate) fn classed(&mut self, tag: &'static str, class: &'static str, text: impl Display) -> &mut Self {
+        self.raw("<").raw(tag).raw(" class=\"").raw(class).raw("\">").text(text).raw("</").raw(tag).raw(">")
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn escape_into(out: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if c.is_control() && c != '\n' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+}
+
+/// JSON that can stand inside a `script` element: no `<` ends it, no separator breaks a line of JavaScript.
+pub(crate) fn script_json(value: &impl serde::Serialize) -> Result<String, serde_json::Error> {
+    let json = serde_json::to_string(value)?;
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' => out.push_str("\\u003c"),
+            '>' => out.push_str("\\u003e"),
+            '&' => out.push_str("\\u0026"),
+            '\u{2028}' => out.push_str("\\u2028"),
+            '\u{2029}' => out.push_str("\\u2029"),
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_leaves_its_quotes() {
+        let mut h = Html::new();
+        h.raw("<a title=\"").text("\"><script>'&").raw("\">").number(f64::NAN).number(1.0 / 3.0);
+        assert_eq!(h.as_str(), "<a title=\"&quot;&gt;&lt;script&gt;&#39;&amp;\">00.333");
+    }
+
+    #[test]
+    fn json_never_ends_its_script() {
+        let json = script_json(&"</script><!--\u{2028}").unwrap();
+        assert!(!json.contains('<') && !json.contains('\u{2028}'), "{json}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), "</script><!--\u{2028}");
+    }
+}

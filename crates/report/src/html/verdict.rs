@@ -1,0 +1,59 @@
+//! A run in one sentence per direction.
+
+use results::{DirectionSummary, Transport};
+
+use super::run::{Run, Track};
+use crate::summary::{self, bytes, limit_name, nanos, percent, rate, ratio};
+
+/// What happened, how fast, what held it back, what the delay was and where it sits.
+pub(crate) fn sentence(run: &Run, track: &Track) -> String {
+    let route = summary::route(&run.start, track.direction);
+    let Some(bps) = track.throughput_bps else {
+        return format!("{route}: nothing was measured.");
+    };
+    let end = track.summary.as_ref();
+    let mut text = format!("{route}: {} of {}", rate(bps), transport(run));
+    if let Some(d) = end {
+        text.push_str(&format!(" ({} in {})", bytes(d.receiver.bytes), summary::seconds(d.receiver.duration_s)));
+    }
+    if let Some((limit, share)) = track.limits.first() {
+        text.push_str(&format!(", limited mostly by {} ({} of the time)", limit_name(*limit), percent(*share)));
+    }
+    text.push('.');
+    if let Some(rtt) = &track.block_rtt {
+        text.push_str(&format!(
+            " Blocks took {} there and back (median; 95 %: {})",
+            nanos(rtt.p50_ns),
+            nanos(rtt.p95_ns)
+        ));
+        if let Some(idle) = run.start.baseline_rtt_ns {
+            text.push_str(&format!(" on a path of {} idle", nanos(idle)));
+        }
+        if let Some((stage, ns, share)) = track.decomposition().as_ref().and_then(summary::largest_stage) {
+            text.push_str(&format!("; most of it in the {stage} ({}, {})", nanos(ns), percent(share)));
+        }
+        text.push('.');
+    }
+    if let Some(d) = end {
+        text.push_str(&datagrams(d));
+        if !d.agreement.agree {
+            text.push_str(" The two ends do not agree on the bytes.");
+        }
+    }
+    text
+}
+
+fn transport(run: &Run) -> String {
+    let plan = &run.start.plan;
+    let name = if plan.transport == Transport::Tcp { "TCP" } else { "UDP" };
+    let streams = if plan.streams == 1 { String::new() } else { format!(" over {} streams", plan.streams) };
+    format!("{name}{streams}")
+}
+
+fn datagrams(d: &DirectionSummary) -> String {
+    let Some(u) = &d.udp else { return String::new() };
+    let delay = d.one_way.as_ref().map_or_else(String::new, |o| {
+        format!(" One-way delay {} (median).", summary::plus_minus(o.p50_ns, o.bound_ns))
+    });
+    format!(" {} of {} datagrams were lost ({}).{delay}", u.lost, u.sent, ratio(u.loss_ratio))
+}

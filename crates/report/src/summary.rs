@@ -1,0 +1,275 @@
+//! Numbers and names as people read them, shared by all front ends.
+//!
+//! Pure functions from values to text. ASCII only: micro is written `us`.
+
+use results::{
+    Decomposition, DelaySummary, Direction, DirectionSummary, End, Limit, OneWayDelay, StartRecord, Transport,
+};
+use units::{Bytes, Rate};
+
+/// A time span with three or four significant digits and its unit: `850 ns`, `8.41 ms`, `187.2 ms`, `12.3 s`.
+pub fn nanos(ns: u64) -> String {
+    if ns < 1000 {
+        return format!("{ns} ns");
+    }
+    let mut scaled = ns as f64;
+    let mut unit = "ns";
+    for next in ["us", "ms", "s"] {
+        // 999.95 would print as "1000.0"; step up before rounding does.
+        if scaled < 999.95 {
+            break;
+        }
+        scaled /= 1e3;
+        unit = next;
+    }
+    let decimals = if scaled < 9.995 { 2 } else { 1 };
+    format!("{scaled:.decimals$} {unit}")
+}
+
+/// Like [`nanos`], with a sign where it is negative.
+pub fn signed_nanos(ns: i64) -> String {
+    let text = nanos(ns.unsigned_abs());
+    if ns < 0 { format!("-{text}") } else { text }
+}
+
+/// A value with its largest error: `12.3 ms +/- 85.0 us`.
+pub fn plus_minus(ns: i64, bound_ns: u64) -> String {
+    format!("{} +/- {}", signed_nanos(ns), nanos(bound_ns))
+}
+
+/// Median and 95th percentile of a one-way delay, each good to the bound of the clocks.
+pub fn one_way(delay: &OneWayDelay) -> String {
+    let median = plus_minus(delay.p50_ns, delay.bound_ns);
+    format!("median {median}, 95 % {}, {} samples", signed_nanos(delay.p95_ns), delay.count)
+}
+
+/// Whether the bound of the clocks leaves anything of the median: below that, a one-way delay says nothing.
+pub fn one_way_is_meaningful(delay: &OneWayDelay) -> bool {
+    delay.bound_ns < delay.p50_ns.unsigned_abs()
+}
+
+/// A rate with four significant digits: `941.5 Mb/s`.
+pub fn rate(bps: u64) -> String {
+    Rate::from_bps(bps).to_string()
+}
+
+/// A volume with four significant digits: `1.250 GB`.
+pub fn bytes(n: u64) -> String {
+    Bytes::new(n).to_string()
+}
+
+/// A share 0..=1 in whole per cent, `<1 %` and `>99 %` where rounding would hide that it is not all or nothing.
+pub fn percent(share: f64) -> String {
+    let p = finite(share) * 100.0;
+    match p {
+        p if p > 0.0 && p < 0.5 => "<1 %".to_owned(),
+        p if p > 99.5 && p < 100.0 => ">99 %".to_owned(),
+        p => format!("{p:.0} %"),
+    }
+}
+
+/// A small ratio 0..=1, such as a loss ratio, with as many digits as it needs: `0 %`, `0.0012 %`, `1.50 %`.
+pub fn ratio(value: f64) -> String {
+    let p = finite(value) * 100.0;
+    if p == 0.0 {
+        "0 %".to_owned()
+    } else if p.abs() < 0.01 {
+        format!("{p:.4} %")
+    } else {
+        format!("{p:.2} %")
+    }
+}
+
+/// Seconds with two decimals and the unit.
+pub fn seconds(s: f64) -> String {
+    format!("{:.2} s", finite(s))
+}
+
+/// `value`, or zero where it is not a number: a division by zero at the other end must not spoil a report.
+pub fn finite(value: f64) -> f64 {
+    if value.is_finite() { value } else { 0.0 }
+}
+
+/// What a limit is called.
+pub const fn limit_name(limit: Limit) -> &'static str {
+    match limit {
+        Limit::ReceiveWindow => "receive window",
+        Limit::SendBuffer => "send buffer",
+        Limit::CongestionLoss => "loss",
+        Limit::CongestionWindow => "congestion window",
+        Limit::Pacing => "pacing",
+        Limit::Application => "sending application",
+        Limit::ReceiverApplication => "receiving application",
+        Limit::SenderCpu => "sender CPU",
+        Limit::ReceiverCpu => "receiver CPU",
+        Limit::Unknown => "unknown",
+    }
+}
+
+/// What a reader can do about a limit, in words that follow "limited by ...".
+pub const fn limit_remedy(limit: Limit) -> Option<&'static str> {
+    match limit {
+        Limit::ReceiveWindow => Some("a larger receive buffer (net.ipv4.tcp_rmem, -w) would go faster"),
+        Limit::SendBuffer => Some("a larger send buffer (net.ipv4.tcp_wmem, -w) would go faster"),
+        Limit::Application => Some("the sender did not keep its socket full"),
+        Limit::ReceiverApplication => Some("the receiver did not read as fast as data came"),
+        Limit::SenderCpu => Some("the sending host is the bottleneck, not the path"),
+        Limit::ReceiverCpu => Some("the receiving host is the bottleneck, not the path"),
+        Limit::Pacing => Some("the rate is the one that was set"),
+        Limit::CongestionLoss | Limit::CongestionWindow | Limit::Unknown => None,
+    }
+}
+
+/// `up` or `down`.
+pub const fn direction_name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Up => "up",
+        Direction::Down => "down",
+    }
+}
+
+/// Both ends of a direction by name: `alpha -> beta.example.net`.
+pub fn route(start: &StartRecord, direction: Direction) -> String {
+    let client = client_name(start);
+    let server = &start.target;
+    match direction.sender() {
+        End::Client => format!("{client} -> {server}"),
+        End::Server => format!("{server} -> {client}"),
+    }
+}
+
+/// The client by its host name.
+pub fn client_name(start: &StartRecord) -> &str {
+    if start.client.hostname.is_empty() { "client" } else { &start.client.hostname }
+}
+
+/// What carries the bytes, in words.
+pub const fn transport_name(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Tcp => "TCP",
+        Transport::UdpConstant => "UDP at a constant interval",
+        Transport::UdpPoisson => "UDP as a Poisson process",
+    }
+}
+
+/// How much was asked for: `for 30.0 s` or `10.00 GB`.
+pub fn amount(start: &StartRecord) -> String {
+    match (start.plan.duration_ns, start.plan.bytes) {
+        (_, Some(n)) => format!("{} each way", bytes(n)),
+        (Some(ns), None) => format!("for {}", nanos(ns)),
+        (None, None) => "until stopped".to_owned(),
+    }
+}
+
+/// One stage of the way of a block.
+#[derive(Debug, Clone, Copy)]
+pub struct Stage<'a> {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its delay; absent when the kernel gave no stamps for it.
+    pub delay: Option<&'a DelaySummary>,
+}
+
+/// The stages of a decomposition in the order in which a block passes them.
+pub const fn stages(d: &Decomposition) -> [Stage<'_>; 4] {
+    [
+        Stage { name: "socket buffer", delay: d.socket_buffer.as_ref() },
+        Stage { name: "qdisc", delay: d.qdisc.as_ref() },
+        Stage { name: "network", delay: d.network.as_ref() },
+        Stage { name: "receiver app", delay: d.receiver_app.as_ref() },
+    ]
+}
+
+/// A quantile that is taken of every stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StageQuantile {
+    /// The median.
+    Median,
+    /// The 95th percentile.
+    P95,
+}
+
+/// The delay of each stage in nanoseconds; zero where a stage was not measured.
+///
+/// Quantiles of stages do not add up to the quantile of the sum; their shares still tell where the delay sits.
+pub fn stage_nanos(d: &Decomposition, quantile: StageQuantile) -> [u64; 4] {
+    stages(d).map(|s| {
+        s.delay.map_or(0, |d| match quantile {
+            StageQuantile::Median => d.p50_ns,
+            StageQuantile::P95 => d.p95_ns,
+        })
+    })
+}
+
+/// The stage with the largest median and its share of all stages; `None` when no stage was measured.
+pub fn largest_stage(d: &Decomposition) -> Option<(&'static str, u64, f64)> {
+    let nanos = stage_nanos(d, StageQuantile::Median);
+    let total: u64 = nanos.iter().fold(0, |a, b| a.saturating_add(*b));
+    let (stage, ns) = stages(d).into_iter().zip(nanos).max_by_key(|(_, ns)| *ns)?;
+    (total > 0).then(|| (stage.name, ns, ns as f64 / total as f64))
+}
+
+/// The limits by falling share, those that held at all.
+pub fn limits_by_share(d: &DirectionSummary) -> Vec<(Limit, f64)> {
+    let mut shares: Vec<_> = d.limits.iter().map(|(l, s)| (*l, finite(*s))).filter(|(_, s)| *s > 0.0).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares
+}
+
+/// Text without characters that would move a terminal's cursor or change its state.
+///
+/// Host names and notes come from the peer; an escape sequence in them must stay text.
+pub fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\t' | '\n' | '\r' => ' ',
+            c if c.is_control() || is_bidi_override(c) => '?',
+            c => c,
+        })
+        .collect()
+}
+
+/// Whether `c` reorders the text around it (Unicode TR 36 §2.1).
+const fn is_bidi_override(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_keep_three_digits_and_never_print_a_thousand() {
+        for (ns, text) in [
+            (0, "0 ns"),
+            (850, "850 ns"),
+            (1_234, "1.23 us"),
+            (9_996, "10.0 us"),
+            (41_210_000, "41.2 ms"),
+            (187_240_000, "187.2 ms"),
+            (999_960_000, "1.00 s"),
+            (75_000_000_000, "75.0 s"),
+            (3_600_000_000_000, "3600.0 s"),
+        ] {
+            assert_eq!(nanos(ns), text, "{ns}");
+        }
+        assert_eq!(signed_nanos(-1_500), "-1.50 us");
+        assert_eq!(signed_nanos(i64::MIN), "-9223372036.9 s");
+        assert_eq!(plus_minus(12_300_000, 85_000), "12.3 ms +/- 85.0 us");
+    }
+
+    #[test]
+    fn shares_say_when_rounding_hides_something() {
+        for (share, text) in [(0.0, "0 %"), (0.001, "<1 %"), (0.83, "83 %"), (0.999, ">99 %"), (1.0, "100 %")] {
+            assert_eq!(percent(share), text);
+        }
+        assert_eq!(percent(f64::NAN), "0 %");
+        assert_eq!(ratio(0.000_012), "0.0012 %");
+        assert_eq!(ratio(0.015), "1.50 %");
+    }
+
+    #[test]
+    fn escape_sequences_of_a_hostile_peer_stay_text() {
+        assert_eq!(printable("a\x1b[2Jb\u{202e}c\td"), "a?[2Jb?c d");
+    }
+}

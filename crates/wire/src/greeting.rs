@@ -1,0 +1,97 @@
+//! The first bytes of a connection, sent by the server before anything else.
+
+use crate::text::printable;
+
+/// What a server sends when it takes a connection (thrulay version 2; reference 1.2).
+pub const GREETING: &[u8; 10] = b"thrulay/2+";
+
+/// Longest rejection in bytes, reason included.
+pub const MAX_REJECTION: usize = 500;
+
+/// The part that greeting and rejection share.
+const INDICATOR: &[u8] = b"thrulay/2";
+
+/// What the bytes received so far from a server mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parsed {
+    /// The start of a greeting; more bytes are needed.
+    Incomplete,
+    /// The server takes the connection; `consumed` bytes belong to the greeting.
+    Accepted {
+        /// Length of the greeting.
+        consumed: usize,
+    },
+    /// The server refuses and closes after a reason in free text; read to the end, then see [`rejection_reason`].
+    Rejected,
+    /// Some other protocol.
+    NotThrulay,
+}
+
+/// Reads the greeting at the front of a buffer that may still grow; decides as early as the bytes allow.
+pub fn parse_greeting(buffer: &[u8]) -> Parsed {
+    if !buffer.iter().zip(INDICATOR).all(|(a, b)| a == b) {
+        return Parsed::NotThrulay;
+    }
+    match buffer.get(INDICATOR.len()) {
+        None => Parsed::Incomplete,
+        Some(b'+') => Parsed::Accepted { consumed: GREETING.len() },
+        Some(_) => Parsed::Rejected,
+    }
+}
+
+/// A rejection with its reason, to be sent in place of the greeting before the server closes.
+///
+/// The old client prints the text as it is, so bytes outside printable ASCII become `?`. At most [`MAX_REJECTION`] bytes.
+pub fn encode_rejection(reason: &str) -> Vec<u8> {
+    let mut bytes = Vec::from(INDICATOR);
+    bytes.push(b'-');
+    let room = MAX_REJECTION - bytes.len();
+    bytes.extend(reason.chars().map(|c| if matches!(c, ' '..='~') { c as u8 } else { b'?' }).take(room));
+    bytes
+}
+
+/// The reason in a rejection, safe to print: at most [`MAX_REJECTION`] bytes of the buffer are looked at.
+///
+/// `None` when the buffer is not a rejection.
+pub fn rejection_reason(buffer: &[u8]) -> Option<String> {
+    if parse_greeting(buffer) != Parsed::Rejected {
+        return None;
+    }
+    let end = buffer.len().min(MAX_REJECTION);
+    let reason = buffer.get(INDICATOR.len()..end).unwrap_or_default();
+    // The tenth byte is "anything but +" in the protocol: ours is `-`, another server's may be the first of its words.
+    let reason = reason.strip_prefix(b"-").unwrap_or(reason);
+    Some(printable(&String::from_utf8_lossy(reason)).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_greeting_is_recognised_at_every_prefix() {
+        for n in 0..GREETING.len() {
+            assert_eq!(parse_greeting(&GREETING[..n]), Parsed::Incomplete, "{n}");
+        }
+        assert_eq!(parse_greeting(GREETING), Parsed::Accepted { consumed: 10 });
+        assert_eq!(parse_greeting(b"thrulay/2+rest"), Parsed::Accepted { consumed: 10 });
+    }
+
+    #[test]
+    fn other_protocols_are_told_apart_by_their_first_byte() {
+        for other in [&b"SSH-2.0-"[..], b"t\0", b"thrulay/3+", b"220 mail"] {
+            assert_eq!(parse_greeting(other), Parsed::NotThrulay);
+        }
+    }
+
+    #[test]
+    fn a_rejection_keeps_its_reason_and_never_its_control_characters() {
+        let bytes = encode_rejection("busy: 2 tests run\x1b[2J until ä");
+        assert_eq!(parse_greeting(&bytes), Parsed::Rejected);
+        assert_eq!(rejection_reason(&bytes).unwrap(), "busy: 2 tests run?[2J until ?");
+        assert_eq!(rejection_reason(b"thrulay/2 go \x1b[0m away\n").unwrap(), "go ?[0m away");
+        assert_eq!(rejection_reason(GREETING), None);
+        assert_eq!(encode_rejection(&"x".repeat(9999)).len(), MAX_REJECTION);
+        assert!(rejection_reason(&[b"thrulay/2-".as_slice(), &[0xff; 9999]].concat()).unwrap().chars().count() <= 500);
+    }
+}

@@ -1,0 +1,124 @@
+//! How long the parts of a message may be: a peer decides what arrives, not how much of it is kept or printed.
+
+use results::{HostReport, IntervalRecord, TestPlan};
+
+use super::Message;
+use crate::finished::{EndSide, Finished};
+use crate::plan::MAX_STREAMS;
+
+/// Longest text in bytes: a reason, a note, a host's setting.
+pub const MAX_TEXT: usize = 4096;
+
+/// Longest list of notes, warnings or settings.
+pub const MAX_LIST: usize = 1024;
+
+/// Most samples in one message; with 19-digit times they fill 2.5 MB of the 4 MiB frame.
+pub const MAX_SAMPLES: usize = 32_768;
+
+/// Most loss episodes in a report (`results` keeps the first 256).
+const MAX_EPISODES: usize = 256;
+
+/// Most sides in a report: two directions, both roles.
+const MAX_SIDES: usize = 4;
+
+/// Most streams in a record: all of both directions.
+const MAX_RECORD_STREAMS: usize = 2 * MAX_STREAMS as usize;
+
+/// A part of a message that is longer than its bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{part} has {length} entries or bytes, at most {max} are allowed")]
+pub struct BoundsError {
+    /// Which part.
+    pub part: &'static str,
+    /// Its length: entries of a list, bytes of a text.
+    pub length: usize,
+    /// The bound.
+    pub max: usize,
+}
+
+fn at_most(part: &'static str, length: usize, max: usize) -> Result<(), BoundsError> {
+    if length > max { Err(BoundsError { part, length, max }) } else { Ok(()) }
+}
+
+fn text(part: &'static str, text: &str) -> Result<(), BoundsError> {
+    at_most(part, text.len(), MAX_TEXT)
+}
+
+fn texts<'a>(part: &'static str, texts: impl ExactSizeIterator<Item = &'a String>) -> Result<(), BoundsError> {
+    at_most(part, texts.len(), MAX_LIST)?;
+    for entry in texts {
+        text(part, entry)?;
+    }
+    Ok(())
+}
+
+/// Checks every list and text of a message.
+pub(super) fn check(message: &Message) -> Result<(), BoundsError> {
+    match message {
+        Message::Hello { software, .. } | Message::Challenge { software, .. } => text("software", software),
+        Message::Request { plan: asked, .. } => plan(asked),
+        Message::Accept { plan: granted, notes, host: settings, .. } => {
+            plan(granted)?;
+            texts("notes", notes.iter())?;
+            host(settings)
+        }
+        Message::Refuse { reason, .. } | Message::Failed { reason } => text("reason", reason),
+        Message::Interval(record) => interval(record),
+        Message::Samples { samples, .. } => at_most("samples", samples.len(), MAX_SAMPLES),
+        Message::Finished(report) => finished(report),
+        Message::Joined { congestion_control, .. } => {
+            text("congestion_control", congestion_control.as_deref().unwrap_or_default())
+        }
+        Message::Start { .. }
+        | Message::Started { .. }
+        | Message::Clock { .. }
+        | Message::UdpReady
+        | Message::Stop
+        | Message::Bye
+        | Message::Join { .. }
+        | Message::Unknown => Ok(()),
+    }
+}
+
+fn plan(plan: &TestPlan) -> Result<(), BoundsError> {
+    at_most("directions", plan.directions.len(), MAX_LIST)?;
+    text("congestion_control", plan.congestion_control.as_deref().unwrap_or_default())
+}
+
+fn host(host: &HostReport) -> Result<(), BoundsError> {
+    for value in [&host.hostname, &host.version, &host.kernel, &host.machine].into_iter().chain(&host.clocksource) {
+        text("host", value)?;
+    }
+    for settings in [&host.sysctls, &host.interface] {
+        texts("host settings", settings.keys())?;
+        texts("host settings", settings.values())?;
+    }
+    Ok(())
+}
+
+fn interval(record: &IntervalRecord) -> Result<(), BoundsError> {
+    text("test_id", &record.test_id)?;
+    at_most("streams", record.streams.len(), MAX_RECORD_STREAMS)?;
+    for verdict in record.limit.iter().chain(record.streams.iter().filter_map(|s| s.limit.as_ref())) {
+        text("evidence", &verdict.evidence)?;
+    }
+    match &record.decomposition {
+        Some(decomposition) => texts("missing", decomposition.missing.iter()),
+        None => Ok(()),
+    }
+}
+
+fn finished(report: &Finished) -> Result<(), BoundsError> {
+    texts("warnings", report.warnings.iter())?;
+    at_most("directions", report.directions.len(), MAX_SIDES)?;
+    report.directions.iter().try_for_each(side)
+}
+
+fn side(side: &EndSide) -> Result<(), BoundsError> {
+    at_most("streams", side.streams.len(), MAX_RECORD_STREAMS)?;
+    at_most("loss_episodes", side.loss_episodes.len(), MAX_EPISODES)?;
+    match &side.decomposition {
+        Some(decomposition) => texts("missing", decomposition.missing.iter()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,19 @@
+//! thrulay version 2, both ends (reference 1.2 and 1.6): what follows the greeting and the proposal.
+//!
+//! All control text is ASCII and decimal, without line ends or lengths. Old peers read each text with one `recv`: send
+//! each with one write, and nothing behind it before the answer.
+
+mod ntp;
+mod report;
+mod report_reader;
+mod tcp;
+mod udp;
+
+pub use ntp::NtpTime;
+pub use report::{DelayQuantiles, MAX_N_REORDERING, UdpReport};
+pub use report_reader::{MAX_REPORT, ReadReport, Reported, read_report};
+pub use tcp::{BLOCK_BYTES, MIN_WINDOW, TcpTerms, parse_tcp_response};
+pub use udp::{
+    IpVersion, THRULAY_DATAGRAM_HEADER_BYTES, ThrulayDatagram, UDP_REFUSAL, UdpAnswer, UdpTerms, encode_end, parse_end,
+    parse_udp_response, rate_per_1000s,
+};

@@ -1,0 +1,4 @@
+//! See `wire::fuzzing::proposal`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::proposal(data));
