@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kernel::{KernelError, Op, Received};
 use units::Instant;
-use wire::{ClockPing, ClockPong, Frame, FrameReader, HANDSHAKE_MAX, Message, SESSION_MAX};
+use wire::{ClockPing, ClockPong, Frame, FrameReader, HANDSHAKE_MAX, Message};
 
 use crate::MeasureError;
 
@@ -103,9 +103,9 @@ impl ControlReader {
         }
     }
 
-    /// The session is accepted: longer messages are allowed from now on.
-    pub(crate) fn accept_long_messages(&mut self) {
-        self.frames.set_max(SESSION_MAX);
+    /// The session is accepted: messages of up to `max` bytes are allowed from now on.
+    pub(crate) fn accept_messages_of(&mut self, max: usize) {
+        self.frames.set_max(max);
     }
 
     /// Bytes that arrived behind the last frame.

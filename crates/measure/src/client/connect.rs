@@ -171,7 +171,7 @@ fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Resu
     match reader.message(deadline, during)? {
         Message::Accept { session, plan, notes, host, udp_port } => {
             wire::validate_plan(&plan)?;
-            reader.accept_long_messages();
+            reader.accept_messages_of(wire::SESSION_MAX);
             Ok(Session {
                 address: target,
                 local,

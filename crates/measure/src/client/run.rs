@@ -253,7 +253,9 @@ impl Run<'_> {
             SideEvent::Interval(record) => {
                 self.remember(&record);
                 if record.role == Role::Receiver {
-                    let _ = self.writer.send(&Message::Interval(record.clone()));
+                    // The server's senders need to know how their receiver fares; the streams are this end's business.
+                    let brief = IntervalRecord { streams: Vec::new(), ..(*record).clone() };
+                    let _ = self.writer.send(&Message::Interval(Box::new(brief)));
                 }
                 (self.observe)(&Record::Interval(*record));
             }

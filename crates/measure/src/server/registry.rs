@@ -22,7 +22,7 @@ pub(crate) struct Joinable {
     pub(crate) client_nonce: [u8; 16],
     pub(crate) server_nonce: [u8; 16],
     pub(crate) address: IpAddr,
-    pub(crate) inbox: mpsc::Sender<SessionEvent>,
+    pub(crate) inbox: mpsc::SyncSender<SessionEvent>,
 }
 
 #[derive(Debug, Default)]

@@ -31,6 +31,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a client may take from the acceptance to the start: clock exchanges and joins on a slow path.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Longest message of a client within a session: a batch of samples. Parsed JSON takes some twenty times its length,
+/// so this bounds what one client can make the server hold.
+const CLIENT_MESSAGE_MAX: usize = 256 << 10;
+
+/// Events that may wait for a session; a client that sends faster than they are handled has to wait.
+const EVENTS: usize = 64;
+
 /// The session's handshake and, if granted, the session.
 #[allow(clippy::too_many_arguments, reason = "called once, with what the connection has gathered")]
 pub(crate) fn run(
@@ -75,7 +82,7 @@ pub(crate) fn run(
         host: kernel::host_report(VERSION, Some(address::plain_ip(local.ip()))),
         udp_port: shared.port,
     })?;
-    reader.accept_long_messages();
+    reader.accept_messages_of(CLIENT_MESSAGE_MAX);
     let control = outbox.clone();
     reader.spawn(move |incoming| {
         let _ = control.send(SessionEvent::Control(incoming));
@@ -95,8 +102,8 @@ fn open(
     peer: SocketAddr,
     client_nonce: [u8; 16],
     server_nonce: [u8; 16],
-) -> (mpsc::Receiver<SessionEvent>, mpsc::Sender<SessionEvent>) {
-    let (outbox, inbox) = mpsc::channel();
+) -> (mpsc::Receiver<SessionEvent>, mpsc::SyncSender<SessionEvent>) {
+    let (outbox, inbox) = mpsc::sync_channel(EVENTS);
     let joinable = Joinable {
         plan: Arc::new(plan.clone()),
         client_nonce,
@@ -151,7 +158,7 @@ struct Session<'a> {
     shared: &'a Shared,
     writer: ControlWriter,
     inbox: mpsc::Receiver<SessionEvent>,
-    outbox: mpsc::Sender<SessionEvent>,
+    outbox: mpsc::SyncSender<SessionEvent>,
     plan: TestPlan,
     id: String,
     peer: SocketAddr,
@@ -167,7 +174,7 @@ impl<'a> Session<'a> {
         shared: &'a Shared,
         writer: ControlWriter,
         inbox: mpsc::Receiver<SessionEvent>,
-        outbox: mpsc::Sender<SessionEvent>,
+        outbox: mpsc::SyncSender<SessionEvent>,
         plan: TestPlan,
         name: [u8; 8],
         peer: SocketAddr,

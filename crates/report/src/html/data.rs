@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Series;
 use super::run::Track;
 use crate::pairing::Row;
-use crate::summary::{self, finite};
+use crate::summary::finite;
 
 /// Bars of the delay histogram: at the width of the chart each is some pixels wide.
 const BINS: usize = 72;
@@ -167,7 +167,7 @@ fn cumulative_percent(buckets: &Buckets, points: &[f64]) -> Vec<f64> {
                 sum = sum.saturating_add(*n);
                 i += 1;
             }
-            summary::finite(sum as f64 / total * 100.0)
+            finite(sum as f64 / total * 100.0)
         })
         .collect()
 }
