@@ -12,7 +12,7 @@ use wire::{EndSide, Finished, Message};
 use super::clock::{Idle, exchange};
 use super::connect::{Session, unexpected};
 use super::{ClientOptions, summary};
-use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
+use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, StreamSocket};
 use crate::{MeasureError, VERSION, utc};
 
@@ -260,7 +260,7 @@ impl Run<'_> {
                 (self.observe)(&Record::Interval(*record));
             }
             SideEvent::Samples { stream, samples } => {
-                for chunk in samples.chunks(wire::message::MAX_SAMPLES) {
+                for chunk in samples.chunks(SAMPLES_IN_MESSAGE) {
                     let _ = self.writer.send(&Message::Samples { stream, samples: chunk.to_vec() });
                 }
             }

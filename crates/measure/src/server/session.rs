@@ -13,7 +13,7 @@ use wire::{EndSide, Finished, Message, RefuseCode};
 
 use super::Shared;
 use super::registry::{Joinable, Seat, Ticket};
-use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
+use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, StreamSocket, share_of, stream_numbers};
 use crate::{MeasureError, VERSION, address, random};
 
@@ -324,7 +324,7 @@ impl<'a> Session<'a> {
         match event {
             SideEvent::Interval(record) => self.writer.send(&Message::Interval(record)),
             SideEvent::Samples { stream, samples } => samples
-                .chunks(wire::message::MAX_SAMPLES)
+                .chunks(SAMPLES_IN_MESSAGE)
                 .try_for_each(|c| self.writer.send(&Message::Samples { stream, samples: c.to_vec() })),
             SideEvent::Finished { .. } => Ok(()),
         }
