@@ -132,7 +132,8 @@ fn over_time(h: &mut Html, rows: &[Row], end_s: f64) {
     h.raw("<figure class=\"stack\"><figcaption>median of each stage over time</figcaption><div class=\"plot\">");
     h.raw("<div class=\"yaxis\" aria-hidden=\"true\">");
     for t in ticks(top, 4) {
-        h.raw("<span style=\"bottom:").number(t / top * 100.0).raw("%\">").text(nanos(t as u64)).raw("</span>");
+        h.raw("<span style=\"bottom:").number(t / top * 100.0).raw("%\">");
+        h.text(if t == 0.0 { "0".to_owned() } else { nanos(t as u64) }).raw("</span>");
     }
     h.raw("</div><svg viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"");
     h.raw("delay of each stage over time\">");

@@ -22,6 +22,8 @@ const STREAMS_MAX: usize = 32;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct ChartData {
+    /// End of the time axis.
+    end_s: f64,
     tracks: Vec<TrackData>,
     distribution: Option<Distribution>,
 }
@@ -69,8 +71,12 @@ struct DistributionTrack {
     cdf_percent: Vec<f64>,
 }
 
-pub(crate) fn chart_data(series: &[Series<'_>]) -> ChartData {
-    ChartData { tracks: series.iter().map(track_data).collect(), distribution: distribution(series) }
+pub(crate) fn chart_data(series: &[Series<'_>], end_s: f64) -> ChartData {
+    ChartData {
+        end_s: round(end_s),
+        tracks: series.iter().map(track_data).collect(),
+        distribution: distribution(series),
+    }
 }
 
 fn track_data(s: &Series<'_>) -> TrackData {

@@ -7,7 +7,7 @@ use crate::summary::{self, bytes, limit_name, nanos, percent, rate, ratio};
 
 /// What happened, how fast, what held it back, what the delay was and where it sits.
 pub(crate) fn sentence(run: &Run, track: &Track) -> String {
-    let route = summary::route(&run.start, track.direction);
+    let route = summary::route(&run.start, track.direction).replace(" -> ", " \u{2192} ");
     let Some(bps) = track.throughput_bps else {
         return format!("{route}: nothing was measured.");
     };

@@ -151,7 +151,7 @@ fn chart(
     let planned_s = state.start.as_ref().and_then(|s| s.plan.duration_ns).unwrap_or(0) as f64 / 1e9;
     let end_s = state.elapsed_s().max(planned_s).max(1.0);
     let top = curves.iter().flat_map(|c| &c.points).map(|p| p.1).fold(0.0, f64::max);
-    let top = if top > 0.0 { top * 1.05 } else { 1.0 };
+    let top = round_up(top);
     let mut heading = vec![Span::styled(title, Style::new().add_modifier(Modifier::BOLD))];
     for c in &curves {
         let sample = if c.marker == Marker::Braille { "⣀⣀" } else { "••" };
@@ -173,6 +173,16 @@ fn chart(
     let chart =
         Chart::new(datasets).block(Block::new().title(Line::from(heading))).legend_position(None).x_axis(x).y_axis(y);
     frame.render_widget(chart, area);
+}
+
+/// The next round number above, so that the axis reads well and does not change with every draw.
+fn round_up(value: f64) -> f64 {
+    if !(value.is_finite() && value > 0.0) {
+        return 1.0;
+    }
+    let magnitude = 10_f64.powf(value.log10().floor());
+    let steps = [1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+    steps.into_iter().map(|s| s * magnitude).find(|s| *s >= value).unwrap_or(value)
 }
 
 /// Retransmissions per interval as bars, one line per direction.
