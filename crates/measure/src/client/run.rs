@@ -20,6 +20,9 @@ use crate::{MeasureError, VERSION, utc};
 /// exchanges the bound of the offset grows by the drift that is not yet known: at most 200 ppm x 0.2 s = 40 us.
 const PING_EVERY: Duration = Duration::from_millis(200);
 
+/// After so many exchanges the drift is known well enough for one a second.
+const FREQUENT_PINGS: u64 = 100;
+
 /// How often a stop by the user is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -32,6 +35,8 @@ pub(super) enum Event {
 /// What a test gathers.
 pub(super) struct Gathered {
     pub(super) clock: ClockEstimator,
+    /// Each model that was in use, and since when.
+    pub(super) models: Vec<(Instant, ClockModel)>,
     pub(super) before: Idle,
     pub(super) during: u64,
     pub(super) after: Idle,
@@ -90,6 +95,7 @@ impl Gathered {
     fn new() -> Self {
         Self {
             clock: ClockEstimator::new(),
+            models: Vec::new(),
             before: Idle::default(),
             during: 0,
             after: Idle::default(),
@@ -189,7 +195,7 @@ impl Run<'_> {
                 give_up = None;
             }
             if now >= self.next_ping {
-                self.next_ping = now + PING_EVERY;
+                self.next_ping = now + if self.pings < FREQUENT_PINGS { PING_EVERY } else { PING_EVERY * 5 };
                 self.pings += 1;
                 // A lost connection shows at the reader, with its reason.
                 let _ = self.writer.ping(self.pings);
@@ -287,8 +293,10 @@ impl Run<'_> {
         idle
     }
 
-    fn publish_model(&self) {
-        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = self.got.clock.model();
+    fn publish_model(&mut self) {
+        let model = self.got.clock.model();
+        self.got.models.extend(model.map(|m| (kernel::now(), m)));
+        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = model;
     }
 
     fn model(&self) -> Option<ClockModel> {

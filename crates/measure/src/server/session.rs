@@ -255,7 +255,9 @@ impl<'a> Session<'a> {
         self.rss_start = kernel::resident_bytes();
         let at = kernel::now();
         self.writer.send(&Message::Started { at })?;
-        let plan = LoadPlan::new(&self.plan, &self.id, at, self.shared.options.grace);
+        let mut plan = LoadPlan::new(&self.plan, &self.id, at, self.shared.options.grace);
+        // A client is asked to pace itself; one that does not is held to the ceiling here.
+        plan.ceiling = plan.pacing.filter(|_| self.shared.options.max_rate.is_some());
         let model = Arc::clone(&self.model);
         // The model is the client's: it tells the server's clock at a client's instant, which is what is asked here.
         let peer_clock: PeerClock = Arc::new(move |client| {

@@ -41,6 +41,8 @@ struct TrackData {
     srtt_ns: Vec<Option<u64>>,
     one_way_p50_ns: Vec<Option<i64>>,
     one_way_p95_ns: Vec<Option<i64>>,
+    /// Largest error of the one-way delays by the clocks.
+    one_way_bound_ns: Option<u64>,
     baseline_ns: Option<u64>,
     streams: Vec<StreamData>,
 }
@@ -91,6 +93,7 @@ fn track_data(s: &Series<'_>) -> TrackData {
         srtt_ns: rows.iter().map(Row::srtt_ns).collect(),
         one_way_p50_ns: rows.iter().map(|r| r.one_way().map(|d| d.p50_ns)).collect(),
         one_way_p95_ns: rows.iter().map(|r| r.one_way().map(|d| d.p95_ns)).collect(),
+        one_way_bound_ns: rows.iter().filter_map(Row::one_way).map(|d| d.bound_ns).max(),
         baseline_ns: s.run.start.baseline_rtt_ns,
         streams: streams(s.track),
     }

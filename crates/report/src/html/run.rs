@@ -40,6 +40,7 @@ pub(crate) struct Track {
     pub(crate) throughput_bps: Option<u64>,
     pub(crate) block_rtt: Option<DelaySummary>,
     pub(crate) limits: Vec<(Limit, f64)>,
+    stages: Option<Decomposition>,
 }
 
 impl Run {
@@ -108,15 +109,13 @@ impl Track {
         let throughput_bps = given.map(|d| d.throughput_bps).or_else(|| mean_rate(&rows));
         let block_rtt = given.map_or_else(|| merged_rtt(&rows), |d| d.block_rtt.clone());
         let limits = given.map(summary::limits_by_share).unwrap_or_else(|| shares(&rows));
-        Self { direction, rows, throughput_bps, block_rtt, limits, summary }
+        let stages = given.map_or_else(|| merged_stages(&rows), |d| d.decomposition.clone());
+        Self { direction, rows, throughput_bps, block_rtt, limits, stages, summary }
     }
 
-    /// Where the delay sits: over the whole test, else as in the last interval that tells.
-    pub(crate) fn decomposition(&self) -> Option<Decomposition> {
-        match &self.summary {
-            Some(d) => d.decomposition.clone(),
-            None => self.rows.iter().rev().find_map(Row::decomposition),
-        }
+    /// Where the delay sits over the whole test.
+    pub(crate) const fn decomposition(&self) -> Option<&Decomposition> {
+        self.stages.as_ref()
     }
 }
 
@@ -127,13 +126,32 @@ fn mean_rate(rows: &[Row]) -> Option<u64> {
     (covered > 0.0).then(|| (bytes as f64 * 8.0 / covered) as u64)
 }
 
-/// The block round trips of all intervals together; an interval without a readable histogram is left out.
+/// The block round trips of all intervals together.
 fn merged_rtt(rows: &[Row]) -> Option<DelaySummary> {
+    merged(rows.iter().filter_map(Row::block_rtt))
+}
+
+/// All samples together; a summary without a readable histogram is left out.
+fn merged<'a>(parts: impl Iterator<Item = &'a DelaySummary>) -> Option<DelaySummary> {
     let mut all = DelayHistogram::new();
-    for h in rows.iter().filter_map(Row::block_rtt).filter_map(|d| DelayHistogram::decode(&d.histogram).ok()) {
+    for h in parts.filter_map(|d| DelayHistogram::decode(&d.histogram).ok()) {
         all.merge(&h);
     }
     all.summary()
+}
+
+/// The stages of all intervals together.
+fn merged_stages(rows: &[Row]) -> Option<Decomposition> {
+    let all: Vec<Decomposition> = rows.iter().filter_map(Row::decomposition).collect();
+    let last = all.last()?;
+    Some(Decomposition {
+        samples: all.iter().fold(0, |a, d| a.saturating_add(d.samples)),
+        socket_buffer: merged(all.iter().filter_map(|d| d.socket_buffer.as_ref())),
+        qdisc: merged(all.iter().filter_map(|d| d.qdisc.as_ref())),
+        network: merged(all.iter().filter_map(|d| d.network.as_ref())),
+        receiver_app: merged(all.iter().filter_map(|d| d.receiver_app.as_ref())),
+        missing: last.missing.clone(),
+    })
 }
 
 /// Share of the judged intervals that each limit held.
