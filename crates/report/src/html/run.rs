@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use results::{
-    Completion, Decomposition, DelayHistogram, DelaySummary, Direction, DirectionSummary, EndRecord, Limit, Record,
-    StartRecord,
+    Completion, Decomposition, DelaySummary, Direction, DirectionSummary, EndRecord, Limit, Record, StartRecord,
 };
 
 use crate::pairing::{Row, all_rows};
@@ -107,7 +106,8 @@ impl Track {
     fn new(direction: Direction, rows: Vec<Row>, summary: Option<DirectionSummary>) -> Self {
         let given = summary.as_ref();
         let throughput_bps = given.map(|d| d.throughput_bps).or_else(|| mean_rate(&rows));
-        let block_rtt = given.map_or_else(|| merged_rtt(&rows), |d| d.block_rtt.clone());
+        let block_rtt =
+            given.map_or_else(|| DelaySummary::merged(rows.iter().filter_map(Row::block_rtt)), |d| d.block_rtt.clone());
         let limits = given.map(summary::limits_by_share).unwrap_or_else(|| shares(&rows));
         let stages = given.map_or_else(|| merged_stages(&rows), |d| d.decomposition.clone());
         Self { direction, rows, throughput_bps, block_rtt, limits, stages, summary }
@@ -126,32 +126,10 @@ fn mean_rate(rows: &[Row]) -> Option<u64> {
     (covered > 0.0).then(|| (bytes as f64 * 8.0 / covered) as u64)
 }
 
-/// The block round trips of all intervals together.
-fn merged_rtt(rows: &[Row]) -> Option<DelaySummary> {
-    merged(rows.iter().filter_map(Row::block_rtt))
-}
-
-/// All samples together; a summary without a readable histogram is left out.
-fn merged<'a>(parts: impl Iterator<Item = &'a DelaySummary>) -> Option<DelaySummary> {
-    let mut all = DelayHistogram::new();
-    for h in parts.filter_map(|d| DelayHistogram::decode(&d.histogram).ok()) {
-        all.merge(&h);
-    }
-    all.summary()
-}
-
 /// The stages of all intervals together.
 fn merged_stages(rows: &[Row]) -> Option<Decomposition> {
     let all: Vec<Decomposition> = rows.iter().filter_map(Row::decomposition).collect();
-    let last = all.last()?;
-    Some(Decomposition {
-        samples: all.iter().fold(0, |a, d| a.saturating_add(d.samples)),
-        socket_buffer: merged(all.iter().filter_map(|d| d.socket_buffer.as_ref())),
-        qdisc: merged(all.iter().filter_map(|d| d.qdisc.as_ref())),
-        network: merged(all.iter().filter_map(|d| d.network.as_ref())),
-        receiver_app: merged(all.iter().filter_map(|d| d.receiver_app.as_ref())),
-        missing: last.missing.clone(),
-    })
+    Decomposition::merged(&all)
 }
 
 /// Share of the judged intervals that each limit held.
