@@ -129,14 +129,16 @@ impl Join {
             return refuse(RefuseCode::Unsupported, &e.to_string());
         }
         kernel::give_up_after(&socket, crate::PEER_TIMEOUT);
-        writer.send(&Message::Joined {
+        let joined = Message::Joined {
             buffers: data::grant(&socket, &session.plan)?,
             congestion_control: kernel::congestion_control(&socket),
             mss_bytes: kernel::tcp_state(&socket).ok().map(|s| s.mss_bytes),
-        })?;
+        };
         let stream = StreamSocket { stream: self.number, direction: self.direction, socket, budget: None };
-        // The session may have ended meanwhile; then the socket closes with the event.
+        // The session hears of it before the client does, or the client's word to start could overtake this. A session
+        // that has ended meanwhile drops the event, and with it the socket.
         let _ = session.inbox.send(SessionEvent::Joined(stream));
+        writer.send(&joined)?;
         Ok(())
     }
 }
