@@ -107,8 +107,9 @@ struct Follow<'a> {
     interrupted: &'a dyn Fn() -> usize,
     grace: Duration,
     give_up: Option<Instant>,
-    /// How long no byte may be acknowledged.
-    patience: Duration,
+    /// Planned end of the load.
+    end: Option<Instant>,
+    interval: Duration,
     moved: Instant,
     got: Outcome,
 }
@@ -128,8 +129,8 @@ impl<'a> Follow<'a> {
             interrupted,
             grace: plan.grace,
             give_up: plan.end().map(|e| e + plan.grace * 3 + PEER_TIMEOUT),
-            // Progress shows once an interval.
-            patience: PEER_TIMEOUT + plan.interval * 2,
+            end: plan.end(),
+            interval: plan.interval,
             moved: plan.start,
             got: Outcome::default(),
         }
@@ -173,8 +174,11 @@ impl<'a> Follow<'a> {
             self.give_up = None;
             self.fail("the test did not end in time".to_owned());
         }
-        if self.got.failure.is_none() && now.saturating_since(self.moved) > self.patience {
-            self.fail(format!("the server took no data for {} s", self.patience.as_secs()));
+        // Progress shows once an interval.
+        let is_late = self.end.is_some_and(|e| now > e);
+        let patience = self.interval * 2 + if is_late { self.grace } else { PEER_TIMEOUT };
+        if self.got.failure.is_none() && now.saturating_since(self.moved) > patience {
+            self.fail(format!("the server took no data for {:.1} s", patience.as_secs_f64()));
         }
     }
 

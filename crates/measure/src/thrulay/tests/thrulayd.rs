@@ -180,6 +180,8 @@ fn a_server_that_stops_reading_ends_the_test_after_the_grace_time() {
     let begin = kernel::now();
     let (end, _) = run_client(&client_options(port, plan())).unwrap();
     assert!(kernel::now().saturating_since(begin) < std::time::Duration::from_secs(5));
+    let Completion::Failed { reason } = &end.completion else { panic!("{:?}", end.completion) };
+    assert!(reason.contains("took no data"), "{reason}");
     let d = &end.directions[0];
     assert!(d.agreement.received_bytes < d.agreement.sent_bytes);
     assert!(d.agreement.explanation.as_ref().unwrap().contains("unconfirmed"));
