@@ -14,7 +14,7 @@ use super::session::{self, SessionEvent};
 use super::{Shared, reject};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT};
 use crate::load::StreamSocket;
-use crate::{MeasureError, data};
+use crate::{MeasureError, data, thrulay};
 
 /// Greets, learns what the peer wants, and hands over. Whatever goes wrong ends this connection only.
 pub(crate) fn handle(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Ticket) {
@@ -48,7 +48,9 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Tick
             reject(&stream, "unsupported version of the longhaul protocol");
             Err(MeasureError::protocol(peer, format!("asks for protocol version {version}")))
         }
-        thrulay => Err(MeasureError::protocol(peer, format!("unsupported proposal {thrulay:?}"))),
+        proposal @ (Proposal::ThrulayTcp { .. } | Proposal::ThrulayUdp { .. }) => {
+            thrulay::serve(shared, &stream, peer, proposal, &rest, ticket)
+        }
     }
 }
 
