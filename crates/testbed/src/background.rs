@@ -2,7 +2,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use socket2::SockRef;
@@ -12,11 +12,14 @@ use crate::Namespace;
 /// With IPv4, UDP and Ethernet headers 1442 bytes in the queue.
 const PAYLOAD: usize = 1400;
 
+/// How often the queue is filled up: it loses what the bottleneck carries in this time, 6 kB at 50 Mb/s.
+const REFILL_EVERY: Duration = Duration::from_millis(1);
+
 /// Foreign traffic that keeps a queue of constant depth in the sender's own interface.
 ///
-/// UDP datagrams are charged to their socket's send buffer until the interface takes them, and a blocking sender refills
-/// the buffer at once: it holds one buffer full of datagrams in the queue, whatever the rate. TCP does not do that: it
-/// leaves its bytes in the socket buffer (TCP small queues).
+/// UDP datagrams are charged to their socket's send buffer until the interface takes them: a sender that keeps its buffer
+/// full keeps that much in the queue, whatever the rate. TCP does not do that: it leaves its bytes in the socket buffer
+/// (TCP small queues).
 #[derive(Debug)]
 pub struct Background {
     stop: Arc<AtomicBool>,
@@ -42,13 +45,14 @@ impl Background {
 
 fn send(target: SocketAddr, buffer: usize, stopped: &AtomicBool) -> io::Result<()> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
-    socket.set_write_timeout(Some(Duration::from_millis(100)))?;
+    // A blocking sender would be woken only when half of its buffer is free, and the queue be a saw-tooth.
+    socket.set_nonblocking(true)?;
     SockRef::from(&socket).set_send_buffer_size(buffer / 2)?;
     socket.connect(target)?;
     while !stopped.load(Ordering::Relaxed) {
         match socket.send(&[0; PAYLOAD]) {
             Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => thread::sleep(REFILL_EVERY),
             Err(e) => return Err(e),
         }
     }
@@ -59,7 +63,6 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Its sends time out, so that it sees the flag.
             let _ = thread.join();
         }
     }

@@ -129,15 +129,16 @@ impl Join {
             return refuse(RefuseCode::Unsupported, &e.to_string());
         }
         kernel::give_up_after(&socket, crate::PEER_TIMEOUT);
-        writer.send(&Message::Joined {
+        let joined = Message::Joined {
             buffers: data::grant(&socket, &session.plan)?,
             congestion_control: kernel::congestion_control(&socket),
             mss_bytes: kernel::tcp_state(&socket).ok().map(|s| s.mss_bytes),
-        })?;
+        };
         let stream = StreamSocket { stream: self.number, direction: self.direction, socket, budget: None };
-        // The session may have ended meanwhile; then the socket closes with the event.
+        // The session has the stream before the client is told so: the client's start, which comes over the other
+        // connection, must not overtake it. If the session has ended meanwhile, the socket closes with the event.
         let _ = session.inbox.send(SessionEvent::Joined(stream));
-        Ok(())
+        writer.send(&joined)
     }
 }
 
