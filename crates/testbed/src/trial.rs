@@ -35,11 +35,10 @@ impl Outcome {
         limits.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or(Limit::Unknown, |(limit, _)| *limit)
     }
 
-    /// The verdicts with their evidence, for the message of a failed test.
+    /// The CPU of both ends and the verdicts with their evidence, for the message of a failed test.
     pub fn evidence(&self, direction: Direction) -> String {
-        let senders = self.intervals.iter().filter(|i| i.direction == direction && i.role == Role::Sender);
-        let verdicts = senders.filter_map(|i| i.limit.as_ref());
-        verdicts.map(|v| format!("{:?} {:.2}: {}\n", v.limit, v.share, v.evidence)).collect()
+        let of_direction = self.intervals.iter().filter(|i| i.direction == direction);
+        of_direction.map(|i| format!("{:?} {} {:?} {:?}\n", i.role, i.index, i.cpu, i.limit)).collect()
     }
 }
 

@@ -78,6 +78,10 @@ impl Pending {
 
     /// Whether nothing more can come.
     pub(super) fn is_complete(&self) -> bool {
-        self.scheduled.is_some() && self.sent.is_some() && self.acknowledged.is_some() && self.remote && self.echoed_at.is_some()
+        self.scheduled.is_some()
+            && self.sent.is_some()
+            && self.acknowledged.is_some()
+            && self.remote
+            && self.echoed_at.is_some()
     }
 }
