@@ -15,12 +15,18 @@ use tempfile::NamedTempFile;
 use crate::cli::{Format, TestOptions};
 
 enum Sink {
-    Live(Box<LiveView>),
+    Live(Box<Live>),
     Text(Box<TextReport<Stdout>>),
     Json(Box<dyn Write>),
     Csv(Box<CsvReport<Box<dyn Write>>>),
     Thrulay(Box<ThrulayReport<Stdout>>),
     Page(Page),
+}
+
+/// The live view, and what is left on the terminal when it has gone: the plain report without its intervals.
+struct Live {
+    view: LiveView,
+    keep: Vec<Record>,
 }
 
 /// A report page in the making. The records wait on disk, so that a long test needs no more memory than a short one.
@@ -109,7 +115,8 @@ fn standard(options: &TestOptions) -> anyhow::Result<Sink> {
     let terminal = io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
     Ok(match options.format {
         Format::Auto if terminal => {
-            Sink::Live(Box::new(LiveView::new().context("the terminal cannot show the live view; use --format text")?))
+            let view = LiveView::new().context("the terminal cannot show the live view; use --format text")?;
+            Sink::Live(Box::new(Live { view, keep: Vec::new() }))
         }
         Format::Auto | Format::Text => Sink::Text(Box::new(TextReport::new(io::stdout()))),
         Format::Json => Sink::Json(Box::new(io::stdout())),
@@ -137,10 +144,13 @@ impl Sink {
     /// Shows a record; returns how often the stop key was pressed meanwhile.
     fn record(&mut self, record: &Record) -> io::Result<usize> {
         match self {
-            Self::Live(view) => {
-                view.record(record);
-                view.draw()?;
-                return Ok(usize::from(view.poll_quit()?));
+            Self::Live(live) => {
+                if !matches!(record, Record::Interval(_)) {
+                    live.keep.push(record.clone());
+                }
+                live.view.record(record);
+                live.view.draw()?;
+                return Ok(usize::from(live.view.poll_quit()?));
             }
             Self::Text(out) => out.record(record)?,
             Self::Json(out) => json_line(out, record)?,
@@ -153,7 +163,11 @@ impl Sink {
 
     fn finish(self) -> anyhow::Result<()> {
         match self {
-            Self::Live(view) => view.finish()?,
+            Self::Live(live) => {
+                live.view.finish()?;
+                let mut text = TextReport::new(io::stdout());
+                live.keep.iter().try_for_each(|r| text.record(r))?;
+            }
             Self::Json(mut out) => out.flush()?,
             Self::Page(page) => page.finish()?,
             Self::Text(_) | Self::Csv(_) | Self::Thrulay(_) => {}

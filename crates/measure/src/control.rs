@@ -22,6 +22,9 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest that a write to the control connection may wait for the peer to read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Samples sent in one message: some 80 kB of JSON.
+pub(crate) const SAMPLES_IN_MESSAGE: usize = 1024;
+
 /// What arrives on the control connection.
 #[derive(Debug)]
 pub(crate) enum Incoming {

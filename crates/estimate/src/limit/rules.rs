@@ -74,10 +74,18 @@ fn at_set_ceiling(s: &Shares<'_>) -> Option<LimitVerdict> {
     (reached >= AT_CEILING).then(|| verdict(Limit::Pacing, reached.min(1.0), text))
 }
 
+/// The thread hardly ever waited for the socket, which would have taken more: either the thread computed all the time, or
+/// it wanted to while the host's CPUs were taken by others.
 fn saturated_sender(s: &Shares<'_>) -> Option<LimitVerdict> {
-    let text = format!("sending thread {} CPU, waited for the socket {}", percent(s.cpu), percent(s.blocked));
-    let is_limit = s.cpu >= CPU_SATURATED && s.blocked < NEVER;
-    is_limit.then(|| verdict(Limit::SenderCpu, s.cpu, text))
+    let mut text = format!("sending thread {} CPU, waited for the socket {}", percent(s.cpu), percent(s.blocked));
+    let starved = (1.0 - s.blocked - s.idle - s.cpu).max(0.0);
+    let contended = s.raw.busiest_cpu.is_some_and(|c| c >= HOST_CPU_SATURATED);
+    let wanted = if contended { s.cpu + starved } else { s.cpu };
+    if contended && starved > NEVER {
+        text += &format!(", waited for a CPU {}", percent(starved));
+    }
+    let is_limit = wanted >= CPU_SATURATED && s.blocked < NEVER;
+    is_limit.then(|| verdict(Limit::SenderCpu, wanted.min(1.0), text))
 }
 
 fn receive_side(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>) -> LimitVerdict {
@@ -90,6 +98,10 @@ fn receive_side(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>) -> LimitVer
         None => "; receiver's CPU unknown".to_owned(),
     };
     if receiver.is_some_and(|r| r.cpu() >= CPU_SATURATED) {
+        return verdict(Limit::ReceiverCpu, s.rwnd, text);
+    }
+    if let Some(host) = receiver.and_then(|r| r.busiest_cpu).filter(|c| *c >= HOST_CPU_SATURATED) {
+        text += &format!(", its busiest CPU {}", percent(host));
         return verdict(Limit::ReceiverCpu, s.rwnd, text);
     }
     // A reader that keeps up leaves the whole buffer advertised; a closed window is a buffer full of unread data.
@@ -185,6 +197,9 @@ fn saturated_host(s: &Shares<'_>, rest: f64, receiver: Option<&ReceiverEvidence>
 ///
 /// Window-based controls also set a pacing rate, at 1.2 to 2 times the window's rate, which this does not match.
 fn own_pacing(s: &Shares<'_>) -> Option<String> {
+    if !s.raw.is_paced {
+        return None;
+    }
     let (before, after) = (s.raw.before.pacing_rate_bps?, s.raw.after.pacing_rate_bps?);
     let rate = s.rate.as_bps() as f64;
     let follows = rate >= before.min(after) as f64 * (1.0 - OWN_PACING_TOLERANCE)

@@ -167,10 +167,30 @@ fn host_cases() -> Vec<Case> {
                 e.before.pacing_rate_bps = Some(99_000_000);
                 e.after.pacing_rate_bps = Some(103_000_000);
                 e.after.cwnd_bytes = 2_500_000;
+                e.is_paced = true;
             }),
             None,
             Limit::Pacing,
             &["99.00 Mb/s to 103.0 Mb/s", "50 % of cwnd"],
+        ),
+        // The same numbers without anything that paces: the kernel computes the rate for a qdisc that is not there.
+        (
+            "a pacing rate that nobody enforces",
+            with(|e| {
+                e.before.pacing_rate_bps = Some(99_000_000);
+                e.after.pacing_rate_bps = Some(103_000_000);
+                e.after.cwnd_bytes = 2_500_000;
+            }),
+            None,
+            Limit::CongestionWindow,
+            &[],
+        ),
+        (
+            "receiver's host is busy with others",
+            rwnd_limited(65_536),
+            Some(ReceiverEvidence { thread_cpu: ms(300), busiest_cpu: Some(1.0), interval: ms(1000) }),
+            Limit::ReceiverCpu,
+            &["busiest CPU 100 %"],
         ),
         // CUBIC sets 1.2 x cwnd / srtt and fills its window.
         (
@@ -219,7 +239,7 @@ fn host_cases() -> Vec<Case> {
             }),
             None,
             Limit::SenderCpu,
-            &["busiest CPU 100 %"],
+            &["waited for a CPU 70 %"],
         ),
         ("no time", with(|e| e.interval = Duration::ZERO), None, Limit::Unknown, &["0.000 s"]),
         (

@@ -12,13 +12,16 @@ use wire::{EndSide, Finished, Message};
 use super::clock::{Idle, exchange};
 use super::connect::{Session, unexpected};
 use super::{ClientOptions, summary};
-use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
+use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, StreamSocket};
 use crate::{MeasureError, VERSION, utc};
 
 /// How often the clocks are compared during the load; each also tells the server that the client lives. Between two
 /// exchanges the bound of the offset grows by the drift that is not yet known: at most 200 ppm x 0.2 s = 40 us.
 const PING_EVERY: Duration = Duration::from_millis(200);
+
+/// After so many exchanges the drift is known well enough for one a second.
+const FREQUENT_PINGS: u64 = 100;
 
 /// How often a stop by the user is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -32,6 +35,8 @@ pub(super) enum Event {
 /// What a test gathers.
 pub(super) struct Gathered {
     pub(super) clock: ClockEstimator,
+    /// Each model that was in use, and since when.
+    pub(super) models: Vec<(Instant, ClockModel)>,
     pub(super) before: Idle,
     pub(super) during: u64,
     pub(super) after: Idle,
@@ -90,6 +95,7 @@ impl Gathered {
     fn new() -> Self {
         Self {
             clock: ClockEstimator::new(),
+            models: Vec::new(),
             before: Idle::default(),
             during: 0,
             after: Idle::default(),
@@ -189,7 +195,7 @@ impl Run<'_> {
                 give_up = None;
             }
             if now >= self.next_ping {
-                self.next_ping = now + PING_EVERY;
+                self.next_ping = now + if self.pings < FREQUENT_PINGS { PING_EVERY } else { PING_EVERY * 5 };
                 self.pings += 1;
                 // A lost connection shows at the reader, with its reason.
                 let _ = self.writer.ping(self.pings);
@@ -260,7 +266,7 @@ impl Run<'_> {
                 (self.observe)(&Record::Interval(*record));
             }
             SideEvent::Samples { stream, samples } => {
-                for chunk in samples.chunks(wire::message::MAX_SAMPLES) {
+                for chunk in samples.chunks(SAMPLES_IN_MESSAGE) {
                     let _ = self.writer.send(&Message::Samples { stream, samples: chunk.to_vec() });
                 }
             }
@@ -287,8 +293,10 @@ impl Run<'_> {
         idle
     }
 
-    fn publish_model(&self) {
-        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = self.got.clock.model();
+    fn publish_model(&mut self) {
+        let model = self.got.clock.model();
+        self.got.models.extend(model.map(|m| (kernel::now(), m)));
+        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = model;
     }
 
     fn model(&self) -> Option<ClockModel> {

@@ -159,7 +159,7 @@ impl Gather {
         while let Ok(event) = inbox.recv() {
             for (direction, peer) in self.peers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
                 if let Some(group) = self.groups.get_mut(direction) {
-                    group.gatherer.peer = Some(peer.clone());
+                    group.gatherer.peer = Some(*peer);
                 }
             }
             let records = match event {

@@ -13,7 +13,7 @@ use wire::{EndSide, Finished, Message, RefuseCode};
 
 use super::Shared;
 use super::registry::{Joinable, Seat, Ticket};
-use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
+use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, StreamSocket, share_of, stream_numbers};
 use crate::{MeasureError, VERSION, address, random};
 
@@ -255,7 +255,9 @@ impl<'a> Session<'a> {
         self.rss_start = kernel::resident_bytes();
         let at = kernel::now();
         self.writer.send(&Message::Started { at })?;
-        let plan = LoadPlan::new(&self.plan, &self.id, at, self.shared.options.grace);
+        let mut plan = LoadPlan::new(&self.plan, &self.id, at, self.shared.options.grace);
+        // A client is asked to pace itself; one that does not is held to the ceiling here.
+        plan.ceiling = plan.pacing.filter(|_| self.shared.options.max_rate.is_some());
         let model = Arc::clone(&self.model);
         // The model is the client's: it tells the server's clock at a client's instant, which is what is asked here.
         let peer_clock: PeerClock = Arc::new(move |client| {
@@ -324,7 +326,7 @@ impl<'a> Session<'a> {
         match event {
             SideEvent::Interval(record) => self.writer.send(&Message::Interval(record)),
             SideEvent::Samples { stream, samples } => samples
-                .chunks(wire::message::MAX_SAMPLES)
+                .chunks(SAMPLES_IN_MESSAGE)
                 .try_for_each(|c| self.writer.send(&Message::Samples { stream, samples: c.to_vec() })),
             SideEvent::Finished { .. } => Ok(()),
         }

@@ -94,6 +94,15 @@ fn udp_alone_shows_datagrams_and_no_round_trips() {
 }
 
 #[test]
+fn delays_over_decades_are_drawn_on_a_logarithmic_axis() {
+    let scenario = Scenario { base_rtt_ms: 0.2, queue_ms: (0.1, 0.1), intervals: 3, ..Scenario::default() };
+    let page = page(&[run("near", &scenario), run("far", &Scenario::default())], "near and far");
+    keep("decades", &page);
+    assert_balanced(&page);
+    assert_eq!(data(&page)["distribution"]["is_log"], true);
+}
+
+#[test]
 fn hostile_text_stays_text() {
     let evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'";
     let mut all = records(&Scenario { intervals: 3, ..Scenario::default() });

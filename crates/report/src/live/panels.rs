@@ -19,22 +19,30 @@ use crate::summary::{
 /// Streams that the table lists.
 const STREAMS_MAX: usize = 8;
 
-/// Shade and colour of each stage; the shades tell them apart without colour.
-const STAGES: [(&str, Color); 4] =
-    [("█", Color::LightRed), ("▓", Color::Yellow), ("▒", Color::Blue), ("░", Color::Green)];
+/// From this width on tables have all columns and stages their full names.
+const WIDE_MIN: u16 = 100;
+
+/// Shade, colour and short name of each stage; the shades tell them apart without colour.
+const STAGES: [(&str, Color, &str); 4] = [
+    ("█", Color::LightRed, "socket"),
+    ("▓", Color::Yellow, "qdisc"),
+    ("▒", Color::Blue, "network"),
+    ("░", Color::Green, "app"),
+];
 
 /// Current numbers, one line per direction.
 pub(crate) fn numbers(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
-    let title = if state.is_udp() {
-        "            goodput     lost     jitter   one-way delay, median"
-    } else {
-        "            goodput   block RTT median / 95 %       srtt       cwnd  limited by"
+    let is_wide = area.width >= WIDE_MIN;
+    let title = match (state.is_udp(), is_wide) {
+        (true, _) => "            goodput     lost     jitter   one-way delay, median",
+        (false, true) => "            goodput   block RTT median / 95 %       srtt       cwnd  limited by",
+        (false, false) => "            goodput  block RTT med. / 95 %      srtt  limited by",
     };
     let mut lines = vec![Line::styled(title, Style::new().add_modifier(Modifier::DIM))];
     for (direction, lane) in &state.lanes {
         let name =
             Span::styled(format!("{:<5}", direction_name(*direction)), colour(state, direction_colour(*direction)));
-        let text = lane.current().map_or_else(String::new, |row| row_text(state, row));
+        let text = lane.current().map_or_else(String::new, |row| row_text(state, row, is_wide));
         lines.push(Line::from(vec![name, Span::raw(text)]));
     }
     frame.render_widget(Paragraph::new(lines), area);
@@ -52,7 +60,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-fn row_text(state: &LiveState, row: &Row) -> String {
+fn row_text(state: &LiveState, row: &Row, is_wide: bool) -> String {
     let goodput = rate_text(row);
     if state.is_udp() {
         let (lost, jitter) = row.udp().map_or_else(|| (dash(), dash()), |u| (u.lost.to_string(), nanos(u.jitter_ns)));
@@ -63,6 +71,9 @@ fn row_text(state: &LiveState, row: &Row) -> String {
     let srtt = row.srtt_ns().map_or_else(dash, nanos);
     let cwnd = row.cwnd_bytes().map_or_else(dash, bytes);
     let limit = limit_text(row);
+    if !is_wide {
+        return format!("{goodput:>14}  {median:>9} / {p95:>9} {srtt:>9}  {limit}");
+    }
     format!("{goodput:>14}   {median:>10} / {p95:>9}  {srtt:>9}  {cwnd:>9}  {limit}")
 }
 
@@ -86,7 +97,7 @@ pub(crate) fn throughput_chart(frame: &mut Frame<'_>, state: &LiveState, area: R
         .map(|(d, lane)| Curve {
             name: direction_name(*d).to_owned(),
             colour: direction_colour(*d),
-            marker: direction_marker(*d),
+            marker: direction_marker(state, *d),
             points: lane.history.series(Quantity::Throughput),
         })
         .collect();
@@ -94,10 +105,11 @@ pub(crate) fn throughput_chart(frame: &mut Frame<'_>, state: &LiveState, area: R
 }
 
 /// Without colour the second direction is told by its dots.
-const fn direction_marker(direction: Direction) -> Marker {
-    match direction {
-        Direction::Up => Marker::Braille,
-        Direction::Down => Marker::Dot,
+fn direction_marker(state: &LiveState, direction: Direction) -> Marker {
+    if direction == Direction::Down && !state.has_colour && state.lanes.len() > 1 {
+        Marker::Dot
+    } else {
+        Marker::Braille
     }
 }
 
@@ -111,7 +123,7 @@ pub(crate) fn delay_chart(frame: &mut Frame<'_>, state: &LiveState, area: Rect) 
         curves.push(Curve {
             name: format!("{prefix}{name}"),
             colour: direction_colour(*d),
-            marker: direction_marker(*d),
+            marker: direction_marker(state, *d),
             points: lane.history.series(main),
         });
         // With two directions four curves would cover each other.
@@ -139,7 +151,7 @@ fn chart(
     let planned_s = state.start.as_ref().and_then(|s| s.plan.duration_ns).unwrap_or(0) as f64 / 1e9;
     let end_s = state.elapsed_s().max(planned_s).max(1.0);
     let top = curves.iter().flat_map(|c| &c.points).map(|p| p.1).fold(0.0, f64::max);
-    let top = if top > 0.0 { top * 1.05 } else { 1.0 };
+    let top = round_up(top);
     let mut heading = vec![Span::styled(title, Style::new().add_modifier(Modifier::BOLD))];
     for c in &curves {
         let sample = if c.marker == Marker::Braille { "⣀⣀" } else { "••" };
@@ -161,6 +173,16 @@ fn chart(
     let chart =
         Chart::new(datasets).block(Block::new().title(Line::from(heading))).legend_position(None).x_axis(x).y_axis(y);
     frame.render_widget(chart, area);
+}
+
+/// The next round number above, so that the axis reads well and does not change with every draw.
+fn round_up(value: f64) -> f64 {
+    if !(value.is_finite() && value > 0.0) {
+        return 1.0;
+    }
+    let magnitude = 10_f64.powf(value.log10().floor());
+    let steps = [1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+    steps.into_iter().map(|s| s * magnitude).find(|s| *s >= value).unwrap_or(value)
 }
 
 /// Retransmissions per interval as bars, one line per direction.
@@ -192,16 +214,17 @@ pub(crate) fn decomposition(frame: &mut Frame<'_>, state: &LiveState, area: Rect
         let Some(d) = lane.current().and_then(Row::decomposition) else { continue };
         let medians = stage_nanos(&d, StageQuantile::Median);
         let total = medians.iter().fold(0_u64, |a, b| a.saturating_add(*b)).max(1) as f64;
-        let label = format!("delay sits {:<5}", direction_name(*direction));
+        let label = format!("delay in {:<5}", direction_name(*direction));
         let width = f64::from(area.width.saturating_sub(label.len() as u16));
         let mut bar = vec![Span::raw(label)];
-        let mut words = vec![Span::raw(" ".repeat(16))];
-        for ((stage, ns), (shade, hue)) in stages(&d).iter().zip(medians).zip(STAGES) {
+        let mut words = vec![Span::raw(" ".repeat(if area.width >= WIDE_MIN { 14 } else { 9 }))];
+        for ((stage, ns), (shade, hue, short)) in stages(&d).iter().zip(medians).zip(STAGES) {
             let share = ns as f64 / total;
             bar.push(Span::styled(shade.repeat((share * width).round() as usize), colour(state, hue)));
             if stage.delay.is_some() {
                 words.push(Span::styled(shade, colour(state, hue)));
-                words.push(Span::raw(format!(" {} {}  ", stage.name, nanos(ns))));
+                let name = if area.width >= WIDE_MIN { stage.name } else { short };
+                words.push(Span::raw(format!(" {name} {}  ", nanos(ns))));
             }
         }
         lines.extend([Line::from(bar), Line::from(words)]);

@@ -8,6 +8,7 @@ use ratatui::widgets::{LineGauge, Paragraph};
 use results::Direction;
 
 use super::{LiveState, panels, small};
+use crate::end_text::completion;
 use crate::summary::{client_name, direction_name, printable, seconds};
 
 /// Below this size charts would be noise; numbers and a line of bars are left.
@@ -35,7 +36,8 @@ fn full(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
     let has_stages = panels::has_decomposition(state);
     let stage_lines = if has_stages { 2 * lanes } else { 0 };
     let streams = panels::stream_lines(state);
-    let fixed = 2 + (1 + lanes) + lanes + stage_lines;
+    let loss_lines = if state.is_udp() { 0 } else { lanes };
+    let fixed = 2 + (1 + lanes) + loss_lines + stage_lines;
     // The table comes only when the charts keep a good height.
     let streams = if area.height >= fixed + 2 * (CHART_HEIGHT_MIN + 3) + streams { streams } else { 0 };
     let [head, gauge, numbers, charts, retransmits, stages, table] = Layout::vertical([
@@ -43,7 +45,7 @@ fn full(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
         Constraint::Length(1),
         Constraint::Length(1 + lanes),
         Constraint::Min(CHART_HEIGHT_MIN),
-        Constraint::Length(lanes),
+        Constraint::Length(loss_lines),
         Constraint::Length(stage_lines),
         Constraint::Length(streams),
     ])
@@ -80,6 +82,10 @@ pub(crate) fn header(state: &LiveState) -> Line<'static> {
 
 fn progress(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
     let elapsed = seconds(state.elapsed_s());
+    if let Some(end) = &state.end {
+        let text = format!("{elapsed}, {}", printable(&completion(&end.completion)));
+        return frame.render_widget(Paragraph::new(text), area);
+    }
     let Some(share) = state.progress() else {
         return frame.render_widget(Paragraph::new(elapsed), area);
     };
