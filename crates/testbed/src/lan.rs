@@ -77,6 +77,11 @@ impl Lan {
         if self.router.is_some() { SERVER.into() } else { SERVER_NEAR.into() }
     }
 
+    /// The client's address.
+    pub fn client_ip(&self) -> IpAddr {
+        CLIENT.into()
+    }
+
     /// Puts a bottleneck in front of an interface.
     ///
     /// # Errors

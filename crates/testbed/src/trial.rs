@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use measure::{ClientOptions, Family, MeasureError};
-use results::{Direction, DirectionSummary, EndRecord, IntervalRecord, Limit, Record, Role, StartRecord, TestPlan};
+use results::{Direction, DirectionSummary, EndRecord, IntervalRecord, Record, StartRecord, TestPlan};
 
 use crate::Namespace;
 
@@ -27,12 +27,6 @@ impl Outcome {
     pub fn direction(&self, direction: Direction) -> &DirectionSummary {
         let found = self.end.directions.iter().find(|d| d.direction == direction);
         found.unwrap_or_else(|| panic!("no {direction:?} in {:?}", self.end.completion))
-    }
-
-    /// The limit that held for most of a direction's time.
-    pub fn main_limit(&self, direction: Direction) -> Limit {
-        let limits = &self.direction(direction).limits;
-        limits.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or(Limit::Unknown, |(limit, _)| *limit)
     }
 
     /// The CPU of both ends and the verdicts with their evidence, for the message of a failed test.

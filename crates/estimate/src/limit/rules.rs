@@ -100,7 +100,9 @@ fn receive_side(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>) -> LimitVer
     if receiver.is_some_and(|r| r.cpu() >= CPU_SATURATED) {
         return verdict(Limit::ReceiverCpu, s.rwnd, text);
     }
-    if let Some(host) = receiver.and_then(|r| r.busiest_cpu).filter(|c| *c >= HOST_CPU_SATURATED) {
+    // A full host is no reason when the thread hardly wants to run.
+    let runs = receiver.filter(|r| r.cpu() > NEVER);
+    if let Some(host) = runs.and_then(|r| r.busiest_cpu).filter(|c| *c >= HOST_CPU_SATURATED) {
         text += &format!(", its busiest CPU {}", percent(host));
         return verdict(Limit::ReceiverCpu, s.rwnd, text);
     }
@@ -173,9 +175,10 @@ fn saturated_host(s: &Shares<'_>, rest: f64, receiver: Option<&ReceiverEvidence>
         return None;
     }
     let (own, peer) = (s.cpu, receiver.map_or(0.0, ReceiverEvidence::cpu));
-    let own_full = own >= CPU_SATURATED || s.raw.busiest_cpu.is_some_and(|c| c >= HOST_CPU_SATURATED);
-    let peer_host = receiver.and_then(|r| r.busiest_cpu).is_some_and(|c| c >= HOST_CPU_SATURATED);
-    let peer_full = peer >= CPU_SATURATED || peer_host;
+    // A host whose CPUs are full may be so without these threads, if they sleep all the time.
+    let full = |host: Option<f64>, runs: bool| runs && host.is_some_and(|c| c >= HOST_CPU_SATURATED);
+    let own_full = own >= CPU_SATURATED || full(s.raw.busiest_cpu, s.blocked < own.max(0.5));
+    let peer_full = peer >= CPU_SATURATED || full(receiver.and_then(|r| r.busiest_cpu), peer > NEVER);
     let limit = match (own_full, peer_full) {
         (false, false) => return None,
         (true, true) if peer > own => Limit::ReceiverCpu,

@@ -135,7 +135,13 @@ fn host_cases() -> Vec<Case> {
         })
     };
     vec![
-        ("no CPU left here", short_path(|e| e.busiest_cpu = Some(1.0)), None, Limit::SenderCpu, &["100.0 Gb/s"]),
+        (
+            "no CPU left here",
+            short_path(|e| (e.busiest_cpu, e.blocked) = (Some(1.0), ms(300))),
+            None,
+            Limit::SenderCpu,
+            &["100.0 Gb/s"],
+        ),
         ("no CPU left there", short_path(|_| ()), Some(receiver(930)), Limit::ReceiverCpu, &["93 %"]),
         ("loss on a short path of idle hosts", short_path(|_| ()), Some(receiver(10)), Limit::CongestionLoss, &["2"]),
         // 100 Mb/s of goodput are 104.6 Mb/s with 66 header bytes on 1448.

@@ -29,10 +29,10 @@ fn a_ceiling_that_the_user_sets_is_the_limit() {
 #[test]
 fn a_window_smaller_than_the_path_is_the_limit() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-    // Foreign traffic makes a path of 40 ms, on which 16 kB in flight are 3 of 50 Mb/s. Which of the two buffers of one
-    // size is full first is up to the kernel's accounting.
-    lan.shape(Place::Client, &Bottleneck::with_depth(Rate::from_bps(50_000_000), Duration::from_millis(400))).unwrap();
-    let _background = Background::start(&lan.client, &lan.server, lan.server_ip(), 400_000).unwrap();
+    // Foreign traffic on the way back makes a path of 40 ms, on which 16 kB in flight are 3 Mb/s. (On the way there its queue
+    // would also be that of TCP small queues.) Which of the two buffers of one size is full first is the kernel's affair.
+    lan.shape(Place::Server, &Bottleneck::with_depth(Rate::from_bps(50_000_000), Duration::from_millis(400))).unwrap();
+    let _background = Background::start(&lan.server, &lan.client, lan.client_ip(), 400_000).unwrap();
     let small = TestPlan { window_bytes: Some(16_000), block_bytes: 4096, ..plan(Duration::from_secs(2)) };
     assert_limit(&lan, small, Direction::Up, &[Limit::ReceiveWindow, Limit::SendBuffer]);
 }
