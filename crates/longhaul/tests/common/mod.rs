@@ -1,26 +1,28 @@
 //! A server and a client of the built binary on loopback.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 /// The binary under test.
-pub fn longhaul() -> Command {
+pub(crate) fn longhaul() -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_longhaul"));
     c.env_remove("LONGHAUL_KEY_FILE").env_remove("LONGHAUL_PORT").env_remove("RUST_LOG").stdin(Stdio::null());
     c
 }
 
 /// A server process; ended when dropped.
-pub struct Serve {
+pub(crate) struct Serve {
     child: Child,
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 impl Serve {
     /// Starts `longhaul serve` on loopback and waits until it says that it listens.
-    pub fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         // The kernel names a free port; another process would have to take it within milliseconds.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut child = longhaul()
@@ -38,7 +40,7 @@ impl Serve {
     }
 
     /// Runs `longhaul test` against it.
-    pub fn test(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn test(&self, arguments: &[&str]) -> Output {
         longhaul().args(["test", "127.0.0.1", "-p", &self.port.to_string()]).args(arguments).output().unwrap()
     }
 }
@@ -51,11 +53,11 @@ impl Drop for Serve {
 }
 
 /// What a program wrote, as text.
-pub fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A path in a folder, as text.
-pub fn path(folder: &Path, name: &str) -> String {
+pub(crate) fn path(folder: &Path, name: &str) -> String {
     folder.join(name).display().to_string()
 }

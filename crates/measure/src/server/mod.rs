@@ -81,6 +81,11 @@ impl Server {
         Ok(self.listener.local_addr().map_err(|e| KernelError::new(Op::Listen, self.shared.port, e))?)
     }
 
+    /// Sessions that run now.
+    pub fn sessions(&self) -> usize {
+        self.shared.registry.sessions()
+    }
+
     /// Serves until `asked` tells that the process should end: then lets running tests end within the grace time; a
     /// second request ends them at once.
     ///
