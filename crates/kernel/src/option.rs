@@ -2,7 +2,7 @@ use std::ffi::CStr;
 use std::io;
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -182,7 +182,7 @@ pub fn congestion_control(stream: &TcpStream) -> Option<String> {
 ///
 /// # Errors
 /// getsockopt(2) failed.
-pub fn buffers(stream: &TcpStream) -> Result<Buffers, KernelError> {
+pub fn buffers(stream: &impl AsFd) -> Result<Buffers, KernelError> {
     let s = socket2::SockRef::from(stream);
     let e = |source| KernelError::new(Op::Buffers, "peer", source);
     Ok(Buffers {
