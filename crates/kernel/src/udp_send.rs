@@ -61,8 +61,12 @@ struct Control([u8; 64]);
 pub fn send_datagram_from(socket: &UdpSocket, from: IpAddr, to: SocketAddr, data: &[u8]) -> Result<bool, KernelError> {
     let local = socket.local_addr().map_err(|e| KernelError::new(Op::Send, to, e))?;
     // A dual-stack socket speaks with IPv4 peers in mapped addresses.
-    let (from, to) =
-        if local.is_ipv6() { (mapped(from), SocketAddr::new(mapped(to.ip()), to.port())) } else { (from, to) };
+    let (from, to) = match to {
+        SocketAddr::V4(v4) if local.is_ipv6() => (mapped(from), SocketAddr::new(mapped((*v4.ip()).into()), v4.port())),
+        SocketAddr::V4(_) => (from, to),
+        SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some() => (mapped(from), to),
+        SocketAddr::V6(_) => (from, to),
+    };
     let name = SockAddr::from(to);
     let mut control = Control([0; 64]);
     let mut iov = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };

@@ -12,6 +12,7 @@ mod error;
 mod load;
 mod random;
 mod server;
+mod udp;
 mod utc;
 
 pub use client::{ClientOptions, Family, run_test};
