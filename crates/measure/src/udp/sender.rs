@@ -113,7 +113,7 @@ impl Sender {
             }
             match self.pacer.take(now) {
                 Departure::Due(deadline) => self.due.push(deadline),
-                later => return later,
+                later @ (Departure::At(_) | Departure::None) => return later,
             }
         }
     }
