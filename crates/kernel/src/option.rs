@@ -2,7 +2,7 @@ use std::ffi::CStr;
 use std::io;
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -190,8 +190,8 @@ pub fn congestion_control(stream: &TcpStream) -> Option<String> {
 ///
 /// # Errors
 /// getsockopt(2) failed.
-pub fn buffers(stream: &TcpStream) -> Result<Buffers, KernelError> {
-    let s = socket2::SockRef::from(stream);
+pub fn buffers(socket: &impl AsFd) -> Result<Buffers, KernelError> {
+    let s = socket2::SockRef::from(socket);
     let e = |source| KernelError::new(Op::Buffers, "peer", source);
     Ok(Buffers {
         send: Bytes::new(s.send_buffer_size().map_err(e)? as u64),

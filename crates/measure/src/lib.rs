@@ -17,6 +17,7 @@ mod error;
 mod load;
 mod random;
 mod server;
+mod thrulay;
 mod utc;
 
 pub use client::{ClientOptions, Family, run_test};

@@ -33,7 +33,8 @@ pub(super) enum Event {
 }
 
 /// What a test gathers.
-pub(super) struct Gathered {
+#[derive(Debug)]
+pub(crate) struct Gathered {
     pub(super) clock: ClockEstimator,
     /// Each model that was in use, and since when.
     pub(super) models: Vec<(Instant, ClockModel)>,
@@ -106,6 +107,23 @@ impl Gathered {
             stopped: false,
             memory: Memory::default(),
         }
+    }
+
+    /// Of a test without a control connection (thrulay): the clocks are not compared.
+    pub(crate) fn without_control(baseline: Option<Duration>, best: Rate, local: EndSide, remote: EndSide) -> Self {
+        Self {
+            before: Idle { answered: 0, rtt: baseline },
+            best: [(local.direction, best)].into(),
+            local: Some((vec![local], Vec::new())),
+            remote: Some(Finished { directions: vec![remote], ..Finished::default() }),
+            ..Self::new()
+        }
+    }
+
+    /// How the test ended, and what must be known of it.
+    pub(crate) fn ended(self, failure: Option<String>, stopped: bool, warnings: Vec<String>, memory: Memory) -> Self {
+        let local = self.local.map(|(sides, before)| (sides, [before, warnings].concat()));
+        Self { failure, stopped, memory, local, ..self }
     }
 }
 
@@ -270,6 +288,8 @@ impl Run<'_> {
                     let _ = self.writer.send(&Message::Samples { stream, samples: chunk.to_vec() });
                 }
             }
+            // The warnings that come with the end name it too.
+            SideEvent::Failed { .. } => {}
             SideEvent::Finished { sides, warnings } => self.got.local = Some((sides, warnings)),
         }
     }

@@ -14,7 +14,7 @@ use wire::{EndSide, SideStream};
 use super::ClientOptions;
 use super::run::{Gathered, completion};
 
-pub(super) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gathered) -> EndRecord {
+pub(crate) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gathered) -> EndRecord {
     let (local, mut warnings) = got.local.clone().unwrap_or_default();
     let remote = got.remote.clone().unwrap_or_default();
     warnings.extend(remote.warnings.iter().map(|w| format!("server: {w}")));

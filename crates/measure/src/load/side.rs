@@ -40,6 +40,8 @@ pub(crate) enum SideEvent {
     Interval(Box<IntervalRecord>),
     /// Arrivals of sampled blocks, to be sent to the other end.
     Samples { stream: u32, samples: Vec<RemoteSample> },
+    /// A stream broke; it is told again, in words, when all have ended.
+    Failed { stream: u32, reason: String },
     /// All streams have ended.
     Finished { sides: Vec<EndSide>, warnings: Vec<String> },
 }
@@ -169,11 +171,16 @@ impl Gather {
                 }
                 StreamEvent::Sent(cut) => self.of(cut.stream).map(|g| g.gatherer.handle_sent(cut)),
                 StreamEvent::Received(cut) => self.of(cut.stream).map(|g| g.gatherer.handle_received(cut)),
-                StreamEvent::Done(done) => self.of(done.stream).map(|g| {
-                    let records = g.gatherer.handle_done(done.stream);
-                    g.done.push(*done);
-                    records
-                }),
+                StreamEvent::Done(done) => {
+                    if let Some(reason) = done.failure.clone() {
+                        out(SideEvent::Failed { stream: done.stream, reason });
+                    }
+                    self.of(done.stream).map(|g| {
+                        let records = g.gatherer.handle_done(done.stream);
+                        g.done.push(*done);
+                        records
+                    })
+                }
             };
             for record in records.unwrap_or_default() {
                 out(SideEvent::Interval(Box::new(record)));

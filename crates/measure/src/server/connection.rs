@@ -14,7 +14,7 @@ use super::session::{self, SessionEvent};
 use super::{Shared, reject};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT};
 use crate::load::StreamSocket;
-use crate::{MeasureError, data};
+use crate::{MeasureError, data, thrulay};
 
 /// Greets, learns what the peer wants, and hands over. Whatever goes wrong ends this connection only.
 pub(crate) fn handle(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Ticket) {
@@ -48,7 +48,9 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Tick
             reject(&stream, "unsupported version of the longhaul protocol");
             Err(MeasureError::protocol(peer, format!("asks for protocol version {version}")))
         }
-        thrulay => Err(MeasureError::protocol(peer, format!("unsupported proposal {thrulay:?}"))),
+        proposal @ (Proposal::ThrulayTcp { .. } | Proposal::ThrulayUdp { .. }) => {
+            thrulay::serve(shared, &stream, peer, proposal, &rest, ticket)
+        }
     }
 }
 
@@ -135,10 +137,18 @@ impl Join {
             mss_bytes: kernel::tcp_state(&socket).ok().map(|s| s.mss_bytes),
         };
         let stream = StreamSocket { stream: self.number, direction: self.direction, socket, budget: None };
+<<<<<<< HEAD
+        // The session hears of it before the client does, or the client's word to start could overtake this. A session
+        // that has ended meanwhile drops the event, and with it the socket.
+        let _ = session.inbox.send(SessionEvent::Joined(stream));
+        writer.send(&joined)?;
+        Ok(())
+=======
         // The session has the stream before the client is told so: the client's start, which comes over the other
         // connection, must not overtake it. If the session has ended meanwhile, the socket closes with the event.
         let _ = session.inbox.send(SessionEvent::Joined(stream));
         writer.send(&joined)
+>>>>>>> tests
     }
 }
 

@@ -1,7 +1,7 @@
 //! The end that answers: `longhaul serve`.
 
 mod connection;
-mod registry;
+pub(crate) mod registry;
 mod session;
 
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};

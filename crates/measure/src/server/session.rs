@@ -328,7 +328,7 @@ impl<'a> Session<'a> {
             SideEvent::Samples { stream, samples } => samples
                 .chunks(SAMPLES_IN_MESSAGE)
                 .try_for_each(|c| self.writer.send(&Message::Samples { stream, samples: c.to_vec() })),
-            SideEvent::Finished { .. } => Ok(()),
+            SideEvent::Failed { .. } | SideEvent::Finished { .. } => Ok(()),
         }
     }
 
