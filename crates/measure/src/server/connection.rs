@@ -137,18 +137,10 @@ impl Join {
             mss_bytes: kernel::tcp_state(&socket).ok().map(|s| s.mss_bytes),
         };
         let stream = StreamSocket { stream: self.number, direction: self.direction, socket, budget: None };
-<<<<<<< HEAD
-        // The session hears of it before the client does, or the client's word to start could overtake this. A session
-        // that has ended meanwhile drops the event, and with it the socket.
-        let _ = session.inbox.send(SessionEvent::Joined(stream));
-        writer.send(&joined)?;
-        Ok(())
-=======
         // The session has the stream before the client is told so: the client's start, which comes over the other
         // connection, must not overtake it. If the session has ended meanwhile, the socket closes with the event.
         let _ = session.inbox.send(SessionEvent::Joined(stream));
         writer.send(&joined)
->>>>>>> tests
     }
 }
 

@@ -89,9 +89,10 @@ pub(crate) fn run(
     })?;
     let mut session = Session::new(shared, writer, inbox, outbox, plan, name, peer);
     let outcome = session.serve();
+    // The session's own line tells how it ended; there is nothing to add for the connection.
     session.close(&outcome);
     drop(seat);
-    outcome
+    Ok(())
 }
 
 fn open(
@@ -201,6 +202,7 @@ impl<'a> Session<'a> {
         let outcome = self.follow(&plan, &side);
         if outcome.is_err() {
             side.stop.at_once();
+            self.collect_rest();
         }
         outcome?;
         self.linger()
@@ -305,6 +307,21 @@ impl<'a> Session<'a> {
                 }
                 SessionEvent::Side(event) => self.forward(event)?,
                 SessionEvent::Joined(_) => {}
+            }
+        }
+    }
+
+    /// The counts of a load that broke, for the log; its threads end within one of their waits.
+    fn collect_rest(&mut self) {
+        let give_up = kernel::now() + Duration::from_secs(2);
+        while let Some(wait) = give_up.as_nanos().checked_sub(kernel::now().as_nanos()) {
+            match self.inbox.recv_timeout(Duration::from_nanos(wait)) {
+                Ok(SessionEvent::Side(SideEvent::Finished { sides, .. })) => {
+                    self.sides = sides;
+                    return;
+                }
+                Ok(_) => {}
+                Err(_) => return,
             }
         }
     }
