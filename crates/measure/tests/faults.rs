@@ -1,4 +1,5 @@
 //! Hostile, clumsy and vanishing peers: each gets an answer or an end, frees what it held, and harms no other session.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 #[path = "faults/handshake.rs"]
 mod handshake;

@@ -96,8 +96,6 @@ impl Peer {
 
 /// The session of an acceptance.
 pub(crate) fn session(answer: &Message) -> [u8; 8] {
-    match answer {
-        Message::Accept { session, .. } => *session,
-        other => panic!("not accepted: {other:?}"),
-    }
+    let Message::Accept { session, .. } = answer else { panic!("not accepted: {answer:?}") };
+    *session
 }

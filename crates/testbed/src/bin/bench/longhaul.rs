@@ -13,8 +13,14 @@ use crate::{Bench, OVERHEAD, Run, Task};
 const PORT: u16 = 5003;
 const BLOCK: u64 = 65_536;
 
-/// The last record of a run, and what client and server used.
-pub(crate) fn record(bench: &Bench, task: Task) -> io::Result<(Value, Usage, Usage)> {
+/// Both processes of a run.
+pub(crate) struct Both {
+    pub(crate) client: Running,
+    pub(crate) server: Running,
+    limit: Duration,
+}
+
+pub(crate) fn start(bench: &Bench, task: Task) -> io::Result<Both> {
     let longest = format!("{}s", task.seconds + 10);
     let mut serve = Command::new(&bench.binary);
     serve.args(["serve", "--one-off", "--max-duration", &longest, "--port", &PORT.to_string()]);
@@ -27,15 +33,21 @@ pub(crate) fn record(bench: &Bench, task: Task) -> io::Result<(Value, Usage, Usa
         test.arg("--zero-copy");
     }
     let client = Running::start(&bench.lan.client, test.arg(bench.server.to_string()))?;
-    let limit = Duration::from_secs(task.seconds) + OVERHEAD;
-    let (text, client) = client.finish(limit)?;
-    let (_, server) = server.finish(OVERHEAD)?;
-    let last = text.lines().last().unwrap_or_default();
-    Ok((serde_json::from_str(last)?, client, server))
+    Ok(Both { client, server, limit: Duration::from_secs(task.seconds) + OVERHEAD })
+}
+
+impl Both {
+    /// The last record, and what client and server used.
+    pub(crate) fn finish(self) -> io::Result<(Value, Usage, Usage)> {
+        let (text, client) = self.client.finish(self.limit)?;
+        let (_, server) = self.server.finish(OVERHEAD)?;
+        let last = text.lines().last().unwrap_or_default();
+        Ok((serde_json::from_str(last)?, client, server))
+    }
 }
 
 pub(crate) fn run(bench: &Bench, task: Task) -> io::Result<Run> {
-    let (end, client, server) = record(bench, task)?;
+    let (end, client, server) = start(bench, task)?.finish()?;
     let up = &end["directions"][0];
     let number = |v: &Value| v.as_u64().ok_or_else(|| io::Error::other(format!("unexpected record {end}")));
     let bytes = number(&up["receiver"]["bytes"])?;

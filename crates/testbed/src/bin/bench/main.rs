@@ -100,15 +100,24 @@ fn conditions(pairs: u64, seconds: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Resident sets at the start and the end of a long test.
+/// Resident sets at the start and the end of a long test: as the two ends report them (the start is before the buffers of
+/// the load are touched), and read from outside once the load is in full swing and shortly before its end.
 fn memory(bench: &Bench, seconds: u64) -> io::Result<()> {
     let task = Task { name: "memory", streams: 1, zero_copy: false, seconds };
-    let end = longhaul::record(bench, task)?.0;
+    let both = longhaul::start(bench, task)?;
+    let tenth = Duration::from_secs(seconds) / 10;
+    std::thread::sleep(tenth);
+    let early = [both.client.resident_mib(), both.server.resident_mib()];
+    std::thread::sleep(tenth * 8);
+    let late = [both.client.resident_mib(), both.server.resident_mib()];
+    let end = both.finish()?.0;
     let mib = |key: &str| end["memory"][key].as_f64().unwrap_or(0.0) / 1_048_576.0;
-    println!("\nresident set over {seconds} s, 1 stream:");
-    for who in ["client", "server"] {
+    println!("\nresident set in MiB over {seconds} s, 1 stream:\n");
+    println!("| end | start of load | after a tenth | after nine tenths | end of load |");
+    println!("|---|--:|--:|--:|--:|");
+    for (i, who) in ["client", "server"].into_iter().enumerate() {
         let (start, stop) = (mib(&format!("{who}_rss_start_bytes")), mib(&format!("{who}_rss_end_bytes")));
-        println!("{who} {start:.1} MiB at the start, {stop:.1} MiB at the end");
+        println!("| {who} | {start:.1} | {:.1} | {:.1} | {stop:.1} |", early[i], late[i]);
     }
     Ok(())
 }

@@ -30,6 +30,13 @@ impl Running {
         Ok(Self { child, output, ended: false })
     }
 
+    /// The resident set now, in MiB; zero when it has ended.
+    pub(crate) fn resident_mib(&self) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let kib = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).and_then(|l| l.split_whitespace().next());
+        kib.and_then(|k| k.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
+    }
+
     /// Waits for the end, at most `limit`: standard output, and what the whole process used.
     pub(crate) fn finish(mut self, limit: Duration) -> io::Result<(String, Usage)> {
         self.ended = true;
