@@ -7,6 +7,8 @@ mod handshake;
 mod load;
 #[path = "faults/peer.rs"]
 mod peer;
+#[path = "faults/proxy.rs"]
+mod proxy;
 #[path = "faults/vanish.rs"]
 mod vanish;
 

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use measure::MeasureError;
 use results::{Completion, Direction, TestPlan};
-use testbed::Served;
+use testbed::{Namespace, Served, client_options, run_test};
 use wire::Message;
 
 use crate::peer::{Peer, session};
-use crate::{PATIENCE, assert_healthy, attempt, serve, small};
+use crate::proxy::Proxy;
+use crate::{LOCAL, PATIENCE, assert_healthy, attempt, serve, small};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -65,6 +66,31 @@ fn a_client_that_dies_in_the_middle_frees_its_session() {
         assert!(served.has_sessions_within(0, PATIENCE), "{direction:?}");
         // By the closed connection, not by a timeout.
         assert!(died.elapsed() < 10 * SECOND, "{direction:?}: {:?}", died.elapsed());
+    }
+    assert_healthy(&served);
+}
+
+#[test]
+fn both_ends_of_a_test_that_is_cut_end_soon_and_say_so() {
+    let served = serve(|_| ());
+    for directions in [vec![Direction::Up], vec![Direction::Down], vec![Direction::Up, Direction::Down]] {
+        let proxy = Proxy::to(&served);
+        let plan = TestPlan { directions: directions.clone(), ..small(20 * SECOND) };
+        let options = client_options(LOCAL, proxy.port(), plan);
+        let client = std::thread::spawn(|| run_test(&Namespace::here(), options, PATIENCE));
+        assert!(served.has_sessions_within(1, PATIENCE));
+        std::thread::sleep(SECOND);
+        let cut = Instant::now();
+        proxy.cut();
+        let outcome = client.join().unwrap().unwrap();
+        assert!(served.has_sessions_within(0, PATIENCE), "{directions:?}");
+        // By the closed connections, not by a timeout.
+        assert!(cut.elapsed() < 10 * SECOND, "{directions:?}: {:?}", cut.elapsed());
+        let Completion::Failed { reason } = &outcome.end.completion else { panic!("{:?}", outcome.end.completion) };
+        println!("{directions:?}: {reason} after {:?}", cut.elapsed());
+        // What was measured until then is there, and is not sold as agreement.
+        assert!(!outcome.intervals.is_empty());
+        assert!(outcome.end.directions.iter().all(|d| !d.agreement.agree));
     }
     assert_healthy(&served);
 }
