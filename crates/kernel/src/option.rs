@@ -199,10 +199,9 @@ pub fn buffers(socket: &impl AsFd) -> Result<Buffers, KernelError> {
     })
 }
 
-/// Makes a control connection quick: no Nagle delay, and priority 6 (TC_PRIO_INTERACTIVE), which band queues such as
-/// pfifo_fast serve before bulk, so that reports do not wait behind the load in this host. Best effort.
+/// Gives a connection priority 6 (TC_PRIO_INTERACTIVE), which band queues such as pfifo_fast serve before bulk, so that
+/// reports do not wait behind the load in this host. Best effort.
 pub fn set_control_priority(stream: &TcpStream) {
-    let _ = stream.set_nodelay(true);
     let _ = set_int(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PRIORITY, 6_i32);
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct ControlWriter {
 
 impl ControlWriter {
     pub(crate) fn new(stream: TcpStream, peer: &str) -> Self {
-        kernel::set_control_priority(&stream);
+        let _ = stream.set_nodelay(true);
         let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT));
         // A write that waits for a peer that is gone ends with the silence, not after it.
         kernel::give_up_after(&stream, PEER_TIMEOUT);
@@ -55,6 +55,12 @@ impl ControlWriter {
     pub(crate) fn send(&self, message: &Message) -> Result<(), MeasureError> {
         let bytes = message.encode_frame().map_err(MeasureError::message(&self.peer))?;
         self.write(|| bytes)
+    }
+
+    /// This is a session's control connection, which shall not wait behind the load in this host's queues. Data
+    /// connections speak the same language while they join, and must not.
+    pub(crate) fn prioritise(&self) {
+        kernel::set_control_priority(&self.stream.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Bytes that are no frame: the hello in front of all frames.

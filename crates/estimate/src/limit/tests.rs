@@ -187,6 +187,7 @@ fn host_cases() -> Vec<Case> {
                 e.before.pacing_rate_bps = Some(99_000_000);
                 e.after.pacing_rate_bps = Some(103_000_000);
                 e.after.cwnd_bytes = 2_500_000;
+                e.after.notsent_bytes = 1_000_000;
             }),
             None,
             Limit::CongestionWindow,

@@ -23,10 +23,15 @@ pub(crate) struct Serve {
 impl Serve {
     /// Starts `longhaul serve` on loopback and waits until it says that it listens.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_on("127.0.0.1", arguments)
+    }
+
+    /// The same on another local address.
+    pub(crate) fn start_on(address: &str, arguments: &[&str]) -> Self {
         // The kernel names a free port; another process would have to take it within milliseconds.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = TcpListener::bind((address, 0)).unwrap().local_addr().unwrap().port();
         let mut child = longhaul()
-            .args(["serve", "--bind", "127.0.0.1", "--port", &port.to_string()])
+            .args(["serve", "--bind", address, "--port", &port.to_string()])
             .args(arguments)
             .stderr(Stdio::piped())
             .spawn()
@@ -41,7 +46,12 @@ impl Serve {
 
     /// Runs `longhaul test` against it.
     pub(crate) fn test(&self, arguments: &[&str]) -> Output {
-        longhaul().args(["test", "127.0.0.1", "-p", &self.port.to_string()]).args(arguments).output().unwrap()
+        self.test_host("127.0.0.1", arguments)
+    }
+
+    /// The same with another name for this host.
+    pub(crate) fn test_host(&self, host: &str, arguments: &[&str]) -> Output {
+        longhaul().args(["test", host, "-p", &self.port.to_string()]).args(arguments).output().unwrap()
     }
 }
 

@@ -152,6 +152,7 @@ fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Resu
     let half = stream.try_clone().map_err(|e| kernel::KernelError::new(kernel::Op::Socket, &peer, e))?;
     let writer = ControlWriter::new(half, &peer);
     let mut reader = ControlReader::new(stream, &writer, &[]);
+    writer.prioritise();
     let client_nonce = random::bytes()?;
     let during = "during the handshake";
     let deadline = kernel::now() + HANDSHAKE_TIMEOUT;

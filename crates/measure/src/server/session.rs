@@ -50,6 +50,7 @@ pub(crate) fn run(
     ticket: Ticket,
     deadline: Instant,
 ) -> Result<(), MeasureError> {
+    writer.prioritise();
     let server_nonce = random::bytes()?;
     let key = shared.options.key.as_ref();
     writer.send(&Message::Challenge {
