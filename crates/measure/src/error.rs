@@ -66,7 +66,7 @@ pub enum MeasureError {
         during: &'static str,
     },
     /// The peer no longer answers.
-    #[error("{peer} sent nothing for {} s {during}", .after.as_secs())]
+    #[error("{peer} sent nothing for {:.0} s {during}", .after.as_secs_f64())]
     Silent {
         /// Which end.
         peer: String,
@@ -74,6 +74,17 @@ pub enum MeasureError {
         after: Duration,
         /// In which phase.
         during: &'static str,
+    },
+    /// The server is there, but datagrams do not pass.
+    #[error(
+        "no answer on UDP port {} of {} for {} s, while its TCP port answers: is UDP filtered on the way?",
+        .server.port(), .server.ip(), .after.as_secs()
+    )]
+    UdpBlocked {
+        /// Where they were sent.
+        server: std::net::SocketAddr,
+        /// How long.
+        after: Duration,
     },
     /// The server holds no or another pre-shared key.
     #[error("{0} does not hold the same pre-shared key (--key-file)")]

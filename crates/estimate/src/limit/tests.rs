@@ -17,6 +17,7 @@ fn busy() -> SenderEvidence {
         mss_bytes: 1448,
         snd_wnd_bytes: 6_000_000,
         unacked_segments: 860,
+        notsent_bytes: 500_000,
         ..TcpState::default()
     };
     let (before, after) = (state(5_000 * MS), state(6_000 * MS));
@@ -186,6 +187,7 @@ fn host_cases() -> Vec<Case> {
                 e.before.pacing_rate_bps = Some(99_000_000);
                 e.after.pacing_rate_bps = Some(103_000_000);
                 e.after.cwnd_bytes = 2_500_000;
+                e.after.notsent_bytes = 1_000_000;
             }),
             None,
             Limit::CongestionWindow,
