@@ -86,8 +86,9 @@ fn explanation(sender: &EndSide, receiver: &EndSide) -> String {
     let (sent, confirmed) = (sender.totals.bytes, receiver.totals.bytes);
     format!(
         "not compared: the server's count is not available with thrulay; {echoed} blocks came back, which leaves {} of \
-         {sent} sent bytes unconfirmed",
-        sent.saturating_sub(confirmed)
+         {} sent unconfirmed",
+        Bytes::new(sent.saturating_sub(confirmed)),
+        Bytes::new(sent)
     )
 }
 
