@@ -1,4 +1,5 @@
 //! Each option reaches the kernel: read back from the records, which quote the kernel, or from `ss`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 mod common;
 
