@@ -9,6 +9,15 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
+/// The columns of the rows that follow.
+pub(crate) fn print_head() {
+    let ends = "CPU s/GB client, server";
+    println!(
+        "| load | longhaul Gb/s | iperf3 Gb/s | ratio | longhaul {ends} | iperf3 {ends} | delay samples / blocks |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|");
+}
+
 /// Runs the pairs and prints a row of medians; the ratio is the median of the pairs' ratios.
 pub(crate) fn print(bench: &Bench, task: Task, pairs: u64) -> io::Result<()> {
     let mut runs: Vec<(Run, Run)> = Vec::new();
