@@ -48,7 +48,7 @@ pub(super) fn run(
     let explanation = explanation(&sender, &receiver);
     let got = Gathered::without_control(baseline, best, sender, receiver).ended(failure, stopped, warnings, memory);
     let mut end = end_record(options, &start, &got);
-    summary::deny_agreement(&mut end, &explanation);
+    summary::settle_agreement(&mut end, Some(explanation));
     observe(&Record::End(end.clone()));
     Ok(end)
 }
