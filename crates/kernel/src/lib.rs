@@ -16,6 +16,7 @@ mod signal;
 mod stamp;
 mod tcp_info;
 mod udp;
+mod udp_send;
 
 pub use child::{Usage, reap};
 pub use clock::{Clocks, nap, now, resolution, thread_cpu, tight_timers, utc_seconds};
@@ -33,3 +34,4 @@ pub use signal::Shutdown;
 pub use stamp::{StampSupport, Stamped, TxStamp, enable_stamps, read_stamped, read_tx_stamps, send_stamped};
 pub use tcp_info::{TcpOptions, tcp_options, tcp_state};
 pub use udp::{UdpReceived, recv_batch, send_datagram, udp_socket};
+pub use udp_send::{BatchSent, SEND_BATCH, path_mtu, send_batch, send_datagram_from, udp_drops};

@@ -1,8 +1,11 @@
 use std::net::{IpAddr, SocketAddr};
 
-/// The address that a person knows: IPv4-mapped IPv6 addresses of a dual-stack socket become IPv4.
+/// The address that a person knows: IPv4-mapped IPv6 addresses of a dual-stack socket become IPv4; others keep their scope.
 pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(plain_ip(address.ip()), address.port())
+    match plain_ip(address.ip()) {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        IpAddr::V6(_) => address,
+    }
 }
 
 /// As [`plain`], without port.

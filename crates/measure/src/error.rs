@@ -75,6 +75,17 @@ pub enum MeasureError {
         /// In which phase.
         during: &'static str,
     },
+    /// The server is there, but datagrams do not pass.
+    #[error(
+        "no answer on UDP port {} of {} for {} s, while its TCP port answers: is UDP filtered on the way?",
+        .server.port(), .server.ip(), .after.as_secs()
+    )]
+    UdpBlocked {
+        /// Where they were sent.
+        server: std::net::SocketAddr,
+        /// How long.
+        after: Duration,
+    },
     /// The server holds no or another pre-shared key.
     #[error("{0} does not hold the same pre-shared key (--key-file)")]
     ServerKey(String),

@@ -18,6 +18,7 @@ mod load;
 mod random;
 mod server;
 mod thrulay;
+mod udp;
 mod utc;
 
 pub use client::{ClientOptions, Family, run_test};

@@ -161,6 +161,7 @@ pub struct UdpSummary {
     /// n-reordering (RFC 4737 §5.4): element n-1 counts datagrams that are n-reordered.
     pub n_reordering: Vec<u64>,
     /// Lengths of runs of lost datagrams: run length to number of runs.
+    #[serde(deserialize_with = "run_lengths")]
     pub loss_runs: BTreeMap<u64, u64>,
     /// Interarrival jitter (RFC 3550) at the end.
     pub jitter_ns: u64,
@@ -172,6 +173,15 @@ pub struct UdpSummary {
     pub sender_lag_max_ns: u64,
     /// Datagrams sent more than one gap behind schedule: the generator, not the path.
     pub sender_late: u64,
+}
+
+/// JSON keys are strings. serde_json turns them into numbers by itself, but not inside a tagged enum, where every record
+/// and message is.
+fn run_lengths<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<u64, u64>, D::Error> {
+    BTreeMap::<String, u64>::deserialize(from)?
+        .into_iter()
+        .map(|(length, runs)| Ok((length.parse().map_err(serde::de::Error::custom)?, runs)))
+        .collect()
 }
 
 /// One stream over the whole test.
@@ -279,4 +289,23 @@ pub struct EndRecord {
     /// What a reader must know before believing the numbers: generator limits, missing stamps, clock steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_lengths_survive_a_tagged_record() {
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "record")]
+        enum Tagged {
+            Udp(UdpSummary),
+        }
+        let udp = UdpSummary { loss_runs: BTreeMap::from([(1, 40), (65_536, 2)]), ..UdpSummary::default() };
+        let text = serde_json::to_string(&Tagged::Udp(udp.clone())).unwrap();
+        assert!(text.contains(r#""loss_runs":{"1":40,"65536":2}"#), "{text}");
+        assert_eq!(serde_json::from_str::<Tagged>(&text).unwrap(), Tagged::Udp(udp));
+        assert!(serde_json::from_str::<Tagged>(&text.replace("\"1\"", "\"one\"")).is_err());
+    }
 }

@@ -72,7 +72,7 @@ impl Key {
     }
 
     /// Brings a key of any length to the block of the hash as RFC 2104 §2 says, so that the MAC itself cannot fail.
-    fn from_bytes(key: &[u8]) -> Self {
+    pub(crate) fn from_bytes(key: &[u8]) -> Self {
         let digest: [u8; 32];
         let key = if key.len() > HASH_BLOCK_BYTES {
             digest = Sha256::digest(key).into();
@@ -85,7 +85,7 @@ impl Key {
         Self(block)
     }
 
-    fn mac(&self) -> Hmac<Sha256> {
+    pub(crate) fn mac(&self) -> Hmac<Sha256> {
         Hmac::<Sha256>::new(&self.0.into())
     }
 

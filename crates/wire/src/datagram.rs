@@ -5,12 +5,31 @@ use units::Instant;
 /// Length of the header in bytes, and so the shortest UDP payload of a test.
 pub const DATAGRAM_HEADER_BYTES: usize = 24;
 
+/// Names one stream of a session in every datagram of it: the session's name with the stream's number in its last byte.
+///
+/// Streams are numbered below 256 ([`crate::plan::MAX_STREAMS`] in each of two directions), so tokens of a session differ.
+pub const fn stream_token(session: [u8; 8], stream: u32) -> [u8; 8] {
+    let [a, b, c, d, e, f, g, last] = session;
+    [a, b, c, d, e, f, g, last ^ stream as u8]
+}
+
+/// The stream that a token names when it belongs to `session`; the reverse of [`stream_token`].
+pub fn token_stream(session: [u8; 8], token: [u8; 8]) -> Option<u32> {
+    let ([head @ .., last], [token_head @ .., token_last]) = (session, token);
+    (head == token_head).then_some(u32::from(last ^ token_last))
+}
+
+/// Whether a session may have this name: none of its tokens may be [`crate::udp_control::MAGIC`].
+pub fn is_session_name(name: [u8; 8]) -> bool {
+    token_stream(name, crate::udp_control::MAGIC).is_none()
+}
+
 /// What a test datagram begins with: `token` 8 bytes | `sequence` u64 | `sent` ns u64, network order; [`crate::FILLER`] behind.
 ///
 /// A datagram that begins with [`crate::udp_control::MAGIC`] is a control datagram, so a token never is that value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramHeader {
-    /// The session, as the server named it in [`crate::Message::Accept`]; datagrams with another token are not counted.
+    /// The stream ([`stream_token`]); datagrams with another token are not counted.
     pub token: [u8; 8],
     /// Number of the datagram in its direction and stream, from 0.
     pub sequence: u64,
@@ -47,6 +66,14 @@ impl DatagramHeader {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn tokens_name_the_stream_and_never_look_like_control() {
+        let session = *b"\xffLHudp\x007";
+        assert!(!is_session_name(session) && is_session_name([7; 8]));
+        assert_eq!(token_stream([7; 8], stream_token([7; 8], 255)), Some(255));
+        assert_eq!(token_stream([7; 8], stream_token([8; 8], 0)), None);
+    }
 
     proptest! {
         #[test]

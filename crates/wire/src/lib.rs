@@ -8,6 +8,7 @@
 //! programs can speak with old peers ([`greeting`]); then it is either thrulay ([`thrulay`]) or framed messages
 //! ([`frame`], [`message`]). Bulk bytes carry block headers ([`block`]) or datagram headers ([`datagram`]).
 
+mod address_proof;
 pub mod auth;
 pub mod block;
 pub mod datagram;
@@ -26,11 +27,12 @@ mod text;
 pub mod thrulay;
 pub mod udp_control;
 
+pub use address_proof::AddressSecret;
 pub use auth::{
     Key, KeyError, Proof, client_proof, join_proof, server_proof, verify_client, verify_join, verify_server,
 };
 pub use block::{BLOCK_HEADER_BYTES, BlockHeader, FILLER};
-pub use datagram::{DATAGRAM_HEADER_BYTES, DatagramHeader};
+pub use datagram::{DATAGRAM_HEADER_BYTES, DatagramHeader, is_session_name, stream_token, token_stream};
 pub use fields::FieldError;
 pub use finished::{EndSide, Finished, SideStream};
 pub use frame::{

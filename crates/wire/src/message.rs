@@ -106,6 +106,14 @@ pub enum Message {
         /// In order of arrival, at most [`MAX_SAMPLES`].
         samples: Vec<RemoteSample>,
     },
+    /// Sender of datagrams: all that a stream will send is sent. The receiver then knows what to wait for; without this
+    /// word it waits by the clock.
+    Sent {
+        /// The stream.
+        stream: u32,
+        /// Datagrams, numbered from 0.
+        datagrams: u64,
+    },
     /// Server: the load is over.
     Finished(Box<Finished>),
     /// Server: the test broke; what was measured before may still follow.

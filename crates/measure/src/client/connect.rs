@@ -10,8 +10,8 @@ use wire::{GREETING, HELLO, Message, Parsed, parse_greeting, rejection_reason};
 
 use super::{ClientOptions, Family};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT};
-use crate::load::{StreamSocket, share_of, stream_numbers};
-use crate::{MeasureError, VERSION, address, data, random, thrulay};
+use crate::load::{Stream, StreamSocket, share_of, stream_numbers};
+use crate::{MeasureError, VERSION, address, data, random, thrulay, udp};
 
 /// How long one address is tried before the next.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -227,10 +227,13 @@ impl Session {
     }
 
     /// Opens all data connections at once, each in a thread: on a long path each costs several round trips.
-    pub(crate) fn join_all(
-        &self,
-        options: &ClientOptions,
-    ) -> Result<(Vec<StreamSocket>, Vec<StreamStart>), MeasureError> {
+    pub(crate) fn join_all(&self, options: &ClientOptions) -> Result<(Vec<Stream>, Vec<StreamStart>), MeasureError> {
+        if udp::is_udp(&self.plan) {
+            let mut server = self.address;
+            server.set_port(self.udp_port);
+            let (streams, starts) = udp::join_all(&self.plan, self.session, self.local, server)?;
+            return Ok((streams.into_iter().map(Stream::Udp).collect(), starts));
+        }
         let numbers = stream_numbers(&self.plan);
         let outcomes: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> =
@@ -242,7 +245,7 @@ impl Session {
         for outcome in outcomes {
             let (socket, start) =
                 outcome.map_err(|_| MeasureError::protocol("client", "a connecting thread ended abnormally"))??;
-            sockets.push(socket);
+            sockets.push(Stream::Tcp(socket));
             starts.push(start);
         }
         Ok((sockets, starts))

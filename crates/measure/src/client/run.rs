@@ -13,7 +13,7 @@ use super::clock::{Idle, exchange};
 use super::connect::{Session, unexpected};
 use super::{ClientOptions, summary};
 use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
-use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, StreamSocket};
+use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, Stream};
 use crate::{MeasureError, VERSION, utc};
 
 /// How often the clocks are compared during the load; each also tells the server that the client lives. Between two
@@ -187,7 +187,7 @@ impl Run<'_> {
     fn start_side(
         &self,
         plan: &LoadPlan,
-        sockets: Vec<StreamSocket>,
+        sockets: Vec<Stream>,
         outbox: &mpsc::Sender<Event>,
     ) -> Result<SideHandle, MeasureError> {
         let model = Arc::clone(&self.model);
@@ -265,6 +265,7 @@ impl Run<'_> {
                 (self.observe)(&Record::Interval(*record));
             }
             Message::Samples { stream, samples } => side.handle_samples(stream, &samples),
+            Message::Sent { stream, datagrams } => side.handle_sent(stream, datagrams),
             Message::Finished(finished) => self.got.remote = Some(*finished),
             Message::Failed { reason } => self.fail(side, format!("the server broke off: {reason}")),
             Message::Unknown => {}
@@ -287,6 +288,9 @@ impl Run<'_> {
                 for chunk in samples.chunks(SAMPLES_IN_MESSAGE) {
                     let _ = self.writer.send(&Message::Samples { stream, samples: chunk.to_vec() });
                 }
+            }
+            SideEvent::Sent { stream, datagrams } => {
+                let _ = self.writer.send(&Message::Sent { stream, datagrams });
             }
             // The warnings that come with the end name it too.
             SideEvent::Failed { .. } => {}

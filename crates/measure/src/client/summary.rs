@@ -13,6 +13,7 @@ use wire::{EndSide, SideStream};
 
 use super::ClientOptions;
 use super::run::{Gathered, completion};
+use crate::udp;
 
 pub(crate) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gathered) -> EndRecord {
     let (local, mut warnings) = got.local.clone().unwrap_or_default();
@@ -128,7 +129,7 @@ impl Both<'_> {
             ramp_up: self.ramp_up().filter(|_| tcp),
             loss_episodes,
             loss_episode_count: self.sender.map_or(0, |s| s.loss_episode_count),
-            udp: self.receiver.and_then(|s| s.udp.clone()),
+            udp: udp::both_ends(self.sender, self.receiver),
             streams: self.streams(&receiver),
             sender,
             receiver,
@@ -139,13 +140,11 @@ impl Both<'_> {
         let (sent, received) = (sender.bytes, receiver.bytes);
         let echoed_blocks = self.sender.map_or(0, |s| s.streams.iter().map(|t| t.blocks).sum());
         let known = self.sender.is_some() && self.receiver.is_some();
-        let (agree, explanation) = if let Some(udp) = self.receiver.and_then(|r| r.udp.as_ref()) {
-            // A datagram is either received or lost; duplicates are counted apart.
-            let agree = udp.sent == udp.received + udp.lost;
-            let text = || format!("{} datagrams sent, {} received, {} lost", udp.sent, udp.received, udp.lost);
-            (agree, (!agree).then(text))
-        } else if !known {
+        let (agree, explanation) = if !known {
             (false, Some("one end's count is missing".to_owned()))
+        } else if let Some(counts) = udp::both_ends(self.sender, self.receiver) {
+            let contradiction = udp::contradiction(&counts);
+            (contradiction.is_none(), contradiction)
         } else if sent == received {
             (true, None)
         } else {

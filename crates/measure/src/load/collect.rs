@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use estimate::{ReceiverEvidence, SenderEvidence, StageHistograms, Timeline, combine, judge};
+use estimate::{OneWayHistogram, ReceiverEvidence, SenderEvidence, StageHistograms, Timeline, combine, judge};
 use kernel::CpuSnapshot;
 use results::{
     CpuUse, DelayHistogram, Direction, End, IntervalRecord, LimitVerdict, LossEpisode, Role, StreamInterval, TcpState,
@@ -12,6 +12,7 @@ use units::{Bytes, Instant, Rate};
 use wire::RemoteSample;
 
 use super::LoadPlan;
+use crate::udp::{DatagramCut, UdpDone, merged};
 
 /// What a stream's thread tells.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) enum StreamEvent {
     Sent(Box<SenderCut>),
     /// An interval of a receiver.
     Received(Box<ReceiverCut>),
+    /// An interval of either end of a stream of datagrams.
+    Datagrams(Box<DatagramCut>),
     /// Arrivals of sampled blocks, for the sender.
     Samples { stream: u32, samples: Vec<RemoteSample> },
     /// The stream has ended.
@@ -137,11 +140,38 @@ pub(crate) struct StreamDone {
     pub(crate) loss_episode_count: u64,
     pub(crate) clock_steps: u64,
     pub(crate) failure: Option<String>,
+    /// What datagrams alone have.
+    pub(crate) udp: Option<UdpDone>,
+}
+
+impl StreamDone {
+    /// A stream that moved nothing.
+    pub(crate) fn empty(stream: u32, start: Instant) -> Self {
+        Self {
+            stream,
+            bytes: 0,
+            blocks: 0,
+            first: None,
+            last: start,
+            cpu: Duration::ZERO,
+            retransmits: 0,
+            tcp: None,
+            rtt: DelayHistogram::new(),
+            srtt: DelayHistogram::new(),
+            timeline: None,
+            loss_episodes: Vec::new(),
+            loss_episode_count: 0,
+            clock_steps: 0,
+            failure: None,
+            udp: None,
+        }
+    }
 }
 
 enum Cut {
     Sent(Box<SenderCut>),
     Received(Box<ReceiverCut>),
+    Datagrams(Box<DatagramCut>),
 }
 
 /// Gathers the cuts of one direction's streams until each stream has reported an interval or has ended.
@@ -193,6 +223,12 @@ impl Gatherer {
         self.complete()
     }
 
+    pub(crate) fn handle_datagrams(&mut self, cut: Box<DatagramCut>) -> Vec<IntervalRecord> {
+        self.reached.entry(cut.stream).and_modify(|r| *r = cut.index + 1);
+        self.pending.entry(cut.index).or_default().push(Cut::Datagrams(cut));
+        self.complete()
+    }
+
     pub(crate) fn handle_done(&mut self, stream: u32) -> Vec<IntervalRecord> {
         self.reached.remove(&stream);
         self.complete()
@@ -216,8 +252,9 @@ impl Gatherer {
         let busiest_cpu = cpu.busiest_since(&self.cpu);
         self.cpu = cpu;
         let mut streams = Vec::new();
-        let sends = self.role == Role::Sender;
+        let sends_blocks = cuts.iter().any(|c| matches!(c, Cut::Sent(_)));
         let (mut rtt, mut stages) = (DelayHistogram::new(), StageHistograms::default());
+        let mut one_way = OneWayHistogram::new();
         let mut verdicts: Vec<(LimitVerdict, u64)> = Vec::new();
         let (mut begin, mut end, mut bytes, mut busiest_thread, mut threads) =
             (None, self.plan.start, 0, 0.0_f64, Duration::ZERO);
@@ -231,6 +268,10 @@ impl Gatherer {
                     (sent_interval(c, verdict), c.begin, c.end, c.cpu)
                 }
                 Cut::Received(c) => (received_interval(c), c.begin, c.end, c.cpu),
+                Cut::Datagrams(c) => {
+                    one_way.merge(&c.one_way);
+                    (c.interval(), c.begin, c.end, c.cpu)
+                }
             };
             let length = e.saturating_since(b);
             begin = Some(begin.map_or(b, |x: Instant| x.min(b)));
@@ -257,11 +298,11 @@ impl Gatherer {
             bytes,
             throughput_bps: Rate::of(Bytes::new(bytes), end.saturating_since(begin)).as_bps(),
             block_rtt: rtt.summary(),
-            decomposition: sends.then(|| stages.decomposition()),
-            one_way: stages.one_way(),
+            decomposition: sends_blocks.then(|| stages.decomposition()),
+            one_way: one_way.summary().or_else(|| stages.one_way()),
             one_way_return: stages.one_way_return(),
             limit,
-            udp: None,
+            udp: merged(streams.iter().filter_map(|s| s.udp.as_ref())),
             cpu: CpuUse { threads_s: threads.as_secs_f64(), busiest_thread, busiest_cpu },
             streams,
         }

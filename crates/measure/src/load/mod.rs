@@ -8,8 +8,9 @@ mod sample;
 mod sender;
 mod side;
 
+pub(crate) use collect::{StreamDone, StreamEvent};
 pub(crate) use sample::SampleTap;
-pub(crate) use side::{PeerClock, Side, SideEvent, SideHandle, StreamSocket};
+pub(crate) use side::{PeerClock, Side, SideEvent, SideHandle, Stream, StreamSocket};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

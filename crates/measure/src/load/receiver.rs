@@ -288,6 +288,7 @@ impl Receiver {
             loss_episode_count: 0,
             clock_steps: self.clocks.steps(),
             failure: failure.map(|e| e.to_string()),
+            udp: None,
         })));
     }
 }

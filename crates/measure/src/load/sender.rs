@@ -345,6 +345,7 @@ impl Sender {
             loss_episode_count,
             clock_steps: self.clocks.steps(),
             failure: failure.map(|e| e.to_string()),
+            udp: None,
         })));
     }
 }

@@ -15,6 +15,7 @@ use super::collect::{Gatherer, StreamDone, StreamEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::{LoadPlan, Stop};
+use crate::udp::{self, Expected, Totals, UdpDone, UdpStream};
 
 /// One data connection of a load.
 #[derive(Debug)]
@@ -33,6 +34,32 @@ impl StreamSocket {
     }
 }
 
+/// The stages of one sending stream: its thread adds the kernel's stamps, the control connection the peer's.
+type SharedStages = Arc<Mutex<Stages>>;
+
+/// One stream of a load, whatever carries it.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(StreamSocket),
+    Udp(UdpStream),
+}
+
+impl Stream {
+    pub(crate) fn number(&self) -> u32 {
+        match self {
+            Self::Tcp(s) => s.stream,
+            Self::Udp(s) => s.stream,
+        }
+    }
+
+    pub(crate) fn direction(&self) -> Direction {
+        match self {
+            Self::Tcp(s) => s.direction,
+            Self::Udp(s) => s.direction,
+        }
+    }
+}
+
 /// What a load tells its owner.
 #[derive(Debug)]
 pub(crate) enum SideEvent {
@@ -42,6 +69,8 @@ pub(crate) enum SideEvent {
     Samples { stream: u32, samples: Vec<RemoteSample> },
     /// A stream broke; it is told again, in words, when all have ended.
     Failed { stream: u32, reason: String },
+    /// A sender of datagrams has sent all; the other end's receiver must hear of it.
+    Sent { stream: u32, datagrams: u64 },
     /// All streams have ended.
     Finished { sides: Vec<EndSide>, warnings: Vec<String> },
 }
@@ -52,7 +81,8 @@ pub(crate) type PeerClock = Arc<dyn Fn(Instant) -> Option<(Instant, Duration)> +
 /// A running load.
 pub(crate) struct SideHandle {
     pub(crate) stop: Stop,
-    stages: BTreeMap<u32, Arc<Mutex<Stages>>>,
+    stages: BTreeMap<u32, SharedStages>,
+    expected: BTreeMap<u32, Expected>,
     peers: Arc<Mutex<BTreeMap<Direction, ReceiverEvidence>>>,
     peer_clock: PeerClock,
 }
@@ -71,7 +101,7 @@ impl Side {
     pub(crate) fn start(
         plan: &LoadPlan,
         end: End,
-        streams: Vec<StreamSocket>,
+        streams: Vec<Stream>,
         peer_clock: PeerClock,
         out: impl Fn(SideEvent) + Send + 'static,
     ) -> Result<SideHandle, KernelError> {
@@ -80,28 +110,76 @@ impl Side {
         let mut stages = BTreeMap::new();
         let mut groups: BTreeMap<Direction, Vec<u32>> = BTreeMap::new();
         for s in &streams {
-            groups.entry(s.direction).or_default().push(s.stream);
+            groups.entry(s.direction()).or_default().push(s.number());
         }
+        let senders = streams.iter().filter(|s| s.direction().sender() == end).count();
+        let mut expected = BTreeMap::new();
         for s in streams {
-            let name = format!("stream-{}", s.stream);
             let (plan, stop, events) = (plan.clone(), stop.clone(), events.clone());
-            if s.direction.sender() == end {
-                let shared = Arc::new(Mutex::new(Stages::new(plan.start)));
-                stages.insert(s.stream, Arc::clone(&shared));
-                let budget = s.budget;
-                let sender = Sender::new(plan, s, budget, stop, events, shared)?;
-                spawn(name, move || sender.run())?;
-            } else {
-                let receiver = Receiver::new(plan, s, stop, events);
-                spawn(name, move || receiver.run())?;
+            match s {
+                Stream::Tcp(s) => {
+                    let shared = start_tcp(plan, end, s, stop, events)?;
+                    stages.extend(shared);
+                }
+                Stream::Udp(s) => {
+                    let number = s.stream;
+                    let word = start_udp(plan, end, s, stop, events, senders, &peer_clock)?;
+                    expected.extend(word.map(|w| (number, w)));
+                }
             }
         }
         let peers = Arc::new(Mutex::new(BTreeMap::new()));
         let groups = groups.into_iter().map(|(d, numbers)| (d, Group::new(plan, end, d, &numbers))).collect();
         let gather = Gather { plan: plan.clone(), groups, stages: stages.clone(), peers: Arc::clone(&peers) };
         spawn("gather".to_owned(), move || gather.run(&inbox, out))?;
-        Ok(SideHandle { stop, stages, peers, peer_clock })
+        Ok(SideHandle { stop, stages, expected, peers, peer_clock })
     }
+}
+
+/// Starts a TCP stream's thread; a sender's stages are shared with the control connection.
+fn start_tcp(
+    plan: LoadPlan,
+    end: End,
+    s: StreamSocket,
+    stop: Stop,
+    events: mpsc::Sender<StreamEvent>,
+) -> Result<Option<(u32, SharedStages)>, KernelError> {
+    let (name, number) = (format!("stream-{}", s.stream), s.stream);
+    if s.direction.sender() == end {
+        let shared = Arc::new(Mutex::new(Stages::new(plan.start)));
+        let budget = s.budget;
+        let sender = Sender::new(plan, s, budget, stop, events, Arc::clone(&shared))?;
+        spawn(name, move || sender.run())?;
+        Ok(Some((number, shared)))
+    } else {
+        let receiver = Receiver::new(plan, s, stop, events);
+        spawn(name, move || receiver.run())?;
+        Ok(None)
+    }
+}
+
+/// Starts a UDP stream's thread; a receiver waits for the word of how many were sent.
+fn start_udp(
+    plan: LoadPlan,
+    end: End,
+    s: UdpStream,
+    stop: Stop,
+    events: mpsc::Sender<StreamEvent>,
+    senders: usize,
+    peer_clock: &PeerClock,
+) -> Result<Option<Expected>, KernelError> {
+    let name = format!("stream-{}", s.stream);
+    if s.direction.sender() == end {
+        // Each watches the clock with a CPU of its own, and one stays free for everything else.
+        let spin = std::thread::available_parallelism().is_ok_and(|cpus| senders < cpus.get());
+        let sender = udp::Sender::new(plan, s, stop, events, spin);
+        spawn(name, move || sender.run())?;
+        return Ok(None);
+    }
+    let expected = Expected::default();
+    let receiver = udp::Receiver::new(plan, s, stop, events, expected.clone(), Arc::clone(peer_clock));
+    spawn(name, move || receiver.run())?;
+    Ok(Some(expected))
 }
 
 fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<(), KernelError> {
@@ -124,6 +202,13 @@ impl SideHandle {
             let times = (self.peer_clock)(arrived).zip((self.peer_clock)(read));
             let times = times.map(|((arrived, _), (read, bound))| RemoteTimes { arrived, read, bound });
             stages.handle_remote(s.block, read.saturating_since(arrived), times);
+        }
+    }
+
+    /// The peer's sender of datagrams has sent so many and no more will follow.
+    pub(crate) fn handle_sent(&self, stream: u32, datagrams: u64) {
+        if let Some(expected) = self.expected.get(&stream) {
+            expected.set(datagrams);
         }
     }
 
@@ -152,7 +237,7 @@ impl Group {
 struct Gather {
     plan: LoadPlan,
     groups: BTreeMap<Direction, Group>,
-    stages: BTreeMap<u32, Arc<Mutex<Stages>>>,
+    stages: BTreeMap<u32, SharedStages>,
     peers: Arc<Mutex<BTreeMap<Direction, ReceiverEvidence>>>,
 }
 
@@ -164,6 +249,11 @@ impl Gather {
                     group.gatherer.peer = Some(*peer);
                 }
             }
+            if let StreamEvent::Done(done) = &event
+                && let Some(UdpDone::Sent(sent)) = &done.udp
+            {
+                out(SideEvent::Sent { stream: done.stream, datagrams: sent.datagrams });
+            }
             let records = match event {
                 StreamEvent::Samples { stream, samples } => {
                     out(SideEvent::Samples { stream, samples });
@@ -171,6 +261,7 @@ impl Gather {
                 }
                 StreamEvent::Sent(cut) => self.of(cut.stream).map(|g| g.gatherer.handle_sent(cut)),
                 StreamEvent::Received(cut) => self.of(cut.stream).map(|g| g.gatherer.handle_received(cut)),
+                StreamEvent::Datagrams(cut) => self.of(cut.stream).map(|g| g.gatherer.handle_datagrams(cut)),
                 StreamEvent::Done(done) => {
                     if let Some(reason) = done.failure.clone() {
                         out(SideEvent::Failed { stream: done.stream, reason });
@@ -212,7 +303,9 @@ impl Gather {
                         ));
                     }
                 }
-                sum_up(&plan, direction, group, &stages)
+                let udp = Totals::of(&group.done);
+                warnings.extend(udp.iter().flat_map(|t| t.warnings.clone()));
+                sum_up(&plan, direction, group, &stages, udp)
             })
             .collect();
         (sides, warnings)
@@ -220,7 +313,7 @@ impl Gather {
 }
 
 /// The stages of one direction's streams together.
-fn merged_stages(done: &[StreamDone], stages: &BTreeMap<u32, Arc<Mutex<Stages>>>) -> StageHistograms {
+fn merged_stages(done: &[StreamDone], stages: &BTreeMap<u32, SharedStages>) -> StageHistograms {
     let mut sum = StageHistograms::default();
     for s in done.iter().filter_map(|d| stages.get(&d.stream)) {
         sum.merge(&s.lock().unwrap_or_else(PoisonError::into_inner).clone().into_whole());
@@ -228,7 +321,15 @@ fn merged_stages(done: &[StreamDone], stages: &BTreeMap<u32, Arc<Mutex<Stages>>>
     sum
 }
 
-fn sum_up(plan: &LoadPlan, direction: Direction, group: Group, stages: &BTreeMap<u32, Arc<Mutex<Stages>>>) -> EndSide {
+fn sum_up(
+    plan: &LoadPlan,
+    direction: Direction,
+    group: Group,
+    stages: &BTreeMap<u32, SharedStages>,
+    udp: Option<Totals>,
+) -> EndSide {
+    let sends_blocks = group.role == Role::Sender && udp.is_none();
+    let udp = udp.unwrap_or_default();
     let mut done = group.done;
     done.sort_by_key(|d| d.stream);
     let first = done.iter().filter_map(|d| d.first).min();
@@ -263,15 +364,15 @@ fn sum_up(plan: &LoadPlan, direction: Direction, group: Group, stages: &BTreeMap
         },
         block_rtt: rtt.summary(),
         timeline: timeline.and_then(|t| serde_json::to_value(t).ok()).unwrap_or_default(),
-        decomposition: (group.role == Role::Sender).then(|| merged.decomposition()),
-        one_way: merged.one_way(),
+        decomposition: sends_blocks.then(|| merged.decomposition()),
+        one_way: udp.one_way.or_else(|| merged.one_way()),
         one_way_return: merged.one_way_return(),
         kernel_srtt: srtt.summary(),
         loss_episode_count: done.iter().map(|d| d.loss_episode_count).sum(),
         loss_episodes,
         limits: group.gatherer.limits,
-        udp: None,
-        udp_sent: None,
+        udp: udp.udp,
+        udp_sent: udp.sent,
         streams: done
             .into_iter()
             .map(|d| SideStream {

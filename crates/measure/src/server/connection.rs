@@ -109,6 +109,9 @@ impl Join {
         let Some(session) = shared.registry.find(self.session) else {
             return refuse(RefuseCode::BadRequest, "there is no such session");
         };
+        if crate::udp::is_udp(&session.plan) {
+            return refuse(RefuseCode::BadRequest, "the session's streams are datagrams");
+        }
         // The session's address has proven that it receives; a data connection may not point elsewhere.
         if session.address != peer.ip() {
             return refuse(RefuseCode::NotAllowed, "the session belongs to another address");

@@ -4,18 +4,21 @@ mod connection;
 pub(crate) mod registry;
 mod session;
 
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ipnet::IpNet;
 use kernel::{KernelError, Op};
 use tracing::{info, warn};
-use units::Rate;
-use wire::{Key, encode_rejection};
+use units::{Bytes, Rate};
+use wire::{AddressSecret, Key, encode_rejection};
 
-use crate::{MeasureError, address};
-use registry::Registry;
+use crate::{MeasureError, address, random, udp};
+pub(crate) use registry::Registry;
+#[cfg(test)]
+pub(crate) use registry::{Joinable, Seat};
 
 /// How a server is to behave.
 #[derive(Debug)]
@@ -46,6 +49,8 @@ pub struct ServerOptions {
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
+    /// On the same port; only for the address validation, each stream has a socket of its own.
+    datagrams: UdpSocket,
     shared: Arc<Shared>,
 }
 
@@ -57,6 +62,12 @@ pub(crate) struct Shared {
     pub(crate) port: u16,
 }
 
+/// Receive buffer of the address validation: some hundred questions, so that a flood is dropped in the kernel.
+const DATAGRAM_BUFFER: Bytes = Bytes::new(256 << 10);
+
+/// Attempts to find a port that is free for TCP and UDP when any will do.
+const PORT_ATTEMPTS: usize = 16;
+
 /// How often the accept loop looks for a signal.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -66,11 +77,10 @@ impl Server {
     /// # Errors
     /// The address is taken or not this host's.
     pub fn bind(options: ServerOptions) -> Result<Self, MeasureError> {
-        let listener = kernel::listen(options.bind, options.port)?;
-        let local = listener.local_addr().map_err(|e| KernelError::new(Op::Listen, options.port, e))?;
+        let (listener, datagrams, local) = open_sockets(&options)?;
         let registry = Registry::new(options.max_sessions, options.max_sessions_per_address);
         let shared = Arc::new(Shared { options, registry, port: local.port() });
-        Ok(Self { listener, shared })
+        Ok(Self { listener, datagrams, shared })
     }
 
     /// Where it listens.
@@ -92,6 +102,21 @@ impl Server {
     /// # Errors
     /// The listener failed for good.
     pub fn run(&self, asked: &dyn Fn() -> usize) -> Result<(), MeasureError> {
+        let secret = AddressSecret::new(&random::bytes()?);
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let admit = || udp::admit(&self.shared.registry, &secret, &self.datagrams, &ended);
+            let started = std::thread::Builder::new().name("udp".to_owned()).spawn_scoped(scope, admit);
+            let outcome = match started {
+                Ok(_) => self.accept(asked),
+                Err(e) => Err(KernelError::new(Op::Thread, "UDP", e).into()),
+            };
+            ended.store(true, Ordering::Relaxed);
+            outcome
+        })
+    }
+
+    fn accept(&self, asked: &dyn Fn() -> usize) -> Result<(), MeasureError> {
         let mut served = false;
         while asked() == 0 {
             if self.shared.options.one_off && served && self.shared.registry.sessions() == 0 {
@@ -151,6 +176,24 @@ impl Server {
             .spawn(move || connection::handle(&shared, stream, peer, ticket));
         if let Err(e) = spawned {
             warn!(%peer, error = %e, "no thread for a connection");
+        }
+    }
+}
+
+/// Both sockets on one port: the one that was asked for, or any that is free for both.
+fn open_sockets(options: &ServerOptions) -> Result<(TcpListener, UdpSocket, SocketAddr), MeasureError> {
+    let mut attempts = if options.port == 0 { PORT_ATTEMPTS } else { 1 };
+    loop {
+        let listener = kernel::listen(options.bind, options.port)?;
+        let local = listener.local_addr().map_err(|e| KernelError::new(Op::Listen, options.port, e))?;
+        attempts -= 1;
+        match kernel::udp_socket(local, true, DATAGRAM_BUFFER, None) {
+            Ok(socket) => {
+                socket.set_nonblocking(true).map_err(|e| KernelError::new(Op::Socket, local, e))?;
+                return Ok((listener, socket, local));
+            }
+            Err(_) if attempts > 0 => {}
+            Err(e) => return Err(e.into()),
         }
     }
 }

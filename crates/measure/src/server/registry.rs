@@ -9,6 +9,8 @@ use results::TestPlan;
 use wire::RefuseCode;
 
 use super::session::SessionEvent;
+use crate::load::stream_numbers;
+use crate::udp::{self, Proofs};
 
 /// Connections that have not yet proposed anything, from one address and in all. A client opens up to 256 data
 /// connections at once (128 streams in two directions); several clients may do so at the same time.
@@ -22,6 +24,10 @@ pub(crate) struct Joinable {
     pub(crate) client_nonce: [u8; 16],
     pub(crate) server_nonce: [u8; 16],
     pub(crate) address: IpAddr,
+    /// This host's address that the session reached.
+    pub(crate) local: IpAddr,
+    /// Where the session's datagrams may go.
+    pub(crate) proofs: Arc<Proofs>,
     pub(crate) inbox: mpsc::SyncSender<SessionEvent>,
 }
 
@@ -143,6 +149,20 @@ impl Registry {
     /// The session of that name.
     pub(crate) fn find(&self, name: [u8; 8]) -> Option<Joinable> {
         lock(&self.state).sessions.get(&name).cloned()
+    }
+
+    /// The UDP session and its stream that a datagram's token names.
+    pub(crate) fn find_stream(&self, token: [u8; 8]) -> Option<(Joinable, u32)> {
+        let [head @ .., _] = token;
+        let [a, b, c, d, e, f, g] = head;
+        let range = [a, b, c, d, e, f, g, 0]..=[a, b, c, d, e, f, g, 255];
+        let sessions = lock(&self.state);
+        let mut candidates = sessions.sessions.range(range).filter(|(_, s)| udp::is_udp(&s.plan));
+        candidates.find_map(|(name, session)| {
+            let stream = wire::token_stream(*name, token)?;
+            let planned = stream_numbers(&session.plan).iter().any(|(n, _)| *n == stream);
+            planned.then(|| (session.clone(), stream))
+        })
     }
 
     /// Sessions that run now.

@@ -12,9 +12,10 @@ use units::{Bytes, Instant, Rate};
 use wire::{EndSide, Finished, Message, RefuseCode};
 
 use super::Shared;
-use super::registry::{Joinable, Seat, Ticket};
+use super::registry::{Joinable, Ticket};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
-use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, StreamSocket, share_of, stream_numbers};
+use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, Stream, StreamSocket, share_of, stream_numbers};
+use crate::udp::{self, Proofs, ServerStreams};
 use crate::{MeasureError, VERSION, address, random};
 
 /// What a session waits for.
@@ -74,8 +75,19 @@ pub(crate) fn run(
         }
     };
     drop(ticket);
-    let name = random::bytes()?;
-    let (inbox, outbox) = open(shared, &mut seat, name, &plan, peer, client_nonce, server_nonce);
+    let name = session_name()?;
+    let proofs = Arc::<Proofs>::default();
+    let (outbox, inbox) = mpsc::sync_channel(EVENTS);
+    let joinable = Joinable {
+        plan: Arc::new(plan.clone()),
+        client_nonce,
+        server_nonce,
+        address: peer.ip(),
+        local: address::plain_ip(local.ip()),
+        proofs: Arc::clone(&proofs),
+        inbox: outbox.clone(),
+    };
+    shared.registry.open(&mut seat, name, joinable);
     writer.send(&Message::Accept {
         session: name,
         plan: plan.clone(),
@@ -88,7 +100,8 @@ pub(crate) fn run(
     reader.spawn(move |incoming| {
         let _ = control.send(SessionEvent::Control(incoming));
     })?;
-    let mut session = Session::new(shared, writer, inbox, outbox, plan, name, peer);
+    let datagrams = ServerStreams { name, local: address::plain(local), proofs };
+    let mut session = Session::new(shared, writer, inbox, outbox, plan, datagrams, peer);
     let outcome = session.serve();
     // The session's own line tells how it ended; there is nothing to add for the connection.
     session.close(&outcome);
@@ -96,25 +109,13 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn open(
-    shared: &Shared,
-    seat: &mut Seat,
-    name: [u8; 8],
-    plan: &TestPlan,
-    peer: SocketAddr,
-    client_nonce: [u8; 16],
-    server_nonce: [u8; 16],
-) -> (mpsc::Receiver<SessionEvent>, mpsc::SyncSender<SessionEvent>) {
-    let (outbox, inbox) = mpsc::sync_channel(EVENTS);
-    let joinable = Joinable {
-        plan: Arc::new(plan.clone()),
-        client_nonce,
-        server_nonce,
-        address: peer.ip(),
-        inbox: outbox.clone(),
-    };
-    shared.registry.open(seat, name, joinable);
-    (inbox, outbox)
+fn session_name() -> Result<[u8; 8], MeasureError> {
+    loop {
+        let name = random::bytes()?;
+        if wire::is_session_name(name) {
+            return Ok(name);
+        }
+    }
 }
 
 type Refusal = (RefuseCode, String);
@@ -165,7 +166,8 @@ struct Session<'a> {
     id: String,
     peer: SocketAddr,
     model: Arc<Mutex<Option<ClockModel>>>,
-    streams: Vec<StreamSocket>,
+    streams: Vec<Stream>,
+    datagrams: ServerStreams,
     begun: Instant,
     sides: Vec<EndSide>,
     rss_start: u64,
@@ -178,7 +180,7 @@ impl<'a> Session<'a> {
         inbox: mpsc::Receiver<SessionEvent>,
         outbox: mpsc::SyncSender<SessionEvent>,
         plan: TestPlan,
-        name: [u8; 8],
+        datagrams: ServerStreams,
         peer: SocketAddr,
     ) -> Self {
         Self {
@@ -187,10 +189,11 @@ impl<'a> Session<'a> {
             inbox,
             outbox,
             plan,
-            id: name.iter().map(|b| format!("{b:02x}")).collect(),
+            id: datagrams.name.iter().map(|b| format!("{b:02x}")).collect(),
             peer,
             model: Arc::default(),
             streams: Vec::new(),
+            datagrams,
             begun: kernel::now(),
             sides: Vec::new(),
             rss_start: kernel::resident_bytes(),
@@ -230,6 +233,9 @@ impl<'a> Session<'a> {
                 SessionEvent::Side(_) => {}
             }
         }
+        if udp::is_udp(&self.plan) {
+            self.open_datagrams()?;
+        }
         let wanted = stream_numbers(&self.plan).len();
         if self.streams.len() == wanted {
             return Ok(());
@@ -241,7 +247,7 @@ impl<'a> Session<'a> {
 
     fn add(&mut self, mut stream: StreamSocket) -> Result<(), MeasureError> {
         let planned = stream_numbers(&self.plan).contains(&(stream.stream, stream.direction));
-        if !planned || self.streams.iter().any(|s| s.stream == stream.stream) {
+        if !planned || self.streams.iter().any(|s| s.number() == stream.stream) {
             return Err(MeasureError::protocol(
                 self.peer,
                 format!("stream {} joined twice or unplanned", stream.stream),
@@ -250,7 +256,18 @@ impl<'a> Session<'a> {
         let index = stream.stream % self.plan.streams.max(1);
         let sends = stream.direction.sender() == End::Server;
         stream.budget = self.plan.bytes.filter(|_| sends).map(|b| share_of(b, self.plan.streams, index));
-        self.streams.push(stream);
+        self.streams.push(Stream::Tcp(stream));
+        Ok(())
+    }
+
+    fn open_datagrams(&mut self) -> Result<(), MeasureError> {
+        match self.datagrams.open(&self.plan) {
+            Ok(streams) => self.streams.extend(streams.into_iter().map(Stream::Udp)),
+            Err(e) => {
+                self.writer.send(&Message::Failed { reason: e.to_string() })?;
+                return Err(e.into());
+            }
+        }
         Ok(())
     }
 
@@ -331,6 +348,7 @@ impl<'a> Session<'a> {
         match message {
             Message::Samples { stream, samples } => side.handle_samples(stream, &samples),
             Message::Interval(record) => side.handle_peer_interval(&record),
+            Message::Sent { stream, datagrams } => side.handle_sent(stream, datagrams),
             Message::Clock { model } => self.take_model(Some(model)),
             Message::Stop => side.stop.gently(),
             Message::Unknown => {}
@@ -346,6 +364,7 @@ impl<'a> Session<'a> {
             SideEvent::Samples { stream, samples } => samples
                 .chunks(SAMPLES_IN_MESSAGE)
                 .try_for_each(|c| self.writer.send(&Message::Samples { stream, samples: c.to_vec() })),
+            SideEvent::Sent { stream, datagrams } => self.writer.send(&Message::Sent { stream, datagrams }),
             SideEvent::Failed { .. } | SideEvent::Finished { .. } => Ok(()),
         }
     }

@@ -12,7 +12,7 @@ use wire::EndSide;
 use super::open::{self, Links};
 use super::summary;
 use crate::client::{ClientOptions, Gathered, end_record};
-use crate::load::{LoadPlan, Side, SideEvent, SideHandle};
+use crate::load::{LoadPlan, Side, SideEvent, SideHandle, Stream};
 use crate::{MeasureError, PEER_TIMEOUT};
 
 /// How often a stop by the user is looked for.
@@ -35,7 +35,8 @@ pub(super) fn run(
     let plan = LoadPlan::new(&start.plan, &start.test_id, kernel::now(), options.grace);
     let (outbox, inbox) = mpsc::channel();
     // There is no peer clock to convert, and no sample of the peer that would need it.
-    let side = Side::start(&plan, End::Client, links.sockets, Arc::new(|_| None), move |e| {
+    let streams = links.sockets.into_iter().map(Stream::Tcp).collect();
+    let side = Side::start(&plan, End::Client, streams, Arc::new(|_| None), move |e| {
         let _ = outbox.send(e);
     })?;
     let mut follow = Follow::new(&plan, &side, inbox, observe, interrupted);
@@ -85,8 +86,9 @@ fn explanation(sender: &EndSide, receiver: &EndSide) -> String {
     let (sent, confirmed) = (sender.totals.bytes, receiver.totals.bytes);
     format!(
         "not compared: the server's count is not available with thrulay; {echoed} blocks came back, which leaves {} of \
-         {sent} sent bytes unconfirmed",
-        sent.saturating_sub(confirmed)
+         {} sent unconfirmed",
+        Bytes::new(sent.saturating_sub(confirmed)),
+        Bytes::new(sent)
     )
 }
 
@@ -148,8 +150,8 @@ impl<'a> Follow<'a> {
                     self.got.warnings = warnings;
                     return;
                 }
-                // Only receivers take samples, and this end has none.
-                Ok(SideEvent::Samples { .. }) | Err(RecvTimeoutError::Timeout) => {}
+                // Only receivers take samples and only UDP senders count datagrams; this end has neither.
+                Ok(SideEvent::Samples { .. } | SideEvent::Sent { .. }) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.fail("the load's threads ended".to_owned()),
             }
         }

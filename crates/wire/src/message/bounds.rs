@@ -73,6 +73,7 @@ pub(super) fn check(message: &Message) -> Result<(), BoundsError> {
         | Message::Started { .. }
         | Message::Clock { .. }
         | Message::UdpReady
+        | Message::Sent { .. }
         | Message::Stop
         | Message::Bye
         | Message::Join { .. }

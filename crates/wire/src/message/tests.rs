@@ -58,6 +58,7 @@ pub(crate) fn all_messages() -> Vec<Message> {
         Message::Started { at: Instant::from_nanos(u64::MAX) },
         Message::Clock { model: serde_json::json!([1, 2.5]) },
         Message::UdpReady,
+        Message::Sent { stream: 3, datagrams: u64::MAX },
         Message::Stop,
         Message::Interval(Box::new(interval())),
         Message::Samples {

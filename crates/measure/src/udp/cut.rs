@@ -1,0 +1,78 @@
+use std::time::Duration;
+
+use estimate::OneWayHistogram;
+use results::{StreamInterval, UdpInterval};
+use units::{Bytes, Instant, Rate};
+
+/// One interval of one stream of datagrams, at either end.
+#[derive(Debug)]
+pub(crate) struct DatagramCut {
+    pub(crate) stream: u32,
+    pub(crate) index: u64,
+    pub(crate) begin: Instant,
+    pub(crate) end: Instant,
+    /// UDP payload sent, or received for the first time.
+    pub(crate) bytes: u64,
+    /// What the receiver counted.
+    pub(crate) udp: Option<UdpInterval>,
+    /// From send to arrival (receiver).
+    pub(crate) one_way: OneWayHistogram,
+    cpu_begin: Duration,
+    pub(crate) cpu: Duration,
+}
+
+impl DatagramCut {
+    pub(crate) fn new(stream: u32, begin: Instant) -> Self {
+        Self {
+            stream,
+            index: 0,
+            begin,
+            end: begin,
+            bytes: 0,
+            udp: None,
+            one_way: OneWayHistogram::new(),
+            cpu_begin: kernel::thread_cpu(),
+            cpu: Duration::ZERO,
+        }
+    }
+
+    /// Ends the interval and leaves the next one in its place.
+    pub(crate) fn split(&mut self, end: Instant, udp: Option<UdpInterval>) -> Self {
+        let next = Self { index: self.index + 1, ..Self::new(self.stream, end) };
+        let mut done = std::mem::replace(self, next);
+        (done.end, done.udp) = (end, udp);
+        done.cpu = kernel::thread_cpu().saturating_sub(done.cpu_begin);
+        done
+    }
+
+    /// The interval as it is recorded.
+    pub(crate) fn interval(&self) -> StreamInterval {
+        StreamInterval {
+            stream: self.stream,
+            bytes: self.bytes,
+            throughput_bps: Rate::of(Bytes::new(self.bytes), self.end.saturating_since(self.begin)).as_bps(),
+            udp: self.udp.clone(),
+            cpu_s: self.cpu.as_secs_f64(),
+            ..StreamInterval::default()
+        }
+    }
+}
+
+/// The counters of several streams together. Jitter is defined for one stream; here it is the mean, weighted by what each
+/// received.
+pub(crate) fn merged<'a>(all: impl Iterator<Item = &'a UdpInterval>) -> Option<UdpInterval> {
+    let mut weighted = 0_u128;
+    let mut sum: Option<UdpInterval> = None;
+    for u in all {
+        let s = sum.get_or_insert_with(UdpInterval::default);
+        s.received += u.received;
+        s.lost += u.lost;
+        s.duplicates += u.duplicates;
+        s.reordered += u.reordered;
+        weighted += u128::from(u.jitter_ns) * u128::from(u.received);
+    }
+    if let Some(s) = &mut sum {
+        s.jitter_ns = super::end::mean(weighted, s.received);
+    }
+    sum
+}
