@@ -12,10 +12,8 @@ use results::{Record, StartRecord, read_records};
 fn start_of(serve: &Serve, arguments: &[&str]) -> StartRecord {
     let out = serve.test(&[&["-t", "0.2", "--json"], arguments].concat());
     assert!(out.status.success(), "{arguments:?}: {}", text(&out.stderr));
-    match read_records(Cursor::new(out.stdout)).unwrap().remove(0) {
-        Record::Start(start) => start,
-        other => panic!("{other:?}"),
-    }
+    let Record::Start(start) = read_records(Cursor::new(out.stdout)).unwrap().remove(0) else { panic!("no start") };
+    start
 }
 
 #[test]
