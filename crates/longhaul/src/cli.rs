@@ -140,7 +140,7 @@ pub(crate) struct TestOptions {
     /// TCP maximum segment size.
     #[arg(long, short = 'M', value_name = "BYTES", help_heading = "Socket")]
     pub(crate) mss: Option<u32>,
-    /// Most bytes waiting unsent in the sender's socket (TCP_NOTSENT_LOWAT).
+    /// Most bytes waiting unsent in the sender's socket (TCP_NOTSENT_LOWAT) [default: no limit; with --pacing 50 ms of it].
     #[arg(long, value_name = "BYTES", help_heading = "Socket")]
     pub(crate) notsent_lowat: Option<Bytes>,
     /// Send from the page cache (sendfile) and discard in the receiving kernel (MSG_TRUNC), without copies.

@@ -8,7 +8,7 @@ use anyhow::Context;
 use kernel::Shutdown;
 use measure::{ClientOptions, Family, run_test};
 use results::{Completion, Direction, EndRecord, Record, TestPlan, Transport};
-use units::Bytes;
+use units::{Bytes, Rate};
 
 use crate::cli::TestOptions;
 use crate::output::Outputs;
@@ -101,13 +101,23 @@ fn plan(options: &TestOptions) -> anyhow::Result<TestPlan> {
         block_bytes: block.as_u64(),
         window_bytes: options.window.map(Bytes::as_u64),
         congestion_control: options.congestion.clone(),
-        rate_bps: options.pacing.or(options.udp).map(units::Rate::as_bps),
+        rate_bps: options.pacing.or(options.udp).map(Rate::as_bps),
         dscp: options.dscp,
         mss_bytes: options.mss,
-        notsent_lowat_bytes: options.notsent_lowat.map(|b| u32::try_from(b.as_u64()).unwrap_or(u32::MAX)),
+        notsent_lowat_bytes: options.notsent_lowat.or_else(|| options.pacing.map(unsent_when_paced)).map(unsent),
         zero_copy: options.zero_copy,
         seed: options.seed,
     })
+}
+
+/// What may wait unsent in the socket of a paced stream. A paced sender fills any buffer; megabytes of it would add
+/// seconds to a slow stream's block round trip and to the end of its test.
+fn unsent_when_paced(rate: Rate) -> Bytes {
+    rate.bytes_in(Duration::from_millis(50)).max(Bytes::new(128 << 10))
+}
+
+fn unsent(bytes: Bytes) -> u32 {
+    u32::try_from(bytes.as_u64()).unwrap_or(u32::MAX)
 }
 
 fn nanos(d: Duration) -> anyhow::Result<u64> {

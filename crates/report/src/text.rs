@@ -195,7 +195,11 @@ fn buffers<W: Write>(sheet: &mut Sheet<'_, W>, start: &StartRecord) -> io::Resul
     let Some(first) = start.streams.first() else {
         return sheet.item("window", &asked);
     };
-    let granted = |g: &BufferGrant| format!("send {} receive {}", bytes(g.send_bytes), bytes(g.receive_bytes));
+    let granted = |g: &BufferGrant| match (g.send_bytes, g.receive_bytes) {
+        // No socket has buffers of zero: the other end did not tell.
+        (0, 0) => "not told".to_owned(),
+        (send, receive) => format!("send {} receive {}", bytes(send), bytes(receive)),
+    };
     let client = granted(&first.client_buffers);
     let server = granted(&first.server_buffers);
     sheet.item("window", &asked)?;

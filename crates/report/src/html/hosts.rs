@@ -55,12 +55,14 @@ pub(crate) fn sockets(h: &mut Html, runs: &[Run]) {
         grid.row(label, runs.iter().map(of_run).collect());
     };
     let asked = |g: &BufferGrant| Some(g.asked_bytes.map_or_else(|| "autotuned".to_owned(), bytes));
+    // No socket has a buffer of zero: the other end did not tell.
+    let told = |n: u64| (n > 0).then(|| bytes(n));
     row("client buffers asked", &|s| asked(&s.client_buffers));
     row("client send buffer granted", &|s| Some(bytes(s.client_buffers.send_bytes)));
     row("client receive buffer granted", &|s| Some(bytes(s.client_buffers.receive_bytes)));
     row("server buffers asked", &|s| asked(&s.server_buffers));
-    row("server send buffer granted", &|s| Some(bytes(s.server_buffers.send_bytes)));
-    row("server receive buffer granted", &|s| Some(bytes(s.server_buffers.receive_bytes)));
+    row("server send buffer granted", &|s| told(s.server_buffers.send_bytes));
+    row("server receive buffer granted", &|s| told(s.server_buffers.receive_bytes));
     row("congestion control", &|s| s.congestion_control.clone());
     row("MSS", &|s| s.mss_bytes.map(|n| format!("{n} B")));
     row("path MTU", &|s| s.pmtu_bytes.map(|n| format!("{n} B")));
