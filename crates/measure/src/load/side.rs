@@ -34,6 +34,9 @@ impl StreamSocket {
     }
 }
 
+/// The stages of one sending stream: its thread adds the kernel's stamps, the control connection the peer's.
+type SharedStages = Arc<Mutex<Stages>>;
+
 /// One stream of a load, whatever carries it.
 #[derive(Debug)]
 pub(crate) enum Stream {
@@ -78,7 +81,7 @@ pub(crate) type PeerClock = Arc<dyn Fn(Instant) -> Option<(Instant, Duration)> +
 /// A running load.
 pub(crate) struct SideHandle {
     pub(crate) stop: Stop,
-    stages: BTreeMap<u32, Arc<Mutex<Stages>>>,
+    stages: BTreeMap<u32, SharedStages>,
     expected: BTreeMap<u32, Expected>,
     peers: Arc<Mutex<BTreeMap<Direction, ReceiverEvidence>>>,
     peer_clock: PeerClock,
@@ -140,7 +143,7 @@ fn start_tcp(
     s: StreamSocket,
     stop: Stop,
     events: mpsc::Sender<StreamEvent>,
-) -> Result<Option<(u32, Arc<Mutex<Stages>>)>, KernelError> {
+) -> Result<Option<(u32, SharedStages)>, KernelError> {
     let (name, number) = (format!("stream-{}", s.stream), s.stream);
     if s.direction.sender() == end {
         let shared = Arc::new(Mutex::new(Stages::new(plan.start)));
@@ -234,7 +237,7 @@ impl Group {
 struct Gather {
     plan: LoadPlan,
     groups: BTreeMap<Direction, Group>,
-    stages: BTreeMap<u32, Arc<Mutex<Stages>>>,
+    stages: BTreeMap<u32, SharedStages>,
     peers: Arc<Mutex<BTreeMap<Direction, ReceiverEvidence>>>,
 }
 
@@ -310,7 +313,7 @@ impl Gather {
 }
 
 /// The stages of one direction's streams together.
-fn merged_stages(done: &[StreamDone], stages: &BTreeMap<u32, Arc<Mutex<Stages>>>) -> StageHistograms {
+fn merged_stages(done: &[StreamDone], stages: &BTreeMap<u32, SharedStages>) -> StageHistograms {
     let mut sum = StageHistograms::default();
     for s in done.iter().filter_map(|d| stages.get(&d.stream)) {
         sum.merge(&s.lock().unwrap_or_else(PoisonError::into_inner).clone().into_whole());
@@ -322,7 +325,7 @@ fn sum_up(
     plan: &LoadPlan,
     direction: Direction,
     group: Group,
-    stages: &BTreeMap<u32, Arc<Mutex<Stages>>>,
+    stages: &BTreeMap<u32, SharedStages>,
     udp: Option<Totals>,
 ) -> EndSide {
     let sends_blocks = group.role == Role::Sender && udp.is_none();
