@@ -4,9 +4,9 @@
 //! channel beside the data: the server reports nothing of a TCP test, and of a UDP test only a text at its end.
 
 mod echo;
+mod follow;
 mod open;
 mod receive;
-mod send;
 mod serve;
 mod summary;
 mod tcp_test;

@@ -1,30 +1,26 @@
 //! A UDP test with a thrulay server: datagrams by the clock, and the server's text at the end.
 
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use estimate::Schedule;
 use kernel::{DataOptions, KernelError, Op, Received};
-use results::{
-    BufferGrant, CpuUse, Direction, End, EndRecord, IntervalRecord, Memory, Record, Role, StartRecord, StreamInterval,
-    StreamStart, TestPlan, Transport,
-};
+use results::{BufferGrant, Direction, EndRecord, Record, Role, StartRecord, StreamStart, TestPlan, UdpSummary};
 use units::{Bytes, Rate};
 use wire::SideStream;
 use wire::thrulay::{
     MAX_REPORT, ReadReport, UdpAnswer, UdpTerms, encode_end, parse_udp_response, rate_per_1000s, read_report,
 };
 
-use super::send::{self, Job, SendCut, SendEvent, Sent};
+use super::follow::{self, Outcome, Watch};
 use super::serve::{local_address, version};
 use super::{summary, text};
 use crate::client::{ClientOptions, Gathered, end_record, greet};
 use crate::control::HANDSHAKE_TIMEOUT;
-use crate::load::Stop;
+use crate::load::{LoadPlan, Stream};
+use crate::udp::{Traffic, UdpStream};
 use crate::{MeasureError, address};
 
-/// How often a stop by the user and the control connection are looked at.
+/// How often the user and the server are looked at while one waits for the report.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What is under way gets this long to arrive before the server is asked for its report (thrulay's value).
@@ -44,15 +40,12 @@ pub(super) fn run(
     let start =
         summary::start_record(options, agreed.plan.clone(), agreed.notes(options), vec![agreed.stream()?], baseline)?;
     observe(&Record::Start(start.clone()));
-    let mut memory = Memory { client_rss_start_bytes: kernel::resident_bytes(), ..Memory::default() };
-    let mut test = Test { agreed: &agreed, start: &start, observe, interrupted, failure: None, stopped: false };
-    let sent = test.send()?;
-    let report = test.conclude(sent.datagrams);
-    let (failure, stopped) = (test.failure, test.stopped);
-    memory.client_rss_end_bytes = kernel::resident_bytes();
-    let end = conclude(options, &start, &agreed, &sent, report.as_ref(), |g, warnings| {
-        g.ended(failure, stopped, warnings, memory)
-    });
+    let plan = LoadPlan::new(&start.plan, &start.test_id, kernel::now(), options.grace);
+    let watch = Watch::Control(&agreed.control);
+    let mut outcome = follow::run(&plan, vec![Stream::Udp(agreed.datagrams()?)], watch, observe, interrupted)?;
+    let sent = outcome.sender.as_ref().and_then(|s| s.udp_sent).unwrap_or(0);
+    let report = report(&agreed, sent, &mut outcome, interrupted);
+    let end = conclude(options, &start, &agreed, outcome, report.as_ref());
     observe(&Record::End(end.clone()));
     Ok(end)
 }
@@ -92,6 +85,7 @@ fn agree(options: &ClientOptions, target: SocketAddr) -> Result<Agreed, MeasureE
     let mut to = target;
     to.set_port(terms.server_port);
     socket.connect(to).map_err(|e| KernelError::new(Op::Connect, to, e))?;
+    socket.set_nonblocking(true).map_err(io)?;
     let mut plan = TestPlan { block_bytes: payload.as_u64(), ..options.plan.clone() };
     if (terms.rate_per_1000s, terms.packet_size) != (asked.rate_per_1000s, asked.packet_size) {
         plan.rate_bps = Some(rate_of(&terms, payload).as_bps());
@@ -169,159 +163,62 @@ impl Agreed {
         })
     }
 
-    fn schedule(&self) -> Schedule {
-        let rate = Rate::from_bps(self.plan.rate_bps.unwrap_or(0));
-        match self.plan.transport {
-            Transport::UdpPoisson => Schedule::poisson(rate, self.payload, self.plan.seed),
-            Transport::UdpConstant | Transport::Tcp => Schedule::constant(rate, self.payload),
-        }
-    }
-}
-
-struct Test<'a> {
-    agreed: &'a Agreed,
-    start: &'a StartRecord,
-    observe: &'a mut dyn FnMut(&Record),
-    interrupted: &'a dyn Fn() -> usize,
-    failure: Option<String>,
-    stopped: bool,
-}
-
-impl Test<'_> {
-    fn send(&mut self) -> Result<Sent, MeasureError> {
-        let (stop, start) = (Stop::default(), kernel::now());
-        let job = Job {
-            socket: self.agreed.socket.try_clone().map_err(|e| KernelError::new(Op::Socket, self.agreed.target, e))?,
-            nonce: self.agreed.terms.nonce,
-            payload: usize::try_from(self.agreed.payload.as_u64()).unwrap_or(usize::MAX),
-            packets: self.agreed.terms.packets,
-            schedule: self.agreed.schedule().starting_at(start),
-            start,
-            interval: Duration::from_nanos(self.start.plan.interval_ns),
-            stop: stop.clone(),
-        };
-        let (outbox, inbox) = mpsc::channel();
-        std::thread::Builder::new()
-            .name("stream-0".to_owned())
-            .stack_size(256 << 10)
-            .spawn(move || send::run(job, outbox))
-            .map_err(|e| KernelError::new(Op::Thread, "-", e))?;
-        loop {
-            self.heed_user(&stop);
-            self.look_at_control(&stop);
-            match inbox.recv_timeout(LOOK_EVERY) {
-                Ok(SendEvent::Cut(cut)) => {
-                    let record = self.interval(start, &cut);
-                    (self.observe)(&Record::Interval(record));
-                }
-                Ok(SendEvent::Done(sent)) => {
-                    if let Some(reason) = &sent.failure {
-                        self.failure.get_or_insert_with(|| reason.clone());
-                    }
-                    return Ok(sent);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(MeasureError::protocol("client", "the sending thread ended abnormally"));
-                }
-            }
-        }
-    }
-
-    fn heed_user(&mut self, stop: &Stop) {
-        if (self.interrupted)() > 0 {
-            self.stopped = true;
-            stop.gently();
-        }
-    }
-
-    /// The server says nothing before it is asked; whatever it does earlier is its end.
-    fn look_at_control(&mut self, stop: &Stop) {
-        let failure = match kernel::read_some(&self.agreed.control, &mut [0; 64]) {
-            Ok(Received::Nothing) => return,
-            Ok(Received::End) => "the server closed the connection during the test".to_owned(),
-            Ok(Received::Bytes(_)) => "the server reported before it was asked".to_owned(),
-            Err(e) => e.to_string(),
-        };
-        self.failure.get_or_insert(failure);
-        stop.gently();
-    }
-
-    fn interval(&self, start: units::Instant, cut: &SendCut) -> IntervalRecord {
-        let length = cut.end.saturating_since(cut.begin);
-        let bytes = cut.datagrams.saturating_mul(self.agreed.payload.as_u64());
-        let throughput_bps = Rate::of(Bytes::new(bytes), length).as_bps();
-        let cpu_s = cut.cpu.as_secs_f64();
-        let busiest_thread = if length.is_zero() { 0.0 } else { (cpu_s / length.as_secs_f64()).min(1.0) };
-        IntervalRecord {
-            test_id: self.start.test_id.clone(),
-            end: End::Client,
+    /// The stream as the native sender takes it; its token is the nonce.
+    fn datagrams(&self) -> Result<UdpStream, KernelError> {
+        let e = |source| KernelError::new(Op::Socket, self.target, source);
+        Ok(UdpStream {
+            stream: 0,
             direction: Direction::Up,
-            role: Role::Sender,
-            index: cut.index,
-            begin_s: cut.begin.saturating_since(start).as_secs_f64(),
-            end_s: cut.end.saturating_since(start).as_secs_f64(),
-            bytes,
-            throughput_bps,
-            block_rtt: None,
-            decomposition: None,
-            one_way: None,
-            one_way_return: None,
-            limit: None,
-            udp: None,
-            cpu: CpuUse { threads_s: cpu_s, busiest_thread, busiest_cpu: None },
-            streams: vec![StreamInterval { stream: 0, bytes, throughput_bps, cpu_s, ..StreamInterval::default() }],
-        }
+            socket: self.socket.try_clone().map_err(e)?,
+            token: self.terms.nonce,
+            traffic: Traffic::thrulay(&self.plan, self.terms.packets),
+        })
     }
+}
 
-    /// Tells the server that all is sent, and reads its report; `None` when there is none.
-    fn conclude(&mut self, sent: u64) -> Option<ReadReport> {
-        let drained = kernel::now() + DRAIN;
-        while self.failure.is_none() && kernel::now() < drained {
-            if (self.interrupted)() >= 2 {
-                self.failure = Some("stopped at once by the user".to_owned());
-            }
-            kernel::nap(LOOK_EVERY.min(drained.saturating_since(kernel::now())));
+/// Lets what is under way arrive, and asks for the server's report; `None`, with the reason in `outcome`, when there is none.
+fn report(agreed: &Agreed, sent: u64, outcome: &mut Outcome, interrupted: &dyn Fn() -> usize) -> Option<ReadReport> {
+    let drained = kernel::now() + DRAIN;
+    while outcome.failure.is_none() && kernel::now() < drained {
+        if interrupted() >= 2 {
+            outcome.failure = Some("stopped at once by the user".to_owned());
         }
-        if self.failure.is_some() {
-            return None;
-        }
-        match self.ask_for_report(sent) {
-            Ok(report) => Some(report),
-            Err(e) => {
-                self.failure = Some(e.to_string());
-                None
-            }
+        kernel::nap(LOOK_EVERY.min(drained.saturating_since(kernel::now())));
+    }
+    if outcome.failure.is_some() {
+        return None;
+    }
+    match ask_for_report(agreed, sent) {
+        Ok(report) => Some(report),
+        Err(e) => {
+            outcome.failure = Some(e.to_string());
+            None
         }
     }
+}
 
-    fn ask_for_report(&self, sent: u64) -> Result<ReadReport, MeasureError> {
-        let peer = self.agreed.target.to_string();
-        text::send(&self.agreed.control, &peer, &encode_end(sent))?;
-        let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
-        let (mut got, mut chunk) = (Vec::new(), [0; 4096]);
-        while got.len() < MAX_REPORT {
-            match kernel::read_some(&self.agreed.control, &mut chunk)? {
-                Received::Bytes(n) => got.extend_from_slice(&chunk[..n]),
-                Received::End => break,
-                Received::Nothing if kernel::now() >= deadline => {
-                    return Err(MeasureError::Silent {
-                        peer,
-                        after: HANDSHAKE_TIMEOUT,
-                        during: "when asked to report",
-                    });
-                }
-                Received::Nothing => {
-                    kernel::wait(&self.agreed.control, false, LOOK_EVERY)?;
-                }
+fn ask_for_report(agreed: &Agreed, sent: u64) -> Result<ReadReport, MeasureError> {
+    let peer = agreed.target.to_string();
+    text::send(&agreed.control, &peer, &encode_end(sent))?;
+    let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
+    let (mut got, mut chunk) = (Vec::new(), [0; 4096]);
+    while got.len() < MAX_REPORT {
+        match kernel::read_some(&agreed.control, &mut chunk)? {
+            Received::Bytes(n) => got.extend_from_slice(&chunk[..n]),
+            Received::End => break,
+            Received::Nothing if kernel::now() >= deadline => {
+                return Err(MeasureError::Silent { peer, after: HANDSHAKE_TIMEOUT, during: "when asked to report" });
+            }
+            Received::Nothing => {
+                kernel::wait(&agreed.control, false, LOOK_EVERY)?;
             }
         }
-        let report = read_report(&got);
-        if report.loss_percent.is_none() {
-            return Err(MeasureError::protocol(peer, "its report does not tell the loss"));
-        }
-        Ok(report)
     }
+    let report = read_report(&got);
+    if report.loss_percent.is_none() {
+        return Err(MeasureError::protocol(peer, "its report does not tell the loss"));
+    }
+    Ok(report)
 }
 
 /// The last record from what was sent and what the server reported.
@@ -329,35 +226,27 @@ fn conclude(
     options: &ClientOptions,
     start: &StartRecord,
     agreed: &Agreed,
-    sent: &Sent,
+    outcome: Outcome,
     report: Option<&ReadReport>,
-    ended: impl FnOnce(Gathered, Vec<String>) -> Gathered,
 ) -> EndRecord {
-    let duration = sent.first.zip(sent.last).map_or(Duration::ZERO, |(f, l)| l.saturating_since(f));
-    let bytes = |datagrams: u64| datagrams.saturating_mul(agreed.payload.as_u64());
-    let stream =
-        |datagrams| SideStream { stream: 0, bytes: bytes(datagrams), blocks: datagrams, ..SideStream::default() };
-    let mut sender = summary::empty_side(Role::Sender);
-    sender.totals = summary::totals(bytes(sent.datagrams), duration, sent.cpu);
-    sender.streams = vec![stream(sent.datagrams)];
-    sender.udp_sent = Some(sent.datagrams);
+    let Outcome { sender, mut warnings, failure, stopped, memory, .. } = outcome;
+    let sender = sender.unwrap_or_else(|| summary::empty_side(Role::Sender));
+    let sent = sender.udp_sent.unwrap_or(0);
     let mut receiver = summary::empty_side(Role::Receiver);
-    let mut warnings = Vec::new();
     if let Some(report) = report {
-        let mut udp = summary::datagrams(report, sent.datagrams);
-        udp.tmax_ns = summary::nanos(DRAIN);
-        udp.send_errors = sent.refused;
-        udp.sender_lag_max_ns = summary::nanos(sent.lag_max);
-        udp.sender_late = sent.late;
-        receiver.totals = summary::totals(bytes(udp.received), duration, Duration::ZERO);
-        receiver.streams = vec![stream(udp.received)];
+        let udp = UdpSummary { tmax_ns: summary::nanos(DRAIN), ..summary::datagrams(report, sent) };
+        let bytes = udp.received.saturating_mul(agreed.payload.as_u64());
+        let duration = Duration::from_secs_f64(sender.totals.duration_s.clamp(0.0, 1e9));
+        receiver.totals = summary::totals(bytes, duration, Duration::ZERO);
+        receiver.streams = vec![SideStream { stream: 0, bytes, blocks: udp.received, ..SideStream::default() }];
         receiver.udp = Some(udp);
         warnings.extend(summary::delay_note(report));
     }
+    let baseline = start.baseline_rtt_ns.map(Duration::from_nanos);
     let best = Rate::from_bps(receiver.totals.throughput_bps);
-    let got = Gathered::without_control(start.baseline_rtt_ns.map(Duration::from_nanos), best, sender, receiver);
-    let mut end = end_record(options, start, &ended(got, warnings));
-    summary::settle_agreement(&mut end, disagreement(report, sent.datagrams));
+    let got = Gathered::without_control(baseline, best, sender, receiver).ended(failure, stopped, warnings, memory);
+    let mut end = end_record(options, start, &got);
+    summary::settle_agreement(&mut end, disagreement(report, sent));
     end
 }
 

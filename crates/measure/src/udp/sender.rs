@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kernel::{BatchSent, KernelError, SEND_BATCH};
 use units::Instant;
-use wire::{DATAGRAM_HEADER_BYTES as HEADER_LEN, DatagramHeader, FILLER};
+use wire::{DATAGRAM_HEADER_BYTES as HEADER_LEN, FILLER};
 
 use super::end::{SentTotals, UdpDone};
 use super::pacer::{Departure, Pacer};
@@ -126,9 +126,9 @@ impl Sender {
         let count = 1 + alike.count();
         let now = kernel::now();
         let (token, first) = (self.stream.token, self.sequence);
-        let header = |n: u64| DatagramHeader { token, sequence: first + n, sent: now }.encode();
+        let traffic = &self.stream.traffic;
         self.headers.clear();
-        self.headers.extend((0..count as u64).map(header));
+        self.headers.extend((0..count as u64).map(|n| traffic.header(token, first + n, now)));
         match kernel::send_batch(&self.stream.socket, &self.headers, &self.filler[..size - HEADER_LEN]) {
             BatchSent::Taken(n) => self.count(n, size, now),
             BatchSent::Full => self.wait_for_room()?,
@@ -227,6 +227,7 @@ mod tests {
     use super::*;
     use crate::udp::Traffic;
     use results::{Direction, TestPlan, Transport};
+    use wire::DatagramHeader;
 
     /// Send times of 300 ms of a stream with a mean gap of 1 ms.
     fn departures(transport: Transport) -> Vec<Instant> {

@@ -3,6 +3,8 @@ use std::time::Duration;
 use estimate::Schedule;
 use results::{TestPlan, Transport};
 use units::{Bytes, Instant, Rate};
+use wire::DatagramHeader;
+use wire::thrulay::{NtpTime, ThrulayDatagram};
 
 use crate::load::share_of;
 
@@ -20,9 +22,36 @@ pub(crate) struct Traffic {
     offset: Duration,
     duration: Option<Duration>,
     budget: Option<u64>,
+    header: Header,
+}
+
+/// Whose header a datagram begins with. Both have the same length and the same fields, but for the time's format.
+#[derive(Debug, Clone, Copy)]
+enum Header {
+    Native,
+    Thrulay,
 }
 
 impl Traffic {
+    /// A stream for a thrulay server: `packets` datagrams of one length.
+    pub(crate) fn thrulay(plan: &TestPlan, packets: u64) -> Self {
+        let plan = Self::new(plan, 0);
+        let budget = packets.saturating_mul(plan.size as u64);
+        Self { duration: None, budget: Some(budget), header: Header::Thrulay, ..plan }
+    }
+
+    /// What datagram `sequence` begins with when it is handed to the kernel at `now`.
+    pub(crate) fn header(&self, token: [u8; 8], sequence: u64, now: Instant) -> [u8; wire::DATAGRAM_HEADER_BYTES] {
+        match self.header {
+            Header::Native => DatagramHeader { token, sequence, sent: now }.encode(),
+            Header::Thrulay => {
+                let (seconds, nanos) = kernel::utc_seconds();
+                let sent = NtpTime::from_unix_nanos(seconds.saturating_mul(1_000_000_000) + u64::from(nanos));
+                ThrulayDatagram { nonce: token, sequence, sent }.encode()
+            }
+        }
+    }
+
     pub(crate) fn new(plan: &TestPlan, stream: u32) -> Self {
         let (streams, index) = (plan.streams.max(1), stream % plan.streams.max(1));
         let mut traffic = Self {
@@ -32,6 +61,7 @@ impl Traffic {
             offset: Duration::ZERO,
             duration: plan.duration_ns.map(Duration::from_nanos),
             budget: plan.bytes.map(|b| share_of(b, streams, index)),
+            header: Header::Native,
         };
         if traffic.poisson.is_none() {
             traffic.offset = (traffic.gap() / streams).saturating_mul(index);
