@@ -79,11 +79,19 @@ pub fn discard(socket: &TcpStream, len: usize) -> Result<Received, KernelError> 
 /// # Errors
 /// poll(2) failed for another reason than a signal.
 pub fn wait(socket: &impl AsRawFd, for_write: bool, timeout: Duration) -> Result<Woken, KernelError> {
-    let mut p = libc::pollfd {
-        fd: socket.as_raw_fd(),
-        events: libc::POLLIN | if for_write { libc::POLLOUT } else { 0 },
-        revents: 0,
-    };
+    poll(socket, libc::POLLIN | if for_write { libc::POLLOUT } else { 0 }, timeout)
+}
+
+/// Waits until the socket is writable or has an error, whatever could be read, or `timeout` is over.
+///
+/// # Errors
+/// poll(2) failed for another reason than a signal.
+pub fn wait_for_room(socket: &impl AsRawFd, timeout: Duration) -> Result<Woken, KernelError> {
+    poll(socket, libc::POLLOUT, timeout)
+}
+
+fn poll(socket: &impl AsRawFd, events: libc::c_short, timeout: Duration) -> Result<Woken, KernelError> {
+    let mut p = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
     let t = libc::timespec {
         tv_sec: timeout.as_secs() as libc::time_t,
         tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),

@@ -22,7 +22,7 @@ pub use child::{Usage, reap};
 pub use clock::{Clocks, nap, now, resolution, thread_cpu, tight_timers, utc_seconds};
 pub use error::{KernelError, Op};
 pub use host::host_report;
-pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait};
+pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait, wait_for_room};
 pub use limits::raise_open_files;
 pub use namespace::{enter_namespace, new_namespace};
 pub use option::{

@@ -106,7 +106,7 @@ impl Receiver {
                 continue;
             }
             if self.echoes.len() >= ECHO_BACKLOG {
-                self.wait(now)?;
+                kernel::wait_for_room(&self.stream.socket, SAMPLES_EVERY)?;
                 continue;
             }
             match self.read()? {
