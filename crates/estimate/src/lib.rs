@@ -12,6 +12,7 @@ mod ramp;
 pub mod rfc6349;
 mod schedule;
 mod sequence;
+mod signed_delay;
 mod stages;
 mod timeline;
 
@@ -22,5 +23,6 @@ pub use one_way::OneWayHistogram;
 pub use ramp::ramp_up;
 pub use schedule::Schedule;
 pub use sequence::{Arrival, SequenceTracker};
+pub use signed_delay::SignedDelays;
 pub use stages::{RemoteTimes, StageHistograms, Stages, StampKind};
 pub use timeline::Timeline;

@@ -9,16 +9,17 @@ fn read(clock: libc::clockid_t) -> u64 {
     (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
 }
 
-/// This host's monotonic clock (CLOCK_MONOTONIC): slewed by NTP, never stepped.
+/// This host's monotonic clock (CLOCK_MONOTONIC_RAW): neither stepped nor slewed, so that two hosts' clocks differ by an
+/// offset and a nearly constant drift even while a time daemon corrects one of them (chrony slews by up to 8 %).
 pub fn now() -> Instant {
-    Instant::from_nanos(read(libc::CLOCK_MONOTONIC))
+    Instant::from_nanos(read(libc::CLOCK_MONOTONIC_RAW))
 }
 
 /// Resolution of the monotonic clock, as the kernel states it.
 pub fn resolution() -> Duration {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: as in `read`.
-    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, &raw mut t) };
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_RAW, &raw mut t) };
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
@@ -54,8 +55,8 @@ pub struct Clocks {
     steps: u64,
 }
 
-/// A change of CLOCK_REALTIME against CLOCK_MONOTONIC larger than this between two readings is a step: slewing moves at
-/// most 0.5 ms per second and readings are at most a second apart while data flows.
+/// A change of CLOCK_REALTIME against the monotonic clock larger than this between two readings is a step: readings are
+/// at most 100 ms apart while data flows, and the kernel's own slewing moves 0.5 ms per second.
 const STEP_NS: i64 = 1_000_000;
 
 impl Default for Clocks {
@@ -74,9 +75,9 @@ impl Clocks {
     fn measure() -> i64 {
         (0..3)
             .map(|_| {
-                let before = read(libc::CLOCK_MONOTONIC);
+                let before = read(libc::CLOCK_MONOTONIC_RAW);
                 let real = read(libc::CLOCK_REALTIME);
-                let after = read(libc::CLOCK_MONOTONIC);
+                let after = read(libc::CLOCK_MONOTONIC_RAW);
                 (after - before, real.wrapping_sub(before + (after - before) / 2) as i64)
             })
             .min_by_key(|(width, _)| *width)

@@ -3,11 +3,13 @@
 //! The only crate with `unsafe` (generated BPF skeletons excepted). Nothing here decides anything: callers say what to do,
 //! this crate does it and names the operation and the address when it fails.
 
+mod child;
 mod clock;
 mod error;
 mod host;
 mod io;
 mod limits;
+mod namespace;
 mod option;
 mod process;
 mod signal;
@@ -16,14 +18,16 @@ mod tcp_info;
 mod udp;
 mod udp_send;
 
+pub use child::{Usage, reap};
 pub use clock::{Clocks, nap, now, resolution, thread_cpu, tight_timers, utc_seconds};
 pub use error::{KernelError, Op};
 pub use host::host_report;
 pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait};
 pub use limits::raise_open_files;
+pub use namespace::{enter_namespace, new_namespace};
 pub use option::{
     Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
-    connect, give_up_after, listen, reset_on_close, set_control_priority, unpaced_congestion_control,
+    connect, give_up_after, listen, paces_itself, reset_on_close, set_control_priority, unpaced_congestion_control,
 };
 pub use process::{CpuSnapshot, resident_bytes};
 pub use signal::Shutdown;

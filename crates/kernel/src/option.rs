@@ -170,6 +170,14 @@ pub fn accepted_congestion_control() -> Option<String> {
     Some(name.trim().to_owned()).filter(|n| !n.is_empty())
 }
 
+/// Whether the kernel enforces a socket's pacing rate although nobody set a ceiling: BBR asks for it, the fq qdisc does it
+/// for all. `name` is the congestion control asked for; absent is the host's default.
+pub fn paces_itself(name: Option<&str>) -> bool {
+    let default = accepted_congestion_control();
+    let qdisc = std::fs::read_to_string("/proc/sys/net/core/default_qdisc").unwrap_or_default();
+    name.or(default.as_deref()).is_some_and(|n| n.starts_with("bbr")) || qdisc.trim() == "fq"
+}
+
 /// The congestion control in force on a socket.
 pub fn congestion_control(stream: &TcpStream) -> Option<String> {
     let name = socket2::SockRef::from(stream).tcp_congestion().ok()?;
@@ -182,8 +190,8 @@ pub fn congestion_control(stream: &TcpStream) -> Option<String> {
 ///
 /// # Errors
 /// getsockopt(2) failed.
-pub fn buffers(stream: &impl AsFd) -> Result<Buffers, KernelError> {
-    let s = socket2::SockRef::from(stream);
+pub fn buffers(socket: &impl AsFd) -> Result<Buffers, KernelError> {
+    let s = socket2::SockRef::from(socket);
     let e = |source| KernelError::new(Op::Buffers, "peer", source);
     Ok(Buffers {
         send: Bytes::new(s.send_buffer_size().map_err(e)? as u64),
@@ -191,10 +199,9 @@ pub fn buffers(stream: &impl AsFd) -> Result<Buffers, KernelError> {
     })
 }
 
-/// Makes a control connection quick: no Nagle delay, and priority 6 (TC_PRIO_INTERACTIVE), which band queues such as
-/// pfifo_fast serve before bulk, so that reports do not wait behind the load in this host. Best effort.
+/// Gives a connection priority 6 (TC_PRIO_INTERACTIVE), which band queues such as pfifo_fast serve before bulk, so that
+/// reports do not wait behind the load in this host. Best effort.
 pub fn set_control_priority(stream: &TcpStream) {
-    let _ = stream.set_nodelay(true);
     let _ = set_int(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PRIORITY, 6_i32);
 }
 

@@ -13,7 +13,14 @@ use units::{Bytes, Rate, parse_duration};
 /// Quantities take units: 200Mb/s or 10G (bits per second), 64KiB or 10GB (bytes), 10s or 187ms. SI prefixes are powers
 /// of ten; binary prefixes must be spelled (KiB, MiB).
 #[derive(Debug, Parser)]
-#[command(name = "longhaul", version, max_term_width = 110, disable_help_subcommand = true)]
+#[command(
+    name = "longhaul",
+    version,
+    max_term_width = 110,
+    disable_help_subcommand = true,
+    after_help = "Exit status: 0 done; 1 the answer is negative (a test broke, the two ends disagree); \
+                  2 the question could not be asked (usage, files, privileges, no peer)."
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -4,8 +4,6 @@
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Seek, Stdout, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, bail};
 use report::{CsvReport, LiveView, Run, TextReport, ThrulayReport};
@@ -15,12 +13,19 @@ use tempfile::NamedTempFile;
 use crate::cli::{Format, TestOptions};
 
 enum Sink {
-    Live(Box<LiveView>),
+    Live(Box<Live>),
     Text(Box<TextReport<Stdout>>),
     Json(Box<dyn Write>),
     Csv(Box<CsvReport<Box<dyn Write>>>),
     Thrulay(Box<ThrulayReport<Stdout>>),
     Page(Page),
+}
+
+/// The live view, and what is left on the terminal when it has gone: the plain report without its intervals.
+struct Live {
+    /// Made with the first record: until then Ctrl-C is an ordinary signal.
+    view: Option<LiveView>,
+    keep: Vec<Record>,
 }
 
 /// A report page in the making. The records wait on disk, so that a long test needs no more memory than a short one.
@@ -34,7 +39,7 @@ struct Page {
 pub(crate) struct Outputs {
     sinks: Vec<(String, Option<Sink>)>,
     failures: Vec<String>,
-    stop: Arc<AtomicUsize>,
+    stops: usize,
 }
 
 impl Outputs {
@@ -58,30 +63,33 @@ impl Outputs {
         if let Some(path) = &options.report {
             sinks.push((path.display().to_string(), Some(Sink::Page(Page::open(path, options.title.clone())?))));
         }
-        Ok(Self { sinks, failures: Vec::new(), stop: Arc::default() })
+        Ok(Self { sinks, failures: Vec::new(), stops: 0 })
     }
 
-    /// Counts how often the user pressed the key that stops.
-    pub(crate) fn stop_key(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.stop)
+    /// How often the user asked to stop: with a key of the live view, or by closing the pipe.
+    pub(crate) fn stops(&mut self) -> usize {
+        for (_, slot) in &mut self.sinks {
+            if let Some(Sink::Live(live)) = slot
+                && let Some(view) = &mut live.view
+            {
+                // A terminal that can no longer be read is no wish to stop; the next record shows the failure.
+                self.stops += usize::from(view.poll_quit().unwrap_or(false));
+            }
+        }
+        self.stops
     }
 
     pub(crate) fn record(&mut self, record: &Record) {
         for (name, slot) in &mut self.sinks {
             let Some(sink) = slot else { continue };
-            match sink.record(record) {
-                Ok(presses) => {
-                    self.stop.fetch_add(presses, Ordering::Relaxed);
-                }
-                Err(e) => {
-                    let broken_pipe = e.kind() == io::ErrorKind::BrokenPipe;
-                    *slot = None;
-                    if broken_pipe {
-                        // Nobody reads on: there is no use in going on.
-                        self.stop.fetch_add(1, Ordering::Relaxed);
-                    } else {
-                        self.failures.push(format!("{name}: {e}"));
-                    }
+            if let Err(e) = sink.record(record) {
+                let broken_pipe = e.kind() == io::ErrorKind::BrokenPipe;
+                *slot = None;
+                if broken_pipe {
+                    // Nobody reads on: there is no use in going on.
+                    self.stops += 1;
+                } else {
+                    self.failures.push(format!("{name}: {e}"));
                 }
             }
         }
@@ -106,11 +114,11 @@ fn is_broken_pipe(e: &anyhow::Error) -> bool {
 }
 
 fn standard(options: &TestOptions) -> anyhow::Result<Sink> {
-    let terminal = io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+    let terminal = io::stdout().is_terminal()
+        && io::stderr().is_terminal()
+        && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
     Ok(match options.format {
-        Format::Auto if terminal => {
-            Sink::Live(Box::new(LiveView::new().context("the terminal cannot show the live view; use --format text")?))
-        }
+        Format::Auto if terminal => Sink::Live(Box::new(Live { view: None, keep: Vec::new() })),
         Format::Auto | Format::Text => Sink::Text(Box::new(TextReport::new(io::stdout()))),
         Format::Json => Sink::Json(Box::new(io::stdout())),
         Format::Csv => Sink::Csv(Box::new(CsvReport::new(Box::new(io::stdout())))),
@@ -134,13 +142,19 @@ fn json_line(out: &mut dyn Write, record: &Record) -> io::Result<()> {
 }
 
 impl Sink {
-    /// Shows a record; returns how often the stop key was pressed meanwhile.
-    fn record(&mut self, record: &Record) -> io::Result<usize> {
+    fn record(&mut self, record: &Record) -> io::Result<()> {
         match self {
-            Self::Live(view) => {
-                view.record(record);
-                view.draw()?;
-                return Ok(usize::from(view.poll_quit()?));
+            Self::Live(live) => {
+                if !matches!(record, Record::Interval(_)) {
+                    live.keep.push(record.clone());
+                }
+                if live.view.is_none() {
+                    live.view = Some(LiveView::new()?);
+                }
+                if let Some(view) = &mut live.view {
+                    view.record(record);
+                    view.draw()?;
+                }
             }
             Self::Text(out) => out.record(record)?,
             Self::Json(out) => json_line(out, record)?,
@@ -148,12 +162,16 @@ impl Sink {
             Self::Thrulay(out) => out.record(record)?,
             Self::Page(page) => json_line(&mut page.spool, record)?,
         }
-        Ok(0)
+        Ok(())
     }
 
     fn finish(self) -> anyhow::Result<()> {
         match self {
-            Self::Live(view) => view.finish()?,
+            Self::Live(live) => {
+                live.view.map_or(Ok(()), LiveView::finish)?;
+                let mut text = TextReport::new(io::stdout());
+                live.keep.iter().try_for_each(|r| text.record(r))?;
+            }
             Self::Json(mut out) => out.flush()?,
             Self::Page(page) => page.finish()?,
             Self::Text(_) | Self::Csv(_) | Self::Thrulay(_) => {}
@@ -181,7 +199,7 @@ impl Page {
 
 /// A temporary file in the folder of `path`, to be renamed when complete: a full disk leaves nothing half-written.
 pub(crate) fn beside(path: &Path) -> anyhow::Result<NamedTempFile> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     tempfile::Builder::new()
         .prefix(".longhaul-")
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))

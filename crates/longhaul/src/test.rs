@@ -1,5 +1,6 @@
 //! `longhaul test`.
 
+use std::cell::RefCell;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
     let plan = plan(&options)?;
     wire::validate_plan(&plan)?;
     let key = options.key_file.as_deref().map(read_key).transpose()?;
-    let mut outputs = Outputs::open(&options)?;
+    let outputs = RefCell::new(Outputs::open(&options)?);
     let client = ClientOptions {
         host: options.host.clone(),
         port: options.port,
@@ -39,10 +40,9 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
         link_rate: options.link_rate,
         grace: options.grace,
     };
-    let stop = outputs.stop_key();
-    let asked = || Shutdown::asked() + stop.load(std::sync::atomic::Ordering::Relaxed);
-    let end = run_test(&client, &mut |record| outputs.record(record), &asked);
-    let written = outputs.finish();
+    let asked = || Shutdown::asked() + outputs.borrow_mut().stops();
+    let end = run_test(&client, &mut |record| outputs.borrow_mut().record(record), &asked);
+    let written = outputs.into_inner().finish();
     let end = end?;
     written?;
     Ok(judge(&end))

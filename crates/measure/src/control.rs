@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kernel::{KernelError, Op, Received};
 use units::Instant;
-use wire::{ClockPing, ClockPong, Frame, FrameReader, HANDSHAKE_MAX, Message, SESSION_MAX};
+use wire::{ClockPing, ClockPong, Frame, FrameReader, HANDSHAKE_MAX, Message};
 
 use crate::MeasureError;
 
@@ -21,6 +21,9 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest that a write to the control connection may wait for the peer to read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Samples sent in one message: some 80 kB of JSON.
+pub(crate) const SAMPLES_IN_MESSAGE: usize = 1024;
 
 /// What arrives on the control connection.
 #[derive(Debug)]
@@ -42,7 +45,7 @@ pub(crate) struct ControlWriter {
 
 impl ControlWriter {
     pub(crate) fn new(stream: TcpStream, peer: &str) -> Self {
-        kernel::set_control_priority(&stream);
+        let _ = stream.set_nodelay(true);
         let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT));
         Self { stream: Arc::new(Mutex::new(stream)), peer: peer.into() }
     }
@@ -50,6 +53,12 @@ impl ControlWriter {
     pub(crate) fn send(&self, message: &Message) -> Result<(), MeasureError> {
         let bytes = message.encode_frame().map_err(MeasureError::message(&self.peer))?;
         self.write(|| bytes)
+    }
+
+    /// This is a session's control connection, which shall not wait behind the load in this host's queues. Data
+    /// connections speak the same language while they join, and must not.
+    pub(crate) fn prioritise(&self) {
+        kernel::set_control_priority(&self.stream.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Bytes that are no frame: the hello in front of all frames.
@@ -103,9 +112,9 @@ impl ControlReader {
         }
     }
 
-    /// The session is accepted: longer messages are allowed from now on.
-    pub(crate) fn accept_long_messages(&mut self) {
-        self.frames.set_max(SESSION_MAX);
+    /// The session is accepted: messages of up to `max` bytes are allowed from now on.
+    pub(crate) fn accept_messages_of(&mut self, max: usize) {
+        self.frames.set_max(max);
     }
 
     /// Bytes that arrived behind the last frame.

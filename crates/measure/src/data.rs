@@ -1,10 +1,12 @@
 //! What both ends do with a data connection before the load: options, and reading back what was granted.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use kernel::{DataOptions, KernelError};
-use results::{BufferGrant, Direction, End, TestPlan};
+use results::{BufferGrant, Direction, End, StreamStart, TestPlan};
 use units::{Bytes, Rate};
+
+use crate::address;
 
 /// The socket options that a plan asks of `end` for a stream in `direction`.
 pub(crate) fn options(plan: &TestPlan, end: End, direction: Direction) -> DataOptions {
@@ -23,4 +25,29 @@ pub(crate) fn options(plan: &TestPlan, end: End, direction: Direction) -> DataOp
 pub(crate) fn grant(socket: &TcpStream, plan: &TestPlan) -> Result<BufferGrant, KernelError> {
     let b = kernel::buffers(socket)?;
     Ok(BufferGrant { asked_bytes: plan.window_bytes, send_bytes: b.send.as_u64(), receive_bytes: b.receive.as_u64() })
+}
+
+/// A data connection as the client sees it. `ends` are the addresses of client and server.
+pub(crate) fn describe(
+    socket: &TcpStream,
+    plan: &TestPlan,
+    (stream, direction): (u32, Direction),
+    ends: (SocketAddr, SocketAddr),
+    server_buffers: BufferGrant,
+) -> Result<StreamStart, KernelError> {
+    let state = kernel::tcp_state(socket)?;
+    let tcp = kernel::tcp_options(socket)?;
+    let named = [(tcp.timestamps, "timestamps"), (tcp.sack, "sack"), (tcp.window_scale, "wscale"), (tcp.ecn, "ecn")];
+    Ok(StreamStart {
+        stream,
+        direction,
+        client: address::plain(ends.0).to_string(),
+        server: address::plain(ends.1).to_string(),
+        mss_bytes: Some(state.mss_bytes),
+        pmtu_bytes: Some(state.pmtu_bytes),
+        congestion_control: kernel::congestion_control(socket),
+        options: named.iter().filter(|(on, _)| *on).map(|(_, n)| (*n).to_owned()).collect(),
+        client_buffers: grant(socket, plan)?,
+        server_buffers,
+    })
 }

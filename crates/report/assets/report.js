@@ -23,6 +23,11 @@
 
   const number = (v) => (v === 0 ? "0" : Math.abs(v) < 10 ? v.toPrecision(3) : v.toFixed(1));
 
+  function span(ns) {
+    const [factor, unit] = SPANS.find((u) => ns >= u[0]) || SPANS[SPANS.length - 1];
+    return number(ns / factor) + " " + unit;
+  }
+
   function axes(xLabel, yLabel, yValues) {
     const common = {
       stroke: () => colour("muted"), grid: { stroke: () => colour("grid"), width: 1 },
@@ -30,8 +35,16 @@
       labelFont: "12px system-ui, sans-serif", labelSize: 18,
     };
     const y = Object.assign({}, common, { label: yLabel, size: 58, labelGap: 2 });
-    if (yValues) y.values = yValues;
-    return [Object.assign({}, common, { label: xLabel, size: 36, space: 60 }), y];
+    // Plain numbers: grouping marks differ between languages, and a point may mean a thousand.
+    const plain = (u, splits) => splits.map((v) => (v == null ? "" : String(+v.toPrecision(6))));
+    y.values = yValues || plain;
+    return [Object.assign({}, common, { label: xLabel, size: 36, space: 60, values: plain }), y];
+  }
+
+  // The sample of a line in the legend: uPlot draws it as the border of a box.
+  function legend(series) {
+    const style = (dash) => (!dash ? "solid" : dash[0] <= 2 ? "dotted" : "dashed");
+    return { markers: { width: 3, dash: (u, i) => style(series[i - 1] && series[i - 1].dash), fill: () => "transparent" } };
   }
 
   function place(id, options, aligned) {
@@ -75,13 +88,16 @@
       label: s.label, stroke: s.colour, dash: s.dash, width: s.width || 1.6, show: s.show !== false,
       points: { show: s.t.length < 2 }, value: (u, v) => (v == null ? "–" : number(v) + " " + unit),
     }));
-    const yScale = isLog ? { distr: 3 } : { range: (u, min, max) => yRange(min, max) };
+    const yScale = isLog ? { distr: 3, range: (u, min, max) => logRange(min, max) } : { range: (u, min, max) => yRange(min, max) };
+    // From the begin of the load to its end, not from the middle of the first interval to that of the last.
+    const first = aligned[0][0], last = aligned[0][aligned[0].length - 1];
+    const xRange = (u, min, max) => [min <= first ? 0 : min, max >= last ? Math.max(data.end_s, last) : max];
     const logLabels = (u, splits) => splits.map((v) => (v == null ? "" : number(v).replace(/\.0+$/, "")));
     place(id, {
       height: 280, series: [{ label: "time", value: (u, v) => (v == null ? "–" : v.toFixed(2) + " s") }, ...series],
-      scales: { x: { time: false }, y: yScale },
+      scales: { x: { time: false, range: xRange }, y: yScale }, legend: legend(series),
       axes: axes("time since the load began (s)", yName + " (" + unit + ")", isLog ? logLabels : null),
-      cursor: { sync: { key: "time", setSeries: false }, drag: { x: true, y: false } },
+      cursor: { y: false, sync: { key: "time", setSeries: false }, drag: { x: true, y: false } },
       hooks: Object.assign({}, hooks),
     }, aligned);
   }
@@ -90,6 +106,14 @@
   function yRange(min, max) {
     if (min === null || max === null || (min === 0 && max === 0)) return [0, 1];
     return [Math.min(0, min * 1.05), max > 0 ? max * 1.06 : 0];
+  }
+
+  // Outwards to 1, 2 or 5 times a power of ten; uPlot itself would go to the next power of ten.
+  function logRange(min, max) {
+    if (!(min > 0) || !(max > 0)) return [1, 10];
+    const steps = (v) => [0.5, 1, 2, 5, 10].map((s) => s * 10 ** Math.floor(Math.log10(v)));
+    const low = steps(min).filter((s) => s <= min * 0.999).pop(), high = steps(max).find((s) => s >= max * 1.001);
+    return [low, high];
   }
 
   function throughput() {
@@ -119,9 +143,14 @@
       add(t, i, "block RTT median", t.rtt_p50_ns, 0, undefined, { width: 2 });
       add(t, i, "block RTT 95 %", t.rtt_p95_ns, 1, [7, 4]);
       add(t, i, "kernel srtt", t.srtt_ns, 2, [2, 3]);
-      add(t, i, "one-way median", t.one_way_p50_ns, 3, isTcp ? [10, 3, 2, 3] : undefined, { show: !isTcp });
-      add(t, i, "one-way 95 %", t.one_way_p95_ns, 6, [7, 4], { show: !isTcp });
-      if (t.baseline_ns !== null && isTcp) {
+      // Beside round trips one-way delays are on demand, and with several tracks there is no room for them.
+      if (!isTcp || single) {
+        const bound = t.one_way_bound_ns === null ? "" : " ± " + span(t.one_way_bound_ns);
+        add(t, i, "one-way median" + bound, t.one_way_p50_ns, isTcp ? 3 : 0, isTcp ? [10, 3, 2, 3] : undefined, { show: !isTcp });
+        add(t, i, "one-way 95 %" + bound, t.one_way_p95_ns, isTcp ? 6 : 1, [7, 4], { show: !isTcp });
+      }
+      const isKnown = tracks.slice(0, i).some((o) => o.baseline_ns === t.baseline_ns);
+      if (t.baseline_ns !== null && isTcp && !isKnown) {
         add(t, i, "idle RTT", t.t_s.map(() => t.baseline_ns), 7, [1, 4], { width: 1.3 });
       }
     });
@@ -153,8 +182,8 @@
     if (d.is_log) xAxes[0].values = (u, splits) => splits.map((v) => (v == null ? "" : String(+v.toPrecision(3))));
     place(id, {
       height: 240, series: [{ label: "RTT", value: (u, v) => (v == null ? "–" : number(v) + " ms") }, ...series],
-      scales: { x: { time: false, distr: d.is_log ? 3 : 1, range: (u, min, max) => [min, max] }, y: { range } },
-      axes: xAxes, cursor: { sync: { key: "rtt", setSeries: false }, drag: { x: true, y: false } },
+      scales: { x: { time: false, distr: d.is_log ? 3 : 1, range: (u, min, max) => [min, max] }, y: { range } }, legend: legend(series),
+      axes: xAxes, cursor: { y: false, sync: { key: "rtt", setSeries: false }, drag: { x: true, y: false } },
     }, [x, ...values]);
   }
 

@@ -125,12 +125,10 @@ fn delays<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary) -> io::Resul
     if let Some(stages) = &d.decomposition {
         decomposition(sheet, stages)?;
     }
-    if let Some(o) = &d.one_way {
+    for (label, delay) in [("one-way delay", &d.one_way), ("  echoes back", &d.one_way_return)] {
+        let Some(o) = delay else { continue };
         let doubt = if summary::one_way_is_meaningful(o) { "" } else { "; the clocks are not good enough for it" };
-        sheet.item("one-way delay", &format!("{}{doubt}", summary::one_way(o)))?;
-    }
-    if let Some(o) = &d.one_way_return {
-        sheet.item("  of the echoes", &summary::one_way(o))?;
+        sheet.item(label, &format!("{}{doubt}", summary::one_way(o)))?;
     }
     Ok(())
 }
@@ -187,7 +185,8 @@ fn losses<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary) -> io::Resul
     let retransmits = d.streams.iter().fold(0_u64, |a, s| a.saturating_add(s.retransmits));
     let episodes = d.loss_episode_count;
     let plural = if episodes == 1 { "episode" } else { "episodes" };
-    sheet.item("loss", &format!("{episodes} {plural}, {retransmits} segments retransmitted"))?;
+    let segments = if retransmits == 1 { "segment" } else { "segments" };
+    sheet.item("loss", &format!("{episodes} {plural}, {retransmits} {segments} retransmitted"))?;
     for e in d.loss_episodes.iter().take(EPISODES_LISTED) {
         sheet.sub(&episode(e))?;
     }
@@ -204,8 +203,8 @@ fn episode(e: &LossEpisode) -> String {
         || "not recovered before the end".to_owned(),
         |s| format!("back at 90 % after {}{rtts}", seconds(s)),
     );
-    let (at, depth) = (seconds(e.begin_s), percent(e.depth));
-    format!("at {at} stream {}: {} retransmitted, window -{depth}, {recovery}", e.stream, e.retransmits)
+    let depth = if e.depth > 0.0 { format!("window -{}", percent(e.depth)) } else { "window kept".to_owned() };
+    format!("at {} stream {}: {} retransmitted, {depth}, {recovery}", seconds(e.begin_s), e.stream, e.retransmits)
 }
 
 fn udp<W: Write>(sheet: &mut Sheet<'_, W>, u: &UdpSummary) -> io::Result<()> {

@@ -277,6 +277,7 @@ fn direction_end(s: &Scenario, direction: Direction, w: &Whole) -> Value {
     v["block_rtt"] = json!(summary(&w.total, s.histograms));
     v["kernel_min_rtt_ns"] = json!((s.base_rtt_ms * 1e6) as u64);
     v["kernel_srtt"] = json!(summary(&w.stages[2], s.histograms));
+    v["one_way_return"] = one_way(s, 0.1);
     v["decomposition"] = decomposition(&w.stages, s);
     v["limits"] = json!({ s.limit: 0.55, "congestion_loss": 0.2, "sender_cpu": 0.2, "congestion_window": 0.05 });
     v["rfc6349"] = json!({ "path_mtu_bytes": 1500, "path_mtu_verified": true, "baseline_rtt_ns": (s.base_rtt_ms * 1e6) as u64,

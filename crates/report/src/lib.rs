@@ -9,7 +9,7 @@ mod end_text;
 #[cfg(test)]
 mod fixture;
 mod html;
-// mod live;
+mod live;
 mod pairing;
 mod sheet;
 pub mod summary;
@@ -20,6 +20,6 @@ mod thrulay;
 
 pub use crate::csv::CsvReport;
 pub use html::{Run, RunError, write_html};
-// pub use live::{LiveState, LiveView, render as render_live};
+pub use live::{LiveState, LiveView, render as render_live};
 pub use text::TextReport;
 pub use thrulay::ThrulayReport;

@@ -15,6 +15,11 @@ use crate::summary::{self, bytes, nanos};
 /// Streams that the header lists; a hundred would push the rows off the screen.
 const STREAMS_LISTED: usize = 8;
 
+const UDP_COLUMNS: &str =
+    "dir    begin-end s       goodput    received    lost  dupl  reord     jitter   one-way median +/- bound";
+const TCP_COLUMNS: &str =
+    "dir    begin-end s       goodput      block RTT median / 95 %     srtt      cwnd   retr  limited by";
+
 /// Writes the records of one test as plain lines, at most 110 columns wide.
 #[derive(Debug)]
 pub struct TextReport<W> {
@@ -22,12 +27,13 @@ pub struct TextReport<W> {
     start: Option<StartRecord>,
     pairing: Pairing,
     decimals: usize,
+    is_headed: bool,
 }
 
 impl<W: Write> TextReport<W> {
     /// Writes to `out`, line by line; hand in a `LineWriter` or flush it yourself when lines must appear at once.
     pub fn new(out: W) -> Self {
-        Self { out, start: None, pairing: Pairing::default(), decimals: 1 }
+        Self { out, start: None, pairing: Pairing::default(), decimals: 1, is_headed: false }
     }
 
     /// Prints what `record` makes known.
@@ -61,13 +67,8 @@ impl<W: Write> TextReport<W> {
         self.pairing = Pairing::new(start);
         self.decimals = decimals(start.plan.interval_ns);
         self.start = Some(start.clone());
-        write_header(&mut self.out, start)?;
-        let heading = if self.is_udp() {
-            "dir    begin-end s       goodput    received    lost  dupl  reord     jitter   one-way median +/- bound"
-        } else {
-            "dir    begin-end s       goodput      block RTT median / 95 %     srtt      cwnd   retr  limited by"
-        };
-        writeln!(self.out, "\n{heading}")
+        self.is_headed = false;
+        write_header(&mut self.out, start)
     }
 
     fn is_udp(&self) -> bool {
@@ -75,6 +76,11 @@ impl<W: Write> TextReport<W> {
     }
 
     fn rows(&mut self, rows: &[Row]) -> io::Result<()> {
+        // With the first row, so that a report of nothing but start and end has no empty table.
+        if !rows.is_empty() && !self.is_headed {
+            self.is_headed = true;
+            writeln!(self.out, "\n{}", if self.is_udp() { UDP_COLUMNS } else { TCP_COLUMNS })?;
+        }
         for row in rows {
             let line = if self.is_udp() { self.udp_row(row) } else { self.tcp_row(row) };
             writeln!(self.out, "{}", line.trim_end())?;

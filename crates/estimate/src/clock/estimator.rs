@@ -47,7 +47,8 @@ impl Exchange {
 /// An exchange bounds the offset from both sides, whatever the path did: the question was received after it was sent, so
 /// `theta(local_send) <= remote_receive - local_send`, and the answer likewise `theta(local_receive) >= remote_send -
 /// local_receive`. The estimator keeps all lines `theta(t) = a + b t` that satisfy all of these (with |b| at most 200
-/// ppm, the tolerance of two crystals), and reports the middle of what they allow.
+/// ppm, the tolerance of two crystals), and reports the middle of the offsets that
+/// they allow, and no drift as long as they allow that.
 #[derive(Debug, Clone, Default)]
 pub struct ClockEstimator {
     lines: Option<Lines>,
@@ -208,17 +209,17 @@ impl Lines {
         ClockModel {
             reference: Instant::from_nanos(u64::try_from(reference_ns.max(0)).unwrap_or(u64::MAX)),
             offset_ns: self.offset_origin_ns.wrapping_add(offset.middle().round() as i64),
-            drift_ppm: drift.middle() * 1e6,
+            drift_ppm: drift.value() * 1e6,
             // One more for the rounding of the offset.
             bound_ns: offset.half_width().ceil() as u64 + 1,
-            drift_bound_ppm: drift.half_width() * 1e6,
+            drift_bound_ppm: drift.error() * 1e6,
         }
     }
 
     /// The time from which the worst bound over the data is smallest. That bound is convex in the time, hence the
     /// ternary search: the width of the feasible offsets is a maximum of linear functions, and so is the distance.
     fn best_reference(&self) -> f64 {
-        let drift_bound = self.feasible.drift().half_width();
+        let drift_bound = self.feasible.drift().error();
         let worst_bound = |t: f64| {
             let distance_ns = (t - self.first_ns).max(self.last_ns - t);
             self.feasible.offset_at(t).half_width() + drift_bound * distance_ns

@@ -16,6 +16,9 @@ pub struct SenderEvidence {
     pub blocked: Duration,
     /// Ceiling of the rate that the user set (SO_MAX_PACING_RATE).
     pub pacing_set: Option<Rate>,
+    /// Whether the kernel holds the socket to its pacing rate: BBR does so itself, others only under the fq qdisc. Without
+    /// that the rate is computed and shown, and means nothing.
+    pub is_paced: bool,
     /// Share of the host's busiest CPU that was not idle, 0..=1; absent when unknown.
     pub busiest_cpu: Option<f64>,
     /// Time for which the sender deliberately had nothing to send.

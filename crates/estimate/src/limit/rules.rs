@@ -21,6 +21,9 @@ const PACED_HEADER_BYTES: u64 = 66;
 const OWN_PACING_TOLERANCE: f64 = 0.1;
 /// In-flight share of the congestion window below which the window itself is not the limit. BBR keeps it at half.
 const WINDOW_UNUSED: f64 = 0.9;
+/// Mean share of the congestion window in flight (Little's law: rate x srtt) below which the window cannot be what holds
+/// the transfer: one that does is full but for the time in which it is reduced and grows again.
+const WINDOW_IDLE: f64 = 0.5;
 /// Reduction by CUBIC on loss (RFC 9438 §4.6: beta 0.7). Reno reduces to 0.5, so this names recovery for too short a time.
 const CUBIC_BETA: f64 = 0.7;
 /// TCP_CA_CWR: the window is being reduced (include/uapi/linux/tcp.h); recovery and loss are above it.
@@ -51,7 +54,7 @@ pub fn judge(sender: &SenderEvidence, receiver: Option<&ReceiverEvidence>) -> Li
     } else if s.sndbuf >= largest {
         send_buffer(&s)
     } else if rest >= largest {
-        congestion_side(&s, rest)
+        congestion_side(&s, rest, receiver)
     } else {
         application(&s, idle)
     }
@@ -71,10 +74,18 @@ fn at_set_ceiling(s: &Shares<'_>) -> Option<LimitVerdict> {
     (reached >= AT_CEILING).then(|| verdict(Limit::Pacing, reached.min(1.0), text))
 }
 
+/// The thread hardly ever waited for the socket, which would have taken more: either the thread computed all the time, or
+/// it wanted to while the host's CPUs were taken by others.
 fn saturated_sender(s: &Shares<'_>) -> Option<LimitVerdict> {
-    let text = format!("sending thread {} CPU, waited for the socket {}", percent(s.cpu), percent(s.blocked));
-    let is_limit = s.cpu >= CPU_SATURATED && s.blocked < NEVER;
-    is_limit.then(|| verdict(Limit::SenderCpu, s.cpu, text))
+    let mut text = format!("sending thread {} CPU, waited for the socket {}", percent(s.cpu), percent(s.blocked));
+    let starved = (1.0 - s.blocked - s.idle - s.cpu).max(0.0);
+    let contended = s.raw.busiest_cpu.is_some_and(|c| c >= HOST_CPU_SATURATED);
+    let wanted = if contended { s.cpu + starved } else { s.cpu };
+    if contended && starved > NEVER {
+        text += &format!(", waited for a CPU {}", percent(starved));
+    }
+    let is_limit = wanted >= CPU_SATURATED && s.blocked < NEVER;
+    is_limit.then(|| verdict(Limit::SenderCpu, wanted.min(1.0), text))
 }
 
 fn receive_side(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>) -> LimitVerdict {
@@ -87,6 +98,12 @@ fn receive_side(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>) -> LimitVer
         None => "; receiver's CPU unknown".to_owned(),
     };
     if receiver.is_some_and(|r| r.cpu() >= CPU_SATURATED) {
+        return verdict(Limit::ReceiverCpu, s.rwnd, text);
+    }
+    // A full host is no reason when the thread hardly wants to run.
+    let runs = receiver.filter(|r| r.cpu() > NEVER);
+    if let Some(host) = runs.and_then(|r| r.busiest_cpu).filter(|c| *c >= HOST_CPU_SATURATED) {
+        text += &format!(", its busiest CPU {}", percent(host));
         return verdict(Limit::ReceiverCpu, s.rwnd, text);
     }
     // A reader that keeps up leaves the whole buffer advertised; a closed window is a buffer full of unread data.
@@ -102,9 +119,9 @@ fn receive_side(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>) -> LimitVer
 fn send_buffer(s: &Shares<'_>) -> LimitVerdict {
     let (flight, cwnd) = (Bytes::new(s.in_flight()), Bytes::new(s.raw.after.cwnd_bytes));
     let share = percent(s.sndbuf);
+    let interval = seconds(s.raw.interval);
     let text = format!(
-        "send buffer limited {share} of {}; all it holds is in flight ({flight}), cwnd {cwnd} allows more",
-        seconds(s.raw.interval)
+        "send buffer limited {share} of {interval}; all it holds is in flight ({flight}), cwnd {cwnd} allows more"
     );
     verdict(Limit::SendBuffer, s.sndbuf, text)
 }
@@ -121,9 +138,12 @@ fn application(s: &Shares<'_>, share: f64) -> LimitVerdict {
 }
 
 /// Data was outstanding and neither window nor buffer held it back.
-fn congestion_side(s: &Shares<'_>, rest: f64) -> LimitVerdict {
+fn congestion_side(s: &Shares<'_>, rest: f64, receiver: Option<&ReceiverEvidence>) -> LimitVerdict {
     if let Some(text) = own_pacing(s) {
         return verdict(Limit::Pacing, rest, text);
+    }
+    if let Some(verdict) = full_buffer(s, rest).or_else(|| saturated_host(s, rest, receiver)) {
+        return verdict;
     }
     if s.blocked < NEVER && s.raw.after.delivery_rate_app_limited {
         return application(s, rest);
@@ -137,10 +157,52 @@ fn congestion_side(s: &Shares<'_>, rest: f64) -> LimitVerdict {
     }
 }
 
+/// All that the send buffer holds is in flight, the window has room, and the thread waits for the buffer.
+///
+/// The kernel counts this as send-buffer limited only while nothing at all waits in the socket; a partial segment that was
+/// written with MSG_MORE does wait, so that its counter misses it.
+fn full_buffer(s: &Shares<'_>, rest: f64) -> Option<LimitVerdict> {
+    let after = &s.raw.after;
+    let has_room = s.in_flight() > 0 && s.in_flight() as f64 <= after.cwnd_bytes as f64 * WINDOW_UNUSED;
+    let is_full = has_room && after.notsent_bytes < after.mss_bytes && s.blocked > rest / 2.0;
+    is_full.then(|| send_buffer(s)).map(|v| LimitVerdict { share: rest, ..v })
+}
+
+/// The window is mostly unused, and the CPU of one end has no time left for this transfer.
+fn saturated_host(s: &Shares<'_>, rest: f64, receiver: Option<&ReceiverEvidence>) -> Option<LimitVerdict> {
+    let window = Rate::of(Bytes::new(s.raw.after.cwnd_bytes), Duration::from_nanos(s.raw.after.srtt_ns));
+    if s.rate.as_bps() as f64 >= window.as_bps() as f64 * WINDOW_IDLE {
+        return None;
+    }
+    let (own, peer) = (s.cpu, receiver.map_or(0.0, ReceiverEvidence::cpu));
+    // A host whose CPUs are full may be so without these threads, if they sleep all the time.
+    let full = |host: Option<f64>, runs: bool| runs && host.is_some_and(|c| c >= HOST_CPU_SATURATED);
+    let own_full = own >= CPU_SATURATED || full(s.raw.busiest_cpu, s.blocked < own.max(0.5));
+    let peer_full = peer >= CPU_SATURATED || full(receiver.and_then(|r| r.busiest_cpu), peer > NEVER);
+    let limit = match (own_full, peer_full) {
+        (false, false) => return None,
+        (true, true) if peer > own => Limit::ReceiverCpu,
+        (true, _) => Limit::SenderCpu,
+        (false, true) => Limit::ReceiverCpu,
+    };
+    let busiest = percent(s.raw.busiest_cpu.unwrap_or(0.0));
+    let text = format!(
+        "cwnd {} would allow {window}, measured {}; sending thread {} CPU, receiving thread {}, busiest CPU here {busiest}",
+        Bytes::new(s.raw.after.cwnd_bytes),
+        s.rate,
+        percent(own),
+        percent(peer),
+    );
+    Some(verdict(limit, rest, text))
+}
+
 /// Paced by the congestion control itself: the rate follows its pacing rate while the window has room.
 ///
 /// Window-based controls also set a pacing rate, at 1.2 to 2 times the window's rate, which this does not match.
 fn own_pacing(s: &Shares<'_>) -> Option<String> {
+    if !s.raw.is_paced {
+        return None;
+    }
     let (before, after) = (s.raw.before.pacing_rate_bps?, s.raw.after.pacing_rate_bps?);
     let rate = s.rate.as_bps() as f64;
     let follows = rate >= before.min(after) as f64 * (1.0 - OWN_PACING_TOLERANCE)

@@ -84,6 +84,14 @@ fn network_cases() -> Vec<Case> {
             Limit::SendBuffer,
             &["80 % of 1.000 s", "1.245 MB", "1.250 MB"],
         ),
+        // A partial segment waits behind 20 in flight, and the thread waits for the buffer.
+        (
+            "small send buffer with a partial segment",
+            with(|e| (e.after.unacked_segments, e.after.notsent_bytes) = (20, 700)),
+            None,
+            Limit::SendBuffer,
+            &["28.96 kB", "1.250 MB"],
+        ),
         (
             "loss in the interval",
             with(|e| e.after.retransmits = 7),
@@ -118,7 +126,24 @@ fn network_cases() -> Vec<Case> {
 }
 
 fn host_cases() -> Vec<Case> {
+    // 1.25 MB in 100 us would be 100 Gb/s; 100 Mb/s leaves the window empty.
+    let short_path = |change: fn(&mut SenderEvidence)| {
+        with(|e| {
+            e.after.srtt_ns = MS / 10;
+            e.after.retransmits = 2;
+            change(e);
+        })
+    };
     vec![
+        (
+            "no CPU left here",
+            short_path(|e| (e.busiest_cpu, e.blocked) = (Some(1.0), ms(300))),
+            None,
+            Limit::SenderCpu,
+            &["100.0 Gb/s"],
+        ),
+        ("no CPU left there", short_path(|_| ()), Some(receiver(930)), Limit::ReceiverCpu, &["93 %"]),
+        ("loss on a short path of idle hosts", short_path(|_| ()), Some(receiver(10)), Limit::CongestionLoss, &["2"]),
         // 100 Mb/s of goodput are 104.6 Mb/s with 66 header bytes on 1448.
         (
             "at the ceiling, headers counted",
@@ -148,10 +173,31 @@ fn host_cases() -> Vec<Case> {
                 e.before.pacing_rate_bps = Some(99_000_000);
                 e.after.pacing_rate_bps = Some(103_000_000);
                 e.after.cwnd_bytes = 2_500_000;
+                e.is_paced = true;
             }),
             None,
             Limit::Pacing,
             &["99.00 Mb/s to 103.0 Mb/s", "50 % of cwnd"],
+        ),
+        // The same numbers without anything that paces: the kernel computes the rate for a qdisc that is not there.
+        (
+            "a pacing rate that nobody enforces",
+            with(|e| {
+                e.before.pacing_rate_bps = Some(99_000_000);
+                e.after.pacing_rate_bps = Some(103_000_000);
+                e.after.cwnd_bytes = 2_500_000;
+                e.after.notsent_bytes = 1_000_000;
+            }),
+            None,
+            Limit::CongestionWindow,
+            &[],
+        ),
+        (
+            "receiver's host is busy with others",
+            rwnd_limited(65_536),
+            Some(ReceiverEvidence { thread_cpu: ms(300), busiest_cpu: Some(1.0), interval: ms(1000) }),
+            Limit::ReceiverCpu,
+            &["busiest CPU 100 %"],
         ),
         // CUBIC sets 1.2 x cwnd / srtt and fills its window.
         (
@@ -200,7 +246,7 @@ fn host_cases() -> Vec<Case> {
             }),
             None,
             Limit::SenderCpu,
-            &["busiest CPU 100 %"],
+            &["waited for a CPU 70 %"],
         ),
         ("no time", with(|e| e.interval = Duration::ZERO), None, Limit::Unknown, &["0.000 s"]),
         (

@@ -79,7 +79,7 @@ impl Stages {
             && let Some(oldest) = self.pending.pop_front()
         {
             // A block whose echo came back is only short of stamps that this host or peer does not make.
-            self.dropped += u64::from(!oldest.echoed);
+            self.dropped += u64::from(oldest.echoed_at.is_none());
         }
         self.pending.push_back(Pending::new(block, last_byte, at));
     }
@@ -110,9 +110,8 @@ impl Stages {
             self.unmatched += 1;
             return;
         };
-        if let Some(pending) = self.pending.get_mut(index) {
+        if let Some(pending) = self.pending.get_mut(index).filter(|p| p.echoed_at.is_none()) {
             self.backwards += u64::from(at < pending.written);
-            pending.echoed = true;
             pending.echoed_at = Some(at);
             self.record_back(index);
         }

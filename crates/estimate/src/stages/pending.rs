@@ -12,7 +12,6 @@ pub(super) struct Pending {
     scheduled: Option<Instant>,
     sent: Option<Instant>,
     acknowledged: Option<Instant>,
-    pub(super) echoed: bool,
     pub(super) echoed_at: Option<Instant>,
     pub(super) times: Option<RemoteTimes>,
     pub(super) remote: bool,
@@ -37,7 +36,6 @@ impl Pending {
             scheduled: None,
             sent: None,
             acknowledged: None,
-            echoed: false,
             echoed_at: None,
             times: None,
             remote: false,
@@ -80,6 +78,10 @@ impl Pending {
 
     /// Whether nothing more can come.
     pub(super) fn is_complete(&self) -> bool {
-        self.scheduled.is_some() && self.sent.is_some() && self.acknowledged.is_some() && self.remote && self.echoed
+        self.scheduled.is_some()
+            && self.sent.is_some()
+            && self.acknowledged.is_some()
+            && self.remote
+            && self.echoed_at.is_some()
     }
 }

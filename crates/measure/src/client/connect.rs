@@ -11,7 +11,7 @@ use wire::{GREETING, HELLO, Message, Parsed, parse_greeting, rejection_reason};
 use super::{ClientOptions, Family};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT};
 use crate::load::{Stream, StreamSocket, share_of, stream_numbers};
-use crate::{MeasureError, VERSION, address, data, random, udp};
+use crate::{MeasureError, VERSION, address, data, random, thrulay, udp};
 
 /// How long one address is tried before the next.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,8 +31,16 @@ pub(crate) struct Session {
     server_nonce: [u8; 16],
 }
 
-/// Connects to the first address that answers, and agrees on the test.
-pub(crate) fn open(options: &ClientOptions) -> Result<Session, MeasureError> {
+/// Who answered.
+pub(crate) enum Opened {
+    /// A longhaul server that accepted the test.
+    Native(Box<Session>),
+    /// A server that greets, but closes on a proposal of a kind that thrulay does not know.
+    Thrulay(SocketAddr),
+}
+
+/// Connects to the first address that answers, and agrees on the test if the server is longhaul's.
+pub(crate) fn open(options: &ClientOptions) -> Result<Opened, MeasureError> {
     let addresses = resolve(options)?;
     let mut failure = None;
     for address in addresses {
@@ -69,7 +77,11 @@ fn resolve(options: &ClientOptions) -> Result<Vec<SocketAddr>, MeasureError> {
 }
 
 /// Connects and reads the greeting, which tells whether the session is welcome (i2perf §3.2).
-fn greet(options: &ClientOptions, target: SocketAddr, data: &DataOptions) -> Result<TcpStream, MeasureError> {
+pub(crate) fn greet(
+    options: &ClientOptions,
+    target: SocketAddr,
+    data: &DataOptions,
+) -> Result<TcpStream, MeasureError> {
     let to = ConnectOptions { target, bind: options.bind, timeout: CONNECT_TIMEOUT };
     let stream = kernel::connect(&to, data)?;
     let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
@@ -134,24 +146,22 @@ fn read_until_end(stream: &TcpStream, got: &mut Vec<u8>, deadline: Instant) -> R
 }
 
 /// Hello, challenge, request, accept.
-fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Result<Session, MeasureError> {
+fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Result<Opened, MeasureError> {
     let peer = target.to_string();
     let local = stream.local_addr().map_err(|e| kernel::KernelError::new(kernel::Op::Socket, &peer, e))?;
     let half = stream.try_clone().map_err(|e| kernel::KernelError::new(kernel::Op::Socket, &peer, e))?;
     let writer = ControlWriter::new(half, &peer);
     let mut reader = ControlReader::new(stream, &writer, &[]);
+    writer.prioritise();
     let client_nonce = random::bytes()?;
     let during = "during the handshake";
     let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
-    writer.send_raw(HELLO)?;
-    writer.send(&Message::Hello {
-        version: wire::NATIVE_VERSION,
-        software: format!("longhaul {VERSION}"),
-        nonce: client_nonce,
-    })?;
-    let (server_nonce, key_required, server_proof) = match reader.message(deadline, during)? {
-        Message::Challenge { nonce, key_required, proof, .. } => (nonce, key_required, proof),
-        other => return Err(unexpected(&peer, other)),
+    let answer = hello(&writer, client_nonce).and_then(|()| reader.message(deadline, during));
+    let (server_nonce, key_required, server_proof) = match answer {
+        Ok(Message::Challenge { nonce, key_required, proof, .. }) => (nonce, key_required, proof),
+        Ok(other) => return Err(unexpected(&peer, other)),
+        Err(e) if is_hang_up(&e) => return Ok(Opened::Thrulay(target)),
+        Err(e) => return Err(e),
     };
     let mut proof = None;
     match &options.key {
@@ -171,8 +181,8 @@ fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Resu
     match reader.message(deadline, during)? {
         Message::Accept { session, plan, notes, host, udp_port } => {
             wire::validate_plan(&plan)?;
-            reader.accept_long_messages();
-            Ok(Session {
+            reader.accept_messages_of(wire::SESSION_MAX);
+            Ok(Opened::Native(Box::new(Session {
                 address: target,
                 local,
                 writer,
@@ -184,10 +194,21 @@ fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Resu
                 udp_port,
                 client_nonce,
                 server_nonce,
-            })
+            })))
         }
         other => Err(unexpected(&peer, other)),
     }
+}
+
+fn hello(writer: &ControlWriter, nonce: [u8; 16]) -> Result<(), MeasureError> {
+    writer.send_raw(HELLO)?;
+    let software = format!("longhaul {VERSION}");
+    writer.send(&Message::Hello { version: wire::NATIVE_VERSION, software, nonce })
+}
+
+/// Whether the peer closed instead of answering: in order, or with a reset because part of the hello was still unread.
+fn is_hang_up(error: &MeasureError) -> bool {
+    matches!(error, MeasureError::Closed { .. }) || matches!(error, MeasureError::Kernel(e) if thrulay::is_hang_up(e))
 }
 
 pub(crate) fn unexpected(peer: &str, message: Message) -> MeasureError {
@@ -272,24 +293,11 @@ impl Session {
         server_buffers: results::BufferGrant,
         server_cc: Option<String>,
     ) -> Result<StreamStart, MeasureError> {
-        let state = kernel::tcp_state(socket)?;
-        let tcp = kernel::tcp_options(socket)?;
-        let named =
-            [(tcp.timestamps, "timestamps"), (tcp.sack, "sack"), (tcp.window_scale, "wscale"), (tcp.ecn, "ecn")];
-        let local = socket.local_addr().unwrap_or(self.local);
-        let own_cc = kernel::congestion_control(socket);
-        Ok(StreamStart {
-            stream,
-            direction,
-            client: address::plain(local).to_string(),
-            server: address::plain(self.address).to_string(),
-            mss_bytes: Some(state.mss_bytes),
-            pmtu_bytes: Some(state.pmtu_bytes),
-            congestion_control: if direction.sender() == End::Client { own_cc } else { server_cc },
-            options: named.iter().filter(|(on, _)| *on).map(|(_, n)| (*n).to_owned()).collect(),
-            client_buffers: data::grant(socket, &self.plan)?,
-            server_buffers,
-        })
+        let ends = (socket.local_addr().unwrap_or(self.local), self.address);
+        let start = data::describe(socket, &self.plan, (stream, direction), ends, server_buffers)?;
+        let is_ours = direction.sender() == End::Client;
+        let congestion_control = if is_ours { start.congestion_control } else { server_cc };
+        Ok(StreamStart { congestion_control, ..start })
     }
 
     pub(crate) fn local_ip(&self) -> IpAddr {

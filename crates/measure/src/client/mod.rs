@@ -13,6 +13,11 @@ use units::Rate;
 use wire::Key;
 
 use crate::MeasureError;
+use connect::Opened;
+
+pub(crate) use connect::greet;
+pub(crate) use run::Gathered;
+pub(crate) use summary::end_record;
 
 /// Which addresses of a host name are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,6 +66,8 @@ pub fn run_test(
     interrupted: &dyn Fn() -> usize,
 ) -> Result<EndRecord, MeasureError> {
     wire::validate_plan(&options.plan)?;
-    let session = connect::open(options)?;
-    run::run(options, session, observe, interrupted)
+    match connect::open(options)? {
+        Opened::Native(session) => run::run(options, *session, observe, interrupted),
+        Opened::Thrulay(address) => crate::thrulay::run_test(options, address, observe, interrupted),
+    }
 }

@@ -12,13 +12,16 @@ use wire::{EndSide, Finished, Message};
 use super::clock::{Idle, exchange};
 use super::connect::{Session, unexpected};
 use super::{ClientOptions, summary};
-use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
+use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, Stream};
 use crate::{MeasureError, VERSION, utc};
 
 /// How often the clocks are compared during the load; each also tells the server that the client lives. Between two
 /// exchanges the bound of the offset grows by the drift that is not yet known: at most 200 ppm x 0.2 s = 40 us.
 const PING_EVERY: Duration = Duration::from_millis(200);
+
+/// After so many exchanges the drift is known well enough for one a second.
+const FREQUENT_PINGS: u64 = 100;
 
 /// How often a stop by the user is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -30,8 +33,11 @@ pub(super) enum Event {
 }
 
 /// What a test gathers.
-pub(super) struct Gathered {
+#[derive(Debug)]
+pub(crate) struct Gathered {
     pub(super) clock: ClockEstimator,
+    /// Each model that was in use, and since when.
+    pub(super) models: Vec<(Instant, ClockModel)>,
     pub(super) before: Idle,
     pub(super) during: u64,
     pub(super) after: Idle,
@@ -90,6 +96,7 @@ impl Gathered {
     fn new() -> Self {
         Self {
             clock: ClockEstimator::new(),
+            models: Vec::new(),
             before: Idle::default(),
             during: 0,
             after: Idle::default(),
@@ -100,6 +107,23 @@ impl Gathered {
             stopped: false,
             memory: Memory::default(),
         }
+    }
+
+    /// Of a test without a control connection (thrulay): the clocks are not compared.
+    pub(crate) fn without_control(baseline: Option<Duration>, best: Rate, local: EndSide, remote: EndSide) -> Self {
+        Self {
+            before: Idle { answered: 0, rtt: baseline },
+            best: [(local.direction, best)].into(),
+            local: Some((vec![local], Vec::new())),
+            remote: Some(Finished { directions: vec![remote], ..Finished::default() }),
+            ..Self::new()
+        }
+    }
+
+    /// How the test ended, and what must be known of it.
+    pub(crate) fn ended(self, failure: Option<String>, stopped: bool, warnings: Vec<String>, memory: Memory) -> Self {
+        let local = self.local.map(|(sides, before)| (sides, [before, warnings].concat()));
+        Self { failure, stopped, memory, local, ..self }
     }
 }
 
@@ -189,7 +213,7 @@ impl Run<'_> {
                 give_up = None;
             }
             if now >= self.next_ping {
-                self.next_ping = now + PING_EVERY;
+                self.next_ping = now + if self.pings < FREQUENT_PINGS { PING_EVERY } else { PING_EVERY * 5 };
                 self.pings += 1;
                 // A lost connection shows at the reader, with its reason.
                 let _ = self.writer.ping(self.pings);
@@ -254,18 +278,22 @@ impl Run<'_> {
             SideEvent::Interval(record) => {
                 self.remember(&record);
                 if record.role == Role::Receiver {
-                    let _ = self.writer.send(&Message::Interval(record.clone()));
+                    // The server's senders need to know how their receiver fares; the streams are this end's business.
+                    let brief = IntervalRecord { streams: Vec::new(), ..(*record).clone() };
+                    let _ = self.writer.send(&Message::Interval(Box::new(brief)));
                 }
                 (self.observe)(&Record::Interval(*record));
             }
             SideEvent::Samples { stream, samples } => {
-                for chunk in samples.chunks(wire::message::MAX_SAMPLES) {
+                for chunk in samples.chunks(SAMPLES_IN_MESSAGE) {
                     let _ = self.writer.send(&Message::Samples { stream, samples: chunk.to_vec() });
                 }
             }
             SideEvent::Sent { stream, datagrams } => {
                 let _ = self.writer.send(&Message::Sent { stream, datagrams });
             }
+            // The warnings that come with the end name it too.
+            SideEvent::Failed { .. } => {}
             SideEvent::Finished { sides, warnings } => self.got.local = Some((sides, warnings)),
         }
     }
@@ -289,8 +317,10 @@ impl Run<'_> {
         idle
     }
 
-    fn publish_model(&self) {
-        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = self.got.clock.model();
+    fn publish_model(&mut self) {
+        let model = self.got.clock.model();
+        self.got.models.extend(model.map(|m| (kernel::now(), m)));
+        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = model;
     }
 
     fn model(&self) -> Option<ClockModel> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use estimate::{Timeline, ramp_up, rfc6349};
 use results::{
-    Agreement, ClockSummary, DirectionSummary, EndRecord, EndTotals, Limit, RampUp, Rfc6349, Role, StartRecord,
-    StreamTotals, Transport,
+    Agreement, ClockSummary, DirectionSummary, EndRecord, EndTotals, Limit, OneWayDelay, RampUp, Rfc6349, Role,
+    StartRecord, StreamTotals, Transport,
 };
 use units::{Bytes, Rate};
 use wire::{EndSide, SideStream};
@@ -15,7 +15,7 @@ use super::ClientOptions;
 use super::run::{Gathered, completion};
 use crate::udp;
 
-pub(super) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gathered) -> EndRecord {
+pub(crate) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gathered) -> EndRecord {
     let (local, mut warnings) = got.local.clone().unwrap_or_default();
     let remote = got.remote.clone().unwrap_or_default();
     warnings.extend(remote.warnings.iter().map(|w| format!("server: {w}")));
@@ -65,6 +65,28 @@ fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// The bound of a one-way delay, with what the exchanges after the load have taught.
+///
+/// Delays are computed while the test runs, with the model of the moment. Their error is at most what that model differs
+/// from the last one, plus the bound of the last one.
+fn tightened(mut delay: OneWayDelay, got: &Gathered) -> OneWayDelay {
+    let Some(last) = got.clock.model() else { return delay };
+    let now = kernel::now();
+    let ends = got.models.iter().skip(1).map(|(t, _)| *t).chain([now]);
+    let worst = got
+        .models
+        .iter()
+        .zip(ends)
+        .flat_map(|((since, model), until)| [(*since - SAMPLE_AGE, *model), (until, *model)])
+        .map(|(t, model)| model.offset_at(t).abs_diff(last.offset_at(t)) + last.bound_at(t))
+        .max();
+    delay.bound_ns = delay.bound_ns.min(worst.unwrap_or(u64::MAX));
+    delay
+}
+
+/// A sample reaches the end that judges it at most so much later than it was taken.
+const SAMPLE_AGE: Duration = Duration::from_secs(1);
+
 /// One direction as both ends saw it; an end that was lost is absent.
 struct Both<'a> {
     options: &'a ClientOptions,
@@ -96,8 +118,12 @@ impl Both<'_> {
                 .and_then(|s| s.streams.iter().filter_map(|t| t.tcp.as_ref()?.min_rtt_ns).min()),
             kernel_srtt: self.sender.and_then(|s| s.kernel_srtt.clone()),
             decomposition: self.sender.and_then(|s| s.decomposition.clone()),
-            one_way: self.receiver.and_then(|s| s.one_way.clone()).or_else(|| self.sender?.one_way.clone()),
-            one_way_return: self.sender.and_then(|s| s.one_way_return.clone()),
+            one_way: self
+                .receiver
+                .and_then(|s| s.one_way.clone())
+                .or_else(|| self.sender?.one_way.clone())
+                .map(|d| tightened(d, self.got)),
+            one_way_return: self.sender.and_then(|s| s.one_way_return.clone()).map(|d| tightened(d, self.got)),
             limits: self.limits(),
             rfc6349: self.rfc6349(direction, &receiver).filter(|_| tcp),
             ramp_up: self.ramp_up().filter(|_| tcp),

@@ -316,6 +316,7 @@ impl Gatherer {
             thread_cpu: cut.cpu,
             blocked: cut.blocked,
             pacing_set: self.plan.pacing,
+            is_paced: self.plan.is_paced,
             busiest_cpu,
             app_idle: Duration::ZERO,
             bytes: cut.bytes(),

@@ -58,6 +58,10 @@ pub(crate) struct LoadPlan {
     pub(crate) block: usize,
     /// Ceiling that the user set on each stream.
     pub(crate) pacing: Option<Rate>,
+    /// Rate that a receiving stream does not exceed whatever its sender does.
+    pub(crate) ceiling: Option<Rate>,
+    /// Whether this end's kernel holds sockets to their pacing rate without being told to.
+    pub(crate) is_paced: bool,
     /// sendfile and MSG_TRUNC instead of copies.
     pub(crate) zero_copy: bool,
     /// How long to wait, after the last block was written, for what is still under way.
@@ -73,6 +77,8 @@ impl LoadPlan {
             duration: plan.duration_ns.map(Duration::from_nanos),
             block: usize::try_from(plan.block_bytes).unwrap_or(usize::MAX),
             pacing: plan.rate_bps.map(Rate::from_bps),
+            ceiling: None,
+            is_paced: kernel::paces_itself(plan.congestion_control.as_deref()),
             zero_copy: plan.zero_copy,
             grace,
         }

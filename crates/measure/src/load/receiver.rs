@@ -31,6 +31,9 @@ const TIMELINE_BIN: Duration = Duration::from_millis(10);
 /// Bins kept; neighbours merge when they run out.
 const TIMELINE_BINS: usize = 2048;
 
+/// How far a stream may run ahead of its ceiling: an honest sender's bursts.
+const CEILING_SLACK: Duration = Duration::from_millis(200);
+
 /// How long samples are gathered before they are sent to the peer.
 const SAMPLES_EVERY: Duration = Duration::from_millis(100);
 
@@ -98,6 +101,10 @@ impl Receiver {
                 return Ok(());
             }
             self.send_echoes()?;
+            if let Some(rest) = self.ahead_of_ceiling(now) {
+                kernel::nap(rest.min(SAMPLES_EVERY));
+                continue;
+            }
             if self.echoes.len() >= ECHO_BACKLOG {
                 self.wait(now)?;
                 continue;
@@ -108,6 +115,13 @@ impl Receiver {
                 Received::End => return self.flush_echoes(),
             }
         }
+    }
+
+    /// How long to leave data unread so that the stream keeps to its ceiling; TCP's flow control then slows the sender.
+    fn ahead_of_ceiling(&self, now: Instant) -> Option<Duration> {
+        let due = self.plan.ceiling?.time_for(Bytes::new(self.bytes))?;
+        let elapsed = now.saturating_since(self.plan.start) + CEILING_SLACK;
+        due.checked_sub(elapsed).filter(|d| !d.is_zero())
     }
 
     /// Twice the grace time after the planned end, and as long without a byte: the sender is gone without a word.

@@ -182,7 +182,7 @@ impl Sender {
 
     /// A sampled block announces its successor; the choice is made once, when the header is first offered.
     fn peek_next(&mut self, now: Instant) -> u32 {
-        self.tap.offered(self.blocks, now);
+        self.tap.offered(self.blocks, self.echoed, now);
         self.tap.next()
     }
 

@@ -66,6 +66,8 @@ pub(crate) enum SideEvent {
     Samples { stream: u32, samples: Vec<RemoteSample> },
     /// A sender of datagrams has sent all; the other end's receiver must hear of it.
     Sent { stream: u32, datagrams: u64 },
+    /// A stream broke; it is told again, in words, when all have ended.
+    Failed { stream: u32, reason: String },
     /// All streams have ended.
     Finished { sides: Vec<EndSide>, warnings: Vec<String> },
 }
@@ -131,6 +133,9 @@ impl Side {
     }
 }
 
+/// A sending stream's number, and what its sampled blocks tell.
+type SharedStages = (u32, Arc<Mutex<Stages>>);
+
 /// Starts a TCP stream's thread; a sender's stages are shared with the control connection.
 fn start_tcp(
     plan: LoadPlan,
@@ -138,7 +143,7 @@ fn start_tcp(
     s: StreamSocket,
     stop: Stop,
     events: mpsc::Sender<StreamEvent>,
-) -> Result<Option<(u32, Arc<Mutex<Stages>>)>, KernelError> {
+) -> Result<Option<SharedStages>, KernelError> {
     let (name, number) = (format!("stream-{}", s.stream), s.stream);
     if s.direction.sender() == end {
         let shared = Arc::new(Mutex::new(Stages::new(plan.start)));
@@ -241,7 +246,7 @@ impl Gather {
         while let Ok(event) = inbox.recv() {
             for (direction, peer) in self.peers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
                 if let Some(group) = self.groups.get_mut(direction) {
-                    group.gatherer.peer = Some(peer.clone());
+                    group.gatherer.peer = Some(*peer);
                 }
             }
             if let StreamEvent::Done(done) = &event
@@ -257,11 +262,16 @@ impl Gather {
                 StreamEvent::Sent(cut) => self.of(cut.stream).map(|g| g.gatherer.handle_sent(cut)),
                 StreamEvent::Received(cut) => self.of(cut.stream).map(|g| g.gatherer.handle_received(cut)),
                 StreamEvent::Datagrams(cut) => self.of(cut.stream).map(|g| g.gatherer.handle_datagrams(cut)),
-                StreamEvent::Done(done) => self.of(done.stream).map(|g| {
-                    let records = g.gatherer.handle_done(done.stream);
-                    g.done.push(*done);
-                    records
-                }),
+                StreamEvent::Done(done) => {
+                    if let Some(reason) = done.failure.clone() {
+                        out(SideEvent::Failed { stream: done.stream, reason });
+                    }
+                    self.of(done.stream).map(|g| {
+                        let records = g.gatherer.handle_done(done.stream);
+                        g.done.push(*done);
+                        records
+                    })
+                }
             };
             for record in records.unwrap_or_default() {
                 out(SideEvent::Interval(Box::new(record)));

@@ -14,7 +14,7 @@ use super::session::{self, SessionEvent};
 use super::{Shared, reject};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT};
 use crate::load::StreamSocket;
-use crate::{MeasureError, data};
+use crate::{MeasureError, data, thrulay};
 
 /// Greets, learns what the peer wants, and hands over. Whatever goes wrong ends this connection only.
 pub(crate) fn handle(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Ticket) {
@@ -48,7 +48,9 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Tick
             reject(&stream, "unsupported version of the longhaul protocol");
             Err(MeasureError::protocol(peer, format!("asks for protocol version {version}")))
         }
-        thrulay => Err(MeasureError::protocol(peer, format!("unsupported proposal {thrulay:?}"))),
+        proposal @ (Proposal::ThrulayTcp { .. } | Proposal::ThrulayUdp { .. }) => {
+            thrulay::serve(shared, &stream, peer, proposal, &rest, ticket)
+        }
     }
 }
 
@@ -132,15 +134,16 @@ impl Join {
             return refuse(RefuseCode::Unsupported, &e.to_string());
         }
         kernel::give_up_after(&socket, crate::PEER_TIMEOUT);
-        writer.send(&Message::Joined {
+        let joined = Message::Joined {
             buffers: data::grant(&socket, &session.plan)?,
             congestion_control: kernel::congestion_control(&socket),
             mss_bytes: kernel::tcp_state(&socket).ok().map(|s| s.mss_bytes),
-        })?;
+        };
         let stream = StreamSocket { stream: self.number, direction: self.direction, socket, budget: None };
-        // The session may have ended meanwhile; then the socket closes with the event.
+        // The session has the stream before the client is told so: the client's start, which comes over the other
+        // connection, must not overtake it. If the session has ended meanwhile, the socket closes with the event.
         let _ = session.inbox.send(SessionEvent::Joined(stream));
-        Ok(())
+        writer.send(&joined)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The end that answers: `longhaul serve`.
 
 mod connection;
-mod registry;
+pub(crate) mod registry;
 mod session;
 
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -89,6 +89,11 @@ impl Server {
     /// getsockname(2) failed.
     pub fn local_addr(&self) -> Result<SocketAddr, MeasureError> {
         Ok(self.listener.local_addr().map_err(|e| KernelError::new(Op::Listen, self.shared.port, e))?)
+    }
+
+    /// Sessions that run now.
+    pub fn sessions(&self) -> usize {
+        self.shared.registry.sessions()
     }
 
     /// Serves until `asked` tells that the process should end: then lets running tests end within the grace time; a

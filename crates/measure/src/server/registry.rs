@@ -28,7 +28,7 @@ pub(crate) struct Joinable {
     pub(crate) local: IpAddr,
     /// Where the session's datagrams may go.
     pub(crate) proofs: Arc<Proofs>,
-    pub(crate) inbox: mpsc::Sender<SessionEvent>,
+    pub(crate) inbox: mpsc::SyncSender<SessionEvent>,
 }
 
 #[derive(Debug, Default)]

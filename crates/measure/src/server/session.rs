@@ -13,7 +13,7 @@ use wire::{EndSide, Finished, Message, RefuseCode};
 
 use super::Shared;
 use super::registry::{Joinable, Ticket};
-use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
+use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, Stream, StreamSocket, share_of, stream_numbers};
 use crate::udp::{self, Proofs, ServerStreams};
 use crate::{MeasureError, VERSION, address, random};
@@ -32,6 +32,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a client may take from the acceptance to the start: clock exchanges and joins on a slow path.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Longest message of a client within a session: a batch of samples. Parsed JSON takes some twenty times its length,
+/// so this bounds what one client can make the server hold.
+const CLIENT_MESSAGE_MAX: usize = 256 << 10;
+
+/// Events that may wait for a session; a client that sends faster than they are handled has to wait.
+const EVENTS: usize = 64;
+
 /// The session's handshake and, if granted, the session.
 #[allow(clippy::too_many_arguments, reason = "called once, with what the connection has gathered")]
 pub(crate) fn run(
@@ -44,6 +51,7 @@ pub(crate) fn run(
     ticket: Ticket,
     deadline: Instant,
 ) -> Result<(), MeasureError> {
+    writer.prioritise();
     let server_nonce = random::bytes()?;
     let key = shared.options.key.as_ref();
     writer.send(&Message::Challenge {
@@ -69,7 +77,7 @@ pub(crate) fn run(
     drop(ticket);
     let name = session_name()?;
     let proofs = Arc::<Proofs>::default();
-    let (outbox, inbox) = mpsc::channel();
+    let (outbox, inbox) = mpsc::sync_channel(EVENTS);
     let joinable = Joinable {
         plan: Arc::new(plan.clone()),
         client_nonce,
@@ -87,7 +95,7 @@ pub(crate) fn run(
         host: kernel::host_report(VERSION, Some(address::plain_ip(local.ip()))),
         udp_port: shared.port,
     })?;
-    reader.accept_long_messages();
+    reader.accept_messages_of(CLIENT_MESSAGE_MAX);
     let control = outbox.clone();
     reader.spawn(move |incoming| {
         let _ = control.send(SessionEvent::Control(incoming));
@@ -95,9 +103,10 @@ pub(crate) fn run(
     let datagrams = ServerStreams { name, local: address::plain(local), proofs };
     let mut session = Session::new(shared, writer, inbox, outbox, plan, datagrams, peer);
     let outcome = session.serve();
+    // The session's own line tells how it ended; there is nothing to add for the connection.
     session.close(&outcome);
     drop(seat);
-    outcome
+    Ok(())
 }
 
 fn session_name() -> Result<[u8; 8], MeasureError> {
@@ -152,7 +161,7 @@ struct Session<'a> {
     shared: &'a Shared,
     writer: ControlWriter,
     inbox: mpsc::Receiver<SessionEvent>,
-    outbox: mpsc::Sender<SessionEvent>,
+    outbox: mpsc::SyncSender<SessionEvent>,
     plan: TestPlan,
     id: String,
     peer: SocketAddr,
@@ -169,7 +178,7 @@ impl<'a> Session<'a> {
         shared: &'a Shared,
         writer: ControlWriter,
         inbox: mpsc::Receiver<SessionEvent>,
-        outbox: mpsc::Sender<SessionEvent>,
+        outbox: mpsc::SyncSender<SessionEvent>,
         plan: TestPlan,
         datagrams: ServerStreams,
         peer: SocketAddr,
@@ -197,6 +206,7 @@ impl<'a> Session<'a> {
         let outcome = self.follow(&plan, &side);
         if outcome.is_err() {
             side.stop.at_once();
+            self.collect_rest();
         }
         outcome?;
         self.linger()
@@ -265,7 +275,9 @@ impl<'a> Session<'a> {
         self.rss_start = kernel::resident_bytes();
         let at = kernel::now();
         self.writer.send(&Message::Started { at })?;
-        let plan = LoadPlan::new(&self.plan, &self.id, at, self.shared.options.grace);
+        let mut plan = LoadPlan::new(&self.plan, &self.id, at, self.shared.options.grace);
+        // A client is asked to pace itself; one that does not is held to the ceiling here.
+        plan.ceiling = plan.pacing.filter(|_| self.shared.options.max_rate.is_some());
         let model = Arc::clone(&self.model);
         // The model is the client's: it tells the server's clock at a client's instant, which is what is asked here.
         let peer_clock: PeerClock = Arc::new(move |client| {
@@ -317,6 +329,21 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// The counts of a load that broke, for the log; its threads end within one of their waits.
+    fn collect_rest(&mut self) {
+        let give_up = kernel::now() + Duration::from_secs(2);
+        while let Some(wait) = give_up.as_nanos().checked_sub(kernel::now().as_nanos()) {
+            match self.inbox.recv_timeout(Duration::from_nanos(wait)) {
+                Ok(SessionEvent::Side(SideEvent::Finished { sides, .. })) => {
+                    self.sides = sides;
+                    return;
+                }
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
     fn handle_message(&self, message: Message, side: &SideHandle) -> Result<(), MeasureError> {
         match message {
             Message::Samples { stream, samples } => side.handle_samples(stream, &samples),
@@ -335,10 +362,10 @@ impl<'a> Session<'a> {
         match event {
             SideEvent::Interval(record) => self.writer.send(&Message::Interval(record)),
             SideEvent::Samples { stream, samples } => samples
-                .chunks(wire::message::MAX_SAMPLES)
+                .chunks(SAMPLES_IN_MESSAGE)
                 .try_for_each(|c| self.writer.send(&Message::Samples { stream, samples: c.to_vec() })),
             SideEvent::Sent { stream, datagrams } => self.writer.send(&Message::Sent { stream, datagrams }),
-            SideEvent::Finished { .. } => Ok(()),
+            SideEvent::Failed { .. } | SideEvent::Finished { .. } => Ok(()),
         }
     }
 

@@ -151,7 +151,7 @@ mod tests {
             address: client,
             local: at("192.0.2.9:0").ip(),
             proofs: Arc::clone(&proofs),
-            inbox: mpsc::channel().0,
+            inbox: mpsc::sync_channel(1).0,
         };
         registry.open(&mut seat, NAME, joinable);
         (seat, proofs)

@@ -15,8 +15,8 @@ const COLUMNS: usize = 240;
 const STAGE_CLASSES: [&str; 4] = ["s0", "s1", "s2", "s3"];
 
 pub(crate) fn section(h: &mut Html, series: &[Series<'_>], end_s: f64) {
-    let found: Vec<(&Series<'_>, Decomposition)> =
-        series.iter().filter_map(|s| s.track.decomposition().map(|d| (s, d))).collect();
+    let found: Vec<(&Series<'_>, &Decomposition)> =
+        series.iter().filter_map(|s| s.track.decomposition().map(|d| (s, d))).filter(|(_, d)| tells(d)).collect();
     if found.is_empty() {
         return;
     }
@@ -30,6 +30,10 @@ pub(crate) fn section(h: &mut Html, series: &[Series<'_>], end_s: f64) {
     for (s, d) in &found {
         if series.len() > 1 {
             s.heading(h);
+        }
+        if summary::largest_stage(d).is_none() {
+            missing(h, d);
+            continue;
         }
         for (name, quantile) in [("median", StageQuantile::Median), ("95 %", StageQuantile::P95)] {
             bar(h, d, name, quantile, widest.unwrap_or(1).max(1) as f64);
@@ -92,9 +96,19 @@ fn table(h: &mut Html, d: &Decomposition) {
     }
     h.raw("</tbody></table></div>");
     h.raw("<p class=\"hint\">").text(format_args!("{} sampled blocks.", d.samples)).raw("</p>");
+    missing(h, d);
+}
+
+/// What could not be had, and why.
+fn missing(h: &mut Html, d: &Decomposition) {
     for missing in &d.missing {
         h.raw("<p class=\"hint\">missing: ").text(missing).raw("</p>");
     }
+}
+
+/// Whether there is a stage to draw, or a reason to give for there being none.
+fn tells(d: &Decomposition) -> bool {
+    summary::largest_stage(d).is_some() || !d.missing.is_empty()
 }
 
 /// The medians of some neighbouring intervals.
@@ -132,7 +146,8 @@ fn over_time(h: &mut Html, rows: &[Row], end_s: f64) {
     h.raw("<figure class=\"stack\"><figcaption>median of each stage over time</figcaption><div class=\"plot\">");
     h.raw("<div class=\"yaxis\" aria-hidden=\"true\">");
     for t in ticks(top, 4) {
-        h.raw("<span style=\"bottom:").number(t / top * 100.0).raw("%\">").text(nanos(t as u64)).raw("</span>");
+        h.raw("<span style=\"bottom:").number(t / top * 100.0).raw("%\">");
+        h.text(if t == 0.0 { "0".to_owned() } else { nanos(t as u64) }).raw("</span>");
     }
     h.raw("</div><svg viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"");
     h.raw("delay of each stage over time\">");

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Series;
 use super::run::Track;
 use crate::pairing::Row;
-use crate::summary::{self, finite};
+use crate::summary::finite;
 
 /// Bars of the delay histogram: at the width of the chart each is some pixels wide.
 const BINS: usize = 72;
@@ -22,6 +22,8 @@ const STREAMS_MAX: usize = 32;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct ChartData {
+    /// End of the time axis.
+    end_s: f64,
     tracks: Vec<TrackData>,
     distribution: Option<Distribution>,
 }
@@ -39,6 +41,8 @@ struct TrackData {
     srtt_ns: Vec<Option<u64>>,
     one_way_p50_ns: Vec<Option<i64>>,
     one_way_p95_ns: Vec<Option<i64>>,
+    /// Largest error of the one-way delays by the clocks.
+    one_way_bound_ns: Option<u64>,
     baseline_ns: Option<u64>,
     streams: Vec<StreamData>,
 }
@@ -69,8 +73,12 @@ struct DistributionTrack {
     cdf_percent: Vec<f64>,
 }
 
-pub(crate) fn chart_data(series: &[Series<'_>]) -> ChartData {
-    ChartData { tracks: series.iter().map(track_data).collect(), distribution: distribution(series) }
+pub(crate) fn chart_data(series: &[Series<'_>], end_s: f64) -> ChartData {
+    ChartData {
+        end_s: round(end_s),
+        tracks: series.iter().map(track_data).collect(),
+        distribution: distribution(series),
+    }
 }
 
 fn track_data(s: &Series<'_>) -> TrackData {
@@ -85,6 +93,7 @@ fn track_data(s: &Series<'_>) -> TrackData {
         srtt_ns: rows.iter().map(Row::srtt_ns).collect(),
         one_way_p50_ns: rows.iter().map(|r| r.one_way().map(|d| d.p50_ns)).collect(),
         one_way_p95_ns: rows.iter().map(|r| r.one_way().map(|d| d.p95_ns)).collect(),
+        one_way_bound_ns: rows.iter().filter_map(Row::one_way).map(|d| d.bound_ns).max(),
         baseline_ns: s.run.start.baseline_rtt_ns,
         streams: streams(s.track),
     }
@@ -167,7 +176,7 @@ fn cumulative_percent(buckets: &Buckets, points: &[f64]) -> Vec<f64> {
                 sum = sum.saturating_add(*n);
                 i += 1;
             }
-            summary::finite(sum as f64 / total * 100.0)
+            finite(sum as f64 / total * 100.0)
         })
         .collect()
 }

@@ -19,7 +19,7 @@ impl Html {
 
     /// Adds text or the value of a quoted attribute.
     pub(crate) fn text(&mut self, text: impl Display) -> &mut Self {
-        escape_into(&mut self.0, &text.to_string());
+        escape_into(&mut self.0, &typeset(&text.to_string()));
         self
     }
 
@@ -43,6 +43,27 @@ impl Html {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Plain-text conventions of [`crate::summary`] as a page prints them: `5.00 us` with a micro sign, `+/-` as one
+/// character, no line break between a number and its per cent sign.
+fn typeset(text: &str) -> String {
+    let mut out = text.replace(" +/- ", " \u{b1} ");
+    for (plain, set) in [(" us", " \u{b5}s"), (" %", "\u{a0}%")] {
+        let mut rest = core::mem::take(&mut out);
+        while let Some(at) = rest.find(plain) {
+            let tail = rest.split_off(at + plain.len());
+            let follows_number = rest[..at].ends_with(|c: char| c.is_ascii_digit());
+            let ends_word = !tail.starts_with(char::is_alphanumeric);
+            if follows_number && ends_word {
+                rest.replace_range(at.., set);
+            }
+            out.push_str(&rest);
+            rest = tail;
+        }
+        out.push_str(&rest);
+    }
+    out
 }
 
 fn escape_into(out: &mut String, text: &str) {
@@ -85,6 +106,12 @@ mod tests {
         let mut h = Html::new();
         h.raw("<a title=\"").text("\"><script>'&").raw("\">").number(f64::NAN).number(1.0 / 3.0);
         assert_eq!(h.as_str(), "<a title=\"&quot;&gt;&lt;script&gt;&#39;&amp;\">00.333");
+    }
+
+    #[test]
+    fn units_are_set_as_in_print_and_words_are_left_alone() {
+        assert_eq!(typeset("5.00 us +/- 12 us, 5 %"), "5.00 \u{b5}s \u{b1} 12 \u{b5}s, 5\u{a0}%");
+        assert_eq!(typeset("let us use 5 usual hosts, bus 5 % us"), "let us use 5 usual hosts, bus 5\u{a0}% us");
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub fn write_html(mut out: impl Write, runs: &[Run], title: &str) -> io::Result<
     hosts::hosts(&mut body, runs);
     hosts::quality(&mut body, runs);
     page::footer(&mut body, runs);
-    page::write_document(&mut out, title, &body, &data::chart_data(&series))
+    page::write_document(&mut out, title, &body, &data::chart_data(&series, end_s))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use results::Transport;
 use sha2::{Digest, Sha256};
 
 use super::data::ChartData;
@@ -107,9 +108,13 @@ pub(crate) fn charts(h: &mut Html, series: &[Series<'_>]) {
         "receiving application read. Ticks at the foot mark retransmissions. Drag to zoom, double-click to reset.</p>",
     );
     h.raw("<p class=\"controls\"></p><div class=\"canvas\"></div></section>");
-    h.raw("<section class=\"chart\" id=\"delay\"><h2>Delay over time</h2><p class=\"hint\">Block round trips hold ");
-    h.raw("the sender's own socket buffer; the kernel's round trips begin below it.</p>");
-    h.raw("<p class=\"controls\"></p><div class=\"canvas\"></div></section>");
+    h.raw("<section class=\"chart\" id=\"delay\"><h2>Delay over time</h2><p class=\"hint\">");
+    if series.iter().any(|s| s.run.start.plan.transport == Transport::Tcp) {
+        h.raw("Block round trips hold the sender's own socket buffer; the kernel's round trips begin below it.");
+    } else {
+        h.raw("One-way delay of the datagrams; the truth lies within the bound of the clocks.");
+    }
+    h.raw("</p><p class=\"controls\"></p><div class=\"canvas\"></div></section>");
     h.raw("<div class=\"pair\"><section class=\"chart\" id=\"histogram\"><h2>Block RTT: histogram</h2>");
     h.raw("<div class=\"canvas\"></div></section><section class=\"chart\" id=\"cdf\"><h2>Block RTT: distribution</h2>");
     h.raw("<div class=\"canvas\"></div></section></div>");

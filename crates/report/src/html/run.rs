@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use results::{
-    Completion, Decomposition, DelayHistogram, DelaySummary, Direction, DirectionSummary, EndRecord, Limit, Record,
-    StartRecord,
+    Completion, Decomposition, DelaySummary, Direction, DirectionSummary, EndRecord, Limit, Record, StartRecord,
 };
 
 use crate::pairing::{Row, all_rows};
@@ -40,6 +39,7 @@ pub(crate) struct Track {
     pub(crate) throughput_bps: Option<u64>,
     pub(crate) block_rtt: Option<DelaySummary>,
     pub(crate) limits: Vec<(Limit, f64)>,
+    stages: Option<Decomposition>,
 }
 
 impl Run {
@@ -106,17 +106,16 @@ impl Track {
     fn new(direction: Direction, rows: Vec<Row>, summary: Option<DirectionSummary>) -> Self {
         let given = summary.as_ref();
         let throughput_bps = given.map(|d| d.throughput_bps).or_else(|| mean_rate(&rows));
-        let block_rtt = given.map_or_else(|| merged_rtt(&rows), |d| d.block_rtt.clone());
+        let block_rtt =
+            given.map_or_else(|| DelaySummary::merged(rows.iter().filter_map(Row::block_rtt)), |d| d.block_rtt.clone());
         let limits = given.map(summary::limits_by_share).unwrap_or_else(|| shares(&rows));
-        Self { direction, rows, throughput_bps, block_rtt, limits, summary }
+        let stages = given.map_or_else(|| merged_stages(&rows), |d| d.decomposition.clone());
+        Self { direction, rows, throughput_bps, block_rtt, limits, stages, summary }
     }
 
-    /// Where the delay sits: over the whole test, else as in the last interval that tells.
-    pub(crate) fn decomposition(&self) -> Option<Decomposition> {
-        match &self.summary {
-            Some(d) => d.decomposition.clone(),
-            None => self.rows.iter().rev().find_map(Row::decomposition),
-        }
+    /// Where the delay sits over the whole test.
+    pub(crate) const fn decomposition(&self) -> Option<&Decomposition> {
+        self.stages.as_ref()
     }
 }
 
@@ -127,13 +126,10 @@ fn mean_rate(rows: &[Row]) -> Option<u64> {
     (covered > 0.0).then(|| (bytes as f64 * 8.0 / covered) as u64)
 }
 
-/// The block round trips of all intervals together; an interval without a readable histogram is left out.
-fn merged_rtt(rows: &[Row]) -> Option<DelaySummary> {
-    let mut all = DelayHistogram::new();
-    for h in rows.iter().filter_map(Row::block_rtt).filter_map(|d| DelayHistogram::decode(&d.histogram).ok()) {
-        all.merge(&h);
-    }
-    all.summary()
+/// The stages of all intervals together.
+fn merged_stages(rows: &[Row]) -> Option<Decomposition> {
+    let all: Vec<Decomposition> = rows.iter().filter_map(Row::decomposition).collect();
+    Decomposition::merged(&all)
 }
 
 /// Share of the judged intervals that each limit held.

@@ -94,6 +94,15 @@ fn udp_alone_shows_datagrams_and_no_round_trips() {
 }
 
 #[test]
+fn delays_over_decades_are_drawn_on_a_logarithmic_axis() {
+    let scenario = Scenario { base_rtt_ms: 0.2, queue_ms: (0.1, 0.1), intervals: 3, ..Scenario::default() };
+    let page = page(&[run("near", &scenario), run("far", &Scenario::default())], "near and far");
+    keep("decades", &page);
+    assert_balanced(&page);
+    assert_eq!(data(&page)["distribution"]["is_log"], true);
+}
+
+#[test]
 fn hostile_text_stays_text() {
     let evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'";
     let mut all = records(&Scenario { intervals: 3, ..Scenario::default() });
@@ -180,8 +189,22 @@ fn files_that_are_no_run_are_refused() {
 
 #[test]
 fn a_long_test_keeps_its_page_small() {
-    let scenario = Scenario { intervals: 6000, interval_s: 0.1, streams: 1, ..Scenario::default() };
-    let page = page(&[run("long", &scenario)], "long");
+    // Sixty intervals again and again: recording six thousand with their histograms would take a minute.
+    let mut all = records(&Scenario { intervals: 60, interval_s: 0.1, streams: 1, ..Scenario::default() });
+    let (start, end) = (all.remove(0), all.pop());
+    let shifted = |lap: u64, mut r: Record| {
+        if let Record::Interval(i) = &mut r {
+            i.index += lap * 60;
+            i.begin_s += lap as f64 * 6.0;
+            i.end_s += lap as f64 * 6.0;
+        }
+        r
+    };
+    let laps = (0..100).flat_map(|lap| all.iter().map(move |r| shifted(lap, r.clone())));
+    let records: Vec<Record> = core::iter::once(start).chain(laps).chain(end).collect();
+    let page = page(&[Run::from_records("long", records).unwrap()], "long");
     keep("long", &page);
+    assert_balanced(&page);
+    assert_eq!(data(&page)["tracks"][0]["t_s"].as_array().unwrap().len(), 6000);
     assert!(page.len() < 2_000_000, "{}", page.len());
 }

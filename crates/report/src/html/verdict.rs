@@ -1,13 +1,13 @@
 //! A run in one sentence per direction.
 
-use results::{DirectionSummary, Transport};
+use results::{DirectionSummary, Limit, Transport};
 
 use super::run::{Run, Track};
 use crate::summary::{self, bytes, limit_name, nanos, percent, rate, ratio};
 
 /// What happened, how fast, what held it back, what the delay was and where it sits.
 pub(crate) fn sentence(run: &Run, track: &Track) -> String {
-    let route = summary::route(&run.start, track.direction);
+    let route = summary::route(&run.start, track.direction).replace(" -> ", " \u{2192} ");
     let Some(bps) = track.throughput_bps else {
         return format!("{route}: nothing was measured.");
     };
@@ -16,7 +16,7 @@ pub(crate) fn sentence(run: &Run, track: &Track) -> String {
     if let Some(d) = end {
         text.push_str(&format!(" ({} in {})", bytes(d.receiver.bytes), summary::seconds(d.receiver.duration_s)));
     }
-    if let Some((limit, share)) = track.limits.first() {
+    if let Some((limit, share)) = track.limits.first().filter(|(l, _)| *l != Limit::Unknown) {
         text.push_str(&format!(", limited mostly by {} ({} of the time)", limit_name(*limit), percent(*share)));
     }
     text.push('.');
@@ -29,7 +29,7 @@ pub(crate) fn sentence(run: &Run, track: &Track) -> String {
         if let Some(idle) = run.start.baseline_rtt_ns {
             text.push_str(&format!(" on a path of {} idle", nanos(idle)));
         }
-        if let Some((stage, ns, share)) = track.decomposition().as_ref().and_then(summary::largest_stage) {
+        if let Some((stage, ns, share)) = track.decomposition().and_then(summary::largest_stage) {
             text.push_str(&format!("; most of it in the {stage} ({}, {})", nanos(ns), percent(share)));
         }
         text.push('.');

@@ -1,0 +1,47 @@
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::thread;
+
+/// The calling thread's network namespace, as a file that keeps it alive.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// Makes a network namespace without a name. It lives as long as the file, a thread or a device refers to it, so that
+/// nothing is left behind when the process is killed. The calling thread stays where it is.
+///
+/// # Errors
+/// unshare(2) needs CAP_SYS_ADMIN.
+pub fn new_namespace() -> io::Result<File> {
+    let made = thread::Builder::new().name("unshare".to_owned()).spawn(|| {
+        // SAFETY: CLONE_NEWNET changes only which network the calling thread sees; the thread ends right after.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        File::open(OWN)
+    })?;
+    made.join().unwrap_or_else(|_| Err(io::Error::other("the thread ended abnormally")))
+}
+
+/// Moves the calling thread, and what it starts from now on, into a network namespace. Sockets that it holds stay where they
+/// were opened.
+///
+/// # Errors
+/// setns(2) needs CAP_SYS_ADMIN; the file must be a network namespace.
+pub fn enter_namespace(namespace: &File) -> io::Result<()> {
+    // SAFETY: setns changes only which network the calling thread sees; the descriptor is open.
+    if unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_namespace_is_refused() {
+        let file = File::open("/proc/self/statm").unwrap();
+        assert!(enter_namespace(&file).is_err());
+    }
+}

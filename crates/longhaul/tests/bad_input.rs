@@ -1,0 +1,152 @@
+//! What a user or a disk can do wrong: a clear error, the right exit status, nothing left behind.
+
+mod common;
+
+use std::process::Command;
+
+use common::{Serve, longhaul, path, text};
+
+fn assert_refused(arguments: &[&str], says: &str) {
+    let out = longhaul().args(arguments).output().unwrap();
+    let stderr = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{arguments:?}: {stderr}");
+    assert!(stderr.contains(says), "{arguments:?}: `{says}` is not in: {stderr}");
+}
+
+#[test]
+fn questions_that_make_no_sense_are_refused_before_anything_is_sent() {
+    let nobody = "192.0.2.1";
+    assert_refused(&["test", nobody, "-P", "0"], "stream");
+    assert_refused(&["test", nobody, "-P", "1000"], "128");
+    assert_refused(&["test", nobody, "-l", "1"], "16");
+    assert_refused(&["test", nobody, "-t", "0"], "duration");
+    assert_refused(&["test", nobody, "--dscp", "64"], "64");
+    assert_refused(&["test", nobody, "-C", "no such thing"], "congestion");
+    assert_refused(&["test", nobody, "--pacing", "10GB/s"], "bit/s");
+    assert_refused(&["test", nobody, "-t", "1", "-n", "1"], "cannot be used with");
+    assert_refused(&["test", nobody, "--json", "--csv"], "standard output");
+    assert_refused(&["test", nobody, "--key-file", "/nonexistent/key"], "/nonexistent/key");
+    assert_refused(&["test", nobody, "--report", "/nonexistent/r.html"], "/nonexistent/r.html");
+    assert_refused(&["serve", "--allow", "not-a-network"], "192.0.2.0/24");
+    assert_refused(&["report", "/nonexistent/r.jsonl"], "/nonexistent/r.jsonl");
+}
+
+#[test]
+fn a_host_that_is_not_there_is_named() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    assert_refused(&["test", "127.0.0.1", "-p", &port], &format!("connecting to 127.0.0.1:{port}"));
+    assert_refused(&["test", "no-such-host.invalid"], "no-such-host.invalid");
+}
+
+#[test]
+fn a_peer_that_is_something_else_is_told_apart() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let other = std::thread::spawn(move || {
+        let (mut s, _) = listener.accept().unwrap();
+        std::io::Write::write_all(&mut s, b"SSH-2.0-OpenSSH_9.2p1\r\n").unwrap();
+    });
+    assert_refused(&["test", "127.0.0.1", "-p", &port], "not a longhaul or thrulay server");
+    other.join().unwrap();
+}
+
+#[test]
+fn files_that_are_no_results_are_named_with_their_line() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content, says) in [
+        ("empty.jsonl", "", "no records"),
+        ("garbage.jsonl", "hello\n", "line 1"),
+        ("half.jsonl", "\n{\"record\":\"start\"\n", "line 2"),
+        ("other.jsonl", "{\"record\":\"flight\"}\n", "line 1"),
+    ] {
+        let file = path(folder.path(), name);
+        std::fs::write(&file, content).unwrap();
+        assert_refused(&["report", &file, "-o", &path(folder.path(), "out.html")], says);
+        assert!(!folder.path().join("out.html").exists());
+    }
+}
+
+#[test]
+fn a_wrong_a_missing_and_a_short_key_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = |name: &str, content: &str| {
+        let file = path(folder.path(), name);
+        std::fs::write(&file, content).unwrap();
+        file
+    };
+    let (right, wrong) =
+        (key("right", "correct horse battery staple\n"), key("wrong", "incorrect horse battery staple\n"));
+    let serve = Serve::start(&["--key-file", &right]);
+    let port = serve.port.to_string();
+    let test = ["test", "127.0.0.1", "-p", &port, "-t", "0.2", "-C", "reno"];
+    assert_refused(&test, "--key-file");
+    assert_refused(&[&test[..], &["--key-file", &wrong]].concat(), "does not hold the same pre-shared key");
+    assert_refused(&[&test[..], &["--key-file", &key("short", "abc")]].concat(), "16");
+    let out = serve.test(&["-t", "0.2", "-C", "reno", "--key-file", &right]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_server_says_why_it_refuses() {
+    let serve = Serve::start(&["--max-duration", "1s", "--allow", "127.0.0.0/8"]);
+    let out = serve.test(&["-t", "5"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("at most 1 s"), "{}", text(&out.stderr));
+    let strict = Serve::start(&["--allow", "192.0.2.0/24"]);
+    let out = strict.test(&["-t", "1"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("allow list"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_full_device_is_reported_and_the_test_still_ends() {
+    let serve = Serve::start(&[]);
+    let out = serve.test(&["-t", "0.3", "-i", "0.1", "-C", "reno", "--json=/dev/full"]);
+    assert_eq!(out.status.code(), Some(2));
+    let stderr = text(&out.stderr);
+    assert!(stderr.contains("/dev/full") && stderr.contains("No space left"), "{stderr}");
+    assert!(text(&out.stdout).contains("goodput"), "the other outputs are whole");
+}
+
+#[test]
+fn a_disk_too_small_for_the_report_leaves_no_half_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
+        .arg(folder.path())
+        .status()
+        .is_ok_and(|s| s.success());
+    if !mounted {
+        println!("skipped: mounting a small file system needs root");
+        return;
+    }
+    let serve = Serve::start(&[]);
+    let page = path(folder.path(), "r.html");
+    let out = serve.test(&["-t", "0.3", "-i", "0.1", "-C", "reno", "--report", &page]);
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    let unmounted = Command::new("umount").arg(folder.path()).status().unwrap();
+    assert!(unmounted.success());
+    assert_eq!(out.status.code(), Some(2));
+    let stderr = text(&out.stderr);
+    assert!(stderr.contains("r.html") && stderr.contains("No space left"), "{stderr}");
+    assert_eq!(left, 0, "the unfinished page is gone");
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_test_quietly() {
+    let serve = Serve::start(&[]);
+    let port = serve.port.to_string();
+    let begin = std::time::Instant::now();
+    let out = Command::new("sh")
+        .arg("-c")
+        .arg(format!(
+            "{} test 127.0.0.1 -p {port} -t 30 -i 0.1 -C reno --pacing 10Mb/s --format json | head -n 1",
+            env!("CARGO_BIN_EXE_longhaul")
+        ))
+        .output()
+        .unwrap();
+    assert!(text(&out.stdout).starts_with("{\"record\":\"start\""), "{}", text(&out.stdout));
+    assert!(text(&out.stderr).is_empty(), "{}", text(&out.stderr));
+    // Far below the 30 s of the test, far above what the end of a load takes.
+    assert!(begin.elapsed().as_secs() < 20);
+}

@@ -1,0 +1,73 @@
+//! A server and a client of the built binary on loopback.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// The binary under test.
+pub(crate) fn longhaul() -> Command {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    c.env_remove("LONGHAUL_KEY_FILE").env_remove("LONGHAUL_PORT").env_remove("RUST_LOG").stdin(Stdio::null());
+    c
+}
+
+/// A server process; ended when dropped.
+pub(crate) struct Serve {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Serve {
+    /// Starts `longhaul serve` on loopback and waits until it says that it listens.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_on("127.0.0.1", arguments)
+    }
+
+    /// The same on another local address.
+    pub(crate) fn start_on(address: &str, arguments: &[&str]) -> Self {
+        // The kernel names a free port; another process would have to take it within milliseconds.
+        let port = TcpListener::bind((address, 0)).unwrap().local_addr().unwrap().port();
+        let mut child = longhaul()
+            .args(["serve", "--bind", address, "--port", &port.to_string()])
+            .args(arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        assert!(line.contains("listening"), "{line}");
+        std::thread::spawn(move || log.lines().for_each(drop));
+        Self { child, port }
+    }
+
+    /// Runs `longhaul test` against it.
+    pub(crate) fn test(&self, arguments: &[&str]) -> Output {
+        self.test_host("127.0.0.1", arguments)
+    }
+
+    /// The same with another name for this host.
+    pub(crate) fn test_host(&self, host: &str, arguments: &[&str]) -> Output {
+        longhaul().args(["test", host, "-p", &self.port.to_string()]).args(arguments).output().unwrap()
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a program wrote, as text.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A path in a folder, as text.
+pub(crate) fn path(folder: &Path, name: &str) -> String {
+    folder.join(name).display().to_string()
+}

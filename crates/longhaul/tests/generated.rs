@@ -1,0 +1,60 @@
+//! What is generated from the command definition, and the help that users read.
+
+mod common;
+
+use std::path::Path;
+
+use common::{longhaul, text};
+
+/// Compares with the committed text; `LONGHAUL_BLESS=1 cargo test` rewrites it.
+fn assert_committed(name: &str, made: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help").join(name);
+    if std::env::var_os("LONGHAUL_BLESS").is_some() {
+        std::fs::write(&path, made).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(made, committed, "the help changed: review it and run `LONGHAUL_BLESS=1 cargo test -p longhaul`");
+}
+
+#[test]
+fn the_help_is_the_reviewed_one() {
+    for (name, arguments) in [
+        ("longhaul.txt", &["--help"][..]),
+        ("serve.txt", &["serve", "--help"]),
+        ("test.txt", &["test", "--help"]),
+        ("report.txt", &["report", "--help"]),
+        ("generate.txt", &["generate", "--help"]),
+    ] {
+        let out = longhaul().args(arguments).output().unwrap();
+        let help = text(&out.stdout);
+        assert!(help.lines().all(|l| l.chars().count() <= 110), "{name} is wider than 110 columns");
+        assert_committed(name, &help);
+    }
+}
+
+#[test]
+fn man_pages_and_completions_know_every_option() {
+    let folder = tempfile::tempdir().unwrap();
+    for what in ["man", "completions"] {
+        let out = longhaul().args(["generate", what]).arg(folder.path()).output().unwrap();
+        assert!(out.status.success(), "{}", text(&out.stderr));
+    }
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    // roff writes a hyphen as `\-`.
+    let man = read("longhaul-test.1").replace("\\-", "-");
+    let bash = read("longhaul.bash");
+    let help = text(&longhaul().args(["test", "--help"]).output().unwrap().stdout);
+    let options: Vec<&str> = help
+        .split(|c: char| c.is_whitespace() || ",[=]".contains(c))
+        .filter(|w| w.starts_with("--") && w.len() > 4)
+        .collect();
+    assert!(options.len() > 20);
+    for option in options {
+        let option = option.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        assert!(man.contains(option), "{option} is not in the man page");
+        assert!(bash.contains(option), "{option} is not in the completions");
+    }
+    for name in ["longhaul.1", "longhaul-serve.1", "_longhaul", "longhaul.fish"] {
+        assert!(!read(name).is_empty());
+    }
+}

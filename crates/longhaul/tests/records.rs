@@ -1,0 +1,114 @@
+//! What `longhaul test` writes, held against the published schema and against the peer's counts.
+
+mod common;
+
+use std::io::Cursor;
+
+use common::{Serve, longhaul, path, text};
+use results::{Completion, Direction, Record, Role, read_records};
+
+const SCHEMA: &str = include_str!("../../../docs/schema/longhaul.test-1.schema.json");
+
+fn records(json: &str) -> Vec<Record> {
+    read_records(Cursor::new(json)).unwrap()
+}
+
+#[test]
+fn the_published_schema_is_that_of_the_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = longhaul().args(["generate", "schema"]).arg(folder.path()).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let made = std::fs::read_to_string(folder.path().join("longhaul.test-1.schema.json")).unwrap();
+    assert_eq!(made, SCHEMA, "the records changed: `make schema`, and docs/reference/records.md");
+}
+
+#[test]
+fn every_record_of_a_real_run_obeys_the_schema() {
+    let validator = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
+    let serve = Serve::start(&[]);
+    for arguments in [
+        &["-t", "0.5", "-i", "0.1", "--bidir", "-P", "2", "-C", "reno", "--json"][..],
+        &["-t", "0.5", "-i", "0.1", "--udp", "10Mb/s", "--poisson", "--json"][..],
+    ] {
+        let out = serve.test(arguments);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let stdout = text(&out.stdout);
+        assert!(stdout.lines().count() > 5, "{stdout}");
+        for line in stdout.lines() {
+            let value = serde_json::from_str(line).unwrap();
+            let errors: Vec<String> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
+            assert!(errors.is_empty(), "{errors:?} in {line}");
+        }
+    }
+}
+
+#[test]
+fn both_ends_report_and_agree_to_the_byte() {
+    let serve = Serve::start(&[]);
+    let out = serve.test(&["-n", "5000011", "-P", "3", "--bidir", "-C", "reno", "-i", "0.1", "--json"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let all = records(&text(&out.stdout));
+    let Some(Record::End(end)) = all.last() else { panic!("no end record") };
+    assert_eq!(end.completion, Completion::Complete);
+    assert_eq!(end.directions.len(), 2);
+    for d in &end.directions {
+        assert_eq!((d.sender.bytes, d.receiver.bytes), (5_000_011, 5_000_011), "{:?}", d.direction);
+        assert!(d.agreement.agree);
+        // Three streams: the shares 1666671, 1666670, 1666670 hold 26 blocks of 64 KiB each, the last one short.
+        assert_eq!(d.agreement.echoed_blocks, 78);
+        assert_eq!(d.block_rtt.as_ref().map(|r| r.count), Some(78), "a delay sample for every block");
+    }
+}
+
+#[test]
+fn standard_output_takes_one_format_and_the_others_go_to_files() {
+    let serve = Serve::start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let (json, csv, page) =
+        (path(folder.path(), "r.jsonl"), path(folder.path(), "r.csv"), path(folder.path(), "r.html"));
+    let out = serve.test(&[
+        "-t",
+        "1.2",
+        "-C",
+        "reno",
+        "--pacing",
+        "50Mb/s",
+        "--format",
+        "thrulay",
+        &format!("--json={json}"),
+        &format!("--csv={csv}"),
+        "--report",
+        &page,
+    ]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    // The row that bwctl's test suite looks for: begin 0.xxx, end 1.xxx.
+    let row = text(&out.stdout).lines().filter(|l| !l.starts_with('#')).map(str::to_owned).next().unwrap();
+    let fields: Vec<f64> = row.split(')').nth(1).unwrap().split_whitespace().map(|f| f.parse().unwrap()).collect();
+    assert!(fields[0] < 1.0 && (1.0..2.0).contains(&fields[1]), "{row}");
+    assert!((20.0..60.0).contains(&fields[2]), "paced to 50 Mb/s with headers: {row}");
+    let all = records(&std::fs::read_to_string(&json).unwrap());
+    let received = all
+        .iter()
+        .any(|r| matches!(r, Record::Interval(i) if i.role == Role::Receiver && i.direction == Direction::Up));
+    assert!(received, "the server's view is part of the result");
+    assert!(std::fs::read_to_string(&csv).unwrap().lines().count() > 2);
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.starts_with("<!DOCTYPE html>") && !html.contains("src=\"http"), "self-contained");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing else is left behind");
+}
+
+#[test]
+fn saved_results_become_one_page_of_several_runs() {
+    let serve = Serve::start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["a", "b"].map(|n| path(folder.path(), &format!("{n}.jsonl")));
+    for f in &files {
+        let out = serve.test(&["-t", "0.3", "-i", "0.1", "-C", "reno", "--pacing", "20Mb/s", &format!("--json={f}")]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+    }
+    let page = path(folder.path(), "both.html");
+    let out = longhaul().arg("report").args(&files).args(["-o", &page, "--title", "two <runs>"]).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("two &lt;runs&gt;") && !html.contains("two <runs>"));
+}

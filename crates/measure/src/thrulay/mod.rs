@@ -1,0 +1,56 @@
+//! thrulay version 2 in both roles, TCP and UDP: tests with thrulayd and with the clients of its time.
+//!
+//! What the texts mean is in [`wire::thrulay`]; the reference is its sections 1.2 and 1.6. The protocol has no control
+//! channel beside the data: the server reports nothing of a TCP test, and of a UDP test only a text at its end.
+
+mod echo;
+mod open;
+mod receive;
+mod send;
+mod serve;
+mod summary;
+mod tcp_test;
+mod text;
+mod udp_test;
+
+pub(crate) use serve::serve;
+pub(crate) use text::is_hang_up;
+
+use std::net::SocketAddr;
+
+use results::{Direction, EndRecord, Record, Transport};
+
+use crate::MeasureError;
+use crate::client::ClientOptions;
+
+/// Name of the protocol in records and logs.
+const PROTOCOL: &str = "thrulay/2";
+
+/// Runs the test of `options` against the thrulay server at `target`, which closed on the native hello.
+///
+/// # Errors
+/// The plan asks for what thrulay cannot do, or the test could not begin.
+pub(crate) fn run_test(
+    options: &ClientOptions,
+    target: SocketAddr,
+    observe: &mut dyn FnMut(&Record),
+    interrupted: &dyn Fn() -> usize,
+) -> Result<EndRecord, MeasureError> {
+    let unsupported = |what: &str| Err(MeasureError::Unsupported(format!("{target} speaks thrulay version 2, {what}")));
+    if options.key.is_some() {
+        return unsupported("which cannot prove that it holds the pre-shared key (--key-file)");
+    }
+    if options.plan.directions != [Direction::Up] {
+        return unsupported("in which only the client sends: leave out --reverse and --bidir, or run longhaul there");
+    }
+    match options.plan.transport {
+        Transport::Tcp => tcp_test::run(options, target, observe, interrupted),
+        Transport::UdpConstant | Transport::UdpPoisson if options.plan.streams > 1 => {
+            unsupported("whose UDP test has a single stream")
+        }
+        Transport::UdpConstant | Transport::UdpPoisson => udp_test::run(options, target, observe, interrupted),
+    }
+}
+
+#[cfg(test)]
+mod tests;

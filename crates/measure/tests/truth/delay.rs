@@ -1,0 +1,122 @@
+//! Where the delay sits, and how small it is on an idle path.
+
+use std::time::Duration;
+
+use results::{Decomposition, DelaySummary, Direction, TestPlan};
+use testbed::{Background, Bottleneck, Lan, Outcome, Place, idle_round_trip, or_skip, plan};
+use units::Rate;
+
+use crate::{complete, ms};
+
+const RATE: Rate = Rate::from_bps(50_000_000);
+
+/// The stages at their medians, in ms: socket buffer, queueing discipline, network, receiving application.
+fn medians(d: &Decomposition) -> [f64; 4] {
+    let p50 = |s: &Option<DelaySummary>| s.as_ref().map_or(f64::NAN, |s| ms(s.p50_ns));
+    [p50(&d.socket_buffer), p50(&d.qdisc), p50(&d.network), p50(&d.receiver_app)]
+}
+
+/// Whether a delay is the one that the watched queue explains.
+///
+/// 15 %: the watch reads the queue of a load that is still growing, at moments that a busy host chooses. 4 ms: what counts
+/// the bytes sees whole offloaded packets (up to 64 KiB, 10 ms at this rate) come and go.
+fn explains(queue_ms: f64, delay_ms: f64) -> bool {
+    (delay_ms - queue_ms).abs() <= 0.15 * queue_ms + 4.0
+}
+
+/// What a test across a bottleneck at `place` says (medians of the stages, in ms), and the median wait that the watched
+/// queue explains.
+struct Seen {
+    outcome: Outcome,
+    stages: [f64; 4],
+    queue: f64,
+}
+
+fn measure(lan: &Lan, place: Place, plan: TestPlan) -> Seen {
+    let bottleneck = Bottleneck::with_depth(RATE, Duration::from_millis(400));
+    lan.shape(place, &bottleneck).unwrap();
+    let watch = lan.watch(place).unwrap();
+    let outcome = complete(lan, plan);
+    let queue = bottleneck.delay_of(watch.median().unwrap()).as_secs_f64() * 1e3;
+    let stages = medians(outcome.direction(Direction::Up).decomposition.as_ref().unwrap());
+    println!("queue {queue:.1} ms; socket buffer, qdisc, network, receiver: {stages:.2?} ms");
+    Seen { outcome, stages, queue }
+}
+
+fn load() -> TestPlan {
+    // Reno has no HyStart, which would leave slow start before there is a queue worth measuring. The window bounds it.
+    TestPlan {
+        congestion_control: Some("reno".to_owned()),
+        window_bytes: Some(400_000),
+        ..plan(Duration::from_secs(3))
+    }
+}
+
+#[test]
+fn a_queue_in_the_router_is_found_in_the_network() {
+    let Some(lan) = or_skip(Lan::with_router()) else { return };
+    let Seen { outcome, stages, queue } = measure(&lan, Place::Router, load());
+    let [_, qdisc, network, receiver] = stages;
+    assert!(queue > 20.0, "no standing queue: {queue} ms");
+    assert!(explains(queue, network), "queue {queue} ms, stages {stages:?}");
+    assert!(qdisc < 0.1 * queue && receiver < 0.1 * queue, "queue {queue} ms, stages {stages:?}");
+    // The queue is in one direction, and the two one-way delays say in which.
+    let up = outcome.direction(Direction::Up);
+    let (there, back) = (up.one_way.as_ref().unwrap(), up.one_way_return.as_ref().unwrap());
+    let there_ms = there.p50_ns as f64 / 1e6;
+    assert!(explains(queue, there_ms), "queue {queue} ms, one way {there_ms} ms");
+    assert!(back.p50_ns as f64 / 1e6 < 0.1 * queue, "queue {queue} ms, back {} ns", back.p50_ns);
+}
+
+/// One TCP stream leaves its bytes in the socket buffer, wherever in the host the bottleneck is: TCP small queues let at
+/// most two offloaded packets, or 1 ms at the pacing rate, wait in the queueing discipline (tcp_small_queue_check in
+/// net/ipv4/tcp_output.c). `net.ipv4.tcp_limit_output_bytes` only lowers that bound, so that raising it changes nothing.
+#[test]
+fn a_bottleneck_in_the_own_interface_holds_the_bytes_in_the_socket_buffer() {
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    let Seen { outcome, stages, queue } = measure(&lan, Place::Client, load());
+    let [buffer, qdisc, network, receiver] = stages;
+    assert!(explains(queue, qdisc), "queue {queue} ms, stages {stages:?}");
+    assert!(buffer > 2.0 * qdisc, "stages {stages:?}");
+    assert!(network < 0.1 * qdisc && receiver < 0.1 * qdisc, "stages {stages:?}");
+    // The application feels the whole of it. 15 %: medians of sums are not sums of medians.
+    let felt = ms(outcome.direction(Direction::Up).block_rtt.as_ref().unwrap().p50_ns);
+    let sum: f64 = stages.iter().sum();
+    assert!((felt - sum).abs() <= 0.15 * felt, "block round trip {felt} ms, stages {stages:?}");
+}
+
+/// The same bottleneck, with a standing queue that foreign traffic of the same host keeps in front of it.
+#[test]
+fn a_queue_in_the_own_interface_is_found_in_the_queueing_discipline() {
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    // 400 000 bytes as the kernel charges them are about 250 000 in the queue: 40 ms.
+    let background = Background::start(&lan.client, &lan.server, lan.server_ip(), 400_000).unwrap();
+    let gentle = TestPlan { rate_bps: Some(5_000_000), ..load() };
+    let Seen { stages, queue, .. } = measure(&lan, Place::Client, gentle);
+    drop(background);
+    let [_, qdisc, network, receiver] = stages;
+    assert!(queue > 20.0, "no standing queue: {queue} ms");
+    assert!(explains(queue, qdisc), "queue {queue} ms, stages {stages:?}");
+    assert!(network < 0.1 * queue && receiver < 0.1 * queue, "queue {queue} ms, stages {stages:?}");
+}
+
+#[test]
+fn the_smallest_round_trips_are_those_of_an_idle_probe() {
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    let idle = idle_round_trip(&lan.client, &lan.server, lan.server_ip(), 300).unwrap();
+    // Small blocks at a modest rate, none written before the last one has left: no block waits for another.
+    let idle_path = TestPlan {
+        rate_bps: Some(100_000_000),
+        block_bytes: 1400,
+        notsent_lowat_bytes: Some(1),
+        ..plan(Duration::from_secs(2))
+    };
+    let outcome = complete(&lan, idle_path);
+    let up = outcome.direction(Direction::Up);
+    let (kernel, block) = (up.kernel_min_rtt_ns.unwrap(), up.block_rtt.as_ref().unwrap().min_ns);
+    println!("idle probe {idle:?}, kernel {:.3} ms, block {:.3} ms", ms(kernel), ms(block));
+    for (name, ns) in [("kernel", kernel), ("block", block)] {
+        let apart = Duration::from_nanos(ns).abs_diff(idle);
+        assert!(apart < Duration::from_micros(200), "{name} {:.3} ms, idle probe {idle:?}", ms(ns));
+    }
+}

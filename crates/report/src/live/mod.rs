@@ -1,0 +1,19 @@
+//! The view of a running test on a terminal.
+//!
+//! [`LiveState`] collects records, [`render`] draws it into any ratatui frame without touching a terminal, [`LiveView`]
+//! owns the terminal: raw mode, alternate screen, both given back at the end, on drop and on a panic. It draws on
+//! standard error; standard output stays free for results.
+
+mod history;
+mod panels;
+mod render;
+mod small;
+mod state;
+mod terminal;
+
+pub use render::render;
+pub use state::LiveState;
+pub use terminal::LiveView;
+
+#[cfg(test)]
+mod tests;

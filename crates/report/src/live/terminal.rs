@@ -1,0 +1,141 @@
+//! Takes the terminal and gives it back.
+
+use std::io::{self, IsTerminal, Stderr};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::crossterm::{cursor, execute};
+use results::Record;
+
+use super::{LiveState, render};
+
+/// Whether a view holds the terminal now, so that the panic hook knows whether there is something to give back.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Events that one poll handles at most; a key held down or a resize storm must not stop the test.
+const EVENTS_MAX: usize = 64;
+
+/// The live view of a test on the terminal behind standard error.
+///
+/// The alternate screen is used, so the view leaves no trace: print a summary after [`finish`](Self::finish).
+#[derive(Debug)]
+pub struct LiveView {
+    terminal: Terminal<CrosstermBackend<Stderr>>,
+    state: LiveState,
+}
+
+impl LiveView {
+    /// Takes the terminal: raw mode, alternate screen. Colours follow `NO_COLOR` (<https://no-color.org>).
+    ///
+    /// # Errors
+    /// Standard error is no terminal (kind `Unsupported`), or the terminal refuses.
+    pub fn new() -> io::Result<Self> {
+        if !io::stderr().is_terminal() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "standard error is not a terminal"));
+        }
+        install_panic_hook();
+        let has_colour = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        enable_raw_mode()?;
+        TAKEN.store(true, Ordering::SeqCst);
+        let terminal = execute!(io::stderr(), EnterAlternateScreen, cursor::Hide)
+            .and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
+        match terminal {
+            Ok(terminal) => Ok(Self { terminal, state: LiveState::new(has_colour) }),
+            Err(e) => {
+                let _ = restore();
+                Err(e)
+            }
+        }
+    }
+
+    /// Takes over what `record` makes known; nothing is drawn yet.
+    pub fn record(&mut self, record: &Record) {
+        self.state.record(record);
+    }
+
+    /// Draws the current state, in the current size of the terminal.
+    ///
+    /// # Errors
+    /// The terminal's.
+    pub fn draw(&mut self) -> io::Result<()> {
+        self.terminal.draw(|frame| render(frame, &self.state)).map(|_| ())
+    }
+
+    /// Whether the user pressed `q` or Ctrl-C (which raises no signal in raw mode) since the last call. Never waits.
+    ///
+    /// # Errors
+    /// The terminal's.
+    pub fn poll_quit(&mut self) -> io::Result<bool> {
+        for _ in 0..EVENTS_MAX {
+            if !event::poll(Duration::ZERO)? {
+                break;
+            }
+            if let Event::Key(key) = event::read()?
+                && is_quit(key)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives the terminal back.
+    ///
+    /// # Errors
+    /// The terminal's; it is then in an unknown state.
+    pub fn finish(self) -> io::Result<()> {
+        // Drop would do the same, but could not tell of an error.
+        restore()
+    }
+}
+
+impl Drop for LiveView {
+    fn drop(&mut self) {
+        let _ = restore();
+    }
+}
+
+fn is_quit(key: KeyEvent) -> bool {
+    let KeyCode::Char(c) = key.code else { return false };
+    let wanted = if key.modifiers.contains(KeyModifiers::CONTROL) { 'c' } else { 'q' };
+    key.kind != KeyEventKind::Release && c.eq_ignore_ascii_case(&wanted)
+}
+
+/// Leaves raw mode and the alternate screen, once.
+fn restore() -> io::Result<()> {
+    if !TAKEN.swap(false, Ordering::SeqCst) {
+        return Ok(());
+    }
+    let screen = execute!(io::stderr(), LeaveAlternateScreen, cursor::Show);
+    disable_raw_mode().and(screen)
+}
+
+/// Makes a panic anywhere print to a terminal that can be read.
+fn install_panic_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let _ = restore();
+            previous(info);
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn q_and_control_c_quit_and_nothing_else_does() {
+        let key = |c, modifiers| is_quit(KeyEvent::new(KeyCode::Char(c), modifiers));
+        assert!(key('q', KeyModifiers::NONE) && key('Q', KeyModifiers::SHIFT) && key('c', KeyModifiers::CONTROL));
+        assert!(!key('c', KeyModifiers::NONE) && !key('x', KeyModifiers::NONE));
+        assert!(!is_quit(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)));
+    }
+}

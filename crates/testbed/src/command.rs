@@ -1,0 +1,56 @@
+use std::io;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kernel::Usage;
+
+/// iproute2 answers within milliseconds; this is for a host under heavy load.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs a command line (words separated by blanks) to its end and gives its standard output.
+///
+/// # Errors
+/// It does not exist, fails, or does not end in time; the message holds the line and what it said.
+pub(crate) fn run(line: &str) -> io::Result<String> {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|e| io::Error::new(e.kind(), format!("`{line}`: {e}")))?;
+    // The output of the commands used here fits the pipe, so that the child never waits for a reader.
+    let begin = Instant::now();
+    while child.try_wait()?.is_none() {
+        if begin.elapsed() > PATIENCE {
+            child.kill()?;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let output = child.wait_with_output()?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(io::Error::other(format!("`{line}`: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim())))
+}
+
+/// Waits until a child ends, kills it after `limit`, and gives what it used.
+///
+/// # Errors
+/// The child was killed or ended with a failure.
+pub fn finish(child: &mut Child, limit: Duration) -> io::Result<Usage> {
+    let begin = Instant::now();
+    let mut killed = false;
+    loop {
+        if let Some((status, usage)) = kernel::reap(child)? {
+            return match (killed, status) {
+                (false, 0) => Ok(usage),
+                (true, _) => Err(io::Error::other(format!("not done after {limit:?}"))),
+                (false, status) => Err(io::Error::other(format!("ended with wait status {status}"))),
+            };
+        }
+        if begin.elapsed() > limit && !killed {
+            child.kill()?;
+            killed = true;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,167 @@
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::qdisc::{self, Bottleneck};
+use crate::{Counters, Namespace};
+
+/// One network at a time in a process: the machines that test this have two cores, and two loads at once would measure
+/// each other.
+static TURN: Mutex<()> = Mutex::new(());
+
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 99, 1, 2);
+const ROUTER_NEAR: Ipv4Addr = Ipv4Addr::new(10, 99, 1, 1);
+const ROUTER_FAR: Ipv4Addr = Ipv4Addr::new(10, 99, 2, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 99, 2, 2);
+/// The server's address where it is on the client's network.
+const SERVER_NEAR: Ipv4Addr = Ipv4Addr::new(10, 99, 1, 3);
+
+/// An interface through which the load leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The client's own.
+    Client,
+    /// The server's own.
+    Server,
+    /// The router's towards the server.
+    Router,
+}
+
+/// Two hosts, joined by a virtual cable or through a router. All of it goes when this is dropped.
+#[derive(Debug)]
+pub struct Lan {
+    /// Runs `longhaul test`.
+    pub client: Namespace,
+    /// Runs `longhaul serve`.
+    pub server: Namespace,
+    router: Option<Namespace>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Lan {
+    /// Client and server on one cable (a veth pair). Waits until no other network is in use in this process.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without root; otherwise what iproute2 says.
+    pub fn two_hosts() -> io::Result<Self> {
+        let lan = Self::nodes(false)?;
+        cable(&lan.client, "eth0", CLIENT, &lan.server, "eth0", SERVER_NEAR)?;
+        Ok(lan)
+    }
+
+    /// Client and server on either side of a router. Waits likewise.
+    ///
+    /// # Errors
+    /// As [`Self::two_hosts`].
+    pub fn with_router() -> io::Result<Self> {
+        let lan = Self::nodes(true)?;
+        if let Some(router) = &lan.router {
+            cable(&lan.client, "eth0", CLIENT, router, "near", ROUTER_NEAR)?;
+            cable(&lan.server, "eth0", SERVER, router, "far", ROUTER_FAR)?;
+            router.set("net/ipv4/ip_forward", "1")?;
+            lan.client.iproute(&format!("ip route add default via {ROUTER_NEAR}"))?;
+            lan.server.iproute(&format!("ip route add default via {ROUTER_FAR}"))?;
+        }
+        Ok(lan)
+    }
+
+    fn nodes(routed: bool) -> io::Result<Self> {
+        // A test that failed with the turn in hand left nothing behind.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let router = if routed { Some(Namespace::new()?) } else { None };
+        Ok(Self { client: Namespace::new()?, server: Namespace::new()?, router, _turn: turn })
+    }
+
+    /// The server's address.
+    pub fn server_ip(&self) -> IpAddr {
+        if self.router.is_some() { SERVER.into() } else { SERVER_NEAR.into() }
+    }
+
+    /// The client's address.
+    pub fn client_ip(&self) -> IpAddr {
+        CLIENT.into()
+    }
+
+    /// Puts a bottleneck in front of an interface.
+    ///
+    /// # Errors
+    /// What tc says.
+    ///
+    /// # Panics
+    /// `Place::Router` without a router.
+    pub fn shape(&self, place: Place, bottleneck: &Bottleneck) -> io::Result<()> {
+        let (node, device) = self.interface(place);
+        qdisc::shape(node, device, bottleneck)
+    }
+
+    /// Bytes that wait in front of an interface.
+    ///
+    /// # Errors
+    /// What tc says.
+    pub fn backlog(&self, place: Place) -> io::Result<u64> {
+        let (node, device) = self.interface(place);
+        qdisc::backlog(node, device)
+    }
+
+    /// Watches the backlog of an interface from now on.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn watch(&self, place: Place) -> io::Result<qdisc::BacklogWatch> {
+        let (node, device) = self.interface(place);
+        qdisc::BacklogWatch::start(node, device)
+    }
+
+    /// What an interface has received and sent so far.
+    ///
+    /// # Errors
+    /// What ip says.
+    pub fn counters(&self, place: Place) -> io::Result<Counters> {
+        let (node, device) = self.interface(place);
+        qdisc::counters(node, device)
+    }
+
+    /// Takes a host off the network, without a word to its peer.
+    ///
+    /// # Errors
+    /// What ip says.
+    pub fn unplug(&self, place: Place) -> io::Result<()> {
+        let (node, device) = self.interface(place);
+        node.iproute(&format!("ip link set {device} down")).map(|_| ())
+    }
+
+    fn interface(&self, place: Place) -> (&Namespace, &'static str) {
+        match (place, &self.router) {
+            (Place::Client, _) => (&self.client, "eth0"),
+            (Place::Server, _) => (&self.server, "eth0"),
+            (Place::Router, Some(router)) => (router, "far"),
+            (Place::Router, None) => panic!("this network has no router"),
+        }
+    }
+}
+
+/// Both ends are born inside the namespaces, so that their names meet no one else's.
+fn cable(a: &Namespace, a_name: &str, a_ip: Ipv4Addr, b: &Namespace, b_name: &str, b_ip: Ipv4Addr) -> io::Result<()> {
+    a.iproute(&format!("ip link add {a_name} type veth peer name {b_name} netns {}", b.path()))?;
+    for (node, name, ip) in [(a, a_name, a_ip), (b, b_name, b_ip)] {
+        node.iproute(&format!("ip address add {ip}/24 dev {name}"))?;
+        node.iproute(&format!("ip link set {name} up"))?;
+    }
+    Ok(())
+}
+
+/// The network, or nothing, with a note, where this process may not make one.
+///
+/// # Panics
+/// The network could not be made for another reason: that is a failed test, not a skipped one.
+#[allow(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
+pub fn or_skip(lan: io::Result<Lan>) -> Option<Lan> {
+    match lan {
+        Ok(lan) => Some(lan),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            eprintln!("skipped: network namespaces need root (CAP_SYS_ADMIN, CAP_NET_ADMIN)");
+            None
+        }
+        Err(e) => panic!("the test network could not be made: {e}"),
+    }
+}

@@ -1,0 +1,25 @@
+//! Networks of namespaces for tests and benchmarks: hosts, a router, bottlenecks, and what a test is compared with.
+//!
+//! For development only; nothing of it is in the binary. The truth comes from outside longhaul: iproute2 builds and reads the
+//! network, and the probes share no code with what they judge. Namespaces have no names and live as long as this process,
+//! so that nothing is left behind, not even by a kill. All waits are bounded.
+//!
+//! Making namespaces needs root (CAP_SYS_ADMIN, CAP_NET_ADMIN); see [`or_skip`].
+
+mod background;
+mod command;
+mod lan;
+mod namespace;
+mod probe;
+mod qdisc;
+mod serve;
+mod trial;
+
+pub use background::Background;
+pub use command::finish;
+pub use lan::{Lan, Place, or_skip};
+pub use namespace::Namespace;
+pub use probe::idle_round_trip;
+pub use qdisc::{BacklogWatch, Bottleneck, Counters};
+pub use serve::{Served, server_options};
+pub use trial::{Outcome, client_options, plan, run_test};

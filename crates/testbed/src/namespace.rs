@@ -1,0 +1,97 @@
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use crate::command;
+
+/// A host: a network namespace without a name, or the one that this process is in.
+#[derive(Debug, Clone)]
+pub struct Namespace(Option<Arc<File>>);
+
+impl Namespace {
+    /// A new host with nothing but its loopback device.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without root.
+    pub fn new() -> io::Result<Self> {
+        let namespace = Self(Some(Arc::new(kernel::new_namespace()?)));
+        namespace.iproute("ip link set lo up")?;
+        Ok(namespace)
+    }
+
+    /// Where this process is; needs no privilege.
+    pub fn here() -> Self {
+        Self(None)
+    }
+
+    /// Runs a closure in a thread inside the namespace, and waits for it. What it starts is inside, too.
+    ///
+    /// # Errors
+    /// The thread cannot be started or moved, or panicked.
+    pub fn run<T: Send>(&self, job: impl FnOnce() -> T + Send) -> io::Result<T> {
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                self.enter()?;
+                Ok(job())
+            });
+            inside.join().unwrap_or_else(|_| Err(io::Error::other("a thread in a namespace panicked")))
+        })
+    }
+
+    /// The same without waiting.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        name: &str,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<io::Result<T>>> {
+        let namespace = self.clone();
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            namespace.enter()?;
+            Ok(job())
+        })
+    }
+
+    /// Runs an `ip` or `tc` command line inside and gives its standard output.
+    ///
+    /// # Errors
+    /// As the command says.
+    pub fn iproute(&self, line: &str) -> io::Result<String> {
+        self.run(|| command::run(line))?
+    }
+
+    /// Starts a program inside.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(&self, command: &mut Command) -> io::Result<Child> {
+        self.run(|| command.spawn())?
+    }
+
+    /// Writes a setting of this network, such as `net/ipv4/ip_forward`.
+    ///
+    /// # Errors
+    /// There is no such setting.
+    pub fn set(&self, setting: &str, value: &str) -> io::Result<()> {
+        let path = format!("/proc/sys/{setting}");
+        self.run(|| fs::write(&path, value))?.map_err(|e| io::Error::new(e.kind(), format!("{path}: {e}")))
+    }
+
+    /// A path that names the namespace to iproute2 while this process lives.
+    pub(crate) fn path(&self) -> String {
+        let process = std::process::id();
+        match &self.0 {
+            Some(file) => format!("/proc/{process}/fd/{}", file.as_raw_fd()),
+            None => format!("/proc/{process}/ns/net"),
+        }
+    }
+
+    fn enter(&self) -> io::Result<()> {
+        self.0.as_ref().map_or(Ok(()), |file| kernel::enter_namespace(file))
+    }
+}

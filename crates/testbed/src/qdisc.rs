@@ -1,0 +1,110 @@
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde_json::Value;
+use units::{Bytes, Rate};
+
+use crate::Namespace;
+
+/// A token bucket in front of an interface. It counts bytes with Ethernet headers, without preamble and checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bottleneck {
+    /// Rate of the tokens.
+    pub rate: Rate,
+    /// Bytes that may wait; what exceeds it is dropped at the tail.
+    pub queue: Bytes,
+}
+
+/// Tokens that gather while nothing is sent: a full segment offload of 64 KiB, which the bucket then need not take apart.
+const BURST: u64 = 70_000;
+
+impl Bottleneck {
+    /// A queue that holds what the rate carries in `depth`.
+    pub fn with_depth(rate: Rate, depth: Duration) -> Self {
+        Self { rate, queue: rate.bytes_in(depth) }
+    }
+
+    /// How long `bytes` wait in it.
+    pub fn delay_of(&self, bytes: u64) -> Duration {
+        self.rate.time_for(Bytes::new(bytes)).unwrap_or_default()
+    }
+}
+
+pub(crate) fn shape(node: &Namespace, device: &str, b: &Bottleneck) -> io::Result<()> {
+    let (rate, queue) = (b.rate.as_bps(), b.queue.as_u64());
+    let line = format!("tc qdisc replace dev {device} root tbf rate {rate}bit burst {BURST} limit {queue}");
+    node.iproute(&line).map(|_| ())
+}
+
+fn number(json: &str, pointer: &str) -> io::Result<u64> {
+    let value: Value = serde_json::from_str(json)?;
+    let missing = || io::Error::other(format!("no {pointer} in {json}"));
+    value.pointer(pointer).and_then(Value::as_u64).ok_or_else(missing)
+}
+
+pub(crate) fn backlog(node: &Namespace, device: &str) -> io::Result<u64> {
+    number(&node.iproute(&format!("tc -s -j qdisc show dev {device} root"))?, "/0/backlog")
+}
+
+/// What an interface has counted (`ip -s link`): bytes with Ethernet headers, one for each offloaded packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counters {
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Packets received, as the interface was given them.
+    pub received_packets: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+}
+
+pub(crate) fn counters(node: &Namespace, device: &str) -> io::Result<Counters> {
+    let json = node.iproute(&format!("ip -s -j link show dev {device}"))?;
+    Ok(Counters {
+        received_bytes: number(&json, "/0/stats64/rx/bytes")?,
+        received_packets: number(&json, "/0/stats64/rx/packets")?,
+        sent_bytes: number(&json, "/0/stats64/tx/bytes")?,
+    })
+}
+
+/// How often the backlog is read: often enough for a median over a second, seldom enough not to load the host.
+const WATCH_EVERY: Duration = Duration::from_millis(25);
+
+/// Reads the backlog of an interface over and over.
+#[derive(Debug)]
+pub struct BacklogWatch {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<io::Result<Vec<u64>>>,
+}
+
+impl BacklogWatch {
+    pub(crate) fn start(node: &Namespace, device: &'static str) -> io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (node, stopped) = (node.clone(), Arc::clone(&stop));
+        let watch = move || {
+            let mut seen = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                seen.push(backlog(&node, device)?);
+                thread::sleep(WATCH_EVERY);
+            }
+            Ok(seen)
+        };
+        let thread = thread::Builder::new().name("backlog".to_owned()).spawn(watch)?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the watch; gives the median of the readings with anything in the queue, which leaves out the time before and
+    /// after the load.
+    ///
+    /// # Errors
+    /// The backlog could not be read.
+    pub fn median(self) -> io::Result<u64> {
+        self.stop.store(true, Ordering::Relaxed);
+        let seen = self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the watch panicked")))?;
+        let mut busy: Vec<u64> = seen.into_iter().filter(|b| *b > 0).collect();
+        busy.sort_unstable();
+        Ok(busy.get(busy.len() / 2).copied().unwrap_or(0))
+    }
+}

@@ -1,0 +1,96 @@
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use measure::{MeasureError, Server, ServerOptions};
+
+use crate::Namespace;
+
+/// A server on a port that the kernel chooses, without a key, with limits that a test does not meet.
+pub fn server_options(bind: IpAddr) -> ServerOptions {
+    ServerOptions {
+        bind: Some(bind),
+        port: 0,
+        allow: Vec::new(),
+        max_sessions: 64,
+        max_sessions_per_address: 64,
+        max_duration: Duration::from_secs(60),
+        max_rate: None,
+        key: None,
+        grace: Duration::from_secs(2),
+        one_off: false,
+    }
+}
+
+/// A server that runs in a thread; it ends, with its tests, when this is dropped.
+#[derive(Debug)]
+pub struct Served {
+    server: Arc<Server>,
+    asked: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<io::Result<Result<(), MeasureError>>>>,
+    port: u16,
+}
+
+impl Served {
+    /// Starts a server inside a namespace.
+    ///
+    /// # Errors
+    /// It cannot listen.
+    pub fn start(at: &Namespace, options: ServerOptions) -> io::Result<Self> {
+        let server = Arc::new(at.run(|| Server::bind(options))?.map_err(io::Error::other)?);
+        let port = server.local_addr().map_err(io::Error::other)?.port();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (running, count) = (Arc::clone(&server), Arc::clone(&asked));
+        let thread = at.spawn("server", move || running.run(&|| count.load(Ordering::Relaxed)))?;
+        Ok(Self { server, asked, thread: Some(thread), port })
+    }
+
+    /// The port on which it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Sessions that run now.
+    pub fn sessions(&self) -> usize {
+        self.server.sessions()
+    }
+
+    /// Waits until `count` sessions run; says whether that came true within `limit`.
+    pub fn has_sessions_within(&self, count: usize, limit: Duration) -> bool {
+        holds_within(limit, || self.sessions() == count)
+    }
+
+    /// What a signal to end does: the first in order, the second at once.
+    pub fn ask_to_end(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until the server has ended; says whether that came true within `limit`.
+    pub fn has_ended_within(&self, limit: Duration) -> bool {
+        holds_within(limit, || self.thread.as_ref().is_none_or(JoinHandle::is_finished))
+    }
+}
+
+fn holds_within(limit: Duration, condition: impl Fn() -> bool) -> bool {
+    let begin = Instant::now();
+    while !condition() {
+        if begin.elapsed() > limit {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.asked.store(2, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // The second request ends it within two seconds, whatever its sessions do.
+            let _ = thread.join();
+        }
+    }
+}
