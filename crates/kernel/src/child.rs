@@ -48,6 +48,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
+    #[allow(clippy::zombie_processes, reason = "taken by `reap`")]
     fn a_child_is_taken_once_with_its_usage() {
         let child = Command::new("true").spawn().unwrap();
         // Ten seconds: starting a process under load.

@@ -190,8 +190,8 @@ pub fn congestion_control(stream: &TcpStream) -> Option<String> {
 ///
 /// # Errors
 /// getsockopt(2) failed.
-pub fn buffers(socket: &impl AsFd) -> Result<Buffers, KernelError> {
-    let s = socket2::SockRef::from(socket);
+pub fn buffers(stream: &impl AsFd) -> Result<Buffers, KernelError> {
+    let s = socket2::SockRef::from(stream);
     let e = |source| KernelError::new(Op::Buffers, "peer", source);
     Ok(Buffers {
         send: Bytes::new(s.send_buffer_size().map_err(e)? as u64),

@@ -1,4 +1,5 @@
 //! What a user or a disk can do wrong: a clear error, the right exit status, nothing left behind.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! What is generated from the command definition, and the help that users read.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Each option reaches the kernel: read back from the records, which quote the kernel, or from `ss`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 mod common;
 
@@ -11,10 +12,8 @@ use results::{Record, StartRecord, read_records};
 fn start_of(serve: &Serve, arguments: &[&str]) -> StartRecord {
     let out = serve.test(&[&["-t", "0.2", "--json"], arguments].concat());
     assert!(out.status.success(), "{arguments:?}: {}", text(&out.stderr));
-    match read_records(Cursor::new(out.stdout)).unwrap().remove(0) {
-        Record::Start(start) => start,
-        other => panic!("{other:?}"),
-    }
+    let Record::Start(start) = read_records(Cursor::new(out.stdout)).unwrap().remove(0) else { panic!("no start") };
+    start
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! What `longhaul test` writes, held against the published schema and against the peer's counts.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 mod common;
 

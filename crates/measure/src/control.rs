@@ -47,6 +47,8 @@ impl ControlWriter {
     pub(crate) fn new(stream: TcpStream, peer: &str) -> Self {
         let _ = stream.set_nodelay(true);
         let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT));
+        // A write that waits for a peer that is gone ends with the silence, not after it.
+        kernel::give_up_after(&stream, PEER_TIMEOUT);
         Self { stream: Arc::new(Mutex::new(stream)), peer: peer.into() }
     }
 

@@ -66,7 +66,7 @@ pub enum MeasureError {
         during: &'static str,
     },
     /// The peer no longer answers.
-    #[error("{peer} sent nothing for {} s {during}", .after.as_secs())]
+    #[error("{peer} sent nothing for {:.0} s {during}", .after.as_secs_f64())]
     Silent {
         /// Which end.
         peer: String,

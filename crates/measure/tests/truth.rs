@@ -1,6 +1,7 @@
 //! What a test says, against what is known of the network from outside.
 //!
 //! Tolerances hold on a loaded machine with two cores; each says why it is as wide as it is.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 #[path = "truth/counts.rs"]
 mod counts;

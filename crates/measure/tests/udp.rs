@@ -1,4 +1,5 @@
 //! UDP tests from end to end over loopback, and against what nftables counted.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::process::Command;

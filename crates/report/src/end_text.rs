@@ -58,7 +58,7 @@ fn direction<W: Write>(sheet: &mut Sheet<'_, W>, start: Option<&StartRecord>, d:
         "goodput",
         &format!("{} ({} received in {})", rate(d.throughput_bps), bytes(rx.bytes), seconds(rx.duration_s)),
     )?;
-    sheet.item("bytes", &agreement(d))?;
+    sheet.item("bytes", &agreement(d, start.is_none_or(|s| s.server.is_some())))?;
     delays(sheet, d)?;
     if let Some(r) = &d.rfc6349 {
         rfc6349(sheet, r)?;
@@ -83,14 +83,15 @@ fn direction<W: Write>(sheet: &mut Sheet<'_, W>, start: Option<&StartRecord>, d:
     )
 }
 
-/// Sent against received, and whether the ends tell the same story.
-pub(crate) fn agreement(d: &DirectionSummary) -> String {
+/// Sent against received, and whether the ends tell the same story. Without a server's view (thrulay) there is one story only.
+pub(crate) fn agreement(d: &DirectionSummary, has_server: bool) -> String {
     let a = &d.agreement;
     let counts = format!("sent {}, received {}", bytes(a.sent_bytes), bytes(a.received_bytes));
     let echoed = if d.udp.is_none() { format!(", {} blocks echoed", a.echoed_blocks) } else { String::new() };
     let verdict = match (&a.explanation, a.agree) {
         (None, true) => "the ends agree".to_owned(),
         (Some(why), true) => format!("the ends agree ({why})"),
+        (Some(why), false) if !has_server => why.clone(),
         (Some(why), false) => format!("THE ENDS DISAGREE: {why}"),
         (None, false) => "THE ENDS DISAGREE".to_owned(),
     };

@@ -17,6 +17,7 @@ fn busy() -> SenderEvidence {
         mss_bytes: 1448,
         snd_wnd_bytes: 6_000_000,
         unacked_segments: 860,
+        notsent_bytes: 500_000,
         ..TcpState::default()
     };
     let (before, after) = (state(5_000 * MS), state(6_000 * MS));

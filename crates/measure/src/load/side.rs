@@ -34,6 +34,9 @@ impl StreamSocket {
     }
 }
 
+/// The stages of one sending stream: its thread adds the kernel's stamps, the control connection the peer's.
+type SharedStages = Arc<Mutex<Stages>>;
+
 /// One stream of a load, whatever carries it.
 #[derive(Debug)]
 pub(crate) enum Stream {
@@ -64,10 +67,10 @@ pub(crate) enum SideEvent {
     Interval(Box<IntervalRecord>),
     /// Arrivals of sampled blocks, to be sent to the other end.
     Samples { stream: u32, samples: Vec<RemoteSample> },
-    /// A sender of datagrams has sent all; the other end's receiver must hear of it.
-    Sent { stream: u32, datagrams: u64 },
     /// A stream broke; it is told again, in words, when all have ended.
     Failed { stream: u32, reason: String },
+    /// A sender of datagrams has sent all; the other end's receiver must hear of it.
+    Sent { stream: u32, datagrams: u64 },
     /// All streams have ended.
     Finished { sides: Vec<EndSide>, warnings: Vec<String> },
 }
@@ -78,7 +81,7 @@ pub(crate) type PeerClock = Arc<dyn Fn(Instant) -> Option<(Instant, Duration)> +
 /// A running load.
 pub(crate) struct SideHandle {
     pub(crate) stop: Stop,
-    stages: BTreeMap<u32, Arc<Mutex<Stages>>>,
+    stages: BTreeMap<u32, SharedStages>,
     expected: BTreeMap<u32, Expected>,
     peers: Arc<Mutex<BTreeMap<Direction, ReceiverEvidence>>>,
     peer_clock: PeerClock,
@@ -133,9 +136,6 @@ impl Side {
     }
 }
 
-/// A sending stream's number, and what its sampled blocks tell.
-type SharedStages = (u32, Arc<Mutex<Stages>>);
-
 /// Starts a TCP stream's thread; a sender's stages are shared with the control connection.
 fn start_tcp(
     plan: LoadPlan,
@@ -143,7 +143,7 @@ fn start_tcp(
     s: StreamSocket,
     stop: Stop,
     events: mpsc::Sender<StreamEvent>,
-) -> Result<Option<SharedStages>, KernelError> {
+) -> Result<Option<(u32, SharedStages)>, KernelError> {
     let (name, number) = (format!("stream-{}", s.stream), s.stream);
     if s.direction.sender() == end {
         let shared = Arc::new(Mutex::new(Stages::new(plan.start)));
@@ -237,7 +237,7 @@ impl Group {
 struct Gather {
     plan: LoadPlan,
     groups: BTreeMap<Direction, Group>,
-    stages: BTreeMap<u32, Arc<Mutex<Stages>>>,
+    stages: BTreeMap<u32, SharedStages>,
     peers: Arc<Mutex<BTreeMap<Direction, ReceiverEvidence>>>,
 }
 
@@ -313,7 +313,7 @@ impl Gather {
 }
 
 /// The stages of one direction's streams together.
-fn merged_stages(done: &[StreamDone], stages: &BTreeMap<u32, Arc<Mutex<Stages>>>) -> StageHistograms {
+fn merged_stages(done: &[StreamDone], stages: &BTreeMap<u32, SharedStages>) -> StageHistograms {
     let mut sum = StageHistograms::default();
     for s in done.iter().filter_map(|d| stages.get(&d.stream)) {
         sum.merge(&s.lock().unwrap_or_else(PoisonError::into_inner).clone().into_whole());
@@ -325,7 +325,7 @@ fn sum_up(
     plan: &LoadPlan,
     direction: Direction,
     group: Group,
-    stages: &BTreeMap<u32, Arc<Mutex<Stages>>>,
+    stages: &BTreeMap<u32, SharedStages>,
     udp: Option<Totals>,
 ) -> EndSide {
     let sends_blocks = group.role == Role::Sender && udp.is_none();

@@ -43,7 +43,7 @@ pub(super) struct Reception {
     buffer: Bytes,
     tracker: SequenceTracker,
     delays: SignedDelays,
-    /// Copies, and so what the tracker counts of them before it is consumed for the report.
+    /// Copies of datagrams; the tracker tells its own count only when it ends.
     duplicates: u64,
     tally: Tally,
 }

@@ -95,15 +95,17 @@ pub(super) fn echoed(sender: &EndSide, block: Bytes) -> EndSide {
     EndSide { totals: totals(bytes, duration, Duration::ZERO), streams, ..empty_side(Role::Receiver) }
 }
 
-/// Says in each direction that the ends were not compared: an agreement would be this end's word only.
-pub(super) fn deny_agreement(end: &mut EndRecord, explanation: &str) {
+/// Sets what is said of the agreement in each direction, in place of what native counts would say.
+///
+/// `doubt` is why the ends cannot be compared or do not agree; without it they do.
+pub(super) fn settle_agreement(end: &mut EndRecord, doubt: Option<String>) {
     for direction in &mut end.directions {
-        direction.agreement.agree = false;
-        if let Some(before) = direction.agreement.explanation.replace(explanation.to_owned()) {
+        direction.agreement.agree = doubt.is_none();
+        if let Some(before) = std::mem::replace(&mut direction.agreement.explanation, doubt.clone()) {
             end.warnings.retain(|w| *w != before);
         }
     }
-    end.warnings.push(explanation.to_owned());
+    end.warnings.extend(doubt);
 }
 
 /// What the server's report says of `sent` datagrams. Its counts if it gives them, else what follows from its shares.

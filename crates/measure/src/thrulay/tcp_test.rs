@@ -48,7 +48,7 @@ pub(super) fn run(
     let explanation = explanation(&sender, &receiver);
     let got = Gathered::without_control(baseline, best, sender, receiver).ended(failure, stopped, warnings, memory);
     let mut end = end_record(options, &start, &got);
-    summary::deny_agreement(&mut end, &explanation);
+    summary::settle_agreement(&mut end, Some(explanation));
     observe(&Record::End(end.clone()));
     Ok(end)
 }
@@ -86,8 +86,9 @@ fn explanation(sender: &EndSide, receiver: &EndSide) -> String {
     let (sent, confirmed) = (sender.totals.bytes, receiver.totals.bytes);
     format!(
         "not compared: the server's count is not available with thrulay; {echoed} blocks came back, which leaves {} of \
-         {sent} sent bytes unconfirmed",
-        sent.saturating_sub(confirmed)
+         {} sent unconfirmed",
+        Bytes::new(sent.saturating_sub(confirmed)),
+        Bytes::new(sent)
     )
 }
 
@@ -149,7 +150,7 @@ impl<'a> Follow<'a> {
                     self.got.warnings = warnings;
                     return;
                 }
-                // Only receivers take samples, and this end has none; only senders of datagrams tell how many.
+                // Only receivers take samples and only UDP senders count datagrams; this end has neither.
                 Ok(SideEvent::Samples { .. } | SideEvent::Sent { .. }) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.fail("the load's threads ended".to_owned()),
             }

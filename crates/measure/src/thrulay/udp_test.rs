@@ -357,9 +357,7 @@ fn conclude(
     let best = Rate::from_bps(receiver.totals.throughput_bps);
     let got = Gathered::without_control(start.baseline_rtt_ns.map(Duration::from_nanos), best, sender, receiver);
     let mut end = end_record(options, start, &ended(got, warnings));
-    if let Some(why) = disagreement(report, sent.datagrams) {
-        summary::deny_agreement(&mut end, &why);
-    }
+    summary::settle_agreement(&mut end, disagreement(report, sent.datagrams));
     end
 }
 

@@ -47,5 +47,8 @@ fn loss_at_a_bottleneck_is_the_limit() {
 #[test]
 fn without_a_bottleneck_the_hosts_are_the_limit() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-    assert_limit(&lan, plan(Duration::from_secs(2)), Direction::Up, &[Limit::SenderCpu, Limit::ReceiverCpu]);
+    // At tens of Gb/s a thread that runs late lets a buffer fill or run empty within the interval: the hosts' doing, too.
+    // What must not be blamed is the network, which has no limit here.
+    let hosts = [Limit::SenderCpu, Limit::ReceiverCpu, Limit::SendBuffer, Limit::ReceiveWindow];
+    assert_limit(&lan, plan(Duration::from_secs(2)), Direction::Up, &hosts);
 }

@@ -44,7 +44,9 @@ pub(crate) fn summary(h: &mut Html, series: &[Series<'_>]) {
     let mut rows = Rows::new(series);
     rows.track("goodput", |s| s.track.throughput_bps.map(rate));
     rows.end("received", |d| Some(format!("{} in {}", bytes(d.receiver.bytes), seconds(d.receiver.duration_s))));
-    rows.end("agreement of the ends", |d| Some(agreement(d)));
+    rows.track("agreement of the ends", |s| {
+        s.track.summary.as_ref().map(|d| agreement(d, s.run.start.server.is_some()))
+    });
     let rtt = |s: &Series<'_>, of: fn(&DelaySummary) -> u64| s.track.block_rtt.as_ref().map(|d| nanos(of(d)));
     rows.track("block RTT, median", |s| rtt(s, |d| d.p50_ns));
     rows.track("block RTT, 95 %", |s| rtt(s, |d| d.p95_ns));

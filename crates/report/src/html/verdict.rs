@@ -36,7 +36,7 @@ pub(crate) fn sentence(run: &Run, track: &Track) -> String {
     }
     if let Some(d) = end {
         text.push_str(&datagrams(d));
-        if !d.agreement.agree {
+        if !d.agreement.agree && run.start.server.is_some() {
             text.push_str(" The two ends do not agree on the bytes.");
         }
     }

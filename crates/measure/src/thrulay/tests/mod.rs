@@ -1,5 +1,6 @@
 //! Against scripted peers, written byte for byte from the reference's tables and without this program's encoders.
 
+mod both;
 mod client;
 mod hostile;
 mod thrulayd;

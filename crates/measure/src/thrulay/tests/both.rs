@@ -1,0 +1,80 @@
+//! Our client against our server, both speaking thrulay, over IPv6.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use results::{Completion, EndRecord, TestPlan, Transport};
+
+use super::{Served, client_options, plan, server_options};
+use crate::ServerOptions;
+
+const HERE: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+/// A server, unless this host has no IPv6.
+fn server() -> Option<Served> {
+    std::net::TcpListener::bind((HERE, 0)).ok()?;
+    Some(Served::start(ServerOptions { bind: Some(HERE), ..server_options() }))
+}
+
+fn run(server: &Served, plan: TestPlan, interrupted: &dyn Fn() -> usize) -> EndRecord {
+    let options = client_options(server.port, plan);
+    crate::thrulay::run_test(&options, SocketAddr::new(HERE, server.port), &mut |_| {}, interrupted).unwrap()
+}
+
+#[test]
+fn every_block_of_an_amount_comes_back() {
+    let Some(server) = server() else { return };
+    let asked = TestPlan { duration_ns: None, bytes: Some(30_000_000), streams: 3, zero_copy: true, ..plan() };
+    let end = run(&server, asked, &|| 0);
+    assert_eq!(end.completion, Completion::Complete);
+    let a = &end.directions[0].agreement;
+    // 152 whole blocks and a shorter one for each stream.
+    assert_eq!((a.sent_bytes, a.received_bytes, a.echoed_blocks), (30_000_000, 30_000_000, 459));
+}
+
+#[test]
+fn every_datagram_is_counted_by_both_ends() {
+    let Some(server) = server() else { return };
+    let transport = Transport::UdpConstant;
+    let asked = TestPlan { transport, block_bytes: 1200, rate_bps: Some(9_600_000), ..plan() };
+    let end = run(&server, asked, &|| 0);
+    let d = &end.directions[0];
+    let udp = d.udp.as_ref().unwrap();
+    assert_eq!((udp.sent, udp.received, udp.lost, udp.duplicates), (600, 600, 0, 0));
+    assert!(d.agreement.agree, "{:?}", d.agreement);
+    // One clock: the delay that the server reports is the true one.
+    let note = end.warnings.iter().find_map(|w| w.split_once("one-way delay of ")).unwrap().1;
+    let ms: f64 = note.split_once(" ms").unwrap().0.parse().unwrap();
+    assert!((0.0..100.0).contains(&ms), "{note}");
+}
+
+#[test]
+fn a_user_who_stops_gets_what_was_measured_until_then() {
+    let Some(server) = server() else { return };
+    for (transport, rate_bps) in [(Transport::Tcp, None), (Transport::UdpPoisson, Some(9_600_000))] {
+        let begin = kernel::now();
+        let asked = kernel::now() + Duration::from_millis(400);
+        let long = TestPlan { transport, rate_bps, block_bytes: 1200, duration_ns: Some(30_000_000_000), ..plan() };
+        let end = run(&server, long, &|| usize::from(kernel::now() > asked));
+        assert_eq!(end.completion, Completion::Interrupted, "{transport:?}");
+        assert!(end.directions[0].agreement.received_bytes > 0, "{transport:?}");
+        assert!(kernel::now().saturating_since(begin) < Duration::from_secs(5), "{transport:?}");
+    }
+}
+
+#[test]
+fn a_server_that_ends_breaks_off_what_runs() {
+    let Some(server) = server() else { return };
+    // The client's data ends with a reset, which it must tell as a failure.
+    let asked = kernel::now() + Duration::from_millis(300);
+    let ending = || {
+        if kernel::now() > asked {
+            server.asked.store(2, Ordering::Relaxed);
+        }
+        0
+    };
+    let end = run(&server, TestPlan { duration_ns: Some(30_000_000_000), ..plan() }, &ending);
+    assert!(matches!(end.completion, Completion::Failed { .. }), "{:?}", end.completion);
+    assert!(end.directions[0].agreement.received_bytes > 0);
+}

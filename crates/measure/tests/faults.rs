@@ -1,0 +1,52 @@
+//! Hostile, clumsy and vanishing peers: each gets an answer or an end, frees what it held, and harms no other session.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
+
+#[path = "faults/handshake.rs"]
+mod handshake;
+#[path = "faults/load.rs"]
+mod load;
+#[path = "faults/peer.rs"]
+mod peer;
+#[path = "faults/proxy.rs"]
+mod proxy;
+#[path = "faults/vanish.rs"]
+mod vanish;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use measure::{MeasureError, ServerOptions};
+use results::{Completion, TestPlan};
+use testbed::{Namespace, Outcome, Served, client_options, plan, run_test, server_options};
+
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// What a step takes at most on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server on the loopback device, with changed options.
+fn serve(change: impl FnOnce(&mut ServerOptions)) -> Served {
+    let mut options = server_options(LOCAL);
+    change(&mut options);
+    Served::start(&Namespace::here(), options).unwrap()
+}
+
+/// A test that asks for little: paced, so that many of them leave the machine its breath. Little may wait unsent, or the
+/// send buffer would take seconds to drain at this rate.
+fn small(duration: Duration) -> TestPlan {
+    TestPlan { rate_bps: Some(10_000_000), block_bytes: 4096, notsent_lowat_bytes: Some(16_384), ..plan(duration) }
+}
+
+/// Runs a test against `served`.
+fn attempt(served: &Served, plan: TestPlan) -> Result<Outcome, MeasureError> {
+    run_test(&Namespace::here(), client_options(LOCAL, served.port(), plan), PATIENCE)
+}
+
+/// The server works: a short test succeeds, and afterwards no session is left.
+fn assert_healthy(served: &Served) {
+    let outcome = attempt(served, small(Duration::from_millis(200))).unwrap();
+    assert_eq!(outcome.end.completion, Completion::Complete);
+    let agreement = &outcome.end.directions[0].agreement;
+    assert!(agreement.agree, "{agreement:?}");
+    assert!(served.has_sessions_within(0, PATIENCE), "{} sessions are left", served.sessions());
+}
