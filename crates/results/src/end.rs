@@ -48,7 +48,7 @@ pub struct ClockSummary {
 pub struct EndTotals {
     /// Sender: bytes written to sockets. Receiver: bytes read from them.
     pub bytes: u64,
-    /// From the first byte to the last, on this end's clock.
+    /// From the first byte to the last, on this end's clock; a datagram stands for the gap behind it.
     pub duration_s: f64,
     /// The rate of the two.
     pub throughput_bps: u64,
@@ -171,7 +171,7 @@ pub struct UdpSummary {
     pub send_errors: u64,
     /// Largest lag of the sender behind its schedule.
     pub sender_lag_max_ns: u64,
-    /// Datagrams sent more than one gap behind schedule: the generator, not the path.
+    /// Datagrams sent more than one gap, and more than 100 us, behind schedule: the generator, not the path.
     pub sender_late: u64,
 }
 

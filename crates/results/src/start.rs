@@ -40,7 +40,7 @@ pub struct TestPlan {
     /// Congestion control asked for at the sending end; absent is each host's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
-    /// Ceiling of the sender's rate per stream (SO_MAX_PACING_RATE); for UDP the rate itself.
+    /// Ceiling of the sender's rate per stream (SO_MAX_PACING_RATE); for UDP the rate itself, in bits of UDP payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
     /// Differentiated services code point (0..=63) of the data packets.

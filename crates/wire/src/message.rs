@@ -93,7 +93,7 @@ pub enum Message {
         /// As `estimate` writes it; opaque here.
         model: serde_json::Value,
     },
-    /// Client: the server answered the proof of this client's UDP address.
+    /// Client: the server answered the proof of this client's UDP address. Reserved: the server knows by itself.
     UdpReady,
     /// Client: end the load now and report.
     Stop,
