@@ -89,7 +89,6 @@ pub(crate) struct ReceiverCut {
     pub(crate) end: Instant,
     pub(crate) bytes: u64,
     pub(crate) tcp: Option<TcpState>,
-    pub(crate) udp: Option<results::UdpInterval>,
     cpu_begin: Duration,
     pub(crate) cpu: Duration,
 }
@@ -103,7 +102,6 @@ impl ReceiverCut {
             end: begin,
             bytes: 0,
             tcp: None,
-            udp: None,
             cpu_begin: kernel::thread_cpu(),
             cpu: Duration::ZERO,
         }
@@ -353,7 +351,7 @@ fn received_interval(cut: &ReceiverCut) -> StreamInterval {
         block_rtt: None,
         tcp: cut.tcp.clone(),
         limit: None,
-        udp: cut.udp.clone(),
+        udp: None,
         cpu_s: cut.cpu.as_secs_f64(),
     }
 }
