@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use kernel::KernelError;
-use wire::{FrameError, MessageError, PlanError, RefuseCode};
+use wire::{FrameError, Message, MessageError, PlanError, RefuseCode};
 
 /// Why a test could not be made or was broken off.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +103,15 @@ pub enum MeasureError {
 impl MeasureError {
     pub(crate) fn protocol(peer: impl ToString, detail: impl ToString) -> Self {
         Self::Protocol { peer: peer.to_string(), detail: detail.to_string() }
+    }
+
+    /// A message that does not belong here; a refusal keeps its code and words.
+    pub(crate) fn unexpected(peer: &str, message: Message) -> Self {
+        match message {
+            Message::Refuse { code, reason } => Self::Refused { address: peer.to_owned(), code, reason },
+            Message::Failed { reason } => Self::protocol(peer, reason),
+            other => Self::protocol(peer, format!("unexpected message {}", other.name())),
+        }
     }
 
     pub(crate) fn frame(peer: &str) -> impl Fn(FrameError) -> Self {

@@ -129,6 +129,9 @@ pub struct StartRecord {
     /// Smallest round trip on the idle path before the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline_rtt_ns: Option<u64>,
+    /// Largest relative error of every quantile of a delay in this result, for any number of samples.
+    #[serde(default)]
+    pub quantile_relative_error: f64,
     /// The client's settings.
     pub client: HostReport,
     /// The server's settings; absent with thrulay.

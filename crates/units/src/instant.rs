@@ -37,17 +37,22 @@ impl Instant {
     }
 }
 
+/// A time span in whole nanoseconds; beyond 584 years the largest number.
+pub fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
+
 impl Add<Duration> for Instant {
     type Output = Self;
     fn add(self, d: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+        Self(self.0.saturating_add(nanos(d)))
     }
 }
 
 impl Sub<Duration> for Instant {
     type Output = Self;
     fn sub(self, d: Duration) -> Self {
-        Self(self.0.saturating_sub(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+        Self(self.0.saturating_sub(nanos(d)))
     }
 }
 

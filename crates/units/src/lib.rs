@@ -10,6 +10,6 @@ mod rate;
 
 pub use bytes::Bytes;
 pub use core::time::Duration;
-pub use instant::Instant;
+pub use instant::{Instant, nanos};
 pub use parse::{ParseQuantityError, parse_duration};
 pub use rate::Rate;

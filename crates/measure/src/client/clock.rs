@@ -63,7 +63,7 @@ impl Idle {
             match next(until)? {
                 Some(Incoming::Pong(pong, received)) => idle.count(&exchange(&pong, received), clock),
                 Some(Incoming::Message(m)) if !matches!(*m, Message::Unknown) => {
-                    return Err(super::connect::unexpected("server", *m));
+                    return Err(MeasureError::unexpected("server", *m));
                 }
                 Some(Incoming::Message(_) | Incoming::Pinged) | None => {}
             }

@@ -159,7 +159,7 @@ fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Resu
     let answer = hello(&writer, client_nonce).and_then(|()| reader.message(deadline, during));
     let (server_nonce, key_required, server_proof) = match answer {
         Ok(Message::Challenge { nonce, key_required, proof, .. }) => (nonce, key_required, proof),
-        Ok(other) => return Err(unexpected(&peer, other)),
+        Ok(other) => return Err(MeasureError::unexpected(&peer, other)),
         Err(e) if is_hang_up(&e) => return Ok(Opened::Thrulay(target)),
         Err(e) => return Err(e),
     };
@@ -196,7 +196,7 @@ fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Resu
                 server_nonce,
             })))
         }
-        other => Err(unexpected(&peer, other)),
+        other => Err(MeasureError::unexpected(&peer, other)),
     }
 }
 
@@ -209,14 +209,6 @@ fn hello(writer: &ControlWriter, nonce: [u8; 16]) -> Result<(), MeasureError> {
 /// Whether the peer closed instead of answering: in order, or with a reset because part of the hello was still unread.
 fn is_hang_up(error: &MeasureError) -> bool {
     matches!(error, MeasureError::Closed { .. }) || matches!(error, MeasureError::Kernel(e) if thrulay::is_hang_up(e))
-}
-
-pub(crate) fn unexpected(peer: &str, message: Message) -> MeasureError {
-    match message {
-        Message::Refuse { code, reason } => MeasureError::Refused { address: peer.to_owned(), code, reason },
-        Message::Failed { reason } => MeasureError::protocol(peer, reason),
-        other => MeasureError::protocol(peer, format!("unexpected message {}", other.name())),
-    }
 }
 
 impl Session {
@@ -272,7 +264,7 @@ impl Session {
         let deadline = kernel::now() + HANDSHAKE_TIMEOUT * 2;
         let (server_buffers, server_cc) = match reader.message(deadline, "while data connections were opened")? {
             Message::Joined { buffers, congestion_control, .. } => (buffers, congestion_control),
-            other => return Err(unexpected(&peer, other)),
+            other => return Err(MeasureError::unexpected(&peer, other)),
         };
         if reader.has_unread() {
             return Err(MeasureError::protocol(&peer, "data before the start"));

@@ -2,6 +2,7 @@
 
 mod clock;
 mod connect;
+mod gathered;
 mod run;
 mod summary;
 
@@ -16,7 +17,7 @@ use crate::MeasureError;
 use connect::Opened;
 
 pub(crate) use connect::greet;
-pub(crate) use run::Gathered;
+pub(crate) use gathered::Gathered;
 pub(crate) use summary::end_record;
 
 /// Which addresses of a host name are used.

@@ -4,13 +4,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use estimate::{ClockEstimator, ClockModel};
-use results::{Completion, Direction, End, EndRecord, IntervalRecord, Memory, Record, Role, SCHEMA, StartRecord};
+use estimate::ClockModel;
+use results::{End, EndRecord, IntervalRecord, Record, Role, SCHEMA, StartRecord};
 use units::{Instant, Rate};
-use wire::{EndSide, Finished, Message};
+use wire::Message;
 
 use super::clock::{Idle, exchange};
-use super::connect::{Session, unexpected};
+use super::connect::Session;
+use super::gathered::Gathered;
 use super::{ClientOptions, summary};
 use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, Stream};
@@ -30,23 +31,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(super) enum Event {
     Control(Result<Incoming, MeasureError>),
     Side(SideEvent),
-}
-
-/// What a test gathers.
-#[derive(Debug)]
-pub(crate) struct Gathered {
-    pub(super) clock: ClockEstimator,
-    /// Each model that was in use, and since when.
-    pub(super) models: Vec<(Instant, ClockModel)>,
-    pub(super) before: Idle,
-    pub(super) during: u64,
-    pub(super) after: Idle,
-    pub(super) best: std::collections::BTreeMap<Direction, Rate>,
-    pub(super) local: Option<(Vec<EndSide>, Vec<String>)>,
-    pub(super) remote: Option<Finished>,
-    pub(super) failure: Option<String>,
-    pub(super) stopped: bool,
-    pub(super) memory: Memory,
 }
 
 struct Run<'a> {
@@ -92,41 +76,6 @@ pub(super) fn run(
     outcome
 }
 
-impl Gathered {
-    fn new() -> Self {
-        Self {
-            clock: ClockEstimator::new(),
-            models: Vec::new(),
-            before: Idle::default(),
-            during: 0,
-            after: Idle::default(),
-            best: std::collections::BTreeMap::new(),
-            local: None,
-            remote: None,
-            failure: None,
-            stopped: false,
-            memory: Memory::default(),
-        }
-    }
-
-    /// Of a test without a control connection (thrulay): the clocks are not compared.
-    pub(crate) fn without_control(baseline: Option<Duration>, best: Rate, local: EndSide, remote: EndSide) -> Self {
-        Self {
-            before: Idle { answered: 0, rtt: baseline },
-            best: [(local.direction, best)].into(),
-            local: Some((vec![local], Vec::new())),
-            remote: Some(Finished { directions: vec![remote], ..Finished::default() }),
-            ..Self::new()
-        }
-    }
-
-    /// How the test ended, and what must be known of it.
-    pub(crate) fn ended(self, failure: Option<String>, stopped: bool, warnings: Vec<String>, memory: Memory) -> Self {
-        let local = self.local.map(|(sides, before)| (sides, [before, warnings].concat()));
-        Self { failure, stopped, memory, local, ..self }
-    }
-}
-
 impl Run<'_> {
     fn test(&mut self, session: &Session, outbox: &mpsc::Sender<Event>) -> Result<EndRecord, MeasureError> {
         self.got.before = self.compare_clocks()?;
@@ -144,7 +93,8 @@ impl Run<'_> {
             plan: session.plan.clone(),
             notes: session.notes.clone(),
             streams,
-            baseline_rtt_ns: self.got.before.rtt.map(nanos),
+            baseline_rtt_ns: self.got.before.rtt.map(units::nanos),
+            quantile_relative_error: results::RELATIVE_ERROR,
             client: kernel::host_report(VERSION, Some(session.local_ip())),
             server: Some(session.server.clone()),
         };
@@ -170,7 +120,7 @@ impl Run<'_> {
             match self.next(deadline)? {
                 Some(Event::Control(Ok(Incoming::Message(m)))) => match *m {
                     Message::Started { .. } => break,
-                    other => return Err(unexpected(&self.options.host, other)),
+                    other => return Err(MeasureError::unexpected(&self.options.host, other)),
                 },
                 Some(Event::Control(Err(e))) => return Err(e),
                 Some(_) => {}
@@ -269,7 +219,7 @@ impl Run<'_> {
             Message::Finished(finished) => self.got.remote = Some(*finished),
             Message::Failed { reason } => self.fail(side, format!("the server broke off: {reason}")),
             Message::Unknown => {}
-            other => self.fail(side, unexpected(&self.options.host, other).to_string()),
+            other => self.fail(side, MeasureError::unexpected(&self.options.host, other).to_string()),
         }
     }
 
@@ -334,18 +284,6 @@ impl Run<'_> {
             Err(RecvTimeoutError::Disconnected) => Err(MeasureError::protocol("client", "its threads ended")),
         }
     }
-}
-
-pub(super) fn completion(got: &Gathered) -> Completion {
-    match &got.failure {
-        Some(reason) if !got.stopped => Completion::Failed { reason: reason.clone() },
-        _ if got.stopped => Completion::Interrupted,
-        _ => Completion::Complete,
-    }
-}
-
-fn nanos(d: Duration) -> u64 {
-    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The session's name: unique per server, and the same in the logs of both ends.

@@ -12,7 +12,7 @@ use units::{Bytes, Rate};
 use wire::{EndSide, SideStream};
 
 use super::ClientOptions;
-use super::run::{Gathered, completion};
+use super::gathered::Gathered;
 use crate::udp;
 
 pub(crate) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gathered) -> EndRecord {
@@ -38,7 +38,7 @@ pub(crate) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gat
     memory.server_rss_end_bytes = remote.rss_end_bytes;
     EndRecord {
         test_id: start.test_id.clone(),
-        completion: completion(got),
+        completion: got.completion(),
         directions,
         clock: clock_summary(got),
         memory,
@@ -56,13 +56,9 @@ fn clock_summary(got: &Gathered) -> Option<ClockSummary> {
         exchanges_before: got.before.answered,
         exchanges_during: got.during,
         exchanges_after: got.after.answered,
-        idle_rtt_before_ns: got.before.rtt.map_or(0, nanos),
-        idle_rtt_after_ns: got.after.rtt.map(nanos),
+        idle_rtt_before_ns: got.before.rtt.map_or(0, units::nanos),
+        idle_rtt_after_ns: got.after.rtt.map(units::nanos),
     })
-}
-
-fn nanos(d: Duration) -> u64 {
-    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The bound of a one-way delay, with what the exchanges after the load have taught.

@@ -9,8 +9,9 @@ use tracing::info;
 use units::Instant;
 use wire::{GREETING, Message, Progress, Proposal, RefuseCode, parse_proposal};
 
+use super::event::SessionEvent;
 use super::registry::Ticket;
-use super::session::{self, SessionEvent};
+use super::session;
 use super::{Shared, reject};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT};
 use crate::load::StreamSocket;

@@ -1,6 +1,7 @@
 //! The end that answers: `longhaul serve`.
 
 mod connection;
+mod event;
 pub(crate) mod registry;
 mod session;
 

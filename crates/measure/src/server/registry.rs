@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use results::TestPlan;
 use wire::RefuseCode;
 
-use super::session::SessionEvent;
+use super::event::SessionEvent;
 use crate::load::stream_numbers;
 use crate::udp::{self, Proofs};
 

@@ -12,19 +12,12 @@ use units::{Bytes, Instant, Rate};
 use wire::{EndSide, Finished, Message, RefuseCode};
 
 use super::Shared;
+use super::event::SessionEvent;
 use super::registry::{Joinable, Ticket};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, Stream, StreamSocket, share_of, stream_numbers};
 use crate::udp::{self, Proofs, ServerStreams};
 use crate::{MeasureError, VERSION, address, random};
-
-/// What a session waits for.
-#[derive(Debug)]
-pub(crate) enum SessionEvent {
-    Control(Result<Incoming, MeasureError>),
-    Joined(StreamSocket),
-    Side(SideEvent),
-}
 
 /// How often a session looks whether the server ends.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

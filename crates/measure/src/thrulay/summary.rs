@@ -32,6 +32,7 @@ pub(super) fn start_record(
         notes,
         streams,
         baseline_rtt_ns: baseline.map(nanos),
+        quantile_relative_error: results::RELATIVE_ERROR,
         client: kernel::host_report(VERSION, local),
         server: None,
     })

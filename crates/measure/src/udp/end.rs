@@ -150,7 +150,7 @@ fn add_sent(sum: &mut UdpSummary, sent: &SentTotals) {
     sum.sent += sent.datagrams;
     sum.send_errors += sent.errors;
     sum.sender_late += sent.late;
-    sum.sender_lag_max_ns = sum.sender_lag_max_ns.max(nanos(sent.lag_max));
+    sum.sender_lag_max_ns = sum.sender_lag_max_ns.max(units::nanos(sent.lag_max));
 }
 
 fn add_received(sum: &mut UdpSummary, one: &UdpSummary) {
@@ -159,7 +159,7 @@ fn add_received(sum: &mut UdpSummary, one: &UdpSummary) {
     sum.lost += one.lost;
     sum.duplicates += one.duplicates;
     sum.reordered += one.reordered;
-    sum.tmax_ns = nanos(TMAX);
+    sum.tmax_ns = units::nanos(TMAX);
     sum.n_reordering.resize(sum.n_reordering.len().max(one.n_reordering.len()), 0);
     for (all, n) in sum.n_reordering.iter_mut().zip(&one.n_reordering) {
         *all += n;
@@ -212,10 +212,6 @@ pub(crate) fn contradiction(udp: &UdpSummary) -> Option<String> {
 
 pub(super) fn mean(sum: u128, count: u64) -> u64 {
     sum.checked_div(u128::from(count)).and_then(|m| u64::try_from(m).ok()).unwrap_or(0)
-}
-
-fn nanos(d: Duration) -> u64 {
-    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

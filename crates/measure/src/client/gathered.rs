@@ -1,0 +1,72 @@
+//! What one test gathers at the client, from both ends.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use estimate::{ClockEstimator, ClockModel};
+use results::{Completion, Direction, Memory};
+use units::{Instant, Rate};
+use wire::{EndSide, Finished};
+
+use super::clock::Idle;
+
+/// What a test gathers.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    pub(super) clock: ClockEstimator,
+    /// Each model that was in use, and since when.
+    pub(super) models: Vec<(Instant, ClockModel)>,
+    pub(super) before: Idle,
+    pub(super) during: u64,
+    pub(super) after: Idle,
+    pub(super) best: BTreeMap<Direction, Rate>,
+    pub(super) local: Option<(Vec<EndSide>, Vec<String>)>,
+    pub(super) remote: Option<Finished>,
+    pub(super) failure: Option<String>,
+    pub(super) stopped: bool,
+    pub(super) memory: Memory,
+}
+
+impl Gathered {
+    pub(super) fn new() -> Self {
+        Self {
+            clock: ClockEstimator::new(),
+            models: Vec::new(),
+            before: Idle::default(),
+            during: 0,
+            after: Idle::default(),
+            best: BTreeMap::new(),
+            local: None,
+            remote: None,
+            failure: None,
+            stopped: false,
+            memory: Memory::default(),
+        }
+    }
+
+    /// Of a test without a control connection (thrulay): the clocks are not compared.
+    pub(crate) fn without_control(baseline: Option<Duration>, best: Rate, local: EndSide, remote: EndSide) -> Self {
+        Self {
+            before: Idle { answered: 0, rtt: baseline },
+            best: [(local.direction, best)].into(),
+            local: Some((vec![local], Vec::new())),
+            remote: Some(Finished { directions: vec![remote], ..Finished::default() }),
+            ..Self::new()
+        }
+    }
+
+    /// How the test ended, and what must be known of it.
+    pub(crate) fn ended(self, failure: Option<String>, stopped: bool, warnings: Vec<String>, memory: Memory) -> Self {
+        let local = self.local.map(|(sides, before)| (sides, [before, warnings].concat()));
+        Self { failure, stopped, memory, local, ..self }
+    }
+
+    /// How the test ended.
+    pub(super) fn completion(&self) -> Completion {
+        match &self.failure {
+            Some(reason) if !self.stopped => Completion::Failed { reason: reason.clone() },
+            _ if self.stopped => Completion::Interrupted,
+            _ => Completion::Complete,
+        }
+    }
+}
