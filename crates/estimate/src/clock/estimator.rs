@@ -5,7 +5,7 @@ use units::{Duration, Instant};
 
 use super::ClockModel;
 use super::envelope::{COORDINATE_MAX, Envelope, Point};
-use super::feasible::{DRIFT_MAX, Feasible};
+use super::feasible::{DRIFT_MAX, Feasible, Range};
 
 /// Exchanges kept to start over from after a clock step. More would hardly narrow the bound of so short a memory.
 const RECENT_MAX: usize = 128;
@@ -202,28 +202,32 @@ impl Lines {
     }
 
     fn model(&self) -> ClockModel {
+        let drift = self.feasible.drift();
+        // The line to report: without drift as long as such a line is feasible, and then in the middle of those. Lopsided
+        // exchanges behind a queue pull the middle of all lines to one side, but not these, which idle ones have settled.
+        let flat = self.feasible.offsets_without_drift().map(Range::middle);
+        let value = |t: f64| flat.unwrap_or_else(|| self.feasible.offset_at(t).middle());
+        let error = |t: f64| {
+            let range = self.feasible.offset_at(t);
+            (range.high - value(t)).max(value(t) - range.low)
+        };
         // Whole nanoseconds, so that the offset is that of the reference as it is reported.
-        let at_ns = self.best_reference().round();
-        let (offset, drift) = (self.feasible.offset_at(at_ns), self.feasible.drift());
+        let at_ns = self.best_reference(drift.error(), error).round();
         let reference_ns = i128::from(self.origin.as_nanos()) + at_ns as i128;
         ClockModel {
             reference: Instant::from_nanos(u64::try_from(reference_ns.max(0)).unwrap_or(u64::MAX)),
-            offset_ns: self.offset_origin_ns.wrapping_add(offset.middle().round() as i64),
+            offset_ns: self.offset_origin_ns.wrapping_add(value(at_ns).round() as i64),
             drift_ppm: drift.value() * 1e6,
             // One more for the rounding of the offset.
-            bound_ns: offset.half_width().ceil() as u64 + 1,
+            bound_ns: error(at_ns).ceil() as u64 + 1,
             drift_bound_ppm: drift.error() * 1e6,
         }
     }
 
     /// The time from which the worst bound over the data is smallest. That bound is convex in the time, hence the
-    /// ternary search: the width of the feasible offsets is a maximum of linear functions, and so is the distance.
-    fn best_reference(&self) -> f64 {
-        let drift_bound = self.feasible.drift().error();
-        let worst_bound = |t: f64| {
-            let distance_ns = (t - self.first_ns).max(self.last_ns - t);
-            self.feasible.offset_at(t).half_width() + drift_bound * distance_ns
-        };
+    /// ternary search: the ends of the feasible offsets are extremes of linear functions, and the distance is one too.
+    fn best_reference(&self, drift_error: f64, error: impl Fn(f64) -> f64) -> f64 {
+        let worst_bound = |t: f64| error(t) + drift_error * (t - self.first_ns).max(self.last_ns - t);
         let (mut low, mut high) = (self.first_ns, self.last_ns);
         for _ in 0..SEARCH_TURNS {
             let third = (high - low) / 3.0;

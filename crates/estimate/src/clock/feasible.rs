@@ -66,7 +66,12 @@ impl Range {
     /// Within a loaded test the range stays wide for long, as exchanges behind a queue teach little. Its middle is then
     /// noise of tens of ppm, while the clocks of most hosts differ by a few.
     pub(super) fn value(self) -> f64 {
-        if self.low <= 0.0 && self.high >= 0.0 { 0.0 } else { self.middle() }
+        if self.allows_none() { 0.0 } else { self.middle() }
+    }
+
+    /// Whether zero is in the range.
+    pub(super) fn allows_none(self) -> bool {
+        self.low <= 0.0 && self.high >= 0.0
     }
 
     /// Largest error of [`value`](Self::value).
@@ -90,6 +95,25 @@ impl Feasible {
             corner(-offset_max_ns, DRIFT_MAX),
         ];
         Self { vertices }
+    }
+
+    /// Offsets of the feasible lines without drift; `None` when there must be one.
+    pub(super) fn offsets_without_drift(&self) -> Option<Range> {
+        let following = self.vertices.iter().cycle().skip(1);
+        let mut range: Option<Range> = None;
+        for (from, to) in self.vertices.iter().zip(following) {
+            let crossing = match (from.drift == 0.0, from.drift * to.drift < 0.0) {
+                (true, _) => from.offset_ns,
+                (false, true) => {
+                    let share = from.drift / (from.drift - to.drift);
+                    from.offset_ns + share * (to.offset_ns - from.offset_ns)
+                }
+                (false, false) => continue,
+            };
+            let (low, high) = range.map_or((crossing, crossing), |r| (r.low.min(crossing), r.high.max(crossing)));
+            range = Some(Range { low, high });
+        }
+        range
     }
 
     /// The lines below all points of `upper` and above all points of `lower`; `None` when there are none.
