@@ -59,7 +59,7 @@ impl fmt::Display for Op {
 
 /// A system call that failed: the operation, the address, and what the kernel said.
 #[derive(Debug, thiserror::Error)]
-#[error("{op} {address}: {source}")]
+#[error("{op} {address}: {source}{}", self.hint())]
 pub struct KernelError {
     /// What was attempted.
     pub op: Op,
@@ -78,6 +78,23 @@ impl KernelError {
     /// The same for the last error of the calling thread.
     pub(crate) fn last(op: Op, address: impl ToString) -> Self {
         Self::new(op, address, io::Error::last_os_error())
+    }
+
+    /// What to do about it, where the kernel's words do not tell.
+    fn hint(&self) -> &'static str {
+        match (self.op, self.source.raw_os_error()) {
+            (Op::CongestionControl, Some(libc::EPERM)) => {
+                "; without CAP_NET_ADMIN only those in net.ipv4.tcp_allowed_congestion_control may be used"
+            }
+            (Op::CongestionControl, Some(libc::ENOENT)) => {
+                "; net.ipv4.tcp_available_congestion_control lists what there is"
+            }
+            (Op::Bind, Some(libc::EACCES)) => {
+                "; ports below net.ipv4.ip_unprivileged_port_start need CAP_NET_BIND_SERVICE"
+            }
+            (Op::Bind, Some(libc::EADDRINUSE)) => "; choose another with --port",
+            _ => "",
+        }
     }
 
     /// The kind of the underlying error.

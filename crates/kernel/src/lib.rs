@@ -27,7 +27,7 @@ pub use limits::raise_open_files;
 pub use namespace::{enter_namespace, new_namespace};
 pub use option::{
     Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
-    connect, give_up_after, listen, paces_itself, reset_on_close, set_control_priority, unpaced_congestion_control,
+    connect, give_up_after, listen, paces_itself, reset_on_close, set_control_priority,
 };
 pub use process::{CpuSnapshot, resident_bytes};
 pub use signal::Shutdown;

@@ -120,7 +120,7 @@ pub fn connect(to: &ConnectOptions, options: &DataOptions) -> Result<TcpStream, 
 
 /// Listens on all addresses of both families, or on one address.
 ///
-/// Accepted sockets inherit [`unpaced_congestion_control`], so that a congestion control chosen later starts clean.
+/// Accepted sockets inherit a congestion control that does not pace (cubic, else reno), so that a congestion control chosen later starts clean.
 ///
 /// # Errors
 /// Names the operation and the address.
@@ -151,18 +151,20 @@ fn listen_on(local: SocketAddr, dual: bool) -> Result<TcpListener, KernelError> 
         socket.set_only_v6(!dual).map_err(e(Op::Socket))?;
     }
     socket.set_reuse_address(true).map_err(e(Op::Socket))?;
-    socket.set_tcp_congestion(unpaced_congestion_control().as_bytes()).map_err(e(Op::CongestionControl))?;
+    for name in UNPACED {
+        // Without privilege only `tcp_allowed_congestion_control` may be set, which always holds reno.
+        if socket.set_tcp_congestion(name.as_bytes()).is_ok() {
+            break;
+        }
+    }
     socket.bind(&local.into()).map_err(e(Op::Bind))?;
     socket.listen(1024).map_err(e(Op::Listen))?;
     socket.set_nonblocking(true).map_err(e(Op::Listen))?;
     Ok(socket.into())
 }
 
-/// A congestion control without pacing of its own that this kernel offers: `cubic`, else `reno` (always built in).
-pub fn unpaced_congestion_control() -> &'static str {
-    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    if available.split_whitespace().any(|n| n == "cubic") { "cubic" } else { "reno" }
-}
+/// Congestion controls without pacing of their own, the better first; reno is always built in.
+const UNPACED: [&str; 2] = ["cubic", "reno"];
 
 /// The host's default congestion control, to be set on accepted sockets when the client asked for none.
 pub fn accepted_congestion_control() -> Option<String> {

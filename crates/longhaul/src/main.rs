@@ -40,5 +40,13 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 #[allow(clippy::print_stderr, reason = "the one place where an error reaches the user")]
 fn complain(error: &anyhow::Error) {
-    eprintln!("longhaul: {error:#}");
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        // Many errors end with the words of their cause, which need not be said twice.
+        if !text.contains(&cause) {
+            text += if text.is_empty() { "" } else { ": " };
+            text += &cause;
+        }
+    }
+    eprintln!("longhaul: {text}");
 }
