@@ -85,7 +85,7 @@ impl Sender {
             stages,
             source,
             clocks: Clocks::new(),
-            tap: SampleTap::new(start.as_nanos() ^ u64::from(stream.stream)),
+            tap: SampleTap::new(plan.block, start.as_nanos() ^ u64::from(stream.stream)),
             stamped: support.transmit,
             sampled: VecDeque::new(),
             echoes: EchoReader::new(),
