@@ -12,8 +12,8 @@ use wire::{ClockPing, ClockPong, Frame, FrameReader, HANDSHAKE_MAX, Message};
 
 use crate::MeasureError;
 
-/// How long a peer may stay silent on the control connection while a session runs. Both ends ping every second, so
-/// that this is twenty pings lost in a row; a killed peer never holds the other end longer.
+/// How long a peer may stay silent on the control connection while a session runs. The client pings at least every
+/// second and the server answers, so that this is twenty pings lost in a row; a killed peer never holds the other end longer.
 pub const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a handshake step may take: five round trips of one second, or a slow typist.

@@ -112,15 +112,14 @@ fn both_directions_at_once_lose_nothing_over_loopback() {
     let (records, end) = test("127.0.0.1", server.port, p);
     for direction in [Direction::Up, Direction::Down] {
         let u = udp(&end, direction);
-        // It never sends more than the rate says; a host that stalls leaves departures out and says so. Four senders on a
-        // busy machine with two cores can miss half.
-        assert!((300..=1000).contains(&u.sent), "{u:?}");
+        // It never sends more than the rate says; a host that stalls leaves departures out, and must say so.
+        let stalled = end.warnings.iter().any(|w| w.contains("fell behind"));
+        assert!(u.sent <= 1000 && (u.sent >= 900 || stalled), "{u:?} {:?}", end.warnings);
         assert_eq!((u.lost, u.duplicates, u.reordered), (0, 0, 0), "{u:?}");
         let d = end.directions.iter().find(|d| d.direction == direction).unwrap();
         assert_eq!(d.receiver.bytes, u.received * 1000);
         assert_eq!(d.sender.bytes, d.receiver.bytes);
-        let rate = d.receiver.bytes as f64 * 8.0 / d.receiver.duration_s;
-        assert!((d.throughput_bps as f64 - rate).abs() < rate * 1e-3, "{} {rate}", d.throughput_bps);
+        assert!(stalled || d.throughput_bps.abs_diff(16_000_000) < 2_000_000, "{}", d.throughput_bps);
         let one_way = d.one_way.as_ref().unwrap();
         assert_eq!(one_way.count, u.received);
         // Loopback takes microseconds; the clocks are one clock, known to within the bound.

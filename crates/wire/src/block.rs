@@ -17,16 +17,12 @@ pub struct BlockHeader {
     pub sent: Instant,
     /// Number of the block in its stream, from 0; wraps after 2^32 blocks (256 TiB of 64 KiB blocks).
     pub number: u32,
-    /// Number of the next block whose delay is broken down by timestamps, `number` or later; equal means this one.
+    /// Number of the first block after this one whose delay is broken down by timestamps. Block 0 always is, so that a
+    /// receiver knows every sample before it reads it.
     pub next_sample: u32,
 }
 
 impl BlockHeader {
-    /// Whether this block is one of the sampled ones.
-    pub const fn is_sampled(&self) -> bool {
-        self.number == self.next_sample
-    }
-
     /// The header's bytes.
     pub fn encode(&self) -> [u8; BLOCK_HEADER_BYTES] {
         let mut bytes = [0; BLOCK_HEADER_BYTES];
@@ -54,7 +50,6 @@ mod tests {
     fn the_layout_is_network_order() {
         let header = BlockHeader { sent: Instant::from_nanos(0x0102_0304_0506_0708), number: 9, next_sample: 0x0a0b };
         assert_eq!(header.encode(), [1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 9, 0, 0, 0x0a, 0x0b]);
-        assert!(!header.is_sampled());
     }
 
     proptest! {

@@ -47,6 +47,8 @@ pub(crate) struct Receiver {
     echoes: Vec<u8>,
     clocks: Clocks,
     next_sample: u32,
+    /// Index of that block in the stream; unlike its number it does not wrap.
+    next_sample_index: u64,
     samples: Vec<RemoteSample>,
     next_samples: Instant,
     cut: ReceiverCut,
@@ -71,6 +73,7 @@ impl Receiver {
             echoes: Vec::with_capacity(ECHO_BACKLOG / 16),
             clocks: Clocks::new(),
             next_sample: 0,
+            next_sample_index: 0,
             samples: Vec::new(),
             next_samples: start,
             bytes: 0,
@@ -132,7 +135,8 @@ impl Receiver {
 
     fn read(&mut self) -> Result<Received, KernelError> {
         let position = self.scanner.position();
-        let sample_end = u64::from(self.next_sample) * self.plan.block as u64 + HEADER_LEN as u64;
+        let sample_end =
+            self.next_sample_index.saturating_mul(self.plan.block as u64).saturating_add(HEADER_LEN as u64);
         let to_sample = usize::try_from(sample_end.saturating_sub(position)).unwrap_or(usize::MAX);
         if to_sample > 0 && to_sample <= READ {
             return self.read_sample(to_sample);
@@ -180,11 +184,14 @@ impl Receiver {
 
     /// Finds the headers in what was read and queues their echoes.
     fn scan(&mut self, n: usize) {
-        let (echoes, headers, next_sample) = (&mut self.echoes, &mut self.headers, &mut self.next_sample);
+        let (echoes, headers) = (&mut self.echoes, &mut self.headers);
+        let (next_sample, next_index) = (&mut self.next_sample, &mut self.next_sample_index);
         self.scanner.feed(&self.buffer[..n], |header| {
             echoes.extend_from_slice(header);
+            let header = BlockHeader::decode(header);
+            *next_sample = header.next_sample;
+            *next_index = *headers + u64::from(header.next_sample.wrapping_sub(header.number));
             *headers += 1;
-            *next_sample = BlockHeader::decode(header).next_sample;
         });
     }
 
