@@ -9,6 +9,7 @@ mod end;
 mod histogram;
 mod host;
 mod interval;
+pub mod lab;
 mod read;
 mod start;
 mod tcp;

@@ -1,0 +1,12 @@
+//! The model of one direction of a link, and the truth about every packet.
+//!
+//! Inputs: packet trains and the time. Outputs: which segments arrive when, and what became of the others. Contract: the
+//! crate is pure (no clock, sockets, threads or OS randomness); all effects happen at logical times, so that what is delivered
+//! when does not depend on how late [`Direction::poll`] is called; the same seed and the same offered packets give the same
+//! fates.
+
+mod settings;
+mod trace;
+
+pub use settings::{Capacity, Discipline, Jitter, JitterShape, Loss, Overhead, Queue, QueueLimit, Reorder, Settings};
+pub use trace::Trace;

@@ -1,0 +1,501 @@
+//! Records of an emulated experiment: what each link did to every packet, what each flow got, and whether to believe it.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{DelaySummary, HostReport};
+
+/// Name and version of the lab's record format.
+pub const LAB_SCHEMA: &str = "longhaul.lab/1";
+
+/// One line of a lab's result file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "record", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "a handful of records per second; boxing would only burden readers")]
+pub enum LabRecord {
+    /// First line: the whole experiment.
+    Experiment(LabExperiment),
+    /// Begin of one run: one point of the sweep, one repetition.
+    Run(LabRun),
+    /// What one direction of a link did in one interval: the truth.
+    Link(LinkInterval),
+    /// What a flow got in one interval.
+    Flow(FlowInterval),
+    /// One small transfer.
+    Transfer(Transfer),
+    /// The emulator itself in one interval.
+    Engine(EngineInterval),
+    /// End of one run, with its verdict.
+    RunEnd(LabRunEnd),
+    /// Last line: over all runs.
+    Summary(LabSummary),
+}
+
+/// The whole experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LabExperiment {
+    /// Name and version of this format: `longhaul.lab/1`.
+    pub schema: String,
+    /// Version of longhaul.
+    pub version: String,
+    /// Name of the experiment.
+    pub name: String,
+    /// What it shows, in the author's words.
+    pub about: String,
+    /// Begin, seconds since 1970 UTC.
+    pub began_utc_s: f64,
+    /// Seed of the first repetition; the n-th has this plus n.
+    pub seed: u64,
+    /// Number of repetitions of each point.
+    pub repetitions: u32,
+    /// Number of points of the sweep; 1 without a sweep.
+    pub points: u32,
+    /// Changes made on the command line, dotted key and value.
+    pub overrides: Vec<KeyValue>,
+    /// How the privilege for namespaces was had: `root` or `user namespace`.
+    pub privilege: String,
+    /// The machine that ran it.
+    pub host: HostReport,
+    /// Plot over the sweep that the author asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plot: Option<LabPlot>,
+}
+
+/// A key and its value, as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyValue {
+    /// Dotted key in the experiment file.
+    pub key: String,
+    /// Value as written there.
+    pub value: String,
+}
+
+/// What a sweep's plot shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LabMetric {
+    /// Goodput of each flow, bits per second.
+    Throughput,
+    /// Median completion time of the small transfers, seconds.
+    Completion,
+    /// 95th percentile of the waiting time in the link with the longest queue, seconds.
+    QueueDelay,
+    /// Share of the capacity used on the busiest link, 0..=1.
+    Utilisation,
+}
+
+/// A plot over the sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LabPlot {
+    /// Dotted key whose values are on the x axis.
+    pub x: String,
+    /// What the y axis shows.
+    pub y: LabMetric,
+    /// Dotted key with one curve for each of its values; absent: one curve a flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
+    /// Logarithmic axes.
+    pub log: bool,
+    /// Curves of formulas, to draw beside the measurements.
+    pub models: Vec<ModelCurve>,
+}
+
+/// Values of a formula over the sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelCurve {
+    /// Name of the formula with its source.
+    pub name: String,
+    /// The x values.
+    pub x: Vec<f64>,
+    /// The y values, in the unit of the plot.
+    pub y: Vec<f64>,
+}
+
+/// Begin of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LabRun {
+    /// Number of the run, from 0; all records of a run carry it.
+    pub run: u32,
+    /// Point of the sweep, from 0.
+    pub point: u32,
+    /// The values of the sweep at this point; empty without a sweep.
+    pub values: Vec<KeyValue>,
+    /// Repetition, from 0.
+    pub repetition: u32,
+    /// Seed of this run.
+    pub seed: u64,
+    /// Planned length.
+    pub duration_s: f64,
+    /// Begin, seconds since 1970 UTC.
+    pub began_utc_s: f64,
+    /// The links, each direction one entry, with their settings at the start in words.
+    pub links: Vec<LinkDescription>,
+    /// The flows and streams of small transfers, in words.
+    pub flows: Vec<FlowDescription>,
+    /// What the schedule changes, for marks on the time axis.
+    pub changes: Vec<ScheduleMark>,
+}
+
+/// One direction of a link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkDescription {
+    /// Name of the link, or of the LAN with the member's name: `west/westc1`.
+    pub link: String,
+    /// Node that sends into it (`switch` on the way from a LAN to its member).
+    pub from: String,
+    /// Node that receives.
+    pub to: String,
+    /// Its settings at the start: rate, delay, queue, impairments.
+    pub settings: String,
+    /// The rate, where it is constant at the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
+    /// Propagation delay at the start.
+    pub delay_ns: u64,
+}
+
+/// A flow or a stream of small transfers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowDescription {
+    /// Its name.
+    pub flow: String,
+    /// Node that sends.
+    pub from: String,
+    /// Node that receives.
+    pub to: String,
+    /// Transport, congestion control, start, extent, in words.
+    pub settings: String,
+    /// The command that was run, for repeating it by hand; absent for small transfers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+/// A change by the schedule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScheduleMark {
+    /// When, in seconds since the start of the run.
+    pub at_s: f64,
+    /// What: `north: loss 0.05`.
+    pub text: String,
+}
+
+/// Packets and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Volume {
+    /// Packets: segments, however the kernel had bundled them.
+    pub packets: u64,
+    /// IP bytes.
+    pub bytes: u64,
+}
+
+/// Packets that did not arrive, by cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Drops {
+    /// The queue was full.
+    pub queue: u64,
+    /// CoDel dropped them.
+    pub codel: u64,
+    /// Random loss.
+    pub loss: u64,
+    /// Loss by packet index.
+    pub listed: u64,
+    /// The link was down.
+    pub outage: u64,
+    /// Larger than the MTU.
+    pub mtu: u64,
+    /// Not the model but the emulator or the machine lost them; such a run is invalid.
+    pub emulator: u64,
+}
+
+impl Drops {
+    /// All of them.
+    pub const fn total(&self) -> u64 {
+        self.queue + self.codel + self.loss + self.listed + self.outage + self.mtu + self.emulator
+    }
+}
+
+/// How much waited over an interval. Quantiles are over time, not over packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QueueDepth {
+    /// Half of the time at most this many IP bytes waited.
+    pub p50_bytes: u64,
+    /// 95 % of the time.
+    pub p95_bytes: u64,
+    /// 99 % of the time.
+    pub p99_bytes: u64,
+    /// Most that ever waited.
+    pub max_bytes: u64,
+}
+
+/// What one direction of a link did in one interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkInterval {
+    /// The run.
+    pub run: u32,
+    /// Name of the link.
+    pub link: String,
+    /// Node that sends into it.
+    pub from: String,
+    /// Node that receives.
+    pub to: String,
+    /// Begin, in seconds since the start of the run.
+    pub begin_s: f64,
+    /// End, in seconds since the start of the run.
+    pub end_s: f64,
+    /// What was offered.
+    pub offered: Volume,
+    /// What left the queue and was not lost; copies included. It arrives a propagation delay later.
+    pub delivered: Volume,
+    /// Copies among the delivered.
+    pub duplicated: u64,
+    /// Packets that were held back for reordering.
+    pub reordered: u64,
+    /// What did not arrive.
+    pub dropped: Drops,
+    /// How much waited.
+    pub queue: QueueDepth,
+    /// How long the packets that left the queue had waited in it, by the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<DelaySummary>,
+    /// Share of the capacity that was used, 0..=1; absent at unlimited rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilisation: Option<f64>,
+    /// How much later than the model says packets were handed over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<DelaySummary>,
+}
+
+/// What a flow got in one interval.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowInterval {
+    /// The run.
+    pub run: u32,
+    /// Name of the flow.
+    pub flow: String,
+    /// Begin, in seconds since the start of the run.
+    pub begin_s: f64,
+    /// End, in seconds since the start of the run.
+    pub end_s: f64,
+    /// Bytes that the receiving application read.
+    pub bytes: u64,
+    /// The same as a rate.
+    pub throughput_bps: u64,
+    /// Segments retransmitted by the sender.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+    /// Datagrams lost (UDP).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
+    /// Round trip of the flow's own blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_rtt: Option<DelaySummary>,
+    /// The kernel's smoothed round trip at the end of the interval, mean over the streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub srtt_ns: Option<u64>,
+    /// Congestion windows of all streams at the end of the interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwnd_bytes: Option<u64>,
+    /// What limited it, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+}
+
+/// One small transfer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Transfer {
+    /// The run.
+    pub run: u32,
+    /// Name of the stream of small transfers.
+    pub flow: String,
+    /// Begin of the handshake, in seconds since the start of the run.
+    pub begin_s: f64,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// From the begin of the handshake to the last byte; absent when it did not complete before the run ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_ns: Option<u64>,
+    /// Why it broke, when it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The emulator itself in one interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EngineInterval {
+    /// The run.
+    pub run: u32,
+    /// Begin, in seconds since the start of the run.
+    pub begin_s: f64,
+    /// End, in seconds since the start of the run.
+    pub end_s: f64,
+    /// Share of one CPU that each worker used, 0..=1.
+    pub worker_cpu: Vec<f64>,
+    /// Share of all CPUs of the machine that was not idle, 0..=1; absent when /proc/stat is not readable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_cpu: Option<f64>,
+    /// How much later than the model says packets were handed over, all links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<DelaySummary>,
+    /// Upper bound of how long packets had lain in the device before the emulator saw them, all links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrival_uncertainty: Option<DelaySummary>,
+    /// Bytes held by the emulator at the end of the interval.
+    pub held_bytes: u64,
+}
+
+/// Whether a run can be believed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Verdict {
+    /// The machine carried it.
+    Valid,
+    /// It did not; numbers of this run say something about the machine, not about the experiment.
+    Invalid {
+        /// Why, one sentence each.
+        because: Vec<String>,
+    },
+}
+
+/// One direction of a link over a whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkTotals {
+    /// Name of the link.
+    pub link: String,
+    /// Node that sends into it.
+    pub from: String,
+    /// Node that receives.
+    pub to: String,
+    /// What was offered.
+    pub offered: Volume,
+    /// What was delivered, copies included.
+    pub delivered: Volume,
+    /// Copies among the delivered.
+    pub duplicated: u64,
+    /// Packets that were held back for reordering.
+    pub reordered: u64,
+    /// What did not arrive.
+    pub dropped: Drops,
+    /// How much waited.
+    pub queue: QueueDepth,
+    /// How long packets had waited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<DelaySummary>,
+    /// Share of the capacity that was used, 0..=1; absent at unlimited rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilisation: Option<f64>,
+    /// How late packets were handed over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<DelaySummary>,
+}
+
+/// A flow, or all small transfers of one name, over a whole run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowTotals {
+    /// Name.
+    pub flow: String,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Mean rate over the flow's own time (bulk flows).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput_bps: Option<u64>,
+    /// Rate once ramped up: median rate of the second half (bulk flows).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steady_bps: Option<u64>,
+    /// Standard deviation of the interval rates over their mean (bulk flows).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variation: Option<f64>,
+    /// Segments retransmitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+    /// Round trip of the flow's own blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_rtt: Option<DelaySummary>,
+    /// Completion times of small transfers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion: Option<DelaySummary>,
+    /// Small transfers that did not complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<u64>,
+    /// What limited it most, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// Why it failed, when it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// A program's end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramEnd {
+    /// Its name.
+    pub program: String,
+    /// Node.
+    pub node: String,
+    /// Exit status in words: `0`, `3`, `signal 9`, `stopped at the end of the run`.
+    pub status: String,
+    /// Whether that counts as a failure of the run.
+    pub failed: bool,
+}
+
+/// End of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LabRunEnd {
+    /// The run.
+    pub run: u32,
+    /// Whether to believe it.
+    pub verdict: Verdict,
+    /// Whether the user stopped it early.
+    pub interrupted: bool,
+    /// Each direction of each link.
+    pub links: Vec<LinkTotals>,
+    /// Each flow.
+    pub flows: Vec<FlowTotals>,
+    /// Each program.
+    pub programs: Vec<ProgramEnd>,
+    /// Largest share of one CPU that a worker used in any interval, 0..=1.
+    pub busiest_worker: f64,
+    /// How late packets were handed over, all links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<DelaySummary>,
+}
+
+/// A mean over repetitions with its confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Estimate {
+    /// Arithmetic mean over the valid runs.
+    pub mean: f64,
+    /// Half the width of the 95 % confidence interval (Student's t); absent with fewer than two runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub half_width: Option<f64>,
+    /// Number of runs that it is made of.
+    pub runs: u32,
+}
+
+/// One point of the sweep over its repetitions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PointSummary {
+    /// Point of the sweep, from 0.
+    pub point: u32,
+    /// The values of the sweep at this point.
+    pub values: Vec<KeyValue>,
+    /// Metrics by name: `flow.elephant.throughput_bps`, `mice.web.completion_p50_s`, `link.path.forward.wait_p95_s`,
+    /// `link.path.forward.utilisation`, `link.path.forward.dropped`. Only runs that are valid count.
+    pub metrics: BTreeMap<String, Estimate>,
+}
+
+/// The whole experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LabSummary {
+    /// Valid when every run is; the reasons name the run otherwise.
+    pub verdict: Verdict,
+    /// Runs made.
+    pub runs: u32,
+    /// Runs that were valid.
+    pub valid_runs: u32,
+    /// Whether the user stopped it early.
+    pub interrupted: bool,
+    /// Each point of the sweep.
+    pub points: Vec<PointSummary>,
+}
