@@ -11,10 +11,12 @@ mod io;
 mod limits;
 mod namespace;
 mod option;
+mod poller;
 mod process;
 mod signal;
 mod stamp;
 mod tcp_info;
+mod tun;
 mod udp;
 mod udp_send;
 
@@ -29,9 +31,11 @@ pub use option::{
     Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
     connect, give_up_after, listen, paces_itself, reset_on_close, set_control_priority,
 };
+pub use poller::Poller;
 pub use process::{CpuSnapshot, resident_bytes};
 pub use signal::Shutdown;
 pub use stamp::{StampSupport, Stamped, TxStamp, enable_stamps, read_stamped, read_tx_stamps, send_stamped};
 pub use tcp_info::{TcpOptions, tcp_options, tcp_state};
+pub use tun::{LARGEST_PACKET, Offloads, Tun, TunKind, VNET_HEADER};
 pub use udp::{UdpReceived, recv_batch, send_datagram, udp_socket};
 pub use udp_send::{BatchSent, SEND_BATCH, path_mtu, send_batch, send_datagram_from, udp_drops};

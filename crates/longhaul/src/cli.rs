@@ -187,6 +187,9 @@ pub(crate) struct TestOptions {
     /// How long to wait after the load for what is still under way.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) grace: Duration,
+    /// Begin the load at this reading of CLOCK_MONOTONIC_RAW; the lab starts its flows with it.
+    #[arg(long, value_name = "NS", hide = true)]
+    pub(crate) start_at_ns: Option<u64>,
 }
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use anyhow::Context;
 use kernel::Shutdown;
 use measure::{ClientOptions, Family, run_test};
 use results::{Completion, Direction, EndRecord, Record, TestPlan, Transport};
-use units::{Bytes, Rate};
+use units::{Bytes, Instant, Rate};
 
 use crate::cli::TestOptions;
 use crate::output::Outputs;
@@ -39,6 +39,7 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
         title: options.title.clone(),
         link_rate: options.link_rate,
         grace: options.grace,
+        start_at: options.start_at_ns.map(Instant::from_nanos),
     };
     let asked = || Shutdown::asked() + outputs.borrow_mut().stops();
     let mut has_server = true;

@@ -85,6 +85,7 @@ fn try_test(host: &str, port: u16, plan: TestPlan) -> Result<(Vec<Record>, EndRe
         title: None,
         link_rate: None,
         grace: Duration::from_secs(1),
+        start_at: None,
     };
     let mut records = Vec::new();
     let end = run_test(&options, &mut |r| records.push(r.clone()), &|| 0)?;

@@ -71,6 +71,7 @@ pub fn client_options(server: IpAddr, port: u16, plan: TestPlan) -> ClientOption
         title: None,
         link_rate: None,
         grace: Duration::from_secs(2),
+        start_at: None,
     }
 }
 

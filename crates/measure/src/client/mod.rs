@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use results::{EndRecord, Record, TestPlan};
-use units::Rate;
+use units::{Instant, Rate};
 use wire::Key;
 
 use crate::MeasureError;
@@ -53,6 +53,9 @@ pub struct ClientOptions {
     pub link_rate: Option<Rate>,
     /// How long to wait after the load for what is under way.
     pub grace: Duration,
+    /// When the load begins, on this host's clock ([`kernel::now`]); absent: as soon as all is agreed. With it, several tests on
+    /// one machine begin at planned times.
+    pub start_at: Option<Instant>,
 }
 
 /// Runs a test: gives `observe` each record as it comes, and returns the last.

@@ -113,6 +113,9 @@ impl Run<'_> {
 
     /// Tells the server to begin, and waits for its word.
     fn begin(&mut self, session: &Session, test_id: &str) -> Result<LoadPlan, MeasureError> {
+        // The server's word takes a round trip.
+        let rtt = self.got.before.rtt.unwrap_or_default();
+        self.hold(self.options.start_at.map(|at| at - rtt))?;
         let clock = self.model().and_then(|m| serde_json::to_value(m).ok());
         self.writer.send(&Message::Start { clock })?;
         let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
@@ -130,8 +133,25 @@ impl Run<'_> {
                 }
             }
         }
+        self.hold(self.options.start_at)?;
         self.got.memory.client_rss_start_bytes = kernel::resident_bytes();
         Ok(LoadPlan::new(&session.plan, test_id, kernel::now(), self.options.grace))
+    }
+
+    /// Waits for a planned begin, and keeps the session alive meanwhile.
+    fn hold(&mut self, until: Option<Instant>) -> Result<(), MeasureError> {
+        let Some(until) = until else { return Ok(()) };
+        while kernel::now() < until && (self.interrupted)() == 0 {
+            let now = kernel::now();
+            if now >= self.next_ping {
+                self.next_ping = now + PING_EVERY * 5;
+                self.writer.ping(0)?;
+            }
+            if let Some(Event::Control(Err(e))) = self.next(until.min(now + LOOK_EVERY))? {
+                return Err(e);
+            }
+        }
+        Ok(())
     }
 
     fn start_side(

@@ -52,6 +52,7 @@ fn client_options(port: u16, plan: TestPlan) -> ClientOptions {
         title: None,
         link_rate: None,
         grace: Duration::from_secs(2),
+        start_at: None,
     }
 }
 

@@ -1,0 +1,167 @@
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// Bytes of the virtio header in front of each packet (struct virtio_net_hdr, virtio 1.2 §5.1.6, without `num_buffers`).
+pub const VNET_HEADER: usize = 10;
+
+/// Largest packet that a device hands over: an IP packet of 65535 bytes, an Ethernet header with a VLAN tag, the virtio header.
+pub const LARGEST_PACKET: usize = 65_535 + 18 + VNET_HEADER;
+
+// linux/if_tun.h
+const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
+const TUNSETVNETHDRSZ: libc::c_ulong = 0x4004_54d8;
+const IFF_TUN: libc::c_short = 0x0001;
+const IFF_TAP: libc::c_short = 0x0002;
+const IFF_NO_PI: libc::c_short = 0x1000;
+const IFF_VNET_HDR: libc::c_short = 0x4000;
+const TUN_F_CSUM: libc::c_uint = 0x01;
+const TUN_F_TSO4: libc::c_uint = 0x02;
+const TUN_F_TSO6: libc::c_uint = 0x04;
+const TUN_F_TSO_ECN: libc::c_uint = 0x08;
+const TUN_F_USO4: libc::c_uint = 0x20;
+const TUN_F_USO6: libc::c_uint = 0x40;
+
+/// What a device carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TunKind {
+    /// IP packets between two ends (IFF_TUN).
+    Tun,
+    /// Ethernet frames (IFF_TAP).
+    Tap,
+}
+
+/// Which packets the kernel hands over uncut and without checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Offloads {
+    /// TCP super-packets (TUN_F_TSO4, TUN_F_TSO6).
+    pub tcp: bool,
+    /// UDP super-packets (TUN_F_USO4, TUN_F_USO6; Linux 6.2).
+    pub udp: bool,
+}
+
+/// A network device whose other end is this process. It ends with its last descriptor.
+#[derive(Debug)]
+pub struct Tun {
+    file: File,
+    name: String,
+    kind: TunKind,
+    offloads: Offloads,
+}
+
+impl Tun {
+    /// Makes a device in the calling thread's network namespace, with virtio headers, non-blocking.
+    ///
+    /// `name` has at most 15 characters and may hold one `%d`, which the kernel numbers.
+    ///
+    /// # Errors
+    /// /dev/net/tun is missing or not open to the user; CAP_NET_ADMIN in the namespace is missing; the name is taken.
+    pub fn new(name: &str, kind: TunKind, offload: bool) -> io::Result<Self> {
+        let path = "/dev/net/tun";
+        let say = |what: &str, e: &io::Error| io::Error::new(e.kind(), format!("{what}: {e}"));
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open(path)
+            .map_err(|e| say(&format!("{path} (CONFIG_TUN; in a container, the device must be passed in)"), &e))?;
+        let device = set_interface(&file, name, kind).map_err(|e| say(&format!("making the device {name}"), &e))?;
+        let size = libc::c_int::try_from(VNET_HEADER).map_err(io::Error::other)?;
+        // SAFETY: TUNSETVNETHDRSZ reads one int.
+        if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETVNETHDRSZ, &raw const size) } < 0 {
+            return Err(say("setting the virtio header's size (TUNSETVNETHDRSZ)", &io::Error::last_os_error()));
+        }
+        let offloads = if offload { set_offloads(&file)? } else { Offloads::default() };
+        Ok(Self { file, name: device, kind, offloads })
+    }
+
+    /// Its name in its namespace.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it carries.
+    pub fn kind(&self) -> TunKind {
+        self.kind
+    }
+
+    /// Which packets come uncut.
+    pub fn offloads(&self) -> Offloads {
+        self.offloads
+    }
+
+    /// One packet that the namespace sent, virtio header first; `None` when there is none. A buffer of [`LARGEST_PACKET`]
+    /// bytes holds any packet; what does not fit is lost.
+    ///
+    /// # Errors
+    /// The device is gone (its namespace ended).
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match (&self.file).read(buffer) {
+                Ok(n) => return Ok(Some(n)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Hands one packet to the namespace: the parts together are a virtio header and what follows it.
+    ///
+    /// # Errors
+    /// The device is down (`EIO`), the packet is malformed (`EINVAL`), or memory is short (`ENOBUFS`, `ENOMEM`, `EAGAIN`). The packet
+    /// is then lost.
+    pub fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        loop {
+            match (&self.file).write_vectored(parts) {
+                Ok(_) => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn set_interface(file: &File, name: &str, kind: TunKind) -> io::Result<String> {
+    // SAFETY: all-zero is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a device name has 1 to 15 bytes"));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let mode = match kind {
+        TunKind::Tun => IFF_TUN,
+        TunKind::Tap => IFF_TAP,
+    };
+    request.ifr_ifru.ifru_flags = mode | IFF_NO_PI | IFF_VNET_HDR;
+    // SAFETY: TUNSETIFF reads and writes one ifreq.
+    if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(request.ifr_name.iter().take_while(|c| **c != 0).map(|c| char::from(*c as u8)).collect())
+}
+
+/// Asks for all offloads, then for fewer: a kernel refuses the whole set when it lacks one.
+fn set_offloads(file: &File) -> io::Result<Offloads> {
+    let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+    let udp = TUN_F_USO4 | TUN_F_USO6;
+    // SAFETY: TUNSETOFFLOAD takes its flags by value.
+    let ask = |flags: libc::c_uint| unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD, libc::c_ulong::from(flags)) };
+    if ask(tcp | udp) == 0 {
+        return Ok(Offloads { tcp: true, udp: true });
+    }
+    if ask(tcp) == 0 {
+        return Ok(Offloads { tcp: true, udp: false });
+    }
+    Err(io::Error::last_os_error())
+}
