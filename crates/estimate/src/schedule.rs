@@ -45,6 +45,21 @@ impl Schedule {
     /// departures on every host and in every release: the generator's output is fixed by its specification.
     pub fn poisson(rate: Rate, packet_bytes: Bytes, seed: u64) -> Self {
         let mean_ns = packet_bytes.as_u64() as f64 * 8e9 / rate.as_bps() as f64;
+        Self::poisson_of(mean_ns, seed)
+    }
+
+    /// Starts at equal distances; the first at the start.
+    pub fn every(gap: Duration) -> Self {
+        let whole_ns = units::nanos(gap);
+        Self::with(Gaps::Constant { whole_ns, numerator: 0, denominator: 1, carry: 0 }, Duration::ZERO)
+    }
+
+    /// Starts as a Poisson process (RFC 2330 §11.1) with this mean distance; the first one gap after the start.
+    pub fn poisson_every(mean: Duration, seed: u64) -> Self {
+        Self::poisson_of(mean.as_nanos() as f64, seed)
+    }
+
+    fn poisson_of(mean_ns: f64, seed: u64) -> Self {
         let mut gaps = Gaps::Poisson { mean_ns, carry_ns: 0.0, rng: Box::new(ChaCha12Rng::seed_from_u64(seed)) };
         let first = gaps.draw();
         Self::with(gaps, first)

@@ -24,6 +24,8 @@ pub(crate) struct Gathered {
     pub(super) remote: Option<Finished>,
     pub(super) failure: Option<String>,
     pub(super) stopped: bool,
+    /// How much later than planned the load began.
+    pub(super) late: Option<Duration>,
     pub(super) memory: Memory,
 }
 
@@ -40,6 +42,7 @@ impl Gathered {
             remote: None,
             failure: None,
             stopped: false,
+            late: None,
             memory: Memory::default(),
         }
     }

@@ -24,6 +24,9 @@ const PING_EVERY: Duration = Duration::from_millis(200);
 /// After so many exchanges the drift is known well enough for one a second.
 const FREQUENT_PINGS: u64 = 100;
 
+/// A planned begin that is missed by more is worth a word: a wake-up takes less even on a busy host.
+const LATE: Duration = Duration::from_millis(10);
+
 /// How often a stop by the user is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -134,6 +137,7 @@ impl Run<'_> {
             }
         }
         self.hold(self.options.start_at)?;
+        self.got.late = self.options.start_at.map(|at| kernel::now().saturating_since(at)).filter(|late| *late > LATE);
         self.got.memory.client_rss_start_bytes = kernel::resident_bytes();
         Ok(LoadPlan::new(&session.plan, test_id, kernel::now(), self.options.grace))
     }
