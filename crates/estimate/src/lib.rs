@@ -1,12 +1,15 @@
-//! What follows from samples: clocks, limits, ramp-up and recovery, RFC 6349 metrics, datagram order, delay stages.
+//! What follows from samples: clocks, limits, ramp-up and recovery, RFC 6349 metrics, datagram order, delay stages,
+//! confidence over repetitions, and the models that measurements are held against.
 //!
 //! Inputs: samples with the time at which they were taken. Outputs: values of the [`results`] vocabulary. Contract: the
 //! crate is pure (no clock, sockets, threads or OS randomness), memory is bounded whatever a peer sends, and no
 //! input causes a panic; what is implausible is counted and left out.
 
 pub mod clock;
+mod confidence;
 mod episodes;
 pub mod limit;
+pub mod model;
 mod one_way;
 mod ramp;
 pub mod rfc6349;
@@ -17,6 +20,7 @@ mod stages;
 mod timeline;
 
 pub use clock::{ClockEstimator, ClockModel, Exchange};
+pub use confidence::confidence;
 pub use episodes::LossEpisodes;
 pub use limit::{ReceiverEvidence, SenderEvidence, combine, judge};
 pub use one_way::OneWayHistogram;

@@ -8,9 +8,10 @@ mod axis;
 mod bars;
 mod compare;
 mod data;
-mod grid;
+pub(crate) mod document;
+pub(crate) mod grid;
 mod hosts;
-mod markup;
+pub(crate) mod markup;
 mod page;
 mod run;
 mod strip;
@@ -22,8 +23,15 @@ use std::io::{self, Write};
 pub use run::{Run, RunError};
 
 use crate::summary::direction_name;
+use document::Parts;
 use markup::Html;
 use run::Track;
+
+/// Charts of a test, after what all charts share.
+const PARTS: Parts = Parts {
+    script: concat!(include_str!("../../assets/charts.js"), include_str!("../../assets/report.js")),
+    style: "",
+};
 
 /// Colours of the style sheet for series; further series begin again.
 const COLOURS: usize = 8;
@@ -87,7 +95,7 @@ pub fn write_html(mut out: impl Write, runs: &[Run], title: &str) -> io::Result<
     hosts::hosts(&mut body, runs);
     hosts::quality(&mut body, runs);
     page::footer(&mut body, runs);
-    page::write_document(&mut out, title, &body, &data::chart_data(&series, end_s))
+    document::write_document(&mut out, title, PARTS, &body, &data::chart_data(&series, end_s))
 }
 
 #[cfg(test)]

@@ -1,22 +1,10 @@
-//! The frame of the page: head, verdict, places of the charts, foot.
+//! The parts of a test's page that are not tables: head, verdict, places of the charts, foot.
 
-use std::io::{self, Write};
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use results::Transport;
-use sha2::{Digest, Sha256};
 
-use super::data::ChartData;
-use super::markup::{Html, script_json};
+use super::markup::Html;
 use super::{Run, Series, verdict};
 use crate::summary::{self, bytes, nanos, percent, rate};
-
-const UPLOT_SCRIPT: &str = include_str!("../../assets/uPlot.iife.min.js");
-const UPLOT_STYLE: &str = include_str!("../../assets/uPlot.min.css");
-const UPLOT_LICENSE: &str = include_str!("../../assets/uPlot.LICENSE");
-const STYLE: &str = include_str!("../../assets/report.css");
-const SCRIPT: &str = include_str!("../../assets/report.js");
 
 pub(crate) fn header(h: &mut Html, runs: &[Run], series: &[Series<'_>], title: &str) {
     h.raw("<header>").element("h1", title);
@@ -124,31 +112,4 @@ pub(crate) fn footer(h: &mut Html, runs: &[Run]) {
     h.raw("<footer><p>longhaul ").text(env!("CARGO_PKG_VERSION")).raw(", from ");
     h.text(runs.iter().map(|r| r.name.as_str()).collect::<Vec<_>>().join(", "));
     h.raw(". Delay quantiles are good to 0.1 %. Charts: uPlot 1.6.32, MIT licence.</p></footer>");
-}
-
-/// The source expression of a content security policy that allows exactly this inline script.
-fn script_hash(script: &str) -> String {
-    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script.as_bytes())))
-}
-
-pub(crate) fn write_document(out: &mut impl Write, title: &str, body: &Html, data: &ChartData) -> io::Result<()> {
-    // The MIT licence asks that its text goes with every copy.
-    let library = format!("/*\n{UPLOT_LICENSE}\n*/\n{UPLOT_SCRIPT}");
-    let hashes = format!("{} {}", script_hash(&library), script_hash(SCRIPT));
-    let mut head = Html::new();
-    head.element("title", title);
-    let data = script_json(data).map_err(io::Error::other)?;
-    writeln!(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">")?;
-    writeln!(
-        out,
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; \
-         form-action 'none'; style-src 'unsafe-inline'; script-src {hashes}\">"
-    )?;
-    writeln!(out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">")?;
-    writeln!(out, "<meta name=\"color-scheme\" content=\"light dark\">{}", head.as_str())?;
-    writeln!(out, "<style>{UPLOT_STYLE}\n{STYLE}</style></head><body>")?;
-    writeln!(out, "{}", body.as_str())?;
-    writeln!(out, "<script type=\"application/json\" id=\"data\">{data}</script>")?;
-    writeln!(out, "<script>{library}</script>\n<script>{SCRIPT}</script>\n</body></html>")?;
-    out.flush()
 }

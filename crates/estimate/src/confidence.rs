@@ -1,0 +1,86 @@
+//! What a few repetitions say: their mean, and how far the true mean may be from it.
+
+use results::lab::Estimate;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Share of such intervals that hold the true mean.
+const CONFIDENCE: f64 = 0.95;
+
+/// Mean and 95 % confidence interval of independent repetitions; `None` without any.
+///
+/// Half the width is `t(1 - 0.05/2, n - 1) s / sqrt(n)` with `s` over `n - 1` (NIST/SEMATECH e-Handbook of Statistical
+/// Methods, §1.3.5.2), absent for a single repetition. It assumes repetitions that are independent and roughly normal;
+/// neither is tested here. Values that are no numbers are left out and not counted in `runs`.
+pub fn confidence(values: &[f64]) -> Option<Estimate> {
+    let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    let runs = u32::try_from(values.len()).ok()?;
+    if runs == 0 {
+        return None;
+    }
+    let n = f64::from(runs);
+    let mean = values.iter().map(|v| v / n).sum::<f64>();
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    let half_width = (runs > 1)
+        .then(|| student(n - 1.0).map(|t| t * (squares / (n - 1.0)).sqrt() / n.sqrt()))
+        .flatten()
+        .filter(|w| w.is_finite());
+    Some(Estimate { mean, half_width, runs })
+}
+
+/// The factor of the standard error for a two-sided interval, by degrees of freedom.
+fn student(freedom: f64) -> Option<f64> {
+    let t = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    Some(t.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_factors_are_those_of_the_published_table() {
+        // NIST Technical Note 1297, table B.1, column 95 %.
+        for (freedom, factor) in [
+            (1.0, 12.71),
+            (2.0, 4.30),
+            (3.0, 3.18),
+            (4.0, 2.78),
+            (9.0, 2.26),
+            (19.0, 2.09),
+            (30.0, 2.04),
+            (50.0, 2.01),
+            (100.0, 1.984),
+        ] {
+            let got = student(freedom).unwrap();
+            assert!((got - factor).abs() <= 0.005, "{freedom}: {got} against {factor}");
+        }
+    }
+
+    #[test]
+    fn five_repetitions_give_the_interval_of_the_textbook() {
+        // Mean 100, s = sqrt(10/4) = 1.5811, standard error 0.70711, t = 2.776.
+        let e = confidence(&[98.0, 99.0, 100.0, 101.0, 102.0]).unwrap();
+        assert!((e.mean - 100.0).abs() < 1e-12);
+        assert!((e.half_width.unwrap() - 1.9632).abs() < 1e-3, "{e:?}");
+        assert_eq!(e.runs, 5);
+    }
+
+    #[test]
+    fn one_repetition_has_a_mean_and_no_interval() {
+        assert_eq!(confidence(&[7.0]), Some(Estimate { mean: 7.0, half_width: None, runs: 1 }));
+        assert_eq!(confidence(&[]), None);
+    }
+
+    #[test]
+    fn equal_repetitions_have_an_interval_of_width_zero() {
+        assert_eq!(confidence(&[4.0, 4.0, 4.0, 4.0]).unwrap().half_width, Some(0.0));
+    }
+
+    #[test]
+    fn what_is_no_number_does_not_count() {
+        let e = confidence(&[f64::NAN, 1.0, f64::INFINITY, 3.0]).unwrap();
+        assert_eq!((e.mean, e.runs), (2.0, 2));
+        let huge = confidence(&[f64::MAX, f64::MAX, -f64::MAX]).unwrap();
+        assert!(huge.mean.is_finite() && huge.half_width.is_none());
+    }
+}

@@ -1,0 +1,118 @@
+//! What loss and round trip alone allow a long TCP transfer, by published formulas: curves to hold measurements against.
+//!
+//! All of them take independent or evenly spaced losses, a window that nothing else limits and a transfer much longer than
+//! its ramp-up. A rate above the narrow link only says that loss is not the limit. `None` where a formula is not
+//! defined: no segment, no round trip, a loss ratio outside `0 < p <= 1`.
+
+use units::{Bytes, Duration, Rate};
+
+/// Factor of [`mathis`] for evenly spaced losses and an acknowledgement per segment: `sqrt(3/2)` (Mathis, Semke, Mahdavi,
+/// Ott 1997, table 1).
+pub const MATHIS_PERIODIC: f64 = 1.224_744_871_391_589;
+
+/// The same with an acknowledgement for every second segment: `sqrt(3/4)` (the same table).
+pub const MATHIS_DELAYED_ACK: f64 = 0.866_025_403_784_438_6;
+
+/// Factor 1, as Mark et al. 2008 and the rule of thumb `MSS / (RTT sqrt(p))` have it.
+pub const MATHIS_UNIT: f64 = 1.0;
+
+/// CUBIC's scaling constant in segments per second cubed (RFC 9438 §5).
+const CUBIC_C: f64 = 0.4;
+
+/// What CUBIC multiplies its window with on loss (RFC 9438 §4.6).
+const CUBIC_BETA: f64 = 0.7;
+
+/// Average window of Reno times `sqrt(p)`, in segments, as in the Reno columns of RFC 9438 tables 1 and 2 (and RFC 3649):
+/// [`MATHIS_PERIODIC`], rounded.
+const RENO_WINDOW: f64 = 1.2;
+
+/// Reno's bulk rate: `MSS / RTT * k / sqrt(p)` (Mathis et al. 1997, equation 3).
+///
+/// `loss` is the share of segments lost, as congestion events; `k` one of [`MATHIS_PERIODIC`], [`MATHIS_DELAYED_ACK`],
+/// [`MATHIS_UNIT`].
+pub fn mathis(mss: Bytes, rtt: Duration, loss: f64, k: f64) -> Option<Rate> {
+    rate(mss, rtt, k / checked(loss)?.sqrt())
+}
+
+/// CUBIC's bulk rate: the larger of its own average window and Reno's, a round trip.
+///
+/// Its own window is `(C (3 + beta) / (4 (1 - beta)))^(1/4) * RTT^(3/4) / p^(3/4)`, that is `1.054 RTT^(3/4) / p^(3/4)`
+/// segments (RFC 9438 §5.1, §5.2). Where Reno's is larger CUBIC runs in its Reno-friendly region (§4.3).
+pub fn cubic_response(mss: Bytes, rtt: Duration, loss: f64) -> Option<Rate> {
+    rate(mss, rtt, cubic_window(rtt, checked(loss)?))
+}
+
+/// Average window of CUBIC in segments.
+fn cubic_window(rtt: Duration, loss: f64) -> f64 {
+    let factor = (CUBIC_C * (3.0 + CUBIC_BETA) / (4.0 * (1.0 - CUBIC_BETA))).powf(0.25);
+    let own = factor * (rtt.as_secs_f64() / loss).powf(0.75);
+    own.max(RENO_WINDOW / loss.sqrt())
+}
+
+fn checked(loss: f64) -> Option<f64> {
+    (loss > 0.0 && loss <= 1.0).then_some(loss)
+}
+
+/// `window` segments of `mss` a round trip.
+fn rate(mss: Bytes, rtt: Duration, window: f64) -> Option<Rate> {
+    let bps = mss.as_u64() as f64 * 8.0 * window / rtt.as_secs_f64();
+    // A cast to u64 would turn a rate beyond any host's into u64::MAX without a word.
+    (bps > 0.0 && bps < 9.0e18).then(|| Rate::from_bps(bps.round() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS_187: Duration = Duration::from_millis(187);
+
+    fn mbps(rate: Option<Rate>) -> f64 {
+        rate.unwrap().as_bps() as f64 / 1e6
+    }
+
+    #[test]
+    fn reno_over_the_transatlantic_path_has_the_computed_rates() {
+        // 8948 B * 8 / 187 ms = 382.8 kb/s, over sqrt(p): Mark et al. 2008 take k = 1.
+        for (loss, expected) in [(1e-6, 383.0), (1e-5, 121.0), (1e-4, 38.3), (1e-3, 12.1), (1e-2, 3.83)] {
+            let got = mbps(mathis(Bytes::new(8948), MS_187, loss, MATHIS_UNIT));
+            assert!((got / expected - 1.0).abs() < 2e-3, "{loss}: {got} against {expected}");
+            let periodic = mbps(mathis(Bytes::new(8948), MS_187, loss, MATHIS_PERIODIC));
+            assert!((periodic / got - 1.5_f64.sqrt()).abs() < 1e-5);
+        }
+        assert!((MATHIS_DELAYED_ACK.powi(2) - 0.75).abs() < 1e-12);
+    }
+
+    #[test]
+    fn cubic_has_the_windows_of_the_rfcs_tables() {
+        // RFC 9438 table 1 (RTT 0.1 s) and table 2 (RTT 0.01 s), column C = 0.4.
+        let table_1 = [(1e-2, 12.0), (1e-3, 38.0), (1e-4, 187.0), (1e-5, 1054.0), (1e-6, 5926.0), (1e-7, 33_325.0)];
+        let table_2 = [(1e-4, 120.0), (1e-5, 379.0), (1e-6, 1200.0), (1e-7, 5926.0), (1e-8, 33_325.0)];
+        for (rtt_ms, table) in [(100, &table_1[..]), (10, &table_2[..])] {
+            for (loss, segments) in table {
+                let got = cubic_window(Duration::from_millis(rtt_ms), *loss);
+                assert!((got - segments).abs() <= 0.5, "{rtt_ms} ms, {loss}: {got} against {segments}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_rate_is_the_window_each_round_trip() {
+        // 187.4 segments of 1460 B each 100 ms.
+        let got = mbps(cubic_response(Bytes::new(1460), Duration::from_millis(100), 1e-4));
+        assert!((got / (187.4 * 1460.0 * 8.0 / 0.1 / 1e6) - 1.0).abs() < 1e-3, "{got}");
+    }
+
+    #[test]
+    fn undefined_is_no_rate() {
+        let (mss, rtt) = (Bytes::new(1460), Duration::from_millis(10));
+        for loss in [0.0, -0.1, 1.1, f64::NAN, f64::INFINITY] {
+            assert_eq!(mathis(mss, rtt, loss, 1.0), None, "{loss}");
+            assert_eq!(cubic_response(mss, rtt, loss), None, "{loss}");
+        }
+        assert_eq!(mathis(mss, Duration::ZERO, 0.01, 1.0), None);
+        assert_eq!(mathis(Bytes::ZERO, rtt, 0.01, 1.0), None);
+        assert_eq!(mathis(mss, rtt, 0.01, f64::NAN), None);
+        assert_eq!(cubic_response(mss, Duration::ZERO, 0.01), None);
+        assert!(cubic_response(Bytes::new(u64::MAX), Duration::from_nanos(1), 1e-300).is_none());
+    }
+}
