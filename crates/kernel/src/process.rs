@@ -32,6 +32,14 @@ impl CpuSnapshot {
             })
             .fold(None, |best: Option<f64>, share| Some(best.map_or(share, |b| b.max(share))))
     }
+
+    /// Share of all CPUs together that was not idle since `earlier`, 0..=1; absent when nothing was counted between.
+    pub fn busy_since(&self, earlier: &Self) -> Option<f64> {
+        let sum = |s: &Self| s.0.iter().fold((0, 0), |(b, t), (busy, total)| (b + busy, t + total));
+        let ((busy, total), (busy_then, total_then)) = (sum(self), sum(earlier));
+        let total: u64 = total.checked_sub(total_then).filter(|t| *t > 0)?;
+        Some(busy.saturating_sub(busy_then) as f64 / total as f64)
+    }
 }
 
 /// (busy, total) of one line; idle and iowait are not busy, guest time is already inside user time.
@@ -51,6 +59,8 @@ mod tests {
         let at = |a, b| CpuSnapshot(vec![a, b]);
         let share = at((50, 100), (190, 200)).busiest_since(&at((0, 0), (100, 100)));
         assert_eq!(share, Some(0.9));
+        let share = at((50, 100), (190, 200)).busy_since(&at((0, 0), (100, 100)));
+        assert_eq!(share, Some(140.0 / 200.0));
         assert_eq!(at((1, 5), (1, 5)).busiest_since(&at((1, 5), (1, 5))), None);
         assert_eq!(parse_line("cpu0 10 0 20 60 10 0 0 0 7 7"), Some((30, 100)));
     }
