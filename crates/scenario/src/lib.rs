@@ -4,9 +4,28 @@
 //! type, or [`Problem`]s that name file, line and the mend. Contract: the crate is pure (files that a scenario refers to are asked for
 //! through a function), and no text causes a panic.
 
+mod describe;
+mod dotted;
+mod experiment;
+mod files;
+mod flows;
 mod model;
+mod parameters;
+mod patch;
+mod problem;
+mod programs;
+mod quantity;
+mod routes;
+mod schedule;
+mod section;
+mod sweep;
+mod topology;
+mod tree;
 
+pub use describe::{describe, describe_difference};
+pub use experiment::{Options, read};
 pub use model::{
     Change, Experiment, Extent, Flow, Lan, Link, Medium, Metric, Mice, Model, Node, Plot, Program, Record, Route,
     Scenario, Transport, Validity, Way,
 };
+pub use problem::{Problem, Problems};

@@ -1,0 +1,281 @@
+//! A file from its text to its scenarios: overrides, sweep, parameters, then every table.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::dotted;
+use crate::files::{Files, Read};
+use crate::flows::{self, Draft};
+use crate::model::{Experiment, Extent, Flow, Mice, Scenario};
+use crate::parameters;
+use crate::problem::{Fault, Problems, Report, known_names};
+use crate::programs;
+use crate::quantity;
+use crate::routes;
+use crate::schedule;
+use crate::section::{Item, Section};
+use crate::sweep::{self, Sweep};
+use crate::topology::Topology;
+use crate::tree::{self, Kind, Origin, Table};
+
+/// What the command line changes in an experiment file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Dotted keys and their values, in TOML or as bare text: `("links.path.rate", "10Mb/s")`. The last of a key counts.
+    pub overrides: Vec<(String, String)>,
+    /// The variant to apply, before the overrides.
+    pub variant: Option<String>,
+    /// Instead of the file's `repeat`.
+    pub repeat: Option<u32>,
+}
+
+/// Most repetitions of a run.
+const MAX_REPEAT: i64 = 1000;
+/// Longest run: results count nanoseconds, and nobody waits longer.
+const MAX_RUN: Duration = Duration::from_hours(7 * 24);
+
+/// Reads an experiment file.
+///
+/// `path` is where `text` came from; it stands in messages and gives the default name. `file` returns the text of a file that
+/// the experiment refers to, or says in words why it cannot; the paths it is given are absolute or begin with the directory
+/// of `path`.
+///
+/// # Errors
+/// Everything that is wrong, up to a bound, each with its place and the mend.
+pub fn read(path: &Path, text: &str, options: &Options, file: Read<'_>) -> Result<Experiment, Problems> {
+    let words = options.overrides.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
+    let report = Report::new(path.display().to_string(), text.to_owned(), words);
+    let scenarios = read_all(path, text, options, file, &report);
+    match scenarios {
+        Some(scenarios) if report.is_empty() => Ok(Experiment { path: path.to_owned(), scenarios }),
+        _ => Err(report.into_problems()),
+    }
+}
+
+fn read_all(path: &Path, text: &str, options: &Options, file: Read<'_>, report: &Report) -> Option<Vec<Scenario>> {
+    let mut root = tree::parse(text, report)?;
+    apply_variant(&mut root, options.variant.as_deref(), report);
+    let overridden = apply_overrides(&mut root, &options.overrides, report);
+    if !report.is_empty() {
+        return None;
+    }
+    let sweep = root.take("sweep");
+    let item = sweep.as_ref().map(|e| Item { report, key: "sweep".to_owned(), value: &e.value });
+    let sweeps = item.map_or_else(Vec::new, |item| sweep::read(&item));
+    for (origin, path) in &overridden {
+        refuse_swept(*origin, path, &sweeps, report);
+    }
+    if !report.is_empty() {
+        return None;
+    }
+    let files = Files::new(path, file);
+    let mut scenarios = Vec::new();
+    for point in sweep::points(&sweeps) {
+        let mut tree = sweep::at_point(&root, &sweeps, &point);
+        parameters::substitute(&mut tree, report);
+        let labels = sweep::labels(&tree, &sweeps);
+        let reader = Reader { path, options, files: &files, report };
+        scenarios.extend(reader.scenario(&tree, labels));
+        if report.is_full() {
+            break;
+        }
+    }
+    Some(scenarios)
+}
+
+fn apply_variant(root: &mut Table, chosen: Option<&str>, report: &Report) {
+    let variants = root.take("variants");
+    let item = variants.as_ref().map(|e| Item { report, key: "variants".to_owned(), value: &e.value });
+    let variants = item.map_or_else(Vec::new, |item| item.named());
+    for (_, item) in &variants {
+        if !matches!(item.value.kind, Kind::Table(_)) {
+            item.section();
+        }
+    }
+    let Some(chosen) = chosen else { return };
+    let Some((_, item)) = variants.iter().find(|(name, _)| name == chosen) else {
+        let known: Vec<&str> = variants.iter().map(|(name, _)| name.as_str()).collect();
+        let mend = known_names(chosen, &known, "the file has none; leave --variant out");
+        report.add(Origin::Whole, "variants", Fault::new(format!("there is no variant `{chosen}`"), mend));
+        return;
+    };
+    let Kind::Table(changes) = &item.value.kind else { return };
+    for (origin, key, fault) in dotted::apply(root, changes) {
+        report.add(origin, &format!("{}.\"{key}\"", item.key), fault);
+    }
+}
+
+/// Applies the overrides; returns where they went.
+fn apply_overrides(root: &mut Table, overrides: &[(String, String)], report: &Report) -> Vec<(Origin, Vec<String>)> {
+    let mut paths = Vec::new();
+    for (index, (key, value)) in overrides.iter().enumerate() {
+        let origin = Origin::Override(index);
+        let applied = dotted::split(key).and_then(|path| {
+            if path.first().is_some_and(|first| first == "variants") {
+                return Err(Fault::new("variants are applied already", "set the key itself"));
+            }
+            dotted::set(root, &path, tree::parse_override(value, index)?)?;
+            Ok(path)
+        });
+        match applied {
+            Ok(path) => paths.push((origin, path)),
+            Err(fault) => report.add(origin, "", fault),
+        }
+    }
+    paths
+}
+
+/// The sweep would put its own values over an override without a word.
+fn refuse_swept(origin: Origin, path: &[String], sweeps: &[Sweep<'_>], report: &Report) {
+    let swept = sweeps.iter().position(|s| s.path.starts_with(path) || path.starts_with(&s.path));
+    if let Some(index) = swept {
+        let mend = format!("set its values: --set 'sweep.{index}.values=[...]'");
+        report.add(origin, "", Fault::new(format!("{} varies in the sweep", sweeps[index].key), mend));
+    }
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    options: &'a Options,
+    files: &'a Files<'a>,
+    report: &'a Report,
+}
+
+impl Reader<'_> {
+    /// The scenario of one point; `None` after complaints.
+    fn scenario(&self, tree: &Table, point: Vec<(String, String)>) -> Option<Scenario> {
+        let mut root = Section::new(self.report, String::new(), Origin::Whole, tree);
+        let name = self.name(&mut root);
+        let about = root.read("about", quantity::text).unwrap_or_default();
+        let seed = root.read("seed", quantity::whole(0..=i64::MAX)).map_or(1, i64::unsigned_abs);
+        let repeat = root.read("repeat", quantity::whole(1..=MAX_REPEAT)).unwrap_or(1);
+        let repeat = self.options.repeat.unwrap_or_else(|| u32::try_from(repeat).unwrap_or(1));
+        let duration = root.item("duration");
+        let given = duration.as_ref().and_then(|item| item.read(run));
+        let mut topology = Topology::read(&mut root, self.files);
+
+        let flows = named(&mut root, "flows", |name, item| flows::read_flow(name, item, &topology));
+        let mice = named(&mut root, "mice", |name, item| flows::read_mice(name, item, &topology));
+        let run = given.or_else(|| latest_end(&flows, &mice));
+        if run.is_none() && duration.is_none() && self.report.is_empty() {
+            let missing =
+                "write how long it runs: duration = \"60s\"; it may be left out when every flow has an end in time";
+            root.required("duration", missing);
+        }
+        let programs = named(&mut root, "programs", |name, item| programs::read(name, item, &topology, run));
+        self.refuse_doubles(&mut root);
+        let record = programs::read_record(root.item("record"), &topology, run);
+        let validity = programs::read_validity(root.item("validity"));
+        let plot = root.item("plot").and_then(|item| sweep::read_plot(&item, &point, flows.len(), mice.len()));
+        let schedule = root.item("schedule");
+        root.finish();
+
+        let run = run?;
+        for times in flows.iter().map(|f| &f.times).chain(mice.iter().map(|m| &m.times)) {
+            times.check(self.report, run);
+        }
+        let schedule = schedule.map_or_else(Vec::new, |item| schedule::read(&item, &topology, run, self.files));
+        if !self.report.is_empty() {
+            return None;
+        }
+        self.connect(&mut topology, &flows, &mice);
+        Some(Scenario {
+            name,
+            about,
+            seed,
+            duration: run,
+            repeat,
+            nodes: topology.nodes,
+            links: topology.links,
+            lans: topology.lans,
+            schedule,
+            flows: flows.into_iter().map(|f| flows::finish_flow(f, run)).collect(),
+            mice: mice.into_iter().map(|m| flows::finish_mice(m, run)).collect(),
+            programs,
+            record,
+            validity,
+            plot,
+            point,
+        })
+    }
+
+    fn name(&self, root: &mut Section<'_>) -> String {
+        if let Some(item) = root.item("name") {
+            return item
+                .read(|value| {
+                    let name = quantity::text(value)?;
+                    quantity::check_name(&name).map(|()| name)
+                })
+                .unwrap_or_default();
+        }
+        let stem = self.path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        if quantity::check_name(&stem).is_err() {
+            let mend = "write name = \"...\", with letters, digits, - and _, a letter first";
+            self.report.add(Origin::Whole, "name", Fault::new("the file's own name cannot be the experiment's", mend));
+        }
+        stem
+    }
+
+    /// Results are kept by name, whatever kind of traffic they are from.
+    fn refuse_doubles(&self, root: &mut Section<'_>) {
+        let mut seen: BTreeMap<String, &str> = BTreeMap::new();
+        for kind in ["flows", "mice", "programs"] {
+            for (name, item) in root.item(kind).map_or_else(Vec::new, |i| i.named()) {
+                if let Some(other) = seen.insert(name.clone(), kind) {
+                    item.complain(Fault::new(format!("{other}.{name} has the same name"), "give each its own name"));
+                }
+            }
+        }
+    }
+
+    /// Fills the routes in and complains about traffic that has none.
+    fn connect(&self, topology: &mut Topology, flows: &[Draft<Flow>], mice: &[Draft<Mice>]) {
+        let routes = routes::routes(topology);
+        let flows = flows.iter().map(|f| (f.what.from, f.what.to, f.what.ipv6, &f.spot));
+        let mice = mice.iter().map(|m| (m.what.from, m.what.to, false, &m.spot));
+        for (from, to, ipv6, spot) in flows.chain(mice) {
+            let (a, b) = (&topology.nodes[from].name, &topology.nodes[to].name);
+            match routes::least_mtu(topology, &routes, from, to) {
+                None => spot.complain(
+                    self.report,
+                    Fault::new(format!("no links lead from {a} to {b}"), "join them by links or LANs"),
+                ),
+                // RFC 8200 §5.
+                Some(mtu) if ipv6 && mtu < 1280 => {
+                    let message = format!("IPv6 needs an MTU of 1280; a link from {a} to {b} has {mtu}");
+                    spot.complain(self.report, Fault::new(message, "raise the MTU, or use IPv4"));
+                }
+                Some(_) => {}
+            }
+        }
+        for (node, routes) in topology.nodes.iter_mut().zip(routes) {
+            node.routes = routes;
+        }
+    }
+}
+
+fn run(value: &tree::Value) -> Result<Duration, Fault> {
+    match quantity::positive_duration(value)? {
+        long if long > MAX_RUN => {
+            Err(Fault::new(format!("a run of {} is too long", crate::describe::duration(long)), "at most a week: 168h"))
+        }
+        time => Ok(time),
+    }
+}
+
+fn named<T>(root: &mut Section<'_>, key: &'static str, mut read: impl FnMut(String, &Item<'_>) -> Option<T>) -> Vec<T> {
+    let items = root.item(key).map_or_else(Vec::new, |item| item.named());
+    items.into_iter().filter_map(|(name, item)| read(name, &item)).collect()
+}
+
+/// When the last flow ends, if every one ends at a time.
+fn latest_end(flows: &[Draft<Flow>], mice: &[Draft<Mice>]) -> Option<Duration> {
+    let by_amount = |f: &Draft<Flow>| matches!(f.what.extent, Extent::Bytes(_));
+    if flows.iter().any(by_amount) {
+        return None;
+    }
+    let ends: Option<Vec<Duration>> =
+        flows.iter().map(|f| f.times.end).chain(mice.iter().map(|m| m.times.end)).collect();
+    ends?.into_iter().max()
+}

@@ -1,0 +1,72 @@
+//! Files that an experiment refers to.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use link::Trace;
+
+use crate::problem::{Fault, Problem};
+use crate::quantity;
+use crate::section::Item;
+
+/// Reads a file, or says in words why not.
+pub(crate) type Read<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
+
+/// Reads each file once, also for a sweep of many points.
+pub(crate) struct Files<'a> {
+    /// The directory of the experiment file.
+    directory: PathBuf,
+    read: Read<'a>,
+    traces: RefCell<BTreeMap<PathBuf, Option<Arc<Trace>>>>,
+}
+
+impl<'a> Files<'a> {
+    pub(crate) fn new(experiment: &Path, read: Read<'a>) -> Self {
+        let directory = experiment.parent().map(Path::to_path_buf).unwrap_or_default();
+        Self { directory, read, traces: RefCell::default() }
+    }
+
+    /// The trace that `item` names; `None` after a complaint.
+    pub(crate) fn trace(&self, item: &Item<'_>) -> Option<Arc<Trace>> {
+        let path = self.directory.join(item.read(quantity::text)?);
+        if let Some(known) = self.traces.borrow().get(&path) {
+            return known.clone();
+        }
+        let trace = self.load(item, &path);
+        self.traces.borrow_mut().insert(path, trace.clone());
+        trace
+    }
+
+    fn load(&self, item: &Item<'_>, path: &Path) -> Option<Arc<Trace>> {
+        let text = match (self.read)(path) {
+            Ok(text) => text,
+            Err(why) => {
+                let message = format!("the trace {} cannot be read: {why}", path.display());
+                item.complain(Fault::new(message, "paths are relative to the experiment file"));
+                return None;
+            }
+        };
+        match parse(&text) {
+            Ok(trace) => Some(Arc::new(trace)),
+            Err((line, message)) => {
+                item.report.push(Problem {
+                    file: path.display().to_string(),
+                    line,
+                    column: None,
+                    key: String::new(),
+                    message,
+                    mend: format!("the trace of {}", item.key),
+                });
+                None
+            }
+        }
+    }
+}
+
+/// The line that is wrong, if one is, and what is wrong.
+fn parse(text: &str) -> Result<Trace, (Option<usize>, String)> {
+    let _ = text;
+    Err((None, "traces need the parser of the crate `link`".to_owned()))
+}

@@ -1,0 +1,181 @@
+//! Readers of single values. Quantities carry their unit: a bare number could mean anything.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use units::{Bytes, Rate, parse_duration};
+
+use crate::problem::{Fault, known_names};
+use crate::tree::{Kind, Value};
+
+/// Longest delay of a link. Mars is farther, but TCP gives up before.
+const MAX_DELAY: Duration = Duration::from_secs(60);
+
+pub(crate) fn text(value: &Value) -> Result<String, Fault> {
+    value.kind.as_text().map(str::to_owned).ok_or_else(|| expected(&value.kind, "a text", "write it in quotes"))
+}
+
+pub(crate) fn boolean(value: &Value) -> Result<bool, Fault> {
+    if let Kind::Boolean(b) = value.kind {
+        Ok(b)
+    } else {
+        Err(expected(&value.kind, "true or false", "write it without quotes"))
+    }
+}
+
+/// A whole number within bounds.
+pub(crate) fn whole(range: RangeInclusive<i64>) -> impl Fn(&Value) -> Result<i64, Fault> {
+    move |value| {
+        let mend = || format!("write a whole number from {} to {}", range.start(), range.end());
+        let Kind::Integer(n) = value.kind else { return Err(expected(&value.kind, "a whole number", &mend())) };
+        if range.contains(&n) { Ok(n) } else { Err(Fault::new(format!("{n} is out of range"), mend())) }
+    }
+}
+
+/// The same for numbers that end in a `u32`.
+pub(crate) fn whole_u32(range: RangeInclusive<u32>) -> impl Fn(&Value) -> Result<u32, Fault> {
+    move |value| {
+        let n = whole(i64::from(*range.start())..=i64::from(*range.end()))(value)?;
+        u32::try_from(n).map_err(|_| Fault::new(format!("{n} is out of range"), ""))
+    }
+}
+
+/// One of a few words.
+pub(crate) fn word<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&Value) -> Result<T, Fault> {
+    move |value| {
+        let given = text(value)?;
+        words.iter().find(|(word, _)| *word == given).map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            Fault::new(format!("`{given}` is not known here"), known_names(&given, &known, ""))
+        })
+    }
+}
+
+/// A rate above zero.
+pub(crate) fn rate(value: &Value) -> Result<Rate, Fault> {
+    let text = with_unit(value, "a rate", "\"10Mb/s\"")?;
+    let rate: Rate = text.parse().map_err(|e: units::ParseQuantityError| Fault::new(e.to_string(), RATE_MEND))?;
+    if rate == Rate::ZERO {
+        return Err(Fault::new("a rate of zero carries nothing", "write a rate above zero"));
+    }
+    Ok(rate)
+}
+
+const RATE_MEND: &str = "write a rate in bits per second, such as \"10Mb/s\"";
+
+pub(crate) fn duration(value: &Value) -> Result<Duration, Fault> {
+    let text = with_unit(value, "a time", "\"10s\"")?;
+    parse_duration(&text).map_err(|e| Fault::new(e.to_string(), "write a time such as \"93.5ms\" or \"120s\""))
+}
+
+pub(crate) fn positive_duration(value: &Value) -> Result<Duration, Fault> {
+    match duration(value)? {
+        Duration::ZERO => Err(Fault::new("a time of zero is none", "write a time above zero")),
+        time => Ok(time),
+    }
+}
+
+/// The delay of a link, or its variation.
+pub(crate) fn delay(value: &Value) -> Result<Duration, Fault> {
+    let delay = duration(value)?;
+    if delay > MAX_DELAY {
+        let mend = "at most 60s: no transport that this lab measures survives more";
+        return Err(Fault::new(format!("a delay of {} is too long", crate::describe::duration(delay)), mend));
+    }
+    Ok(delay)
+}
+
+/// Bytes, above zero.
+pub(crate) fn bytes(value: &Value) -> Result<Bytes, Fault> {
+    let text = with_unit(value, "an amount of data", "\"64KiB\"")?;
+    let bytes: Bytes = text.parse().map_err(|e: units::ParseQuantityError| {
+        Fault::new(e.to_string(), "write bytes, such as \"24MB\" or \"64KiB\"")
+    })?;
+    if bytes == Bytes::ZERO {
+        return Err(Fault::new("zero bytes are nothing", "write an amount above zero"));
+    }
+    Ok(bytes)
+}
+
+/// Bytes within bounds.
+pub(crate) fn bytes_in(range: RangeInclusive<u64>) -> impl Fn(&Value) -> Result<Bytes, Fault> {
+    move |value| {
+        let n = bytes(value)?;
+        if range.contains(&n.as_u64()) {
+            return Ok(n);
+        }
+        let mend = format!("write {} to {} bytes", range.start(), range.end());
+        Err(Fault::new(format!("{} B is out of range", n.as_u64()), mend))
+    }
+}
+
+/// A probability: `0.001`, or `"0.1%"`.
+pub(crate) fn probability(value: &Value) -> Result<f64, Fault> {
+    let p = match &value.kind {
+        Kind::Integer(n) => *n as f64,
+        Kind::Float(n, _) => *n,
+        Kind::Text(text) => percentage(text)?,
+        other @ (Kind::Boolean(_) | Kind::Date(_) | Kind::Array(_) | Kind::Table(_)) => {
+            return Err(expected(other, "a probability", PROBABILITY_MEND));
+        }
+    };
+    if (0.0..=1.0).contains(&p) {
+        // A minus zero would print as such.
+        return Ok(p.abs());
+    }
+    Err(Fault::new(format!("{} is no probability", value.kind.plain()), PROBABILITY_MEND))
+}
+
+const PROBABILITY_MEND: &str = "write a number from 0 to 1, or a percentage such as \"0.1%\"";
+
+fn percentage(text: &str) -> Result<f64, Fault> {
+    let bad = || Fault::new(format!("`{text}` is no probability"), PROBABILITY_MEND);
+    let (number, divisor) = match text.trim().strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| bad())?;
+    if number.is_finite() { Ok(number / divisor) } else { Err(bad()) }
+}
+
+/// A name that can stand in a file name, a host name and a dotted key.
+pub(crate) fn check_name(name: &str) -> Result<(), Fault> {
+    let letter = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let allowed = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if !letter || !allowed || name.len() > 63 {
+        let mend = "use letters, digits, - and _, a letter first, at most 63 of them";
+        return Err(Fault::new(format!("`{name}` cannot be a name"), mend));
+    }
+    Ok(())
+}
+
+/// A value that goes to the kernel or to a program as text.
+pub(crate) fn as_text(value: &Value) -> Result<String, Fault> {
+    match &value.kind {
+        Kind::Boolean(b) => Ok(u8::from(*b).to_string()),
+        Kind::Text(_) | Kind::Integer(_) | Kind::Float(..) => Ok(value.kind.plain()),
+        other @ (Kind::Date(_) | Kind::Array(_) | Kind::Table(_)) => {
+            Err(expected(other, "a text", "write a text or a number"))
+        }
+    }
+}
+
+fn with_unit(value: &Value, what: &str, example: &str) -> Result<String, Fault> {
+    let mend = format!("write it as text with its unit, such as {example}");
+    let plain = value.kind.plain();
+    match &value.kind {
+        Kind::Text(_) | Kind::Integer(_) | Kind::Float(..) => match plain.trim().parse::<f64>() {
+            // Zero is zero in every unit.
+            Ok(n) if n != 0.0 => Err(Fault::new(format!("{plain} has no unit"), mend)),
+            Ok(_) => Ok("0".to_owned()),
+            Err(_) => Ok(plain),
+        },
+        other @ (Kind::Boolean(_) | Kind::Date(_) | Kind::Array(_) | Kind::Table(_)) => {
+            Err(expected(other, what, &mend))
+        }
+    }
+}
+
+fn expected(found: &Kind, wanted: &str, mend: &str) -> Fault {
+    Fault::new(format!("is {}, not {wanted}", found.noun()), mend)
+}
