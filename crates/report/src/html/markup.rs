@@ -23,6 +23,12 @@ impl Html {
         self
     }
 
+    /// Adds text whose every character counts, such as a command.
+    pub(crate) fn verbatim(&mut self, text: &str) -> &mut Self {
+        escape_into(&mut self.0, text);
+        self
+    }
+
     /// Adds a number with at most three decimals, for attributes and styles.
     pub(crate) fn number(&mut self, value: f64) -> &mut Self {
         let rounded = (crate::summary::finite(value) * 1e3).round() / 1e3;
