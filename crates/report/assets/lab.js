@@ -342,7 +342,10 @@
     for (const e of document.querySelectorAll(".of-run")) e.hidden = e.dataset.run !== String(run.run);
     const notes = byId("run-notes");
     notes.replaceChildren(...run.notes.map((n) => element("p", "hint", n)));
-    if (run.state !== "valid") notes.prepend(element("p", run.state === "invalid" ? "warning invalid" : "warning", "This run is " + run.state + "; see its verdict below."));
+    if (run.state !== "valid") {
+      const text = "This run is " + run.state + (run.because.length ? ": " + run.because.join("; ") : "") + ".";
+      notes.prepend(element("p", run.state === "invalid" ? "warning invalid" : "warning", text));
+    }
     linkBoxes();
     quantileBoxes();
   }

@@ -51,10 +51,10 @@ impl Html {
     }
 }
 
-/// Plain-text conventions of [`crate::summary`] as a page prints them: `5.00 us` with a micro sign, `+/-` as one
-/// character, no line break between a number and its per cent sign.
+/// Plain-text conventions of [`crate::summary`] as a page prints them: `5.00 us` with a micro sign, `+/-` and
+/// `->` as one character, no line break between a number and its per cent sign.
 fn typeset(text: &str) -> String {
-    let mut out = text.replace(" +/- ", " \u{b1} ");
+    let mut out = text.replace(" +/- ", " \u{b1} ").replace(" -> ", " \u{2192} ");
     for (plain, set) in [(" us", " \u{b5}s"), (" %", "\u{a0}%")] {
         let mut rest = core::mem::take(&mut out);
         while let Some(at) = rest.find(plain) {

@@ -42,6 +42,8 @@ pub(super) struct RunData {
     pub(super) run: u32,
     label: String,
     state: &'static str,
+    /// Why it is invalid.
+    because: Vec<String>,
     end_s: f64,
     /// Middle of each interval.
     times: Vec<Vec<f64>>,
@@ -160,6 +162,7 @@ fn run_data(report: &LabReport, run: &RunRecords) -> RunData {
         run: run.start.run,
         label: report.run_label(run),
         state: run.state().0,
+        because: run.reasons().to_vec(),
         end_s: round(run.end_s()),
         times: Vec::new(),
         marks: run.start.changes.clone(),
@@ -299,7 +302,7 @@ fn links(data: &mut RunData, run: &RunRecords) {
             largest(rows, |r| Some(of(r))).into_iter().map(Option::unwrap_or_default).collect()
         };
         data.links.push(LinkData {
-            label: link_label(&key.link, &key.from, &key.to),
+            label: link_label(&key.link, &key.from, &key.to).replace(" -> ", " \u{2192} "),
             t,
             wait_p50_ns: wait(|d| d.p50_ns),
             wait_p95_ns: wait(|d| d.p95_ns),

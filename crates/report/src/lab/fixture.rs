@@ -70,7 +70,7 @@ fn delays(mean_ms: f64, phase: f64) -> DelaySummary {
 /// The state of the narrow link at a time: load 0..=1 of each of two flows, share of the queue filled.
 fn load(l: &Lab, t: f64, loss: &str, control: &str) -> (f64, f64, f64) {
     let loss: f64 = loss.parse().unwrap();
-    let ceiling = (0.02 / loss.sqrt() * if control == "cubic" { 1.3 } else { 0.8 }).min(1.0);
+    let ceiling = (0.02 / loss.max(1e-6).sqrt() * if control == "cubic" { 1.3 } else { 0.8 }).min(1.0);
     let outage = if (8.0..12.0).contains(&t) { 0.35 } else { 1.0 };
     let ramp = 1.0 - (-(t + l.interval_s) / 1.2).exp();
     let all = ceiling * ramp * outage;
@@ -236,9 +236,11 @@ fn summary(l: &Lab, runs: u32) -> Value {
             "mice.web.completion_p50_s": mean(0.16 + 0.1 * fill, 0.05),
         });
         for (link, way) in [("path", "forward"), ("path", "backward"), ("access", "forward"), ("access", "backward")] {
-            metrics[format!("link.{link}.{way}.wait_p95_s")] = mean(0.04 * fill, 0.1);
-            metrics[format!("link.{link}.{way}.utilisation")] = mean(a + b, 0.02);
-            metrics[format!("link.{link}.{way}.dropped")] = mean(312.5, 0.2);
+            let share = if way == "forward" { 1.0 } else { 0.02 };
+            metrics[format!("link.{link}.{way}.wait_p95_s")] = mean(0.05 * fill * share, 0.1);
+            metrics[format!("link.{link}.{way}.utilisation")] = mean((a + b) * share, 0.02);
+            metrics[format!("link.{link}.{way}.dropped")] =
+                mean(if (link, way) == ("path", "forward") { 337.5 } else { 0.0 }, 0.2);
         }
         let values = if sweep(l).len() > 1 {
             json!([{ "key": "path.loss", "value": loss }, { "key": "elephant.control", "value": control }])

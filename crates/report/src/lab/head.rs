@@ -88,7 +88,7 @@ fn meta(report: &LabReport) -> String {
     let runs = match (e.points, e.repetitions) {
         (1, 1) => "one run".to_owned(),
         (1, n) => format!("{n} repetitions"),
-        (p, n) => format!("{p} points x {n} repetition{}", if n == 1 { "" } else { "s" }),
+        (p, n) => format!("{p} points \u{d7} {n} repetition{}", if n == 1 { "" } else { "s" }),
     };
     let length = report.runs.first().map_or_else(String::new, |r| format!(" of {}", span(r.start.duration_s)));
     format!(

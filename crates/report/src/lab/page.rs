@@ -68,7 +68,7 @@ const CHARTS: [(&str, &str, &str); 9] = [
     ("drops", "Drops per interval", "Stacked by cause, over the links that are ticked above; hover for each link."),
     ("utilisation", "Utilisation", "Share of the capacity of each link direction that was used."),
     ("lateness", "Emulator: lateness", "How much later than the model says packets were handed over, all links."),
-    ("cpu", "Emulator: CPU", "Share of one CPU that each worker used."),
+    ("cpu", "Emulator: CPU", "Share of one CPU that each worker used; of the machine: share of all its CPUs."),
 ];
 
 fn runs(h: &mut Html, report: &LabReport, data: &LabData) {

@@ -85,7 +85,11 @@ impl LabReport {
                     }
                 }
                 LabRecord::Summary(s) => summary = Some(s),
-                other => match run_of(&other).and_then(|n| runs.get_mut(&n)) {
+                other @ (LabRecord::Link(_)
+                | LabRecord::Flow(_)
+                | LabRecord::Transfer(_)
+                | LabRecord::Engine(_)
+                | LabRecord::RunEnd(_)) => match run_of(&other).and_then(|n| runs.get_mut(&n)) {
                     Some(run) => run.add(other),
                     None => strays += 1,
                 },

@@ -16,7 +16,8 @@ const LISTED: usize = 512;
 /// Columns of the table of means; an experiment of two hundred links has more metrics than a page has room for.
 const METRICS_LISTED: usize = 48;
 
-/// A table with one row a thing and one column a quantity; a column without any value is left out.
+/// A table with one row a thing and one column a quantity; a column without any value is left out. A line break in a
+/// cell sets what follows smaller below.
 struct Table<'a, T> {
     things: &'a [T],
     columns: Vec<(String, Vec<Option<String>>)>,
@@ -44,8 +45,9 @@ impl<'a, T> Table<'a, T> {
             h.raw("<tr>");
             for (i, (_, cells)) in self.columns.iter().enumerate() {
                 let tag = if i == 0 { "th" } else { "td" };
-                match &cells[row] {
-                    Some(text) => h.element(tag, text),
+                match cells[row].as_deref().map(|text| text.split_once('\n').unwrap_or((text, ""))) {
+                    Some((text, "")) => h.element(tag, text),
+                    Some((text, below)) => h.raw("<td>").text(text).classed("span", "below", below).raw("</td>"),
                     None => h.raw("<td class=\"none\">&ndash;</td>"),
                 };
             }
@@ -158,6 +160,11 @@ fn over_runs(point: Option<&PointSummary>, metric: &str) -> Option<String> {
     Some(estimate(metric, e))
 }
 
+/// A value of one run, below it the mean over the repetitions.
+fn below(value: String, point: Option<&PointSummary>, metric: &str) -> String {
+    over_runs(point, metric).map_or_else(|| value.clone(), |mean| format!("{value}\nmean {mean}"))
+}
+
 fn bulk(h: &mut Html, point: Option<&PointSummary>, flows: &[&FlowTotals]) {
     if flows.is_empty() {
         return;
@@ -165,8 +172,7 @@ fn bulk(h: &mut Html, point: Option<&PointSummary>, flows: &[&FlowTotals]) {
     let mut t = Table::new(flows);
     t.column("flow", |f| Some(f.flow.clone()));
     t.column("received", |f| Some(bytes(f.bytes)));
-    t.column("goodput, mean", |f| f.throughput_bps.map(rate));
-    t.column("mean over repetitions", |f| over_runs(point, &format!("flow.{}.throughput_bps", f.flow)));
+    t.column("goodput", |f| Some(below(rate(f.throughput_bps?), point, &format!("flow.{}.throughput_bps", f.flow))));
     t.column("steady", |f| f.steady_bps.map(rate));
     t.column("variation", |f| f.variation.map(percent));
     t.column("retransmitted", |f| f.retransmits.map(|n| n.to_string()));
@@ -187,8 +193,10 @@ fn small(h: &mut Html, point: Option<&PointSummary>, mice: &[&FlowTotals]) {
     t.column("received", |f| Some(bytes(f.bytes)));
     t.column("completed", |f| f.completion.as_ref().map(|d| d.count.to_string()));
     t.column("not completed", |f| f.incomplete.map(|n| n.to_string()));
-    t.column("completion, median", completion(|d| d.p50_ns));
-    t.column("mean over repetitions", |f| over_runs(point, &format!("mice.{}.completion_p50_s", f.flow)));
+    t.column("completion, median", |f| {
+        let median = nanos(f.completion.as_ref()?.p50_ns);
+        Some(below(median, point, &format!("mice.{}.completion_p50_s", f.flow)))
+    });
     t.column("95 %", completion(|d| d.p95_ns));
     t.column("99 %", completion(|d| d.p99_ns));
     t.column("longest", completion(|d| d.max_ns));
@@ -197,7 +205,7 @@ fn small(h: &mut Html, point: Option<&PointSummary>, mice: &[&FlowTotals]) {
 }
 
 fn volume(v: &Volume) -> String {
-    format!("{} in {} packets", bytes(v.bytes), v.packets)
+    format!("{}\n{} packets", bytes(v.bytes), v.packets)
 }
 
 /// What the summary calls this direction: the one described first is the forward one (of a LAN's port: up).
@@ -214,46 +222,58 @@ fn links(h: &mut Html, report: &LabReport, run: &RunRecords, all: &[LinkTotals])
     if busy.is_empty() {
         return;
     }
-    busy.sort_by(|a, b| b.offered.bytes.cmp(&a.offered.bytes));
+    busy.sort_by_key(|l| core::cmp::Reverse(l.offered.bytes));
     let point = report.point(run.start.point);
-    let mean =
-        |l: &&LinkTotals, quantity: &str| over_runs(point, &format!("{}{quantity}", metric_prefix(run, point?, l)?));
-    let mut t = Table::new(&busy);
+    let mean = |l: &LinkTotals, value: String, quantity: &str| match point.and_then(|p| metric_prefix(run, p, l)) {
+        Some(prefix) => below(value, point, &format!("{prefix}{quantity}")),
+        None => value,
+    };
+    h.raw("<h3>Links: packets</h3>");
+    traffic(&busy, &mean).write(h);
+    h.raw("<h3>Links: queues and delay</h3>");
+    queues(&busy, &mean).write(h);
+    let idle = all.len() - busy.len();
+    if idle > 0 {
+        h.classed("p", "hint", format_args!("{idle} link directions carried nothing and are left out."));
+    }
+}
+
+/// Adds the mean over the repetitions to a value of a link.
+type WithMean<'a> = dyn Fn(&LinkTotals, String, &str) -> String + 'a;
+
+fn traffic<'a, 'b>(busy: &'a [&'b LinkTotals], mean: &WithMean<'_>) -> Table<'a, &'b LinkTotals> {
+    let mut t = Table::new(busy);
     t.column("link direction", |l| Some(link_label(&l.link, &l.from, &l.to)));
     t.column("offered", |l| Some(volume(&l.offered)));
     t.column("delivered", |l| Some(volume(&l.delivered)));
+    t.column("utilisation", |l| l.utilisation.map(|u| mean(l, format!("{:.1} %", finite(u) * 100.0), "utilisation")));
+    t.column("dropped", |l| Some(mean(l, l.dropped.total().to_string(), "dropped")));
     for (i, (cause, _)) in causes(&Drops::default()).into_iter().enumerate() {
         if busy.iter().any(|l| causes(&l.dropped)[i].1 > 0) {
-            t.column(format!("dropped: {cause}"), |l| Some(causes(&l.dropped)[i].1.to_string()));
+            t.column(format!("by {cause}"), |l| Some(causes(&l.dropped)[i].1.to_string()));
         }
     }
-    if busy.iter().all(|l| l.dropped.total() == 0) {
-        t.column("dropped", |_| Some("0".to_owned()));
+    if busy.iter().any(|l| l.duplicated > 0) {
+        t.column("copies", |l| Some(l.duplicated.to_string()));
     }
-    t.column("dropped, mean over repetitions", |l| mean(l, "dropped"));
-    for (label, of) in
-        [("copies", (|l| l.duplicated) as fn(&LinkTotals) -> u64), ("held for reordering", |l| l.reordered)]
-    {
-        if busy.iter().any(|l| of(l) > 0) {
-            t.column(label, |l| Some(of(l).to_string()));
-        }
+    if busy.iter().any(|l| l.reordered > 0) {
+        t.column("held for reordering", |l| Some(l.reordered.to_string()));
     }
-    t.column("utilisation", |l| l.utilisation.map(|u| format!("{:.1} %", finite(u) * 100.0)));
-    t.column("utilisation, mean over repetitions", |l| mean(l, "utilisation"));
+    t
+}
+
+fn queues<'a, 'b>(busy: &'a [&'b LinkTotals], mean: &WithMean<'_>) -> Table<'a, &'b LinkTotals> {
+    let mut t = Table::new(busy);
+    t.column("link direction", |l| Some(link_label(&l.link, &l.from, &l.to)));
     t.column("queue, median", |l| Some(bytes(l.queue.p50_bytes)));
     t.column("95 %", |l| Some(bytes(l.queue.p95_bytes)));
     t.column("99 %", |l| Some(bytes(l.queue.p99_bytes)));
     t.column("largest", |l| Some(bytes(l.queue.max_bytes)));
     t.column("waiting time, median", |l| l.wait.as_ref().map(|d| nanos(d.p50_ns)));
-    t.column("95 %", |l| l.wait.as_ref().map(|d| nanos(d.p95_ns)));
-    t.column("95 %, mean over repetitions", |l| mean(l, "wait_p95_s"));
+    t.column("95 %", |l| l.wait.as_ref().map(|d| mean(l, nanos(d.p95_ns), "wait_p95_s")));
+    t.column("largest", |l| l.wait.as_ref().map(|d| nanos(d.max_ns)));
     t.column("lateness, 99 %", |l| l.lateness.as_ref().map(|d| nanos(d.p99_ns)));
-    h.raw("<h3>Links</h3>");
-    t.write(h);
-    let idle = all.len() - busy.len();
-    if idle > 0 {
-        h.classed("p", "hint", format_args!("{idle} link directions carried nothing and are left out."));
-    }
+    t
 }
 
 fn programs(h: &mut Html, all: &[ProgramEnd]) {

@@ -105,7 +105,7 @@ fn the_intervals_of_every_run_are_on_one_time_axis() {
     assert_eq!((len(&run["times"]), len(&run["times"][0]), run["times"][0][0].as_f64()), (1, 40, Some(0.25)));
     assert_eq!((len(&run["flows"]), len(&run["mice"]), len(&run["links"]), len(&run["marks"])), (2, 1, 4, 2));
     // The busiest first; it is the only one that drops.
-    assert_eq!(run["links"][0]["label"], "path: west -> east");
+    assert_eq!(run["links"][0]["label"], "path: west \u{2192} east");
     let causes: Vec<&str> =
         run["links"][0]["drops"].as_array().unwrap().iter().map(|d| d["cause"].as_str().unwrap()).collect();
     assert_eq!(causes, ["queue full", "loss"]);
@@ -138,11 +138,7 @@ fn a_single_valid_run_is_plain() {
     assert_balanced(&page);
     let text = body(&page);
     assert!(text.contains("banner valid") && text.contains("1 of 1 runs valid"));
-    assert!(
-        !text.contains("id=\"sweep\"")
-            && !text.contains("<h2>Runs</h2>")
-            && !text.contains("mean over repetitions</th>")
-    );
+    assert!(!text.contains("id=\"sweep\"") && !text.contains("<h2>Runs</h2>") && !text.contains(">mean "));
     assert!(data(&page)["plot"].is_null());
 }
 
@@ -153,7 +149,7 @@ fn repetitions_without_a_sweep_give_means() {
     assert_balanced(&page);
     let text = body(&page);
     assert!(text.contains("Means over the repetitions") && text.contains("(4 runs)") && !text.contains("id=\"sweep\""));
-    assert!(text.contains("mean over repetitions</th>"), "beside the run's own number stands the mean of all");
+    assert!(text.contains("class=\"below\">mean "), "below the run's own number stands the mean of all");
 }
 
 #[test]
@@ -262,4 +258,33 @@ fn files_that_are_no_experiment_are_refused() {
     let headless: Vec<LabRecord> = all.into_iter().filter(|r| !matches!(r, LabRecord::Run(r) if r.run == 0)).collect();
     assert!(body(&page_of(headless, "x")).contains("records belong to no run that began"));
     assert!(REASON.contains("lateness"));
+}
+
+#[test]
+fn a_sweep_over_names_has_a_place_for_each_name() {
+    let mut all = records(&Lab::default());
+    let Some(LabRecord::Experiment(e)) = all.first_mut() else { panic!("the experiment is first") };
+    let plot = e.plot.as_mut().unwrap();
+    (plot.x, plot.series, plot.log) = ("elephant.control".to_owned(), None, false);
+    plot.y = results::lab::LabMetric::QueueDelay;
+    plot.models.clear();
+    let page = page_of(all, "names");
+    keep("names", &page);
+    let plot = &data(&page)["plot"];
+    assert_eq!(plot["x_texts"], serde_json::json!(["cubic", "reno"]));
+    let curves = plot["curves"].as_array().unwrap();
+    // What is swept beside the x axis tells the curves apart.
+    assert_eq!(
+        curves.iter().map(|c| c["label"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["path.loss = 0.0001", "path.loss = 0.001"]
+    );
+    assert_eq!((curves[0]["points"][1]["x"].as_f64(), plot["y_unit"].as_str()), (Some(1.0), Some("s")));
+}
+
+#[test]
+fn a_point_without_a_valid_run_is_named_beside_the_plot() {
+    let page =
+        page(&Lab { losses: vec!["0", "0.001"], repetitions: 1, invalid_run: Some(1), ..Lab::default() }, "zero");
+    keep("zero", &page);
+    assert!(body(&page).contains("Not in the plot: path.loss = 0, elephant.control = reno (no valid run)."));
 }
