@@ -71,7 +71,7 @@ const shared = (() => {
     const first = aligned[0][0], last = aligned[0][aligned[0].length - 1];
     const xRange = (u, min, max) => [min <= first ? 0 : min, max >= last ? Math.max(options.endS, last) : max];
     const logLabels = (u, splits) => splits.map((v) => (v == null ? "" : number(v).replace(/\.0+$/, "")));
-    place(id, {
+    return place(id, {
       height: options.height || 280, series: [{ label: "time", value: (u, v) => (v == null ? "–" : v.toFixed(2) + " s") }, ...series],
       scales: { x: { time: false, range: xRange }, y: yScale }, legend: legend(series),
       axes: axes(options.xName, yName + " (" + unit + ")", isLog ? logLabels : null),

@@ -1,6 +1,6 @@
 //! Everything that shows results: text, live terminal view, CSV, thrulay rows, HTML.
 //!
-//! Input: the [`results::Record`]s of a test, in the order in which they were made. Output: bytes to a writer, or cells
+//! Input: the [`results::Record`]s of a test, in the order in which they were made; for [`lab`] those of an experiment. Output: bytes to a writer, or cells
 //! of a terminal. Nothing here measures or judges anew; what a record does not hold is shown as missing. Records come
 //! from another host and are shown as data: every front end escapes what would mean something to its reader.
 
@@ -9,6 +9,7 @@ mod end_text;
 #[cfg(test)]
 mod fixture;
 mod html;
+pub mod lab;
 mod live;
 mod pairing;
 mod sheet;

@@ -23,6 +23,12 @@ impl Html {
         self
     }
 
+    /// Adds text whose every character counts, such as a command.
+    pub(crate) fn verbatim(&mut self, text: &str) -> &mut Self {
+        escape_into(&mut self.0, text);
+        self
+    }
+
     /// Adds a number with at most three decimals, for attributes and styles.
     pub(crate) fn number(&mut self, value: f64) -> &mut Self {
         let rounded = (crate::summary::finite(value) * 1e3).round() / 1e3;
@@ -45,10 +51,10 @@ impl Html {
     }
 }
 
-/// Plain-text conventions of [`crate::summary`] as a page prints them: `5.00 us` with a micro sign, `+/-` as one
-/// character, no line break between a number and its per cent sign.
+/// Plain-text conventions of [`crate::summary`] as a page prints them: `5.00 us` with a micro sign, `+/-` and
+/// `->` as one character, no line break between a number and its per cent sign.
 fn typeset(text: &str) -> String {
-    let mut out = text.replace(" +/- ", " \u{b1} ");
+    let mut out = text.replace(" +/- ", " \u{b1} ").replace(" -> ", " \u{2192} ");
     for (plain, set) in [(" us", " \u{b5}s"), (" %", "\u{a0}%")] {
         let mut rest = core::mem::take(&mut out);
         while let Some(at) = rest.find(plain) {

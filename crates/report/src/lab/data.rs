@@ -1,0 +1,389 @@
+//! The numbers behind the charts, as the page's script reads them, within bounds that keep the page usable.
+
+use results::DelaySummary;
+use results::lab::{Drops, EngineInterval, FlowInterval, LinkInterval, ScheduleMark, Transfer};
+use serde::Serialize;
+
+use super::records::{LabReport, LinkKey, RunRecords};
+use super::sweep::{self, SweepPlot};
+use super::words::{causes, link_label};
+use crate::summary::finite;
+
+/// Runs whose intervals are in the page.
+const RUNS_MAX: usize = 40;
+
+/// Numbers in the page, all runs together: some 15 MB of text, which browsers still open at once.
+const VALUES_MAX: usize = 2_000_000;
+
+/// Points of one curve: more than a screen has columns.
+const POINTS_MAX: usize = 1500;
+
+/// Link directions of one run, the busiest first.
+const LINKS_MAX: usize = 64;
+
+/// Small transfers of one stream.
+const TRANSFERS_MAX: usize = 3000;
+
+/// Workers that are drawn one by one.
+const WORKERS_MAX: usize = 8;
+
+#[derive(Debug, Serialize)]
+pub(super) struct LabData {
+    pub(super) plot: Option<SweepPlot>,
+    pub(super) runs: Vec<RunData>,
+    /// What the charts leave out.
+    #[serde(skip)]
+    pub(super) left_out: Vec<String>,
+}
+
+/// One run; each series names its times by an index into `times`.
+#[derive(Debug, Serialize)]
+pub(super) struct RunData {
+    pub(super) run: u32,
+    label: String,
+    state: &'static str,
+    /// Why it is invalid.
+    because: Vec<String>,
+    end_s: f64,
+    /// Middle of each interval.
+    times: Vec<Vec<f64>>,
+    marks: Vec<ScheduleMark>,
+    flows: Vec<FlowData>,
+    mice: Vec<MiceData>,
+    links: Vec<LinkData>,
+    engine: Option<EngineData>,
+    /// What was thinned out, in words.
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct FlowData {
+    label: String,
+    t: usize,
+    bps: Vec<u64>,
+    rtt_p50_ns: Vec<Option<u64>>,
+    rtt_p95_ns: Vec<Option<u64>>,
+}
+
+#[derive(Debug, Serialize)]
+struct MiceData {
+    label: String,
+    begin_s: Vec<f64>,
+    completion_ns: Vec<u64>,
+    /// Begins of those that did not complete.
+    incomplete_s: Vec<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct LinkData {
+    label: String,
+    t: usize,
+    wait_p50_ns: Vec<Option<u64>>,
+    wait_p95_ns: Vec<Option<u64>>,
+    wait_max_ns: Vec<Option<u64>>,
+    queue_p50_bytes: Vec<u64>,
+    queue_p95_bytes: Vec<u64>,
+    queue_max_bytes: Vec<u64>,
+    utilisation: Vec<Option<f64>>,
+    drops: Vec<DropData>,
+}
+
+#[derive(Debug, Serialize)]
+struct DropData {
+    cause: &'static str,
+    packets: Vec<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct EngineData {
+    t: usize,
+    lateness_p99_ns: Vec<Option<u64>>,
+    lateness_max_ns: Vec<Option<u64>>,
+    arrival_p99_ns: Vec<Option<u64>>,
+    cpus: Vec<CpuData>,
+}
+
+#[derive(Debug, Serialize)]
+struct CpuData {
+    label: String,
+    share: Vec<Option<f64>>,
+}
+
+pub(super) fn lab_data(report: &LabReport) -> LabData {
+    let mut data = LabData { plot: sweep::plot(report), runs: Vec::new(), left_out: Vec::new() };
+    // One run of each point before a second one of any.
+    let mut order: Vec<&RunRecords> = report.runs.iter().collect();
+    order.sort_by_key(|r| (r.start.repetition, r.start.point, r.start.run));
+    let mut room = VALUES_MAX;
+    for run in order.iter().take(RUNS_MAX) {
+        let one = run_data(report, run);
+        let size = one.size();
+        // The first is shown whatever its size, which is bounded by the number of links, flows and points.
+        if !data.runs.is_empty() && size > room {
+            continue;
+        }
+        room = room.saturating_sub(size);
+        data.runs.push(one);
+    }
+    let missing = report.runs.len() - data.runs.len();
+    if missing > 0 {
+        let shown = data.runs.len();
+        data.left_out.push(format!(
+            "The charts hold {shown} of {} runs, first repetitions first, to keep the page small; the tables over all runs \
+             and the result file hold all.",
+            report.runs.len()
+        ));
+    }
+    data.runs.sort_by_key(|r| r.run);
+    data
+}
+
+impl RunData {
+    fn size(&self) -> usize {
+        let times: usize = self.times.iter().map(Vec::len).sum();
+        let flows: usize = self.flows.iter().map(|f| 3 * f.bps.len()).sum();
+        let mice: usize = self.mice.iter().map(|m| 2 * m.begin_s.len() + m.incomplete_s.len()).sum();
+        let links: usize = self.links.iter().map(|l| (7 + l.drops.len()) * l.utilisation.len()).sum();
+        let engine: usize = self.engine.iter().map(|e| (3 + e.cpus.len()) * e.lateness_p99_ns.len()).sum();
+        times + flows + mice + links + engine
+    }
+
+    /// The index of these times; series that were cut together share one list.
+    fn times(&mut self, t: Vec<f64>) -> usize {
+        self.times.iter().position(|known| *known == t).unwrap_or_else(|| {
+            self.times.push(t);
+            self.times.len() - 1
+        })
+    }
+}
+
+fn run_data(report: &LabReport, run: &RunRecords) -> RunData {
+    let mut data = RunData {
+        run: run.start.run,
+        label: report.run_label(run),
+        state: run.state().0,
+        because: run.reasons().to_vec(),
+        end_s: round(run.end_s()),
+        times: Vec::new(),
+        marks: run.start.changes.clone(),
+        flows: Vec::new(),
+        mice: Vec::new(),
+        links: Vec::new(),
+        engine: None,
+        notes: Vec::new(),
+    };
+    data.marks.iter_mut().for_each(|m| m.at_s = round(m.at_s));
+    flows(&mut data, run);
+    mice(&mut data, run);
+    links(&mut data, run);
+    engine(&mut data, run);
+    let longest =
+        run.links.values().map(Vec::len).chain(run.flows.values().map(Vec::len)).chain([run.engine.len()]).max();
+    let together = stride(longest.unwrap_or(0));
+    if together > 1 {
+        data.notes.push(format!(
+            "Each point stands for {together} intervals: the mean of rates and utilisation, the sum of drops, the largest \
+             quantile of delays and queues."
+        ));
+    }
+    data
+}
+
+/// How many neighbouring intervals make one point.
+const fn stride(intervals: usize) -> usize {
+    let together = intervals.div_ceil(POINTS_MAX);
+    if together == 0 { 1 } else { together }
+}
+
+/// Neighbouring intervals that make one point each.
+fn groups<T>(rows: &[T]) -> core::slice::Chunks<'_, T> {
+    rows.chunks(stride(rows.len()))
+}
+
+fn middles<T>(rows: &[T], span: impl Fn(&T) -> (f64, f64)) -> Vec<f64> {
+    let of = |g: &[T]| {
+        let begin = g.first().map_or(0.0, |r| finite(span(r).0));
+        let end = g.last().map_or(0.0, |r| finite(span(r).1));
+        round(f64::midpoint(begin, end))
+    };
+    groups(rows).map(of).collect()
+}
+
+fn largest<T>(rows: &[T], of: impl Fn(&T) -> Option<u64>) -> Vec<Option<u64>> {
+    groups(rows).map(|g| g.iter().filter_map(&of).max()).collect()
+}
+
+fn total<T>(rows: &[T], of: impl Fn(&T) -> u64) -> Vec<u64> {
+    groups(rows).map(|g| g.iter().fold(0_u64, |a, r| a.saturating_add(of(r)))).collect()
+}
+
+/// Mean by time.
+fn mean<T>(rows: &[T], span: impl Fn(&T) -> (f64, f64), of: impl Fn(&T) -> Option<f64>) -> Vec<Option<f64>> {
+    let one = |g: &[T]| {
+        let weighted = g.iter().filter_map(|r| Some((finite(of(r)?), finite(span(r).1 - span(r).0).max(0.0))));
+        let (sum, time) = weighted.fold((0.0, 0.0), |(s, t), (v, w)| (s + v * w, t + w));
+        (time > 0.0).then(|| round(sum / time))
+    };
+    groups(rows).map(one).collect()
+}
+
+fn flows(data: &mut RunData, run: &RunRecords) {
+    for (name, rows) in in_order(run) {
+        let t = data.times(middles(rows, |r| (r.begin_s, r.end_s)));
+        let delay = |of: fn(&DelaySummary) -> u64| largest(rows, |r| r.block_rtt.as_ref().map(of));
+        data.flows.push(FlowData {
+            label: name.clone(),
+            t,
+            bps: groups(rows).map(goodput).collect(),
+            rtt_p50_ns: delay(|d| d.p50_ns),
+            rtt_p95_ns: delay(|d| d.p95_ns),
+        });
+    }
+}
+
+/// Flows in the order of the experiment file, then what the file does not name.
+fn in_order(run: &RunRecords) -> Vec<(&String, &Vec<FlowInterval>)> {
+    let place = |name: &str| run.start.flows.iter().position(|f| f.flow == name).unwrap_or(usize::MAX);
+    let mut all: Vec<_> = run.flows.iter().collect();
+    all.sort_by_key(|(name, _)| place(name));
+    all
+}
+
+/// The rate of one interval as recorded; of several their bytes over their time.
+fn goodput(group: &[FlowInterval]) -> u64 {
+    match group {
+        [one] => one.throughput_bps,
+        several => {
+            let bytes = several.iter().fold(0_u64, |a, r| a.saturating_add(r.bytes)) as f64;
+            let time: f64 = several.iter().map(|r| finite(r.end_s - r.begin_s).max(0.0)).sum();
+            if time > 0.0 { (bytes * 8.0 / time) as u64 } else { 0 }
+        }
+    }
+}
+
+fn mice(data: &mut RunData, run: &RunRecords) {
+    for (name, transfers) in &run.transfers {
+        let done: Vec<(f64, u64)> =
+            transfers.iter().filter_map(|t: &Transfer| Some((round(t.begin_s), t.completion_ns?))).collect();
+        let together = done.len().div_ceil(TRANSFERS_MAX).max(1);
+        let drawn: Vec<(f64, u64)> =
+            done.chunks(together).filter_map(|g| g.iter().copied().max_by_key(|d| d.1)).collect();
+        if together > 1 {
+            data.notes.push(format!("Of every {together} transfers of {name} the slowest is drawn."));
+        }
+        let incomplete = transfers.iter().filter(|t| t.completion_ns.is_none()).map(|t| round(t.begin_s));
+        data.mice.push(MiceData {
+            label: name.clone(),
+            begin_s: drawn.iter().map(|d| d.0).collect(),
+            completion_ns: drawn.iter().map(|d| d.1).collect(),
+            incomplete_s: incomplete.take(TRANSFERS_MAX).collect(),
+        });
+    }
+}
+
+fn links(data: &mut RunData, run: &RunRecords) {
+    let volume = |rows: &[LinkInterval]| rows.iter().fold(0_u64, |a, r| a.saturating_add(r.offered.bytes));
+    let mut busy: Vec<(u64, &LinkKey, &Vec<LinkInterval>)> =
+        run.links.iter().map(|(key, rows)| (volume(rows), key, rows)).filter(|(bytes, ..)| *bytes > 0).collect();
+    busy.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+    let idle = run.links.len() - busy.len();
+    if idle > 0 {
+        data.notes.push(format!("{idle} link directions carried nothing and are not drawn."));
+    }
+    if busy.len() > LINKS_MAX {
+        data.notes
+            .push(format!("Of {} link directions with traffic the {LINKS_MAX} busiest can be drawn.", busy.len()));
+    }
+    for (_, key, rows) in busy.into_iter().take(LINKS_MAX) {
+        let span = |r: &LinkInterval| (r.begin_s, r.end_s);
+        let t = data.times(middles(rows, span));
+        let wait = |of: fn(&DelaySummary) -> u64| largest(rows, |r| r.wait.as_ref().map(of));
+        let queue = |of: fn(&LinkInterval) -> u64| -> Vec<u64> {
+            largest(rows, |r| Some(of(r))).into_iter().map(Option::unwrap_or_default).collect()
+        };
+        data.links.push(LinkData {
+            label: link_label(&key.link, &key.from, &key.to).replace(" -> ", " \u{2192} "),
+            t,
+            wait_p50_ns: wait(|d| d.p50_ns),
+            wait_p95_ns: wait(|d| d.p95_ns),
+            wait_max_ns: wait(|d| d.max_ns),
+            queue_p50_bytes: queue(|r| r.queue.p50_bytes),
+            queue_p95_bytes: queue(|r| r.queue.p95_bytes),
+            queue_max_bytes: queue(|r| r.queue.max_bytes),
+            utilisation: mean(rows, span, |r| r.utilisation),
+            drops: drops(rows),
+        });
+    }
+}
+
+/// The causes that dropped anything at all.
+fn drops(rows: &[LinkInterval]) -> Vec<DropData> {
+    let all = causes(&Drops::default());
+    let of = |(i, (cause, _)): (usize, (&'static str, u64))| DropData {
+        cause,
+        packets: total(rows, |r| causes(&r.dropped)[i].1),
+    };
+    all.into_iter().enumerate().map(of).filter(|d| d.packets.iter().any(|n| *n > 0)).collect()
+}
+
+fn engine(data: &mut RunData, run: &RunRecords) {
+    let rows = &run.engine;
+    if rows.is_empty() {
+        return;
+    }
+    let span = |r: &EngineInterval| (r.begin_s, r.end_s);
+    let late = |of: fn(&DelaySummary) -> u64| largest(rows, |r| r.lateness.as_ref().map(of));
+    let workers = rows.iter().map(|r| r.worker_cpu.len()).max().unwrap_or(0);
+    let mut cpus: Vec<CpuData> = Vec::new();
+    if workers > WORKERS_MAX {
+        let busiest = |r: &EngineInterval| r.worker_cpu.iter().copied().map(finite).reduce(f64::max);
+        cpus.push(CpuData { label: format!("busiest of {workers} workers"), share: mean(rows, span, busiest) });
+    } else {
+        let of = |w: usize| mean(rows, span, |r| r.worker_cpu.get(w).copied());
+        cpus.extend((0..workers).map(|w| CpuData { label: format!("worker {w}"), share: of(w) }));
+    }
+    if rows.iter().any(|r| r.machine_cpu.is_some()) {
+        cpus.push(CpuData { label: "all CPUs of the machine".to_owned(), share: mean(rows, span, |r| r.machine_cpu) });
+    }
+    let t = data.times(middles(rows, span));
+    data.engine = Some(EngineData {
+        t,
+        lateness_p99_ns: late(|d| d.p99_ns),
+        lateness_max_ns: late(|d| d.max_ns),
+        arrival_p99_ns: largest(rows, |r| r.arrival_uncertainty.as_ref().map(|d| d.p99_ns)),
+        cpus,
+    });
+}
+
+/// Microseconds are enough on a time axis of seconds, and keep the file small.
+fn round(v: f64) -> f64 {
+    (finite(v) * 1e6).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(i: u32, bytes: u64) -> FlowInterval {
+        let begin_s = f64::from(i);
+        FlowInterval { begin_s, end_s: begin_s + 1.0, bytes, throughput_bps: bytes * 8, ..FlowInterval::default() }
+    }
+
+    #[test]
+    fn a_curve_has_a_bounded_number_of_points_and_keeps_the_bytes() {
+        let rows: Vec<FlowInterval> = (0..4000).map(|i| flow(i, u64::from(i % 3) * 1000)).collect();
+        let rates: Vec<u64> = groups(&rows).map(goodput).collect();
+        assert_eq!((rates.len(), middles(&rows, |r| (r.begin_s, r.end_s)).len()), (1334, 1334));
+        // Three intervals of 0, 1000 and 2000 bytes each: 1000 bytes a second.
+        assert!(rates[..1333].iter().all(|r| *r == 8000));
+        assert_eq!(total(&rows, |r| r.bytes).iter().sum::<u64>(), rows.iter().map(|r| r.bytes).sum::<u64>());
+    }
+
+    #[test]
+    fn a_mean_weighs_by_time_and_a_quantile_is_the_largest() {
+        let rows: Vec<FlowInterval> = (0..3001).map(|i| flow(i, 1)).collect();
+        let first = mean(&rows, |r| (r.begin_s, r.end_s), |r| (r.begin_s < 2.0).then_some(r.begin_s));
+        assert_eq!((first[0], first[1]), (Some(0.5), None));
+        assert_eq!(largest(&rows, |r| Some(r.begin_s as u64))[0], Some(2));
+    }
+}

@@ -1,0 +1,20 @@
+//! Emulated experiments: a page, plain lines, a line of progress.
+//!
+//! Input: the [`results::lab::LabRecord`]s of an experiment. As elsewhere in this crate nothing is measured or judged anew:
+//! the verdict of each run is the one that its end record gives, means and intervals are those of the summary.
+
+mod data;
+#[cfg(test)]
+mod fixture;
+mod head;
+mod page;
+mod records;
+mod settings;
+mod sweep;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use page::write_lab_html;
+pub use records::{LabError, LabReport};

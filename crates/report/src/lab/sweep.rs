@@ -1,0 +1,228 @@
+//! The plot over a sweep: which point of which curve each mean is.
+
+use results::lab::{Estimate, LabMetric, LabPlot, PointSummary};
+use serde::Serialize;
+use units::{Bytes, Rate, parse_duration};
+
+use super::records::LabReport;
+use super::words::point_label;
+
+/// Curves that a chart can hold; more would be a carpet.
+const CURVES_MAX: usize = 24;
+
+/// A plot as the page's script draws it.
+#[derive(Debug, Serialize)]
+pub(super) struct SweepPlot {
+    pub(super) x_name: String,
+    /// Unit of the x values: `s`, `b/s`, `B` or nothing.
+    x_unit: &'static str,
+    /// Texts of the x values where they are not numbers; the x values count them then.
+    x_texts: Vec<String>,
+    pub(super) y_name: &'static str,
+    /// Unit of the y values: `b/s`, `s` or `1`.
+    y_unit: &'static str,
+    is_log: bool,
+    pub(super) curves: Vec<Curve>,
+    models: Vec<Model>,
+    /// What is not in the plot, and why.
+    pub(super) left_out: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Curve {
+    pub(super) label: String,
+    pub(super) points: Vec<Point>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Point {
+    x: f64,
+    y: f64,
+    half_width: Option<f64>,
+    runs: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct Model {
+    label: String,
+    x: Vec<f64>,
+    y: Vec<f64>,
+}
+
+/// The plot that the author asked for, or goodput over the first value of the sweep; `None` without a sweep or without means.
+pub(super) fn plot(report: &LabReport) -> Option<SweepPlot> {
+    let points = &report.summary.as_ref()?.points;
+    if points.len() < 2 {
+        return None;
+    }
+    let asked = match &report.experiment.plot {
+        Some(plot) => plot.clone(),
+        None => default_plot(points)?,
+    };
+    let (scale, xs) = scale(points, &asked.x);
+    let mut plot = SweepPlot {
+        x_name: asked.x.clone(),
+        x_unit: scale.unit,
+        x_texts: scale.texts,
+        y_name: y_name(asked.y),
+        y_unit: y_unit(asked.y),
+        is_log: asked.log,
+        curves: Vec::new(),
+        models: asked.models.iter().map(|m| Model { label: m.name.clone(), x: m.x.clone(), y: m.y.clone() }).collect(),
+        left_out: Vec::new(),
+    };
+    for (point, x) in points.iter().zip(xs) {
+        let Some(x) = x else {
+            plot.left_out.push(format!("{} (no value of {})", point_label(&point.values), asked.x));
+            continue;
+        };
+        let found = values(point, asked.y);
+        if found.is_empty() {
+            plot.left_out.push(format!("{} (no valid run)", point_label(&point.values)));
+        }
+        for (subject, e) in found {
+            plot.add(label(point, &asked, subject), x, e);
+        }
+    }
+    if plot.curves.len() > CURVES_MAX {
+        plot.left_out.push(format!("{} further curves; the table has them", plot.curves.len() - CURVES_MAX));
+        plot.curves.truncate(CURVES_MAX);
+    }
+    plot.curves.iter_mut().for_each(|c| c.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
+    Some(plot)
+}
+
+impl SweepPlot {
+    fn add(&mut self, label: String, x: f64, e: &Estimate) {
+        if !e.mean.is_finite() {
+            return;
+        }
+        let point = Point { x, y: e.mean, half_width: e.half_width.filter(|w| w.is_finite()), runs: e.runs };
+        match self.curves.iter_mut().find(|c| c.label == label) {
+            Some(curve) => curve.points.push(point),
+            None => self.curves.push(Curve { label, points: vec![point] }),
+        }
+    }
+}
+
+fn default_plot(points: &[PointSummary]) -> Option<LabPlot> {
+    let x = points.iter().flat_map(|p| &p.values).next()?.key.clone();
+    Some(LabPlot { x, y: LabMetric::Throughput, series: None, log: false, models: Vec::new() })
+}
+
+const fn y_name(y: LabMetric) -> &'static str {
+    match y {
+        LabMetric::Throughput => "goodput",
+        LabMetric::Completion => "median completion time of small transfers",
+        LabMetric::QueueDelay => "95 % of the waiting time in the longest queue",
+        LabMetric::Utilisation => "utilisation of the busiest link",
+    }
+}
+
+const fn y_unit(y: LabMetric) -> &'static str {
+    match y {
+        LabMetric::Throughput => "b/s",
+        LabMetric::Completion | LabMetric::QueueDelay => "s",
+        LabMetric::Utilisation => "1",
+    }
+}
+
+/// The means of a point that a plot of `y` shows, each with the name of what it is of; no name where there is one only.
+fn values(point: &PointSummary, y: LabMetric) -> Vec<(Option<&str>, &Estimate)> {
+    let of = |prefix: &'static str, suffix: &'static str| {
+        point.metrics.iter().filter_map(move |(k, e)| {
+            let subject = k.strip_prefix(prefix)?.strip_suffix(suffix)?;
+            Some((subject, e))
+        })
+    };
+    let largest = |suffix: &'static str| {
+        let all = of("link.", suffix).map(|(_, e)| e);
+        all.max_by(|a, b| a.mean.total_cmp(&b.mean)).map(|e| (None, e)).into_iter().collect()
+    };
+    match y {
+        LabMetric::Throughput => of("flow.", ".throughput_bps").map(|(s, e)| (Some(s), e)).collect(),
+        LabMetric::Completion => of("mice.", ".completion_p50_s").map(|(s, e)| (Some(s), e)).collect(),
+        LabMetric::QueueDelay => largest(".wait_p95_s"),
+        LabMetric::Utilisation => largest(".utilisation"),
+    }
+}
+
+/// Which curve a value belongs to: all values of the point that are not on the x axis, and the flow.
+fn label(point: &PointSummary, plot: &LabPlot, subject: Option<&str>) -> String {
+    let is_series = |key: &str| plot.series.as_deref() == Some(key);
+    let mut parts: Vec<String> = Vec::new();
+    for v in point.values.iter().filter(|v| v.key != plot.x) {
+        parts.push(if is_series(&v.key) { v.value.clone() } else { format!("{} = {}", v.key, v.value) });
+    }
+    parts.extend(subject.map(str::to_owned));
+    if parts.is_empty() { y_name(plot.y).to_owned() } else { parts.join(", ") }
+}
+
+struct Scale {
+    unit: &'static str,
+    texts: Vec<String>,
+}
+
+/// Where each point stands on the x axis: by its value where all values are of one kind, else one place a text.
+fn scale(points: &[PointSummary], key: &str) -> (Scale, Vec<Option<f64>>) {
+    let texts: Vec<Option<&str>> =
+        points.iter().map(|p| p.values.iter().find(|v| v.key == key).map(|v| v.value.as_str())).collect();
+    let read: Vec<Option<(f64, &'static str)>> = texts.iter().map(|t| t.and_then(quantity)).collect();
+    let unit = read.iter().flatten().map(|(_, unit)| *unit).next();
+    let is_one_kind = texts.iter().zip(&read).all(|(t, r)| t.is_none() || r.map(|r| Some(r.1) == unit) == Some(true));
+    if let (true, Some(unit)) = (is_one_kind, unit) {
+        return (Scale { unit, texts: Vec::new() }, read.into_iter().map(|r| r.map(|(v, _)| v)).collect());
+    }
+    let mut places: Vec<String> = Vec::new();
+    let place = |t: Option<&str>| {
+        let t = t?;
+        let at = places.iter().position(|p| p == t).unwrap_or_else(|| {
+            places.push(t.to_owned());
+            places.len() - 1
+        });
+        Some(at as f64)
+    };
+    let xs = texts.into_iter().map(place).collect();
+    (Scale { unit: "", texts: places }, xs)
+}
+
+/// A value as written in an experiment file, in base units, with its unit.
+fn quantity(text: &str) -> Option<(f64, &'static str)> {
+    let text = text.trim();
+    if let Ok(v) = text.parse::<f64>() {
+        return v.is_finite().then_some((v, ""));
+    }
+    if let Some(p) = text.strip_suffix('%') {
+        return p.trim().parse::<f64>().ok().filter(|p| p.is_finite()).map(|p| (p / 100.0, ""));
+    }
+    if let Ok(d) = parse_duration(text) {
+        return Some((d.as_secs_f64(), "s"));
+    }
+    if text.ends_with('B') {
+        return text.parse::<Bytes>().ok().map(|b| (b.as_u64() as f64, "B"));
+    }
+    text.parse::<Rate>().ok().map(|r| (r.as_bps() as f64, "b/s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_they_are_written() {
+        for (text, expected) in [
+            ("0.001", Some((0.001, ""))),
+            ("1e-3", Some((0.001, ""))),
+            ("5 %", Some((0.05, ""))),
+            ("187ms", Some((0.187, "s"))),
+            ("100Mb/s", Some((1e8, "b/s"))),
+            ("10G", Some((1e10, "b/s"))),
+            ("64KiB", Some((65_536.0, "B"))),
+            ("cubic", None),
+            ("NaN", None),
+            ("", None),
+        ] {
+            assert_eq!(quantity(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The numbers of the end records and of the summary as tables.
+
+use std::collections::BTreeSet;
+
+use results::DelaySummary;
+use results::lab::{Drops, FlowTotals, LinkTotals, PointSummary, ProgramEnd, Verdict, Volume};
+
+use super::records::{LabReport, RunRecords};
+use super::words::{causes, estimate, link_label, metric_name, point_label, span};
+use crate::html::markup::Html;
+use crate::summary::{bytes, finite, nanos, percent, rate};
+
+/// Rows of a table that grows with the experiment; the result file has them all.
+const LISTED: usize = 512;
+
+/// Columns of the table of means; an experiment of two hundred links has more metrics than a page has room for.
+const METRICS_LISTED: usize = 48;
+
+/// A table with one row a thing and one column a quantity; a column without any value is left out. A line break in a
+/// cell sets what follows smaller below.
+struct Table<'a, T> {
+    things: &'a [T],
+    columns: Vec<(String, Vec<Option<String>>)>,
+}
+
+impl<'a, T> Table<'a, T> {
+    const fn new(things: &'a [T]) -> Self {
+        Self { things, columns: Vec::new() }
+    }
+
+    fn column(&mut self, label: impl Into<String>, cell: impl Fn(&T) -> Option<String>) {
+        let cells: Vec<Option<String>> = self.things.iter().take(LISTED).map(cell).collect();
+        if cells.iter().any(Option::is_some) {
+            self.columns.push((label.into(), cells));
+        }
+    }
+
+    fn write(&self, h: &mut Html) {
+        h.raw("<div class=\"scroll\"><table><thead><tr>");
+        for (label, _) in &self.columns {
+            h.element("th", label);
+        }
+        h.raw("</tr></thead><tbody>");
+        for row in 0..self.things.len().min(LISTED) {
+            h.raw("<tr>");
+            for (i, (_, cells)) in self.columns.iter().enumerate() {
+                let tag = if i == 0 { "th" } else { "td" };
+                match cells[row].as_deref().map(|text| text.split_once('\n').unwrap_or((text, ""))) {
+                    Some((text, "")) => h.element(tag, text),
+                    Some((text, below)) => h.raw("<td>").text(text).classed("span", "below", below).raw("</td>"),
+                    None => h.raw("<td class=\"none\">&ndash;</td>"),
+                };
+            }
+            h.raw("</tr>");
+        }
+        h.raw("</tbody></table></div>");
+        if self.things.len() > LISTED {
+            let text = format!("and {} more", self.things.len() - LISTED);
+            h.classed("p", "hint", text);
+        }
+    }
+}
+
+/// Every run with its verdict.
+pub(super) fn runs(h: &mut Html, report: &LabReport) {
+    if report.runs.len() < 2 && report.runs.iter().all(|r| r.reasons().is_empty()) {
+        return;
+    }
+    h.raw("<section><h2>Runs</h2><div class=\"scroll\"><table class=\"runs\"><thead><tr><th>run</th><th>point</th>");
+    h.raw("<th>repetition</th><th>seed</th><th>verdict</th><th>lateness, 99 %</th><th>busiest worker</th><th>why</th>");
+    h.raw("</tr></thead><tbody>");
+    for r in report.runs.iter().take(LISTED) {
+        let end = r.end.as_ref();
+        let point = if r.start.values.is_empty() { "\u{2013}".to_owned() } else { point_label(&r.start.values) };
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "\u{2013}".to_owned());
+        let (state, is_good) = r.state();
+        h.raw("<tr>").element("th", r.start.run).element("td", point).element("td", r.start.repetition + 1);
+        h.element("td", r.start.seed).raw("<td>");
+        h.classed("span", if is_good { "badge good" } else { "badge bad" }, state).raw("</td>");
+        h.element("td", or_dash(end.and_then(|e| e.lateness.as_ref()).map(|d| nanos(d.p99_ns))));
+        h.element("td", or_dash(end.map(|e| percent(e.busiest_worker))));
+        h.classed("td", "reasons", r.reasons().join("; ")).raw("</tr>");
+    }
+    h.raw("</tbody></table></div>");
+    if report.runs.len() > LISTED {
+        h.classed("p", "hint", format_args!("and {} more runs", report.runs.len() - LISTED));
+    }
+    h.raw("</section>");
+}
+
+/// Means over the repetitions of each point.
+pub(super) fn means(h: &mut Html, report: &LabReport) {
+    let Some(summary) = &report.summary else { return };
+    let metrics: BTreeSet<&String> = summary.points.iter().flat_map(|p| p.metrics.keys()).collect();
+    if metrics.is_empty() || (summary.points.len() < 2 && report.experiment.repetitions < 2) {
+        return;
+    }
+    let (of_links, of_flows): (Vec<&String>, Vec<&String>) = metrics.into_iter().partition(|m| m.starts_with("link."));
+    h.raw("<section><h2>").raw(if summary.points.len() > 1 { "All points" } else { "Means over the repetitions" });
+    h.raw(
+        "</h2><p class=\"hint\">Mean and half the 95 % confidence interval (Student's t) over the valid runs of each ",
+    );
+    h.raw("point. It takes the repetitions for independent and roughly normal; of two or three runs it is wide.</p>");
+    let write = |h: &mut Html, metrics: &[&String]| {
+        let mut table = Table::new(&summary.points);
+        table.column("point", |p| Some(point_name(p)));
+        for m in metrics.iter().take(METRICS_LISTED) {
+            table.column(metric_name(m), |p| p.metrics.get(*m).map(|e| estimate(m, e)));
+        }
+        table.write(h);
+        if metrics.len() > METRICS_LISTED {
+            let text = format!("and {} more metrics in the result file", metrics.len() - METRICS_LISTED);
+            h.classed("p", "hint", text);
+        }
+    };
+    if !of_flows.is_empty() {
+        write(h, &of_flows);
+    }
+    if !of_links.is_empty() {
+        h.raw(if of_flows.is_empty() { "<details open>" } else { "<details>" });
+        h.raw("<summary>Links at all points</summary>");
+        write(h, &of_links);
+        h.raw("</details>");
+    }
+    h.raw("</section>");
+}
+
+fn point_name(p: &PointSummary) -> String {
+    if p.values.is_empty() { "all runs".to_owned() } else { point_label(&p.values) }
+}
+
+/// The tables of one run.
+pub(super) fn of_run(h: &mut Html, report: &LabReport, run: &RunRecords) {
+    let Some(end) = &run.end else {
+        h.raw("<p class=\"warning\">This run has no end record: it has no totals and no verdict.</p>");
+        return;
+    };
+    if let Verdict::Invalid { because } = &end.verdict {
+        h.raw("<p class=\"warning invalid\"><b>INVALID</b>: ").text(because.join("; ")).raw("</p>");
+    }
+    if end.interrupted {
+        h.raw("<p class=\"warning\">Interrupted by the user before its planned end.</p>");
+    }
+    let (mice, flows): (Vec<&FlowTotals>, Vec<&FlowTotals>) =
+        end.flows.iter().partition(|f| f.completion.is_some() || f.incomplete.is_some());
+    let point = report.point(run.start.point);
+    bulk(h, point, &flows);
+    small(h, point, &mice);
+    for f in end.flows.iter().filter(|f| f.failure.is_some()) {
+        let why = f.failure.as_deref().unwrap_or_default();
+        h.classed("p", "warning", format_args!("{} failed: {why}", f.flow));
+    }
+    links(h, report, run, &end.links);
+    programs(h, &end.programs);
+}
+
+/// The mean of a metric over the repetitions of a point, where there is more than one.
+fn over_runs(point: Option<&PointSummary>, metric: &str) -> Option<String> {
+    let e = point?.metrics.get(metric).filter(|e| e.runs > 1)?;
+    Some(estimate(metric, e))
+}
+
+/// A value of one run, below it the mean over the repetitions.
+fn below(value: String, point: Option<&PointSummary>, metric: &str) -> String {
+    over_runs(point, metric).map_or_else(|| value.clone(), |mean| format!("{value}\nmean {mean}"))
+}
+
+fn bulk(h: &mut Html, point: Option<&PointSummary>, flows: &[&FlowTotals]) {
+    if flows.is_empty() {
+        return;
+    }
+    let mut t = Table::new(flows);
+    t.column("flow", |f| Some(f.flow.clone()));
+    t.column("received", |f| Some(bytes(f.bytes)));
+    t.column("goodput", |f| Some(below(rate(f.throughput_bps?), point, &format!("flow.{}.throughput_bps", f.flow))));
+    t.column("steady", |f| f.steady_bps.map(rate));
+    t.column("variation", |f| f.variation.map(percent));
+    t.column("retransmitted", |f| f.retransmits.map(|n| n.to_string()));
+    t.column("block RTT, median", |f| f.block_rtt.as_ref().map(|d| nanos(d.p50_ns)));
+    t.column("95 %", |f| f.block_rtt.as_ref().map(|d| nanos(d.p95_ns)));
+    t.column("limited mostly by", |f| f.limit.clone());
+    h.raw("<h3>Flows</h3>");
+    t.write(h);
+}
+
+fn small(h: &mut Html, point: Option<&PointSummary>, mice: &[&FlowTotals]) {
+    if mice.is_empty() {
+        return;
+    }
+    let completion = |of: fn(&DelaySummary) -> u64| move |f: &&FlowTotals| f.completion.as_ref().map(|d| nanos(of(d)));
+    let mut t = Table::new(mice);
+    t.column("small transfers", |f| Some(f.flow.clone()));
+    t.column("received", |f| Some(bytes(f.bytes)));
+    t.column("completed", |f| f.completion.as_ref().map(|d| d.count.to_string()));
+    t.column("not completed", |f| f.incomplete.map(|n| n.to_string()));
+    t.column("completion, median", |f| {
+        let median = nanos(f.completion.as_ref()?.p50_ns);
+        Some(below(median, point, &format!("mice.{}.completion_p50_s", f.flow)))
+    });
+    t.column("95 %", completion(|d| d.p95_ns));
+    t.column("99 %", completion(|d| d.p99_ns));
+    t.column("longest", completion(|d| d.max_ns));
+    h.raw("<h3>Small transfers</h3>");
+    t.write(h);
+}
+
+fn volume(v: &Volume) -> String {
+    format!("{}\n{} packets", bytes(v.bytes), v.packets)
+}
+
+/// What the summary calls this direction: the one described first is the forward one (of a LAN's port: up).
+fn metric_prefix(run: &RunRecords, point: &PointSummary, l: &LinkTotals) -> Option<String> {
+    let of_link: Vec<_> = run.start.links.iter().filter(|d| d.link == l.link).collect();
+    let at = of_link.iter().position(|d| d.from == l.from && d.to == l.to)?;
+    let ways: [&str; 2] = if at == 0 { ["forward", "up"] } else { ["backward", "down"] };
+    let prefixes = ways.map(|way| format!("link.{}.{way}.", l.link));
+    prefixes.into_iter().find(|p| point.metrics.keys().any(|k| k.starts_with(p)))
+}
+
+fn links(h: &mut Html, report: &LabReport, run: &RunRecords, all: &[LinkTotals]) {
+    let mut busy: Vec<&LinkTotals> = all.iter().filter(|l| l.offered.packets > 0).collect();
+    if busy.is_empty() {
+        return;
+    }
+    busy.sort_by_key(|l| core::cmp::Reverse(l.offered.bytes));
+    let point = report.point(run.start.point);
+    let mean = |l: &LinkTotals, value: String, quantity: &str| match point.and_then(|p| metric_prefix(run, p, l)) {
+        Some(prefix) => below(value, point, &format!("{prefix}{quantity}")),
+        None => value,
+    };
+    h.raw("<h3>Links: packets</h3>");
+    traffic(&busy, &mean).write(h);
+    h.raw("<h3>Links: queues and delay</h3>");
+    queues(&busy, &mean).write(h);
+    let idle = all.len() - busy.len();
+    if idle > 0 {
+        h.classed("p", "hint", format_args!("{idle} link directions carried nothing and are left out."));
+    }
+}
+
+/// Adds the mean over the repetitions to a value of a link.
+type WithMean<'a> = dyn Fn(&LinkTotals, String, &str) -> String + 'a;
+
+fn traffic<'a, 'b>(busy: &'a [&'b LinkTotals], mean: &WithMean<'_>) -> Table<'a, &'b LinkTotals> {
+    let mut t = Table::new(busy);
+    t.column("link direction", |l| Some(link_label(&l.link, &l.from, &l.to)));
+    t.column("offered", |l| Some(volume(&l.offered)));
+    t.column("delivered", |l| Some(volume(&l.delivered)));
+    t.column("utilisation", |l| l.utilisation.map(|u| mean(l, format!("{:.1} %", finite(u) * 100.0), "utilisation")));
+    t.column("dropped", |l| Some(mean(l, l.dropped.total().to_string(), "dropped")));
+    for (i, (cause, _)) in causes(&Drops::default()).into_iter().enumerate() {
+        if busy.iter().any(|l| causes(&l.dropped)[i].1 > 0) {
+            t.column(format!("by {cause}"), |l| Some(causes(&l.dropped)[i].1.to_string()));
+        }
+    }
+    if busy.iter().any(|l| l.duplicated > 0) {
+        t.column("copies", |l| Some(l.duplicated.to_string()));
+    }
+    if busy.iter().any(|l| l.reordered > 0) {
+        t.column("held for reordering", |l| Some(l.reordered.to_string()));
+    }
+    t
+}
+
+fn queues<'a, 'b>(busy: &'a [&'b LinkTotals], mean: &WithMean<'_>) -> Table<'a, &'b LinkTotals> {
+    let mut t = Table::new(busy);
+    t.column("link direction", |l| Some(link_label(&l.link, &l.from, &l.to)));
+    t.column("queue, median", |l| Some(bytes(l.queue.p50_bytes)));
+    t.column("95 %", |l| Some(bytes(l.queue.p95_bytes)));
+    t.column("99 %", |l| Some(bytes(l.queue.p99_bytes)));
+    t.column("largest", |l| Some(bytes(l.queue.max_bytes)));
+    t.column("waiting time, median", |l| l.wait.as_ref().map(|d| nanos(d.p50_ns)));
+    t.column("95 %", |l| l.wait.as_ref().map(|d| mean(l, nanos(d.p95_ns), "wait_p95_s")));
+    t.column("largest", |l| l.wait.as_ref().map(|d| nanos(d.max_ns)));
+    t.column("lateness, 99 %", |l| l.lateness.as_ref().map(|d| nanos(d.p99_ns)));
+    t
+}
+
+fn programs(h: &mut Html, all: &[ProgramEnd]) {
+    if all.is_empty() {
+        return;
+    }
+    let mut t = Table::new(all);
+    t.column("program", |p| Some(p.program.clone()));
+    t.column("node", |p| Some(p.node.clone()));
+    t.column("end", |p| Some(p.status.clone()));
+    t.column("", |p| p.failed.then(|| "FAILED".to_owned()));
+    h.raw("<h3>Programs</h3>");
+    t.write(h);
+}
+
+/// One line on the engine over the whole run.
+pub(super) fn engine_line(run: &RunRecords) -> Option<String> {
+    let end = run.end.as_ref()?;
+    let late = end.lateness.as_ref().map_or_else(String::new, |d| {
+        format!("lateness median {}, 99 % {}, largest {}; ", nanos(d.p50_ns), nanos(d.p99_ns), nanos(d.max_ns))
+    });
+    let planned = span(run.start.duration_s);
+    Some(format!(
+        "Emulator: {late}busiest worker {} of one CPU; planned length {planned}.",
+        percent(end.busiest_worker)
+    ))
+}

@@ -1,0 +1,290 @@
+//! The page's contents, its tolerance of poor input, and that hostile text stays text.
+
+use results::lab::{LabRecord, Verdict};
+
+use super::fixture::{Lab, REASON, records};
+use super::{LabError, LabReport, write_lab_html};
+
+fn page_of(records: Vec<LabRecord>, title: &str) -> String {
+    let report = LabReport::from_records(records).unwrap();
+    let mut out = Vec::new();
+    write_lab_html(&mut out, &report, title).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn page(lab: &Lab, title: &str) -> String {
+    page_of(records(lab), title)
+}
+
+/// What the page's script reads.
+fn data(page: &str) -> serde_json::Value {
+    let (_, rest) = page.split_once("id=\"data\">").unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+fn body(page: &str) -> &str {
+    page.split_once("<body>").unwrap().1.split_once("<script").unwrap().0
+}
+
+/// Leaves the page where a person or a browser can look at it, when `LONGHAUL_REPORT_DIR` is set.
+fn keep(name: &str, page: &str) {
+    if let Ok(dir) = std::env::var("LONGHAUL_REPORT_DIR") {
+        std::fs::write(format!("{dir}/lab-{name}.html"), page).unwrap();
+    }
+}
+
+fn assert_balanced(page: &str) {
+    let body = body(page);
+    for tag in
+        ["div", "section", "table", "tbody", "thead", "tr", "td", "th", "span", "p", "h2", "h3", "details", "ul", "li"]
+    {
+        let opened = body.matches(&format!("<{tag}>")).count() + body.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, body.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+}
+
+fn len(v: &serde_json::Value) -> usize {
+    v.as_array().unwrap().len()
+}
+
+#[test]
+fn a_sweep_shows_every_section_and_needs_no_network() {
+    let page = page(&Lab::default(), "Loss against congestion control");
+    keep("sweep", &page);
+    assert_balanced(&page);
+    let text = body(&page);
+    for heading in ["Goodput over path.loss", "All points", "Runs", "One run", "Machine"] {
+        assert!(text.contains(&format!("<h2>{heading}</h2>")), "{heading}");
+    }
+    for heading in
+        ["Throughput", "Round trips", "Waiting time in the links", "Queue depth", "Drops per interval", "Utilisation"]
+    {
+        assert!(text.contains(&format!("<h3>{heading}</h3>")), "{heading}");
+    }
+    for what in [
+        "loss-against-control",
+        "2026-03-01T12:00:00Z",
+        "user namespace",
+        "duration = 20s",
+        "longhaul test server --time 20s --congestion cubic --json",
+        "100 Mb/s, 20 ms, queue 500 kB tail drop, loss 0.0001",
+        "path: loss 0.05",
+        "stopped at the end of the run",
+        "quantiles over time",
+    ] {
+        assert!(text.contains(what), "{what}");
+    }
+    for outside in ["src=", "href=", "@import", "url(", "http:"] {
+        assert!(!text.contains(outside), "{outside}");
+    }
+    let style = page.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
+    assert!(!style.contains("http") && !style.contains("url(") && !style.contains("@import"));
+}
+
+#[test]
+fn the_plot_has_a_curve_for_each_series_and_flow_and_intervals_where_runs_are_several() {
+    let data = data(&page(&Lab::default(), "x"));
+    let curves = data["plot"]["curves"].as_array().unwrap();
+    let labels: Vec<&str> = curves.iter().map(|c| c["label"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["cubic, elephant1", "cubic, elephant2", "reno, elephant1", "reno, elephant2"]);
+    let points = curves[0]["points"].as_array().unwrap();
+    assert_eq!((points[0]["x"].as_f64(), points[1]["x"].as_f64()), (Some(0.0001), Some(0.001)));
+    assert_eq!(points[0]["runs"], 2);
+    assert!(points[0]["half_width"].as_f64().unwrap() > 0.0);
+    // Run 5 is the second repetition of the third point: one run is left there, and one run has no interval.
+    assert_eq!(points[1]["runs"], 1);
+    assert!(points[1]["half_width"].is_null());
+    assert_eq!((len(&data["plot"]["models"]), data["plot"]["y_unit"].as_str()), (1, Some("b/s")));
+}
+
+#[test]
+fn the_intervals_of_every_run_are_on_one_time_axis() {
+    let data = data(&page(&Lab::default(), "x"));
+    assert_eq!(len(&data["runs"]), 8);
+    let run = &data["runs"][0];
+    assert_eq!((len(&run["times"]), len(&run["times"][0]), run["times"][0][0].as_f64()), (1, 40, Some(0.25)));
+    assert_eq!((len(&run["flows"]), len(&run["mice"]), len(&run["links"]), len(&run["marks"])), (2, 1, 4, 2));
+    // The busiest first; it is the only one that drops.
+    assert_eq!(run["links"][0]["label"], "path: west \u{2192} east");
+    let causes: Vec<&str> =
+        run["links"][0]["drops"].as_array().unwrap().iter().map(|d| d["cause"].as_str().unwrap()).collect();
+    assert_eq!(causes, ["queue full", "loss"]);
+    assert_eq!(len(&run["links"][1]["drops"]), 0);
+    assert_eq!((len(&run["mice"][0]["completion_ns"]), len(&run["mice"][0]["incomplete_s"])), (38, 2));
+    assert_eq!(len(&run["engine"]["cpus"]), 3);
+}
+
+#[test]
+fn an_invalid_run_makes_the_banner_invalid_with_its_reason() {
+    let page = page(&Lab::default(), "x");
+    let banner = body(&page).split_once("class=\"banner ").unwrap().1.split_once("</div>").unwrap().0;
+    assert!(banner.starts_with("invalid") && banner.contains("<b>INVALID</b>") && banner.contains("7 of 8 runs valid"));
+    assert!(banner.contains("run 5: lateness 99\u{a0}% was 3.10 ms"), "{banner}");
+}
+
+#[test]
+fn a_summary_does_not_overrule_the_verdict_of_a_run() {
+    let mut all = records(&Lab { invalid_run: Some(1), ..Lab::default() });
+    let Some(LabRecord::Summary(s)) = all.last_mut() else { panic!("the summary is last") };
+    s.verdict = Verdict::Valid;
+    let page = page_of(all, "x");
+    assert!(body(&page).contains("banner invalid") && body(&page).contains("run 1: lateness"));
+}
+
+#[test]
+fn a_single_valid_run_is_plain() {
+    let page = page(&Lab::single(), "one run");
+    keep("single", &page);
+    assert_balanced(&page);
+    let text = body(&page);
+    assert!(text.contains("banner valid") && text.contains("1 of 1 runs valid"));
+    assert!(!text.contains("id=\"sweep\"") && !text.contains("<h2>Runs</h2>") && !text.contains(">mean "));
+    assert!(data(&page)["plot"].is_null());
+}
+
+#[test]
+fn repetitions_without_a_sweep_give_means() {
+    let page = page(&Lab { repetitions: 4, ..Lab::single() }, "x");
+    keep("repetitions", &page);
+    assert_balanced(&page);
+    let text = body(&page);
+    assert!(text.contains("Means over the repetitions") && text.contains("(4 runs)") && !text.contains("id=\"sweep\""));
+    assert!(text.contains("class=\"below\">mean "), "below the run's own number stands the mean of all");
+}
+
+#[test]
+fn an_experiment_that_broke_says_so_and_shows_what_there_is() {
+    let all = records(&Lab { invalid_run: None, ..Lab::default() });
+    let second_end = all.iter().enumerate().filter(|(_, r)| matches!(r, LabRecord::RunEnd(_))).nth(1).unwrap().0;
+    for (name, kept) in [("begun", 1), ("running", 60), ("cut", second_end - 5), ("unsummed", all.len() - 1)] {
+        let page = page_of(all[..kept].to_vec(), name);
+        keep(name, &page);
+        assert_balanced(&page);
+        let text = body(&page);
+        assert!(text.contains("banner unfinished") && text.contains("no summary"), "{name}");
+        assert!(!text.contains("banner valid"), "{name}");
+        assert_eq!(text.contains("No run began."), name == "begun");
+    }
+}
+
+#[test]
+fn two_hundred_link_directions_keep_the_page_usable() {
+    let page = page(&Lab { side_links: 98, ..Lab::single() }, "many links");
+    keep("many", &page);
+    assert_balanced(&page);
+    let data = data(&page);
+    assert_eq!(len(&data["runs"][0]["links"]), 64);
+    assert!(data["runs"][0]["notes"].as_array().unwrap().iter().any(|n| n.as_str().unwrap().contains("64 busiest")));
+    assert!(page.len() < 2_000_000, "{}", page.len());
+}
+
+#[test]
+fn runs_beyond_the_bound_are_left_out_of_the_charts_and_counted() {
+    let lab = Lab { repetitions: 15, intervals: 4, invalid_run: None, ..Lab::default() };
+    let page = page(&lab, "many runs");
+    assert_balanced(&page);
+    let data = data(&page);
+    assert_eq!(len(&data["runs"]), 40);
+    assert!(body(&page).contains("40 of 60 runs"));
+    // Ten repetitions of each point rather than all of some and none of others.
+    assert!(data["runs"].as_array().unwrap().iter().all(|r| r["run"].as_u64().unwrap() % 15 < 10));
+}
+
+#[test]
+fn hostile_text_stays_text() {
+    let evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'";
+    let mut all = records(&Lab { intervals: 3, ..Lab::default() });
+    for r in &mut all {
+        match r {
+            LabRecord::Experiment(e) => {
+                (e.name, e.about, e.privilege) = (evil.to_owned(), evil.to_owned(), evil.to_owned());
+                e.overrides[0].value = evil.to_owned();
+                e.host.sysctls.insert(evil.to_owned(), evil.to_owned());
+            }
+            LabRecord::Run(r) => {
+                r.flows[0].command = Some(evil.to_owned());
+                r.links[0].settings = evil.to_owned();
+                r.changes[0].text = evil.to_owned();
+                r.values[0].value = evil.to_owned();
+            }
+            LabRecord::Flow(f) => f.flow = evil.to_owned(),
+            LabRecord::Link(l) => l.link = evil.to_owned(),
+            LabRecord::RunEnd(e) => e.verdict = Verdict::Invalid { because: vec![evil.to_owned()] },
+            LabRecord::Summary(s) => s.verdict = Verdict::Invalid { because: vec![evil.to_owned()] },
+            LabRecord::Transfer(t) => t.flow = evil.to_owned(),
+            LabRecord::Engine(_) => {}
+        }
+    }
+    let page = page_of(all, evil);
+    keep("hostile", &page);
+    assert_balanced(&page);
+    assert!(!page.contains("<script>alert") && !page.contains("<img"));
+    assert_eq!(page.matches("</script>").count(), 3, "the data, uPlot and the set-up");
+}
+
+#[test]
+fn numbers_that_are_none_do_no_harm() {
+    let mut all = records(&Lab { intervals: 4, ..Lab::default() });
+    for r in &mut all {
+        match r {
+            LabRecord::Experiment(e) => e.began_utc_s = f64::NAN,
+            LabRecord::Run(r) => (r.duration_s, r.changes[0].at_s) = (f64::INFINITY, f64::NAN),
+            LabRecord::Flow(f) => (f.begin_s, f.end_s) = (f64::NAN, f64::NEG_INFINITY),
+            LabRecord::Link(l) => l.utilisation = Some(f64::NAN),
+            LabRecord::Engine(e) => e.worker_cpu = vec![f64::INFINITY; 30],
+            LabRecord::RunEnd(e) => e.busiest_worker = f64::NAN,
+            LabRecord::Summary(s) => {
+                let all = s.points.iter_mut().flat_map(|p| p.metrics.values_mut());
+                all.for_each(|e| (e.mean, e.half_width) = (f64::NAN, Some(f64::INFINITY)));
+            }
+            LabRecord::Transfer(t) => t.begin_s = f64::NAN,
+        }
+    }
+    let page = page_of(all, "odd");
+    assert_balanced(&page);
+    assert!(!body(&page).contains("NaN") && !body(&page).contains(">inf"));
+    assert_eq!(data(&page)["runs"][0]["engine"]["cpus"][0]["label"], "busiest of 30 workers");
+}
+
+#[test]
+fn files_that_are_no_experiment_are_refused() {
+    let all = records(&Lab { intervals: 1, ..Lab::default() });
+    assert_eq!(LabReport::from_records(Vec::new()).unwrap_err(), LabError::NoExperiment);
+    assert_eq!(LabReport::from_records(all[1..].to_vec()).unwrap_err(), LabError::NoExperiment);
+    let twice = all.iter().chain(&all).cloned();
+    assert_eq!(LabReport::from_records(twice).unwrap_err(), LabError::SeveralExperiments);
+    let run_twice = all.iter().chain(&all[1..]).cloned();
+    assert_eq!(LabReport::from_records(run_twice).unwrap_err(), LabError::RunTwice(0));
+    let headless: Vec<LabRecord> = all.into_iter().filter(|r| !matches!(r, LabRecord::Run(r) if r.run == 0)).collect();
+    assert!(body(&page_of(headless, "x")).contains("records belong to no run that began"));
+    assert!(REASON.contains("lateness"));
+}
+
+#[test]
+fn a_sweep_over_names_has_a_place_for_each_name() {
+    let mut all = records(&Lab::default());
+    let Some(LabRecord::Experiment(e)) = all.first_mut() else { panic!("the experiment is first") };
+    let plot = e.plot.as_mut().unwrap();
+    (plot.x, plot.series, plot.log) = ("elephant.control".to_owned(), None, false);
+    plot.y = results::lab::LabMetric::QueueDelay;
+    plot.models.clear();
+    let page = page_of(all, "names");
+    keep("names", &page);
+    let plot = &data(&page)["plot"];
+    assert_eq!(plot["x_texts"], serde_json::json!(["cubic", "reno"]));
+    let curves = plot["curves"].as_array().unwrap();
+    // What is swept beside the x axis tells the curves apart.
+    assert_eq!(
+        curves.iter().map(|c| c["label"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["path.loss = 0.0001", "path.loss = 0.001"]
+    );
+    assert_eq!((curves[0]["points"][1]["x"].as_f64(), plot["y_unit"].as_str()), (Some(1.0), Some("s")));
+}
+
+#[test]
+fn a_point_without_a_valid_run_is_named_beside_the_plot() {
+    let page =
+        page(&Lab { losses: vec!["0", "0.001"], repetitions: 1, invalid_run: Some(1), ..Lab::default() }, "zero");
+    keep("zero", &page);
+    assert!(body(&page).contains("Not in the plot: path.loss = 0, elephant.control = reno (no valid run)."));
+}
