@@ -175,3 +175,6 @@ impl Stream {
         probability > 0.0 && unit(self.word(index)) < probability
     }
 }
+
+#[cfg(test)]
+mod tests;

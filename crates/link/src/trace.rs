@@ -197,3 +197,6 @@ impl fmt::Display for Trace {
         self.opportunities_ms.iter().try_for_each(|ms| writeln!(f, "{ms}"))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,12 @@ use crate::{Capacity, Queue as QueueSettings};
 use units::Rate;
 
 mod basics;
+mod changes;
+mod codel;
+mod impairments;
+mod meters;
+mod properties;
+mod traces;
 
 /// A direction in virtual time, driven as the engine drives it: polled at each timeout.
 struct Bench {
@@ -52,7 +58,6 @@ impl Bench {
         self.offer(at_ns, 1, 1500, 1500);
     }
 
-    #[allow(dead_code)]
     fn change(&mut self, at_ns: u64, settings: Settings) {
         self.run(at_ns);
         self.link.change(Instant::from_nanos(at_ns), settings);
