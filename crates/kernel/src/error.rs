@@ -27,6 +27,11 @@ pub enum Op {
     Resolve,
     Signal,
     Thread,
+    FindDevice,
+    SetDevice,
+    AddAddress,
+    AddRoute,
+    AddNeighbour,
 }
 
 impl fmt::Display for Op {
@@ -53,6 +58,11 @@ impl fmt::Display for Op {
             Self::Resolve => "resolving",
             Self::Thread => "starting a thread for",
             Self::Signal => "handling signals for",
+            Self::FindDevice => "looking for the network device",
+            Self::SetDevice => "setting",
+            Self::AddAddress => "adding the address",
+            Self::AddRoute => "adding the route",
+            Self::AddNeighbour => "adding the neighbour",
         })
     }
 }
@@ -93,6 +103,9 @@ impl KernelError {
                 "; ports below net.ipv4.ip_unprivileged_port_start need CAP_NET_BIND_SERVICE"
             }
             (Op::Bind, Some(libc::EADDRINUSE)) => "; choose another with --port",
+            (Op::SetDevice | Op::AddAddress | Op::AddRoute | Op::AddNeighbour, Some(libc::EPERM)) => {
+                "; changing a network needs CAP_NET_ADMIN in the user namespace that owns it"
+            }
             _ => "",
         }
     }

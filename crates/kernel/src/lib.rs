@@ -10,6 +10,7 @@ mod host;
 mod io;
 mod limits;
 mod namespace;
+mod netlink;
 mod option;
 mod poller;
 mod process;
@@ -27,6 +28,7 @@ pub use host::host_report;
 pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait, wait_for_room};
 pub use limits::raise_open_files;
 pub use namespace::{enter_namespace, new_namespace};
+pub use netlink::{Counters, Device, LinkSettings, Neighbour, Netlink, Route, Statistics};
 pub use option::{
     Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
     connect, give_up_after, listen, paces_itself, reset_on_close, set_control_priority,

@@ -1,0 +1,163 @@
+use std::io;
+
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkMessage, State, Stats64,
+};
+use units::Bytes;
+
+use super::socket::Request;
+
+/// What to change about a device; absent stays as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkSettings {
+    /// Administratively up or down (IFF_UP).
+    pub up: Option<bool>,
+    /// Largest packet in bytes, without the Ethernet header.
+    pub mtu: Option<u32>,
+    /// Length of the device's own queue in packets; queueing disciplines take it as their default limit.
+    pub tx_queue_len: Option<u32>,
+    /// Ethernet address.
+    pub mac: Option<[u8; 6]>,
+    /// Keeps the kernel from giving the device an IPv6 link-local address by itself (IN6_ADDR_GEN_MODE_NONE). Takes effect
+    /// before the device comes up.
+    pub ipv6_address_generation_off: bool,
+}
+
+/// What a device counted in one direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets; a segment train that the kernel keeps together (GSO, GRO) counts as one.
+    pub packets: u64,
+    /// Bytes, with the Ethernet header where the device has one.
+    pub bytes: Bytes,
+    /// Packets discarded for want of room, or, on receiving, unwanted.
+    pub dropped: u64,
+    /// Packets that were damaged or could not be sent.
+    pub errors: u64,
+}
+
+/// What a device counted since it exists (struct rtnl_link_stats64), from the host's point of view.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Into the host.
+    pub received: Counters,
+    /// Out of the host.
+    pub sent: Counters,
+}
+
+/// A network device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Its number in this network namespace.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Ethernet address, where the device has one.
+    pub mac: Option<[u8; 6]>,
+    /// Largest packet in bytes, without the Ethernet header.
+    pub mtu: u32,
+    /// Length of the device's own queue in packets.
+    pub tx_queue_len: u32,
+    /// Administratively up (IFF_UP).
+    pub up: bool,
+    /// Operational: up, with a carrier, and its queue attached (RFC 2863 states up and unknown). The kernel gets there some
+    /// time after `up` when the other end of a pair came up last; it silently loses what is sent before.
+    pub operational: bool,
+    /// What it counted.
+    pub statistics: Statistics,
+}
+
+/// The requests that change a device, in their order.
+pub(super) fn changes(index: u32, settings: &LinkSettings) -> Vec<Request> {
+    let mut attributes = Vec::new();
+    attributes.extend(settings.mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
+    attributes.extend(settings.mtu.map(LinkAttribute::Mtu));
+    attributes.extend(settings.tx_queue_len.map(LinkAttribute::TxQueueLen));
+    let mut message = about(index);
+    message.attributes = attributes;
+    if let Some(up) = settings.up {
+        message.header.change_mask = LinkFlags::Up;
+        message.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
+    }
+    vec![Request { message: RouteNetlinkMessage::SetLink(message), flags: 0 }]
+}
+
+/// The request that switches off IPv6 addresses of the kernel's own making.
+pub(super) fn without_own_addresses(index: u32) -> Request {
+    let mut message = about(index);
+    let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
+    message.attributes.push(LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]));
+    Request { message: RouteNetlinkMessage::SetLink(message), flags: 0 }
+}
+
+/// The question for a device by its number.
+pub(super) fn by_index(index: u32) -> RouteNetlinkMessage {
+    RouteNetlinkMessage::GetLink(about(index))
+}
+
+/// The question for a device by its name.
+pub(super) fn by_name(name: &str) -> RouteNetlinkMessage {
+    let mut message = LinkMessage::default();
+    message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+    RouteNetlinkMessage::GetLink(message)
+}
+
+fn about(index: u32) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message
+}
+
+/// Reads a device from the kernel's answer. A number that is not there is an error, never zero.
+pub(super) fn device(answer: RouteNetlinkMessage) -> io::Result<Device> {
+    let RouteNetlinkMessage::NewLink(message) = answer else { return Err(incomplete("a device")) };
+    let (mut name, mut mac, mut mtu, mut queue, mut state, mut counted) = (None, None, None, None, None, None);
+    for attribute in message.attributes {
+        match attribute {
+            LinkAttribute::IfName(v) => name = Some(v),
+            LinkAttribute::Address(v) => mac = <[u8; 6]>::try_from(v).ok(),
+            LinkAttribute::Mtu(v) => mtu = Some(v),
+            LinkAttribute::TxQueueLen(v) => queue = Some(v),
+            LinkAttribute::OperState(v) => state = Some(v),
+            LinkAttribute::Stats64(v) => counted = Some(statistics(&v)),
+            _ => {}
+        }
+    }
+    let up = message.header.flags.contains(LinkFlags::Up);
+    let state = state.ok_or_else(|| incomplete("a state"))?;
+    Ok(Device {
+        index: message.header.index,
+        name: name.ok_or_else(|| incomplete("a name"))?,
+        mac,
+        mtu: mtu.ok_or_else(|| incomplete("an MTU"))?,
+        tx_queue_len: queue.ok_or_else(|| incomplete("a queue length"))?,
+        up,
+        operational: up && matches!(state, State::Up | State::Unknown),
+        statistics: counted.ok_or_else(|| incomplete("statistics"))?,
+    })
+}
+
+fn incomplete(what: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the kernel's answer holds no {}", what.trim_start_matches("a ")),
+    )
+}
+
+fn statistics(counted: &Stats64) -> Statistics {
+    Statistics {
+        received: Counters {
+            packets: counted.rx_packets,
+            bytes: Bytes::new(counted.rx_bytes),
+            dropped: counted.rx_dropped,
+            errors: counted.rx_errors,
+        },
+        sent: Counters {
+            packets: counted.tx_packets,
+            bytes: Bytes::new(counted.tx_bytes),
+            dropped: counted.tx_dropped,
+            errors: counted.tx_errors,
+        },
+    }
+}

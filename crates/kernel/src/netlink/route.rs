@@ -1,0 +1,115 @@
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::socket::Request;
+
+/// A unicast route in the main table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// Where to; `0.0.0.0/0` and `::/0` are the default routes. Host bits are ignored.
+    pub to: IpNet,
+    /// The next router; absent where the destination is on the link itself.
+    pub via: Option<IpAddr>,
+    /// Number of the device that it leaves by.
+    pub device: u32,
+    /// Takes the next router to be on the link although no address of ours says so.
+    pub onlink: bool,
+    /// Source address that this host prefers on this route.
+    pub source: Option<IpAddr>,
+}
+
+/// An address on the link whose Ethernet address is known for good: nothing is asked with ARP or neighbour discovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Number of the device.
+    pub device: u32,
+    /// Address on the link.
+    pub ip: IpAddr,
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.to.trunc())?;
+        self.via.map_or(Ok(()), |via| write!(f, " via {via}"))
+    }
+}
+
+fn family(ip: IpAddr) -> AddressFamily {
+    if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+/// The kernel reads only as many bytes of an address as its message's family has, so that a mixture would be taken for
+/// something else.
+fn same_family(ip: IpAddr, other: Option<IpAddr>) -> io::Result<()> {
+    match other {
+        Some(o) if o.is_ipv4() != ip.is_ipv4() => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{o} is of another address family")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The request that gives a device an address.
+pub(super) fn address(device: u32, ip: IpAddr, prefix: u8, peer: Option<IpAddr>) -> io::Result<Request> {
+    same_family(ip, peer)?;
+    let mut message = AddressMessage::default();
+    message.header.family = family(ip);
+    message.header.prefix_len = prefix;
+    message.header.index = device;
+    if ip.is_ipv6() {
+        // Nobody else chooses addresses here, and duplicate address detection makes an address wait for a second.
+        message.header.flags = AddressHeaderFlags::Nodad;
+    }
+    message.attributes = vec![AddressAttribute::Local(ip), AddressAttribute::Address(peer.unwrap_or(ip))];
+    Ok(Request { message: RouteNetlinkMessage::NewAddress(message), flags: NLM_F_CREATE | NLM_F_EXCL })
+}
+
+/// The request that adds a route.
+pub(super) fn route(route: &Route) -> io::Result<Request> {
+    let to = route.to.trunc();
+    same_family(to.addr(), route.via)?;
+    same_family(to.addr(), route.source)?;
+    let mut message = RouteMessage::default();
+    message.header = RouteHeader {
+        address_family: family(to.addr()),
+        destination_prefix_length: to.prefix_len(),
+        table: RouteHeader::RT_TABLE_MAIN,
+        protocol: RouteProtocol::Static,
+        scope: if route.via.is_some() || to.addr().is_ipv6() { RouteScope::Universe } else { RouteScope::Link },
+        kind: RouteType::Unicast,
+        flags: if route.onlink { RouteFlags::Onlink } else { RouteFlags::empty() },
+        ..RouteHeader::default()
+    };
+    if to.prefix_len() > 0 {
+        message.attributes.push(RouteAttribute::Destination(RouteAddress::from(to.addr())));
+    }
+    message.attributes.push(RouteAttribute::Oif(route.device));
+    message.attributes.extend(route.via.map(|ip| RouteAttribute::Gateway(RouteAddress::from(ip))));
+    message.attributes.extend(route.source.map(|ip| RouteAttribute::PrefSource(RouteAddress::from(ip))));
+    Ok(Request { message: RouteNetlinkMessage::NewRoute(message), flags: NLM_F_CREATE | NLM_F_EXCL })
+}
+
+/// The request that makes a neighbour known, in place of what was known of it.
+pub(super) fn neighbour(neighbour: &Neighbour) -> Request {
+    let mut message = NeighbourMessage::default();
+    message.header.family = family(neighbour.ip);
+    message.header.ifindex = neighbour.device;
+    message.header.state = NeighbourState::Permanent;
+    message.attributes = vec![
+        NeighbourAttribute::Destination(NeighbourAddress::from(neighbour.ip)),
+        NeighbourAttribute::LinkLayerAddress(neighbour.mac.to_vec()),
+    ];
+    Request { message: RouteNetlinkMessage::NewNeighbour(message), flags: NLM_F_CREATE | NLM_F_REPLACE }
+}

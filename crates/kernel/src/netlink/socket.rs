@@ -1,0 +1,230 @@
+use std::io;
+
+use netlink_packet_core::{
+    ErrorMessage, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NlasIterator,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+/// Most requests in one send. Their answers wait in the socket at the same time, each for about 1 kB of its buffer, of which
+/// the kernel gives 208 KiB by default.
+const BATCH: usize = 64;
+/// Largest piece of an answer: the kernel fills at most 32 KiB (NLMSG_GOODSIZE and its limit for dumps).
+const RECEIVE: usize = 64 * 1024;
+/// How often a list is asked for again when it changed while it was read (NLM_F_DUMP_INTR).
+const ATTEMPTS: usize = 10;
+/// Length of the header that an error repeats (struct nlmsghdr).
+const HEADER: usize = 16;
+/// Attribute of an error that holds the kernel's words (NLMSGERR_ATTR_MSG).
+const WORDS: u16 = 1;
+
+/// One request: a message and the flags beside NLM_F_REQUEST and NLM_F_ACK.
+pub(super) struct Request {
+    pub(super) message: RouteNetlinkMessage,
+    pub(super) flags: u16,
+}
+
+/// A request that the kernel refused.
+pub(super) struct Refused {
+    /// Its place among those given.
+    pub(super) at: usize,
+    pub(super) source: io::Error,
+}
+
+/// Asks the kernel and waits for its answers.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    socket: netlink_sys::Socket,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Conversation {
+    pub(super) fn open() -> io::Result<Self> {
+        let socket = netlink_sys::Socket::new(NETLINK_ROUTE)?;
+        socket.set_ext_ack(true)?;
+        // Errors without a copy of the request: its number tells which it was.
+        socket.set_cap_ack(true)?;
+        Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(RECEIVE) })
+    }
+
+    /// Carries out requests in order, many in one system call. All are tried; the first refusal is the answer.
+    pub(super) fn carry_out(&mut self, requests: Vec<Request>) -> Result<(), Refused> {
+        let mut refused = None;
+        let mut done = 0;
+        let mut rest = requests.into_iter().peekable();
+        while rest.peek().is_some() {
+            let first = self.sequence.wrapping_add(1);
+            let mut bytes = Vec::new();
+            let mut count = 0_u32;
+            for request in rest.by_ref().take(BATCH) {
+                self.append(&mut bytes, request.message, request.flags | NLM_F_ACK);
+                count += 1;
+            }
+            let answer = self.send(&bytes).and_then(|()| self.acknowledgements(first, count));
+            let failure = answer.unwrap_or_else(|source| Some((0, source)));
+            if let (None, Some((at, source))) = (&refused, failure) {
+                refused = Some(Refused { at: done + at, source });
+            }
+            done += count as usize;
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Asks for one object.
+    pub(super) fn ask(&mut self, message: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
+        let mut found = None;
+        self.read(message, 0, |answer| found = Some(answer))?;
+        found.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the kernel answered with nothing"))
+    }
+
+    /// Asks for a list.
+    pub(super) fn list(&mut self, message: &RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+        for _ in 0..ATTEMPTS {
+            let mut found = Vec::new();
+            if self.read(message.clone(), NLM_F_DUMP, |answer| found.push(answer))? {
+                return Ok(found);
+            }
+        }
+        Err(io::Error::other("the list changed each time while it was read"))
+    }
+
+    /// Sends one question and hands on what comes until the kernel says that it is done; false if the list changed meanwhile.
+    fn read(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+        mut take: impl FnMut(RouteNetlinkMessage),
+    ) -> io::Result<bool> {
+        let mut bytes = Vec::new();
+        // A list ends with NLMSG_DONE; a single object is followed by the acknowledgement.
+        let end = if flags & NLM_F_DUMP == NLM_F_DUMP { 0 } else { NLM_F_ACK };
+        self.append(&mut bytes, message, flags | end);
+        self.send(&bytes)?;
+        let asked = self.sequence;
+        let mut consistent = true;
+        loop {
+            for answer in self.receive()?.into_iter().filter(|m| m.header.sequence_number == asked) {
+                consistent &= answer.header.flags & NLM_F_DUMP_INTR == 0;
+                match answer.payload {
+                    NetlinkPayload::InnerMessage(inner) => take(inner),
+                    NetlinkPayload::Error(e) => return refusal(&e).map_or(Ok(consistent), Err),
+                    NetlinkPayload::Done(done) if done.code < 0 => {
+                        return Err(with_words(done.code, &done.extended_ack));
+                    }
+                    NetlinkPayload::Done(_) => return Ok(consistent),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn append(&mut self, bytes: &mut Vec<u8>, message: RouteNetlinkMessage, flags: u16) {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = flags | NLM_F_REQUEST;
+        header.sequence_number = self.sequence;
+        let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        packet.finalize();
+        let begin = bytes.len();
+        let end = begin + packet.buffer_len();
+        bytes.resize(end.next_multiple_of(4), 0);
+        packet.serialize(&mut bytes[begin..end]);
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        let kernel = netlink_sys::SocketAddr::new(0, 0);
+        match self.socket.send_to(bytes, &kernel, 0)? {
+            sent if sent == bytes.len() => Ok(()),
+            _ => Err(io::ErrorKind::WriteZero.into()),
+        }
+    }
+
+    /// Waits for the answers to `count` requests from number `first` on, and gives the first refusal with its place.
+    fn acknowledgements(&mut self, first: u32, count: u32) -> io::Result<Option<(usize, io::Error)>> {
+        let mut refused = None;
+        let mut seen = 0;
+        while seen < count {
+            for answer in self.receive()? {
+                let at = answer.header.sequence_number.wrapping_sub(first);
+                // Larger ones belong to a request that was given up.
+                let NetlinkPayload::Error(e) = answer.payload else { continue };
+                if at < count {
+                    seen += 1;
+                    refused = refused.or_else(|| refusal(&e).map(|source| (at as usize, source)));
+                }
+            }
+        }
+        Ok(refused)
+    }
+
+    fn receive(&mut self) -> io::Result<Vec<NetlinkMessage<RouteNetlinkMessage>>> {
+        self.buffer.clear();
+        let length = loop {
+            match self.socket.recv(&mut self.buffer, libc::MSG_TRUNC) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                other => break other?,
+            }
+        };
+        if length > self.buffer.len() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is longer than expected"));
+        }
+        split(&self.buffer)
+    }
+}
+
+/// Takes a datagram apart into its messages, each padded to four bytes.
+fn split(mut bytes: &[u8]) -> io::Result<Vec<NetlinkMessage<RouteNetlinkMessage>>> {
+    let mut messages = Vec::new();
+    while !bytes.is_empty() {
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes).map_err(|e| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("the kernel's answer is not understood: {e}"))
+        })?;
+        let length = (message.header.length as usize).max(HEADER).next_multiple_of(4);
+        bytes = bytes.get(length..).unwrap_or_default();
+        messages.push(message);
+    }
+    Ok(messages)
+}
+
+/// What an error message says; `None` for an acknowledgement.
+fn refusal(message: &ErrorMessage) -> Option<io::Error> {
+    let code = message.code?.get();
+    Some(with_words(code, message.header.get(HEADER..).unwrap_or_default()))
+}
+
+/// The error number together with the kernel's words, where it gave any (NETLINK_EXT_ACK).
+fn with_words(code: i32, attributes: &[u8]) -> io::Error {
+    let plain = io::Error::from_raw_os_error(code.saturating_abs());
+    let words = NlasIterator::new(attributes).filter_map(Result::ok).find(|a| a.kind() == WORDS).map(|a| {
+        let text = String::from_utf8_lossy(a.value()).into_owned();
+        text.trim_end_matches(['\0', '.']).to_owned()
+    });
+    match words {
+        Some(words) if !words.is_empty() => io::Error::new(plain.kind(), format!("{plain}: {words}")),
+        _ => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_words_follow_the_error_number() {
+        // A struct nlattr: length 4 + 8, type 1, then the text with its NUL.
+        let words = [&[12, 0, 1, 0][..], b"no way\0\0"].concat();
+        let e = with_words(-libc::EPERM, &words);
+        assert_eq!(e.to_string(), "Operation not permitted (os error 1): no way");
+        assert_eq!(e.kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn damaged_answers_are_errors() {
+        assert!(split(&[1, 2, 3]).is_err());
+        // A header that claims more than there is.
+        assert!(split(&[255, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).is_err());
+        assert_eq!(with_words(i32::MIN, &[4]).raw_os_error(), Some(i32::MAX));
+    }
+}
