@@ -319,3 +319,16 @@ fn text_of_a_broken_experiment_and_of_hostile_names_is_text() {
     assert!(printed.chars().all(|c| c == '\n' || !c.is_control()));
     assert_eq!(text(&all[..2]).lines().count(), text(&all[..1]).lines().count(), "a run prints at its end");
 }
+
+#[test]
+fn an_experiment_survives_its_file() {
+    let all = records(&Lab::default());
+    let lines: String = all.iter().map(|r| serde_json::to_string(r).unwrap() + "\n").collect();
+    if let Ok(dir) = std::env::var("LONGHAUL_REPORT_DIR") {
+        std::fs::write(format!("{dir}/lab.jsonl"), &lines).unwrap();
+    }
+    let file = results::read_lab_records(lines.as_bytes()).unwrap();
+    assert_eq!((file.records.len(), file.is_torn, file.unknown), (all.len(), false, 0));
+    // Reading a real number may change its last bit, which no report shows.
+    assert_eq!(text(&file.records), text(&all));
+}
