@@ -38,7 +38,7 @@ man: build ## write man pages, shell completions and the JSON Schema from the co
 	$(TARGET_DIR)/release/longhaul generate completions docs/completions
 	$(TARGET_DIR)/release/longhaul generate schema docs/schema
 
-docs: ## rewrite the record reference from the comments in crates/results
+docs: ## rewrite the record references from the comments in crates/results
 	@scripts/records-doc
 
 clean: ## remove what was built

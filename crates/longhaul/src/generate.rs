@@ -22,9 +22,8 @@ pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
             }
         }
         What::Schema => {
-            let schema = serde_json::to_string_pretty(&schemars::schema_for!(results::Record))?;
-            let path = folder.join("longhaul.test-1.schema.json");
-            fs::write(&path, schema + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+            schema(folder, "longhaul.test-1.schema.json", &schemars::schema_for!(results::Record))?;
+            schema(folder, "longhaul.lab-1.schema.json", &schemars::schema_for!(results::lab::LabRecord))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -34,4 +33,10 @@ fn man(folder: &Path) -> anyhow::Result<()> {
     let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
     clap_mangen::generate_to(root, folder).with_context(|| format!("cannot write into {}", folder.display()))
+}
+
+fn schema(folder: &Path, name: &str, schema: &schemars::Schema) -> anyhow::Result<()> {
+    let path = folder.join(name);
+    let text = serde_json::to_string_pretty(schema)? + "\n";
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -200,7 +200,9 @@
       return number(p.y / yFactor) + spread + " " + s.yUnit + " (" + p.runs + (p.runs === 1 ? " run)" : " runs)");
     };
     const series = [
-      ...curves.map((c) => ({ label: c.label, stroke: c.colour, width: 2, spanGaps: true, points: { show: true, size: 8, fill: c.colour }, value: value(c) })),
+      ...curves.map((c) => ({ label: c.label, stroke: c.colour, width: 2, spanGaps: true, points: { show: true, size: 8, fill: c.colour }, value: value(c),
+        // Between two names there is nothing to interpolate.
+        paths: s.isText ? () => null : undefined })),
       ...models.map((m, i) => ({
         label: m.label, stroke: colour("muted"), dash: [[7, 4], [2, 3], [10, 3, 2, 3]][i % 3], width: 1.4, spanGaps: true, points: { show: false },
         value: (u, v) => (v == null ? "–" : number(v) + " " + s.yUnit),

@@ -25,6 +25,11 @@ impl<'a, W: Write> Sheet<'a, W> {
         writeln!(self.out)
     }
 
+    /// A line as it is: columns that the caller has aligned, of printable text.
+    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{}", text.trim_end())
+    }
+
     /// A heading with a rule up to the full width.
     pub(crate) fn heading(&mut self, text: &str) -> io::Result<()> {
         let text: String = printable(text).chars().take(WIDTH - 8).collect();

@@ -107,9 +107,9 @@ pub struct LabPlot {
 pub struct ModelCurve {
     /// Name of the formula with its source.
     pub name: String,
-    /// The x values.
+    /// The x values, in base units: seconds, bits per second, bytes, ratios.
     pub x: Vec<f64>,
-    /// The y values, in the unit of the plot.
+    /// The y values: bits per second, seconds or a share, as the plot.
     pub y: Vec<f64>,
 }
 

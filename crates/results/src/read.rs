@@ -1,5 +1,8 @@
 use std::io::BufRead;
 
+use serde::Deserialize;
+
+use crate::lab::{LAB_SCHEMA, LabRecord};
 use crate::{Record, SCHEMA};
 
 /// A result file that could not be read.
@@ -18,12 +21,14 @@ pub enum ReadError {
         source: serde_json::Error,
     },
     /// A newer or foreign format.
-    #[error("line {line}: format `{found}` is not `{SCHEMA}`")]
+    #[error("line {line}: format `{found}` is not `{expected}`")]
     Schema {
         /// Line number from 1.
         line: usize,
         /// The format named there.
         found: String,
+        /// The format that is read here.
+        expected: &'static str,
     },
     /// There is no record at all.
     #[error("no records")]
@@ -45,9 +50,144 @@ pub fn read_records(source: impl BufRead) -> Result<Vec<Record>, ReadError> {
         if let Record::Start(s) = &record
             && s.schema != SCHEMA
         {
-            return Err(ReadError::Schema { line: i + 1, found: s.schema.clone() });
+            return Err(ReadError::Schema { line: i + 1, found: s.schema.clone(), expected: SCHEMA });
         }
         records.push(record);
     }
     if records.is_empty() { Err(ReadError::Empty) } else { Ok(records) }
+}
+
+/// What a lab's result file holds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LabFile {
+    /// Its records, in order.
+    pub records: Vec<LabRecord>,
+    /// Whether the last line is cut: the writer was stopped in the middle of it. That line is not in `records`.
+    pub is_torn: bool,
+    /// Records of kinds that only a later version of the same major number knows. They are not in `records`.
+    pub unknown: u64,
+}
+
+/// The kinds of records that [`LabRecord`] knows.
+const LAB_KINDS: [&str; 8] = ["experiment", "run", "link", "flow", "transfer", "engine", "run_end", "summary"];
+
+/// What a line says of itself whatever else is in it.
+#[derive(Deserialize)]
+struct Label {
+    record: String,
+    schema: Option<String>,
+}
+
+/// Reads the JSON Lines of an emulated experiment, also of one that is still going on or was killed.
+///
+/// A last line without its end is left out and reported, so are records of an unknown kind; anything else that is not a
+/// record is an error that names its line.
+///
+/// # Errors
+/// See [`ReadError`].
+pub fn read_lab_records(mut source: impl BufRead) -> Result<LabFile, ReadError> {
+    let mut file = LabFile::default();
+    let mut bytes = Vec::new();
+    let mut line = 0;
+    loop {
+        bytes.clear();
+        if source.read_until(b'\n', &mut bytes)? == 0 {
+            break;
+        }
+        line += 1;
+        if bytes.trim_ascii().is_empty() {
+            continue;
+        }
+        match lab_record(&bytes, line) {
+            Ok(Some(record)) => file.records.push(record),
+            Ok(None) => file.unknown += 1,
+            Err(ReadError::Line { .. }) if !bytes.ends_with(b"\n") => file.is_torn = true,
+            Err(e) => return Err(e),
+        }
+    }
+    if file.records.is_empty() { Err(ReadError::Empty) } else { Ok(file) }
+}
+
+/// One line; `None` for a kind that is not known.
+fn lab_record(bytes: &[u8], line: usize) -> Result<Option<LabRecord>, ReadError> {
+    match serde_json::from_slice::<LabRecord>(bytes) {
+        Ok(LabRecord::Experiment(e)) if e.schema != LAB_SCHEMA => {
+            Err(ReadError::Schema { line, found: e.schema, expected: LAB_SCHEMA })
+        }
+        Ok(record) => Ok(Some(record)),
+        // The kind decides whether this is a record of a later version or a broken one.
+        Err(source) => match serde_json::from_slice::<Label>(bytes) {
+            Ok(Label { schema: Some(found), .. }) if found != LAB_SCHEMA => {
+                Err(ReadError::Schema { line, found, expected: LAB_SCHEMA })
+            }
+            Ok(label) if !LAB_KINDS.contains(&label.record.as_str()) => Ok(None),
+            _ => Err(ReadError::Line { line, source }),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENGINE: &str = r#"{"record":"engine","run":0,"begin_s":0.0,"end_s":0.1,"worker_cpu":[0.5],"held_bytes":7}"#;
+
+    fn read(text: &str) -> Result<LabFile, ReadError> {
+        read_lab_records(text.as_bytes())
+    }
+
+    #[test]
+    fn a_file_whose_writer_was_killed_is_read_up_to_the_cut() {
+        let whole = format!("{ENGINE}\n\n{ENGINE}\n");
+        assert_eq!(read(&whole).unwrap().records.len(), 2);
+        assert!(!read(&whole).unwrap().is_torn);
+        for cut in 1..ENGINE.len() {
+            let file = read(&format!("{ENGINE}\n{}", &ENGINE[..cut])).unwrap();
+            assert_eq!((file.records.len(), file.is_torn), (1, true), "{cut}");
+        }
+        // Only the end of the line is missing: the record is whole.
+        let file = read(&format!("{ENGINE}\n{ENGINE}")).unwrap();
+        assert_eq!((file.records.len(), file.is_torn), (2, false));
+    }
+
+    #[test]
+    fn a_cut_within_a_character_is_a_cut_too() {
+        let mut bytes = format!("{ENGINE}\n").into_bytes();
+        bytes.extend_from_slice(b"{\"record\":\"flow\",\"flow\":\"\xc3");
+        let file = read_lab_records(bytes.as_slice()).unwrap();
+        assert_eq!((file.records.len(), file.is_torn), (1, true));
+    }
+
+    #[test]
+    fn a_broken_line_in_the_middle_is_an_error_that_names_it() {
+        let error = read(&format!("{ENGINE}\n{}\n{ENGINE}\n", &ENGINE[..20])).unwrap_err();
+        assert!(error.to_string().starts_with("line 2: not a longhaul record"), "{error}");
+        let known_but_wrong = read("{\"record\":\"engine\",\"run\":\"x\"}\n").unwrap_err();
+        assert!(matches!(known_but_wrong, ReadError::Line { line: 1, .. }));
+    }
+
+    #[test]
+    fn a_kind_of_a_later_version_is_counted_and_left_out() {
+        let file = read(&format!("{ENGINE}\n{{\"record\":\"queue_trace\",\"run\":0}}\n")).unwrap();
+        assert_eq!((file.records.len(), file.unknown, file.is_torn), (1, 1, false));
+    }
+
+    #[test]
+    fn the_records_of_a_plain_test_are_refused_by_their_format() {
+        let error = read("{\"record\":\"start\",\"schema\":\"longhaul.test/1\"}\n").unwrap_err();
+        assert_eq!(error.to_string(), "line 1: format `longhaul.test/1` is not `longhaul.lab/1`");
+        assert!(matches!(read("").unwrap_err(), ReadError::Empty));
+    }
+
+    #[test]
+    fn every_kind_of_the_schema_is_known() {
+        let schema = serde_json::to_value(schemars::schema_for!(LabRecord)).unwrap();
+        let kinds: Vec<&str> = schema["oneOf"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|v| v["properties"]["record"]["const"].as_str().unwrap())
+            .collect();
+        assert_eq!(kinds, LAB_KINDS);
+    }
 }

@@ -8,13 +8,17 @@ mod data;
 mod fixture;
 mod head;
 mod page;
+mod progress;
 mod records;
 mod settings;
 mod sweep;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod text;
 mod words;
 
 pub use page::write_lab_html;
+pub use progress::LabProgress;
 pub use records::{LabError, LabReport};
+pub use text::LabText;

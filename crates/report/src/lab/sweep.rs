@@ -113,8 +113,8 @@ fn default_plot(points: &[PointSummary]) -> Option<LabPlot> {
 const fn y_name(y: LabMetric) -> &'static str {
     match y {
         LabMetric::Throughput => "goodput",
-        LabMetric::Completion => "median completion time of small transfers",
-        LabMetric::QueueDelay => "95 % of the waiting time in the longest queue",
+        LabMetric::Completion => "median completion of small transfers",
+        LabMetric::QueueDelay => "95th percentile of the waiting time, longest queue",
         LabMetric::Utilisation => "utilisation of the busiest link",
     }
 }

@@ -3,7 +3,7 @@
 use results::lab::{LabRecord, Verdict};
 
 use super::fixture::{Lab, REASON, records};
-use super::{LabError, LabReport, write_lab_html};
+use super::{LabError, LabReport, LabText, write_lab_html};
 
 fn page_of(records: Vec<LabRecord>, title: &str) -> String {
     let report = LabReport::from_records(records).unwrap();
@@ -287,4 +287,48 @@ fn a_point_without_a_valid_run_is_named_beside_the_plot() {
         page(&Lab { losses: vec!["0", "0.001"], repetitions: 1, invalid_run: Some(1), ..Lab::default() }, "zero");
     keep("zero", &page);
     assert!(body(&page).contains("Not in the plot: path.loss = 0, elephant.control = reno (no valid run)."));
+}
+
+fn text(records: &[LabRecord]) -> String {
+    let mut out = Vec::new();
+    let mut text = LabText::new(&mut out);
+    records.iter().for_each(|r| text.record(r).unwrap());
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn an_experiment_as_text() {
+    let text = text(&records(&Lab { controls: vec!["cubic"], invalid_run: Some(3), ..Lab::default() }));
+    let wide: Vec<_> = text.lines().filter(|l| l.chars().count() > 110 || !l.is_ascii()).collect();
+    assert!(wide.is_empty(), "{wide:#?}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn text_of_a_broken_experiment_and_of_hostile_names_is_text() {
+    let mut all = records(&Lab::single());
+    for r in &mut all {
+        if let LabRecord::RunEnd(e) = r {
+            e.flows[0].flow = "a\x1b[2Jb".to_owned();
+            e.flows[1].failure = Some("no \x1b route\n".to_owned());
+            e.programs[0].failed = true;
+        }
+    }
+    let printed = text(&all[1..]);
+    assert!(printed.contains("FAILED: no ? route") && printed.contains("program capture on east"), "{printed}");
+    assert!(printed.chars().all(|c| c == '\n' || !c.is_control()));
+    assert_eq!(text(&all[..2]).lines().count(), text(&all[..1]).lines().count(), "a run prints at its end");
+}
+
+#[test]
+fn an_experiment_survives_its_file() {
+    let all = records(&Lab::default());
+    let lines: String = all.iter().map(|r| serde_json::to_string(r).unwrap() + "\n").collect();
+    if let Ok(dir) = std::env::var("LONGHAUL_REPORT_DIR") {
+        std::fs::write(format!("{dir}/lab.jsonl"), &lines).unwrap();
+    }
+    let file = results::read_lab_records(lines.as_bytes()).unwrap();
+    assert_eq!((file.records.len(), file.is_torn, file.unknown), (all.len(), false, 0));
+    // Reading a real number may change its last bit, which no report shows.
+    assert_eq!(text(&file.records), text(&all));
 }

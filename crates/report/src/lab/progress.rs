@@ -1,0 +1,152 @@
+//! One line that tells how far an experiment is.
+
+use results::lab::{LabRecord, Verdict};
+
+use crate::summary::{finite, nanos, printable, rate};
+
+/// What the latest records say about the run that is going on.
+///
+/// Hand in every record, then ask for the [`line`](Self::line) as often as the terminal shall change.
+#[derive(Debug, Default)]
+pub struct LabProgress {
+    planned: u64,
+    begun: u64,
+    /// Number of the run, as its records and the reasons of a verdict have it.
+    run: u32,
+    invalid: u64,
+    duration_s: f64,
+    now_s: f64,
+    /// Flows in the order of the experiment file with their latest rate.
+    flows: Vec<(String, Option<u64>)>,
+    late_p99_ns: Option<u64>,
+    is_done: bool,
+}
+
+impl LabProgress {
+    /// Before any record.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes note of a record.
+    pub fn record(&mut self, record: &LabRecord) {
+        match record {
+            LabRecord::Experiment(e) => self.planned = u64::from(e.points) * u64::from(e.repetitions),
+            LabRecord::Run(r) => {
+                (self.begun, self.run) = (self.begun + 1, r.run);
+                (self.duration_s, self.now_s, self.late_p99_ns) = (finite(r.duration_s), 0.0, None);
+                // Streams of small transfers have no rate; they have no command either.
+                let bulk = r.flows.iter().filter(|f| f.command.is_some());
+                self.flows = bulk.map(|f| (f.flow.clone(), None)).collect();
+            }
+            LabRecord::Flow(f) => {
+                self.now_s = self.now_s.max(finite(f.end_s));
+                match self.flows.iter_mut().find(|(name, _)| *name == f.flow) {
+                    Some((_, rate)) => *rate = Some(f.throughput_bps),
+                    None => self.flows.push((f.flow.clone(), Some(f.throughput_bps))),
+                }
+            }
+            LabRecord::Engine(e) => {
+                self.now_s = self.now_s.max(finite(e.end_s));
+                self.late_p99_ns = self.late_p99_ns.max(e.lateness.as_ref().map(|d| d.p99_ns));
+            }
+            LabRecord::RunEnd(e) => self.invalid += u64::from(e.verdict != Verdict::Valid),
+            LabRecord::Summary(_) => self.is_done = true,
+            LabRecord::Link(_) | LabRecord::Transfer(_) => {}
+        }
+    }
+
+    /// `run 3 (4/8)  12.5/20.0 s  elephant1 34.64 Mb/s  elephant2 -  late 40.8 us`, of at most `width` characters.
+    ///
+    /// What does not fit is left out from the rates of the flows first: how many, is said. The lateness is the worst 99 %
+    /// of an interval since the run began.
+    pub fn line(&self, width: usize) -> String {
+        let mut head = match self.begun {
+            _ if self.is_done => format!("done, {} runs", self.begun),
+            0 => "preparing".to_owned(),
+            n => {
+                let of = self.planned.max(n);
+                format!("run {} ({n}/{of})  {:.1}/{:.1} s", self.run, self.now_s, self.duration_s)
+            }
+        };
+        let mut tail = String::new();
+        if let Some(ns) = self.late_p99_ns.filter(|_| !self.is_done) {
+            tail.push_str(&format!("  late {}", nanos(ns)));
+        }
+        if self.invalid > 0 {
+            tail.push_str(&format!("  {} INVALID", self.invalid));
+        }
+        let room = width.saturating_sub(head.chars().count() + tail.chars().count());
+        if !self.is_done {
+            head.push_str(&self.rates(room));
+        }
+        head.push_str(&tail);
+        head.chars().take(width).collect()
+    }
+
+    /// As many flows as `room` characters hold, and the number of the others.
+    fn rates(&self, room: usize) -> String {
+        let text = |(name, bps): &(String, Option<u64>)| {
+            format!("  {} {}", printable(name), bps.map_or_else(|| "-".to_owned(), rate))
+        };
+        let all: Vec<String> = self.flows.iter().map(text).collect();
+        let rest = |shown: usize| match all.len() - shown {
+            0 => String::new(),
+            n => format!("  +{n} flow{}", if n == 1 { "" } else { "s" }),
+        };
+        let shown = |n: usize| format!("{}{}", all[..n].concat(), rest(n));
+        let fitting = (0..=all.len()).rev().map(shown).find(|s| s.chars().count() <= room);
+        fitting.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::fixture::{Lab, records};
+
+    fn after(n: usize) -> LabProgress {
+        let mut progress = LabProgress::new();
+        records(&Lab::default()).iter().take(n).for_each(|r| progress.record(r));
+        progress
+    }
+
+    #[test]
+    fn the_line_grows_with_what_is_known() {
+        assert_eq!(after(1).line(100), "preparing");
+        assert_eq!(after(2).line(100), "run 0 (1/8)  0.0/20.0 s  elephant1 -  elephant2 -");
+        let all = usize::MAX;
+        assert_eq!(after(all).line(100), "done, 8 runs  1 INVALID");
+    }
+
+    #[test]
+    fn rates_give_way_before_the_lateness_does() {
+        let progress = after(400);
+        let wide = progress.line(120);
+        assert!(
+            wide.starts_with("run 1 (2/8)  ") && wide.contains("elephant1 ") && wide.contains("elephant2 "),
+            "{wide}"
+        );
+        assert!(wide.contains(" Mb/s") && wide.contains("late ") && !wide.contains('+'), "{wide}");
+        let narrow = progress.line(72);
+        assert!(narrow.contains("elephant1") && narrow.contains("+1 flow") && narrow.contains("late "), "{narrow}");
+        let narrower = progress.line(48);
+        assert!(narrower.contains("+2 flows") && narrower.contains("late "), "{narrower}");
+        for width in 0..130 {
+            assert!(progress.line(width).chars().count() <= width);
+        }
+    }
+
+    #[test]
+    fn names_that_move_the_cursor_stay_text() {
+        let mut all = records(&Lab::single());
+        for r in &mut all {
+            if let LabRecord::Flow(f) = r {
+                f.flow = "a\x1b[2Jb\n".to_owned();
+            }
+        }
+        let mut progress = LabProgress::new();
+        all.iter().take(20).for_each(|r| progress.record(r));
+        assert!(progress.line(200).chars().all(|c| !c.is_control()));
+    }
+}
