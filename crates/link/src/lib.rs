@@ -5,8 +5,24 @@
 //! when does not depend on how late [`Direction::poll`] is called; the same seed and the same offered packets give the same
 //! fates.
 
+mod chance;
+mod codel;
+mod depth;
+mod direction;
+mod discipline;
+mod distribution;
+mod line;
+mod queue;
 mod settings;
+mod tally;
 mod trace;
+mod train;
+mod transmitter;
 
+pub use direction::Direction;
+pub use distribution::Distribution;
+pub use line::COALESCE;
 pub use settings::{Capacity, Discipline, Jitter, JitterShape, Loss, Overhead, Queue, QueueLimit, Reorder, Settings};
-pub use trace::Trace;
+pub use tally::{Drops, Tally, Volume};
+pub use trace::{Trace, TraceError};
+pub use train::{Delivery, Train};

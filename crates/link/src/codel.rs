@@ -1,0 +1,106 @@
+//! CoDel: controlled delay (RFC 8289).
+
+use std::time::Duration;
+
+use units::Instant;
+
+use crate::queue::{Queue, Waiting};
+
+/// A drop state that ended less than this many intervals ago lends its drop rate to the next one (RFC 8289 §5.5).
+const MEMORY_INTERVALS: u32 = 16;
+
+/// State of CoDel, with the names of RFC 8289 §5.3.
+#[derive(Debug)]
+pub(crate) struct Codel {
+    target: Duration,
+    interval: Duration,
+    /// When the delay will have been above target for an interval.
+    first_above: Option<Instant>,
+    dropping: bool,
+    drop_next: Instant,
+    /// Drops since this drop state began.
+    count: u32,
+    /// Value of `count` with which it began.
+    last_count: u32,
+}
+
+impl Codel {
+    pub(crate) const fn new(target: Duration, interval: Duration) -> Self {
+        let (first_above, drop_next) = (None, Instant::ZERO);
+        Self { target, interval, first_above, dropping: false, drop_next, count: 0, last_count: 0 }
+    }
+
+    pub(crate) const fn set(&mut self, target: Duration, interval: Duration) {
+        self.target = target;
+        self.interval = interval;
+    }
+
+    /// A dequeue that finds nothing (RFC 8289 §5.5, §5.6): the delay is not above target, and a drop state ends.
+    pub(crate) const fn idle(&mut self) {
+        self.first_above = None;
+        self.dropping = false;
+    }
+
+    /// The next packet for the wire at `now` (RFC 8289 §5.5).
+    pub(crate) fn dequeue(
+        &mut self,
+        queue: &mut Queue,
+        now: Instant,
+        mut dropped: impl FnMut(Waiting),
+    ) -> Option<Waiting> {
+        let (mut head, mut above) = self.head(queue, now);
+        if self.dropping {
+            self.dropping = above;
+            while self.dropping && now >= self.drop_next {
+                head.into_iter().for_each(&mut dropped);
+                self.count = self.count.saturating_add(1);
+                (head, above) = self.head(queue, now);
+                self.dropping = above;
+                if above {
+                    self.drop_next = self.control_law(self.drop_next);
+                }
+            }
+        } else if above {
+            head.into_iter().for_each(&mut dropped);
+            (head, _) = self.head(queue, now);
+            self.begin_dropping(now);
+        }
+        head
+    }
+
+    /// Takes the first packet; also whether the delay has been above target for an interval (RFC 8289 §5.6).
+    fn head(&mut self, queue: &mut Queue, now: Instant) -> (Option<Waiting>, bool) {
+        let Some(head) = queue.pop() else {
+            self.first_above = None;
+            return (None, false);
+        };
+        let sojourn = now.saturating_since(head.arrival);
+        // On a slow link one packet alone takes longer than the target: what remains must be more than a packet.
+        if sojourn < self.target || queue.bytes() <= u64::from(queue.largest()) {
+            self.first_above = None;
+            return (Some(head), false);
+        }
+        match self.first_above {
+            None => {
+                self.first_above = Some(now + self.interval);
+                (Some(head), false)
+            }
+            Some(since) => (Some(head), now >= since),
+        }
+    }
+
+    /// A drop state that follows soon after another one goes on with about its drop rate (RFC 8289 §5.5).
+    fn begin_dropping(&mut self, now: Instant) {
+        self.dropping = true;
+        let recent = now.saturating_since(self.drop_next) < self.interval.saturating_mul(MEMORY_INTERVALS);
+        let delta = self.count.saturating_sub(self.last_count);
+        self.count = if delta > 1 && recent { delta } else { 1 };
+        self.drop_next = self.control_law(now);
+        self.last_count = self.count;
+    }
+
+    /// The next drop: the distance shrinks with the square root of the number of drops (RFC 8289 §4.3).
+    fn control_law(&self, from: Instant) -> Instant {
+        from + self.interval.div_f64(f64::from(self.count.max(1)).sqrt())
+    }
+}

@@ -1,0 +1,47 @@
+//! Who is dropped at the head of the queue. (Who is refused at its tail: the limit, in `direction`.)
+
+use units::Instant;
+
+use crate::Discipline;
+use crate::codel::Codel;
+use crate::queue::{Queue, Waiting};
+
+/// A queue discipline with its state.
+#[derive(Debug)]
+pub(crate) enum HeadDrop {
+    /// Nobody.
+    None,
+    Codel(Codel),
+}
+
+impl HeadDrop {
+    pub(crate) fn new(discipline: Discipline) -> Self {
+        match discipline {
+            Discipline::TailDrop => Self::None,
+            Discipline::CoDel { target, interval } => Self::Codel(Codel::new(target, interval)),
+        }
+    }
+
+    /// Other parameters. The state stays when the discipline does.
+    pub(crate) fn change(&mut self, discipline: Discipline) {
+        match (&mut *self, discipline) {
+            (Self::Codel(codel), Discipline::CoDel { target, interval }) => codel.set(target, interval),
+            (Self::None | Self::Codel(_), _) => *self = Self::new(discipline),
+        }
+    }
+
+    /// The next packet for the wire at `now`; what is dropped before it goes to `dropped`.
+    pub(crate) fn dequeue(&mut self, queue: &mut Queue, now: Instant, dropped: impl FnMut(Waiting)) -> Option<Waiting> {
+        match self {
+            Self::None => queue.pop(),
+            Self::Codel(codel) => codel.dequeue(queue, now, dropped),
+        }
+    }
+
+    /// The wire is free and nobody waits.
+    pub(crate) const fn idle(&mut self) {
+        if let Self::Codel(codel) = self {
+            codel.idle();
+        }
+    }
+}

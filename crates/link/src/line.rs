@@ -1,0 +1,154 @@
+//! The delay line: what has left and not yet arrived.
+
+use core::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use units::Instant;
+
+use crate::train::{Segment, Slot};
+
+/// Segments of one train that arrive within this time are delivered together, at the time of the last of them.
+///
+/// That is what the interrupt moderation of a network card does to them (Intel's i40e driver: 50 µs by default), so a real
+/// receiver would not tell them apart either. It keeps the super-packets of a fast sender whole: at 20 Gb/s one of 64 KB
+/// passes in 28 µs.
+pub const COALESCE: Duration = Duration::from_micros(50);
+
+/// A run of segments on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Flight {
+    pub(crate) slot: Slot,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    pub(crate) bytes: u64,
+    /// Arrival of the last segment.
+    pub(crate) at: Instant,
+    /// Order among those that arrive at the same time.
+    sequence: u64,
+}
+
+impl Flight {
+    const fn order(&self) -> (Instant, u64) {
+        (self.at, self.sequence)
+    }
+}
+
+impl PartialOrd for Flight {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Flight {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+/// A run that may still grow: the last flight in order, and only by the very next segment that leaves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Open {
+    pub(crate) slot: Slot,
+    /// Number of the segment that continues it.
+    pub(crate) next: u32,
+    /// Arrival of its last segment so far.
+    pub(crate) at: Instant,
+    /// Latest arrival that still joins.
+    pub(crate) until: Instant,
+}
+
+/// Flights by arrival.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    /// Those that arrive in the order in which they left: nearly all.
+    ordered: VecDeque<Flight>,
+    /// Those that arrive before one that left earlier, and those that are held back.
+    strays: BinaryHeap<Reverse<Flight>>,
+    /// Whether the last of `ordered` may still grow, and until when.
+    open: Option<Open>,
+    sequence: u64,
+}
+
+impl Line {
+    /// The next flight, and whether it may still grow.
+    pub(crate) fn next(&self) -> Option<(&Flight, bool)> {
+        let open = self.open.is_some() && self.ordered.len() == 1;
+        match (self.ordered.front(), self.strays.peek()) {
+            (Some(o), Some(Reverse(s))) if s < o => Some((s, false)),
+            (Some(o), _) => Some((o, open)),
+            (None, Some(Reverse(s))) => Some((s, false)),
+            (None, None) => None,
+        }
+    }
+
+    /// Takes the flight that [`Self::next`] shows.
+    pub(crate) fn take(&mut self) -> Option<Flight> {
+        let stray = match (self.ordered.front(), self.strays.peek()) {
+            (Some(o), Some(Reverse(s))) => s < o,
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+        if stray { self.strays.pop().map(|Reverse(s)| s) } else { self.ordered.pop_front() }
+    }
+
+    /// The run that may still grow.
+    pub(crate) const fn open(&self) -> Option<&Open> {
+        self.open.as_ref()
+    }
+
+    /// Nothing joins the last run any more.
+    pub(crate) const fn close(&mut self) {
+        self.open = None;
+    }
+
+    /// A segment that joins the run before it, if it follows it closely enough. `ends` if no other can join after it.
+    pub(crate) fn push(&mut self, s: Segment, at: Instant, ends: bool) {
+        if !self.joins(s, at) {
+            self.push_alone(s, at);
+            let is_last = self.ordered.back().is_some_and(|f| f.sequence == self.sequence);
+            let open = Open { slot: s.slot, next: s.number.wrapping_add(1), at, until: at + COALESCE };
+            self.open = is_last.then_some(open);
+        }
+        if ends {
+            self.open = None;
+        }
+    }
+
+    /// A segment that arrives by itself.
+    pub(crate) fn push_alone(&mut self, s: Segment, at: Instant) {
+        let flight = self.flight(s, at);
+        match self.ordered.back() {
+            Some(last) if last.at > at => self.strays.push(Reverse(flight)),
+            _ => self.ordered.push_back(flight),
+        }
+    }
+
+    /// A segment that is held back: others shall not queue up behind it.
+    pub(crate) fn push_held(&mut self, s: Segment, at: Instant) {
+        let flight = self.flight(s, at);
+        self.strays.push(Reverse(flight));
+    }
+
+    fn flight(&mut self, s: Segment, at: Instant) -> Flight {
+        self.open = None;
+        self.sequence += 1;
+        let (first, bytes) = (s.number, u64::from(s.bytes));
+        Flight { slot: s.slot, first, count: 1, bytes, at, sequence: self.sequence }
+    }
+
+    fn joins(&mut self, s: Segment, at: Instant) -> bool {
+        let (Some(open), Some(last)) = (&mut self.open, self.ordered.back_mut()) else {
+            return false;
+        };
+        let joins = open.slot == s.slot && open.next == s.number && open.at <= at && at <= open.until;
+        if joins {
+            open.next = open.next.wrapping_add(1);
+            open.at = at;
+            last.at = at;
+            last.count += 1;
+            last.bytes += u64::from(s.bytes);
+        }
+        joins
+    }
+}

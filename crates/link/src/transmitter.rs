@@ -1,0 +1,251 @@
+//! The wire: when a packet's transmission begins and ends, and how much of the capacity is used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use units::{Instant, nanos};
+
+use crate::trace::{OPPORTUNITY_BYTES, TRACE_OVERHEAD, Trace};
+use crate::{Capacity, Overhead};
+
+/// Bits of one opportunity in the unit of [`Usage`].
+const OPPORTUNITY: u128 = OPPORTUNITY_BYTES as u128 * BYTE;
+/// One byte in the unit of [`Usage`].
+const BYTE: u128 = 8 * NS_PER_S;
+const NS_PER_S: u128 = 1_000_000_000;
+
+/// How much of the capacity was used; in bits times 10^9, so that a rate times nanoseconds has no fraction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) used: u128,
+    pub(crate) offered: u128,
+}
+
+/// The wire of one direction, at one capacity. Sends one packet at a time.
+#[derive(Debug)]
+pub(crate) struct Transmitter {
+    kind: Kind,
+    /// Whether the link is up: only then it offers capacity when idle.
+    available: bool,
+    busy: bool,
+    usage: Usage,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Unlimited,
+    Constant(Constant),
+    Trace(Opportunities),
+}
+
+/// A constant rate.
+#[derive(Debug)]
+struct Constant {
+    bps: u128,
+    /// When the last transmission ended or will end: whole nanoseconds and a rest in units of 1/bps of a nanosecond. The next
+    /// one begins exactly there, so that no rounding adds up.
+    free: Instant,
+    rest: u128,
+    accounted: Instant,
+}
+
+/// Delivery opportunities. Those before `next` are used or have passed.
+#[derive(Debug)]
+struct Opportunities {
+    trace: Arc<Trace>,
+    origin: Instant,
+    next: u64,
+    /// Bytes of the opportunity before `next` that nobody has used yet, at its time.
+    leftover: u32,
+    accounted: u64,
+}
+
+impl Transmitter {
+    /// A wire with this capacity that is free from `from` on. The trace began at `origin`.
+    pub(crate) fn new(capacity: &Capacity, origin: Instant, from: Instant, available: bool) -> Self {
+        let kind = match capacity {
+            Capacity::Unlimited => Kind::Unlimited,
+            Capacity::Constant(rate) => {
+                Kind::Constant(Constant { bps: u128::from(rate.as_bps().max(1)), free: from, rest: 0, accounted: from })
+            }
+            Capacity::Trace(trace) => {
+                let next = trace.opportunities_until(origin, from);
+                Kind::Trace(Opportunities { trace: Arc::clone(trace), origin, next, leftover: 0, accounted: next })
+            }
+        };
+        Self { kind, available, busy: false, usage: Usage::default() }
+    }
+
+    /// When the transmission of a packet can begin that arrived at `arrival`, asked at `now` when the wire is free.
+    ///
+    /// A packet uses opportunities after its arrival only: one at the very instant has passed (mahimahi serves before it queues).
+    pub(crate) fn begin_at(&mut self, now: Instant, arrival: Instant) -> Instant {
+        match &mut self.kind {
+            Kind::Unlimited | Kind::Constant(_) => now,
+            Kind::Trace(o) if o.leftover > 0 => now,
+            Kind::Trace(o) => {
+                if o.trace.at(o.origin, o.next) <= arrival {
+                    o.next = o.trace.opportunities_until(o.origin, arrival);
+                }
+                o.trace.at(o.origin, o.next).max(now)
+            }
+        }
+    }
+
+    /// Begins a transmission of `bytes` on the wire at `now`, which is what [`Self::begin_at`] said. Gives its end.
+    pub(crate) fn send(&mut self, now: Instant, bytes: u32) -> Instant {
+        if !self.busy {
+            match &self.kind {
+                Kind::Unlimited | Kind::Constant(_) => self.account(now),
+                Kind::Trace(o) => self.account_opportunities(o.next),
+            }
+            self.busy = true;
+        }
+        match &mut self.kind {
+            Kind::Unlimited => now,
+            Kind::Constant(c) => c.send(now, bytes),
+            Kind::Trace(o) => o.send(now, bytes),
+        }
+    }
+
+    /// The transmission has ended at `now`, and no other follows at once.
+    pub(crate) fn rest(&mut self, now: Instant) {
+        if !self.busy {
+            return;
+        }
+        match &mut self.kind {
+            Kind::Unlimited | Kind::Constant(_) => self.account(now),
+            Kind::Trace(o) => {
+                let (next, leftover) = (o.next, core::mem::take(&mut o.leftover));
+                self.account_opportunities(next);
+                self.usage.used -= u128::from(leftover) * BYTE;
+            }
+        }
+        self.busy = false;
+    }
+
+    /// From now on the link is up, or not.
+    pub(crate) fn set_available(&mut self, now: Instant, available: bool) {
+        self.account(now);
+        self.available = available;
+    }
+
+    /// What was used and offered up to `now`, since the last call.
+    pub(crate) fn take_usage(&mut self, now: Instant) -> Usage {
+        self.account(now);
+        core::mem::take(&mut self.usage)
+    }
+
+    /// Another capacity takes over at `now`, when the wire is free.
+    pub(crate) fn replace(&mut self, now: Instant, by: Self) {
+        self.rest(now);
+        self.account(now);
+        let usage = self.usage;
+        *self = Self { usage, ..by };
+    }
+
+    /// Whether a packet behind `ahead` bytes on the wire would wait at most `limit`. `free` is when the present transmission ends
+    /// (`now` if there is none).
+    pub(crate) fn waits_at_most(&self, limit: Duration, now: Instant, free: Instant, ahead: u64) -> bool {
+        let left = nanos(free.saturating_since(now));
+        let Some(limit_left) = nanos(limit).checked_sub(left) else {
+            return false;
+        };
+        match &self.kind {
+            Kind::Unlimited => true,
+            Kind::Constant(c) => u128::from(ahead) * BYTE <= u128::from(limit_left).saturating_mul(c.bps),
+            Kind::Trace(o) => o.begin_behind(free, ahead).saturating_since(now) <= limit,
+        }
+    }
+
+    /// How long `bytes` occupy the wire, about: `None` when it sends by opportunities.
+    pub(crate) fn duration(&self, bytes: u64) -> Option<Duration> {
+        match &self.kind {
+            Kind::Unlimited => Some(Duration::ZERO),
+            Kind::Constant(c) => {
+                let ns = (u128::from(bytes) * BYTE).div_ceil(c.bps);
+                Some(Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)))
+            }
+            Kind::Trace(_) => None,
+        }
+    }
+
+    fn account(&mut self, now: Instant) {
+        match &mut self.kind {
+            Kind::Unlimited => {}
+            Kind::Constant(c) => {
+                let amount = c.bps.saturating_mul(u128::from(nanos(now.saturating_since(c.accounted))));
+                c.accounted = c.accounted.max(now);
+                self.add(amount);
+            }
+            Kind::Trace(o) => {
+                let until = o.trace.opportunities_until(o.origin, now);
+                // A busy wire has used all up to `next`, and those after it are not decided yet.
+                let until = if self.busy { until.min(o.next) } else { until };
+                self.account_opportunities(until);
+            }
+        }
+    }
+
+    /// Accounts for the opportunities before number `until`.
+    fn account_opportunities(&mut self, until: u64) {
+        if let Kind::Trace(o) = &mut self.kind {
+            let count = until.saturating_sub(o.accounted);
+            o.accounted = o.accounted.max(until);
+            self.add(u128::from(count).saturating_mul(OPPORTUNITY));
+        }
+    }
+
+    const fn add(&mut self, amount: u128) {
+        if self.busy {
+            self.usage.used = self.usage.used.saturating_add(amount);
+        }
+        if self.busy || self.available {
+            self.usage.offered = self.usage.offered.saturating_add(amount);
+        }
+    }
+}
+
+impl Constant {
+    fn send(&mut self, now: Instant, bytes: u32) -> Instant {
+        if now > self.free {
+            (self.free, self.rest) = (now, 0);
+        }
+        let total = u128::from(bytes) * BYTE + self.rest;
+        self.rest = total % self.bps;
+        let ns = u64::try_from(total / self.bps).unwrap_or(u64::MAX);
+        self.free = self.free + Duration::from_nanos(ns);
+        self.free
+    }
+}
+
+impl Opportunities {
+    fn send(&mut self, now: Instant, bytes: u32) -> Instant {
+        if bytes <= self.leftover {
+            self.leftover -= bytes;
+            return now;
+        }
+        let need = bytes - self.leftover;
+        let count = need.div_ceil(OPPORTUNITY_BYTES);
+        self.next = self.next.saturating_add(u64::from(count));
+        // Less than one opportunity remains.
+        self.leftover = (u64::from(count) * u64::from(OPPORTUNITY_BYTES) - u64::from(need)) as u32;
+        self.trace.at(self.origin, self.next - 1)
+    }
+
+    /// When a packet behind `ahead` bytes begins; `free` is the end of the present transmission.
+    fn begin_behind(&self, free: Instant, ahead: u64) -> Instant {
+        match ahead.checked_sub(u64::from(self.leftover)) {
+            None => free,
+            Some(rest) => self.trace.at(self.origin, self.next.saturating_add(rest / u64::from(OPPORTUNITY_BYTES))),
+        }
+    }
+}
+
+/// Bytes that a packet of `ip` IP bytes occupies on the wire.
+pub(crate) fn wire_bytes(capacity: &Capacity, overhead: Overhead, ip: u32) -> u32 {
+    match capacity {
+        Capacity::Unlimited | Capacity::Constant(_) => overhead.wire(ip),
+        Capacity::Trace(_) => ip.saturating_add(TRACE_OVERHEAD),
+    }
+}
