@@ -81,7 +81,7 @@ fn capacity(capacity: &Capacity) -> String {
     match capacity {
         Capacity::Unlimited => "no rate limit".to_owned(),
         Capacity::Constant(r) => rate(*r),
-        Capacity::Trace(_) => "rate by trace".to_owned(),
+        Capacity::Trace(trace) => format!("a trace of {} on average", rate(trace.mean_rate())),
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Options {
     pub repeat: Option<u32>,
 }
 
+/// Most routes and changes of all points together: about 1 GB.
+const MAX_PARTS: usize = 20_000_000;
 /// Most repetitions of a run.
 const MAX_REPEAT: i64 = 1000;
 /// Longest run: results count nanoseconds, and nobody waits longer.
@@ -70,15 +72,23 @@ fn read_all(path: &Path, text: &str, options: &Options, file: Read<'_>, report: 
         return None;
     }
     let files = Files::new(path, file);
-    let mut scenarios = Vec::new();
+    let mut scenarios: Vec<Scenario> = Vec::new();
+    let mut parts = 0;
     for point in sweep::points(&sweeps) {
         let mut tree = sweep::at_point(&root, &sweeps, &point);
         parameters::substitute(&mut tree, report);
+        if !report.is_empty() {
+            return None;
+        }
         let labels = sweep::labels(&tree, &sweeps);
         let reader = Reader { path, options, files: &files, report };
-        scenarios.extend(reader.scenario(&tree, labels));
-        if report.is_full() {
-            break;
+        let scenario = reader.scenario(&tree, labels)?;
+        parts += scenario.schedule.len() + scenario.nodes.iter().map(|n| n.routes.len()).sum::<usize>();
+        scenarios.push(scenario);
+        if parts > MAX_PARTS {
+            let message = format!("after {} points the file comes to {parts} routes and changes", scenarios.len());
+            report.add(Origin::Whole, "sweep", Fault::new(message, "sweep fewer values, or over fewer nodes"));
+            return None;
         }
     }
     Some(scenarios)
@@ -89,9 +99,8 @@ fn apply_variant(root: &mut Table, chosen: Option<&str>, report: &Report) {
     let item = variants.as_ref().map(|e| Item { report, key: "variants".to_owned(), value: &e.value });
     let variants = item.map_or_else(Vec::new, |item| item.named());
     for (_, item) in &variants {
-        if !matches!(item.value.kind, Kind::Table(_)) {
-            item.section();
-        }
+        // Says so when it is no table.
+        item.section();
     }
     let Some(chosen) = chosen else { return };
     let Some((_, item)) = variants.iter().find(|(name, _)| name == chosen) else {
@@ -167,8 +176,12 @@ impl Reader<'_> {
         self.refuse_doubles(&mut root);
         let record = programs::read_record(root.item("record"), &topology, run);
         let validity = programs::read_validity(root.item("validity"));
-        let plot = root.item("plot").and_then(|item| sweep::read_plot(&item, &point, flows.len(), mice.len()));
+        let traffic = root.given(&["flows", "mice"]);
+        let plot = root.item("plot").and_then(|item| sweep::read_plot(&item, &point, &traffic));
         let schedule = root.item("schedule");
+        for taken_out_before in ["parameters", "sweep", "variants"] {
+            root.item(taken_out_before);
+        }
         root.finish();
 
         let run = run?;

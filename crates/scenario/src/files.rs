@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use link::Trace;
+use link::{Trace, TraceError};
 
 use crate::problem::{Fault, Problem};
 use crate::quantity;
@@ -57,7 +57,7 @@ impl<'a> Files<'a> {
                     column: None,
                     key: String::new(),
                     message,
-                    mend: format!("the trace of {}", item.key),
+                    mend: format!("it is the {}", item.key),
                 });
                 None
             }
@@ -67,6 +67,16 @@ impl<'a> Files<'a> {
 
 /// The line that is wrong, if one is, and what is wrong.
 fn parse(text: &str) -> Result<Trace, (Option<usize>, String)> {
-    let _ = text;
-    Err((None, "traces need the parser of the crate `link`".to_owned()))
+    Trace::parse(text).map_err(|error| {
+        let message = error.to_string();
+        let (TraceError::NotANumber { line, .. }
+        | TraceError::EmptyLine { line }
+        | TraceError::Decreasing { line, .. }) = error
+        else {
+            return (None, message);
+        };
+        // The place already says it.
+        let short = message.strip_prefix(&format!("line {line}: ")).unwrap_or(&message).to_owned();
+        (Some(line), short)
+    })
 }

@@ -46,6 +46,22 @@ pub(crate) enum Limit {
 }
 
 impl Patch {
+    /// The keys of one direction.
+    pub(crate) const KEYS: [&str; 12] = [
+        "rate",
+        "trace",
+        "overhead",
+        "delay",
+        "jitter",
+        "queue",
+        "loss",
+        "loss_list",
+        "duplicate",
+        "reorder",
+        "mtu",
+        "up",
+    ];
+
     /// Reads the keys of a link, all but `mtu`: of a whole link it means the interfaces.
     pub(crate) fn read(section: &mut Section<'_>, files: &Files<'_>) -> Self {
         let mut patch = Self {

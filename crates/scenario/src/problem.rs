@@ -108,21 +108,19 @@ impl Report {
         self.push(Problem { file, line, column, key: key.to_owned(), message: fault.message, mend: fault.mend });
     }
 
-    /// Points of a sweep are read one by one; what is wrong with all of them is said once.
+    /// Points of a sweep are read one by one; what is wrong with several of them is said once.
     pub(crate) fn push(&self, problem: Problem) {
         let mut found = self.found.borrow_mut();
-        if !found.contains(&problem) {
+        let same = |p: &Problem| {
+            (&p.file, p.line, &p.key, &p.message) == (&problem.file, problem.line, &problem.key, &problem.message)
+        };
+        if !found.iter().any(same) {
             found.push(problem);
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
-    }
-
-    /// Whether further reading would find nothing that is listed.
-    pub(crate) fn is_full(&self) -> bool {
-        self.found.borrow().len() >= LISTED
     }
 
     pub(crate) fn into_problems(self) -> Problems {

@@ -46,7 +46,7 @@ fn time(section: &mut Section<'_>, key: &'static str, run: Option<Duration>, sta
     let time = item.read(quantity::duration)?;
     let words = crate::describe::duration;
     if let Some(run) = run.filter(|run| time > *run || starts && time == *run) {
-        let message = format!("{} is when the run of {} is over", words(time), words(run));
+        let message = format!("at {} the run of {} is over", words(time), words(run));
         item.complain(Fault::new(message, "make it earlier, or the duration of the run longer"));
     }
     Some(time)

@@ -64,7 +64,7 @@ pub(crate) fn rate(value: &Value) -> Result<Rate, Fault> {
 const RATE_MEND: &str = "write a rate in bits per second, such as \"10Mb/s\"";
 
 pub(crate) fn duration(value: &Value) -> Result<Duration, Fault> {
-    let text = with_unit(value, "a time", "\"10s\"")?;
+    let text = with_unit(value, "a time", "\"10ms\"")?;
     parse_duration(&text).map_err(|e| Fault::new(e.to_string(), "write a time such as \"93.5ms\" or \"120s\""))
 }
 

@@ -83,11 +83,13 @@ pub(crate) struct Section<'a> {
     origin: Origin,
     table: &'a Table,
     known: Vec<&'static str>,
+    /// Known as well, but no advice to give.
+    refused: Vec<&'static str>,
 }
 
 impl<'a> Section<'a> {
     pub(crate) fn new(report: &'a Report, key: String, origin: Origin, table: &'a Table) -> Self {
-        Self { report, key, origin, table, known: Vec::new() }
+        Self { report, key, origin, table, known: Vec::new(), refused: Vec::new() }
     }
 
     pub(crate) fn complain(&self, fault: Fault) {
@@ -120,8 +122,9 @@ impl<'a> Section<'a> {
 
     /// A key that exists elsewhere and does not apply here; says why when it is given.
     pub(crate) fn refuse(&mut self, name: &'static str, reason: &str, mend: &str) {
-        if let Some(item) = self.item(name) {
-            item.complain(Fault::new(reason, mend));
+        self.refused.push(name);
+        if let Some(entry) = self.table.get(name) {
+            self.report.add(entry.value.origin, &self.dotted(name), Fault::new(reason, mend));
         }
     }
 
@@ -134,7 +137,8 @@ impl<'a> Section<'a> {
     pub(crate) fn finish(mut self) {
         self.known.sort_unstable();
         self.known.dedup();
-        for entry in self.table.entries.iter().filter(|e| !self.known.contains(&e.name.as_str())) {
+        let is_known = |name: &str| self.known.contains(&name) || self.refused.contains(&name);
+        for entry in self.table.entries.iter().filter(|e| !is_known(&e.name)) {
             let mend = known_names(&entry.name, &self.known, "leave it out");
             self.report.add(entry.origin, &self.dotted(&entry.name), Fault::new("is an unknown key", mend));
         }

@@ -80,7 +80,7 @@ pub(crate) fn labels(root: &Table, sweeps: &[Sweep<'_>]) -> Vec<(String, String)
 }
 
 /// Reads `[plot]`.
-pub(crate) fn read_plot(item: &Item<'_>, sweeps: &[(String, String)], flows: usize, mice: usize) -> Option<Plot> {
+pub(crate) fn read_plot(item: &Item<'_>, sweeps: &[(String, String)], traffic: &[&str]) -> Option<Plot> {
     const METRICS: &[(&str, Metric)] = &[
         ("throughput", Metric::Throughput),
         ("completion", Metric::Completion),
@@ -106,8 +106,8 @@ pub(crate) fn read_plot(item: &Item<'_>, sweeps: &[(String, String)], flows: usi
     }
     if let Some(item) = y_item {
         let missing = match y {
-            Some(Metric::Completion) if mice == 0 => Some("needs [mice.*], whose transfers complete"),
-            Some(Metric::Throughput) if flows == 0 => Some("needs [flows.*], whose throughput it is"),
+            Some(Metric::Completion) if !traffic.contains(&"mice") => Some("needs [mice.*], whose transfers complete"),
+            Some(Metric::Throughput) if !traffic.contains(&"flows") => Some("needs [flows.*], whose throughput it is"),
             Some(Metric::Completion | Metric::Throughput | Metric::QueueDelay | Metric::Utilisation) | None => None,
         };
         if let Some(missing) = missing {

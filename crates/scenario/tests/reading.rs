@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{ms, problems, read, read_with, set};
-use link::{Capacity, Discipline, Jitter, JitterShape, Loss, Overhead, Queue, QueueLimit, Reorder, Settings};
-use scenario::{Extent, Medium, Metric, Model, Options, Transport};
+use link::{Capacity, Discipline, Jitter, JitterShape, Loss, Overhead, Queue, QueueLimit, Reorder, Settings, Trace};
+use scenario::{Extent, Medium, Metric, Model, Options, Transport, describe};
 use units::{Bytes, Rate};
 
 /// Two nodes, one link, one flow; the link's other keys are added.
@@ -234,4 +236,32 @@ fn overrides_come_after_the_variant_and_take_toml_or_bare_text() {
     );
     assert_eq!(s.schedule[0].at, ms(1000));
     assert_eq!(s.nodes[0].routes[0].over, Medium::Link(0));
+}
+
+#[test]
+fn a_trace_is_read_once_beside_the_experiment_file_and_drives_every_direction() {
+    let asked = std::cell::RefCell::new(Vec::new());
+    let file = |path: &Path| {
+        asked.borrow_mut().push(path.display().to_string());
+        Ok("0\n5\n10\n".to_owned())
+    };
+    let text = path("trace = \"cell/up.trace\"") + "[[sweep]]\nkey = \"seed\"\nvalues = [1, 2]\n";
+    let s = scenario::read(Path::new("lab/x.toml"), &text, &Options::default(), &file).unwrap().scenarios;
+    assert_eq!(*asked.borrow(), ["lab/cell/up.trace"]);
+    let trace = Capacity::Trace(Arc::new(Trace::parse("0\n5\n10\n").unwrap()));
+    assert_eq!((&s[0].links[0].forward.capacity, &s[1].links[0].backward.capacity), (&trace, &trace));
+    // Three opportunities of 1504 bytes in 10 ms.
+    assert_eq!(describe(&s[0].links[0].forward), "a trace of 3.6096 Mb/s on average, 0 s, queue 1000 packets");
+}
+
+#[test]
+fn a_trace_that_is_wrong_is_named_with_its_line() {
+    let said = |trace: &str| {
+        let file = |_: &Path| Ok(trace.to_owned());
+        let text = path("trace = \"up.trace\"");
+        scenario::read(Path::new("lab/x.toml"), &text, &Options::default(), &file).unwrap_err().to_string()
+    };
+    let expected = "lab/up.trace:3: 4 ms comes after 5 ms; the numbers must not decrease; it is the links.path.trace";
+    assert_eq!(said("0\n5\n4\n"), expected);
+    assert_eq!(said(""), "lab/up.trace: the trace has no delivery opportunity; it is the links.path.trace");
 }

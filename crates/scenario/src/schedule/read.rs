@@ -41,7 +41,7 @@ pub(super) fn entries(item: &Item<'_>, topology: &Topology, run: Duration, files
 
 fn within(item: &Item<'_>, at: Duration, run: Duration) -> bool {
     if at >= run {
-        let message = format!("{} is when the run of {} is over", describe::duration(at), describe::duration(run));
+        let message = format!("at {} the run of {} is over", describe::duration(at), describe::duration(run));
         item.complain(Fault::new(message, "change earlier, or make the duration longer"));
     }
     at < run
@@ -80,7 +80,7 @@ fn action(section: &mut Section<'_>, files: &Files<'_>) -> Option<Action> {
     let every = section.item("every");
     if let Some(item) = section.item("outage") {
         let outage = item.read(quantity::positive_duration)?;
-        if patch != Patch::default() || over.is_some() || every.is_some() {
+        if !section.given(&Patch::KEYS).is_empty() || over.is_some() || every.is_some() {
             item.complain(Fault::new(
                 "an outage changes nothing else",
                 "write a second [[schedule]] for the other keys",
@@ -88,7 +88,7 @@ fn action(section: &mut Section<'_>, files: &Files<'_>) -> Option<Action> {
         }
         return Some(Action::Outage(outage));
     }
-    if patch == Patch::default() {
+    if section.given(&Patch::KEYS).is_empty() {
         section.complain(Fault::new("changes nothing", "add what is to change: loss = 0.05, or outage = \"2s\""));
         return None;
     }
