@@ -35,12 +35,6 @@ impl Codel {
         self.interval = interval;
     }
 
-    /// A dequeue that finds nothing (RFC 8289 §5.5, §5.6): the delay is not above target, and a drop state ends.
-    pub(crate) const fn idle(&mut self) {
-        self.first_above = None;
-        self.dropping = false;
-    }
-
     /// The next packet for the wire at `now` (RFC 8289 §5.5).
     pub(crate) fn dequeue(
         &mut self,

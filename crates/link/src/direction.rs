@@ -306,7 +306,6 @@ impl<P: Clone> Direction<P> {
                 self.sending = Some(Sending { packet, end: self.transmitter.send(t, wire) });
             }
             None => {
-                self.head_drop.idle();
                 self.transmitter.rest(t);
                 self.lowest_jitter_ns = 0;
             }
@@ -347,7 +346,6 @@ impl<P: Clone> Direction<P> {
         if let Some(cause) = lost {
             cause.add(segment.bytes);
             self.trains.release(segment.slot, 1);
-            self.line.close();
             return;
         }
         self.tally.delivered.add(segment.bytes);

@@ -30,18 +30,11 @@ impl HeadDrop {
         }
     }
 
-    /// The next packet for the wire at `now`; what is dropped before it goes to `dropped`.
+    /// The next packet for the wire at `now`, also asked when nobody waits; what is dropped before it goes to `dropped`.
     pub(crate) fn dequeue(&mut self, queue: &mut Queue, now: Instant, dropped: impl FnMut(Waiting)) -> Option<Waiting> {
         match self {
             Self::None => queue.pop(),
             Self::Codel(codel) => codel.dequeue(queue, now, dropped),
-        }
-    }
-
-    /// The wire is free and nobody waits.
-    pub(crate) const fn idle(&mut self) {
-        if let Self::Codel(codel) = self {
-            codel.idle();
         }
     }
 }

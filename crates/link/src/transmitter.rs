@@ -180,8 +180,6 @@ impl Transmitter {
             }
             Kind::Trace(o) => {
                 let until = o.trace.opportunities_until(o.origin, now);
-                // A busy wire has used all up to `next`, and those after it are not decided yet.
-                let until = if self.busy { until.min(o.next) } else { until };
                 self.account_opportunities(until);
             }
         }

@@ -131,3 +131,12 @@ fn segments_come_together_only_within_the_coalescing_time() {
         assert_eq!(got, [(0, 5, 5 * 12_304), (5, 5, 10 * 12_304), (10, 2, 12 * 12_304)]);
     }
 }
+
+#[test]
+fn the_coalescing_time_includes_its_end() {
+    // 1250 bytes take 50 us at 200 Mb/s.
+    let mut b = Bench::new(Settings { overhead: Overhead::IP, ..rate(200_000_000) });
+    b.offer(0, 4, 1250, 1250);
+    b.finish();
+    assert_eq!(b.arrivals_ns(), [100 * US, 200 * US]);
+}

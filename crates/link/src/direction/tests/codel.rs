@@ -66,15 +66,47 @@ fn a_queue_that_drains_within_the_interval_loses_nothing() {
     assert_eq!(b.tally(10_000 * MS).delivered.packets, 2000);
 }
 
-#[test]
-fn a_queue_of_one_packet_is_no_standing_queue() {
-    // Two packets every 2 ms: one of each pair waits 1 ms, above the target of 0, but nobody waits behind it.
-    let mut b = Bench::new(codel(0, 10));
-    for k in 0..200 {
-        burst(&mut b, k * 2, 2);
+/// `standing` at time 0, then one as each one leaves: with 3, one is sent and two wait, 2 ms each.
+fn standing_queue(standing: u64) -> Bench {
+    let mut b = Bench::new(codel(1, 10));
+    burst(&mut b, 0, standing);
+    for ms in 1..200 {
+        burst(&mut b, ms, 1);
     }
     b.finish();
-    assert_eq!(b.tally(1000 * MS).dropped.total().packets, 0);
+    b
+}
+
+#[test]
+fn a_queue_in_which_one_packet_remains_is_no_standing_queue() {
+    assert_eq!(standing_queue(3).tally(1000 * MS).dropped.total().packets, 0);
+    // Two remain: that is one too many, and one drop mends it.
+    assert_eq!(standing_queue(4).tally(1000 * MS).dropped.codel.packets, 1);
+}
+
+/// The waiting time passes 5 ms at 5 ms, falls to 4 ms at 8 ms, stays there, passes 5 ms again at 65 ms and stays at 8 ms.
+#[test]
+fn a_dip_below_target_begins_the_interval_anew() {
+    let mut b = Bench::new(codel(5, 100));
+    burst(&mut b, 0, 8);
+    for ms in 4..=170 {
+        burst(&mut b, ms, if ms == 60 { 5 } else { 1 });
+    }
+    b.finish();
+    // Dropped at 165 ms: the one that came at 157 ms, after 8 + 4 others and one a millisecond from 4 ms on.
+    assert_eq!(missing(&b, 0, 179), [8 + 4 + 157 - 4]);
+}
+
+#[test]
+fn an_outage_ends_a_drop_state() {
+    let mut b = Bench::new(codel(5, 100));
+    burst(&mut b, 0, 400);
+    b.change(300 * MS, Settings { up: false, ..codel(5, 100) });
+    b.change(301 * MS, codel(5, 100));
+    burst(&mut b, 310, 90);
+    b.finish();
+    // 105, 206 and 278 before it; a queue of 90 ms after it is younger than an interval.
+    assert_eq!(b.tally(1000 * MS).dropped.codel.packets, 3);
 }
 
 #[test]

@@ -188,3 +188,24 @@ fn burst_loss_begins_as_good_each_time_it_is_switched_on() {
     b.finish();
     assert_eq!(b.payloads(), [2]);
 }
+
+#[test]
+fn a_train_stays_whole_behind_a_segment_that_is_held_back() {
+    let reorder = Reorder { probability: 0.02, by: Duration::from_millis(3) };
+    let mut b = Bench::seeded(6, Settings { reorder, ..Settings::default() });
+    for k in 0..20 {
+        b.offer(k * MS, 40, 1500, 1500);
+    }
+    b.finish();
+    let (held, kept): (Vec<_>, Vec<_>) = b.arrived.iter().partition(|d| d.at.as_nanos() > u64::from(d.payload) * MS);
+    assert!(held.len() > 8 && held.iter().all(|d| d.count == 1));
+    // What is left of a train between them comes in one piece each.
+    for train in 0..20 {
+        let mut gaps: Vec<u32> = held.iter().filter(|d| d.payload == train).map(|d| d.first).collect();
+        gaps.sort_unstable();
+        let pieces = kept.iter().filter(|d| d.payload == train).map(|d| (d.first, d.first + d.count));
+        let begins = std::iter::once(0).chain(gaps.iter().map(|g| g + 1));
+        let expected = begins.zip(gaps.iter().copied().chain([40])).filter(|(begin, end)| begin < end);
+        assert_eq!(pieces.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
+}

@@ -8,7 +8,7 @@ use crate::{COALESCE, Discipline, Jitter, JitterShape, Overhead, Reorder, Trace}
 #[derive(Debug, Clone)]
 enum Step {
     Offer { count: u32, full: u32, last: u32 },
-    Change(Settings),
+    Change(Box<Settings>),
     Restart(u64),
 }
 
@@ -97,7 +97,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (prop_oneof![Just(1u32), 1u32..50], 0u32..1600, 0u32..1600)
             .prop_map(|(count, full, last)| Step::Offer { count, full, last }),
-        3 => settings().prop_map(Step::Change),
+        3 => settings().prop_map(|s| Step::Change(Box::new(s))),
         1 => any::<u64>().prop_map(Step::Restart),
     ]
 }
@@ -111,7 +111,7 @@ fn script() -> impl Strategy<Value = Vec<(u64, Step)>> {
 fn take_step(link: &mut Direction<Arc<usize>>, now: Instant, number: usize, step: &Step) {
     match step.clone() {
         Step::Offer { count, full, last } => link.offer(now, Train { payload: Arc::new(number), count, full, last }),
-        Step::Change(settings) => link.change(now, settings),
+        Step::Change(settings) => link.change(now, *settings),
         Step::Restart(seed) => link.restart(now, seed),
     }
 }
@@ -215,7 +215,7 @@ proptest! {
                 Step::Offer { count, full, last } => {
                     link.offer(now, Train { payload: Arc::clone(&handle), count, full, last });
                 }
-                Step::Change(settings) => link.change(now, settings),
+                Step::Change(settings) => link.change(now, *settings),
                 Step::Restart(seed) => {
                     link.restart(now, seed);
                     (run, start) = (Tally::default(), link.backlog());
