@@ -63,6 +63,7 @@ fn apply(socket: &Socket, options: &DataOptions, peer: SocketAddr) -> Result<(),
         let size = usize::try_from(window.as_u64()).unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
         socket.set_send_buffer_size(size).map_err(e(Op::Buffers))?;
         socket.set_recv_buffer_size(size).map_err(e(Op::Buffers))?;
+        force_buffers(socket, size);
     }
     if let Some(rate) = options.pacing {
         set_int(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate.as_bytes_per_second()).map_err(e(Op::Pacing))?;
@@ -77,6 +78,18 @@ fn apply(socket: &Socket, options: &DataOptions, peer: SocketAddr) -> Result<(),
         set_int(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, lowat).map_err(e(Op::NotSentLowat))?;
     }
     Ok(())
+}
+
+/// Goes beyond net.core.wmem_max and rmem_max where the process may (CAP_NET_ADMIN): who may raise those limits means what he asks
+/// for. Who may not gets what the limits leave, which the result tells.
+fn force_buffers(socket: &Socket, size: usize) {
+    let forced = [(socket.send_buffer_size(), libc::SO_SNDBUFFORCE), (socket.recv_buffer_size(), libc::SO_RCVBUFFORCE)];
+    for (granted, option) in forced {
+        // Linux grants double of what was asked.
+        if granted.is_ok_and(|granted| granted < 2 * size) {
+            let _ = set_int(socket.as_raw_fd(), libc::SOL_SOCKET, option, i32::try_from(size).unwrap_or(i32::MAX));
+        }
+    }
 }
 
 /// Sets the DSCP on a socket of either family; an IPv6 socket may also carry IPv4-mapped traffic, which obeys IP_TOS.

@@ -21,7 +21,10 @@ impl Poller {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: `fd` was just opened and belongs to no one else.
-        Ok(Self { epoll: unsafe { OwnedFd::from_raw_fd(fd) }, events: vec![libc::epoll_event { events: 0, u64: 0 }; 64] })
+        Ok(Self {
+            epoll: unsafe { OwnedFd::from_raw_fd(fd) },
+            events: vec![libc::epoll_event { events: 0, u64: 0 }; 64],
+        })
     }
 
     /// From now on also waits until `fd` can be read (level-triggered); [`Poller::wait`] then tells `token`.
@@ -31,9 +34,8 @@ impl Poller {
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
         // SAFETY: both descriptors are open, the event is readable during the call.
-        let rc = unsafe {
-            libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event)
-        };
+        let rc =
+            unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) };
         if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 

@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use units::{Bytes, Rate, parse_duration};
 
+use crate::lab::cli::LabOptions;
+
 /// Measure, predict, choose, shape and emulate bulk data paths.
 ///
 /// Quantities take units: 200Mb/s or 10G (bits per second), 64KiB or 10GB (bytes), 10s or 187ms. SI prefixes are powers
@@ -32,6 +34,14 @@ pub(crate) enum Command {
     Serve(Box<ServeOptions>),
     /// Measure throughput and delay on the same bytes, to a host that runs `longhaul serve` or thrulayd.
     Test(Box<TestOptions>),
+    /// Emulate paths and networks on this machine, with the kernel's own TCP.
+    Lab(LabOptions),
+    /// First process of a lab's nodes.
+    #[command(hide = true)]
+    LabKeeper {
+        /// Hosts file of the nodes.
+        hosts: Option<PathBuf>,
+    },
     /// Make a report page from saved results (JSON Lines), several runs side by side.
     Report(ReportOptions),
     /// Write man pages, shell completions or the schema of the records.

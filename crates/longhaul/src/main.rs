@@ -2,6 +2,7 @@
 
 mod cli;
 mod generate;
+mod lab;
 mod output;
 mod report_command;
 mod serve;
@@ -20,6 +21,8 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(options) => serve::run(*options),
         Command::Test(options) => test::run(*options),
+        Command::Lab(options) => lab::run(options),
+        Command::LabKeeper { hosts } => lab::keep(hosts.as_deref()),
         Command::Report(options) => report_command::run(&options),
         Command::Generate(options) => generate::run(&options),
     };

@@ -21,6 +21,7 @@ mod thrulay;
 
 pub use crate::csv::CsvReport;
 pub use html::{Run, RunError, write_html};
+pub use live::terminal_columns;
 pub use live::{LiveState, LiveView, render as render_live};
 pub use text::TextReport;
 pub use thrulay::ThrulayReport;

@@ -13,7 +13,7 @@ mod terminal;
 
 pub use render::render;
 pub use state::LiveState;
-pub use terminal::LiveView;
+pub use terminal::{LiveView, terminal_columns};
 
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,11 @@ use results::Record;
 
 use super::{LiveState, render};
 
+/// Width of the terminal in columns; absent without one.
+pub fn terminal_columns() -> Option<usize> {
+    ratatui::crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
+}
+
 /// Whether a view holds the terminal now, so that the panic hook knows whether there is something to give back.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 

@@ -1,0 +1,49 @@
+use std::{fs, io};
+
+/// Memory that programs can still have without swapping, in bytes (MemAvailable of /proc/meminfo); 1 GiB where that is not told.
+pub fn available_memory() -> u64 {
+    let told = fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse_available(&text));
+    told.unwrap_or(1 << 30)
+}
+
+fn parse_available(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// The user whose process this is, as its user namespace numbers it.
+pub fn real_user() -> u32 {
+    // SAFETY: getuid cannot fail.
+    unsafe { libc::getuid() }
+}
+
+/// Ends a process at once (SIGKILL).
+///
+/// # Errors
+/// There is none of this number, or it belongs to somebody else.
+pub fn kill_process(pid: u32) -> io::Result<()> {
+    let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+    if pid <= 1 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a process to end"));
+    }
+    // SAFETY: kill takes two integers; the number is positive, so that no group is meant.
+    if unsafe { libc::kill(pid, libc::SIGKILL) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn available_memory_is_read_in_bytes() {
+        let text = "MemTotal:       24000000 kB\nMemAvailable:    1000000 kB\n";
+        assert_eq!(parse_available(text), Some(1_024_000_000));
+        assert_eq!(parse_available("MemFree: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn the_whole_system_and_groups_are_never_ended() {
+        assert!(kill_process(0).is_err() && kill_process(1).is_err());
+    }
+}

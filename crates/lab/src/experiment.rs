@@ -1,0 +1,218 @@
+//! All runs of an experiment: every point of the sweep, every repetition.
+
+use std::path::{Path, PathBuf};
+
+use estimate::model::{cubic_response, mathis};
+use results::lab::{
+    FlowDescription, KeyValue, LAB_SCHEMA, LabExperiment, LabMetric, LabPlot, LabRecord, LabRun, LabSummary,
+    LinkDescription, ModelCurve, ScheduleMark,
+};
+use scenario::{Experiment, Metric, Model, Scenario, Way};
+use units::Bytes;
+
+use crate::flow::{describe, round_trip};
+use crate::run::{RunOptions, run};
+use crate::summary::{Done, summary};
+use crate::{LabError, topology};
+
+/// Share of the memory that is free at the start which the links may hold.
+const MEMORY_SHARE: u64 = 2;
+
+/// How an experiment is made.
+#[derive(Debug)]
+pub struct Options {
+    /// The longhaul binary, for flows and servers.
+    pub program: PathBuf,
+    /// Folder for everything that is written.
+    pub folder: PathBuf,
+    /// What was changed on the command line.
+    pub overrides: Vec<(String, String)>,
+    /// How the privilege was had, in words.
+    pub privilege: String,
+    /// Threads of the engine; `None`: by the number of CPUs.
+    pub workers: Option<usize>,
+}
+
+/// Makes all runs: gives `observe` each record as it comes, the last one, a [`LabRecord::Summary`], included.
+///
+/// # Errors
+/// A run could not be set up; what was measured before has been observed.
+pub fn run_experiment(
+    experiment: &Experiment,
+    options: &Options,
+    observe: &mut dyn FnMut(&LabRecord),
+    interrupted: &dyn Fn() -> usize,
+) -> Result<LabSummary, LabError> {
+    let Some(first) = experiment.scenarios.first() else {
+        return Err(LabError::Unknown("the experiment has no scenario".to_owned()));
+    };
+    observe(&LabRecord::Experiment(head(experiment, first, options)));
+    let memory = kernel::available_memory() / MEMORY_SHARE;
+    let workers = options.workers.unwrap_or_else(|| default_workers(kernel::cpus()));
+    let mut done: Vec<Done> = Vec::new();
+    'all: for repetition in 0..first.repeat {
+        for (point, scenario) in experiment.scenarios.iter().enumerate() {
+            if interrupted() > 0 {
+                break 'all;
+            }
+            let number = done.len() as u32;
+            let seed = scenario.seed.wrapping_add(u64::from(repetition));
+            let description = describe_run(scenario, number, point as u32, repetition, seed);
+            let values = description.values.clone();
+            observe(&LabRecord::Run(description));
+            let folder = options.folder.join(format!("run-{number}"));
+            let own = RunOptions { program: options.program.clone(), folder, run: number, seed, workers, memory };
+            let end = run(scenario, &own, observe, interrupted)?;
+            done.push(Done { point: point as u32, values, end });
+        }
+    }
+    let last = summary(&done, interrupted() > 0);
+    observe(&LabRecord::Summary(last.clone()));
+    Ok(last)
+}
+
+/// One thread moves more than two cores can send and receive; large machines share the links out.
+pub fn default_workers(cpus: usize) -> usize {
+    (cpus / 4).clamp(1, 8)
+}
+
+fn head(experiment: &Experiment, first: &Scenario, options: &Options) -> LabExperiment {
+    let (seconds, ns) = kernel::utc_seconds();
+    LabExperiment {
+        schema: LAB_SCHEMA.to_owned(),
+        version: measure_version().to_owned(),
+        name: first.name.clone(),
+        about: first.about.clone(),
+        began_utc_s: seconds as f64 + f64::from(ns) / 1e9,
+        seed: first.seed,
+        repetitions: first.repeat,
+        points: experiment.scenarios.len() as u32,
+        overrides: key_values(&options.overrides),
+        privilege: options.privilege.clone(),
+        host: kernel::host_report(measure_version(), None),
+        plot: first.plot.as_ref().map(|p| plot(experiment, p)),
+    }
+}
+
+fn measure_version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+fn key_values(pairs: &[(String, String)]) -> Vec<KeyValue> {
+    pairs.iter().map(|(key, value)| KeyValue { key: key.clone(), value: value.clone() }).collect()
+}
+
+fn describe_run(scenario: &Scenario, run: u32, point: u32, repetition: u32, seed: u64) -> LabRun {
+    let (seconds, ns) = kernel::utc_seconds();
+    let links = topology::wires(scenario).into_iter().map(|w| LinkDescription {
+        settings: scenario::describe(&w.settings),
+        rate_bps: match &w.settings.capacity {
+            link::Capacity::Constant(rate) => Some(rate.as_bps()),
+            link::Capacity::Unlimited | link::Capacity::Trace(_) => None,
+        },
+        delay_ns: units::nanos(w.settings.delay),
+        link: w.link,
+        from: w.from,
+        to: w.to,
+    });
+    LabRun {
+        run,
+        point,
+        values: key_values(&scenario.point),
+        repetition,
+        seed,
+        duration_s: scenario.duration.as_secs_f64(),
+        began_utc_s: seconds as f64 + f64::from(ns) / 1e9,
+        links: links.collect(),
+        flows: flow_descriptions(scenario),
+        changes: schedule_marks(scenario),
+    }
+}
+
+/// Flows and streams of small transfers in words, with the command of each flow.
+pub fn flow_descriptions(scenario: &Scenario) -> Vec<FlowDescription> {
+    let mice = scenario.mice.iter().map(|m| crate::mice::describe(scenario, m));
+    scenario.flows.iter().map(|f| describe(scenario, f)).chain(mice).collect()
+}
+
+/// The schedule in words, changes of both directions at one time in one mark.
+pub fn schedule_marks(scenario: &Scenario) -> Vec<ScheduleMark> {
+    let mut now: Vec<link::Settings> =
+        scenario.links.iter().flat_map(|l| [l.forward.clone(), l.backward.clone()]).collect();
+    let mut marks: Vec<ScheduleMark> = Vec::new();
+    for change in &scenario.schedule {
+        let before = &mut now[topology::link_wire(change.link, change.way)];
+        let text = scenario::describe_difference(before, &change.settings);
+        *before = change.settings.clone();
+        let link = &scenario.links[change.link];
+        let other = scenario.schedule.iter().any(|c| {
+            c.at == change.at && c.link == change.link && c.way != change.way && c.settings == change.settings
+        });
+        let way = match (other, change.way) {
+            (true, Way::Backward) => continue,
+            (true, Way::Forward) => String::new(),
+            (false, way) => {
+                let [a, b] = link.between.map(|n| scenario.nodes[n].name.as_str());
+                let (from, to) = if way == Way::Forward { (a, b) } else { (b, a) };
+                format!(" ({from} > {to})")
+            }
+        };
+        marks.push(ScheduleMark { at_s: change.at.as_secs_f64(), text: format!("{}{way}: {text}", link.name) });
+    }
+    marks
+}
+
+/// The plot that the author asked for, with the formulas' values at each point of the sweep.
+fn plot(experiment: &Experiment, plot: &scenario::Plot) -> LabPlot {
+    LabPlot {
+        x: plot.x.clone(),
+        y: match plot.y {
+            Metric::Throughput => LabMetric::Throughput,
+            Metric::Completion => LabMetric::Completion,
+            Metric::QueueDelay => LabMetric::QueueDelay,
+            Metric::Utilisation => LabMetric::Utilisation,
+        },
+        series: plot.series.clone(),
+        log: plot.log,
+        models: plot.models.iter().filter_map(|m| curve(experiment, plot, *m)).collect(),
+    }
+}
+
+/// A formula over the sweep, for the first flow and the loss on its first link.
+fn curve(experiment: &Experiment, plot: &scenario::Plot, model: Model) -> Option<ModelCurve> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for scenario in &experiment.scenarios {
+        let x = scenario.point.iter().find(|(key, _)| *key == plot.x)?.1.parse().ok()?;
+        let flow = scenario.flows.first()?;
+        let (loss, mtu) = scenario.links.iter().find_map(|l| match (l.forward.loss, l.mtu) {
+            (link::Loss::Independent(p), mtu) if p > 0.0 => Some((p, mtu)),
+            _ => None,
+        })?;
+        // MSS with the timestamp option: 20 bytes IP, 32 bytes TCP (RFC 7323 appendix A).
+        let mss = Bytes::new(u64::from(flow.mss.unwrap_or(mtu - 52)));
+        let rtt = round_trip(scenario, flow);
+        let rate = match model {
+            Model::Mathis => mathis(mss, rtt, loss, MATHIS_K),
+            Model::Cubic => cubic_response(mss, rtt, loss),
+        }?;
+        if points.iter().all(|(known, _)| *known != x) {
+            points.push((x, rate.as_bps() as f64));
+        }
+    }
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let name = match model {
+        Model::Mathis => "Mathis et al. 1997, k = 1.22",
+        Model::Cubic => "CUBIC response function, RFC 9438 §5",
+    };
+    let (x, y) = points.into_iter().unzip();
+    Some(ModelCurve { name: name.to_owned(), x, y })
+}
+
+/// sqrt(3/2): an acknowledgement for each packet and random loss (Mathis et al. 1997, table 1).
+const MATHIS_K: f64 = 1.224_744_871_391_589;
+
+/// Where an experiment's files go when the user does not say: its name and the time.
+pub fn default_folder(name: &str) -> PathBuf {
+    let (seconds, _) = kernel::utc_seconds();
+    Path::new(&format!("lab-{name}-{seconds}")).to_owned()
+}

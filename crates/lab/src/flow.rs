@@ -1,0 +1,224 @@
+//! Bulk flows: `longhaul test` in one node towards `longhaul serve` in another, begun on the lab's clock.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use results::lab::{FlowDescription, FlowInterval, FlowTotals};
+use results::{Completion, EndRecord, IntervalRecord, Record, Role, read_records};
+use scenario::{Extent, Flow, Scenario, Transport};
+use units::Instant;
+
+use crate::topology::path_delay;
+
+/// Port of the servers in the nodes.
+pub(crate) const PORT: u16 = 5003;
+
+/// Time that a test needs before its load on a path without delay: two processes, 24 clock exchanges 10 ms apart.
+const LEAD: Duration = Duration::from_millis(1500);
+
+/// Round trips that it needs besides: connections, greeting, plan, proof, clocks, data connections, start.
+const LEAD_ROUND_TRIPS: u32 = 12;
+
+/// More time where packets are lost: a lost SYN or answer costs a timeout of a second or more.
+const LEAD_LOSS: Duration = Duration::from_secs(5);
+
+/// How long before its start a flow's test is launched.
+pub(crate) fn lead(scenario: &Scenario, flow: &Flow) -> Duration {
+    let loses = scenario
+        .links
+        .iter()
+        .any(|l| [&l.forward, &l.backward].iter().any(|s| s.loss != link::Loss::None || !s.loss_list.is_empty()));
+    LEAD + round_trip(scenario, flow) * LEAD_ROUND_TRIPS + if loses { LEAD_LOSS } else { Duration::ZERO }
+}
+
+/// Propagation delay of the way there and back.
+pub(crate) fn round_trip(scenario: &Scenario, flow: &Flow) -> Duration {
+    let there = path_delay(scenario, flow.from, flow.to).unwrap_or_default();
+    there + path_delay(scenario, flow.to, flow.from).unwrap_or_default()
+}
+
+/// Arguments of `longhaul` for a flow, without what concerns only this run.
+pub(crate) fn arguments(scenario: &Scenario, flow: &Flow) -> Vec<String> {
+    let to = &scenario.nodes[flow.to];
+    let address = if flow.ipv6 { to.ipv6.to_string() } else { to.ipv4.to_string() };
+    let mut all = vec!["test".to_owned(), address];
+    let mut add = |name: &str, value: String| all.extend([name.to_owned(), value]);
+    match flow.extent {
+        Extent::Duration(d) => add("--time", format!("{}ns", d.as_nanos())),
+        Extent::Bytes(b) => add("--bytes", b.as_u64().to_string()),
+    }
+    add("--interval", format!("{}ns", scenario.record.interval.as_nanos()));
+    add("--streams", flow.streams.to_string());
+    let rate = flow.rate.map(|r| r.as_bps().to_string());
+    match (flow.transport, rate) {
+        (Transport::Tcp, Some(rate)) => add("--pacing", rate),
+        (Transport::UdpConstant | Transport::UdpPoisson, Some(rate)) => add("--udp", rate),
+        (_, None) => {}
+    }
+    if let Some(name) = &flow.congestion_control {
+        add("--congestion", name.clone());
+    }
+    let numbers = [
+        ("--window", flow.window.map(|b| b.as_u64())),
+        ("--block", flow.block.map(|b| b.as_u64())),
+        ("--mss", flow.mss.map(u64::from)),
+        ("--dscp", flow.dscp.map(u64::from)),
+    ];
+    for (name, value) in numbers {
+        if let Some(value) = value {
+            add(name, value.to_string());
+        }
+    }
+    if flow.transport == Transport::UdpPoisson {
+        all.push("--poisson".to_owned());
+    }
+    all
+}
+
+/// What a reader needs to repeat it by hand.
+pub(crate) fn describe(scenario: &Scenario, flow: &Flow) -> FlowDescription {
+    let transport = match flow.transport {
+        Transport::Tcp => format!("TCP {}", flow.congestion_control.as_deref().unwrap_or("cubic")),
+        Transport::UdpConstant => "UDP, constant rate".to_owned(),
+        Transport::UdpPoisson => "UDP, Poisson".to_owned(),
+    };
+    let extent = match flow.extent {
+        Extent::Duration(d) => format!("for {} s", d.as_secs_f64()),
+        Extent::Bytes(b) => format!("{b}"),
+    };
+    FlowDescription {
+        flow: flow.name.clone(),
+        from: scenario.nodes[flow.from].name.clone(),
+        to: scenario.nodes[flow.to].name.clone(),
+        settings: format!("{transport}, from {} s, {extent}", flow.start.as_secs_f64()),
+        command: Some(format!("longhaul {}", arguments(scenario, flow).join(" "))),
+    }
+}
+
+/// Where a flow's records go.
+pub(crate) fn records_path(folder: &Path, flow: &Flow) -> PathBuf {
+    folder.join(format!("flow-{}.jsonl", flow.name))
+}
+
+/// What only this run adds to the arguments.
+pub(crate) fn run_arguments(folder: &Path, flow: &Flow, start: Instant, seed: u64) -> Vec<String> {
+    let mut all = vec![
+        "--start-at-ns".to_owned(),
+        start.as_nanos().to_string(),
+        format!("--json={}", records_path(folder, flow).display()),
+        "--title".to_owned(),
+        flow.name.clone(),
+    ];
+    if flow.transport == Transport::UdpPoisson {
+        all.extend(["--seed".to_owned(), seed.to_string()]);
+    }
+    all
+}
+
+/// What became of a flow.
+pub(crate) struct Outcome {
+    pub(crate) intervals: Vec<FlowInterval>,
+    pub(crate) totals: FlowTotals,
+    /// What a reader must know before believing the numbers: the flow began late, the generator was slow.
+    pub(crate) doubts: Vec<String>,
+}
+
+/// Reads a flow's records. `failure`: what its process said, when it failed.
+pub(crate) fn read(scenario: &Scenario, flow: &Flow, run: u32, folder: &Path, failure: Option<String>) -> Outcome {
+    let failed = |reason: String| Outcome {
+        intervals: Vec::new(),
+        totals: FlowTotals { flow: flow.name.clone(), failure: Some(reason), ..FlowTotals::default() },
+        doubts: Vec::new(),
+    };
+    let path = records_path(folder, flow);
+    let records = File::open(&path).map_err(|e| e.to_string());
+    let records = records.and_then(|f| read_records(BufReader::new(f)).map_err(|e| e.to_string()));
+    let records = match (records, failure.clone()) {
+        (Ok(records), _) => records,
+        (Err(_), Some(failure)) => return failed(failure),
+        (Err(e), None) => return failed(format!("no records: {e}")),
+    };
+    let intervals: Vec<&IntervalRecord> = records
+        .iter()
+        .filter_map(|r| match r {
+            Record::Interval(i) => Some(i),
+            Record::Start(_) | Record::End(_) => None,
+        })
+        .collect();
+    let end = records.iter().find_map(|r| match r {
+        Record::End(e) => Some(e),
+        Record::Start(_) | Record::Interval(_) => None,
+    });
+    let back = path_delay(scenario, flow.to, flow.from).unwrap_or_default();
+    let receiver = intervals.iter().filter(|i| i.role == Role::Receiver);
+    let intervals: Vec<FlowInterval> = receiver
+        .map(|r| {
+            let sender = intervals.iter().find(|s| s.role == Role::Sender && s.index == r.index);
+            interval(flow, run, r, sender.copied(), back)
+        })
+        .collect();
+    let totals = totals(flow, &intervals, end, failure);
+    let doubts = end.map_or_else(Vec::new, |e| e.warnings.iter().map(|w| format!("flow {}: {w}", flow.name)).collect());
+    Outcome { intervals, totals, doubts }
+}
+
+/// One interval, on the run's clock. The receiver's clock begins when it hears the word to start, which was sent a round trip
+/// before the flow's start: the way back earlier than the start.
+fn interval(flow: &Flow, run: u32, r: &IntervalRecord, s: Option<&IntervalRecord>, back: Duration) -> FlowInterval {
+    let begin = flow.start.as_secs_f64() - back.as_secs_f64();
+    let states = || s.into_iter().flat_map(|s| &s.streams).filter_map(|s| s.tcp.as_ref());
+    let streams = states().count() as u64;
+    FlowInterval {
+        run,
+        flow: flow.name.clone(),
+        begin_s: begin + r.begin_s,
+        end_s: begin + r.end_s,
+        bytes: r.bytes,
+        throughput_bps: r.throughput_bps,
+        retransmits: s.and_then(|s| s.streams.iter().map(|s| s.retransmits).sum()),
+        lost: r.udp.as_ref().map(|u| u.lost),
+        block_rtt: s.and_then(|s| s.block_rtt.clone()),
+        srtt_ns: states().map(|t| t.srtt_ns).sum::<u64>().checked_div(streams),
+        cwnd_bytes: (streams > 0).then(|| states().map(|t| t.cwnd_bytes).sum()),
+        limit: s.and_then(|s| s.limit.as_ref()).map(|l| limit_name(l.limit)),
+    }
+}
+
+fn totals(flow: &Flow, intervals: &[FlowInterval], end: Option<&EndRecord>, failure: Option<String>) -> FlowTotals {
+    let direction = end.and_then(|e| e.directions.first());
+    let failed = end.and_then(|e| match &e.completion {
+        Completion::Failed { reason } => Some(reason.clone()),
+        Completion::Complete | Completion::Interrupted => None,
+    });
+    let cut_short = end.is_none().then(|| failure.unwrap_or_else(|| "it was cut short".to_owned()));
+    let main = direction.and_then(|d| d.limits.iter().max_by(|a, b| a.1.total_cmp(b.1)));
+    FlowTotals {
+        flow: flow.name.clone(),
+        bytes: direction.map_or_else(|| intervals.iter().map(|i| i.bytes).sum(), |d| d.receiver.bytes),
+        throughput_bps: direction.map(|d| d.throughput_bps),
+        steady_bps: direction.and_then(|d| d.ramp_up.as_ref()).map(|r| r.steady_bps),
+        variation: variation(intervals),
+        retransmits: direction.filter(|d| d.udp.is_none()).map(|d| d.streams.iter().map(|s| s.retransmits).sum()),
+        block_rtt: direction.and_then(|d| d.block_rtt.clone()),
+        completion: None,
+        incomplete: None,
+        limit: main.map(|(limit, _)| limit_name(*limit)),
+        failure: failed.or(cut_short),
+    }
+}
+
+/// Coefficient of variation of the interval rates; the first and the last interval are not whole.
+fn variation(intervals: &[FlowInterval]) -> Option<f64> {
+    let whole = intervals.get(1..intervals.len().saturating_sub(1)).filter(|w| w.len() >= 2)?;
+    let n = whole.len() as f64;
+    let mean = whole.iter().map(|i| i.throughput_bps as f64).sum::<f64>() / n;
+    let variance = whole.iter().map(|i| (i.throughput_bps as f64 - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    (mean > 0.0).then(|| variance.sqrt() / mean)
+}
+
+/// The record's own word, with spaces.
+fn limit_name(limit: results::Limit) -> String {
+    serde_json::to_value(limit).ok().and_then(|v| v.as_str().map(|s| s.replace('_', " "))).unwrap_or_default()
+}

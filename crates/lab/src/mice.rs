@@ -1,0 +1,242 @@
+//! Streams of small transfers: what somebody else feels while an elephant passes.
+//!
+//! A transfer is a connection: the asking node connects and names a size in 8 bytes, the other sends as much and closes.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use estimate::Schedule;
+use kernel::{ConnectOptions, DataOptions};
+use results::lab::{FlowDescription, Transfer};
+use scenario::{Mice, Scenario};
+use units::Instant;
+
+use crate::LabError;
+use crate::topology::{Host, inside};
+
+/// First port of the servers of small transfers; each stream has its own.
+const PORT: u16 = 5100;
+
+/// Most transfers of one stream at once; beyond, a start is left out, and counted as incomplete.
+const MOST_AT_ONCE: usize = 256;
+
+/// How long a transfer may take after the run's end before it is given up.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often a thread looks whether it shall end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A stream of small transfers at work.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What the threads of one stream share.
+struct Task {
+    run: u32,
+    mice: Mice,
+    server: SocketAddr,
+    began: Instant,
+    give_up: Instant,
+    transfers: Sender<Transfer>,
+    running: AtomicUsize,
+    stop: Arc<AtomicBool>,
+}
+
+impl Stream {
+    /// Starts server and clients of stream `number`; the run begins at `began` and ends after `duration`.
+    pub(crate) fn start(
+        scenario: &Scenario,
+        number: usize,
+        hosts: &[Host],
+        run: (u32, u64),
+        began: Instant,
+        transfers: Sender<Transfer>,
+    ) -> Result<Self, LabError> {
+        let mice = scenario.mice[number].clone();
+        let name = mice.name.clone();
+        let failed = |what: &str| LabError::system(format!("small transfers {name}: {what}"));
+        let port = PORT + number as u16;
+        let stop = Arc::new(AtomicBool::new(false));
+        let source = IpAddr::from(scenario.nodes[mice.from].ipv4);
+        let options =
+            DataOptions { congestion_control: Some(mice.congestion_control.clone()), ..DataOptions::default() };
+        let listener = inside(&hosts[mice.from].namespace, || kernel::listen(Some(source), port))
+            .map_err(failed("server"))?
+            .map_err(|e| failed("server")(io::Error::other(e.to_string())))?;
+        let server_stop = Arc::clone(&stop);
+        let server = thread::Builder::new()
+            .name("mice-server".to_owned())
+            .spawn(move || serve(&listener, &options, &server_stop))
+            .map_err(failed("server"))?;
+        let namespace = Arc::clone(&hosts[mice.to].namespace);
+        let task = Arc::new(Task {
+            run: run.0,
+            server: SocketAddr::new(source, port),
+            began,
+            give_up: began + scenario.duration + PATIENCE,
+            transfers,
+            running: AtomicUsize::new(0),
+            stop: Arc::clone(&stop),
+            mice,
+        });
+        let seed = run.1.wrapping_add(number as u64);
+        let client = thread::Builder::new()
+            .name("mice".to_owned())
+            .spawn(move || {
+                // Without its namespace nothing reaches the server; every transfer says so.
+                let _ = kernel::enter_namespace(&namespace);
+                start_transfers(&task, seed);
+            })
+            .map_err(failed("client"))?;
+        Ok(Self { stop, threads: vec![server, client] })
+    }
+
+    /// Ends the server and gives up what is under way.
+    pub(crate) fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            // Its transfers were reported one by one.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a reader needs to know of a stream.
+pub(crate) fn describe(scenario: &Scenario, mice: &Mice) -> FlowDescription {
+    let kind = if mice.poisson { "at random times, one each" } else { "one each" };
+    FlowDescription {
+        flow: mice.name.clone(),
+        from: scenario.nodes[mice.from].name.clone(),
+        to: scenario.nodes[mice.to].name.clone(),
+        settings: format!(
+            "transfers of {} over TCP {}, {kind} {} s, from {} s to {} s",
+            mice.bytes,
+            mice.congestion_control,
+            mice.every.as_secs_f64(),
+            mice.start.as_secs_f64(),
+            mice.stop.as_secs_f64()
+        ),
+        command: None,
+    }
+}
+
+fn serve(listener: &TcpListener, options: &DataOptions, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                let options = options.clone();
+                // A connection without a thread is closed, which its client reports.
+                let _ = thread::Builder::new().name("mouse".to_owned()).spawn(move || answer(stream, &options));
+            }
+            Err(_) => {
+                let _ = kernel::wait(listener, false, LOOK_EVERY);
+            }
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream, options: &DataOptions) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.set_write_timeout(Some(Duration::from_secs(60)))?;
+    kernel::apply_data_options(&stream, options).map_err(|e| io::Error::other(e.to_string()))?;
+    let mut size = [0; 8];
+    stream.read_exact(&mut size)?;
+    let mut left = u64::from_be_bytes(size);
+    let block = vec![0_u8; 64 << 10];
+    while left > 0 {
+        let n = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());
+        stream.write_all(block.get(..n).unwrap_or_default())?;
+        left -= n as u64;
+    }
+    Ok(())
+}
+
+/// Starts a transfer at each time of the schedule.
+fn start_transfers(task: &Arc<Task>, seed: u64) {
+    let stop = task.began + task.mice.stop;
+    let mut schedule = if task.mice.poisson {
+        Schedule::poisson_every(task.mice.every, seed)
+    } else {
+        Schedule::every(task.mice.every)
+    }
+    .starting_at(task.began + task.mice.start);
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    while schedule.deadline() < stop && !task.stop.load(Ordering::Relaxed) {
+        let (at, now) = (schedule.deadline(), kernel::now());
+        if now < at {
+            kernel::nap(at.saturating_since(now).min(LOOK_EVERY));
+            continue;
+        }
+        let own = Arc::clone(task);
+        threads.retain(|t| !t.is_finished());
+        if task.running.fetch_add(1, Ordering::Relaxed) < MOST_AT_ONCE {
+            let job = move || own.transfer(at);
+            match thread::Builder::new().name("mouse".to_owned()).stack_size(128 << 10).spawn(job) {
+                Ok(thread) => threads.push(thread),
+                Err(e) => task.report(at, None, Some(e.to_string())),
+            }
+        } else {
+            task.report(at, None, Some(format!("{MOST_AT_ONCE} transfers were already under way")));
+        }
+        schedule.advance();
+    }
+    for thread in threads {
+        let _ = thread.join();
+    }
+}
+
+impl Task {
+    fn transfer(&self, at: Instant) {
+        let outcome = self.fetch();
+        let took = outcome.as_ref().ok().map(|end| units::nanos(end.saturating_since(at)));
+        self.report(at, took, outcome.err().map(|e| e.to_string()));
+    }
+
+    fn report(&self, at: Instant, completion_ns: Option<u64>, error: Option<String>) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+        // The run was given up: nobody listens.
+        let _ = self.transfers.send(Transfer {
+            run: self.run,
+            flow: self.mice.name.clone(),
+            begin_s: at.saturating_since(self.began).as_secs_f64(),
+            bytes: self.mice.bytes.as_u64(),
+            completion_ns,
+            error,
+        });
+    }
+
+    /// Connects, asks, reads to the end; gives the time of the last byte.
+    fn fetch(&self) -> io::Result<Instant> {
+        let left = || self.give_up.saturating_since(kernel::now()).max(Duration::from_millis(1));
+        let to = ConnectOptions { target: self.server, bind: None, timeout: left() };
+        let options =
+            DataOptions { congestion_control: Some(self.mice.congestion_control.clone()), ..DataOptions::default() };
+        let mut stream = kernel::connect(&to, &options).map_err(|e| io::Error::new(e.kind(), e.to_string()))?;
+        let bytes = self.mice.bytes.as_u64();
+        stream.write_all(&bytes.to_be_bytes())?;
+        let mut buffer = vec![0; 64 << 10];
+        let mut got = 0;
+        while got < bytes {
+            if kernel::now() >= self.give_up || self.stop.load(Ordering::Relaxed) {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the run ended before it was complete"));
+            }
+            stream.set_read_timeout(Some(left().min(LOOK_EVERY)))?;
+            match stream.read(&mut buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => got += n as u64,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(kernel::now())
+    }
+}

@@ -1,0 +1,119 @@
+use std::io::IoSlice;
+
+use kernel::VNET_HEADER;
+
+use super::{GSO_ECN, GSO_NONE, NEEDS_CSUM, Packet, Transport, checksum};
+
+/// Most bytes of headers that a super-packet may have: Ethernet with a VLAN tag, IPv6 with extension headers, TCP with options.
+pub(super) const MOST_HEADERS: usize = 256;
+
+const FIN_PSH: u8 = 0x09;
+const CWR: u8 = 0x80;
+
+/// A run of segments of a super-packet, with headers of its own. Several segments form a smaller super-packet.
+///
+/// The checksum stays partial, as it came: the receiving kernel takes it as verified, as it does for packets of its own.
+pub(crate) struct Cut<'a> {
+    headers: [u8; VNET_HEADER + MOST_HEADERS],
+    length: usize,
+    payload: &'a [u8],
+}
+
+impl<'a> Cut<'a> {
+    /// Cuts `count` segments from the `first`. `None` when the packet is no super-packet or has not so many.
+    pub(crate) fn new(packet: &'a Packet, first: u32, count: u32) -> Option<Self> {
+        let gso = packet.gso?;
+        let frame = packet.frame();
+        let (own, payload) = frame.split_at_checked(packet.headers)?;
+        let begin = first as usize * gso.size;
+        let end = (begin + count as usize * gso.size).min(payload.len());
+        let payload = payload.get(begin..end)?;
+        let is_last = begin + payload.len() == frame.len() - packet.headers;
+
+        let mut headers = [0; VNET_HEADER + MOST_HEADERS];
+        let length = VNET_HEADER + own.len();
+        let (vnet, rest) = headers.split_at_mut(VNET_HEADER);
+        vnet.copy_from_slice(packet.vnet());
+        let new = rest.get_mut(..own.len())?;
+        new.copy_from_slice(own);
+
+        let several = payload.len() > gso.size;
+        vnet[0] |= NEEDS_CSUM;
+        vnet[1] = match (several, first) {
+            (false, _) => GSO_NONE,
+            (true, 0) => gso.kind,
+            (true, _) => gso.kind & !GSO_ECN,
+        };
+        vnet[2..4].copy_from_slice(&(own.len() as u16).to_ne_bytes());
+        vnet[4..6].copy_from_slice(&(if several { gso.size as u16 } else { 0 }).to_ne_bytes());
+
+        let (ip, transport) = new.split_at_mut_checked(gso.transport_at)?;
+        let ip = ip.get_mut(packet.ip_at..)?;
+        let transport_length = transport.len() + payload.len();
+        fix_ip(ip, transport_length, first)?;
+        match gso.transport {
+            Transport::Tcp => fix_tcp(transport, begin, first == 0, is_last)?,
+            Transport::Udp => fix_udp(transport, transport_length)?,
+        }
+        let (protocol, at) = match gso.transport {
+            Transport::Tcp => (6, 16),
+            Transport::Udp => (17, 6),
+        };
+        let partial = checksum::pseudo_header(ip, protocol, transport_length) as u16;
+        transport.get_mut(at..at + 2)?.copy_from_slice(&partial.to_be_bytes());
+        Some(Self { headers, length, payload })
+    }
+
+    /// Virtio header with packet headers, and payload.
+    pub(crate) fn parts(&self) -> [IoSlice<'_>; 2] {
+        [IoSlice::new(self.headers.get(..self.length).unwrap_or_default()), IoSlice::new(self.payload)]
+    }
+
+    /// The frame's headers without the virtio header.
+    pub(crate) fn headers(&self) -> &[u8] {
+        self.headers.get(VNET_HEADER..self.length).unwrap_or_default()
+    }
+
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.payload
+    }
+}
+
+/// Length, and for IPv4 identification (one more for each segment, as the kernel does) and header checksum.
+fn fix_ip(ip: &mut [u8], transport_length: usize, first: u32) -> Option<()> {
+    let header = ip.len();
+    match ip.first()? >> 4 {
+        4 => {
+            ip.get_mut(2..4)?.copy_from_slice(&((header + transport_length) as u16).to_be_bytes());
+            let id = u16::from_be_bytes([*ip.get(4)?, *ip.get(5)?]).wrapping_add(first as u16);
+            ip.get_mut(4..6)?.copy_from_slice(&id.to_be_bytes());
+            ip.get_mut(10..12)?.fill(0);
+            let sum = !(checksum::sum(ip, 0) as u16);
+            ip.get_mut(10..12)?.copy_from_slice(&sum.to_be_bytes());
+        }
+        6 => ip.get_mut(4..6)?.copy_from_slice(&((header - 40 + transport_length) as u16).to_be_bytes()),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Sequence number and flags: FIN and PSH belong to the last segment, CWR to the first (RFC 3168 §6.1.2).
+fn fix_tcp(tcp: &mut [u8], begin: usize, is_first: bool, is_last: bool) -> Option<()> {
+    let field = tcp.get_mut(4..8)?;
+    let sequence = u32::from_be_bytes(<[u8; 4]>::try_from(&*field).ok()?).wrapping_add(begin as u32);
+    field.copy_from_slice(&sequence.to_be_bytes());
+    let flags = tcp.get_mut(13)?;
+    if !is_last {
+        *flags &= !FIN_PSH;
+    }
+    if !is_first {
+        *flags &= !CWR;
+    }
+    Some(())
+}
+
+/// Length: that of the datagram, or of the whole super-packet, as the kernel writes it.
+fn fix_udp(udp: &mut [u8], transport_length: usize) -> Option<()> {
+    udp.get_mut(4..6)?.copy_from_slice(&(transport_length as u16).to_be_bytes());
+    Some(())
+}

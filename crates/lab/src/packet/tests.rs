@@ -1,0 +1,172 @@
+use std::ops::Deref;
+
+use kernel::VNET_HEADER;
+
+use super::*;
+
+const SOURCE: [u8; 4] = [10, 0, 0, 1];
+const TARGET: [u8; 4] = [10, 0, 0, 2];
+
+/// A virtio header as the kernel writes it for a super-packet.
+fn vnet(kind: u8, headers: usize, size: u16, transport_at: usize, checksum_at: u16) -> Vec<u8> {
+    let mut v = vec![NEEDS_CSUM, kind];
+    for field in [headers as u16, size, transport_at as u16, checksum_at] {
+        v.extend(field.to_ne_bytes());
+    }
+    v
+}
+
+fn ipv4(protocol: u8, id: u16, length: usize) -> Vec<u8> {
+    let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0];
+    ip[2..4].copy_from_slice(&((20 + length) as u16).to_be_bytes());
+    ip[4..6].copy_from_slice(&id.to_be_bytes());
+    ip.extend([SOURCE, TARGET].concat());
+    ip
+}
+
+fn ipv6(next: u8, length: usize) -> Vec<u8> {
+    let mut ip = vec![0x60, 0, 0, 0, 0, 0, next, 64];
+    ip[4..6].copy_from_slice(&(length as u16).to_be_bytes());
+    ip.extend([[0; 15].as_slice(), &[1], [0; 15].as_slice(), &[2]].concat());
+    ip
+}
+
+/// A TCP header of 32 bytes with CWR, PSH, ACK and FIN set.
+fn tcp(sequence: u32) -> Vec<u8> {
+    let mut tcp = vec![0x13, 0x8b, 0x9c, 0x40];
+    tcp.extend(sequence.to_be_bytes());
+    tcp.extend([0, 0, 0, 9, 0x80, 0x99, 0xff, 0xff, 0, 0, 0, 0]);
+    tcp.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
+    tcp
+}
+
+fn payload(length: usize) -> Vec<u8> {
+    (0..length).map(|i| (i * 7 % 251) as u8).collect()
+}
+
+fn packet(vnet: Vec<u8>, frame: Vec<u8>, ethernet: bool) -> Packet {
+    let raw = [vnet, frame].concat();
+    let length = raw.len();
+    Packet::new(raw.into(), length, ethernet).unwrap()
+}
+
+fn super_tcp4(bytes: usize) -> Packet {
+    let frame = [ipv4(6, 0xffff, 32 + bytes), tcp(0xffff_fff0), payload(bytes)].concat();
+    packet(vnet(GSO_TCPV4 | GSO_ECN, 52, 1000, 20, 16), frame, false)
+}
+
+/// The parts of a cut: virtio header, frame.
+fn laid_out(cut: &Cut<'_>) -> (Vec<u8>, Vec<u8>) {
+    let all: Vec<u8> = cut.parts().iter().flat_map(|p| p.deref().to_vec()).collect();
+    (all[..VNET_HEADER].to_vec(), all[VNET_HEADER..].to_vec())
+}
+
+/// Completes a partial checksum as a network card would: the sum from the transport header on, the field included.
+fn completed_sum_is_right(frame: &[u8], ip: usize, pseudo: &[u8], checksum_at: usize) {
+    let mut transport = frame[ip..].to_vec();
+    let partial = checksum::sum(&transport, 0);
+    transport[checksum_at..checksum_at + 2].copy_from_slice(&(!(partial as u16)).to_be_bytes());
+    // RFC 9293 §3.1: pseudo-header and segment with its checksum sum to all ones.
+    assert_eq!(checksum::sum(&transport, checksum::sum(pseudo, 0)), 0xffff);
+}
+
+#[test]
+fn a_super_packet_is_seen_as_its_segments() {
+    let p = super_tcp4(2500);
+    assert_eq!(p.segments(), Segments { count: 3, full: 1052, last: 552 });
+    let exact = super_tcp4(2000);
+    assert_eq!(exact.segments(), Segments { count: 2, full: 1052, last: 1052 });
+}
+
+#[test]
+fn segments_cut_from_tcp_continue_each_other() {
+    let p = super_tcp4(2500);
+    let data = payload(2500);
+    for (first, expected) in [(0_u32, &data[..1000]), (1, &data[1000..2000]), (2, &data[2000..])] {
+        let (vnet, frame) = laid_out(&Cut::new(&p, first, 1).unwrap());
+        assert_eq!((vnet[1], &vnet[4..6]), (GSO_NONE, &[0, 0][..]), "a single segment is an ordinary packet");
+        assert_eq!(&frame[52..], expected);
+        assert_eq!(usize::from(u16::from_be_bytes([frame[2], frame[3]])), frame.len());
+        let id = u16::from_be_bytes([frame[4], frame[5]]);
+        assert_eq!(id, 0xffff_u16.wrapping_add(first as u16), "the kernel numbers segments so");
+        assert_eq!(checksum::sum(&frame[..20], 0), 0xffff, "RFC 791: the header sums to all ones");
+        let sequence = u32::from_be_bytes(frame[24..28].try_into().unwrap());
+        assert_eq!(sequence, 0xffff_fff0_u32.wrapping_add(first * 1000));
+        let flags = frame[33];
+        assert_eq!(flags & 0x80 != 0, first == 0, "CWR on the first");
+        assert_eq!(flags & 0x09 == 0x09, first == 2, "FIN and PSH on the last");
+        assert_eq!(flags & 0x10, 0x10, "ACK on all");
+        let pseudo = [&SOURCE[..], &TARGET, &[0, 6], &((frame.len() - 20) as u16).to_be_bytes()].concat();
+        completed_sum_is_right(&frame, 20, &pseudo, 16);
+    }
+}
+
+#[test]
+fn a_run_of_segments_is_a_smaller_super_packet() {
+    let p = super_tcp4(2500);
+    let (vnet, frame) = laid_out(&Cut::new(&p, 1, 2).unwrap());
+    assert_eq!(vnet[1], GSO_TCPV4, "CWR is not among them");
+    assert_eq!(u16::from_ne_bytes([vnet[4], vnet[5]]), 1000);
+    assert_eq!(frame.len(), 52 + 1500);
+    assert_eq!(frame[33] & 0x09, 0x09);
+    let (vnet, frame) = laid_out(&Cut::new(&p, 0, 2).unwrap());
+    assert_eq!(vnet[1], GSO_TCPV4 | GSO_ECN);
+    assert_eq!(frame[33] & 0x89, 0x80);
+}
+
+#[test]
+fn udp_super_packets_are_cut_into_datagrams_over_ipv6_too() {
+    let udp = [0x13, 0x8b, 0x13, 0x8b, 0, 0, 0, 0];
+    let frame = [ipv6(17, 8 + 1300), udp.to_vec(), payload(1300)].concat();
+    let p = packet(vnet(GSO_UDP_L4, 48, 500, 40, 6), frame, false);
+    assert_eq!(p.segments(), Segments { count: 3, full: 548, last: 348 });
+    for (first, length) in [(0, 500), (1, 500), (2, 300)] {
+        let (_, frame) = laid_out(&Cut::new(&p, first, 1).unwrap());
+        assert_eq!(u16::from_be_bytes([frame[4], frame[5]]), 8 + length, "IPv6 payload length");
+        assert_eq!(u16::from_be_bytes([frame[44], frame[45]]), 8 + length, "UDP length");
+        let length = u32::from(8 + length).to_be_bytes();
+        let pseudo = [&frame[8..40], &length, &[0, 0, 0, 17]].concat();
+        completed_sum_is_right(&frame, 40, &pseudo, 6);
+    }
+}
+
+#[test]
+fn the_ethernet_header_of_a_lan_is_kept_and_not_counted() {
+    let frame = [vec![2; 12], vec![8, 0], ipv4(6, 1, 32 + 1500), tcp(0), payload(1500)].concat();
+    let p = packet(vnet(GSO_TCPV4, 66, 1000, 34, 16), frame, true);
+    assert_eq!(p.segments(), Segments { count: 2, full: 1052, last: 552 });
+    let (_, frame) = laid_out(&Cut::new(&p, 1, 1).unwrap());
+    assert_eq!(frame[..14], [vec![2; 12], vec![8, 0]].concat());
+    assert_eq!(frame.len(), 14 + 552);
+    assert_eq!(checksum::sum(&frame[14..34], 0), 0xffff);
+}
+
+#[test]
+fn what_is_no_super_packet_is_one_segment_and_stays_as_it_is() {
+    let frame = [ipv4(6, 1, 32), tcp(0)].concat();
+    let p = packet(vnet(GSO_NONE, 0, 0, 20, 16), frame.clone(), false);
+    assert_eq!(p.segments(), Segments { count: 1, full: 52, last: 52 });
+    assert!(Cut::new(&p, 0, 1).is_none());
+    assert_eq!(p.frame(), frame);
+}
+
+#[test]
+fn lies_in_the_headers_make_one_segment_and_no_panic() {
+    let frame = [ipv4(6, 1, 32 + 100), tcp(0), payload(100)].concat();
+    for (kind, size, at) in [
+        (GSO_TCPV4, 0, 20),
+        (GSO_TCPV4, 1000, 0),
+        (GSO_TCPV4, 1000, 65_000),
+        (GSO_UDP_L4, 10, 145),
+        (0x7f, 10, 20),
+        (GSO_TCPV6, 10, 150),
+    ] {
+        let p = packet(vnet(kind, 0, size, at, 16), frame.clone(), false);
+        assert_eq!(p.segments().count, 1, "{kind} {size} {at}");
+    }
+    for length in 0..VNET_HEADER + 1 {
+        assert!(Packet::new(vec![0xff; length].into(), length, false).is_none());
+    }
+    assert!(Packet::new(vec![0xff; 20].into(), 20, true).is_none(), "shorter than an Ethernet header");
+    assert!(Packet::new(vec![0; 4].into(), 400, false).is_none(), "longer than its buffer");
+}

@@ -1,0 +1,245 @@
+//! Processes in nodes: the servers, the flows' tests, and the programs of the experiment.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use kernel::{Keeper, Spawn};
+use results::lab::ProgramEnd;
+use scenario::Scenario;
+
+use crate::LabError;
+use crate::flow::PORT;
+use crate::topology::Host;
+
+// signal(7)
+const SIGINT: i32 = 2;
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+
+/// How long a server may take to listen.
+const SERVER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a program may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Starts the keeper of all processes of a run, with a hosts file that names all nodes.
+pub(crate) fn keeper(program: &Path, scenario: &Scenario, folder: &Path) -> Result<Keeper, LabError> {
+    let mut text = String::from("127.0.0.1 localhost\n::1 localhost\n");
+    for node in &scenario.nodes {
+        let _ = writeln!(text, "{} {}\n{} {}", node.ipv4, node.name, node.ipv6, node.name);
+    }
+    let hosts = folder.join("hosts");
+    fs::write(&hosts, text).map_err(LabError::file(&hosts))?;
+    let hosts = hosts.canonicalize().map_err(LabError::file(&hosts))?;
+    Keeper::start(program, &["lab-keeper", &hosts.to_string_lossy()]).map_err(LabError::kernel("the nodes' processes"))
+}
+
+/// A process in a node.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    ended: Option<ExitStatus>,
+    log: PathBuf,
+}
+
+impl Running {
+    /// Starts a command in a node; what it prints goes to `log`.
+    pub(crate) fn start(keeper: &Keeper, host: &Host, mut command: Command, log: &Path) -> Result<Self, LabError> {
+        let file = File::create(log).map_err(LabError::file(log))?;
+        let again = file.try_clone().map_err(LabError::file(log))?;
+        command.stdin(Stdio::null()).stdout(file).stderr(again);
+        Self::spawn(keeper, host, command, log)
+    }
+
+    fn spawn(keeper: &Keeper, host: &Host, mut command: Command, log: &Path) -> Result<Self, LabError> {
+        command.env("LONGHAUL_NODE", &host.name);
+        let name = command.get_program().to_string_lossy().into_owned();
+        let child = keeper
+            .spawn(in_node(host, command, false))
+            .map_err(LabError::kernel(format!("{name} in node {}", host.name)))?;
+        Ok(Self { child, ended: None, log: log.to_owned() })
+    }
+
+    /// Starts a command in a node that shares this process's terminal.
+    pub(crate) fn in_terminal(keeper: &Keeper, host: &Host, mut command: Command) -> Result<Self, LabError> {
+        command.env("LONGHAUL_NODE", &host.name);
+        let name = command.get_program().to_string_lossy().into_owned();
+        let child = keeper.spawn(in_node(host, command, true)).map_err(LabError::kernel(name))?;
+        Ok(Self { child, ended: None, log: PathBuf::new() })
+    }
+
+    /// How it ended; `None` while it runs.
+    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+        if self.runs() { None } else { self.ended }
+    }
+
+    /// What it said, when it has ended with a failure.
+    pub(crate) fn failure_of_ended(&mut self) -> Option<String> {
+        if self.runs() { None } else { self.failure() }
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn runs(&mut self) -> bool {
+        if self.ended.is_none() {
+            // A child that cannot be waited for is gone.
+            self.ended = self.child.try_wait().unwrap_or(Some(ExitStatus::default()));
+        }
+        self.ended.is_none()
+    }
+
+    /// What it said, when it has failed or still runs.
+    pub(crate) fn failure(&mut self) -> Option<String> {
+        if self.runs() {
+            return Some("it did not end in time".to_owned());
+        }
+        let status = self.ended.filter(|s| !s.success())?;
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let last = text.lines().rev().find(|l| !l.trim().is_empty()).map(str::to_owned);
+        Some(last.unwrap_or_else(|| status_text(status)))
+    }
+
+    /// Asks it to end with what it has (SIGINT).
+    pub(crate) fn interrupt(&self) {
+        // A process that has just ended needs no signal.
+        let _ = kernel::signal_group(&self.child, SIGINT);
+    }
+
+    pub(crate) fn terminate(&self) {
+        let _ = kernel::signal_group(&self.child, SIGTERM);
+    }
+
+    pub(crate) fn kill(&self) {
+        let _ = kernel::signal_group(&self.child, SIGKILL);
+    }
+}
+
+fn in_node(host: &Host, command: Command, share_terminal: bool) -> Spawn<'_> {
+    Spawn { network: &host.namespace, hostname: Some(host.name.clone()), share_terminal, command }
+}
+
+fn status_text(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code.to_string(),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "unknown".to_owned(),
+    }
+}
+
+/// Starts `longhaul serve` in a node and waits until it listens.
+pub(crate) fn start_server(keeper: &Keeper, host: &Host, program: &Path, folder: &Path) -> Result<Running, LabError> {
+    let log = folder.join(format!("serve-{}.log", host.name));
+    let mut command = Command::new(program);
+    command.args(["serve", "--port", &PORT.to_string(), "--max-duration", "24h"]).env("NO_COLOR", "1");
+    command.args(["--max-sessions", "1024", "--max-sessions-per-address", "1024"]);
+    let mut server = Running::start(keeper, host, command, &log)?;
+    let give_up = kernel::now() + SERVER_PATIENCE;
+    loop {
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        if text.contains("listening") {
+            return Ok(server);
+        }
+        if !server.runs() || kernel::now() > give_up {
+            return Err(LabError::Server { node: host.name.clone(), detail: text.trim().to_owned() });
+        }
+        kernel::nap(Duration::from_millis(5));
+    }
+}
+
+/// The programs of an experiment.
+pub(crate) struct Programs(Vec<Slot>);
+
+#[derive(Default)]
+struct Slot {
+    running: Option<Running>,
+    /// Whether the lab ended it, so that its status is the lab's doing.
+    stopped: bool,
+}
+
+impl Programs {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        Self(scenario.programs.iter().map(|_| Slot::default()).collect())
+    }
+
+    pub(crate) fn start(
+        &mut self,
+        number: usize,
+        keeper: &Keeper,
+        host: &Host,
+        scenario: &Scenario,
+        folder: &Path,
+    ) -> Result<(), LabError> {
+        let program = &scenario.programs[number];
+        let mut words = program.command.iter();
+        let mut command = Command::new(words.next().map_or("", String::as_str));
+        command.args(words).envs(&program.env);
+        for node in &scenario.nodes {
+            command.env(format!("LONGHAUL_ADDRESS_{}", variable(&node.name)), node.ipv4.to_string());
+        }
+        let (out, err) = (folder.join(format!("{}.out", program.name)), folder.join(format!("{}.err", program.name)));
+        command.stdin(Stdio::null());
+        command.stdout(File::create(&out).map_err(LabError::file(&out))?);
+        command.stderr(File::create(&err).map_err(LabError::file(&err))?);
+        self.0[number].running = Some(Running::spawn(keeper, host, command, &err)?);
+        Ok(())
+    }
+
+    /// Takes note of programs that have ended.
+    pub(crate) fn look(&mut self) {
+        self.0.iter_mut().filter_map(|s| s.running.as_mut()).for_each(|r| {
+            r.runs();
+        });
+    }
+
+    /// Asks a program to end.
+    pub(crate) fn stop(&mut self, number: usize) {
+        let slot = &mut self.0[number];
+        if let Some(running) = &mut slot.running
+            && running.runs()
+        {
+            slot.stopped = true;
+            running.terminate();
+        }
+    }
+
+    /// Ends all programs, by force if they do not go.
+    pub(crate) fn end_all(&mut self) {
+        (0..self.0.len()).for_each(|n| self.stop(n));
+        let give_up = kernel::now() + GRACE;
+        let mut running = || self.0.iter_mut().filter_map(|s| s.running.as_mut()).any(Running::runs);
+        while running() && kernel::now() < give_up {
+            kernel::nap(Duration::from_millis(10));
+        }
+        for running in self.0.iter_mut().filter_map(|s| s.running.as_mut()).filter_map(|r| r.runs().then_some(r)) {
+            running.kill();
+        }
+    }
+
+    pub(crate) fn ends(&mut self, scenario: &Scenario) -> Vec<ProgramEnd> {
+        let end = |(slot, program): (&mut Slot, &scenario::Program)| {
+            let status = slot.running.as_mut().and_then(|r| {
+                r.runs();
+                r.ended
+            });
+            ProgramEnd {
+                program: program.name.clone(),
+                node: scenario.nodes[program.node].name.clone(),
+                failed: !slot.stopped && !status.is_some_and(|s| s.success()),
+                status: match (slot.stopped, status) {
+                    (true, _) => "stopped by the lab".to_owned(),
+                    (false, Some(status)) => status_text(status),
+                    (false, None) => "not started".to_owned(),
+                },
+            }
+        };
+        self.0.iter_mut().zip(&scenario.programs).map(end).collect()
+    }
+}
+
+/// A node's name as part of a variable's name.
+fn variable(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
+}

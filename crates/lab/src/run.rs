@@ -1,0 +1,319 @@
+//! One run of a scenario: build, begin, follow, end, judge.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use kernel::Keeper;
+use results::lab::{LabRecord, LabRunEnd, ProgramEnd, Transfer};
+use scenario::Scenario;
+use units::Instant;
+
+use crate::engine::Engine;
+use crate::programs::{Programs, Running};
+use crate::registry::Registration;
+use crate::topology::{self, Host};
+use crate::truth::Truth;
+use crate::verdict::Doubts;
+use crate::{LabError, flow, mice, transfers};
+
+/// How long flows may take after the end of the run to exchange their results, besides round trips.
+const FINISH: Duration = Duration::from_secs(15);
+
+/// How often the user's wish to stop is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Time between all being ready and the begin, so that the begin is in the future for everyone.
+const BREATH: Duration = Duration::from_millis(200);
+
+/// What a run needs to know besides the scenario.
+#[derive(Debug)]
+pub struct RunOptions {
+    /// The longhaul binary, for flows and servers.
+    pub program: PathBuf,
+    /// Folder for what this run writes.
+    pub folder: PathBuf,
+    /// Number of the run.
+    pub run: u32,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Threads of the engine.
+    pub workers: usize,
+    /// Most bytes that the links may hold.
+    pub memory: u64,
+}
+
+/// What shall happen at some time of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Flow(usize),
+    Start(usize),
+    Stop(usize),
+}
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    options: &'a RunOptions,
+    observe: &'a mut dyn FnMut(&LabRecord),
+    hosts: Vec<Host>,
+    keeper: Keeper,
+    engine: Option<Engine>,
+    truth: Truth,
+    doubts: Doubts,
+    flows: Vec<Option<Running>>,
+    programs: Programs,
+    transfers: Receiver<Transfer>,
+    outcomes: transfers::Outcomes,
+}
+
+/// Makes one run: gives `observe` each record as it comes, the last one included.
+///
+/// # Errors
+/// It could not be set up. What goes wrong later is in the verdict.
+pub fn run(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observe: &mut dyn FnMut(&LabRecord),
+    interrupted: &dyn Fn() -> usize,
+) -> Result<LabRunEnd, LabError> {
+    std::fs::create_dir_all(&options.folder).map_err(LabError::file(&options.folder))?;
+    let mut topology = topology::build(scenario, options.seed, options.memory, &options.folder)?;
+    let keeper = crate::programs::keeper(&options.program, scenario, &options.folder)?;
+    let _entry = Registration::new(&scenario.name, &options.folder, keeper.pid(), &topology.hosts)?;
+    let captures = std::mem::take(&mut topology.captures);
+    let workers = options.workers;
+    let engine = Engine::start(topology.plan, workers).map_err(LabError::system("starting the engine"))?;
+    let (send, transfers) = mpsc::channel();
+    let mut run = Run {
+        scenario,
+        options,
+        observe,
+        truth: Truth::new(options.run, engine.workers(), &topology.wires),
+        hosts: topology.hosts,
+        programs: Programs::new(scenario),
+        keeper,
+        engine: Some(engine),
+        doubts: Doubts::default(),
+        flows: scenario.flows.iter().map(|_| None).collect(),
+        transfers,
+        outcomes: transfers::Outcomes::new(scenario),
+    };
+    let end = run.go(send, interrupted);
+    drop(run);
+    for (link, capture) in captures {
+        match capture.finish() {
+            Ok(0) => {}
+            Ok(missing) => tracing::warn!("{link}.pcapng lacks {missing} packets: the disk is too slow"),
+            Err(e) => tracing::warn!("{link}.pcapng: {e}"),
+        }
+    }
+    end
+}
+
+impl Run<'_> {
+    fn go(&mut self, transfers: Sender<Transfer>, interrupted: &dyn Fn() -> usize) -> Result<LabRunEnd, LabError> {
+        self.start_servers()?;
+        let began = self.plan_begin();
+        let drops = topology::device_drops(&self.hosts)?;
+        if let Some(engine) = &self.engine {
+            engine.begin(began);
+        }
+        let (number, seed) = (self.options.run, self.options.seed);
+        let mut streams = Vec::new();
+        for stream in 0..self.scenario.mice.len() {
+            let transfers = transfers.clone();
+            streams.push(mice::Stream::start(self.scenario, stream, &self.hosts, (number, seed), began, transfers)?);
+        }
+        drop(transfers);
+        let mut acts = self.acts(began);
+        let end = began + self.scenario.duration;
+        let stopped = self.follow(began, end, &mut acts, interrupted);
+        // The last interval ends with the run; its report is under way.
+        self.take_reports(kernel::now() + LOOK_EVERY, began);
+        let after = topology::device_drops(&self.hosts)?;
+        self.finish(interrupted);
+        streams.into_iter().for_each(mice::Stream::end);
+        self.take_transfers();
+        for (wire, packets) in after {
+            let before = drops.iter().find(|(w, _)| *w == wire).map_or(0, |(_, n)| *n);
+            self.truth.add_device_drops(wire, packets.saturating_sub(before));
+        }
+        Ok(self.conclude(stopped))
+    }
+
+    /// One server in each node that receives a flow, ready when this returns; then the programs that come first.
+    fn start_servers(&mut self) -> Result<(), LabError> {
+        let mut nodes: Vec<usize> = self.scenario.flows.iter().map(|f| f.to).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        for node in nodes {
+            let host = &self.hosts[node];
+            crate::programs::start_server(&self.keeper, host, &self.options.program, &self.options.folder)?;
+        }
+        for number in 0..self.scenario.programs.len() {
+            if self.scenario.programs[number].start.is_none() {
+                self.start_program(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// When the run can begin: late enough for the first flows to have agreed with their servers.
+    fn plan_begin(&self) -> Instant {
+        let flows = self.scenario.flows.iter();
+        let wait = flows.map(|f| flow::lead(self.scenario, f).saturating_sub(f.start)).max().unwrap_or_default();
+        kernel::now() + BREATH + wait
+    }
+
+    /// What happens when, the earliest first.
+    fn acts(&self, began: Instant) -> VecDeque<(Instant, Act)> {
+        let mut acts = Vec::new();
+        for (number, f) in self.scenario.flows.iter().enumerate() {
+            acts.push((began + f.start - flow::lead(self.scenario, f), Act::Flow(number)));
+        }
+        for (number, p) in self.scenario.programs.iter().enumerate() {
+            acts.extend(p.start.map(|at| (began + at, Act::Start(number))));
+            acts.extend(p.stop.map(|at| (began + at, Act::Stop(number))));
+        }
+        acts.sort_by_key(|(at, _)| *at);
+        acts.into()
+    }
+
+    /// Until the end of the run; true when the user stopped it.
+    fn follow(
+        &mut self,
+        began: Instant,
+        end: Instant,
+        acts: &mut VecDeque<(Instant, Act)>,
+        interrupted: &dyn Fn() -> usize,
+    ) -> bool {
+        loop {
+            let now = kernel::now();
+            while let Some((_, act)) = acts.pop_front_if(|(at, _)| *at <= now) {
+                match act {
+                    Act::Flow(number) => self.start_flow(number, began),
+                    Act::Start(number) => self.start_program(number),
+                    Act::Stop(number) => self.programs.stop(number),
+                }
+            }
+            if now >= end {
+                return false;
+            }
+            if interrupted() > 0 {
+                return true;
+            }
+            self.programs.look();
+            self.take_transfers();
+            let next = acts.front().map_or(end, |(at, _)| (*at).min(end)).min(now + LOOK_EVERY);
+            self.take_reports(next, began);
+            if self.engine.as_ref().is_some_and(Engine::failed) {
+                return false;
+            }
+        }
+    }
+
+    /// Handles the engine's reports that come until a time.
+    fn take_reports(&mut self, until: Instant, began: Instant) {
+        let Some(engine) = &self.engine else { return };
+        loop {
+            let left = until.saturating_since(kernel::now());
+            match engine.reports().recv_timeout(left) {
+                Ok(report) => {
+                    // What is moved after the end, flows exchanging their results, is not part of the run.
+                    if report.end <= self.scenario.duration {
+                        self.truth.handle(report).iter().for_each(|r| (self.observe)(r));
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => return,
+                Err(RecvTimeoutError::Disconnected) => {
+                    kernel::nap(until.saturating_since(kernel::now()));
+                    return;
+                }
+            }
+            let _ = began;
+        }
+    }
+
+    fn take_transfers(&mut self) {
+        while let Ok(transfer) = self.transfers.try_recv() {
+            self.outcomes.add(&transfer);
+            (self.observe)(&LabRecord::Transfer(transfer));
+        }
+    }
+
+    fn start_flow(&mut self, number: usize, began: Instant) {
+        let f = &self.scenario.flows[number];
+        let folder = &self.options.folder;
+        let mut command = Command::new(&self.options.program);
+        command.args(flow::arguments(self.scenario, f));
+        command.args(flow::run_arguments(folder, f, began + f.start, self.options.seed.wrapping_add(number as u64)));
+        let log = folder.join(format!("flow-{}.log", f.name));
+        match Running::start(&self.keeper, &self.hosts[f.from], command, &log) {
+            Ok(running) => self.flows[number] = Some(running),
+            Err(e) => self.doubts.add(format!("flow {}: {e}", f.name)),
+        }
+    }
+
+    fn start_program(&mut self, number: usize) {
+        let node = &self.hosts[self.scenario.programs[number].node];
+        if let Err(e) = self.programs.start(number, &self.keeper, node, self.scenario, &self.options.folder) {
+            self.doubts.add(format!("program {}: {e}", self.scenario.programs[number].name));
+        }
+    }
+
+    /// Lets flows exchange their results, then ends programs and whatever is left.
+    fn finish(&mut self, interrupted: &dyn Fn() -> usize) {
+        let longest = self.scenario.flows.iter().map(|f| flow::round_trip(self.scenario, f)).max().unwrap_or_default();
+        if interrupted() > 0 {
+            self.flows.iter().flatten().for_each(Running::interrupt);
+        }
+        let give_up = kernel::now() + FINISH + longest * 20;
+        while kernel::now() < give_up && interrupted() < 2 && self.flows.iter_mut().flatten().any(Running::runs) {
+            self.take_reports(kernel::now() + LOOK_EVERY, kernel::now());
+        }
+        self.programs.end_all();
+        if let Some(engine) = self.engine.take() {
+            // Its last reports cover what came after the run.
+            if let Err(e) = engine.stop() {
+                self.doubts.add(format!("the engine failed: {e}"));
+            }
+        }
+    }
+
+    /// Reads the flows' records and judges.
+    fn conclude(&mut self, interrupted: bool) -> LabRunEnd {
+        let run = self.options.run;
+        let mut totals = Vec::new();
+        for (f, running) in self.scenario.flows.iter().zip(&mut self.flows) {
+            let failure = running.as_mut().and_then(Running::failure);
+            let outcome = flow::read(self.scenario, f, run, &self.options.folder, failure);
+            outcome.intervals.into_iter().for_each(|i| (self.observe)(&LabRecord::Flow(i)));
+            if let (Some(failure), false) = (&outcome.totals.failure, interrupted) {
+                self.doubts.add(format!("flow {}: {failure}", f.name));
+            }
+            outcome.doubts.into_iter().filter(|d| d.contains("planned time")).for_each(|d| self.doubts.add(d));
+            totals.push(outcome.totals);
+        }
+        totals.extend(self.outcomes.totals());
+        let programs: Vec<ProgramEnd> = self.programs.ends(self.scenario);
+        for program in programs.iter().filter(|p| p.failed && !interrupted) {
+            self.doubts
+                .add(format!("program {} in {} ended with status {}", program.program, program.node, program.status));
+        }
+        self.truth.judge(self.scenario.validity.lateness_p99, &mut self.doubts);
+        let end = LabRunEnd {
+            run,
+            verdict: std::mem::take(&mut self.doubts).verdict(),
+            interrupted,
+            links: self.truth.totals(),
+            flows: totals,
+            programs,
+            busiest_worker: self.truth.busiest_worker(),
+            lateness: self.truth.lateness(),
+        };
+        (self.observe)(&LabRecord::RunEnd(end.clone()));
+        end
+    }
+}

@@ -1,0 +1,78 @@
+//! Over all runs: means with confidence intervals for each point of the sweep.
+
+use std::collections::BTreeMap;
+
+use results::lab::{Estimate, KeyValue, LabRunEnd, LabSummary, PointSummary, Verdict};
+
+/// One run: its point and its end.
+pub(crate) struct Done {
+    pub(crate) point: u32,
+    pub(crate) values: Vec<KeyValue>,
+    pub(crate) end: LabRunEnd,
+}
+
+/// The last record. Only valid runs count in the means.
+pub(crate) fn summary(done: &[Done], interrupted: bool) -> LabSummary {
+    let mut because = Vec::new();
+    for run in done {
+        if let Verdict::Invalid { because: reasons } = &run.end.verdict {
+            because.extend(reasons.iter().map(|r| format!("run {}: {r}", run.end.run)));
+        }
+    }
+    let valid = |d: &&Done| d.end.verdict == Verdict::Valid && !d.end.interrupted;
+    let mut points: BTreeMap<u32, PointSummary> = BTreeMap::new();
+    for run in done {
+        points.entry(run.point).or_insert_with(|| PointSummary {
+            point: run.point,
+            values: run.values.clone(),
+            metrics: metrics(done.iter().filter(valid).filter(|d| d.point == run.point)),
+        });
+    }
+    LabSummary {
+        verdict: if because.is_empty() { Verdict::Valid } else { Verdict::Invalid { because } },
+        runs: done.len() as u32,
+        valid_runs: done.iter().filter(valid).count() as u32,
+        interrupted,
+        points: points.into_values().collect(),
+    }
+}
+
+fn metrics<'a>(runs: impl Iterator<Item = &'a Done>) -> BTreeMap<String, Estimate> {
+    let mut samples: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for run in runs {
+        for (name, value) in of_run(&run.end) {
+            samples.entry(name).or_default().push(value);
+        }
+    }
+    samples.into_iter().filter_map(|(name, values)| Some((name, estimate::confidence(&values)?))).collect()
+}
+
+/// The numbers of one run by name.
+fn of_run(end: &LabRunEnd) -> Vec<(String, f64)> {
+    let mut all = Vec::new();
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    for flow in &end.flows {
+        let kind = if flow.completion.is_some() || flow.incomplete.is_some() { "mice" } else { "flow" };
+        let mut add = |name: &str, value: Option<f64>| {
+            all.extend(value.map(|v| (format!("{kind}.{}.{name}", flow.flow), v)));
+        };
+        add("throughput_bps", flow.throughput_bps.map(|b| b as f64));
+        add("steady_bps", flow.steady_bps.map(|b| b as f64));
+        add("retransmits", flow.retransmits.map(|n| n as f64));
+        add("rtt_p50_s", flow.block_rtt.as_ref().map(|d| seconds(d.p50_ns)));
+        add("rtt_p95_s", flow.block_rtt.as_ref().map(|d| seconds(d.p95_ns)));
+        add("completion_p50_s", flow.completion.as_ref().map(|d| seconds(d.p50_ns)));
+        add("completion_p95_s", flow.completion.as_ref().map(|d| seconds(d.p95_ns)));
+        add("incomplete", flow.incomplete.map(|n| n as f64));
+    }
+    for link in end.links.iter().filter(|l| l.offered.packets > 0) {
+        let mut add = |name: &str, value: Option<f64>| {
+            all.extend(value.map(|v| (format!("link.{}.{}>{}.{name}", link.link, link.from, link.to), v)));
+        };
+        add("utilisation", link.utilisation);
+        add("wait_p50_s", link.wait.as_ref().map(|d| seconds(d.p50_ns)));
+        add("wait_p95_s", link.wait.as_ref().map(|d| seconds(d.p95_ns)));
+        add("dropped", Some(link.dropped.total() as f64));
+    }
+    all
+}

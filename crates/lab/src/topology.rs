@@ -1,0 +1,348 @@
+//! From a scenario to namespaces, devices and the engine's plan.
+
+use std::fs::File;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use kernel::{KernelError, LinkSettings, Neighbour, Netlink, Route, Tun, TunKind};
+use link::Settings;
+use scenario::{Medium, Node, Scenario, Way};
+
+use crate::capture::{Capture, Tap};
+use crate::engine::{Exit, Plan, PortPlan, WirePlan};
+use crate::{LabError, mac};
+
+/// Packets that a device keeps for the engine: 30 ms at 300 000 packets a second, longer than the engine is ever away.
+const DEVICE_QUEUE: u32 = 10_000;
+
+/// Settings of every node unless the scenario says otherwise: routers forward, hosts are tuned for a long fat path (buffers of up
+/// to 128 MB: twice 500 ms at 1 Gb/s), and nothing of one experiment is remembered for the next.
+const NODE_SYSCTLS: [(&str, &str); 10] = [
+    ("net.ipv4.ip_forward", "1"),
+    ("net.ipv4.conf.all.rp_filter", "0"),
+    ("net.ipv4.conf.default.rp_filter", "0"),
+    ("net.ipv4.tcp_rmem", "4096 131072 134217728"),
+    ("net.ipv4.tcp_wmem", "4096 65536 134217728"),
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+    ("net.ipv6.conf.all.forwarding", "1"),
+    ("net.ipv6.conf.default.accept_ra", "0"),
+    ("net.ipv6.conf.default.accept_dad", "0"),
+    ("net.ipv6.conf.default.router_solicitations", "0"),
+];
+
+/// A node at work.
+#[derive(Debug, Clone)]
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) namespace: Arc<File>,
+    /// Its devices, and the wire that takes what each sends.
+    pub(crate) devices: Vec<(String, usize)>,
+}
+
+/// One direction of a link, for records.
+#[derive(Debug, Clone)]
+pub(crate) struct WireInfo {
+    pub(crate) link: String,
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) settings: Settings,
+}
+
+/// All that stands.
+#[derive(Debug)]
+pub(crate) struct Topology {
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) wires: Vec<WireInfo>,
+    pub(crate) captures: Vec<(String, Capture)>,
+    pub(crate) plan: Plan,
+}
+
+/// One end of a medium in a node.
+struct Plug {
+    device: String,
+    kind: TunKind,
+    mtu: u32,
+    /// The wire that takes what the node sends.
+    wire: usize,
+    medium: Medium,
+    mac: Option<[u8; 6]>,
+    /// Neighbours on a LAN: their addresses.
+    neighbours: Vec<(IpAddr, [u8; 6])>,
+}
+
+/// Number of the wire of a link.
+pub(crate) fn link_wire(link: usize, way: Way) -> usize {
+    2 * link + usize::from(way == Way::Backward)
+}
+
+/// Builds all nodes and devices. `captures`: folder for pcapng files.
+pub(crate) fn build(scenario: &Scenario, seed: u64, memory: u64, captures: &Path) -> Result<Topology, LabError> {
+    let ipv6 = scenario.flows.iter().any(|f| f.ipv6);
+    let wires = wires(scenario);
+    let mut taps: Vec<Option<Tap>> = wires.iter().map(|_| None).collect();
+    let mut files = Vec::new();
+    for link in &scenario.record.pcapng {
+        let name = &scenario.links[*link].name;
+        let numbers = [link_wire(*link, Way::Forward), link_wire(*link, Way::Backward)];
+        let path = captures.join(format!("{name}.pcapng"));
+        let labels = numbers.map(|w| format!("{} > {}", wires[w].from, wires[w].to));
+        let (capture, own) =
+            Capture::start(&path, &labels, false, scenario.record.snap).map_err(LabError::file(&path))?;
+        own.into_iter().zip(numbers).for_each(|(tap, wire)| taps[wire] = Some(tap));
+        files.push((name.clone(), capture));
+    }
+
+    let (mut hosts, mut ports) = (Vec::new(), Vec::new());
+    // Which port a wire ends at.
+    let mut exits = vec![0; wires.len()];
+    for (number, node) in scenario.nodes.iter().enumerate() {
+        let plugs = plugs(scenario, number);
+        let namespace = kernel::new_namespace().map_err(LabError::system(format!("making node {}", node.name)))?;
+        let tuns = inside(&namespace, || set_up(scenario, node, &plugs, ipv6))
+            .map_err(LabError::system(format!("starting a thread for node {}", node.name)))??;
+        let devices = plugs.iter().zip(&tuns).map(|(p, t)| (t.name().to_owned(), p.wire)).collect();
+        for (plug, tun) in plugs.iter().zip(tuns) {
+            exits[opposite(plug.wire)] = ports.len();
+            ports.push(PortPlan { tun, wire: plug.wire });
+        }
+        hosts.push(Host { name: node.name.clone(), namespace: Arc::new(namespace), devices });
+    }
+    let plan = Plan {
+        ports,
+        wires: wires
+            .iter()
+            .zip(taps)
+            .enumerate()
+            .map(|(number, (info, tap))| WirePlan {
+                settings: info.settings.clone(),
+                seed: wire_seed(seed, info),
+                exit: exit(scenario, number, exits[number]),
+                tap,
+            })
+            .collect(),
+        lans: (0..scenario.lans.len()).map(|l| down_wires(scenario, l)).collect(),
+        schedule: scenario.schedule.iter().map(|c| (c.at, link_wire(c.link, c.way), c.settings.clone())).collect(),
+        interval: scenario.record.interval,
+        memory,
+    };
+    Ok(Topology { hosts, wires, captures: files, plan })
+}
+
+/// Runs a closure in a thread inside a namespace.
+pub(crate) fn inside<T: Send>(namespace: &File, job: impl FnOnce() -> T + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, || {
+            kernel::enter_namespace(namespace)?;
+            Ok(job())
+        })?;
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread in a node panicked")))
+    })
+}
+
+/// The seed of a wire's draws: its own, and the same whatever other links there are (FNV-1a over its name).
+fn wire_seed(seed: u64, info: &WireInfo) -> u64 {
+    let name = format!("{}/{}/{}", info.link, info.from, info.to);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// All wires: two for each link, then for each LAN and member one to the switch and one from it.
+pub(crate) fn wires(scenario: &Scenario) -> Vec<WireInfo> {
+    let name = |node: usize| scenario.nodes[node].name.clone();
+    let mut all = Vec::new();
+    for link in &scenario.links {
+        let [a, b] = link.between;
+        let wire = |from, to, settings: &Settings| WireInfo {
+            link: link.name.clone(),
+            from: name(from),
+            to: name(to),
+            settings: settings.clone(),
+        };
+        all.extend([wire(a, b, &link.forward), wire(b, a, &link.backward)]);
+    }
+    for lan in &scenario.lans {
+        for member in &lan.members {
+            let link = format!("{}/{}", lan.name, name(*member));
+            let (node, switch) = (name(*member), "switch".to_owned());
+            let up = WireInfo { link: link.clone(), from: node.clone(), to: switch.clone(), settings: lan.up.clone() };
+            all.extend([up, WireInfo { link, from: switch, to: node, settings: lan.down.clone() }]);
+        }
+    }
+    all
+}
+
+/// Number of a LAN member's wire to the switch; the one from it follows.
+fn lan_wire(scenario: &Scenario, lan: usize, member: usize) -> usize {
+    let before: usize = scenario.lans.iter().take(lan).map(|l| l.members.len()).sum();
+    2 * (scenario.links.len() + before + member)
+}
+
+fn down_wires(scenario: &Scenario, lan: usize) -> Vec<usize> {
+    (0..scenario.lans[lan].members.len()).map(|m| lan_wire(scenario, lan, m) + 1).collect()
+}
+
+/// The wire that ends where `wire` begins: wires are numbered in pairs.
+fn opposite(wire: usize) -> usize {
+    wire ^ 1
+}
+
+fn exit(scenario: &Scenario, wire: usize, port: usize) -> Exit {
+    for lan in 0..scenario.lans.len() {
+        for member in 0..scenario.lans[lan].members.len() {
+            if wire == lan_wire(scenario, lan, member) {
+                return Exit::Switch { lan, member };
+            }
+        }
+    }
+    Exit::Port(port)
+}
+
+/// What is plugged into a node.
+fn plugs(scenario: &Scenario, node: usize) -> Vec<Plug> {
+    let mut plugs = Vec::new();
+    for (number, link) in scenario.links.iter().enumerate() {
+        for (end, way) in [(0, Way::Forward), (1, Way::Backward)] {
+            if link.between[end] == node {
+                plugs.push(Plug {
+                    device: device_name(&link.name, 'l', number),
+                    kind: TunKind::Tun,
+                    mtu: link.mtu,
+                    wire: link_wire(number, way),
+                    medium: Medium::Link(number),
+                    mac: None,
+                    neighbours: Vec::new(),
+                });
+            }
+        }
+    }
+    for (number, lan) in scenario.lans.iter().enumerate() {
+        let Some(member) = lan.members.iter().position(|m| *m == node) else { continue };
+        let others = lan.members.iter().enumerate().filter(|(m, _)| *m != member);
+        let addresses = others.flat_map(|(m, n)| {
+            let other = &scenario.nodes[*n];
+            [(other.ipv4.into(), mac::address(number, m)), (other.ipv6.into(), mac::address(number, m))]
+        });
+        plugs.push(Plug {
+            device: device_name(&lan.name, 'n', number),
+            kind: TunKind::Tap,
+            mtu: lan.mtu,
+            wire: lan_wire(scenario, number, member),
+            medium: Medium::Lan(number),
+            mac: Some(mac::address(number, member)),
+            neighbours: addresses.collect(),
+        });
+    }
+    plugs
+}
+
+/// A link's own name where the kernel takes it (15 bytes, no device of its own), else a number.
+fn device_name(name: &str, letter: char, number: usize) -> String {
+    if name.len() <= 15 && name != "lo" && name != "all" && name != "default" {
+        name.to_owned()
+    } else {
+        format!("{letter}{number}")
+    }
+}
+
+/// In the node's namespace: devices, addresses, routes, settings.
+fn set_up(scenario: &Scenario, node: &Node, plugs: &[Plug], ipv6: bool) -> Result<Vec<Tun>, LabError> {
+    let wire = |e: KernelError| LabError::Kernel { place: format!("node {}", node.name), source: e };
+    let at = |what: &str| LabError::system(format!("node {}: {what}", node.name));
+    let mut own: Vec<(&str, &str)> = NODE_SYSCTLS.to_vec();
+    if !ipv6 {
+        own.retain(|(key, _)| !key.starts_with("net.ipv6"));
+        // Without it every new device sends reports of its own, which would count as packets of the experiment.
+        own.push(("net.ipv6.conf.all.disable_ipv6", "1"));
+        own.push(("net.ipv6.conf.default.disable_ipv6", "1"));
+    }
+    for (key, value) in own {
+        match kernel::write_sysctl(key, value) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            other => other.map_err(wire)?,
+        }
+    }
+    for (key, value) in &node.sysctl {
+        kernel::write_sysctl(key, value).map_err(wire)?;
+    }
+    let mut netlink = Netlink::open().map_err(wire)?;
+    let lo = netlink.index("lo").map_err(wire)?;
+    netlink.set_link(lo, &LinkSettings { up: Some(true), ..LinkSettings::default() }).map_err(wire)?;
+    netlink.add_address(lo, node.ipv4.into(), 32, None).map_err(wire)?;
+    if ipv6 {
+        netlink.add_address(lo, node.ipv6.into(), 128, None).map_err(wire)?;
+    }
+    let mut tuns = Vec::new();
+    for plug in plugs {
+        let tun = Tun::new(&plug.device, plug.kind, true).map_err(at(&plug.device))?;
+        let device = netlink.index(tun.name()).map_err(wire)?;
+        let settings = LinkSettings {
+            up: Some(true),
+            mtu: Some(plug.mtu),
+            tx_queue_len: Some(DEVICE_QUEUE),
+            mac: plug.mac,
+            ..LinkSettings::default()
+        };
+        netlink.set_link(device, &settings).map_err(wire)?;
+        let neighbours = plug.neighbours.iter().filter(|(a, _)| ipv6 || a.is_ipv4());
+        let neighbours: Vec<Neighbour> = neighbours.map(|(ip, mac)| Neighbour { device, ip: *ip, mac: *mac }).collect();
+        netlink.add_neighbours(&neighbours).map_err(wire)?;
+        netlink.add_routes(&routes(scenario, node, plug, device, ipv6)).map_err(wire)?;
+        tuns.push(tun);
+    }
+    Ok(tuns)
+}
+
+/// Routes of a node over one of its devices.
+fn routes(scenario: &Scenario, node: &Node, plug: &Plug, device: u32, ipv6: bool) -> Vec<Route> {
+    let mut all = Vec::new();
+    for route in node.routes.iter().filter(|r| r.over == plug.medium) {
+        let (to, next) = (&scenario.nodes[route.to], &scenario.nodes[route.next]);
+        // A tunnel device needs no gateway; on a LAN the next node's hardware address is needed.
+        let onlink = plug.kind == TunKind::Tap && route.next != route.to;
+        let v4 = (IpAddr::from(to.ipv4), IpAddr::from(next.ipv4), IpAddr::from(node.ipv4));
+        let v6 = (IpAddr::from(to.ipv6), IpAddr::from(next.ipv6), IpAddr::from(node.ipv6));
+        for (to, via, source) in [v4, v6].into_iter().take(if ipv6 { 2 } else { 1 }) {
+            all.push(Route { to: IpNet::from(to), via: onlink.then_some(via), device, onlink, source: Some(source) });
+        }
+    }
+    all
+}
+
+/// Sum of the propagation delays from one node to another along its routes; `None` when there is no way.
+pub(crate) fn path_delay(scenario: &Scenario, from: usize, to: usize) -> Option<Duration> {
+    let (mut here, mut sum) = (from, Duration::ZERO);
+    // A way visits no node twice.
+    for _ in 0..=scenario.nodes.len() {
+        if here == to {
+            return Some(sum);
+        }
+        let route = scenario.nodes[here].routes.iter().find(|r| r.to == to)?;
+        sum += match route.over {
+            Medium::Link(l) if scenario.links[l].between[0] == here => scenario.links[l].forward.delay,
+            Medium::Link(l) => scenario.links[l].backward.delay,
+            Medium::Lan(l) => scenario.lans[l].up.delay + scenario.lans[l].down.delay,
+        };
+        here = route.next;
+    }
+    None
+}
+
+/// Packets that each node's devices dropped on the way to the engine, by wire.
+pub(crate) fn device_drops(hosts: &[Host]) -> Result<Vec<(usize, u64)>, LabError> {
+    let mut all = Vec::new();
+    for host in hosts {
+        let place = |source| LabError::Kernel { place: format!("node {}", host.name), source };
+        let devices = inside(&host.namespace, || Netlink::open().and_then(|mut n| n.links()))
+            .map_err(LabError::system("reading device counters"))?
+            .map_err(place)?;
+        for (name, wire) in &host.devices {
+            let dropped = devices.iter().find(|d| d.name == *name).map_or(0, |d| d.statistics.sent.dropped);
+            all.push((*wire, dropped));
+        }
+    }
+    Ok(all)
+}

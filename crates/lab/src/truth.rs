@@ -1,0 +1,241 @@
+//! From the engine's reports to records: intervals as they come, totals at the end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kernel::CpuSnapshot;
+use link::Tally;
+use results::lab::{
+    Drops, EngineInterval, LabRecord, LabRunEnd, LinkInterval, LinkTotals, QueueDepth, Verdict, Volume,
+};
+use results::{DelayHistogram, DelaySummary};
+
+use crate::engine::Report;
+use crate::topology::WireInfo;
+use crate::verdict::{Doubts, tolerance};
+
+/// Gathers what the workers report.
+pub(crate) struct Truth {
+    run: u32,
+    workers: usize,
+    wires: Vec<Total>,
+    /// Reports of intervals that not all workers have reported yet.
+    pending: BTreeMap<Duration, Vec<Report>>,
+    lateness: DelayHistogram,
+    uncertainty: DelayHistogram,
+    busiest: f64,
+    cpu: CpuSnapshot,
+}
+
+/// One wire over the whole run.
+struct Total {
+    info: WireInfo,
+    tally: Option<Tally>,
+    lateness: DelayHistogram,
+    emulator: u64,
+}
+
+impl Truth {
+    pub(crate) fn new(run: u32, workers: usize, wires: &[WireInfo]) -> Self {
+        let total =
+            |info: &WireInfo| Total { info: info.clone(), tally: None, lateness: DelayHistogram::new(), emulator: 0 };
+        Self {
+            run,
+            workers,
+            wires: wires.iter().map(total).collect(),
+            pending: BTreeMap::new(),
+            lateness: DelayHistogram::new(),
+            uncertainty: DelayHistogram::new(),
+            busiest: 0.0,
+            cpu: CpuSnapshot::read(),
+        }
+    }
+
+    /// Takes a worker's report; gives the records of an interval when it is complete.
+    pub(crate) fn handle(&mut self, report: Report) -> Vec<LabRecord> {
+        let begin = report.begin;
+        let all = self.pending.entry(begin).or_default();
+        all.push(report);
+        if all.len() < self.workers {
+            return Vec::new();
+        }
+        let mut reports = self.pending.remove(&begin).unwrap_or_default();
+        reports.sort_by_key(|r| r.worker);
+        let mut records = Vec::new();
+        for report in &reports {
+            self.count_links(report, &mut records);
+        }
+        records.push(LabRecord::Engine(self.count_engine(&reports)));
+        records
+    }
+
+    fn count_links(&mut self, report: &Report, records: &mut Vec<LabRecord>) {
+        let begun = records.len();
+        for wire in &report.wires {
+            let Some(total) = self.wires.get_mut(wire.wire) else { continue };
+            let mut lateness = DelayHistogram::new();
+            wire.lateness.iter().for_each(|ns| lateness.record_nanos(u64::from(*ns)));
+            total.lateness.merge(&lateness);
+            self.lateness.merge(&lateness);
+            total.emulator += wire.lost;
+            match &mut total.tally {
+                Some(sum) => sum.merge(&wire.tally),
+                None => total.tally = Some(wire.tally.clone()),
+            }
+            records.push(LabRecord::Link(LinkInterval {
+                run: self.run,
+                link: total.info.link.clone(),
+                from: total.info.from.clone(),
+                to: total.info.to.clone(),
+                begin_s: report.begin.as_secs_f64(),
+                end_s: report.end.as_secs_f64(),
+                offered: volume(wire.tally.offered),
+                delivered: volume(wire.tally.delivered),
+                duplicated: wire.tally.duplicated.packets,
+                reordered: wire.tally.reordered,
+                dropped: drops(&wire.tally, wire.lost),
+                queue: depth(&wire.tally),
+                wait: wait(&wire.tally),
+                utilisation: wire.tally.utilisation(),
+                lateness: lateness.summary(),
+            }));
+        }
+        // The order of the plan, whichever worker has a link.
+        records[begun..].sort_by(|a, b| key(a).cmp(&key(b)));
+    }
+
+    fn count_engine(&mut self, reports: &[Report]) -> EngineInterval {
+        let (mut lateness, mut uncertainty) = (DelayHistogram::new(), DelayHistogram::new());
+        let mut span = Duration::ZERO;
+        let (mut begin, mut end) = (Duration::MAX, Duration::ZERO);
+        let (mut worker_cpu, mut held_bytes) = (Vec::new(), 0);
+        for report in reports {
+            (begin, end) = (begin.min(report.begin), end.max(report.end));
+            span = span.max(report.end.saturating_sub(report.begin));
+            held_bytes += report.held;
+            worker_cpu.push(report.cpu.as_secs_f64() / span.as_secs_f64().max(1e-9));
+            report.uncertainty.iter().for_each(|ns| uncertainty.record_nanos(u64::from(*ns)));
+            let late = report.wires.iter().flat_map(|w| &w.lateness);
+            late.for_each(|ns| lateness.record_nanos(u64::from(*ns)));
+        }
+        self.uncertainty.merge(&uncertainty);
+        self.busiest = worker_cpu.iter().copied().fold(self.busiest, f64::max);
+        let cpu = CpuSnapshot::read();
+        let machine_cpu = cpu.busy_since(&self.cpu);
+        self.cpu = cpu;
+        EngineInterval {
+            run: self.run,
+            begin_s: begin.as_secs_f64(),
+            end_s: end.as_secs_f64(),
+            worker_cpu,
+            machine_cpu,
+            lateness: lateness.summary(),
+            arrival_uncertainty: uncertainty.summary(),
+            held_bytes,
+        }
+    }
+
+    /// Packets that a node's device dropped because the engine was not quick enough.
+    pub(crate) fn add_device_drops(&mut self, wire: usize, packets: u64) {
+        if let Some(total) = self.wires.get_mut(wire) {
+            total.emulator += packets;
+        }
+    }
+
+    /// Adds what speaks against the run. `asked`: largest lateness as the scenario says.
+    pub(crate) fn judge(&self, asked: Option<Duration>, doubts: &mut Doubts) {
+        let p99 = |h: &DelayHistogram| h.summary().map_or(Duration::ZERO, |s| Duration::from_nanos(s.p99_ns));
+        for wire in &self.wires {
+            let place = format!("{} ({} > {})", wire.info.link, wire.info.from, wire.info.to);
+            doubts.late(&place, p99(&wire.lateness), tolerance(asked, wire.info.settings.delay));
+            doubts.lost(&place, wire.emulator);
+        }
+        let shortest = self.wires.iter().map(|w| w.info.settings.delay).min().unwrap_or_default();
+        doubts.waited(p99(&self.uncertainty), tolerance(asked, shortest));
+    }
+
+    /// Totals of each wire.
+    pub(crate) fn totals(&self) -> Vec<LinkTotals> {
+        let total = |wire: &Total| {
+            let tally = wire.tally.clone().unwrap_or_default();
+            LinkTotals {
+                link: wire.info.link.clone(),
+                from: wire.info.from.clone(),
+                to: wire.info.to.clone(),
+                offered: volume(tally.offered),
+                delivered: volume(tally.delivered),
+                duplicated: tally.duplicated.packets,
+                reordered: tally.reordered,
+                dropped: drops(&tally, wire.emulator),
+                queue: depth(&tally),
+                wait: wait(&tally),
+                utilisation: tally.utilisation(),
+                lateness: wire.lateness.summary(),
+            }
+        };
+        self.wires.iter().map(total).collect()
+    }
+
+    /// The end of a run without flows and programs of its own.
+    pub(crate) fn end(&self, verdict: Verdict) -> LabRunEnd {
+        LabRunEnd {
+            run: self.run,
+            verdict,
+            interrupted: false,
+            links: self.totals(),
+            flows: Vec::new(),
+            programs: Vec::new(),
+            busiest_worker: self.busiest,
+            lateness: self.lateness.summary(),
+        }
+    }
+
+    pub(crate) fn lateness(&self) -> Option<DelaySummary> {
+        self.lateness.summary()
+    }
+
+    pub(crate) fn busiest_worker(&self) -> f64 {
+        self.busiest
+    }
+}
+
+fn volume(v: link::Volume) -> Volume {
+    Volume { packets: v.packets, bytes: v.bytes }
+}
+
+fn drops(tally: &Tally, emulator: u64) -> Drops {
+    let d = &tally.dropped;
+    Drops {
+        queue: d.queue.packets,
+        codel: d.codel.packets,
+        loss: d.loss.packets,
+        listed: d.listed.packets,
+        outage: d.outage.packets,
+        mtu: d.mtu.packets,
+        emulator,
+    }
+}
+
+fn depth(tally: &Tally) -> QueueDepth {
+    let quantile = |q| tally.queue_bytes.quantile(q).unwrap_or(0);
+    QueueDepth {
+        p50_bytes: quantile(0.5),
+        p95_bytes: quantile(0.95),
+        p99_bytes: quantile(0.99),
+        max_bytes: quantile(1.0),
+    }
+}
+
+fn wait(tally: &Tally) -> Option<DelaySummary> {
+    let mut histogram = DelayHistogram::new();
+    tally.wait_ns.buckets().for_each(|(ns, packets)| histogram.record_many(ns, packets));
+    histogram.summary()
+}
+
+/// Where a record stands among those of its interval.
+fn key(record: &LabRecord) -> (&str, &str) {
+    match record {
+        LabRecord::Link(l) => (&l.link, &l.from),
+        _ => ("", ""),
+    }
+}

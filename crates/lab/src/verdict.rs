@@ -1,0 +1,84 @@
+//! Whether a run can be believed.
+
+use std::time::Duration;
+
+use results::lab::Verdict;
+
+/// Lateness that counts for no link, however short its delay: TCP and applications are late by more on a busy host.
+const FLOOR: Duration = Duration::from_millis(1);
+
+/// Share of a link's own delay by which packets may be late.
+const SHARE: u32 = 100;
+
+/// Largest 99th percentile of lateness on a link of this delay.
+pub(crate) fn tolerance(asked: Option<Duration>, delay: Duration) -> Duration {
+    asked.unwrap_or_else(|| FLOOR.max(delay / SHARE))
+}
+
+/// Reasons against a run, each said once.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts(Vec<String>);
+
+impl Doubts {
+    pub(crate) fn add(&mut self, reason: String) {
+        if !self.0.contains(&reason) {
+            self.0.push(reason);
+        }
+    }
+
+    /// The emulator handed packets over too late.
+    pub(crate) fn late(&mut self, place: &str, p99: Duration, limit: Duration) {
+        if p99 > limit {
+            self.add(format!(
+                "{place}: one packet in a hundred was handed over more than {:.3} ms late ({:.3} ms is allowed): the machine is too slow or too busy",
+                p99.as_secs_f64() * 1e3,
+                limit.as_secs_f64() * 1e3
+            ));
+        }
+    }
+
+    /// Packets lay in the device before the emulator looked.
+    pub(crate) fn waited(&mut self, p99: Duration, limit: Duration) {
+        if p99 > limit {
+            self.add(format!(
+                "one packet in a hundred may have waited up to {:.3} ms before the emulator saw it ({:.3} ms is allowed): the nodes send faster than this machine can carry",
+                p99.as_secs_f64() * 1e3,
+                limit.as_secs_f64() * 1e3
+            ));
+        }
+    }
+
+    /// Packets that no model dropped.
+    pub(crate) fn lost(&mut self, place: &str, packets: u64) {
+        if packets > 0 {
+            self.add(format!("{place}: the emulator, not the model, lost {packets} packets"));
+        }
+    }
+
+    pub(crate) fn verdict(self) -> Verdict {
+        if self.0.is_empty() { Verdict::Valid } else { Verdict::Invalid { because: self.0 } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_valid_until_something_speaks_against_it() {
+        let mut doubts = Doubts::default();
+        doubts.late("path", Duration::from_micros(900), tolerance(None, Duration::ZERO));
+        doubts.late("path", Duration::from_micros(1800), tolerance(None, Duration::from_millis(187)));
+        doubts.lost("path", 0);
+        assert_eq!(doubts.verdict(), Verdict::Valid);
+
+        let mut doubts = Doubts::default();
+        doubts.late("path", Duration::from_micros(1100), tolerance(None, Duration::from_millis(10)));
+        doubts.late("path", Duration::from_micros(900), tolerance(Some(Duration::from_micros(300)), Duration::ZERO));
+        doubts.lost("path", 3);
+        doubts.lost("path", 3);
+        let Verdict::Invalid { because } = doubts.verdict() else { panic!("three reasons speak against it") };
+        assert_eq!(because.len(), 3, "{because:?}");
+        assert!(because[0].contains("1.100 ms late (1.000 ms is allowed)"), "{because:?}");
+    }
+}

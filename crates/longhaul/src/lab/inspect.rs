@@ -1,0 +1,78 @@
+//! `longhaul lab shell`, `status` and `gc`.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::Context;
+use lab::registry;
+
+use super::cli::{ShellOptions, StatusOptions};
+
+pub(crate) fn shell(options: &ShellOptions) -> anyhow::Result<ExitCode> {
+    let (entry, node) = registry::find(&options.node, options.lab)?;
+    let network = format!("/proc/{}/fd/{}", entry.lab.pid, node.descriptor);
+    kernel::join(entry.keeper.pid, Path::new(&network), Some(&node.name))
+        .with_context(|| format!("cannot enter node {} of lab {}", node.name, entry.lab.pid))?;
+    let mut command = command_or_shell(&options.command);
+    let status = command
+        .env("LONGHAUL_NODE", &node.name)
+        .status()
+        .with_context(|| format!("cannot run {}", command.get_program().to_string_lossy()))?;
+    Ok(exit_code(status))
+}
+
+/// The command, or the user's shell. One word with spaces is a line for /bin/sh.
+pub(super) fn command_or_shell(words: &[String]) -> Command {
+    let words = words_or_shell(words);
+    let mut command = Command::new(words.first().map_or("/bin/sh", String::as_str));
+    command.args(words.iter().skip(1));
+    command
+}
+
+pub(super) fn words_or_shell(words: &[String]) -> Vec<String> {
+    match words {
+        [] => vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned())],
+        [line] if line.contains(char::is_whitespace) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()],
+        words => words.to_vec(),
+    }
+}
+
+/// A command's status as ours, as a shell tells it: 128 plus the signal's number.
+pub(super) fn exit_code(status: std::process::ExitStatus) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+pub(crate) fn status(options: &StatusOptions) -> anyhow::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    let labs = registry::labs()?;
+    for entry in &labs {
+        if options.json {
+            serde_json::to_writer(&mut out, entry)?;
+            writeln!(out)?;
+            continue;
+        }
+        let nodes: Vec<&str> = entry.nodes.iter().map(|n| n.name.as_str()).collect();
+        let state = if entry.lab.lives() { "running" } else { "gone, see `longhaul lab gc`" };
+        writeln!(out, "{} {} ({state}): {}", entry.lab.pid, entry.name, nodes.join(", "))?;
+        writeln!(out, "    {}", entry.folder.display())?;
+    }
+    if labs.is_empty() && !options.json {
+        writeln!(out, "no lab is running")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn gc() -> anyhow::Result<ExitCode> {
+    let done = registry::collect()?;
+    let mut out = io::stdout().lock();
+    for line in &done {
+        writeln!(out, "{line}")?;
+    }
+    if done.is_empty() {
+        writeln!(out, "nothing was left behind")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

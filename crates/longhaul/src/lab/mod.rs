@@ -1,0 +1,64 @@
+//! `longhaul lab`.
+
+pub(crate) mod cli;
+mod inspect;
+mod path;
+mod plan;
+mod run;
+mod trace;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use kernel::Privilege;
+use scenario::Experiment;
+
+use cli::{LabCommand, LabOptions};
+
+/// A run was not valid, or its command failed.
+const NEGATIVE: u8 = 1;
+
+pub(crate) fn run(options: LabOptions) -> anyhow::Result<ExitCode> {
+    match options.command {
+        LabCommand::Run(options) => run::run(&options),
+        LabCommand::Path(options) => path::run(&options),
+        LabCommand::Shell(options) => inspect::shell(&options),
+        LabCommand::Status(options) => inspect::status(&options),
+        LabCommand::Gc => inspect::gc(),
+        LabCommand::Trace(options) => trace::run(&options),
+    }
+}
+
+/// The first process of a lab's nodes; started by the lab only.
+pub(crate) fn keep(hosts: Option<&Path>) -> anyhow::Result<ExitCode> {
+    kernel::run_keeper(hosts)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The right to make namespaces, as root or in a user namespace of our own; before any thread is started.
+fn gain_privilege() -> anyhow::Result<Privilege> {
+    lab::registry::folder();
+    let privilege = kernel::gain().context("a lab needs network namespaces")?;
+    kernel::tun_available().context("a lab needs /dev/net/tun")?;
+    kernel::Shutdown::install().context("cannot handle signals")?;
+    kernel::raise_open_files();
+    Ok(privilege)
+}
+
+/// This binary, for the flows and servers in the nodes.
+fn own_program() -> anyhow::Result<PathBuf> {
+    // The file itself: a name could mean another file in a node, and after an upgrade another version.
+    std::env::current_exe().context("cannot find this program's own file")
+}
+
+fn read_experiment(
+    file: &Path,
+    set: &[(String, String)],
+    variant: Option<&str>,
+    repeat: Option<u32>,
+) -> anyhow::Result<Experiment> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let options = scenario::Options { overrides: set.to_vec(), variant: variant.map(str::to_owned), repeat };
+    Ok(scenario::read(file, &text, &options, &|path| std::fs::read_to_string(path).map_err(|e| e.to_string()))?)
+}

@@ -1,0 +1,102 @@
+//! `longhaul lab path`.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use kernel::Shutdown;
+use results::lab::{LabRecord, Verdict};
+use scenario::Scenario;
+use units::parse_duration;
+
+use super::cli::PathOptions;
+use super::inspect::{exit_code, words_or_shell};
+use super::{NEGATIVE, gain_privilege, own_program};
+
+/// Two nodes and a link; the options are set on top.
+const PATH: &str = "\
+name = \"path\"
+duration = \"8760h\"
+nodes = [\"near\", \"far\"]
+[links.path]
+between = [\"near\", \"far\"]
+";
+
+pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
+    let scenario = scenario(options)?;
+    gain_privilege()?;
+    let folder =
+        tempfile::Builder::new().prefix("longhaul-path-").tempdir().context("cannot make a folder for logs")?;
+    let mut json = match &options.json {
+        Some(path) => Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
+        None => None,
+    };
+    let mut failure = None;
+    let mut observe = |record: &LabRecord| {
+        if let Some(file) = &mut json
+            && let Err(e) = serde_json::to_vec(record).map_err(Into::into).and_then(|mut line| {
+                line.push(b'\n');
+                file.write_all(&line)
+            })
+        {
+            failure.get_or_insert(e);
+        }
+    };
+    let path_options = lab::PathOptions {
+        program: own_program()?,
+        command: words_or_shell(&options.command),
+        far: options.far.clone(),
+        folder: folder.path().to_owned(),
+    };
+    let (status, end) = lab::run_path(&scenario, &path_options, &mut observe, &Shutdown::asked)?;
+    if let Some(to) = &options.pcapng {
+        keep(&folder.path().join("path.pcapng"), to)?;
+    }
+    if let Some(e) = failure {
+        return Err(e).context("the records could not be written");
+    }
+    let valid = end.verdict == Verdict::Valid;
+    if !options.quiet || !valid {
+        report::lab::LabText::new(std::io::stderr()).record(&LabRecord::RunEnd(end))?;
+    }
+    Ok(if status.success() && !valid { ExitCode::from(NEGATIVE) } else { exit_code(status) })
+}
+
+fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
+    std::fs::copy(from, to).map(|_| ()).with_context(|| format!("cannot write {}", to.display()))
+}
+
+/// The scenario that the options describe, read as an experiment file is, so that the same checks hold.
+fn scenario(options: &PathOptions) -> anyhow::Result<Scenario> {
+    let rtt = parse_duration(&options.rtt).context("--rtt")?;
+    let mut set = vec![("seed".to_owned(), options.seed.to_string())];
+    let mut link = |key: &str, value: &str| set.push((format!("links.path.{key}"), value.to_owned()));
+    link("delay", &format!("{}ns", rtt.as_nanos() / 2));
+    link("mtu", &options.mtu);
+    link("overhead", &options.overhead);
+    for (key, value) in [("rate", &options.rate), ("jitter", &options.jitter), ("loss", &options.loss)] {
+        if let Some(value) = value {
+            link(key, value);
+        }
+    }
+    let queue = match (&options.queue, &options.rate) {
+        (Some(queue), _) => queue.as_str(),
+        (None, Some(_)) if !rtt.is_zero() => "1 bdp",
+        (None, _) => "1000 packets",
+    };
+    link("queue", queue);
+    for (key, value) in &options.set {
+        link(key, value);
+    }
+    if options.pcapng.is_some() {
+        set.push(("record.pcapng".to_owned(), "[\"path\"]".to_owned()));
+        set.push(("record.snap".to_owned(), "128".to_owned()));
+    }
+    let options = scenario::Options { overrides: set, ..scenario::Options::default() };
+    let mut experiment = scenario::read(Path::new("path"), PATH, &options, &|path| {
+        std::fs::read_to_string(path).map_err(|e| e.to_string())
+    })?;
+    experiment.scenarios.pop().context("no scenario")
+}

@@ -1,0 +1,64 @@
+//! What a lab would build and run: `--dry-run`.
+
+use std::io::{self, Write};
+
+use scenario::{Experiment, Scenario};
+
+pub(crate) fn show(experiment: &Experiment, out: &mut impl Write) -> io::Result<()> {
+    let points = experiment.scenarios.len();
+    for (number, scenario) in experiment.scenarios.iter().enumerate() {
+        if points > 1 {
+            let values: Vec<String> = scenario.point.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+            writeln!(out, "point {} of {points}: {}", number + 1, values.join(", "))?;
+            if number > 0 {
+                continue;
+            }
+        }
+        show_scenario(scenario, out)?;
+    }
+    Ok(())
+}
+
+fn show_scenario(scenario: &Scenario, out: &mut impl Write) -> io::Result<()> {
+    let name = |node: usize| scenario.nodes[node].name.as_str();
+    writeln!(
+        out,
+        "{}: {} s, {} repetitions, seed {}",
+        scenario.name,
+        scenario.duration.as_secs_f64(),
+        scenario.repeat,
+        scenario.seed
+    )?;
+    for node in &scenario.nodes {
+        writeln!(out, "node {} {} {}", node.name, node.ipv4, node.ipv6)?;
+        for (key, value) in &node.sysctl {
+            writeln!(out, "    {key} = {value}")?;
+        }
+    }
+    for link in &scenario.links {
+        let [a, b] = link.between.map(name);
+        writeln!(out, "link {} mtu {}", link.name, link.mtu)?;
+        writeln!(out, "    {a} > {b}: {}", scenario::describe(&link.forward))?;
+        writeln!(out, "    {b} > {a}: {}", scenario::describe(&link.backward))?;
+    }
+    for lan in &scenario.lans {
+        let members: Vec<&str> = lan.members.iter().map(|m| name(*m)).collect();
+        writeln!(out, "lan {} mtu {}: {}", lan.name, lan.mtu, members.join(", "))?;
+        writeln!(out, "    to the switch: {}", scenario::describe(&lan.up))?;
+        writeln!(out, "    from the switch: {}", scenario::describe(&lan.down))?;
+    }
+    for mark in lab::schedule_marks(scenario) {
+        writeln!(out, "at {} s {}", mark.at_s, mark.text)?;
+    }
+    for flow in lab::flow_descriptions(scenario) {
+        writeln!(out, "flow {} {} > {}: {}", flow.flow, flow.from, flow.to, flow.settings)?;
+        if let Some(command) = flow.command {
+            writeln!(out, "    {command}")?;
+        }
+    }
+    for program in &scenario.programs {
+        let start = program.start.map_or_else(|| "before the run".to_owned(), |t| format!("at {} s", t.as_secs_f64()));
+        writeln!(out, "program {} in {} {start}: {}", program.name, name(program.node), program.command.join(" "))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! `longhaul lab run`.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Stdout, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use kernel::Shutdown;
+use report::lab::{LabProgress, LabReport, LabText};
+use results::lab::{LabRecord, Verdict};
+
+use super::cli::RunOptions;
+use super::{NEGATIVE, gain_privilege, own_program, plan, read_experiment};
+
+pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
+    let experiment = read_experiment(&options.file, &options.set, options.variant.as_deref(), options.repeat)?;
+    if options.dry_run {
+        plan::show(&experiment, &mut io::stdout().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let privilege = gain_privilege()?;
+    let name = experiment.scenarios.first().map_or("experiment", |s| s.name.as_str());
+    let folder = options.out.clone().unwrap_or_else(|| lab::default_folder(name));
+    let records = make_folder(&folder)?;
+    fs::copy(&options.file, folder.join("experiment.toml")).context("cannot keep a copy of the experiment file")?;
+    let lab_options = lab::Options {
+        program: own_program()?,
+        folder: folder.clone(),
+        overrides: options.set.clone(),
+        privilege: privilege.to_string(),
+        workers: options.workers.map(usize::from),
+    };
+    let mut sink = Sink::new(&records)?;
+    let outcome = lab::run_experiment(&experiment, &lab_options, &mut |r| sink.take(r), &Shutdown::asked);
+    sink.finish()?;
+    // Also after a failure: what was measured until then is worth a page.
+    let page = write_page(&records, &folder, name);
+    let summary = outcome?;
+    println_err(&format!("report: {}\nrecords: {}", page?.display(), records.display()));
+    let valid = summary.verdict == Verdict::Valid;
+    Ok(if valid { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
+}
+
+/// The folder, made; gives the path of the records. What another experiment wrote is not touched.
+fn make_folder(folder: &Path) -> anyhow::Result<PathBuf> {
+    let records = folder.join("records.jsonl");
+    if records.exists() {
+        bail!("{} holds the results of another experiment; choose another folder with --out", folder.display());
+    }
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    Ok(records)
+}
+
+#[allow(clippy::print_stderr, reason = "words for the user, beside the results on standard output")]
+fn println_err(text: &str) {
+    eprintln!("{text}");
+}
+
+/// Back to the begin of the line, and the line cleared (ECMA-48, EL).
+const CLEAR: &str = "\r\x1b[K";
+
+/// Where the records go: the file, the terminal.
+struct Sink {
+    file: BufWriter<File>,
+    text: LabText<Stdout>,
+    progress: Option<LabProgress>,
+    failure: Option<io::Error>,
+}
+
+impl Sink {
+    fn new(records: &Path) -> anyhow::Result<Self> {
+        let file = File::create(records).with_context(|| format!("cannot write {}", records.display()))?;
+        let terminal = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+        Ok(Self {
+            file: BufWriter::new(file),
+            text: LabText::new(io::stdout()),
+            progress: terminal.then(LabProgress::new),
+            failure: None,
+        })
+    }
+
+    fn take(&mut self, record: &LabRecord) {
+        let shown = self.write(record).and_then(|()| self.show(record));
+        if let Err(e) = shown {
+            self.failure.get_or_insert(e);
+        }
+    }
+
+    fn write(&mut self, record: &LabRecord) -> io::Result<()> {
+        serde_json::to_writer(&mut self.file, record)?;
+        self.file.write_all(b"\n")?;
+        // Whole lines on the disk at every interval: a crash costs one.
+        if matches!(record, LabRecord::Engine(_) | LabRecord::RunEnd(_)) {
+            self.file.flush()?;
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, record: &LabRecord) -> io::Result<()> {
+        let Some(progress) = &mut self.progress else { return self.text.record(record) };
+        progress.record(record);
+        match record {
+            LabRecord::Engine(_) => write!(io::stderr(), "{CLEAR}{}", progress.line(terminal_width())),
+            LabRecord::Link(_) | LabRecord::Flow(_) | LabRecord::Transfer(_) => Ok(()),
+            LabRecord::Experiment(_) | LabRecord::Run(_) | LabRecord::RunEnd(_) | LabRecord::Summary(_) => {
+                write!(io::stderr(), "{CLEAR}")?;
+                self.text.record(record)
+            }
+        }
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        if self.progress.is_some() {
+            write!(io::stderr(), "{CLEAR}")?;
+        }
+        self.file.flush().context("the records could not be written")?;
+        match self.failure {
+            // A reader that has seen enough (`longhaul lab run ... | head`).
+            Some(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("the records could not be written"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Columns of the terminal; 80 where it does not tell.
+fn terminal_width() -> usize {
+    report::terminal_columns().unwrap_or(80)
+}
+
+fn write_page(records: &Path, folder: &Path, title: &str) -> anyhow::Result<PathBuf> {
+    let file = File::open(records).with_context(|| format!("cannot read {}", records.display()))?;
+    let report = LabReport::from_records(results::read_lab_records(BufReader::new(file))?.records)?;
+    let page = folder.join("report.html");
+    let mut out = BufWriter::new(File::create(&page).with_context(|| format!("cannot write {}", page.display()))?);
+    report::lab::write_lab_html(&mut out, &report, title).context("the report could not be written")?;
+    out.flush().context("the report could not be written")?;
+    Ok(page)
+}

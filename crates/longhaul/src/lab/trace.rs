@@ -1,0 +1,52 @@
+//! `longhaul lab trace`: a link's capacity as mahimahi reads it.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use link::{Capacity, Trace};
+use scenario::{Scenario, Way};
+use units::Rate;
+
+use super::cli::TraceOptions;
+use super::read_experiment;
+
+pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
+    let experiment = read_experiment(&options.file, &options.set, options.variant.as_deref(), None)?;
+    let scenario = experiment.scenarios.first().context("the experiment has no scenario")?;
+    let Some(number) = scenario.links.iter().position(|l| l.name == options.link) else {
+        let known: Vec<&str> = scenario.links.iter().map(|l| l.name.as_str()).collect();
+        bail!("there is no link `{}`; links are: {}", options.link, known.join(", "));
+    };
+    let way = if options.backward { Way::Backward } else { Way::Forward };
+    let trace = trace(scenario, number, way)?;
+    write!(io::stdout().lock(), "{trace}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The rates that the schedule gives one after the other, to the end of the run; a link that is down has rate zero.
+fn trace(scenario: &Scenario, number: usize, way: Way) -> anyhow::Result<Trace> {
+    let link = &scenario.links[number];
+    let mut now = if way == Way::Forward { &link.forward } else { &link.backward };
+    if let (Capacity::Trace(trace), true) = (&now.capacity, scenario.schedule.is_empty()) {
+        return Ok((**trace).clone());
+    }
+    let mut since = Duration::ZERO;
+    let mut rates = Vec::new();
+    for change in scenario.schedule.iter().filter(|c| c.link == number && c.way == way) {
+        rates.push((rate(now)?, change.at.saturating_sub(since)));
+        (since, now) = (change.at, &change.settings);
+    }
+    rates.push((rate(now)?, scenario.duration.saturating_sub(since)));
+    Ok(Trace::of_rates(&rates)?)
+}
+
+fn rate(settings: &link::Settings) -> anyhow::Result<Rate> {
+    match (&settings.capacity, settings.up) {
+        (_, false) => Ok(Rate::ZERO),
+        (Capacity::Constant(rate), true) => Ok(*rate),
+        (Capacity::Unlimited, true) => bail!("the link has no rate; a trace needs one (rate = ...)"),
+        (Capacity::Trace(_), true) => bail!("the link follows a trace and a schedule at once; only one can be written"),
+    }
+}
