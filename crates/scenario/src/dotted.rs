@@ -7,6 +7,9 @@ use crate::tree::{Entry, Kind, Origin, Table, Value};
 /// second link where it meant to change the first.
 const NAMED: [&str; 7] = ["nodes", "links", "lans", "flows", "mice", "programs", "parameters"];
 
+/// Most parts of a dotted key: no key of the format is deeper, and each costs a level of the stack.
+const MAX_PARTS: usize = 16;
+
 /// A dotted key in its parts; parts may be quoted as in TOML (`nodes.a.sysctl."net.ipv4.tcp_rmem"`).
 pub(crate) fn split(key: &str) -> Result<Vec<String>, Fault> {
     let bad = || Fault::new(format!("`{key}` is no key"), "write names with dots between them: links.path.rate");
@@ -21,6 +24,9 @@ pub(crate) fn split(key: &str) -> Result<Vec<String>, Fault> {
             return Err(bad());
         }
         parts.push(part.to_owned());
+        if parts.len() > MAX_PARTS {
+            return Err(bad());
+        }
         match after.strip_prefix('.') {
             Some(next) => rest = next,
             None if after.is_empty() => return Ok(parts),
@@ -131,5 +137,6 @@ mod tests {
         for bad in ["", ".", "a.", "a..b", "a.\"b", "\"a\"b"] {
             assert!(split(bad).is_err(), "{bad}");
         }
+        assert!(split(&"a.".repeat(100_000)).is_err(), "a stack has an end");
     }
 }

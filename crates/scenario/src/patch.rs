@@ -187,9 +187,9 @@ const SHAPES: &[(&str, JitterShape)] =
 /// Whether it is CoDel.
 const DISCIPLINES: &[(&str, bool)] = &[("tail-drop", false), ("codel", true)];
 
-/// RFC 8289 §4.3: acceptable standing delay.
+/// Acceptable standing delay (RFC 8289 §3.2).
 const CODEL_TARGET: Duration = Duration::from_millis(5);
-/// RFC 8289 §4.2: about the longest round trip of the flows.
+/// Time in which a queue may drain, about the longest round trip of the flows (RFC 8289 §3.2).
 const CODEL_INTERVAL: Duration = Duration::from_millis(100);
 
 fn capacity(section: &mut Section<'_>, files: &Files<'_>) -> Option<Capacity> {

@@ -8,8 +8,12 @@ use units::{Bytes, Rate, parse_duration};
 use crate::problem::{Fault, known_names};
 use crate::tree::{Kind, Value};
 
-/// Longest delay of a link. Mars is farther, but TCP gives up before.
+/// Longest delay of a link: with twice as much as round trip a handshake still succeeds (Linux gives up after 127 s,
+/// `tcp_syn_retries` of 6).
 const MAX_DELAY: Duration = Duration::from_secs(60);
+
+/// At this rate even a jumbo frame takes less than a nanosecond, the resolution of time.
+const MAX_RATE: Rate = Rate::from_bps(100_000_000_000_000);
 
 pub(crate) fn text(value: &Value) -> Result<String, Fault> {
     value.kind.as_text().map(str::to_owned).ok_or_else(|| expected(&value.kind, "a text", "write it in quotes"))
@@ -58,6 +62,9 @@ pub(crate) fn rate(value: &Value) -> Result<Rate, Fault> {
     if rate == Rate::ZERO {
         return Err(Fault::new("a rate of zero carries nothing", "write a rate above zero"));
     }
+    if rate > MAX_RATE {
+        return Err(Fault::new(format!("{} is beyond any link", crate::describe::rate(rate)), "at most 100Tb/s"));
+    }
     Ok(rate)
 }
 
@@ -79,7 +86,7 @@ pub(crate) fn positive_duration(value: &Value) -> Result<Duration, Fault> {
 pub(crate) fn delay(value: &Value) -> Result<Duration, Fault> {
     let delay = duration(value)?;
     if delay > MAX_DELAY {
-        let mend = "at most 60s: no transport that this lab measures survives more";
+        let mend = "at most 60s: with more a TCP handshake gives up";
         return Err(Fault::new(format!("a delay of {} is too long", crate::describe::duration(delay)), mend));
     }
     Ok(delay)

@@ -218,7 +218,7 @@ trace = "x.trace""#,
     (
         6,
         r#"delay = "61s""#,
-        ":6: links.path.delay: a delay of 61 s is too long; at most 60s: no transport that this lab measures survives more",
+        ":6: links.path.delay: a delay of 61 s is too long; at most 60s: with more a TCP handshake gives up",
     ),
     (6, "delay = 10", r#":6: links.path.delay: 10 has no unit; write it as text with its unit, such as "10ms""#),
     (6, r#"queue = "0 packets""#, ":6: links.path.queue: `0` is no number of packets; write a whole number above zero"),

@@ -1,0 +1,252 @@
+//! The experiment files of this project are right, with and without their short variant, and are what their papers say.
+#![allow(clippy::disallowed_methods, reason = "the files are read from where users find them")]
+#![allow(clippy::expect_used, reason = "a test says what it misses by panicking")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::ms;
+use link::{Capacity, Loss, QueueLimit};
+use proptest::prelude::*;
+use scenario::{Extent, Medium, Options, Scenario};
+use units::{Bytes, Rate};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
+}
+
+fn files() -> Vec<(PathBuf, String)> {
+    let mut files: Vec<_> = std::fs::read_dir(folder())
+        .expect("the folder of experiment files")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .map(|path| (path.clone(), std::fs::read_to_string(path).expect("a readable file")))
+        .collect();
+    files.sort();
+    files
+}
+
+fn scenarios(name: &str, variant: Option<&str>) -> Vec<Scenario> {
+    let path = folder().join(name);
+    let text = std::fs::read_to_string(&path).expect("a readable file");
+    let options = Options { variant: variant.map(str::to_owned), ..Options::default() };
+    let file = |path: &Path| std::fs::read_to_string(path).map_err(|e| e.to_string());
+    scenario::read(&path, &text, &options, &file).unwrap_or_else(|problems| panic!("{problems}")).scenarios
+}
+
+/// The media that packets from one node to another pass.
+fn way(s: &Scenario, from: &str, to: &str) -> Vec<String> {
+    let find = |name: &str| s.nodes.iter().position(|n| n.name == name).expect("a node");
+    let (mut at, to, mut media) = (find(from), find(to), Vec::new());
+    while at != to {
+        let route = s.nodes[at].routes.iter().find(|r| r.to == to).expect("a route");
+        media.push(match route.over {
+            Medium::Link(i) => s.links[i].name.clone(),
+            Medium::Lan(i) => s.lans[i].name.clone(),
+        });
+        at = route.next;
+    }
+    media
+}
+
+#[test]
+fn every_file_is_right_and_its_short_variant_takes_eight_seconds_a_point_at_most() {
+    let names: BTreeSet<_> = files().into_iter().map(|(path, _)| path.file_name().map(|n| n.to_owned())).collect();
+    assert!(names.len() >= 8, "{names:?}");
+    for (path, text) in files() {
+        let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
+        assert!(text.lines().count() < 60, "{name} has {} lines", text.lines().count());
+        assert!(
+            text.starts_with("# ") && text.contains(&format!("longhaul lab run scenarios/{name}")),
+            "{name}: header"
+        );
+        for s in scenarios(name, None) {
+            assert!(!s.about.is_empty() && !s.flows.is_empty(), "{name}");
+        }
+        let short = scenarios(name, Some("short"));
+        assert!(short.len() <= 4, "{name}: {} points", short.len());
+        for s in short {
+            assert!(s.duration <= Duration::from_secs(8), "{name}: {:?}", s.duration);
+            assert_eq!(s.repeat, 1, "{name}");
+        }
+    }
+}
+
+#[test]
+fn safire_changes_its_losses_five_times_as_in_figure_4() {
+    let points = scenarios("safire-domestic.toml", None);
+    assert_eq!(way(&points[0], "westc1", "eastc1"), ["west", "west-north", "north-east", "east"]);
+    assert_eq!(way(&points[1], "westc1", "eastc1"), ["west", "west-south", "south-east", "east"]);
+    for s in &points {
+        assert_eq!(s.duration, Duration::from_secs(300));
+        for period in 0..5 {
+            let at = Duration::from_secs(60 * period);
+            let loss = |link: &str| {
+                let of_link = |c: &&scenario::Change| s.links[c.link].name == link && c.at <= at;
+                s.schedule.iter().rev().find(of_link).map(|c| c.settings.loss)
+            };
+            let (high, low) = (Some(Loss::Independent(0.15)), Some(Loss::Independent(0.05)));
+            let expected = if period % 2 == 0 { (high, low) } else { (low, high) };
+            assert_eq!((loss("west-north"), loss("west-south")), expected, "period {}", period + 1);
+        }
+    }
+}
+
+#[test]
+fn safire_forward_goes_by_one_satellite_or_by_the_other() {
+    let points = scenarios("safire-forward.toml", None);
+    assert_eq!(way(&points[0], "westc1", "topc1"), ["west", "sat1", "top"]);
+    assert_eq!(way(&points[1], "westc1", "topc1"), ["west", "west-north", "north-east", "sat2", "top"]);
+}
+
+#[test]
+fn the_paths_of_abilene_have_their_base_round_trips_and_starts() {
+    let s = &scenarios("abilene.toml", None)[0];
+    let timeline: Vec<_> = s.flows[..4]
+        .iter()
+        .map(|f| {
+            let media = way(s, &s.nodes[f.from].name, &s.nodes[f.to].name);
+            assert!(media.contains(&"oc48".to_owned()));
+            let delays = media.iter().filter_map(|m| s.links.iter().find(|l| l.name == *m));
+            let round_trip: Duration = delays.map(|l| l.forward.delay + l.backward.delay).sum();
+            let Extent::Duration(extent) = f.extent else { panic!("{} has no time", f.name) };
+            (round_trip, f.start * 30, (f.start + extent) * 30)
+        })
+        .collect();
+    let at = Duration::from_secs;
+    let table3 = [
+        (ms(59), at(0), at(7200)),
+        (ms(44), at(900), at(4500)),
+        (ms(59), at(1800), at(5400)),
+        (ms(46), at(2700), at(6300)),
+    ];
+    assert_eq!(timeline, table3);
+    assert_eq!(s.links[0].forward.capacity, Capacity::Constant(Rate::from_bps(250_000_000)));
+    assert_eq!(s.flows[0].rate, Some(Rate::from_bps(28_600_000)));
+}
+
+#[test]
+fn the_queues_of_bufferbloat_are_a_tenth_one_and_ten_times_375_kb() {
+    let limits: Vec<_> = scenarios("bufferbloat.toml", None).iter().map(|s| s.links[0].forward.queue.limit).collect();
+    assert_eq!(limits, [37_500, 375_000, 3_750_000].map(|n| QueueLimit::Bytes(Bytes::new(n))));
+}
+
+/// One of the files, damaged in a few places.
+fn damaged() -> impl Strategy<Value = String> {
+    let texts: Vec<String> = files().into_iter().map(|(_, text)| text).collect();
+    let pieces = [
+        "\"",
+        "[",
+        "]",
+        "=",
+        "0",
+        "-1",
+        "$",
+        "999999999999h",
+        "{",
+        "}",
+        "\n",
+        ".",
+        "\u{e9}",
+        "*",
+        " / $T",
+        "1e308",
+        "[[",
+        "true",
+        "bdp",
+    ];
+    let edits = proptest::collection::vec(
+        (any::<prop::sample::Index>(), 0..40_usize, prop::sample::select(pieces.to_vec())),
+        1..6,
+    );
+    (prop::sample::select(texts), edits).prop_map(|(mut text, edits)| {
+        for (index, remove, piece) in edits {
+            let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+            let from = places.get(index.index(places.len().max(1))).copied().unwrap_or(0);
+            let to = text[from..].char_indices().map(|(at, _)| from + at).nth(remove).unwrap_or(text.len());
+            text.replace_range(from..to, piece);
+        }
+        text
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_text_and_no_option_causes_a_panic(
+        text in damaged(), key in "[a-z.0-9\"]{0,20}", value in "[ -~]{0,20}", short in any::<bool>(),
+    ) {
+        let options = Options {
+            overrides: vec![(key, value)],
+            variant: short.then(|| "short".to_owned()),
+            repeat: None,
+        };
+        for options in [Options::default(), options] {
+            match scenario::read(Path::new("x.toml"), &text, &options, &|_| Err("no file".to_owned())) {
+                Ok(experiment) => prop_assert!(!experiment.scenarios.is_empty()),
+                Err(problems) => prop_assert!(!problems.as_slice().is_empty()),
+            }
+        }
+    }
+}
+
+fn reference() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/experiment-file.md");
+    std::fs::read_to_string(path).expect("the reference")
+}
+
+/// What the problems of a text say is known where `zzz` stands.
+fn known(text: &str) -> Vec<String> {
+    let said = common::problems(text, &Options::default());
+    let (_, list) = said.split_once("zzz: is an unknown key; known: ").unwrap_or_else(|| panic!("{said}"));
+    list.lines().next().unwrap_or_default().split(", ").map(str::to_owned).collect()
+}
+
+#[test]
+fn the_example_of_the_reference_is_right_with_and_without_its_variant() {
+    let reference = reference();
+    let example = reference.split("```").nth(1).and_then(|block| block.strip_prefix("toml\n")).expect("an example");
+    for variant in [None, Some("short".to_owned())] {
+        let options = Options { variant, ..Options::default() };
+        let read = common::read_with(example, &options).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(read.scenarios[0].schedule.len(), 1);
+    }
+}
+
+#[test]
+fn every_key_stands_in_the_reference() {
+    let reference = reference();
+    let base = "duration = \"1s\"\nnodes = [\"a\", \"b\"]\n";
+    for section in [
+        "zzz = 1",
+        "[links.l]\nzzz = 1",
+        "[links.l]\njitter = { zzz = 1 }",
+        "[links.l]\nqueue = { zzz = 1, discipline = \"codel\" }",
+        "[links.l]\nloss = { zzz = 1 }",
+        "[links.l]\nreorder = { zzz = 1, probability = 1 }",
+        "[links.l]\nforward = { zzz = 1 }",
+        "[lans.l]\nzzz = 1",
+        "[[schedule]]\nzzz = 1",
+        "[[schedule]]\nsteps = [ { zzz = 1 } ]",
+        "[[schedule]]\nsteps = []\nzzz = 1",
+        "[flows.f]\nzzz = 1",
+        "[flows.f]\nprotocol = \"udp\"\nzzz = 1",
+        "[mice.m]\nzzz = 1",
+        "[programs.p]\nzzz = 1",
+        "[record]\nzzz = 1",
+        "[validity]\nzzz = 1",
+        "[[sweep]]\nzzz = 1",
+        "[plot]\nzzz = 1",
+    ] {
+        for key in known(&format!("{base}{section}\n")) {
+            assert!(
+                reference.contains(&format!("`{key}`")) || reference.contains(&format!("{key} = ")),
+                "{section}: {key}"
+            );
+        }
+    }
+}
