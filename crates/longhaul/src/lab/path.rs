@@ -18,7 +18,7 @@ use super::{NEGATIVE, gain_privilege, own_program};
 /// Two nodes and a link; the options are set on top.
 const PATH: &str = "\
 name = \"path\"
-duration = \"8760h\"
+duration = \"168h\"
 nodes = [\"near\", \"far\"]
 [links.path]
 between = [\"near\", \"far\"]
