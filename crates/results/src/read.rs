@@ -78,34 +78,81 @@ struct Label {
     schema: Option<String>,
 }
 
-/// Reads the JSON Lines of an emulated experiment, also of one that is still going on or was killed.
+/// Reads the JSON Lines of an emulated experiment one by one, also of one that is still going on or was killed.
 ///
-/// A last line without its end is left out and reported, so are records of an unknown kind; anything else that is not a
-/// record is an error that names its line.
+/// A last line without its end is left out and told by [`is_torn`](Self::is_torn), records of an unknown kind by
+/// [`unknown`](Self::unknown); anything else that is not a record is an error that names its line, and the last item.
+#[derive(Debug)]
+pub struct LabReader<R> {
+    source: R,
+    bytes: Vec<u8>,
+    line: usize,
+    unknown: u64,
+    is_torn: bool,
+    is_over: bool,
+}
+
+impl<R: BufRead> LabReader<R> {
+    /// Reads from `source`.
+    pub const fn new(source: R) -> Self {
+        Self { source, bytes: Vec::new(), line: 0, unknown: 0, is_torn: false, is_over: false }
+    }
+
+    /// Whether the last line was cut: the writer was stopped in the middle of it.
+    pub const fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
+    /// Records so far of kinds that only a later version of the same major number knows.
+    pub const fn unknown(&self) -> u64 {
+        self.unknown
+    }
+
+    /// The next record; `None` at the end.
+    fn advance(&mut self) -> Result<Option<LabRecord>, ReadError> {
+        loop {
+            self.bytes.clear();
+            if self.source.read_until(b'\n', &mut self.bytes)? == 0 {
+                return Ok(None);
+            }
+            self.line += 1;
+            if self.bytes.trim_ascii().is_empty() {
+                continue;
+            }
+            match lab_record(&self.bytes, self.line) {
+                Ok(Some(record)) => return Ok(Some(record)),
+                Ok(None) => self.unknown += 1,
+                Err(ReadError::Line { .. }) if !self.bytes.ends_with(b"\n") => self.is_torn = true,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for LabReader<R> {
+    type Item = Result<LabRecord, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let next = self.advance().transpose();
+        self.is_over = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+/// Reads a whole result file of the lab with [`LabReader`].
 ///
 /// # Errors
 /// See [`ReadError`].
-pub fn read_lab_records(mut source: impl BufRead) -> Result<LabFile, ReadError> {
-    let mut file = LabFile::default();
-    let mut bytes = Vec::new();
-    let mut line = 0;
-    loop {
-        bytes.clear();
-        if source.read_until(b'\n', &mut bytes)? == 0 {
-            break;
-        }
-        line += 1;
-        if bytes.trim_ascii().is_empty() {
-            continue;
-        }
-        match lab_record(&bytes, line) {
-            Ok(Some(record)) => file.records.push(record),
-            Ok(None) => file.unknown += 1,
-            Err(ReadError::Line { .. }) if !bytes.ends_with(b"\n") => file.is_torn = true,
-            Err(e) => return Err(e),
-        }
+pub fn read_lab_records(source: impl BufRead) -> Result<LabFile, ReadError> {
+    let mut reader = LabReader::new(source);
+    let records = reader.by_ref().collect::<Result<Vec<_>, _>>()?;
+    if records.is_empty() {
+        return Err(ReadError::Empty);
     }
-    if file.records.is_empty() { Err(ReadError::Empty) } else { Ok(file) }
+    Ok(LabFile { records, is_torn: reader.is_torn, unknown: reader.unknown })
 }
 
 /// One line; `None` for a kind that is not known.

@@ -1,16 +1,13 @@
 //! The numbers behind the charts, as the page's script reads them, within bounds that keep the page usable.
 
 use results::DelaySummary;
-use results::lab::{Drops, EngineInterval, FlowInterval, LinkInterval, ScheduleMark, Transfer};
+use results::lab::{Drops, EngineInterval, FlowInterval, LabRun, LinkInterval, ScheduleMark, Transfer};
 use serde::Serialize;
 
-use super::records::{LabReport, LinkKey, RunRecords};
+use super::records::{Intervals, LabReport, LinkKey};
 use super::sweep::{self, SweepPlot};
 use super::words::{causes, link_label};
 use crate::summary::finite;
-
-/// Runs whose intervals are in the page.
-const RUNS_MAX: usize = 40;
 
 /// Numbers in the page, all runs together: some 15 MB of text, which browsers still open at once.
 const VALUES_MAX: usize = 2_000_000;
@@ -28,22 +25,29 @@ const TRANSFERS_MAX: usize = 3000;
 const WORKERS_MAX: usize = 8;
 
 #[derive(Debug, Serialize)]
-pub(super) struct LabData {
+pub(super) struct LabData<'a> {
     pub(super) plot: Option<SweepPlot>,
-    pub(super) runs: Vec<RunData>,
+    pub(super) runs: Vec<Charted<'a>>,
     /// What the charts leave out.
     #[serde(skip)]
     pub(super) left_out: Vec<String>,
 }
 
-/// One run; each series names its times by an index into `times`.
+/// One run that can be selected.
 #[derive(Debug, Serialize)]
-pub(super) struct RunData {
+pub(super) struct Charted<'a> {
     pub(super) run: u32,
     label: String,
     state: &'static str,
     /// Why it is invalid.
-    because: Vec<String>,
+    because: &'a [String],
+    #[serde(flatten)]
+    data: &'a RunData,
+}
+
+/// The curves of one run; each series names its times by an index into `times`.
+#[derive(Debug, Serialize)]
+pub(super) struct RunData {
     end_s: f64,
     /// Middle of each interval.
     times: Vec<Vec<f64>>,
@@ -109,28 +113,31 @@ struct CpuData {
     share: Vec<Option<f64>>,
 }
 
-pub(super) fn lab_data(report: &LabReport) -> LabData {
+pub(super) fn lab_data(report: &LabReport) -> LabData<'_> {
     let mut data = LabData { plot: sweep::plot(report), runs: Vec::new(), left_out: Vec::new() };
-    // One run of each point before a second one of any.
-    let mut order: Vec<&RunRecords> = report.runs.iter().collect();
-    order.sort_by_key(|r| (r.start.repetition, r.start.point, r.start.run));
+    let mut order: Vec<_> = report.runs.iter().filter_map(|r| Some((r, r.charts.as_ref()?))).collect();
+    order.sort_by_key(|(r, _)| r.rank());
     let mut room = VALUES_MAX;
-    for run in order.iter().take(RUNS_MAX) {
-        let one = run_data(report, run);
-        let size = one.size();
+    for (run, charts) in order {
+        let size = charts.size();
         // The first is shown whatever its size, which is bounded by the number of links, flows and points.
         if !data.runs.is_empty() && size > room {
             continue;
         }
         room = room.saturating_sub(size);
-        data.runs.push(one);
+        data.runs.push(Charted {
+            run: run.start.run,
+            label: report.run_label(run),
+            state: run.state().0,
+            because: run.reasons(),
+            data: charts,
+        });
     }
-    let missing = report.runs.len() - data.runs.len();
-    if missing > 0 {
-        let shown = data.runs.len();
+    if data.runs.len() < report.runs.len() {
         data.left_out.push(format!(
-            "The charts hold {shown} of {} runs, first repetitions first, to keep the page small; the tables over all runs \
-             and the result file hold all.",
+            "The charts hold {} of {} runs, first repetitions first, to keep the page small; the tables over all runs and \
+             the result file hold all.",
+            data.runs.len(),
             report.runs.len()
         ));
     }
@@ -139,6 +146,33 @@ pub(super) fn lab_data(report: &LabReport) -> LabData {
 }
 
 impl RunData {
+    pub(super) fn new(start: &LabRun, run: &Intervals) -> Self {
+        let mut data = Self {
+            end_s: round(run.end_s().max(finite(start.duration_s))),
+            times: Vec::new(),
+            marks: start.changes.clone(),
+            flows: Vec::new(),
+            mice: Vec::new(),
+            links: Vec::new(),
+            engine: None,
+            notes: Vec::new(),
+        };
+        data.marks.iter_mut().for_each(|m| m.at_s = round(m.at_s));
+        flows(&mut data, start, run);
+        mice(&mut data, run);
+        links(&mut data, run);
+        engine(&mut data, run);
+        let lengths = run.links.values().map(Vec::len).chain(run.flows.values().map(Vec::len));
+        let together = stride(lengths.chain([run.engine.len()]).max().unwrap_or(0));
+        if together > 1 {
+            data.notes.push(format!(
+                "Each point stands for up to {together} intervals: the mean of rates and utilisation, the sum of drops, the \
+                 largest quantile of delays and queues."
+            ));
+        }
+        data
+    }
+
     fn size(&self) -> usize {
         let times: usize = self.times.iter().map(Vec::len).sum();
         let flows: usize = self.flows.iter().map(|f| 3 * f.bps.len()).sum();
@@ -155,38 +189,6 @@ impl RunData {
             self.times.len() - 1
         })
     }
-}
-
-fn run_data(report: &LabReport, run: &RunRecords) -> RunData {
-    let mut data = RunData {
-        run: run.start.run,
-        label: report.run_label(run),
-        state: run.state().0,
-        because: run.reasons().to_vec(),
-        end_s: round(run.end_s()),
-        times: Vec::new(),
-        marks: run.start.changes.clone(),
-        flows: Vec::new(),
-        mice: Vec::new(),
-        links: Vec::new(),
-        engine: None,
-        notes: Vec::new(),
-    };
-    data.marks.iter_mut().for_each(|m| m.at_s = round(m.at_s));
-    flows(&mut data, run);
-    mice(&mut data, run);
-    links(&mut data, run);
-    engine(&mut data, run);
-    let longest =
-        run.links.values().map(Vec::len).chain(run.flows.values().map(Vec::len)).chain([run.engine.len()]).max();
-    let together = stride(longest.unwrap_or(0));
-    if together > 1 {
-        data.notes.push(format!(
-            "Each point stands for {together} intervals: the mean of rates and utilisation, the sum of drops, the largest \
-             quantile of delays and queues."
-        ));
-    }
-    data
 }
 
 /// How many neighbouring intervals make one point.
@@ -227,8 +229,8 @@ fn mean<T>(rows: &[T], span: impl Fn(&T) -> (f64, f64), of: impl Fn(&T) -> Optio
     groups(rows).map(one).collect()
 }
 
-fn flows(data: &mut RunData, run: &RunRecords) {
-    for (name, rows) in in_order(run) {
+fn flows(data: &mut RunData, start: &LabRun, run: &Intervals) {
+    for (name, rows) in in_order(start, run) {
         let t = data.times(middles(rows, |r| (r.begin_s, r.end_s)));
         let delay = |of: fn(&DelaySummary) -> u64| largest(rows, |r| r.block_rtt.as_ref().map(of));
         data.flows.push(FlowData {
@@ -242,8 +244,8 @@ fn flows(data: &mut RunData, run: &RunRecords) {
 }
 
 /// Flows in the order of the experiment file, then what the file does not name.
-fn in_order(run: &RunRecords) -> Vec<(&String, &Vec<FlowInterval>)> {
-    let place = |name: &str| run.start.flows.iter().position(|f| f.flow == name).unwrap_or(usize::MAX);
+fn in_order<'a>(start: &LabRun, run: &'a Intervals) -> Vec<(&'a String, &'a Vec<FlowInterval>)> {
+    let place = |name: &str| start.flows.iter().position(|f| f.flow == name).unwrap_or(usize::MAX);
     let mut all: Vec<_> = run.flows.iter().collect();
     all.sort_by_key(|(name, _)| place(name));
     all
@@ -261,7 +263,7 @@ fn goodput(group: &[FlowInterval]) -> u64 {
     }
 }
 
-fn mice(data: &mut RunData, run: &RunRecords) {
+fn mice(data: &mut RunData, run: &Intervals) {
     for (name, transfers) in &run.transfers {
         let done: Vec<(f64, u64)> =
             transfers.iter().filter_map(|t: &Transfer| Some((round(t.begin_s), t.completion_ns?))).collect();
@@ -281,7 +283,7 @@ fn mice(data: &mut RunData, run: &RunRecords) {
     }
 }
 
-fn links(data: &mut RunData, run: &RunRecords) {
+fn links(data: &mut RunData, run: &Intervals) {
     let volume = |rows: &[LinkInterval]| rows.iter().fold(0_u64, |a, r| a.saturating_add(r.offered.bytes));
     let mut busy: Vec<(u64, &LinkKey, &Vec<LinkInterval>)> =
         run.links.iter().map(|(key, rows)| (volume(rows), key, rows)).filter(|(bytes, ..)| *bytes > 0).collect();
@@ -326,7 +328,7 @@ fn drops(rows: &[LinkInterval]) -> Vec<DropData> {
     all.into_iter().enumerate().map(of).filter(|d| d.packets.iter().any(|n| *n > 0)).collect()
 }
 
-fn engine(data: &mut RunData, run: &RunRecords) {
+fn engine(data: &mut RunData, run: &Intervals) {
     let rows = &run.engine;
     if rows.is_empty() {
         return;

@@ -30,7 +30,7 @@ pub fn write_lab_html(mut out: impl Write, report: &LabReport, title: &str) -> i
     write_document(&mut out, title, PARTS, &h, &data)
 }
 
-fn sweep(h: &mut Html, data: &LabData) {
+fn sweep(h: &mut Html, data: &LabData<'_>) {
     let Some(plot) = &data.plot else { return };
     h.raw("<section class=\"chart\" id=\"sweep\"><h2>").text(capital(plot.y_name)).raw(" over ").text(&plot.x_name);
     h.raw("</h2><p class=\"hint\">Means over the valid runs of each point; bars are 95 % confidence intervals, absent where ");
@@ -71,7 +71,7 @@ const CHARTS: [(&str, &str, &str); 9] = [
     ("cpu", "Emulator: CPU", "Share of one CPU that each worker used; of the machine: share of all its CPUs."),
 ];
 
-fn runs(h: &mut Html, report: &LabReport, data: &LabData) {
+fn runs(h: &mut Html, report: &LabReport, data: &LabData<'_>) {
     if data.runs.is_empty() {
         return;
     }

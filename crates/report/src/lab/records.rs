@@ -8,6 +8,7 @@ use results::lab::{
     Transfer, Verdict,
 };
 
+use super::data::RunData;
 use super::words::point_label;
 use crate::summary::finite;
 
@@ -26,6 +27,9 @@ pub enum LabError {
     RunTwice(u32),
 }
 
+/// Runs whose intervals are kept for charts.
+pub(super) const CHARTED_MAX: usize = 40;
+
 /// The records of one experiment, ready for a report.
 ///
 /// Whatever is missing at the end (a summary, the end of a run) marks the experiment as unfinished.
@@ -34,7 +38,7 @@ pub struct LabReport {
     pub(super) experiment: LabExperiment,
     pub(super) runs: Vec<RunRecords>,
     pub(super) summary: Option<LabSummary>,
-    /// Records of runs that did not begin.
+    /// Records of runs that had not begun, or had ended.
     pub(super) strays: u64,
 }
 
@@ -46,15 +50,22 @@ pub(super) struct LinkKey {
     pub(super) to: String,
 }
 
-/// One run: its begin, what was recorded while it ran, its end.
+/// One run: its begin, its end, and what its charts show.
 #[derive(Debug)]
 pub(super) struct RunRecords {
     pub(super) start: LabRun,
+    pub(super) end: Option<LabRunEnd>,
+    /// Absent where there are too many runs to draw.
+    pub(super) charts: Option<RunData>,
+}
+
+/// What was recorded while a run went on.
+#[derive(Debug, Default)]
+pub(super) struct Intervals {
     pub(super) links: BTreeMap<LinkKey, Vec<LinkInterval>>,
     pub(super) flows: BTreeMap<String, Vec<FlowInterval>>,
     pub(super) transfers: BTreeMap<String, Vec<Transfer>>,
     pub(super) engine: Vec<EngineInterval>,
-    pub(super) end: Option<LabRunEnd>,
 }
 
 /// Whether to believe the experiment.
@@ -72,31 +83,24 @@ impl LabReport {
     /// # Errors
     /// See [`LabError`].
     pub fn from_records(records: impl IntoIterator<Item = LabRecord>) -> Result<Self, LabError> {
-        let (mut experiment, mut summary, mut strays) = (None, None, 0_u64);
-        let mut runs: BTreeMap<u32, RunRecords> = BTreeMap::new();
+        Self::try_from_records(records.into_iter().map(Ok))
+    }
+
+    /// Sorts the records of one experiment as they are read, such as from [`results::LabReader`].
+    ///
+    /// Only the run that goes on is held in full: the intervals of an experiment of many runs and links need not fit
+    /// into memory.
+    ///
+    /// # Errors
+    /// Those of the source, and [`LabError`].
+    pub fn try_from_records<E: From<LabError>>(
+        records: impl IntoIterator<Item = Result<LabRecord, E>>,
+    ) -> Result<Self, E> {
+        let mut sorter = Sorter::default();
         for record in records {
-            match record {
-                LabRecord::Experiment(_) if experiment.is_some() => return Err(LabError::SeveralExperiments),
-                LabRecord::Experiment(e) => experiment = Some(e),
-                LabRecord::Run(r) => {
-                    let number = r.run;
-                    if runs.insert(number, RunRecords::new(r)).is_some() {
-                        return Err(LabError::RunTwice(number));
-                    }
-                }
-                LabRecord::Summary(s) => summary = Some(s),
-                other @ (LabRecord::Link(_)
-                | LabRecord::Flow(_)
-                | LabRecord::Transfer(_)
-                | LabRecord::Engine(_)
-                | LabRecord::RunEnd(_)) => match run_of(&other).and_then(|n| runs.get_mut(&n)) {
-                    Some(run) => run.add(other),
-                    None => strays += 1,
-                },
-            }
+            sorter.add(record?)?;
         }
-        let experiment = experiment.ok_or(LabError::NoExperiment)?;
-        Ok(Self { experiment, runs: runs.into_values().collect(), summary, strays })
+        Ok(sorter.finish()?)
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -149,55 +153,119 @@ impl LabReport {
     }
 }
 
-const fn run_of(record: &LabRecord) -> Option<u32> {
-    match record {
-        LabRecord::Link(r) => Some(r.run),
-        LabRecord::Flow(r) => Some(r.run),
-        LabRecord::Transfer(r) => Some(r.run),
-        LabRecord::Engine(r) => Some(r.run),
-        LabRecord::RunEnd(r) => Some(r.run),
-        LabRecord::Run(_) | LabRecord::Experiment(_) | LabRecord::Summary(_) => None,
+/// Makes a report of records as they come.
+#[derive(Debug, Default)]
+struct Sorter {
+    experiment: Option<LabExperiment>,
+    runs: BTreeMap<u32, RunRecords>,
+    /// Intervals of the runs that have not ended.
+    open: BTreeMap<u32, Intervals>,
+    summary: Option<LabSummary>,
+    strays: u64,
+}
+
+impl Sorter {
+    fn add(&mut self, record: LabRecord) -> Result<(), LabError> {
+        match record {
+            LabRecord::Experiment(_) if self.experiment.is_some() => return Err(LabError::SeveralExperiments),
+            LabRecord::Experiment(e) => self.experiment = Some(e),
+            LabRecord::Run(start) => {
+                let number = start.run;
+                self.open.insert(number, Intervals::default());
+                if self.runs.insert(number, RunRecords { start, end: None, charts: None }).is_some() {
+                    return Err(LabError::RunTwice(number));
+                }
+            }
+            LabRecord::Link(i) => self.interval(i.run, |open| open.link(i)),
+            LabRecord::Flow(i) => self.interval(i.run, |open| open.flow(i)),
+            LabRecord::Transfer(t) => {
+                self.interval(t.run, |open| open.transfers.entry(t.flow.clone()).or_default().push(t));
+            }
+            LabRecord::Engine(i) => self.interval(i.run, |open| open.engine(i)),
+            LabRecord::RunEnd(end) => self.end(end),
+            LabRecord::Summary(s) => self.summary = Some(s),
+        }
+        Ok(())
+    }
+
+    fn interval(&mut self, run: u32, add: impl FnOnce(&mut Intervals)) {
+        match self.open.get_mut(&run) {
+            Some(open) => add(open),
+            None => self.strays += 1,
+        }
+    }
+
+    fn end(&mut self, end: LabRunEnd) {
+        let number = end.run;
+        match (self.open.remove(&number), self.runs.get_mut(&number)) {
+            (Some(intervals), Some(run)) => {
+                run.end = Some(end);
+                self.chart(number, &intervals);
+            }
+            _ => self.strays += 1,
+        }
+    }
+
+    /// Keeps what the charts show of a run. Of too many runs the last repetitions go first, so that each point has one.
+    fn chart(&mut self, number: u32, intervals: &Intervals) {
+        let Some(run) = self.runs.get_mut(&number) else { return };
+        run.charts = Some(RunData::new(&run.start, intervals));
+        let charted = || self.runs.values().filter(|r| r.charts.is_some());
+        if charted().count() > CHARTED_MAX {
+            let last = charted().max_by_key(|r| r.rank()).map(|r| r.start.run);
+            if let Some(run) = last.and_then(|n| self.runs.get_mut(&n)) {
+                run.charts = None;
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<LabReport, LabError> {
+        for (number, intervals) in core::mem::take(&mut self.open) {
+            self.chart(number, &intervals);
+        }
+        let experiment = self.experiment.ok_or(LabError::NoExperiment)?;
+        let runs = self.runs.into_values().collect();
+        Ok(LabReport { experiment, runs, summary: self.summary, strays: self.strays })
     }
 }
 
-/// No chart of the lab is made of histograms, and they are most of a long experiment's memory.
+/// No chart of the lab is made of histograms, and they are most of a run's memory.
 fn slim(summaries: &mut [&mut Option<DelaySummary>]) {
     for summary in summaries.iter_mut().filter_map(|s| s.as_mut()) {
         summary.histogram = String::new();
     }
 }
 
-impl RunRecords {
-    fn new(start: LabRun) -> Self {
-        Self {
-            start,
-            links: BTreeMap::new(),
-            flows: BTreeMap::new(),
-            transfers: BTreeMap::new(),
-            engine: Vec::new(),
-            end: None,
-        }
+impl Intervals {
+    fn link(&mut self, mut i: LinkInterval) {
+        slim(&mut [&mut i.wait, &mut i.lateness]);
+        let key = LinkKey { link: i.link.clone(), from: i.from.clone(), to: i.to.clone() };
+        self.links.entry(key).or_default().push(i);
     }
 
-    fn add(&mut self, record: LabRecord) {
-        match record {
-            LabRecord::Link(mut i) => {
-                slim(&mut [&mut i.wait, &mut i.lateness]);
-                let key = LinkKey { link: i.link.clone(), from: i.from.clone(), to: i.to.clone() };
-                self.links.entry(key).or_default().push(i);
-            }
-            LabRecord::Flow(mut i) => {
-                slim(&mut [&mut i.block_rtt]);
-                self.flows.entry(i.flow.clone()).or_default().push(i);
-            }
-            LabRecord::Transfer(t) => self.transfers.entry(t.flow.clone()).or_default().push(t),
-            LabRecord::Engine(mut i) => {
-                slim(&mut [&mut i.lateness, &mut i.arrival_uncertainty]);
-                self.engine.push(i);
-            }
-            LabRecord::RunEnd(e) => self.end = Some(e),
-            LabRecord::Run(_) | LabRecord::Experiment(_) | LabRecord::Summary(_) => {}
-        }
+    fn flow(&mut self, mut i: FlowInterval) {
+        slim(&mut [&mut i.block_rtt]);
+        self.flows.entry(i.flow.clone()).or_default().push(i);
+    }
+
+    fn engine(&mut self, mut i: EngineInterval) {
+        slim(&mut [&mut i.lateness, &mut i.arrival_uncertainty]);
+        self.engine.push(i);
+    }
+
+    /// Last second that any interval covers.
+    pub(super) fn end_s(&self) -> f64 {
+        let links = self.links.values().flatten().map(|i| i.end_s);
+        let flows = self.flows.values().flatten().map(|i| i.end_s);
+        let engine = self.engine.iter().map(|i| i.end_s);
+        links.chain(flows).chain(engine).map(finite).fold(0.0, f64::max)
+    }
+}
+
+impl RunRecords {
+    /// One run of each point before a second one of any.
+    pub(super) const fn rank(&self) -> (u32, u32, u32) {
+        (self.start.repetition, self.start.point, self.start.run)
     }
 
     /// `None` while the run has no end.
@@ -221,13 +289,5 @@ impl RunRecords {
             Some(false) => ("invalid", false),
             None => ("unfinished", false),
         }
-    }
-
-    /// Last second that any record covers, at least the planned length.
-    pub(super) fn end_s(&self) -> f64 {
-        let links = self.links.values().flatten().map(|i| i.end_s);
-        let flows = self.flows.values().flatten().map(|i| i.end_s);
-        let engine = self.engine.iter().map(|i| i.end_s);
-        links.chain(flows).chain(engine).map(finite).fold(finite(self.start.duration_s), f64::max)
     }
 }

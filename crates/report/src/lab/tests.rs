@@ -332,3 +332,18 @@ fn an_experiment_survives_its_file() {
     // Reading a real number may change its last bit, which no report shows.
     assert_eq!(text(&file.records), text(&all));
 }
+
+#[test]
+fn an_error_of_the_source_is_that_of_the_report() {
+    #[derive(Debug, PartialEq)]
+    struct Broken(&'static str);
+    impl From<LabError> for Broken {
+        fn from(_: LabError) -> Self {
+            Self("no experiment")
+        }
+    }
+    let all = records(&Lab::single());
+    let broken = all.into_iter().take(3).map(Ok).chain([Err(Broken("disk"))]);
+    assert_eq!(LabReport::try_from_records(broken).unwrap_err(), Broken("disk"));
+    assert_eq!(LabReport::try_from_records::<Broken>([]).unwrap_err(), Broken("no experiment"));
+}
