@@ -5,7 +5,7 @@ use units::{Instant, nanos};
 use crate::Distribution;
 
 /// Weighs each depth of the queue by the time for which it lasted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DepthMeter {
     depth: u64,
     since: Instant,
@@ -14,6 +14,11 @@ pub(crate) struct DepthMeter {
 }
 
 impl DepthMeter {
+    /// An empty queue from `now` on.
+    pub(crate) const fn new(now: Instant) -> Self {
+        Self { depth: 0, since: now, rest_ns: 0 }
+    }
+
     /// From `now` on the queue has this depth.
     pub(crate) fn set(&mut self, now: Instant, depth: u64, into: &mut Distribution) {
         self.account(now, into);
@@ -26,12 +31,6 @@ impl DepthMeter {
         into.add(self.depth, ns / 1000);
         self.rest_ns = ns % 1000;
         self.since = self.since.max(now);
-    }
-
-    /// Time begins at `now`.
-    pub(crate) const fn restart(&mut self, now: Instant) {
-        self.since = now;
-        self.rest_ns = 0;
     }
 
     /// The present depth is one that was reached.

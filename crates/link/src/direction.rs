@@ -69,8 +69,6 @@ impl<P: Clone> Direction<P> {
     /// A link with nothing in it, whose clock starts at `now`. `seed` decides all random draws.
     pub fn new(now: Instant, seed: u64, settings: Settings) -> Self {
         let settings = in_order(settings);
-        let mut depth = DepthMeter::default();
-        depth.restart(now);
         Self {
             impaired: impairs(&settings),
             clock: now,
@@ -88,7 +86,7 @@ impl<P: Clone> Direction<P> {
             line: Line::default(),
             latest_arrival: now,
             lowest_jitter_ns: 0,
-            depth,
+            depth: DepthMeter::new(now),
             tally: Tally::default(),
             tally_since: now,
             settings,
@@ -99,8 +97,6 @@ impl<P: Clone> Direction<P> {
     /// arrive.
     pub fn restart(&mut self, now: Instant, seed: u64) {
         drop(self.take_tally(now));
-        self.depth.restart(self.clock);
-        self.depth.peak(&mut self.tally.queue_bytes);
         self.origin = self.clock;
         self.index = 0;
         self.chance = Chance::new(seed);
@@ -295,6 +291,8 @@ impl<P: Clone> Direction<P> {
             let begin = self.transmitter.begin_at(t, arrival);
             if begin > t {
                 self.transmitter.rest(t);
+                // Only what follows without a pause joins a run: a change could begin this transmission at any time.
+                self.line.close();
                 self.begin_at = Some(begin);
                 return;
             }
@@ -414,14 +412,12 @@ impl<P: Clone> Direction<P> {
         if self.clock >= open.until {
             return true;
         }
-        let continues = |s: Segment| s.slot == open.slot && s.number == open.next;
-        match &self.sending {
+        // What waits while the wire is free is no continuation: `begin` has ended the run.
+        self.sending.is_none_or(|s| {
+            let Segment { slot, number, .. } = s.packet.segment;
             // It arrives no earlier than its transmission ends.
-            Some(s) => !continues(s.packet.segment) || s.end > open.until,
-            None => {
-                self.queue.head().is_none_or(|head| !continues(head)) || self.begin_at.is_some_and(|at| at > open.until)
-            }
-        }
+            slot != open.slot || number != open.next || s.end > open.until
+        })
     }
 
     /// By the present settings, when the last segment arrives that joins the open run.

@@ -1,3 +1,5 @@
+use core::fmt;
+
 use hdrhistogram::Histogram;
 
 /// Values beyond this count as this: 2^50 ns are 13 days, 2^50 bytes a petabyte.
@@ -7,7 +9,7 @@ const VALUE_MAX: u64 = 1 << 50;
 /// three significant digits), the largest value is exact.
 ///
 /// Small while nothing but zeros is in it; most links wait for nobody.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Distribution {
     zeros: u64,
     positive: Option<Histogram<u64>>,
@@ -89,5 +91,12 @@ impl Distribution {
             self.positive = Histogram::new(3).ok();
         }
         self.positive.as_mut()
+    }
+}
+
+impl fmt::Debug for Distribution {
+    /// The buckets in use: thousands are not.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.buckets()).finish()
     }
 }
