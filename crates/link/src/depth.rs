@@ -9,7 +9,8 @@ use crate::Distribution;
 pub(crate) struct DepthMeter {
     depth: u64,
     since: Instant,
-    /// Time that is not in the distribution yet: less than a microsecond. It goes to the next depth, so that no time is lost.
+    /// Time that is not in the distribution yet: less than a microsecond. It goes to the next depth, so that no time is
+    /// lost.
     rest_ns: u64,
 }
 

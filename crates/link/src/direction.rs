@@ -14,17 +14,17 @@ use crate::{Delivery, Drops, Loss, QueueLimit, Settings, Tally, Train, Volume};
 
 /// One direction of a link.
 ///
-/// Packets come in by [`Self::offer`], go out by [`Self::poll`]. In between, each segment passes: outage and MTU; the limit of
-/// the queue; the queue and its discipline; the wire, for its bytes at the rate; loss; propagation. It arrives when its last
-/// byte does. Everything happens at its logical time: what is delivered, when and why not follows from the offers and changes and their
-/// times, never from when or how often the other functions are called.
+/// Packets come in by [`Self::offer`], go out by [`Self::poll`]. In between, each segment passes: outage and MTU; the
+/// limit of the queue; the queue and its discipline; the wire, for its bytes at the rate; loss; propagation. It arrives
+/// when its last byte does. Everything happens at its logical time: what is delivered, when and why not follows from
+/// the offers and changes and their times, never from when or how often the other functions are called.
 ///
 /// Order: no packet arrives before one that was offered earlier, even when a change makes the delay shorter; except by
 /// [`crate::Reorder`], and by [`crate::Jitter`] and changes of the delay while `jitter.reorders` is set.
 ///
 /// Chance: packets have an index, the number of segments offered before since the last [`Self::restart`], dropped ones
-/// included. What the probabilities in force at the offer do to a packet is a function of the seed, its index and (burst loss) the
-/// settings before it; neither rate nor timing nor another impairment changes it.
+/// included. What the probabilities in force at the offer do to a packet is a function of the seed, its index and
+/// (burst loss) the settings before it; neither rate nor timing nor another impairment changes it.
 ///
 /// `now` is the clock of the caller. A time earlier than the latest seen counts as the latest seen.
 #[derive(Debug)]
@@ -93,8 +93,8 @@ impl<P: Clone> Direction<P> {
         }
     }
 
-    /// The clock of the experiment starts: indices, random draws, trace and counters begin anew. Packets in the link stay in it and
-    /// arrive.
+    /// The clock of the experiment starts: indices, random draws, trace and counters begin anew. Packets in the link
+    /// stay in it and arrive.
     pub fn restart(&mut self, now: Instant, seed: u64) {
         drop(self.take_tally(now));
         self.origin = self.clock;
@@ -110,8 +110,8 @@ impl<P: Clone> Direction<P> {
     /// - Packets that wait are sent at the new rate. They stay even if the queue is now longer than its limit.
     /// - When the link goes down, packets that wait are lost.
     /// - Random fates that are already decided stay: they are drawn when a packet is offered.
-    /// - The state of CoDel stays unless the discipline changes; the state of burst loss stays from one set of its probabilities to
-    ///   another, and begins as good otherwise.
+    /// - The state of CoDel stays unless the discipline changes; the state of burst loss stays from one set of its
+    ///   probabilities to another, and begins as good otherwise.
     pub fn change(&mut self, now: Instant, settings: Settings) {
         self.advance(now);
         let before = core::mem::replace(&mut self.settings, in_order(settings));
@@ -152,8 +152,8 @@ impl<P: Clone> Direction<P> {
 
     /// The next arrival due at or before `now`, in order of arrival.
     ///
-    /// To be called until it gives `None`. Segments of one train that arrive within [`crate::COALESCE`] come together, at the time of the
-    /// last; therefore one is given at most that much after it has arrived.
+    /// To be called until it gives `None`. Segments of one train that arrive within [`crate::COALESCE`] come together,
+    /// at the time of the last; therefore one is given at most that much after it has arrived.
     pub fn poll(&mut self, now: Instant) -> Option<Delivery<P>> {
         self.advance(now);
         let (next, open) = self.line.next()?;
@@ -196,7 +196,8 @@ impl<P: Clone> Direction<P> {
         tally
     }
 
-    /// IP bytes of all trains of which a segment is queued or under way, each train in full: what the packets behind the handles occupy.
+    /// IP bytes of all trains of which a segment is queued or under way, each train in full: what the packets behind
+    /// the handles occupy.
     pub fn held_bytes(&self) -> u64 {
         self.trains.bytes()
     }
@@ -432,8 +433,8 @@ impl<P: Clone> Direction<P> {
         self.last_in_train(s, first, open.until)
     }
 
-    /// By the present settings, the last arrival until `until` of the segments that are sent back to back with the one under way, which
-    /// arrives at `first`. Exact for segments of the same fate, a lower bound for others.
+    /// By the present settings, the last arrival until `until` of the segments that are sent back to back with the one
+    /// under way, which arrives at `first`. Exact for segments of the same fate, a lower bound for others.
     fn last_in_train(&self, s: &Sending, first: Instant, until: Instant) -> Instant {
         let mut last = first;
         for (count, bytes) in self.queue.runs_after(s.packet.segment) {

@@ -5,8 +5,8 @@ use hdrhistogram::Histogram;
 /// Values beyond this count as this: 2^50 ns are 13 days, 2^50 bytes a petabyte.
 const VALUE_MAX: u64 = 1 << 50;
 
-/// A mergeable distribution of values, each with a weight; quantiles have a relative error of at most 10^-3 (HDR histogram with
-/// three significant digits), the largest value is exact.
+/// A mergeable distribution of values, each with a weight; quantiles have a relative error of at most 10^-3 (HDR
+/// histogram with three significant digits), the largest value is exact.
 ///
 /// Small while nothing but zeros is in it; most links wait for nobody.
 #[derive(Clone, Default, PartialEq)]
