@@ -1,7 +1,8 @@
-//! How many segments a second one core carries through a direction: `cargo run --release -p link --example segments_per_second`.
+//! How many segments a second one core carries through a direction: `cargo run --release -p link --example
+//! segments_per_second`.
 //!
-//! A sender offers super-packets of 44 segments somewhat faster than the link, or single packets; the link is looked at by its
-//! timeouts, as the emulator does.
+//! A sender offers super-packets of 44 segments somewhat faster than the link, or single packets; the link is looked at
+//! by its timeouts, as the emulator does.
 
 #![allow(
     clippy::print_stdout,

@@ -5,15 +5,21 @@ use units::{Instant, nanos};
 use crate::Distribution;
 
 /// Weighs each depth of the queue by the time for which it lasted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DepthMeter {
     depth: u64,
     since: Instant,
-    /// Time that is not in the distribution yet: less than a microsecond. It goes to the next depth, so that no time is lost.
+    /// Time that is not in the distribution yet: less than a microsecond. It goes to the next depth, so that no time is
+    /// lost.
     rest_ns: u64,
 }
 
 impl DepthMeter {
+    /// An empty queue from `now` on.
+    pub(crate) const fn new(now: Instant) -> Self {
+        Self { depth: 0, since: now, rest_ns: 0 }
+    }
+
     /// From `now` on the queue has this depth.
     pub(crate) fn set(&mut self, now: Instant, depth: u64, into: &mut Distribution) {
         self.account(now, into);
@@ -26,12 +32,6 @@ impl DepthMeter {
         into.add(self.depth, ns / 1000);
         self.rest_ns = ns % 1000;
         self.since = self.since.max(now);
-    }
-
-    /// Time begins at `now`.
-    pub(crate) const fn restart(&mut self, now: Instant) {
-        self.since = now;
-        self.rest_ns = 0;
     }
 
     /// The present depth is one that was reached.

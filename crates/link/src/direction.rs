@@ -14,17 +14,17 @@ use crate::{Delivery, Drops, Loss, QueueLimit, Settings, Tally, Train, Volume};
 
 /// One direction of a link.
 ///
-/// Packets come in by [`Self::offer`], go out by [`Self::poll`]. In between, each segment passes: outage and MTU; the limit of
-/// the queue; the queue and its discipline; the wire, for its bytes at the rate; loss; propagation. It arrives when its last
-/// byte does. Everything happens at its logical time: what is delivered, when and why not follows from the offers and changes and their
-/// times, never from when or how often the other functions are called.
+/// Packets come in by [`Self::offer`], go out by [`Self::poll`]. In between, each segment passes: outage and MTU; the
+/// limit of the queue; the queue and its discipline; the wire, for its bytes at the rate; loss; propagation. It arrives
+/// when its last byte does. Everything happens at its logical time: what is delivered, when and why not follows from
+/// the offers and changes and their times, never from when or how often the other functions are called.
 ///
 /// Order: no packet arrives before one that was offered earlier, even when a change makes the delay shorter; except by
 /// [`crate::Reorder`], and by [`crate::Jitter`] and changes of the delay while `jitter.reorders` is set.
 ///
 /// Chance: packets have an index, the number of segments offered before since the last [`Self::restart`], dropped ones
-/// included. What the probabilities in force at the offer do to a packet is a function of the seed, its index and (burst loss) the
-/// settings before it; neither rate nor timing nor another impairment changes it.
+/// included. What the probabilities in force at the offer do to a packet is a function of the seed, its index and
+/// (burst loss) the settings before it; neither rate nor timing nor another impairment changes it.
 ///
 /// `now` is the clock of the caller. A time earlier than the latest seen counts as the latest seen.
 #[derive(Debug)]
@@ -69,8 +69,6 @@ impl<P: Clone> Direction<P> {
     /// A link with nothing in it, whose clock starts at `now`. `seed` decides all random draws.
     pub fn new(now: Instant, seed: u64, settings: Settings) -> Self {
         let settings = in_order(settings);
-        let mut depth = DepthMeter::default();
-        depth.restart(now);
         Self {
             impaired: impairs(&settings),
             clock: now,
@@ -88,19 +86,17 @@ impl<P: Clone> Direction<P> {
             line: Line::default(),
             latest_arrival: now,
             lowest_jitter_ns: 0,
-            depth,
+            depth: DepthMeter::new(now),
             tally: Tally::default(),
             tally_since: now,
             settings,
         }
     }
 
-    /// The clock of the experiment starts: indices, random draws, trace and counters begin anew. Packets in the link stay in it and
-    /// arrive.
+    /// The clock of the experiment starts: indices, random draws, trace and counters begin anew. Packets in the link
+    /// stay in it and arrive.
     pub fn restart(&mut self, now: Instant, seed: u64) {
         drop(self.take_tally(now));
-        self.depth.restart(self.clock);
-        self.depth.peak(&mut self.tally.queue_bytes);
         self.origin = self.clock;
         self.index = 0;
         self.chance = Chance::new(seed);
@@ -114,8 +110,8 @@ impl<P: Clone> Direction<P> {
     /// - Packets that wait are sent at the new rate. They stay even if the queue is now longer than its limit.
     /// - When the link goes down, packets that wait are lost.
     /// - Random fates that are already decided stay: they are drawn when a packet is offered.
-    /// - The state of CoDel stays unless the discipline changes; the state of burst loss stays from one set of its probabilities to
-    ///   another, and begins as good otherwise.
+    /// - The state of CoDel stays unless the discipline changes; the state of burst loss stays from one set of its
+    ///   probabilities to another, and begins as good otherwise.
     pub fn change(&mut self, now: Instant, settings: Settings) {
         self.advance(now);
         let before = core::mem::replace(&mut self.settings, in_order(settings));
@@ -156,8 +152,8 @@ impl<P: Clone> Direction<P> {
 
     /// The next arrival due at or before `now`, in order of arrival.
     ///
-    /// To be called until it gives `None`. Segments of one train that arrive within [`crate::COALESCE`] come together, at the time of the
-    /// last; therefore one is given at most that much after it has arrived.
+    /// To be called until it gives `None`. Segments of one train that arrive within [`crate::COALESCE`] come together,
+    /// at the time of the last; therefore one is given at most that much after it has arrived.
     pub fn poll(&mut self, now: Instant) -> Option<Delivery<P>> {
         self.advance(now);
         let (next, open) = self.line.next()?;
@@ -200,7 +196,8 @@ impl<P: Clone> Direction<P> {
         tally
     }
 
-    /// IP bytes of all trains of which a segment is queued or under way, each train in full: what the packets behind the handles occupy.
+    /// IP bytes of all trains of which a segment is queued or under way, each train in full: what the packets behind
+    /// the handles occupy.
     pub fn held_bytes(&self) -> u64 {
         self.trains.bytes()
     }
@@ -295,6 +292,8 @@ impl<P: Clone> Direction<P> {
             let begin = self.transmitter.begin_at(t, arrival);
             if begin > t {
                 self.transmitter.rest(t);
+                // Only what follows without a pause joins a run: a change could begin this transmission at any time.
+                self.line.close();
                 self.begin_at = Some(begin);
                 return;
             }
@@ -414,14 +413,12 @@ impl<P: Clone> Direction<P> {
         if self.clock >= open.until {
             return true;
         }
-        let continues = |s: Segment| s.slot == open.slot && s.number == open.next;
-        match &self.sending {
+        // What waits while the wire is free is no continuation: `begin` has ended the run.
+        self.sending.is_none_or(|s| {
+            let Segment { slot, number, .. } = s.packet.segment;
             // It arrives no earlier than its transmission ends.
-            Some(s) => !continues(s.packet.segment) || s.end > open.until,
-            None => {
-                self.queue.head().is_none_or(|head| !continues(head)) || self.begin_at.is_some_and(|at| at > open.until)
-            }
-        }
+            slot != open.slot || number != open.next || s.end > open.until
+        })
     }
 
     /// By the present settings, when the last segment arrives that joins the open run.
@@ -436,8 +433,8 @@ impl<P: Clone> Direction<P> {
         self.last_in_train(s, first, open.until)
     }
 
-    /// By the present settings, the last arrival until `until` of the segments that are sent back to back with the one under way, which
-    /// arrives at `first`. Exact for segments of the same fate, a lower bound for others.
+    /// By the present settings, the last arrival until `until` of the segments that are sent back to back with the one
+    /// under way, which arrives at `first`. Exact for segments of the same fate, a lower bound for others.
     fn last_in_train(&self, s: &Sending, first: Instant, until: Instant) -> Instant {
         let mut last = first;
         for (count, bytes) in self.queue.runs_after(s.packet.segment) {

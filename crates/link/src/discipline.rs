@@ -30,7 +30,8 @@ impl HeadDrop {
         }
     }
 
-    /// The next packet for the wire at `now`, also asked when nobody waits; what is dropped before it goes to `dropped`.
+    /// The next packet for the wire at `now`, also asked when nobody waits; what is dropped before it goes to
+    /// `dropped`.
     pub(crate) fn dequeue(&mut self, queue: &mut Queue, now: Instant, dropped: impl FnMut(Waiting)) -> Option<Waiting> {
         match self {
             Self::None => queue.pop(),

@@ -1,13 +1,15 @@
+use core::fmt;
+
 use hdrhistogram::Histogram;
 
 /// Values beyond this count as this: 2^50 ns are 13 days, 2^50 bytes a petabyte.
 const VALUE_MAX: u64 = 1 << 50;
 
-/// A mergeable distribution of values, each with a weight; quantiles have a relative error of at most 10^-3 (HDR histogram with
-/// three significant digits), the largest value is exact.
+/// A mergeable distribution of values, each with a weight; quantiles have a relative error of at most 10^-3 (HDR
+/// histogram with three significant digits), the largest value is exact.
 ///
 /// Small while nothing but zeros is in it; most links wait for nobody.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Distribution {
     zeros: u64,
     positive: Option<Histogram<u64>>,
@@ -89,5 +91,12 @@ impl Distribution {
             self.positive = Histogram::new(3).ok();
         }
         self.positive.as_mut()
+    }
+}
+
+impl fmt::Debug for Distribution {
+    /// The buckets in use: thousands are not.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.buckets()).finish()
     }
 }

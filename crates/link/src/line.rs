@@ -10,9 +10,9 @@ use crate::train::{Segment, Slot};
 
 /// Segments of one train that arrive within this time are delivered together, at the time of the last of them.
 ///
-/// That is what the interrupt moderation of a network card does to them (Intel's i40e driver: 50 µs by default), so a real
-/// receiver would not tell them apart either. It keeps the super-packets of a fast sender whole: at 20 Gb/s one of 64 KB
-/// passes in 28 µs.
+/// That is what the interrupt moderation of a network card does to them (Intel's i40e driver: 50 µs by default), so a
+/// real receiver would not tell them apart either. It keeps the super-packets of a fast sender whole: at 20 Gb/s one of
+/// 64 KB passes in 28 µs.
 pub const COALESCE: Duration = Duration::from_micros(50);
 
 /// A run of segments on its way.

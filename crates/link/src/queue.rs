@@ -69,11 +69,6 @@ impl Queue {
         self.runs.front().map(|r| r.arrival)
     }
 
-    /// The first one.
-    pub(crate) fn head(&self) -> Option<Segment> {
-        self.runs.front().map(|r| Segment { slot: r.slot, number: r.first, bytes: r.bytes })
-    }
-
     /// The segments at the head that continue the train of `s`, as runs: how many, and IP bytes of each.
     pub(crate) fn runs_after(&self, s: Segment) -> impl Iterator<Item = (u32, u32)> + '_ {
         let mut next = s.number.wrapping_add(1);

@@ -20,16 +20,18 @@ pub struct Settings {
     pub queue: Queue,
     /// Random loss on the wire, after the queue: a lost packet has used its share of the rate.
     pub loss: Loss,
-    /// Packets to lose by their index, sorted; the first packet offered is 0.
+    /// Packets to lose by their index, after the queue; the first packet offered since the clock of the link started is
+    /// 0.
     pub loss_list: Arc<[u64]>,
-    /// Probability that a packet arrives twice, 0..=1.
+    /// Probability that a packet arrives twice, 0..=1. The copy arrives right behind the original and uses none of the
+    /// rate.
     pub duplicate: f64,
     /// Packets that are held back, so that later ones overtake them.
     pub reorder: Reorder,
     /// Largest IP packet that passes; larger ones vanish without a word (a black hole). `None`: all pass.
     pub mtu: Option<u32>,
-    /// Whether the link works. While it does not, what is offered and what waits in the queue is lost (cause `outage`); what is
-    /// already under way arrives.
+    /// Whether the link works. While it does not, what is offered and what waits in the queue is lost (cause `outage`);
+    /// what is already under way arrives.
     pub up: bool,
 }
 
@@ -57,7 +59,8 @@ impl Default for Settings {
 pub enum Capacity {
     /// At once.
     Unlimited,
-    /// At a constant rate, counted on IP bytes plus [`Overhead`]. Not zero.
+    /// At a constant rate, counted on IP bytes plus [`Overhead`]. A rate of zero counts as 1 b/s: a link that is down
+    /// has `up` false.
     Constant(Rate),
     /// By delivery opportunities (mahimahi). The trace begins with the link's clock ([`crate::Direction::restart`]) and
     /// loops. Counted on IP bytes plus 4, as mahimahi does, whatever the overhead.
@@ -76,10 +79,11 @@ pub struct Overhead {
 impl Overhead {
     /// The rate counts IP bytes.
     pub const IP: Self = Self { per_packet: 0, minimum: 0 };
-    /// The rate counts Ethernet frames with their check sequence: 14 + 4 bytes, at least 64 (IEEE 802.3 §3.1.1, §4A.4.2).
+    /// The rate counts Ethernet frames with their check sequence: 14 + 4 bytes, at least 64 (IEEE 802.3 §3.1.1,
+    /// §4A.4.2).
     pub const ETHERNET_FRAME: Self = Self { per_packet: 18, minimum: 64 };
-    /// The rate counts all that the wire carries: frame, preamble and start delimiter (8), interpacket gap (12) (IEEE 802.3
-    /// §3.1.1, §4A.4.2). A full packet of 1500 bytes occupies 1538.
+    /// The rate counts all that the wire carries: frame, preamble and start delimiter (8), interpacket gap (12) (IEEE
+    /// 802.3 §3.1.1, §4A.4.2). A full packet of 1500 bytes occupies 1538.
     pub const ETHERNET: Self = Self { per_packet: 38, minimum: 84 };
 
     /// What a packet of `ip` bytes occupies.
@@ -89,7 +93,7 @@ impl Overhead {
     }
 }
 
-/// Shape of a variation of delay.
+/// Shape of a variation of delay. What is beyond a cut counts as the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JitterShape {
     /// Evenly between minus and plus the amount.
@@ -102,6 +106,9 @@ pub enum JitterShape {
 }
 
 /// Variation of the propagation delay, drawn for each packet. The sum with the delay never falls below zero.
+///
+/// The same seed draws the same jitter; the logarithm and cosine behind two of the shapes may round differently on
+/// another machine, by about a nanosecond.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Jitter {
     /// Size of the variation.
@@ -137,7 +144,8 @@ pub enum QueueLimit {
     Bytes(Bytes),
     /// Packets (segments, not super-packets).
     Packets(u64),
-    /// Wire time at the present rate: a packet is dropped when it would have to wait longer. Without effect at unlimited rate.
+    /// Wire time at the present rate: a packet is dropped when it would have to wait longer. Without effect at
+    /// unlimited rate.
     Time(Duration),
 }
 

@@ -61,8 +61,8 @@ impl Drops {
 
 /// What one direction of a link did in some span of time: the truth.
 ///
-/// `offered` = `delivered` - `duplicated` + `dropped` + what more waits (or is being sent) at the end than at the begin. Tallies of
-/// adjacent spans add up, exactly, to the tally of both.
+/// `offered` = `delivered` - `duplicated` + `dropped` + what more waits (or is being sent) at the end than at the
+/// begin. Tallies of adjacent spans add up, exactly, to the tally of both.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tally {
     /// What was offered.
@@ -77,8 +77,8 @@ pub struct Tally {
     pub dropped: Drops,
     /// IP bytes that waited, weighted by time in microseconds. What is being sent does not wait.
     pub queue_bytes: Distribution,
-    /// Nanoseconds that packets waited, from their arrival to the begin of their transmission; those that left the queue in the span, each
-    /// with weight 1. Without those that were dropped.
+    /// Nanoseconds that packets waited, from their arrival to the begin of their transmission; those that left the
+    /// queue in the span, each with weight 1. Without those that were dropped.
     pub wait_ns: Distribution,
     /// Length of the span.
     pub span: Duration,
@@ -86,12 +86,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Share of the capacity that was used, 0..=1; `None` when none was offered (unlimited rate, link down, a trace without an
-    /// opportunity in the span).
+    /// Share of the capacity that was used, 0..=1; `None` when none was offered (unlimited rate, link down, a trace
+    /// without an opportunity in the span).
     ///
-    /// Used and offered are bits on the wire: with a constant rate, the rate times the time of transmission and the rate times all the time
-    /// that the link is up; with a trace, the used bytes of opportunities and all bytes of opportunities. So spans with different
-    /// rates count by their capacity. A transmission that outlasts a change or the link counts at the rate at which it began.
+    /// Used and offered are bits on the wire: with a constant rate, the rate times the time of transmission and the
+    /// rate times all the time that the link is up; with a trace, the used bytes of opportunities and all bytes of
+    /// opportunities. So spans with different rates count by their capacity. A transmission that outlasts a change or
+    /// the link counts at the rate at which it began.
     pub fn utilisation(&self) -> Option<f64> {
         let Usage { used, offered } = self.usage;
         (offered > 0).then(|| used as f64 / offered as f64)

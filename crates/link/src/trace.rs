@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use units::{Instant, Rate, nanos};
 
-/// Bytes of one delivery opportunity: mahimahi's packet size, an MTU of 1500 and the 4 bytes that a TUN device puts before
-/// each packet.
+/// Bytes of one delivery opportunity: mahimahi's packet size, an MTU of 1500 and the 4 bytes that a TUN device puts
+/// before each packet.
 pub(crate) const OPPORTUNITY_BYTES: u32 = 1504;
 /// Bytes that mahimahi counts beside the IP bytes of a packet: the TUN device's.
 pub(crate) const TRACE_OVERHEAD: u32 = 4;
@@ -14,9 +14,9 @@ const NS_PER_MS: u64 = 1_000_000;
 
 /// Delivery opportunities of a varying link, in mahimahi's form.
 ///
-/// Text: one whole number a line, the milliseconds since the begin of one opportunity to send 1504 bytes; not decreasing; as often
-/// as there are opportunities in this millisecond. The trace loops: its period is the last number, so a first opportunity at 0
-/// coincides with the last one of the round before (mahimahi `link_queue.cc`).
+/// Text: one whole number a line, the milliseconds since the begin of one opportunity to send 1504 bytes; not
+/// decreasing; as often as there are opportunities in this millisecond. The trace loops: its period is the last number,
+/// so a first opportunity at 0 coincides with the last one of the round before (mahimahi `link_queue.cc`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     /// Milliseconds since the begin of each opportunity, not decreasing. Not empty, the last is not 0.
@@ -110,12 +110,14 @@ impl Trace {
 
     /// Rates that hold for some time each, one after the other; counted on IP bytes plus 4.
     ///
-    /// An opportunity is given in the first millisecond at whose end the rates have earned it, so the trace never gives more than the rates.
-    /// Its period is its last opportunity: less than the sum of the times by less than what one more opportunity takes.
+    /// An opportunity is given in the first millisecond at whose end the rates have earned it, so a round
+    /// never gives more than the rates. Its period is its last opportunity: less than the sum of the times by less than what one
+    /// more opportunity takes.
     ///
     /// # Errors
     ///
-    /// When the times are too short for one opportunity, end with rate zero, or give more opportunities than memory should hold.
+    /// When the times are too short for one opportunity, end with rate zero, or give more opportunities than memory
+    /// should hold.
     pub fn of_rates(rates: &[(Rate, Duration)]) -> Result<Self, TraceError> {
         // In bits times 10^9 a rate earns its number each nanosecond, without fractions.
         let price = u128::from(OPPORTUNITY_BYTES) * 8 * 1_000_000_000;
@@ -172,7 +174,8 @@ impl Trace {
         self.opportunities_ms.last().copied().unwrap_or(1)
     }
 
-    /// Number of opportunities at or before `now`, when the trace begins at `origin`; also the number of the first one after.
+    /// Number of opportunities at or before `now`, when the trace begins at `origin`; also the number of the first one
+    /// after.
     pub(crate) fn opportunities_until(&self, origin: Instant, now: Instant) -> u64 {
         // The first whole millisecond after `now`; it lies in a round's milliseconds 1..=period.
         let ms = nanos(now.saturating_since(origin)) / NS_PER_MS + 1;

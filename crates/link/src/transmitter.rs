@@ -42,8 +42,8 @@ enum Kind {
 #[derive(Debug)]
 struct Constant {
     bps: u128,
-    /// When the last transmission ended or will end: whole nanoseconds and a rest in units of 1/bps of a nanosecond. The next
-    /// one begins exactly there, so that no rounding adds up.
+    /// When the last transmission ended or will end: whole nanoseconds and a rest in units of 1/bps of a nanosecond.
+    /// The next one begins exactly there, so that no rounding adds up.
     free: Instant,
     rest: u128,
     accounted: Instant,
@@ -78,7 +78,8 @@ impl Transmitter {
 
     /// When the transmission of a packet can begin that arrived at `arrival`, asked at `now` when the wire is free.
     ///
-    /// A packet uses opportunities after its arrival only: one at the very instant has passed (mahimahi serves before it queues).
+    /// A packet uses opportunities after its arrival only: one at the very instant has passed (mahimahi serves before
+    /// it queues).
     pub(crate) fn begin_at(&mut self, now: Instant, arrival: Instant) -> Instant {
         match &mut self.kind {
             Kind::Unlimited | Kind::Constant(_) => now,
@@ -144,8 +145,8 @@ impl Transmitter {
         *self = Self { usage, ..by };
     }
 
-    /// Whether a packet behind `ahead` bytes on the wire would wait at most `limit`. `free` is when the present transmission ends
-    /// (`now` if there is none).
+    /// Whether a packet behind `ahead` bytes on the wire would wait at most `limit`. `free` is when the present
+    /// transmission ends (`now` if there is none).
     pub(crate) fn waits_at_most(&self, limit: Duration, now: Instant, free: Instant, ahead: u64) -> bool {
         let left = nanos(free.saturating_since(now));
         let Some(limit_left) = nanos(limit).checked_sub(left) else {

@@ -19,7 +19,8 @@ fn jitters(seed: u64, count: u64, shape: JitterShape) -> Vec<f64> {
     (0..count).map(|i| chance.fate(i, &settings).jitter_ns as f64 / 1e6).collect()
 }
 
-/// The numbers come from another implementation of ChaCha with 8 rounds (RFC 8439 §2.3 with fewer rounds and a 64-bit counter and nonce).
+/// The numbers come from another implementation of ChaCha with 8 rounds (RFC 8439 §2.3 with fewer rounds and a 64-bit
+/// counter and nonce).
 #[test]
 fn a_seed_decides_the_same_in_every_release() {
     assert_eq!(lost(1, 100, &losing(Loss::Independent(0.1))), [6, 17, 25, 38, 55]);
@@ -120,7 +121,7 @@ fn jitter_has_its_shape() {
         (mean, (x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / x.len() as f64).sqrt())
     };
     let extent = |x: &[f64]| x.iter().fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(*v), b.max(*v)));
-    // Three standard errors of a mean: 3 / 447 of the deviation. Of an even spread of width 2 the deviation is 1 / sqrt 3.
+    // Three standard errors of a mean: 3 / 447 of the deviation, which is 1 / sqrt(3) for the even spread.
     for (shape, mean, deviation, low, high) in [
         (JitterShape::Uniform, 0.0, 0.577_35, -1.0, 1.0),
         (JitterShape::Normal, 0.0, 1.0, -NORMAL_CUT, NORMAL_CUT),

@@ -1,6 +1,7 @@
 //! Settings that change under way, and the begin of the clock.
 
 use super::*;
+use crate::Discipline;
 
 #[test]
 fn a_new_rate_holds_for_what_waits_and_not_for_what_is_being_sent() {
@@ -72,6 +73,47 @@ fn overhead_that_changes_holds_for_what_waits() {
     b.finish();
     assert_eq!(b.tally(50 * MS).dropped.queue.packets, 2);
     assert_eq!(b.arrivals_ns().last(), Some(&(1_038_000 + 4 * MS)));
+}
+
+#[test]
+fn a_queue_that_changes_to_codel_begins_to_control_the_delay() {
+    let with =
+        |discipline| Settings { queue: QueueSettings { limit: QueueLimit::Unlimited, discipline }, ..rate(12_304_000) };
+    let mut b = Bench::new(with(Discipline::TailDrop));
+    b.offer(0, 400, 1500, 1500);
+    let (target, interval) = (Duration::from_millis(5), Duration::from_millis(100));
+    b.change(150 * MS, with(Discipline::CoDel { target, interval }));
+    assert_eq!(b.tally(250 * MS).dropped.codel.packets, 0);
+    assert_eq!(b.tally(251 * MS).dropped.codel.packets, 1);
+    // Other parameters do not end the drop state: at 351 ms there is the next, long before an interval of a second.
+    b.change(260 * MS, with(Discipline::CoDel { target, interval: Duration::from_secs(1) }));
+    assert_eq!(b.tally(352 * MS).dropped.codel.packets, 1);
+    b.change(360 * MS, with(Discipline::TailDrop));
+    b.finish();
+    assert_eq!(b.tally(1000 * MS).dropped.codel.packets, 0);
+}
+
+#[test]
+fn queue_time_counts_what_is_being_sent_at_the_old_rate_and_what_waits_at_the_new() {
+    // A packet takes 1 ms before and 10 ms after the change.
+    let limit = QueueLimit::Time(Duration::from_millis(15));
+    let mut b = Bench::new(limited(12_304_000, limit));
+    b.offer(0, 1, 1500, 1500);
+    b.change(500 * US, limited(1_230_400, limit));
+    // The next ones would wait 0.5, 10.5 and 20.5 ms.
+    b.offer(500 * US, 5, 1500, 1500);
+    b.finish();
+    assert_eq!(b.arrivals_ns(), [MS, 11 * MS, 21 * MS]);
+}
+
+#[test]
+fn a_link_that_goes_down_while_its_rate_changes_offers_no_capacity() {
+    let mut b = Bench::new(rate(12_304_000));
+    b.packet(0);
+    b.change(500 * US, rate(1_230_400));
+    b.change(600 * US, Settings { up: false, ..rate(1_230_400) });
+    assert_eq!(b.tally(10 * MS).utilisation(), Some(1.0));
+    assert_eq!(b.tally(20 * MS).utilisation(), None);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! CoDel by hand.
 //!
-//! At 12.304 Mb/s a full packet takes exactly 1 ms, so with a burst at time 0 the packet that is sent at t ms has waited t ms.
+//! At 12.304 Mb/s a full packet takes exactly 1 ms, so with a burst at time 0 the packet that is sent at t ms has
+//! waited t ms.
 
 use super::*;
 use crate::Discipline;
@@ -84,7 +85,8 @@ fn a_queue_in_which_one_packet_remains_is_no_standing_queue() {
     assert_eq!(standing_queue(4).tally(1000 * MS).dropped.codel.packets, 1);
 }
 
-/// The waiting time passes 5 ms at 5 ms, falls to 4 ms at 8 ms, stays there, passes 5 ms again at 65 ms and stays at 8 ms.
+/// The waiting time passes 5 ms at 5 ms, falls to 4 ms at 8 ms, stays there, passes 5 ms again at 65 ms and
+/// stays at 8 ms.
 #[test]
 fn a_dip_below_target_begins_the_interval_anew() {
     let mut b = Bench::new(codel(5, 100));

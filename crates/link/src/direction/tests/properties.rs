@@ -192,7 +192,7 @@ fn looks() -> impl Strategy<Value = Look> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
     fn what_arrives_when_does_not_depend_on_when_somebody_looks(

@@ -160,3 +160,13 @@ fn a_trace_of_a_constant_rate_carries_that_rate() {
     let bits = each_arrival(&b).len() as f64 * 1504.0 * 8.0;
     assert!((bits / 5.0 / 1e7 - 1.0).abs() < 0.001, "{bits}");
 }
+
+#[test]
+fn a_segment_that_waits_for_its_opportunity_does_not_hold_back_those_before_it() {
+    let mut b = Bench::new(follow("1\n"));
+    b.offer(0, 3, 1500, 1500);
+    assert_eq!(b.link.poll(Instant::from_nanos(MS)).map(|d| (d.first, d.count)), Some((0, 1)));
+    // Nor does it join them when a change frees it a moment later.
+    b.change(MS + 10, Settings::default());
+    assert_eq!(b.link.poll(Instant::from_nanos(MS + 10)).map(|d| (d.first, d.count)), Some((1, 2)));
+}
