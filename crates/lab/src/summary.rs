@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use results::lab::{Estimate, KeyValue, LabRunEnd, LabSummary, PointSummary, Verdict};
 
+use crate::topology::SWITCH;
+
 /// One run: its point and its end.
 pub(crate) struct Done {
     pub(crate) point: u32,
@@ -65,9 +67,17 @@ fn of_run(end: &LabRunEnd) -> Vec<(String, f64)> {
         add("completion_p95_s", flow.completion.as_ref().map(|d| seconds(d.p95_ns)));
         add("incomplete", flow.incomplete.map(|n| n as f64));
     }
-    for link in end.links.iter().filter(|l| l.offered.packets > 0) {
+    // Directions come in pairs.
+    for (number, link) in end.links.iter().enumerate().filter(|(_, l)| l.offered.packets > 0) {
+        let is_lan = link.from == SWITCH || link.to == SWITCH;
+        let way = match (is_lan, number % 2) {
+            (false, 0) => "forward",
+            (false, _) => "backward",
+            (true, 0) => "up",
+            (true, _) => "down",
+        };
         let mut add = |name: &str, value: Option<f64>| {
-            all.extend(value.map(|v| (format!("link.{}.{}>{}.{name}", link.link, link.from, link.to), v)));
+            all.extend(value.map(|v| (format!("link.{}.{way}.{name}", link.link), v)));
         };
         add("utilisation", link.utilisation);
         add("wait_p50_s", link.wait.as_ref().map(|d| seconds(d.p50_ns)));

@@ -20,6 +20,9 @@ use crate::{LabError, mac};
 /// Packets that a device keeps for the engine: 30 ms at 300 000 packets a second, longer than the engine is ever away.
 const DEVICE_QUEUE: u32 = 10_000;
 
+/// The middle of a LAN, in records.
+pub(crate) const SWITCH: &str = "switch";
+
 /// Settings of every node unless the scenario says otherwise: routers forward, hosts are tuned for a long fat path (buffers of up
 /// to 128 MB: twice 500 ms at 1 Gb/s), and nothing of one experiment is remembered for the next.
 const NODE_SYSCTLS: [(&str, &str); 10] = [
@@ -167,7 +170,7 @@ pub(crate) fn wires(scenario: &Scenario) -> Vec<WireInfo> {
     for lan in &scenario.lans {
         for member in &lan.members {
             let link = format!("{}/{}", lan.name, name(*member));
-            let (node, switch) = (name(*member), "switch".to_owned());
+            let (node, switch) = (name(*member), SWITCH.to_owned());
             let up = WireInfo { link: link.clone(), from: node.clone(), to: switch.clone(), settings: lan.up.clone() };
             all.extend([up, WireInfo { link, from: switch, to: node, settings: lan.down.clone() }]);
         }

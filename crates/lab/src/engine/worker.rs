@@ -49,6 +49,8 @@ pub(crate) struct Worker {
     pool: Pool,
     commands: Receiver<Command>,
     reports: Sender<Report>,
+    /// When the run is to begin.
+    planned: Option<Instant>,
     began: Option<Instant>,
     /// Begin and end of the present interval since the start of the run.
     cut: (Duration, Duration),
@@ -88,6 +90,7 @@ impl Worker {
             pool: Pool::default(),
             commands,
             reports,
+            planned: None,
             began: None,
             cut: (Duration::ZERO, share.plan.interval),
             cpu: kernel::thread_cpu(),
@@ -116,6 +119,9 @@ impl Worker {
     /// How long nothing needs to be done.
     fn sleep(&self, now: Instant) -> Duration {
         let mut next = self.earliest().map_or(u64::MAX, |(due, _)| due);
+        if let Some(at) = self.planned {
+            next = next.min(at.as_nanos());
+        }
         if let Some(began) = self.began {
             next = next.min((began + self.cut.1).as_nanos());
             if let Some((at, ..)) = self.schedule.front() {
@@ -140,7 +146,7 @@ impl Worker {
     fn obey(&mut self) -> bool {
         while let Ok(command) = self.commands.try_recv() {
             match command {
-                Command::Begin(at) => self.begin(at),
+                Command::Begin(at) => self.planned = Some(at),
                 Command::Stop => return true,
             }
         }
@@ -161,6 +167,9 @@ impl Worker {
 
     /// Applies changes and cuts intervals that are due, each at its own time however late it is.
     fn keep_schedule(&mut self, now: Instant) {
+        if let Some(at) = self.planned.take_if(|at| *at <= now) {
+            self.begin(at);
+        }
         let Some(began) = self.began else { return };
         while let Some((at, wire, settings)) = self.schedule.pop_front_if(|(at, ..)| began + *at <= now) {
             self.wires[wire].model.change(began + at, settings);
