@@ -121,16 +121,16 @@ pub(crate) fn run_arguments(folder: &Path, flow: &Flow, start: Instant, seed: u6
 pub(crate) struct Outcome {
     pub(crate) intervals: Vec<FlowInterval>,
     pub(crate) totals: FlowTotals,
-    /// What a reader must know before believing the numbers: the flow began late, the generator was slow.
-    pub(crate) doubts: Vec<String>,
+    /// How much later than planned it began.
+    pub(crate) late: Duration,
 }
 
 /// Reads a flow's records. `failure`: what its process said, when it failed.
-pub(crate) fn read(scenario: &Scenario, flow: &Flow, run: u32, folder: &Path, failure: Option<String>) -> Outcome {
+pub(crate) fn read(flow: &Flow, began: Instant, run: u32, folder: &Path, failure: Option<String>) -> Outcome {
     let failed = |reason: String| Outcome {
         intervals: Vec::new(),
         totals: FlowTotals { flow: flow.name.clone(), failure: Some(reason), ..FlowTotals::default() },
-        doubts: Vec::new(),
+        late: Duration::ZERO,
     };
     let path = records_path(folder, flow);
     let records = File::open(&path).map_err(|e| e.to_string());
@@ -151,30 +151,31 @@ pub(crate) fn read(scenario: &Scenario, flow: &Flow, run: u32, folder: &Path, fa
         Record::End(e) => Some(e),
         Record::Start(_) | Record::Interval(_) => None,
     });
-    let back = path_delay(scenario, flow.to, flow.from).unwrap_or_default();
+    // All nodes share the machine's clock.
+    let begin = end.and_then(|e| e.begin);
+    let server = begin.map_or(began + flow.start, |b| Instant::from_nanos(b.server_ns));
+    let origin_s = server.nanos_since(began) as f64 / 1e9;
     let receiver = intervals.iter().filter(|i| i.role == Role::Receiver);
     let intervals: Vec<FlowInterval> = receiver
         .map(|r| {
             let sender = intervals.iter().find(|s| s.role == Role::Sender && s.index == r.index);
-            interval(flow, run, r, sender.copied(), back)
+            interval(flow, run, r, sender.copied(), origin_s)
         })
         .collect();
     let totals = totals(flow, &intervals, end, failure);
-    let doubts = end.map_or_else(Vec::new, |e| e.warnings.iter().map(|w| format!("flow {}: {w}", flow.name)).collect());
-    Outcome { intervals, totals, doubts }
+    let late = begin.map(|b| Instant::from_nanos(b.client_ns).saturating_since(began + flow.start));
+    Outcome { intervals, totals, late: late.unwrap_or_default() }
 }
 
-/// One interval, on the run's clock. The receiver's clock begins when it hears the word to start, which was sent a round trip
-/// before the flow's start: the way back earlier than the start.
-fn interval(flow: &Flow, run: u32, r: &IntervalRecord, s: Option<&IntervalRecord>, back: Duration) -> FlowInterval {
-    let begin = flow.start.as_secs_f64() - back.as_secs_f64();
+/// One interval, on the run's clock, on which the receiver's intervals begin at `origin_s`.
+fn interval(flow: &Flow, run: u32, r: &IntervalRecord, s: Option<&IntervalRecord>, origin_s: f64) -> FlowInterval {
     let states = || s.into_iter().flat_map(|s| &s.streams).filter_map(|s| s.tcp.as_ref());
     let streams = states().count() as u64;
     FlowInterval {
         run,
         flow: flow.name.clone(),
-        begin_s: begin + r.begin_s,
-        end_s: begin + r.end_s,
+        begin_s: origin_s + r.begin_s,
+        end_s: origin_s + r.end_s,
         bytes: r.bytes,
         throughput_bps: r.throughput_bps,
         retransmits: s.and_then(|s| s.streams.iter().map(|s| s.retransmits).sum()),
@@ -201,6 +202,7 @@ fn totals(flow: &Flow, intervals: &[FlowInterval], end: Option<&EndRecord>, fail
         steady_bps: direction.and_then(|d| d.ramp_up.as_ref()).map(|r| r.steady_bps),
         variation: variation(intervals),
         retransmits: direction.filter(|d| d.udp.is_none()).map(|d| d.streams.iter().map(|s| s.retransmits).sum()),
+        kernel_srtt: direction.and_then(|d| d.kernel_srtt.clone()),
         block_rtt: direction.and_then(|d| d.block_rtt.clone()),
         completion: None,
         incomplete: None,

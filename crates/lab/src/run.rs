@@ -22,6 +22,9 @@ use crate::{LabError, flow, mice, transfers};
 /// How long flows may take after the end of the run to exchange their results, besides round trips.
 const FINISH: Duration = Duration::from_secs(15);
 
+/// A flow that begins later than this, and than a round trip, is not the flow that was asked for.
+const LATE: Duration = Duration::from_millis(100);
+
 /// How often the user's wish to stop is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -131,7 +134,7 @@ impl Run<'_> {
         let end = began + self.scenario.duration;
         let stopped = self.follow(began, end, &mut acts, interrupted);
         // The last interval ends with the run; its report is under way.
-        self.take_reports(kernel::now() + LOOK_EVERY, began);
+        self.take_reports(kernel::now() + LOOK_EVERY);
         let after = topology::device_drops(&self.hosts)?;
         self.finish(interrupted);
         streams.into_iter().for_each(mice::Stream::end);
@@ -140,7 +143,7 @@ impl Run<'_> {
             let before = drops.iter().find(|(w, _)| *w == wire).map_or(0, |(_, n)| *n);
             self.truth.add_device_drops(wire, packets.saturating_sub(before));
         }
-        Ok(self.conclude(stopped))
+        Ok(self.conclude(began, stopped))
     }
 
     /// One server in each node that receives a flow, ready when this returns; then the programs that come first.
@@ -207,7 +210,7 @@ impl Run<'_> {
             self.programs.look();
             self.take_transfers();
             let next = acts.front().map_or(end, |(at, _)| (*at).min(end)).min(now + LOOK_EVERY);
-            self.take_reports(next, began);
+            self.take_reports(next);
             if self.engine.as_ref().is_some_and(Engine::failed) {
                 return false;
             }
@@ -215,7 +218,7 @@ impl Run<'_> {
     }
 
     /// Handles the engine's reports that come until a time.
-    fn take_reports(&mut self, until: Instant, began: Instant) {
+    fn take_reports(&mut self, until: Instant) {
         let Some(engine) = &self.engine else { return };
         loop {
             let left = until.saturating_since(kernel::now());
@@ -232,7 +235,6 @@ impl Run<'_> {
                     return;
                 }
             }
-            let _ = began;
         }
     }
 
@@ -271,7 +273,7 @@ impl Run<'_> {
         }
         let give_up = kernel::now() + FINISH + longest * 20;
         while kernel::now() < give_up && interrupted() < 2 && self.flows.iter_mut().flatten().any(Running::runs) {
-            self.take_reports(kernel::now() + LOOK_EVERY, kernel::now());
+            self.take_reports(kernel::now() + LOOK_EVERY);
         }
         self.programs.end_all();
         if let Some(engine) = self.engine.take() {
@@ -283,17 +285,17 @@ impl Run<'_> {
     }
 
     /// Reads the flows' records and judges.
-    fn conclude(&mut self, interrupted: bool) -> LabRunEnd {
+    fn conclude(&mut self, began: Instant, interrupted: bool) -> LabRunEnd {
         let run = self.options.run;
         let mut totals = Vec::new();
         for (f, running) in self.scenario.flows.iter().zip(&mut self.flows) {
             let failure = running.as_mut().and_then(Running::failure);
-            let outcome = flow::read(self.scenario, f, run, &self.options.folder, failure);
+            let outcome = flow::read(f, began, run, &self.options.folder, failure);
             outcome.intervals.into_iter().for_each(|i| (self.observe)(&LabRecord::Flow(i)));
             if let (Some(failure), false) = (&outcome.totals.failure, interrupted) {
                 self.doubts.add(format!("flow {}: {failure}", f.name));
             }
-            outcome.doubts.into_iter().filter(|d| d.contains("planned time")).for_each(|d| self.doubts.add(d));
+            self.doubts.began_late(&f.name, outcome.late, LATE.max(flow::round_trip(self.scenario, f)));
             totals.push(outcome.totals);
         }
         totals.extend(self.outcomes.totals());

@@ -131,6 +131,7 @@ impl Truth {
             machine_cpu,
             lateness: lateness.summary(),
             arrival_uncertainty: uncertainty.summary(),
+            scheduling: reports.first().map_or("", |r| r.scheduling).to_owned(),
             held_bytes,
         }
     }

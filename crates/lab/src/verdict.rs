@@ -48,6 +48,13 @@ impl Doubts {
         }
     }
 
+    /// A flow was not ready at its time.
+    pub(crate) fn began_late(&mut self, flow: &str, late: Duration, limit: Duration) {
+        if late > limit {
+            self.add(format!("flow {flow} began {:.3} s after its time", late.as_secs_f64()));
+        }
+    }
+
     /// Packets that no model dropped.
     pub(crate) fn lost(&mut self, place: &str, packets: u64) {
         if packets > 0 {

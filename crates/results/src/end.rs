@@ -43,6 +43,15 @@ pub struct ClockSummary {
     pub idle_rtt_after_ns: Option<u64>,
 }
 
+/// When each end began the load, each on its own clock (CLOCK_MONOTONIC_RAW). Intervals of an end count from its begin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadBegin {
+    /// The client.
+    pub client_ns: u64,
+    /// The server.
+    pub server_ns: u64,
+}
+
 /// What one end counted in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EndTotals {
@@ -279,6 +288,9 @@ pub struct EndRecord {
     pub test_id: String,
     /// How it ended.
     pub completion: Completion,
+    /// When the load began; absent with thrulay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin: Option<LoadBegin>,
     /// Each direction that carried bulk bytes.
     pub directions: Vec<DirectionSummary>,
     /// The clocks; absent with thrulay.

@@ -341,6 +341,9 @@ pub struct EngineInterval {
     /// Upper bound of how long packets had lain in the device before the emulator saw them, all links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival_uncertainty: Option<DelaySummary>,
+    /// How the emulator's threads are scheduled: `SCHED_FIFO`, `nice -20` or `ordinary`.
+    #[serde(default)]
+    pub scheduling: String,
     /// Bytes held by the emulator at the end of the interval.
     pub held_bytes: u64,
 }
@@ -409,7 +412,10 @@ pub struct FlowTotals {
     /// Segments retransmitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
-    /// Round trip of the flow's own blocks.
+    /// The kernel's smoothed round trip: what TCP measures, without the sender's own buffer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_srtt: Option<DelaySummary>,
+    /// Round trip of the flow's own blocks, the wait in the sender's buffer included: what an application feels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_rtt: Option<DelaySummary>,
     /// Completion times of small transfers.

@@ -16,8 +16,8 @@ mod tcp;
 
 pub use delay::{Decomposition, DelaySummary, OneWayDelay};
 pub use end::{
-    Agreement, ClockSummary, Completion, DirectionSummary, EndRecord, EndTotals, LossEpisode, Memory, RampUp, Rfc6349,
-    StreamTotals, UdpSummary,
+    Agreement, ClockSummary, Completion, DirectionSummary, EndRecord, EndTotals, LoadBegin, LossEpisode, Memory,
+    RampUp, Rfc6349, StreamTotals, UdpSummary,
 };
 pub use histogram::{DelayHistogram, HistogramError, RELATIVE_ERROR};
 pub use host::HostReport;

@@ -17,6 +17,8 @@ pub struct Report {
     pub cpu: Duration,
     /// Upper bounds of how long packets had lain in a device before they were read, nanoseconds.
     pub uncertainty: Vec<u32>,
+    /// How the worker's thread is scheduled.
+    pub scheduling: &'static str,
     /// Bytes held at the end.
     pub held: u64,
 }

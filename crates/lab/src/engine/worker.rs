@@ -24,10 +24,14 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
 /// Asks to be served before everyone else: with ordinary priority the engine waits behind the very programs whose packets it
 /// moves, for milliseconds on a busy machine. Real-time threads get at most 95 % of a CPU (sched(7)), so nobody starves.
-fn prefer_timeliness() {
-    if kernel::set_fifo(1).is_err() {
-        // Without the privilege the verdict tells whether ordinary service was good enough.
-        let _ = kernel::set_nice(-20);
+fn prefer_timeliness() -> &'static str {
+    if kernel::set_fifo(1).is_ok() {
+        "SCHED_FIFO"
+    } else if kernel::set_nice(-20).is_ok() {
+        "nice -20"
+    } else {
+        // The verdict tells whether that was good enough.
+        "ordinary"
     }
 }
 
@@ -56,6 +60,7 @@ pub(crate) struct Worker {
     cut: (Duration, Duration),
     cpu: Duration,
     uncertainty: Vec<u32>,
+    scheduling: &'static str,
 }
 
 impl Worker {
@@ -66,7 +71,6 @@ impl Worker {
         reports: Sender<Report>,
     ) -> io::Result<Self> {
         kernel::tight_timers();
-        prefer_timeliness();
         let now = kernel::now();
         let poller = Poller::new()?;
         let mut ports = Vec::new();
@@ -95,6 +99,7 @@ impl Worker {
             cut: (Duration::ZERO, share.plan.interval),
             cpu: kernel::thread_cpu(),
             uncertainty: Vec::new(),
+            scheduling: prefer_timeliness(),
         })
     }
 
@@ -198,6 +203,7 @@ impl Worker {
             wires: wires.collect(),
             cpu: cpu.saturating_sub(self.cpu),
             uncertainty: std::mem::take(&mut self.uncertainty),
+            scheduling: self.scheduling,
             held: self.held,
         };
         // Nobody listens any more: the run was given up, and Stop is on its way.

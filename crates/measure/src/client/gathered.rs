@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use estimate::{ClockEstimator, ClockModel};
-use results::{Completion, Direction, Memory};
+use results::{Completion, Direction, LoadBegin, Memory};
 use units::{Instant, Rate};
 use wire::{EndSide, Finished};
 
@@ -24,8 +24,8 @@ pub(crate) struct Gathered {
     pub(super) remote: Option<Finished>,
     pub(super) failure: Option<String>,
     pub(super) stopped: bool,
-    /// How much later than planned the load began.
-    pub(super) late: Option<Duration>,
+    /// When the load began.
+    pub(super) begin: Option<LoadBegin>,
     pub(super) memory: Memory,
 }
 
@@ -42,7 +42,7 @@ impl Gathered {
             remote: None,
             failure: None,
             stopped: false,
-            late: None,
+            begin: None,
             memory: Memory::default(),
         }
     }

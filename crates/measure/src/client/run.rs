@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use estimate::ClockModel;
-use results::{End, EndRecord, IntervalRecord, Record, Role, SCHEMA, StartRecord};
+use results::{End, EndRecord, IntervalRecord, LoadBegin, Record, Role, SCHEMA, StartRecord};
 use units::{Instant, Rate};
 use wire::Message;
 
@@ -23,9 +23,6 @@ const PING_EVERY: Duration = Duration::from_millis(200);
 
 /// After so many exchanges the drift is known well enough for one a second.
 const FREQUENT_PINGS: u64 = 100;
-
-/// A planned begin that is missed by more is worth a word: a wake-up takes less even on a busy host.
-const LATE: Duration = Duration::from_millis(10);
 
 /// How often a stop by the user is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -116,16 +113,14 @@ impl Run<'_> {
 
     /// Tells the server to begin, and waits for its word.
     fn begin(&mut self, session: &Session, test_id: &str) -> Result<LoadPlan, MeasureError> {
-        // The server's word takes a round trip.
-        let rtt = self.got.before.rtt.unwrap_or_default();
-        self.hold(self.options.start_at.map(|at| at - rtt))?;
+        self.hold(self.options.start_at)?;
         let clock = self.model().and_then(|m| serde_json::to_value(m).ok());
         self.writer.send(&Message::Start { clock })?;
         let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
-        loop {
+        let server_begin = loop {
             match self.next(deadline)? {
                 Some(Event::Control(Ok(Incoming::Message(m)))) => match *m {
-                    Message::Started { .. } => break,
+                    Message::Started { at } => break at,
                     other => return Err(MeasureError::unexpected(&self.options.host, other)),
                 },
                 Some(Event::Control(Err(e))) => return Err(e),
@@ -135,24 +130,35 @@ impl Run<'_> {
                     return Err(MeasureError::Silent { peer, after, during: "when asked to start" });
                 }
             }
+        };
+        while let Some(left) =
+            self.options.start_at.map(|at| at.saturating_since(kernel::now())).filter(|l| !l.is_zero())
+        {
+            kernel::nap(left);
         }
-        self.hold(self.options.start_at)?;
-        self.got.late = self.options.start_at.map(|at| kernel::now().saturating_since(at)).filter(|late| *late > LATE);
         self.got.memory.client_rss_start_bytes = kernel::resident_bytes();
-        Ok(LoadPlan::new(&session.plan, test_id, kernel::now(), self.options.grace))
+        let begin = kernel::now();
+        self.got.begin = Some(LoadBegin { client_ns: begin.as_nanos(), server_ns: server_begin.as_nanos() });
+        Ok(LoadPlan::new(&session.plan, test_id, begin, self.options.grace))
     }
 
-    /// Waits for a planned begin, and keeps the session alive meanwhile.
-    fn hold(&mut self, until: Option<Instant>) -> Result<(), MeasureError> {
-        let Some(until) = until else { return Ok(()) };
-        while kernel::now() < until && (self.interrupted)() == 0 {
+    /// Keeps the session alive until the word to start must be sent for a begin at `at`: a round trip earlier, as long as
+    /// the path takes now.
+    fn hold(&mut self, at: Option<Instant>) -> Result<(), MeasureError> {
+        let Some(at) = at else { return Ok(()) };
+        let mut rtt = self.got.before.rtt.unwrap_or_default();
+        while kernel::now() + rtt < at && (self.interrupted)() == 0 {
             let now = kernel::now();
             if now >= self.next_ping {
-                self.next_ping = now + PING_EVERY * 5;
+                self.next_ping = now + PING_EVERY;
                 self.writer.ping(0)?;
             }
-            if let Some(Event::Control(Err(e))) = self.next(until.min(now + LOOK_EVERY))? {
-                return Err(e);
+            match self.next((at - rtt).min(self.next_ping))? {
+                Some(Event::Control(Err(e))) => return Err(e),
+                Some(Event::Control(Ok(Incoming::Pong(pong, received)))) => {
+                    rtt = received.saturating_since(Instant::from_nanos(pong.t1));
+                }
+                Some(_) | None => {}
             }
         }
         Ok(())

@@ -32,9 +32,6 @@ pub(crate) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gat
             Both { options, start, got, sender: side(Role::Sender), receiver: side(Role::Receiver) }.summary(*direction)
         })
         .collect();
-    if let Some(late) = got.late {
-        warnings.push(format!("the load began {:.3} s after the planned time", late.as_secs_f64()));
-    }
     warnings.extend(directions.iter().filter_map(|d| d.agreement.explanation.clone()));
     let mut memory = got.memory;
     memory.server_rss_start_bytes = remote.rss_start_bytes;
@@ -42,6 +39,7 @@ pub(crate) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gat
     EndRecord {
         test_id: start.test_id.clone(),
         completion: got.completion(),
+        begin: got.begin,
         directions,
         clock: clock_summary(got),
         memory,
