@@ -1,6 +1,8 @@
 use std::io;
-use std::process::Child;
+use std::process::{Child, ExitStatus};
 use std::time::Duration;
+
+use crate::pidfd::PidFd;
 
 /// What a process used until it ended (getrusage(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,9 +44,60 @@ pub fn reap(child: &Child) -> io::Result<Option<(i32, Usage)>> {
     Ok((rc > 0).then(|| (status, Usage { user: time(usage.ru_utime), system: time(usage.ru_stime), peak_resident })))
 }
 
+/// Sends a signal (such as `libc::SIGTERM`) to the process group that a child leads, or to the child alone where it leads
+/// none. One that has ended is no error.
+///
+/// The child must not have been waited for: its number could be another's.
+///
+/// # Errors
+/// kill(2) refused it.
+pub fn signal_group(child: &Child, signal: i32) -> io::Result<()> {
+    let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
+    let absent = |e: &io::Error| e.raw_os_error() == Some(libc::ESRCH);
+    match kill(-pid, signal) {
+        Err(e) if absent(&e) => kill(pid, signal).or_else(|e| if absent(&e) { Ok(()) } else { Err(e) }),
+        other => other,
+    }
+}
+
+fn kill(to: libc::pid_t, signal: i32) -> io::Result<()> {
+    // SAFETY: kill takes integers.
+    if unsafe { libc::kill(to, signal) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Waits for a child's end; `None` when it still runs after `timeout`.
+///
+/// # Errors
+/// It was waited for by other means than its own methods.
+pub fn wait_child(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+    // Also when it was waited for already: there is no such process to open then.
+    if let Some(status) = child.try_wait()? {
+        return Ok(Some(status));
+    }
+    if PidFd::open(child.id())?.wait(timeout)? { child.try_wait() } else { Ok(None) }
+}
+
+/// Ends a child and its process group: asks with SIGTERM, waits up to `grace`, then kills what is left.
+///
+/// # Errors
+/// A signal was refused, or it was waited for by other means than its own methods.
+pub fn terminate(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
+    if let Some(status) = child.try_wait()? {
+        return Ok(status);
+    }
+    let held = PidFd::open(child.id())?;
+    signal_group(child, libc::SIGTERM)?;
+    held.wait(grace)?;
+    // Others of the group may live on after their leader, whose number stays taken until it is waited for.
+    signal_group(child, libc::SIGKILL)?;
+    child.wait()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::BufRead;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::Command;
 
     #[test]
@@ -60,5 +113,31 @@ mod tests {
         assert_eq!(status, 0);
         assert!(usage.peak_resident > 0);
         assert!(reap(&child).is_err());
+    }
+
+    #[test]
+    fn a_group_is_asked_first_and_killed_after_the_grace() {
+        let sleeper = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).process_group(0).stdout(std::process::Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let out = child.stdout.take().unwrap();
+            (child, io::BufReader::new(out))
+        };
+        let wait_line = |out: &mut io::BufReader<_>| out.read_line(&mut String::new()).unwrap();
+        // It answers, and what it started ends, too: the pipe reaches its end.
+        let (mut polite, mut out) = sleeper("trap 'exit 3' TERM; sleep 1000 & echo; wait");
+        wait_line(&mut out);
+        assert_eq!(wait_child(&mut polite, Duration::from_millis(1)).unwrap(), None);
+        assert_eq!(terminate(&mut polite, Duration::from_secs(20)).unwrap().code(), Some(3));
+        assert_eq!(out.read_line(&mut String::new()).unwrap(), 0);
+        // Taken once, remembered by the handle.
+        assert_eq!(wait_child(&mut polite, Duration::ZERO).unwrap().unwrap().code(), Some(3));
+        // It does not.
+        let (mut stubborn, mut out) = sleeper("trap '' TERM; echo; while :; do sleep 1000; done");
+        wait_line(&mut out);
+        let status = terminate(&mut stubborn, Duration::from_millis(50)).unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGKILL));
+        assert_eq!(out.read_line(&mut String::new()).unwrap(), 0);
     }
 }

@@ -32,6 +32,13 @@ pub enum Op {
     AddAddress,
     AddRoute,
     AddNeighbour,
+    Privilege,
+    Keeper,
+    Spawn,
+    Join,
+    Schedule,
+    Sysctl,
+    ReadSysctl,
 }
 
 impl fmt::Display for Op {
@@ -63,6 +70,13 @@ impl fmt::Display for Op {
             Self::AddAddress => "adding the address",
             Self::AddRoute => "adding the route",
             Self::AddNeighbour => "adding the neighbour",
+            Self::Privilege => "gaining what a lab needs,",
+            Self::Keeper => "keeping a lab's programs with",
+            Self::Spawn => "starting the program",
+            Self::Join => "joining the lab of process",
+            Self::Schedule => "asking the scheduler for",
+            Self::Sysctl => "setting",
+            Self::ReadSysctl => "reading",
         })
     }
 }
@@ -106,6 +120,17 @@ impl KernelError {
             (Op::SetDevice | Op::AddAddress | Op::AddRoute | Op::AddNeighbour, Some(libc::EPERM)) => {
                 "; changing a network needs CAP_NET_ADMIN in the user namespace that owns it"
             }
+            (Op::Sysctl | Op::ReadSysctl, Some(libc::ENOENT | libc::EACCES | libc::EPERM | libc::EROFS)) => {
+                "; this host has no such variable of its own: the kernel lacks it, or all hosts share it"
+            }
+            (Op::Schedule, Some(libc::EPERM | libc::EACCES)) => {
+                "; it needs CAP_SYS_NICE on the machine, or a limit (RLIMIT_RTPRIO, RLIMIT_NICE) that allows it"
+            }
+            (Op::Spawn, Some(libc::ENOMEM)) => {
+                "; with memory left it means that the lab's keeper was killed, and all programs with it"
+            }
+            (Op::Join, Some(libc::EPERM | libc::EACCES)) => "; only the user who runs the lab, or root, may join it",
+            (Op::Join, Some(libc::ESRCH | libc::ENOENT)) => "; the lab has ended",
             _ => "",
         }
     }

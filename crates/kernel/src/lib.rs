@@ -8,32 +8,44 @@ mod clock;
 mod error;
 mod host;
 mod io;
+mod join;
+mod keeper;
 mod limits;
+mod mount;
 mod namespace;
 mod netlink;
 mod option;
+mod pidfd;
+mod privilege;
 mod process;
+mod sched;
 mod signal;
 mod stamp;
+mod sysctl;
 mod tcp_info;
 mod udp;
 mod udp_send;
 
-pub use child::{Usage, reap};
+pub use child::{Usage, reap, signal_group, terminate, wait_child};
 pub use clock::{Clocks, nap, now, resolution, thread_cpu, tight_timers, utc_seconds};
 pub use error::{KernelError, Op};
 pub use host::host_report;
 pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait, wait_for_room};
-pub use limits::raise_open_files;
+pub use join::join;
+pub use keeper::{Keeper, Spawn, run_keeper};
+pub use limits::{open_files_limit, raise_open_files};
 pub use namespace::{enter_namespace, new_namespace};
 pub use netlink::{Counters, Device, LinkSettings, Neighbour, Netlink, Route, Statistics};
 pub use option::{
     Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
     connect, give_up_after, listen, paces_itself, reset_on_close, set_control_priority,
 };
-pub use process::{CpuSnapshot, resident_bytes};
+pub use privilege::{Privilege, gain, tun_available};
+pub use process::{CpuSnapshot, resident_bytes, start_ticks};
+pub use sched::{cpus, pin, set_fifo, set_nice};
 pub use signal::Shutdown;
 pub use stamp::{StampSupport, Stamped, TxStamp, enable_stamps, read_stamped, read_tx_stamps, send_stamped};
+pub use sysctl::{read_sysctl, write_sysctl};
 pub use tcp_info::{TcpOptions, tcp_options, tcp_state};
 pub use udp::{UdpReceived, recv_batch, send_datagram, udp_socket};
 pub use udp_send::{BatchSent, SEND_BATCH, path_mtu, send_batch, send_datagram_from, udp_drops};

@@ -1,4 +1,5 @@
 use std::fs;
+use std::io;
 
 /// Resident set of this process in bytes (/proc/self/statm); zero where /proc is not mounted.
 pub fn resident_bytes() -> u64 {
@@ -8,6 +9,27 @@ pub fn resident_bytes() -> u64 {
         .ok()
         .and_then(|s| s.split_whitespace().nth(1)?.parse::<u64>().ok())
         .map_or(0, |pages| pages * page)
+}
+
+/// When a process started, in clock ticks since boot (/proc/PID/stat, field 22); `None` when there is no such process.
+///
+/// Together with its number it names one process: a number is given to another one later, the pair is not.
+///
+/// # Errors
+/// /proc cannot be read.
+pub fn start_ticks(process: u32) -> io::Result<Option<u64>> {
+    let text = match fs::read_to_string(format!("/proc/{process}/stat")) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
+        other => other?,
+    };
+    parse_start(&text)
+        .map(Some)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/stat is not as expected"))
+}
+
+/// The name, field 2, may hold anything, but after its last parenthesis there are numbers only.
+fn parse_start(stat: &str) -> Option<u64> {
+    stat.rsplit_once(") ")?.1.split(' ').nth(22 - 3)?.parse().ok()
 }
 
 /// Busy and total ticks of each CPU at some moment (/proc/stat).
@@ -53,6 +75,18 @@ mod tests {
         assert_eq!(share, Some(0.9));
         assert_eq!(at((1, 5), (1, 5)).busiest_since(&at((1, 5), (1, 5))), None);
         assert_eq!(parse_line("cpu0 10 0 20 60 10 0 0 0 7 7"), Some((30, 100)));
+    }
+
+    #[test]
+    fn a_process_is_told_from_a_later_one_by_its_start() {
+        let tricky = "7 (a) R 1) S 1 7 7 0 -1 4194560 97 0 0 0 0 0 0 0 20 0 1 0 4711 2703360 411 18446744073709551615";
+        assert_eq!(parse_start(tricky), Some(4711));
+        assert_eq!(parse_start("7 (a) S 1"), None);
+        let own = start_ticks(std::process::id()).unwrap().unwrap();
+        let mut later = std::process::Command::new("true").spawn().unwrap();
+        assert!(start_ticks(later.id()).unwrap().unwrap() >= own);
+        later.wait().unwrap();
+        assert_eq!(start_ticks(u32::MAX).unwrap(), None);
     }
 
     #[test]

@@ -1,0 +1,303 @@
+//! Programs of a lab end with it, whatever ends it and whoever runs it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::unwrap_in_result,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests too"
+)]
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Processes come and go within milliseconds; this is for a host under heavy load.
+const PATIENCE: Duration = Duration::from_secs(20);
+const NOBODY: u32 = 65_534;
+/// Everything that a program can do to detach itself: a session of its own, and a parent that has ended.
+const DETACHED: &str = "setsid sh -c 'setsid sleep 1000 & setsid sleep 1000 & echo detached' & wait; exec sleep 1000";
+
+/// Who runs the lab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum User {
+    Own,
+    Nobody,
+}
+
+/// A copy of the helper that everyone can run: the build folder may be closed to others.
+struct Helper {
+    _folder: TempDir,
+    program: PathBuf,
+}
+
+impl Helper {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let program = folder.path().join("kernel-lab");
+        std::fs::copy(env!("CARGO_BIN_EXE_kernel-lab"), &program).unwrap();
+        Self { _folder: folder, program }
+    }
+
+    fn command(&self, user: User, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).current_dir("/usr").stdin(Stdio::piped()).stdout(Stdio::piped());
+        if user == User::Nobody {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
+    /// Starts a lab; `None`, with a note, where this user can have none.
+    fn lab(&self, user: User, arguments: &[&str]) -> Option<Lab> {
+        let mut process = match self.command(user, &[&["lab"], arguments].concat()).spawn() {
+            Ok(process) => process,
+            Err(e) => {
+                println!("skipped: only root can become somebody else: {e}");
+                return None;
+            }
+        };
+        let mut out = BufReader::new(process.stdout.take().unwrap());
+        let first = line(&mut out);
+        if first.starts_with("gaining") {
+            println!("skipped: {first}");
+            process.wait().unwrap();
+            return None;
+        }
+        let mut words = first.splitn(4, ' ');
+        let mut word = || words.next().unwrap_or_else(|| panic!("{first}")).to_owned();
+        Some(Lab {
+            process,
+            out,
+            keeper: word(),
+            namespace: word().parse().unwrap(),
+            network: word(),
+            privilege: word(),
+        })
+    }
+}
+
+struct Lab {
+    process: Child,
+    out: BufReader<ChildStdout>,
+    keeper: String,
+    namespace: u64,
+    network: String,
+    privilege: String,
+}
+
+impl Lab {
+    /// How many processes are in its PID namespace.
+    fn processes(&self) -> usize {
+        std::fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| std::fs::metadata(entry.unwrap().path().join("ns/pid")).ok())
+            .filter(|m| m.ino() == self.namespace)
+            .count()
+    }
+
+    /// The keeper, the script, and the two that it detached.
+    fn await_detached(&mut self) {
+        assert_eq!(line(&mut self.out), "detached");
+        await_that("four processes", || self.processes() >= 4);
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn line(out: &mut BufReader<ChildStdout>) -> String {
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+fn await_that(what: &str, holds: impl Fn() -> bool) {
+    let limit = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < limit, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The host's own devices, addresses and routes, by iproute2.
+fn host() -> Vec<String> {
+    let read = |line: &str| {
+        let out = Command::new("ip").args(line.split(' ')).output().unwrap();
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    ["-o link show", "-4 -o address show", "route show table all", "-6 route show table all"].map(read).to_vec()
+}
+
+#[test]
+fn killing_the_lab_leaves_no_process_behind() {
+    let helper = Helper::new();
+    for user in [User::Own, User::Nobody] {
+        let before = host();
+        let Some(mut lab) = helper.lab(user, &[DETACHED]) else { continue };
+        lab.await_detached();
+        lab.process.kill().unwrap();
+        lab.process.wait().unwrap();
+        await_that("a process outlived the lab", || lab.processes() == 0);
+        assert_eq!(host(), before);
+    }
+}
+
+#[test]
+fn killing_the_keeper_ends_all_programs_too() {
+    let helper = Helper::new();
+    let Some(mut lab) = helper.lab(User::Own, &[DETACHED]) else { return };
+    lab.await_detached();
+    assert!(Command::new("kill").args(["-9", &lab.keeper]).status().unwrap().success());
+    // What is left is the exit status of the program that is the lab's child, and the keeper, which waits for it to be taken.
+    await_that("a process outlived the keeper", || lab.processes() <= 2);
+    drop(lab.process.stdin.take());
+    assert_eq!(line(&mut lab.out), "ended");
+    assert_eq!(lab.processes(), 0);
+    assert!(lab.process.wait().unwrap().success());
+}
+
+#[test]
+fn a_lab_that_ends_has_ended_its_programs_before() {
+    let helper = Helper::new();
+    for user in [User::Own, User::Nobody] {
+        let Some(mut lab) = helper.lab(user, &[DETACHED]) else { continue };
+        lab.await_detached();
+        drop(lab.process.stdin.take());
+        assert_eq!(line(&mut lab.out), "ended");
+        assert_eq!(lab.processes(), 0, "at once");
+        assert!(lab.process.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_terminals_interrupt_reaches_neither_keeper_nor_programs() {
+    let helper = Helper::new();
+    let Some(mut lab) = helper.lab(User::Own, &["echo here; sleep 1000"]) else { return };
+    assert_eq!(line(&mut lab.out), "here");
+    let group = |process: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.split(' ').nth(2).unwrap().to_owned()
+    };
+    let own = group(&lab.process.id().to_string());
+    assert_eq!(group(&lab.keeper), lab.keeper);
+    assert_ne!(group(&lab.keeper), own);
+    let inside = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let path = entry.unwrap().path();
+        let member = std::fs::metadata(path.join("ns/pid")).is_ok_and(|m| m.ino() == lab.namespace);
+        member.then(|| path.file_name().unwrap().to_string_lossy().into_owned())
+    });
+    let groups: Vec<String> = inside.map(|process| group(&process)).collect();
+    assert!(groups.len() >= 2 && !groups.contains(&own), "{groups:?}");
+}
+
+/// What a program sees of its host, one thing a line.
+const VIEW: &str = "echo $(ls /sys/class/net); cat /etc/hosts; hostname 2>/dev/null || uname -n; pwd; echo $(cat /proc/1/comm); \
+                    id -u; ip -o link show up | cut -d: -f2; trap | wc -l; grep SigIgn /proc/self/status";
+
+#[test]
+fn a_program_sees_its_own_host() {
+    let helper = Helper::new();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    for user in [User::Own, User::Nobody] {
+        let hosts = folder.path().join("hosts");
+        std::fs::write(&hosts, "10.0.0.1 sender\n").unwrap();
+        let Some(mut lab) = helper.lab(user, &[VIEW, hosts.to_str().unwrap()]) else { continue };
+        // Once the keeper is ready nobody needs the file.
+        std::fs::remove_file(&hosts).unwrap();
+        let expected = ["lo", "10.0.0.1 sender", "node1", "/usr", "kernel-lab", "0", " lo", "0"];
+        for what in expected {
+            assert_eq!(line(&mut lab.out), what, "as {user:?}");
+        }
+        let ignored = line(&mut lab.out).replace("SigIgn:", "");
+        // The C library keeps 32 and 33 for itself and leaves them as they were.
+        assert_eq!(u64::from_str_radix(ignored.trim(), 16).unwrap() & !(3 << 31), 0, "{ignored}");
+        let root = user == User::Own && std::fs::metadata("/proc/self").unwrap().uid() == 0;
+        assert_eq!(lab.privilege, if root { "root" } else { "user namespace" });
+        assert!(!std::fs::read_to_string("/etc/hosts").unwrap().contains("10.0.0.1 sender"), "the host's is untouched");
+    }
+}
+
+#[test]
+fn another_process_of_the_same_user_or_root_joins_a_host() {
+    let helper = Helper::new();
+    for (user, guest) in [(User::Own, User::Own), (User::Nobody, User::Nobody), (User::Nobody, User::Own)] {
+        let Some(mut lab) = helper.lab(user, &["echo here; sleep 1000"]) else { continue };
+        assert_eq!(line(&mut lab.out), "here");
+        let network = format!("/proc/{}/fd/{}", lab.process.id(), lab.network);
+        let node = std::fs::metadata(&network).unwrap().ino();
+        let script = "echo $(ls /sys/class/net) $(readlink /proc/self/ns/net) $(hostname || uname -n) $(id -u) $(pwd); \
+                      echo $(cat /proc/1/comm); ip link set lo mtu 1600 && echo changed; sleep 1000 & exit 0";
+        let mut out = helper.command(guest, &["join", &lab.keeper, &network, script]).spawn().unwrap();
+        let mut said = BufReader::new(out.stdout.take().unwrap());
+        assert_eq!(line(&mut said), format!("lo net:[{node}] node1 0 /usr"), "{guest:?} joins {user:?}");
+        assert_eq!(line(&mut said), "kernel-lab");
+        assert_eq!(line(&mut said), "changed");
+        assert!(out.wait().unwrap().success());
+        // What the guest left behind ends with the lab.
+        drop(lab.process.stdin.take());
+        assert_eq!(line(&mut lab.out), "ended");
+        assert_eq!(lab.processes(), 0);
+        assert_eq!(line(&mut said), "");
+    }
+}
+
+#[test]
+fn strangers_and_latecomers_are_told_why_they_cannot_join() {
+    let helper = Helper::new();
+    let Some(mut lab) = helper.lab(User::Own, &["echo here; sleep 1000"]) else { return };
+    assert_eq!(line(&mut lab.out), "here");
+    let network = format!("/proc/{}/fd/{}", lab.process.id(), lab.network);
+    let join = |user, keeper: &str, network: &str| {
+        let out = helper.command(user, &["join", keeper, network, "true"]).output().ok()?;
+        assert_eq!(out.status.code(), Some(2));
+        Some(String::from_utf8_lossy(&out.stdout).into_owned())
+    };
+    if let Some(said) = join(User::Nobody, &lab.keeper, &network) {
+        assert!(said.contains("only the user who runs the lab, or root, may join it"), "{said}");
+    }
+    lab.process.kill().unwrap();
+    lab.process.wait().unwrap();
+    await_that("a process outlived the lab", || lab.processes() == 0);
+    await_that("the keeper is still there", || !PathBuf::from(format!("/proc/{}", lab.keeper)).exists());
+    let said = join(User::Own, &lab.keeper, &network).unwrap();
+    assert!(said.contains("the lab has ended"), "{said}");
+}
+
+#[test]
+fn rights_are_gained_before_there_are_threads() {
+    let helper = Helper::new();
+    let Ok(out) = helper.command(User::Nobody, &["threaded"]).output() else {
+        println!("skipped: only root can become somebody else");
+        return;
+    };
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(said.contains("the process has 2 threads already"), "{said}");
+}
+
+#[test]
+fn a_keeper_is_a_keeper() {
+    let helper = Helper::new();
+    let out = helper.command(User::Own, &["keeper"]).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(said.contains("runs it as process 1"), "{said}");
+    if kernel::gain().is_err() {
+        println!("skipped: this process may have no PID namespace");
+        return;
+    }
+    for (program, words) in [("true", "said nothing"), ("no-such-program", "No such file"), ("yes", "said nothing")] {
+        let e = kernel::Keeper::start(program.as_ref(), &[]).unwrap_err().to_string();
+        assert!(e.contains(words), "{e}");
+    }
+    let e = kernel::Keeper::start("ls".as_ref(), &["/no such file"]).unwrap_err().to_string();
+    assert!(e.contains("/no such file"), "{e}");
+}
