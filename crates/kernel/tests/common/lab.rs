@@ -43,6 +43,7 @@ fn lab(keeper: &[&str], script: &str) -> Result<(), KernelError> {
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
             kernel::enter_namespace(&network).unwrap();
+            kernel::write_sysctl("net.ipv4.ip_forward", "1")?;
             Netlink::open()?.set_link(1, &LinkSettings { up: Some(true), ..LinkSettings::default() })
         });
         inside.join().unwrap()
