@@ -128,7 +128,7 @@ impl Drop for Keeper {
 struct Running {
     child: Child,
     held: PidFd,
-    /// The network that the thread came from.
+    /// An empty network, where the thread is between two programs.
     home: File,
     /// Programs that were not yet waited for.
     programs: Vec<PidFd>,
@@ -137,12 +137,13 @@ struct Running {
 /// Moves the calling thread's children into a new PID namespace, starts its process 1 and sees the files that it sees. Gives
 /// it and the namespace's inode.
 fn begin(mut command: Command, directory: &Path) -> io::Result<(Running, u64)> {
-    let home = File::open("/proc/thread-self/ns/net")?;
-    // CLONE_FS: a thread that shares its working directory with others cannot change what is mounted.
-    // SAFETY: both flags change only the calling thread: its working directory and where its children are born.
-    if unsafe { libc::unshare(libc::CLONE_FS | libc::CLONE_NEWPID) } < 0 {
+    // CLONE_FS: a thread that shares its working directory with others cannot change what is mounted. CLONE_NEWNET: from a
+    // user namespace there is no way back to the network that the thread came from.
+    // SAFETY: all change only the calling thread: its working directory, its network, where its children are born.
+    if unsafe { libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNET | libc::CLONE_NEWPID) } < 0 {
         return Err(io::Error::last_os_error());
     }
+    let home = File::open("/proc/thread-self/ns/net")?;
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let prepared = await_ready(&mut child).and_then(|()| {
         let namespace = fs::metadata(format!("/proc/{}/ns/pid", child.id()))?.ino();
@@ -203,16 +204,18 @@ impl Running {
         enter_namespace(&order.network)?;
         let started = order.command.spawn();
         // So that no node's network lives on in this thread.
-        enter_namespace(&self.home)?;
+        let left = enter_namespace(&self.home);
         let mut child = started?;
-        match PidFd::open(child.id()) {
-            Ok(held) => self.programs.push(held),
+        match left.and_then(|()| PidFd::open(child.id())) {
+            Ok(held) => {
+                self.programs.push(held);
+                Ok(child)
+            }
             Err(e) => {
                 child.kill()?;
                 child.wait()?;
-                return Err(e);
+                Err(e)
             }
         }
-        Ok(child)
     }
 }

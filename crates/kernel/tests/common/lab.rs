@@ -1,5 +1,10 @@
 //! A lab in small: one host, one program. The tests run it, kill it and look at what is left.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::unwrap_in_result,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests too"
+)]
 
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
@@ -38,6 +43,7 @@ fn lab(keeper: &[&str], script: &str) -> Result<(), KernelError> {
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
             kernel::enter_namespace(&network).unwrap();
+            kernel::write_sysctl("net.ipv4.ip_forward", "1")?;
             Netlink::open()?.set_link(1, &LinkSettings { up: Some(true), ..LinkSettings::default() })
         });
         inside.join().unwrap()
