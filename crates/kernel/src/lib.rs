@@ -11,11 +11,13 @@ mod io;
 mod join;
 mod keeper;
 mod limits;
+mod machine;
 mod mount;
 mod namespace;
 mod netlink;
 mod option;
 mod pidfd;
+mod poller;
 mod privilege;
 mod process;
 mod sched;
@@ -35,12 +37,14 @@ pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait, wai
 pub use join::join;
 pub use keeper::{Keeper, Spawn, run_keeper};
 pub use limits::{open_files_limit, raise_open_files};
+pub use machine::{available_memory, kill_process, real_user};
 pub use namespace::{enter_namespace, new_namespace};
 pub use netlink::{Counters, Device, LinkSettings, Neighbour, Netlink, Route, Statistics};
 pub use option::{
     Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
     connect, give_up_after, listen, paces_itself, reset_on_close, set_control_priority,
 };
+pub use poller::Poller;
 pub use privilege::{Privilege, gain, tun_available};
 pub use process::{CpuSnapshot, resident_bytes, start_ticks};
 pub use sched::{cpus, pin, set_fifo, set_nice};
