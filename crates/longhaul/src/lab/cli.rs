@@ -62,7 +62,7 @@ pub(crate) struct RunOptions {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul lab path --rate 1Gb/s --rtt 187ms -- longhaul test far\n          \
-    longhaul lab path --rate 50Mb/s --far 'iperf3 -s -1' -- 'sleep 1; iperf3 -c $LONGHAUL_PEER'\n\
+    longhaul lab path --rate 50Mb/s --far 'iperf3 -s -1' -- 'sleep 1; iperf3 -c far'\n\
     The ends have the names near and far; LONGHAUL_PEER holds the other end's address. One argument with spaces is a line \
     for /bin/sh.\n\
     Exit status: the command's; 1 also when the command succeeded and the emulation is not valid; 2 nothing could be run.")]
