@@ -12,7 +12,7 @@ MUSL := $(shell uname -m)-unknown-linux-musl
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
 
-demo: ## set up, build, run a test over a 200 Mb/s bottleneck, say where the report is
+demo: ## set up, build, run a test over an emulated long fat path, open its report
 	@scripts/demo
 
 test: ## set up, then every check that CI makes

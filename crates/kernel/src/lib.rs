@@ -47,7 +47,7 @@ pub use option::{
 pub use poller::Poller;
 pub use privilege::{Privilege, gain, tun_available};
 pub use process::{CpuSnapshot, resident_bytes, start_ticks};
-pub use sched::{cpus, pin, set_fifo, set_nice};
+pub use sched::{cpus, pin, set_fifo, set_nice, set_slice};
 pub use signal::Shutdown;
 pub use stamp::{StampSupport, Stamped, TxStamp, enable_stamps, read_stamped, read_tx_stamps, send_stamped};
 pub use sysctl::{read_sysctl, write_sysctl};

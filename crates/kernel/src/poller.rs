@@ -21,10 +21,8 @@ impl Poller {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: `fd` was just opened and belongs to no one else.
-        Ok(Self {
-            epoll: unsafe { OwnedFd::from_raw_fd(fd) },
-            events: vec![libc::epoll_event { events: 0, u64: 0 }; 64],
-        })
+        let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; 64] })
     }
 
     /// From now on also waits until `fd` can be read (level-triggered); [`Poller::wait`] then tells `token`.

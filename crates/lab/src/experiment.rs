@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use estimate::model::{cubic_response, mathis};
+use estimate::model::{MATHIS_PERIODIC, cubic_response, mathis};
 use results::lab::{
     FlowDescription, KeyValue, LAB_SCHEMA, LabExperiment, LabMetric, LabPlot, LabRecord, LabRun, LabSummary,
     LinkDescription, ModelCurve, ScheduleMark,
 };
 use scenario::{Experiment, Metric, Model, Scenario, Way};
-use units::Bytes;
+use units::{Bytes, Rate, parse_duration};
 
 use crate::flow::{describe, round_trip};
 use crate::run::{RunOptions, run};
@@ -182,7 +182,7 @@ fn plot(experiment: &Experiment, plot: &scenario::Plot) -> LabPlot {
 fn curve(experiment: &Experiment, plot: &scenario::Plot, model: Model) -> Option<ModelCurve> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     for scenario in &experiment.scenarios {
-        let x = scenario.point.iter().find(|(key, _)| *key == plot.x)?.1.parse().ok()?;
+        let x = base_units(&scenario.point.iter().find(|(key, _)| *key == plot.x)?.1)?;
         let flow = scenario.flows.first()?;
         let (loss, mtu) = scenario.links.iter().find_map(|l| match (l.forward.loss, l.mtu) {
             (link::Loss::Independent(p), mtu) if p > 0.0 => Some((p, mtu)),
@@ -192,7 +192,7 @@ fn curve(experiment: &Experiment, plot: &scenario::Plot, model: Model) -> Option
         let mss = Bytes::new(u64::from(flow.mss.unwrap_or(mtu - 52)));
         let rtt = round_trip(scenario, flow);
         let rate = match model {
-            Model::Mathis => mathis(mss, rtt, loss, MATHIS_K),
+            Model::Mathis => mathis(mss, rtt, loss, MATHIS_PERIODIC),
             Model::Cubic => cubic_response(mss, rtt, loss),
         }?;
         if points.iter().all(|(known, _)| *known != x) {
@@ -208,8 +208,15 @@ fn curve(experiment: &Experiment, plot: &scenario::Plot, model: Model) -> Option
     Some(ModelCurve { name: name.to_owned(), x, y })
 }
 
-/// sqrt(3/2): an acknowledgement for each packet and random loss (Mathis et al. 1997, table 1).
-const MATHIS_K: f64 = 1.224_744_871_391_589;
+/// A quantity as a number in base units (bits per second, bytes, seconds, a share); `None` for a word.
+fn base_units(text: &str) -> Option<f64> {
+    let text = text.trim_matches('"');
+    let share = || text.strip_suffix('%')?.trim().parse::<f64>().ok().map(|p| p / 100.0);
+    let rate = || text.parse::<Rate>().ok().map(|r| r.as_bps() as f64);
+    let bytes = || text.parse::<Bytes>().ok().map(|b| b.as_u64() as f64);
+    let time = || parse_duration(text).ok().map(|d| d.as_secs_f64());
+    text.parse().ok().or_else(share).or_else(rate).or_else(bytes).or_else(time)
+}
 
 /// Where an experiment's files go when the user does not say: its name and the time.
 pub fn default_folder(name: &str) -> PathBuf {

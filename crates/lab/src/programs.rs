@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -13,6 +14,9 @@ use scenario::Scenario;
 use crate::LabError;
 use crate::flow::PORT;
 use crate::topology::Host;
+
+/// A wait status of exit code 255.
+const UNKNOWN: i32 = 255 << 8;
 
 // signal(7)
 const SIGINT: i32 = 2;
@@ -42,6 +46,8 @@ pub(crate) fn keeper(program: &Path, scenario: &Scenario, folder: &Path) -> Resu
 pub(crate) struct Running {
     child: Child,
     ended: Option<ExitStatus>,
+    /// Whether the lab ended it.
+    cut_off: bool,
     log: PathBuf,
 }
 
@@ -60,7 +66,7 @@ impl Running {
         let child = keeper
             .spawn(in_node(host, command, false))
             .map_err(LabError::kernel(format!("{name} in node {}", host.name)))?;
-        Ok(Self { child, ended: None, log: log.to_owned() })
+        Ok(Self { child, ended: None, cut_off: false, log: log.to_owned() })
     }
 
     /// Starts a command in a node that shares this process's terminal.
@@ -68,7 +74,7 @@ impl Running {
         command.env("LONGHAUL_NODE", &host.name);
         let name = command.get_program().to_string_lossy().into_owned();
         let child = keeper.spawn(in_node(host, command, true)).map_err(LabError::kernel(name))?;
-        Ok(Self { child, ended: None, log: PathBuf::new() })
+        Ok(Self { child, ended: None, cut_off: false, log: PathBuf::new() })
     }
 
     /// How it ended; `None` while it runs.
@@ -84,15 +90,25 @@ impl Running {
     /// Whether it still runs.
     pub(crate) fn runs(&mut self) -> bool {
         if self.ended.is_none() {
-            // A child that cannot be waited for is gone.
-            self.ended = self.child.try_wait().unwrap_or(Some(ExitStatus::default()));
+            // A child that cannot be waited for is gone, and how it ended is not known.
+            self.ended = self.child.try_wait().unwrap_or_else(|_| Some(ExitStatus::from_raw(UNKNOWN)));
         }
         self.ended.is_none()
     }
 
-    /// What it said, when it has failed or still runs.
-    pub(crate) fn failure(&mut self) -> Option<String> {
+    /// Ends it at once, if it still runs, and takes its status.
+    pub(crate) fn end(&mut self) {
         if self.runs() {
+            self.kill();
+            // Killed, it ends as soon as the kernel gets to it.
+            self.ended = self.child.wait().ok();
+            self.cut_off = true;
+        }
+    }
+
+    /// What it said, when it has failed or did not end by itself.
+    pub(crate) fn failure(&mut self) -> Option<String> {
+        if self.runs() || self.cut_off {
             return Some("it did not end in time".to_owned());
         }
         let status = self.ended.filter(|s| !s.success())?;
@@ -121,7 +137,6 @@ fn in_node(host: &Host, command: Command, share_terminal: bool) -> Spawn<'_> {
 }
 
 fn status_text(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => code.to_string(),
         (None, Some(signal)) => format!("signal {signal}"),

@@ -12,7 +12,7 @@ use scenario::Scenario;
 use units::Instant;
 
 use crate::engine::Engine;
-use crate::programs::{Programs, Running};
+use crate::programs::{self, Programs, Running};
 use crate::registry::Registration;
 use crate::topology::{self, Host};
 use crate::truth::Truth;
@@ -65,6 +65,7 @@ struct Run<'a> {
     engine: Option<Engine>,
     truth: Truth,
     doubts: Doubts,
+    servers: Vec<Running>,
     flows: Vec<Option<Running>>,
     programs: Programs,
     transfers: Receiver<Transfer>,
@@ -83,7 +84,7 @@ pub fn run(
 ) -> Result<LabRunEnd, LabError> {
     std::fs::create_dir_all(&options.folder).map_err(LabError::file(&options.folder))?;
     let mut topology = topology::build(scenario, options.seed, options.memory, &options.folder)?;
-    let keeper = crate::programs::keeper(&options.program, scenario, &options.folder)?;
+    let keeper = programs::keeper(&options.program, scenario, &options.folder)?;
     let _entry = Registration::new(&scenario.name, &options.folder, keeper.pid(), &topology.hosts)?;
     let captures = std::mem::take(&mut topology.captures);
     let workers = options.workers;
@@ -99,6 +100,7 @@ pub fn run(
         keeper,
         engine: Some(engine),
         doubts: Doubts::default(),
+        servers: Vec::new(),
         flows: scenario.flows.iter().map(|_| None).collect(),
         transfers,
         outcomes: transfers::Outcomes::new(scenario),
@@ -153,7 +155,8 @@ impl Run<'_> {
         nodes.dedup();
         for node in nodes {
             let host = &self.hosts[node];
-            crate::programs::start_server(&self.keeper, host, &self.options.program, &self.options.folder)?;
+            let server = programs::start_server(&self.keeper, host, &self.options.program, &self.options.folder)?;
+            self.servers.push(server);
         }
         for number in 0..self.scenario.programs.len() {
             if self.scenario.programs[number].start.is_none() {
@@ -276,6 +279,7 @@ impl Run<'_> {
             self.take_reports(kernel::now() + LOOK_EVERY);
         }
         self.programs.end_all();
+        self.servers.iter_mut().chain(self.flows.iter_mut().flatten()).for_each(Running::end);
         if let Some(engine) = self.engine.take() {
             // Its last reports cover what came after the run.
             if let Err(e) = engine.stop() {

@@ -24,6 +24,7 @@ pub(crate) struct Truth {
     lateness: DelayHistogram,
     uncertainty: DelayHistogram,
     busiest: f64,
+    scheduling: &'static str,
     cpu: CpuSnapshot,
 }
 
@@ -47,6 +48,7 @@ impl Truth {
             lateness: DelayHistogram::new(),
             uncertainty: DelayHistogram::new(),
             busiest: 0.0,
+            scheduling: "",
             cpu: CpuSnapshot::read(),
         }
     }
@@ -61,16 +63,16 @@ impl Truth {
         }
         let mut reports = self.pending.remove(&begin).unwrap_or_default();
         reports.sort_by_key(|r| r.worker);
-        let mut records = Vec::new();
-        for report in &reports {
-            self.count_links(report, &mut records);
-        }
+        let mut links: Vec<(usize, LinkInterval)> = reports.iter().flat_map(|r| self.count_links(r)).collect();
+        // The order of the plan, whichever worker has a link.
+        links.sort_by_key(|(wire, _)| *wire);
+        let mut records: Vec<LabRecord> = links.into_iter().map(|(_, l)| LabRecord::Link(l)).collect();
         records.push(LabRecord::Engine(self.count_engine(&reports)));
         records
     }
 
-    fn count_links(&mut self, report: &Report, records: &mut Vec<LabRecord>) {
-        let begun = records.len();
+    fn count_links(&mut self, report: &Report) -> Vec<(usize, LinkInterval)> {
+        let mut links = Vec::new();
         for wire in &report.wires {
             let Some(total) = self.wires.get_mut(wire.wire) else { continue };
             let mut lateness = DelayHistogram::new();
@@ -82,7 +84,7 @@ impl Truth {
                 Some(sum) => sum.merge(&wire.tally),
                 None => total.tally = Some(wire.tally.clone()),
             }
-            records.push(LabRecord::Link(LinkInterval {
+            let interval = LinkInterval {
                 run: self.run,
                 link: total.info.link.clone(),
                 from: total.info.from.clone(),
@@ -98,10 +100,10 @@ impl Truth {
                 wait: wait(&wire.tally),
                 utilisation: wire.tally.utilisation(),
                 lateness: lateness.summary(),
-            }));
+            };
+            links.push((wire.wire, interval));
         }
-        // The order of the plan, whichever worker has a link.
-        records[begun..].sort_by(|a, b| key(a).cmp(&key(b)));
+        links
     }
 
     fn count_engine(&mut self, reports: &[Report]) -> EngineInterval {
@@ -119,6 +121,7 @@ impl Truth {
             late.for_each(|ns| lateness.record_nanos(u64::from(*ns)));
         }
         self.uncertainty.merge(&uncertainty);
+        self.scheduling = reports.first().map_or("", |r| r.scheduling);
         self.busiest = worker_cpu.iter().copied().fold(self.busiest, f64::max);
         let cpu = CpuSnapshot::read();
         let machine_cpu = cpu.busy_since(&self.cpu);
@@ -131,7 +134,7 @@ impl Truth {
             machine_cpu,
             lateness: lateness.summary(),
             arrival_uncertainty: uncertainty.summary(),
-            scheduling: reports.first().map_or("", |r| r.scheduling).to_owned(),
+            scheduling: self.scheduling.to_owned(),
             held_bytes,
         }
     }
@@ -150,6 +153,9 @@ impl Truth {
             let place = format!("{} ({} > {})", wire.info.link, wire.info.from, wire.info.to);
             doubts.late(&place, p99(&wire.lateness), tolerance(asked, wire.info.settings.delay));
             doubts.lost(&place, wire.emulator);
+        }
+        if self.scheduling != "SCHED_FIFO" {
+            doubts.advise("as root the emulator is served before everyone else (SCHED_FIFO)");
         }
         let shortest = self.wires.iter().map(|w| w.info.settings.delay).min().unwrap_or_default();
         doubts.waited(p99(&self.uncertainty), tolerance(asked, shortest));
@@ -231,12 +237,4 @@ fn wait(tally: &Tally) -> Option<DelaySummary> {
     let mut histogram = DelayHistogram::new();
     tally.wait_ns.buckets().for_each(|(ns, packets)| histogram.record_many(ns, packets));
     histogram.summary()
-}
-
-/// Where a record stands among those of its interval.
-fn key(record: &LabRecord) -> (&str, &str) {
-    match record {
-        LabRecord::Link(l) => (&l.link, &l.from),
-        _ => ("", ""),
-    }
 }

@@ -17,12 +17,15 @@ pub(crate) fn tolerance(asked: Option<Duration>, delay: Duration) -> Duration {
 
 /// Reasons against a run, each said once.
 #[derive(Debug, Default)]
-pub(crate) struct Doubts(Vec<String>);
+pub(crate) struct Doubts {
+    reasons: Vec<String>,
+    advice: Option<&'static str>,
+}
 
 impl Doubts {
     pub(crate) fn add(&mut self, reason: String) {
-        if !self.0.contains(&reason) {
-            self.0.push(reason);
+        if !self.reasons.contains(&reason) {
+            self.reasons.push(reason);
         }
     }
 
@@ -35,6 +38,11 @@ impl Doubts {
                 limit.as_secs_f64() * 1e3
             ));
         }
+    }
+
+    /// What would help, if anything speaks against the run.
+    pub(crate) fn advise(&mut self, advice: &'static str) {
+        self.advice = Some(advice);
     }
 
     /// Packets lay in the device before the emulator looked.
@@ -63,7 +71,12 @@ impl Doubts {
     }
 
     pub(crate) fn verdict(self) -> Verdict {
-        if self.0.is_empty() { Verdict::Valid } else { Verdict::Invalid { because: self.0 } }
+        if self.reasons.is_empty() {
+            return Verdict::Valid;
+        }
+        let mut because = self.reasons;
+        because.extend(self.advice.map(str::to_owned));
+        Verdict::Invalid { because }
     }
 }
 

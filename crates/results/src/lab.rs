@@ -341,7 +341,7 @@ pub struct EngineInterval {
     /// Upper bound of how long packets had lain in the device before the emulator saw them, all links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival_uncertainty: Option<DelaySummary>,
-    /// How the emulator's threads are scheduled: `SCHED_FIFO`, `nice -20` or `ordinary`.
+    /// How the emulator's threads are scheduled: `SCHED_FIFO`, `nice -20`, `short slice` or `ordinary`.
     #[serde(default)]
     pub scheduling: String,
     /// Bytes held by the emulator at the end of the interval.

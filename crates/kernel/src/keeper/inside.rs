@@ -32,7 +32,8 @@ pub fn run_keeper(hosts: Option<&Path>) -> Result<(), KernelError> {
     own_mounts().and_then(|()| keep_mounts_private()).map_err(e("its own mounts"))?;
     // Refused in containers that hide parts of /proc. Then the programs see the host's processes, too; that does no harm.
     let _ = mount_proc();
-    if let Some(hosts) = hosts {
+    // A system without the file (a container's smallest) has no names to put others in the place of.
+    if let Some(hosts) = hosts.filter(|_| Path::new("/etc/hosts").exists()) {
         bind(hosts, c"/etc/hosts").map_err(|source| {
             KernelError::new(Op::Keeper, format!("{} in the place of /etc/hosts", hosts.display()), source)
         })?;
