@@ -157,6 +157,12 @@ impl Lab {
         self.folder.path().join("out")
     }
 
+    /// Waits until an experiment's clock runs: until its first interval is recorded.
+    pub(crate) fn await_begin(&self) {
+        let begun = || fs::read_to_string(&self.json).is_ok_and(|text| text.contains("\"record\":\"engine\""));
+        await_that("the run begins", begun);
+    }
+
     /// Ends a path by the end of its command's input, waits for an experiment; then reads the records.
     pub(crate) fn end(mut self) -> Ended {
         drop(self.child.stdin.take());

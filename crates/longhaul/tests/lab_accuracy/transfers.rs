@@ -9,20 +9,23 @@ const BYTES: usize = 12_000_000;
 
 /// A lossy, slow, duplicating link to a router, and a LAN behind it. The flow makes the lab give its nodes IPv6.
 const NETWORK: &str = r#"
-duration = "5s"
+duration = "6s"
+record.interval = "100ms"
 nodes = ["sender", "router", "receiver", "bystander"]
 [links.path]
 between = ["sender", "router"]
 rate = "50Mb/s"
 delay = "2ms"
 queue = "100 packets"
-[links.path.forward]
-loss = 0.002
-duplicate = 0.002
-reorder = { probability = 0.002, by = "1ms" }
 [lans.hall]
 members = ["router", "receiver", "bystander"]
 rate = "200Mb/s"
+[[schedule]]
+link = "path"
+at = "50ms"
+loss = 0.002
+duplicate = 0.002
+reorder = { probability = 0.002, by = "1ms" }
 [flows.six]
 from = "sender"
 to = "bystander"
@@ -35,11 +38,13 @@ rate = "10kb/s"
 fn a_transfer_over_loss_a_router_and_a_lan_arrives_intact_over_ipv4_and_ipv6() {
     let Some(turn) = turn_of_root() else { return };
     let lab = turn.run(NETWORK, &[]);
+    lab.await_begin();
     let (sender, receiver) = (lab.node("sender"), lab.node("receiver"));
     let address = |family: &str| {
-        let shown = receiver.iproute(&format!("ip -json {family} address show dev lo scope global")).unwrap();
+        let shown = receiver.iproute(&format!("ip -json {family} address show dev lo")).unwrap();
         let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-        shown[0]["addr_info"][0]["local"].as_str().unwrap().to_owned()
+        let mut all = shown[0]["addr_info"].as_array().unwrap().iter().map(|a| a["local"].as_str().unwrap());
+        all.find(|a| !["127.0.0.1", "::1"].contains(a)).unwrap().to_owned()
     };
     let v4: Ipv4Addr = address("-4").parse().unwrap();
     let v6: Ipv6Addr = address("-6").parse().unwrap();
