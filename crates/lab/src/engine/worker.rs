@@ -111,15 +111,16 @@ impl Worker {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut ready = Vec::new();
         loop {
+            let sleep = self.sleep(kernel::now());
+            self.poller.wait(Some(sleep), &mut ready)?;
+            let woke = kernel::now();
+            // Before any packet is taken: what was commanded or planned before it came holds for it.
             if self.obey() {
                 self.report(self.elapsed(kernel::now()));
                 return Ok(());
             }
-            self.keep_schedule(kernel::now());
+            self.keep_schedule(woke);
             self.deliver_due();
-            let sleep = self.sleep(kernel::now());
-            self.poller.wait(Some(sleep), &mut ready)?;
-            let woke = kernel::now();
             for token in ready.drain(..) {
                 self.take(token as usize, woke)?;
             }
