@@ -45,9 +45,8 @@ pub(crate) struct Path {
 pub(crate) struct Toll {
     /// Packets lost by the device, the mover or the model.
     pub(crate) lost: u64,
-    /// 99th percentile of the engine's lateness, and of its bound for the wait in the device.
+    /// 99th percentile of the engine's lateness.
     pub(crate) late_us: f64,
-    pub(crate) waited_us: f64,
 }
 
 impl Path {
@@ -67,15 +66,26 @@ impl Path {
 
     /// CPU time of the thread that moves the packets, as the kernel accounts it (proc_pid_schedstat: ns on the CPU).
     pub(crate) fn cpu(&self) -> io::Result<Duration> {
+        // A thread takes its name when it first runs.
+        for _ in 0..100 {
+            if let Some(cpu) = self.cpu_now()? {
+                return Ok(cpu);
+            }
+            kernel::nap(Duration::from_millis(10));
+        }
+        Err(io::Error::other(format!("no thread {} runs", self.name)))
+    }
+
+    fn cpu_now(&self) -> io::Result<Option<Duration>> {
         for task in fs::read_dir("/proc/self/task")? {
             let task = task?.path();
             if fs::read_to_string(task.join("comm")).is_ok_and(|c| c.trim() == self.name) {
                 let text = fs::read_to_string(task.join("schedstat"))?;
                 let ns = text.split_whitespace().next().and_then(|n| n.parse().ok());
-                return ns.map(Duration::from_nanos).ok_or_else(|| io::Error::other(format!("schedstat: {text}")));
+                return Ok(ns.map(Duration::from_nanos));
             }
         }
-        Err(io::Error::other(format!("no thread {} runs", self.name)))
+        Ok(None)
     }
 
     pub(crate) fn stop(self) -> io::Result<Toll> {
@@ -92,11 +102,7 @@ fn toll(reports: &[Report], dropped: u64) -> Toll {
     let model = |d: &link::Drops| d.queue.packets + d.codel.packets + d.loss.packets + d.mtu.packets;
     let lost: u64 = wires().map(|w| w.lost + model(&w.tally.dropped)).sum();
     let us = |ns: Vec<u32>| quantile(ns.into_iter().map(|n| f64::from(n) / 1e3).collect(), 0.99);
-    Toll {
-        lost: lost + dropped,
-        late_us: us(wires().flat_map(|w| w.lateness.iter().copied()).collect()),
-        waited_us: us(reports.iter().flat_map(|r| r.uncertainty.iter().copied()).collect()),
-    }
+    Toll { lost: lost + dropped, late_us: us(wires().flat_map(|w| w.lateness.iter().copied()).collect()) }
 }
 
 /// One end of the path, set up as the lab sets up its nodes.
