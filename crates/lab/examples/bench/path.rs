@@ -43,8 +43,10 @@ pub(crate) struct Path {
 /// What moving the packets did besides.
 #[derive(Debug, Default)]
 pub(crate) struct Toll {
-    /// Packets lost by the device, the mover or the model.
+    /// Packets lost by a device or by what moves them.
     pub(crate) lost: u64,
+    /// Packets that the model dropped.
+    pub(crate) dropped: u64,
     /// 99th percentile of the engine's lateness.
     pub(crate) late_us: f64,
 }
@@ -89,20 +91,23 @@ impl Path {
     }
 
     pub(crate) fn stop(self) -> io::Result<Toll> {
-        let dropped: u64 = device_drops(&self.near)? + device_drops(&self.far)?;
+        let unread = device_drops(&self.near)? + device_drops(&self.far)?;
         match self.mover {
-            Mover::Copy(copy) => Ok(Toll { lost: dropped + copy.stop()?, ..Toll::default() }),
-            Mover::Engine(engine) => Ok(toll(&engine.stop()?, dropped)),
+            Mover::Copy(copy) => Ok(Toll { lost: unread + copy.stop()?, ..Toll::default() }),
+            Mover::Engine(engine) => Ok(toll(&engine.stop()?, unread)),
         }
     }
 }
 
-fn toll(reports: &[Report], dropped: u64) -> Toll {
+fn toll(reports: &[Report], unread: u64) -> Toll {
     let wires = || reports.iter().flat_map(|r| &r.wires);
     let model = |d: &link::Drops| d.queue.packets + d.codel.packets + d.loss.packets + d.mtu.packets;
-    let lost: u64 = wires().map(|w| w.lost + model(&w.tally.dropped)).sum();
     let us = |ns: Vec<u32>| quantile(ns.into_iter().map(|n| f64::from(n) / 1e3).collect(), 0.99);
-    Toll { lost: lost + dropped, late_us: us(wires().flat_map(|w| w.lateness.iter().copied()).collect()) }
+    Toll {
+        lost: unread + wires().map(|w| w.lost).sum::<u64>(),
+        dropped: wires().map(|w| model(&w.tally.dropped)).sum(),
+        late_us: us(wires().flat_map(|w| w.lateness.iter().copied()).collect()),
+    }
 }
 
 /// One end of the path, set up as the lab sets up its nodes.

@@ -191,7 +191,7 @@ pub(crate) fn capacity(bench: &Bench) -> io::Result<()> {
     Ok(())
 }
 
-/// A load beyond what is needed, for a profile: the same for both.
+/// The same load for both: what a packet costs.
 pub(crate) fn steady(bench: &Bench) -> io::Result<()> {
     println!("\n## CPU of the moving thread at a fixed load of UDP packets of 1500 bytes\n");
     println!(
