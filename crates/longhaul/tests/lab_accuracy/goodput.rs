@@ -20,7 +20,9 @@ fn share(mtu: f64, overhead: f64, arguments: &[&str]) -> Option<f64> {
     let ended = lab.end();
     // A machine that was too busy says so; its goodput is no fault of the lab.
     assert!(ended.status.success() || !ended.valid(), "{}", ended.said);
-    for s in 0..6 { println!("{s}: {}", 8.0*tcp::rate(&reads, Duration::from_secs(s), Duration::from_secs(s+1))); }
+    for s in 0..6 {
+        println!("{s}: {}", 8.0 * tcp::rate(&reads, Duration::from_secs(s), Duration::from_secs(s + 1)));
+    }
     println!("{:?}", ended.there());
     let bits = 8.0 * tcp::rate(&reads, Duration::from_secs(2), Duration::from_secs(6));
     let arithmetic = 100e6 * (mtu - HEADERS) / (mtu + overhead);

@@ -81,8 +81,7 @@ fn copies_arrive_and_are_counted() {
 fn packets_that_are_held_back_come_late_and_are_counted() {
     let Some(turn) = turn_of_root() else { return };
     let burst = Burst { packets: 5000, ..BURST };
-    let (arrivals, ended) =
-        run(&turn, &["--set", "forward.reorder={ probability = 0.02, by = \"100ms\" }"], burst);
+    let (arrivals, ended) = run(&turn, &["--set", "forward.reorder={ probability = 0.02, by = \"100ms\" }"], burst);
     assert!(lost(&arrivals, burst).is_empty());
     // 5 ms for all, 105 ms for those; a busy machine is late by less than half of the difference.
     let held = arrivals.iter().filter(|a| a.delay_ns > 55_000_000).count();
