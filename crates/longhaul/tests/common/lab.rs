@@ -1,6 +1,6 @@
 //! A lab of the built binary at work, and its nodes from within. One at a time: the machines that test this have two cores.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ use results::lab::{LabRecord, LabRunEnd, LinkTotals, Verdict};
 use tempfile::TempDir;
 use testbed::Namespace;
 
+use super::host::{inode, users};
 use super::{longhaul, text};
 
 /// Labs stand within a second; this is for a host under heavy load.
@@ -85,8 +86,8 @@ impl Turn {
             child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
             panic!("the path did not come up: {said}");
         }
-        let nodes = self.nodes(child.id()).unwrap();
-        Lab { child, _out: Some(out), folder, json, nodes }
+        let (nodes, namespaces) = self.nodes(child.id()).unwrap();
+        Lab { child, _out: Some(out), folder, json, nodes, namespaces }
     }
 
     /// An experiment, from the moment that its nodes stand.
@@ -99,7 +100,7 @@ impl Turn {
         command.arg(&file).arg("--out").arg(&out).args(arguments);
         let mut child = spawn(&mut command);
         let begin = Instant::now();
-        let nodes = loop {
+        let (nodes, namespaces) = loop {
             if let Some(nodes) = self.nodes(child.id()) {
                 break nodes;
             }
@@ -108,19 +109,21 @@ impl Turn {
             }
             thread::sleep(Duration::from_millis(5));
         };
-        Lab { child, _out: None, folder, json: out.join("records.jsonl"), nodes }
+        Lab { child, _out: None, folder, json: out.join("records.jsonl"), nodes, namespaces }
     }
 
-    /// The nodes of a lab as the registry lists them, by the lab's own descriptors.
-    fn nodes(&self, lab: u32) -> Option<BTreeMap<String, Namespace>> {
+    /// The nodes of a lab as the registry lists them, by the lab's own descriptors, and the inodes of all its namespaces.
+    fn nodes(&self, lab: u32) -> Option<(BTreeMap<String, Namespace>, BTreeSet<u64>)> {
         let entry = fs::read(self.state.path().join(format!("{lab}.json"))).ok()?;
         let entry: serde_json::Value = serde_json::from_slice(&entry).unwrap();
-        let nodes = entry["nodes"].as_array().unwrap().iter().map(|node| {
-            let network = File::open(format!("/proc/{lab}/fd/{}", node["descriptor"]));
-            let name = node["name"].as_str().unwrap().to_owned();
-            network.map(|n| (name, Namespace::of(n)))
-        });
-        nodes.collect::<Result<_, _>>().ok()
+        let mut namespaces = BTreeSet::from([inode(format!("/proc/{}/ns/pid", entry["keeper"]["pid"]))?]);
+        let mut nodes = BTreeMap::new();
+        for node in entry["nodes"].as_array().unwrap() {
+            let network = format!("/proc/{lab}/fd/{}", node["descriptor"]);
+            namespaces.insert(inode(&network)?);
+            nodes.insert(node["name"].as_str().unwrap().to_owned(), Namespace::of(File::open(&network).ok()?));
+        }
+        Some((nodes, namespaces))
     }
 }
 
@@ -136,6 +139,7 @@ pub(crate) struct Lab {
     pub(crate) folder: TempDir,
     json: PathBuf,
     nodes: BTreeMap<String, Namespace>,
+    namespaces: BTreeSet<u64>,
 }
 
 /// What a lab leaves.
@@ -155,6 +159,26 @@ impl Lab {
     /// The folder of `--out`.
     pub(crate) fn out(&self) -> PathBuf {
         self.folder.path().join("out")
+    }
+
+    /// Waits until none of its processes is left and nobody holds its namespaces.
+    pub(crate) fn await_gone(self) {
+        await_that("processes and namespaces of the lab are gone", || users(&self.namespaces).is_empty());
+    }
+
+    /// How many processes use its namespaces.
+    pub(crate) fn users(&self) -> usize {
+        users(&self.namespaces).len()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: i32) {
+        kernel::signal_group(&self.child, signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        wait(&mut self.child, PATIENCE)
     }
 
     /// Waits until an experiment's clock runs: until its first interval is recorded.

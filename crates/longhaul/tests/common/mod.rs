@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod host;
 pub(crate) mod lab;
 pub(crate) mod udp;
 
