@@ -47,12 +47,18 @@ fn capital(text: &str) -> String {
 }
 
 /// Places for the charts of one run, by id, heading and hint; the script fills them and hides those without data.
-const CHARTS: [(&str, &str, &str); 9] = [
+const CHARTS: [(&str, &str, &str); 10] = [
     ("throughput", "Throughput", "Bytes that the receiving application read."),
     (
         "rtt",
-        "Round trips",
-        "Of the flows' own blocks, socket buffer of the sender included. Solid: median, dashed: 95 %.",
+        "Round trip",
+        "The kernel's smoothed round trip at the end of each interval, mean over the streams of a flow: the network's.",
+    ),
+    (
+        "block-rtt",
+        "Block round trip",
+        "Of the flows' own blocks, the wait in the sender's socket buffer included: what an application feels. Solid: \
+         median, dashed: 95 %.",
     ),
     (
         "completion",
@@ -81,7 +87,11 @@ fn runs(h: &mut Html, report: &LabReport, data: &LabData<'_>) {
     }
     h.raw("<noscript><p class=\"hint\">The charts need JavaScript; the tables do not.</p></noscript>");
     h.raw("<p class=\"controls\" id=\"run-controls\"></p><p class=\"hint\">All charts share one time axis. Drag to zoom, ");
-    h.raw("double-click to reset. Dashed vertical lines are changes by the schedule; hover for their text.</p>");
+    h.raw("double-click to reset.");
+    if report.runs.iter().any(|r| !r.start.changes.is_empty()) {
+        h.raw(" Dashed vertical lines are changes by the schedule; hover for their text.");
+    }
+    h.raw("</p>");
     h.raw("<div id=\"run-notes\"></div>");
     for (id, heading, hint) in CHARTS {
         if id == "waiting" {

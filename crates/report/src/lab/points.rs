@@ -86,7 +86,7 @@ fn subjects(points: &[PointSummary], prefix: &str, suffix: &str) -> BTreeSet<Str
 }
 
 /// The mean; with the number of runs where it rests on fewer than the others of its point.
-fn cell(point: &PointSummary, metric: &str, e: &Estimate) -> String {
+pub(super) fn cell(point: &PointSummary, metric: &str, e: &Estimate) -> String {
     let mean = spread(metric, e);
     if e.runs == runs(point) { mean } else { format!("{mean} ({})", e.runs) }
 }

@@ -53,12 +53,18 @@ fn a_sweep_shows_every_section_and_needs_no_network() {
     keep("sweep", &page);
     assert_balanced(&page);
     let text = body(&page);
-    for heading in ["Goodput over path.loss", "All points", "Runs", "One run", "Machine"] {
+    for heading in ["Goodput over loss", "All points", "Runs", "One run", "Machine"] {
         assert!(text.contains(&format!("<h2>{heading}</h2>")), "{heading}");
     }
-    for heading in
-        ["Throughput", "Round trips", "Waiting time in the links", "Queue depth", "Drops per interval", "Utilisation"]
-    {
+    for heading in [
+        "Throughput",
+        "Round trip",
+        "Block round trip",
+        "Waiting time in the links",
+        "Queue depth",
+        "Drops per interval",
+        "Utilisation",
+    ] {
         assert!(text.contains(&format!("<h3>{heading}</h3>")), "{heading}");
     }
     for what in [
@@ -265,7 +271,7 @@ fn a_sweep_over_names_has_a_place_for_each_name() {
     let mut all = records(&Lab::default());
     let Some(LabRecord::Experiment(e)) = all.first_mut() else { panic!("the experiment is first") };
     let plot = e.plot.as_mut().unwrap();
-    (plot.x, plot.series, plot.log) = ("elephant.control".to_owned(), None, false);
+    (plot.x, plot.series, plot.log) = ("elephant.congestion_control".to_owned(), None, false);
     plot.y = results::lab::LabMetric::QueueDelay;
     plot.models.clear();
     let page = page_of(all, "names");
@@ -274,10 +280,7 @@ fn a_sweep_over_names_has_a_place_for_each_name() {
     assert_eq!(plot["x_texts"], serde_json::json!(["cubic", "reno"]));
     let curves = plot["curves"].as_array().unwrap();
     // What is swept beside the x axis tells the curves apart.
-    assert_eq!(
-        curves.iter().map(|c| c["label"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["path.loss = 0.0001", "path.loss = 0.001"]
-    );
+    assert_eq!(curves.iter().map(|c| c["label"].as_str().unwrap()).collect::<Vec<_>>(), ["loss 0.0001", "loss 0.001"]);
     assert_eq!((curves[0]["points"][1]["x"].as_f64(), plot["y_unit"].as_str()), (Some(1.0), Some("s")));
 }
 
@@ -286,7 +289,7 @@ fn a_point_without_a_valid_run_is_named_beside_the_plot() {
     let page =
         page(&Lab { losses: vec!["0", "0.001"], repetitions: 1, invalid_run: Some(1), ..Lab::default() }, "zero");
     keep("zero", &page);
-    assert!(body(&page).contains("Not in the plot: path.loss = 0, elephant.control = reno (no valid run)."));
+    assert!(body(&page).contains("Not in the plot: loss 0, reno (no valid run)."));
 }
 
 fn text(records: &[LabRecord]) -> String {
@@ -315,9 +318,41 @@ fn text_of_a_broken_experiment_and_of_hostile_names_is_text() {
         }
     }
     let printed = text(&all[1..]);
-    assert!(printed.contains("FAILED: no ? route") && printed.contains("program capture on east"), "{printed}");
+    assert!(
+        printed.contains("FAILED         flow elephant2: no ? route") && printed.contains("program capture on east"),
+        "{printed}"
+    );
     assert!(printed.chars().all(|c| c == '\n' || !c.is_control()));
     assert_eq!(text(&all[..2]).lines().count(), text(&all[..1]).lines().count(), "a run prints at its end");
+}
+
+#[test]
+fn a_path_without_an_experiment_reads_as_a_path() {
+    let mut all = records(&Lab::single());
+    all.retain(|r| matches!(r, LabRecord::RunEnd(_)));
+    let LabRecord::RunEnd(end) = &mut all[0] else { panic!("the end of the run is left") };
+    end.links.retain(|l| l.link == "path");
+    (end.flows, end.programs) = (Vec::new(), Vec::new());
+    insta::assert_snapshot!(text(&all));
+}
+
+#[test]
+fn a_single_run_is_summed_up_by_its_verdict_alone() {
+    let printed = text(&records(&Lab::single()));
+    assert!(printed.contains("  size           1 run\n") && printed.contains("-- run 0, VALID ---"), "{printed}");
+    assert!(printed.lines().last().unwrap().starts_with("-- VALID: 1 of 1 runs valid ---"), "{printed}");
+}
+
+#[test]
+fn the_metric_of_the_plot_has_room_first() {
+    let mut all = records(&Lab::default());
+    let Some(LabRecord::Experiment(e)) = all.first_mut() else { panic!("the experiment is first") };
+    e.plot.as_mut().unwrap().y = results::lab::LabMetric::QueueDelay;
+    let printed = text(&all);
+    let (_, table) = printed.rsplit_once("runs valid").unwrap();
+    let heads: Vec<&str> = table.lines().nth(3).unwrap().split_whitespace().collect();
+    assert_eq!(heads[..4], ["runs", "wait", "p95", "goodput"], "{table}");
+    assert!(printed.lines().all(|l| l.chars().count() <= 110), "{printed}");
 }
 
 #[test]

@@ -55,7 +55,8 @@ impl<W: Write> LabText<W> {
             }
             LabRecord::RunEnd(e) => {
                 let heading = self.heading(e);
-                run_end(&mut Sheet::new(&mut self.out), &heading, &self.scheduling, e)
+                let is_only = self.planned() == 1;
+                run_end(&mut Sheet::new(&mut self.out), &heading, &self.scheduling, is_only, e)
             }
             LabRecord::Engine(e) => {
                 self.scheduling.clone_from(&e.scheduling);
@@ -87,17 +88,19 @@ impl<W: Write> LabText<W> {
         text
     }
 
+    /// Runs that are to be made; a run that comes without its experiment is the only one.
+    fn planned(&self) -> u64 {
+        self.experiment.as_ref().map_or(1, |e| u64::from(e.points) * u64::from(e.repetitions))
+    }
+
     fn subject(&self, end: &LabRunEnd) -> String {
         match (&self.experiment, &self.run) {
             (None, None) if !end.links.is_empty() => {
                 let one = end.links.iter().all(|l| l.link == end.links[0].link);
                 if one { end.links[0].link.clone() } else { "emulation".to_owned() }
             }
-            (Some(e), _) if u64::from(e.points) * u64::from(e.repetitions) == 1 => format!("run {}", end.run),
-            (Some(e), _) => {
-                format!("run {} ({} of {})", end.run, self.begun, u64::from(e.points) * u64::from(e.repetitions))
-            }
-            (None, _) => format!("run {}", end.run),
+            _ if self.planned() == 1 => format!("run {}", end.run),
+            _ => format!("run {} ({} of {})", end.run, self.begun, self.planned()),
         }
     }
 }
@@ -129,7 +132,13 @@ fn header<W: Write>(sheet: &mut Sheet<'_, W>, e: &LabExperiment) -> io::Result<(
     e.overrides.iter().try_for_each(|o| sheet.item("changed", &format!("{} = {}", o.key, o.value)))
 }
 
-fn run_end<W: Write>(sheet: &mut Sheet<'_, W>, heading: &str, scheduling: &str, e: &LabRunEnd) -> io::Result<()> {
+fn run_end<W: Write>(
+    sheet: &mut Sheet<'_, W>,
+    heading: &str,
+    scheduling: &str,
+    is_only: bool,
+    e: &LabRunEnd,
+) -> io::Result<()> {
     sheet.blank()?;
     sheet.heading(heading)?;
     because(&e.verdict).iter().try_for_each(|why| sheet.item("INVALID", why))?;
@@ -137,7 +146,7 @@ fn run_end<W: Write>(sheet: &mut Sheet<'_, W>, heading: &str, scheduling: &str, 
         e.flows.iter().partition(|f| f.completion.is_some() || f.incomplete.is_some());
     flows(sheet, &bulk)?;
     small_transfers(sheet, &mice)?;
-    links(sheet, &e.links)?;
+    links(sheet, &e.links, is_only)?;
     for f in &e.flows {
         if let Some(why) = &f.failure {
             sheet.item("FAILED", &format!("flow {}: {why}", f.flow))?;
@@ -161,9 +170,9 @@ fn flows<W: Write>(sheet: &mut Sheet<'_, W>, all: &[&FlowTotals]) -> io::Result<
     t.number("", "goodput", all.iter().map(|f| Some(f.throughput_bps.map_or_else(|| bytes(f.bytes), rate))));
     t.number("", "steady", all.iter().map(|f| f.steady_bps.map(rate)));
     t.number("", "retr", all.iter().map(|f| f.retransmits.map(|n| n.to_string())));
-    t.number("RTT", "p50", all.iter().map(|f| delay(f.kernel_srtt.as_ref(), |d| d.p50_ns)));
-    t.number("", "p95", all.iter().map(|f| delay(f.kernel_srtt.as_ref(), |d| d.p95_ns)));
-    t.number("block", "RTT p50", all.iter().map(|f| delay(f.block_rtt.as_ref(), |d| d.p50_ns)));
+    t.number("", "RTT p50", all.iter().map(|f| delay(f.kernel_srtt.as_ref(), |d| d.p50_ns)));
+    t.number("", "RTT p95", all.iter().map(|f| delay(f.kernel_srtt.as_ref(), |d| d.p95_ns)));
+    t.number("", "block RTT p50", all.iter().map(|f| delay(f.block_rtt.as_ref(), |d| d.p50_ns)));
     t.text("", "limited by", all.iter().map(|f| f.limit.clone()));
     t.write(sheet).map(|_| ())
 }
@@ -177,17 +186,17 @@ fn small_transfers<W: Write>(sheet: &mut Sheet<'_, W>, all: &[&FlowTotals]) -> i
     let count = |f: &&FlowTotals| f.completion.as_ref().map_or(0, |d| d.count);
     t.number("", "completed", all.iter().map(|f| Some(count(f).to_string())));
     t.number("", "NOT completed", all.iter().map(|f| f.incomplete.filter(|n| *n > 0).map(|n| n.to_string())));
-    t.number("completion", "p50", time(|d| d.p50_ns));
+    t.number("", "completion p50", time(|d| d.p50_ns));
     t.number("", "p95", time(|d| d.p95_ns));
     t.number("", "p99", time(|d| d.p99_ns));
     t.write(sheet).map(|_| ())
 }
 
-/// All of a small network, of a larger one those that dropped something, else the busiest.
-fn listed(all: &[LinkTotals]) -> (Vec<&LinkTotals>, usize) {
+/// All of a small network when its run is the only one; else those that dropped something, or the busiest.
+fn listed(all: &[LinkTotals], is_only: bool) -> (Vec<&LinkTotals>, usize) {
     let mut busy: Vec<&LinkTotals> = all.iter().filter(|l| l.offered.packets > 0).collect();
     let carrying = busy.len();
-    if carrying > SMALL_NETWORK {
+    if carrying > SMALL_NETWORK || !is_only {
         busy.sort_by_key(|l| core::cmp::Reverse((l.dropped.total(), l.offered.bytes)));
         let lossy = busy.iter().filter(|l| l.dropped.total() > 0).count();
         busy.truncate(lossy.clamp(1, LINKS_LISTED));
@@ -196,8 +205,8 @@ fn listed(all: &[LinkTotals]) -> (Vec<&LinkTotals>, usize) {
     (busy, others)
 }
 
-fn links<W: Write>(sheet: &mut Sheet<'_, W>, all: &[LinkTotals]) -> io::Result<()> {
-    let (shown, others) = listed(all);
+fn links<W: Write>(sheet: &mut Sheet<'_, W>, all: &[LinkTotals], is_only: bool) -> io::Result<()> {
+    let (shown, others) = listed(all, is_only);
     if shown.is_empty() {
         return if all.is_empty() { Ok(()) } else { sheet.item("links", "no packet entered any link") };
     }
@@ -213,6 +222,8 @@ fn links<W: Write>(sheet: &mut Sheet<'_, W>, all: &[LinkTotals]) -> io::Result<(
     let lossy = all.iter().filter(|l| l.dropped.total() > 0).count().saturating_sub(shown.len());
     match (others, lossy) {
         (0, _) => Ok(()),
+        // Of every run of a sweep once more: that goes without saying.
+        (_, 0) if !is_only => Ok(()),
         (n, 0) => sheet.line(&format!("  and {n} more link directions with traffic, none with drops")),
         (n, lossy) => sheet.line(&format!("  and {n} more link directions with traffic, {lossy} of them with drops")),
     }

@@ -33,6 +33,11 @@ pub(super) fn link_label(link: &str, from: &str, to: &str) -> String {
     format!("{link}: {from} -> {to}")
 }
 
+/// ASCII as a page shows it.
+pub(super) fn arrow(text: &str) -> String {
+    text.replace(" -> ", " \u{2192} ").replace(" +/- ", " \u{b1} ")
+}
+
 /// A time in seconds since 1970 as `2026-03-01T12:00:00Z`.
 pub(super) fn utc(seconds: f64) -> String {
     // A date of the year 9999 is the last that the format holds.
@@ -104,13 +109,13 @@ pub(super) fn estimate(metric: &str, e: &Estimate) -> String {
 /// The half width has the mean's decimals, rounded up: an interval is never shown narrower than it is.
 pub(super) fn spread(metric: &str, e: &Estimate) -> String {
     let mean = metric_value(metric, e.mean);
-    let Some(half) = e.half_width.map(finite) else { return mean };
+    let Some(half) = e.half_width.map(|w| finite(w).max(0.0)) else { return mean };
     let (digits, unit) = mean.split_once(' ').unwrap_or((&mean, ""));
     let Some(size) = unit_size(unit) else { return format!("{mean} +/- {}", metric_value(metric, half)) };
     let decimals = digits.split_once('.').map_or(0, |(_, d)| d.len());
     let grid = 10_f64.powi(decimals as i32);
     // A hair below, so that what stands on the grid already is not moved by the noise of binary fractions.
-    let up = (half / size * grid - 1e-6).ceil().max(0.0) / grid;
+    let up = (half / size * grid - 1e-6).ceil().abs() / grid;
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
     format!("{digits} +/- {up:.decimals$}{unit}")
 }
