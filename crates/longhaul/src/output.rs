@@ -240,12 +240,11 @@ pub(crate) fn read_lab(source: impl BufRead, name: &str) -> anyhow::Result<LabRe
             "{name}: the last line is cut, its writer was stopped; the page shows what was written until then"
         ));
     }
-    match reader.unknown() {
-        0 => {}
-        n => say(&format!(
-            "{name}: {n} records of a kind that longhaul {} does not know are left out",
-            env!("CARGO_PKG_VERSION")
-        )),
+    let unknown = reader.unknown();
+    if unknown > 0 {
+        let records = if unknown == 1 { "1 record".to_owned() } else { format!("{unknown} records") };
+        let version = env!("CARGO_PKG_VERSION");
+        say(&format!("{name}: {records} of a kind that longhaul {version} does not know left out"));
     }
     Ok(report)
 }

@@ -123,7 +123,7 @@
     const wait = [], queue = [];
     for (const [l, i] of shown()) for (const [key, name, dash] of QUANTILES) {
       if (!state.quantiles.has(key)) continue;
-      const line = { label: l.label + ", " + name, colour: hue(i), dash, width: key === "p95" ? 2 : 1.4, t: at(l) };
+      const line = { label: l.label + (state.quantiles.size > 1 ? ", " + name : ""), colour: hue(i), dash: state.quantiles.size > 1 ? dash : undefined, width: key === "p95" ? 2 : 1.4, t: at(l) };
       if (hasAny(l["wait_" + key + "_ns"])) wait.push(Object.assign({}, line, { v: l["wait_" + key + "_ns"] }));
       queue.push(Object.assign({}, line, { v: l["queue_" + key + "_bytes"] }));
     }
@@ -219,7 +219,7 @@
       })),
     ];
     const name = (text, unit) => text + (unit ? " (" + unit + ")" : "");
-    const theAxes = axes(name(s.plot.x_name, s.xUnit), name(s.plot.y_name, s.yUnit), null);
+    const theAxes = axes(name(s.plot.x_key, s.xUnit), name(s.plot.y_name, s.yUnit), null);
     const short = (u, splits) => splits.map((v) => (v == null ? "" : String(+v.toPrecision(3))));
     if (s.isLog) theAxes.forEach((a) => { a.values = short; });
     if (s.isText) {
@@ -237,12 +237,14 @@
     }, aligned);
   }
 
-  // By what was measured; a formula may leave the picture.
+  // By what was measured; a formula that is far from it leaves the picture.
   function sweepRanges(s) {
     const all = s.curves.flatMap((c) => c.points), from = all.length ? s.curves : s.models;
     const xs = from.flatMap((c) => c.x), ys = all.length
       ? all.flatMap((p) => [p.y - (p.half_width || 0), p.y, p.y + (p.half_width || 0)]).map((v) => v / s.yFactor)
       : s.models.flatMap((m) => m.y);
+    const near = s.models.flatMap((m) => m.y).filter((v) => v <= Math.max(...ys) * 3 && v * 3 >= Math.min(...ys));
+    ys.push(...near);
     const x0 = Math.min(...xs), x1 = Math.max(...xs), y1 = Math.max(...ys), positive = ys.filter((v) => v > 0);
     const air = (x1 - x0 || Math.abs(x1) || 1) * 0.06;
     const x = s.isLog && !s.isText ? [x0 / 1.3, x1 * 1.3] : s.isText ? [-0.4, s.plot.x_texts.length - 0.6] : [x0 - air, x1 + air];

@@ -11,9 +11,8 @@ use report::lab::{LabProgress, LabText};
 use results::lab::{LabRecord, Verdict};
 
 use super::cli::RunOptions;
-use crate::output::{read_lab, say, write_lab_page};
-
 use super::{NEGATIVE, gain_privilege, own_program, plan, read_experiment};
+use crate::output::{read_lab, say, write_lab_page};
 
 pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     let experiment = read_experiment(&options.file, &options.set, options.variant.as_deref(), options.repeat)?;

@@ -42,7 +42,7 @@ pub(super) struct Charted<'a> {
     /// Why it is invalid.
     because: &'a [String],
     #[serde(flatten)]
-    data: &'a RunData,
+    pub(super) data: &'a RunData,
 }
 
 /// The curves of one run; each series names its times by an index into `times`.
@@ -161,6 +161,7 @@ impl RunData {
         // An interval that ends with the plan may be some milliseconds late.
         let over = run.end_s() - finite(start.duration_s);
         if over > 1.0 {
+            data.marks.push(ScheduleMark { at_s: round(start.duration_s), text: "planned end of the run".to_owned() });
             data.notes.push(format!(
                 "The last records are {} later than the planned end of {}: what senders had buffered until then was \
                  still delivered.",
@@ -181,6 +182,10 @@ impl RunData {
             ));
         }
         data
+    }
+
+    pub(super) const fn has_marks(&self) -> bool {
+        !self.marks.is_empty()
     }
 
     fn size(&self) -> usize {

@@ -16,6 +16,8 @@ const CURVES_MAX: usize = 24;
 #[derive(Debug, Serialize)]
 pub(super) struct SweepPlot {
     pub(super) x_name: String,
+    /// The whole key of what is on the x axis.
+    x_key: String,
     /// Unit of the x values: `s`, `b/s`, `B` or nothing.
     x_unit: &'static str,
     /// Texts of the x values where they are not numbers; the x values count them then.
@@ -66,6 +68,7 @@ pub(super) fn plot(report: &LabReport) -> Option<SweepPlot> {
     let subjects: BTreeSet<_> = points.iter().flat_map(|p| values(p, asked.y)).filter_map(|(s, _)| s).collect();
     let mut plot = SweepPlot {
         x_name: points.first().map_or(asked.x.as_str(), |p| short_key(&p.values, &asked.x)).to_owned(),
+        x_key: asked.x.clone(),
         x_unit: scale.unit,
         x_texts: scale.texts,
         y_name: y_name(asked.y),
@@ -100,6 +103,10 @@ pub(super) fn plot(report: &LabReport) -> Option<SweepPlot> {
 }
 
 impl SweepPlot {
+    pub(super) const fn has_models(&self) -> bool {
+        !self.models.is_empty()
+    }
+
     fn add(&mut self, label: String, x: f64, e: &Estimate) {
         if !e.mean.is_finite() {
             return;

@@ -98,7 +98,9 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
     if metrics.is_empty() || (summary.points.len() < 2 && report.experiment.repetitions < 2) {
         return;
     }
-    let (of_links, of_flows): (Vec<&String>, Vec<&String>) = metrics.into_iter().partition(|m| m.starts_with("link."));
+    let (of_links, mut of_flows): (Vec<&String>, Vec<&String>) =
+        metrics.into_iter().partition(|m| m.starts_with("link."));
+    of_flows.sort_by_key(|m| (subject(m), place(m)));
     h.raw("<section><h2>").raw(if summary.points.len() > 1 { "All points" } else { "Means over the repetitions" });
     h.raw(
         "</h2><p class=\"hint\">Mean and half the 95 % confidence interval (Student's t) over the valid runs of each ",
@@ -128,6 +130,25 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
         h.raw("</details>");
     }
     h.raw("</section>");
+}
+
+/// `flow.elephant` of `flow.elephant.steady_bps`.
+fn subject(metric: &str) -> &str {
+    metric.rsplit_once('.').map_or(metric, |(subject, _)| subject)
+}
+
+/// What a reader asks for first stands first.
+fn place(metric: &str) -> usize {
+    const ORDER: [&str; 7] = [
+        "throughput_bps",
+        "steady_bps",
+        "retransmits",
+        "rtt_p50_s",
+        "rtt_p95_s",
+        "completion_p50_s",
+        "completion_p95_s",
+    ];
+    ORDER.iter().position(|quantity| metric.ends_with(&format!(".{quantity}"))).unwrap_or(ORDER.len())
 }
 
 fn point_name(p: &PointSummary) -> String {

@@ -121,6 +121,35 @@ fn the_intervals_of_every_run_are_on_one_time_axis() {
 }
 
 #[test]
+fn the_round_trip_of_the_network_is_apart_from_that_of_the_blocks() {
+    let page = page(&Lab::single(), "x");
+    let flow = &data(&page)["runs"][0]["flows"][0];
+    // The fixture's queue adds at most 30 ms to the network's 40 ms and at most 40 ms to a block's.
+    let (network, block) = (&flow["srtt_ns"], &flow["block_p50_ns"]);
+    assert!((0..40).all(|i| (40_000_000..=70_000_000).contains(&network[i].as_u64().unwrap())));
+    assert!((0..40).any(|i| block[i].as_u64() > network[i].as_u64()));
+    let text = body(&page);
+    assert!(text.contains("<th>RTT, median</th>") && text.contains("<th>block round trip, median</th>"));
+    assert!(text.contains("threads scheduled as SCHED_FIFO"));
+}
+
+#[test]
+fn changes_of_one_moment_are_one_mark_and_a_late_end_is_marked() {
+    let mut all = records(&Lab::single());
+    for r in &mut all {
+        if let LabRecord::Run(r) = r {
+            r.changes[1].at_s = r.changes[0].at_s;
+            r.duration_s = 15.0;
+        }
+    }
+    let page = page_of(all, "x");
+    let run = &data(&page)["runs"][0];
+    let texts: Vec<&str> = run["marks"].as_array().unwrap().iter().map(|m| m["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["path: loss 0.05; path: loss 0.0001", "planned end of the run"]);
+    assert!(run["notes"][0].as_str().unwrap().contains("5.00 s later than the planned end of 15.0 s"), "{run}");
+}
+
+#[test]
 fn an_invalid_run_makes_the_banner_invalid_with_its_reason() {
     let page = page(&Lab::default(), "x");
     let banner = body(&page).split_once("class=\"banner ").unwrap().1.split_once("</div>").unwrap().0;
@@ -273,12 +302,13 @@ fn a_sweep_over_names_has_a_place_for_each_name() {
     let plot = e.plot.as_mut().unwrap();
     (plot.x, plot.series, plot.log) = ("elephant.congestion_control".to_owned(), None, false);
     plot.y = results::lab::LabMetric::QueueDelay;
-    plot.models.clear();
     let page = page_of(all, "names");
+    assert!(body(&page).contains("Not in the plot: the formulas"));
     keep("names", &page);
     let plot = &data(&page)["plot"];
     assert_eq!(plot["x_texts"], serde_json::json!(["cubic", "reno"]));
     let curves = plot["curves"].as_array().unwrap();
+    assert_eq!(len(&plot["models"]), 0, "a formula has no place beside names");
     // What is swept beside the x axis tells the curves apart.
     assert_eq!(curves.iter().map(|c| c["label"].as_str().unwrap()).collect::<Vec<_>>(), ["loss 0.0001", "loss 0.001"]);
     assert_eq!((curves[0]["points"][1]["x"].as_f64(), plot["y_unit"].as_str()), (Some(1.0), Some("s")));
