@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use common::{longhaul, path, text};
+use common::{Serve, longhaul, path, text};
 
 const EXPERIMENT: &str = r#"{"record":"experiment","schema":"longhaul.lab/1","version":"0.1.0","name":"two <links>","about":"","began_utc_s":1772366400.0,"seed":1,"repetitions":1,"points":1,"overrides":[],"privilege":"root","host":{"hostname":"h","version":"0.1.0","kernel":"6.18","machine":"x86_64","cpus":2,"clock_resolution_ns":1,"sysctls":{},"interface":{}}}"#;
 const RUN: &str = r#"{"record":"run","run":0,"point":0,"values":[],"repetition":0,"seed":1,"duration_s":1.0,"began_utc_s":1772366400.0,"links":[],"flows":[],"changes":[]}"#;
@@ -68,8 +68,9 @@ fn what_a_file_lacks_is_said_and_the_rest_is_shown() {
 fn what_makes_no_page_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let page = path(folder.path(), "lab.html");
-    let start = include_str!("common/start.jsonl");
-    let (lab, test) = (write(folder.path(), "lab.jsonl", &whole()), write(folder.path(), "test.jsonl", start));
+    let (lab, test) = (write(folder.path(), "lab.jsonl", &whole()), path(folder.path(), "test.jsonl"));
+    let measured = Serve::start(&[]).test(&["-t", "0.3", "-i", "0.1", "-C", "reno", &format!("--json={test}")]);
+    assert!(measured.status.success(), "{}", text(&measured.stderr));
     let cut = write(folder.path(), "cut.jsonl", &format!("{RUN}\n{ENGINE}\n"));
     let refused = |files: &[&str], says: &str| {
         let out = report(files, &page);

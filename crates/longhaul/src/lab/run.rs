@@ -97,9 +97,12 @@ impl Sink {
         let Some(progress) = &mut self.progress else { return self.text.record(record) };
         progress.record(record);
         match record {
-            LabRecord::Engine(_) => write!(io::stderr(), "{CLEAR}{}", progress.line(terminal_width())),
+            LabRecord::Run(_) | LabRecord::Engine(_) => {
+                write!(io::stderr(), "{CLEAR}{}", progress.line(terminal_width()))?;
+                self.text.record(record)
+            }
             LabRecord::Link(_) | LabRecord::Flow(_) | LabRecord::Transfer(_) => Ok(()),
-            LabRecord::Experiment(_) | LabRecord::Run(_) | LabRecord::RunEnd(_) | LabRecord::Summary(_) => {
+            LabRecord::Experiment(_) | LabRecord::RunEnd(_) | LabRecord::Summary(_) => {
                 write!(io::stderr(), "{CLEAR}")?;
                 self.text.record(record)
             }

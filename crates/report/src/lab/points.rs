@@ -65,11 +65,12 @@ fn columns(points: &[PointSummary]) -> Vec<Column> {
     each(Some(LabMetric::Throughput), "flow.", ".throughput_bps", "goodput");
     each(Some(LabMetric::Completion), "mice.", ".completion_p50_s", "p50");
     each(None, "mice.", ".completion_p95_s", "p95");
-    let incomplete = subjects(points, "mice.", ".incomplete");
-    for subject in incomplete {
-        let name = format!("mice.{subject}.incomplete");
-        let of = |p: &PointSummary| p.metrics.get(&name).filter(|e| e.mean > 0.0).map(|e| cell(p, &name, e));
-        all.push((None, [subject.clone(), "not compl.".to_owned()], points.iter().map(of).collect()));
+    let incomplete = |subject: &str| format!("mice.{subject}.incomplete");
+    for subject in subjects(points, "mice.", ".incomplete") {
+        let of = |p: &PointSummary| p.metrics.get(&incomplete(&subject)).map(|e| cell(p, &incomplete(&subject), e));
+        if points.iter().filter_map(|p| p.metrics.get(&incomplete(&subject))).any(|e| e.mean > 0.0) {
+            all.push((None, [subject.clone(), "not compl.".to_owned()], points.iter().map(of).collect()));
+        }
     }
     let largest = |suffix: &str| points.iter().map(|p| largest(p, suffix)).collect();
     let heads = |a: &str, b: &str| [a.to_owned(), b.to_owned()];

@@ -98,9 +98,11 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
     if metrics.is_empty() || (summary.points.len() < 2 && report.experiment.repetitions < 2) {
         return;
     }
-    let (of_links, mut of_flows): (Vec<&String>, Vec<&String>) =
-        metrics.into_iter().partition(|m| m.starts_with("link."));
-    of_flows.sort_by_key(|m| (subject(m), place(m)));
+    // What few ask for folds away: one row must not run off the page.
+    let (folded, mut shown): (Vec<&String>, Vec<&String>) =
+        metrics.into_iter().partition(|m| m.starts_with("link.") || m.contains(".block_rtt_"));
+    shown.sort_by_key(|m| (subject(m), place(m)));
+    let (of_mice, of_flows): (Vec<&String>, Vec<&String>) = shown.into_iter().partition(|m| m.starts_with("mice."));
     h.raw("<section><h2>").raw(if summary.points.len() > 1 { "All points" } else { "Means over the repetitions" });
     h.raw(
         "</h2><p class=\"hint\">Mean and half the 95 % confidence interval (Student's t) over the valid runs of each ",
@@ -120,13 +122,13 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
             h.classed("p", "hint", text);
         }
     };
-    if !of_flows.is_empty() {
-        write(h, &of_flows);
+    for metrics in [&of_flows, &of_mice].into_iter().filter(|m| !m.is_empty()) {
+        write(h, metrics);
     }
-    if !of_links.is_empty() {
-        h.raw(if of_flows.is_empty() { "<details open>" } else { "<details>" });
-        h.raw("<summary>Links at all points</summary>");
-        write(h, &of_links);
+    if !folded.is_empty() {
+        h.raw(if of_flows.is_empty() && of_mice.is_empty() { "<details open>" } else { "<details>" });
+        h.raw("<summary>Links and block round trips at all points</summary>");
+        write(h, &folded);
         h.raw("</details>");
     }
     h.raw("</section>");

@@ -59,7 +59,10 @@ impl<W: Write> LabText<W> {
                 run_end(&mut Sheet::new(&mut self.out), &heading, &self.scheduling, is_only, e)
             }
             LabRecord::Engine(e) => {
-                self.scheduling.clone_from(&e.scheduling);
+                // The last interval may be one in which no worker reported.
+                if !e.scheduling.is_empty() {
+                    self.scheduling.clone_from(&e.scheduling);
+                }
                 Ok(())
             }
             LabRecord::Summary(s) => summary(&mut Sheet::new(&mut self.out), s, self.experiment.as_ref()),
