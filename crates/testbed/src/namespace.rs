@@ -22,6 +22,11 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// One that somebody else made, by a file that refers to it.
+    pub fn of(file: File) -> Self {
+        Self(Some(Arc::new(file)))
+    }
+
     /// Where this process is; needs no privilege.
     pub fn here() -> Self {
         Self(None)

@@ -2,6 +2,10 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod host;
+pub(crate) mod lab;
+pub(crate) mod udp;
+
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;

@@ -1,0 +1,124 @@
+//! The first experiments in their short variants, and their physics.
+
+use results::lab::{FlowTotals, LabRecord, LabRunEnd, LinkTotals, Verdict};
+
+use crate::common::lab::{read, turn};
+use crate::common::text;
+
+/// Runs a scenario's short variant; gives the ends of its runs. `None`, with a note, where the machine could not carry it.
+#[allow(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
+fn short(name: &str, arguments: &[&str]) -> Option<(Vec<LabRunEnd>, Vec<LabRecord>)> {
+    let turn = turn()?;
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let file = format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let mut command = turn.longhaul(&["lab", "run", &file, "--variant", "short", "--out", &out.display().to_string()]);
+    let output = command.args(arguments).output().unwrap();
+    let shown = text(&output.stdout);
+    let records = read(&out.join("records.jsonl"));
+    let ends: Vec<LabRunEnd> = records
+        .iter()
+        .filter_map(|r| match r {
+            LabRecord::RunEnd(end) => Some(end.clone()),
+            _ => None,
+        })
+        .collect();
+    let valid = ends.iter().all(|e| e.verdict == Verdict::Valid);
+    assert_eq!(output.status.code(), Some(if valid { 0 } else { 1 }), "{shown}{}", text(&output.stderr));
+    assert!(std::fs::read_to_string(out.join("report.html")).unwrap().contains(name));
+    if valid {
+        return Some((ends, records));
+    }
+    let because = ends.iter().filter_map(|e| match &e.verdict {
+        Verdict::Invalid { because } => Some(because),
+        Verdict::Valid => None,
+    });
+    assert!(because.clone().all(|b| !b.is_empty()));
+    eprintln!("the machine could not carry {name}, and said so: {:?}", because.collect::<Vec<_>>());
+    None
+}
+
+fn flow<'a>(end: &'a LabRunEnd, name: &str) -> &'a FlowTotals {
+    end.flows.iter().find(|f| f.flow == name).unwrap()
+}
+
+fn link<'a>(end: &'a LabRunEnd, from: &str) -> &'a LinkTotals {
+    end.links.iter().find(|l| l.from == from).unwrap()
+}
+
+#[test]
+fn cubic_gets_at_least_what_reno_gets_under_loss_and_both_are_near_the_formulas() {
+    let Some((ends, _)) = short("loss-throughput", &["--set", "sweep.1.values=[1e-3]"]) else { return };
+    let [reno, cubic] = ends.as_slice() else { panic!("{} runs", ends.len()) };
+    let rate = |end| flow(end, "flow").throughput_bps.unwrap() as f64;
+    let (reno, cubic) = (rate(reno), rate(cubic));
+    // Segments of 8948 bytes, 187 ms, p = 0.001.
+    let segment = 8.0 * 8948.0 / 0.187;
+    // Mathis et al. 1997: sqrt(3/2) / sqrt(p) segments a round trip: 14.8 Mb/s.
+    let mathis = segment * (1.5_f64 / 1e-3).sqrt();
+    // RFC 9438 equation 5: 1.054 RTT^(3/4) / p^(3/4) segments a round trip, where that is more than Reno's: 20.4 Mb/s.
+    let response = segment * 1.054 * (0.187_f64 / 1e-3).powf(0.75);
+    println!("reno {reno} of {mathis}, cubic {cubic} of {response}");
+    assert!(cubic >= 0.95 * reno, "cubic {cubic}, reno {reno}");
+    // Eight seconds hold some losses only and begin with slow start: the formulas tell the magnitude.
+    for (measured, formula) in [(reno, mathis), (cubic, response)] {
+        assert!((1.0 / 4.0..4.0).contains(&(measured / formula)), "{measured} of {formula}");
+    }
+}
+
+#[test]
+fn a_second_flow_takes_a_share_and_the_first_recovers() {
+    let Some((ends, records)) = short("intermixing", &[]) else { return };
+    let end = &ends[0];
+    // 100 Mb/s for 8 s; flow 2 comes at 1.33 s and leaves at 3.33 s.
+    let mean = |name: &str, from: f64, to: f64| {
+        let intervals = records.iter().filter_map(|r| match r {
+            LabRecord::Flow(f) if f.flow == name && f.begin_s >= from && f.end_s <= to => Some(f),
+            _ => None,
+        });
+        let (bytes, seconds) = intervals.fold((0, 0.0), |(b, s), f| (b + f.bytes, s + f.end_s - f.begin_s));
+        bytes as f64 * 8.0 / seconds
+    };
+    let second = flow(end, "flow2");
+    assert!(second.throughput_bps.unwrap() > 5_000_000, "{second:?}");
+    let after = mean("flow1", 4.9, 8.2);
+    println!("flow 2 {:?}, flow 1 after it {after}", second.throughput_bps);
+    // 100 Mb/s x 8948 / 9038 = 99.0 Mb/s.
+    assert!((80e6..99.5e6).contains(&after), "{after}");
+    let utilisation = link(end, "sender").utilisation.unwrap();
+    assert!((0.6..=1.0).contains(&utilisation), "{utilisation}");
+}
+
+#[test]
+fn mice_wait_behind_a_deep_queue_and_a_shallow_one_wastes_the_link() {
+    let Some((ends, _)) = short("bufferbloat", &[]) else { return };
+    let [shallow, deep] = ends.as_slice() else { panic!("{} runs", ends.len()) };
+    let median = |end| flow(end, "web").completion.as_ref().unwrap().p50_ns;
+    let wait = |end| link(end, "server").wait.as_ref().unwrap().p95_ns;
+    let used = |end| link(end, "server").utilisation.unwrap();
+    println!(
+        "mice {} {}, wait {} {}, used {} {}",
+        median(shallow),
+        median(deep),
+        wait(shallow),
+        wait(deep),
+        used(shallow),
+        used(deep)
+    );
+    assert!(median(deep) > median(shallow));
+    // 0.1 and 10 times 60 ms is the most that can wait.
+    assert!(wait(shallow) <= 6_500_000, "{}", wait(shallow));
+    assert!((60_000_000..=600_500_000).contains(&wait(deep)), "{}", wait(deep));
+    assert!(used(shallow) < used(deep));
+}
+
+#[test]
+fn the_sixty_millisecond_mouse_of_an_idle_link_takes_what_slow_start_takes() {
+    // 100 kB in segments of 1448 bytes: 70, by windows of 10, 20, 40: with the handshake four round trips of 60 ms, and 100 kB at
+    // 50 Mb/s take 16 ms at least.
+    let arguments =
+        ["--set", "flows.elephant.bytes=1kB", "--set", "sweep.0.values=[\"1 bdp\"]", "--set", "duration=4s"];
+    let Some((ends, _)) = short("bufferbloat", &arguments) else { return };
+    let completion = flow(&ends[0], "web").completion.clone().unwrap();
+    assert!((180_000_000..320_000_000).contains(&completion.p50_ns), "{}", completion.p50_ns);
+}

@@ -1,0 +1,37 @@
+//! `longhaul lab` as its users meet it: options, exit statuses, experiments, faults.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "helpers of tests are tests too"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod experiments;
+mod faults;
+mod inspection;
+mod path;
+mod refusals;
+mod rootless;
+
+/// Two nodes, a link, one second, one program, no flow.
+const SMALL: &str = r#"
+duration = "1s"
+nodes = ["left", "right"]
+[links.cable]
+between = ["left", "right"]
+rate = "10Mb/s"
+delay = "5ms"
+[programs.ping]
+node = "left"
+command = "getent hosts right"
+"#;
+
+/// Writes an experiment file into a folder.
+fn file(folder: &std::path::Path, toml: &str) -> String {
+    let path = folder.join("small.toml");
+    std::fs::write(&path, toml).unwrap();
+    path.display().to_string()
+}

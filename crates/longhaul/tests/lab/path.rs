@@ -1,0 +1,115 @@
+//! `longhaul lab path`.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use crate::common::host::Host;
+use crate::common::lab::{Turn, read, turn};
+use crate::common::text;
+
+fn path(turn: &Turn, arguments: &[&str]) -> Output {
+    turn.longhaul(&[&["lab", "path", "--quiet"], arguments].concat()).output().unwrap()
+}
+
+#[test]
+fn the_command_knows_its_peer_and_its_status_is_the_status() {
+    let Some(turn) = turn() else { return };
+    let host = Host::now();
+    let shown = path(&turn, &["--rtt", "4ms", "--", "echo $LONGHAUL_PEER; hostname; exit 7"]);
+    assert_eq!(text(&shown.stdout), "10.0.0.2\nnear\n");
+    assert_eq!(shown.status.code(), Some(7));
+    let killed = path(&turn, &["--", "kill -TERM $$"]);
+    assert_eq!(killed.status.code(), Some(128 + 15), "as a shell tells it");
+    assert_eq!(turn.entries(), 0);
+    assert_eq!(Host::now(), host);
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_named() {
+    let Some(turn) = turn() else { return };
+    let output = path(&turn, &["--", "no-such-program"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("no-such-program") && said.contains("No such file"), "{said}");
+}
+
+#[test]
+fn input_and_output_pass_through_whole() {
+    let Some(turn) = turn() else { return };
+    let mut child = turn
+        .longhaul(&["lab", "path", "--quiet", "--far", "sleep 100", "--", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let sent: Vec<u8> = (0..1_000_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+    let mut input = child.stdin.take().unwrap();
+    let copy = sent.clone();
+    let writer = std::thread::spawn(move || input.write_all(&copy).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert!(output.status.success());
+    assert!(output.stdout == sent, "{} bytes came back", output.stdout.len());
+}
+
+#[test]
+fn a_test_against_the_server_at_the_far_end_sees_the_path() {
+    let Some(turn) = turn() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("link.jsonl").display().to_string();
+    let line = format!("{} test $LONGHAUL_PEER -t 1 --json", env!("CARGO_BIN_EXE_longhaul"));
+    let shown = path(&turn, &["--rate", "20Mb/s", "--rtt", "40ms", "--json", &json, "--", &line]);
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+    let records = results::read_records(shown.stdout.as_slice()).unwrap();
+    let rtt = records.iter().find_map(|r| match r {
+        results::Record::Start(start) => Some(serde_json::to_value(start).unwrap()),
+        _ => None,
+    });
+    assert!(rtt.is_some());
+    // What arrived is in the link's own records.
+    let delivered: u64 = read(json.as_ref())
+        .iter()
+        .map(|r| match r {
+            results::lab::LabRecord::Link(l) if l.from == "near" => l.delivered.bytes,
+            _ => 0,
+        })
+        .sum();
+    // One second at 20 Mb/s and the queue of a round trip, less the ramp.
+    assert!((1_000_000..2_700_000).contains(&delivered), "{delivered}");
+}
+
+#[test]
+fn another_command_can_stand_at_the_far_end() {
+    let Some(turn) = turn() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let note = folder.path().join("far");
+    let far =
+        format!("hostname > {0}.part; echo $LONGHAUL_PEER >> {0}.part; mv {0}.part {0}; sleep 100", note.display());
+    let near = format!("while ! test -e {}; do sleep 0.01; done", note.display());
+    assert!(path(&turn, &["--far", &far, "--", &near]).status.success());
+    assert_eq!(std::fs::read_to_string(&note).unwrap(), "far\n10.0.0.1\n");
+}
+
+#[test]
+fn a_far_end_that_failed_makes_the_run_invalid() {
+    let Some(turn) = turn() else { return };
+    let output = path(&turn, &["--far", "echo far is broken >&2; exit 3", "--", "sleep 0.5"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("far is broken"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn iperf3_runs_over_a_path_where_it_is_installed() {
+    if Command::new("iperf3").arg("--version").output().is_err() {
+        return;
+    }
+    let Some(turn) = turn() else { return };
+    let near = "until iperf3 -c $LONGHAUL_PEER -t 1 -J; do sleep 0.1; done";
+    let shown = path(&turn, &["--rate", "20Mb/s", "--rtt", "10ms", "--far", "exec iperf3 -s", "--", near]);
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+    let shown = text(&shown.stdout);
+    let result: serde_json::Value = serde_json::from_str(&shown[shown.rfind("\n{").map_or(0, |at| at + 1)..]).unwrap();
+    let bits = result["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
+    // 20 Mb/s x 1448 / 1538, and no more than that; less on a busy machine.
+    assert!((5e6..19.3e6).contains(&bits), "{bits}");
+}

@@ -1,0 +1,126 @@
+//! What is wrong is refused with the mend, before anything is made.
+
+use std::process::Output;
+
+use crate::common::host::Host;
+use crate::common::lab::turn;
+use crate::common::{longhaul, text};
+use crate::{SMALL, file};
+
+fn run(toml: &str, arguments: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let output = longhaul()
+        .args(["lab", "run", &file(folder.path(), toml)])
+        .args(arguments)
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    // Only the experiment's own file: nothing was begun.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    output
+}
+
+fn refused(toml: &str, arguments: &[&str], words: &[&str]) {
+    let output = run(toml, arguments);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    for word in words {
+        assert!(said.contains(word), "`{word}` is not in: {said}");
+    }
+}
+
+#[test]
+fn a_dry_run_shows_the_plan_and_makes_nothing() {
+    let host = Host::now();
+    let shown = run(SMALL, &["--dry-run", "--set", "links.cable.backward.loss=0.25"]);
+    assert!(shown.status.success());
+    let shown = text(&shown.stdout);
+    for word in ["left > right: 10 Mb/s, 5 ms", "right > left: 10 Mb/s, 5 ms", "loss 0.25", "program ping in left"] {
+        assert!(shown.contains(word), "`{word}` is not in: {shown}");
+    }
+    assert_eq!(Host::now(), host);
+}
+
+#[test]
+fn every_scenario_and_its_short_variant_make_a_plan() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()) {
+        for variant in [&[][..], &["--variant", "short"]] {
+            let output = longhaul().args(["lab", "run", "--dry-run"]).arg(&entry).args(variant).output().unwrap();
+            assert!(output.status.success(), "{}: {}", entry.display(), text(&output.stderr));
+        }
+        seen += 1;
+    }
+    assert!(seen >= 8, "{seen}");
+}
+
+#[test]
+fn faults_of_the_file_name_file_line_and_mend() {
+    refused(
+        &format!("{SMALL}[[schedule]]\nlink = \"rope\"\nat = \"0.5s\"\nloss = 0.1\n"),
+        &[],
+        &["small.toml:12", "there is no link `rope`", "cable"],
+    );
+    refused(&SMALL.replace("10Mb/s", "0Mb/s"), &[], &["small.toml:6", "links.cable.rate", "a rate of zero"]);
+    refused(&SMALL.replace("delay", "dealy"), &[], &["small.toml:7", "dealy", "delay"]);
+    refused("nodes = [", &[], &["small.toml:1"]);
+}
+
+#[test]
+fn faults_of_the_command_line_name_the_option() {
+    refused(SMALL, &["--set", "links.cable.colour=red"], &["--set links.cable.colour=red", "colour"]);
+    refused(SMALL, &["--set", "no-equals-sign"], &["no-equals-sign", "KEY=VALUE"]);
+    refused(SMALL, &["--variant", "tiny"], &["tiny"]);
+    let output = longhaul().args(["lab", "run", "no-such.toml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no-such.toml"));
+    for wrong in [["--rate", "fast"], ["--rate", "0"], ["--rtt", "-1ms"], ["--loss", "2"], ["--mtu", "20"]] {
+        let output = longhaul().args(["lab", "path"]).args(wrong).args(["--", "true"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+        assert!(!output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn results_of_another_experiment_are_not_touched() {
+    let Some(turn) = turn() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (small, out) = (file(folder.path(), SMALL), folder.path().join("out"));
+    let run = || turn.longhaul(&["lab", "run", &small, "--out", &out.display().to_string()]).output().unwrap();
+    let first = run();
+    assert_eq!(first.status.code(), Some(0), "{}{}", text(&first.stdout), text(&first.stderr));
+    let records = std::fs::read(out.join("records.jsonl")).unwrap();
+    assert!(out.join("report.html").exists() && out.join("experiment.toml").exists());
+    let second = run();
+    assert_eq!(second.status.code(), Some(2));
+    assert!(text(&second.stderr).contains("results of another experiment"), "{}", text(&second.stderr));
+    assert_eq!(std::fs::read(out.join("records.jsonl")).unwrap(), records);
+}
+
+#[test]
+fn a_trace_of_a_link_can_be_read_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let toml = SMALL.replace("1s", "2s").replace("10Mb/s", "12Mb/s")
+        + "[[schedule]]\nlink = \"cable\"\nat = \"1s\"\nrate = \"24Mb/s\"\n";
+    let small = file(folder.path(), &toml);
+    let output = longhaul().args(["lab", "trace", &small, "cable"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    // mahimahi: a line for each opportunity of 1504 bytes, with its millisecond.
+    let times: Vec<u64> = shown.lines().filter(|l| !l.starts_with('#')).map(|l| l.parse().unwrap()).collect();
+    assert!(times.is_sorted());
+    let slow = times.iter().filter(|t| **t <= 1000).count() as f64 * 1504.0 * 8.0;
+    let fast = times.iter().filter(|t| **t > 1000).count() as f64 * 1504.0 * 8.0;
+    assert!((slow / 12e6 - 1.0).abs() < 0.01 && (fast / 24e6 - 1.0).abs() < 0.01, "{slow} {fast}");
+    let trace = link::Trace::parse(&shown).unwrap();
+    assert_eq!(trace.opportunities(), times.len());
+    // And it can stand for the link it came from.
+    std::fs::write(folder.path().join("cable.trace"), &shown).unwrap();
+    let again = SMALL.replace("rate = \"10Mb/s\"", "trace = \"cable.trace\"");
+    let plan = longhaul().args(["lab", "run", "--dry-run", &file(folder.path(), &again)]).output().unwrap();
+    assert!(plan.status.success(), "{}", text(&plan.stderr));
+    let unknown = longhaul().args(["lab", "trace", &small, "rope"]).output().unwrap();
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("cable"));
+}
