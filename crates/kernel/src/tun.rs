@@ -66,7 +66,11 @@ impl Tun {
             .write(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open(path)
-            .map_err(|e| say(&format!("{path} (CONFIG_TUN; in a container, the device must be passed in)"), &e))?;
+            .map_err(|e| match e.raw_os_error() {
+                // Nothing is wrong with the device; callers tell it by the code.
+                Some(libc::EMFILE | libc::ENFILE) => e,
+                _ => say(&format!("{path} (CONFIG_TUN; in a container, the device must be passed in)"), &e),
+            })?;
         let device = set_interface(&file, name, kind).map_err(|e| say(&format!("making the device {name}"), &e))?;
         let size = libc::c_int::try_from(VNET_HEADER).map_err(io::Error::other)?;
         // SAFETY: TUNSETVNETHDRSZ reads one int.

@@ -17,7 +17,7 @@ pub enum LabError {
         source: io::Error,
     },
     /// A node could not be set up.
-    #[error("{place}: {source}")]
+    #[error("{place}: {source}{}", hint(&.source.source))]
     Kernel {
         /// Where.
         place: String,

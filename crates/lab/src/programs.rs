@@ -13,7 +13,7 @@ use scenario::Scenario;
 
 use crate::LabError;
 use crate::flow::PORT;
-use crate::topology::Host;
+use crate::topology::{Host, uses_ipv6};
 
 /// A wait status of exit code 255.
 const UNKNOWN: i32 = 255 << 8;
@@ -31,9 +31,15 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// Starts the keeper of all processes of a run, with a hosts file that names all nodes.
 pub(crate) fn keeper(program: &Path, scenario: &Scenario, folder: &Path) -> Result<Keeper, LabError> {
-    let mut text = String::from("127.0.0.1 localhost\n::1 localhost\n");
+    let mut text = String::from("127.0.0.1 localhost\n");
+    if uses_ipv6(scenario) {
+        text += "::1 localhost\n";
+    }
     for node in &scenario.nodes {
-        let _ = writeln!(text, "{} {}\n{} {}", node.ipv4, node.name, node.ipv6, node.name);
+        let _ = writeln!(text, "{} {}", node.ipv4, node.name);
+        if uses_ipv6(scenario) {
+            let _ = writeln!(text, "{} {}", node.ipv6, node.name);
+        }
     }
     let hosts = folder.join("hosts");
     fs::write(&hosts, text).map_err(LabError::file(&hosts))?;

@@ -85,7 +85,7 @@ pub(crate) fn link_wire(link: usize, way: Way) -> usize {
 
 /// Builds all nodes and devices. `captures`: folder for pcapng files.
 pub(crate) fn build(scenario: &Scenario, seed: u64, memory: u64, captures: &Path) -> Result<Topology, LabError> {
-    let ipv6 = scenario.flows.iter().any(|f| f.ipv6);
+    let ipv6 = uses_ipv6(scenario);
     let wires = wires(scenario);
     let mut taps: Vec<Option<Tap>> = wires.iter().map(|_| None).collect();
     let mut files = Vec::new();
@@ -134,6 +134,11 @@ pub(crate) fn build(scenario: &Scenario, seed: u64, memory: u64, captures: &Path
         memory,
     };
     Ok(Topology { hosts, wires, captures: files, plan })
+}
+
+/// Whether the nodes have IPv6: only where a flow asks for it.
+pub(crate) fn uses_ipv6(scenario: &Scenario) -> bool {
+    scenario.flows.iter().any(|f| f.ipv6)
 }
 
 /// Runs a closure in a thread inside a namespace.

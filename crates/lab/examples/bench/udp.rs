@@ -175,7 +175,7 @@ pub(crate) fn capacity(bench: &Bench) -> io::Result<()> {
     println!("|---|--:|--:|--:|--:|--:|--:|");
     let seconds = bench.seconds.as_secs_f64().min(3.0);
     for (name, segments) in [("a call a packet", 1), ("UDP_SEGMENT, 44 packets a call", SEGMENTS)] {
-        let ours = By::Engine(engine(Duration::from_millis(10)));
+        let ours = By::Engine(Box::new(engine(Duration::from_millis(10))));
         let runs = in_pairs(bench.pairs, || search(&ours, segments, seconds), || search(&By::Copy, segments, seconds))?;
         let of = |f: &dyn Fn(&(Carried, Carried)) -> f64| median(runs.iter().map(f).collect());
         println!(
@@ -200,7 +200,7 @@ pub(crate) fn steady(bench: &Bench) -> io::Result<()> {
     println!("|--:|--:|--:|--:|--:|--:|");
     for (rate, segments) in [(100_000.0, 1), (200_000.0, SEGMENTS)] {
         let load = Load { rate, segments, seconds: bench.seconds.as_secs_f64(), prompt: false };
-        let ours = By::Engine(engine(Duration::from_millis(10)));
+        let ours = By::Engine(Box::new(engine(Duration::from_millis(10))));
         let runs = in_pairs(bench.pairs, || run(&ours, load), || run(&By::Copy, load))?;
         let of = |f: &dyn Fn(&(Outcome, Outcome)) -> f64| median(runs.iter().map(f).collect());
         let cost = |o: &Outcome| o.cpu * 1e6 / o.rate;
@@ -225,7 +225,7 @@ pub(crate) fn delay(bench: &Bench) -> io::Result<()> {
     let load = Load { rate: 10_000.0, seconds: bench.seconds.as_secs_f64(), segments: 1, prompt: true };
     for ms in [0, 1, 10, 100] {
         let configured = Duration::from_millis(ms);
-        let by = By::Engine(engine(configured));
+        let by = By::Engine(Box::new(engine(configured)));
         let runs = in_pairs(bench.pairs, || run(&by, load), || run(&By::Copy, load))?;
         let of = |q: f64, engine: bool| {
             let one = |(a, b): &(Outcome, Outcome)| {

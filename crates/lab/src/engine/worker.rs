@@ -8,13 +8,14 @@ use kernel::Poller;
 use link::{Delivery, Settings, Train};
 use units::Instant;
 
-use super::parcel::Parcel;
+use super::plan::{Exit, Share};
 use super::pool::Pool;
 use super::port::{Port, Taken};
 use super::report::{Report, WireReport};
 use super::wire::Wire;
-use super::{Command, Exit, Share};
+
 use crate::packet::ETHERNET;
+use crate::parcel::Parcel;
 
 /// Most packets taken from one device before the others get their turn: 32 super-packets are 2 MB, about 1 ms of copying.
 const BATCH: usize = 32;
@@ -41,6 +42,14 @@ fn prefer_timeliness() -> &'static str {
     } else {
         "ordinary"
     }
+}
+
+/// What a worker is told while it runs.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// The run starts at this instant: indices, draws and counters begin anew, the schedule runs.
+    Begin(Instant),
+    Stop,
 }
 
 /// The thread that moves the packets of some links.

@@ -162,7 +162,7 @@ impl Lab {
     }
 
     /// Waits until none of its processes is left and nobody holds its namespaces.
-    pub(crate) fn await_gone(self) {
+    pub(crate) fn await_gone(&self) {
         await_that("processes and namespaces of the lab are gone", || users(&self.namespaces).is_empty());
     }
 

@@ -61,11 +61,10 @@ fn a_test_against_the_server_at_the_far_end_sees_the_path() {
     let shown = path(&turn, &["--rate", "20Mb/s", "--rtt", "40ms", "--json", &json, "--", &line]);
     assert!(shown.status.success(), "{}", text(&shown.stderr));
     let records = results::read_records(shown.stdout.as_slice()).unwrap();
-    let rtt = records.iter().find_map(|r| match r {
-        results::Record::Start(start) => Some(serde_json::to_value(start).unwrap()),
+    let received = records.iter().find_map(|r| match r {
+        results::Record::End(end) => Some(end.directions[0].receiver.bytes),
         _ => None,
     });
-    assert!(rtt.is_some());
     // What arrived is in the link's own records.
     let delivered: u64 = read(json.as_ref())
         .iter()
@@ -74,8 +73,10 @@ fn a_test_against_the_server_at_the_far_end_sees_the_path() {
             _ => 0,
         })
         .sum();
-    // One second at 20 Mb/s and the queue of a round trip, less the ramp.
-    assert!((1_000_000..2_700_000).contains(&delivered), "{delivered}");
+    // Headers of 52 bytes for 1448 are 3.6 %; what was sent twice and the control connection are the rest.
+    let received = received.unwrap();
+    assert!(received > 1_000_000, "{received}");
+    assert!((received * 103 / 100..received * 115 / 100 + 100_000).contains(&delivered), "{delivered} of {received}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn a_dry_run_shows_the_plan_and_makes_nothing() {
     let shown = run(SMALL, &["--dry-run", "--set", "links.cable.backward.loss=0.25"]);
     assert!(shown.status.success());
     let shown = text(&shown.stdout);
-    for word in ["left > right: 10 Mb/s, 5 ms", "right > left: 10 Mb/s, 5 ms", "loss 0.25", "program ping in left"] {
+    for word in ["left > right: 10 Mb/s, 5 ms", "right > left: 10 Mb/s, 5 ms", "loss 25 %", "program ping in left"] {
         assert!(shown.contains(word), "`{word}` is not in: {shown}");
     }
     assert_eq!(Host::now(), host);

@@ -17,7 +17,8 @@ pub(crate) fn fill(from: &Namespace, to: &Namespace, address: IpAddr, time: Dura
     let (listener, sink) = (listener(to), to.clone());
     let receiver = sink.spawn("tcp-receiver", move || {
         let mut stream = listener.accept().unwrap().0;
-        let (mut buffer, mut sum, mut reads) = (vec![0; 64 << 10], 0, Vec::new());
+        // Small reads: a second holds many, so that it can be cut out exactly.
+        let (mut buffer, mut sum, mut reads) = (vec![0; 16 << 10], 0, Vec::new());
         loop {
             match stream.read(&mut buffer) {
                 Ok(0) | Err(_) => return reads,
