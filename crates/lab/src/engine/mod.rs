@@ -243,3 +243,6 @@ impl Plan {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
