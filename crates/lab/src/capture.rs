@@ -141,3 +141,6 @@ fn origin() -> Duration {
     let (seconds, ns) = kernel::utc_seconds();
     Duration::new(seconds, ns).saturating_sub(Duration::from_nanos(kernel::now().as_nanos()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -230,3 +230,6 @@ fn variation(intervals: &[FlowInterval]) -> Option<f64> {
 fn limit_name(limit: results::Limit) -> String {
     serde_json::to_value(limit).ok().and_then(|v| v.as_str().map(|s| s.replace('_', " "))).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -240,3 +240,6 @@ impl Task {
         Ok(kernel::now())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -192,3 +192,19 @@ pub fn collect() -> Result<Vec<String>, LabError> {
     }
     Ok(done)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_its_number_and_its_begin() {
+        let own = Process::of(std::process::id()).unwrap();
+        assert!(own.lives());
+        // A later process with the same number.
+        assert!(!Process { started_ticks: own.started_ticks + 1, ..own }.lives());
+        // Linux numbers processes up to 2^22.
+        assert!(!Process { pid: 1 << 23, ..own }.lives());
+        assert!(Process::of(1 << 23).is_err());
+    }
+}

@@ -238,3 +238,6 @@ fn wait(tally: &Tally) -> Option<DelaySummary> {
     tally.wait_ns.buckets().for_each(|(ns, packets)| histogram.record_many(ns, packets));
     histogram.summary()
 }
+
+#[cfg(test)]
+mod tests;

@@ -149,3 +149,6 @@ impl Plan {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

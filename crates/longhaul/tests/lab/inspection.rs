@@ -63,3 +63,24 @@ fn two_labs_run_beside_each_other() {
     slow.end();
     assert_eq!(turn.entries(), 0);
 }
+
+#[test]
+fn gc_removes_what_is_no_entry_and_kills_nobody_who_took_a_number_over() {
+    let Some(turn) = turn_of_root() else { return };
+    // A process of today with the number of a keeper of yesterday.
+    let mut innocent = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+    let process = |pid| serde_json::json!({ "pid": pid, "started_ticks": 1 });
+    let entry = serde_json::json!({
+        "name": "old", "lab": process(innocent.id()), "keeper": process(innocent.id()),
+        "began_utc_s": 0, "folder": "nowhere", "nodes": [],
+    });
+    std::fs::write(turn.registry().join("1.json"), entry.to_string()).unwrap();
+    std::fs::write(turn.registry().join("2.json"), "{").unwrap();
+    let shown = text(&lab(&turn, &["gc"]).stdout);
+    assert!(shown.contains("removed the entry of old") && shown.contains("which is no entry"), "{shown}");
+    assert_eq!(shown.lines().count(), 2, "{shown}");
+    assert_eq!(turn.entries(), 0);
+    assert!(innocent.try_wait().unwrap().is_none(), "it lives");
+    innocent.kill().unwrap();
+    innocent.wait().unwrap();
+}

@@ -1,0 +1,71 @@
+use std::path::Path;
+
+use super::*;
+
+fn scenario(links: &str, flow: &str) -> Scenario {
+    let text = format!(
+        "duration = \"20s\"\nnodes = [\"a\", \"b\", \"c\"]\n[links.one]\nbetween = [\"a\", \"b\"]\ndelay = \"30ms\"\n{links}\n\
+         [links.two]\nbetween = [\"b\", \"c\"]\nforward.delay = \"20ms\"\n[flows.f]\nfrom = \"a\"\nto = \"c\"\n{flow}\n"
+    );
+    let read = scenario::read(Path::new("x.toml"), &text, &scenario::Options::default(), &|_| Err(String::new()));
+    read.unwrap_or_else(|e| panic!("{e}")).scenarios.remove(0)
+}
+
+fn words(flow: &str) -> String {
+    let scenario = scenario("", flow);
+    arguments(&scenario, &scenario.flows[0]).join(" ")
+}
+
+#[test]
+fn a_flow_is_a_test_with_its_options() {
+    assert_eq!(words(""), "test 10.0.0.3 --time 20000000000ns --interval 1000000000ns --streams 1 --congestion cubic");
+    let tcp = words(
+        "bytes = \"3MB\"\nstreams = 4\ncongestion_control = \"reno\"\npacing = \"8Mb/s\"\nwindow = \"1MB\"\nmss = 1000\ndscp = 8\nipv6 = true",
+    );
+    for part in [
+        "test fd00::3 --bytes 3000000 ",
+        " --streams 4 ",
+        " --pacing 8000000 ",
+        " --congestion reno ",
+        " --window 1000000 ",
+        " --mss 1000 ",
+        " --dscp 8",
+    ] {
+        assert!(tcp.contains(part), "`{part}` is not in: {tcp}");
+    }
+    let udp = words("protocol = \"udp\"\nrate = \"5Mb/s\"\narrivals = \"poisson\"");
+    assert!(udp.contains(" --udp 5000000") && udp.ends_with("--poisson"), "{udp}");
+    assert!(!udp.contains("--congestion") && !udp.contains("--pacing"), "{udp}");
+}
+
+#[test]
+fn a_run_adds_its_begin_and_its_file_and_a_seed_where_there_is_chance() {
+    let own = |flow: &str| {
+        let scenario = scenario("", flow);
+        run_arguments(Path::new("out"), &scenario.flows[0], Instant::from_nanos(5), 9).join(" ")
+    };
+    assert_eq!(own(""), "--start-at-ns 5 --json=out/flow-f.jsonl --title f");
+    assert!(own("protocol = \"udp\"\nrate = \"5Mb/s\"\narrivals = \"poisson\"").ends_with(" --seed 9"));
+}
+
+#[test]
+fn the_round_trip_is_that_of_the_way_there_and_of_the_way_back() {
+    let plain = scenario("", "");
+    // 30 + 20 there, 0 + 30 back.
+    assert_eq!(round_trip(&plain, &plain.flows[0]), Duration::from_millis(80));
+    let lossy = scenario("backward.loss = 0.01", "");
+    let (quick, patient) = (lead(&plain, &plain.flows[0]), lead(&lossy, &lossy.flows[0]));
+    assert!(
+        quick > Duration::from_millis(80 * 12) && patient > quick + Duration::from_secs(4),
+        "{quick:?} {patient:?}"
+    );
+}
+
+#[test]
+fn a_flow_without_records_has_failed_and_says_why() {
+    let scenario = scenario("", "");
+    let nowhere = std::env::temp_dir().join("longhaul-no-such-folder");
+    let outcome = |failure| read(&scenario.flows[0], Instant::from_nanos(0), 0, &nowhere, failure).totals;
+    assert!(outcome(None).failure.unwrap().starts_with("no records: "));
+    assert_eq!(outcome(Some("connection refused".to_owned())).failure.unwrap(), "connection refused");
+}

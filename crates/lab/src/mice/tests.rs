@@ -1,0 +1,100 @@
+use std::net::Ipv4Addr;
+use std::sync::mpsc::{self, Receiver};
+
+use units::Bytes;
+
+use super::*;
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn mice(bytes: u64) -> Mice {
+    Mice {
+        name: "web".to_owned(),
+        from: 0,
+        to: 1,
+        start: Duration::ZERO,
+        stop: Duration::from_secs(1),
+        bytes: Bytes::new(bytes),
+        every: Duration::from_millis(20),
+        poisson: false,
+        congestion_control: "cubic".to_owned(),
+    }
+}
+
+fn task(server: SocketAddr, bytes: u64, give_up: Duration) -> (Arc<Task>, Receiver<Transfer>) {
+    let (transfers, receiver) = mpsc::channel();
+    let began = kernel::now();
+    let task = Task {
+        run: 2,
+        mice: mice(bytes),
+        server,
+        began,
+        give_up: began + give_up,
+        transfers,
+        running: AtomicUsize::new(1),
+        stop: Arc::new(AtomicBool::new(false)),
+    };
+    (Arc::new(task), receiver)
+}
+
+#[test]
+fn a_transfer_is_complete_with_its_last_byte() {
+    let listener = kernel::listen(Some(HERE), 0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    let server = thread::spawn(move || serve(&listener, &DataOptions::default(), &told));
+    let (task, transfers) = task(address, 300_000, Duration::from_secs(20));
+    let at = kernel::now();
+    task.transfer(at);
+    let took = units::nanos(kernel::now().saturating_since(at));
+    let transfer = transfers.try_recv().unwrap();
+    assert_eq!((transfer.run, transfer.flow.as_str(), transfer.bytes), (2, "web", 300_000));
+    assert!(transfer.completion_ns.is_some_and(|ns| ns > 0 && ns <= took), "{transfer:?}");
+    assert_eq!(transfer.error, None);
+    stop.store(true, Ordering::Relaxed);
+    server.join().unwrap();
+}
+
+#[test]
+fn a_transfer_that_breaks_or_stalls_is_reported_as_incomplete() {
+    let listener = TcpListener::bind((HERE, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    // The first connection is closed in the middle, the second hears nothing.
+    let server = thread::spawn(move || {
+        let mut first = listener.accept().unwrap().0;
+        first.read_exact(&mut [0; 8]).unwrap();
+        first.write_all(&[0; 100]).unwrap();
+        drop(first);
+        listener.accept().unwrap().0
+    });
+    let (broken, transfers) = task(address, 300_000, Duration::from_secs(20));
+    broken.transfer(kernel::now());
+    let transfer = transfers.try_recv().unwrap();
+    assert!(transfer.completion_ns.is_none() && transfer.error.is_some(), "{transfer:?}");
+    let (stalled, transfers) = task(address, 300_000, Duration::from_millis(100));
+    stalled.transfer(kernel::now());
+    let transfer = transfers.try_recv().unwrap();
+    assert!(transfer.error.is_some_and(|e| e.contains("before it was complete")));
+    drop(server.join().unwrap());
+}
+
+#[test]
+fn transfers_start_on_their_schedule_though_all_fail() {
+    // A port that nobody listens on.
+    let closed = TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap();
+    let (mut own, transfers) = task(closed, 1000, Duration::from_secs(5));
+    let inner = Arc::get_mut(&mut own).unwrap();
+    inner.running = AtomicUsize::new(0);
+    inner.mice.start = Duration::from_millis(40);
+    inner.mice.stop = Duration::from_millis(200);
+    start_transfers(&own, 1);
+    let mut begins: Vec<f64> = transfers.try_iter().map(|t| t.begin_s).collect();
+    begins.sort_by(f64::total_cmp);
+    // At 40, 60, ... 180 ms: planned times, however late the machine was.
+    assert_eq!(begins.len(), 8);
+    for (number, begin) in begins.iter().enumerate() {
+        assert!((begin - 0.040 - 0.020 * number as f64).abs() < 1e-6, "{begins:?}");
+    }
+    assert_eq!(own.running.load(Ordering::Relaxed), 0);
+}

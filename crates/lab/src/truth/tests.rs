@@ -1,0 +1,90 @@
+use link::Settings;
+
+use super::*;
+use crate::engine::WireReport;
+
+fn wires() -> Vec<WireInfo> {
+    let wire = |from: &str, to: &str, delay| WireInfo {
+        link: "path".to_owned(),
+        from: from.to_owned(),
+        to: to.to_owned(),
+        settings: Settings { delay: Duration::from_millis(delay), ..Settings::default() },
+    };
+    vec![wire("left", "right", 10), wire("right", "left", 500)]
+}
+
+/// A second of one worker that has one wire.
+fn report(worker: usize, second: u64, packets: u64, lateness: &[u32]) -> Report {
+    let volume = link::Volume { packets, bytes: packets * 1000 };
+    let mut tally = Tally::default();
+    (tally.offered, tally.delivered, tally.span) = (volume, volume, Duration::from_secs(1));
+    Report {
+        worker,
+        begin: Duration::from_secs(second),
+        end: Duration::from_secs(second + 1),
+        wires: vec![WireReport { wire: worker, tally, lateness: lateness.to_vec(), lost: 0 }],
+        cpu: Duration::from_millis(100 * (1 + worker as u64)),
+        uncertainty: vec![1000],
+        scheduling: "SCHED_FIFO",
+        held: 7,
+    }
+}
+
+fn verdict(truth: &Truth) -> Vec<String> {
+    let mut doubts = Doubts::default();
+    truth.judge(None, &mut doubts);
+    match doubts.verdict() {
+        Verdict::Valid => Vec::new(),
+        Verdict::Invalid { because } => because,
+    }
+}
+
+#[test]
+fn an_interval_is_recorded_when_all_workers_have_reported_it() {
+    let mut truth = Truth::new(3, 2, &wires());
+    assert!(truth.handle(report(1, 0, 20, &[5000])).is_empty());
+    // The other is one interval ahead of the first.
+    assert!(truth.handle(report(1, 1, 2, &[6000])).is_empty());
+    let records = truth.handle(report(0, 0, 10, &[7000, 9000]));
+    let [LabRecord::Link(first), LabRecord::Link(second), LabRecord::Engine(engine)] = records.as_slice() else {
+        panic!("{records:?}")
+    };
+    assert_eq!((first.from.as_str(), first.offered.packets, first.run), ("left", 10, 3));
+    assert_eq!((second.from.as_str(), second.offered.packets), ("right", 20));
+    assert_eq!((engine.begin_s, engine.end_s, engine.held_bytes), (0.0, 1.0, 14));
+    assert_eq!(engine.worker_cpu, [0.1, 0.2]);
+    assert_eq!(engine.lateness.as_ref().unwrap().count, 3);
+    truth.handle(report(0, 1, 1, &[]));
+    // Totals are sums, in the order of the plan.
+    let totals = truth.totals();
+    assert_eq!((totals[0].delivered.packets, totals[1].delivered.packets), (11, 22));
+    assert_eq!(totals[1].delivered.bytes, 22_000);
+    assert!((truth.busiest_worker() - 0.2).abs() < 1e-9);
+    assert!(verdict(&truth).is_empty());
+}
+
+#[test]
+fn lateness_counts_against_the_delay_of_its_own_link() {
+    // 3 ms are too much for 10 ms, and within 1 % of 500 ms.
+    let mut truth = Truth::new(0, 2, &wires());
+    truth.handle(report(0, 0, 1, &[1000]));
+    truth.handle(report(1, 0, 1, &[3_000_000]));
+    assert!(verdict(&truth).is_empty());
+    truth.handle(report(0, 1, 1, &[3_000_000; 10]));
+    truth.handle(report(1, 1, 1, &[]));
+    let because = verdict(&truth);
+    assert_eq!(because.len(), 1, "{because:?}");
+    assert!(because[0].starts_with("path (left > right): "), "{because:?}");
+}
+
+#[test]
+fn packets_that_a_device_dropped_are_the_emulators_and_make_the_run_invalid() {
+    let mut truth = Truth::new(0, 1, &wires());
+    truth.handle(report(0, 0, 1, &[]));
+    truth.add_device_drops(1, 4);
+    truth.add_device_drops(0, 0);
+    assert_eq!(truth.totals()[1].dropped.emulator, 4);
+    assert_eq!(truth.totals()[1].dropped.total(), 4);
+    let because = verdict(&truth);
+    assert!(because.len() == 1 && because[0].contains("path (right > left)"), "{because:?}");
+}
