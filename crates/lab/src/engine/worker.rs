@@ -110,9 +110,10 @@ impl Worker {
                 self.report(self.elapsed(kernel::now()));
                 return Ok(());
             }
-            self.keep_schedule(kernel::now());
-            self.deliver_due();
-            let sleep = self.sleep(kernel::now());
+            let now = kernel::now();
+            self.keep_schedule(now);
+            let now = self.deliver_due(now);
+            let sleep = self.sleep(now);
             self.poller.wait(Some(sleep), &mut ready)?;
             let woke = kernel::now();
             for token in ready.drain(..) {
@@ -212,9 +213,8 @@ impl Worker {
         self.cut = (end, end + self.interval);
     }
 
-    /// Hands over all that is due, the earliest first over all wires.
-    fn deliver_due(&mut self) {
-        let mut now = kernel::now();
+    /// Hands over all that is due, the earliest first over all wires; gives the time of the last look at the clock.
+    fn deliver_due(&mut self, mut now: Instant) -> Instant {
         while let Some((due, wire)) = self.earliest()
             && due <= now.as_nanos()
         {
@@ -224,6 +224,7 @@ impl Worker {
             }
             self.update(wire);
         }
+        now
     }
 
     /// Reads again when a wire is due and what it holds.
@@ -282,7 +283,7 @@ impl Worker {
                     let now = kernel::now();
                     self.uncertainty.push(u32::try_from(now.nanos_since(since)).unwrap_or(u32::MAX));
                     self.offer(wire, Parcel::train(packet), now);
-                    self.deliver_due();
+                    self.deliver_due(now);
                 }
             }
         }
