@@ -24,7 +24,7 @@ const ENGINE: &str = "links-0";
 pub(crate) enum By {
     Copy,
     /// The engine, both directions alike.
-    Engine(Settings),
+    Engine(Box<Settings>),
 }
 
 enum Mover {

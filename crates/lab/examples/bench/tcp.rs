@@ -100,7 +100,7 @@ pub(crate) fn capacity(bench: &Bench) -> io::Result<()> {
     let window = Window { from: Duration::from_secs(2), length: bench.seconds };
     for mtu in [1500, 9000] {
         for delay_ms in [0, 10] {
-            let ours = By::Engine(engine(Duration::from_millis(delay_ms)));
+            let ours = By::Engine(Box::new(engine(Duration::from_millis(delay_ms))));
             let runs = in_pairs(bench.pairs, || measure(&ours, mtu, window), || measure(&By::Copy, mtu, window))?;
             let of = |f: &dyn Fn(&(Got, Got)) -> f64| median(runs.iter().map(f).collect());
             let per_gb = |g: &Got| g.cpu / (g.bps / 8e9);
@@ -135,7 +135,7 @@ pub(crate) fn exactness(bench: &Bench) -> io::Result<()> {
     );
     println!("|---|--:|--:|--:|--:|--:|--:|");
     for case in CASES {
-        let by = By::Engine(case.settings());
+        let by = By::Engine(Box::new(case.settings()));
         let window = Window { from: Duration::from_secs(case.from), length: Duration::from_secs(case.length) };
         let runs = (0..bench.pairs).map(|_| measure(&by, case.mtu, window)).collect::<io::Result<Vec<Got>>>()?;
         let expected = arithmetic(case.mbps as f64 * 1e6, case.mtu);
