@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use results::lab::{FlowDescription, FlowInterval, FlowTotals};
-use results::{Completion, EndRecord, IntervalRecord, Record, Role, read_records};
+use results::{Completion, EndRecord, IntervalRecord, Record, Role, StartRecord, read_records};
 use scenario::{Extent, Flow, Scenario, Transport};
-use units::Instant;
+use units::{Bytes, Instant};
 
 use crate::topology::path_delay;
 
@@ -129,6 +129,8 @@ pub(crate) struct Outcome {
     pub(crate) totals: FlowTotals,
     /// How much later than planned it began.
     pub(crate) late: Duration,
+    /// Window that was asked for and what was granted, when that is less.
+    pub(crate) cut_window: Option<(Bytes, Bytes)>,
 }
 
 /// Reads a flow's records. `failure`: what its process said, when it failed.
@@ -137,6 +139,7 @@ pub(crate) fn read(flow: &Flow, began: Instant, run: u32, folder: &Path, failure
         intervals: Vec::new(),
         totals: FlowTotals { flow: flow.name.clone(), failure: Some(reason), ..FlowTotals::default() },
         late: Duration::ZERO,
+        cut_window: None,
     };
     let path = records_path(folder, flow);
     let records = File::open(&path).map_err(|e| e.to_string());
@@ -170,7 +173,22 @@ pub(crate) fn read(flow: &Flow, began: Instant, run: u32, folder: &Path, failure
         .collect();
     let totals = totals(flow, &intervals, end, failure);
     let late = begin.map(|b| Instant::from_nanos(b.client_ns).saturating_since(began + flow.start));
-    Outcome { intervals, totals, late: late.unwrap_or_default() }
+    let window = records.iter().find_map(|r| match r {
+        Record::Start(start) => cut_window(start),
+        Record::Interval(_) | Record::End(_) => None,
+    });
+    Outcome { intervals, totals, late: late.unwrap_or_default(), cut_window: window }
+}
+
+/// The window that was asked for and the least of the buffers granted, when a buffer is smaller. Linux grants double, for its own
+/// bookkeeping.
+fn cut_window(start: &StartRecord) -> Option<(Bytes, Bytes)> {
+    let grants = start.streams.iter().flat_map(|s| [s.client_buffers, s.server_buffers]);
+    let cut = grants.filter_map(|g| {
+        let granted = g.send_bytes.min(g.receive_bytes) / 2;
+        g.asked_bytes.filter(|asked| granted < *asked).map(|asked| (Bytes::new(asked), Bytes::new(granted)))
+    });
+    cut.min_by_key(|(_, granted)| *granted)
 }
 
 /// One interval, on the run's clock, on which the receiver's intervals begin at `origin_s`.

@@ -88,7 +88,7 @@ pub fn run(
     std::fs::create_dir_all(&options.folder).map_err(LabError::file(&options.folder))?;
     let mut topology = topology::build(scenario, options.seed, options.memory, &options.folder)?;
     let keeper = programs::keeper(&options.program, scenario, &options.folder)?;
-    let _entry = Registration::new(&scenario.name, &options.folder, keeper.pid(), &topology.hosts)?;
+    let _entry = Registration::new(&scenario.name, (&options.folder, false), keeper.pid(), &topology.hosts)?;
     let captures = std::mem::take(&mut topology.captures);
     let workers = options.workers;
     let engine = Engine::start(topology.plan, workers).map_err(LabError::system("starting the engine"))?;
@@ -304,6 +304,7 @@ impl Run<'_> {
             if let (Some(failure), false) = (&outcome.totals.failure, interrupted) {
                 self.doubts.add(format!("flow {}: {failure}", f.name));
             }
+            self.doubts.cut_window(&f.name, outcome.cut_window);
             self.doubts.began_late(&f.name, outcome.late, LATE.max(flow::round_trip(self.scenario, f)));
             totals.push(outcome.totals);
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use results::lab::Verdict;
+use units::Bytes;
 
 /// Lateness that counts for no link, however short its delay: TCP and applications are late by more on a busy host.
 const FLOOR: Duration = Duration::from_millis(1);
@@ -63,6 +64,15 @@ impl Doubts {
     pub(crate) fn began_late(&mut self, flow: &str, late: Duration, limit: Duration) {
         if late > limit {
             self.add(format!("flow {flow} began {:.3} s after its time", late.as_secs_f64()));
+        }
+    }
+
+    /// A flow got smaller socket buffers than the experiment says.
+    pub(crate) fn cut_window(&mut self, flow: &str, cut: Option<(Bytes, Bytes)>) {
+        if let Some((asked, granted)) = cut {
+            self.add(format!(
+                "flow {flow}: of its window of {asked} the kernel granted {granted} (net.core.rmem_max, wmem_max); root may have more"
+            ));
         }
     }
 

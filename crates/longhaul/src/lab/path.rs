@@ -86,7 +86,8 @@ fn scenario(options: &PathOptions) -> anyhow::Result<Scenario> {
         (None, Some(_)) if !rtt.is_zero() => "1 bdp",
         (None, _) => "1000 packets",
     };
-    link("queue", queue);
+    // Beside it --set may choose the discipline.
+    link("queue.limit", queue);
     for (key, value) in &options.set {
         link(key, value);
     }
@@ -108,7 +109,7 @@ fn in_own_words(options: &PathOptions, text: String) -> String {
         ("rate", options.rate.as_deref()),
         ("jitter", options.jitter.as_deref()),
         ("loss", options.loss.as_deref()),
-        ("queue", options.queue.as_deref()),
+        ("queue.limit", options.queue.as_deref()),
         ("mtu", Some(options.mtu.as_str())),
         ("overhead", Some(options.overhead.as_str())),
     ];
@@ -119,7 +120,8 @@ fn in_own_words(options: &PathOptions, text: String) -> String {
         None => text,
     };
     let set = own.fold(text, |text, (key, value)| {
-        text.replace(&format!("--set links.path.{key}={value}: links.path.{key}"), &format!("--{key} {value}"))
+        let option = key.trim_end_matches(".limit");
+        text.replace(&format!("--set links.path.{key}={value}: links.path.{key}"), &format!("--{option} {value}"))
     });
     set.replace("--set links.path.", "--set ")
 }

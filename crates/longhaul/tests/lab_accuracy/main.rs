@@ -2,6 +2,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::print_stdout,
     clippy::wildcard_enum_match_arm,
     reason = "helpers of tests are tests too"
 )]
