@@ -49,6 +49,8 @@ pub(crate) struct Toll {
     pub(crate) dropped: u64,
     /// 99th percentile of the engine's lateness.
     pub(crate) late_us: f64,
+    /// Begin of each second since the start, and the share of the forward link's capacity used in it, by the model.
+    pub(crate) used: Vec<(Duration, f64)>,
 }
 
 impl Path {
@@ -107,6 +109,10 @@ fn toll(reports: &[Report], unread: u64) -> Toll {
         lost: unread + wires().map(|w| w.lost).sum::<u64>(),
         dropped: wires().map(|w| model(&w.tally.dropped)).sum(),
         late_us: us(wires().flat_map(|w| w.lateness.iter().copied()).collect()),
+        used: reports
+            .iter()
+            .filter_map(|r| Some((r.begin, r.wires.iter().find(|w| w.wire == 0)?.tally.utilisation()?)))
+            .collect(),
     }
 }
 

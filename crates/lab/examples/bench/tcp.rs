@@ -33,6 +33,15 @@ pub(crate) struct Got {
     pub(crate) toll: Toll,
 }
 
+impl Got {
+    /// Share of the link's capacity that was used within the window, by the model: below 1 TCP or the hosts left it idle.
+    fn used(&self, window: Window) -> f64 {
+        let inside = |at: Duration| at >= window.from && at < window.from + window.length;
+        let used: Vec<f64> = self.toll.used.iter().filter(|(at, _)| inside(*at)).map(|(_, share)| *share).collect();
+        used.iter().sum::<f64>() / used.len() as f64
+    }
+}
+
 /// A flow as fast as TCP lets it.
 struct Flow {
     connection: TcpStream,
@@ -131,9 +140,9 @@ fn arithmetic(rate: f64, mtu: u32) -> f64 {
 pub(crate) fn exactness(bench: &Bench) -> io::Result<()> {
     println!("\n## Goodput of one CUBIC flow against the arithmetic\n");
     println!(
-        "| link | MTU | goodput Mb/s | arithmetic Mb/s | error | lateness p99 us | lost by the model, the emulator |"
+        "| link | MTU | goodput Mb/s | arithmetic Mb/s | error | link used | lateness p99 us | lost by the model, the emulator |"
     );
-    println!("|---|--:|--:|--:|--:|--:|--:|");
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|");
     for case in CASES {
         let by = By::Engine(Box::new(case.settings()));
         let window = Window { from: Duration::from_secs(case.from), length: Duration::from_secs(case.length) };
@@ -141,12 +150,13 @@ pub(crate) fn exactness(bench: &Bench) -> io::Result<()> {
         let expected = arithmetic(case.mbps as f64 * 1e6, case.mtu);
         let bps = median(runs.iter().map(|g| g.bps).collect());
         println!(
-            "| {} | {} | {:.3} | {:.3} | {:+.3} % | {:.0} | {}, {} |",
+            "| {} | {} | {:.3} | {:.3} | {:+.3} % | {:.2} % | {:.0} | {}, {} |",
             case.name,
             case.mtu,
             bps / 1e6,
             expected / 1e6,
             (bps / expected - 1.0) * 100.0,
+            median(runs.iter().map(|g| g.used(window) * 100.0).collect()),
             median(runs.iter().map(|g| g.toll.late_us).collect()),
             runs.iter().map(|g| g.toll.dropped).sum::<u64>(),
             runs.iter().map(|g| g.toll.lost).sum::<u64>(),
