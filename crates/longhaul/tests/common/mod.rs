@@ -1,6 +1,7 @@
 //! A server and a client of the built binary on loopback.
 
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_in_result, clippy::wildcard_enum_match_arm, reason = "helpers of tests are tests too")]
 
 pub(crate) mod host;
 pub(crate) mod lab;

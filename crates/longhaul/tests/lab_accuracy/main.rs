@@ -2,9 +2,10 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::unwrap_in_result,
     clippy::print_stdout,
     clippy::wildcard_enum_match_arm,
-    reason = "helpers of tests are tests too"
+    reason = "helpers of tests are tests too; figures are shown on demand"
 )]
 
 #[path = "../common/mod.rs"]
