@@ -11,7 +11,7 @@ use results::lab::{LabRecord, LabRunEnd, ProgramEnd, Transfer};
 use scenario::Scenario;
 use units::Instant;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Report};
 use crate::programs::{self, Programs, Running};
 use crate::registry::Registration;
 use crate::topology::{self, Host};
@@ -227,16 +227,9 @@ impl Run<'_> {
 
     /// Handles the engine's reports that come until a time.
     fn take_reports(&mut self, until: Instant) {
-        let Some(engine) = &self.engine else { return };
-        loop {
-            let left = until.saturating_since(kernel::now());
-            match engine.reports().recv_timeout(left) {
-                Ok(report) => {
-                    // What is moved after the end, flows exchanging their results, is not part of the run.
-                    if report.end <= self.scenario.duration {
-                        self.truth.handle(report).iter().for_each(|r| (self.observe)(r));
-                    }
-                }
+        while let Some(engine) = &self.engine {
+            match engine.reports().recv_timeout(until.saturating_since(kernel::now())) {
+                Ok(report) => self.take_report(report),
                 Err(RecvTimeoutError::Timeout) => return,
                 Err(RecvTimeoutError::Disconnected) => {
                     kernel::nap(until.saturating_since(kernel::now()));
@@ -244,6 +237,11 @@ impl Run<'_> {
                 }
             }
         }
+    }
+
+    fn take_report(&mut self, report: Report) {
+        let records = self.truth.handle_until(report, self.scenario.duration);
+        records.iter().for_each(|r| (self.observe)(r));
     }
 
     fn take_transfers(&mut self) {
@@ -286,9 +284,9 @@ impl Run<'_> {
         self.programs.end_all();
         self.servers.iter_mut().chain(self.flows.iter_mut().flatten()).for_each(Running::end);
         if let Some(engine) = self.engine.take() {
-            // Its last reports cover what came after the run.
-            if let Err(e) = engine.stop() {
-                self.doubts.add(format!("the engine failed: {e}"));
+            match engine.stop() {
+                Ok(reports) => reports.into_iter().for_each(|r| self.take_report(r)),
+                Err(e) => self.doubts.add(format!("the engine failed: {e}")),
             }
         }
     }

@@ -131,6 +131,7 @@ pub(crate) fn build(scenario: &Scenario, seed: u64, memory: u64, captures: &Path
         lans: (0..scenario.lans.len()).map(|l| down_wires(scenario, l)).collect(),
         schedule: scenario.schedule.iter().map(|c| (c.at, link_wire(c.link, c.way), c.settings.clone())).collect(),
         interval: scenario.record.interval,
+        length: Some(scenario.duration),
         memory,
     };
     Ok(Topology { hosts, wires, captures: files, plan })

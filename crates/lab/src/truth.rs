@@ -53,6 +53,11 @@ impl Truth {
         }
     }
 
+    /// The same for a run that ends at `end`: what is moved later, flows exchanging their results, is not part of it.
+    pub(crate) fn handle_until(&mut self, report: Report, end: Duration) -> Vec<LabRecord> {
+        if report.end <= end { self.handle(report) } else { Vec::new() }
+    }
+
     /// Takes a worker's report; gives the records of an interval when it is complete.
     pub(crate) fn handle(&mut self, report: Report) -> Vec<LabRecord> {
         let begin = report.begin;

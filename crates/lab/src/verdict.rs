@@ -127,4 +127,21 @@ mod tests {
         assert_eq!(because.len(), 3, "{because:?}");
         assert!(because[0].contains("1.100 ms late (1.000 ms is allowed)"), "{because:?}");
     }
+
+    #[test]
+    fn starved_ends_and_cut_windows_count_and_advice_stands_only_beside_reasons() {
+        let mut doubts = Doubts::default();
+        doubts.starved("flow one", Duration::from_millis(1900), Duration::from_secs(10));
+        doubts.cut_window("one", None);
+        doubts.advise("buy a faster machine");
+        assert_eq!(doubts.verdict(), Verdict::Valid);
+
+        let mut doubts = Doubts::default();
+        doubts.starved("flow one", Duration::from_millis(2100), Duration::from_secs(10));
+        doubts.cut_window("one", Some((Bytes::new(16_000_000), Bytes::new(4_000_000))));
+        doubts.advise("buy a faster machine");
+        let Verdict::Invalid { because } = doubts.verdict() else { panic!("two reasons speak against it") };
+        assert_eq!(because.len(), 3, "{because:?}");
+        assert!(because[0].contains("21 %") && because[1].contains("16.00 MB") && because[2] == "buy a faster machine");
+    }
 }

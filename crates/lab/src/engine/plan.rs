@@ -20,6 +20,8 @@ pub struct Plan {
     pub schedule: Vec<(Duration, usize, Settings)>,
     /// Length of a reporting interval.
     pub interval: Duration,
+    /// Length of the run, at which an interval ends in any case; `None`: until the engine is stopped.
+    pub length: Option<Duration>,
     /// Most bytes that all wires together may hold; what comes beyond is lost by the emulator.
     pub memory: u64,
 }
@@ -74,7 +76,12 @@ impl Plan {
         let workers = workers.clamp(1, groups.iter().copied().max().map_or(1, |m| m + 1));
         let mut shares: Vec<Share> = (0..workers)
             .map(|_| Share {
-                plan: Self { interval: self.interval, memory: self.memory / workers as u64, ..Self::default() },
+                plan: Self {
+                    interval: self.interval,
+                    length: self.length,
+                    memory: self.memory / workers as u64,
+                    ..Self::default()
+                },
                 numbers: Vec::new(),
             })
             .collect();

@@ -64,6 +64,7 @@ pub(crate) struct Worker {
     lans: Vec<Vec<usize>>,
     schedule: VecDeque<(Duration, usize, Settings)>,
     interval: Duration,
+    length: Option<Duration>,
     memory: u64,
     held: u64,
     poller: Poller,
@@ -78,6 +79,12 @@ pub(crate) struct Worker {
     cpu: Duration,
     uncertainty: Vec<u32>,
     scheduling: &'static str,
+}
+
+/// End of the interval that begins at `begin`.
+fn interval_end(begin: Duration, interval: Duration, length: Option<Duration>) -> Duration {
+    let end = begin.saturating_add(interval);
+    length.filter(|length| begin < *length).map_or(end, |length| end.min(length))
 }
 
 impl Worker {
@@ -105,6 +112,7 @@ impl Worker {
             lans: share.plan.lans,
             schedule: share.plan.schedule.into(),
             interval: share.plan.interval,
+            length: share.plan.length,
             memory: share.plan.memory,
             held: 0,
             poller,
@@ -113,7 +121,7 @@ impl Worker {
             reports,
             planned: None,
             began: None,
-            cut: (Duration::ZERO, share.plan.interval),
+            cut: (Duration::ZERO, interval_end(Duration::ZERO, share.plan.interval, share.plan.length)),
             cpu: kernel::thread_cpu(),
             uncertainty: Vec::new(),
             scheduling: prefer_timeliness(),
@@ -232,7 +240,7 @@ impl Worker {
         // Nobody listens any more: the run was given up, and Stop is on its way.
         let _ = self.reports.send(report);
         self.cpu = cpu;
-        self.cut = (end, end + self.interval);
+        self.cut = (end, interval_end(end, self.interval, self.length));
     }
 
     /// Hands over all that is due, the earliest first over all wires.
@@ -323,5 +331,19 @@ impl Worker {
         }
         wire.model.offer(now, train);
         self.update(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_interval_of_a_run_ends_with_it() {
+        let s = Duration::from_secs;
+        assert_eq!(interval_end(s(3), s(3), Some(s(8))), s(6));
+        assert_eq!(interval_end(s(6), s(3), Some(s(8))), s(8));
+        assert_eq!(interval_end(s(8), s(3), Some(s(8))), s(11), "what comes after the run has intervals of its own");
+        assert_eq!(interval_end(s(6), s(3), None), s(9));
     }
 }

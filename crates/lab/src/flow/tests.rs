@@ -18,7 +18,10 @@ fn words(flow: &str) -> String {
 
 #[test]
 fn a_flow_is_a_test_with_its_options() {
-    assert_eq!(words(""), "test 10.0.0.3 --time 20000000000ns --interval 1000000000ns --streams 1 --congestion cubic");
+    assert_eq!(
+        words(""),
+        "test 10.0.0.3 --time 20000000000ns --interval 1000000000ns --streams 1 --congestion cubic --notsent-lowat 1048576"
+    );
     let tcp = words(
         "bytes = \"3MB\"\nstreams = 4\ncongestion_control = \"reno\"\npacing = \"8Mb/s\"\nwindow = \"1MB\"\nmss = 1000\ndscp = 8\nipv6 = true",
     );
@@ -35,7 +38,7 @@ fn a_flow_is_a_test_with_its_options() {
     }
     let udp = words("protocol = \"udp\"\nrate = \"5Mb/s\"\narrivals = \"poisson\"");
     assert!(udp.contains(" --udp 5000000") && udp.ends_with("--poisson"), "{udp}");
-    assert!(!udp.contains("--congestion") && !udp.contains("--pacing"), "{udp}");
+    assert!(["--congestion", "--pacing", "--notsent-lowat"].iter().all(|o| !udp.contains(o)), "{udp}");
 }
 
 #[test]
