@@ -19,10 +19,11 @@ test: ## set up, then every check that CI makes
 	@scripts/setup test
 	@ci/test
 
-bench: ## compare with iperf3, in pairs
+bench: ## compare with iperf3 and the lab's engine with a copy loop, in pairs
 	@scripts/setup bench
 	cargo build --release --locked
 	@benches/run
+	@benches/lab
 
 build: ## the optimised binary
 	@scripts/setup build

@@ -17,7 +17,7 @@ use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
 use units::Instant;
 
-use crate::engine::Parcel;
+use crate::parcel::Parcel;
 
 /// Packets that may wait for the disk: some 10 ms at 1 Gb/s; what comes beyond is missing in the file, and counted.
 const WAITING: usize = 4096;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use results::lab::{FlowDescription, FlowInterval, FlowTotals};
-use results::{Completion, EndRecord, IntervalRecord, Record, Role, read_records};
+use results::{Completion, EndRecord, IntervalRecord, Record, Role, StartRecord, read_records};
 use scenario::{Extent, Flow, Scenario, Transport};
-use units::Instant;
+use units::{Bytes, Instant};
 
 use crate::topology::path_delay;
 
@@ -38,6 +38,10 @@ pub(crate) fn round_trip(scenario: &Scenario, flow: &Flow) -> Duration {
     let there = path_delay(scenario, flow.from, flow.to).unwrap_or_default();
     there + path_delay(scenario, flow.to, flow.from).unwrap_or_default()
 }
+
+/// Most bytes that wait unsent in a flow's socket. Autotuned buffers hold megabytes more than the window after a loss; a slow flow
+/// would go on for many seconds after its end. This is 1 ms at 8 Gb/s, enough for a sender that is woken in time.
+const UNSENT: u64 = 1 << 20;
 
 /// Arguments of `longhaul` for a flow, without what concerns only this run.
 pub(crate) fn arguments(scenario: &Scenario, flow: &Flow) -> Vec<String> {
@@ -71,8 +75,10 @@ pub(crate) fn arguments(scenario: &Scenario, flow: &Flow) -> Vec<String> {
             add(name, value.to_string());
         }
     }
-    if flow.transport == Transport::UdpPoisson {
-        all.push("--poisson".to_owned());
+    match flow.transport {
+        Transport::Tcp => add("--notsent-lowat", UNSENT.to_string()),
+        Transport::UdpPoisson => all.push("--poisson".to_owned()),
+        Transport::UdpConstant => {}
     }
     all
 }
@@ -123,6 +129,8 @@ pub(crate) struct Outcome {
     pub(crate) totals: FlowTotals,
     /// How much later than planned it began.
     pub(crate) late: Duration,
+    /// Window that was asked for and what was granted, when that is less.
+    pub(crate) cut_window: Option<(Bytes, Bytes)>,
 }
 
 /// Reads a flow's records. `failure`: what its process said, when it failed.
@@ -131,6 +139,7 @@ pub(crate) fn read(flow: &Flow, began: Instant, run: u32, folder: &Path, failure
         intervals: Vec::new(),
         totals: FlowTotals { flow: flow.name.clone(), failure: Some(reason), ..FlowTotals::default() },
         late: Duration::ZERO,
+        cut_window: None,
     };
     let path = records_path(folder, flow);
     let records = File::open(&path).map_err(|e| e.to_string());
@@ -164,7 +173,22 @@ pub(crate) fn read(flow: &Flow, began: Instant, run: u32, folder: &Path, failure
         .collect();
     let totals = totals(flow, &intervals, end, failure);
     let late = begin.map(|b| Instant::from_nanos(b.client_ns).saturating_since(began + flow.start));
-    Outcome { intervals, totals, late: late.unwrap_or_default() }
+    let window = records.iter().find_map(|r| match r {
+        Record::Start(start) => cut_window(start),
+        Record::Interval(_) | Record::End(_) => None,
+    });
+    Outcome { intervals, totals, late: late.unwrap_or_default(), cut_window: window }
+}
+
+/// The window that was asked for and the least of the buffers granted, when a buffer is smaller. Linux grants double, for its own
+/// bookkeeping.
+fn cut_window(start: &StartRecord) -> Option<(Bytes, Bytes)> {
+    let grants = start.streams.iter().flat_map(|s| [s.client_buffers, s.server_buffers]);
+    let cut = grants.filter_map(|g| {
+        let granted = g.send_bytes.min(g.receive_bytes) / 2;
+        g.asked_bytes.filter(|asked| granted < *asked).map(|asked| (Bytes::new(asked), Bytes::new(granted)))
+    });
+    cut.min_by_key(|(_, granted)| *granted)
 }
 
 /// One interval, on the run's clock, on which the receiver's intervals begin at `origin_s`.

@@ -10,6 +10,7 @@ mod flow;
 mod mac;
 mod mice;
 mod packet;
+mod parcel;
 mod path;
 mod programs;
 pub mod registry;

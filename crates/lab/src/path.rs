@@ -52,7 +52,7 @@ pub fn run_path(
         return Err(LabError::Unknown("a path has two ends".to_owned()));
     };
     let (here, there) = (scenario.nodes[0].ipv4.to_string(), scenario.nodes[1].ipv4.to_string());
-    let _entry = Registration::new(&scenario.name, &options.folder, keeper.pid(), &topology.hosts)?;
+    let _entry = Registration::new(&scenario.name, (&options.folder, true), keeper.pid(), &topology.hosts)?;
     let mut far_process = match &options.far {
         None => programs::start_server(&keeper, far, &options.program, &options.folder)?,
         Some(line) => {

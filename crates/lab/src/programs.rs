@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use kernel::{Keeper, Spawn};
+use kernel::{Keeper, RunQueueWait, Spawn};
 use results::lab::ProgramEnd;
 use scenario::Scenario;
 
@@ -54,6 +54,7 @@ pub(crate) struct Running {
     ended: Option<ExitStatus>,
     /// Whether the lab ended it.
     cut_off: bool,
+    starved: RunQueueWait,
     log: PathBuf,
 }
 
@@ -72,7 +73,7 @@ impl Running {
         let child = keeper
             .spawn(in_node(host, command, false))
             .map_err(LabError::kernel(format!("{name} in node {}", host.name)))?;
-        Ok(Self { child, ended: None, cut_off: false, log: log.to_owned() })
+        Ok(Self { child, ended: None, cut_off: false, starved: RunQueueWait::default(), log: log.to_owned() })
     }
 
     /// Starts a command in a node that shares this process's terminal.
@@ -80,7 +81,7 @@ impl Running {
         command.env("LONGHAUL_NODE", &host.name);
         let name = command.get_program().to_string_lossy().into_owned();
         let child = keeper.spawn(in_node(host, command, true)).map_err(LabError::kernel(name))?;
-        Ok(Self { child, ended: None, cut_off: false, log: PathBuf::new() })
+        Ok(Self { child, ended: None, cut_off: false, starved: RunQueueWait::default(), log: PathBuf::new() })
     }
 
     /// How it ended; `None` while it runs.
@@ -121,6 +122,18 @@ impl Running {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let last = text.lines().rev().find(|l| !l.trim().is_empty()).map(str::to_owned);
         Some(last.unwrap_or_else(|| status_text(status)))
+    }
+
+    /// Notes how long it has waited for a CPU; to be called now and then.
+    pub(crate) fn look(&mut self) {
+        if self.runs() {
+            self.starved.look(self.child.id());
+        }
+    }
+
+    /// The longest that one of its threads waited for a CPU since the first look.
+    pub(crate) fn starved(&self) -> Duration {
+        self.starved.longest()
     }
 
     /// Asks it to end with what it has (SIGINT).

@@ -56,6 +56,9 @@ pub struct Entry {
     pub began_utc_s: u64,
     /// Where it writes.
     pub folder: PathBuf,
+    /// Whether the folder goes with the lab.
+    #[serde(default)]
+    pub temporary: bool,
     /// Its nodes.
     pub nodes: Vec<NodeEntry>,
 }
@@ -66,7 +69,12 @@ pub(crate) struct Registration(PathBuf);
 
 impl Registration {
     /// Registers a lab that stands.
-    pub(crate) fn new(name: &str, out: &Path, keeper: u32, hosts: &[Host]) -> Result<Self, LabError> {
+    pub(crate) fn new(
+        name: &str,
+        (out, temporary): (&Path, bool),
+        keeper: u32,
+        hosts: &[Host],
+    ) -> Result<Self, LabError> {
         use std::os::fd::AsRawFd;
         let registry = folder();
         fs::create_dir_all(registry).map_err(LabError::file(registry))?;
@@ -78,6 +86,7 @@ impl Registration {
             keeper: process(keeper)?,
             began_utc_s: kernel::utc_seconds().0,
             folder: out.canonicalize().unwrap_or_else(|_| out.to_owned()),
+            temporary,
             nodes: hosts.iter().map(node).collect(),
         };
         let path = registry.join(format!("{}.json", entry.lab.pid));
@@ -183,6 +192,11 @@ pub fn collect() -> Result<Vec<String>, LabError> {
         {
             kernel::kill_process(entry.keeper.pid).map_err(LabError::system("ending what a lab left"))?;
             done.push(format!("ended the processes of {} (lab {})", entry.name, entry.lab.pid));
+        }
+        // Only a folder that the lab itself made for the time it runs.
+        if let Some(entry) = entry.as_ref().filter(|e| e.temporary && e.folder.is_dir()) {
+            fs::remove_dir_all(&entry.folder).map_err(LabError::file(&entry.folder))?;
+            done.push(format!("removed {}", entry.folder.display()));
         }
         fs::remove_file(&path).map_err(LabError::file(&path))?;
         done.push(entry.map_or_else(

@@ -25,6 +25,9 @@ const FINISH: Duration = Duration::from_secs(15);
 /// A flow that begins later than this, and than a round trip, is not the flow that was asked for.
 const LATE: Duration = Duration::from_millis(100);
 
+/// How often it is looked how long the flows' processes waited for a CPU.
+const LOOK_FOR_STARVATION: Duration = Duration::from_millis(250);
+
 /// How often the user's wish to stop is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -85,7 +88,7 @@ pub fn run(
     std::fs::create_dir_all(&options.folder).map_err(LabError::file(&options.folder))?;
     let mut topology = topology::build(scenario, options.seed, options.memory, &options.folder)?;
     let keeper = programs::keeper(&options.program, scenario, &options.folder)?;
-    let _entry = Registration::new(&scenario.name, &options.folder, keeper.pid(), &topology.hosts)?;
+    let _entry = Registration::new(&scenario.name, (&options.folder, false), keeper.pid(), &topology.hosts)?;
     let captures = std::mem::take(&mut topology.captures);
     let workers = options.workers;
     let engine = Engine::start(topology.plan, workers).map_err(LabError::system("starting the engine"))?;
@@ -150,10 +153,7 @@ impl Run<'_> {
 
     /// One server in each node that receives a flow, ready when this returns; then the programs that come first.
     fn start_servers(&mut self) -> Result<(), LabError> {
-        let mut nodes: Vec<usize> = self.scenario.flows.iter().map(|f| f.to).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        for node in nodes {
+        for node in receivers(self.scenario) {
             let host = &self.hosts[node];
             let server = programs::start_server(&self.keeper, host, &self.options.program, &self.options.folder)?;
             self.servers.push(server);
@@ -195,6 +195,7 @@ impl Run<'_> {
         acts: &mut VecDeque<(Instant, Act)>,
         interrupted: &dyn Fn() -> usize,
     ) -> bool {
+        let mut next_look = began;
         loop {
             let now = kernel::now();
             while let Some((_, act)) = acts.pop_front_if(|(at, _)| *at <= now) {
@@ -211,6 +212,10 @@ impl Run<'_> {
                 return true;
             }
             self.programs.look();
+            if now >= next_look {
+                next_look = now + LOOK_FOR_STARVATION;
+                self.servers.iter_mut().chain(self.flows.iter_mut().flatten()).for_each(Running::look);
+            }
             self.take_transfers();
             let next = acts.front().map_or(end, |(at, _)| (*at).min(end)).min(now + LOOK_EVERY);
             self.take_reports(next);
@@ -299,6 +304,7 @@ impl Run<'_> {
             if let (Some(failure), false) = (&outcome.totals.failure, interrupted) {
                 self.doubts.add(format!("flow {}: {failure}", f.name));
             }
+            self.doubts.cut_window(&f.name, outcome.cut_window);
             self.doubts.began_late(&f.name, outcome.late, LATE.max(flow::round_trip(self.scenario, f)));
             totals.push(outcome.totals);
         }
@@ -307,6 +313,13 @@ impl Run<'_> {
         for program in programs.iter().filter(|p| p.failed && !interrupted) {
             self.doubts
                 .add(format!("program {} in {} ended with status {}", program.program, program.node, program.status));
+        }
+        for (f, running) in self.scenario.flows.iter().zip(&self.flows).filter_map(|(f, r)| Some((f, r.as_ref()?))) {
+            self.doubts.starved(&format!("flow {}", f.name), running.starved(), self.scenario.duration);
+        }
+        for (server, node) in self.servers.iter().zip(receivers(self.scenario)) {
+            let place = format!("the server in {}", self.scenario.nodes[node].name);
+            self.doubts.starved(&place, server.starved(), self.scenario.duration);
         }
         self.truth.judge(self.scenario.validity.lateness_p99, &mut self.doubts);
         let end = LabRunEnd {
@@ -322,4 +335,12 @@ impl Run<'_> {
         (self.observe)(&LabRecord::RunEnd(end.clone()));
         end
     }
+}
+
+/// The nodes that receive flows, each once.
+fn receivers(scenario: &Scenario) -> Vec<usize> {
+    let mut nodes: Vec<usize> = scenario.flows.iter().map(|f| f.to).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
 }

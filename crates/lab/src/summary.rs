@@ -61,8 +61,10 @@ fn of_run(end: &LabRunEnd) -> Vec<(String, f64)> {
         add("throughput_bps", flow.throughput_bps.map(|b| b as f64));
         add("steady_bps", flow.steady_bps.map(|b| b as f64));
         add("retransmits", flow.retransmits.map(|n| n as f64));
-        add("rtt_p50_s", flow.block_rtt.as_ref().map(|d| seconds(d.p50_ns)));
-        add("rtt_p95_s", flow.block_rtt.as_ref().map(|d| seconds(d.p95_ns)));
+        add("rtt_p50_s", flow.kernel_srtt.as_ref().map(|d| seconds(d.p50_ns)));
+        add("rtt_p95_s", flow.kernel_srtt.as_ref().map(|d| seconds(d.p95_ns)));
+        add("block_rtt_p50_s", flow.block_rtt.as_ref().map(|d| seconds(d.p50_ns)));
+        add("block_rtt_p95_s", flow.block_rtt.as_ref().map(|d| seconds(d.p95_ns)));
         add("completion_p50_s", flow.completion.as_ref().map(|d| seconds(d.p50_ns)));
         add("completion_p95_s", flow.completion.as_ref().map(|d| seconds(d.p95_ns)));
         add("incomplete", flow.incomplete.map(|n| n as f64));

@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use results::lab::Verdict;
+use units::Bytes;
 
 /// Lateness that counts for no link, however short its delay: TCP and applications are late by more on a busy host.
 const FLOOR: Duration = Duration::from_millis(1);
+
+/// Share of the run that a sender or receiver may wait for a CPU.
+const STARVED: f64 = 0.20;
 
 /// Share of a link's own delay by which packets may be late.
 const SHARE: u32 = 100;
@@ -60,6 +64,28 @@ impl Doubts {
     pub(crate) fn began_late(&mut self, flow: &str, late: Duration, limit: Duration) {
         if late > limit {
             self.add(format!("flow {flow} began {:.3} s after its time", late.as_secs_f64()));
+        }
+    }
+
+    /// A flow got smaller socket buffers than the experiment says.
+    pub(crate) fn cut_window(&mut self, flow: &str, cut: Option<(Bytes, Bytes)>) {
+        if let Some((asked, granted)) = cut {
+            self.add(format!(
+                "flow {flow}: of its window of {asked} the kernel granted {granted} (net.core.rmem_max, wmem_max); root may have more"
+            ));
+        }
+    }
+
+    /// A sender or receiver could have run and got no CPU.
+    pub(crate) fn starved(&mut self, place: &str, waited: Duration, of: Duration) {
+        let share = waited.as_secs_f64() / of.as_secs_f64().max(1e-9);
+        tracing::debug!("{place} waited for a CPU {:.1} % of the run", share * 100.0);
+        if share > STARVED {
+            self.add(format!(
+                "{place} waited for a CPU {:.0} % of the run ({:.0} % is allowed)",
+                share * 100.0,
+                STARVED * 100.0
+            ));
         }
     }
 

@@ -20,7 +20,7 @@ use crate::lab::cli::LabOptions;
     version,
     max_term_width = 110,
     disable_help_subcommand = true,
-    after_help = "Exit status: 0 done; 1 the answer is negative (a test broke, the two ends disagree); \
+    after_help = "Exit status: 0 done; 1 the answer is negative (a test broke, the two ends disagree, a lab is not valid); \
                   2 the question could not be asked (usage, files, privileges, no peer)."
 )]
 pub(crate) struct Cli {
@@ -204,7 +204,8 @@ pub(crate) struct TestOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportOptions {
-    /// Result files (JSON Lines), as `longhaul test --json=FILE` writes them; `-` is standard input.
+    /// Result files (JSON Lines): of tests, as `longhaul test --json=FILE` writes them, or the `records.jsonl` of one
+    /// emulated experiment; `-` is standard input.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Page to write.

@@ -2,12 +2,13 @@
 //! stops neither the test nor the other sinks.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, IsTerminal, Seek, Stdout, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Seek, Stdout, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use report::lab::LabReport;
 use report::{CsvReport, LiveView, Run, TextReport, ThrulayReport};
-use results::{Record, read_records};
+use results::{LabReader, Record, read_records};
 use tempfile::NamedTempFile;
 
 use crate::cli::{Format, TestOptions};
@@ -208,11 +209,47 @@ pub(crate) fn beside(path: &Path) -> anyhow::Result<NamedTempFile> {
 }
 
 /// Writes the page and gives it its name.
-pub(crate) fn write_page(mut place: NamedTempFile, path: &Path, runs: &[Run], title: &str) -> anyhow::Result<()> {
+pub(crate) fn write_page(place: NamedTempFile, path: &Path, runs: &[Run], title: &str) -> anyhow::Result<()> {
+    write_named(place, path, &mut |out| report::write_html(out, runs, title))
+}
+
+/// Writes the page of an emulated experiment and gives it its name.
+pub(crate) fn write_lab_page(path: &Path, report: &LabReport, title: &str) -> anyhow::Result<()> {
+    write_named(beside(path)?, path, &mut |out| report::lab::write_lab_html(out, report, title))
+}
+
+fn write_named(
+    mut place: NamedTempFile,
+    path: &Path,
+    write: &mut dyn FnMut(&mut BufWriter<&mut File>) -> io::Result<()>,
+) -> anyhow::Result<()> {
     let mut out = BufWriter::new(place.as_file_mut());
-    report::write_html(&mut out, runs, title).with_context(|| format!("cannot write {}", path.display()))?;
-    out.flush().with_context(|| format!("cannot write {}", path.display()))?;
+    write(&mut out).and_then(|()| out.flush()).with_context(|| format!("cannot write {}", path.display()))?;
     drop(out);
     place.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(())
+}
+
+/// Reads the records of an emulated experiment. What a file lacks of a whole one is said on standard error.
+pub(crate) fn read_lab(source: impl BufRead, name: &str) -> anyhow::Result<LabReport> {
+    let mut reader = LabReader::new(source);
+    let records = reader.by_ref().map(|r| r.map_err(anyhow::Error::from));
+    let report = LabReport::try_from_records(records).with_context(|| name.to_owned())?;
+    if reader.is_torn() {
+        say(&format!(
+            "{name}: the last line is cut, its writer was stopped; the page shows what was written until then"
+        ));
+    }
+    let unknown = reader.unknown();
+    if unknown > 0 {
+        let records = if unknown == 1 { "1 record".to_owned() } else { format!("{unknown} records") };
+        let version = env!("CARGO_PKG_VERSION");
+        say(&format!("{name}: {records} of a kind that longhaul {version} does not know left out"));
+    }
+    Ok(report)
+}
+
+#[allow(clippy::print_stderr, reason = "words for the user, beside the results on standard output")]
+pub(crate) fn say(text: &str) {
+    eprintln!("{text}");
 }

@@ -1,36 +1,82 @@
 //! `longhaul report`.
 
 use std::fs::File;
-use std::io::{BufReader, stdin};
+use std::io::{BufRead, BufReader, Cursor, Read, stdin};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use report::Run;
-use results::{Record, read_records};
+use report::lab::LabReport;
+use results::{Record, is_lab_record, read_records};
 
 use crate::cli::ReportOptions;
-use crate::output::{beside, write_page};
+use crate::output::{beside, read_lab, write_lab_page, write_page};
+
+/// What a result file is of.
+enum Loaded {
+    Tests(Vec<Run>),
+    Lab(Box<LabReport>),
+}
 
 pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
     let mut runs = Vec::new();
+    let mut lab = None;
+    let mut test = None;
     for path in &options.files {
-        runs.extend(load(path)?);
+        match load(path)? {
+            Loaded::Tests(more) => {
+                runs.extend(more);
+                test.get_or_insert(path);
+            }
+            Loaded::Lab(report) => {
+                if let Some((other, _)) = lab.replace((path, report)) {
+                    let (a, b) = (other.display(), path.display());
+                    bail!("{a} and {b} are two emulated experiments; a page shows one, make a page of each");
+                }
+            }
+        }
+        if let (Some((lab, _)), Some(test)) = (&lab, test) {
+            let (lab, test) = (lab.display(), test.display());
+            bail!(
+                "{lab} is of an emulated experiment, {test} of a test; they have no page in common, make one of each"
+            );
+        }
+    }
+    if let Some((_, report)) = lab {
+        let title = options.title.as_deref().unwrap_or_else(|| report.name());
+        write_lab_page(&options.output, &report, title)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let title = options.title.clone().unwrap_or_else(|| "longhaul report".to_owned());
     write_page(beside(&options.output)?, &options.output, &runs, &title)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The runs in a file: one for each start record.
-fn load(path: &Path) -> anyhow::Result<Vec<Run>> {
-    let records = if path == Path::new("-") {
-        read_records(stdin().lock())
-    } else {
-        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-        read_records(BufReader::new(file))
-    };
-    let records = records.with_context(|| path.display().to_string())?;
+fn load(path: &Path) -> anyhow::Result<Loaded> {
+    if path == Path::new("-") {
+        return load_from(stdin().lock(), path);
+    }
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    load_from(BufReader::new(file), path)
+}
+
+fn load_from(mut source: impl BufRead, path: &Path) -> anyhow::Result<Loaded> {
+    let name = path.display().to_string();
+    let mut first = Vec::new();
+    // Standard input cannot be read twice: what was looked at goes before the rest again.
+    while first.trim_ascii().is_empty() && source.read_until(b'\n', &mut first).with_context(|| name.clone())? > 0 {}
+    let is_lab = is_lab_record(first.trim_ascii());
+    let whole = Cursor::new(first).chain(source);
+    if is_lab {
+        return Ok(Loaded::Lab(Box::new(read_lab(whole, &name)?)));
+    }
+    let records = read_records(whole).with_context(|| name)?;
+    Ok(Loaded::Tests(tests(records, path)?))
+}
+
+/// The tests in a file: one for each start record.
+fn tests(records: Vec<Record>, path: &Path) -> anyhow::Result<Vec<Run>> {
     let mut tests: Vec<Vec<Record>> = Vec::new();
     for record in records {
         if matches!(record, Record::Start(_)) || tests.is_empty() {

@@ -25,6 +25,13 @@ fn the_help_is_the_reviewed_one() {
         ("test.txt", &["test", "--help"]),
         ("report.txt", &["report", "--help"]),
         ("generate.txt", &["generate", "--help"]),
+        ("lab.txt", &["lab", "--help"]),
+        ("lab-run.txt", &["lab", "run", "--help"]),
+        ("lab-path.txt", &["lab", "path", "--help"]),
+        ("lab-shell.txt", &["lab", "shell", "--help"]),
+        ("lab-status.txt", &["lab", "status", "--help"]),
+        ("lab-gc.txt", &["lab", "gc", "--help"]),
+        ("lab-trace.txt", &["lab", "trace", "--help"]),
     ] {
         let out = longhaul().args(arguments).output().unwrap();
         let help = text(&out.stdout);

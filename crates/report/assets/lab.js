@@ -68,6 +68,11 @@
     const drawn = specs.filter((s) => s.t.length);
     byId(id).classList.toggle("empty", !drawn.length);
     if (!drawn.length) return;
+    // A curve that never leaves zero is a sentence, not a chart.
+    const isFlat = o.zero && drawn.every((s) => s.v.every((v) => !v));
+    byId(id).querySelector(".canvas").textContent = isFlat ? o.zero : "";
+    byId(id).classList.toggle("flat", isFlat);
+    if (isFlat) return;
     const draw = [drawMarks, ...(o.draw || [])];
     live.push(shared.timeChart(id, drawn, units, yName, {
       endS: state.run.end_s, xName: "time since the run began (s)", height: o.height || 220, isLog: o.isLog, range: o.range,
@@ -75,18 +80,23 @@
     }));
   }
 
+  // Up to the whole, unless that would leave every curve at the foot.
+  const shares = (u, min, max) => [0, max > 20 ? Math.max(104, max * 1.04) : Math.max(1, max * 1.1)];
+
   const at = (series) => state.run.times[series.t];
 
   function flows() {
     const run = state.run;
     chart("throughput", run.flows.map((f, i) => ({ label: f.label, colour: hue(i), width: 2, t: at(f), v: f.bps })), RATES, "goodput");
-    const rtt = [];
+    const rtt = [], block = [];
     run.flows.forEach((f, i) => {
-      if (!hasAny(f.rtt_p50_ns)) return;
-      rtt.push({ label: f.label + ", median", colour: hue(i), width: 2, t: at(f), v: f.rtt_p50_ns });
-      rtt.push({ label: f.label + ", 95 %", colour: hue(i), dash: [7, 4], t: at(f), v: f.rtt_p95_ns });
+      if (hasAny(f.srtt_ns)) rtt.push({ label: f.label, colour: hue(i), width: 2, t: at(f), v: f.srtt_ns });
+      if (!hasAny(f.block_p50_ns)) return;
+      block.push({ label: f.label + ", median", colour: hue(i), width: 2, t: at(f), v: f.block_p50_ns });
+      block.push({ label: f.label + ", 95 %", colour: hue(i), dash: [7, 4], t: at(f), v: f.block_p95_ns });
     });
     chart("rtt", rtt, SPANS, "round trip");
+    chart("block-rtt", block, SPANS, "block round trip");
   }
 
   function mice() {
@@ -113,16 +123,16 @@
     const wait = [], queue = [];
     for (const [l, i] of shown()) for (const [key, name, dash] of QUANTILES) {
       if (!state.quantiles.has(key)) continue;
-      const line = { label: l.label + ", " + name, colour: hue(i), dash, width: key === "p95" ? 2 : 1.4, t: at(l) };
+      const line = { label: l.label + (state.quantiles.size > 1 ? ", " + name : ""), colour: hue(i), dash: state.quantiles.size > 1 ? dash : undefined, width: key === "p95" ? 2 : 1.4, t: at(l) };
       if (hasAny(l["wait_" + key + "_ns"])) wait.push(Object.assign({}, line, { v: l["wait_" + key + "_ns"] }));
       queue.push(Object.assign({}, line, { v: l["queue_" + key + "_bytes"] }));
     }
-    chart("waiting", wait, SPANS, "waiting time");
-    chart("queue", queue, SIZES, "waiting");
+    chart("waiting", wait, SPANS, "waiting time", { zero: "No packet waited, by the quantiles chosen." });
+    chart("queue", queue, SIZES, "queued", { zero: "Nothing was queued, by the quantiles chosen; short queues show in the largest." });
     drops();
     const share = shown().filter(([l]) => hasAny(l.utilisation));
     const specs = share.map(([l, i]) => ({ label: l.label, colour: hue(i), t: at(l), v: l.utilisation }));
-    chart("utilisation", specs, SHARES, "used", { range: (u, min, max) => [0, Math.max(104, max * 1.04)] });
+    chart("utilisation", specs, SHARES, "used", { range: shares });
   }
 
   // Bars stacked by cause; the legend tells the links apart.
@@ -161,7 +171,7 @@
     ].filter((s) => hasAny(s.v));
     chart("lateness", late, SPANS, "late");
     const cpus = !e ? [] : e.cpus.map((c, i) => ({ label: c.label, colour: hue(i), t, v: c.share }));
-    chart("cpu", cpus, SHARES, "busy", { range: (u, min, max) => [0, Math.max(104, max * 1.04)] });
+    chart("cpu", cpus, SHARES, "busy", { range: shares });
   }
 
   // Means of the points with their confidence intervals, formulas as thin curves.
@@ -209,7 +219,7 @@
       })),
     ];
     const name = (text, unit) => text + (unit ? " (" + unit + ")" : "");
-    const theAxes = axes(name(s.plot.x_name, s.xUnit), name(s.plot.y_name, s.yUnit), null);
+    const theAxes = axes(name(s.plot.x_key, s.xUnit), name(s.plot.y_name, s.yUnit), null);
     const short = (u, splits) => splits.map((v) => (v == null ? "" : String(+v.toPrecision(3))));
     if (s.isLog) theAxes.forEach((a) => { a.values = short; });
     if (s.isText) {
@@ -227,12 +237,14 @@
     }, aligned);
   }
 
-  // By what was measured; a formula may leave the picture.
+  // By what was measured; a formula that is far from it leaves the picture.
   function sweepRanges(s) {
     const all = s.curves.flatMap((c) => c.points), from = all.length ? s.curves : s.models;
     const xs = from.flatMap((c) => c.x), ys = all.length
       ? all.flatMap((p) => [p.y - (p.half_width || 0), p.y, p.y + (p.half_width || 0)]).map((v) => v / s.yFactor)
       : s.models.flatMap((m) => m.y);
+    const near = s.models.flatMap((m) => m.y).filter((v) => v <= Math.max(...ys) * 3 && v * 3 >= Math.min(...ys));
+    ys.push(...near);
     const x0 = Math.min(...xs), x1 = Math.max(...xs), y1 = Math.max(...ys), positive = ys.filter((v) => v > 0);
     const air = (x1 - x0 || Math.abs(x1) || 1) * 0.06;
     const x = s.isLog && !s.isText ? [x0 / 1.3, x1 * 1.3] : s.isText ? [-0.4, s.plot.x_texts.length - 0.6] : [x0 - air, x1 + air];

@@ -107,7 +107,7 @@ pub struct LabPlot {
 pub struct ModelCurve {
     /// Name of the formula with its source.
     pub name: String,
-    /// The x values, in base units: seconds, bits per second, bytes, ratios.
+    /// The x values, in base units: seconds, bits per second, bytes, ratios. No curve has a place beside names.
     pub x: Vec<f64>,
     /// The y values: bits per second, seconds or a share, as the plot.
     pub y: Vec<f64>,
@@ -288,10 +288,11 @@ pub struct FlowInterval {
     /// Datagrams lost (UDP).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
-    /// Round trip of the flow's own blocks.
+    /// Round trip of the flow's own blocks, the wait in the sender's buffer included: what an application feels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_rtt: Option<DelaySummary>,
-    /// The kernel's smoothed round trip at the end of the interval, mean over the streams.
+    /// The kernel's smoothed round trip at the end of the interval, mean over the streams: the network's, without the
+    /// sender's own buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub srtt_ns: Option<u64>,
     /// Congestion windows of all streams at the end of the interval.
@@ -486,8 +487,10 @@ pub struct PointSummary {
     pub point: u32,
     /// The values of the sweep at this point.
     pub values: Vec<KeyValue>,
-    /// Metrics by name: `flow.elephant.throughput_bps`, `mice.web.completion_p50_s`, `link.path.forward.wait_p95_s`,
-    /// `link.path.forward.utilisation`, `link.path.forward.dropped`. Only runs that are valid count.
+    /// Metrics by name: `flow.elephant.throughput_bps`, `flow.elephant.rtt_p50_s` (the kernel's smoothed round trip),
+    /// `flow.elephant.block_rtt_p50_s` (of the flow's own blocks), `mice.web.completion_p50_s`,
+    /// `link.path.forward.wait_p95_s`, `link.path.forward.utilisation`, `link.path.forward.dropped`. Only runs that are
+    /// valid count.
     pub metrics: BTreeMap<String, Estimate>,
 }
 

@@ -22,7 +22,7 @@ pub use end::{
 pub use histogram::{DelayHistogram, HistogramError, RELATIVE_ERROR};
 pub use host::HostReport;
 pub use interval::{CpuUse, IntervalRecord, Limit, LimitVerdict, StreamInterval, UdpInterval};
-pub use read::{LabFile, LabReader, ReadError, read_lab_records, read_records};
+pub use read::{LabFile, LabReader, ReadError, is_lab_record, read_lab_records, read_records};
 pub use start::{BufferGrant, StartRecord, StreamStart, TestPlan, Transport};
 pub use tcp::TcpState;
 

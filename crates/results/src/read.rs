@@ -155,6 +155,11 @@ pub fn read_lab_records(source: impl BufRead) -> Result<LabFile, ReadError> {
     Ok(LabFile { records, is_torn: reader.is_torn, unknown: reader.unknown })
 }
 
+/// Whether a line is a record of the lab, by its kind; no test has records of these kinds.
+pub fn is_lab_record(line: &[u8]) -> bool {
+    serde_json::from_slice::<Label>(line).is_ok_and(|label| LAB_KINDS.contains(&label.record.as_str()))
+}
+
 /// One line; `None` for a kind that is not known.
 fn lab_record(bytes: &[u8], line: usize) -> Result<Option<LabRecord>, ReadError> {
     match serde_json::from_slice::<LabRecord>(bytes) {
@@ -195,6 +200,14 @@ mod tests {
         // Only the end of the line is missing: the record is whole.
         let file = read(&format!("{ENGINE}\n{ENGINE}")).unwrap();
         assert_eq!((file.records.len(), file.is_torn), (2, false));
+    }
+
+    #[test]
+    fn a_record_tells_whether_it_is_of_the_lab() {
+        assert!(is_lab_record(ENGINE.as_bytes()) && is_lab_record(b" {\"record\":\"experiment\"}\n"));
+        for other in [&b""[..], b"hello", b"{}", b"{\"record\":\"start\"}", b"{\"record\":\"engine\""] {
+            assert!(!is_lab_record(other), "{other:?}");
+        }
     }
 
     #[test]

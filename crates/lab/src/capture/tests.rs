@@ -1,3 +1,5 @@
+#![allow(clippy::wildcard_enum_match_arm, reason = "any other block is a failure")]
+
 use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::*;

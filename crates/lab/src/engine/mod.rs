@@ -3,7 +3,7 @@
 //! A worker is a thread that owns whole media (a link, or a LAN with all its ports): it reads what nodes send, offers it to the
 //! model, and hands over what the model delivers. Workers share nothing, so there is no lock on a packet's way.
 
-mod parcel;
+mod plan;
 mod pool;
 mod port;
 mod report;
@@ -13,76 +13,13 @@ mod worker;
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use kernel::Tun;
-use link::Settings;
 use units::Instant;
 
-pub(crate) use parcel::Parcel;
+pub use plan::{Exit, Plan, PortPlan, WirePlan};
 pub use report::{Report, WireReport};
 
-use crate::capture::Tap;
-use worker::Worker;
-
-/// What an engine connects.
-#[derive(Debug, Default)]
-pub struct Plan {
-    /// Devices; each is one end of a link or one port of a LAN.
-    pub ports: Vec<PortPlan>,
-    /// Directions of links.
-    pub wires: Vec<WirePlan>,
-    /// For each LAN, the wires from the switch to its members.
-    pub lans: Vec<Vec<usize>>,
-    /// What changes when, since the start of the run, sorted by time.
-    pub schedule: Vec<(Duration, usize, Settings)>,
-    /// Length of a reporting interval.
-    pub interval: Duration,
-    /// Most bytes that all wires together may hold; what comes beyond is lost by the emulator.
-    pub memory: u64,
-}
-
-/// A device of a node.
-#[derive(Debug)]
-pub struct PortPlan {
-    /// The device.
-    pub tun: Tun,
-    /// The wire that takes what the node sends.
-    pub wire: usize,
-}
-
-/// One direction of a link.
-#[derive(Debug)]
-pub struct WirePlan {
-    /// What it does until the schedule says otherwise.
-    pub settings: Settings,
-    /// Seed of its random draws.
-    pub seed: u64,
-    /// Where it ends.
-    pub exit: Exit,
-    /// Where its packets are recorded.
-    pub tap: Option<Tap>,
-}
-
-/// Where a wire ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// At a device.
-    Port(usize),
-    /// At the switch of a LAN, coming from this wire of its members.
-    Switch {
-        /// The LAN.
-        lan: usize,
-        /// The member.
-        member: usize,
-    },
-}
-
-enum Command {
-    /// The run starts at this instant: indices, draws and counters begin anew, the schedule runs.
-    Begin(Instant),
-    Stop,
-}
+use worker::{Command, Worker};
 
 /// Running workers.
 #[derive(Debug)]
@@ -153,96 +90,3 @@ impl Engine {
         }
     }
 }
-
-/// A worker's part of a plan; indices are its own.
-pub(crate) struct Share {
-    pub(crate) plan: Plan,
-    /// For each of its wires, the index in the whole plan.
-    pub(crate) numbers: Vec<usize>,
-}
-
-impl Plan {
-    /// Groups what belongs together (both directions of a link, all wires of a LAN) and deals the groups out.
-    fn split(self, workers: usize) -> Vec<Share> {
-        let groups = self.groups();
-        let workers = workers.clamp(1, groups.iter().copied().max().map_or(1, |m| m + 1));
-        let mut shares: Vec<Share> = (0..workers)
-            .map(|_| Share {
-                plan: Self { interval: self.interval, memory: self.memory / workers as u64, ..Self::default() },
-                numbers: Vec::new(),
-            })
-            .collect();
-        // (worker, index there) of each wire, port and LAN.
-        let mut counts = vec![0_usize; workers];
-        let wires: Vec<(usize, usize)> = groups
-            .iter()
-            .map(|g| {
-                let worker = g % workers;
-                counts[worker] += 1;
-                (worker, counts[worker] - 1)
-            })
-            .collect();
-        let mut port_counts = vec![0_usize; workers];
-        let ports: Vec<usize> = self
-            .ports
-            .iter()
-            .map(|p| {
-                let worker = wires[p.wire].0;
-                port_counts[worker] += 1;
-                port_counts[worker] - 1
-            })
-            .collect();
-        let mut lans = Vec::new();
-        for down in &self.lans {
-            let worker = down.first().map_or(0, |w| wires[*w].0);
-            shares[worker].plan.lans.push(down.iter().map(|w| wires[*w].1).collect());
-            lans.push(shares[worker].plan.lans.len() - 1);
-        }
-        for (number, mut wire) in self.wires.into_iter().enumerate() {
-            wire.exit = match wire.exit {
-                Exit::Port(p) => Exit::Port(ports[p]),
-                Exit::Switch { lan, member } => Exit::Switch { lan: lans[lan], member },
-            };
-            let share = &mut shares[wires[number].0];
-            share.plan.wires.push(wire);
-            share.numbers.push(number);
-        }
-        for port in self.ports {
-            let (worker, wire) = wires[port.wire];
-            shares[worker].plan.ports.push(PortPlan { wire, ..port });
-        }
-        for (at, wire, settings) in self.schedule {
-            let (worker, wire) = wires[wire];
-            shares[worker].plan.schedule.push((at, wire, settings));
-        }
-        shares
-    }
-
-    /// The group of each wire: wires that end at each other's ports, or at one LAN, share one.
-    fn groups(&self) -> Vec<usize> {
-        let mut group: Vec<usize> = (0..self.wires.len()).collect();
-        let mut join = |a: usize, b: usize| {
-            let (low, high) = (group[a].min(group[b]), group[a].max(group[b]));
-            group.iter_mut().filter(|g| **g == high).for_each(|g| *g = low);
-        };
-        for (number, wire) in self.wires.iter().enumerate() {
-            match wire.exit {
-                Exit::Port(p) => join(number, self.ports[p].wire),
-                Exit::Switch { lan, .. } => self.lans[lan].iter().for_each(|w| join(number, *w)),
-            }
-        }
-        let mut seen: Vec<usize> = Vec::new();
-        group
-            .into_iter()
-            .map(|g| {
-                seen.iter().position(|s| *s == g).unwrap_or_else(|| {
-                    seen.push(g);
-                    seen.len() - 1
-                })
-            })
-            .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,9 +1,9 @@
 use link::Direction;
 use units::Instant;
 
-use super::parcel::Parcel;
-use super::{Exit, WirePlan};
+use super::plan::{Exit, WirePlan};
 use crate::capture::Tap;
+use crate::parcel::Parcel;
 
 /// One direction of a link at work.
 pub(crate) struct Wire {

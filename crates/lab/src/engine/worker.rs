@@ -8,16 +8,20 @@ use kernel::Poller;
 use link::{Delivery, Settings, Train};
 use units::Instant;
 
-use super::parcel::Parcel;
+use super::plan::{Exit, Share};
 use super::pool::Pool;
 use super::port::{Port, Taken};
 use super::report::{Report, WireReport};
 use super::wire::Wire;
-use super::{Command, Exit, Share};
+
 use crate::packet::ETHERNET;
+use crate::parcel::Parcel;
 
 /// Most packets taken from one device before the others get their turn: 32 super-packets are 2 MB, about 1 ms of copying.
 const BATCH: usize = 32;
+
+/// A wait that took less was none: something was there already.
+const AWAKE: Duration = Duration::from_micros(5);
 
 /// Longest sleep: how soon a command is heard.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
@@ -38,6 +42,14 @@ fn prefer_timeliness() -> &'static str {
     } else {
         "ordinary"
     }
+}
+
+/// What a worker is told while it runs.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// The run starts at this instant: indices, draws and counters begin anew, the schedule runs.
+    Begin(Instant),
+    Stop,
 }
 
 /// The thread that moves the packets of some links.
@@ -110,19 +122,24 @@ impl Worker {
 
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut ready = Vec::new();
+        let mut looked = kernel::now();
         loop {
-            let sleep = self.sleep(kernel::now());
+            let now = kernel::now();
+            let sleep = self.sleep(now);
             self.poller.wait(Some(sleep), &mut ready)?;
             let woke = kernel::now();
             // Before any packet is taken: what was commanded or planned before it came holds for it.
             if self.obey() {
-                self.report(self.elapsed(kernel::now()));
+                self.report(self.elapsed(woke));
                 return Ok(());
             }
             self.keep_schedule(woke);
-            self.deliver_due();
+            self.deliver_due(woke);
+            // What came while this thread slept woke it; what came while it was busy lies there since the last look at most.
+            let since = if woke.saturating_since(now) > AWAKE { woke } else { looked };
+            looked = woke;
             for token in ready.drain(..) {
-                self.take(token as usize, woke)?;
+                self.take(token as usize, since)?;
             }
         }
     }
@@ -219,8 +236,7 @@ impl Worker {
     }
 
     /// Hands over all that is due, the earliest first over all wires.
-    fn deliver_due(&mut self) {
-        let mut now = kernel::now();
+    fn deliver_due(&mut self, mut now: Instant) {
         while let Some((due, wire)) = self.earliest()
             && due <= now.as_nanos()
         {
@@ -274,10 +290,10 @@ impl Worker {
         }
     }
 
-    /// Reads what a node has sent.
-    fn take(&mut self, number: usize, woke: Instant) -> io::Result<()> {
-        // What came while this thread slept woke it; what was left over last time may lie there since then.
-        let since = self.ports[number].unread_since.take().unwrap_or(woke);
+    /// Reads what a node has sent `since` then.
+    fn take(&mut self, number: usize, since: Instant) -> io::Result<()> {
+        // What was left over last time may lie there since then.
+        let since = self.ports[number].unread_since.take().unwrap_or(since);
         for _ in 0..BATCH {
             let port = &self.ports[number];
             let wire = port.wire;
@@ -288,7 +304,7 @@ impl Worker {
                     let now = kernel::now();
                     self.uncertainty.push(u32::try_from(now.nanos_since(since)).unwrap_or(u32::MAX));
                     self.offer(wire, Parcel::train(packet), now);
-                    self.deliver_due();
+                    self.deliver_due(now);
                 }
             }
         }

@@ -6,7 +6,10 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Needs root, or a kernel that lets users make user namespaces. The host's own network is never changed."
+    after_help = "Needs root, or a kernel that lets users make user namespaces, and /dev/net/tun. The host's own network is \
+                  never changed.\n\
+                  Exit status: 0 valid; 1 not valid (the machine did not carry the emulation, a flow or program failed); \
+                  2 nothing could be run."
 )]
 pub(crate) struct LabOptions {
     #[command(subcommand)]
@@ -15,9 +18,9 @@ pub(crate) struct LabOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
-    /// Make the experiment that a file describes: build, run, record, take everything down.
+    /// Run the experiment that a file describes: build its network, run it, record, take all down.
     Run(Box<RunOptions>),
-    /// Run a command at the near end of an emulated path; LONGHAUL_PEER tells it the far end's address.
+    /// Run a command at the near end of an emulated path, with `longhaul serve` at the far end.
     Path(Box<PathOptions>),
     /// Open a shell, or run a command, in a node of a running lab.
     Shell(ShellOptions),
@@ -25,76 +28,85 @@ pub(crate) enum LabCommand {
     Status(StatusOptions),
     /// Remove what a crashed lab left, and nothing else.
     Gc,
-    /// Write a link's capacity over time as a mahimahi trace.
+    /// Print a link's capacity over time as a mahimahi trace.
     Trace(TraceOptions),
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul lab run scenarios/bufferbloat.toml --variant short --set duration=20s\n\
+    Results in DIR: report.html, records.jsonl, experiment.toml, and run-N/ with logs, captures and the flows' records.\n\
+    Exit status: 0 every run is valid; 1 one is not; 2 it could not be run. Ctrl-C ends it with what it has.")]
 pub(crate) struct RunOptions {
     /// Experiment file (TOML).
     #[arg(value_name = "FILE.toml")]
     pub(crate) file: PathBuf,
-    /// Change a key of the file, repeatable: --set links.path.loss=1e-4.
+    /// Change a key of the file for this call, repeatable: --set links.path.loss=1e-4.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// Use a variant that the file defines, such as `short`.
+    /// Use a variant that the file defines, such as `short`, before --set.
     #[arg(long, value_name = "NAME")]
     pub(crate) variant: Option<String>,
-    /// Make each point so often, each time with another seed.
+    /// Runs of each point of the sweep, each with another seed [default: as the file says, else 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) repeat: Option<u32>,
-    /// Folder for records, logs, captures and the report [default: lab-NAME-TIME].
+    /// Folder for the results; one with results of another experiment is refused [default: lab-NAME-TIME].
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Show what would be built and run, and do nothing.
+    /// Check the file and print what would be built and run; needs no privilege.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Threads that move packets [default: one for every four CPUs].
+    /// Threads that move packets; a link belongs to one [default: one for every four CPUs].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: Option<u16>,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: longhaul lab path --rate 1Gb/s --rtt 187ms -- longhaul test '$LONGHAUL_PEER'\n\
-    A command of one word with spaces is run by /bin/sh. Exit status: the command's; 1 when the run is not valid.")]
+#[command(after_help = "Examples: longhaul lab path --rate 1Gb/s --rtt 187ms -- longhaul test far\n          \
+    longhaul lab path --rate 50Mb/s --far 'iperf3 -s -1' -- 'sleep 1; iperf3 -c far'\n\
+    The ends have the names near and far; LONGHAUL_PEER holds the other end's address. One argument with spaces is a line \
+    for /bin/sh.\n\
+    Exit status: the command's; 1 also when the command succeeded and the emulation is not valid; 2 nothing could be run.")]
 pub(crate) struct PathOptions {
-    /// Rate in each direction, counted on the wire [default: no limit].
+    /// Rate in each direction, such as 1Gb/s, counted on the wire (see --overhead) [default: no limit].
     #[arg(long, value_name = "RATE")]
     pub(crate) rate: Option<String>,
-    /// Round trip of the path, half of it in each direction.
+    /// Round trip of the empty path, such as 187ms, half of it in each direction.
     #[arg(long, value_name = "TIME", default_value = "0ms")]
     pub(crate) rtt: String,
-    /// Variation of the delay in each direction, evenly between minus and plus this; packets stay in order.
+    /// Variation of the delay in each direction, evenly from minus to plus TIME; packets stay in order.
     #[arg(long, value_name = "TIME")]
     pub(crate) jitter: Option<String>,
-    /// Random loss in each direction: 0.001 or 0.1%.
+    /// Random loss in each direction, such as 0.001 or 0.1%, after the queue.
     #[arg(long, value_name = "PROBABILITY")]
     pub(crate) loss: Option<String>,
-    /// Queue of each direction: 24MB, "1000 packets", 50ms, "0.5 bdp" or unlimited [default: 1 bdp, without a rate 1000 packets].
+    /// What may wait before the rate, in each direction: 24MB, "1000 packets", 50ms, "0.5 bdp" or unlimited; tail drop
+    /// [default: "1 bdp"; without rate or round trip "1000 packets"].
     #[arg(long, value_name = "LIMIT")]
     pub(crate) queue: Option<String>,
-    /// MTU of the path.
+    /// MTU of both ends, 576 to 9000.
     #[arg(long, value_name = "BYTES", default_value = "1500")]
     pub(crate) mtu: String,
-    /// What counts against the rate besides IP bytes: ethernet (38 bytes a packet), ethernet-frame (18), ip or a number.
+    /// Bytes of each packet that count against the rate besides its IP bytes: ethernet (38), ethernet-frame (18), ip (0) or
+    /// a number.
     #[arg(long, value_name = "KIND", default_value = "ethernet")]
     pub(crate) overhead: String,
-    /// Any other key of a link, repeatable: --set forward.loss=0.01 or --set backward.rate=10Mb/s.
+    /// Any key of a link in an experiment file, repeatable: --set forward.loss=0.01, --set backward.rate=10Mb/s. Forward
+    /// is from near to far.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// Seed of the random draws.
+    /// Seed of the random draws: the same seed loses the same packets, by their number.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Shell command at the far end instead of `longhaul serve`.
+    /// Shell command at the far end instead of `longhaul serve`; ended with the near one.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) far: Option<String>,
-    /// Write what the link did, every second, as JSON Lines.
+    /// Write what the link did in each second to FILE (JSON Lines).
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Write the packets of the path to FILE.pcapng, before and after the link.
+    /// Write the first 128 bytes of each packet to FILE (pcapng), as sent and as delivered, both directions.
     #[arg(long, value_name = "FILE")]
     pub(crate) pcapng: Option<PathBuf>,
-    /// Say nothing at the end unless the run is not valid.
+    /// Print no summary of the link at the end, unless the emulation is not valid.
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// Command and arguments [default: a shell].
@@ -104,9 +116,9 @@ pub(crate) struct PathOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShellOptions {
-    /// Node.
+    /// Name of the node; `lab status` lists them.
     pub(crate) node: String,
-    /// Process of the lab, when several have such a node.
+    /// Number of the lab, as `lab status` shows it, when several have such a node.
     #[arg(long, value_name = "PID")]
     pub(crate) lab: Option<u32>,
     /// Command and arguments [default: a shell].
@@ -116,7 +128,7 @@ pub(crate) struct ShellOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusOptions {
-    /// As JSON, one lab a line.
+    /// Print JSON, one lab a line.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -126,12 +138,12 @@ pub(crate) struct TraceOptions {
     /// Experiment file (TOML).
     #[arg(value_name = "FILE.toml")]
     pub(crate) file: PathBuf,
-    /// Link whose capacity is wanted.
+    /// Name of the link.
     pub(crate) link: String,
-    /// The direction from its second node to its first.
+    /// The direction from its second node to its first, instead of the other one.
     #[arg(long)]
     pub(crate) backward: bool,
-    /// Change a key of the file, repeatable.
+    /// Change a key of the file for this call, repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
     /// Use a variant that the file defines.

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use kernel::Shutdown;
 use results::lab::{LabRecord, Verdict};
 use scenario::Scenario;
@@ -86,7 +86,8 @@ fn scenario(options: &PathOptions) -> anyhow::Result<Scenario> {
         (None, Some(_)) if !rtt.is_zero() => "1 bdp",
         (None, _) => "1000 packets",
     };
-    link("queue", queue);
+    // Beside it --set may choose the discipline.
+    link("queue.limit", queue);
     for (key, value) in &options.set {
         link(key, value);
     }
@@ -94,9 +95,33 @@ fn scenario(options: &PathOptions) -> anyhow::Result<Scenario> {
         set.push(("record.pcapng".to_owned(), "[\"path\"]".to_owned()));
         set.push(("record.snap".to_owned(), "128".to_owned()));
     }
-    let options = scenario::Options { overrides: set, ..scenario::Options::default() };
-    let mut experiment = scenario::read(Path::new("path"), PATH, &options, &|path| {
+    let read = scenario::Options { overrides: set, ..scenario::Options::default() };
+    let experiment = scenario::read(Path::new("path"), PATH, &read, &|path| {
         std::fs::read_to_string(path).map_err(|e| e.to_string())
-    })?;
+    });
+    let mut experiment = experiment.map_err(|e| anyhow!(in_own_words(options, e.to_string())))?;
     experiment.scenarios.pop().context("no scenario")
+}
+
+/// Names the option that the user gave where the reader names the key that it set.
+fn in_own_words(options: &PathOptions, text: String) -> String {
+    let given = [
+        ("rate", options.rate.as_deref()),
+        ("jitter", options.jitter.as_deref()),
+        ("loss", options.loss.as_deref()),
+        ("queue.limit", options.queue.as_deref()),
+        ("mtu", Some(options.mtu.as_str())),
+        ("overhead", Some(options.overhead.as_str())),
+    ];
+    let own = given.iter().filter_map(|(key, value)| Some((key, (*value)?)));
+    // The key is half of it, one way.
+    let text = match text.split_once("links.path.delay: ") {
+        Some((_, rest)) => format!("--rtt {} (half of it one way): {rest}", options.rtt),
+        None => text,
+    };
+    let set = own.fold(text, |text, (key, value)| {
+        let option = key.trim_end_matches(".limit");
+        text.replace(&format!("--set links.path.{key}={value}: links.path.{key}"), &format!("--{option} {value}"))
+    });
+    set.replace("--set links.path.", "--set ")
 }

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use kernel::Shutdown;
-use report::lab::{LabProgress, LabReport, LabText};
+use report::lab::{LabProgress, LabText};
 use results::lab::{LabRecord, Verdict};
 
 use super::cli::RunOptions;
 use super::{NEGATIVE, gain_privilege, own_program, plan, read_experiment};
+use crate::output::{read_lab, say, write_lab_page};
 
 pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     let experiment = read_experiment(&options.file, &options.set, options.variant.as_deref(), options.repeat)?;
@@ -37,7 +38,7 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     // Also after a failure: what was measured until then is worth a page.
     let page = write_page(&records, &folder, name);
     let summary = outcome?;
-    println_err(&format!("report: {}\nrecords: {}", page?.display(), records.display()));
+    say(&format!("report: {}\nrecords: {}", page?.display(), records.display()));
     let valid = summary.verdict == Verdict::Valid;
     Ok(if valid { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
 }
@@ -50,11 +51,6 @@ fn make_folder(folder: &Path) -> anyhow::Result<PathBuf> {
     }
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     Ok(records)
-}
-
-#[allow(clippy::print_stderr, reason = "words for the user, beside the results on standard output")]
-fn println_err(text: &str) {
-    eprintln!("{text}");
 }
 
 /// Back to the begin of the line, and the line cleared (ECMA-48, EL).
@@ -101,9 +97,12 @@ impl Sink {
         let Some(progress) = &mut self.progress else { return self.text.record(record) };
         progress.record(record);
         match record {
-            LabRecord::Engine(_) => write!(io::stderr(), "{CLEAR}{}", progress.line(terminal_width())),
+            LabRecord::Run(_) | LabRecord::Engine(_) => {
+                write!(io::stderr(), "{CLEAR}{}", progress.line(terminal_width()))?;
+                self.text.record(record)
+            }
             LabRecord::Link(_) | LabRecord::Flow(_) | LabRecord::Transfer(_) => Ok(()),
-            LabRecord::Experiment(_) | LabRecord::Run(_) | LabRecord::RunEnd(_) | LabRecord::Summary(_) => {
+            LabRecord::Experiment(_) | LabRecord::RunEnd(_) | LabRecord::Summary(_) => {
                 write!(io::stderr(), "{CLEAR}")?;
                 self.text.record(record)
             }
@@ -130,10 +129,8 @@ fn terminal_width() -> usize {
 
 fn write_page(records: &Path, folder: &Path, title: &str) -> anyhow::Result<PathBuf> {
     let file = File::open(records).with_context(|| format!("cannot read {}", records.display()))?;
-    let report = LabReport::from_records(results::read_lab_records(BufReader::new(file))?.records)?;
+    let report = read_lab(BufReader::new(file), &records.display().to_string())?;
     let page = folder.join("report.html");
-    let mut out = BufWriter::new(File::create(&page).with_context(|| format!("cannot write {}", page.display()))?);
-    report::lab::write_lab_html(&mut out, &report, title).context("the report could not be written")?;
-    out.flush().context("the report could not be written")?;
+    write_lab_page(&page, &report, title)?;
     Ok(page)
 }

@@ -1,4 +1,5 @@
 //! A lab of the built binary at work, and its nodes from within. One at a time: the machines that test this have two cores.
+#![allow(clippy::unwrap_in_result, clippy::wildcard_enum_match_arm, reason = "helpers of tests are tests too")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};

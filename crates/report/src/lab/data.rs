@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::records::{Intervals, LabReport, LinkKey};
 use super::sweep::{self, SweepPlot};
-use super::words::{causes, link_label};
+use super::words::{arrow, causes, link_label, span};
 use crate::summary::finite;
 
 /// Numbers in the page, all runs together: some 15 MB of text, which browsers still open at once.
@@ -42,7 +42,7 @@ pub(super) struct Charted<'a> {
     /// Why it is invalid.
     because: &'a [String],
     #[serde(flatten)]
-    data: &'a RunData,
+    pub(super) data: &'a RunData,
 }
 
 /// The curves of one run; each series names its times by an index into `times`.
@@ -65,8 +65,9 @@ struct FlowData {
     label: String,
     t: usize,
     bps: Vec<u64>,
-    rtt_p50_ns: Vec<Option<u64>>,
-    rtt_p95_ns: Vec<Option<u64>>,
+    srtt_ns: Vec<Option<u64>>,
+    block_p50_ns: Vec<Option<u64>>,
+    block_p95_ns: Vec<Option<u64>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -150,14 +151,24 @@ impl RunData {
         let mut data = Self {
             end_s: round(run.end_s().max(finite(start.duration_s))),
             times: Vec::new(),
-            marks: start.changes.clone(),
+            marks: marks(start),
             flows: Vec::new(),
             mice: Vec::new(),
             links: Vec::new(),
             engine: None,
             notes: Vec::new(),
         };
-        data.marks.iter_mut().for_each(|m| m.at_s = round(m.at_s));
+        // An interval that ends with the plan may be some milliseconds late.
+        let over = run.end_s() - finite(start.duration_s);
+        if over > 1.0 {
+            data.marks.push(ScheduleMark { at_s: round(start.duration_s), text: "planned end of the run".to_owned() });
+            data.notes.push(format!(
+                "The last records are {} later than the planned end of {}: what senders had buffered until then was \
+                 still delivered.",
+                span(over),
+                span(start.duration_s)
+            ));
+        }
         flows(&mut data, start, run);
         mice(&mut data, run);
         links(&mut data, run);
@@ -173,9 +184,13 @@ impl RunData {
         data
     }
 
+    pub(super) const fn has_marks(&self) -> bool {
+        !self.marks.is_empty()
+    }
+
     fn size(&self) -> usize {
         let times: usize = self.times.iter().map(Vec::len).sum();
-        let flows: usize = self.flows.iter().map(|f| 3 * f.bps.len()).sum();
+        let flows: usize = self.flows.iter().map(|f| 4 * f.bps.len()).sum();
         let mice: usize = self.mice.iter().map(|m| 2 * m.begin_s.len() + m.incomplete_s.len()).sum();
         let links: usize = self.links.iter().map(|l| (7 + l.drops.len()) * l.utilisation.len()).sum();
         let engine: usize = self.engine.iter().map(|e| (3 + e.cpus.len()) * e.lateness_p99_ns.len()).sum();
@@ -189,6 +204,19 @@ impl RunData {
             self.times.len() - 1
         })
     }
+}
+
+/// Changes of one moment are one mark.
+fn marks(start: &LabRun) -> Vec<ScheduleMark> {
+    let mut marks: Vec<ScheduleMark> = Vec::new();
+    for change in &start.changes {
+        let at_s = round(change.at_s);
+        match marks.last_mut().filter(|last| last.at_s == at_s) {
+            Some(last) => last.text.push_str(&format!("; {}", change.text)),
+            None => marks.push(ScheduleMark { at_s, text: change.text.clone() }),
+        }
+    }
+    marks
 }
 
 /// How many neighbouring intervals make one point.
@@ -237,8 +265,9 @@ fn flows(data: &mut RunData, start: &LabRun, run: &Intervals) {
             label: name.clone(),
             t,
             bps: groups(rows).map(goodput).collect(),
-            rtt_p50_ns: delay(|d| d.p50_ns),
-            rtt_p95_ns: delay(|d| d.p95_ns),
+            srtt_ns: largest(rows, |r| r.srtt_ns),
+            block_p50_ns: delay(|d| d.p50_ns),
+            block_p95_ns: delay(|d| d.p95_ns),
         });
     }
 }
@@ -304,7 +333,7 @@ fn links(data: &mut RunData, run: &Intervals) {
             largest(rows, |r| Some(of(r))).into_iter().map(Option::unwrap_or_default).collect()
         };
         data.links.push(LinkData {
-            label: link_label(&key.link, &key.from, &key.to).replace(" -> ", " \u{2192} "),
+            label: arrow(&link_label(&key.link, &key.from, &key.to)),
             t,
             wait_p50_ns: wait(|d| d.p50_ns),
             wait_p95_ns: wait(|d| d.p95_ns),

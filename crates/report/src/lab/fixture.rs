@@ -103,8 +103,7 @@ fn experiment(l: &Lab) -> Value {
             "clocksource": "tsc", "clock_resolution_ns": 1, "sysctls": { "net.core.default_qdisc": "pfifo_fast" }, "interface": {} },
     });
     if l.losses.len() * l.controls.len() > 1 {
-        v["plot"] =
-            json!({ "x": "path.loss", "y": "throughput", "series": "elephant.control", "log": true, "models": models });
+        v["plot"] = json!({ "x": "path.loss", "y": "throughput", "series": "elephant.congestion_control", "log": true, "models": models });
     }
     v
 }
@@ -122,7 +121,7 @@ fn run(l: &Lab, n: u32, point: u32, repetition: u32, loss: &str, control: &str) 
             "command": format!("longhaul test server --time 20s --congestion {control} --json") })
     };
     let values = if l.losses.len() * l.controls.len() > 1 {
-        json!([{ "key": "path.loss", "value": loss }, { "key": "elephant.control", "value": control }])
+        json!([{ "key": "path.loss", "value": loss }, { "key": "elephant.congestion_control", "value": control }])
     } else {
         json!([])
     };
@@ -176,7 +175,7 @@ fn intervals(l: &Lab, n: u32, loss: &str, control: &str, late_ms: f64) -> Vec<Va
             let bps = share * RATE_BPS * 0.94;
             let rtt = delays(40.0 + 40.0 * fill, begin);
             let v = json!({ "record": "flow", "flow": name, "bytes": (bps * l.interval_s / 8.0) as u64, "throughput_bps": bps as u64,
-                "retransmits": 2, "block_rtt": rtt, "limit": "loss" });
+                "retransmits": 2, "block_rtt": rtt, "srtt_ns": ((40.0 + 30.0 * fill) * 1e6) as u64, "limit": "loss" });
             out.push(with(v, times.clone()));
         }
         let mut mouse =
@@ -189,7 +188,7 @@ fn intervals(l: &Lab, n: u32, loss: &str, control: &str, late_ms: f64) -> Vec<Va
         out.push(mouse);
         out.push(with(
             json!({ "record": "engine", "worker_cpu": [0.31 + 0.2 * fill, 0.12], "machine_cpu": 0.62 + 0.2 * fill,
-                "lateness": delays(late_ms, begin), "arrival_uncertainty": delays(0.02, begin), "held_bytes": 600_000 }),
+                "lateness": delays(late_ms, begin), "arrival_uncertainty": delays(0.02, begin), "scheduling": "SCHED_FIFO", "held_bytes": 600_000 }),
             times,
         ));
     }
@@ -204,7 +203,7 @@ fn run_end(l: &Lab, n: u32, loss: &str, control: &str) -> Value {
     let flow = |name: &str, share: f64| {
         let bps = share * RATE_BPS * 0.9;
         json!({ "flow": name, "bytes": (bps * duration / 8.0) as u64, "throughput_bps": bps as u64, "steady_bps": (bps * 1.03) as u64,
-            "variation": 0.12, "retransmits": 214, "block_rtt": delays(40.0 + 40.0 * fill, 1.0), "limit": "loss" })
+            "variation": 0.12, "retransmits": 214, "kernel_srtt": delays(40.0 + 30.0 * fill, 1.0), "block_rtt": delays(40.0 + 40.0 * fill, 1.0), "limit": "loss" })
     };
     let is_invalid = l.invalid_run == Some(n);
     let verdict =
@@ -243,7 +242,7 @@ fn summary(l: &Lab, runs: u32) -> Value {
                 mean(if (link, way) == ("path", "forward") { 337.5 } else { 0.0 }, 0.2);
         }
         let values = if sweep(l).len() > 1 {
-            json!([{ "key": "path.loss", "value": loss }, { "key": "elephant.control", "value": control }])
+            json!([{ "key": "path.loss", "value": loss }, { "key": "elephant.congestion_control", "value": control }])
         } else {
             json!([])
         };

@@ -1,7 +1,7 @@
 //! What it is, whether to believe it, and what was changed.
 
 use super::records::{LabReport, Standing};
-use super::words::{span, utc};
+use super::words::{runs_in_words, span, utc};
 use crate::html::grid::Grid;
 use crate::html::markup::Html;
 use crate::summary::nanos;
@@ -85,11 +85,7 @@ fn incomplete(report: &LabReport, ended: u64, planned: u64) -> Vec<String> {
 
 fn meta(report: &LabReport) -> String {
     let e = &report.experiment;
-    let runs = match (e.points, e.repetitions) {
-        (1, 1) => "one run".to_owned(),
-        (1, n) => format!("{n} repetitions"),
-        (p, n) => format!("{p} points \u{d7} {n} repetition{}", if n == 1 { "" } else { "s" }),
-    };
+    let runs = runs_in_words(e.points, e.repetitions).replace(" x ", " \u{d7} ");
     let length = report.runs.first().map_or_else(String::new, |r| format!(" of {}", span(r.start.duration_s)));
     format!(
         "{} \u{b7} {runs}{length} \u{b7} seed {} \u{b7} privilege: {} \u{b7} {}, {} CPU{}, Linux {} {} \u{b7} longhaul {}",

@@ -3,11 +3,13 @@
 //! Input: the [`results::lab::LabRecord`]s of an experiment. As elsewhere in this crate nothing is measured or judged anew:
 //! the verdict of each run is the one that its end record gives, means and intervals are those of the summary.
 
+mod columns;
 mod data;
 #[cfg(test)]
 mod fixture;
 mod head;
 mod page;
+mod points;
 mod progress;
 mod records;
 mod settings;

@@ -21,7 +21,7 @@ pub fn write_lab_html(mut out: impl Write, report: &LabReport, title: &str) -> i
     let data = lab_data(report);
     let mut h = Html::new();
     head::header(&mut h, report, title);
-    sweep(&mut h, &data);
+    sweep(&mut h, report, &data);
     tables::means(&mut h, report);
     tables::runs(&mut h, report);
     runs(&mut h, report, &data);
@@ -30,11 +30,14 @@ pub fn write_lab_html(mut out: impl Write, report: &LabReport, title: &str) -> i
     write_document(&mut out, title, PARTS, &h, &data)
 }
 
-fn sweep(h: &mut Html, data: &LabData<'_>) {
+fn sweep(h: &mut Html, report: &LabReport, data: &LabData<'_>) {
     let Some(plot) = &data.plot else { return };
     h.raw("<section class=\"chart\" id=\"sweep\"><h2>").text(capital(plot.y_name)).raw(" over ").text(&plot.x_name);
-    h.raw("</h2><p class=\"hint\">Means over the valid runs of each point; bars are 95 % confidence intervals, absent where ");
-    h.raw("there was one run. Dashed grey curves are formulas, not measurements.</p>");
+    h.raw("</h2><p class=\"hint\">Means over the valid runs of each point; bars are 95 % confidence intervals");
+    if report.experiment.repetitions < 2 {
+        h.raw(", of which a single run has none");
+    }
+    h.raw(".").raw(if plot.has_models() { " Dashed grey curves are formulas, not measurements.</p>" } else { "</p>" });
     if !plot.left_out.is_empty() {
         h.classed("p", "warning", format_args!("Not in the plot: {}.", plot.left_out.join("; ")));
     }
@@ -47,12 +50,18 @@ fn capital(text: &str) -> String {
 }
 
 /// Places for the charts of one run, by id, heading and hint; the script fills them and hides those without data.
-const CHARTS: [(&str, &str, &str); 9] = [
+const CHARTS: [(&str, &str, &str); 10] = [
     ("throughput", "Throughput", "Bytes that the receiving application read."),
     (
         "rtt",
-        "Round trips",
-        "Of the flows' own blocks, socket buffer of the sender included. Solid: median, dashed: 95 %.",
+        "Round trip",
+        "The kernel's smoothed round trip at the end of each interval, mean over the streams of a flow: the network's.",
+    ),
+    (
+        "block-rtt",
+        "Block round trip",
+        "Of the flows' own blocks, the wait in the sender's socket buffer included: what an application feels. Solid: \
+         median, dashed: 95 %.",
     ),
     (
         "completion",
@@ -81,7 +90,11 @@ fn runs(h: &mut Html, report: &LabReport, data: &LabData<'_>) {
     }
     h.raw("<noscript><p class=\"hint\">The charts need JavaScript; the tables do not.</p></noscript>");
     h.raw("<p class=\"controls\" id=\"run-controls\"></p><p class=\"hint\">All charts share one time axis. Drag to zoom, ");
-    h.raw("double-click to reset. Dashed vertical lines are changes by the schedule; hover for their text.</p>");
+    h.raw("double-click to reset.");
+    if data.runs.iter().any(|r| r.data.has_marks()) {
+        h.raw(" Dashed vertical lines are changes by the schedule, or the planned end; hover for their text.");
+    }
+    h.raw("</p>");
     h.raw("<div id=\"run-notes\"></div>");
     for (id, heading, hint) in CHARTS {
         if id == "waiting" {

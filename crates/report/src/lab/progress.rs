@@ -1,6 +1,6 @@
 //! One line that tells how far an experiment is.
 
-use results::lab::{LabRecord, Verdict};
+use results::lab::{LabRecord, LinkInterval, Verdict};
 
 use crate::summary::{finite, nanos, printable, rate};
 
@@ -18,6 +18,8 @@ pub struct LabProgress {
     now_s: f64,
     /// Flows in the order of the experiment file with their latest rate.
     flows: Vec<(String, Option<u64>)>,
+    /// Begin of the latest interval of links, and the link that delivered most in it with its rate.
+    busiest: Option<(f64, String, u64)>,
     late_p99_ns: Option<u64>,
     is_done: bool,
 }
@@ -35,6 +37,7 @@ impl LabProgress {
             LabRecord::Run(r) => {
                 (self.begun, self.run) = (self.begun + 1, r.run);
                 (self.duration_s, self.now_s, self.late_p99_ns) = (finite(r.duration_s), 0.0, None);
+                self.busiest = None;
                 // Streams of small transfers have no rate; they have no command either.
                 let bulk = r.flows.iter().filter(|f| f.command.is_some());
                 self.flows = bulk.map(|f| (f.flow.clone(), None)).collect();
@@ -52,11 +55,24 @@ impl LabProgress {
             }
             LabRecord::RunEnd(e) => self.invalid += u64::from(e.verdict != Verdict::Valid),
             LabRecord::Summary(_) => self.is_done = true,
-            LabRecord::Link(_) | LabRecord::Transfer(_) => {}
+            LabRecord::Link(l) => self.link(l),
+            LabRecord::Transfer(_) => {}
+        }
+    }
+
+    fn link(&mut self, l: &LinkInterval) {
+        let seconds = finite(l.end_s - l.begin_s);
+        let bps = if seconds > 0.0 { (l.delivered.bytes as f64 * 8.0 / seconds) as u64 } else { 0 };
+        let is_more = self.busiest.as_ref().is_none_or(|(begin, _, most)| l.begin_s > *begin || bps > *most);
+        if is_more {
+            self.busiest = Some((finite(l.begin_s), l.link.clone(), bps));
         }
     }
 
     /// `run 3 (4/8)  12.5/20.0 s  elephant1 34.64 Mb/s  elephant2 -  late 40.8 us`, of at most `width` characters.
+    ///
+    /// Flows may tell their rates only when they have ended; until then the busiest link stands for them with what it
+    /// delivered, IP bytes counted.
     ///
     /// What does not fit is left out from the rates of the flows first: how many, is said. The lateness is the worst 99 %
     /// of an interval since the run began.
@@ -89,6 +105,10 @@ impl LabProgress {
         let text = |(name, bps): &(String, Option<u64>)| {
             format!("  {} {}", printable(name), bps.map_or_else(|| "-".to_owned(), rate))
         };
+        if let (true, Some((_, link, bps))) = (self.flows.iter().all(|(_, bps)| bps.is_none()), &self.busiest) {
+            let busiest = format!("  link {} {}", printable(link), rate(*bps));
+            return if busiest.chars().count() <= room { busiest } else { String::new() };
+        }
         let all: Vec<String> = self.flows.iter().map(text).collect();
         let rest = |shown: usize| match all.len() - shown {
             0 => String::new(),
@@ -117,6 +137,22 @@ mod tests {
         assert_eq!(after(2).line(100), "run 0 (1/8)  0.0/20.0 s  elephant1 -  elephant2 -");
         let all = usize::MAX;
         assert_eq!(after(all).line(100), "done, 8 runs  1 INVALID");
+    }
+
+    #[test]
+    fn the_busiest_link_stands_for_flows_that_tell_their_rate_at_the_end() {
+        let mut progress = LabProgress::new();
+        let mut most = 0;
+        for r in records(&Lab::single()).iter().filter(|r| !matches!(r, LabRecord::Flow(_))).take(7) {
+            progress.record(r);
+            if let LabRecord::Link(l) = r {
+                // Intervals of half a second.
+                most = most.max(l.delivered.bytes * 16);
+            }
+        }
+        let line = progress.line(100);
+        assert!(line.contains(&format!("  link path {}", rate(most))) && !line.contains("elephant"), "{line}");
+        assert!(!progress.line(30).contains("link"));
     }
 
     #[test]

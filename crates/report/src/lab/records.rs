@@ -55,6 +55,8 @@ pub(super) struct LinkKey {
 pub(super) struct RunRecords {
     pub(super) start: LabRun,
     pub(super) end: Option<LabRunEnd>,
+    /// How the emulator's threads were scheduled, each way once.
+    pub(super) scheduling: Vec<String>,
     /// Absent where there are too many runs to draw.
     pub(super) charts: Option<RunData>,
 }
@@ -101,6 +103,11 @@ impl LabReport {
             sorter.add(record?)?;
         }
         Ok(sorter.finish()?)
+    }
+
+    /// Name of the experiment.
+    pub fn name(&self) -> &str {
+        &self.experiment.name
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -172,7 +179,11 @@ impl Sorter {
             LabRecord::Run(start) => {
                 let number = start.run;
                 self.open.insert(number, Intervals::default());
-                if self.runs.insert(number, RunRecords { start, end: None, charts: None }).is_some() {
+                if self
+                    .runs
+                    .insert(number, RunRecords { start, end: None, scheduling: Vec::new(), charts: None })
+                    .is_some()
+                {
                     return Err(LabError::RunTwice(number));
                 }
             }
@@ -209,6 +220,11 @@ impl Sorter {
     /// Keeps what the charts show of a run. Of too many runs the last repetitions go first, so that each point has one.
     fn chart(&mut self, number: u32, intervals: &Intervals) {
         let Some(run) = self.runs.get_mut(&number) else { return };
+        for i in intervals.engine.iter().filter(|i| !i.scheduling.is_empty()) {
+            if !run.scheduling.contains(&i.scheduling) {
+                run.scheduling.push(i.scheduling.clone());
+            }
+        }
         run.charts = Some(RunData::new(&run.start, intervals));
         let charted = || self.runs.values().filter(|r| r.charts.is_some());
         if charted().count() > CHARTED_MAX {

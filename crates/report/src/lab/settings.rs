@@ -1,7 +1,7 @@
 //! What a reader needs to repeat a run: links in words, flows with their commands, the schedule.
 
 use super::records::RunRecords;
-use super::words::link_label;
+use super::words::{arrow, link_label};
 use crate::html::markup::Html;
 use crate::summary::seconds;
 
@@ -11,12 +11,19 @@ const LISTED: usize = 512;
 pub(super) fn section(h: &mut Html, run: &RunRecords) {
     let start = &run.start;
     h.raw("<details class=\"settings\"><summary>Settings of this run: links, flows with their commands, schedule</summary>");
-    h.raw("<p class=\"hint\">").text(format_args!("Seed {}.", start.seed)).raw("</p>");
+    h.raw("<p class=\"hint\">").text(format_args!("Seed {}.", start.seed));
+    for v in &start.values {
+        h.raw(" <code>").text(format_args!("{} = {}", v.key, v.value)).raw("</code>");
+    }
+    h.raw("</p>");
     if !start.links.is_empty() {
         h.raw("<div class=\"scroll\"><table class=\"words\"><thead><tr><th>link direction</th><th>settings at the start</th>");
         h.raw("</tr></thead><tbody>");
         for l in start.links.iter().take(LISTED) {
-            h.raw("<tr>").element("th", link_label(&l.link, &l.from, &l.to)).element("td", &l.settings).raw("</tr>");
+            h.raw("<tr>")
+                .element("th", arrow(&link_label(&l.link, &l.from, &l.to)))
+                .element("td", &l.settings)
+                .raw("</tr>");
         }
         h.raw("</tbody></table></div>");
         more(h, start.links.len(), "link directions");
@@ -25,7 +32,7 @@ pub(super) fn section(h: &mut Html, run: &RunRecords) {
         h.raw("<div class=\"scroll\"><table class=\"words\"><thead><tr><th>flow</th><th>from, to</th><th>settings and command</th>");
         h.raw("</tr></thead><tbody>");
         for f in &start.flows {
-            h.raw("<tr>").element("th", &f.flow).element("td", format_args!("{} -> {}", f.from, f.to));
+            h.raw("<tr>").element("th", &f.flow).element("td", format_args!("{} \u{2192} {}", f.from, f.to));
             h.raw("<td>").text(&f.settings);
             if let Some(command) = &f.command {
                 h.raw("<br><code>").verbatim(command).raw("</code>");

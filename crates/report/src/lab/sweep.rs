@@ -1,11 +1,13 @@
 //! The plot over a sweep: which point of which curve each mean is.
 
-use results::lab::{Estimate, LabMetric, LabPlot, PointSummary};
+use std::collections::BTreeSet;
+
+use results::lab::{Estimate, LabMetric, LabPlot, ModelCurve, PointSummary};
 use serde::Serialize;
 use units::{Bytes, Rate, parse_duration};
 
 use super::records::LabReport;
-use super::words::point_label;
+use super::words::{point_label, short_key, value_label};
 
 /// Curves that a chart can hold; more would be a carpet.
 const CURVES_MAX: usize = 24;
@@ -14,6 +16,8 @@ const CURVES_MAX: usize = 24;
 #[derive(Debug, Serialize)]
 pub(super) struct SweepPlot {
     pub(super) x_name: String,
+    /// The whole key of what is on the x axis.
+    x_key: String,
     /// Unit of the x values: `s`, `b/s`, `B` or nothing.
     x_unit: &'static str,
     /// Texts of the x values where they are not numbers; the x values count them then.
@@ -60,17 +64,23 @@ pub(super) fn plot(report: &LabReport) -> Option<SweepPlot> {
         None => default_plot(points)?,
     };
     let (scale, xs) = scale(points, &asked.x);
+    let is_text = !scale.texts.is_empty();
+    let subjects: BTreeSet<_> = points.iter().flat_map(|p| values(p, asked.y)).filter_map(|(s, _)| s).collect();
     let mut plot = SweepPlot {
-        x_name: asked.x.clone(),
+        x_name: points.first().map_or(asked.x.as_str(), |p| short_key(&p.values, &asked.x)).to_owned(),
+        x_key: asked.x.clone(),
         x_unit: scale.unit,
         x_texts: scale.texts,
         y_name: y_name(asked.y),
         y_unit: y_unit(asked.y),
         is_log: asked.log,
         curves: Vec::new(),
-        models: asked.models.iter().map(|m| Model { label: m.name.clone(), x: m.x.clone(), y: m.y.clone() }).collect(),
+        models: models(&asked, is_text),
         left_out: Vec::new(),
     };
+    if is_text && !asked.models.is_empty() {
+        plot.left_out.push("the formulas (they need numbers on the x axis)".to_owned());
+    }
     for (point, x) in points.iter().zip(xs) {
         let Some(x) = x else {
             plot.left_out.push(format!("{} (no value of {})", point_label(&point.values), asked.x));
@@ -81,7 +91,7 @@ pub(super) fn plot(report: &LabReport) -> Option<SweepPlot> {
             plot.left_out.push(format!("{} (no valid run)", point_label(&point.values)));
         }
         for (subject, e) in found {
-            plot.add(label(point, &asked, subject), x, e);
+            plot.add(label(point, &asked, subject, subjects.len() == 1), x, e);
         }
     }
     if plot.curves.len() > CURVES_MAX {
@@ -93,6 +103,10 @@ pub(super) fn plot(report: &LabReport) -> Option<SweepPlot> {
 }
 
 impl SweepPlot {
+    pub(super) const fn has_models(&self) -> bool {
+        !self.models.is_empty()
+    }
+
     fn add(&mut self, label: String, x: f64, e: &Estimate) {
         if !e.mean.is_finite() {
             return;
@@ -147,15 +161,21 @@ fn values(point: &PointSummary, y: LabMetric) -> Vec<(Option<&str>, &Estimate)> 
     }
 }
 
-/// Which curve a value belongs to: all values of the point that are not on the x axis, and the flow.
-fn label(point: &PointSummary, plot: &LabPlot, subject: Option<&str>) -> String {
+/// Which curve a value belongs to: all values of the point that are not on the x axis, and the flow where there are several.
+fn label(point: &PointSummary, plot: &LabPlot, subject: Option<&str>, is_only: bool) -> String {
     let is_series = |key: &str| plot.series.as_deref() == Some(key);
     let mut parts: Vec<String> = Vec::new();
     for v in point.values.iter().filter(|v| v.key != plot.x) {
-        parts.push(if is_series(&v.key) { v.value.clone() } else { format!("{} = {}", v.key, v.value) });
+        parts.push(if is_series(&v.key) { v.value.clone() } else { value_label(&point.values, v) });
     }
-    parts.extend(subject.map(str::to_owned));
+    parts.extend(subject.filter(|_| !is_only || parts.is_empty()).map(str::to_owned));
     if parts.is_empty() { y_name(plot.y).to_owned() } else { parts.join(", ") }
+}
+
+/// Formulas count in base units, which places for names are not.
+fn models(plot: &LabPlot, is_text: bool) -> Vec<Model> {
+    let of = |m: &ModelCurve| Model { label: m.name.clone(), x: m.x.clone(), y: m.y.clone() };
+    if is_text { Vec::new() } else { plot.models.iter().map(of).collect() }
 }
 
 struct Scale {

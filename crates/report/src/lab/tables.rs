@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use results::DelaySummary;
 use results::lab::{Drops, FlowTotals, LinkTotals, PointSummary, ProgramEnd, Verdict, Volume};
 
+use super::points;
 use super::records::{LabReport, RunRecords};
-use super::words::{causes, estimate, link_label, metric_name, point_label, span};
+use super::words::{arrow, causes, estimate, link_label, metric_name, point_label, span};
 use crate::html::markup::Html;
-use crate::summary::{bytes, finite, nanos, percent, rate};
+use crate::summary::{bytes, finite, nanos, percent, rate, ratio};
 
 /// Rows of a table that grows with the experiment; the result file has them all.
 const LISTED: usize = 512;
@@ -67,7 +68,8 @@ pub(super) fn runs(h: &mut Html, report: &LabReport) {
         return;
     }
     h.raw("<section><h2>Runs</h2><div class=\"scroll\"><table class=\"runs\"><thead><tr><th>run</th><th>point</th>");
-    h.raw("<th>repetition</th><th>seed</th><th>verdict</th><th>lateness, 99 %</th><th>busiest worker</th><th>why</th>");
+    h.raw("<th>repetition</th><th>seed</th><th>verdict</th><th>lateness, 99 %</th><th>busiest worker</th>");
+    h.raw("<th>scheduling</th><th>why</th>");
     h.raw("</tr></thead><tbody>");
     for r in report.runs.iter().take(LISTED) {
         let end = r.end.as_ref();
@@ -79,6 +81,7 @@ pub(super) fn runs(h: &mut Html, report: &LabReport) {
         h.classed("span", if is_good { "badge good" } else { "badge bad" }, state).raw("</td>");
         h.element("td", or_dash(end.and_then(|e| e.lateness.as_ref()).map(|d| nanos(d.p99_ns))));
         h.element("td", or_dash(end.map(|e| percent(e.busiest_worker))));
+        h.element("td", or_dash((!r.scheduling.is_empty()).then(|| r.scheduling.join(", "))));
         h.classed("td", "reasons", r.reasons().join("; ")).raw("</tr>");
     }
     h.raw("</tbody></table></div>");
@@ -95,17 +98,23 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
     if metrics.is_empty() || (summary.points.len() < 2 && report.experiment.repetitions < 2) {
         return;
     }
-    let (of_links, of_flows): (Vec<&String>, Vec<&String>) = metrics.into_iter().partition(|m| m.starts_with("link."));
+    // What few ask for folds away: one row must not run off the page.
+    let (folded, mut shown): (Vec<&String>, Vec<&String>) =
+        metrics.into_iter().partition(|m| m.starts_with("link.") || m.contains(".block_rtt_"));
+    shown.sort_by_key(|m| (subject(m), place(m)));
+    let (of_mice, of_flows): (Vec<&String>, Vec<&String>) = shown.into_iter().partition(|m| m.starts_with("mice."));
     h.raw("<section><h2>").raw(if summary.points.len() > 1 { "All points" } else { "Means over the repetitions" });
     h.raw(
         "</h2><p class=\"hint\">Mean and half the 95 % confidence interval (Student's t) over the valid runs of each ",
     );
-    h.raw("point. It takes the repetitions for independent and roughly normal; of two or three runs it is wide.</p>");
+    h.raw("point; a number in brackets: of so many runs only. It takes the repetitions for independent and roughly normal; ");
+    h.raw("of two or three runs it is wide.</p>");
     let write = |h: &mut Html, metrics: &[&String]| {
         let mut table = Table::new(&summary.points);
         table.column("point", |p| Some(point_name(p)));
+        table.column("valid runs", |p| Some(points::runs(p).to_string()));
         for m in metrics.iter().take(METRICS_LISTED) {
-            table.column(metric_name(m), |p| p.metrics.get(*m).map(|e| estimate(m, e)));
+            table.column(metric_name(m), |p| p.metrics.get(*m).map(|e| arrow(&points::cell(p, m, e))));
         }
         table.write(h);
         if metrics.len() > METRICS_LISTED {
@@ -113,16 +122,35 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
             h.classed("p", "hint", text);
         }
     };
-    if !of_flows.is_empty() {
-        write(h, &of_flows);
+    for metrics in [&of_flows, &of_mice].into_iter().filter(|m| !m.is_empty()) {
+        write(h, metrics);
     }
-    if !of_links.is_empty() {
-        h.raw(if of_flows.is_empty() { "<details open>" } else { "<details>" });
-        h.raw("<summary>Links at all points</summary>");
-        write(h, &of_links);
+    if !folded.is_empty() {
+        h.raw(if of_flows.is_empty() && of_mice.is_empty() { "<details open>" } else { "<details>" });
+        h.raw("<summary>Links and block round trips at all points</summary>");
+        write(h, &folded);
         h.raw("</details>");
     }
     h.raw("</section>");
+}
+
+/// `flow.elephant` of `flow.elephant.steady_bps`.
+fn subject(metric: &str) -> &str {
+    metric.rsplit_once('.').map_or(metric, |(subject, _)| subject)
+}
+
+/// What a reader asks for first stands first.
+fn place(metric: &str) -> usize {
+    const ORDER: [&str; 7] = [
+        "throughput_bps",
+        "steady_bps",
+        "retransmits",
+        "rtt_p50_s",
+        "rtt_p95_s",
+        "completion_p50_s",
+        "completion_p95_s",
+    ];
+    ORDER.iter().position(|quantity| metric.ends_with(&format!(".{quantity}"))).unwrap_or(ORDER.len())
 }
 
 fn point_name(p: &PointSummary) -> String {
@@ -157,7 +185,7 @@ pub(super) fn of_run(h: &mut Html, report: &LabReport, run: &RunRecords) {
 /// The mean of a metric over the repetitions of a point, where there is more than one.
 fn over_runs(point: Option<&PointSummary>, metric: &str) -> Option<String> {
     let e = point?.metrics.get(metric).filter(|e| e.runs > 1)?;
-    Some(estimate(metric, e))
+    Some(arrow(&estimate(metric, e)))
 }
 
 /// A value of one run, below it the mean over the repetitions.
@@ -176,8 +204,13 @@ fn bulk(h: &mut Html, point: Option<&PointSummary>, flows: &[&FlowTotals]) {
     t.column("steady", |f| f.steady_bps.map(rate));
     t.column("variation", |f| f.variation.map(percent));
     t.column("retransmitted", |f| f.retransmits.map(|n| n.to_string()));
-    t.column("block RTT, median", |f| f.block_rtt.as_ref().map(|d| nanos(d.p50_ns)));
-    t.column("95 %", |f| f.block_rtt.as_ref().map(|d| nanos(d.p95_ns)));
+    t.column("RTT, median", |f| {
+        let median = nanos(f.kernel_srtt.as_ref()?.p50_ns);
+        Some(below(median, point, &format!("flow.{}.rtt_p50_s", f.flow)))
+    });
+    t.column("RTT, 95 %", |f| f.kernel_srtt.as_ref().map(|d| nanos(d.p95_ns)));
+    t.column("block round trip, median", |f| f.block_rtt.as_ref().map(|d| nanos(d.p50_ns)));
+    t.column("block round trip, 95 %", |f| f.block_rtt.as_ref().map(|d| nanos(d.p95_ns)));
     t.column("limited mostly by", |f| f.limit.clone());
     h.raw("<h3>Flows</h3>");
     t.write(h);
@@ -243,11 +276,14 @@ type WithMean<'a> = dyn Fn(&LinkTotals, String, &str) -> String + 'a;
 
 fn traffic<'a, 'b>(busy: &'a [&'b LinkTotals], mean: &WithMean<'_>) -> Table<'a, &'b LinkTotals> {
     let mut t = Table::new(busy);
-    t.column("link direction", |l| Some(link_label(&l.link, &l.from, &l.to)));
+    t.column("link direction", |l| Some(arrow(&link_label(&l.link, &l.from, &l.to))));
     t.column("offered", |l| Some(volume(&l.offered)));
     t.column("delivered", |l| Some(volume(&l.delivered)));
     t.column("utilisation", |l| l.utilisation.map(|u| mean(l, format!("{:.1} %", finite(u) * 100.0), "utilisation")));
     t.column("dropped", |l| Some(mean(l, l.dropped.total().to_string(), "dropped")));
+    if busy.iter().any(|l| l.dropped.total() > 0) {
+        t.column("share", |l| Some(ratio(l.dropped.total() as f64 / l.offered.packets.max(1) as f64)));
+    }
     for (i, (cause, _)) in causes(&Drops::default()).into_iter().enumerate() {
         if busy.iter().any(|l| causes(&l.dropped)[i].1 > 0) {
             t.column(format!("by {cause}"), |l| Some(causes(&l.dropped)[i].1.to_string()));
@@ -264,14 +300,14 @@ fn traffic<'a, 'b>(busy: &'a [&'b LinkTotals], mean: &WithMean<'_>) -> Table<'a,
 
 fn queues<'a, 'b>(busy: &'a [&'b LinkTotals], mean: &WithMean<'_>) -> Table<'a, &'b LinkTotals> {
     let mut t = Table::new(busy);
-    t.column("link direction", |l| Some(link_label(&l.link, &l.from, &l.to)));
+    t.column("link direction", |l| Some(arrow(&link_label(&l.link, &l.from, &l.to))));
     t.column("queue, median", |l| Some(bytes(l.queue.p50_bytes)));
-    t.column("95 %", |l| Some(bytes(l.queue.p95_bytes)));
-    t.column("99 %", |l| Some(bytes(l.queue.p99_bytes)));
-    t.column("largest", |l| Some(bytes(l.queue.max_bytes)));
+    t.column("queue, 95 %", |l| Some(bytes(l.queue.p95_bytes)));
+    t.column("queue, 99 %", |l| Some(bytes(l.queue.p99_bytes)));
+    t.column("queue, largest", |l| Some(bytes(l.queue.max_bytes)));
     t.column("waiting time, median", |l| l.wait.as_ref().map(|d| nanos(d.p50_ns)));
-    t.column("95 %", |l| l.wait.as_ref().map(|d| mean(l, nanos(d.p95_ns), "wait_p95_s")));
-    t.column("largest", |l| l.wait.as_ref().map(|d| nanos(d.max_ns)));
+    t.column("waiting time, 95 %", |l| l.wait.as_ref().map(|d| mean(l, nanos(d.p95_ns), "wait_p95_s")));
+    t.column("waiting time, largest", |l| l.wait.as_ref().map(|d| nanos(d.max_ns)));
     t.column("lateness, 99 %", |l| l.lateness.as_ref().map(|d| nanos(d.p99_ns)));
     t
 }
@@ -296,8 +332,12 @@ pub(super) fn engine_line(run: &RunRecords) -> Option<String> {
         format!("lateness median {}, 99 % {}, largest {}; ", nanos(d.p50_ns), nanos(d.p99_ns), nanos(d.max_ns))
     });
     let planned = span(run.start.duration_s);
+    let threads = match run.scheduling.as_slice() {
+        [] => String::new(),
+        ways => format!(", threads scheduled as {}", ways.join(", then ")),
+    };
     Some(format!(
-        "Emulator: {late}busiest worker {} of one CPU; planned length {planned}.",
+        "Emulator: {late}busiest worker {} of one CPU{threads}; planned length {planned}.",
         percent(end.busiest_worker)
     ))
 }

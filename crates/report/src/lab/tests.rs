@@ -53,12 +53,18 @@ fn a_sweep_shows_every_section_and_needs_no_network() {
     keep("sweep", &page);
     assert_balanced(&page);
     let text = body(&page);
-    for heading in ["Goodput over path.loss", "All points", "Runs", "One run", "Machine"] {
+    for heading in ["Goodput over loss", "All points", "Runs", "One run", "Machine"] {
         assert!(text.contains(&format!("<h2>{heading}</h2>")), "{heading}");
     }
-    for heading in
-        ["Throughput", "Round trips", "Waiting time in the links", "Queue depth", "Drops per interval", "Utilisation"]
-    {
+    for heading in [
+        "Throughput",
+        "Round trip",
+        "Block round trip",
+        "Waiting time in the links",
+        "Queue depth",
+        "Drops per interval",
+        "Utilisation",
+    ] {
         assert!(text.contains(&format!("<h3>{heading}</h3>")), "{heading}");
     }
     for what in [
@@ -112,6 +118,35 @@ fn the_intervals_of_every_run_are_on_one_time_axis() {
     assert_eq!(len(&run["links"][1]["drops"]), 0);
     assert_eq!((len(&run["mice"][0]["completion_ns"]), len(&run["mice"][0]["incomplete_s"])), (38, 2));
     assert_eq!(len(&run["engine"]["cpus"]), 3);
+}
+
+#[test]
+fn the_round_trip_of_the_network_is_apart_from_that_of_the_blocks() {
+    let page = page(&Lab::single(), "x");
+    let flow = &data(&page)["runs"][0]["flows"][0];
+    // The fixture's queue adds at most 30 ms to the network's 40 ms and at most 40 ms to a block's.
+    let (network, block) = (&flow["srtt_ns"], &flow["block_p50_ns"]);
+    assert!((0..40).all(|i| (40_000_000..=70_000_000).contains(&network[i].as_u64().unwrap())));
+    assert!((0..40).any(|i| block[i].as_u64() > network[i].as_u64()));
+    let text = body(&page);
+    assert!(text.contains("<th>RTT, median</th>") && text.contains("<th>block round trip, median</th>"));
+    assert!(text.contains("threads scheduled as SCHED_FIFO"));
+}
+
+#[test]
+fn changes_of_one_moment_are_one_mark_and_a_late_end_is_marked() {
+    let mut all = records(&Lab::single());
+    for r in &mut all {
+        if let LabRecord::Run(r) = r {
+            r.changes[1].at_s = r.changes[0].at_s;
+            r.duration_s = 15.0;
+        }
+    }
+    let page = page_of(all, "x");
+    let run = &data(&page)["runs"][0];
+    let texts: Vec<&str> = run["marks"].as_array().unwrap().iter().map(|m| m["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["path: loss 0.05; path: loss 0.0001", "planned end of the run"]);
+    assert!(run["notes"][0].as_str().unwrap().contains("5.00 s later than the planned end of 15.0 s"), "{run}");
 }
 
 #[test]
@@ -265,19 +300,17 @@ fn a_sweep_over_names_has_a_place_for_each_name() {
     let mut all = records(&Lab::default());
     let Some(LabRecord::Experiment(e)) = all.first_mut() else { panic!("the experiment is first") };
     let plot = e.plot.as_mut().unwrap();
-    (plot.x, plot.series, plot.log) = ("elephant.control".to_owned(), None, false);
+    (plot.x, plot.series, plot.log) = ("elephant.congestion_control".to_owned(), None, false);
     plot.y = results::lab::LabMetric::QueueDelay;
-    plot.models.clear();
     let page = page_of(all, "names");
+    assert!(body(&page).contains("Not in the plot: the formulas"));
     keep("names", &page);
     let plot = &data(&page)["plot"];
     assert_eq!(plot["x_texts"], serde_json::json!(["cubic", "reno"]));
     let curves = plot["curves"].as_array().unwrap();
+    assert_eq!(len(&plot["models"]), 0, "a formula has no place beside names");
     // What is swept beside the x axis tells the curves apart.
-    assert_eq!(
-        curves.iter().map(|c| c["label"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["path.loss = 0.0001", "path.loss = 0.001"]
-    );
+    assert_eq!(curves.iter().map(|c| c["label"].as_str().unwrap()).collect::<Vec<_>>(), ["loss 0.0001", "loss 0.001"]);
     assert_eq!((curves[0]["points"][1]["x"].as_f64(), plot["y_unit"].as_str()), (Some(1.0), Some("s")));
 }
 
@@ -286,7 +319,7 @@ fn a_point_without_a_valid_run_is_named_beside_the_plot() {
     let page =
         page(&Lab { losses: vec!["0", "0.001"], repetitions: 1, invalid_run: Some(1), ..Lab::default() }, "zero");
     keep("zero", &page);
-    assert!(body(&page).contains("Not in the plot: path.loss = 0, elephant.control = reno (no valid run)."));
+    assert!(body(&page).contains("Not in the plot: loss 0, reno (no valid run)."));
 }
 
 fn text(records: &[LabRecord]) -> String {
@@ -315,9 +348,41 @@ fn text_of_a_broken_experiment_and_of_hostile_names_is_text() {
         }
     }
     let printed = text(&all[1..]);
-    assert!(printed.contains("FAILED: no ? route") && printed.contains("program capture on east"), "{printed}");
+    assert!(
+        printed.contains("FAILED         flow elephant2: no ? route") && printed.contains("program capture on east"),
+        "{printed}"
+    );
     assert!(printed.chars().all(|c| c == '\n' || !c.is_control()));
     assert_eq!(text(&all[..2]).lines().count(), text(&all[..1]).lines().count(), "a run prints at its end");
+}
+
+#[test]
+fn a_path_without_an_experiment_reads_as_a_path() {
+    let mut all = records(&Lab::single());
+    all.retain(|r| matches!(r, LabRecord::RunEnd(_)));
+    let LabRecord::RunEnd(end) = &mut all[0] else { panic!("the end of the run is left") };
+    end.links.retain(|l| l.link == "path");
+    (end.flows, end.programs) = (Vec::new(), Vec::new());
+    insta::assert_snapshot!(text(&all));
+}
+
+#[test]
+fn a_single_run_is_summed_up_by_its_verdict_alone() {
+    let printed = text(&records(&Lab::single()));
+    assert!(printed.contains("  size           1 run\n") && printed.contains("-- run 0, VALID ---"), "{printed}");
+    assert!(printed.lines().last().unwrap().starts_with("-- VALID: 1 of 1 runs valid ---"), "{printed}");
+}
+
+#[test]
+fn the_metric_of_the_plot_has_room_first() {
+    let mut all = records(&Lab::default());
+    let Some(LabRecord::Experiment(e)) = all.first_mut() else { panic!("the experiment is first") };
+    e.plot.as_mut().unwrap().y = results::lab::LabMetric::QueueDelay;
+    let printed = text(&all);
+    let (_, table) = printed.rsplit_once("runs valid").unwrap();
+    let heads: Vec<&str> = table.lines().nth(3).unwrap().split_whitespace().collect();
+    assert_eq!(heads[..4], ["runs", "wait", "p95", "goodput"], "{table}");
+    assert!(printed.lines().all(|l| l.chars().count() <= 110), "{printed}");
 }
 
 #[test]

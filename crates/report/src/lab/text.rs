@@ -2,20 +2,23 @@
 
 use std::io::{self, Write};
 
+use results::DelaySummary;
 use results::lab::{FlowTotals, LabExperiment, LabRecord, LabRun, LabRunEnd, LabSummary, LinkTotals, Verdict};
 
-use super::words::{causes, estimate, link_label, metric_name, point_label, utc};
+use super::columns::Columns;
+use super::points;
+use super::words::{causes, link_label, point_label, runs_in_words, utc};
 use crate::sheet::Sheet;
-use crate::summary::{bytes, nanos, percent, printable, rate, ratio};
+use crate::summary::{bytes, nanos, percent, rate, ratio};
 
-/// Links with drops that are listed one by one, the worst first.
+/// Link directions that are listed one by one: those with drops, the worst first, or all of a small network.
 const LINKS_LISTED: usize = 8;
 
-/// Metrics of links in the summary; an experiment with more of them is for the page.
-const LINK_METRICS_LISTED: usize = 8;
+/// Link directions with traffic that are listed whether they drop or not.
+const SMALL_NETWORK: usize = 4;
 
 /// Widest name that the columns make room for.
-const NAME: usize = 24;
+const NAME: usize = 34;
 
 /// Writes the records of an experiment as plain lines, at most 110 columns wide (a long name of the reader's own aside).
 #[derive(Debug)]
@@ -24,12 +27,14 @@ pub struct LabText<W> {
     experiment: Option<LabExperiment>,
     run: Option<LabRun>,
     begun: u64,
+    /// How the threads of the run that goes on are scheduled.
+    scheduling: String,
 }
 
 impl<W: Write> LabText<W> {
     /// Writes to `out`, line by line; hand in a `LineWriter` or flush it yourself when lines must appear at once.
     pub const fn new(out: W) -> Self {
-        Self { out, experiment: None, run: None, begun: 0 }
+        Self { out, experiment: None, run: None, begun: 0, scheduling: String::new() }
     }
 
     /// Prints what `record` makes known: intervals and single transfers print nothing.
@@ -45,22 +50,30 @@ impl<W: Write> LabText<W> {
             LabRecord::Run(r) => {
                 self.begun += 1;
                 self.run = Some(r.clone());
+                self.scheduling.clear();
                 Ok(())
             }
             LabRecord::RunEnd(e) => {
                 let heading = self.heading(e);
-                run_end(&mut Sheet::new(&mut self.out), &heading, e)
+                let is_only = self.planned() == 1;
+                run_end(&mut Sheet::new(&mut self.out), &heading, &self.scheduling, is_only, e)
             }
-            LabRecord::Summary(s) => summary(&mut Sheet::new(&mut self.out), s),
-            LabRecord::Link(_) | LabRecord::Flow(_) | LabRecord::Transfer(_) | LabRecord::Engine(_) => Ok(()),
+            LabRecord::Engine(e) => {
+                // The last interval may be one in which no worker reported.
+                if !e.scheduling.is_empty() {
+                    self.scheduling.clone_from(&e.scheduling);
+                }
+                Ok(())
+            }
+            LabRecord::Summary(s) => summary(&mut Sheet::new(&mut self.out), s, self.experiment.as_ref()),
+            LabRecord::Link(_) | LabRecord::Flow(_) | LabRecord::Transfer(_) => Ok(()),
         }
     }
 
-    /// `run 3 (4 of 8), VALID: path.loss = 0.001, repetition 1 of 2`.
+    /// `run 3 (4 of 8), VALID: loss 0.001, repetition 1 of 2`; of a path on its own `path, VALID`.
     fn heading(&self, end: &LabRunEnd) -> String {
-        let planned = self.experiment.as_ref().map(|e| u64::from(e.points) * u64::from(e.repetitions));
-        let of = planned.map_or_else(String::new, |n| format!(" of {n}"));
-        let mut text = format!("run {} ({}{of}), {}", end.run, self.begun, verdict(&end.verdict));
+        let mut text = self.subject(end);
+        text.push_str(&format!(", {}", verdict(&end.verdict)));
         if end.interrupted {
             text.push_str(", interrupted");
         }
@@ -76,6 +89,22 @@ impl<W: Write> LabText<W> {
             text.push_str(&format!(": {}", parts.join(", ")));
         }
         text
+    }
+
+    /// Runs that are to be made; a run that comes without its experiment is the only one.
+    fn planned(&self) -> u64 {
+        self.experiment.as_ref().map_or(1, |e| u64::from(e.points) * u64::from(e.repetitions))
+    }
+
+    fn subject(&self, end: &LabRunEnd) -> String {
+        match (&self.experiment, &self.run) {
+            (None, None) if !end.links.is_empty() => {
+                let one = end.links.iter().all(|l| l.link == end.links[0].link);
+                if one { end.links[0].link.clone() } else { "emulation".to_owned() }
+            }
+            _ if self.planned() == 1 => format!("run {}", end.run),
+            _ => format!("run {} ({} of {})", end.run, self.begun, self.planned()),
+        }
     }
 }
 
@@ -99,105 +128,134 @@ fn header<W: Write>(sheet: &mut Sheet<'_, W>, e: &LabExperiment) -> io::Result<(
         sheet.item("about", &e.about)?;
     }
     sheet.item("begun", &format!("{}, seed {}, privilege: {}", utc(e.began_utc_s), e.seed, e.privilege))?;
-    let (points, repetitions) = (e.points, e.repetitions);
-    sheet.item("runs", &format!("{points} points x {repetitions} repetitions"))?;
+    sheet.item("size", &runs_in_words(e.points, e.repetitions))?;
     let h = &e.host;
-    sheet.item("machine", &format!("{}, {} CPUs, Linux {} {}", h.hostname, h.cpus, h.kernel, h.machine))?;
+    let cpus = if h.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", h.cpus) };
+    sheet.item("machine", &format!("{}, {cpus}, Linux {} {}", h.hostname, h.kernel, h.machine))?;
     e.overrides.iter().try_for_each(|o| sheet.item("changed", &format!("{} = {}", o.key, o.value)))
 }
 
-fn run_end<W: Write>(sheet: &mut Sheet<'_, W>, heading: &str, e: &LabRunEnd) -> io::Result<()> {
+fn run_end<W: Write>(
+    sheet: &mut Sheet<'_, W>,
+    heading: &str,
+    scheduling: &str,
+    is_only: bool,
+    e: &LabRunEnd,
+) -> io::Result<()> {
     sheet.blank()?;
     sheet.heading(heading)?;
     because(&e.verdict).iter().try_for_each(|why| sheet.item("INVALID", why))?;
-    let mut lossy: Vec<&LinkTotals> = e.links.iter().filter(|l| l.dropped.total() > 0).collect();
-    lossy.sort_by_key(|l| core::cmp::Reverse(l.dropped.total()));
-    let names = e.flows.iter().map(|f| f.flow.clone());
-    let links = lossy.iter().take(LINKS_LISTED).map(|l| link_label(&l.link, &l.from, &l.to));
-    let width = names.chain(links).map(|n| n.chars().count()).max().unwrap_or(0).clamp(8, NAME);
+    let (mice, bulk): (Vec<&FlowTotals>, Vec<&FlowTotals>) =
+        e.flows.iter().partition(|f| f.completion.is_some() || f.incomplete.is_some());
+    flows(sheet, &bulk)?;
+    small_transfers(sheet, &mice)?;
+    links(sheet, &e.links, is_only)?;
     for f in &e.flows {
-        sheet.line(&format!("  {:<width$}  {}", printable(&f.flow), flow(f)))?;
-    }
-    for l in lossy.iter().take(LINKS_LISTED) {
-        let name = link_label(&l.link, &l.from, &l.to);
-        sheet.line(&format!("  {:<width$}  {}", printable(&name), link(l)))?;
-    }
-    if lossy.len() > LINKS_LISTED {
-        sheet.line(&format!("  and {} more link directions with drops", lossy.len() - LINKS_LISTED))?;
+        if let Some(why) = &f.failure {
+            sheet.item("FAILED", &format!("flow {}: {why}", f.flow))?;
+        }
     }
     for p in e.programs.iter().filter(|p| p.failed) {
         sheet.item("FAILED", &format!("program {} on {}: {}", p.program, p.node, p.status))?;
     }
-    let late = e
-        .lateness
-        .as_ref()
-        .map_or_else(String::new, |d| format!("lateness 99 % {}, largest {}; ", nanos(d.p99_ns), nanos(d.max_ns)));
-    sheet.line(&format!("  {:<width$}  {late}busiest worker {} of a CPU", "emulator", percent(e.busiest_worker)))
+    let late = e.lateness.as_ref().map(|d| format!("lateness p99 {}, largest {}", nanos(d.p99_ns), nanos(d.max_ns)));
+    let busy = Some(format!("busiest worker {} of a CPU", percent(e.busiest_worker)));
+    let scheduling = (!scheduling.is_empty()).then(|| scheduling.to_owned());
+    sheet.item("emulator", &[late, busy, scheduling].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
-fn flow(f: &FlowTotals) -> String {
-    if let Some(why) = &f.failure {
-        return format!("FAILED: {}", printable(why));
+fn flows<W: Write>(sheet: &mut Sheet<'_, W>, all: &[&FlowTotals]) -> io::Result<()> {
+    if all.is_empty() {
+        return Ok(());
     }
-    if f.completion.is_some() || f.incomplete.is_some() {
-        let done = f.completion.as_ref().map_or_else(
-            || "none completed".to_owned(),
-            |d| {
-                let (p50, p95, p99) = (nanos(d.p50_ns), nanos(d.p95_ns), nanos(d.p99_ns));
-                format!("{} completed, median {p50}, 95 % {p95}, 99 % {p99}", d.count)
-            },
-        );
-        let lost = f.incomplete.filter(|n| *n > 0).map_or_else(String::new, |n| format!(", {n} NOT completed"));
-        return format!("{done}{lost}");
-    }
-    let rates = f.throughput_bps.map_or_else(|| format!("{:>12}", bytes(f.bytes)), |bps| format!("{:>12}", rate(bps)));
-    let steady = f.steady_bps.map_or_else(String::new, |bps| format!("  steady {:>12}", rate(bps)));
-    let lost = f.retransmits.map_or_else(String::new, |n| format!("  retr {n:>6}"));
-    let rtt = f
-        .block_rtt
-        .as_ref()
-        .map_or_else(String::new, |d| format!("  RTT {:>8} / {:>8}", nanos(d.p50_ns), nanos(d.p95_ns)));
-    let limit = f.limit.as_ref().map_or_else(String::new, |l| format!("  {}", printable(l)));
-    format!("{rates}{steady}{lost}{rtt}{limit}")
+    let delay = |d: Option<&DelaySummary>, of: fn(&DelaySummary) -> u64| d.map(|d| nanos(of(d)));
+    let mut t = Columns::new(all.iter().map(|f| f.flow.clone()), NAME);
+    t.number("", "goodput", all.iter().map(|f| Some(f.throughput_bps.map_or_else(|| bytes(f.bytes), rate))));
+    t.number("", "steady", all.iter().map(|f| f.steady_bps.map(rate)));
+    t.number("", "retr", all.iter().map(|f| f.retransmits.map(|n| n.to_string())));
+    t.number("", "RTT p50", all.iter().map(|f| delay(f.kernel_srtt.as_ref(), |d| d.p50_ns)));
+    t.number("", "RTT p95", all.iter().map(|f| delay(f.kernel_srtt.as_ref(), |d| d.p95_ns)));
+    t.number("", "block RTT p50", all.iter().map(|f| delay(f.block_rtt.as_ref(), |d| d.p50_ns)));
+    t.text("", "limited by", all.iter().map(|f| f.limit.clone()));
+    t.write(sheet).map(|_| ())
 }
 
-fn link(l: &LinkTotals) -> String {
-    let share = l.dropped.total() as f64 / l.offered.packets.max(1) as f64;
+fn small_transfers<W: Write>(sheet: &mut Sheet<'_, W>, all: &[&FlowTotals]) -> io::Result<()> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let time = |of: fn(&DelaySummary) -> u64| all.iter().map(move |f| f.completion.as_ref().map(|d| nanos(of(d))));
+    let mut t = Columns::new(all.iter().map(|f| f.flow.clone()), NAME);
+    let count = |f: &&FlowTotals| f.completion.as_ref().map_or(0, |d| d.count);
+    t.number("", "completed", all.iter().map(|f| Some(count(f).to_string())));
+    t.number("", "NOT completed", all.iter().map(|f| f.incomplete.filter(|n| *n > 0).map(|n| n.to_string())));
+    t.number("", "completion p50", time(|d| d.p50_ns));
+    t.number("", "p95", time(|d| d.p95_ns));
+    t.number("", "p99", time(|d| d.p99_ns));
+    t.write(sheet).map(|_| ())
+}
+
+/// All of a small network when its run is the only one; else those that dropped something, or the busiest.
+fn listed(all: &[LinkTotals], is_only: bool) -> (Vec<&LinkTotals>, usize) {
+    let mut busy: Vec<&LinkTotals> = all.iter().filter(|l| l.offered.packets > 0).collect();
+    let carrying = busy.len();
+    if carrying > SMALL_NETWORK || !is_only {
+        busy.sort_by_key(|l| core::cmp::Reverse((l.dropped.total(), l.offered.bytes)));
+        let lossy = busy.iter().filter(|l| l.dropped.total() > 0).count();
+        busy.truncate(lossy.clamp(1, LINKS_LISTED));
+    }
+    let others = carrying - busy.len();
+    (busy, others)
+}
+
+fn links<W: Write>(sheet: &mut Sheet<'_, W>, all: &[LinkTotals], is_only: bool) -> io::Result<()> {
+    let (shown, others) = listed(all, is_only);
+    if shown.is_empty() {
+        return if all.is_empty() { Ok(()) } else { sheet.item("links", "no packet entered any link") };
+    }
+    let mut t = Columns::new(shown.iter().map(|l| link_label(&l.link, &l.from, &l.to)), NAME);
+    t.number("", "packets", shown.iter().map(|l| Some(l.offered.packets.to_string())));
+    t.number("", "bytes", shown.iter().map(|l| Some(bytes(l.offered.bytes))));
+    t.number("", "dropped", shown.iter().map(|l| Some(dropped(l))));
+    t.number("", "used", shown.iter().map(|l| l.utilisation.map(percent)));
+    t.number("", "wait p95", shown.iter().map(|l| l.wait.as_ref().map(|d| nanos(d.p95_ns))));
+    t.number("", "late p99", shown.iter().map(|l| l.lateness.as_ref().map(|d| nanos(d.p99_ns))));
+    t.text("", "by cause", shown.iter().map(|l| by_cause(l)));
+    t.write(sheet)?;
+    let lossy = all.iter().filter(|l| l.dropped.total() > 0).count().saturating_sub(shown.len());
+    match (others, lossy) {
+        (0, _) => Ok(()),
+        // Of every run of a sweep once more: that goes without saying.
+        (_, 0) if !is_only => Ok(()),
+        (n, 0) => sheet.line(&format!("  and {n} more link directions with traffic, none with drops")),
+        (n, lossy) => sheet.line(&format!("  and {n} more link directions with traffic, {lossy} of them with drops")),
+    }
+}
+
+fn dropped(l: &LinkTotals) -> String {
+    match l.dropped.total() {
+        0 => "0".to_owned(),
+        n => format!("{n} ({})", ratio(n as f64 / l.offered.packets.max(1) as f64)),
+    }
+}
+
+fn by_cause(l: &LinkTotals) -> Option<String> {
     let by: Vec<String> =
         causes(&l.dropped).iter().filter(|(_, n)| *n > 0).map(|(cause, n)| format!("{cause} {n}")).collect();
-    let wait = l.wait.as_ref().map_or_else(String::new, |d| format!("; waiting 95 % {}", nanos(d.p95_ns)));
-    let used = l.utilisation.map_or_else(String::new, |u| format!("; used {}", percent(u)));
-    format!("dropped {} of {} ({}): {}{wait}{used}", l.dropped.total(), l.offered.packets, ratio(share), by.join(", "))
+    (!by.is_empty()).then(|| by.join(", "))
 }
 
-fn summary<W: Write>(sheet: &mut Sheet<'_, W>, s: &LabSummary) -> io::Result<()> {
+fn summary<W: Write>(sheet: &mut Sheet<'_, W>, s: &LabSummary, e: Option<&LabExperiment>) -> io::Result<()> {
     sheet.blank()?;
     sheet.heading(&format!("{}: {} of {} runs valid", verdict(&s.verdict), s.valid_runs, s.runs))?;
+    let repetitions = e.map_or(1, |e| e.repetitions);
+    // The lines of the only run have said it all.
+    if s.points.len() < 2 && repetitions < 2 {
+        return Ok(());
+    }
     because(&s.verdict).iter().try_for_each(|why| sheet.item("INVALID", why))?;
     if s.interrupted {
         sheet.item("interrupted", "what was measured until then counts")?;
     }
-    let mut metrics: Vec<&String> = s.points.iter().flat_map(|p| p.metrics.keys()).collect();
-    metrics.sort_unstable();
-    metrics.dedup();
-    let of_links = metrics.iter().filter(|m| m.starts_with("link.")).count();
-    if of_links > LINK_METRICS_LISTED {
-        metrics.retain(|m| !m.starts_with("link."));
-    }
-    let name = |p: &results::lab::PointSummary| match p.values.is_empty() {
-        true => "mean".to_owned(),
-        false => printable(&point_label(&p.values)),
-    };
-    let width = s.points.iter().map(|p| name(p).chars().count()).max().unwrap_or(0);
-    for m in metrics {
-        sheet.line(&format!("  {}", printable(&metric_name(m))))?;
-        for p in &s.points {
-            let value = p.metrics.get(m).map_or_else(|| "no valid run".to_owned(), |e| estimate(m, e));
-            sheet.line(&format!("    {:<width$}  {value}", name(p)))?;
-        }
-    }
-    if of_links > LINK_METRICS_LISTED {
-        sheet.line(&format!("  and {of_links} metrics of links in the result file"))?;
-    }
-    Ok(())
+    points::write(sheet, s, e.and_then(|e| e.plot.as_ref()), repetitions)
 }

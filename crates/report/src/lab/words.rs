@@ -6,14 +6,36 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::summary::{finite, nanos, rate};
 
-/// `path.loss = 0.001, flow.cc = cubic`.
+/// A point of the sweep by what tells it from the others: `loss 0.001, cubic`.
 pub(super) fn point_label(values: &[KeyValue]) -> String {
-    values.iter().map(|v| format!("{} = {}", v.key, v.value)).collect::<Vec<_>>().join(", ")
+    values.iter().map(|v| value_label(values, v)).collect::<Vec<_>>().join(", ")
+}
+
+/// One value of a point with as much of its key as tells it from the other keys. The name of a congestion control needs none.
+pub(super) fn value_label(values: &[KeyValue], of: &KeyValue) -> String {
+    match short_key(values, &of.key) {
+        "congestion_control" => of.value.clone(),
+        key => format!("{key} {}", of.value),
+    }
+}
+
+/// The last parts of a dotted key, as many as no other key of the point ends with.
+pub(super) fn short_key<'a>(values: &[KeyValue], key: &'a str) -> &'a str {
+    let others = || values.iter().map(|v| v.key.as_str()).filter(|k| *k != key);
+    let ends_with =
+        |k: &str, tail: &str| k.strip_suffix(tail).is_some_and(|head| head.is_empty() || head.ends_with('.'));
+    let tails = key.rmatch_indices('.').map(|(at, _)| &key[at + 1..]);
+    tails.into_iter().find(|tail| !others().any(|k| ends_with(k, tail))).unwrap_or(key)
 }
 
 /// One direction of a link: `path: a -> b`.
 pub(super) fn link_label(link: &str, from: &str, to: &str) -> String {
     format!("{link}: {from} -> {to}")
+}
+
+/// ASCII as a page shows it.
+pub(super) fn arrow(text: &str) -> String {
+    text.replace(" -> ", " \u{2192} ").replace(" +/- ", " \u{b1} ")
 }
 
 /// A time in seconds since 1970 as `2026-03-01T12:00:00Z`.
@@ -35,9 +57,16 @@ pub(super) fn metric_name(metric: &str) -> String {
     let quantity = match quantity {
         "throughput_bps" => "goodput",
         "steady_bps" => "steady goodput",
+        "retransmits" => "retransmitted",
+        "rtt_p50_s" => "RTT, median",
+        "rtt_p95_s" => "RTT, 95 %",
+        "block_rtt_p50_s" => "block round trip, median",
+        "block_rtt_p95_s" => "block round trip, 95 %",
+        "incomplete" => "not completed",
         "completion_p50_s" => "completion, median",
         "completion_p95_s" => "completion, 95 %",
         "completion_p99_s" => "completion, 99 %",
+        "wait_p50_s" => "waiting time, median",
         "wait_p95_s" => "waiting time, 95 %",
         "dropped" => "packets dropped",
         other => other,
@@ -70,11 +99,53 @@ fn plain(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Mean, half the confidence interval and number of runs: `94.30 Mb/s +/- 1.200 Mb/s (4 runs)`.
+/// Mean, half the confidence interval and number of runs: `94.30 +/- 1.20 Mb/s (4 runs)`.
 pub(super) fn estimate(metric: &str, e: &Estimate) -> String {
+    format!("{} ({} run{})", spread(metric, e), e.runs, if e.runs == 1 { "" } else { "s" })
+}
+
+/// Mean and half the confidence interval in one unit: `94.30 +/- 1.20 Mb/s`.
+///
+/// The half width has the mean's decimals, rounded up: an interval is never shown narrower than it is.
+pub(super) fn spread(metric: &str, e: &Estimate) -> String {
     let mean = metric_value(metric, e.mean);
-    let spread = e.half_width.map_or_else(String::new, |w| format!(" +/- {}", metric_value(metric, w)));
-    format!("{mean}{spread} ({} run{})", e.runs, if e.runs == 1 { "" } else { "s" })
+    let Some(half) = e.half_width.map(|w| finite(w).max(0.0)) else { return mean };
+    let (digits, unit) = mean.split_once(' ').unwrap_or((&mean, ""));
+    let Some(size) = unit_size(unit) else { return format!("{mean} +/- {}", metric_value(metric, half)) };
+    let decimals = digits.split_once('.').map_or(0, |(_, d)| d.len());
+    let grid = 10_f64.powi(decimals as i32);
+    // A hair below, so that what stands on the grid already is not moved by the noise of binary fractions.
+    let up = (half / size * grid - 1e-6).ceil().abs() / grid;
+    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+    format!("{digits} +/- {up:.decimals$}{unit}")
+}
+
+/// Base units in one of the units that [`metric_value`] writes.
+fn unit_size(unit: &str) -> Option<f64> {
+    let sizes = [
+        ("", 1.0),
+        ("%", 0.01),
+        ("ns", 1e-9),
+        ("us", 1e-6),
+        ("ms", 1e-3),
+        ("s", 1.0),
+        ("b/s", 1.0),
+        ("kb/s", 1e3),
+        ("Mb/s", 1e6),
+        ("Gb/s", 1e9),
+        ("Tb/s", 1e12),
+    ];
+    sizes.into_iter().find(|(name, _)| *name == unit).map(|(_, size)| size)
+}
+
+/// `1 run`, `3 runs`.
+pub(super) fn runs_in_words(points: u32, repetitions: u32) -> String {
+    let times = |n: u32, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    match (points, repetitions) {
+        (1, n) => times(n, "run"),
+        (p, 1) => times(p, "point"),
+        (p, n) => format!("{} x {}", times(p, "point"), times(n, "repetition")),
+    }
 }
 
 /// The causes of drops, by the names of the records, with their numbers.
@@ -113,9 +184,45 @@ mod tests {
     fn an_estimate_says_of_how_many_runs_it_is() {
         let metric = "flow.a.throughput_bps";
         let several = Estimate { mean: 94.3e6, half_width: Some(1.2e6), runs: 4 };
-        assert_eq!(estimate(metric, &several), "94.30 Mb/s +/- 1.200 Mb/s (4 runs)");
+        assert_eq!(estimate(metric, &several), "94.30 +/- 1.20 Mb/s (4 runs)");
         let one = Estimate { mean: 94.3e6, half_width: None, runs: 1 };
         assert_eq!(estimate(metric, &one), "94.30 Mb/s (1 run)");
+    }
+
+    #[test]
+    fn an_interval_has_the_unit_of_its_mean_and_is_never_shown_narrower() {
+        let of = |mean, half| Estimate { mean, half_width: Some(half), runs: 3 };
+        for (metric, e, text) in [
+            ("flow.a.throughput_bps", of(37.59e6, 100.0), "37.59 +/- 0.01 Mb/s"),
+            ("flow.a.throughput_bps", of(999.6e6, 1.5e9), "999.6 +/- 1500.0 Mb/s"),
+            ("mice.web.completion_p50_s", of(0.2515, 0.0123), "251.5 +/- 12.3 ms"),
+            ("link.x.forward.utilisation", of(0.5, 0.0101), "50.0 +/- 1.1 %"),
+            ("link.x.forward.dropped", of(12.0, 3.2), "12 +/- 4"),
+            ("link.x.forward.wait_p95_s", of(0.0, 0.0), "0 +/- 0 ns"),
+        ] {
+            assert_eq!(spread(metric, &e), text);
+        }
+    }
+
+    #[test]
+    fn a_point_is_named_by_what_tells_it_apart() {
+        let kv = |key: &str, value: &str| KeyValue { key: key.to_owned(), value: value.to_owned() };
+        let control = kv("flows.flow.congestion_control", "reno");
+        assert_eq!(point_label(&[kv("links.path.forward.loss", "1e-3"), control.clone()]), "loss 1e-3, reno");
+        // Two keys of one ending keep what differs.
+        assert_eq!(
+            point_label(&[kv("links.a.loss", "0"), kv("links.b.loss", "1e-2"), control]),
+            "a.loss 0, b.loss 1e-2, reno"
+        );
+        let two = [kv("flows.a.congestion_control", "reno"), kv("flows.b.congestion_control", "bbr")];
+        assert_eq!(point_label(&two), "a.congestion_control reno, b.congestion_control bbr");
+        assert_eq!(point_label(&[kv("duration", "5s")]), "duration 5s");
+    }
+
+    #[test]
+    fn the_number_of_runs_is_in_plain_words() {
+        let all = [(1, 1), (1, 5), (4, 1), (2, 3)].map(|(p, n)| runs_in_words(p, n));
+        assert_eq!(all, ["1 run", "5 runs", "4 points", "2 points x 3 repetitions"]);
     }
 
     #[test]
