@@ -18,7 +18,10 @@ fn words(flow: &str) -> String {
 
 #[test]
 fn a_flow_is_a_test_with_its_options() {
-    assert_eq!(words(""), "test 10.0.0.3 --time 20000000000ns --interval 1000000000ns --streams 1 --congestion cubic");
+    assert_eq!(
+        words(""),
+        "test 10.0.0.3 --time 20000000000ns --interval 1000000000ns --streams 1 --congestion cubic --notsent-lowat 1048576"
+    );
     let tcp = words(
         "bytes = \"3MB\"\nstreams = 4\ncongestion_control = \"reno\"\npacing = \"8Mb/s\"\nwindow = \"1MB\"\nmss = 1000\ndscp = 8\nipv6 = true",
     );
