@@ -98,3 +98,15 @@ fn transfers_start_on_their_schedule_though_all_fail() {
     }
     assert_eq!(own.running.load(Ordering::Relaxed), 0);
 }
+
+#[test]
+fn a_transfer_that_hangs_in_its_handshake_does_not_hold_up_the_end() {
+    let (sender, handshake) = mpsc::channel::<()>();
+    let hangs = thread::spawn(move || handshake.recv().unwrap_or_default());
+    let stop = Arc::new(AtomicBool::new(false));
+    let begin = kernel::now();
+    Stream { stop: Arc::clone(&stop), threads: vec![hangs] }.end();
+    assert!(stop.load(Ordering::Relaxed));
+    assert!(kernel::now().saturating_since(begin) < PATIENCE * 10);
+    drop(sender);
+}
