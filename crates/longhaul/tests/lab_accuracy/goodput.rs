@@ -20,7 +20,9 @@ const BUSY: f64 = 0.85;
 /// What one CUBIC flow gets of 100 Mb/s once it has filled the link, beside the arithmetic.
 fn compare(mtu: f64, overhead: f64, arguments: &[&str]) {
     let Some(turn) = turn_of_root() else { return };
-    let lab = turn.path(&[&["--rate", "100Mb/s", "--rtt", "20ms"], arguments].concat());
+    // A queue for all that 7 s bring, so that none is lost: the application would wait for the gap to be filled, and then read in
+    // one second what had come in two.
+    let lab = turn.path(&[&["--rate", "100Mb/s", "--rtt", "20ms", "--queue", "100MB"], arguments].concat());
     let cpu = CpuSnapshot::read();
     let reads = tcp::fill(lab.node("near"), lab.node("far"), IpAddr::from(FAR), Duration::from_secs(7));
     let busy = CpuSnapshot::read().busy_since(&cpu).unwrap();
