@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use results::lab::{FlowDescription, FlowInterval, FlowTotals};
-use results::{Completion, EndRecord, IntervalRecord, Record, Role, StartRecord, read_records};
+use results::{BufferGrant, Completion, EndRecord, IntervalRecord, Record, Role, read_records};
 use scenario::{Extent, Flow, Scenario, Transport};
 use units::{Bytes, Instant};
 
@@ -174,21 +174,18 @@ pub(crate) fn read(flow: &Flow, began: Instant, run: u32, folder: &Path, failure
     let totals = totals(flow, &intervals, end, failure);
     let late = begin.map(|b| Instant::from_nanos(b.client_ns).saturating_since(began + flow.start));
     let window = records.iter().find_map(|r| match r {
-        Record::Start(start) => cut_window(start),
+        Record::Start(s) => cut_window(flow, s.streams.iter().flat_map(|s| [s.client_buffers, s.server_buffers])),
         Record::Interval(_) | Record::End(_) => None,
     });
     Outcome { intervals, totals, late: late.unwrap_or_default(), cut_window: window }
 }
 
-/// The window that was asked for and the least of the buffers granted, when a buffer is smaller. Linux grants double, for its own
-/// bookkeeping.
-fn cut_window(start: &StartRecord) -> Option<(Bytes, Bytes)> {
-    let grants = start.streams.iter().flat_map(|s| [s.client_buffers, s.server_buffers]);
-    let cut = grants.filter_map(|g| {
-        let granted = g.send_bytes.min(g.receive_bytes) / 2;
-        g.asked_bytes.filter(|asked| granted < *asked).map(|asked| (Bytes::new(asked), Bytes::new(granted)))
-    });
-    cut.min_by_key(|(_, granted)| *granted)
+/// The flow's window and the least of the buffers granted, when a buffer is smaller. Linux grants double, for its own bookkeeping.
+/// What a test asks for by itself (UDP) is its own affair.
+fn cut_window(flow: &Flow, grants: impl Iterator<Item = BufferGrant>) -> Option<(Bytes, Bytes)> {
+    let asked = flow.window.filter(|_| flow.transport == Transport::Tcp)?;
+    let granted = grants.map(|g| Bytes::new(g.send_bytes.min(g.receive_bytes) / 2)).min()?;
+    (granted < asked).then_some((asked, granted))
 }
 
 /// One interval, on the run's clock, on which the receiver's intervals begin at `origin_s`.

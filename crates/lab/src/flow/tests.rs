@@ -72,3 +72,17 @@ fn a_flow_without_records_has_failed_and_says_why() {
     assert!(outcome(None).failure.unwrap().starts_with("no records: "));
     assert_eq!(outcome(Some("connection refused".to_owned())).failure.unwrap(), "connection refused");
 }
+
+#[test]
+fn a_window_is_cut_when_a_buffer_is_less_than_the_experiment_asked_for() {
+    // Linux reads back double of what it granted.
+    let grant = |bytes: u64| BufferGrant { asked_bytes: Some(1 << 20), send_bytes: 2 * bytes, receive_bytes: 4 << 20 };
+    let cut = |flow: &str, bytes: u64| {
+        let scenario = scenario("", flow);
+        cut_window(&scenario.flows[0], [grant(1 << 20), grant(bytes)].into_iter())
+    };
+    assert_eq!(cut("window = \"1MiB\"", 1 << 20), None);
+    assert_eq!(cut("window = \"1MiB\"", 1000), Some((Bytes::new(1 << 20), Bytes::new(1000))));
+    assert_eq!(cut("", 1000), None, "the experiment asked for nothing");
+    assert_eq!(cut("protocol = \"udp\"\nrate = \"5Mb/s\"", 1000), None, "what a UDP test asks for is its own affair");
+}
