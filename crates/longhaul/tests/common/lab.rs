@@ -184,8 +184,14 @@ impl Lab {
 
     /// Waits until an experiment's clock runs: until its first interval is recorded.
     pub(crate) fn await_begin(&self) {
-        let begun = || fs::read_to_string(&self.json).is_ok_and(|text| text.contains("\"record\":\"engine\""));
-        await_that("the run begins", begun);
+        self.await_intervals(1);
+    }
+
+    /// Waits until so many intervals are recorded.
+    pub(crate) fn await_intervals(&self, count: usize) {
+        let recorded =
+            || fs::read_to_string(&self.json).map_or(0, |text| text.matches("\"record\":\"engine\"").count());
+        await_that("the run goes on", || recorded() >= count);
     }
 
     /// Ends a path by the end of its command's input, waits for an experiment; then reads the records.
