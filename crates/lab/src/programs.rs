@@ -64,24 +64,26 @@ impl Running {
         let file = File::create(log).map_err(LabError::file(log))?;
         let again = file.try_clone().map_err(LabError::file(log))?;
         command.stdin(Stdio::null()).stdout(file).stderr(again);
-        Self::spawn(keeper, host, command, log)
-    }
-
-    fn spawn(keeper: &Keeper, host: &Host, mut command: Command, log: &Path) -> Result<Self, LabError> {
-        command.env("LONGHAUL_NODE", &host.name);
-        let name = command.get_program().to_string_lossy().into_owned();
-        let child = keeper
-            .spawn(in_node(host, command, false))
-            .map_err(LabError::kernel(format!("{name} in node {}", host.name)))?;
-        Ok(Self { child, ended: None, cut_off: false, starved: RunQueueWait::default(), log: log.to_owned() })
+        Self::spawn(keeper, host, command, false, log)
     }
 
     /// Starts a command in a node that shares this process's terminal.
-    pub(crate) fn in_terminal(keeper: &Keeper, host: &Host, mut command: Command) -> Result<Self, LabError> {
+    pub(crate) fn in_terminal(keeper: &Keeper, host: &Host, command: Command) -> Result<Self, LabError> {
+        Self::spawn(keeper, host, command, true, Path::new(""))
+    }
+
+    fn spawn(
+        keeper: &Keeper,
+        host: &Host,
+        mut command: Command,
+        share_terminal: bool,
+        log: &Path,
+    ) -> Result<Self, LabError> {
         command.env("LONGHAUL_NODE", &host.name);
         let name = command.get_program().to_string_lossy().into_owned();
-        let child = keeper.spawn(in_node(host, command, true)).map_err(LabError::kernel(name))?;
-        Ok(Self { child, ended: None, cut_off: false, starved: RunQueueWait::default(), log: PathBuf::new() })
+        let spawn = Spawn { network: &host.namespace, hostname: Some(host.name.clone()), share_terminal, command };
+        let child = keeper.spawn(spawn).map_err(LabError::kernel(format!("{name} in node {}", host.name)))?;
+        Ok(Self { child, ended: None, cut_off: false, starved: RunQueueWait::default(), log: log.to_owned() })
     }
 
     /// How it ended; `None` while it runs.
@@ -151,10 +153,6 @@ impl Running {
     }
 }
 
-fn in_node(host: &Host, command: Command, share_terminal: bool) -> Spawn<'_> {
-    Spawn { network: &host.namespace, hostname: Some(host.name.clone()), share_terminal, command }
-}
-
 fn status_text(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => code.to_string(),
@@ -217,7 +215,7 @@ impl Programs {
         command.stdin(Stdio::null());
         command.stdout(File::create(&out).map_err(LabError::file(&out))?);
         command.stderr(File::create(&err).map_err(LabError::file(&err))?);
-        self.0[number].running = Some(Running::spawn(keeper, host, command, &err)?);
+        self.0[number].running = Some(Running::spawn(keeper, host, command, false, &err)?);
         Ok(())
     }
 

@@ -68,22 +68,25 @@ impl Truth {
         }
         let mut reports = self.pending.remove(&begin).unwrap_or_default();
         reports.sort_by_key(|r| r.worker);
-        let mut links: Vec<(usize, LinkInterval)> = reports.iter().flat_map(|r| self.count_links(r)).collect();
+        let mut lateness = DelayHistogram::new();
+        let count = |r| self.count_links(r, &mut lateness);
+        let mut links: Vec<(usize, LinkInterval)> = reports.iter().flat_map(count).collect();
         // The order of the plan, whichever worker has a link.
         links.sort_by_key(|(wire, _)| *wire);
         let mut records: Vec<LabRecord> = links.into_iter().map(|(_, l)| LabRecord::Link(l)).collect();
-        records.push(LabRecord::Engine(self.count_engine(&reports)));
+        records.push(LabRecord::Engine(self.count_engine(&reports, &lateness)));
         records
     }
 
-    fn count_links(&mut self, report: &Report) -> Vec<(usize, LinkInterval)> {
+    /// Counts what a worker's links did; adds their lateness to `all`.
+    fn count_links(&mut self, report: &Report, all: &mut DelayHistogram) -> Vec<(usize, LinkInterval)> {
         let mut links = Vec::new();
         for wire in &report.wires {
             let Some(total) = self.wires.get_mut(wire.wire) else { continue };
             let mut lateness = DelayHistogram::new();
             wire.lateness.iter().for_each(|ns| lateness.record_nanos(u64::from(*ns)));
             total.lateness.merge(&lateness);
-            self.lateness.merge(&lateness);
+            all.merge(&lateness);
             total.emulator += wire.lost;
             match &mut total.tally {
                 Some(sum) => sum.merge(&wire.tally),
@@ -111,20 +114,18 @@ impl Truth {
         links
     }
 
-    fn count_engine(&mut self, reports: &[Report]) -> EngineInterval {
-        let (mut lateness, mut uncertainty) = (DelayHistogram::new(), DelayHistogram::new());
-        let mut span = Duration::ZERO;
+    fn count_engine(&mut self, reports: &[Report], lateness: &DelayHistogram) -> EngineInterval {
+        let mut uncertainty = DelayHistogram::new();
         let (mut begin, mut end) = (Duration::MAX, Duration::ZERO);
         let (mut worker_cpu, mut held_bytes) = (Vec::new(), 0);
         for report in reports {
             (begin, end) = (begin.min(report.begin), end.max(report.end));
-            span = span.max(report.end.saturating_sub(report.begin));
-            held_bytes += report.held;
+            let span = report.end.saturating_sub(report.begin);
             worker_cpu.push(report.cpu.as_secs_f64() / span.as_secs_f64().max(1e-9));
+            held_bytes += report.held;
             report.uncertainty.iter().for_each(|ns| uncertainty.record_nanos(u64::from(*ns)));
-            let late = report.wires.iter().flat_map(|w| &w.lateness);
-            late.for_each(|ns| lateness.record_nanos(u64::from(*ns)));
         }
+        self.lateness.merge(lateness);
         self.uncertainty.merge(&uncertainty);
         self.scheduling = reports.first().map_or("", |r| r.scheduling);
         self.busiest = worker_cpu.iter().copied().fold(self.busiest, f64::max);
