@@ -105,20 +105,10 @@ impl Drop for Registration {
     }
 }
 
-/// Where labs of this user are registered. The first call decides: in a user namespace of its own the process no longer
-/// knows whose it is, so a lab calls this before it gains its privilege.
+/// Where labs of this user are registered. To be called before a lab gains its privilege, see [`host::state::folder`].
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        if let Some(own) = std::env::var_os("LONGHAUL_STATE") {
-            return PathBuf::from(own);
-        }
-        match (kernel::real_user(), std::env::var_os("XDG_RUNTIME_DIR")) {
-            (0, _) => PathBuf::from("/run/longhaul"),
-            (_, Some(runtime)) => Path::new(&runtime).join("longhaul"),
-            (user, None) => std::env::temp_dir().join(format!("longhaul-{user}")),
-        }
-    })
+    FOLDER.get_or_init(|| host::state::folder().join("labs"))
 }
 
 /// All registered labs, running or not. An entry that cannot be read is left out; `collect` removes it.

@@ -1,0 +1,1 @@
+//! The BPF programs of longhaul, and what loads them into the kernel.

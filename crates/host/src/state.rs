@@ -1,0 +1,83 @@
+//! Where changes to this host are written down, so that another process can take them back.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The folder of all state of this user: `LONGHAUL_STATE`, else `/run/longhaul` for root, else below `XDG_RUNTIME_DIR`. It does not
+/// outlive a restart of the host, as the changes do not.
+///
+/// The first call decides: in a user namespace of its own the process no longer knows whose it is, so call this before.
+pub fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        if let Some(own) = std::env::var_os("LONGHAUL_STATE") {
+            return PathBuf::from(own);
+        }
+        match (kernel::real_user(), std::env::var_os("XDG_RUNTIME_DIR")) {
+            (0, _) => PathBuf::from("/run/longhaul"),
+            (_, Some(runtime)) => Path::new(&runtime).join("longhaul"),
+            (user, None) => std::env::temp_dir().join(format!("longhaul-{user}")),
+        }
+    })
+}
+
+/// The number of the calling thread's network namespace: the same for all processes in it, another for each that exists at a time.
+///
+/// # Errors
+/// There is no `/proc`.
+pub fn network() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())
+}
+
+/// Writes a file whole or not at all: who reads it meanwhile, or after a crash, finds the old text or the new one.
+///
+/// # Errors
+/// The folder is missing or not writable, or the disk is full.
+pub fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
+    let part = path.with_extension("part");
+    let file = File::create(&part)?;
+    io::Write::write_all(&mut &file, text)?;
+    file.sync_all()?;
+    fs::rename(&part, path)
+}
+
+/// The sole right to change something; goes with the process that holds it, however that ends.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
+
+impl Lock {
+    /// Takes the lock on `path`, a file made for it; `None` when another process holds it.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn take(path: &Path) -> io::Result<Option<Self>> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let file = File::options().create(true).append(true).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(e)) => Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_has_one_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("below").join("lock");
+        let first = Lock::take(&path).unwrap();
+        assert!(first.is_some());
+        assert!(Lock::take(&path).unwrap().is_none(), "flock(2) holds for each open file, so also within a process");
+        drop(first);
+        assert!(Lock::take(&path).unwrap().is_some());
+    }
+}
