@@ -32,6 +32,8 @@ pub enum Op {
     AddAddress,
     AddRoute,
     AddNeighbour,
+    ReadTrafficControl,
+    Change,
     Privilege,
     Keeper,
     Spawn,
@@ -70,6 +72,8 @@ impl fmt::Display for Op {
             Self::AddAddress => "adding the address",
             Self::AddRoute => "adding the route",
             Self::AddNeighbour => "adding the neighbour",
+            Self::ReadTrafficControl => "reading the traffic control of",
+            Self::Change => "change",
             Self::Privilege => "gaining what a lab needs,",
             Self::Keeper => "keeping a lab's programs with",
             Self::Spawn => "starting the program",
@@ -117,7 +121,7 @@ impl KernelError {
                 "; ports below net.ipv4.ip_unprivileged_port_start need CAP_NET_BIND_SERVICE"
             }
             (Op::Bind, Some(libc::EADDRINUSE)) => "; choose another with --port",
-            (Op::SetDevice | Op::AddAddress | Op::AddRoute | Op::AddNeighbour, Some(libc::EPERM)) => {
+            (Op::SetDevice | Op::AddAddress | Op::AddRoute | Op::AddNeighbour | Op::Change, Some(libc::EPERM)) => {
                 "; changing a network needs CAP_NET_ADMIN in the user namespace that owns it"
             }
             (Op::Sysctl | Op::ReadSysctl, Some(libc::ENOENT | libc::EACCES | libc::EPERM | libc::EROFS)) => {

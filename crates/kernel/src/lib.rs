@@ -40,7 +40,7 @@ pub use keeper::{Keeper, Spawn, run_keeper};
 pub use limits::{open_files_limit, raise_open_files};
 pub use machine::{available_memory, kill_process, real_user};
 pub use namespace::{enter_namespace, new_namespace};
-pub use netlink::{Counters, Device, LinkSettings, Neighbour, Netlink, Route, Statistics};
+pub use netlink::{Change, Counters, Device, LinkSettings, Neighbour, Netlink, Route, Statistics};
 pub use option::{
     Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
     connect, give_up_after, listen, paces_itself, reset_on_close, set_control_priority,

@@ -4,6 +4,9 @@
 //! module of such functions.
 
 mod link;
+mod queueing;
+#[cfg(test)]
+mod queueing_tests;
 mod route;
 mod socket;
 #[cfg(test)]
@@ -19,6 +22,7 @@ use crate::{KernelError, Op};
 use socket::{Conversation, Refused, Request};
 
 pub use link::{Counters, Device, LinkSettings, Statistics};
+pub use queueing::Change;
 pub use route::{Neighbour, Route};
 
 /// A connection with the kernel about one network namespace: the one in which the opening thread was.

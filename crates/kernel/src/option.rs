@@ -47,7 +47,7 @@ pub struct Buffers {
     pub receive: Bytes,
 }
 
-fn set_int<T>(fd: RawFd, level: i32, name: i32, value: T) -> io::Result<()> {
+pub(crate) fn set_int<T>(fd: RawFd, level: i32, name: i32, value: T) -> io::Result<()> {
     // SAFETY: `value` is readable for its size during the call; callers pass the integer type that the option takes.
     let rc = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), size_of::<T>() as libc::socklen_t) };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

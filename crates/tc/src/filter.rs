@@ -36,6 +36,8 @@ pub enum Classifier {
         kind: String,
         /// The payload of TCA_OPTIONS.
         options: Vec<u8>,
+        /// Attributes beside the options, as the kernel gave them: the chain (TCA_CHAIN), and what is not known here.
+        attributes: Vec<u8>,
     },
 }
 
@@ -44,7 +46,9 @@ pub enum Classifier {
 pub struct Key {
     /// Bytes from the network header on; a multiple of 4.
     pub offset: i32,
-    /// Whether `offset` counts from the transport header of IPv4 instead (`nexthdr+`).
+    /// Whether `offset` counts from behind the IPv4 header instead (`nexthdr+`). The kernel knows where that is only in a hash
+    /// table that was linked to with an offset (u32_classify in net/sched/cls_u32.c); in a preference's own table it takes the
+    /// network header.
     pub after_ip_header: bool,
     /// Bits that count, as a number.
     pub mask: u32,

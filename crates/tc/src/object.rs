@@ -12,6 +12,8 @@ pub enum Object {
     Qdisc(Qdisc),
     /// A class of HTB.
     Class(Class),
+    /// Any other class, or one of HTB with settings that [`HtbClass`] does not hold.
+    OtherClass(OtherClass),
     /// A filter.
     Filter(Filter),
 }
@@ -71,6 +73,9 @@ pub enum Discipline {
         kind: String,
         /// The payload of TCA_OPTIONS.
         options: Vec<u8>,
+        /// Attributes beside the options, as the kernel gave them: a size table (TCA_STAB, whose base is all that the kernel
+        /// tells), shared blocks (TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK), and what is not known here.
+        attributes: Vec<u8>,
     },
 }
 
@@ -105,6 +110,22 @@ pub struct Class {
     pub parent: Handle,
     /// Its settings.
     pub htb: HtbClass,
+}
+
+/// A class that is kept as the kernel gave it. Some disciplines make such classes by themselves (mq one for each transmit
+/// queue, fq_codel one for each flow queue): they are there to be seen, and cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherClass {
+    /// Its name.
+    pub handle: Handle,
+    /// The class above, or the discipline.
+    pub parent: Handle,
+    /// Name of its discipline's kind.
+    pub kind: String,
+    /// The payload of TCA_OPTIONS.
+    pub options: Vec<u8>,
+    /// Attributes beside the options, as the kernel gave them.
+    pub attributes: Vec<u8>,
 }
 
 /// Settings of an HTB class (struct tc_htb_opt).

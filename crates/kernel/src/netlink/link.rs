@@ -2,7 +2,7 @@ use std::io;
 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkMessage, State, Stats64,
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State, Stats64,
 };
 use units::Bytes;
 
@@ -64,6 +64,16 @@ pub struct Device {
     /// Operational: up, with a carrier, and its queue attached (RFC 2863 states up and unknown). The kernel gets there some
     /// time after `up` when the other end of a pair came up last; it silently loses what is sent before.
     pub operational: bool,
+    /// Kind of hardware (ARPHRD_* in linux/if_arp.h): 1 is Ethernet, 772 loopback, 65534 none (TUN).
+    pub hardware: u16,
+    /// Kind of a virtual device (IFLA_INFO_KIND), such as `veth` or `ifb`.
+    pub kind: Option<String>,
+    /// Number of transmit queues.
+    pub tx_queues: u32,
+    /// Largest super-packet that the device is given, in bytes (IFLA_GSO_MAX_SIZE); `None` where the kernel does not tell.
+    pub gso_max_size: Option<u32>,
+    /// Name of the outermost queueing discipline's kind.
+    pub qdisc: Option<String>,
     /// What it counted.
     pub statistics: Statistics,
 }
@@ -113,6 +123,7 @@ fn about(index: u32) -> LinkMessage {
 pub(super) fn device(answer: RouteNetlinkMessage) -> io::Result<Device> {
     let RouteNetlinkMessage::NewLink(message) = answer else { return Err(incomplete("a device")) };
     let (mut name, mut mac, mut mtu, mut queue, mut state, mut counted) = (None, None, None, None, None, None);
+    let (mut kind, mut tx_queues, mut gso_max_size, mut qdisc) = (None, 1, None, None);
     for attribute in message.attributes {
         match attribute {
             LinkAttribute::IfName(v) => name = Some(v),
@@ -121,6 +132,10 @@ pub(super) fn device(answer: RouteNetlinkMessage) -> io::Result<Device> {
             LinkAttribute::TxQueueLen(v) => queue = Some(v),
             LinkAttribute::OperState(v) => state = Some(v),
             LinkAttribute::Stats64(v) => counted = Some(statistics(&v)),
+            LinkAttribute::LinkInfo(v) => kind = info_kind(v),
+            LinkAttribute::NumTxQueues(v) => tx_queues = v,
+            LinkAttribute::GsoMaxSize(v) => gso_max_size = Some(v),
+            LinkAttribute::Qdisc(v) => qdisc = Some(v),
             _ => {}
         }
     }
@@ -133,9 +148,18 @@ pub(super) fn device(answer: RouteNetlinkMessage) -> io::Result<Device> {
         mtu: mtu.ok_or_else(|| incomplete("an MTU"))?,
         tx_queue_len: queue.ok_or_else(|| incomplete("a queue length"))?,
         up,
+        hardware: u16::from(message.header.link_layer_type),
+        kind,
+        tx_queues,
+        gso_max_size,
+        qdisc,
         operational: up && matches!(state, State::Up | State::Unknown),
         statistics: counted.ok_or_else(|| incomplete("statistics"))?,
     })
+}
+
+fn info_kind(info: Vec<LinkInfo>) -> Option<String> {
+    info.into_iter().find_map(|i| if let LinkInfo::Kind(kind) = i { Some(kind.to_string()) } else { None })
 }
 
 fn incomplete(what: &str) -> io::Error {

@@ -1,4 +1,5 @@
 use std::io;
+use std::os::fd::AsRawFd;
 
 use netlink_packet_core::{
     ErrorMessage, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -6,6 +7,8 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
+
+use crate::option::set_int;
 
 /// Most requests in one send. Their answers wait in the socket at the same time, each for about 1 kB of its buffer, of which
 /// the kernel gives 208 KiB by default.
@@ -16,6 +19,11 @@ const RECEIVE: usize = 64 * 1024;
 const ATTEMPTS: usize = 10;
 /// Length of the header that an error repeats (struct nlmsghdr).
 const HEADER: usize = 16;
+/// Kinds of messages that end an answer (linux/netlink.h).
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// What a refusal takes of the receive buffer: with the kernel's words and its bookkeeping below 2 KiB.
+const ANSWER: usize = 2048;
 /// Attribute of an error that holds the kernel's words (NLMSGERR_ATTR_MSG).
 const WORDS: u16 = 1;
 
@@ -23,6 +31,13 @@ const WORDS: u16 = 1;
 pub(super) struct Request {
     pub(super) message: RouteNetlinkMessage,
     pub(super) flags: u16,
+}
+
+/// A request as bytes: what netlink-packet-route does not model.
+pub(super) struct RawRequest {
+    pub(super) kind: u16,
+    pub(super) flags: u16,
+    pub(super) body: Vec<u8>,
 }
 
 /// A request that the kernel refused.
@@ -70,6 +85,112 @@ impl Conversation {
             done += count as usize;
         }
         refused.map_or(Ok(()), Err)
+    }
+
+    /// Carries out all requests in one system call: once begun, the kernel goes through all of them, even if this process is
+    /// killed meanwhile. All are tried; the first refusal is the answer.
+    pub(super) fn carry_out_at_once(&mut self, requests: Vec<RawRequest>) -> Result<(), Refused> {
+        let Some(last) = requests.len().checked_sub(1) else { return Ok(()) };
+        let first = self.sequence.wrapping_add(1);
+        let mut bytes = Vec::new();
+        for (i, request) in requests.iter().enumerate() {
+            // Refusals come without being asked for. The acknowledgement of the last one says that all are done.
+            let flags = if i == last { request.flags | NLM_F_ACK } else { request.flags };
+            self.append_raw(&mut bytes, request.kind, flags, &request.body);
+        }
+        let answer = self.make_room(bytes.len(), requests.len()).and_then(|()| self.send(&bytes));
+        let refused = answer.and_then(|()| self.refusals_until(first, last));
+        match refused {
+            Ok(None) => Ok(()),
+            Ok(Some((at, source))) => Err(Refused { at, source }),
+            Err(source) => Err(Refused { at: 0, source }),
+        }
+    }
+
+    /// Waits for the answer to the last request, and gives the first refusal with its place.
+    fn refusals_until(&mut self, first: u32, last: usize) -> io::Result<Option<(usize, io::Error)>> {
+        let mut refused = None;
+        loop {
+            for (header, payload) in self.receive_raw()? {
+                let at = header.sequence.wrapping_sub(first) as usize;
+                if header.kind != NLMSG_ERROR || at > last {
+                    continue;
+                }
+                let code = payload.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                if code != 0 && refused.is_none() {
+                    // The code is followed by the header of the request, then the kernel's words.
+                    let words = payload.get(4 + HEADER..).unwrap_or_default();
+                    refused = Some((at, with_words(code, words)));
+                }
+                if at == last {
+                    return Ok(refused);
+                }
+            }
+        }
+    }
+
+    /// Sees to it that a send of so many bytes fits, and so many refusals.
+    fn make_room(&self, bytes: usize, requests: usize) -> io::Result<()> {
+        // The kernel keeps 32 bytes of the send buffer to itself (netlink_sendmsg).
+        let socket = socket2::SockRef::from(&self.socket);
+        if socket.send_buffer_size()? < bytes + 64 {
+            enlarge(&socket, libc::SO_SNDBUFFORCE, bytes).or_else(|_| socket.set_send_buffer_size(bytes))?;
+        }
+        let answers = requests.saturating_mul(ANSWER);
+        if socket.recv_buffer_size()? < answers {
+            enlarge(&socket, libc::SO_RCVBUFFORCE, answers).or_else(|_| socket.set_recv_buffer_size(answers))?;
+        }
+        Ok(())
+    }
+
+    /// Asks for a list of what netlink-packet-route does not model: kinds and bodies of the answers.
+    pub(super) fn list_raw(&mut self, request: &RawRequest) -> io::Result<Vec<(u16, Vec<u8>)>> {
+        for _ in 0..ATTEMPTS {
+            let mut bytes = Vec::new();
+            self.append_raw(&mut bytes, request.kind, request.flags | NLM_F_DUMP, &request.body);
+            self.send(&bytes)?;
+            if let Some(found) = self.read_raw_list()? {
+                return Ok(found);
+            }
+        }
+        Err(io::Error::other("the list changed each time while it was read"))
+    }
+
+    /// Reads a list to its end; `None` if it changed meanwhile.
+    fn read_raw_list(&mut self) -> io::Result<Option<Vec<(u16, Vec<u8>)>>> {
+        let mut found = Vec::new();
+        let mut consistent = true;
+        loop {
+            let asked = self.sequence;
+            for (header, payload) in self.receive_raw()?.into_iter().filter(|(h, _)| h.sequence == asked) {
+                consistent &= header.flags & NLM_F_DUMP_INTR == 0;
+                let code = payload.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                match header.kind {
+                    NLMSG_ERROR if code < 0 => {
+                        return Err(with_words(code, payload.get(4 + HEADER..).unwrap_or_default()));
+                    }
+                    NLMSG_DONE if code < 0 => return Err(with_words(code, payload.get(4..).unwrap_or_default())),
+                    NLMSG_ERROR | NLMSG_DONE => return Ok(consistent.then_some(found)),
+                    kind => found.push((kind, payload)),
+                }
+            }
+        }
+    }
+
+    fn append_raw(&mut self, bytes: &mut Vec<u8>, kind: u16, flags: u16, body: &[u8]) {
+        self.sequence = self.sequence.wrapping_add(1);
+        bytes.extend(((HEADER + body.len()) as u32).to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend((flags | NLM_F_REQUEST).to_ne_bytes());
+        bytes.extend(self.sequence.to_ne_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(body);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+    }
+
+    fn receive_raw(&mut self) -> io::Result<Vec<(RawHeader, Vec<u8>)>> {
+        self.receive_bytes()?;
+        split_raw(&self.buffer)
     }
 
     /// Asks for one object.
@@ -160,6 +281,11 @@ impl Conversation {
     }
 
     fn receive(&mut self) -> io::Result<Vec<NetlinkMessage<RouteNetlinkMessage>>> {
+        self.receive_bytes()?;
+        split(&self.buffer)
+    }
+
+    fn receive_bytes(&mut self) -> io::Result<()> {
         self.buffer.clear();
         let length = loop {
             match self.socket.recv(&mut self.buffer, libc::MSG_TRUNC) {
@@ -170,8 +296,40 @@ impl Conversation {
         if length > self.buffer.len() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is longer than expected"));
         }
-        split(&self.buffer)
+        Ok(())
     }
+}
+
+/// What counts of struct nlmsghdr.
+struct RawHeader {
+    kind: u16,
+    flags: u16,
+    sequence: u32,
+}
+
+/// Takes a datagram apart without looking into its messages.
+fn split_raw(mut bytes: &[u8]) -> io::Result<Vec<(RawHeader, Vec<u8>)>> {
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is not understood");
+    let mut messages = Vec::new();
+    while let Some(header) = bytes.first_chunk::<HEADER>() {
+        let [a, b, c, d, kind, kind_high, flags, flags_high, e, f, g, h, ..] = *header;
+        let length = u32::from_ne_bytes([a, b, c, d]) as usize;
+        let payload = bytes.get(HEADER..length).ok_or_else(damaged)?;
+        let header = RawHeader {
+            kind: u16::from_ne_bytes([kind, kind_high]),
+            flags: u16::from_ne_bytes([flags, flags_high]),
+            sequence: u32::from_ne_bytes([e, f, g, h]),
+        };
+        messages.push((header, payload.to_vec()));
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    if bytes.is_empty() { Ok(messages) } else { Err(damaged()) }
+}
+
+/// Sets a buffer beyond the limits for everybody; needs CAP_NET_ADMIN.
+fn enlarge(socket: &socket2::Socket, option: libc::c_int, bytes: usize) -> io::Result<()> {
+    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set_int(socket.as_raw_fd(), libc::SOL_SOCKET, option, value)
 }
 
 /// Takes a datagram apart into its messages, each padded to four bytes.

@@ -11,7 +11,7 @@ use super::*;
 use crate::{enter_namespace, new_namespace};
 
 /// Makes a pair of connected devices, the second one in another namespace.
-fn add_veth(netlink: &mut Netlink, name: &str, peer: &str, peers: &File) {
+pub(super) fn add_veth(netlink: &mut Netlink, name: &str, peer: &str, peers: &File) {
     let mut other = LinkMessage::default();
     other.attributes = vec![LinkAttribute::IfName(peer.to_owned()), LinkAttribute::NetNsFd(peers.as_raw_fd())];
     let mut message = LinkMessage::default();
@@ -28,7 +28,7 @@ fn add_veth(netlink: &mut Netlink, name: &str, peer: &str, peers: &File) {
 }
 
 /// Runs a job in a thread inside a namespace.
-fn inside<T: Send>(namespace: &File, job: impl FnOnce() -> T + Send) -> T {
+pub(super) fn inside<T: Send>(namespace: &File, job: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let inside = scope.spawn(|| {
             enter_namespace(namespace).unwrap();
@@ -46,12 +46,12 @@ fn ip(line: &str) -> String {
 }
 
 /// A namespace, or a note that there can be none.
-fn namespace() -> Option<File> {
+pub(super) fn namespace() -> Option<File> {
     new_namespace().inspect_err(|e| eprintln!("skipped: no network namespace: {e}")).ok()
 }
 
 /// Waits until the kernel has attached the queue of a device, which it does some time after the other end came up.
-fn await_operational(namespace: &File, name: &str) {
+pub(super) fn await_operational(namespace: &File, name: &str) {
     let limit = Instant::now() + Duration::from_secs(20);
     let mut netlink = inside(namespace, || Netlink::open().unwrap());
     while !netlink.links().unwrap().iter().any(|d| d.name == name && d.operational) {

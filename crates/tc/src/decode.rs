@@ -1,0 +1,325 @@
+//! From the bytes of route netlink to objects: the inverse of `encode`.
+//!
+//! A discipline, class or filter becomes a known kind only when the known kind describes it completely. Everything else is kept
+//! raw.
+
+use std::time::Duration;
+
+use units::{Bytes, Rate};
+
+use crate::arithmetic::time_of;
+use crate::attribute::{self, Attribute, Writer, exactly, text, u32_at, u64_at, words};
+use crate::encode::*;
+use crate::filter::{BpfProgram, Classifier, Filter, Key};
+use crate::handle::Handle;
+use crate::object::{Class, Discipline, HtbClass, HtbRoot, Object, OtherClass, Qdisc, Statistics, TokenBucket};
+use crate::statistics;
+
+const TCA_XSTATS: u16 = 4;
+const TCA_STATS2: u16 = 7;
+/// Attributes of a message that describe what was counted or done, not the object: TCA_STATS, TCA_XSTATS, TCA_RATE, TCA_FCNT,
+/// TCA_STATS2, TCA_PAD, TCA_DUMP_INVISIBLE, TCA_HW_OFFLOAD, TCA_DUMP_FLAGS, TCA_EXT_WARN_MSG.
+const NOT_SETTINGS: [u16; 10] = [3, TCA_XSTATS, 5, 6, TCA_STATS2, 9, 10, 12, 15, 16];
+/// Length of struct tcmsg.
+const TCMSG: usize = 20;
+
+/// Why bytes are no object of traffic control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// Another kind of message.
+    #[error("message kind {0} of route netlink does not describe a qdisc, class or filter")]
+    Kind(u16),
+    /// The message ends early, or an attribute's length does not fit.
+    #[error("the kernel's message about traffic control is cut or has an attribute of impossible length")]
+    Damaged,
+    /// There is no TCA_KIND.
+    #[error("the kernel's message about traffic control does not name a kind")]
+    NoKind,
+}
+
+/// What a message says, taken apart.
+struct Parts<'a> {
+    handle: Handle,
+    parent: Handle,
+    info: u32,
+    kind: String,
+    options: &'a [u8],
+    /// Settings beside kind and options.
+    attributes: Vec<u8>,
+    statistics: Statistics,
+}
+
+/// Reads the body of RTM_NEWQDISC, RTM_NEWTCLASS or RTM_NEWTFILTER: the number of the device, the object, and what it counted.
+///
+/// A class directly below its discipline has that as its parent, not "root" as the kernel writes it.
+///
+/// # Errors
+/// The message is of another kind, is cut, or names no kind of object.
+pub fn decode(kind: u16, body: &[u8]) -> Result<(u32, Object, Statistics), DecodeError> {
+    if ![36, 40, 44].contains(&kind) {
+        return Err(DecodeError::Kind(kind));
+    }
+    let device = u32_at(body, 4).ok_or(DecodeError::Damaged)?;
+    let parts = parts(body)?;
+    let statistics = parts.statistics;
+    let object = match kind {
+        36 => Object::Qdisc(Qdisc { handle: parts.handle, parent: parts.parent, discipline: discipline(parts) }),
+        40 => class(parts),
+        _ => Object::Filter(filter(parts)),
+    };
+    Ok((device, object, statistics))
+}
+
+fn parts(body: &[u8]) -> Result<Parts<'_>, DecodeError> {
+    let word = |n: usize| u32_at(body, 4 * n).ok_or(DecodeError::Damaged);
+    let rows = body.get(TCMSG..).and_then(attribute::read).ok_or(DecodeError::Damaged)?;
+    let find = |kind: u16| rows.iter().find(|a| a.kind == kind).map(|a| a.value);
+    let kind = text(find(TCA_KIND).ok_or(DecodeError::NoKind)?);
+    let mut attributes = Writer::default();
+    for a in rows.iter().filter(|a| is_setting(a)) {
+        attributes.put(a.kind, a.value);
+    }
+    let htb = if kind == "htb" { find(TCA_XSTATS) } else { None };
+    Ok(Parts {
+        handle: Handle::from_raw(word(2)?),
+        parent: Handle::from_raw(word(3)?),
+        info: word(4)?,
+        options: find(TCA_OPTIONS).unwrap_or_default(),
+        attributes: attributes.into_bytes(),
+        statistics: statistics::read(find(TCA_STATS2), htb),
+        kind,
+    })
+}
+
+fn is_setting(attribute: &Attribute<'_>) -> bool {
+    match attribute.kind {
+        TCA_KIND | TCA_OPTIONS => false,
+        TCA_CHAIN => attribute.value.iter().any(|b| *b != 0),
+        kind => !NOT_SETTINGS.contains(&kind),
+    }
+}
+
+fn discipline(parts: Parts<'_>) -> Discipline {
+    let options = parts.options;
+    let known = match parts.kind.as_str() {
+        _ if !parts.attributes.is_empty() => None,
+        "htb" => htb_root(options),
+        "tbf" => token_bucket(options),
+        "pfifo" => words(options).map(|[limit]| Discipline::PacketFifo { limit }),
+        "bfifo" => words(options).map(|[limit]| Discipline::ByteFifo { limit: Bytes::new(limit.into()) }),
+        "fq_codel" => fq_codel(options),
+        "ingress" if options.is_empty() => Some(Discipline::Ingress),
+        "clsact" if options.is_empty() => Some(Discipline::Clsact),
+        _ => None,
+    };
+    known.unwrap_or_else(|| Discipline::Other {
+        options: acceptable(&parts.kind, true, options),
+        kind: parts.kind,
+        attributes: parts.attributes,
+    })
+}
+
+fn htb_root(options: &[u8]) -> Option<Discipline> {
+    let [init, queue] = exactly(options, [TCA_HTB_INIT, TCA_HTB_DIRECT_QLEN])?;
+    // The version is 3 in what is sent, and 3 with a minor number in what is told (HTB_VER). The rest: what passed unshaped.
+    let [version, rate_to_quantum, default, 0, _] = words(init?)? else { return None };
+    let [direct_queue] = words(queue?)?;
+    let default_class = u16::try_from(default).ok()?;
+    (version == 3 || version >> 16 == 3).then_some(())?;
+    Some(Discipline::Htb(HtbRoot { default_class, rate_to_quantum, direct_queue }))
+}
+
+/// The rate in struct tc_ratespec, or beside it, if there is nothing else in it.
+fn rate(spec: [u32; 3], large: Option<&[u8]>) -> Option<Rate> {
+    let [head, 0, small] = [spec[0], spec[1], spec[2]] else { return None };
+    (head == u32::from_ne_bytes(RATE_HEAD)).then_some(())?;
+    let bytes = match large {
+        Some(value) => u64_at(value, 0).filter(|bytes| small == u32::MAX && *bytes > u32::MAX.into())?,
+        None => small.into(),
+    };
+    bytes.checked_mul(8).map(Rate::from_bps)
+}
+
+fn token_bucket(options: &[u8]) -> Option<Discipline> {
+    let [parameters, large] = exactly(options, [TCA_TBF_PARMS, TCA_TBF_RATE64])?;
+    let [a, b, c, peak @ .., limit, buffer, mtu] = words::<9>(parameters?)?;
+    (peak == [0; 3] && mtu == 0).then_some(())?;
+    Some(Discipline::Tbf(TokenBucket {
+        rate: rate([a, b, c], large)?,
+        burst: time_of(buffer),
+        limit: Bytes::new(limit.into()),
+    }))
+}
+
+fn fq_codel(options: &[u8]) -> Option<Discipline> {
+    /// What the kernel drops at once unless told otherwise (fq_codel_init).
+    const DROP_BATCH: u32 = 64;
+    let values = exactly(options, TCA_FQ_CODEL)?;
+    let [target, limit, interval, ecn, flows, quantum, batch, memory] = values.map(|v| v.and_then(words::<1>));
+    let ([ecn], [batch]) = (ecn?, batch.unwrap_or([DROP_BATCH]));
+    (ecn <= 1 && batch == DROP_BATCH).then_some(())?;
+    let micros = |[n]: [u32; 1]| Duration::from_micros(n.into());
+    Some(Discipline::FqCodel {
+        limit: limit?[0],
+        target: micros(target?),
+        interval: micros(interval?),
+        flows: flows?[0],
+        quantum: quantum?[0],
+        memory_limit: Bytes::new(memory?[0].into()),
+        ecn: ecn == 1,
+    })
+}
+
+fn class(parts: Parts<'_>) -> Object {
+    let handle = parts.handle;
+    let parent = if parts.parent == Handle::ROOT { Handle::new(handle.major(), 0) } else { parts.parent };
+    let known = if parts.kind == "htb" && parts.attributes.is_empty() { htb_class(parts.options) } else { None };
+    match known {
+        Some(htb) => Object::Class(Class { handle, parent, htb }),
+        None => Object::OtherClass(OtherClass {
+            handle,
+            parent,
+            kind: parts.kind,
+            options: parts.options.to_vec(),
+            attributes: parts.attributes,
+        }),
+    }
+}
+
+fn htb_class(options: &[u8]) -> Option<HtbClass> {
+    let [parameters, large, large_ceiling] = exactly(options, [TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_HTB_CEIL64])?;
+    // The level is the kernel's to tell.
+    let [a, b, c, d, e, f, buffer, ceiling_buffer, quantum, _, priority] = words(parameters?)?;
+    Some(HtbClass {
+        rate: rate([a, b, c], large)?,
+        ceiling: rate([d, e, f], large_ceiling)?,
+        burst: time_of(buffer),
+        ceiling_burst: time_of(ceiling_buffer),
+        priority,
+        quantum,
+    })
+}
+
+fn filter(parts: Parts<'_>) -> Filter {
+    let handle = parts.handle.as_raw();
+    let known = match parts.kind.as_str() {
+        _ if !parts.attributes.is_empty() => None,
+        "u32" => u32_filter(handle, parts.options),
+        "bpf" => bpf(parts.options),
+        _ => None,
+    };
+    Filter {
+        parent: parts.parent,
+        preference: (parts.info >> 16) as u16,
+        protocol: u16::from_be_bytes((parts.info as u16).to_ne_bytes()),
+        handle,
+        classifier: known.unwrap_or_else(|| Classifier::Other {
+            options: acceptable(&parts.kind, false, parts.options),
+            kind: parts.kind,
+            attributes: parts.attributes,
+        }),
+    }
+}
+
+/// Whether the hardware does the filter's work or not: the kernel tells it (TCA_CLS_FLAGS_IN_HW, TCA_CLS_FLAGS_NOT_IN_HW) and
+/// does not take it.
+const TOLD_FLAGS: u32 = 4 | 8;
+
+fn only_told(flags: Option<&[u8]>) -> bool {
+    flags.is_none_or(|v| words(v).is_some_and(|[flags]| flags & !TOLD_FLAGS == 0))
+}
+
+/// A filter in a preference's own table: bucket 0 of one of those that the kernel numbers, from 0x800 on.
+fn u32_filter(handle: u32, options: &[u8]) -> Option<Classifier> {
+    let [class, table, selector, actions, flags] = exactly(options, TCA_U32)?;
+    let own = |table: u32| table >> 31 == 1 && table & 0xf_ffff == 0;
+    let in_own = table.is_none_or(|v| words(v).is_some_and(|[table]| own(table) && table == handle & 0xffff_f000));
+    // Before it is made, a filter has only the last part of its name, or none.
+    let named = handle >> 12 == 0 || (own(handle & 0xffff_f000) && handle & 0xfff != 0);
+    (in_own && named && only_told(flags)).then_some(())?;
+    Some(Classifier::U32 {
+        keys: keys(selector?)?,
+        class: match class {
+            Some(value) => Some(Handle::from_raw(words::<1>(value)?[0])),
+            None => None,
+        },
+        redirect: match actions {
+            Some(actions) => Some(redirection(actions)?),
+            None => None,
+        },
+    })
+}
+
+/// The keys of struct tc_u32_sel, if that links and hashes nothing.
+fn keys(selector: &[u8]) -> Option<Vec<Key>> {
+    let (head, keys) = selector.split_at_checked(16)?;
+    let mut plain = [0; 16];
+    (plain[0], plain[2]) = (TC_U32_TERMINAL, head[2]);
+    (head == plain && keys.len() == 16 * usize::from(head[2])).then_some(())?;
+    keys.chunks_exact(16).map(key).collect()
+}
+
+fn key(bytes: &[u8]) -> Option<Key> {
+    let [mask, value, offset, moved] = words(bytes)?;
+    let signed = |word: u32| i32::from_ne_bytes(word.to_ne_bytes());
+    let after_ip_header = match signed(moved) {
+        0 => false,
+        -1 => true,
+        _ => return None,
+    };
+    let number = |word: u32| u32::from_be_bytes(word.to_ne_bytes());
+    Some(Key { offset: signed(offset), after_ip_header, mask: number(mask), value: number(value) })
+}
+
+/// The device of a single `mirred egress redirect`.
+fn redirection(actions: &[u8]) -> Option<u32> {
+    // Kind, options; then what the kernel tells: its number, statistics, padding, what hardware counts.
+    const KINDS: [u16; 8] = [TCA_ACT_KIND, TCA_ACT_OPTIONS, 3, 4, 5, 8, 9, 10];
+    let [action] = exactly(actions, [1])?;
+    let [kind, options, ..] = exactly(action?, KINDS)?;
+    // The times of use and padding do not belong to the settings.
+    let [parameters, ..] = exactly(options?, [TCA_MIRRED_PARMS, 1, 3])?;
+    // Its number and how many refer to it do not either.
+    let [_, 0, TC_ACT_STOLEN, _, _, TCA_EGRESS_REDIR, device] = words(parameters?)? else { return None };
+    (text(kind?) == "mirred").then_some(device)
+}
+
+fn bpf(options: &[u8]) -> Option<Classifier> {
+    // Name, flags for hardware, tag of the program, its number; and the descriptor, which only goes in.
+    let [name, flags, _, id, descriptor] = exactly(options, [TCA_BPF_NAME, 9, 10, 11, TCA_BPF_FD])?;
+    only_told(flags).then_some(())?;
+    let name = name?;
+    let [id] = id.map_or(Some([0]), words)?;
+    let descriptor = match descriptor {
+        Some(value) => Some(i32::from_ne_bytes(words::<1>(value)?[0].to_ne_bytes())),
+        None => None,
+    };
+    (id != 0 || descriptor.is_some()).then_some(Classifier::Bpf(BpfProgram { descriptor, id, name: text(name) }))
+}
+
+/// Options as the kernel takes them: it does not take everything that it tells.
+fn acceptable(kind: &str, qdisc: bool, options: &[u8]) -> Vec<u8> {
+    let mut bytes = options.to_vec();
+    for attribute in attribute::read(options).unwrap_or_default() {
+        let mut replace = |at: usize, word: u32| {
+            if let Some(place) = bytes.get_mut(attribute.at + at..attribute.at + at + 4) {
+                place.copy_from_slice(&word.to_ne_bytes());
+            }
+        };
+        match (qdisc, kind, attribute.kind) {
+            // The version has a minor number only in what is told; and what passed unshaped is no setting.
+            (true, "htb", TCA_HTB_INIT) if attribute.value.len() == 20 => {
+                replace(0, 3);
+                replace(16, 0);
+            }
+            (false, "u32", 11) | (false, "bpf", 9) | (false, "flower", 22) | (false, "matchall", 3) => {
+                if let Some([flags]) = words(attribute.value) {
+                    replace(0, flags & !TOLD_FLAGS);
+                }
+            }
+            _ => {}
+        }
+    }
+    bytes
+}

@@ -1,0 +1,89 @@
+use std::fmt;
+
+use crate::object::Object;
+
+/// Flags of route netlink that make an object (NLM_F_CREATE), refuse what is there (NLM_F_EXCL), take its place
+/// (NLM_F_REPLACE); linux/netlink.h.
+const CREATE: u16 = 0x400;
+const EXCLUSIVE: u16 = 0x200;
+const REPLACE: u16 = 0x100;
+
+/// A change of one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Makes it; refused if it is there.
+    Add(Object),
+    /// Makes it, in place of what is there.
+    Replace(Object),
+    /// Changes the settings of one that is there.
+    Change(Object),
+    /// Removes it. A filter without a handle stands for all of its preference.
+    Delete(Object),
+}
+
+/// A message of route netlink, without its header (struct nlmsghdr).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its kind: RTM_NEWQDISC and so on.
+    pub kind: u16,
+    /// Flags of the header, beside NLM_F_REQUEST and NLM_F_ACK.
+    pub flags: u16,
+    /// Struct tcmsg and the attributes.
+    pub body: Vec<u8>,
+}
+
+impl Operation {
+    /// The object.
+    pub fn object(&self) -> &Object {
+        match self {
+            Self::Add(object) | Self::Replace(object) | Self::Change(object) | Self::Delete(object) => object,
+        }
+    }
+
+    /// The message that carries it out on the device of this number.
+    ///
+    /// What the kernel cannot be told is cut or left out so that it refuses the object: more than 255 keys of a u32 filter, or a
+    /// BPF filter without descriptor.
+    pub fn message(&self, device: u32) -> Message {
+        let new = match self.object() {
+            Object::Qdisc(_) => 36,
+            Object::Class(_) | Object::OtherClass(_) => 40,
+            Object::Filter(_) => 44,
+        };
+        let (kind, flags) = match self {
+            Self::Add(_) => (new, CREATE | EXCLUSIVE),
+            Self::Replace(_) => (new, CREATE | REPLACE),
+            Self::Change(_) => (new, 0),
+            Self::Delete(_) => (new + 1, 0),
+        };
+        Message { kind, flags, body: crate::encode::body(self, device) }
+    }
+}
+
+impl fmt::Display for Operation {
+    /// `adding class 1:10`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self {
+            Self::Add(_) => "adding",
+            Self::Replace(_) => "putting in place",
+            Self::Change(_) => "changing",
+            Self::Delete(_) => "deleting",
+        };
+        write!(f, "{word} {}", self.object())
+    }
+}
+
+impl fmt::Display for Object {
+    /// What people call it: `qdisc 10: htb at 1:10`, `class 1:10`, `filter at 1: preference 5 handle 80000801`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Qdisc(q) => write!(f, "qdisc {} {} at {}", q.handle, q.discipline.kind(), q.parent),
+            Self::Class(c) => write!(f, "class {}", c.handle),
+            Self::OtherClass(c) => write!(f, "class {}", c.handle),
+            Self::Filter(filter) => {
+                write!(f, "filter at {} preference {}", filter.parent, filter.preference)?;
+                if filter.handle == 0 { Ok(()) } else { write!(f, " handle {:x}", filter.handle) }
+            }
+        }
+    }
+}
