@@ -29,6 +29,11 @@ pub fn utc_seconds() -> (u64, u32) {
     (ns / 1_000_000_000, (ns % 1_000_000_000) as u32)
 }
 
+/// Nanoseconds on the clock by which BPF programs go (CLOCK_MONOTONIC, `bpf_ktime_get_ns`).
+pub fn uptime_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
 /// CPU time of the calling thread, user and system.
 pub fn thread_cpu() -> Duration {
     Duration::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))

@@ -3,6 +3,7 @@
 //! The only crate with `unsafe` (generated BPF skeletons excepted). Nothing here decides anything: callers say what to do,
 //! this crate does it and names the operation and the address when it fails.
 
+mod bpf;
 mod child;
 mod clock;
 mod error;
@@ -30,8 +31,9 @@ mod tun;
 mod udp;
 mod udp_send;
 
+pub use bpf::time_bpf_programs;
 pub use child::{Usage, reap, signal_group, terminate, wait_child};
-pub use clock::{Clocks, nap, now, resolution, thread_cpu, tight_timers, utc_seconds};
+pub use clock::{Clocks, nap, now, resolution, thread_cpu, tight_timers, uptime_ns, utc_seconds};
 pub use error::{KernelError, Op};
 pub use host::host_report;
 pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait, wait_for_room};

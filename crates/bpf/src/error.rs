@@ -1,0 +1,101 @@
+use std::io;
+
+/// What kept the classifier from being loaded or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BpfError {
+    /// The process may not use BPF.
+    #[error(
+        "{operation}: not permitted. It needs the capabilities {capabilities} in the host's own user namespace; run it as root"
+    )]
+    Privilege {
+        /// What was tried.
+        operation: &'static str,
+        /// Which capabilities it takes.
+        capabilities: &'static str,
+    },
+    /// The kernel has no BPF, or no classifiers.
+    #[error("this kernel was built without BPF for traffic control (CONFIG_BPF_SYSCALL, CONFIG_NET)")]
+    Missing,
+    /// The kernel lacks a helper that the program calls.
+    #[error("this kernel's BPF is too old: the classifier calls bpf_loop, which Linux 5.17 was the first to have")]
+    TooOld,
+    /// The kernel's verifier refused the program.
+    #[error("the kernel's verifier refused the classifier: {source}. The end of its log:\n{log}")]
+    Refused {
+        /// The last lines of the verifier's log.
+        log: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// A cgroup of a match does not exist.
+    #[error("the cgroup `{path}` cannot be opened: {reason}. Paths count from the root of the version 2 hierarchy")]
+    Cgroup {
+        /// The path as it was given.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// The matches come to too many rules.
+    #[error("the matches come to {rules} rules, and {most} is the most; networks and ports of one match multiply")]
+    TooManyRules {
+        /// How many they come to.
+        rules: usize,
+        /// How many are allowed.
+        most: usize,
+    },
+    /// More flows shall be remembered than is sensible.
+    #[error("{flows} flows cannot be remembered, only up to {most}")]
+    TooManyFlows {
+        /// How many were asked for.
+        flows: u32,
+        /// How many are allowed.
+        most: u32,
+    },
+    /// There is no such program, or it is not the classifier.
+    #[error("BPF program {program} is not a classifier of this version of longhaul, or it is gone")]
+    NotOurs {
+        /// The number that was asked for.
+        program: u32,
+    },
+    /// Any other refusal.
+    #[error("{operation}: {source}")]
+    System {
+        /// What was tried.
+        operation: &'static str,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+}
+
+impl BpfError {
+    /// A failed operation that needs `capabilities`.
+    pub(crate) fn failed(operation: &'static str, capabilities: &'static str, error: &libbpf_rs::Error) -> Self {
+        Self::from_io(operation, capabilities, as_io(error))
+    }
+
+    pub(crate) fn from_io(operation: &'static str, capabilities: &'static str, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            Self::Privilege { operation, capabilities }
+        } else if source.raw_os_error() == Some(ENOSYS) {
+            Self::Missing
+        } else {
+            Self::System { operation, source }
+        }
+    }
+}
+
+/// No such system call (errno(3)); the same number on every architecture that BPF programs are compiled for here.
+const ENOSYS: i32 = 38;
+
+/// The kernel's answer in an error of libbpf; its text where there is none.
+pub(crate) fn as_io(error: &libbpf_rs::Error) -> io::Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(current) = cause {
+        if let Some(code) = current.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+            return io::Error::from_raw_os_error(code);
+        }
+        cause = current.source();
+    }
+    io::Error::other(error.to_string())
+}

@@ -1,0 +1,129 @@
+//! From matches to rules: a rule of the program has one network and one range of ports each, so lists multiply.
+
+use ipnet::IpNet;
+use shaping::{Match, Traffic};
+
+use crate::layout::{self, Rule};
+use crate::{BpfError, Settings};
+
+/// Most rules of a program. All are walked for a packet that meets none.
+pub const MOST_RULES: usize = 4096;
+
+/// The rules that the program walks, in order, and the cgroups that they name by index.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Expanded {
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) cgroups: Vec<String>,
+}
+
+/// Expands all matches.
+///
+/// # Errors
+/// More than [`MOST_RULES`] rules.
+pub(crate) fn expand(settings: &Settings) -> Result<Expanded, BpfError> {
+    let rules = settings.rules.iter().map(|rule| count(&rule.matches)).fold(0, usize::saturating_add);
+    if rules > MOST_RULES {
+        return Err(BpfError::TooManyRules { rules, most: MOST_RULES });
+    }
+    let mut expanded = Expanded::default();
+    for (origin, rule) in (1..).zip(&settings.rules) {
+        let common = expanded.common(origin, &rule.matches);
+        expanded.multiply(common, &rule.matches);
+    }
+    Ok(expanded)
+}
+
+/// How many rules a match comes to, or a few more: pairs of networks of different families are none.
+fn count(matches: &Match) -> usize {
+    let lists =
+        [matches.from.len(), matches.to.len(), matches.from_ports.len(), matches.to_ports.len(), matches.ports.len()];
+    lists.iter().fold(1, |product, &entries| product.saturating_mul(entries.max(1)))
+}
+
+impl Expanded {
+    /// What all rules of a match have in common.
+    fn common(&mut self, origin: u32, matches: &Match) -> Rule {
+        let mut rule = Rule { origin, ..Rule::default() };
+        if let Some(protocol) = matches.protocol {
+            rule.protocol = protocol;
+            rule.asks |= layout::ASKS_PROTOCOL;
+        }
+        if !matches.dscp.is_empty() {
+            rule.dscp = matches.dscp.iter().filter_map(|&point| 1_u64.checked_shl(point.into())).fold(0, |a, b| a | b);
+            rule.asks |= layout::ASKS_DSCP;
+        }
+        if let Some(user) = matches.user {
+            rule.user = user;
+            rule.asks |= layout::ASKS_USER;
+        }
+        if let Some(path) = &matches.cgroup {
+            rule.cgroup = self.cgroup(path);
+            rule.asks |= layout::ASKS_CGROUP;
+        }
+        rule.asks |= match matches.size {
+            Some(Traffic::Mouse) => layout::ASKS_MOUSE,
+            Some(Traffic::Elephant) => layout::ASKS_ELEPHANT,
+            None => 0,
+        };
+        rule
+    }
+
+    /// The index of a cgroup.
+    fn cgroup(&mut self, path: &str) -> u32 {
+        let known = self.cgroups.iter().position(|other| other == path);
+        known.unwrap_or_else(|| {
+            self.cgroups.push(path.to_owned());
+            self.cgroups.len() - 1
+        }) as u32
+    }
+
+    /// Adds a rule for each combination of networks and ports.
+    fn multiply(&mut self, common: Rule, matches: &Match) {
+        for from in choices(&matches.from) {
+            for to in choices(&matches.to) {
+                let Some(rule) = with_networks(common, from, to) else { continue };
+                for from_ports in choices(&matches.from_ports) {
+                    for to_ports in choices(&matches.to_ports) {
+                        for ports in choices(&matches.ports) {
+                            let mut rule = rule;
+                            let wanted = [
+                                (from_ports, layout::ASKS_FROM_PORTS, &mut rule.from_ports),
+                                (to_ports, layout::ASKS_TO_PORTS, &mut rule.to_ports),
+                                (ports, layout::ASKS_PORTS, &mut rule.ports),
+                            ];
+                            for (range, asks, place) in wanted {
+                                if let Some(range) = range {
+                                    *place = [*range.start(), *range.end()];
+                                    rule.asks |= asks;
+                                }
+                            }
+                            self.rules.push(rule);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Each entry of a list; of an empty one, once nothing: any will do.
+fn choices<T>(list: &[T]) -> impl Iterator<Item = Option<&T>> {
+    list.iter().map(Some).chain(list.is_empty().then_some(None))
+}
+
+/// The rule between two networks; none if no packet can have both addresses.
+fn with_networks(mut rule: Rule, from: Option<&IpNet>, to: Option<&IpNet>) -> Option<Rule> {
+    for (network, address, mask) in [(from, &mut rule.from, &mut rule.from_mask), (to, &mut rule.to, &mut rule.to_mask)]
+    {
+        let Some(network) = network else { continue };
+        let family = if network.addr().is_ipv4() { 4 } else { 6 };
+        if rule.family != 0 && rule.family != family {
+            return None;
+        }
+        rule.family = family;
+        rule.asks |= layout::ASKS_FAMILY;
+        *mask = layout::mask(network.addr(), network.prefix_len());
+        *address = layout::mapped(network.network());
+    }
+    Some(rule)
+}

@@ -1,0 +1,1 @@
+//! The loaded program on hand-made frames (BPF_PROG_TEST_RUN).
