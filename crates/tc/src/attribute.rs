@@ -30,7 +30,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Vec<Attribute<'_>>> {
 }
 
 /// The values of a row in which each kind occurs at most once and all are in `expected`; in the order of `expected`.
-pub(crate) fn exactly<'a, const N: usize>(bytes: &'a [u8], expected: [u16; N]) -> Option<[Option<&'a [u8]>; N]> {
+pub(crate) fn exactly<const N: usize>(bytes: &[u8], expected: [u16; N]) -> Option<[Option<&[u8]>; N]> {
     let mut values = [None; N];
     for attribute in read(bytes)? {
         let place = expected.iter().position(|k| *k == attribute.kind)?;

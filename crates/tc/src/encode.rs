@@ -75,20 +75,17 @@ fn filter_handle(operation: &Operation, filter: &Filter) -> u32 {
 }
 
 fn put_options(attributes: &mut Writer, operation: &Operation) {
-    let raw = match operation.object() {
-        Object::Qdisc(q) => match &q.discipline {
-            Discipline::Other { options, .. } => options,
-            known => return put_discipline(attributes, known, matches!(operation, Operation::Change(_))),
-        },
-        Object::Class(c) => return attributes.put_row(TCA_OPTIONS, htb_class(&c.htb)),
-        Object::OtherClass(c) => &c.options,
-        Object::Filter(f) => match &f.classifier {
-            Classifier::Other { options, .. } => options,
-            known => return attributes.put_row(TCA_OPTIONS, classifier(known)),
-        },
-    };
-    if !raw.is_empty() {
-        attributes.put(TCA_OPTIONS, raw);
+    match operation.object() {
+        Object::Qdisc(q) => put_discipline(attributes, &q.discipline, matches!(operation, Operation::Change(_))),
+        Object::Class(c) => attributes.put_row(TCA_OPTIONS, htb_class(&c.htb)),
+        Object::OtherClass(c) => put_raw(attributes, &c.options),
+        Object::Filter(f) => put_classifier(attributes, &f.classifier),
+    }
+}
+
+fn put_raw(attributes: &mut Writer, options: &[u8]) {
+    if !options.is_empty() {
+        attributes.put(TCA_OPTIONS, options);
     }
 }
 
@@ -112,7 +109,8 @@ fn put_discipline(attributes: &mut Writer, discipline: &Discipline, change: bool
             row.put_u32(9, capped(memory_limit.as_u64()));
             attributes.put_row(TCA_OPTIONS, row);
         }
-        Discipline::Ingress | Discipline::Clsact | Discipline::Other { .. } => {}
+        Discipline::Other { options, .. } => put_raw(attributes, options),
+        Discipline::Ingress | Discipline::Clsact => {}
     }
 }
 
@@ -166,7 +164,7 @@ fn token_bucket(bucket: &TokenBucket) -> Writer {
     row
 }
 
-fn classifier(classifier: &Classifier) -> Writer {
+fn put_classifier(attributes: &mut Writer, classifier: &Classifier) {
     let mut row = Writer::default();
     match classifier {
         Classifier::U32 { keys, class, redirect } => {
@@ -184,9 +182,9 @@ fn classifier(classifier: &Classifier) -> Writer {
             }
             row.put_text(TCA_BPF_NAME, &program.name);
         }
-        Classifier::Other { .. } => {}
+        Classifier::Other { options, .. } => return put_raw(attributes, options),
     }
-    row
+    attributes.put_row(TCA_OPTIONS, row);
 }
 
 /// Struct tc_u32_sel and its keys.
@@ -230,10 +228,13 @@ impl Object {
     /// Attributes beside kind and options.
     fn attributes(&self) -> &[u8] {
         match self {
-            Self::Qdisc(q) => match &q.discipline {
-                Discipline::Other { attributes, .. } => attributes,
-                _ => &[],
-            },
+            Self::Qdisc(q) => {
+                if let Discipline::Other { attributes, .. } = &q.discipline {
+                    attributes
+                } else {
+                    &[]
+                }
+            }
             Self::Class(_) => &[],
             Self::OtherClass(c) => &c.attributes,
             Self::Filter(f) => f.attributes(),

@@ -6,23 +6,14 @@ use crate::object::{Discipline, HtbClass, Qdisc, TokenBucket};
 
 /// What the kernel keeps of a discipline's settings.
 fn kept(discipline: &Discipline) -> Discipline {
-    match discipline.clone() {
-        Discipline::Tbf(bucket) => Discipline::Tbf(TokenBucket {
-            rate: kernel_rate(bucket.rate),
-            burst: kernel_burst(bucket.burst),
-            limit: bucket.limit,
-        }),
-        Discipline::FqCodel { limit, target, interval, flows, quantum, memory_limit, ecn } => Discipline::FqCodel {
-            target: kernel_codel_time(target),
-            interval: kernel_codel_time(interval),
-            limit,
-            flows,
-            quantum,
-            memory_limit,
-            ecn,
-        },
-        other => other,
+    let mut kept = discipline.clone();
+    if let Discipline::Tbf(TokenBucket { rate, burst, .. }) = &mut kept {
+        (*rate, *burst) = (kernel_rate(*rate), kernel_burst(*burst));
     }
+    if let Discipline::FqCodel { target, interval, .. } = &mut kept {
+        (*target, *interval) = (kernel_codel_time(*target), kernel_codel_time(*interval));
+    }
+    kept
 }
 
 /// Whether a discipline is as wanted. What was read back has been rounded; what is restored was rounded when it was read.
