@@ -66,12 +66,16 @@ pub(crate) fn body(operation: &Operation, device: u32) -> Vec<u8> {
 }
 
 /// The handle to send. A preference's own u32 table is numbered by the kernel, in the order in which preferences are made: only
-/// the last part of the name can be asked for.
+/// the last part of a filter's name can be asked for.
 fn filter_handle(operation: &Operation, filter: &Filter) -> u32 {
-    match (operation, &filter.classifier) {
-        (Operation::Add(_), Classifier::U32 { .. }) => filter.handle & 0xfff,
-        _ => filter.handle,
-    }
+    let number = filter.handle & 0xfff;
+    let in_own_table = filter.classifier.kind() == "u32" && is_own_table(filter.handle & 0xffff_f000) && number != 0;
+    if in_own_table && matches!(operation, Operation::Add(_)) { number } else { filter.handle }
+}
+
+/// Whether a table of u32 is one that the kernel numbered, from 0x800 on, and the part of a name its only bucket.
+pub(crate) fn is_own_table(table: u32) -> bool {
+    table >> 31 == 1 && table & 0xf_ffff == 0
 }
 
 fn put_options(attributes: &mut Writer, operation: &Operation) {
