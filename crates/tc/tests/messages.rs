@@ -11,7 +11,8 @@ use units::{Bytes, Rate};
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+    let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or_default() as u8;
+    digits.chunks_exact(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect()
 }
 
 fn htb() -> Object {
