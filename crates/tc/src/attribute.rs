@@ -10,8 +10,6 @@ const KIND: u16 = 0x3fff;
 pub(crate) struct Attribute<'a> {
     pub(crate) kind: u16,
     pub(crate) value: &'a [u8],
-    /// Where the value begins in what was read.
-    pub(crate) at: usize,
 }
 
 /// Reads a row of attributes; `None` if one does not fit.
@@ -22,7 +20,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Vec<Attribute<'_>>> {
         let length = usize::from(u16_at(bytes, at)?);
         let kind = u16_at(bytes, at + 2)? & KIND;
         let value = bytes.get(at + HEADER..at + length)?;
-        found.push(Attribute { kind, value, at: at + HEADER });
+        found.push(Attribute { kind, value });
         at += length.next_multiple_of(4);
     }
     // What is left is padding, which a row at the end of a message need not have.
@@ -30,7 +28,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Vec<Attribute<'_>>> {
 }
 
 /// The values of a row in which each kind occurs at most once and all are in `expected`; in the order of `expected`.
-pub(crate) fn exactly<'a, const N: usize>(bytes: &'a [u8], expected: [u16; N]) -> Option<[Option<&'a [u8]>; N]> {
+pub(crate) fn exactly<const N: usize>(bytes: &[u8], expected: [u16; N]) -> Option<[Option<&[u8]>; N]> {
     let mut values = [None; N];
     for attribute in read(bytes)? {
         let place = expected.iter().position(|k| *k == attribute.kind)?;

@@ -58,14 +58,15 @@ fn place_of_qdisc(qdisc: &Qdisc, deletion: bool) -> String {
 
 /// What follows the place; nothing for those whose place says it all.
 fn settings_of_qdisc(qdisc: &Qdisc, change: bool) -> String {
-    match &qdisc.discipline {
-        Discipline::Ingress | Discipline::Clsact => String::new(),
-        Discipline::FqCodel { flows, .. } if change => {
-            // The kernel refuses a change that mentions them.
-            discipline(&qdisc.discipline).replace(&format!(" flows {flows}"), "")
-        }
-        other => discipline(other),
+    let words = discipline(&qdisc.discipline);
+    if matches!(qdisc.discipline, Discipline::Ingress | Discipline::Clsact) {
+        return String::new();
     }
+    if let (Discipline::FqCodel { flows, .. }, true) = (&qdisc.discipline, change) {
+        // The kernel refuses a change that mentions them.
+        return words.replace(&format!(" flows {flows}"), "");
+    }
+    words
 }
 
 /// Kind and settings.

@@ -16,6 +16,8 @@ use crate::object::{Class, Discipline, HtbClass, HtbRoot, Object, OtherClass, Qd
 use crate::statistics;
 
 const TCA_XSTATS: u16 = 4;
+const TCA_U32_HASH: u16 = 2;
+const TCA_U32_ACT: u16 = 7;
 const TCA_STATS2: u16 = 7;
 /// Attributes of a message that describe what was counted or done, not the object: TCA_STATS, TCA_XSTATS, TCA_RATE, TCA_FCNT,
 /// TCA_STATS2, TCA_PAD, TCA_DUMP_INVISIBLE, TCA_HW_OFFLOAD, TCA_DUMP_FLAGS, TCA_EXT_WARN_MSG.
@@ -233,7 +235,7 @@ fn only_told(flags: Option<&[u8]>) -> bool {
 /// A filter in a preference's own table: bucket 0 of one of those that the kernel numbers, from 0x800 on.
 fn u32_filter(handle: u32, options: &[u8]) -> Option<Classifier> {
     let [class, table, selector, actions, flags] = exactly(options, TCA_U32)?;
-    let own = |table: u32| table >> 31 == 1 && table & 0xf_ffff == 0;
+    let own = is_own_table;
     let in_own = table.is_none_or(|v| words(v).is_some_and(|[table]| own(table) && table == handle & 0xffff_f000));
     // Before it is made, a filter has only the last part of its name, or none.
     let named = handle >> 12 == 0 || (own(handle & 0xffff_f000) && handle & 0xfff != 0);
@@ -300,26 +302,62 @@ fn bpf(options: &[u8]) -> Option<Classifier> {
 
 /// Options as the kernel takes them: it does not take everything that it tells.
 fn acceptable(kind: &str, qdisc: bool, options: &[u8]) -> Vec<u8> {
-    let mut bytes = options.to_vec();
-    for attribute in attribute::read(options).unwrap_or_default() {
-        let mut replace = |at: usize, word: u32| {
-            if let Some(place) = bytes.get_mut(attribute.at + at..attribute.at + at + 4) {
-                place.copy_from_slice(&word.to_ne_bytes());
-            }
-        };
-        match (qdisc, kind, attribute.kind) {
+    let Some(attributes) = attribute::read(options) else { return options.to_vec() };
+    let mut row = Writer::default();
+    for Attribute { kind: number, value } in attributes {
+        match (qdisc, kind, number, words::<1>(value)) {
             // The version has a minor number only in what is told; and what passed unshaped is no setting.
-            (true, "htb", TCA_HTB_INIT) if attribute.value.len() == 20 => {
-                replace(0, 3);
-                replace(16, 0);
-            }
-            (false, "u32", 11) | (false, "bpf", 9) | (false, "flower", 22) | (false, "matchall", 3) => {
-                if let Some([flags]) = words(attribute.value) {
-                    replace(0, flags & !TOLD_FLAGS);
+            (true, "htb", TCA_HTB_INIT, _) => match words(value) {
+                Some([_, rate_to_quantum, default, debug, _]) => {
+                    row.put_words(number, &[3, rate_to_quantum, default, debug, 0]);
                 }
-            }
-            _ => {}
+                None => row.put(number, value),
+            },
+            (false, "u32", 11, Some([flags]))
+            | (false, "bpf", 9, Some([flags]))
+            | (false, "flower", 22, Some([flags]))
+            | (false, "matchall", 3, Some([flags])) => row.put_u32(number, flags & !TOLD_FLAGS),
+            (false, "u32", TCA_U32_ACT, _) => row.put(number, &actions_without_counts(value)),
+            // A table that the kernel numbered may get another number.
+            (false, "u32", TCA_U32_HASH, Some([table])) if is_own_table(table) => {}
+            _ => row.put(number, value),
         }
     }
-    bytes
+    row.into_bytes()
+}
+
+/// Actions without what they counted and when they were used, which would make a filter another one each time it is read.
+fn actions_without_counts(actions: &[u8]) -> Vec<u8> {
+    let Some(actions) = attribute::read(actions) else { return actions.to_vec() };
+    let mut row = Writer::default();
+    for action in actions {
+        let parts = attribute::read(action.value).unwrap_or_default();
+        let kind = parts.iter().find(|a| a.kind == TCA_ACT_KIND).map(|a| text(a.value)).unwrap_or_default();
+        let mut kept = Writer::default();
+        // Without statistics, padding, what hardware does, and how much of it.
+        for part in parts.iter().filter(|a| ![4, 5, 9, 10].contains(&a.kind)) {
+            if part.kind == TCA_ACT_OPTIONS && ["mirred", "gact", "skbedit", "vlan"].contains(&kind.as_str()) {
+                kept.put(part.kind, &action_without_times(part.value));
+            } else {
+                kept.put(part.kind, part.value);
+            }
+        }
+        row.put_row(action.kind, kept);
+    }
+    row.into_bytes()
+}
+
+/// The options of an action whose parameters are attribute 2 and begin with `tc_gen`, and whose times of use are attribute 1.
+fn action_without_times(options: &[u8]) -> Vec<u8> {
+    let Some(options) = attribute::read(options) else { return options.to_vec() };
+    let mut row = Writer::default();
+    for option in options.iter().filter(|o| o.kind != 1) {
+        let mut value = option.value.to_vec();
+        // `refcnt` and `bindcnt`, behind index, capabilities and result.
+        if let Some(counts) = value.get_mut(12..20).filter(|_| option.kind == TCA_MIRRED_PARMS) {
+            counts.fill(0);
+        }
+        row.put(option.kind, &value);
+    }
+    row.into_bytes()
 }

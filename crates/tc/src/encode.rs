@@ -66,29 +66,30 @@ pub(crate) fn body(operation: &Operation, device: u32) -> Vec<u8> {
 }
 
 /// The handle to send. A preference's own u32 table is numbered by the kernel, in the order in which preferences are made: only
-/// the last part of the name can be asked for.
+/// the last part of a filter's name can be asked for.
 fn filter_handle(operation: &Operation, filter: &Filter) -> u32 {
-    match (operation, &filter.classifier) {
-        (Operation::Add(_), Classifier::U32 { .. }) => filter.handle & 0xfff,
-        _ => filter.handle,
-    }
+    let number = filter.handle & 0xfff;
+    let in_own_table = filter.classifier.kind() == "u32" && is_own_table(filter.handle & 0xffff_f000) && number != 0;
+    if in_own_table && matches!(operation, Operation::Add(_)) { number } else { filter.handle }
+}
+
+/// Whether a table of u32 is one that the kernel numbered, from 0x800 on, and the part of a name its only bucket.
+pub(crate) fn is_own_table(table: u32) -> bool {
+    table >> 31 == 1 && table & 0xf_ffff == 0
 }
 
 fn put_options(attributes: &mut Writer, operation: &Operation) {
-    let raw = match operation.object() {
-        Object::Qdisc(q) => match &q.discipline {
-            Discipline::Other { options, .. } => options,
-            known => return put_discipline(attributes, known, matches!(operation, Operation::Change(_))),
-        },
-        Object::Class(c) => return attributes.put_row(TCA_OPTIONS, htb_class(&c.htb)),
-        Object::OtherClass(c) => &c.options,
-        Object::Filter(f) => match &f.classifier {
-            Classifier::Other { options, .. } => options,
-            known => return attributes.put_row(TCA_OPTIONS, classifier(known)),
-        },
-    };
-    if !raw.is_empty() {
-        attributes.put(TCA_OPTIONS, raw);
+    match operation.object() {
+        Object::Qdisc(q) => put_discipline(attributes, &q.discipline, matches!(operation, Operation::Change(_))),
+        Object::Class(c) => attributes.put_row(TCA_OPTIONS, htb_class(&c.htb)),
+        Object::OtherClass(c) => put_raw(attributes, &c.options),
+        Object::Filter(f) => put_classifier(attributes, &f.classifier),
+    }
+}
+
+fn put_raw(attributes: &mut Writer, options: &[u8]) {
+    if !options.is_empty() {
+        attributes.put(TCA_OPTIONS, options);
     }
 }
 
@@ -112,7 +113,8 @@ fn put_discipline(attributes: &mut Writer, discipline: &Discipline, change: bool
             row.put_u32(9, capped(memory_limit.as_u64()));
             attributes.put_row(TCA_OPTIONS, row);
         }
-        Discipline::Ingress | Discipline::Clsact | Discipline::Other { .. } => {}
+        Discipline::Other { options, .. } => put_raw(attributes, options),
+        Discipline::Ingress | Discipline::Clsact => {}
     }
 }
 
@@ -166,7 +168,7 @@ fn token_bucket(bucket: &TokenBucket) -> Writer {
     row
 }
 
-fn classifier(classifier: &Classifier) -> Writer {
+fn put_classifier(attributes: &mut Writer, classifier: &Classifier) {
     let mut row = Writer::default();
     match classifier {
         Classifier::U32 { keys, class, redirect } => {
@@ -184,9 +186,9 @@ fn classifier(classifier: &Classifier) -> Writer {
             }
             row.put_text(TCA_BPF_NAME, &program.name);
         }
-        Classifier::Other { .. } => {}
+        Classifier::Other { options, .. } => return put_raw(attributes, options),
     }
-    row
+    attributes.put_row(TCA_OPTIONS, row);
 }
 
 /// Struct tc_u32_sel and its keys.
@@ -230,10 +232,13 @@ impl Object {
     /// Attributes beside kind and options.
     fn attributes(&self) -> &[u8] {
         match self {
-            Self::Qdisc(q) => match &q.discipline {
-                Discipline::Other { attributes, .. } => attributes,
-                _ => &[],
-            },
+            Self::Qdisc(q) => {
+                if let Discipline::Other { attributes, .. } = &q.discipline {
+                    attributes
+                } else {
+                    &[]
+                }
+            }
             Self::Class(_) => &[],
             Self::OtherClass(c) => &c.attributes,
             Self::Filter(f) => f.attributes(),

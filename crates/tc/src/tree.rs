@@ -25,7 +25,7 @@ pub struct Tree {
     pub qdiscs: Vec<Qdisc>,
     /// Classes of HTB.
     pub classes: Vec<Class>,
-    /// Other classes.
+    /// Other classes, which can be made by request.
     pub other_classes: Vec<OtherClass>,
     /// Filters. Those without a preference are never taken to be there already.
     pub filters: Vec<Filter>,

@@ -40,6 +40,9 @@ pub(super) struct RawRequest {
     pub(super) body: Vec<u8>,
 }
 
+/// Kind and body of an answer to a raw request.
+pub(super) type RawAnswer = (u16, Vec<u8>);
+
 /// A request that the kernel refused.
 pub(super) struct Refused {
     /// Its place among those given.
@@ -144,7 +147,7 @@ impl Conversation {
     }
 
     /// Asks for a list of what netlink-packet-route does not model: kinds and bodies of the answers.
-    pub(super) fn list_raw(&mut self, request: &RawRequest) -> io::Result<Vec<(u16, Vec<u8>)>> {
+    pub(super) fn list_raw(&mut self, request: &RawRequest) -> io::Result<Vec<RawAnswer>> {
         for _ in 0..ATTEMPTS {
             let mut bytes = Vec::new();
             self.append_raw(&mut bytes, request.kind, request.flags | NLM_F_DUMP, &request.body);
@@ -157,7 +160,7 @@ impl Conversation {
     }
 
     /// Reads a list to its end; `None` if it changed meanwhile.
-    fn read_raw_list(&mut self) -> io::Result<Option<Vec<(u16, Vec<u8>)>>> {
+    fn read_raw_list(&mut self) -> io::Result<Option<Vec<RawAnswer>>> {
         let mut found = Vec::new();
         let mut consistent = true;
         loop {

@@ -60,7 +60,7 @@ pub(super) fn await_operational(namespace: &File, name: &str) {
     }
 }
 
-const UP: LinkSettings =
+pub(super) const UP: LinkSettings =
     LinkSettings { up: Some(true), mtu: None, tx_queue_len: None, mac: None, ipv6_address_generation_off: true };
 
 #[test]

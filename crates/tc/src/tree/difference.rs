@@ -137,7 +137,7 @@ fn of_filters(wanted: &Tree, found: &Tree, list: &mut Vec<Difference>) {
 fn rate(rate: Rate) -> String {
     let bps = rate.as_bps();
     let prefixes = [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")];
-    let fits = prefixes.into_iter().find(|(factor, _)| bps != 0 && bps % factor == 0);
+    let fits = prefixes.into_iter().find(|(factor, _)| bps != 0 && bps.is_multiple_of(*factor));
     fits.map_or_else(|| format!("{bps}b/s"), |(factor, prefix)| format!("{}{prefix}b/s", bps / factor))
 }
 

@@ -86,18 +86,15 @@ struct Filters {
 impl Plan<'_> {
     /// Decides about one object; what holds it is decided already.
     fn decide(&mut self, parent: Handle, found: &Object) {
-        match found {
-            Object::Qdisc(qdisc) => {
-                let fate = self.fate_of_qdisc(qdisc);
-                self.fates.insert(parent, (fate, qdisc.handle));
-                if !fate.stays() && qdisc.handle != Handle::NONE {
-                    self.gone.insert(qdisc.handle);
-                }
+        if let Object::Qdisc(qdisc) = found {
+            let fate = self.fate_of_qdisc(qdisc);
+            self.fates.insert(parent, (fate, qdisc.handle));
+            if !fate.stays() && qdisc.handle != Handle::NONE {
+                self.gone.insert(qdisc.handle);
             }
-            class => {
-                let fate = self.fate_of_class(parent, class);
-                self.class_fates.insert(class.handle(), fate);
-            }
+        } else {
+            let fate = self.fate_of_class(parent, found);
+            self.class_fates.insert(found.handle(), fate);
         }
     }
 
@@ -152,20 +149,23 @@ impl Plan<'_> {
 
     /// Deletions, what is held before what holds.
     fn deletions(&self, there: &[(Handle, Object)], when: Fate) -> Vec<Operation> {
-        let due = |parent: &Handle, object: &Object| match object {
-            Object::Qdisc(_) => self.fates.get(parent).is_some_and(|(fate, _)| *fate == when),
-            class => self.class_fates.get(&class.handle()) == Some(&when),
-        };
+        let due = |parent: &Handle, object: &Object| self.fate(*parent, object).0 == Some(when);
         let due = there.iter().rev().filter(|(parent, object)| due(parent, object));
         due.map(|(_, object)| Operation::Delete(object.clone())).collect()
     }
 
+    /// What becomes of the discipline or class in the place of this one; for a discipline also the handle that is there.
+    fn fate(&self, parent: Handle, object: &Object) -> (Option<Fate>, Option<Handle>) {
+        if matches!(object, Object::Qdisc(_)) {
+            self.fates.get(&parent).copied().unzip()
+        } else {
+            (self.class_fates.get(&object.handle()).copied(), None)
+        }
+    }
+
     /// How an object comes to be as it is wanted; `None` if it is.
     fn addition(&self, parent: Handle, wanted: Object) -> Option<Operation> {
-        let (fate, handle) = match &wanted {
-            Object::Qdisc(_) => self.fates.get(&parent).copied().unzip(),
-            class => (self.class_fates.get(&class.handle()).copied(), None),
-        };
+        let (fate, handle) = self.fate(parent, &wanted);
         match fate {
             Some(Fate::Stays) => None,
             Some(Fate::Changes) => Some(Operation::Change(match (wanted, handle) {

@@ -1,28 +1,20 @@
 //! When two objects are the same, given what the kernel makes of numbers.
 
 use crate::arithmetic::{kernel_burst, kernel_codel_time, kernel_rate};
+use crate::encode::is_own_table;
 use crate::filter::{Classifier, Filter};
 use crate::object::{Discipline, HtbClass, Qdisc, TokenBucket};
 
 /// What the kernel keeps of a discipline's settings.
 fn kept(discipline: &Discipline) -> Discipline {
-    match discipline.clone() {
-        Discipline::Tbf(bucket) => Discipline::Tbf(TokenBucket {
-            rate: kernel_rate(bucket.rate),
-            burst: kernel_burst(bucket.burst),
-            limit: bucket.limit,
-        }),
-        Discipline::FqCodel { limit, target, interval, flows, quantum, memory_limit, ecn } => Discipline::FqCodel {
-            target: kernel_codel_time(target),
-            interval: kernel_codel_time(interval),
-            limit,
-            flows,
-            quantum,
-            memory_limit,
-            ecn,
-        },
-        other => other,
+    let mut kept = discipline.clone();
+    if let Discipline::Tbf(TokenBucket { rate, burst, .. }) = &mut kept {
+        (*rate, *burst) = (kernel_rate(*rate), kernel_burst(*burst));
     }
+    if let Discipline::FqCodel { target, interval, .. } = &mut kept {
+        (*target, *interval) = (kernel_codel_time(*target), kernel_codel_time(*interval));
+    }
+    kept
 }
 
 /// Whether a discipline is as wanted. What was read back has been rounded; what is restored was rounded when it was read.
@@ -66,8 +58,15 @@ pub(super) fn filter(wanted: &Filter, found: &Filter, by_name: bool) -> bool {
             (wanted.handle == found.handle, a.name == b.name && known)
         }
         // The kernel numbers the table: only the last part of the name can be asked for.
-        (a @ Classifier::U32 { .. }, b) => (wanted.handle & 0xfff == found.handle & 0xfff, a == b),
+        (a, b) if a.kind() == "u32" && in_own_table(wanted) && in_own_table(found) => {
+            (wanted.handle & 0xfff == found.handle & 0xfff, a == b)
+        }
         (a, b) => (wanted.handle == found.handle, a == b),
     };
     wanted.protocol == found.protocol && (named || wanted.handle == 0) && decides
+}
+
+fn in_own_table(filter: &Filter) -> bool {
+    let (table, number) = (filter.handle & 0xffff_f000, filter.handle & 0xfff);
+    number != 0 && (table == 0 || is_own_table(table))
 }
