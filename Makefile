@@ -31,7 +31,7 @@ build: ## the optimised binary
 
 musl: ## a static binary to carry to other hosts
 	@scripts/setup musl
-	cargo build --release --locked --target $(MUSL)
+	scripts/musl-build $(MUSL)
 	@scripts/check-static $(TARGET_DIR)/$(MUSL)/release/longhaul
 
 man: build ## write man pages, shell completions and the JSON Schema from the command definition
