@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -24,12 +23,12 @@ pub fn folder() -> &'static Path {
     })
 }
 
-/// The number of the calling thread's network namespace: the same for all processes in it, another for each that exists at a time.
+/// The number of the calling thread's network namespace: the same for all processes in it, and no other ever has it.
 ///
 /// # Errors
-/// There is no `/proc`.
+/// As of [`kernel::network_cookie`].
 pub fn network() -> io::Result<u64> {
-    Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())
+    kernel::network_cookie()
 }
 
 /// Writes a file whole or not at all: who reads it meanwhile, or after a crash, finds the old text or the new one.

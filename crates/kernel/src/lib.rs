@@ -40,8 +40,8 @@ pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait, wai
 pub use join::join;
 pub use keeper::{Keeper, Spawn, run_keeper};
 pub use limits::{open_files_limit, raise_open_files};
-pub use machine::{available_memory, kill_process, real_user};
-pub use namespace::{enter_namespace, new_namespace};
+pub use machine::{available_memory, kill_process, real_user, user_by_name};
+pub use namespace::{enter_namespace, network_cookie, new_namespace};
 pub use netlink::{Change, Counters, Device, LinkSettings, Neighbour, Netlink, Route, Statistics};
 pub use option::{
     Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
@@ -49,7 +49,7 @@ pub use option::{
 };
 pub use poller::Poller;
 pub use privilege::{Privilege, gain, tun_available};
-pub use process::{CpuSnapshot, resident_bytes, start_ticks};
+pub use process::{CpuSnapshot, leave_session, resident_bytes, start_ticks};
 pub use sched::{cpus, pin, set_fifo, set_nice, set_slice};
 pub use signal::Shutdown;
 pub use stamp::{StampSupport, Stamped, TxStamp, enable_stamps, read_stamped, read_tx_stamps, send_stamped};

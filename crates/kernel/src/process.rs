@@ -104,3 +104,12 @@ mod tests {
         assert!(resident_bytes() > 4096);
     }
 }
+
+/// Leaves the session of the terminal, so that its end is not this process's.
+///
+/// # Errors
+/// The process leads a group of processes already.
+pub fn leave_session() -> io::Result<()> {
+    // SAFETY: setsid has no arguments and touches no memory.
+    if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

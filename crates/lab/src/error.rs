@@ -40,6 +40,14 @@ pub enum LabError {
         /// What it printed.
         detail: String,
     },
+    /// A node's device could not be shaped.
+    #[error("node {node}: {source}")]
+    Shape {
+        /// The node.
+        node: String,
+        /// What went wrong.
+        source: Box<host::shape::ShapeError>,
+    },
     /// There is no such lab or node.
     #[error("{0}")]
     Unknown(String),

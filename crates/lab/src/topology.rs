@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use kernel::{KernelError, LinkSettings, Neighbour, Netlink, Route, Tun, TunKind};
 use link::Settings;
 use scenario::{Medium, Node, Scenario, Way};
+use shaping::Policy;
 
 use crate::capture::{Capture, Tap};
 use crate::engine::{Exit, Plan, PortPlan, WirePlan};
@@ -106,8 +107,11 @@ pub(crate) fn build(scenario: &Scenario, seed: u64, memory: u64, captures: &Path
     for (number, node) in scenario.nodes.iter().enumerate() {
         let plugs = plugs(scenario, number);
         let namespace = kernel::new_namespace().map_err(LabError::system(format!("making node {}", node.name)))?;
-        let tuns = inside(&namespace, || set_up(scenario, node, &plugs, ipv6))
-            .map_err(LabError::system(format!("starting a thread for node {}", node.name)))??;
+        let tuns = inside(&namespace, || {
+            let tuns = set_up(scenario, node, &plugs, ipv6)?;
+            shape(node, &plugs).map(|()| tuns)
+        })
+        .map_err(LabError::system(format!("starting a thread for node {}", node.name)))??;
         let devices = plugs.iter().zip(&tuns).map(|(p, t)| (t.name().to_owned(), p.wire)).collect();
         for (plug, tun) in plugs.iter().zip(tuns) {
             exits[opposite(plug.wire)] = ports.len();
@@ -303,6 +307,17 @@ fn set_up(scenario: &Scenario, node: &Node, plugs: &[Plug], ipv6: bool) -> Resul
         tuns.push(tun);
     }
     Ok(tuns)
+}
+
+/// Shapes a node's devices as the scenario says.
+fn shape(node: &Node, plugs: &[Plug]) -> Result<(), LabError> {
+    for (medium, policy) in &node.shape {
+        let Some(plug) = plugs.iter().find(|p| p.medium == *medium) else { continue };
+        let policy = Policy { device: plug.device.clone(), ..policy.clone() };
+        host::shape::install_for_good(&policy)
+            .map_err(|source| LabError::Shape { node: node.name.clone(), source: Box::new(source) })?;
+    }
+    Ok(())
 }
 
 /// Routes of a node over one of its devices.

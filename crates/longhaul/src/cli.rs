@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use units::{Bytes, Rate, parse_duration};
 
 use crate::lab::cli::LabOptions;
+use crate::shape::cli::ShapeOptions;
 
 /// Measure, predict, choose, shape and emulate bulk data paths.
 ///
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Serve(Box<ServeOptions>),
     /// Measure throughput and delay on the same bytes, to a host that runs `longhaul serve` or thrulayd.
     Test(Box<TestOptions>),
+    /// Divide a device's traffic into classes with rates, or hold it to one.
+    Shape(ShapeOptions),
     /// Emulate paths and networks on this machine, with the kernel's own TCP.
     Lab(LabOptions),
     /// First process of a lab's nodes.

@@ -6,6 +6,7 @@ mod lab;
 mod output;
 mod report_command;
 mod serve;
+mod shape;
 mod test;
 
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(options) => serve::run(*options),
         Command::Test(options) => test::run(*options),
+        Command::Shape(options) => shape::run(options),
         Command::Lab(options) => lab::run(options),
         Command::LabKeeper { hosts } => lab::keep(hosts.as_deref()),
         Command::Report(options) => report_command::run(&options),

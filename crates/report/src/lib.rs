@@ -12,6 +12,7 @@ mod html;
 pub mod lab;
 mod live;
 mod pairing;
+pub mod shape;
 mod sheet;
 pub mod summary;
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod host;
 mod interval;
 pub mod lab;
 mod read;
+pub mod shape;
 mod start;
 mod tcp;
 

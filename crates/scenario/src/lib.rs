@@ -12,6 +12,7 @@ mod flows;
 mod model;
 mod parameters;
 mod patch;
+mod policy;
 mod problem;
 mod programs;
 mod quantity;
@@ -28,4 +29,5 @@ pub use model::{
     Change, Experiment, Extent, Flow, Lan, Link, Medium, Metric, Mice, Model, Node, Plot, Program, Record, Route,
     Scenario, Transport, Validity, Way,
 };
+pub use policy::{UserByName, read_policy};
 pub use problem::{Problem, Problems};

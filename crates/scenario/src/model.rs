@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use link::Settings;
+use shaping::Policy;
 use units::{Bytes, Rate};
 
 /// One experiment, one set of parameters.
@@ -56,6 +57,8 @@ pub struct Node {
     pub ipv6: Ipv6Addr,
     /// Settings below /proc/sys, keys with dots: `net.ipv4.tcp_rmem`.
     pub sysctl: BTreeMap<String, String>,
+    /// How traffic on its devices is shaped; in each policy the device is the name of the link or LAN.
+    pub shape: Vec<(Medium, Policy)>,
     /// Where packets for the other nodes go.
     pub routes: Vec<Route>,
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use link::Settings;
 
 use crate::files::Files;
-use crate::model::{Lan, Link, Node, Way};
+use crate::model::{Lan, Link, Medium, Node, Way};
 use crate::patch::{MTU, Patch};
+use crate::policy;
 use crate::problem::{Fault, known_names};
 use crate::quantity;
 use crate::section::{Item, Section};
@@ -41,9 +42,8 @@ impl Topology {
     /// Reads `nodes`, `defaults`, `links` and `lans`.
     pub(crate) fn read(root: &mut Section<'_>, files: &Files<'_>) -> Self {
         let mut topology = Self::default();
-        if let Some(item) = root.required("nodes", "write nodes = [\"a\", \"b\"], or [nodes.a] for each") {
-            topology.read_nodes(&item);
-        }
+        let nodes = root.required("nodes", "write nodes = [\"a\", \"b\"], or [nodes.a] for each");
+        let shapes = nodes.map_or_else(Vec::new, |item| topology.read_nodes(&item));
         let defaults =
             root.item("defaults").and_then(|item| item.section()).map_or_else(Layer::default, |mut section| {
                 let layer = Layer::read(&mut section, files);
@@ -71,10 +71,15 @@ impl Topology {
         for (name, item) in lans {
             topology.read_lan(name, &item, &defaults, files);
         }
+        for (node, item) in &shapes {
+            topology.read_shape(*node, item);
+        }
         topology
     }
 
-    fn read_nodes(&mut self, item: &Item<'_>) {
+    /// Gives back what the nodes say about shaping, as links are not known yet.
+    fn read_nodes<'a>(&mut self, item: &Item<'a>) -> Vec<(usize, Item<'a>)> {
+        let mut shapes = Vec::new();
         let short = item.value.kind.is_array();
         let nodes: Vec<(String, Item<'_>)> = if short {
             item.items().into_iter().filter_map(|i| i.read(quantity::text).map(|name| (name, i))).collect()
@@ -83,7 +88,7 @@ impl Topology {
         };
         if let Some((_, extra)) = nodes.get(MAX_NODES) {
             extra.complain(Fault::new(format!("{} nodes are too many", nodes.len()), format!("at most {MAX_NODES}")));
-            return;
+            return shapes;
         }
         for (name, item) in nodes {
             if let Err(fault) = self.check_node_name(&name) {
@@ -91,9 +96,31 @@ impl Topology {
                 self.broken.insert(name);
                 continue;
             }
-            let sysctl = if short { BTreeMap::new() } else { item.section().map_or_else(BTreeMap::new, read_sysctls) };
+            let mut sysctl = BTreeMap::new();
+            if let Some(mut section) = if short { None } else { item.section() } {
+                shapes.extend(section.item("shape").map(|shape| (self.nodes.len(), shape)));
+                sysctl = read_sysctls(section);
+            }
             let (ipv4, ipv6) = addresses(self.nodes.len());
-            self.nodes.push(Node { name, ipv4, ipv6, sysctl, routes: Vec::new() });
+            self.nodes.push(Node { name, ipv4, ipv6, sysctl, shape: Vec::new(), routes: Vec::new() });
+        }
+        shapes
+    }
+
+    /// Reads the policies of a node's devices, each under the name of its link or LAN.
+    fn read_shape(&mut self, node: usize, item: &Item<'_>) {
+        for (name, policy) in item.named() {
+            let links = self.links.iter().enumerate().map(|(n, l)| (&l.name, Medium::Link(n), l.between.to_vec()));
+            let lans = self.lans.iter().enumerate().map(|(n, l)| (&l.name, Medium::Lan(n), l.members.clone()));
+            let own: Vec<_> = links.chain(lans).filter(|(_, _, ends)| ends.contains(&node)).collect();
+            let Some((_, medium, _)) = own.iter().find(|(n, _, _)| **n == name) else {
+                let known: Vec<&str> = own.iter().map(|(n, _, _)| n.as_str()).collect();
+                let message = format!("node `{}` has no link or LAN `{name}`", self.nodes[node].name);
+                policy.complain(Fault::new(message, known_names(&name, &known, "join it to one")));
+                continue;
+            };
+            let medium = *medium;
+            self.nodes[node].shape.extend(policy::read_for_device(name, &policy).map(|p| (medium, p)));
         }
     }
 

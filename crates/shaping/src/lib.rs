@@ -1,7 +1,13 @@
 //! Shaping: a policy that people write, and the traffic control objects that carry it out on a device.
 //!
-//! Inputs: a [`Policy`] and what is known of the device. Outputs: a plan, in objects of `tc`. Contract: the crate is pure.
+//! Inputs: a [`Policy`] and what is known of the device. Outputs: a [`Plan`], in objects of `tc`. Contract: the crate is pure.
 
+mod device;
+mod plan;
 mod policy;
+mod size;
+mod words;
 
+pub use device::{Device, Facilities};
+pub use plan::{ClassPlan, IFB_QUEUE, IngressPlan, LeafPlan, Plan, PlanError, SidePlan, plan};
 pub use policy::{Accounting, Class, Match, Policy, Queue, QueueKind, Side, SizeLimits, Traffic, Way};

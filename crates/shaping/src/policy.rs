@@ -2,10 +2,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate};
 
 /// How a device's traffic is divided.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// Name of the device.
     pub device: String,
@@ -20,7 +21,7 @@ pub struct Policy {
 }
 
 /// Which bytes the rates of a policy count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Accounting {
     /// What the kernel counts: the packet with its Ethernet header, where the device has one.
     #[default]
@@ -30,7 +31,7 @@ pub enum Accounting {
 }
 
 /// When a flow is an elephant: as soon as one of the limits is passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeLimits {
     /// More bytes than this; `None`: bytes do not matter.
     pub bytes: Option<Bytes>,
@@ -50,7 +51,7 @@ impl Default for SizeLimits {
 }
 
 /// One direction of a device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
     /// What the direction carries at most.
     pub rate: Rate,
@@ -61,7 +62,7 @@ pub struct Side {
 }
 
 /// A class of traffic.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Class {
     /// Name.
     pub name: String,
@@ -82,7 +83,7 @@ pub struct Class {
 }
 
 /// Where packets of a class wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     /// Longest wait at the class's ceiling.
     pub limit: Duration,
@@ -91,7 +92,7 @@ pub struct Queue {
 }
 
 /// Which queueing discipline a leaf has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum QueueKind {
     /// The best that the kernel has: fq_codel, else fifo.
     #[default]
@@ -103,7 +104,7 @@ pub enum QueueKind {
 }
 
 /// What packets must be to belong to a class: all that is given. Which packets a match that gives nothing takes: all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Match {
     /// From one of these; empty: from anywhere.
     pub from: Vec<IpNet>,
@@ -128,7 +129,7 @@ pub struct Match {
 }
 
 /// Flows by their size so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Traffic {
     /// Below the limits of [`SizeLimits`].
     Mouse,
@@ -137,7 +138,7 @@ pub enum Traffic {
 }
 
 /// A direction, from the host's point of view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Way {
     /// Out of the host.
     Egress,

@@ -8,6 +8,7 @@
 
 mod background;
 mod command;
+mod kill;
 mod lan;
 mod namespace;
 mod probe;
@@ -17,6 +18,7 @@ mod trial;
 
 pub use background::Background;
 pub use command::finish;
+pub use kill::{Ended, kill_at_call};
 pub use lan::{Lan, Place, or_skip};
 pub use namespace::Namespace;
 pub use probe::idle_round_trip;

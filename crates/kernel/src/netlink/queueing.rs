@@ -34,6 +34,13 @@ pub enum Change {
         /// What to do.
         operation: Operation,
     },
+    /// Something of traffic control, as a message that was made before.
+    Message {
+        /// Number of the device, which the message names as well.
+        device: u32,
+        /// The message.
+        message: tc::Message,
+    },
     /// Makes an IFB device. With the number chosen here, later changes of the same call can refer to it.
     AddIfb {
         /// Its name.
@@ -69,6 +76,7 @@ impl Change {
     fn device(&self) -> u32 {
         match self {
             Self::Tc { device: index, .. }
+            | Self::Message { device: index, .. }
             | Self::AddIfb { index, .. }
             | Self::DeleteLink { index }
             | Self::SetUp { index, .. }
@@ -78,10 +86,8 @@ impl Change {
 
     fn request(&self) -> RawRequest {
         match self {
-            Self::Tc { device, operation } => {
-                let tc::Message { kind, flags, body } = operation.message(*device);
-                RawRequest { kind, flags, body }
-            }
+            Self::Tc { device, operation } => raw(operation.message(*device)),
+            Self::Message { message, .. } => raw(message.clone()),
             Self::AddIfb { name, tx_queue_len, .. } => {
                 let attributes = vec![
                     LinkAttribute::IfName(name.clone()),
@@ -112,11 +118,16 @@ impl Change {
     }
 }
 
+fn raw(tc::Message { kind, flags, body }: tc::Message) -> RawRequest {
+    RawRequest { kind, flags, body }
+}
+
 impl fmt::Display for Change {
     /// `adding class 1:10 on`, to be followed by the device's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tc { operation, .. } => write!(f, "{operation} on"),
+            Self::Message { .. } => f.write_str("bringing back what was on"),
             Self::AddIfb { name, .. } => write!(f, "making the IFB device {name},"),
             Self::DeleteLink { .. } => f.write_str("deleting"),
             Self::SetUp { up, .. } => write!(f, "setting {}", if *up { "up" } else { "down" }),

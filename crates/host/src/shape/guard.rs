@@ -1,0 +1,60 @@
+//! The process that takes a policy back when its time is over, so that nobody locks himself out of a remote host.
+
+use std::process::{Command, Stdio};
+
+use kernel::Netlink;
+use units::Duration;
+
+use super::journal::{Journal, Notes};
+use super::{ShapeError, restore};
+
+/// How often the guard looks whether it is still wanted.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The hidden command of this binary that runs [`watch`].
+pub const COMMAND: [&str; 2] = ["shape", "guard"];
+
+/// Starts a guard in a process of its own.
+pub(super) fn start(notes: &Notes, journal: &Journal) -> Result<(), ShapeError> {
+    let program = std::env::current_exe().map_err(ShapeError::system("finding this program's own file"))?;
+    let spawned = Command::new(program)
+        .args(COMMAND)
+        .args([notes.device(), &journal.id.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .current_dir("/")
+        .spawn();
+    spawned.map(drop).map_err(ShapeError::system("starting the guard"))
+}
+
+/// Waits for the time of an installation, and takes it back; ends early when it is not wanted any more.
+///
+/// # Errors
+/// What was before could not be brought back.
+pub fn watch(device: &str, id: u64) -> Result<(), ShapeError> {
+    kernel::leave_session().map_err(ShapeError::system("leaving the session"))?;
+    let notes = Notes::of(device)?;
+    loop {
+        let Some(journal) = notes.read()?.filter(|j| j.id == id) else { return Ok(()) };
+        let Some(deadline) = journal.deadline() else { return Ok(()) };
+        let left = deadline.saturating_since(kernel::now());
+        if !left.is_zero() {
+            kernel::nap(left.min(LOOK_EVERY));
+            continue;
+        }
+        match notes.lock() {
+            Ok(_lock) => return undo_if_over(&notes, id),
+            // Whoever holds it may confirm or clear.
+            Err(ShapeError::Busy { .. }) => kernel::nap(LOOK_EVERY),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn undo_if_over(notes: &Notes, id: u64) -> Result<(), ShapeError> {
+    let Some(journal) = notes.read()?.filter(|j| j.id == id) else { return Ok(()) };
+    if journal.deadline().is_some_and(|at| at <= kernel::now()) {
+        restore::restore(&mut Netlink::open()?, notes, &journal)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,354 @@
+//! From a plan to a shaped device, all at once.
+//!
+//! Every message of a change is in one system call: a process that is killed has either not made it or made all of it. What could
+//! go wrong is tried before on a stand-in, what was there before is noted before, and what is there after is read and compared.
+
+use bpf::Classifier;
+use kernel::{Change, Netlink};
+use shaping::{Device, Facilities, IFB_QUEUE, Plan, Policy, SidePlan};
+use tc::{Handle, Object, Operation, Tree};
+use units::Duration;
+
+use super::journal::{Ifb, Journal, Notes, Saved};
+use super::observe::{self, Found};
+use super::{ShapeError, guard, rehearsal, restore};
+
+/// Numbers of IFB devices are those of their devices plus this: far above what the kernel gives by itself.
+const IFB_NUMBERS: u32 = 1_000_000_000;
+/// Linux takes names of devices up to here (IFNAMSIZ - 1).
+const LONGEST_NAME: usize = 15;
+
+/// How a policy is to be installed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InstallOptions {
+    /// Take the place of what somebody else installed.
+    pub replace: bool,
+    /// Undo it unless it is confirmed within this time.
+    pub confirm_within: Option<Duration>,
+    /// Undo it after this time.
+    pub for_time: Option<Duration>,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installed {
+    /// What is installed now.
+    pub plan: Plan,
+    /// How many messages the difference took; 0: all was as planned already.
+    pub changes: usize,
+}
+
+/// A policy that was planned for a device as it is.
+#[derive(Debug)]
+struct Prepared {
+    plan: Plan,
+    /// The programs that decide: egress, ingress. Kept until filters hold them.
+    programs: [Option<Program>; 2],
+}
+
+#[derive(Debug)]
+enum Program {
+    /// Loaded for this installation.
+    Loaded(Classifier),
+    /// In the kernel already, under this number, with all that it remembers.
+    Kept(u32),
+}
+
+/// Plans a policy with what this host offers, without a program.
+///
+/// # Errors
+/// There is no such device, or the policy needs what this host has not.
+pub fn plan_here(policy: &Policy) -> Result<Plan, ShapeError> {
+    let mut netlink = Netlink::open()?;
+    let device = observe::device(&mut netlink, &policy.device)?;
+    plan_for(policy, &device, rehearsal::facilities(true))
+}
+
+fn plan_for(policy: &Policy, device: &Device, facilities: Facilities) -> Result<Plan, ShapeError> {
+    Ok(shaping::plan(policy, device, &ifb_of(device), facilities)?)
+}
+
+/// The device that what comes in is led through: like the one that it comes from, with an Ethernet header or not.
+fn ifb_of(device: &Device) -> Device {
+    let name = format!("ifb-{}", device.name);
+    let name = if name.len() > LONGEST_NAME { format!("ifb-{}", device.index) } else { name };
+    Device { name, index: IFB_NUMBERS + device.index, ..device.clone() }
+}
+
+/// Shapes a device of the calling thread's network namespace.
+///
+/// # Errors
+/// As [`ShapeError`] tells; the device is as it was before, unless the error says otherwise.
+pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, ShapeError> {
+    let notes = Notes::of(&policy.device)?;
+    let mut netlink = Netlink::open()?;
+    let found = observe::observe(&mut netlink, &policy.device)?;
+    let _lock = notes.lock()?;
+    let before = notes.read()?.filter(|j| j.index == found.device.index);
+    let prepared = prepare(policy, &found, before.as_ref())?;
+    let journal = journal(&prepared, &found, policy, before.as_ref(), options, &mut netlink)?;
+    let changes = changes(&prepared, &found, before.as_ref(), &mut netlink)?;
+    rehearse(&prepared, &policy.device)?;
+    notes.write(&journal)?;
+    if journal.deadline().is_some() {
+        guard::start(&notes, &journal)?;
+    }
+    let count = changes.len();
+    let outcome = carry_out(&mut netlink, &changes, &prepared.plan, &policy.device);
+    if let Err(why) = outcome {
+        return Err(undo(&mut netlink, &notes, &journal, why));
+    }
+    let journal = Journal { programs: programs_in_place(&mut netlink, &journal)?, ..journal };
+    notes.write(&journal)?;
+    Ok(Installed { plan: prepared.plan, changes: count })
+}
+
+/// Shapes a device without notes: in a network that goes when its maker does, such as a lab's.
+///
+/// # Errors
+/// As [`install`]; half of it may be done then.
+pub fn install_for_good(policy: &Policy) -> Result<Plan, ShapeError> {
+    let mut netlink = Netlink::open()?;
+    let found = observe::observe(&mut netlink, &policy.device)?;
+    let prepared = prepare(policy, &found, None)?;
+    let changes = changes(&prepared, &found, None, &mut netlink)?;
+    carry_out(&mut netlink, &changes, &prepared.plan, &policy.device)
+        .map_err(|why| ShapeError::Undone { device: policy.device.clone(), why })?;
+    Ok(prepared.plan)
+}
+
+/// Plans, and loads the programs that the plan needs.
+fn prepare(policy: &Policy, found: &Found, before: Option<&Journal>) -> Result<Prepared, ShapeError> {
+    let plan = plan_for(policy, &found.device, rehearsal::facilities(true))?;
+    let by_necessity = plan_for(policy, &found.device, rehearsal::facilities(false)).is_err();
+    let kept = before.filter(|j| same_programs(&j.policy, policy)).map_or([None; 2], |j| j.programs);
+    let load = |side: Option<&SidePlan>, kept: Option<u32>| -> Result<Option<Program>, bpf::BpfError> {
+        match side {
+            Some(SidePlan { rules: Some(rules), default, .. }) => Ok(Some(match kept {
+                Some(number) => Program::Kept(number),
+                None => Program::Loaded(load(rules, *default, policy)?),
+            })),
+            _ => Ok(None),
+        }
+    };
+    let egress = load(plan.egress.as_ref(), kept[0]);
+    let ingress = load(plan.ingress.as_ref().map(|i| &i.side), kept[1]);
+    match (egress, ingress) {
+        (Ok(egress), Ok(ingress)) => Ok(Prepared { plan, programs: [egress, ingress] }),
+        (Err(e), _) | (_, Err(e)) if by_necessity => Err(e.into()),
+        // Many plain filters do the same, slower.
+        _ => {
+            let plan = plan_for(policy, &found.device, rehearsal::facilities(false))?;
+            Ok(Prepared { plan, programs: [None, None] })
+        }
+    }
+}
+
+fn load(rules: &[(Handle, shaping::Match)], default: Handle, policy: &Policy) -> Result<Classifier, bpf::BpfError> {
+    let rules = rules.iter().map(|(class, matches)| bpf::Rule { class: *class, matches: matches.clone() }).collect();
+    Classifier::load(&bpf::Settings { rules, default, sizes: policy.sizes })
+}
+
+/// Whether the programs of two policies would be the same: then the one that is there keeps what it knows of flows.
+fn same_programs(a: &Policy, b: &Policy) -> bool {
+    let rules = |side: &Option<shaping::Side>| {
+        side.as_ref().map(|s| (s.default, s.classes.iter().map(|c| c.matches.clone()).collect::<Vec<_>>()))
+    };
+    a.sizes == b.sizes && rules(&a.egress) == rules(&b.egress) && rules(&a.ingress) == rules(&b.ingress)
+}
+
+/// What to note: what was there before us, as messages that were tried.
+fn journal(
+    prepared: &Prepared,
+    found: &Found,
+    policy: &Policy,
+    before: Option<&Journal>,
+    options: InstallOptions,
+    netlink: &mut Netlink,
+) -> Result<Journal, ShapeError> {
+    let plan = &prepared.plan;
+    let now = kernel::now();
+    let (utc, nanos) = kernel::utc_seconds();
+    let ifb = plan.ingress.as_ref().map(|i| Ifb { name: i.side.device.name.clone(), index: i.side.device.index });
+    if let (Some(ifb), None) = (&ifb, before.and_then(|j| j.ifb.as_ref()))
+        && netlink.links()?.iter().any(|d| d.name == ifb.name || d.index == ifb.index)
+    {
+        return Err(ShapeError::NameTaken { name: ifb.name.clone() });
+    }
+    let earlier = |part: fn(&Journal) -> &Vec<Saved>| before.map(part);
+    let before_egress = match (&plan.egress, earlier(|j| &j.before_egress)) {
+        (Some(side), Some(saved)) if observe::is_empty(&found.egress) || observe::is_ours(&found.egress, side) => {
+            saved.clone()
+        }
+        (Some(_), _) => foreign(&found.egress, found, options.replace)?,
+        (None, saved) => saved.cloned().unwrap_or_default(),
+    };
+    let hook = |tree: &Tree| plan.ingress.as_ref().is_some_and(|i| i.hook.differences(tree).is_empty());
+    let before_ingress = match (&plan.ingress, earlier(|j| &j.before_ingress)) {
+        (Some(_), Some(saved)) if observe::is_empty(&found.ingress) || hook(&found.ingress) => saved.clone(),
+        (Some(_), _) => foreign(&found.ingress, found, options.replace)?,
+        (None, saved) => saved.cloned().unwrap_or_default(),
+    };
+    Ok(Journal {
+        id: utc * 1_000_000_000 + u64::from(nanos),
+        device: found.device.name.clone(),
+        index: found.device.index,
+        policy: policy.clone(),
+        ifb: ifb.or_else(|| before.and_then(|j| j.ifb.clone())),
+        before_egress,
+        before_ingress,
+        programs: before.map_or([None; 2], |j| j.programs),
+        installed_utc_s: utc as f64 + f64::from(nanos) / 1e9,
+        confirm_by: options.confirm_within.map(|t| now + t),
+        until: options.for_time.map(|t| now + t),
+    })
+}
+
+/// The messages that bring back what somebody else installed, if we may take its place.
+fn foreign(tree: &Tree, found: &Found, replace: bool) -> Result<Vec<Saved>, ShapeError> {
+    if observe::is_empty(tree) {
+        return Ok(Vec::new());
+    }
+    let (device, what) = (found.device.name.clone(), observe::words(tree));
+    if !replace {
+        return Err(ShapeError::Foreign { device, what });
+    }
+    let messages: Vec<tc::Message> =
+        tree.operations_from(&Tree::default()).iter().map(|o| o.message(found.device.index)).collect();
+    rehearsal::brings_back(tree, &messages, found.device.index).map_err(|why| ShapeError::NotRestorable {
+        device,
+        what,
+        why,
+    })?;
+    Ok(messages.iter().map(Saved::new).collect())
+}
+
+/// The difference between the plan and what is there, in an order in which no packet is led to where nothing is.
+fn changes(
+    prepared: &Prepared,
+    found: &Found,
+    before: Option<&Journal>,
+    netlink: &mut Netlink,
+) -> Result<Vec<Change>, ShapeError> {
+    let plan = with_programs(prepared);
+    let ifb = before.and_then(|j| j.ifb.as_ref());
+    let ifb_there = match ifb {
+        Some(ifb) => netlink.links()?.iter().any(|d| d.index == ifb.index && d.name == ifb.name),
+        None => false,
+    };
+    let mut changes = Vec::new();
+    let mut ifb_tree = Tree::default();
+    if let Some(ingress) = &plan.ingress {
+        let index = ingress.side.device.index;
+        if ifb_there {
+            ifb_tree = observe::traffic_control(netlink, index)?.0;
+        } else {
+            let name = ingress.side.device.name.clone();
+            changes.push(Change::AddIfb { name, index, tx_queue_len: IFB_QUEUE });
+            changes.push(Change::SetUp { index, up: true });
+        }
+    }
+    let [own, other] = observe::operations(&plan, found, &ifb_tree);
+    if let Some(ingress) = &plan.ingress {
+        changes.extend(on(ingress.side.device.index, other));
+    }
+    changes.extend(on(found.device.index, own));
+    if let (Some(journal), None) = (before, &plan.ingress) {
+        changes.extend(restore::without_ingress(journal, found, ifb_there)?);
+    }
+    if let (Some(journal), None) = (before, &plan.egress) {
+        changes.extend(restore::without_egress(journal, found)?);
+    }
+    Ok(changes)
+}
+
+fn on(device: u32, operations: Vec<Operation>) -> impl Iterator<Item = Change> {
+    operations.into_iter().map(move |operation| Change::Tc { device, operation })
+}
+
+/// The plan with its programs.
+fn with_programs(prepared: &Prepared) -> Plan {
+    let mut plan = prepared.plan.clone();
+    let sides = [plan.egress.as_mut(), plan.ingress.as_mut().map(|i| &mut i.side)];
+    for (side, program) in sides.into_iter().zip(&prepared.programs) {
+        if let (Some(side), Some(program)) = (side, program) {
+            let (descriptor, id) = match program {
+                Program::Loaded(program) => (Some(program.descriptor()), 0),
+                Program::Kept(number) => (None, *number),
+            };
+            observe::set_program(&mut side.tree, descriptor, id);
+        }
+    }
+    plan
+}
+
+/// The whole plan from nothing, on stand-ins. A program that is kept was tried when it was loaded.
+fn rehearse(prepared: &Prepared, device: &str) -> Result<(), ShapeError> {
+    let plan = with_programs(prepared);
+    let index = plan.device.index;
+    let ifb = plan.ingress.as_ref().map(|i| i.side.device.index);
+    let nothing = Found { device: plan.device.clone(), egress: Tree::default(), ingress: Tree::default() };
+    let [own, other] = observe::operations(&plan, &nothing, &Tree::default());
+    let mut changes: Vec<Change> = ifb.map_or_else(Vec::new, |ifb| on(ifb, other).collect());
+    changes.extend(on(index, own));
+    changes.retain(|c| !hands_in_nothing(c));
+    let devices: Vec<u32> = std::iter::once(index).chain(ifb).collect();
+    rehearsal::rehearse(&devices, &changes)
+        .map_err(|source| ShapeError::Rehearsal { device: device.to_owned(), source })
+}
+
+fn hands_in_nothing(change: &Change) -> bool {
+    let Change::Tc { operation: Operation::Add(Object::Filter(filter)), .. } = change else { return false };
+    matches!(&filter.classifier, tc::Classifier::Bpf(program) if program.descriptor.is_none())
+}
+
+/// Makes the change, reads back, compares; says what is otherwise.
+fn carry_out(netlink: &mut Netlink, changes: &[Change], plan: &Plan, device: &str) -> Result<(), String> {
+    netlink.change_all(changes).map_err(|e| e.to_string())?;
+    let differences = differences(netlink, plan, device).map_err(|e| e.to_string())?;
+    match differences.as_slice() {
+        [] => Ok(()),
+        [first, ..] => Err(format!("{first} ({} in all)", differences.len())),
+    }
+}
+
+/// What the kernel has otherwise than planned.
+pub(super) fn differences(netlink: &mut Netlink, plan: &Plan, device: &str) -> Result<Vec<String>, ShapeError> {
+    let found = observe::observe(netlink, device)?;
+    let mut all = Vec::new();
+    let mut compare = |wanted: &Tree, found: &Tree, on: &str| {
+        all.extend(wanted.differences(found).iter().map(|d| format!("{on}: {d}")));
+    };
+    if let Some(egress) = &plan.egress {
+        compare(&egress.tree, &found.egress, device);
+    }
+    if let Some(ingress) = &plan.ingress {
+        compare(&ingress.hook, &found.ingress, device);
+        let name = &ingress.side.device.name;
+        match observe::observe(netlink, name) {
+            Ok(ifb) => compare(&ingress.side.tree, &ifb.egress, name),
+            Err(ShapeError::NoDevice { .. }) => all.push(format!("{name} is gone")),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(all)
+}
+
+/// Takes back what a failed change has made.
+fn undo(netlink: &mut Netlink, notes: &Notes, journal: &Journal, why: String) -> ShapeError {
+    let device = journal.device.clone();
+    match restore::restore(netlink, notes, journal) {
+        Ok(restore::Restored::DeviceGone) => ShapeError::Gone { device },
+        Ok(_) => ShapeError::Undone { device, why },
+        Err(e) => e,
+    }
+}
+
+fn programs_in_place(netlink: &mut Netlink, journal: &Journal) -> Result<[Option<u32>; 2], ShapeError> {
+    let egress = observe::program(&observe::traffic_control(netlink, journal.index)?.0);
+    let ingress = match (&journal.policy.ingress, &journal.ifb) {
+        (Some(_), Some(ifb)) => observe::program(&observe::traffic_control(netlink, ifb.index)?.0),
+        _ => None,
+    };
+    Ok([egress, ingress])
+}

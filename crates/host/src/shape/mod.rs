@@ -1,0 +1,59 @@
+//! Shaping a device: installing a policy, showing what it does, bringing back what was there before.
+
+mod error;
+mod guard;
+mod install;
+mod journal;
+mod observe;
+mod rehearsal;
+mod restore;
+mod show;
+
+use kernel::Netlink;
+
+pub use error::ShapeError;
+pub use guard::{COMMAND as GUARD_COMMAND, watch};
+pub use install::{InstallOptions, Installed, install, install_for_good, plan_here};
+pub use journal::{Ifb, Journal, Notes};
+pub use restore::Restored;
+pub use show::{Reading, Standing, program, read, standing};
+
+/// Brings back what a device had before longhaul shaped it, also when the shaping process was killed.
+///
+/// # Errors
+/// The device is not shaped by longhaul, another process is changing it, or the kernel refused.
+pub fn clear(notes: &Notes) -> Result<Restored, ShapeError> {
+    let _lock = notes.lock()?;
+    let journal = notes.read()?.ok_or_else(|| ShapeError::NotInstalled { device: notes.device().to_owned() })?;
+    restore::restore(&mut Netlink::open()?, notes, &journal)
+}
+
+/// Keeps a policy that would have been undone.
+///
+/// # Errors
+/// Nothing waits for it.
+pub fn confirm(notes: &Notes) -> Result<Journal, ShapeError> {
+    let _lock = notes.lock()?;
+    let journal = notes.read()?.ok_or_else(|| ShapeError::NotInstalled { device: notes.device().to_owned() })?;
+    if journal.confirm_by.is_none() {
+        return Err(ShapeError::NothingToConfirm { device: notes.device().to_owned() });
+    }
+    let journal = Journal { confirm_by: None, ..journal };
+    notes.write(&journal)?;
+    Ok(journal)
+}
+
+/// Undoes what should have been undone by its guard, and was not because the guard is gone. Gives the devices.
+///
+/// # Errors
+/// As for [`clear`].
+pub fn undo_overdue() -> Result<Vec<String>, ShapeError> {
+    let mut undone = Vec::new();
+    for notes in Notes::all()? {
+        let overdue = |j: &Journal| j.deadline().is_some_and(|at| at < kernel::now());
+        if notes.read()?.is_some_and(|j| overdue(&j)) && clear(&notes).is_ok() {
+            undone.push(notes.device().to_owned());
+        }
+    }
+    Ok(undone)
+}

@@ -1,0 +1,122 @@
+//! What a device has now.
+
+use kernel::Netlink;
+use shaping::{Device, Plan, SidePlan};
+use tc::{Classifier, Discipline, Filter, Handle, Object, Operation, Qdisc, Tree};
+use units::Bytes;
+
+use super::ShapeError;
+
+/// A device and its traffic control.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) device: Device,
+    /// Below the root; empty for what the kernel attached by itself.
+    pub(super) egress: Tree,
+    /// What holds filters for what comes in.
+    pub(super) ingress: Tree,
+}
+
+/// Kinds of hardware with an Ethernet header (ARPHRD_ETHER, ARPHRD_LOOPBACK in linux/if_arp.h).
+const ETHERNET: u16 = 1;
+const LOOPBACK: u16 = 772;
+/// Super-packets are so large unless the device says otherwise (GSO_LEGACY_MAX_SIZE).
+const SUPER_PACKET: u64 = 65_536;
+
+pub(super) fn observe(netlink: &mut Netlink, name: &str) -> Result<Found, ShapeError> {
+    let device = device(netlink, name)?;
+    let (egress, ingress) = traffic_control(netlink, device.index)?;
+    Ok(Found { device, egress, ingress })
+}
+
+/// What is known of a device.
+pub(super) fn device(netlink: &mut Netlink, name: &str) -> Result<Device, ShapeError> {
+    let all = netlink.links()?;
+    let Some(found) = all.iter().find(|d| d.name == name) else {
+        let known: Vec<&str> = all.iter().map(|d| d.name.as_str()).collect();
+        return Err(ShapeError::NoDevice { device: name.to_owned(), known: known.join(", ") });
+    };
+    Ok(described(found))
+}
+
+pub(super) fn described(found: &kernel::Device) -> Device {
+    Device {
+        name: found.name.clone(),
+        index: found.index,
+        // The loopback device has an Ethernet header, too.
+        ethernet: matches!(found.hardware, ETHERNET | LOOPBACK),
+        mtu: found.mtu,
+        super_packet: found.gso_max_size.map_or(Bytes::new(SUPER_PACKET), |n| Bytes::new(u64::from(n))),
+    }
+}
+
+/// The objects of a device: what goes out, what comes in.
+pub(super) fn traffic_control(netlink: &mut Netlink, index: u32) -> Result<(Tree, Tree), ShapeError> {
+    let objects = netlink.traffic_control(index)?.into_iter().map(|(object, _)| object);
+    let (incoming, outgoing): (Vec<Object>, Vec<Object>) = objects.partition(is_incoming);
+    Ok((Tree::found(outgoing), Tree::found(incoming)))
+}
+
+fn is_incoming(object: &Object) -> bool {
+    let above = |handle: Handle| handle.major() == Handle::INGRESS_QDISC.major();
+    match object {
+        Object::Qdisc(qdisc) => qdisc.parent == Handle::INGRESS,
+        Object::Class(class) => above(class.handle),
+        Object::OtherClass(class) => above(class.handle),
+        Object::Filter(filter) => above(filter.parent),
+    }
+}
+
+pub(super) fn is_empty(tree: &Tree) -> bool {
+    *tree == Tree::default()
+}
+
+pub(super) fn root(tree: &Tree) -> Option<&Qdisc> {
+    tree.qdiscs.iter().find(|q| q.parent == Handle::ROOT)
+}
+
+/// What a tree is, for people: `htb 1:, fq_codel 10:`.
+pub(super) fn words(tree: &Tree) -> String {
+    let first: Vec<String> =
+        tree.qdiscs.iter().take(3).map(|q| format!("{} {}", q.discipline.kind(), q.handle)).collect();
+    let more = tree.qdiscs.len().saturating_sub(first.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", first.join(", "))
+}
+
+/// The program that decides in a tree, by the kernel's number.
+pub(super) fn program(tree: &Tree) -> Option<u32> {
+    tree.filters.iter().find_map(|f| match &f.classifier {
+        Classifier::Bpf(program) => Some(program.id),
+        Classifier::U32 { .. } | Classifier::Other { .. } => None,
+    })
+}
+
+/// Gives the filters of a tree their program: one to hand in, or one that is there under this number.
+pub(super) fn set_program(tree: &mut Tree, descriptor: Option<i32>, id: u32) {
+    for Filter { classifier, .. } in &mut tree.filters {
+        if let Classifier::Bpf(program) = classifier {
+            (program.descriptor, program.id) = (descriptor, id);
+        }
+    }
+}
+
+/// Whether a tree is one that this plan or an earlier one of ours made.
+pub(super) fn is_ours(tree: &Tree, side: &SidePlan) -> bool {
+    let same = |a: &Qdisc, b: &Qdisc| a.handle == b.handle && matches!(a.discipline, Discipline::Htb(_));
+    matches!((root(tree), root(&side.tree)), (Some(found), Some(ours)) if same(found, ours))
+}
+
+/// The operations that turn what is there into the plan: on the device, and on the IFB device.
+pub(super) fn operations(plan: &Plan, found: &Found, ifb: &Tree) -> [Vec<Operation>; 2] {
+    let mut own = Vec::new();
+    let mut other = Vec::new();
+    if let Some(ingress) = &plan.ingress {
+        other = ingress.side.tree.operations_from(ifb);
+        own = ingress.hook.operations_from(&found.ingress);
+    }
+    if let Some(egress) = &plan.egress {
+        own.extend(egress.tree.operations_from(&found.egress));
+    }
+    [own, other]
+}

@@ -1,0 +1,121 @@
+//! Bringing back what was there before.
+
+use kernel::{Change, Netlink};
+use tc::{Handle, Object, Operation, Qdisc, Tree};
+
+use super::ShapeError;
+use super::journal::{Journal, Notes, Saved};
+use super::observe::{self, Found};
+
+/// What became of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Restored {
+    /// It is as it was before.
+    AsBefore,
+    /// It is gone; what was made beside it is removed.
+    DeviceGone,
+    /// Somebody else has changed it since: that was left alone. The words say what it has.
+    LeftAlone(String),
+}
+
+/// Undoes an installation; the caller holds the lock.
+pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -> Result<Restored, ShapeError> {
+    let ifb_there = match &journal.ifb {
+        Some(ifb) => netlink.links()?.iter().any(|d| d.index == ifb.index && d.name == ifb.name),
+        None => false,
+    };
+    let found = match observe::observe(netlink, &journal.device) {
+        Ok(found) if found.device.index == journal.index => found,
+        Ok(_) | Err(ShapeError::NoDevice { .. }) => {
+            if ifb_there {
+                netlink.change_all(&remove_ifb(journal))?;
+            }
+            notes.remove()?;
+            return Ok(Restored::DeviceGone);
+        }
+        Err(e) => return Err(e),
+    };
+    let mut changes = Vec::new();
+    let mut foreign = Vec::new();
+    if journal.policy.ingress.is_some() || ifb_there {
+        if is_hook(&found.ingress, journal) || observe::is_empty(&found.ingress) {
+            changes.extend(without_ingress(journal, &found, ifb_there)?);
+        } else {
+            foreign.push(observe::words(&found.ingress));
+            changes.extend(if ifb_there { remove_ifb(journal) } else { Vec::new() });
+        }
+    }
+    if journal.policy.egress.is_some() {
+        if is_our_root(&found.egress) || observe::is_empty(&found.egress) {
+            changes.extend(without_egress(journal, &found)?);
+        } else if messages_of(&found.egress, journal.index) != journal.before_egress {
+            foreign.push(observe::words(&found.egress));
+        }
+    }
+    if !changes.is_empty() {
+        netlink.change_all(&changes)?;
+    }
+    notes.remove()?;
+    Ok(if foreign.is_empty() { Restored::AsBefore } else { Restored::LeftAlone(foreign.join(", ")) })
+}
+
+/// What takes our classes from the device's root, and puts back what was there.
+pub(super) fn without_egress(journal: &Journal, found: &Found) -> Result<Vec<Change>, ShapeError> {
+    let mut changes = Vec::new();
+    if is_our_root(&found.egress) && messages_of(&found.egress, journal.index) != journal.before_egress {
+        changes.extend(observe::root(&found.egress).map(|root| delete(journal.index, root)));
+    } else if !observe::is_empty(&found.egress) {
+        return Ok(changes);
+    }
+    changes.extend(replay(&journal.before_egress, journal.index)?);
+    Ok(changes)
+}
+
+/// What takes our hook from the device and our IFB device away, and puts back what was there.
+pub(super) fn without_ingress(journal: &Journal, found: &Found, ifb_there: bool) -> Result<Vec<Change>, ShapeError> {
+    let mut changes = Vec::new();
+    if is_hook(&found.ingress, journal) {
+        changes.extend(found.ingress.qdiscs.first().map(|hook| delete(journal.index, hook)));
+    }
+    if changes.is_empty() && !observe::is_empty(&found.ingress) {
+        return Ok(changes);
+    }
+    changes.extend(replay(&journal.before_ingress, journal.index)?);
+    if ifb_there {
+        changes.extend(remove_ifb(journal));
+    }
+    Ok(changes)
+}
+
+fn remove_ifb(journal: &Journal) -> Vec<Change> {
+    journal.ifb.iter().map(|ifb| Change::DeleteLink { index: ifb.index }).collect()
+}
+
+fn delete(device: u32, qdisc: &Qdisc) -> Change {
+    Change::Tc { device, operation: Operation::Delete(Object::Qdisc(qdisc.clone())) }
+}
+
+fn replay(saved: &[Saved], device: u32) -> Result<Vec<Change>, ShapeError> {
+    let damaged = ShapeError::system("reading the notes about what was before");
+    let messages: Result<Vec<_>, _> = saved.iter().map(Saved::message).collect();
+    Ok(messages.map_err(damaged)?.into_iter().map(|message| Change::Message { device, message }).collect())
+}
+
+fn messages_of(tree: &Tree, device: u32) -> Vec<Saved> {
+    tree.operations_from(&Tree::default()).iter().map(|o| Saved::new(&o.message(device))).collect()
+}
+
+/// Our trees have this name at their root, and their class of the whole rate.
+fn is_our_root(tree: &Tree) -> bool {
+    let whole = Handle::new(1, 1);
+    let root = observe::root(tree).is_some_and(|q| q.handle == Handle::new(1, 0));
+    root && tree.classes.iter().any(|c| c.handle == whole && c.parent == Handle::new(1, 0))
+}
+
+/// Whether what holds filters for what comes in leads it into our IFB device.
+fn is_hook(tree: &Tree, journal: &Journal) -> bool {
+    let Some(ifb) = &journal.ifb else { return false };
+    tree.filters
+        .iter()
+        .any(|f| matches!(&f.classifier, tc::Classifier::U32 { redirect: Some(index), .. } if *index == ifb.index))
+}

@@ -1,0 +1,160 @@
+//! `longhaul shape`.
+
+pub(crate) mod cli;
+mod records;
+mod show;
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use host::shape::{self, InstallOptions, Notes, Restored};
+use results::shape::{ShapeRecord, ShapeState};
+use shaping::{Accounting, Class, Policy, Queue, QueueKind, Side, SizeLimits};
+
+use cli::{
+    ApplyOptions, ClearOptions, ConstantOptions, Direction, Installing, PlanOptions, ShapeCommand, ShapeOptions,
+};
+
+/// A device is not as planned.
+const NEGATIVE: u8 = 1;
+
+pub(crate) fn run(options: ShapeOptions) -> anyhow::Result<ExitCode> {
+    host::state::folder();
+    match options.command {
+        ShapeCommand::Plan(options) => plan(&options),
+        ShapeCommand::Apply(options) => apply(&options),
+        ShapeCommand::Constant(options) => constant(&options),
+        ShapeCommand::Show(options) => show::run(&options),
+        ShapeCommand::Confirm(options) => confirm(&options.device),
+        ShapeCommand::Clear(options) => clear(&options),
+        ShapeCommand::Guard { device, id } => {
+            shape::watch(&device, id)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn read_policy(file: &Path, device: Option<&str>) -> anyhow::Result<Policy> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(scenario::read_policy(file, &text, device, &kernel::user_by_name)?)
+}
+
+fn plan(options: &PlanOptions) -> anyhow::Result<ExitCode> {
+    let policy = read_policy(&options.file, options.device.as_deref())?;
+    print_plan(&policy, options.json)
+}
+
+fn print_plan(policy: &Policy, json: bool) -> anyhow::Result<ExitCode> {
+    let plan = shape::plan_here(policy)?;
+    let mut all = vec![ShapeRecord::Policy(records::policy(&plan, ShapeState::Planned))];
+    all.extend(records::classes(&plan));
+    all.extend(records::commands(&plan));
+    let mut out = io::stdout().lock();
+    if json {
+        records::write_json(&all, &mut out)?;
+    } else {
+        report::shape::write_shape(&all, &mut out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
+    let policy = read_policy(&options.file, options.device.as_deref())?;
+    install(&policy, &options.installing)
+}
+
+fn constant(options: &ConstantOptions) -> anyhow::Result<ExitCode> {
+    let side = || Side {
+        rate: options.rate,
+        classes: vec![Class {
+            name: "all".to_owned(),
+            parent: None,
+            rate: options.rate,
+            ceiling: options.rate,
+            priority: 0,
+            queue: Queue { limit: options.queue, kind: QueueKind::Best },
+            burst: None,
+            matches: Vec::new(),
+        }],
+        default: 0,
+    };
+    let policy = Policy {
+        device: options.device.clone(),
+        accounting: Accounting::Frame,
+        sizes: SizeLimits::default(),
+        egress: (options.direction != Direction::Ingress).then(side),
+        ingress: (options.direction != Direction::Egress).then(side),
+    };
+    install(&policy, &options.installing)
+}
+
+fn install(policy: &Policy, installing: &Installing) -> anyhow::Result<ExitCode> {
+    if installing.dry_run {
+        return print_plan(policy, false);
+    }
+    let undone = shape::undo_overdue()?;
+    let options = InstallOptions {
+        replace: installing.replace,
+        confirm_within: installing.confirm,
+        for_time: installing.for_time,
+    };
+    let installed = shape::install(policy, options)?;
+    let mut out = io::stderr().lock();
+    for device in undone {
+        writeln!(out, "{device}: the time of its policy was over; it was undone first")?;
+    }
+    let done = match installed.changes {
+        0 => "nothing had to be changed".to_owned(),
+        1 => "1 change made, read back and compared".to_owned(),
+        n => format!("{n} changes made, read back and compared"),
+    };
+    writeln!(out, "{}: {done}", policy.device)?;
+    if let Some(time) = installing.confirm {
+        let (device, seconds) = (&policy.device, time.as_secs_f64());
+        writeln!(out, "{device}: undone in {seconds} s unless confirmed: longhaul shape confirm {device}")?;
+    }
+    if let Some(time) = installing.for_time {
+        writeln!(out, "{}: undone after {} s", policy.device, time.as_secs_f64())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn confirm(device: &str) -> anyhow::Result<ExitCode> {
+    let journal = shape::confirm(&Notes::of(device)?)?;
+    let mut out = io::stderr().lock();
+    match journal.until {
+        None => writeln!(out, "{device}: kept until `shape clear`")?,
+        Some(at) => {
+            let left = at.saturating_since(kernel::now()).as_secs();
+            writeln!(out, "{device}: kept for {left} s, as applied with --for")?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn clear(options: &ClearOptions) -> anyhow::Result<ExitCode> {
+    let notes: Vec<Notes> = if options.all {
+        Notes::all()?
+    } else {
+        options.devices.iter().map(|d| Notes::of(d)).collect::<Result<_, _>>()?
+    };
+    let mut out = io::stderr().lock();
+    let mut code = ExitCode::SUCCESS;
+    for notes in &notes {
+        let device = notes.device();
+        match shape::clear(notes)? {
+            Restored::AsBefore => writeln!(out, "{device}: as it was before")?,
+            Restored::DeviceGone => writeln!(out, "{device} is gone; what was made beside it is removed")?,
+            Restored::LeftAlone(what) => {
+                writeln!(out, "{device} has {what}, which somebody installed after longhaul: left alone")?;
+                code = ExitCode::from(NEGATIVE);
+            }
+        }
+    }
+    if notes.is_empty() {
+        writeln!(out, "no device is shaped by longhaul")?;
+    }
+    Ok(code)
+}

@@ -1,0 +1,121 @@
+//! `longhaul shape show`.
+
+use std::io;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use host::shape::{self, Notes, Reading, ShapeError, Standing};
+use kernel::Netlink;
+use results::shape::{ShapeFlows, ShapePolicy, ShapeRecord, ShapeState};
+use shaping::SidePlan;
+
+use super::cli::ShowOptions;
+use super::{NEGATIVE, records};
+
+/// One device that is shown.
+struct Shown {
+    standing: Standing,
+    /// The readings before, in the order of the sides.
+    before: Vec<Reading>,
+}
+
+pub(crate) fn run(options: &ShowOptions) -> anyhow::Result<ExitCode> {
+    shape::undo_overdue()?;
+    let notes: Vec<Notes> = if options.devices.is_empty() {
+        Notes::all()?
+    } else {
+        options.devices.iter().map(|d| Notes::of(d)).collect::<Result<_, _>>()?
+    };
+    if notes.is_empty() {
+        return Err(ShapeError::NotInstalled { device: "no device".to_owned() }.into());
+    }
+    let mut netlink = Netlink::open()?;
+    let mut shown = Vec::new();
+    for notes in &notes {
+        shown.push(Shown { standing: shape::standing(notes)?, before: Vec::new() });
+    }
+    for device in &mut shown {
+        let mut all = vec![ShapeRecord::Policy(policy(&device.standing))];
+        all.extend(records::classes(&device.standing.plan));
+        all.extend(read(device, &mut netlink)?);
+        print(&all, options.json, true)?;
+    }
+    if let Some(interval) = options.interval {
+        follow(&mut shown, interval, options, &mut netlink)?;
+    }
+    let as_planned = shown.iter().all(|d| d.standing.differences.is_empty());
+    Ok(if as_planned { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
+}
+
+fn follow(shown: &mut [Shown], interval: Duration, options: &ShowOptions, netlink: &mut Netlink) -> anyhow::Result<()> {
+    kernel::Shutdown::install()?;
+    let mut next = kernel::now();
+    // The first reading is one of them.
+    for _ in 1..options.count.unwrap_or(u64::MAX) {
+        // By the plan, not by the wake-ups: the readings do not drift.
+        next = next + interval;
+        while kernel::now() < next {
+            if kernel::Shutdown::asked() > 0 {
+                return Ok(());
+            }
+            kernel::nap(next.saturating_since(kernel::now()).min(Duration::from_millis(100)));
+        }
+        for device in shown.iter_mut() {
+            let all = read(device, netlink)?;
+            print(&all, options.json, false)?;
+        }
+    }
+    Ok(())
+}
+
+fn print(all: &[ShapeRecord], json: bool, whole: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match (json, whole) {
+        (true, _) => records::write_json(all, &mut out),
+        (false, true) => report::shape::write_shape(all, &mut out),
+        (false, false) => report::shape::write_counters(all, &mut out),
+    }
+}
+
+fn policy(standing: &Standing) -> ShapePolicy {
+    let state = if standing.differences.is_empty() { ShapeState::Installed } else { ShapeState::Disturbed };
+    let left = standing.journal.deadline().map(|at| at.saturating_since(kernel::now()).as_secs_f64());
+    ShapePolicy {
+        differences: standing.differences.clone(),
+        undone_in_s: left,
+        awaits_confirmation: standing.journal.confirm_by.is_some(),
+        ..records::policy(&standing.plan, state)
+    }
+}
+
+/// Counters since the reading before, and what the programs remember.
+fn read(device: &mut Shown, netlink: &mut Netlink) -> anyhow::Result<Vec<ShapeRecord>> {
+    let name = device.standing.journal.device.clone();
+    let (utc, nanos) = kernel::utc_seconds();
+    let utc_s = utc as f64 + f64::from(nanos) / 1e9;
+    let (mut all, mut readings) = (Vec::new(), Vec::new());
+    for (at, side) in records::sides(&device.standing.plan).enumerate() {
+        let now = shape::read(netlink, side)?;
+        let before = device.before.get(at);
+        let seconds = before
+            .map_or(utc_s - device.standing.journal.installed_utc_s, |b| now.at.saturating_since(b.at).as_secs_f64());
+        all.extend(records::counters(side, &name, (before, seconds), &now, utc_s));
+        all.extend(flows(netlink, side, &name)?.map(ShapeRecord::Flows));
+        readings.push(now);
+    }
+    device.before = readings;
+    Ok(all)
+}
+
+fn flows(netlink: &mut Netlink, side: &SidePlan, device: &str) -> anyhow::Result<Option<ShapeFlows>> {
+    let Some(program) = shape::program(netlink, side)?.filter(|_| side.rules.is_some()) else { return Ok(None) };
+    let counted = bpf::counters(program)?;
+    Ok(Some(ShapeFlows {
+        device: device.to_owned(),
+        direction: records::way(side.way),
+        mice: counted.mice,
+        elephants: counted.elephants,
+        most: u64::from(counted.flow_entries),
+        run_ns: counted.run_time.filter(|r| r.runs > 0).map(|r| r.total_ns as f64 / r.runs as f64),
+    }))
+}

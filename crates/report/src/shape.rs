@@ -1,0 +1,194 @@
+//! Text of `longhaul shape`: the classes of a policy, the commands that do the same, what the classes do.
+
+use std::io::{self, Write};
+
+use results::shape::{
+    ShapeClass, ShapeCounters, ShapeDirection, ShapeFlows, ShapePolicy, ShapeRecord, ShapeState, ShapeWay,
+};
+
+use crate::summary::{bytes, printable, rate, seconds};
+
+/// Narrowest column of names, so that short ones leave the table readable.
+const NAME: usize = 12;
+/// Widest; longer names are cut.
+const MOST: usize = 32;
+
+/// Writes records of one device as people read them.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_shape(records: &[ShapeRecord], out: &mut impl Write) -> io::Result<()> {
+    let classes: Vec<&ShapeClass> = records.iter().filter_map(class).collect();
+    let counters: Vec<&ShapeCounters> = records.iter().filter_map(counters).collect();
+    let flows: Vec<&ShapeFlows> = records.iter().filter_map(flows).collect();
+    for record in records {
+        if let ShapeRecord::Policy(policy) = record {
+            write_policy(policy, out)?;
+            for direction in &policy.directions {
+                let of = |way: ShapeWay| way == direction.direction;
+                let classes: Vec<_> = classes.iter().copied().filter(|c| of(c.direction)).collect();
+                let counters: Vec<_> = counters.iter().copied().filter(|c| of(c.direction)).collect();
+                let flows: Vec<_> = flows.iter().copied().filter(|f| of(f.direction)).collect();
+                write_direction(direction, &classes, &counters, &flows, out)?;
+            }
+        }
+    }
+    let commands: Vec<&str> = records.iter().filter_map(command).collect();
+    if !commands.is_empty() {
+        writeln!(out, "\nthe same with tc(8) and ip(8):")?;
+    }
+    commands.iter().try_for_each(|line| writeln!(out, "  {}", printable(line)))
+}
+
+/// Writes what classes did since the reading before, without their settings.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_counters(records: &[ShapeRecord], out: &mut impl Write) -> io::Result<()> {
+    let counters: Vec<&ShapeCounters> = records.iter().filter_map(counters).collect();
+    write_counters_table(&counters, out)
+}
+
+fn class(record: &ShapeRecord) -> Option<&ShapeClass> {
+    if let ShapeRecord::Class(class) = record { Some(class) } else { None }
+}
+
+fn counters(record: &ShapeRecord) -> Option<&ShapeCounters> {
+    if let ShapeRecord::Counters(counters) = record { Some(counters) } else { None }
+}
+
+fn flows(record: &ShapeRecord) -> Option<&ShapeFlows> {
+    if let ShapeRecord::Flows(flows) = record { Some(flows) } else { None }
+}
+
+fn command(record: &ShapeRecord) -> Option<&str> {
+    if let ShapeRecord::Command(command) = record { Some(&command.command) } else { None }
+}
+
+fn write_policy(policy: &ShapePolicy, out: &mut impl Write) -> io::Result<()> {
+    let state = match policy.state {
+        ShapeState::Planned => "planned, nothing was changed",
+        ShapeState::Installed => "installed, as planned",
+        ShapeState::Disturbed => "installed, and NOT as planned",
+    };
+    writeln!(out, "{}: {state}", printable(&policy.device))?;
+    for difference in &policy.differences {
+        writeln!(out, "  {}", printable(difference))?;
+    }
+    if let Some(left) = policy.undone_in_s {
+        let unless = if policy.awaits_confirmation {
+            format!(" unless confirmed: longhaul shape confirm {}", printable(&policy.device))
+        } else {
+            String::new()
+        };
+        writeln!(out, "  undone in {left:.0} s{unless}")?;
+    }
+    Ok(())
+}
+
+fn write_direction(
+    direction: &ShapeDirection,
+    classes: &[&ShapeClass],
+    counters: &[&ShapeCounters],
+    flows: &[&ShapeFlows],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let decided = match (direction.classifier.as_str(), direction.rules) {
+        ("none", _) => "one class".to_owned(),
+        (kind, rules) => format!("{rules} {kind} {}", if kind == "bpf" { "rules" } else { "filters" }),
+    };
+    writeln!(
+        out,
+        "\n{} on {}: {} in frames (L2), {} on the wire (L1) at full size; {decided}, the rest to {}",
+        way(direction.direction),
+        printable(&direction.device),
+        rate(direction.rate_bps),
+        rate(direction.wire_rate_bps),
+        printable(&direction.default_class)
+    )?;
+    write_classes(classes, out)?;
+    if !counters.is_empty() {
+        writeln!(out)?;
+        write_counters_table(counters, out)?;
+    }
+    for flows in flows {
+        let cost = flows.run_ns.map_or_else(String::new, |ns| format!("; {ns:.0} ns a packet"));
+        writeln!(
+            out,
+            "  flows remembered: {} mice, {} elephants, {} at most{cost}",
+            flows.mice, flows.elephants, flows.most
+        )?;
+    }
+    Ok(())
+}
+
+fn way(way: ShapeWay) -> &'static str {
+    match way {
+        ShapeWay::Egress => "egress",
+        ShapeWay::Ingress => "ingress",
+    }
+}
+
+fn write_classes(classes: &[&ShapeClass], out: &mut impl Write) -> io::Result<()> {
+    let depth = |class: &ShapeClass| {
+        let mut depth = 0;
+        let mut above = class.parent.as_deref();
+        while let Some(parent) = above.and_then(|name| classes.iter().find(|c| c.class == name)) {
+            depth += 1;
+            above = parent.parent.as_deref();
+        }
+        depth
+    };
+    let named: Vec<(String, &ShapeClass)> =
+        classes.iter().map(|c| (format!("{}{}", "  ".repeat(depth(c)), printable(&c.class)), *c)).collect();
+    let width = named.iter().map(|(n, _)| n.chars().count()).max().unwrap_or(0).clamp(NAME, MOST);
+    writeln!(
+        out,
+        "  {:<width$}  {:<7} {:>4}  {:>11}  {:>11}  {:>11}  {:>17}  {:>9}  queue",
+        "class", "handle", "prio", "rate", "ceiling", "on wire", "burst", "quantum"
+    )?;
+    for (name, class) in named {
+        let burst_s = class.ceiling_burst_bytes as f64 * 8.0 / class.ceiling_bps.max(1) as f64;
+        let burst = format!("{} {}", bytes(class.ceiling_burst_bytes), seconds(burst_s));
+        let queue = class.queue.as_ref().map_or_else(String::new, |q| {
+            format!("{} {} {}", printable(&q.discipline), bytes(q.limit_bytes), seconds(q.limit_s))
+        });
+        let name: String = name.chars().take(width).collect();
+        let line = format!(
+            "  {name:<width$}  {:<7} {:>4}  {:>11}  {:>11}  {:>11}  {burst:>17}  {:>9}  {queue}",
+            printable(&class.handle),
+            class.priority,
+            rate(class.rate_bps),
+            rate(class.ceiling_bps),
+            rate(class.wire_ceiling_bps),
+            bytes(u64::from(class.quantum_bytes)),
+        );
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn write_counters_table(counters: &[&ShapeCounters], out: &mut impl Write) -> io::Result<()> {
+    let width = counters.iter().map(|c| c.class.chars().count()).max().unwrap_or(0).clamp(NAME, MOST);
+    writeln!(
+        out,
+        "  {:<width$}  {:<7}  {:>11}  {:>10}  {:>9}  {:>8}  {:>10}  {:>10}  {:>10}",
+        "class", "", "rate", "packets", "borrowed", "dropped", "waiting", "for", "in all"
+    )?;
+    for c in counters {
+        let name: String = printable(&c.class).chars().take(width).collect();
+        writeln!(
+            out,
+            "  {name:<width$}  {:<7}  {:>11}  {:>10}  {:>9}  {:>8}  {:>10}  {:>10}  {:>10}",
+            way(c.direction),
+            rate(c.rate_bps),
+            c.packets,
+            c.borrowed,
+            c.dropped,
+            bytes(c.backlog_bytes),
+            seconds(c.backlog_s),
+            bytes(c.total_bytes),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! The policy of `longhaul shape`: a device, its rate in each direction, classes, and what belongs to each.
+
+mod class;
+mod matches;
+
+use std::path::Path;
+use std::time::Duration;
+
+use shaping::{Accounting, Policy, SizeLimits};
+use units::{Bytes, Rate};
+
+use crate::problem::{Fault, Problems, Report};
+use crate::quantity;
+use crate::section::{Item, Section};
+use crate::tree::{self, Origin};
+
+/// Finds the number of a user by name; `None` when there is none.
+pub type UserByName<'a> = &'a dyn Fn(&str) -> Option<u32>;
+
+/// Linux takes names of devices up to here (IFNAMSIZ - 1).
+const DEVICE_NAME: usize = 15;
+/// Most flows to remember: about 100 bytes each.
+const FLOWS: std::ops::RangeInclusive<u32> = 64..=4_000_000;
+
+/// Reads a policy file.
+///
+/// `path` stands in messages. `device` is used instead of the file's `device` when it is given.
+///
+/// # Errors
+/// Everything that is wrong, up to a bound, each with its place and the mend.
+pub fn read_policy(path: &Path, text: &str, device: Option<&str>, users: UserByName<'_>) -> Result<Policy, Problems> {
+    let report = Report::new(path.display().to_string(), text.to_owned(), Vec::new());
+    let policy = tree::parse(text, &report).and_then(|table| {
+        let mut root = Section::new(&report, String::new(), Origin::Whole, &table);
+        let named = match device {
+            Some(device) => {
+                root.item("device");
+                Some(device.to_owned())
+            }
+            None => root.required("device", "name it: device = \"eth0\"").and_then(|item| item.read(device_name)),
+        };
+        read_body(root, named?, users)
+    });
+    match policy {
+        Some(policy) if report.is_empty() => Ok(policy),
+        _ => Err(report.into_problems()),
+    }
+}
+
+/// Reads the policy of a device in an experiment file.
+pub(crate) fn read_for_device(device: String, item: &Item<'_>) -> Option<Policy> {
+    read_body(item.section()?, device, &|_| None)
+}
+
+/// All but the device.
+fn read_body(mut section: Section<'_>, device: String, users: UserByName<'_>) -> Option<Policy> {
+    const ACCOUNTING: &[(&str, Accounting)] = &[("frame", Accounting::Frame), ("wire", Accounting::Wire)];
+    let accounting = section.read("accounting", quantity::word(ACCOUNTING)).unwrap_or_default();
+    let sizes = section.item("elephants").and_then(|item| read_sizes(&item)).unwrap_or_default();
+    let egress = section.item("egress");
+    let ingress = section.item("ingress");
+    if egress.is_none() && ingress.is_none() {
+        let mend = "write [egress] with rate = \"...\", [ingress], or both";
+        section.complain(Fault::new("says nothing of either direction", mend));
+    }
+    let egress = egress.and_then(|item| class::read_side(&item, shaping::Way::Egress, users));
+    let ingress = ingress.and_then(|item| class::read_side(&item, shaping::Way::Ingress, users));
+    section.finish();
+    Some(Policy { device, accounting, sizes, egress, ingress })
+}
+
+fn read_sizes(item: &Item<'_>) -> Option<SizeLimits> {
+    let mut section = item.section()?;
+    let usual = SizeLimits::default();
+    let bytes = section.read("bytes", quantity::bytes);
+    let rate = section.read("above", quantity::rate);
+    let time = section.read("for", quantity::positive_duration);
+    let above = pair(&section, rate, time);
+    let idle = section.read("idle", quantity::positive_duration).unwrap_or(usual.idle);
+    let flows = section.read("flows", quantity::whole_u32(FLOWS)).unwrap_or(usual.flows);
+    let given = section.given(&["bytes", "above"]);
+    section.finish();
+    // A rate alone is a limit of its own.
+    let bytes: Option<Bytes> = if given.is_empty() { usual.bytes } else { bytes };
+    Some(SizeLimits { bytes, above, idle, flows })
+}
+
+fn pair(section: &Section<'_>, rate: Option<Rate>, time: Option<Duration>) -> Option<(Rate, Duration)> {
+    if let [alone] = section.given(&["above", "for"]).as_slice() {
+        let mend = "write both: above = \"10Mb/s\" and for = \"2s\"";
+        section.complain(Fault::new(format!("has `{alone}` alone"), mend));
+    }
+    Some((rate?, time?))
+}
+
+fn device_name(value: &tree::Value) -> Result<String, Fault> {
+    let name = quantity::text(value)?;
+    if is_device_name(&name) {
+        return Ok(name);
+    }
+    let mend = format!("write it as `ip link` does: at most {DEVICE_NAME} characters, no space, no slash");
+    Err(Fault::new(format!("`{name}` cannot be a device"), mend))
+}
+
+/// What the kernel takes (dev_valid_name in net/core/dev.c).
+fn is_device_name(name: &str) -> bool {
+    let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
+    (1..=DEVICE_NAME).contains(&name.len()) && name != "." && name != ".." && name.chars().all(allowed)
+}

@@ -1,0 +1,194 @@
+//! The policy file of `longhaul shape`: what it means, and everything that can be wrong with it.
+
+use std::path::Path;
+
+use scenario::read_policy;
+use shaping::{Match, Policy, QueueKind, Traffic};
+use units::{Bytes, Duration, Rate};
+
+fn read(text: &str) -> Result<Policy, String> {
+    let users = |name: &str| (name == "backup").then_some(34);
+    read_policy(Path::new("policy.toml"), text, None, &users).map_err(|e| e.to_string())
+}
+
+fn mbps(n: u64) -> Rate {
+    Rate::from_bps(n * 1_000_000)
+}
+
+const RIGHT: &str = r#"device = "eth0"
+[elephants]
+bytes = "1MB"
+above = "10Mb/s"
+for = "2s"
+idle = "5s"
+[egress]
+rate = "1Gb/s"
+default = "rest"
+[egress.classes.mice]
+rate = "20%"
+ceiling = "100%"
+queue = "5ms"
+match = { size = "mouse" }
+[egress.classes.backup]
+rate = "300Mb/s"
+priority = 7
+leaf = "fifo"
+match = [{ user = "backup" }, { cgroup = "/system.slice/backup.service" }, { to = "192.0.2.0/24", port = [5201, "6000-6100"] }]
+[egress.classes.rest]
+rate = "500Mb/s"
+ceiling = "1Gb/s"
+[egress.classes.video]
+parent = "rest"
+rate = "50%"
+match = { dscp = ["ef", 34], protocol = "udp" }
+[egress.classes.other]
+parent = "rest"
+rate = "250Mb/s"
+ceiling = "1Gb/s"
+"#;
+
+#[test]
+fn a_file_says_what_belongs_to_which_class() {
+    let policy = read(&RIGHT.replace("default = \"rest\"", "default = \"other\"")).unwrap();
+    assert_eq!(policy.sizes.bytes, Some(Bytes::new(1_000_000)));
+    assert_eq!(policy.sizes.above, Some((mbps(10), Duration::from_secs(2))));
+    let side = policy.egress.unwrap();
+    let names: Vec<&str> = side.classes.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["mice", "backup", "rest", "video", "other"], "the order of the file, parents first");
+    let [mice, backup, _, video, _] = side.classes.as_slice() else { panic!("{names:?}") };
+    assert_eq!((mice.rate, mice.ceiling), (mbps(200), mbps(1000)));
+    assert_eq!(mice.matches, [Match { size: Some(Traffic::Mouse), ..Match::default() }]);
+    assert_eq!(mice.queue.limit, Duration::from_millis(5));
+    assert_eq!((backup.rate, backup.ceiling), (mbps(300), mbps(300)), "without a ceiling nothing is borrowed");
+    assert_eq!((backup.priority, backup.queue.kind), (7, QueueKind::Fifo));
+    assert_eq!(backup.matches[0].user, Some(34));
+    assert_eq!(backup.matches[1].cgroup.as_deref(), Some("system.slice/backup.service"));
+    assert_eq!(backup.matches[2].ports, [5201..=5201, 6000..=6100]);
+    assert_eq!((video.parent, video.rate), (Some(2), mbps(250)));
+    // RFC 3246: 101110.
+    assert_eq!((video.matches[0].dscp.as_slice(), video.matches[0].protocol), ([46, 34].as_slice(), Some(17)));
+    assert_eq!(side.default, 4);
+}
+
+#[test]
+fn a_direction_without_classes_has_one_for_all() {
+    let policy = read("device = \"eth0\"\n[ingress]\nrate = \"200Mb/s\"\nqueue = \"20ms\"\n").unwrap();
+    let side = policy.ingress.unwrap();
+    assert_eq!((side.classes.len(), side.classes[0].rate, side.default), (1, mbps(200), 0));
+    assert_eq!(side.classes[0].queue.limit, Duration::from_millis(20));
+    assert!(policy.egress.is_none());
+}
+
+#[test]
+fn another_device_can_be_named_in_the_call() {
+    let text = "[egress]\nrate = \"1Gb/s\"\n";
+    let policy = read_policy(Path::new("p"), text, Some("eth7"), &|_| None).unwrap();
+    assert_eq!(policy.device, "eth7");
+    assert!(read(text).unwrap_err().contains("device: is missing"));
+}
+
+/// What stands in the file instead of what, and what is said about it.
+const CASES: &[(&str, &str, &str)] = &[
+    (
+        "default = \"rest\"",
+        "default = \"rest\"",
+        ":9: egress.default: class `rest` has classes below it; known: mice, backup, video, other",
+    ),
+    ("default = \"rest\"", "default = \"mcie\"", ":9: egress.default: class `mcie` is not there; did you mean `mice`?"),
+    (
+        "default = \"rest\"",
+        "",
+        "egress: has no default; name the class for what belongs to no other: default = \"mice\"",
+    ),
+    (
+        "rate = \"20%\"",
+        "rate = \"30%\"",
+        "egress: the rates of its classes come to 1.1 Gb/s, and the direction has 1 Gb/s; lower them",
+    ),
+    (
+        "rate = \"250Mb/s\"",
+        "rate = \"251Mb/s\"",
+        ":22: egress.classes.rest: the rates of its classes come to 501 Mb/s, and class rest has 500 Mb/s",
+    ),
+    (
+        "ceiling = \"100%\"",
+        "ceiling = \"10%\"",
+        ":12: egress.classes.mice.ceiling: 100 Mb/s is below the rate of 200 Mb/s",
+    ),
+    (
+        "ceiling = \"100%\"",
+        "ceiling = \"2Gb/s\"",
+        ":12: egress.classes.mice.ceiling: 2 Gb/s is above the 1 Gb/s of what it borrows from",
+    ),
+    (
+        "parent = \"rest\"\nrate = \"50%\"",
+        "parent = \"rset\"\nrate = \"50%\"",
+        "there is no class `rset`; did you mean `rest`?",
+    ),
+    ("[egress.classes.rest]\n", "[egress.classes.rest]\nparent = \"video\"\n", "is below itself"),
+    (
+        "priority = 7",
+        "priority = 8",
+        "egress.classes.backup.priority: 8 is out of range; write a whole number from 0 to 7",
+    ),
+    ("user = \"backup\"", "user = \"bakcup\"", "there is no user `bakcup`"),
+    ("\"192.0.2.0/24\"", "\"192.0.2.1/24\"", "has bits beyond its prefix; write \"192.0.2.0/24\""),
+    ("\"192.0.2.0/24\"", "\"192.0.2.0/24\", from = \"2001:db8::1\"", "`from` and `to` are of different IP versions"),
+    ("\"6000-6100\"", "\"6100-6000\"", "`6100-6000` is no port"),
+    ("\"6000-6100\"", "65536", "`65536` is no port"),
+    ("\"ef\"", "\"eff\"", "`eff` is no code point; did you mean `ef`?"),
+    ("protocol = \"udp\"", "protocol = \"icmp\", port = 5", "has ports, and the protocol has none"),
+    ("\"/system.slice/backup.service\"", "\"../x\"", "`../x` is no cgroup"),
+    ("for = \"2s\"\n", "", "elephants: has `above` alone; write both"),
+    ("leaf = \"fifo\"", "leaf = \"red\"", "`red` is not known here"),
+    ("queue = \"5ms\"", "queue = \"5m\"", "egress.classes.mice.queue: 300s is too long"),
+    ("[egress]\n", "[egress]\nqueue = \"5ms\"\n", "egress: has `queue` beside classes; give it to the classes"),
+    ("device = \"eth0\"", "device = \"a/b\"", ":1: device: `a/b` cannot be a device"),
+    (
+        "[egress.classes.rest]\n",
+        "[egress.classes.rest]\nmatch = {}\n",
+        "packets wait only in classes that have none below",
+    ),
+];
+
+#[test]
+fn what_is_wrong_is_said_with_its_place_and_the_mend() {
+    for (from, to, said) in CASES {
+        let text = if *from == "default = \"rest\"" {
+            RIGHT.replace(from, to)
+        } else {
+            assert!(RIGHT.contains(from), "{from}");
+            RIGHT.replace("default = \"rest\"", "default = \"other\"").replacen(from, to, 1)
+        };
+        let error = read(&text).expect_err(to);
+        assert!(error.contains(said), "`{to}` gives:\n{error}\nnot: {said}");
+    }
+}
+
+#[test]
+fn of_what_comes_in_nobody_knows_the_user() {
+    let text = RIGHT.replace("default = \"rest\"", "default = \"other\"").replace("egress", "ingress");
+    let error = read(&text).unwrap_err();
+    assert!(error.contains("has `user`, and of what comes in only the packets are known"), "{error}");
+    assert!(error.contains("has `cgroup`"), "{error}");
+}
+
+#[test]
+fn a_node_of_an_experiment_shapes_its_links() {
+    let text = r#"duration = "1s"
+[nodes.a.shape.path.egress]
+rate = "10Mb/s * $half"
+[nodes.b]
+[parameters]
+half = 0.5
+[links.path]
+between = ["a", "b"]
+"#;
+    let read =
+        |text: &str| scenario::read(Path::new("e.toml"), text, &scenario::Options::default(), &|_| Err(String::new()));
+    let scenario = read(text).unwrap().scenarios.remove(0);
+    let (_, policy) = &scenario.nodes[0].shape[0];
+    assert_eq!((policy.device.as_str(), policy.egress.as_ref().unwrap().rate), ("path", mbps(5)));
+    let error = read(&text.replace("shape.path", "shape.pth")).unwrap_err().to_string();
+    assert!(error.contains("node `a` has no link or LAN `pth`; did you mean `path`?"), "{error}");
+}
