@@ -1,5 +1,6 @@
 //! The classifier behind a filter of HTB on the loopback device of a namespace: what the kernel's sockets send. The truth is
 //! what `tc` shows of the classes. Needs root; says so and ends otherwise.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 use std::fs;
 use std::io::{self, Write};
@@ -58,7 +59,7 @@ fn attach(descriptor: i32) -> io::Result<()> {
     socket.bind_auto()?;
     socket.send_to(&message, &SocketAddr::new(0, 0), 0)?;
     let (answer, _) = socket.recv_from_full()?;
-    match i32::from_ne_bytes(answer[16..20].try_into().unwrap()) {
+    match i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]) {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(-code)),
     }
