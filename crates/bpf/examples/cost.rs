@@ -1,7 +1,7 @@
 //! What the classifier costs a packet, by the number of rules and flows. Needs root.
 //!
 //! ```sh
-//! cargo run --release -p bpf --example cost
+//! cargo run -p bpf --example cost
 //! ```
 //!
 //! Each packet walks all rules, none of which it meets, to the last one, which asks for its flow's size. Packets take turns

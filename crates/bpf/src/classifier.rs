@@ -204,17 +204,16 @@ fn cgroup_root(mounts: &str) -> Option<PathBuf> {
 /// Why the kernel did not take the program.
 fn load_error(refusal: &libbpf_rs::Error) -> BpfError {
     let log = log::last_warnings();
-    match BpfError::failed("loading the classifier", TO_LOAD, refusal) {
-        BpfError::System { source, .. } if source.kind() == io::ErrorKind::OutOfMemory => {
-            BpfError::System { operation: "loading the classifier, whose maps take kernel memory", source }
-        }
-        // Only now, because asking costs a few trial programs.
-        BpfError::System { source, .. } => match supported() {
-            (false, _) => BpfError::Missing,
-            (_, false) => BpfError::TooOld,
-            _ => BpfError::Refused { log, source },
-        },
-        other => other,
+    let error = BpfError::failed("loading the classifier, whose maps take kernel memory", TO_LOAD, refusal);
+    let BpfError::System { operation, source } = error else { return error };
+    if source.kind() == io::ErrorKind::OutOfMemory {
+        return BpfError::System { operation, source };
+    }
+    // Only now, because asking takes a few trial programs.
+    match supported() {
+        (false, _) => BpfError::Missing,
+        (_, false) => BpfError::TooOld,
+        _ => BpfError::Refused { log, source },
     }
 }
 

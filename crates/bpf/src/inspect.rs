@@ -92,7 +92,7 @@ pub fn counters(program: u32) -> Result<Counters, BpfError> {
     let maps = Maps::of(&info)?;
     let classes = maps.named("classes")?;
     let hits = maps.named("hits")?;
-    let rows = (0..hits.max_entries()).map(|index| read_hits(&classes, &hits, index, program));
+    let rows = (0..hits.max_entries()).map(|index| read_hits(classes, hits, index, program));
     let mut rows = rows.collect::<Result<Vec<Hits>, BpfError>>()?.into_iter();
     let default = rows.next().ok_or(BpfError::NotOurs { program })?;
     let flows = maps.flows()?;
@@ -143,9 +143,8 @@ fn failed(error: &libbpf_rs::Error) -> BpfError {
 fn find(program: u32) -> Result<ProgramInfo, BpfError> {
     log::listen();
     // Held so that the number stays this program's; the iterator below does not say why it ended.
-    let _held = Program::fd_from_id(program).map_err(|e| match e.kind() {
-        libbpf_rs::ErrorKind::NotFound => BpfError::NotOurs { program },
-        _ => failed(&e),
+    let _held = Program::fd_from_id(program).map_err(|e| {
+        if e.kind() == libbpf_rs::ErrorKind::NotFound { BpfError::NotOurs { program } } else { failed(&e) }
     })?;
     ProgInfoIter::with_query_opts(ProgInfoQueryOptions::default().include_map_ids(true))
         .find(|info| info.id == program)

@@ -9,10 +9,11 @@ use crate::{KernelError, Op};
 /// # Errors
 /// Needs CAP_SYS_NICE on the machine (a user namespace's does not do), or a limit RLIMIT_RTPRIO of at least `priority`.
 pub fn set_fifo(priority: u8) -> Result<(), KernelError> {
-    let parameters = libc::sched_param { sched_priority: i32::from(priority) };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // The kernel's struct sched_param. Not by the C library's function: musl's only says that it is not implemented.
+    let parameters = i32::from(priority);
     // SAFETY: the parameters are readable during the call; 0 is the calling thread.
-    let rc =
-        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) };
+    let rc = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameters) } as libc::c_int;
     done(rc, || format!("SCHED_FIFO at priority {priority}"))
 }
 

@@ -10,9 +10,9 @@ pub const VNET_HEADER: usize = 10;
 pub const LARGEST_PACKET: usize = 65_535 + 18 + VNET_HEADER;
 
 // linux/if_tun.h
-const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
-const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
-const TUNSETVNETHDRSZ: libc::c_ulong = 0x4004_54d8;
+const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
+const TUNSETVNETHDRSZ: libc::Ioctl = 0x4004_54d8;
 const IFF_TUN: libc::c_short = 0x0001;
 const IFF_TAP: libc::c_short = 0x0002;
 const IFF_NO_PI: libc::c_short = 0x1000;
