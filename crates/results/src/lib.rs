@@ -13,6 +13,7 @@ pub mod lab;
 mod read;
 mod start;
 mod tcp;
+pub mod tune;
 
 pub use delay::{Decomposition, DelaySummary, OneWayDelay};
 pub use end::{
