@@ -4,3 +4,4 @@
 //! journal, also by a later process.
 
 pub mod state;
+pub mod tune;

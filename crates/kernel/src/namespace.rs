@@ -35,6 +35,28 @@ pub fn enter_namespace(namespace: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// A number of the calling thread's network namespace that no other has had or will have while the machine runs
+/// (SO_NETNS_COOKIE, Linux 5.14).
+///
+/// # Errors
+/// The kernel is older, or no socket can be opened.
+pub fn network_cookie() -> io::Result<u64> {
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::DGRAM, None)?;
+    let mut cookie = 0_u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the option fills a u64, which `cookie` is; `length` says so.
+    let rc = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(cookie) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ mod output;
 mod report_command;
 mod serve;
 mod test;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(*options),
         Command::Lab(options) => lab::run(options),
         Command::LabKeeper { hosts } => lab::keep(hosts.as_deref()),
+        Command::Tune(options) => tune::run(options),
         Command::Report(options) => report_command::run(&options),
         Command::Generate(options) => generate::run(&options),
     };

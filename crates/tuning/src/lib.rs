@@ -18,4 +18,4 @@ pub use compare::{Pair, compare};
 pub use facts::{Device, Facts, Interrupt, OffloadState, Reading, Rings, Softnet};
 pub use path::Path;
 pub use plan::{Change, PlanError, persistent, planned, summary};
-pub use setting::{Offload, Setting, same_value};
+pub use setting::{Offload, Setting, UnknownSetting, same_value};
