@@ -14,8 +14,8 @@ use crate::summary::{bytes, nanos, printable, rate};
 /// Widest line.
 const WIDTH: usize = 118;
 /// Columns of the table: name, value found, value advised.
-const KEY: usize = 38;
-const VALUE: usize = 29;
+const KEY: usize = 42;
+const VALUE: usize = 27;
 /// Where the words about a setting begin.
 const INDENT: usize = 6;
 
@@ -76,15 +76,15 @@ impl<W: Write> TuneText<W> {
             self.listed = true;
             writeln!(self.out, "\n{:<KEY$} {:<VALUE$} {:<VALUE$} verdict", "setting", "found", "advised")?;
         }
+        let found = row.found.as_deref().unwrap_or("-");
         let advised = row.advised.as_deref().unwrap_or("as it is");
-        let columns = [(row.key.as_str(), KEY), (row.found.as_deref().unwrap_or("-"), VALUE), (advised, VALUE)];
-        let mut line = String::new();
-        for (text, width) in columns {
-            line += &format!("{:<width$} ", printable(text));
-        }
-        // What is too long for its column, such as the list of a many-queued device, moves the rest.
+        let columns = [(row.key.as_str(), KEY), (found, VALUE), (advised, VALUE)];
+        let line: String = columns.iter().map(|(text, width)| format!("{} ", cell(text, *width))).collect();
         let (word, colour) = judgement(row.judgement);
         writeln!(self.out, "{line}{}", self.coloured(word, colour))?;
+        if found.chars().count() > VALUE {
+            self.wrapped(&format!("Found: {found}"))?;
+        }
         let mut text = row.why.clone();
         if let Some(effect) = &row.effect {
             text += &format!(" Effect: {effect}.");
@@ -120,15 +120,14 @@ impl<W: Write> TuneText<W> {
         let (word, colour) = outcome(change.outcome);
         let key = printable(&change.key);
         let word = self.coloured(word, colour);
-        match (&change.before, &change.after) {
-            (Some(before), Some(after)) => {
-                let (before, after) = (printable(before), printable(after));
-                let is_back = matches!(
-                    change.outcome,
-                    ChangeOutcome::Restored | ChangeOutcome::AsBefore | ChangeOutcome::LeftAlone
-                );
-                let (from, to) = if is_back { (after, before) } else { (before, after) };
-                writeln!(self.out, "{word} {key}: {from} -> {to}")?;
+        let values = [&change.before, &change.after].map(|v| v.as_deref().map(printable));
+        match (values, change.outcome) {
+            ([Some(before), Some(after)], ChangeOutcome::Restored) => {
+                writeln!(self.out, "{word} {key}: {after} -> {before}")?;
+            }
+            ([Some(before), Some(_)], ChangeOutcome::AsBefore) => writeln!(self.out, "{word} {key}: {before}")?,
+            ([Some(before), Some(after)], ChangeOutcome::Planned | ChangeOutcome::Applied | ChangeOutcome::Failed) => {
+                writeln!(self.out, "{word} {key}: {before} -> {after}")?;
             }
             _ => writeln!(self.out, "{word} {key}")?,
         }
@@ -201,6 +200,16 @@ impl<W: Write> TuneText<W> {
         }
         writeln!(self.out, "{:INDENT$}{line}", "")
     }
+}
+
+/// A text of exactly this width, its end cut if need be.
+fn cell(text: &str, width: usize) -> String {
+    let text = printable(text);
+    if text.chars().count() <= width {
+        return format!("{text:<width$}");
+    }
+    let kept: String = text.chars().take(width.saturating_sub(3)).collect();
+    format!("{kept}...")
 }
 
 /// Colours as of ECMA-48, SGR: 31 red, 32 green, 33 yellow; 0 none.

@@ -71,7 +71,9 @@ impl Session {
 
     /// Sets back what a failed call has changed, to what it found.
     fn take_back(&mut self, made: &[Change], was: Journal, tell: &mut dyn FnMut(TuneChange)) -> Result<(), TuneError> {
-        let told: Vec<TuneChange> = made.iter().rev().map(restore).collect();
+        // Of the failed one the kernel may hold what it made of our value, so it is not looked at before.
+        let (failed, done) = made.split_last().map_or((None, made), |(last, rest)| (Some(last), rest));
+        let told: Vec<TuneChange> = failed.into_iter().map(set_back).chain(done.iter().rev().map(restore)).collect();
         let all_back = told.iter().all(|t| t.outcome != ChangeOutcome::Failed);
         told.into_iter().for_each(&mut *tell);
         if all_back {
@@ -140,6 +142,10 @@ fn restore(change: &Change) -> TuneChange {
         let note = format!("it holds `{found}`, which longhaul did not set");
         return outcome(change, ChangeOutcome::LeftAlone, Some(note));
     }
+    set_back(change)
+}
+
+fn set_back(change: &Change) -> TuneChange {
     match write(&change.setting, &change.before) {
         Ok(()) => outcome(change, ChangeOutcome::Restored, None),
         Err(e) => outcome(change, ChangeOutcome::Failed, Some(e.to_string())),

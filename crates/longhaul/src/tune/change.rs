@@ -10,6 +10,7 @@ use tuning::Change;
 use super::cli::{ApplyOptions, UndoOptions};
 use super::output::Output;
 use super::{NEGATIVE, plan};
+use crate::output::say;
 
 pub(super) fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
     let (start, rows) = plan::advice(&options.path, TuneCommand::Apply)?;
@@ -17,6 +18,9 @@ pub(super) fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
     let file = options.persist.then(|| Persistent::at(PERSISTENT));
     if file.is_some() && !is_host() {
         return Err(TuneError::NotTheHost.into());
+    }
+    if changes.is_empty() {
+        say("nothing to change: all is as advised for this path");
     }
     let mut output = Output::new(options.json);
     if options.dry_run {

@@ -36,13 +36,15 @@ pub(super) fn run(options: &VerifyOptions) -> anyhow::Result<ExitCode> {
         Trial { options, key, session: &mut session, changes: &changes, output: &mut output, is_with: false };
     let measured = if changes.is_empty() { Ok(Vec::new()) } else { trial.pairs() };
     // Whatever happened: as before, and only then the words about it.
-    let restored = trial.set_back();
-    let pairs = measured?;
+    let pairs = match (measured, trial.set_back()) {
+        (Ok(pairs), Ok(())) => pairs,
+        (Err(e), Ok(())) | (Ok(_), Err(e)) => return Err(e),
+        (Err(e), Err(left)) => return Err(left.context(e)),
+    };
     let verdict = verdict(options, &changes, &pairs);
     let is_better = verdict.comparison == Comparison::Better;
     output.record(&TuneRecord::Verdict(verdict));
     output.finish()?;
-    restored?;
     Ok(if is_better { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
 }
 

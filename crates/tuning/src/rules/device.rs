@@ -171,7 +171,7 @@ fn rings(device: &Device) -> TuneRow {
     let Some(Rings { receive, receive_max, send, send_max }) = device.rings else {
         return unread(&key, Judgement::CannotBeRead, "The device does not tell; virtual ones have none.", ESNET);
     };
-    let found = format!("rx {receive} of {receive_max}, tx {send} of {send_max}");
+    let found = format!("rx {receive}/{receive_max}, tx {send}/{send_max}");
     let finding = match device.received_lost {
         Some(lost) if lost > 0 && receive < receive_max => Finding::change(
             format!("rx {receive_max}"),
@@ -229,18 +229,14 @@ fn interrupts(context: &Context<'_>, device: &Device) -> TuneRow {
 
 fn spreading(context: &Context<'_>, device: &Device) -> TuneRow {
     let key = key(device, "rps-xps");
-    let (Some(rps), Some(xps)) = (&device.rps, &device.xps) else {
+    let Some(rps) = &device.rps else {
         return unread(&key, Judgement::CannotBeRead, "The device's queues cannot be read here.", SCALING);
     };
     let is_on = |masks: &[String]| masks.iter().any(|m| m.chars().any(|c| !matches!(c, '0' | ',')));
-    let word = |on| if on { "on" } else { "off" };
-    let found = format!(
-        "{} receive queues, RPS {}; {} send queues, XPS {}",
-        rps.len(),
-        word(is_on(rps)),
-        xps.len(),
-        word(is_on(xps))
-    );
+    let word = |masks: &[String]| if is_on(masks) { "on" } else { "off" };
+    // A device with one send queue has nothing to spread and shows no mask.
+    let xps = device.xps.as_deref().map_or("none", word);
+    let found = format!("{} rx, RPS {}, XPS {xps}", rps.len(), word(rps));
     let finding = if rps.len() == 1 && !is_on(rps) && context.facts.cpus > 1 && context.path.rate.as_bps() >= FAST {
         Finding::change(
             "RPS on",

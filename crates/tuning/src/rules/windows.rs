@@ -163,7 +163,16 @@ fn receive_buffer(context: &Context<'_>, value: &str) -> Finding {
         bytes(Bytes::new(window)),
         path(context.path)
     );
-    limited(context, Finding::change(format!("{least} {start} {wanted}"), why), "window", window)
+    limited(context, Finding::change(format!("{least} {start} {wanted}"), why + several(context)), "window", window)
+}
+
+/// What a path asks for that one connection cannot give.
+fn several(context: &Context<'_>) -> &'static str {
+    if context.path.bdp().as_u64() > LARGEST_WINDOW {
+        " TCP announces at most 1 GiB: one connection cannot fill this path, several can."
+    } else {
+        ""
+    }
 }
 
 fn send_buffer(context: &Context<'_>, value: &str) -> Finding {
