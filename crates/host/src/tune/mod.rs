@@ -11,6 +11,8 @@ mod machine;
 mod persist;
 mod session;
 mod setting;
+#[cfg(test)]
+mod tests;
 
 pub use error::TuneError;
 pub use gather::{devices, gather, is_host, pick_device};
