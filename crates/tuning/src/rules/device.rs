@@ -93,7 +93,7 @@ fn offload(device: &Device, offload: Offload) -> TuneRow {
     const PAPER: Paper = Paper {
         advised: "off",
         differs: true,
-        why: "The kernel sizes and paces its large packets since Linux 3.12; off costs a core at 10 Gb/s. The paper's `ethtool -k` only reads: -K sets.",
+        why: "The kernel sizes and paces its large packets since Linux 3.12; off only costs CPU. The paper's `ethtool -k` only reads: -K sets.",
     };
     let key = Setting::Offload(device.name.clone(), offload).to_string();
     let row = switched(&key, device.offloads.get(&offload), meaning(offload));

@@ -33,7 +33,7 @@ pub(crate) const RULES: &[SysctlRule] = &[
 ];
 
 fn default_qdisc(context: &Context<'_>, value: &str) -> Finding {
-    let why = "Discipline of devices that come up from now on; fq spaces a connection's packets, worth 2 to 4 times on lossy 50 to 80 ms paths (ESnet).";
+    let why = "Discipline of devices that come up from now on; fq spaces a connection's packets, worth 2 to 4 times where a sender outruns its receiver over 50 to 80 ms (ESnet).";
     match (value, context.facts.has_fq) {
         ("fq", _) => Finding::good(why),
         ("fq_codel" | "cake", Some(false) | None) => Finding::good(
