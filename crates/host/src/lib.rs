@@ -5,3 +5,4 @@
 
 pub mod shape;
 pub mod state;
+pub mod tune;

@@ -41,6 +41,8 @@ pub enum Op {
     Schedule,
     Sysctl,
     ReadSysctl,
+    Ethtool,
+    ReadQdisc,
 }
 
 impl fmt::Display for Op {
@@ -81,6 +83,8 @@ impl fmt::Display for Op {
             Self::Schedule => "asking the scheduler for",
             Self::Sysctl => "setting",
             Self::ReadSysctl => "reading",
+            Self::Ethtool => "asking the driver of",
+            Self::ReadQdisc => "reading the queueing disciplines of",
         })
     }
 }
@@ -123,6 +127,9 @@ impl KernelError {
             (Op::Bind, Some(libc::EADDRINUSE)) => "; choose another with --port",
             (Op::SetDevice | Op::AddAddress | Op::AddRoute | Op::AddNeighbour | Op::Change, Some(libc::EPERM)) => {
                 "; changing a network needs CAP_NET_ADMIN in the user namespace that owns it"
+            }
+            (Op::Ethtool, Some(libc::EPERM)) => {
+                "; changing a device needs CAP_NET_ADMIN in the user namespace that owns its network"
             }
             (Op::Sysctl | Op::ReadSysctl, Some(libc::ENOENT | libc::EACCES | libc::EPERM | libc::EROFS)) => {
                 "; this host has no such variable of its own: the kernel lacks it, or all hosts share it"

@@ -7,6 +7,7 @@ mod bpf;
 mod child;
 mod clock;
 mod error;
+mod ethtool;
 mod host;
 mod io;
 mod join;
@@ -35,12 +36,13 @@ pub use bpf::time_bpf_programs;
 pub use child::{Usage, reap, signal_group, terminate, wait_child};
 pub use clock::{Clocks, nap, now, resolution, thread_cpu, tight_timers, uptime_ns, utc_seconds};
 pub use error::{KernelError, Op};
+pub use ethtool::{DeviceFeature, Ethtool, FeatureSwitch, RingSizes};
 pub use host::host_report;
 pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait, wait_for_room};
 pub use join::join;
 pub use keeper::{Keeper, Spawn, run_keeper};
 pub use limits::{open_files_limit, raise_open_files};
-pub use machine::{available_memory, kill_process, real_user, user_by_name};
+pub use machine::{available_memory, kill_process, page_bytes, real_user, user_by_name};
 pub use namespace::{enter_namespace, network_cookie, new_namespace};
 pub use netlink::{Change, Counters, Device, LinkSettings, Neighbour, Netlink, Route, Statistics};
 pub use option::{
@@ -48,13 +50,13 @@ pub use option::{
     connect, give_up_after, listen, paces_itself, reset_on_close, set_control_priority,
 };
 pub use poller::Poller;
-pub use privilege::{Privilege, gain, tun_available};
+pub use privilege::{Privilege, gain, may_change_networks, tun_available};
 pub use process::{CpuSnapshot, leave_session, resident_bytes, start_ticks};
 pub use sched::{cpus, pin, set_fifo, set_nice, set_slice};
 pub use signal::Shutdown;
 pub use stamp::{StampSupport, Stamped, TxStamp, enable_stamps, read_stamped, read_tx_stamps, send_stamped};
 pub use starvation::RunQueueWait;
-pub use sysctl::{read_sysctl, write_sysctl};
+pub use sysctl::{SysctlAccess, read_sysctl, sysctl_access, write_sysctl};
 pub use tcp_info::{TcpOptions, tcp_options, tcp_state};
 pub use tun::{LARGEST_PACKET, Offloads, Tun, TunKind, VNET_HEADER};
 pub use udp::{UdpReceived, recv_batch, send_datagram, udp_socket};

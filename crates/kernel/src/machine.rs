@@ -12,6 +12,13 @@ fn parse_available(text: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// Bytes of a page of memory.
+pub fn page_bytes() -> u64 {
+    // SAFETY: sysconf takes a number and has no effect.
+    let told = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(told).unwrap_or(4096)
+}
+
 /// The user whose process this is, as its user namespace numbers it.
 pub fn real_user() -> u32 {
     // SAFETY: getuid cannot fail.

@@ -35,29 +35,27 @@ pub fn enter_namespace(namespace: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// The kernel's cookie of the calling thread's network namespace (SO_NETNS_COOKIE, Linux 5.14): never given a second time,
-/// unlike the number of its file.
+/// A number of the calling thread's network namespace that no other has had or will have while the machine runs
+/// (SO_NETNS_COOKIE, Linux 5.14).
 ///
 /// # Errors
-/// No socket can be opened, or the kernel is too old.
+/// The kernel is older, or no socket can be opened.
 pub fn network_cookie() -> io::Result<u64> {
-    let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?;
-    let (mut cookie, mut length) = (0_u64, size_of::<u64>() as libc::socklen_t);
-    // SAFETY: the pointers are to a u64 and its length, which outlive the call.
-    let done = unsafe {
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::DGRAM, None)?;
+    let mut cookie = 0_u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the option fills a u64, which `cookie` is; `length` says so.
+    let rc = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            SO_NETNS_COOKIE,
+            libc::SO_NETNS_COOKIE,
             (&raw mut cookie).cast(),
             &raw mut length,
         )
     };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(cookie) }
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(cookie) }
 }
-
-/// asm-generic/socket.h; not in libc.
-const SO_NETNS_COOKIE: libc::c_int = 71;
 
 #[cfg(test)]
 mod tests {

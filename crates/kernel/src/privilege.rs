@@ -7,8 +7,10 @@ use crate::{KernelError, Op, new_namespace};
 
 /// Inode of the initial user namespace (PROC_USER_INIT_INO), the same on every Linux.
 const INITIAL: u64 = 0xEFFF_FFFD;
-/// CAP_NET_ADMIN and CAP_SYS_ADMIN, as bits of CapEff (capabilities(7)).
-const NEEDED: u64 = 1 << 12 | 1 << 21;
+/// CAP_NET_ADMIN, as a bit of CapEff (capabilities(7)).
+const NET_ADMIN: u64 = 1 << 12;
+/// CAP_NET_ADMIN and CAP_SYS_ADMIN.
+const NEEDED: u64 = NET_ADMIN | 1 << 21;
 
 /// Where the right to make networks comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,10 +83,19 @@ pub(crate) fn threads() -> io::Result<usize> {
     Ok(fs::read_dir("/proc/self/task")?.count())
 }
 
+/// Whether the calling thread may change the networks of its user namespace (CAP_NET_ADMIN).
+pub fn may_change_networks() -> bool {
+    effective().is_some_and(|bits| bits & NET_ADMIN != 0)
+}
+
 fn has_capabilities() -> bool {
+    effective().is_some_and(|bits| bits & NEEDED == NEEDED)
+}
+
+/// The effective capabilities of the calling thread, as bits.
+fn effective() -> Option<u64> {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
-    effective.is_some_and(|bits| bits & NEEDED == NEEDED)
+    status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok())
 }
 
 /// Moves the process into a user namespace where it is root.

@@ -35,6 +35,32 @@ pub fn read_sysctl(key: &str) -> Result<String, KernelError> {
     Ok(text.trim_end().to_owned())
 }
 
+/// Whose a variable of sysctl(8) is, seen from a network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SysctlAccess {
+    /// It belongs to this network namespace: who administers it may write.
+    Own,
+    /// It can be read only: it is the host's, or nobody may set it.
+    ReadOnly,
+    /// It is not there.
+    Missing,
+}
+
+/// Whose a variable is in the network namespace that the calling thread is in. Whether the caller may write it is another
+/// question.
+///
+/// # Errors
+/// The key is not one of a network, or there is no `/proc`.
+pub fn sysctl_access(key: &str) -> Result<SysctlAccess, KernelError> {
+    let e = |source| KernelError::new(Op::ReadSysctl, key, source);
+    match fs::metadata(path(key).map_err(e)?) {
+        Ok(m) if m.permissions().readonly() => Ok(SysctlAccess::ReadOnly),
+        Ok(_) => Ok(SysctlAccess::Own),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(SysctlAccess::Missing),
+        Err(source) => Err(e(source)),
+    }
+}
+
 fn path(key: &str) -> io::Result<PathBuf> {
     let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     let names: Vec<String> = key.split('.').map(|name| name.replace('/', ".")).collect();
@@ -68,6 +94,8 @@ mod tests {
             assert!(e.ends_with("the kernel holds `8192 131072 67108864` instead"), "{e}");
             let e = write_sysctl("net.ipv4.tcp_congestion_control", "none").unwrap_err().to_string();
             assert!(e.starts_with("setting net.ipv4.tcp_congestion_control = none: "), "{e}");
+            assert_eq!(sysctl_access("net.ipv4.tcp_rmem").unwrap(), SysctlAccess::Own);
+            assert_eq!(sysctl_access("net.ipv4.tcp_mem").unwrap(), SysctlAccess::Missing);
             // Shared by all namespaces: absent or read-only in this one.
             for shared in ["net.core.netdev_max_backlog", "net.ipv4.tcp_mem"] {
                 let e = write_sysctl(shared, "1000").unwrap_err().to_string();

@@ -10,6 +10,7 @@ use units::{Bytes, Rate, parse_duration};
 
 use crate::lab::cli::LabOptions;
 use crate::shape::cli::ShapeOptions;
+use crate::tune::cli::TuneOptions;
 
 /// Measure, predict, choose, shape and emulate bulk data paths.
 ///
@@ -45,6 +46,8 @@ pub(crate) enum Command {
         /// Hosts file of the nodes.
         hosts: Option<PathBuf>,
     },
+    /// Compare this host's settings with what a long fast path needs, change them, and measure whether it helps.
+    Tune(TuneOptions),
     /// Make a report page from saved results (JSON Lines), several runs side by side.
     Report(ReportOptions),
     /// Write man pages, shell completions or the schema of the records.

@@ -8,6 +8,7 @@ mod report_command;
 mod serve;
 mod shape;
 mod test;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Shape(options) => shape::run(options),
         Command::Lab(options) => lab::run(options),
         Command::LabKeeper { hosts } => lab::keep(hosts.as_deref()),
+        Command::Tune(options) => tune::run(options),
         Command::Report(options) => report_command::run(&options),
         Command::Generate(options) => generate::run(&options),
     };

@@ -32,6 +32,11 @@ fn the_help_is_the_reviewed_one() {
         ("lab-status.txt", &["lab", "status", "--help"]),
         ("lab-gc.txt", &["lab", "gc", "--help"]),
         ("lab-trace.txt", &["lab", "trace", "--help"]),
+        ("tune.txt", &["tune", "--help"]),
+        ("tune-check.txt", &["tune", "check", "--help"]),
+        ("tune-apply.txt", &["tune", "apply", "--help"]),
+        ("tune-undo.txt", &["tune", "undo", "--help"]),
+        ("tune-verify.txt", &["tune", "verify", "--help"]),
     ] {
         let out = longhaul().args(arguments).output().unwrap();
         let help = text(&out.stdout);

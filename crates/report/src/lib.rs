@@ -19,6 +19,7 @@ pub mod summary;
 mod tests;
 mod text;
 mod thrulay;
+pub mod tune;
 
 pub use crate::csv::CsvReport;
 pub use html::{Run, RunError, write_html};

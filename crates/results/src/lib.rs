@@ -14,6 +14,7 @@ mod read;
 pub mod shape;
 mod start;
 mod tcp;
+pub mod tune;
 
 pub use delay::{Decomposition, DelaySummary, OneWayDelay};
 pub use end::{

@@ -1,0 +1,68 @@
+//! What the machine tells of itself, in files.
+
+use std::fs;
+
+use units::Bytes;
+
+/// Major and minor number of the kernel; 0.0 where it cannot be told, so that the older rules hold.
+pub(super) fn version() -> (u32, u32) {
+    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+/// Whether `fq` is in the kernel or among its modules. A name in its symbols tells of what is loaded, the lists of modules of what
+/// could be.
+pub(super) fn has_fq() -> Option<bool> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    let folder = format!("/lib/modules/{}", release.trim());
+    let lists = ["modules.builtin", "modules.dep"].map(|f| fs::read_to_string(format!("{folder}/{f}")).ok());
+    if lists.iter().flatten().any(|text| text.contains("/sch_fq.ko")) {
+        return Some(true);
+    }
+    let symbols = fs::read_to_string("/proc/kallsyms").ok()?;
+    let loaded = has_symbol(&symbols, "fq_enqueue");
+    // Symbols of a discipline that every kernel has: without it the list is not whole.
+    let is_whole = has_symbol(&symbols, "pfifo_fast_enqueue");
+    match (loaded, lists.iter().flatten().count(), is_whole) {
+        (true, _, _) => Some(true),
+        // A kernel without modules has all it can have.
+        (false, 2, true) => Some(false),
+        (false, 0, true) if !std::path::Path::new("/proc/modules").exists() => Some(false),
+        _ => None,
+    }
+}
+
+fn has_symbol(symbols: &str, name: &str) -> bool {
+    symbols.lines().any(|line| line.split_whitespace().nth(2) == Some(name))
+}
+
+/// All memory of the machine.
+pub(super) fn memory() -> Option<Bytes> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(Bytes::new(kib * 1024))
+}
+
+/// Bytes of a page.
+pub(super) fn page() -> u64 {
+    kernel::page_bytes()
+}
+
+/// The governor of each CPU; `None` where the machine does not show them.
+pub(super) fn governors() -> Option<Vec<String>> {
+    let cpus = fs::read_dir("/sys/devices/system/cpu").ok()?;
+    let found: Vec<String> = cpus
+        .filter_map(|cpu| fs::read_to_string(cpu.ok()?.path().join("cpufreq/scaling_governor")).ok())
+        .map(|g| g.trim().to_owned())
+        .collect();
+    (!found.is_empty()).then_some(found)
+}
+
+/// Whether a process of this name runs; other users' processes may be hidden, then it seems not to.
+pub(super) fn irqbalance() -> Option<bool> {
+    let processes = fs::read_dir("/proc").ok()?;
+    let mut names = processes.filter_map(|p| fs::read_to_string(p.ok()?.path().join("comm")).ok());
+    Some(names.any(|name| name.trim() == "irqbalance"))
+}

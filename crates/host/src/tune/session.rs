@@ -1,0 +1,167 @@
+use std::fs::File;
+use std::path::Path;
+
+use results::tune::{ChangeOutcome, TuneChange};
+use tuning::{Change, Setting, same_value};
+
+use super::journal::{Journal, Place};
+use super::{Persistent, TuneError, is_host, read, write};
+
+/// The sole right to change the settings of the network namespace that the calling thread is in.
+#[derive(Debug)]
+pub struct Session {
+    place: Place,
+    journal: Journal,
+}
+
+impl Session {
+    /// Begins; `folder` is that of [`crate::state::folder`].
+    ///
+    /// # Errors
+    /// The caller may not change networks, another process is at it, or the journal cannot be read.
+    pub fn begin(folder: &Path) -> Result<Self, TuneError> {
+        if !kernel::may_change_networks() {
+            return Err(TuneError::Unprivileged);
+        }
+        let place = Place::take(folder)?;
+        let journal = place.read()?;
+        Ok(Self { place, journal })
+    }
+
+    /// Whether changes by longhaul are in force, or were when a process was killed.
+    pub fn is_changed(&self) -> bool {
+        !self.journal.is_empty()
+    }
+
+    /// Makes changes, each read back. When one fails, those made before are set back, and the failure is among the outcomes.
+    ///
+    /// # Errors
+    /// Before anything is changed: a setting may not be written, the journal not be kept, or a file is in the way of `persist`.
+    pub fn apply(
+        &mut self,
+        changes: &[Change],
+        persist: Option<&Persistent>,
+        tell: &mut dyn FnMut(TuneChange),
+    ) -> Result<bool, TuneError> {
+        if let Some(file) = persist {
+            if !is_host() {
+                return Err(TuneError::NotTheHost);
+            }
+            file.is_ours()?;
+        }
+        changes.iter().try_for_each(|c| may_write(&c.setting))?;
+        let was = self.journal.clone();
+        self.journal.add(changes);
+        self.place.write(&self.journal)?;
+        for (at, change) in changes.iter().enumerate() {
+            if let Err(e) = write(&change.setting, &change.after) {
+                tell(outcome(change, ChangeOutcome::Failed, Some(e.to_string())));
+                self.take_back(&changes[..=at], was, tell)?;
+                return Ok(false);
+            }
+            tell(outcome(change, ChangeOutcome::Applied, None));
+        }
+        if let Some(file) = persist {
+            let all = self.journal.changes().unwrap_or_default();
+            file.write(&all)?;
+            tell(about_file(file, ChangeOutcome::FileWritten, None));
+        }
+        Ok(true)
+    }
+
+    /// Sets back what a failed call has changed, to what it found.
+    fn take_back(&mut self, made: &[Change], was: Journal, tell: &mut dyn FnMut(TuneChange)) -> Result<(), TuneError> {
+        // Of the failed one the kernel may hold what it made of our value, so it is not looked at before.
+        let (failed, done) = made.split_last().map_or((None, made), |(last, rest)| (Some(last), rest));
+        let told: Vec<TuneChange> = failed.into_iter().map(set_back).chain(done.iter().rev().map(restore)).collect();
+        let all_back = told.iter().all(|t| t.outcome != ChangeOutcome::Failed);
+        told.into_iter().for_each(&mut *tell);
+        if all_back {
+            self.journal = was;
+            self.place.write(&self.journal)?;
+        }
+        Ok(())
+    }
+
+    /// Sets back all that the journal holds, the last change first. A value that is neither what longhaul found nor what it set is
+    /// somebody else's: it is left alone. What could not be set back stays in the journal. Says whether everything is as before.
+    ///
+    /// # Errors
+    /// The journal cannot be read or written.
+    pub fn undo(&mut self, tell: &mut dyn FnMut(TuneChange)) -> Result<bool, TuneError> {
+        let changes = self.journal.changes().unwrap_or_default();
+        let (mut left, mut as_before) = (Vec::new(), true);
+        for change in changes.iter().rev() {
+            let told = restore(change);
+            as_before &= matches!(told.outcome, ChangeOutcome::Restored | ChangeOutcome::AsBefore);
+            if told.outcome == ChangeOutcome::Failed {
+                left.push(change.clone());
+            }
+            tell(told);
+        }
+        self.journal.keep(&left);
+        self.place.write(&self.journal)?;
+        Ok(as_before)
+    }
+}
+
+/// Sets back all that longhaul changed in the calling thread's network namespace; on the host also removes the file of
+/// `persist`. Says whether everything is as before.
+///
+/// # Errors
+/// As [`Session::begin`] and [`Session::undo`].
+pub fn undo(folder: &Path, file: &Persistent, tell: &mut dyn FnMut(TuneChange)) -> Result<bool, TuneError> {
+    let mut session = Session::begin(folder)?;
+    // The file first: a restart in between must not bring the values back.
+    if is_host() && file.remove()? {
+        let note =
+            (!session.is_changed()).then(|| "values that it set at the start stay until the next one".to_owned());
+        tell(about_file(file, ChangeOutcome::FileRemoved, note));
+    }
+    session.undo(tell)
+}
+
+/// Whether the kernel would let us, without changing anything.
+fn may_write(setting: &Setting) -> Result<(), TuneError> {
+    let Setting::Sysctl(key) = setting else { return Ok(()) };
+    let path = Path::new("/proc/sys").join(key.replace('.', "/"));
+    // sysctl(8) names have their own slashes; none of the catalogue has one.
+    File::options().write(true).open(&path).map_err(TuneError::file("opening for writing", &path))?;
+    Ok(())
+}
+
+fn restore(change: &Change) -> TuneChange {
+    let found = match read(&change.setting) {
+        Ok(found) => found,
+        Err(e) => return outcome(change, ChangeOutcome::Failed, Some(e.to_string())),
+    };
+    if same_value(&found, &change.before) {
+        return outcome(change, ChangeOutcome::AsBefore, None);
+    }
+    if !same_value(&found, &change.after) {
+        let note = format!("it holds `{found}`, which longhaul did not set");
+        return outcome(change, ChangeOutcome::LeftAlone, Some(note));
+    }
+    set_back(change)
+}
+
+fn set_back(change: &Change) -> TuneChange {
+    match write(&change.setting, &change.before) {
+        Ok(()) => outcome(change, ChangeOutcome::Restored, None),
+        Err(e) => outcome(change, ChangeOutcome::Failed, Some(e.to_string())),
+    }
+}
+
+fn outcome(change: &Change, outcome: ChangeOutcome, note: Option<String>) -> TuneChange {
+    TuneChange {
+        key: change.setting.to_string(),
+        before: Some(change.before.clone()),
+        after: Some(change.after.clone()),
+        outcome,
+        note,
+    }
+}
+
+fn about_file(file: &Persistent, outcome: ChangeOutcome, note: Option<String>) -> TuneChange {
+    TuneChange { key: file.path().display().to_string(), before: None, after: None, outcome, note }
+}

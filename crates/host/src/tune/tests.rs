@@ -1,0 +1,212 @@
+//! Changes in network namespaces, read back from /proc and by iproute2.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use results::tune::{ChangeOutcome, TuneChange};
+use tuning::{Change, Offload, Setting};
+
+use super::*;
+
+/// Runs in a new network namespace; leaves a note where none can be made.
+fn inside(test: impl FnOnce(&Path) + Send + 'static) {
+    let Ok(namespace) = kernel::new_namespace().inspect_err(|e| eprintln!("skipped: no network namespace: {e}")) else {
+        return;
+    };
+    let done = std::thread::spawn(move || {
+        kernel::enter_namespace(&namespace).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        test(folder.path());
+    });
+    done.join().unwrap();
+}
+
+fn sysctl(key: &str, after: &str) -> Change {
+    let setting = Setting::Sysctl(key.to_owned());
+    Change { before: read(&setting).unwrap(), setting, after: after.to_owned() }
+}
+
+/// The bytes of the kernel's file.
+fn bytes(name: &str) -> String {
+    fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap()
+}
+
+fn two() -> [Change; 2] {
+    [sysctl("net.ipv4.tcp_rmem", "4096 131072 50003968"), sysctl("net.ipv4.tcp_mtu_probing", "1")]
+}
+
+fn outcomes(told: &[TuneChange]) -> Vec<(&str, ChangeOutcome)> {
+    told.iter().map(|t| (t.key.as_str(), t.outcome)).collect()
+}
+
+fn apply_all(folder: &Path, changes: &[Change]) -> Vec<TuneChange> {
+    let mut told = Vec::new();
+    Session::begin(folder).unwrap().apply(changes, None, &mut |c| told.push(c)).unwrap();
+    told
+}
+
+fn undo_all(folder: &Path) -> (bool, Vec<TuneChange>) {
+    let mut told = Vec::new();
+    let as_before = undo(folder, &Persistent::at(folder.join("none.conf")), &mut |c| told.push(c)).unwrap();
+    (as_before, told)
+}
+
+fn journals(folder: &Path) -> usize {
+    let files = fs::read_dir(folder.join("tune")).unwrap();
+    files.filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "json")).count()
+}
+
+#[test]
+fn what_was_applied_is_undone_to_the_byte() {
+    inside(|folder| {
+        let before = [bytes("tcp_rmem"), bytes("tcp_mtu_probing")];
+        let told = apply_all(folder, &two());
+        assert!(told.iter().all(|t| t.outcome == ChangeOutcome::Applied), "{told:?}");
+        assert_eq!(bytes("tcp_rmem"), "4096\t131072\t50003968\n");
+        assert_eq!(journals(folder), 1);
+        let (as_before, told) = undo_all(folder);
+        assert!(as_before);
+        let restored = ChangeOutcome::Restored;
+        assert_eq!(outcomes(&told), [("net.ipv4.tcp_mtu_probing", restored), ("net.ipv4.tcp_rmem", restored)]);
+        assert_eq!([bytes("tcp_rmem"), bytes("tcp_mtu_probing")], before);
+        assert_eq!(journals(folder), 0, "nothing is left to undo");
+        assert_eq!(undo_all(folder), (true, Vec::new()));
+    });
+}
+
+#[test]
+fn a_killed_apply_is_undone_from_its_journal() {
+    inside(|folder| {
+        let before = [bytes("tcp_rmem"), bytes("tcp_mtu_probing")];
+        apply_all(folder, &two());
+        // As if the process had been killed after the first of the two: the journal is written before any change.
+        fs::write("/proc/sys/net/ipv4/tcp_mtu_probing", &before[1]).unwrap();
+        let (as_before, told) = undo_all(folder);
+        assert!(as_before);
+        let wanted =
+            [("net.ipv4.tcp_mtu_probing", ChangeOutcome::AsBefore), ("net.ipv4.tcp_rmem", ChangeOutcome::Restored)];
+        assert_eq!(outcomes(&told), wanted);
+        assert_eq!([bytes("tcp_rmem"), bytes("tcp_mtu_probing")], before);
+    });
+}
+
+#[test]
+fn a_value_of_somebody_else_is_left_alone_and_named() {
+    inside(|folder| {
+        apply_all(folder, &two());
+        fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 7000000").unwrap();
+        let (as_before, told) = undo_all(folder);
+        assert!(!as_before);
+        assert_eq!(told[1].outcome, ChangeOutcome::LeftAlone);
+        assert!(told[1].note.as_ref().unwrap().contains("4096 131072 7000000"), "{told:?}");
+        assert_eq!(bytes("tcp_rmem"), "4096\t131072\t7000000\n");
+        assert_eq!(bytes("tcp_mtu_probing"), "0\n");
+    });
+}
+
+#[test]
+fn a_second_apply_keeps_the_first_values() {
+    inside(|folder| {
+        let before = bytes("tcp_rmem");
+        apply_all(folder, &[sysctl("net.ipv4.tcp_rmem", "4096 131072 50003968")]);
+        apply_all(folder, &[sysctl("net.ipv4.tcp_rmem", "4096 131072 60002304")]);
+        assert!(undo_all(folder).0);
+        assert_eq!(bytes("tcp_rmem"), before);
+    });
+}
+
+#[test]
+fn a_change_that_fails_takes_the_others_back() {
+    inside(|folder| {
+        let before = bytes("tcp_rmem");
+        let [rmem, _] = two();
+        let refused = sysctl("net.ipv4.tcp_congestion_control", "no_such_control");
+        let mut told = Vec::new();
+        let mut session = Session::begin(folder).unwrap();
+        assert!(!session.apply(&[rmem, refused], None, &mut |c| told.push(c)).unwrap());
+        assert!(told.iter().any(|t| t.outcome == ChangeOutcome::Failed), "{told:?}");
+        assert_eq!(bytes("tcp_rmem"), before);
+        assert!(!session.is_changed());
+        assert_eq!(journals(folder), 0);
+    });
+}
+
+#[test]
+fn only_one_process_at_a_time_changes_a_network() {
+    inside(|folder| {
+        let first = Session::begin(folder).unwrap();
+        assert!(matches!(Session::begin(folder), Err(TuneError::Busy(_))));
+        drop(first);
+        Session::begin(folder).unwrap();
+    });
+}
+
+#[test]
+fn the_journal_of_a_namespace_that_is_gone_is_not_applied_to_its_successor() {
+    inside(|folder| {
+        apply_all(folder, &two());
+        let number = crate::state::network().unwrap();
+        let path = folder.join("tune").join(format!("{number}.json"));
+        let cookie = kernel::network_cookie().unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let other = text.replace(&format!("\"cookie\": {cookie}"), &format!("\"cookie\": {}", cookie + 1));
+        assert_ne!(text, other);
+        fs::write(&path, other).unwrap();
+        assert!(!Session::begin(folder).unwrap().is_changed());
+        fs::write(&path, "{\"format\": 1").unwrap();
+        let e = Session::begin(folder).unwrap_err().to_string();
+        assert!(e.contains("cannot be read") && e.contains("nothing was changed"), "{e}");
+    });
+}
+
+#[test]
+fn a_device_is_read_and_its_queue_and_offloads_are_changed_and_restored() {
+    inside(|folder| {
+        let ip = |arguments: &str| {
+            let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap()
+        };
+        ip("link add pair0 txqueuelen 12000 type veth peer name pair1");
+        ip("link set pair0 up");
+        ip("link set pair1 up");
+        let device = pick_device(None).unwrap().unwrap();
+        assert_eq!(device.speed.map(units::Rate::as_bps), Some(10_000_000_000), "what veth tells");
+        assert_eq!((device.driver.as_deref(), device.mtu), (Some("veth"), 1500));
+        assert!(device.interrupts.is_none(), "/sys shows another network");
+        assert!(matches!(pick_device(Some("eth77")), Err(TuneError::NoDevice { .. })));
+        let queue = Setting::QueueLength("pair0".to_owned());
+        let tso = Setting::Offload("pair0".to_owned(), Offload::Tso);
+        let was = read(&tso).unwrap();
+        let other = if was == "on" { "off" } else { "on" };
+        let changes = [
+            Change { before: read(&queue).unwrap(), setting: queue, after: "1000".to_owned() },
+            Change { setting: tso.clone(), before: was.clone(), after: other.to_owned() },
+        ];
+        apply_all(folder, &changes);
+        assert!(ip("link show pair0").contains("qlen 1000"));
+        assert_eq!(read(&tso).unwrap(), other);
+        assert!(undo_all(folder).0);
+        assert!(ip("link show pair0").contains("qlen 12000"));
+        assert_eq!(read(&tso).unwrap(), was);
+    });
+}
+
+#[test]
+fn a_namespace_has_no_file_in_etc_and_knows_what_is_the_hosts() {
+    inside(|folder| {
+        assert!(!is_host());
+        let file = Persistent::at(folder.join("90-longhaul.conf"));
+        let refused = Session::begin(folder).unwrap().apply(&two(), Some(&file), &mut |_| {});
+        assert!(matches!(refused, Err(TuneError::NotTheHost)));
+        assert!(!file.path().exists());
+        assert_eq!(bytes("tcp_mtu_probing"), "0\n", "nothing was changed");
+        let facts = gather(None);
+        // Read-only in newer kernels, absent in older ones.
+        let shared = &facts.sysctls["net.core.rmem_max"];
+        assert!(matches!(shared, tuning::Reading::OfHost(_) | tuning::Reading::HiddenInNamespace), "{shared:?}");
+        assert_eq!(facts.sysctls["net.core.netdev_max_backlog"], tuning::Reading::HiddenInNamespace);
+        assert!(matches!(facts.sysctls["net.ipv4.tcp_rmem"], tuning::Reading::Own(_)));
+    });
+}

@@ -1,0 +1,42 @@
+//! Where the records go: standard output, as text or JSON Lines.
+
+use std::io::{self, IsTerminal, Stdout, Write};
+
+use report::tune::TuneText;
+use results::tune::TuneRecord;
+
+/// Writes records; a failure is told at the end, so that it never comes between a change and its undoing.
+pub(super) struct Output {
+    text: Option<TuneText<Stdout>>,
+    failure: Option<io::Error>,
+}
+
+impl Output {
+    pub(super) fn new(json: bool) -> Self {
+        let out = io::stdout();
+        let has_colour = out.is_terminal()
+            && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+            && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+        Self { text: (!json).then(|| TuneText::new(out, has_colour)), failure: None }
+    }
+
+    pub(super) fn record(&mut self, record: &TuneRecord) {
+        let written = match &mut self.text {
+            Some(text) => text.record(record),
+            None => json_line(record),
+        };
+        if let Err(e) = written {
+            self.failure.get_or_insert(e);
+        }
+    }
+
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        self.failure.map_or(Ok(()), |e| Err(e.into()))
+    }
+}
+
+fn json_line(record: &TuneRecord) -> io::Result<()> {
+    let mut line = serde_json::to_vec(record)?;
+    line.push(b'\n');
+    io::stdout().write_all(&line)
+}

@@ -1,0 +1,177 @@
+//! `longhaul tune verify`: what the changes do to the throughput, by measurement.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use estimate::confidence;
+use host::state;
+use host::tune::{Session, TuneError};
+use kernel::Shutdown;
+use measure::{ClientOptions, Family, run_test};
+use results::tune::{Comparison, TuneChange, TuneCommand, TunePair, TuneRecord, TuneVerdict};
+use results::{Completion, Direction, TestPlan, Transport};
+use tuning::{Change, Pair, compare};
+use units::{Duration, nanos};
+use wire::Key;
+
+use super::cli::VerifyOptions;
+use super::output::Output;
+use super::{NEGATIVE, plan};
+use crate::serve::read_key;
+
+pub(super) fn run(options: &VerifyOptions) -> anyhow::Result<ExitCode> {
+    Shutdown::install().context("cannot handle signals")?;
+    kernel::raise_open_files();
+    let key = options.key_file.as_deref().map(read_key).transpose()?;
+    wire::validate_plan(&test_plan(options))?;
+    let (start, rows) = plan::advice(&options.path, TuneCommand::Verify)?;
+    let changes = tuning::planned(&rows, &options.keys)?;
+    let mut session = Session::begin(state::folder())?;
+    if session.is_changed() {
+        return Err(TuneError::InForce.into());
+    }
+    let mut output = Output::new(options.json);
+    output.record(&TuneRecord::Start(start));
+    let mut trial =
+        Trial { options, key, session: &mut session, changes: &changes, output: &mut output, is_with: false };
+    let measured = if changes.is_empty() { Ok(Vec::new()) } else { trial.pairs() };
+    // Whatever happened: as before, and only then the words about it.
+    let pairs = match (measured, trial.set_back()) {
+        (Ok(pairs), Ok(())) => pairs,
+        (Err(e), Ok(())) | (Ok(_), Err(e)) => return Err(e),
+        (Err(e), Err(left)) => return Err(left.context(e)),
+    };
+    let verdict = verdict(options, &changes, &pairs);
+    let is_better = verdict.comparison == Comparison::Better;
+    output.record(&TuneRecord::Verdict(verdict));
+    output.finish()?;
+    Ok(if is_better { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
+}
+
+struct Trial<'a> {
+    options: &'a VerifyOptions,
+    key: Option<Key>,
+    session: &'a mut Session,
+    changes: &'a [Change],
+    output: &'a mut Output,
+    /// The changes are in force.
+    is_with: bool,
+}
+
+impl Trial<'_> {
+    /// Pairs in the order ABBA: without, with, with, without. Ends early when the user asks.
+    fn pairs(&mut self) -> anyhow::Result<Vec<Pair>> {
+        let mut pairs = Vec::new();
+        for number in 1..=self.options.pairs {
+            let with_first = number % 2 == 0;
+            let Some(first) = self.test(with_first)? else { break };
+            let Some(second) = self.test(!with_first)? else { break };
+            let (without, with) = if with_first { (second, first) } else { (first, second) };
+            let pair = Pair { without, with };
+            pairs.push(pair);
+            self.output.record(&TuneRecord::Pair(TunePair {
+                pair: number,
+                with_first,
+                without_bps: without,
+                with_bps: with,
+                difference_bps: pair.difference(),
+            }));
+        }
+        Ok(pairs)
+    }
+
+    /// Goodput of one test in bits per second; `None` when the user ended it.
+    fn test(&mut self, with: bool) -> anyhow::Result<Option<u64>> {
+        self.bring_about(with)?;
+        if Shutdown::asked() > 0 {
+            return Ok(None);
+        }
+        let client = ClientOptions {
+            host: self.options.host.clone(),
+            port: self.options.port,
+            family: Family::Any,
+            bind: None,
+            plan: test_plan(self.options),
+            key: self.key.clone(),
+            title: None,
+            link_rate: self.options.path.rate,
+            grace: Duration::from_secs(10),
+            start_at: None,
+        };
+        let end = run_test(&client, &mut |_| {}, &Shutdown::asked)?;
+        match &end.completion {
+            Completion::Interrupted => return Ok(None),
+            Completion::Failed { reason } => bail!("a test broke, so nothing is compared: {reason}"),
+            Completion::Complete => {}
+        }
+        let direction = end.directions.first().context("the test has no result")?;
+        Ok(Some(direction.throughput_bps))
+    }
+
+    /// The host with or without the changes.
+    fn bring_about(&mut self, with: bool) -> anyhow::Result<()> {
+        if with == self.is_with {
+            return Ok(());
+        }
+        if !with {
+            return self.set_back();
+        }
+        self.is_with = true;
+        let mut failure = None;
+        let note_failure = &mut |c: TuneChange| failure = failure.take().or(c.note);
+        if !self.session.apply(self.changes, None, note_failure)? {
+            bail!("a change failed, all was taken back: {}", failure.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn set_back(&mut self) -> anyhow::Result<()> {
+        let mut notes = Vec::new();
+        let as_before = self.session.undo(&mut |c| notes.extend(c.note.map(|note| format!("{}: {note}", c.key))))?;
+        self.is_with = false;
+        if !as_before {
+            bail!("not everything could be set back: {}", notes.join("; "));
+        }
+        Ok(())
+    }
+}
+
+fn verdict(options: &VerifyOptions, changes: &[Change], pairs: &[Pair]) -> TuneVerdict {
+    let over = |value: fn(&Pair) -> f64| confidence(&pairs.iter().map(value).collect::<Vec<_>>());
+    let difference = over(|p| p.difference() as f64);
+    TuneVerdict {
+        comparison: if changes.is_empty() { Comparison::NothingToChange } else { compare(difference) },
+        target: options.host.clone(),
+        direction: direction(options),
+        test_ns: nanos(options.time),
+        keys: changes.iter().map(|c| c.setting.to_string()).collect(),
+        without_bps: over(|p| p.without as f64),
+        with_bps: over(|p| p.with as f64),
+        difference_bps: difference,
+        interrupted: Shutdown::asked() > 0,
+    }
+}
+
+fn direction(options: &VerifyOptions) -> Direction {
+    if options.reverse { Direction::Down } else { Direction::Up }
+}
+
+fn test_plan(options: &VerifyOptions) -> TestPlan {
+    TestPlan {
+        transport: Transport::Tcp,
+        directions: vec![direction(options)],
+        streams: options.streams,
+        duration_ns: Some(nanos(options.time)),
+        bytes: None,
+        interval_ns: nanos(Duration::from_secs(1)),
+        block_bytes: 64 << 10,
+        window_bytes: None,
+        congestion_control: options.congestion.clone(),
+        rate_bps: None,
+        dscp: None,
+        mss_bytes: None,
+        notsent_lowat_bytes: None,
+        zero_copy: false,
+        seed: 1,
+    }
+}

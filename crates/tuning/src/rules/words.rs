@@ -1,0 +1,88 @@
+use std::time::Duration;
+
+use units::{Bytes, Rate};
+
+use crate::Path;
+
+/// The numbers of a value, such as the three of tcp_rmem.
+pub(super) fn numbers(value: &str) -> Option<Vec<u64>> {
+    value.split_whitespace().map(|n| n.parse().ok()).collect()
+}
+
+/// A value of three numbers.
+pub(super) fn triple(value: &str) -> Option<[u64; 3]> {
+    numbers(value)?.try_into().ok()
+}
+
+/// `123 Mb/s`: three digits are as many as a limit by a window holds.
+pub(super) fn rate(rate: Rate) -> String {
+    scaled(rate.as_bps() as f64, &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"])
+}
+
+/// `125 MB`.
+pub(super) fn bytes(bytes: Bytes) -> String {
+    scaled(bytes.as_u64() as f64, &["B", "kB", "MB", "GB", "TB"])
+}
+
+/// `100 ms`.
+pub(super) fn time(time: Duration) -> String {
+    let milliseconds = time.as_secs_f64() * 1e3;
+    if milliseconds < 1e3 {
+        format!("{} ms", digits(milliseconds))
+    } else {
+        format!("{} s", digits(milliseconds / 1e3))
+    }
+}
+
+/// `1 Gb/s at 100 ms`.
+pub(super) fn path(path: &Path) -> String {
+    format!("{} at {}", rate(path.rate), time(path.rtt))
+}
+
+fn scaled(mut value: f64, units: &[&str]) -> String {
+    let mut rest = units.iter();
+    let mut unit = rest.next().copied().unwrap_or_default();
+    for next in rest {
+        if value < 999.5 {
+            break;
+        }
+        value /= 1e3;
+        unit = next;
+    }
+    format!("{} {unit}", digits(value))
+}
+
+/// Three significant digits, without zeros at the end.
+fn digits(value: f64) -> String {
+    let decimals = match value {
+        v if v >= 99.95 || v <= 0.0 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_have_three_digits() {
+        let said = |bps| rate(Rate::from_bps(bps));
+        assert_eq!(
+            [said(0), said(999), said(123_456_789), said(1_000_000_000), said(1_342_177_280)],
+            ["0 b/s", "999 b/s", "123 Mb/s", "1 Gb/s", "1.34 Gb/s"]
+        );
+        assert_eq!(bytes(Bytes::new(23_375_000)), "23.4 MB");
+        assert_eq!(time(Duration::from_micros(12_500)), "12.5 ms");
+        assert_eq!(time(Duration::from_millis(1500)), "1.5 s");
+    }
+
+    #[test]
+    fn a_value_of_another_shape_has_no_numbers() {
+        assert_eq!(triple("4096\t131072\t6291456"), Some([4096, 131_072, 6_291_456]));
+        assert_eq!(triple("4096 131072"), None);
+        assert_eq!(numbers("many"), None);
+    }
+}
