@@ -1,5 +1,7 @@
 use std::io;
 
+use libbpf_rs::ErrorKind;
+
 /// What kept the classifier from being loaded or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -77,7 +79,7 @@ impl BpfError {
     pub(crate) fn from_io(operation: &'static str, capabilities: &'static str, source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::PermissionDenied {
             Self::Privilege { operation, capabilities }
-        } else if source.raw_os_error() == Some(ENOSYS) {
+        } else if source.kind() == io::ErrorKind::Unsupported {
             Self::Missing
         } else {
             Self::System { operation, source }
@@ -85,17 +87,13 @@ impl BpfError {
     }
 }
 
-/// No such system call (errno(3)); the same number on every architecture that BPF programs are compiled for here.
-const ENOSYS: i32 = 38;
-
-/// The kernel's answer in an error of libbpf; its text where there is none.
+/// The kernel's answer in an error of libbpf, which shows its kind and its text only.
 pub(crate) fn as_io(error: &libbpf_rs::Error) -> io::Error {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(current) = cause {
-        if let Some(code) = current.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
-            return io::Error::from_raw_os_error(code);
-        }
-        cause = current.source();
-    }
-    io::Error::other(error.to_string())
+    const KINDS: [(ErrorKind, io::ErrorKind); 3] = [
+        (ErrorKind::PermissionDenied, io::ErrorKind::PermissionDenied),
+        (ErrorKind::Unsupported, io::ErrorKind::Unsupported),
+        (ErrorKind::OutOfMemory, io::ErrorKind::OutOfMemory),
+    ];
+    let kind = KINDS.iter().find(|(theirs, _)| *theirs == error.kind()).map_or(io::ErrorKind::Other, |(_, kind)| *kind);
+    io::Error::new(kind, format!("{error:#}"))
 }
