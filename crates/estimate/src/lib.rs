@@ -7,6 +7,7 @@
 
 pub mod clock;
 mod confidence;
+mod draw;
 mod episodes;
 pub mod limit;
 pub mod model;
@@ -21,6 +22,7 @@ mod timeline;
 
 pub use clock::{ClockEstimator, ClockModel, Exchange};
 pub use confidence::confidence;
+pub use draw::draw;
 pub use episodes::LossEpisodes;
 pub use limit::{ReceiverEvidence, SenderEvidence, combine, judge};
 pub use one_way::OneWayHistogram;

@@ -10,7 +10,7 @@ use results::{BufferGrant, Completion, EndRecord, IntervalRecord, Record, Role, 
 use scenario::{Extent, Flow, Scenario, Transport};
 use units::{Bytes, Instant};
 
-use crate::topology::path_delay;
+use crate::way::path_delay;
 
 /// Port of the servers in the nodes.
 pub(crate) const PORT: u16 = 5003;

@@ -20,6 +20,7 @@ mod topology;
 mod transfers;
 mod truth;
 mod verdict;
+mod way;
 
 pub use error::LabError;
 pub use experiment::{Options, default_folder, default_workers, flow_descriptions, run_experiment, schedule_marks};

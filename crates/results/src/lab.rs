@@ -317,6 +317,10 @@ pub struct Transfer {
     /// From the begin of the handshake to the last byte; absent when it did not complete before the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_ns: Option<u64>,
+    /// What it would have taken alone on the way: handshake, slow start from 10 segments over the base round trip, then
+    /// the rate of the slowest link; absent where a link on the way has no constant rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ideal_ns: Option<u64>,
     /// Why it broke, when it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -18,9 +18,11 @@ mod quantity;
 mod routes;
 mod schedule;
 mod section;
+mod sizes;
 mod sweep;
 mod topology;
 mod tree;
+mod way;
 
 pub use describe::{describe, describe_difference};
 pub use experiment::{Options, read};
@@ -29,3 +31,5 @@ pub use model::{
     Scenario, Transport, Validity, Way,
 };
 pub use problem::{Problem, Problems};
+pub use sizes::{Published, Sizes};
+pub use way::Stretch;

@@ -8,6 +8,8 @@ use std::time::Duration;
 use link::Settings;
 use units::{Bytes, Rate};
 
+use crate::sizes::Sizes;
+
 /// One experiment, one set of parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
@@ -200,8 +202,8 @@ pub struct Mice {
     pub start: Duration,
     /// End of new transfers, since the start of the run.
     pub stop: Duration,
-    /// Size of each.
-    pub bytes: Bytes,
+    /// How many bytes each carries.
+    pub bytes: Sizes,
     /// Mean time between two starts.
     pub every: Duration,
     /// Whether the starts are a Poisson process rather than equally spaced.
