@@ -1,4 +1,4 @@
-//! What follows from samples: clocks, limits, ramp-up and recovery, RFC 6349 metrics, datagram order, delay stages,
+//! What follows from samples: clocks, limits, ramp-up and recovery, RFC 6349 metrics, datagram order, delay stages, steadiness and fairness,
 //! confidence over repetitions, and the models that measurements are held against.
 //!
 //! Inputs: samples with the time at which they were taken. Outputs: values of the [`results`] vocabulary. Contract: the
@@ -18,6 +18,7 @@ mod schedule;
 mod sequence;
 mod signed_delay;
 mod stages;
+pub mod steadiness;
 mod timeline;
 
 pub use clock::{ClockEstimator, ClockModel, Exchange};

@@ -17,6 +17,7 @@ pub mod registry;
 mod run;
 mod summary;
 mod topology;
+mod traffic;
 mod transfers;
 mod truth;
 mod verdict;

@@ -11,6 +11,7 @@ use crate::model::{Experiment, Extent, Flow, Mice, Scenario};
 use crate::parameters;
 use crate::problem::{Fault, Problems, Report, known_names};
 use crate::programs;
+use crate::published;
 use crate::quantity;
 use crate::routes;
 use crate::schedule;
@@ -180,6 +181,7 @@ impl Reader<'_> {
         let validity = programs::read_validity(root.item("validity"));
         let traffic = root.given(&["flows", "mice"]);
         let plot = root.item("plot").and_then(|item| sweep::read_plot(&item, &point, &traffic));
+        let published = root.item("published");
         let schedule = root.item("schedule");
         for taken_out_before in ["parameters", "sweep", "variants"] {
             root.item(taken_out_before);
@@ -194,6 +196,7 @@ impl Reader<'_> {
         if !self.report.is_empty() {
             return None;
         }
+        let published = published.map_or_else(Vec::new, |item| published::read(&item, &topology, &flows, &mice));
         self.connect(&mut topology, &flows, &mice);
         mice.iter_mut().for_each(|draft| flows::settle_load(draft, &topology, self.report));
         Some(Scenario {
@@ -212,6 +215,8 @@ impl Reader<'_> {
             record,
             validity,
             plot,
+            published,
+            variant: self.options.variant.clone(),
             point,
         })
     }

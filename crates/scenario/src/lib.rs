@@ -14,6 +14,7 @@ mod parameters;
 mod patch;
 mod problem;
 mod programs;
+mod published;
 mod quantity;
 mod routes;
 mod schedule;
@@ -27,8 +28,8 @@ mod way;
 pub use describe::{describe, describe_difference};
 pub use experiment::{Options, read};
 pub use model::{
-    Change, Experiment, Extent, Flow, Lan, Link, Medium, Metric, Mice, Model, Node, Plot, Program, Record, Route,
-    Scenario, Transport, Validity, Way,
+    Change, Experiment, Extent, Flow, Lan, Link, Medium, Metric, Mice, Model, Node, Plot, Program, PublishedValue,
+    Record, Route, Scenario, Transport, Validity, Way,
 };
 pub use problem::{Problem, Problems};
 pub use sizes::{Published, Sizes};

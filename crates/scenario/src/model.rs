@@ -43,6 +43,10 @@ pub struct Scenario {
     pub validity: Validity,
     /// What the report plots over the sweep, when the file has a sweep.
     pub plot: Option<Plot>,
+    /// What others have published, to show beside the means.
+    pub published: Vec<PublishedValue>,
+    /// The variant that was applied.
+    pub variant: Option<String>,
     /// The point of the sweep that this is: dotted key and value as text, in the order of the file. Empty without a sweep.
     pub point: Vec<(String, String)>,
 }
@@ -245,6 +249,17 @@ pub struct Record {
 pub struct Validity {
     /// Largest 99th percentile of the engine's lateness; `None`: 1 % of the link's delay, at least 1 ms.
     pub lateness_p99: Option<Duration>,
+}
+
+/// A value that others have published.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PublishedValue {
+    /// Metric of the summary that it compares with.
+    pub metric: String,
+    /// In the metric's unit.
+    pub value: f64,
+    /// Publication, section or table.
+    pub source: String,
 }
 
 /// A plot over the sweep.

@@ -217,6 +217,21 @@ fn mice_may_take_a_share_of_the_slowest_link_or_of_one_that_is_named() {
 }
 
 #[test]
+fn published_values_are_kept_and_a_variant_may_have_its_own() {
+    let text = path("")
+        + "[[published]]\nmetric = \"flow.f.packets\"\nvalue = 80265\nsource = \"table 3.1\"\n\
+           [variants.half]\npublished = [{ metric = \"run.packets\", value = 1277522, source = \"table 3.1, row 2\" }]\n";
+    let values = |variant: Option<&str>| {
+        let options = Options { variant: variant.map(str::to_owned), ..Options::default() };
+        let scenario = read_with(&text, &options).unwrap_or_else(|e| panic!("{e}")).scenarios.remove(0);
+        assert_eq!(scenario.variant.as_deref(), variant);
+        scenario.published.into_iter().map(|p| (p.metric, p.value, p.source)).collect::<Vec<_>>()
+    };
+    assert_eq!(values(None), [("flow.f.packets".to_owned(), 80_265.0, "table 3.1".to_owned())]);
+    assert_eq!(values(Some("half")), [("run.packets".to_owned(), 1_277_522.0, "table 3.1, row 2".to_owned())]);
+}
+
+#[test]
 fn a_sweep_makes_every_combination_and_the_first_key_varies_slowest() {
     let text = path("")
         + "[[sweep]]\nkey = \"links.path.loss\"\nvalues = [1e-5, 1e-4]\n[[sweep]]\nkey = \"flows.f.congestion_control\"\nvalues = [\"reno\", \"cubic\"]
