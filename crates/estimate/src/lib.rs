@@ -1,4 +1,4 @@
-//! What follows from samples: clocks, limits, ramp-up and recovery, RFC 6349 metrics, datagram order, delay stages,
+//! What follows from samples: clocks, limits, ramp-up and recovery, RFC 6349 metrics, datagram order, delay stages, steadiness and fairness,
 //! confidence over repetitions, and the models that measurements are held against.
 //!
 //! Inputs: samples with the time at which they were taken. Outputs: values of the [`results`] vocabulary. Contract: the
@@ -7,6 +7,7 @@
 
 pub mod clock;
 mod confidence;
+mod draw;
 mod episodes;
 pub mod limit;
 pub mod model;
@@ -17,10 +18,12 @@ mod schedule;
 mod sequence;
 mod signed_delay;
 mod stages;
+pub mod steadiness;
 mod timeline;
 
 pub use clock::{ClockEstimator, ClockModel, Exchange};
 pub use confidence::confidence;
+pub use draw::draw;
 pub use episodes::LossEpisodes;
 pub use limit::{ReceiverEvidence, SenderEvidence, combine, judge};
 pub use one_way::OneWayHistogram;

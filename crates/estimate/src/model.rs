@@ -53,6 +53,50 @@ fn checked(loss: f64) -> Option<f64> {
     (loss > 0.0 && loss <= 1.0).then_some(loss)
 }
 
+/// Segments that a sender may send before the first acknowledgement (RFC 6928 §2; Linux: `TCP_INIT_CWND`).
+const INITIAL_WINDOW: u64 = 10;
+
+/// What a transfer finds that has a way to itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Way {
+    /// Data in a full segment.
+    pub mss: Bytes,
+    /// What a full segment occupies on the slowest link, headers included.
+    pub wire: Bytes,
+    /// Round trip of the way when nothing waits.
+    pub round_trip: Duration,
+    /// Rate of the slowest link; `None`: nothing limits.
+    pub rate: Option<Rate>,
+}
+
+/// The least time in which TCP can fetch `bytes` over a way that is otherwise empty, from the first packet of the handshake
+/// to the last byte; `None` for a way without segments.
+///
+/// A round trip for the handshake and one for the request and the first answer; then the bytes at the rate of the slowest
+/// link, and, while windows are too small to fill a round trip, a pause after each. Windows begin with 10 segments (RFC 6928) and
+/// double each round trip (RFC 5681 §3.1, an acknowledgement for each segment). This is the slow start of Cardwell,
+/// Savage and Anderson, "Modeling TCP latency" (INFOCOM 2000), §II.C, with `w1 = 10` and `gamma = 2`, without loss and without a
+/// limit by the receiver; pauses as in Kurose and Ross's static window: window `k` takes `W_k S/R` to send, its first
+/// acknowledgement is there after `S/R + RTT`.
+pub fn ideal_completion(bytes: Bytes, way: Way) -> Option<Duration> {
+    let mss = way.mss.as_u64();
+    let mut segments = bytes.as_u64().div_ceil(if mss == 0 { return None } else { mss });
+    let round_trip = way.round_trip.as_secs_f64();
+    let each = way.rate.map_or(0.0, |rate| way.wire.as_u64() as f64 * 8.0 / rate.as_bps() as f64);
+    let mut time = 2.0 * round_trip + bytes.as_u64() as f64 / mss as f64 * each;
+    let mut window = INITIAL_WINDOW;
+    while segments > window {
+        let pause = each + round_trip - window as f64 * each;
+        if pause <= 0.0 {
+            break;
+        }
+        time += pause;
+        segments -= window;
+        window *= 2;
+    }
+    Duration::try_from_secs_f64(time).ok()
+}
+
 /// `window` segments of `mss` a round trip.
 fn rate(mss: Bytes, rtt: Duration, window: f64) -> Option<Rate> {
     let bps = mss.as_u64() as f64 * 8.0 * window / rtt.as_secs_f64();
@@ -100,6 +144,43 @@ mod tests {
         // 187.4 segments of 1460 B each 100 ms.
         let got = mbps(cubic_response(Bytes::new(1460), Duration::from_millis(100), 1e-4));
         assert!((got / (187.4 * 1460.0 * 8.0 / 0.1 / 1e6) - 1.0).abs() < 1e-3, "{got}");
+    }
+
+    /// An MTU of 1500 and timestamps, on Ethernet.
+    fn way(rate: Option<u64>) -> Way {
+        Way { mss: Bytes::new(1448), wire: Bytes::new(1538), round_trip: MS_187, rate: rate.map(Rate::from_bps) }
+    }
+
+    #[test]
+    fn without_a_limit_a_transfer_takes_the_round_trips_of_slow_start() {
+        // Segments in 1, 2, 3, ... windows from 10: up to 10, 30, 70, 150. One round trip more for the handshake.
+        for (segments, round_trips) in [(1, 2), (10, 2), (11, 3), (30, 3), (31, 4), (70, 4), (71, 5), (150, 5)] {
+            let got = ideal_completion(Bytes::new(segments * 1448), way(None)).unwrap();
+            let expected = MS_187 * round_trips;
+            assert!(got.abs_diff(expected) < Duration::from_nanos(10), "{segments}: {got:?} against {expected:?}");
+        }
+    }
+
+    #[test]
+    fn at_a_rate_a_transfer_waits_for_its_bytes_and_less_for_its_windows() {
+        // 100 kB at 100 Mb/s: 123.04 us a segment, 69.061 of them 8.4972 ms. Pauses of 187 ms - 9 x 123.04 us and of
+        // 187 ms - 19 x 123.04 us. Sum with two round trips: 753.052 ms.
+        let got = ideal_completion(Bytes::new(100_000), way(Some(100_000_000))).unwrap();
+        assert!((got.as_secs_f64() - 0.753_052).abs() < 1e-6, "{got:?}");
+        // 1 Mb/s: ten segments of 12.304 ms are 123 ms, the second window fills the round trip: one pause of 76.264 ms.
+        let got = ideal_completion(Bytes::new(1_448_000), way(Some(1_000_000))).unwrap();
+        assert!((got.as_secs_f64() - (0.374 + 12.304 + 0.076_264)).abs() < 1e-6, "{got:?}");
+        // As one byte of a thousand is as good as none.
+        let got = ideal_completion(Bytes::new(1), way(Some(1_000_000_000))).unwrap();
+        assert!((got.as_secs_f64() - 0.374).abs() < 1e-6, "{got:?}");
+    }
+
+    #[test]
+    fn no_way_gives_no_time_and_no_amount_a_panic() {
+        assert_eq!(ideal_completion(Bytes::new(1), Way { mss: Bytes::ZERO, ..way(None) }), None);
+        ideal_completion(Bytes::new(u64::MAX), way(None));
+        ideal_completion(Bytes::new(u64::MAX), Way { wire: Bytes::new(u64::MAX), ..way(Some(1)) });
+        assert_eq!(ideal_completion(Bytes::new(u64::MAX), way(Some(0))), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use estimate::model::{MATHIS_PERIODIC, cubic_response, mathis};
 use results::lab::{
     FlowDescription, KeyValue, LAB_SCHEMA, LabExperiment, LabMetric, LabPlot, LabRecord, LabRun, LabSummary,
-    LinkDescription, ModelCurve, ScheduleMark,
+    LinkDescription, ModelCurve, PublishedValue, ScheduleMark,
 };
 use scenario::{Experiment, Metric, Model, Scenario, Way};
 use units::{Bytes, Rate, parse_duration};
@@ -91,7 +91,13 @@ fn head(experiment: &Experiment, first: &Scenario, options: &Options) -> LabExpe
         privilege: options.privilege.clone(),
         host: kernel::host_report(measure_version(), None),
         plot: first.plot.as_ref().map(|p| plot(experiment, p)),
+        variant: first.variant.clone(),
+        published: first.published.iter().map(published).collect(),
     }
+}
+
+fn published(p: &scenario::PublishedValue) -> PublishedValue {
+    PublishedValue { metric: p.metric.clone(), value: p.value, source: p.source.clone() }
 }
 
 fn measure_version() -> &'static str {

@@ -5,12 +5,14 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use estimate::steadiness::{self, settled};
 use results::lab::{FlowDescription, FlowInterval, FlowTotals};
 use results::{BufferGrant, Completion, EndRecord, IntervalRecord, Record, Role, read_records};
 use scenario::{Extent, Flow, Scenario, Transport};
 use units::{Bytes, Instant};
 
-use crate::topology::path_delay;
+use crate::traffic::received;
+use crate::way::path_delay;
 
 /// Port of the servers in the nodes.
 pub(crate) const PORT: u16 = 5003;
@@ -171,7 +173,8 @@ pub(crate) fn read(flow: &Flow, began: Instant, run: u32, folder: &Path, failure
             interval(flow, run, r, sender.copied(), origin_s)
         })
         .collect();
-    let totals = totals(flow, &intervals, end, failure);
+    let mut totals = totals(flow, &intervals, end, failure);
+    totals.packets = packets(&records, totals.bytes);
     let late = begin.map(|b| Instant::from_nanos(b.client_ns).saturating_since(began + flow.start));
     let window = records.iter().find_map(|r| match r {
         Record::Start(s) => cut_window(flow, s.streams.iter().flat_map(|s| [s.client_buffers, s.server_buffers])),
@@ -216,20 +219,55 @@ fn totals(flow: &Flow, intervals: &[FlowInterval], end: Option<&EndRecord>, fail
     });
     let cut_short = end.is_none().then(|| failure.unwrap_or_else(|| "it was cut short".to_owned()));
     let main = direction.and_then(|d| d.limits.iter().max_by(|a, b| a.1.total_cmp(b.1)));
+    let received = received(intervals);
+    let settled_s = settled(&received);
+    let from_s = received.first().map_or(0.0, |r| r.begin_s) + settled_s.unwrap_or_default();
     FlowTotals {
         flow: flow.name.clone(),
         bytes: direction.map_or_else(|| intervals.iter().map(|i| i.bytes).sum(), |d| d.receiver.bytes),
         throughput_bps: direction.map(|d| d.throughput_bps),
         steady_bps: direction.and_then(|d| d.ramp_up.as_ref()).map(|r| r.steady_bps),
         variation: variation(intervals),
+        settled_s,
+        variation_1s: steadiness::variation(&received, from_s, 1.0),
+        variation_100ms: steadiness::variation(&received, from_s, 0.1),
+        packets: None,
+        window_ratio: window_ratio(intervals, from_s),
         retransmits: direction.filter(|d| d.udp.is_none()).map(|d| d.streams.iter().map(|s| s.retransmits).sum()),
         kernel_srtt: direction.and_then(|d| d.kernel_srtt.clone()),
         block_rtt: direction.and_then(|d| d.block_rtt.clone()),
         completion: None,
         incomplete: None,
+        slowdown: None,
+        sizes: Vec::new(),
         limit: main.map(|(limit, _)| limit_name(*limit)),
         failure: failed.or(cut_short),
     }
+}
+
+/// Segments that make up these bytes, by the segment size of the sender's socket; or the datagrams received.
+fn packets(records: &[Record], bytes: u64) -> Option<u64> {
+    let intervals = || {
+        records.iter().filter_map(|r| match r {
+            Record::Interval(i) => Some(i),
+            Record::Start(_) | Record::End(_) => None,
+        })
+    };
+    let senders = intervals().filter(|i| i.role == Role::Sender).flat_map(|i| &i.streams);
+    let mss = senders.filter_map(|s| s.tcp.as_ref()).map(|t| t.mss_bytes).max().filter(|mss| *mss > 0);
+    let datagrams = || intervals().filter(|i| i.role == Role::Receiver).map(|i| Some(i.udp.as_ref()?.received)).sum();
+    mss.map_or_else(datagrams, |mss| Some(bytes.div_ceil(mss)))
+}
+
+/// Median of window over round trip over throughput in the intervals from a time on.
+fn window_ratio(intervals: &[FlowInterval], from_s: f64) -> Option<f64> {
+    let ratio = |i: &FlowInterval| {
+        let (window, round_trip) = (i.cwnd_bytes? as f64 * 8.0, i.srtt_ns.filter(|ns| *ns > 0)? as f64 / 1e9);
+        (i.throughput_bps > 0).then(|| window / round_trip / i.throughput_bps as f64)
+    };
+    let mut all: Vec<f64> = intervals.iter().filter(|i| i.begin_s >= from_s - 1e-6).filter_map(ratio).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied()
 }
 
 /// Coefficient of variation of the interval rates; the first and the last interval are not whole.

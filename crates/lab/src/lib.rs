@@ -17,9 +17,11 @@ pub mod registry;
 mod run;
 mod summary;
 mod topology;
+mod traffic;
 mod transfers;
 mod truth;
 mod verdict;
+mod way;
 
 pub use error::LabError;
 pub use experiment::{Options, default_folder, default_workers, flow_descriptions, run_experiment, schedule_marks};

@@ -10,25 +10,28 @@ use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use estimate::Schedule;
+use estimate::model::{Way, ideal_completion};
+use estimate::{Schedule, draw};
 use kernel::{ConnectOptions, DataOptions};
 use results::lab::{FlowDescription, Transfer};
 use scenario::{Mice, Scenario};
-use units::Instant;
+use units::{Bytes, Instant};
 
 use crate::LabError;
 use crate::topology::{Host, inside};
+use crate::way::way;
 
 /// First port of the servers of small transfers; each stream has its own.
 const PORT: u16 = 5100;
 
-/// Most transfers of one stream at once; beyond, a start is left out, and counted as incomplete.
-const MOST_AT_ONCE: usize = 256;
+/// Most transfers of one stream at once; beyond, a start is left out, and counted as incomplete. Each is a thread at either end,
+/// which wakes when bytes arrive and hardly ever to look.
+const MOST_AT_ONCE: usize = 2000;
 
 /// How long a transfer may take after the run's end, or after it was told to stop, before it is given up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often a thread looks whether it shall end.
+/// How often a thread that waits for a connection or a time looks whether it shall end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A stream of small transfers at work.
@@ -38,10 +41,22 @@ pub(crate) struct Stream {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Bytes that a server hands the kernel at once; one block for all transfers.
+static BLOCK: [u8; 64 << 10] = [0; 64 << 10];
+
+/// What a client reads at once; on the stack of its thread.
+const READ: usize = 32 << 10;
+
+/// Stack of the thread of one transfer.
+const STACK: usize = 128 << 10;
+
 /// What the threads of one stream share.
 struct Task {
     run: u32,
     mice: Mice,
+    /// Of the sizes.
+    seed: u64,
+    way: Option<Way>,
     server: SocketAddr,
     began: Instant,
     give_up: Instant,
@@ -60,6 +75,7 @@ impl Stream {
         began: Instant,
         transfers: Sender<Transfer>,
     ) -> Result<Self, LabError> {
+        let seed = run.1.wrapping_add(number as u64);
         let mice = scenario.mice[number].clone();
         let name = mice.name.clone();
         let failed = |what: &str| LabError::system(format!("small transfers {name}: {what}"));
@@ -85,9 +101,10 @@ impl Stream {
             transfers,
             running: AtomicUsize::new(0),
             stop: Arc::clone(&stop),
+            seed,
+            way: way(scenario, mice.from, mice.to),
             mice,
         });
-        let seed = run.1.wrapping_add(number as u64);
         let client = thread::Builder::new()
             .name("mice".to_owned())
             .spawn(move || {
@@ -136,7 +153,10 @@ fn serve(listener: &TcpListener, options: &DataOptions, stop: &AtomicBool) {
             Ok((stream, _)) => {
                 let options = options.clone();
                 // A connection without a thread is closed, which its client reports.
-                let _ = thread::Builder::new().name("mouse".to_owned()).spawn(move || answer(stream, &options));
+                let _ = thread::Builder::new()
+                    .name("mouse".to_owned())
+                    .stack_size(STACK)
+                    .spawn(move || answer(stream, &options));
             }
             Err(_) => {
                 let _ = kernel::wait(listener, false, LOOK_EVERY);
@@ -153,10 +173,9 @@ fn answer(mut stream: TcpStream, options: &DataOptions) -> io::Result<()> {
     let mut size = [0; 8];
     stream.read_exact(&mut size)?;
     let mut left = u64::from_be_bytes(size);
-    let block = vec![0_u8; 64 << 10];
     while left > 0 {
-        let n = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());
-        stream.write_all(block.get(..n).unwrap_or_default())?;
+        let n = usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK.len());
+        stream.write_all(BLOCK.get(..n).unwrap_or_default())?;
         left -= n as u64;
     }
     Ok(())
@@ -172,66 +191,77 @@ fn start_transfers(task: &Arc<Task>, seed: u64) {
     }
     .starting_at(task.began + task.mice.start);
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    let mut index = 0;
     while schedule.deadline() < stop && !task.stop.load(Ordering::Relaxed) {
         let (at, now) = (schedule.deadline(), kernel::now());
         if now < at {
             kernel::nap(at.saturating_since(now).min(LOOK_EVERY));
             continue;
         }
+        let mouse = Mouse { at, bytes: task.mice.bytes.quantile(draw(task.seed, index)) };
         let own = Arc::clone(task);
         threads.retain(|t| !t.is_finished());
         if task.running.fetch_add(1, Ordering::Relaxed) < MOST_AT_ONCE {
-            let job = move || own.transfer(at);
-            match thread::Builder::new().name("mouse".to_owned()).stack_size(128 << 10).spawn(job) {
+            let job = move || own.transfer(mouse);
+            match thread::Builder::new().name("mouse".to_owned()).stack_size(STACK).spawn(job) {
                 Ok(thread) => threads.push(thread),
-                Err(e) => task.report(at, None, Some(e.to_string())),
+                Err(e) => task.report(mouse, None, Some(e.to_string())),
             }
         } else {
-            task.report(at, None, Some(format!("{MOST_AT_ONCE} transfers were already under way")));
+            task.report(mouse, None, Some(format!("{MOST_AT_ONCE} transfers were already under way")));
         }
         schedule.advance();
+        index += 1;
     }
     for thread in threads {
         let _ = thread.join();
     }
 }
 
+/// One transfer.
+#[derive(Clone, Copy)]
+struct Mouse {
+    at: Instant,
+    bytes: Bytes,
+}
+
 impl Task {
-    fn transfer(&self, at: Instant) {
-        let outcome = self.fetch();
-        let took = outcome.as_ref().ok().map(|end| units::nanos(end.saturating_since(at)));
-        self.report(at, took, outcome.err().map(|e| e.to_string()));
+    fn transfer(&self, mouse: Mouse) {
+        let outcome = self.fetch(mouse.bytes.as_u64());
+        let took = outcome.as_ref().ok().map(|end| units::nanos(end.saturating_since(mouse.at)));
+        self.report(mouse, took, outcome.err().map(|e| e.to_string()));
     }
 
-    fn report(&self, at: Instant, completion_ns: Option<u64>, error: Option<String>) {
+    fn report(&self, mouse: Mouse, completion_ns: Option<u64>, error: Option<String>) {
         self.running.fetch_sub(1, Ordering::Relaxed);
+        let ideal = self.way.and_then(|way| ideal_completion(mouse.bytes, way));
         // The run was given up: nobody listens.
         let _ = self.transfers.send(Transfer {
             run: self.run,
             flow: self.mice.name.clone(),
-            begin_s: at.saturating_since(self.began).as_secs_f64(),
-            bytes: self.mice.bytes.as_u64(),
+            begin_s: mouse.at.saturating_since(self.began).as_secs_f64(),
+            bytes: mouse.bytes.as_u64(),
             completion_ns,
+            ideal_ns: ideal.map(units::nanos),
             error,
         });
     }
 
     /// Connects, asks, reads to the end; gives the time of the last byte.
-    fn fetch(&self) -> io::Result<Instant> {
+    fn fetch(&self, bytes: u64) -> io::Result<Instant> {
         let left = || self.give_up.saturating_since(kernel::now()).max(Duration::from_millis(1));
         let to = ConnectOptions { target: self.server, bind: None, timeout: left() };
         let options =
             DataOptions { congestion_control: Some(self.mice.congestion_control.clone()), ..DataOptions::default() };
         let mut stream = kernel::connect(&to, &options).map_err(|e| io::Error::new(e.kind(), e.to_string()))?;
-        let bytes = self.mice.bytes.as_u64();
         stream.write_all(&bytes.to_be_bytes())?;
-        let mut buffer = vec![0; 64 << 10];
+        let mut buffer = [0; READ];
         let mut got = 0;
         while got < bytes {
             if kernel::now() >= self.give_up || self.stop.load(Ordering::Relaxed) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the run ended before it was complete"));
             }
-            stream.set_read_timeout(Some(left().min(LOOK_EVERY)))?;
+            stream.set_read_timeout(Some(left().min(PATIENCE / 2)))?;
             match stream.read(&mut buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(n) => got += n as u64,

@@ -17,7 +17,7 @@ use crate::registry::Registration;
 use crate::topology::{self, Host};
 use crate::truth::Truth;
 use crate::verdict::Doubts;
-use crate::{LabError, flow, mice, transfers};
+use crate::{LabError, flow, mice, traffic, transfers};
 
 /// How long flows may take after the end of the run to exchange their results, besides round trips.
 const FINISH: Duration = Duration::from_secs(15);
@@ -294,10 +294,11 @@ impl Run<'_> {
     /// Reads the flows' records and judges.
     fn conclude(&mut self, began: Instant, interrupted: bool) -> LabRunEnd {
         let run = self.options.run;
-        let mut totals = Vec::new();
+        let (mut totals, mut flows) = (Vec::new(), Vec::new());
         for (f, running) in self.scenario.flows.iter().zip(&mut self.flows) {
             let failure = running.as_mut().and_then(Running::failure);
             let outcome = flow::read(f, began, run, &self.options.folder, failure);
+            flows.push(traffic::received(&outcome.intervals));
             outcome.intervals.into_iter().for_each(|i| (self.observe)(&LabRecord::Flow(i)));
             if let (Some(failure), false) = (&outcome.totals.failure, interrupted) {
                 self.doubts.add(format!("flow {}: {failure}", f.name));
@@ -320,11 +321,14 @@ impl Run<'_> {
             self.doubts.starved(&place, server.starved(), self.scenario.duration);
         }
         self.truth.judge(self.scenario.validity.lateness_p99, &mut self.doubts);
+        let links = self.truth.totals();
+        let spans = (self.scenario.duration, self.scenario.record.interval);
         let end = LabRunEnd {
             run,
             verdict: std::mem::take(&mut self.doubts).verdict(),
             interrupted,
-            links: self.truth.totals(),
+            traffic: traffic::traffic(&flows, &totals, &links, spans),
+            links,
             flows: totals,
             programs,
             busiest_worker: self.truth.busiest_worker(),

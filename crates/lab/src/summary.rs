@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use results::lab::{Estimate, KeyValue, LabRunEnd, LabSummary, PointSummary, Verdict};
+use results::lab::{Estimate, KeyValue, LabRunEnd, LabSummary, PointSummary, SizeBin, Traffic, Verdict};
 
 use crate::topology::SWITCH;
 
@@ -49,10 +49,40 @@ fn metrics<'a>(runs: impl Iterator<Item = &'a Done>) -> BTreeMap<String, Estimat
     samples.into_iter().filter_map(|(name, values)| Some((name, estimate::confidence(&values)?))).collect()
 }
 
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// The numbers of the small transfers of one range of sizes.
+fn of_bin(flow: &str, bin: &SizeBin) -> Vec<(String, f64)> {
+    let completion = bin.completion.as_ref();
+    let all = [
+        ("completed", Some(bin.completed as f64)),
+        ("incomplete", Some(bin.incomplete as f64)),
+        ("completion_p50_s", completion.map(|d| seconds(d.p50_ns))),
+        ("completion_p99_s", completion.map(|d| seconds(d.p99_ns))),
+        ("slowdown_p50", bin.slowdown.map(|s| s.p50)),
+        ("slowdown_p99", bin.slowdown.map(|s| s.p99)),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((format!("bin.{flow}.{}.{name}", bin.sizes), value?))).collect()
+}
+
+/// The numbers of all traffic.
+fn of_traffic(t: &Traffic) -> Vec<(String, f64)> {
+    let all = [
+        ("goodput_bps", Some(t.goodput_bps as f64)),
+        ("flows_bps", Some(t.flows_bps as f64)),
+        ("mice_bps", Some(t.mice_bps as f64)),
+        ("packets", Some(t.packets as f64)),
+        ("jain", t.jain),
+        ("utilisation", t.utilisation),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((format!("run.{name}"), value?))).collect()
+}
+
 /// The numbers of one run by name.
 fn of_run(end: &LabRunEnd) -> Vec<(String, f64)> {
     let mut all = Vec::new();
-    let seconds = |ns: u64| ns as f64 / 1e9;
     for flow in &end.flows {
         let kind = if flow.completion.is_some() || flow.incomplete.is_some() { "mice" } else { "flow" };
         let mut add = |name: &str, value: Option<f64>| {
@@ -67,8 +97,18 @@ fn of_run(end: &LabRunEnd) -> Vec<(String, f64)> {
         add("block_rtt_p95_s", flow.block_rtt.as_ref().map(|d| seconds(d.p95_ns)));
         add("completion_p50_s", flow.completion.as_ref().map(|d| seconds(d.p50_ns)));
         add("completion_p95_s", flow.completion.as_ref().map(|d| seconds(d.p95_ns)));
+        add("completion_p99_s", flow.completion.as_ref().map(|d| seconds(d.p99_ns)));
+        add("slowdown_p50", flow.slowdown.map(|s| s.p50));
+        add("slowdown_p99", flow.slowdown.map(|s| s.p99));
         add("incomplete", flow.incomplete.map(|n| n as f64));
+        add("settled_s", flow.settled_s);
+        add("variation_1s", flow.variation_1s);
+        add("variation_100ms", flow.variation_100ms);
+        add("packets", flow.packets.map(|n| n as f64));
+        add("window_ratio", flow.window_ratio);
+        flow.sizes.iter().for_each(|bin| all.extend(of_bin(&flow.flow, bin)));
     }
+    all.extend(end.traffic.iter().flat_map(of_traffic));
     // Directions come in pairs.
     for (number, link) in end.links.iter().enumerate().filter(|(_, l)| l.offered.packets > 0) {
         let is_lan = link.from == SWITCH || link.to == SWITCH;
@@ -84,6 +124,7 @@ fn of_run(end: &LabRunEnd) -> Vec<(String, f64)> {
         add("utilisation", link.utilisation);
         add("wait_p50_s", link.wait.as_ref().map(|d| seconds(d.p50_ns)));
         add("wait_p95_s", link.wait.as_ref().map(|d| seconds(d.p95_ns)));
+        add("wait_p99_s", link.wait.as_ref().map(|d| seconds(d.p99_ns)));
         add("dropped", Some(link.dropped.total() as f64));
     }
     all

@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use ipnet::IpNet;
 use kernel::{KernelError, LinkSettings, Neighbour, Netlink, Route, Tun, TunKind};
@@ -334,25 +333,6 @@ fn routes(scenario: &Scenario, node: &Node, plug: &Plug, device: u32, ipv6: bool
         }
     }
     all
-}
-
-/// Sum of the propagation delays from one node to another along its routes; `None` when there is no way.
-pub(crate) fn path_delay(scenario: &Scenario, from: usize, to: usize) -> Option<Duration> {
-    let (mut here, mut sum) = (from, Duration::ZERO);
-    // A way visits no node twice.
-    for _ in 0..=scenario.nodes.len() {
-        if here == to {
-            return Some(sum);
-        }
-        let route = scenario.nodes[here].routes.iter().find(|r| r.to == to)?;
-        sum += match route.over {
-            Medium::Link(l) if scenario.links[l].between[0] == here => scenario.links[l].forward.delay,
-            Medium::Link(l) => scenario.links[l].backward.delay,
-            Medium::Lan(l) => scenario.lans[l].up.delay + scenario.lans[l].down.delay,
-        };
-        here = route.next;
-    }
-    None
 }
 
 /// Packets that each node's devices dropped on the way to the engine, by wire.

@@ -197,6 +197,7 @@ impl Truth {
             interrupted: false,
             links: self.totals(),
             flows: Vec::new(),
+            traffic: None,
             programs: Vec::new(),
             busiest_worker: self.busiest,
             lateness: self.lateness.summary(),

@@ -210,8 +210,8 @@ pub(crate) struct TestOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportOptions {
-    /// Result files (JSON Lines): of tests, as `longhaul test --json=FILE` writes them, or the `records.jsonl` of one
-    /// emulated experiment; `-` is standard input.
+    /// Result files (JSON Lines): of tests, as `longhaul test --json=FILE` writes them, or the `records.jsonl` of
+    /// emulated experiments, several of which are compared in one table; `-` is standard input.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Page to write.

@@ -218,6 +218,15 @@ pub(crate) fn write_lab_page(path: &Path, report: &LabReport, title: &str) -> an
     write_named(beside(path)?, path, &mut |out| report::lab::write_lab_html(out, report, title))
 }
 
+/// Writes the page that compares emulated experiments and gives it its name.
+pub(crate) fn write_lab_comparison_page(
+    path: &Path,
+    reports: &[(String, LabReport)],
+    title: &str,
+) -> anyhow::Result<()> {
+    write_named(beside(path)?, path, &mut |out| report::lab::write_lab_comparison(out, reports, title))
+}
+
 fn write_named(
     mut place: NamedTempFile,
     path: &Path,

@@ -11,7 +11,7 @@ use report::lab::LabReport;
 use results::{Record, is_lab_record, read_records};
 
 use crate::cli::ReportOptions;
-use crate::output::{beside, read_lab, write_lab_page, write_page};
+use crate::output::{beside, read_lab, write_lab_comparison_page, write_lab_page, write_page};
 
 /// What a result file is of.
 enum Loaded {
@@ -21,7 +21,7 @@ enum Loaded {
 
 pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
     let mut runs = Vec::new();
-    let mut lab = None;
+    let mut labs: Vec<(&Path, LabReport)> = Vec::new();
     let mut test = None;
     for path in &options.files {
         match load(path)? {
@@ -29,28 +29,40 @@ pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
                 runs.extend(more);
                 test.get_or_insert(path);
             }
-            Loaded::Lab(report) => {
-                if let Some((other, _)) = lab.replace((path, report)) {
-                    let (a, b) = (other.display(), path.display());
-                    bail!("{a} and {b} are two emulated experiments; a page shows one, make a page of each");
-                }
-            }
+            Loaded::Lab(report) => labs.push((path, *report)),
         }
-        if let (Some((lab, _)), Some(test)) = (&lab, test) {
+        if let (Some((lab, _)), Some(test)) = (labs.first(), test) {
             let (lab, test) = (lab.display(), test.display());
             bail!(
                 "{lab} is of an emulated experiment, {test} of a test; they have no page in common, make one of each"
             );
         }
     }
-    if let Some((_, report)) = lab {
-        let title = options.title.as_deref().unwrap_or_else(|| report.name());
-        write_lab_page(&options.output, &report, title)?;
-        return Ok(ExitCode::SUCCESS);
+    match labs.as_slice() {
+        [] => {}
+        [(_, report)] => {
+            let title = options.title.as_deref().unwrap_or_else(|| report.name());
+            write_lab_page(&options.output, report, title)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {
+            let title = options.title.as_deref().unwrap_or("Experiments side by side");
+            let named: Vec<(String, LabReport)> = labs.into_iter().map(|(path, r)| (lab_name(path), r)).collect();
+            write_lab_comparison_page(&options.output, &named, title)?;
+            return Ok(ExitCode::SUCCESS);
+        }
     }
     let title = options.title.clone().unwrap_or_else(|| "longhaul report".to_owned());
     write_page(beside(&options.output)?, &options.output, &runs, &title)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What tells an experiment from others: its folder where the file has the name that the lab gives it, else the file.
+fn lab_name(path: &Path) -> String {
+    let text = |part: Option<&std::ffi::OsStr>| part.map(|p| p.to_string_lossy().into_owned());
+    let folder = path.parent().and_then(|folder| text(folder.file_name()));
+    let stem = text(path.file_stem()).unwrap_or_else(|| "experiment".to_owned());
+    folder.filter(|_| stem == "records").unwrap_or(stem)
 }
 
 fn load(path: &Path) -> anyhow::Result<Loaded> {

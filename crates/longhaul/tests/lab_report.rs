@@ -65,6 +65,20 @@ fn what_a_file_lacks_is_said_and_the_rest_is_shown() {
 }
 
 #[test]
+fn several_experiments_are_compared_in_one_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = path(folder.path(), "lab.html");
+    let variant = folder.path().join("half");
+    std::fs::create_dir(&variant).unwrap();
+    let (first, second) = (write(folder.path(), "full.jsonl", &whole()), write(&variant, "records.jsonl", &whole()));
+    let out = report(&[&first, &second], &page);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let page = std::fs::read_to_string(&page).unwrap();
+    // A file that the lab named is called as its folder is.
+    assert!(page.contains("<th>full</th>") && page.contains("<th>half</th>") && !page.contains("<th>records</th>"));
+}
+
+#[test]
 fn what_makes_no_page_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let page = path(folder.path(), "lab.html");
@@ -81,6 +95,5 @@ fn what_makes_no_page_is_refused() {
     };
     refused(&[&lab, &test], "lab.jsonl is of an emulated experiment");
     refused(&[&test, &lab], "test.jsonl of a test");
-    refused(&[&lab, &lab], "two emulated experiments");
     refused(&[&cut], "cut at its beginning");
 }

@@ -88,13 +88,15 @@
   function flows() {
     const run = state.run;
     chart("throughput", run.flows.map((f, i) => ({ label: f.label, colour: hue(i), width: 2, t: at(f), v: f.bps })), RATES, "goodput");
-    const rtt = [], block = [];
+    const rtt = [], block = [], window = [];
     run.flows.forEach((f, i) => {
+      if (hasAny(f.cwnd_bytes)) window.push({ label: f.label, colour: hue(i), width: 2, t: at(f), v: f.cwnd_bytes });
       if (hasAny(f.srtt_ns)) rtt.push({ label: f.label, colour: hue(i), width: 2, t: at(f), v: f.srtt_ns });
       if (!hasAny(f.block_p50_ns)) return;
       block.push({ label: f.label + ", median", colour: hue(i), width: 2, t: at(f), v: f.block_p50_ns });
       block.push({ label: f.label + ", 95 %", colour: hue(i), dash: [7, 4], t: at(f), v: f.block_p95_ns });
     });
+    chart("window", window, SIZES, "window");
     chart("rtt", rtt, SPANS, "round trip");
     chart("block-rtt", block, SPANS, "block round trip");
   }

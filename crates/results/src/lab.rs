@@ -61,6 +61,23 @@ pub struct LabExperiment {
     /// Plot over the sweep that the author asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plot: Option<LabPlot>,
+    /// The variant of the experiment file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// What others have published, to show beside the means of this experiment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishedValue>,
+}
+
+/// A value that others have published.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PublishedValue {
+    /// The metric of the summary that it compares with: `flow.flow2.packets`.
+    pub metric: String,
+    /// The value, in the metric's unit.
+    pub value: f64,
+    /// Where it stands: publication, section or table.
+    pub source: String,
 }
 
 /// A key and its value, as text.
@@ -317,6 +334,10 @@ pub struct Transfer {
     /// From the begin of the handshake to the last byte; absent when it did not complete before the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_ns: Option<u64>,
+    /// What it would have taken alone on the way: handshake, slow start from 10 segments over the base round trip, then
+    /// the rate of the slowest link; absent where a link on the way has no constant rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ideal_ns: Option<u64>,
     /// Why it broke, when it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -394,6 +415,38 @@ pub struct LinkTotals {
     pub lateness: Option<DelaySummary>,
 }
 
+/// How much longer small transfers took than they would have alone on the way: completion time over the ideal one of each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slowdown {
+    /// Number of transfers.
+    pub count: u64,
+    /// Half of them were slower by at most this factor.
+    pub p50: f64,
+    /// 95 % of them.
+    pub p95: f64,
+    /// 99 % of them.
+    pub p99: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// Small transfers of one range of sizes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SizeBin {
+    /// The range in words, as in the names of the metrics: `0-10kB`, `10-100kB`, `100kB-1MB`, `over-1MB`.
+    pub sizes: String,
+    /// Transfers that completed.
+    pub completed: u64,
+    /// Transfers that did not.
+    pub incomplete: u64,
+    /// Completion times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion: Option<DelaySummary>,
+    /// Completion times over the ideal ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown: Option<Slowdown>,
+}
+
 /// A flow, or all small transfers of one name, over a whole run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowTotals {
@@ -410,6 +463,22 @@ pub struct FlowTotals {
     /// Standard deviation of the interval rates over their mean (bulk flows).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variation: Option<f64>,
+    /// From its start until the end of the first interval in which it had 90 % of its mean rate (bulk flows).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_s: Option<f64>,
+    /// Standard deviation of its rates in bins of 1 s over their mean, once it has settled; absent where intervals are longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variation_1s: Option<f64>,
+    /// The same in bins of 100 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variation_100ms: Option<f64>,
+    /// Segments with data that the receiver got, each once: bytes over the segment size (TCP), or datagrams (UDP).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+    /// Median over the intervals, once it has settled, of congestion window over smoothed round trip over throughput: near
+    /// 1 where the congestion window explains the throughput, above where something else limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ratio: Option<f64>,
     /// Segments retransmitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
@@ -425,6 +494,12 @@ pub struct FlowTotals {
     /// Small transfers that did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<u64>,
+    /// Completion times of small transfers over the ideal ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown: Option<Slowdown>,
+    /// Small transfers by size, where there are any of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<SizeBin>,
     /// What limited it most, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
@@ -446,6 +521,29 @@ pub struct ProgramEnd {
     pub failed: bool,
 }
 
+/// All flows and small transfers of a run together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Traffic {
+    /// Goodput of everything over the planned length of the run: what flows received within it, and complete transfers.
+    pub goodput_bps: u64,
+    /// Part of it that was flows.
+    pub flows_bps: u64,
+    /// Part of it that was small transfers.
+    pub mice_bps: u64,
+    /// Segments of all flows that were received.
+    pub packets: u64,
+    /// Jain's fairness index of the flows: of their rates in each second in which at least two of them were active from its
+    /// begin to its end (of these alone), averaged over these seconds. 1: all had the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jain: Option<f64>,
+    /// Time over which the index was averaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jain_over_s: Option<f64>,
+    /// Share of the capacity used on the busiest link direction, 0..=1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub utilisation: Option<f64>,
+}
+
 /// End of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LabRunEnd {
@@ -459,6 +557,9 @@ pub struct LabRunEnd {
     pub links: Vec<LinkTotals>,
     /// Each flow.
     pub flows: Vec<FlowTotals>,
+    /// All of them together; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Traffic>,
     /// Each program.
     pub programs: Vec<ProgramEnd>,
     /// Largest share of one CPU that a worker used in any interval, 0..=1.
@@ -488,8 +589,9 @@ pub struct PointSummary {
     /// The values of the sweep at this point.
     pub values: Vec<KeyValue>,
     /// Metrics by name: `flow.elephant.throughput_bps`, `flow.elephant.rtt_p50_s` (the kernel's smoothed round trip),
-    /// `flow.elephant.block_rtt_p50_s` (of the flow's own blocks), `mice.web.completion_p50_s`,
-    /// `link.path.forward.wait_p95_s`, `link.path.forward.utilisation`, `link.path.forward.dropped`. Only runs that are
+    /// `flow.elephant.block_rtt_p50_s` (of the flow's own blocks), `mice.web.completion_p50_s`, `mice.web.slowdown_p99`,
+    /// `bin.web.10-100kB.slowdown_p99` (transfers of one range of sizes), `link.path.forward.wait_p95_s`,
+    /// `link.path.forward.utilisation`, `link.path.forward.dropped`, `run.goodput_bps`, `run.jain` (all traffic). Only runs that are
     /// valid count.
     pub metrics: BTreeMap<String, Estimate>,
 }

@@ -11,6 +11,7 @@ use crate::model::{Experiment, Extent, Flow, Mice, Scenario};
 use crate::parameters;
 use crate::problem::{Fault, Problems, Report, known_names};
 use crate::programs;
+use crate::published;
 use crate::quantity;
 use crate::routes;
 use crate::schedule;
@@ -18,6 +19,7 @@ use crate::section::{Item, Section};
 use crate::sweep::{self, Sweep};
 use crate::topology::Topology;
 use crate::tree::{self, Kind, Origin, Table};
+use crate::way;
 
 /// What the command line changes in an experiment file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -165,7 +167,8 @@ impl Reader<'_> {
         let mut topology = Topology::read(&mut root, self.files);
 
         let flows = named(&mut root, "flows", |name, item| flows::read_flow(name, item, &topology));
-        let mice = named(&mut root, "mice", |name, item| flows::read_mice(name, item, &topology));
+        let flows: Vec<Draft<Flow>> = flows.into_iter().flatten().collect();
+        let mut mice = named(&mut root, "mice", |name, item| flows::read_mice(name, item, &topology));
         let run = given.or_else(|| latest_end(&flows, &mice));
         if run.is_none() && duration.is_none() && self.report.is_empty() {
             let missing =
@@ -173,11 +176,12 @@ impl Reader<'_> {
             root.required("duration", missing);
         }
         let programs = named(&mut root, "programs", |name, item| programs::read(name, item, &topology, run));
-        self.refuse_doubles(&mut root);
+        self.refuse_doubles(&mut root, &flows);
         let record = programs::read_record(root.item("record"), &topology, run);
         let validity = programs::read_validity(root.item("validity"));
         let traffic = root.given(&["flows", "mice"]);
         let plot = root.item("plot").and_then(|item| sweep::read_plot(&item, &point, &traffic));
+        let published = root.item("published");
         let schedule = root.item("schedule");
         for taken_out_before in ["parameters", "sweep", "variants"] {
             root.item(taken_out_before);
@@ -192,7 +196,9 @@ impl Reader<'_> {
         if !self.report.is_empty() {
             return None;
         }
+        let published = published.map_or_else(Vec::new, |item| published::read(&item, &topology, &flows, &mice));
         self.connect(&mut topology, &flows, &mice);
+        mice.iter_mut().for_each(|draft| flows::settle_load(draft, &topology, self.report));
         Some(Scenario {
             name,
             about,
@@ -209,6 +215,8 @@ impl Reader<'_> {
             record,
             validity,
             plot,
+            published,
+            variant: self.options.variant.clone(),
             point,
         })
     }
@@ -231,7 +239,7 @@ impl Reader<'_> {
     }
 
     /// Results are kept by name, whatever kind of traffic they are from.
-    fn refuse_doubles(&self, root: &mut Section<'_>) {
+    fn refuse_doubles(&self, root: &mut Section<'_>, flows: &[Draft<Flow>]) {
         let mut seen: BTreeMap<String, &str> = BTreeMap::new();
         for kind in ["flows", "mice", "programs"] {
             for (name, item) in root.item(kind).map_or_else(Vec::new, |i| i.named()) {
@@ -240,16 +248,27 @@ impl Reader<'_> {
                 }
             }
         }
+        for flow in flows.iter().filter(|f| f.is_numbered) {
+            let name = &flow.what.name;
+            if let Some(other) = seen.get(name) {
+                let message = format!("one of them is called as {other}.{name} is");
+                flow.spot.complain(self.report, Fault::new(message, "give each its own name"));
+            }
+        }
     }
 
     /// Fills the routes in and complains about traffic that has none.
     fn connect(&self, topology: &mut Topology, flows: &[Draft<Flow>], mice: &[Draft<Mice>]) {
         let routes = routes::routes(topology);
+        for (node, routes) in topology.nodes.iter_mut().zip(routes) {
+            node.routes = routes;
+        }
         let flows = flows.iter().map(|f| (f.what.from, f.what.to, f.what.ipv6, &f.spot));
         let mice = mice.iter().map(|m| (m.what.from, m.what.to, false, &m.spot));
         for (from, to, ipv6, spot) in flows.chain(mice) {
             let (a, b) = (&topology.nodes[from].name, &topology.nodes[to].name);
-            match routes::least_mtu(topology, &routes, from, to) {
+            let way = way::way((&topology.nodes, &topology.links, &topology.lans), from, to);
+            match way.map(|way| way.iter().map(|s| s.mtu).min().unwrap_or(u32::MAX)) {
                 None => spot.complain(
                     self.report,
                     Fault::new(format!("no links lead from {a} to {b}"), "join them by links or LANs"),
@@ -261,9 +280,6 @@ impl Reader<'_> {
                 }
                 Some(_) => {}
             }
-        }
-        for (node, routes) in topology.nodes.iter_mut().zip(routes) {
-            node.routes = routes;
         }
     }
 }

@@ -15,19 +15,24 @@ mod patch;
 mod policy;
 mod problem;
 mod programs;
+mod published;
 mod quantity;
 mod routes;
 mod schedule;
 mod section;
+mod sizes;
 mod sweep;
 mod topology;
 mod tree;
+mod way;
 
 pub use describe::{describe, describe_difference};
 pub use experiment::{Options, read};
 pub use model::{
-    Change, Experiment, Extent, Flow, Lan, Link, Medium, Metric, Mice, Model, Node, Plot, Program, Record, Route,
-    Scenario, Transport, Validity, Way,
+    Change, Experiment, Extent, Flow, Lan, Link, Medium, Metric, Mice, Model, Node, Plot, Program, PublishedValue,
+    Record, Route, Scenario, Transport, Validity, Way,
 };
 pub use policy::{UserByName, read_policy};
 pub use problem::{Problem, Problems};
+pub use sizes::{Published, Sizes};
+pub use way::Stretch;

@@ -9,6 +9,8 @@ use link::Settings;
 use shaping::Policy;
 use units::{Bytes, Rate};
 
+use crate::sizes::Sizes;
+
 /// One experiment, one set of parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
@@ -42,6 +44,10 @@ pub struct Scenario {
     pub validity: Validity,
     /// What the report plots over the sweep, when the file has a sweep.
     pub plot: Option<Plot>,
+    /// What others have published, to show beside the means.
+    pub published: Vec<PublishedValue>,
+    /// The variant that was applied.
+    pub variant: Option<String>,
     /// The point of the sweep that this is: dotted key and value as text, in the order of the file. Empty without a sweep.
     pub point: Vec<(String, String)>,
 }
@@ -203,8 +209,8 @@ pub struct Mice {
     pub start: Duration,
     /// End of new transfers, since the start of the run.
     pub stop: Duration,
-    /// Size of each.
-    pub bytes: Bytes,
+    /// How many bytes each carries.
+    pub bytes: Sizes,
     /// Mean time between two starts.
     pub every: Duration,
     /// Whether the starts are a Poisson process rather than equally spaced.
@@ -246,6 +252,17 @@ pub struct Record {
 pub struct Validity {
     /// Largest 99th percentile of the engine's lateness; `None`: 1 % of the link's delay, at least 1 ms.
     pub lateness_p99: Option<Duration>,
+}
+
+/// A value that others have published.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PublishedValue {
+    /// Metric of the summary that it compares with.
+    pub metric: String,
+    /// In the metric's unit.
+    pub value: f64,
+    /// Publication, section or table.
+    pub source: String,
 }
 
 /// A plot over the sweep.

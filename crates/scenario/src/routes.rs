@@ -51,20 +51,6 @@ pub(crate) fn routes(topology: &Topology) -> Vec<Vec<Route>> {
     routes
 }
 
-/// The smallest MTU of the links from one node to another; `None` when there is no way.
-pub(crate) fn least_mtu(topology: &Topology, routes: &[Vec<Route>], from: usize, to: usize) -> Option<u32> {
-    let (mut at, mut least) = (from, u32::MAX);
-    while at != to {
-        let route = routes.get(at)?.iter().find(|r| r.to == to)?;
-        let mtu = match route.over {
-            Medium::Link(index) => topology.links.get(index)?.mtu,
-            Medium::Lan(index) => topology.lans.get(index)?.mtu,
-        };
-        (at, least) = (route.next, least.min(mtu));
-    }
-    Some(least)
-}
-
 /// Adjacency of the nodes, then of the LANs.
 fn graph(topology: &Topology) -> Vec<Vec<Edge>> {
     let nodes = topology.nodes.len();

@@ -173,13 +173,62 @@ fn every_key_of_traffic_reaches_its_place() {
         (Transport::UdpPoisson, &None, Some(Rate::from_bps(10_000_000)))
     );
     let m = &s.mice[0];
-    assert_eq!((m.from, m.to, m.bytes, m.every, m.poisson), (1, 0, Bytes::new(100_000), ms(200), true));
+    assert_eq!(
+        (m.from, m.to, m.bytes, m.every, m.poisson),
+        (1, 0, scenario::Sizes::Fixed(Bytes::new(100_000)), ms(200), true)
+    );
     assert_eq!((m.start, m.stop), (ms(1000), Duration::from_secs(60)));
     assert_eq!(s.programs[0].command, ["/bin/sh", "-c", "sleep 1; echo $HOME"]);
     assert_eq!((s.programs[0].start, s.programs[1].start), (Some(ms(10_000)), None));
     assert_eq!(s.programs[0].env.get("N").map(String::as_str), Some("3"));
     assert_eq!((s.record.interval, s.record.pcapng.as_slice(), s.record.snap), (ms(100), &[0][..], 65_535));
     assert_eq!(s.validity.lateness_p99, Some(ms(1)));
+}
+
+#[test]
+fn a_group_of_flows_is_so_many_that_start_one_after_the_other() {
+    let text = path("") + "[flows.elephant]\nfrom = \"a\"\nto = \"b\"\nstart = \"5s\"\ncount = 3\nevery = \"2s\"\n";
+    let group = |more: &str| {
+        let flows = read(&format!("{text}{more}")).flows.split_off(1);
+        flows.into_iter().map(|f| (f.name, f.start, f.extent)).collect::<Vec<_>>()
+    };
+    let flow = |n: u64, extent| (format!("elephant-{n}"), ms(3000 + 2000 * n), extent);
+    let lasting = Extent::Duration(ms(30_000));
+    assert_eq!(group("duration = \"30s\""), [flow(1, lasting), flow(2, lasting), flow(3, lasting)]);
+    // Those that end together, or with the run, last less and less.
+    let until = |end: u64| (1..4).map(|n| flow(n, Extent::Duration(ms(end - 3000 - 2000 * n)))).collect::<Vec<_>>();
+    assert_eq!((group("stop = \"30s\""), group("")), (until(30_000), until(60_000)));
+    assert_eq!(group("bytes = \"1MB\"")[2], flow(3, Extent::Bytes(Bytes::new(1_000_000))));
+    // All at once.
+    assert_eq!(read(&text.replace("every = \"2s\"", "")).flows[3].start, ms(5000));
+}
+
+#[test]
+fn mice_may_take_a_share_of_the_slowest_link_or_of_one_that_is_named() {
+    let text = "duration = \"60s\"\nnodes = [\"a\", \"b\", \"c\"]\n[links.fast]\nbetween = [\"a\", \"b\"]\nrate = \"80Mb/s\"\n\
+                backward.rate = \"1Mb/s\"\n[links.slow]\nbetween = [\"b\", \"c\"]\nrate = \"40Mb/s\"\n[mice.m]\nfrom = \"a\"\nto = \"c\"\n";
+    let every = |more: &str| read(&format!("{text}{more}")).mice[0].every;
+    // 100 kB are 0.8 Mbit: at 20 % of 40 Mb/s ten a second.
+    assert_eq!(every("bytes = \"100kB\"\nload = 0.2"), ms(100));
+    assert_eq!(every("bytes = \"100kB\"\nload = \"20%\"\nof = \"fast\""), ms(50));
+    // Sizes of 86 250 B / 0.7 on average.
+    let web = every("bytes = { distribution = \"web-search\", most = \"1MB\" }\nload = 0.2");
+    assert!((web.as_secs_f64() - 86_250.0 / 0.7 * 8.0 / 8e6).abs() < 1e-8, "{web:?}");
+}
+
+#[test]
+fn published_values_are_kept_and_a_variant_may_have_its_own() {
+    let text = path("")
+        + "[[published]]\nmetric = \"flow.f.packets\"\nvalue = 80265\nsource = \"table 3.1\"\n\
+           [variants.half]\npublished = [{ metric = \"run.packets\", value = 1277522, source = \"table 3.1, row 2\" }]\n";
+    let values = |variant: Option<&str>| {
+        let options = Options { variant: variant.map(str::to_owned), ..Options::default() };
+        let scenario = read_with(&text, &options).unwrap_or_else(|e| panic!("{e}")).scenarios.remove(0);
+        assert_eq!(scenario.variant.as_deref(), variant);
+        scenario.published.into_iter().map(|p| (p.metric, p.value, p.source)).collect::<Vec<_>>()
+    };
+    assert_eq!(values(None), [("flow.f.packets".to_owned(), 80_265.0, "table 3.1".to_owned())]);
+    assert_eq!(values(Some("half")), [("run.packets".to_owned(), 1_277_522.0, "table 3.1, row 2".to_owned())]);
 }
 
 #[test]

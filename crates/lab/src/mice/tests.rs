@@ -14,7 +14,7 @@ fn mice(bytes: u64) -> Mice {
         to: 1,
         start: Duration::ZERO,
         stop: Duration::from_secs(1),
-        bytes: Bytes::new(bytes),
+        bytes: scenario::Sizes::Fixed(Bytes::new(bytes)),
         every: Duration::from_millis(20),
         poisson: false,
         congestion_control: "cubic".to_owned(),
@@ -27,6 +27,8 @@ fn task(server: SocketAddr, bytes: u64, give_up: Duration) -> (Arc<Task>, Receiv
     let task = Task {
         run: 2,
         mice: mice(bytes),
+        seed: 1,
+        way: None,
         server,
         began,
         give_up: began + give_up,
@@ -46,7 +48,7 @@ fn a_transfer_is_complete_with_its_last_byte() {
     let server = thread::spawn(move || serve(&listener, &DataOptions::default(), &told));
     let (task, transfers) = task(address, 300_000, Duration::from_secs(20));
     let at = kernel::now();
-    task.transfer(at);
+    task.transfer(Mouse { at, bytes: Bytes::new(300_000) });
     let took = units::nanos(kernel::now().saturating_since(at));
     let transfer = transfers.try_recv().unwrap();
     assert_eq!((transfer.run, transfer.flow.as_str(), transfer.bytes), (2, "web", 300_000));
@@ -69,11 +71,11 @@ fn a_transfer_that_breaks_or_stalls_is_reported_as_incomplete() {
         listener.accept().unwrap().0
     });
     let (broken, transfers) = task(address, 300_000, Duration::from_secs(20));
-    broken.transfer(kernel::now());
+    broken.transfer(Mouse { at: kernel::now(), bytes: Bytes::new(300_000) });
     let transfer = transfers.try_recv().unwrap();
     assert!(transfer.completion_ns.is_none() && transfer.error.is_some(), "{transfer:?}");
     let (stalled, transfers) = task(address, 300_000, Duration::from_millis(100));
-    stalled.transfer(kernel::now());
+    stalled.transfer(Mouse { at: kernel::now(), bytes: Bytes::new(300_000) });
     let transfer = transfers.try_recv().unwrap();
     assert!(transfer.error.is_some_and(|e| e.contains("before it was complete")));
     drop(server.join().unwrap());
@@ -109,4 +111,23 @@ fn a_transfer_that_hangs_in_its_handshake_does_not_hold_up_the_end() {
     assert!(stop.load(Ordering::Relaxed));
     assert!(kernel::now().saturating_since(begin) < PATIENCE * 10);
     drop(sender);
+}
+
+#[test]
+fn the_sizes_are_those_of_the_seed_whatever_happens() {
+    let sizes = |seed| {
+        let closed = TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap();
+        let (mut own, transfers) = task(closed, 1, Duration::from_secs(5));
+        let inner = Arc::get_mut(&mut own).unwrap();
+        inner.running = AtomicUsize::new(0);
+        inner.mice.bytes = scenario::Sizes::Drawn { from: scenario::Published::WebSearch, most: None };
+        (inner.mice.stop, inner.seed) = (Duration::from_millis(200), seed);
+        start_transfers(&own, 1);
+        let mut all: Vec<(f64, u64)> = transfers.try_iter().map(|t| (t.begin_s, t.bytes)).collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        all.into_iter().map(|(_, bytes)| bytes).collect::<Vec<u64>>()
+    };
+    let first = sizes(1);
+    assert_eq!((first.len(), &first), (10, &sizes(1)));
+    assert_ne!(first, sizes(2));
 }

@@ -65,6 +65,7 @@ struct FlowData {
     label: String,
     t: usize,
     bps: Vec<u64>,
+    cwnd_bytes: Vec<Option<u64>>,
     srtt_ns: Vec<Option<u64>>,
     block_p50_ns: Vec<Option<u64>>,
     block_p95_ns: Vec<Option<u64>>,
@@ -178,7 +179,7 @@ impl RunData {
         if together > 1 {
             data.notes.push(format!(
                 "Each point stands for up to {together} intervals: the mean of rates and utilisation, the sum of drops, the \
-                 largest quantile of delays and queues."
+                 largest window, and the largest quantile of delays and queues."
             ));
         }
         data
@@ -190,7 +191,7 @@ impl RunData {
 
     fn size(&self) -> usize {
         let times: usize = self.times.iter().map(Vec::len).sum();
-        let flows: usize = self.flows.iter().map(|f| 4 * f.bps.len()).sum();
+        let flows: usize = self.flows.iter().map(|f| 5 * f.bps.len()).sum();
         let mice: usize = self.mice.iter().map(|m| 2 * m.begin_s.len() + m.incomplete_s.len()).sum();
         let links: usize = self.links.iter().map(|l| (7 + l.drops.len()) * l.utilisation.len()).sum();
         let engine: usize = self.engine.iter().map(|e| (3 + e.cpus.len()) * e.lateness_p99_ns.len()).sum();
@@ -265,6 +266,7 @@ fn flows(data: &mut RunData, start: &LabRun, run: &Intervals) {
             label: name.clone(),
             t,
             bps: groups(rows).map(goodput).collect(),
+            cwnd_bytes: largest(rows, |r| r.cwnd_bytes),
             srtt_ns: largest(rows, |r| r.srtt_ns),
             block_p50_ns: delay(|d| d.p50_ns),
             block_p95_ns: delay(|d| d.p95_ns),

@@ -19,6 +19,8 @@ pub(super) struct Lab {
     pub(super) side_links: usize,
     /// The run that the machine could not carry.
     pub(super) invalid_run: Option<u32>,
+    /// What somebody else measured: packets of the first elephant.
+    pub(super) published: Option<u32>,
 }
 
 impl Default for Lab {
@@ -31,6 +33,7 @@ impl Default for Lab {
             interval_s: 0.5,
             side_links: 0,
             invalid_run: Some(5),
+            published: None,
         }
     }
 }
@@ -102,6 +105,10 @@ fn experiment(l: &Lab) -> Value {
         "host": { "hostname": "lab1", "version": "0.1.0", "kernel": "6.18.0", "machine": "x86_64", "cpus": 2,
             "clocksource": "tsc", "clock_resolution_ns": 1, "sysctls": { "net.core.default_qdisc": "pfifo_fast" }, "interface": {} },
     });
+    if let Some(packets) = l.published {
+        v["published"] = json!([{ "metric": "flow.elephant1.packets", "value": packets, "source": "table <1>" }]);
+        v["variant"] = json!("half");
+    }
     if l.losses.len() * l.controls.len() > 1 {
         v["plot"] = json!({ "x": "path.loss", "y": "throughput", "series": "elephant.congestion_control", "log": true, "models": models });
     }
@@ -175,7 +182,8 @@ fn intervals(l: &Lab, n: u32, loss: &str, control: &str, late_ms: f64) -> Vec<Va
             let bps = share * RATE_BPS * 0.94;
             let rtt = delays(40.0 + 40.0 * fill, begin);
             let v = json!({ "record": "flow", "flow": name, "bytes": (bps * l.interval_s / 8.0) as u64, "throughput_bps": bps as u64,
-                "retransmits": 2, "block_rtt": rtt, "srtt_ns": ((40.0 + 30.0 * fill) * 1e6) as u64, "limit": "loss" });
+                "retransmits": 2, "block_rtt": rtt, "srtt_ns": ((40.0 + 30.0 * fill) * 1e6) as u64,
+                "cwnd_bytes": (bps / 8.0 * (0.04 + 0.03 * fill)) as u64, "limit": "loss" });
             out.push(with(v, times.clone()));
         }
         let mut mouse =
@@ -195,6 +203,14 @@ fn intervals(l: &Lab, n: u32, loss: &str, control: &str, late_ms: f64) -> Vec<Va
     out
 }
 
+fn slowdown(p50: f64) -> Value {
+    json!({ "count": 38, "p50": p50, "p95": p50 * 2.0, "p99": p50 * 2.5, "max": p50 * 3.0 })
+}
+
+fn bin(sizes: &str, completed: u64, incomplete: u64, mean_ms: f64, factor: f64) -> Value {
+    json!({ "sizes": sizes, "completed": completed, "incomplete": incomplete, "completion": delays(mean_ms, 1.0), "slowdown": slowdown(factor) })
+}
+
 fn run_end(l: &Lab, n: u32, loss: &str, control: &str) -> Value {
     let duration = f64::from(l.intervals) * l.interval_s;
     let links: Vec<Value> =
@@ -203,7 +219,8 @@ fn run_end(l: &Lab, n: u32, loss: &str, control: &str) -> Value {
     let flow = |name: &str, share: f64| {
         let bps = share * RATE_BPS * 0.9;
         json!({ "flow": name, "bytes": (bps * duration / 8.0) as u64, "throughput_bps": bps as u64, "steady_bps": (bps * 1.03) as u64,
-            "variation": 0.12, "retransmits": 214, "kernel_srtt": delays(40.0 + 30.0 * fill, 1.0), "block_rtt": delays(40.0 + 40.0 * fill, 1.0), "limit": "loss" })
+            "variation": 0.12, "settled_s": 1.5, "variation_1s": 0.081, "packets": (bps * duration / 8.0 / 1448.0) as u64,
+            "window_ratio": 1.04, "retransmits": 214, "kernel_srtt": delays(40.0 + 30.0 * fill, 1.0), "block_rtt": delays(40.0 + 40.0 * fill, 1.0), "limit": "loss" })
     };
     let is_invalid = l.invalid_run == Some(n);
     let verdict =
@@ -211,7 +228,10 @@ fn run_end(l: &Lab, n: u32, loss: &str, control: &str) -> Value {
     json!({
         "record": "run_end", "run": n, "verdict": verdict, "interrupted": false, "links": links,
         "flows": [flow("elephant1", a), flow("elephant2", b),
-            { "flow": "web", "bytes": 1_900_000, "completion": delays(220.0, 2.0), "incomplete": 2 }],
+            { "flow": "web", "bytes": 1_900_000, "completion": delays(220.0, 2.0), "incomplete": 2, "slowdown": slowdown(3.0),
+                "sizes": [bin("0-10kB", 20, 0, 180.0, 2.5), bin("10-100kB", 18, 2, 260.0, 3.5)] }],
+        "traffic": { "goodput_bps": ((a + b) * RATE_BPS * 0.9) as u64 + 760_000, "flows_bps": ((a + b) * RATE_BPS * 0.9) as u64,
+            "mice_bps": 760_000, "packets": 123_456, "jain": 0.9512, "jain_over_s": duration, "utilisation": a + b },
         "programs": [{ "program": "capture", "node": "east", "status": "stopped at the end of the run", "failed": false }],
         "busiest_worker": if is_invalid { 0.97 } else { 0.49 }, "lateness": delays(if is_invalid { 2.4 } else { 0.03 }, 0.0),
     })
@@ -232,7 +252,9 @@ fn summary(l: &Lab, runs: u32) -> Value {
         };
         let mut metrics = json!({
             "flow.elephant1.throughput_bps": mean(a * RATE_BPS * 0.9, 0.08), "flow.elephant2.throughput_bps": mean(b * RATE_BPS * 0.9, 0.11),
-            "mice.web.completion_p50_s": mean(0.16 + 0.1 * fill, 0.05),
+            "mice.web.completion_p50_s": mean(0.16 + 0.1 * fill, 0.05), "mice.web.slowdown_p99": mean(7.5, 0.1),
+            "bin.web.0-10kB.slowdown_p99": mean(6.25, 0.1), "run.goodput_bps": mean((a + b) * RATE_BPS * 0.9, 0.05),
+            "run.jain": mean(0.9512, 0.01), "flow.elephant1.packets": mean(a * 1e5, 0.08),
         });
         for (link, way) in [("path", "forward"), ("path", "backward"), ("access", "forward"), ("access", "backward")] {
             let share = if way == "forward" { 1.0 } else { 0.02 };

@@ -4,6 +4,7 @@
 //! the verdict of each run is the one that its end record gives, means and intervals are those of the summary.
 
 mod columns;
+mod compare;
 mod data;
 #[cfg(test)]
 mod fixture;
@@ -20,6 +21,7 @@ mod tests;
 mod text;
 mod words;
 
+pub use compare::write_lab_comparison;
 pub use page::write_lab_html;
 pub use progress::LabProgress;
 pub use records::{LabError, LabReport};

@@ -22,6 +22,7 @@ pub fn write_lab_html(mut out: impl Write, report: &LabReport, title: &str) -> i
     let mut h = Html::new();
     head::header(&mut h, report, title);
     sweep(&mut h, report, &data);
+    tables::published(&mut h, report);
     tables::means(&mut h, report);
     tables::runs(&mut h, report);
     runs(&mut h, report, &data);
@@ -50,8 +51,14 @@ fn capital(text: &str) -> String {
 }
 
 /// Places for the charts of one run, by id, heading and hint; the script fills them and hides those without data.
-const CHARTS: [(&str, &str, &str); 10] = [
+const CHARTS: [(&str, &str, &str); 11] = [
     ("throughput", "Throughput", "Bytes that the receiving application read."),
+    (
+        "window",
+        "Congestion window",
+        "Of all streams of a flow, at the end of each interval, as the kernel tells it (TCP_INFO). Over the round trip below it \
+         is the throughput that the window allows; the table of the flows says how near that comes to the one above.",
+    ),
     (
         "rtt",
         "Round trip",

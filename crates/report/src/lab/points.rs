@@ -65,6 +65,9 @@ fn columns(points: &[PointSummary]) -> Vec<Column> {
     each(Some(LabMetric::Throughput), "flow.", ".throughput_bps", "goodput");
     each(Some(LabMetric::Completion), "mice.", ".completion_p50_s", "p50");
     each(None, "mice.", ".completion_p95_s", "p95");
+    each(None, "mice.", ".slowdown_p99", "slowdown p99");
+    each(None, "", "run.goodput_bps", "all goodput");
+    each(None, "", "run.jain", "Jain's index");
     let incomplete = |subject: &str| format!("mice.{subject}.incomplete");
     for subject in subjects(points, "mice.", ".incomplete") {
         let of = |p: &PointSummary| p.metrics.get(&incomplete(&subject)).map(|e| cell(p, &incomplete(&subject), e));

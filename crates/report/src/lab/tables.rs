@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use results::DelaySummary;
-use results::lab::{Drops, FlowTotals, LinkTotals, PointSummary, ProgramEnd, Verdict, Volume};
+use results::lab::{
+    Drops, FlowTotals, LinkTotals, PointSummary, ProgramEnd, PublishedValue, SizeBin, Traffic, Verdict, Volume,
+};
 
 use super::points;
 use super::records::{LabReport, RunRecords};
-use super::words::{arrow, causes, estimate, link_label, metric_name, point_label, span};
+use super::words::{arrow, causes, estimate, link_label, metric_name, metric_value, point_label, span};
 use crate::html::markup::Html;
 use crate::summary::{bytes, finite, nanos, percent, rate, ratio};
 
@@ -17,26 +19,29 @@ const LISTED: usize = 512;
 /// Columns of the table of means; an experiment of two hundred links has more metrics than a page has room for.
 const METRICS_LISTED: usize = 48;
 
+/// Flows whose means stand in the open; of more they fold away.
+const FLOWS_SHOWN: usize = 8;
+
 /// A table with one row a thing and one column a quantity; a column without any value is left out. A line break in a
 /// cell sets what follows smaller below.
-struct Table<'a, T> {
+pub(super) struct Table<'a, T> {
     things: &'a [T],
     columns: Vec<(String, Vec<Option<String>>)>,
 }
 
 impl<'a, T> Table<'a, T> {
-    const fn new(things: &'a [T]) -> Self {
+    pub(super) const fn new(things: &'a [T]) -> Self {
         Self { things, columns: Vec::new() }
     }
 
-    fn column(&mut self, label: impl Into<String>, cell: impl Fn(&T) -> Option<String>) {
+    pub(super) fn column(&mut self, label: impl Into<String>, cell: impl Fn(&T) -> Option<String>) {
         let cells: Vec<Option<String>> = self.things.iter().take(LISTED).map(cell).collect();
         if cells.iter().any(Option::is_some) {
             self.columns.push((label.into(), cells));
         }
     }
 
-    fn write(&self, h: &mut Html) {
+    pub(super) fn write(&self, h: &mut Html) {
         h.raw("<div class=\"scroll\"><table><thead><tr>");
         for (label, _) in &self.columns {
             h.element("th", label);
@@ -99,10 +104,14 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
         return;
     }
     // What few ask for folds away: one row must not run off the page.
-    let (folded, mut shown): (Vec<&String>, Vec<&String>) =
-        metrics.into_iter().partition(|m| m.starts_with("link.") || m.contains(".block_rtt_"));
+    let are_many =
+        metrics.iter().filter(|m| m.starts_with("flow.") && m.ends_with(".throughput_bps")).count() > FLOWS_SHOWN;
+    let folds = |m: &&String| m.starts_with("link.") || m.contains(".block_rtt_") || are_many && m.starts_with("flow.");
+    let (mut folded, mut shown): (Vec<&String>, Vec<&String>) = metrics.into_iter().partition(folds);
     shown.sort_by_key(|m| (subject(m), place(m)));
-    let (of_mice, of_flows): (Vec<&String>, Vec<&String>) = shown.into_iter().partition(|m| m.starts_with("mice."));
+    folded.sort_by_key(|m| !m.starts_with("link."));
+    let kind = |of: &str| shown.iter().copied().filter(|m| m.starts_with(of)).collect::<Vec<_>>();
+    let [of_all, of_flows, of_mice, of_sizes] = ["run.", "flow.", "mice.", "bin."].map(kind);
     h.raw("<section><h2>").raw(if summary.points.len() > 1 { "All points" } else { "Means over the repetitions" });
     h.raw(
         "</h2><p class=\"hint\">Mean and half the 95 % confidence interval (Student's t) over the valid runs of each ",
@@ -122,12 +131,13 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
             h.classed("p", "hint", text);
         }
     };
-    for metrics in [&of_flows, &of_mice].into_iter().filter(|m| !m.is_empty()) {
+    for metrics in [&of_flows, &of_mice, &of_sizes, &of_all].into_iter().filter(|m| !m.is_empty()) {
         write(h, metrics);
     }
     if !folded.is_empty() {
-        h.raw(if of_flows.is_empty() && of_mice.is_empty() { "<details open>" } else { "<details>" });
-        h.raw("<summary>Links and block round trips at all points</summary>");
+        h.raw(if shown.is_empty() { "<details open>" } else { "<details>" });
+        h.raw("<summary>Links and block round trips at all points");
+        h.raw(if are_many { ", and each flow</summary>" } else { "</summary>" });
         write(h, &folded);
         h.raw("</details>");
     }
@@ -135,13 +145,14 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
 }
 
 /// `flow.elephant` of `flow.elephant.steady_bps`.
-fn subject(metric: &str) -> &str {
+pub(super) fn subject(metric: &str) -> &str {
     metric.rsplit_once('.').map_or(metric, |(subject, _)| subject)
 }
 
 /// What a reader asks for first stands first.
-fn place(metric: &str) -> usize {
-    const ORDER: [&str; 7] = [
+pub(super) fn place(metric: &str) -> usize {
+    const ORDER: [&str; 9] = [
+        "goodput_bps",
         "throughput_bps",
         "steady_bps",
         "retransmits",
@@ -149,6 +160,7 @@ fn place(metric: &str) -> usize {
         "rtt_p95_s",
         "completion_p50_s",
         "completion_p95_s",
+        "completion_p99_s",
     ];
     ORDER.iter().position(|quantity| metric.ends_with(&format!(".{quantity}"))).unwrap_or(ORDER.len())
 }
@@ -174,6 +186,10 @@ pub(super) fn of_run(h: &mut Html, report: &LabReport, run: &RunRecords) {
     let point = report.point(run.start.point);
     bulk(h, point, &flows);
     small(h, point, &mice);
+    by_size(h, point, &mice);
+    if let Some(traffic) = &end.traffic {
+        all_traffic(h, point, traffic);
+    }
     for f in end.flows.iter().filter(|f| f.failure.is_some()) {
         let why = f.failure.as_deref().unwrap_or_default();
         h.classed("p", "warning", format_args!("{} failed: {why}", f.flow));
@@ -202,8 +218,12 @@ fn bulk(h: &mut Html, point: Option<&PointSummary>, flows: &[&FlowTotals]) {
     t.column("received", |f| Some(bytes(f.bytes)));
     t.column("goodput", |f| Some(below(rate(f.throughput_bps?), point, &format!("flow.{}.throughput_bps", f.flow))));
     t.column("steady", |f| f.steady_bps.map(rate));
-    t.column("variation", |f| f.variation.map(percent));
+    t.column("settled after", |f| f.settled_s.map(span));
+    t.column("variation in 1 s", |f| f.variation_1s.or(f.variation).map(percent));
+    t.column("in 100 ms", |f| f.variation_100ms.map(percent));
+    t.column("packets", |f| f.packets.map(|n| n.to_string()));
     t.column("retransmitted", |f| f.retransmits.map(|n| n.to_string()));
+    t.column("window / throughput", |f| f.window_ratio.map(|r| metric_value("window_ratio", r)));
     t.column("RTT, median", |f| {
         let median = nanos(f.kernel_srtt.as_ref()?.p50_ns);
         Some(below(median, point, &format!("flow.{}.rtt_p50_s", f.flow)))
@@ -233,8 +253,82 @@ fn small(h: &mut Html, point: Option<&PointSummary>, mice: &[&FlowTotals]) {
     t.column("95 %", completion(|d| d.p95_ns));
     t.column("99 %", completion(|d| d.p99_ns));
     t.column("longest", completion(|d| d.max_ns));
+    t.column("slowdown, median", |f| {
+        Some(below(factor(f.slowdown?.p50), point, &format!("mice.{}.slowdown_p50", f.flow)))
+    });
+    t.column("slowdown, 99 %", |f| {
+        Some(below(factor(f.slowdown?.p99), point, &format!("mice.{}.slowdown_p99", f.flow)))
+    });
     h.raw("<h3>Small transfers</h3>");
     t.write(h);
+}
+
+/// How many times as long.
+fn factor(value: f64) -> String {
+    metric_value("slowdown", value)
+}
+
+/// Small transfers by their size.
+fn by_size(h: &mut Html, point: Option<&PointSummary>, mice: &[&FlowTotals]) {
+    let bins: Vec<(&str, &SizeBin)> =
+        mice.iter().flat_map(|f| f.sizes.iter().map(|bin| (f.flow.as_str(), bin))).collect();
+    // All of one size: the table above has said it.
+    if bins.len() <= mice.len() {
+        return;
+    }
+    let mean = |value: String, (flow, bin): &(&str, &SizeBin), quantity: &str| {
+        below(value, point, &format!("bin.{flow}.{}.{quantity}", bin.sizes))
+    };
+    let mut t = Table::new(&bins);
+    t.column("small transfers", |(flow, bin)| Some(format!("{flow} {}", bin.sizes)));
+    t.column("completed", |(_, bin)| Some(bin.completed.to_string()));
+    t.column("not completed", |(_, bin)| Some(bin.incomplete.to_string()));
+    t.column("completion, median", |b| Some(mean(nanos(b.1.completion.as_ref()?.p50_ns), b, "completion_p50_s")));
+    t.column("99 %", |b| Some(mean(nanos(b.1.completion.as_ref()?.p99_ns), b, "completion_p99_s")));
+    t.column("slowdown, median", |b| Some(mean(factor(b.1.slowdown?.p50), b, "slowdown_p50")));
+    t.column("slowdown, 99 %", |b| Some(mean(factor(b.1.slowdown?.p99), b, "slowdown_p99")));
+    h.raw("<h3>Small transfers by size</h3><p class=\"hint\">Slowdown: completion time over the time that the transfer would ");
+    h.raw("have taken alone on the way: a round trip for the handshake, one for the request, slow start from 10 segments, ");
+    h.raw("and its bytes at the rate of the slowest link.</p>");
+    t.write(h);
+}
+
+fn all_traffic(h: &mut Html, point: Option<&PointSummary>, traffic: &Traffic) {
+    let mean = |value: String, quantity: &str| below(value, point, &format!("run.{quantity}"));
+    let all = [traffic];
+    let mut t = Table::new(&all);
+    t.column("", |_| Some("all traffic".to_owned()));
+    t.column("goodput", |t| Some(mean(rate(t.goodput_bps), "goodput_bps")));
+    t.column("of flows", |t| Some(mean(rate(t.flows_bps), "flows_bps")));
+    t.column("of small transfers", |t| (t.mice_bps > 0).then(|| mean(rate(t.mice_bps), "mice_bps")));
+    t.column("packets of flows", |t| (t.packets > 0).then(|| mean(t.packets.to_string(), "packets")));
+    t.column("Jain's index", |t| Some(mean(metric_value("jain", t.jain?), "jain")));
+    t.column("over", |t| t.jain_over_s.map(span));
+    t.column("busiest link", |t| Some(mean(metric_value("utilisation", t.utilisation?), "utilisation")));
+    h.raw("<h3>All traffic</h3><p class=\"hint\">Over the planned length of the run. Jain's index: of the flows that were active in a ");
+    h.raw("whole second, averaged over the seconds with at least two.</p>");
+    t.write(h);
+}
+
+/// What others have published, beside the means of this experiment.
+pub(super) fn published(h: &mut Html, report: &LabReport) {
+    let all = &report.experiment.published;
+    if all.is_empty() {
+        return;
+    }
+    let ours = |p: &PublishedValue| report.point(0)?.metrics.get(&p.metric);
+    let mut t = Table::new(all);
+    t.column("metric", |p| Some(metric_name(&p.metric)));
+    t.column("here", |p| Some(ours(p).map_or_else(|| "not measured".to_owned(), |e| arrow(&estimate(&p.metric, e)))));
+    t.column("published", |p| Some(metric_value(&p.metric, p.value)));
+    t.column("here / published", |p| Some(metric_value("ratio", ours(p)?.mean / p.value)));
+    t.column("source", |p| Some(p.source.clone()));
+    h.raw("<section><h2>Published values</h2>");
+    if report.experiment.points > 1 {
+        h.raw("<p class=\"hint\">Compared with the first point of the sweep.</p>");
+    }
+    t.write(h);
+    h.raw("</section>");
 }
 
 fn volume(v: &Volume) -> String {

@@ -3,7 +3,7 @@
 use results::lab::{LabRecord, Verdict};
 
 use super::fixture::{Lab, REASON, records};
-use super::{LabError, LabReport, LabText, write_lab_html};
+use super::{LabError, LabReport, LabText, write_lab_comparison, write_lab_html};
 
 fn page_of(records: Vec<LabRecord>, title: &str) -> String {
     let report = LabReport::from_records(records).unwrap();
@@ -411,4 +411,48 @@ fn an_error_of_the_source_is_that_of_the_report() {
     let broken = all.into_iter().take(3).map(Ok).chain([Err(Broken("disk"))]);
     assert_eq!(LabReport::try_from_records(broken).unwrap_err(), Broken("disk"));
     assert_eq!(LabReport::try_from_records::<Broken>([]).unwrap_err(), Broken("no experiment"));
+}
+
+#[test]
+fn small_transfers_stand_by_size_and_all_traffic_in_a_line() {
+    let page = page(&Lab::single(), "x");
+    keep("sizes", &page);
+    assert_balanced(&page);
+    let body = body(&page);
+    assert!(body.contains("Small transfers by size") && body.contains("<th>web 10-100kB</th>"), "{body}");
+    assert!(body.contains("All traffic") && body.contains("0.9512"));
+    let window = &data(&page)["runs"][0]["flows"][0]["cwnd_bytes"];
+    assert!(window.as_array().unwrap().iter().all(|b| b.as_u64().is_some_and(|b| b > 0)));
+}
+
+#[test]
+fn published_values_stand_beside_the_means_of_a_page_and_of_the_lines() {
+    let lab = Lab { published: Some(40_000), ..Lab::single() };
+    let page = page(&lab, "x");
+    assert!(body(&page).contains("Published values") && body(&page).contains("table &lt;1&gt;"), "{}", body(&page));
+    let mut out = Vec::new();
+    let mut text = LabText::new(&mut out);
+    records(&lab).iter().for_each(|r| text.record(r).unwrap());
+    let text = String::from_utf8(out).unwrap();
+    let line = text.lines().find(|l| l.contains("flow.elephant1.packets")).unwrap();
+    assert!(line.contains(" 40000 ") && line.ends_with("table <1>"), "{line}");
+}
+
+#[test]
+fn a_comparison_has_a_column_for_each_experiment_and_holds_them_against_the_first() {
+    let report = |published| {
+        let lab = Lab { published, repetitions: 3, ..Lab::single() };
+        LabReport::from_records(records(&lab)).unwrap()
+    };
+    let all = [("none".to_owned(), report(None)), ("half <b>".to_owned(), report(Some(40_000)))];
+    let mut out = Vec::new();
+    write_lab_comparison(&mut out, &all, "table 3.1").unwrap();
+    let page = String::from_utf8(out).unwrap();
+    keep("comparison", &page);
+    assert_balanced(&page);
+    let body = body(&page);
+    assert!(body.contains("<th>metric</th><th>none</th><th>half &lt;b&gt;</th>"), "{body}");
+    // The same numbers: a ratio of one in the second column alone; the published value beside it.
+    assert!(body.contains("1 of the first") && body.contains("of the published 40000"), "{body}");
+    assert_eq!(body.matches("web 0-10kB: slowdown, 99 %").count(), 1);
 }

@@ -3,11 +3,14 @@
 use std::io::{self, Write};
 
 use results::DelaySummary;
-use results::lab::{FlowTotals, LabExperiment, LabRecord, LabRun, LabRunEnd, LabSummary, LinkTotals, Verdict};
+use results::lab::{
+    FlowTotals, LabExperiment, LabRecord, LabRun, LabRunEnd, LabSummary, LinkTotals, PublishedValue, SizeBin, Slowdown,
+    Traffic, Verdict,
+};
 
 use super::columns::Columns;
 use super::points;
-use super::words::{causes, link_label, point_label, runs_in_words, utc};
+use super::words::{causes, link_label, metric_value, point_label, runs_in_words, span, spread, utc};
 use crate::sheet::Sheet;
 use crate::summary::{bytes, nanos, percent, rate, ratio};
 
@@ -149,6 +152,7 @@ fn run_end<W: Write>(
         e.flows.iter().partition(|f| f.completion.is_some() || f.incomplete.is_some());
     flows(sheet, &bulk)?;
     small_transfers(sheet, &mice)?;
+    e.traffic.as_ref().map_or(Ok(()), |t| all_traffic(sheet, t))?;
     links(sheet, &e.links, is_only)?;
     for f in &e.flows {
         if let Some(why) = &f.failure {
@@ -192,6 +196,67 @@ fn small_transfers<W: Write>(sheet: &mut Sheet<'_, W>, all: &[&FlowTotals]) -> i
     t.number("", "completion p50", time(|d| d.p50_ns));
     t.number("", "p95", time(|d| d.p95_ns));
     t.number("", "p99", time(|d| d.p99_ns));
+    let slowdown = |of: fn(&Slowdown) -> f64| all.iter().map(move |f| f.slowdown.as_ref().map(|s| factor(of(s))));
+    t.number("", "slowdown p50", slowdown(|s| s.p50));
+    t.number("", "p99", slowdown(|s| s.p99));
+    t.write(sheet)?;
+    by_size(sheet, all)
+}
+
+/// How many times as long as alone.
+fn factor(value: f64) -> String {
+    metric_value("slowdown", value)
+}
+
+fn by_size<W: Write>(sheet: &mut Sheet<'_, W>, all: &[&FlowTotals]) -> io::Result<()> {
+    let bins: Vec<(&str, &SizeBin)> =
+        all.iter().flat_map(|f| f.sizes.iter().map(|bin| (f.flow.as_str(), bin))).collect();
+    // All of one size: the lines above have said it.
+    if bins.len() <= all.len() {
+        return Ok(());
+    }
+    let time =
+        |of: fn(&DelaySummary) -> u64| bins.iter().map(move |(_, b)| b.completion.as_ref().map(|d| nanos(of(d))));
+    let slowdown = |of: fn(&Slowdown) -> f64| bins.iter().map(move |(_, b)| b.slowdown.as_ref().map(|s| factor(of(s))));
+    let mut t = Columns::new(bins.iter().map(|(flow, bin)| format!("{flow} {}", bin.sizes)), NAME);
+    t.number("", "completed", bins.iter().map(|(_, b)| Some(b.completed.to_string())));
+    t.number(
+        "",
+        "NOT completed",
+        bins.iter().map(|(_, b)| Some(b.incomplete).filter(|n| *n > 0).map(|n| n.to_string())),
+    );
+    t.number("", "completion p50", time(|d| d.p50_ns));
+    t.number("", "p99", time(|d| d.p99_ns));
+    t.number("", "slowdown p50", slowdown(|s| s.p50));
+    t.number("", "p99", slowdown(|s| s.p99));
+    t.write(sheet).map(|_| ())
+}
+
+fn all_traffic<W: Write>(sheet: &mut Sheet<'_, W>, traffic: &Traffic) -> io::Result<()> {
+    let mut text = format!("goodput {}", rate(traffic.goodput_bps));
+    if traffic.mice_bps > 0 && traffic.flows_bps > 0 {
+        text.push_str(&format!(" (flows {}, small transfers {})", rate(traffic.flows_bps), rate(traffic.mice_bps)));
+    }
+    if let (Some(index), Some(time)) = (traffic.jain, traffic.jain_over_s) {
+        text.push_str(&format!("; Jain's index {} over {}", metric_value("jain", index), span(time)));
+    }
+    if let Some(share) = traffic.utilisation {
+        text.push_str(&format!("; busiest link used {}", percent(share)));
+    }
+    sheet.item("all traffic", &text)
+}
+
+/// What others have published, beside the means of the first point.
+fn published<W: Write>(sheet: &mut Sheet<'_, W>, s: &LabSummary, all: &[PublishedValue]) -> io::Result<()> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let ours = |p: &PublishedValue| s.points.first().and_then(|point| point.metrics.get(&p.metric));
+    let mut t = Columns::new(all.iter().map(|p| p.metric.clone()), NAME);
+    t.number("", "here", all.iter().map(|p| ours(p).map(|e| spread(&p.metric, e))));
+    t.number("", "published", all.iter().map(|p| Some(metric_value(&p.metric, p.value))));
+    t.number("", "here / published", all.iter().map(|p| ours(p).map(|e| metric_value("ratio", e.mean / p.value))));
+    t.text("", "source", all.iter().map(|p| Some(p.source.clone())));
     t.write(sheet).map(|_| ())
 }
 
@@ -249,6 +314,7 @@ fn summary<W: Write>(sheet: &mut Sheet<'_, W>, s: &LabSummary, e: Option<&LabExp
     sheet.blank()?;
     sheet.heading(&format!("{}: {} of {} runs valid", verdict(&s.verdict), s.valid_runs, s.runs))?;
     let repetitions = e.map_or(1, |e| e.repetitions);
+    published(sheet, s, e.map_or(&[], |e| &e.published))?;
     // The lines of the only run have said it all.
     if s.points.len() < 2 && repetitions < 2 {
         return Ok(());

@@ -68,10 +68,24 @@ pub(super) fn metric_name(metric: &str) -> String {
         "completion_p99_s" => "completion, 99 %",
         "wait_p50_s" => "waiting time, median",
         "wait_p95_s" => "waiting time, 95 %",
+        "wait_p99_s" => "waiting time, 99 %",
         "dropped" => "packets dropped",
+        "slowdown_p50" => "slowdown, median",
+        "slowdown_p99" => "slowdown, 99 %",
+        "settled_s" => "settled after",
+        "variation_1s" => "variation in 1 s",
+        "variation_100ms" => "variation in 100 ms",
+        "window_ratio" => "window / throughput",
+        "goodput_bps" => "goodput",
+        "flows_bps" => "goodput of the flows",
+        "mice_bps" => "goodput of small transfers",
+        "jain" => "Jain's fairness index",
         other => other,
     };
-    let subject = ["flow.", "mice.", "link."].iter().find_map(|p| subject.strip_prefix(p)).unwrap_or(subject);
+    if subject == "run" {
+        return format!("all traffic: {quantity}");
+    }
+    let subject = ["flow.", "mice.", "bin.", "link."].iter().find_map(|p| subject.strip_prefix(p)).unwrap_or(subject);
     // `path.forward` reads better as two words.
     format!("{}: {quantity}", subject.replace('.', " "))
 }
@@ -83,7 +97,7 @@ pub(super) fn metric_value(metric: &str, value: f64) -> String {
         rate(value.max(0.0).round() as u64)
     } else if metric.ends_with("_s") {
         span(value)
-    } else if metric.ends_with("utilisation") {
+    } else if metric.ends_with("utilisation") || metric.contains(".variation_") {
         format!("{:.1} %", value * 100.0)
     } else {
         plain(value)
@@ -174,6 +188,10 @@ mod tests {
             ("link.path.forward.utilisation", 0.9934, "path forward: utilisation", "99.3 %"),
             ("link.path.forward.dropped", 12.0, "path forward: packets dropped", "12"),
             ("link.path.forward.dropped", 12.25, "path forward: packets dropped", "12.25"),
+            ("bin.web.10-100kB.slowdown_p99", 5.6115, "web 10-100kB: slowdown, 99 %", "5.612"),
+            ("flow.a.variation_100ms", 0.0213, "a: variation in 100 ms", "2.1 %"),
+            ("run.goodput_bps", 45e6, "all traffic: goodput", "45.00 Mb/s"),
+            ("run.jain", 0.59719, "all traffic: Jain's fairness index", "0.5972"),
             ("fairness", f64::NAN, "fairness", "0"),
         ] {
             assert_eq!((metric_name(metric).as_str(), metric_value(metric, value).as_str()), (name, text));

@@ -1,0 +1,66 @@
+//! All traffic of a run together.
+
+use std::time::Duration;
+
+use estimate::steadiness::{Received, jain_over_time};
+use results::lab::{FlowInterval, FlowTotals, LinkTotals, Traffic};
+
+/// Length of the bins in which flows are compared; longer intervals are compared as they are.
+const BIN: Duration = Duration::from_secs(1);
+
+/// The intervals of a flow, as the formulas take them.
+pub(crate) fn received(intervals: &[FlowInterval]) -> Vec<Received> {
+    intervals.iter().map(|i| Received { begin_s: i.begin_s, end_s: i.end_s, bytes: i.bytes }).collect()
+}
+
+/// The totals; `None` for a run without flows and transfers. `interval`: length of the records' intervals.
+pub(crate) fn traffic(
+    flows: &[Vec<Received>],
+    totals: &[FlowTotals],
+    links: &[LinkTotals],
+    (duration, interval): (Duration, Duration),
+) -> Option<Traffic> {
+    if totals.is_empty() {
+        return None;
+    }
+    let (mice, bulk): (Vec<&FlowTotals>, Vec<&FlowTotals>) = totals.iter().partition(|t| t.incomplete.is_some());
+    let seconds = duration.as_secs_f64();
+    let rate = |bytes: f64| (bytes * 8.0 / seconds).round() as u64;
+    let flows_bps = rate(flows.iter().flatten().map(|r| within(r, seconds)).sum());
+    let mice_bps = rate(mice.iter().map(|t| t.bytes as f64).sum());
+    let fairness = jain_over_time(flows, BIN.max(interval).as_secs_f64());
+    Some(Traffic {
+        goodput_bps: flows_bps + mice_bps,
+        flows_bps,
+        mice_bps,
+        packets: bulk.iter().filter_map(|t| t.packets).sum(),
+        jain: fairness.map(|(index, _)| index),
+        jain_over_s: fairness.map(|(_, time)| time),
+        utilisation: links.iter().filter_map(|l| l.utilisation).reduce(f64::max),
+    })
+}
+
+/// Bytes of an interval that came within the run: what senders had buffered comes after its end.
+fn within(r: &Received, run_s: f64) -> f64 {
+    let share = (run_s.min(r.end_s) - r.begin_s.max(0.0)) / (r.end_s - r.begin_s);
+    if share.is_finite() { r.bytes as f64 * share.clamp(0.0, 1.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_goodput_is_that_of_the_run_and_of_complete_transfers() {
+        let interval = |begin_s: f64, bytes| Received { begin_s, end_s: begin_s + 1.0, bytes };
+        // Half of the last interval is after the end of the run.
+        let flows = [vec![interval(0.0, 1000), interval(1.0, 1000), interval(2.5, 1000)], vec![interval(0.0, 1000)]];
+        let flow = FlowTotals { packets: Some(3), ..FlowTotals::default() };
+        let mice = FlowTotals { bytes: 750, incomplete: Some(0), ..FlowTotals::default() };
+        let all = traffic(&flows, &[flow.clone(), flow, mice], &[], (Duration::from_secs(3), Duration::from_secs(1)))
+            .unwrap();
+        assert_eq!((all.flows_bps, all.mice_bps, all.goodput_bps), (3500 * 8 / 3, 2000, 3500 * 8 / 3 + 2000));
+        assert_eq!((all.packets, all.jain, all.jain_over_s), (6, Some(1.0), Some(1.0)));
+        assert_eq!(traffic(&[], &[], &[], (Duration::from_secs(3), Duration::from_secs(1))), None);
+    }
+}

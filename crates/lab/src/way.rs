@@ -1,0 +1,70 @@
+//! What the formulas need to know of the way between two nodes.
+
+use std::time::Duration;
+
+use estimate::model::Way;
+use link::Capacity;
+use scenario::{Scenario, Stretch};
+use units::{Bytes, Rate};
+
+/// IP and TCP headers with timestamps (RFC 7323 appendix A).
+pub(crate) const HEADERS: u32 = 52;
+
+/// Sum of the propagation delays from one node to another along its routes; `None` when there is no way.
+pub(crate) fn path_delay(scenario: &Scenario, from: usize, to: usize) -> Option<Duration> {
+    Some(scenario.way(from, to)?.iter().map(|s| s.settings.delay).sum())
+}
+
+/// The way as the links are at the start of the run; `None` when there is none, or a link of it follows a trace.
+pub(crate) fn way(scenario: &Scenario, from: usize, to: usize) -> Option<Way> {
+    let stretches = scenario.way(from, to)?;
+    let mtu = stretches.iter().map(|s| s.mtu).min()?;
+    let mut slowest: Option<(Bytes, Rate)> = None;
+    for stretch in &stretches {
+        let rate = match &stretch.settings.capacity {
+            Capacity::Constant(rate) => *rate,
+            Capacity::Unlimited => continue,
+            Capacity::Trace(_) => return None,
+        };
+        let here = (wire(stretch, mtu), rate);
+        if slowest.is_none_or(|known| seconds(here) > seconds(known)) {
+            slowest = Some(here);
+        }
+    }
+    Some(Way {
+        mss: Bytes::new(u64::from(mtu.saturating_sub(HEADERS))),
+        wire: slowest.map_or(Bytes::ZERO, |(wire, _)| wire),
+        round_trip: path_delay(scenario, from, to)? + path_delay(scenario, to, from)?,
+        rate: slowest.map(|(_, rate)| rate),
+    })
+}
+
+fn wire(stretch: &Stretch<'_>, mtu: u32) -> Bytes {
+    Bytes::new(u64::from(stretch.settings.overhead.wire(mtu)))
+}
+
+/// What a full packet takes.
+fn seconds((wire, rate): (Bytes, Rate)) -> f64 {
+    wire.as_u64() as f64 * 8.0 / rate.as_bps() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_way_has_the_smallest_mtu_and_the_slowest_link_in_its_direction() {
+        let text = "duration = \"1s\"\nnodes = [\"a\", \"b\", \"c\"]\n[links.one]\nbetween = [\"a\", \"b\"]\nrate = \"10Mb/s\"\nmtu = 9000\n\
+                    delay = \"30ms\"\nbackward.rate = \"1Mb/s\"\n[links.two]\nbetween = [\"b\", \"c\"]\nrate = \"9Mb/s\"\noverhead = \"ip\"\n";
+        let read = scenario::read(Path::new("x.toml"), text, &scenario::Options::default(), &|_| Err(String::new()));
+        let scenario = read.unwrap_or_else(|e| panic!("{e}")).scenarios.remove(0);
+        // 1500 B at 9 Mb/s are slower than 1538 B at 10 Mb/s.
+        let there = way(&scenario, 0, 2).unwrap();
+        assert_eq!((there.mss, there.wire), (Bytes::new(1448), Bytes::new(1500)));
+        assert_eq!((there.rate, there.round_trip), (Some(Rate::from_bps(9_000_000)), Duration::from_millis(60)));
+        let back = way(&scenario, 2, 0).unwrap();
+        assert_eq!((back.wire, back.rate), (Bytes::new(1538), Some(Rate::from_bps(1_000_000))));
+    }
+}

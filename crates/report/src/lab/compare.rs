@@ -1,0 +1,143 @@
+//! Several experiments side by side: variants of one another, a column each.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use results::lab::{Estimate, PointSummary};
+
+use super::points;
+use super::records::{LabReport, Standing};
+use super::tables::{Table, place, subject};
+use super::words::{arrow, metric_name, metric_value, point_label};
+use crate::html::document::{Parts, write_document};
+use crate::html::markup::Html;
+
+const PARTS: Parts = Parts { script: "", style: include_str!("../../assets/lab.css") };
+
+/// Flows whose metrics stand in the open.
+const FLOWS_SHOWN: usize = 8;
+
+/// A point of an experiment.
+struct Column<'a> {
+    name: String,
+    report: &'a LabReport,
+    point: &'a PointSummary,
+}
+
+/// Writes the page that compares experiments, each with a name to tell it from the others; the first is the one that the others
+/// are held against.
+///
+/// # Errors
+/// The writer's.
+pub fn write_lab_comparison(mut out: impl Write, reports: &[(String, LabReport)], title: &str) -> io::Result<()> {
+    let mut h = Html::new();
+    h.raw("<header><h1>").text(title).raw("</h1><p class=\"hint\">");
+    h.text(reports.len()).raw(" emulated experiments side by side.</p></header>");
+    experiments(&mut h, reports);
+    let columns = columns(reports);
+    let metrics: BTreeSet<&String> = columns.iter().flat_map(|c| c.point.metrics.keys()).collect();
+    let of = |prefix: &str| {
+        let mut some: Vec<&String> = metrics.iter().copied().filter(|m| m.starts_with(prefix)).collect();
+        some.sort_by_key(|m| (subject(m), place(m)));
+        some
+    };
+    h.raw("<section><h2>Means</h2><p class=\"hint\">Mean and half the 95 % confidence interval (Student's t) over the valid runs; below ");
+    h.raw("it the ratio to the first column, and to the published value where there is one.</p>");
+    let flows = of("flow.");
+    let are_many = flows.iter().filter(|m| m.ends_with(".throughput_bps")).count() > FLOWS_SHOWN;
+    section(&mut h, "All traffic", &of("run."), &columns, true);
+    section(&mut h, "Small transfers", &of("mice."), &columns, true);
+    section(&mut h, "Small transfers by size", &of("bin."), &columns, true);
+    section(&mut h, "Flows", &flows, &columns, !are_many);
+    section(&mut h, "Links", &of("link."), &columns, true);
+    h.raw("</section>");
+    sources(&mut h, reports);
+    h.raw("<footer><p>longhaul ").text(env!("CARGO_PKG_VERSION")).raw("</p></footer>");
+    write_document(&mut out, title, PARTS, &h, &())
+}
+
+fn columns(reports: &[(String, LabReport)]) -> Vec<Column<'_>> {
+    let mut all = Vec::new();
+    for (name, report) in reports {
+        for point in report.summary.iter().flat_map(|s| &s.points) {
+            let label = point_label(&point.values);
+            let name = if label.is_empty() { name.clone() } else { format!("{name}: {label}") };
+            all.push(Column { name, report, point });
+        }
+    }
+    all
+}
+
+/// What each experiment is, and whether to believe it.
+fn experiments(h: &mut Html, reports: &[(String, LabReport)]) {
+    let mut t = Table::new(reports);
+    t.column("file", |(name, _)| Some(name.clone()));
+    t.column("experiment", |(_, r)| Some(r.experiment.name.clone()));
+    t.column("variant", |(_, r)| r.experiment.variant.clone());
+    t.column("changed", |(_, r)| {
+        let changes: Vec<String> = r.experiment.overrides.iter().map(|o| format!("{} = {}", o.key, o.value)).collect();
+        (!changes.is_empty()).then(|| changes.join(", "))
+    });
+    t.column("verdict", |(_, r)| {
+        Some(match r.standing() {
+            Standing::Valid => "VALID".to_owned(),
+            Standing::Invalid(because) => format!("INVALID\n{}", because.join("; ")),
+            Standing::Unfinished => "UNFINISHED".to_owned(),
+        })
+    });
+    t.column("valid runs", |(_, r)| r.summary.as_ref().map(|s| format!("{} of {}", s.valid_runs, s.runs)));
+    t.column("seed", |(_, r)| Some(r.experiment.seed.to_string()));
+    t.column("length", |(_, r)| r.runs.first().map(|run| super::words::span(run.start.duration_s)));
+    t.column("longhaul", |(_, r)| Some(r.experiment.version.clone()));
+    h.raw("<section><h2>Experiments</h2>");
+    t.write(h);
+    h.raw("</section>");
+}
+
+fn section(h: &mut Html, heading: &'static str, metrics: &[&String], columns: &[Column<'_>], is_open: bool) {
+    if metrics.is_empty() {
+        return;
+    }
+    let mut t = Table::new(metrics);
+    t.column("metric", |m| Some(metric_name(m)));
+    for column in columns {
+        t.column(column.name.clone(), |m| cell(m, column, columns.first()));
+    }
+    h.raw(if is_open { "<details open><summary>" } else { "<details><summary>" }).text(heading).raw("</summary>");
+    t.write(h);
+    h.raw("</details>");
+}
+
+fn cell(metric: &str, column: &Column<'_>, first: Option<&Column<'_>>) -> Option<String> {
+    let of = |c: &Column<'_>| c.point.metrics.get(metric).copied();
+    let here = of(column)?;
+    let ratio = |other: f64| metric_value("ratio", here.mean / other);
+    let mut below = Vec::new();
+    if let Some(Estimate { mean, .. }) = first.filter(|f| !std::ptr::eq(f.point, column.point)).and_then(of)
+        && mean != 0.0
+    {
+        below.push(format!("{} of the first", ratio(mean)));
+    }
+    if let Some(p) = column.report.experiment.published.iter().find(|p| p.metric == metric && p.value != 0.0) {
+        below.push(format!("{} of the published {}", ratio(p.value), metric_value(metric, p.value)));
+    }
+    let value = arrow(&points::cell(column.point, metric, &here));
+    Some(if below.is_empty() { value } else { format!("{value}\n{}", below.join("; ")) })
+}
+
+/// Where the published values stand.
+fn sources(h: &mut Html, reports: &[(String, LabReport)]) {
+    let all: Vec<_> =
+        reports.iter().flat_map(|(name, r)| r.experiment.published.iter().map(move |p| (name, p))).collect();
+    if all.is_empty() {
+        return;
+    }
+    let mut t = Table::new(&all);
+    t.column("file", |(name, _)| Some((*name).clone()));
+    t.column("metric", |(_, p)| Some(metric_name(&p.metric)));
+    t.column("published", |(_, p)| Some(metric_value(&p.metric, p.value)));
+    t.column("source", |(_, p)| Some(p.source.clone()));
+    h.raw("<section><h2>Published values</h2>");
+    t.write(h);
+    h.raw("</section>");
+}

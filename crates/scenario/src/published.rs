@@ -1,0 +1,60 @@
+//! Values that others have published, to be shown beside what is measured.
+
+use crate::flows::Draft;
+use crate::model::{Flow, Mice, PublishedValue};
+use crate::problem::{Fault, known_names};
+use crate::quantity;
+use crate::section::Item;
+use crate::topology::Topology;
+use crate::tree::{Kind, Value};
+
+/// Reads `[[published]]`.
+pub(crate) fn read(
+    item: &Item<'_>,
+    topology: &Topology,
+    flows: &[Draft<Flow>],
+    mice: &[Draft<Mice>],
+) -> Vec<PublishedValue> {
+    let mut subjects = vec!["run".to_owned()];
+    subjects.extend(flows.iter().map(|f| format!("flow.{}", f.what.name)));
+    subjects.extend(mice.iter().map(|m| format!("mice.{}", m.what.name)));
+    subjects.extend(mice.iter().map(|m| format!("bin.{}", m.what.name)));
+    subjects.extend(topology.links.iter().map(|l| format!("link.{}", l.name)));
+    let one = |item: Item<'_>| {
+        let mut section = item.section()?;
+        let metric = section.required("metric", "name a metric of the summary: metric = \"flow.f.packets\"");
+        let metric = metric.and_then(|i| i.read(|value| subject_known(value, &subjects)));
+        let value =
+            section.required("value", "write it as a number, in the metric's unit").and_then(|i| i.read(number));
+        let source = section.required("source", "say where it stands: source = \"table 3.1\"");
+        let source = source.and_then(|i| i.read(quantity::text));
+        section.finish();
+        Some(PublishedValue { metric: metric?, value: value?, source: source? })
+    };
+    item.items().into_iter().filter_map(one).collect()
+}
+
+/// The name of a metric of something that the file has. Which quantities there are is known once they are measured.
+fn subject_known(value: &Value, subjects: &[String]) -> Result<String, Fault> {
+    let metric = quantity::text(value)?;
+    let is_of = |subject: &String| metric.strip_prefix(subject.as_str()).is_some_and(|rest| rest.starts_with('.'));
+    if subjects.iter().any(is_of) {
+        return Ok(metric);
+    }
+    let known: Vec<&str> = subjects.iter().map(String::as_str).collect();
+    let subject = metric.rsplit_once('.').map_or(metric.as_str(), |(subject, _)| subject);
+    Err(Fault::new(format!("`{metric}` is of nothing in the file"), known_names(subject, &known, "")))
+}
+
+fn number(value: &Value) -> Result<f64, Fault> {
+    match &value.kind {
+        Kind::Integer(n) => Ok(*n as f64),
+        Kind::Float(n, _) => Ok(*n),
+        other @ (Kind::Text(_) | Kind::Boolean(_) | Kind::Date(_) | Kind::Array(_) | Kind::Table(_)) => {
+            Err(Fault::new(
+                format!("is {}, not a number", other.noun()),
+                "write a number in the metric's unit: bit/s, seconds, a share",
+            ))
+        }
+    }
+}
