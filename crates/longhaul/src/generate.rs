@@ -24,6 +24,7 @@ pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
         What::Schema => {
             schema(folder, "longhaul.test-1.schema.json", &schemars::schema_for!(results::Record))?;
             schema(folder, "longhaul.lab-1.schema.json", &schemars::schema_for!(results::lab::LabRecord))?;
+            schema(folder, "longhaul.shape-1.schema.json", &schemars::schema_for!(results::shape::ShapeRecord))?;
             schema(folder, "longhaul.tune-1.schema.json", &schemars::schema_for!(results::tune::TuneRecord))?;
         }
     }

@@ -6,7 +6,7 @@ use results::shape::{
     ShapeClass, ShapeCounters, ShapeDirection, ShapeFlows, ShapePolicy, ShapeRecord, ShapeState, ShapeWay,
 };
 
-use crate::summary::{bytes, printable, rate, seconds};
+use crate::summary::{bytes, nanos, printable, rate};
 
 /// Narrowest column of names, so that short ones leave the table readable.
 const NAME: usize = 12;
@@ -122,6 +122,11 @@ fn write_direction(
     Ok(())
 }
 
+/// A short time: `5.000 ms`.
+fn time(seconds: f64) -> String {
+    nanos((seconds * 1e9).round() as u64)
+}
+
 fn way(way: ShapeWay) -> &'static str {
     match way {
         ShapeWay::Egress => "egress",
@@ -149,9 +154,9 @@ fn write_classes(classes: &[&ShapeClass], out: &mut impl Write) -> io::Result<()
     )?;
     for (name, class) in named {
         let burst_s = class.ceiling_burst_bytes as f64 * 8.0 / class.ceiling_bps.max(1) as f64;
-        let burst = format!("{} {}", bytes(class.ceiling_burst_bytes), seconds(burst_s));
+        let burst = format!("{} {}", bytes(class.ceiling_burst_bytes), time(burst_s));
         let queue = class.queue.as_ref().map_or_else(String::new, |q| {
-            format!("{} {} {}", printable(&q.discipline), bytes(q.limit_bytes), seconds(q.limit_s))
+            format!("{} {} {}", printable(&q.discipline), bytes(q.limit_bytes), time(q.limit_s))
         });
         let name: String = name.chars().take(width).collect();
         let line = format!(
@@ -186,7 +191,7 @@ fn write_counters_table(counters: &[&ShapeCounters], out: &mut impl Write) -> io
             c.borrowed,
             c.dropped,
             bytes(c.backlog_bytes),
-            seconds(c.backlog_s),
+            time(c.backlog_s),
             bytes(c.total_bytes),
         )?;
     }

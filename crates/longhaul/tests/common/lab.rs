@@ -61,14 +61,19 @@ impl Turn {
         command
     }
 
+    /// The folder of all state.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.state.path().to_owned()
+    }
+
     /// The registry's folder.
     pub(crate) fn registry(&self) -> PathBuf {
-        self.state.path().to_owned()
+        self.state.path().join("labs")
     }
 
     /// Files in the registry.
     pub(crate) fn entries(&self) -> usize {
-        fs::read_dir(self.state.path()).unwrap().count()
+        fs::read_dir(self.registry()).map_or(0, Iterator::count)
     }
 
     /// A path that stands until `Lab::end`.
@@ -115,7 +120,7 @@ impl Turn {
 
     /// The nodes of a lab as the registry lists them, by the lab's own descriptors, and the inodes of all its namespaces.
     fn nodes(&self, lab: u32) -> Option<(BTreeMap<String, Namespace>, BTreeSet<u64>)> {
-        let entry = fs::read(self.state.path().join(format!("{lab}.json"))).ok()?;
+        let entry = fs::read(self.registry().join(format!("{lab}.json"))).ok()?;
         let entry: serde_json::Value = serde_json::from_slice(&entry).unwrap();
         let mut namespaces = BTreeSet::from([inode(format!("/proc/{}/ns/pid", entry["keeper"]["pid"]))?]);
         let mut nodes = BTreeMap::new();

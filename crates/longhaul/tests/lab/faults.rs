@@ -144,7 +144,7 @@ fn a_lab_without_descriptors_says_what_to_raise_and_leaves_nothing() {
     let out = folder.path().join("out").display().to_string();
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 40; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_longhaul")]);
-    command.args(["lab", "run", &large, "--out", &out]).env("LONGHAUL_STATE", turn.registry());
+    command.args(["lab", "run", &large, "--out", &out]).env("LONGHAUL_STATE", turn.state());
     let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let status = wait(&mut child, PATIENCE);
     let said = text(&child.wait_with_output().unwrap().stderr);

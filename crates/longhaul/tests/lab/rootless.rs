@@ -45,6 +45,6 @@ fn nobody_can_run_a_lab_and_is_told_by_which_right() {
     let shown = text(&run.stdout);
     assert!(shown.contains("privilege: user namespace"), "{shown}{}", text(&run.stderr));
     assert!(run.status.success() || shown.contains("INVALID"), "{shown}{}", text(&run.stderr));
-    assert_eq!(std::fs::read_dir(folder.path().join("state")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(folder.path().join("state").join("labs")).unwrap().count(), 0);
     assert_eq!(Host::now(), host);
 }

@@ -1,0 +1,120 @@
+use std::os::unix::process::CommandExt as _;
+
+use super::{shaped, text};
+
+const SMALL: &str = "device = \"eth0\"\n[egress]\nrate = \"100Mb/s\"\n[ingress]\nrate = \"100Mb/s\"\n";
+
+#[test]
+fn bad_input_is_refused_with_its_place_and_nothing_is_changed() {
+    let Some(shaped) = shaped() else { return };
+    let before = shaped.everything();
+    let cases = [
+        (SMALL.replace("eth0", "eth9"), "there is no device eth9; devices are: lo, eth0"),
+        (SMALL.replace("100Mb/s\"\n[ingress]", "100\"\n[ingress]"), "policy.toml:3: egress.rate: 100 has no unit"),
+        (
+            SMALL.replace(
+                "[ingress]",
+                "[egress.classes.a]\nrate = \"60Mb/s\"\n[egress.classes.b]\nrate = \"50Mb/s\"\n[ingress]",
+            ),
+            "the rates of its classes come to 110 Mb/s, and the direction has 100 Mb/s",
+        ),
+        ("device = ".to_owned(), "cannot be read"),
+    ];
+    for (policy, said) in cases {
+        let output = shaped.apply(&shaped.policy(&policy), &[]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(said), "{error}\nnot: {said}");
+    }
+    for arguments in [&["clear", "eth0"][..], &["confirm", "eth0"], &["show", "eth0"], &["show"]] {
+        let output = shaped.run(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("is not shaped by longhaul"), "{}", text(&output.stderr));
+    }
+    assert_eq!(shaped.everything(), before);
+}
+
+#[test]
+fn without_the_privilege_the_kernels_refusal_names_it() {
+    let Some(shaped) = shaped() else { return };
+    let policy = shaped.policy(SMALL).display().to_string();
+    // The build folder may be closed to others.
+    let binary = shaped.folder.path().join("longhaul");
+    let copied = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_longhaul")).arg(&binary).status().unwrap();
+    assert!(copied.success());
+    let open = |path: &std::path::Path| {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    };
+    open(shaped.folder.path());
+    let mut command = std::process::Command::new(&binary);
+    command.args(["shape", "apply", &policy]).env("LONGHAUL_STATE", shaped.folder.path().join("own")).uid(65_534);
+    let output = shaped.host().run(|| command.output()).unwrap().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("CAP_NET_ADMIN"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn of_two_appliers_one_has_its_way() {
+    let Some(shaped) = shaped() else { return };
+    let policy = shaped.policy(SMALL).display().to_string();
+    let mut children: Vec<_> = (0..8)
+        .map(|_| {
+            let mut command = shaped.command(&["apply", &policy]);
+            command.stderr(std::process::Stdio::piped());
+            shaped.host().start(&mut command).unwrap()
+        })
+        .collect();
+    let mut done = 0;
+    for child in children.drain(..) {
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        match output.status.code() {
+            Some(0) => done += 1,
+            Some(2) => assert!(said.contains("another process of longhaul is changing eth0"), "{said}"),
+            other => panic!("{other:?}: {said}"),
+        }
+    }
+    assert!(done >= 1);
+    assert!(shaped.done(&["show", "--json"]).contains("\"state\":\"installed\""));
+    shaped.done(&["clear", "eth0"]);
+}
+
+#[test]
+fn a_device_that_disappears_leaves_nothing_behind() {
+    let Some(shaped) = shaped() else { return };
+    assert!(shaped.apply(&shaped.policy(SMALL), &[]).status.success());
+    shaped.host().iproute("ip link del eth0").unwrap();
+    let cleared = shaped.run(&["clear", "eth0"]);
+    assert!(cleared.status.success(), "{}", text(&cleared.stderr));
+    assert!(text(&cleared.stderr).contains("eth0 is gone"), "{}", text(&cleared.stderr));
+    let links = shaped.host().iproute("ip -br link").unwrap();
+    assert!(!links.contains("ifb"), "{links}");
+}
+
+#[test]
+fn a_change_by_somebody_else_is_shown_and_left_alone() {
+    let Some(shaped) = shaped() else { return };
+    assert!(shaped.apply(&shaped.policy(SMALL), &[]).status.success());
+    shaped.host().iproute("tc class change dev eth0 parent 1: classid 1:1 htb rate 55mbit").unwrap();
+    let shown = shaped.run(&["show"]);
+    assert_eq!(shown.status.code(), Some(1));
+    let said = text(&shown.stdout);
+    assert!(said.contains("NOT as planned") && said.contains("class 1:1: rate wanted 100Mb/s, found 55Mb/s"), "{said}");
+    shaped.host().iproute("tc qdisc replace dev eth0 root handle 9: pfifo limit 5").unwrap();
+    let cleared = shaped.run(&["clear", "eth0"]);
+    assert_eq!(cleared.status.code(), Some(1), "{}", text(&cleared.stderr));
+    assert!(text(&cleared.stderr).contains("pfifo 9:"), "{}", text(&cleared.stderr));
+    let left = shaped.everything();
+    assert!(left.contains("pfifo 9:") && !left.contains("ifb-eth0"), "{left}");
+}
+
+#[test]
+fn a_foreign_device_of_the_name_that_is_needed_is_not_taken() {
+    let Some(shaped) = shaped() else { return };
+    shaped.host().iproute("ip link add ifb-eth0 type ifb").unwrap();
+    let refused = shaped.apply(&shaped.policy(SMALL), &[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("a device ifb-eth0 exists"), "{}", text(&refused.stderr));
+    assert!(!shaped.everything().contains("htb"));
+}

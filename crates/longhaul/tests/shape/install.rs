@@ -1,0 +1,181 @@
+use std::fs;
+
+use super::{Shaped, shaped, text};
+
+/// What the paper's section 3.6.3 divides, and a direction that comes in.
+const DIVISION: &str = r#"device = "eth0"
+[egress]
+rate = "100Mb/s"
+default = "first"
+[egress.classes.first]
+rate = "80Mb/s"
+ceiling = "100Mb/s"
+queue = "20ms"
+[egress.classes.second]
+rate = "20Mb/s"
+ceiling = "100Mb/s"
+priority = 3
+match = { to = "192.0.2.0/24", to_port = 5002, protocol = "tcp" }
+[ingress]
+rate = "50Mb/s"
+"#;
+
+fn tc(shaped: &Shaped, line: &str) -> String {
+    shaped.host().iproute(&format!("tc {line}")).unwrap()
+}
+
+#[test]
+fn tc_shows_what_was_planned_and_clear_leaves_nothing() {
+    let Some(shaped) = shaped() else { return };
+    let before = shaped.everything();
+    let policy = shaped.policy(DIVISION);
+    let applied = shaped.apply(&policy, &[]);
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    let classes = tc(&shaped, "class show dev eth0");
+    assert!(classes.contains("class htb 1:10 parent 1:1 leaf 10: prio 0 rate 80Mbit ceil 100Mbit"), "{classes}");
+    assert!(classes.contains("class htb 1:11 parent 1:1 leaf 11: prio 3 rate 20Mbit ceil 100Mbit"), "{classes}");
+    let filters = tc(&shaped, "filter show dev eth0");
+    // 192.0.2.0/24 as a word of the header, 5002 = 0x138a as the second half of the ports.
+    assert!(
+        filters.contains("match c0000200/ffffff00 at 16") && filters.contains("match 0000138a/0000ffff at 20"),
+        "{filters}"
+    );
+    assert!(filters.contains("flowid 1:11"), "{filters}");
+    let hook = tc(&shaped, "filter show dev eth0 ingress");
+    assert!(hook.contains("mirred (Egress Redirect to device ifb-eth0)"), "{hook}");
+    // 20 ms of 100 Mb/s; 50 ms of 50 Mb/s.
+    let queues = tc(&shaped, "qdisc show");
+    assert!(
+        queues.contains("bfifo 10: dev eth0 parent 1:10 limit 250000b") || queues.contains("fq_codel 10:"),
+        "{queues}"
+    );
+    let links = shaped.host().iproute("ip link show ifb-eth0").unwrap();
+    assert!(links.contains("qlen 1000"), "{links}");
+    let shown = shaped.done(&["show", "--json"]);
+    assert!(shown.contains("\"state\":\"installed\""), "{shown}");
+    let again = shaped.apply(&policy, &[]);
+    assert!(text(&again.stderr).contains("nothing had to be changed"), "{}", text(&again.stderr));
+    shaped.done(&["clear", "eth0"]);
+    assert_eq!(shaped.everything(), before);
+}
+
+#[test]
+fn only_the_difference_is_changed_and_counters_go_on() {
+    let Some(shaped) = shaped() else { return };
+    assert!(shaped.apply(&shaped.policy(DIVISION), &[]).status.success());
+    shaped.host().iproute(&format!("ping -c 3 -i 0.01 {}", shaped.lan.server_ip())).unwrap();
+    let sent = |text: &str| text.split("Sent ").nth(1).unwrap().split(' ').next().unwrap().parse::<u64>().unwrap();
+    let before = sent(&tc(&shaped, "-s class show dev eth0 classid 1:10"));
+    assert!(before > 0);
+    let changed = shaped.policy(&DIVISION.replace("80Mb/s", "70Mb/s").replace("priority = 3", "priority = 5"));
+    let said = text(&shaped.apply(&changed, &[]).stderr);
+    assert!(said.contains("2 changes made"), "{said}");
+    let after = tc(&shaped, "-s class show dev eth0 classid 1:10");
+    assert!(after.contains("rate 70Mbit") && sent(&after) >= before, "{after}");
+    // A direction that is left out is as it was before.
+    let out_only = shaped.policy(DIVISION.split("[ingress]").next().unwrap());
+    assert!(shaped.apply(&out_only, &[]).status.success());
+    assert!(!shaped.everything().contains("ifb-eth0"));
+    shaped.done(&["clear", "--all"]);
+}
+
+#[test]
+fn what_somebody_else_installed_is_refused_then_replaced_then_brought_back() {
+    let Some(shaped) = shaped() else { return };
+    for line in [
+        "tc qdisc add dev eth0 root handle 7: htb default 0x20 r2q 100",
+        "tc class add dev eth0 parent 7: classid 7:1 htb rate 333Mbit ceil 444Mbit burst 20k cburst 30k",
+        "tc class add dev eth0 parent 7:1 classid 7:20 htb rate 33Mbit prio 2 quantum 3000",
+        "tc qdisc add dev eth0 parent 7:20 handle 20: pfifo limit 77",
+        "tc filter add dev eth0 parent 7: protocol ip prio 9 u32 match ip dst 10.1.2.0/24 flowid 7:20",
+        "tc qdisc add dev eth0 ingress",
+    ] {
+        shaped.host().iproute(line).unwrap();
+    }
+    let before = shaped.everything();
+    let policy = shaped.policy(DIVISION);
+    let refused = shaped.apply(&policy, &[]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("eth0 has htb 7:") && said.contains("--replace"), "{said}");
+    assert_eq!(shaped.everything(), before);
+    let replaced = shaped.apply(&policy, &["--replace"]);
+    assert!(replaced.status.success(), "{}", text(&replaced.stderr));
+    assert_ne!(shaped.everything(), before);
+    shaped.done(&["clear", "eth0"]);
+    assert_eq!(shaped.everything(), before);
+}
+
+#[test]
+fn a_constant_rate_needs_no_file() {
+    let Some(shaped) = shaped() else { return };
+    shaped.done(&["constant", "--rate", "200Mb/s", "eth0"]);
+    let all = tc(&shaped, "class show dev eth0") + &tc(&shaped, "class show dev ifb-eth0");
+    assert_eq!(all.matches("class htb 1:10 parent 1:1 leaf 10: prio 0 rate 200Mbit ceil 200Mbit").count(), 2, "{all}");
+    shaped.done(&["clear", "eth0"]);
+}
+
+#[test]
+fn a_thousand_classes_are_one_call() {
+    let Some(shaped) = shaped() else { return };
+    let classes = (0..1000).map(|n| {
+        let network = format!("10.{}.{}.0/24", n / 250, n % 250);
+        format!("[egress.classes.c{n}]\nrate = \"1Mb/s\"\nceiling = \"1Gb/s\"\nmatch = {{ to = \"{network}\" }}\n")
+    });
+    let text_of_it =
+        format!("device = \"eth0\"\n[egress]\nrate = \"1Gb/s\"\ndefault = \"c0\"\n{}", classes.collect::<String>());
+    let policy = shaped.policy(&text_of_it);
+    let begin = kernel::now();
+    let applied = shaped.apply(&policy, &[]);
+    eprintln!("1000 classes applied in {:?}", kernel::now().saturating_since(begin));
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    assert_eq!(tc(&shaped, "class show dev eth0").lines().count(), 1001);
+    shaped.done(&["clear", "eth0"]);
+}
+
+#[test]
+fn a_policy_that_is_not_confirmed_is_undone_by_itself() {
+    let Some(shaped) = shaped() else { return };
+    let before = shaped.everything();
+    let policy = shaped.policy(DIVISION);
+    let undone = || {
+        let begin = kernel::now();
+        while shaped.everything() != before && kernel::now().saturating_since(begin).as_secs() < 20 {
+            kernel::nap(std::time::Duration::from_millis(50));
+        }
+        shaped.everything() == before
+    };
+    assert!(shaped.apply(&policy, &["--confirm", "1s"]).status.success());
+    assert_ne!(shaped.everything(), before);
+    assert!(undone(), "{}", shaped.everything());
+    assert!(shaped.apply(&policy, &["--for", "1s"]).status.success());
+    assert!(undone(), "{}", shaped.everything());
+    // Confirmed, it stays; its guard ends without being waited for.
+    assert!(shaped.apply(&policy, &["--confirm", "60s"]).status.success());
+    shaped.done(&["confirm", "eth0"]);
+    assert!(!shaped.done(&["show", "--json"]).contains("undone_in_s"));
+    shaped.done(&["clear", "eth0"]);
+    assert_eq!(shaped.everything(), before);
+    let second = shaped.run(&["confirm", "eth0"]);
+    assert!(text(&second.stderr).contains("not shaped by longhaul"), "{}", text(&second.stderr));
+}
+
+#[test]
+fn the_records_of_show_follow_their_schema() {
+    let Some(shaped) = shaped() else { return };
+    assert!(shaped.apply(&shaped.policy(DIVISION), &[]).status.success());
+    let shown = shaped.done(&["show", "--json", "--interval", "100ms", "--count", "2"]);
+    let folder = shaped.folder.path().join("schema");
+    let mut generate = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    assert!(generate.args(["generate", "schema"]).arg(&folder).status().unwrap().success());
+    let schema = fs::read_to_string(folder.join("longhaul.shape-1.schema.json")).unwrap();
+    let schema = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
+    let mut counters = 0;
+    for line in shown.lines() {
+        let record = serde_json::from_str(line).unwrap();
+        assert!(schema.is_valid(&record), "{line}");
+        counters += usize::from(line.contains("\"record\":\"counters\""));
+    }
+    assert_eq!(counters, 2 * 3, "three classes, twice");
+    shaped.done(&["clear", "eth0"]);
+}

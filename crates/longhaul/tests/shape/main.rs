@@ -1,0 +1,95 @@
+//! `longhaul shape` on devices of namespaces, with `tc` and the kernel's counters as witnesses.
+#![allow(
+    clippy::unwrap_in_result,
+    clippy::print_stderr,
+    reason = "helpers of tests are tests too; notes of skipped ones"
+)]
+
+mod faults;
+mod install;
+mod kill;
+mod size;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+use testbed::{Lan, Namespace, or_skip};
+
+/// A host with a device `eth0` to shape, and another one at the far end of its cable.
+struct Shaped {
+    lan: Lan,
+    folder: TempDir,
+}
+
+/// `None`, with a note, without root.
+fn shaped() -> Option<Shaped> {
+    let lan = or_skip(Lan::two_hosts())?;
+    Some(Shaped { lan, folder: tempfile::tempdir().unwrap() })
+}
+
+impl Shaped {
+    fn host(&self) -> &Namespace {
+        &self.lan.client
+    }
+
+    /// A policy file.
+    fn policy(&self, text: &str) -> PathBuf {
+        let path = self.folder.path().join("policy.toml");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The binary, to be run on the host.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.arg("shape").args(arguments).env("LONGHAUL_STATE", self.folder.path().join("state"));
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(arguments);
+        self.host().run(|| command.output()).unwrap().unwrap()
+    }
+
+    /// Runs it to success; gives standard output.
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}{}", text(&output.stdout), text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    fn apply(&self, policy: &Path, more: &[&str]) -> Output {
+        let file = policy.display().to_string();
+        self.run(&[&["apply", file.as_str()], more].concat())
+    }
+
+    /// Everything that tc and ip tell of the host's devices, without counters.
+    fn everything(&self) -> String {
+        let tell = |line: &str| self.host().iproute(line).unwrap();
+        let mut all = tell("tc -d qdisc show") + &tell("tc class show dev eth0") + &tell("tc filter show dev eth0");
+        all += &tell("tc filter show dev eth0 ingress");
+        let links = tell("ip -br link");
+        all += &links.lines().filter_map(|l| l.split_whitespace().next()).collect::<Vec<_>>().join(" ");
+        // The kernel counts references of disciplines and numbers filters anew each time.
+        all.lines().map(without_numbers).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Leaves out `refcnt N` and `id N`.
+fn without_numbers(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        if matches!(word, "refcnt" | "id" | "index" | "used" | "firstused" | "installed") {
+            words.next();
+        } else {
+            kept.push(word);
+        }
+    }
+    kept.join(" ")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
