@@ -63,8 +63,19 @@ fn tc_shows_what_was_planned_and_clear_leaves_nothing() {
 fn only_the_difference_is_changed_and_counters_go_on() {
     let Some(shaped) = shaped() else { return };
     assert!(shaped.apply(&shaped.policy(DIVISION), &[]).status.success());
-    shaped.host().iproute(&format!("ping -c 3 -i 0.01 {}", shaped.lan.server_ip())).unwrap();
     let sent = |text: &str| text.split("Sent ").nth(1).unwrap().split(' ').next().unwrap().parse::<u64>().unwrap();
+    let to = (shaped.lan.server_ip(), 9);
+    let socket = shaped.host().run(|| std::net::UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
+    assert_eq!(socket.send_to(&[0; 1000], to).unwrap(), 1000);
+    // The datagram waits for the neighbour's address.
+    let begin = kernel::now();
+    let waits = || {
+        sent(&tc(&shaped, "-s class show dev eth0 classid 1:10")) < 1000
+            && kernel::now().saturating_since(begin).as_secs() < 5
+    };
+    while waits() {
+        kernel::nap(std::time::Duration::from_millis(5));
+    }
     let before = sent(&tc(&shaped, "-s class show dev eth0 classid 1:10"));
     assert!(before > 0);
     let changed = shaped.policy(&DIVISION.replace("80Mb/s", "70Mb/s").replace("priority = 3", "priority = 5"));
@@ -129,7 +140,10 @@ fn a_thousand_classes_are_one_call() {
     let applied = shaped.apply(&policy, &[]);
     eprintln!("1000 classes applied in {:?}", kernel::now().saturating_since(begin));
     assert!(applied.status.success(), "{}", text(&applied.stderr));
-    assert_eq!(tc(&shaped, "class show dev eth0").lines().count(), 1001);
+    let mut show = std::process::Command::new("tc");
+    show.args(["class", "show", "dev", "eth0"]);
+    let shown = shaped.host().run(|| show.output()).unwrap().unwrap();
+    assert_eq!(text(&shown.stdout).lines().count(), 1001);
     shaped.done(&["clear", "eth0"]);
 }
 
