@@ -85,12 +85,11 @@ fn applied_settings_are_undone_to_the_byte() {
     let Some(at) = namespace() else { return };
     let state = tempfile::tempdir().unwrap();
     let before = variables(&at);
-    let path = ["--rate", "10Gb/s", "--rtt", "100ms"];
-    let with = |more: &[&str]| [&path[..], more].concat();
-    let planned = tune(&at, state.path(), &[&["apply", "--dry-run", "--json"], &with(&[])[..]].concat());
+    let apply = ["apply", "--rate", "10Gb/s", "--rtt", "100ms", "--json"];
+    let planned = tune(&at, state.path(), &[&apply[..], &["--dry-run"]].concat());
     assert!(planned.status.success());
     assert_eq!(variables(&at), before, "--dry-run changes nothing");
-    let applied = tune(&at, state.path(), &[&["apply", "--json"], &with(&[])[..]].concat());
+    let applied = tune(&at, state.path(), &apply);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     let changed: Vec<_> = records(&applied)
         .into_iter()
