@@ -105,7 +105,7 @@ fn six_megabytes_of_receive_buffer_are_a_window_of_three() {
     assert_eq!(row.limit_bps, Some(251_658_240));
     assert_eq!(row.advised.as_deref(), Some("4096 131072 250003456"), "the first two stay");
     assert_eq!(250_003_456_u64, 250_000_000_u64.div_ceil(4096) * 4096);
-    assert_eq!(row.effect.as_deref(), Some("window-limited to 252 Mb/s at 100 ms, on a path of 10 Gb/s"));
+    assert_eq!(row.effect.as_deref(), Some("window-limited to about 252 Mb/s at 100 ms, on a path of 10 Gb/s"));
     let paper = row.paper_2014.unwrap();
     assert!(paper.differs && paper.advised.ends_with("67108864"));
 }
