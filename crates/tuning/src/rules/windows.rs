@@ -106,7 +106,7 @@ fn buffer_for(context: &Context<'_>, window: u64) -> u64 {
         // (1 - 2^-n) b >= w, so b >= w 2^n / (2^n - 1).
         n @ 1..=30 => window.saturating_mul(1 << n).div_ceil((1 << n) - 1),
         n if n > 30 => window,
-        n => window.checked_mul(1_u64.checked_shl(n.unsigned_abs()).unwrap_or(u64::MAX)).unwrap_or(u64::MAX),
+        n => window.saturating_mul(1_u64.checked_shl(n.unsigned_abs()).unwrap_or(u64::MAX)),
     };
     whole_pages(context, buffer)
 }
