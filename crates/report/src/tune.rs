@@ -258,3 +258,59 @@ fn plain(bps: f64) -> String {
 fn signed(bps: f64) -> String {
     format!("{}{}", if bps < 0.0 { '-' } else { '+' }, plain(bps))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(found: &str) -> TuneRecord {
+        TuneRecord::Row(TuneRow {
+            key: "net.ipv4.tcp_rmem".to_owned(),
+            found: Some(found.to_owned()),
+            advised: None,
+            judgement: Judgement::Good,
+            why: "word ".repeat(60),
+            source: "a book".to_owned(),
+            effect: None,
+            limit_bps: None,
+            paper_2014: None,
+            applicable: false,
+        })
+    }
+
+    fn shown(records: &[TuneRecord], has_colour: bool) -> String {
+        let mut out = Vec::new();
+        let mut text = TuneText::new(&mut out, has_colour);
+        records.iter().for_each(|r| text.record(r).unwrap());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_line_fits_and_a_long_value_is_whole_below_its_row() {
+        let long = "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17";
+        let text = shown(&[row(long)], false);
+        assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
+        assert!(text.contains("0,1,2,3,4,5,6,7,8,9,10,1...") && text.contains(&format!("Found: {long}")), "{text}");
+        assert!(text.contains("as it is") && text.contains("[a book]"));
+    }
+
+    #[test]
+    fn colours_and_control_characters_are_only_our_own() {
+        let text = shown(&[row("a\x1b[2Jb")], true);
+        assert_eq!(text.matches('\x1b').count(), 2, "one word, coloured and back: {text:?}");
+        assert!(!shown(&[row("4096")], false).contains('\x1b'));
+    }
+
+    #[test]
+    fn a_value_left_alone_is_not_shown_as_changed() {
+        let change = TuneChange {
+            key: "net.ipv4.tcp_rmem".to_owned(),
+            before: Some("1 2 3".to_owned()),
+            after: Some("1 2 9".to_owned()),
+            outcome: ChangeOutcome::LeftAlone,
+            note: Some("it holds `1 2 5`, which longhaul did not set".to_owned()),
+        };
+        let text = shown(&[TuneRecord::Change(change)], false);
+        assert_eq!(text, "left alone net.ipv4.tcp_rmem\n      it holds `1 2 5`, which longhaul did not set\n");
+    }
+}

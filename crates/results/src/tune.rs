@@ -127,7 +127,8 @@ pub struct TuneRow {
     /// What the change does, or the value costs, where arithmetic tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
-    /// Highest rate of one connection that the value found allows on this path, where it sets one.
+    /// Rate of one connection that the value found allows on this path, where it sets one: a window each round trip. Of a receive
+    /// buffer half counts as window since Linux 6.6, where the kernel may make it more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bps: Option<u64>,
     /// What the paper of 2014 advised, where it spoke of this setting.

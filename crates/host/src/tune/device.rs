@@ -20,6 +20,9 @@ const GROUPS: [(Offload, FeatureSwitch, &[&str]); 3] = [
     (Offload::Gro, FeatureSwitch::Gro, &["rx-gro"]),
 ];
 
+/// Drivers that tell a speed, 10 Gb/s, and have no link that could have one.
+const SPEED_OF_NOTHING: [&str; 2] = ["veth", "tun"];
+
 const CHECKSUMS: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
 
 /// Reads what the kernel tells about a device; what it does not tell is absent.
@@ -32,6 +35,8 @@ pub(super) fn read(link: &kernel::Device) -> Result<Device, TuneError> {
         Some((*offload, OffloadState { on, changeable }))
     };
     let sysfs = sysfs(link);
+    let driver = ethtool.driver(&link.name).ok();
+    let is_virtual = driver.as_deref().is_some_and(|d| SPEED_OF_NOTHING.contains(&d));
     let rings = ethtool.rings(&link.name).ok().map(|r| Rings {
         receive: r.receive,
         receive_max: r.receive_max,
@@ -40,8 +45,8 @@ pub(super) fn read(link: &kernel::Device) -> Result<Device, TuneError> {
     });
     Ok(Device {
         name: link.name.clone(),
-        driver: ethtool.driver(&link.name).ok(),
-        speed: ethtool.speed(&link.name).ok().flatten(),
+        speed: ethtool.speed(&link.name).ok().flatten().filter(|_| !is_virtual),
+        driver,
         mtu: link.mtu,
         queue_length: link.tx_queue_len,
         qdiscs: Netlink::open()?.qdisc_kinds(link.index).ok(),

@@ -50,6 +50,11 @@ pub(super) fn undo(options: &UndoOptions) -> anyhow::Result<ExitCode> {
     let start = plan::start(TuneCommand::Undo, None)?;
     let mut changes = Vec::new();
     let as_before = host::tune::undo(state::folder(), &Persistent::at(PERSISTENT), &mut |c| changes.push(c));
+    if changes.is_empty()
+        && let Err(e) = as_before
+    {
+        return Err(e.into());
+    }
     let mut output = Output::new(options.json);
     output.record(&TuneRecord::Start(start));
     for change in changes {
