@@ -6,13 +6,18 @@ use crate::common::lab::{read, turn};
 use crate::common::text;
 
 /// Runs a scenario's short variant; gives the ends of its runs. `None`, with a note, where the machine could not carry it.
-#[allow(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
 fn short(name: &str, arguments: &[&str]) -> Option<(Vec<LabRunEnd>, Vec<LabRecord>)> {
+    let file = format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    run(name, &file, &[&["--variant", "short"], arguments].concat())
+}
+
+/// The same for any file.
+#[allow(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
+fn run(name: &str, file: &str, arguments: &[&str]) -> Option<(Vec<LabRunEnd>, Vec<LabRecord>)> {
     let turn = turn()?;
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let file = format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    let mut command = turn.longhaul(&["lab", "run", &file, "--variant", "short", "--out", &out.display().to_string()]);
+    let mut command = turn.longhaul(&["lab", "run", file, "--out", &out.display().to_string()]);
     let output = command.args(arguments).output().unwrap();
     let shown = text(&output.stdout);
     let records = read(&out.join("records.jsonl"));
@@ -129,4 +134,63 @@ fn the_sixty_millisecond_mouse_of_an_idle_link_takes_what_slow_start_takes() {
     let Some((ends, _)) = short("bufferbloat", &arguments) else { return };
     let completion = flow(&ends[0], "web").completion.clone().unwrap();
     assert!((180_000_000..320_000_000).contains(&completion.p50_ns), "{}", completion.p50_ns);
+}
+
+/// Transfers of web sizes with nothing beside them; 3 % of the link, so that they hardly meet.
+const ALONE: &str = r#"
+duration = "10s"
+nodes = ["server", "client"]
+[links.path]
+between = ["server", "client"]
+rate = "100Mb/s"
+delay = "93.5ms"
+queue = "1 bdp"
+[mice.web]
+from = "server"
+to = "client"
+bytes = { distribution = "web-search", most = "1MB" }
+load = 0.03
+stop = "8s"
+"#;
+
+#[test]
+fn alone_on_the_way_a_transfer_of_any_size_takes_its_ideal_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = crate::file(folder.path(), ALONE);
+    let Some((ends, records)) = run("small", &file, &[]) else { return };
+    let web = flow(&ends[0], "web");
+    let slowdown = web.slowdown.unwrap();
+    assert!(slowdown.count >= 10 && web.incomplete == Some(0), "{slowdown:?}");
+    // The formula is a lower bound but for the clock's reading; threads that wake late and transfers that meet add a little.
+    assert!((0.999..1.05).contains(&slowdown.p50), "{slowdown:?}");
+    for t in records.iter().filter_map(|r| if let LabRecord::Transfer(t) = r { Some(t) } else { None }) {
+        assert!(t.completion_ns.unwrap() as f64 > 0.999 * t.ideal_ns.unwrap() as f64, "{t:?}");
+    }
+}
+
+#[test]
+fn twenty_elephants_come_and_go_and_mice_wait_behind_them() {
+    let Some((ends, _)) = short("mice-and-elephants", &[]) else { return };
+    let end = &ends[0];
+    let elephants = end.flows.iter().filter(|f| f.flow.starts_with("elephant-"));
+    assert!(elephants.clone().all(|f| f.throughput_bps > Some(0) && f.packets > Some(0)));
+    assert_eq!(elephants.count(), 20);
+    let traffic = end.traffic.as_ref().unwrap();
+    // Headers and slow start take their share of 50 Mb/s; what is not worth half of it was no load.
+    assert!((25_000_000..50_000_000).contains(&traffic.goodput_bps), "{traffic:?}");
+    assert_eq!(traffic.goodput_bps, traffic.flows_bps + traffic.mice_bps);
+    assert!(traffic.jain.is_some_and(|index| (1.0 / 20.0..1.0).contains(&index)), "{traffic:?}");
+    let web = flow(end, "web");
+    assert!(web.sizes.len() == 3 && web.slowdown.unwrap().p50 > 1.2, "{:?}", web.slowdown);
+}
+
+#[test]
+fn a_paced_flow_is_constant_and_its_window_is_enough_for_its_rate() {
+    let Some((ends, _)) = short("constant-flow", &[]) else { return };
+    let constant = flow(&ends[0], "constant");
+    println!("{constant:?}");
+    // 20 Mb/s are paced with headers.
+    assert!((18_500_000..20_200_000).contains(&constant.steady_bps.unwrap()));
+    assert!(constant.settled_s.unwrap() < 2.0 && constant.variation_1s.unwrap() < 0.05);
+    assert!(constant.window_ratio.unwrap() > 0.95, "a window below the throughput: {:?}", constant.window_ratio);
 }

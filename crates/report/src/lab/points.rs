@@ -55,31 +55,30 @@ pub(super) fn runs(point: &PointSummary) -> u32 {
 
 fn columns(points: &[PointSummary]) -> Vec<Column> {
     let mut all = Vec::new();
-    let mut each = |metric, prefix: &str, suffix: &str, head: &str| {
-        for subject in subjects(points, prefix, suffix) {
-            let name = format!("{prefix}{subject}{suffix}");
-            let of = |p: &PointSummary| p.metrics.get(&name).map(|e| cell(p, &name, e));
-            all.push((metric, [subject.clone(), head.to_owned()], points.iter().map(of).collect()));
-        }
+    let cells = |metric: &str| -> Vec<Option<String>> {
+        points.iter().map(|p| p.metrics.get(metric).map(|e| cell(p, metric, e))).collect()
     };
-    each(Some(LabMetric::Throughput), "flow.", ".throughput_bps", "goodput");
-    each(Some(LabMetric::Completion), "mice.", ".completion_p50_s", "p50");
-    each(None, "mice.", ".completion_p95_s", "p95");
-    each(None, "mice.", ".slowdown_p99", "slowdown p99");
-    each(None, "", "run.goodput_bps", "all goodput");
-    each(None, "", "run.jain", "Jain's index");
-    let incomplete = |subject: &str| format!("mice.{subject}.incomplete");
+    let heads = |a: &str, b: &str| [a.to_owned(), b.to_owned()];
+    let each = |metric, prefix: &str, suffix: &str, head: &str| -> Vec<Column> {
+        let of = |subject: String| (metric, heads(&subject, head), cells(&format!("{prefix}{subject}{suffix}")));
+        subjects(points, prefix, suffix).into_iter().map(of).collect()
+    };
+    all.extend(each(Some(LabMetric::Throughput), "flow.", ".throughput_bps", "goodput"));
+    all.extend(each(Some(LabMetric::Completion), "mice.", ".completion_p50_s", "p50"));
+    all.extend(each(None, "mice.", ".completion_p95_s", "p95"));
     for subject in subjects(points, "mice.", ".incomplete") {
-        let of = |p: &PointSummary| p.metrics.get(&incomplete(&subject)).map(|e| cell(p, &incomplete(&subject), e));
-        if points.iter().filter_map(|p| p.metrics.get(&incomplete(&subject))).any(|e| e.mean > 0.0) {
-            all.push((None, [subject.clone(), "not compl.".to_owned()], points.iter().map(of).collect()));
+        let metric = format!("mice.{subject}.incomplete");
+        if points.iter().filter_map(|p| p.metrics.get(&metric)).any(|e| e.mean > 0.0) {
+            all.push((None, heads(&subject, "not compl."), cells(&metric)));
         }
     }
     let largest = |suffix: &str| points.iter().map(|p| largest(p, suffix)).collect();
-    let heads = |a: &str, b: &str| [a.to_owned(), b.to_owned()];
     all.push((Some(LabMetric::Utilisation), heads("busiest", "link"), largest(".utilisation")));
     all.push((Some(LabMetric::QueueDelay), heads("longest", "wait p95"), largest(".wait_p95_s")));
     all.push((None, heads("packets", "dropped"), points.iter().map(dropped).collect()));
+    all.push((None, heads("all traffic", "goodput"), cells("run.goodput_bps")));
+    all.push((None, heads("all traffic", "Jain's index"), cells("run.jain")));
+    all.extend(each(None, "mice.", ".slowdown_p99", "slowdown p99"));
     all
 }
 

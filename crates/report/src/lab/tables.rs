@@ -111,7 +111,7 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
     shown.sort_by_key(|m| (subject(m), place(m)));
     folded.sort_by_key(|m| !m.starts_with("link."));
     let kind = |of: &str| shown.iter().copied().filter(|m| m.starts_with(of)).collect::<Vec<_>>();
-    let [of_all, of_flows, of_mice, of_sizes] = ["run.", "flow.", "mice.", "bin."].map(kind);
+    let [of_all, of_flows, of_mice] = ["run.", "flow.", "mice."].map(kind);
     h.raw("<section><h2>").raw(if summary.points.len() > 1 { "All points" } else { "Means over the repetitions" });
     h.raw(
         "</h2><p class=\"hint\">Mean and half the 95 % confidence interval (Student's t) over the valid runs of each ",
@@ -131,12 +131,12 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
             h.classed("p", "hint", text);
         }
     };
-    for metrics in [&of_flows, &of_mice, &of_sizes, &of_all].into_iter().filter(|m| !m.is_empty()) {
+    for metrics in [&of_flows, &of_mice, &of_all].into_iter().filter(|m| !m.is_empty()) {
         write(h, metrics);
     }
     if !folded.is_empty() {
         h.raw(if shown.is_empty() { "<details open>" } else { "<details>" });
-        h.raw("<summary>Links and block round trips at all points");
+        h.raw("<summary>Links, block round trips and transfers by size at all points");
         h.raw(if are_many { ", and each flow</summary>" } else { "</summary>" });
         write(h, &folded);
         h.raw("</details>");
