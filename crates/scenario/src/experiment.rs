@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::dotted;
 use crate::files::{Files, Read};
 use crate::flows::{self, Draft};
+use crate::mice;
 use crate::model::{Experiment, Extent, Flow, Mice, Scenario};
 use crate::parameters;
 use crate::problem::{Fault, Problems, Report, known_names};
@@ -168,7 +169,7 @@ impl Reader<'_> {
 
         let flows = named(&mut root, "flows", |name, item| flows::read_flow(name, item, &topology));
         let flows: Vec<Draft<Flow>> = flows.into_iter().flatten().collect();
-        let mut mice = named(&mut root, "mice", |name, item| flows::read_mice(name, item, &topology));
+        let mut mice = named(&mut root, "mice", |name, item| mice::read(name, item, &topology));
         let run = given.or_else(|| latest_end(&flows, &mice));
         if run.is_none() && duration.is_none() && self.report.is_empty() {
             let missing =
@@ -198,7 +199,7 @@ impl Reader<'_> {
         }
         let published = published.map_or_else(Vec::new, |item| published::read(&item, &topology, &flows, &mice));
         self.connect(&mut topology, &flows, &mice);
-        mice.iter_mut().for_each(|draft| flows::settle_load(draft, &topology, self.report));
+        mice.iter_mut().for_each(|draft| mice::settle_load(draft, &topology, self.report));
         Some(Scenario {
             name,
             about,
@@ -210,7 +211,7 @@ impl Reader<'_> {
             lans: topology.lans,
             schedule,
             flows: flows.into_iter().map(|f| flows::finish_flow(f, run)).collect(),
-            mice: mice.into_iter().map(|m| flows::finish_mice(m, run)).collect(),
+            mice: mice.into_iter().map(|m| mice::finish(m, run)).collect(),
             programs,
             record,
             validity,

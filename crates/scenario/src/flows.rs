@@ -1,18 +1,16 @@
-//! Bulk flows and streams of small transfers.
+//! Bulk flows, and what streams of small transfers have in common with them.
 
 use std::time::Duration;
 
-use link::Capacity;
 use units::Bytes;
 
-use crate::model::{Extent, Flow, Medium, Mice, Transport};
+use crate::mice::Load;
+use crate::model::{Extent, Flow, Transport};
 use crate::problem::{Fault, Report};
 use crate::quantity;
 use crate::section::{Item, Section, Spot};
-use crate::sizes;
 use crate::topology::Topology;
 use crate::tree::Value;
-use crate::way;
 
 /// What the measurement's wire format takes (crate `wire`, module `plan`).
 const MAX_STREAMS: u32 = 128;
@@ -23,8 +21,6 @@ const WINDOW: std::ops::RangeInclusive<u64> = 1..=0x7fff_ffff;
 const MSS: std::ops::RangeInclusive<u32> = 88..=32_767;
 /// Most flows of one group: each is a process.
 const MAX_GROUP: u32 = 200;
-/// Smallest distance of two transfers: below it their number, not their size, would be the load.
-const MIN_DISTANCE: Duration = Duration::from_millis(1);
 
 /// When something starts and ends, as the author gave it.
 #[derive(Debug)]
@@ -42,7 +38,7 @@ pub(crate) struct Times {
 
 impl Times {
     /// Reads `start`, and `stop` or `duration` of those that `keys` allows.
-    fn read(section: &mut Section<'_>, keys: &[&'static str]) -> Self {
+    pub(crate) fn read(section: &mut Section<'_>, keys: &[&'static str]) -> Self {
         let here = section.spot();
         let start_item = section.item("start");
         let start = start_item.as_ref().and_then(|i| i.read(quantity::duration)).unwrap_or_default();
@@ -96,16 +92,7 @@ pub(crate) struct Draft<T> {
     /// Whether its name is that of a group with a number, and not in the file.
     pub(crate) is_numbered: bool,
     /// Mice whose distance follows from a rate that is known once the routes are.
-    load: Option<Load>,
-}
-
-/// The share of a rate that a stream of transfers is to take.
-#[derive(Debug)]
-struct Load {
-    share: f64,
-    spot: Spot,
-    /// Index of the link, and where it is named; by default the slowest on the way.
-    of: Option<(usize, Spot)>,
+    pub(crate) load: Option<Load>,
 }
 
 /// Reads one flow, or a group of them. An extent is an amount if it has one, and is filled in by [`finish_flow`] otherwise.
@@ -235,107 +222,8 @@ fn udp_only(section: &mut Section<'_>) -> Flow {
     Flow { rate, ..blank_flow(transport) }
 }
 
-/// Reads one stream of small transfers; its end is filled in by [`finish_mice`].
-pub(crate) fn read_mice(name: String, item: &Item<'_>, topology: &Topology) -> Option<Draft<Mice>> {
-    check_name(&name, item);
-    let mut section = item.section()?;
-    let ends = ends(&mut section, topology);
-    let times = Times::read(&mut section, &["stop"]);
-    let bytes = section.required("bytes", "the size of each transfer: bytes = \"100kB\"").and_then(|i| sizes::read(&i));
-    let load = read_load(&mut section, topology);
-    let every = match &load {
-        Some(_) => Some(Duration::ZERO),
-        None => section
-            .required(
-                "every",
-                "the mean time between two starts: every = \"200ms\"; or a share of the rate: load = 0.2",
-            )
-            .and_then(|i| i.read(distance)),
-    };
-    let poisson = section.read("arrivals", quantity::word(&[("poisson", true), ("constant", false)])).unwrap_or(true);
-    let congestion_control =
-        section.read("congestion_control", congestion_control).unwrap_or_else(|| "cubic".to_owned());
-    let spot = section.spot();
-    section.finish();
-    let ((from, to), bytes, every) = (ends?, bytes?, every?);
-    let (start, stop) = (times.start, Duration::ZERO);
-    let mice = Mice { name, from, to, start, stop, bytes, every, poisson, congestion_control };
-    Some(Draft { what: mice, times, spot, is_numbered: false, load })
-}
-
-/// Reads `load` and `of`, which stand instead of `every`.
-fn read_load(section: &mut Section<'_>, topology: &Topology) -> Option<Load> {
-    let Some(item) = section.item("load") else {
-        section.refuse("of", "names the link of a load, and there is none", "write load = 0.2, or leave it out");
-        return None;
-    };
-    section.refuse("every", "follows from the load", "keep one of them");
-    let spot = item.spot();
-    // After a complaint a load of one: that nothing else is missing is known all the same.
-    let share = item.read(load_share).unwrap_or(1.0);
-    let of = section.item("of").and_then(|item| Some((topology.link(&item)?, item.spot())));
-    Some(Load { share, spot, of })
-}
-
-fn load_share(value: &Value) -> Result<f64, Fault> {
-    match quantity::probability(value)? {
-        0.0 => Err(Fault::new("a load of zero is no transfer at all", "write a share above zero, such as 0.2")),
-        share => Ok(share),
-    }
-}
-
-/// The distance of transfers that are to make a load, now that the routes are known: the mean size over the share of the rate.
-pub(crate) fn settle_load(draft: &mut Draft<Mice>, topology: &Topology, report: &Report) {
-    let Some(load) = &draft.load else { return };
-    let mice = &mut draft.what;
-    let Some(way) = way::way((&topology.nodes, &topology.links, &topology.lans), mice.from, mice.to) else { return };
-    let named = load.of.as_ref().map(|(link, _)| Medium::Link(*link));
-    if let Some((_, spot)) = load.of.as_ref().filter(|_| !way.iter().any(|s| Some(s.over) == named)) {
-        let [from, to] = [mice.from, mice.to].map(|n| &topology.nodes[n].name);
-        let message = format!("is not on the way from {from} to {to}");
-        spot.complain(report, Fault::new(message, "name a link that the transfers pass, or leave it out"));
-        return;
-    }
-    let rates =
-        way.iter().filter(|s| named.is_none_or(|link| s.over == link)).filter_map(|s| match &s.settings.capacity {
-            Capacity::Constant(rate) => Some(rate.as_bps()),
-            Capacity::Unlimited | Capacity::Trace(_) => None,
-        });
-    let Some(rate) = rates.min() else {
-        let mend = "give a link on the way a rate, or write every instead";
-        load.spot.complain(report, Fault::new("there is no constant rate to take a share of", mend));
-        return;
-    };
-    // A time that no clock holds is longer than any run.
-    let seconds = mice.bytes.mean() * 8.0 / (load.share * rate as f64);
-    mice.every = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-    if mice.every < MIN_DISTANCE {
-        let message = format!(
-            "makes a transfer every {} of {} on average, which is too often",
-            crate::describe::duration(mice.every),
-            Bytes::new(mice.bytes.mean().round() as u64)
-        );
-        load.spot.complain(report, Fault::new(message, "at least 1ms: lower the load or make the transfers larger"));
-    }
-}
-
-/// The end of a stream of transfers, now that the length of the run is known.
-pub(crate) fn finish_mice(draft: Draft<Mice>, run: Duration) -> Mice {
-    Mice { stop: draft.times.end.unwrap_or(run), ..draft.what }
-}
-
-fn distance(value: &Value) -> Result<Duration, Fault> {
-    match quantity::duration(value)? {
-        time if time >= MIN_DISTANCE => Ok(time),
-        time => Err(Fault::new(
-            format!("a transfer every {} is too often", crate::describe::duration(time)),
-            "at least 1ms; use several [mice.*] for more",
-        )),
-    }
-}
-
 /// The nodes of `from` and `to`.
-fn ends(section: &mut Section<'_>, topology: &Topology) -> Option<(usize, usize)> {
+pub(crate) fn ends(section: &mut Section<'_>, topology: &Topology) -> Option<(usize, usize)> {
     let from = section.required("from", "name the node that sends");
     let to = section.required("to", "name the node that receives");
     let (from_node, to_node) = (from.and_then(|i| topology.node(&i)), to.as_ref().and_then(|i| topology.node(i)));
@@ -349,7 +237,7 @@ fn ends(section: &mut Section<'_>, topology: &Topology) -> Option<(usize, usize)
     Some((from_node, to_node))
 }
 
-fn congestion_control(value: &Value) -> Result<String, Fault> {
+pub(crate) fn congestion_control(value: &Value) -> Result<String, Fault> {
     let name = quantity::text(value)?;
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
     // TCP_CA_NAME_MAX in include/net/tcp.h, without the NUL.
@@ -360,7 +248,7 @@ fn congestion_control(value: &Value) -> Result<String, Fault> {
     Err(Fault::new(format!("`{name}` is no congestion control"), mend))
 }
 
-fn check_name(name: &str, item: &Item<'_>) {
+pub(crate) fn check_name(name: &str, item: &Item<'_>) {
     if let Err(fault) = quantity::check_name(name) {
         item.complain(fault);
     }

@@ -9,6 +9,7 @@ mod dotted;
 mod experiment;
 mod files;
 mod flows;
+mod mice;
 mod model;
 mod parameters;
 mod patch;

@@ -254,3 +254,32 @@ fn every_key_stands_in_the_reference() {
         }
     }
 }
+
+#[test]
+fn the_divisions_of_intermixing_have_the_packets_of_table_3_1() {
+    // Overall and flow 2's, from table 3.1; the link limited to 400 Mb/s without a division from figure 3.27.
+    for (variant, all, second, bps) in [
+        (None, 1_255_719.0, 80_265.0, 1_000_000_000),
+        (Some("half"), 1_277_522.0, 80_570.0, 1_000_000_000),
+        (Some("uneven"), 1_271_193.0, 37_012.0, 1_000_000_000),
+        (Some("static"), 1_097_496.0, 40_766.0, 1_000_000_000),
+        (Some("limited"), 597_526.0, 15_091.0, 400_000_000),
+        (Some("limited-half"), 583_193.0, 37_803.0, 400_000_000),
+        (Some("limited-uneven"), 598_630.0, 18_993.0, 400_000_000),
+    ] {
+        let s = &scenarios("intermixing.toml", variant)[0];
+        let values: Vec<f64> = s.published.iter().map(|p| p.value).collect();
+        assert_eq!(values, [all, second], "{variant:?}");
+        assert_eq!(s.links[0].forward.capacity, Capacity::Constant(Rate::from_bps(bps)), "{variant:?}");
+    }
+}
+
+#[test]
+fn twenty_elephants_join_one_after_the_other_and_mice_take_a_fifth_of_the_rate() {
+    let s = &scenarios("mice-and-elephants.toml", None)[0];
+    assert_eq!(s.flows.len(), 20);
+    assert_eq!((s.flows[19].name.as_str(), s.flows[19].start), ("elephant-20", Duration::from_millis(47_500)));
+    // 86 250 B / 0.7 on average; a fifth of 200 Mb/s are 40.6 a second.
+    let a_second = 1.0 / s.mice[0].every.as_secs_f64();
+    assert!((a_second - 40e6 / (8.0 * 86_250.0 / 0.7)).abs() < 1e-3, "{a_second}");
+}
