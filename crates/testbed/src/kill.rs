@@ -75,7 +75,10 @@ fn trace(child: &mut Child, call: usize) -> io::Result<Ended> {
             WaitStatus::Stopped(_, signal) => Some(signal),
             WaitStatus::Exited(_, code) => return Ok(Ended::ByItself(ExitStatus::from_raw(code << 8))),
             WaitStatus::Signaled(_, signal, _) => return Ok(Ended::ByItself(ExitStatus::from_raw(signal as i32))),
-            _ => None,
+            WaitStatus::PtraceEvent(..)
+            | WaitStatus::PtraceSyscall(_)
+            | WaitStatus::Continued(_)
+            | WaitStatus::StillAlive => None,
         };
         ptrace::syscall(pid, deliver)?;
     }

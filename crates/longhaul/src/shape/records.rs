@@ -8,7 +8,7 @@ use results::shape::{
     ShapeState, ShapeWay,
 };
 use shaping::{ClassPlan, IFB_QUEUE, Plan, SidePlan, Way};
-use tc::{Discipline, Tree};
+use tc::Tree;
 
 pub(super) fn way(way: Way) -> ShapeWay {
     match way {
@@ -61,13 +61,8 @@ pub(super) fn classes(plan: &Plan) -> Vec<ShapeRecord> {
 
 fn class(side: &SidePlan, class: &ClassPlan) -> ShapeClass {
     let htb = &class.htb;
-    let discipline = |d: &Discipline| match d {
-        Discipline::FqCodel { .. } => "fq_codel".to_owned(),
-        Discipline::ByteFifo { .. } => "bfifo".to_owned(),
-        other => format!("{other:?}"),
-    };
     let queue = class.leaf.as_ref().map(|leaf| ShapeQueue {
-        discipline: discipline(&leaf.discipline),
+        discipline: leaf.discipline.kind().to_owned(),
         limit_bytes: leaf.limit.as_u64(),
         limit_s: leaf.wait.as_secs_f64(),
     });
@@ -98,7 +93,7 @@ pub(super) fn commands(plan: &Plan) -> Vec<ShapeRecord> {
     };
     let mut lines = Vec::new();
     let mut add = |tree: &Tree, on: &str| {
-        lines.extend(tree.operations_from(&Tree::default()).iter().map(|o| o.command(on, &name)));
+        lines.extend(tree.operations_from(&Tree::default()).iter().map(|o| o.command(on, name)));
     };
     if let Some(ingress) = &plan.ingress {
         let ifb = &ingress.side.device.name;

@@ -1,5 +1,6 @@
 //! `longhaul shape` on devices of namespaces, with `tc` and the kernel's counters as witnesses.
 #![allow(
+    clippy::unwrap_used,
     clippy::unwrap_in_result,
     clippy::print_stderr,
     reason = "helpers of tests are tests too; notes of skipped ones"
