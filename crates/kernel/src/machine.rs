@@ -38,6 +38,20 @@ pub fn kill_process(pid: u32) -> io::Result<()> {
     if unsafe { libc::kill(pid, libc::SIGKILL) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// The number of a user, by whatever source of users the host has (nsswitch.conf(5)); `None` when there is none of this name.
+pub fn user_by_name(name: &str) -> Option<u32> {
+    let name = std::ffi::CString::new(name).ok()?;
+    // Entries of directory services can be long; getpwnam_r says ERANGE then.
+    let mut room = vec![0; 64 << 10];
+    // SAFETY: all-zero is a valid passwd.
+    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+    let mut found = std::ptr::null_mut();
+    // SAFETY: all pointers are to live values, and the length is that of the buffer.
+    let code =
+        unsafe { libc::getpwnam_r(name.as_ptr(), &raw mut entry, room.as_mut_ptr(), room.len(), &raw mut found) };
+    (code == 0 && !found.is_null()).then_some(entry.pw_uid)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,18 +67,4 @@ mod tests {
     fn the_whole_system_and_groups_are_never_ended() {
         assert!(kill_process(0).is_err() && kill_process(1).is_err());
     }
-}
-
-/// The number of a user, by whatever source of users the host has (nsswitch.conf(5)); `None` when there is none of this name.
-pub fn user_by_name(name: &str) -> Option<u32> {
-    let name = std::ffi::CString::new(name).ok()?;
-    // Entries of directory services can be long; getpwnam_r says ERANGE then.
-    let mut room = vec![0; 64 << 10];
-    // SAFETY: all-zero is a valid passwd.
-    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
-    let mut found = std::ptr::null_mut();
-    // SAFETY: all pointers are to live values, and the length is that of the buffer.
-    let code =
-        unsafe { libc::getpwnam_r(name.as_ptr(), &raw mut entry, room.as_mut_ptr(), room.len(), &raw mut found) };
-    (code == 0 && !found.is_null()).then_some(entry.pw_uid)
 }

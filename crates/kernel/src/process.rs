@@ -72,6 +72,15 @@ fn parse_line(line: &str) -> Option<(u64, u64)> {
     Some((total - idle, total))
 }
 
+/// Leaves the session of the terminal, so that its end is not this process's.
+///
+/// # Errors
+/// The process leads a group of processes already.
+pub fn leave_session() -> io::Result<()> {
+    // SAFETY: setsid has no arguments and touches no memory.
+    if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,13 +112,4 @@ mod tests {
     fn resident_set_is_more_than_a_page() {
         assert!(resident_bytes() > 4096);
     }
-}
-
-/// Leaves the session of the terminal, so that its end is not this process's.
-///
-/// # Errors
-/// The process leads a group of processes already.
-pub fn leave_session() -> io::Result<()> {
-    // SAFETY: setsid has no arguments and touches no memory.
-    if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
