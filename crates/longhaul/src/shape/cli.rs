@@ -8,8 +8,8 @@ use units::{Rate, parse_duration};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What was on a device before is noted below /run/longhaul and brought back by `shape clear`, also after a crash.\n\
-                  Changing a device takes CAP_NET_ADMIN; classes by size, cgroup or user take CAP_BPF as well (root has both).\n\
+    after_help = "What was on a device before is noted below /run/longhaul (LONGHAUL_STATE) and brought back by `shape clear`, also after a crash.\n\
+                  Changing a device takes CAP_NET_ADMIN; classes by size, cgroup or user take CAP_BPF as well, and showing them CAP_SYS_ADMIN (root has all).\n\
                   Exit status: 0 done; 1 a device is not as planned, or was changed by somebody else; 2 it could not be done."
 )]
 pub(crate) struct ShapeOptions {
@@ -19,7 +19,7 @@ pub(crate) struct ShapeOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShapeCommand {
-    /// Print what a policy comes to on its device, and the tc commands that do the same; changes nothing.
+    /// Print what a policy comes to on its device, and the tc commands that do the same; change nothing.
     Plan(PlanOptions),
     /// Install a policy, or the difference to the one that is installed.
     Apply(ApplyOptions),
@@ -27,9 +27,9 @@ pub(crate) enum ShapeCommand {
     Constant(ConstantOptions),
     /// Show what is installed and what its classes do.
     Show(ShowOptions),
-    /// Keep a policy that was applied with --confirm.
+    /// Keep a policy that was applied with --confirm and would be undone.
     Confirm(DeviceOptions),
-    /// Bring back what was there before.
+    /// Bring back what was there before longhaul.
     Clear(ClearOptions),
     /// Wait for the time of an installation, and take it back.
     #[command(hide = true)]
@@ -60,20 +60,20 @@ pub(crate) struct Installing {
     /// Take the place of what somebody else installed; `shape clear` brings it back.
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Undo it after this time, such as 10m.
+    /// Undo it after this time, such as 10m: back to what was there before longhaul.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub(crate) for_time: Option<Duration>,
-    /// Undo it unless `longhaul shape confirm DEV` comes within this time, such as 30s.
+    /// Undo it, likewise, unless `longhaul shape confirm DEV` comes within this time, such as 30s.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) confirm: Option<Duration>,
-    /// Print what would be installed; change nothing.
+    /// Print the plan as `shape plan` does; change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples: longhaul shape apply eth0.toml --confirm 30s && longhaul shape confirm eth0\n          \
+    after_help = "Examples: ssh HOST longhaul shape apply eth0.toml --confirm 30s && ssh HOST longhaul shape confirm eth0\n          \
     longhaul shape apply office.toml --device eth1 --for 10m"
 )]
 pub(crate) struct ApplyOptions {
@@ -105,10 +105,10 @@ pub(crate) struct ConstantOptions {
     /// Device.
     #[arg(value_name = "DEV")]
     pub(crate) device: String,
-    /// Rate of frames in each direction, such as 200Mb/s.
+    /// Rate of frames (L2) for each direction by itself, such as 200Mb/s.
     #[arg(long, value_name = "RATE")]
     pub(crate) rate: Rate,
-    /// Direction.
+    /// Which way.
     #[arg(long, value_name = "WAY", value_enum, default_value_t = Direction::Both)]
     pub(crate) direction: Direction,
     /// Longest wait of a packet at that rate.
@@ -121,7 +121,7 @@ pub(crate) struct ConstantOptions {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: longhaul shape show eth0 --interval 1s --json | jq 'select(.record == \"counters\")'\n\
-    The first reading counts from the installation on."
+    The first reading counts from the last `shape apply` on, later ones from the reading before."
 )]
 pub(crate) struct ShowOptions {
     /// Device, repeatable [default: all that are shaped].
