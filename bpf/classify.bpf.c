@@ -359,6 +359,9 @@ static __always_inline int meets_ports(struct packet *p, struct rule *rule)
 {
 	if (!p->has_ports)
 		return 0;
+	// Who names no protocol means those whose ports everyone knows, as u32 filters do.
+	if (!(rule->asks & ASKS_PROTOCOL) && p->key.protocol != IPPROTO_TCP && p->key.protocol != IPPROTO_UDP)
+		return 0;
 	if (rule->asks & ASKS_FROM_PORTS && !within(p->from_port, rule->from_ports))
 		return 0;
 	if (rule->asks & ASKS_TO_PORTS && !within(p->to_port, rule->to_ports))

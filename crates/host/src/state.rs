@@ -13,7 +13,8 @@ pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         if let Some(own) = std::env::var_os("LONGHAUL_STATE") {
-            return PathBuf::from(own);
+            // Other processes, in other folders, look for the same one.
+            return std::path::absolute(&own).unwrap_or_else(|_| own.into());
         }
         match (kernel::real_user(), std::env::var_os("XDG_RUNTIME_DIR")) {
             (0, _) => PathBuf::from("/run/longhaul"),

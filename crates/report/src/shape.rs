@@ -95,7 +95,10 @@ fn write_direction(
 ) -> io::Result<()> {
     let decided = match (direction.classifier.as_str(), direction.rules) {
         ("none", _) => "one class".to_owned(),
-        (kind, rules) => format!("{rules} {kind} {}", if kind == "bpf" { "rules" } else { "filters" }),
+        (kind, rules) => {
+            let noun = if kind == "bpf" { "rule" } else { "filter" };
+            format!("{rules} {kind} {noun}{}", if rules == 1 { "" } else { "s" })
+        }
     };
     writeln!(
         out,

@@ -90,6 +90,8 @@ pub struct ShapeDirection {
 /// A class with its values after the kernel's rounding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShapeClass {
+    /// The policy's device.
+    pub device: String,
     /// Which direction.
     pub direction: ShapeWay,
     /// Name in the policy.
@@ -134,6 +136,8 @@ pub struct ShapeQueue {
 /// A command of tc(8).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShapeCommand {
+    /// The policy's device.
+    pub device: String,
     /// The line.
     pub command: String,
 }
@@ -149,7 +153,7 @@ pub struct ShapeCounters {
     pub class: String,
     /// Time of the reading, seconds since 1970 UTC.
     pub utc_s: f64,
-    /// Time since the reading before, or since the class was made in the first one if that is known, seconds.
+    /// Time since the reading before, seconds.
     pub seconds: f64,
     /// Sent in that time, bytes of frames.
     pub bytes: u64,

@@ -1,3 +1,4 @@
+use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate};
 
 /// Ethernet header: two addresses and a type (IEEE 802.3, 3.1.1).
@@ -47,7 +48,7 @@ impl Device {
 }
 
 /// What the kernel offers on this host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facilities {
     /// Flow queues with CoDel.
     pub fq_codel: bool,

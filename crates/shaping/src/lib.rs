@@ -9,5 +9,5 @@ mod size;
 mod words;
 
 pub use device::{Device, Facilities};
-pub use plan::{ClassPlan, IFB_QUEUE, IngressPlan, LeafPlan, Plan, PlanError, SidePlan, plan};
+pub use plan::{ClassPlan, IFB_QUEUE, IngressPlan, LeafPlan, Plan, PlanError, SidePlan, handle, plan};
 pub use policy::{Accounting, Class, Match, Policy, Queue, QueueKind, Side, SizeLimits, Traffic, Way};

@@ -279,25 +279,29 @@ impl Planner {
 
 /// The rules as u32 filters: those of one IP version have one preference, and are asked in the order in which they are made.
 fn by_words(rules: &[(Handle, Match)]) -> Vec<Filter> {
+    let filter = |preference, protocol, keys, class| Filter {
+        parent: Handle::new(MAJOR, 0),
+        preference,
+        protocol,
+        handle: 0,
+        classifier: Classifier::U32 { keys, class: Some(class), redirect: None },
+    };
     let mut filters = Vec::new();
     for (preference, protocol) in [(1, words::IPV4), (2, words::IPV6)] {
         for (class, matched) in rules {
             for keys in words::alternatives(matched, protocol) {
-                filters.push(Filter {
-                    parent: Handle::new(MAJOR, 0),
-                    preference,
-                    protocol,
-                    handle: 0,
-                    classifier: Classifier::U32 { keys, class: Some(*class), redirect: None },
-                });
+                filters.push(filter(preference, protocol, keys, *class));
             }
         }
     }
+    // A match that asks for nothing also takes what is not IP; IP has met it above.
+    let everything = rules.iter().find(|(_, matched)| *matched == Match::default());
+    filters.extend(everything.map(|(class, _)| filter(3, ALL, Vec::new(), *class)));
     filters
 }
 
-/// The kernel's name of the class at an index.
-fn handle(at: usize) -> Handle {
+/// The kernel's name of the class at an index of a policy's classes.
+pub fn handle(at: usize) -> Handle {
     Handle::new(MAJOR, FIRST.saturating_add(u16::try_from(at).unwrap_or(u16::MAX)))
 }
 

@@ -134,9 +134,9 @@ impl Family {
         if self.v6 {
             words.add(40, mask, value);
         } else {
-            // No options, and the packet whole or its first fragment.
+            // No options, and no fragment: all fragments of a datagram go one way, and the others have no ports.
             words.add(0, 0x0f00_0000, 0x0500_0000);
-            words.add(4, 0x0000_1fff, 0);
+            words.add(4, 0x0000_3fff, 0);
             words.add(20, mask, value);
         }
     }

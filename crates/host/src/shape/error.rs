@@ -85,12 +85,21 @@ pub enum ShapeError {
     /// There is nothing to undo or show.
     #[error("{device} is not shaped by longhaul")]
     NotInstalled {
-        /// The device, or `no device`.
+        /// The device.
         device: String,
     },
+    /// No device is shaped.
+    #[error("no device of this network namespace is shaped by longhaul")]
+    NoneInstalled,
     /// Nothing waits to be confirmed.
     #[error("nothing on {device} waits to be confirmed")]
     NothingToConfirm {
+        /// The device.
+        device: String,
+    },
+    /// The time to confirm was over.
+    #[error("the time to confirm the policy of {device} was over, and its guard was gone; it is undone now")]
+    TooLate {
         /// The device.
         device: String,
     },

@@ -6,7 +6,8 @@ use kernel::Netlink;
 use units::Duration;
 
 use super::journal::{Journal, Notes};
-use super::{ShapeError, restore};
+use super::{ShapeError, install, restore};
+use crate::state::Lock;
 
 /// How often the guard looks whether it is still wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -43,7 +44,7 @@ pub fn watch(device: &str, id: u64) -> Result<(), ShapeError> {
             continue;
         }
         match notes.lock() {
-            Ok(_lock) => return undo_if_over(&notes, id),
+            Ok(lock) => return undo_if_over(&notes, id, lock),
             // Whoever holds it may confirm or clear.
             Err(ShapeError::Busy { .. }) => kernel::nap(LOOK_EVERY),
             Err(e) => return Err(e),
@@ -51,10 +52,20 @@ pub fn watch(device: &str, id: u64) -> Result<(), ShapeError> {
     }
 }
 
-fn undo_if_over(notes: &Notes, id: u64) -> Result<(), ShapeError> {
+fn undo_if_over(notes: &Notes, id: u64, lock: Lock) -> Result<(), ShapeError> {
     let Some(journal) = notes.read()?.filter(|j| j.id == id) else { return Ok(()) };
-    if journal.deadline().is_some_and(|at| at <= kernel::now()) {
-        restore::restore(&mut Netlink::open()?, notes, &journal)?;
+    if journal.deadline().is_none_or(|at| at > kernel::now()) {
+        return Ok(());
     }
-    Ok(())
+    end(notes, &journal, lock)
+}
+
+/// Takes an installation back whose time is over: to what was confirmed before it, or to what was there before longhaul.
+pub(super) fn end(notes: &Notes, journal: &Journal, lock: Lock) -> Result<(), ShapeError> {
+    let unconfirmed = journal.confirm_by.is_some_and(|at| at <= kernel::now());
+    if let (true, Some(previous)) = (unconfirmed, &journal.previous) {
+        drop(lock);
+        return install::go_back(previous, None);
+    }
+    restore::restore(&mut Netlink::open()?, notes, journal).map(drop)
 }

@@ -7,7 +7,7 @@ use bpf::Classifier;
 use kernel::{Change, Netlink};
 use shaping::{Device, Facilities, IFB_QUEUE, Plan, Policy, SidePlan};
 use tc::{Handle, Object, Operation, Tree};
-use units::Duration;
+use units::{Duration, Instant};
 
 use super::journal::{Ifb, Journal, Notes, Saved};
 use super::observe::{self, Found};
@@ -36,12 +36,15 @@ pub struct Installed {
     pub plan: Plan,
     /// How many messages the difference took; 0: all was as planned already.
     pub changes: usize,
+    /// Whether an earlier time limit holds no longer.
+    pub lifted: bool,
 }
 
 /// A policy that was planned for a device as it is.
 #[derive(Debug)]
 struct Prepared {
     plan: Plan,
+    facilities: Facilities,
     /// The programs that decide: egress, ingress. Kept until filters hold them.
     programs: [Option<Program>; 2],
 }
@@ -64,7 +67,14 @@ pub fn plan_here(policy: &Policy) -> Result<Plan, ShapeError> {
     plan_for(policy, &device, rehearsal::facilities(true))
 }
 
-fn plan_for(policy: &Policy, device: &Device, facilities: Facilities) -> Result<Plan, ShapeError> {
+/// The plan of what is installed.
+pub(super) fn plan_noted(journal: &Journal) -> Result<Plan, ShapeError> {
+    let mut netlink = Netlink::open()?;
+    let device = observe::device(&mut netlink, &journal.device)?;
+    plan_for(&journal.policy, &device, journal.facilities)
+}
+
+pub(super) fn plan_for(policy: &Policy, device: &Device, facilities: Facilities) -> Result<Plan, ShapeError> {
     Ok(shaping::plan(policy, device, &ifb_of(device), facilities)?)
 }
 
@@ -83,24 +93,40 @@ pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, Sh
     let notes = Notes::of(&policy.device)?;
     let mut netlink = Netlink::open()?;
     let found = observe::observe(&mut netlink, &policy.device)?;
-    let _lock = notes.lock()?;
+    let lock = notes.lock()?;
     let before = notes.read()?.filter(|j| j.index == found.device.index);
-    let prepared = prepare(policy, &found, before.as_ref())?;
+    let prepared = prepare(policy, &found, before.as_ref(), &mut netlink)?;
     let journal = journal(&prepared, &found, policy, before.as_ref(), options, &mut netlink)?;
     let changes = changes(&prepared, &found, before.as_ref(), &mut netlink)?;
     rehearse(&prepared, &policy.device)?;
     notes.write(&journal)?;
-    if journal.deadline().is_some() {
-        guard::start(&notes, &journal)?;
+    if journal.deadline().is_some()
+        && let Err(e) = guard::start(&notes, &journal)
+    {
+        before.as_ref().map_or_else(|| notes.remove(), |j| notes.write(j))?;
+        return Err(e);
     }
     let count = changes.len();
     let outcome = carry_out(&mut netlink, &changes, &prepared.plan, &policy.device);
     if let Err(why) = outcome {
-        return Err(undo(&mut netlink, &notes, &journal, why));
+        let error = undo(&mut netlink, &notes, &journal, why);
+        drop(lock);
+        if let Some(before) = &before {
+            go_back(&before.policy, before.until)?;
+        }
+        return Err(error);
     }
+    let journal = Journal { programs: [None; 2], ..journal };
     let journal = Journal { programs: programs_in_place(&mut netlink, &journal)?, ..journal };
     notes.write(&journal)?;
-    Ok(Installed { plan: prepared.plan, changes: count })
+    let lifted = before.is_some_and(|j| j.deadline().is_some()) && journal.deadline().is_none();
+    Ok(Installed { plan: prepared.plan, changes: count, lifted })
+}
+
+/// Installs again what was there before something else.
+pub(super) fn go_back(policy: &Policy, until: Option<Instant>) -> Result<(), ShapeError> {
+    let for_time = until.map(|at| at.saturating_since(kernel::now()));
+    install(policy, InstallOptions { for_time, ..InstallOptions::default() }).map(drop)
 }
 
 /// Shapes a device without notes: in a network that goes when its maker does, such as a lab's.
@@ -110,7 +136,7 @@ pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, Sh
 pub fn install_for_good(policy: &Policy) -> Result<Plan, ShapeError> {
     let mut netlink = Netlink::open()?;
     let found = observe::observe(&mut netlink, &policy.device)?;
-    let prepared = prepare(policy, &found, None)?;
+    let prepared = prepare(policy, &found, None, &mut netlink)?;
     let changes = changes(&prepared, &found, None, &mut netlink)?;
     carry_out(&mut netlink, &changes, &prepared.plan, &policy.device)
         .map_err(|why| ShapeError::Undone { device: policy.device.clone(), why })?;
@@ -118,10 +144,19 @@ pub fn install_for_good(policy: &Policy) -> Result<Plan, ShapeError> {
 }
 
 /// Plans, and loads the programs that the plan needs.
-fn prepare(policy: &Policy, found: &Found, before: Option<&Journal>) -> Result<Prepared, ShapeError> {
-    let plan = plan_for(policy, &found.device, rehearsal::facilities(true))?;
-    let by_necessity = plan_for(policy, &found.device, rehearsal::facilities(false)).is_err();
-    let kept = before.filter(|j| same_programs(&j.policy, policy)).map_or([None; 2], |j| j.programs);
+fn prepare(
+    policy: &Policy,
+    found: &Found,
+    before: Option<&Journal>,
+    netlink: &mut Netlink,
+) -> Result<Prepared, ShapeError> {
+    let facilities = rehearsal::facilities(true);
+    let without = Facilities { bpf: false, ..facilities };
+    let plan = plan_for(policy, &found.device, facilities)?;
+    let by_necessity = plan_for(policy, &found.device, without).is_err();
+    // Only a filter that is still there keeps its program.
+    let in_place = |journal: &Journal| programs_in_place(netlink, journal);
+    let kept = before.filter(|j| same_programs(&j.policy, policy)).map_or(Ok([None; 2]), in_place)?;
     let load = |side: Option<&SidePlan>, kept: Option<u32>| -> Result<Option<Program>, bpf::BpfError> {
         match side {
             Some(SidePlan { rules: Some(rules), default, .. }) => Ok(Some(match kept {
@@ -134,12 +169,12 @@ fn prepare(policy: &Policy, found: &Found, before: Option<&Journal>) -> Result<P
     let egress = load(plan.egress.as_ref(), kept[0]);
     let ingress = load(plan.ingress.as_ref().map(|i| &i.side), kept[1]);
     match (egress, ingress) {
-        (Ok(egress), Ok(ingress)) => Ok(Prepared { plan, programs: [egress, ingress] }),
+        (Ok(egress), Ok(ingress)) => Ok(Prepared { plan, facilities, programs: [egress, ingress] }),
         (Err(e), _) | (_, Err(e)) if by_necessity => Err(e.into()),
         // Many plain filters do the same, slower.
         _ => {
-            let plan = plan_for(policy, &found.device, rehearsal::facilities(false))?;
-            Ok(Prepared { plan, programs: [None, None] })
+            let plan = plan_for(policy, &found.device, without)?;
+            Ok(Prepared { plan, facilities: without, programs: [None, None] })
         }
     }
 }
@@ -198,7 +233,9 @@ fn journal(
         before_egress,
         before_ingress,
         programs: before.map_or([None; 2], |j| j.programs),
-        installed_utc_s: utc as f64 + f64::from(nanos) / 1e9,
+        facilities: prepared.facilities,
+        // What nobody has confirmed yet is nothing to go back to.
+        previous: before.and_then(|j| if j.confirm_by.is_some() { j.previous.clone() } else { Some(j.policy.clone()) }),
         confirm_by: options.confirm_within.map(|t| now + t),
         until: options.for_time.map(|t| now + t),
     })
@@ -346,9 +383,14 @@ fn undo(netlink: &mut Netlink, notes: &Notes, journal: &Journal, why: String) ->
 
 fn programs_in_place(netlink: &mut Netlink, journal: &Journal) -> Result<[Option<u32>; 2], ShapeError> {
     let egress = observe::program(&observe::traffic_control(netlink, journal.index)?.0);
-    let ingress = match (&journal.policy.ingress, &journal.ifb) {
-        (Some(_), Some(ifb)) => observe::program(&observe::traffic_control(netlink, ifb.index)?.0),
-        _ => None,
+    let ifb = journal.ifb.as_ref().filter(|_| journal.policy.ingress.is_some());
+    let there = netlink.links()?;
+    let ifb = ifb.filter(|ifb| there.iter().any(|d| d.index == ifb.index));
+    let ingress = match ifb {
+        Some(ifb) => observe::program(&observe::traffic_control(netlink, ifb.index)?.0),
+        None => None,
     };
-    Ok([egress, ingress])
+    // Others than ours are not kept.
+    let [own_egress, own_ingress] = journal.programs;
+    Ok([egress.filter(|p| own_egress.is_none_or(|o| o == *p)), ingress.filter(|p| own_ingress.is_none_or(|o| o == *p))])
 }

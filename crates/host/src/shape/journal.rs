@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use shaping::Policy;
+use shaping::{Facilities, Policy};
 use tc::Message;
 use units::Instant;
 
@@ -31,10 +31,12 @@ pub struct Journal {
     pub before_egress: Vec<Saved>,
     /// The same for what holds filters for what comes in.
     pub before_ingress: Vec<Saved>,
+    /// What the plan was made with: what is installed is compared with the same plan, whoever looks.
+    pub facilities: Facilities,
     /// Programs of this installation, by the kernel's number: egress, ingress.
     pub programs: [Option<u32>; 2],
-    /// When it was installed, seconds since 1970 UTC.
-    pub installed_utc_s: f64,
+    /// What was installed before, to go back to when this one is not confirmed.
+    pub previous: Option<Policy>,
     /// Undone then unless it is confirmed before.
     pub confirm_by: Option<Instant>,
     /// Undone then in any case.

@@ -33,17 +33,21 @@ pub fn clear(notes: &Notes) -> Result<Restored, ShapeError> {
 /// # Errors
 /// Nothing waits for it.
 pub fn confirm(notes: &Notes) -> Result<Journal, ShapeError> {
-    let _lock = notes.lock()?;
+    let lock = notes.lock()?;
     let journal = notes.read()?.ok_or_else(|| ShapeError::NotInstalled { device: notes.device().to_owned() })?;
-    if journal.confirm_by.is_none() {
+    let Some(by) = journal.confirm_by else {
         return Err(ShapeError::NothingToConfirm { device: notes.device().to_owned() });
+    };
+    if by <= kernel::now() {
+        guard::end(notes, &journal, lock)?;
+        return Err(ShapeError::TooLate { device: notes.device().to_owned() });
     }
     let journal = Journal { confirm_by: None, ..journal };
     notes.write(&journal)?;
     Ok(journal)
 }
 
-/// Undoes what should have been undone by its guard, and was not because the guard is gone. Gives the devices.
+/// Takes back what should have been taken back by its guard, and was not because the guard is gone. Gives the devices.
 ///
 /// # Errors
 /// As for [`clear`].
@@ -51,7 +55,13 @@ pub fn undo_overdue() -> Result<Vec<String>, ShapeError> {
     let mut undone = Vec::new();
     for notes in Notes::all()? {
         let overdue = |j: &Journal| j.deadline().is_some_and(|at| at < kernel::now());
-        if notes.read()?.is_some_and(|j| overdue(&j)) && clear(&notes).is_ok() {
+        if !notes.read()?.is_some_and(|j| overdue(&j)) {
+            continue;
+        }
+        // Its guard is about to do it.
+        let Ok(lock) = notes.lock() else { continue };
+        if let Some(journal) = notes.read()?.filter(overdue) {
+            guard::end(&notes, &journal, lock)?;
             undone.push(notes.device().to_owned());
         }
     }

@@ -24,17 +24,16 @@ pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -
         Some(ifb) => netlink.links()?.iter().any(|d| d.index == ifb.index && d.name == ifb.name),
         None => false,
     };
-    let found = match observe::observe(netlink, &journal.device) {
-        Ok(found) if found.device.index == journal.index => found,
-        Ok(_) | Err(ShapeError::NoDevice { .. }) => {
-            if ifb_there {
-                netlink.change_all(&remove_ifb(journal))?;
-            }
-            notes.remove()?;
-            return Ok(Restored::DeviceGone);
+    // By its number: it may have another name by now.
+    let there = netlink.links()?;
+    let Some(device) = there.iter().find(|d| d.index == journal.index) else {
+        if ifb_there {
+            netlink.change_all(&remove_ifb(journal))?;
         }
-        Err(e) => return Err(e),
+        notes.remove()?;
+        return Ok(Restored::DeviceGone);
     };
+    let found = observe::observe(netlink, &device.name)?;
     let mut changes = Vec::new();
     let mut foreign = Vec::new();
     if journal.policy.ingress.is_some() || ifb_there {
@@ -46,7 +45,7 @@ pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -
         }
     }
     if journal.policy.egress.is_some() {
-        if is_our_root(&found.egress) || observe::is_empty(&found.egress) {
+        if is_our_root(&found.egress, journal) || observe::is_empty(&found.egress) {
             changes.extend(without_egress(journal, &found)?);
         } else if messages_of(&found.egress, journal.index) != journal.before_egress {
             foreign.push(observe::words(&found.egress));
@@ -62,7 +61,7 @@ pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -
 /// What takes our classes from the device's root, and puts back what was there.
 pub(super) fn without_egress(journal: &Journal, found: &Found) -> Result<Vec<Change>, ShapeError> {
     let mut changes = Vec::new();
-    if is_our_root(&found.egress) && messages_of(&found.egress, journal.index) != journal.before_egress {
+    if is_our_root(&found.egress, journal) && messages_of(&found.egress, journal.index) != journal.before_egress {
         changes.extend(observe::root(&found.egress).map(|root| delete(journal.index, root)));
     } else if !observe::is_empty(&found.egress) {
         return Ok(changes);
@@ -105,11 +104,14 @@ fn messages_of(tree: &Tree, device: u32) -> Vec<Saved> {
     tree.operations_from(&Tree::default()).iter().map(|o| Saved::new(&o.message(device))).collect()
 }
 
-/// Our trees have this name at their root, and their class of the whole rate.
-fn is_our_root(tree: &Tree) -> bool {
-    let whole = Handle::new(1, 1);
+/// Whether a tree has the names that ours has: many scripts make `1:` and `1:1` as well, and few all classes of a policy.
+fn is_our_root(tree: &Tree, journal: &Journal) -> bool {
+    let Some(side) = &journal.policy.egress else { return false };
+    let has = |handle: Handle, parent: Handle| tree.classes.iter().any(|c| c.handle == handle && c.parent == parent);
     let root = observe::root(tree).is_some_and(|q| q.handle == Handle::new(1, 0));
-    root && tree.classes.iter().any(|c| c.handle == whole && c.parent == Handle::new(1, 0))
+    let leaves = (0..side.classes.len()).map(shaping::handle);
+    root && has(Handle::new(1, 1), Handle::new(1, 0))
+        && leaves.into_iter().any(|l| tree.classes.iter().any(|c| c.handle == l))
 }
 
 /// Whether what holds filters for what comes in leads it into our IFB device.

@@ -35,7 +35,7 @@ pub struct Reading {
 pub fn standing(notes: &Notes) -> Result<Standing, ShapeError> {
     let not_installed = || ShapeError::NotInstalled { device: notes.device().to_owned() };
     let journal = notes.read()?.ok_or_else(not_installed)?;
-    let plan = install::plan_here(&journal.policy)?;
+    let plan = install::plan_noted(&journal)?;
     let differences = install::differences(&mut Netlink::open()?, &plan, notes.device())?;
     Ok(Standing { journal, plan, differences })
 }

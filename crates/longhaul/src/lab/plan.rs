@@ -34,6 +34,14 @@ fn show_scenario(scenario: &Scenario, out: &mut impl Write) -> io::Result<()> {
         for (key, value) in &node.sysctl {
             writeln!(out, "    {key} = {value}")?;
         }
+        for (_, policy) in &node.shape {
+            for (way, side) in [("egress", &policy.egress), ("ingress", &policy.ingress)] {
+                let Some(side) = side else { continue };
+                let classes: Vec<String> =
+                    side.classes.iter().map(|c| format!("{} {} up to {}", c.name, c.rate, c.ceiling)).collect();
+                writeln!(out, "    {way} of {} held to {}: {}", policy.device, side.rate, classes.join(", "))?;
+            }
+        }
     }
     for link in &scenario.links {
         let [a, b] = link.between.map(name);

@@ -7,15 +7,22 @@ mod show;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use host::shape::{self, InstallOptions, Notes, Restored};
 use results::shape::{ShapeRecord, ShapeState};
 use shaping::{Accounting, Class, Policy, Queue, QueueKind, Side, SizeLimits};
+use units::Rate;
 
 use cli::{
     ApplyOptions, ClearOptions, ConstantOptions, Direction, Installing, PlanOptions, ShapeCommand, ShapeOptions,
 };
+
+/// Below it a device only seems to work.
+const LOWEST: Rate = Rate::from_bps(200);
+/// As in a policy file: longer waits only make senders give up.
+const LONGEST_QUEUE: Duration = Duration::from_secs(60);
 
 /// A device is not as planned.
 const NEGATIVE: u8 = 1;
@@ -66,6 +73,12 @@ fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn constant(options: &ConstantOptions) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(
+        options.rate >= LOWEST,
+        "--rate {} is less than a packet a minute; write such as 200Mb/s",
+        options.rate
+    );
+    anyhow::ensure!(options.queue <= LONGEST_QUEUE, "--queue is longer than {} s", LONGEST_QUEUE.as_secs());
     let side = || Side {
         rate: options.rate,
         classes: vec![Class {
@@ -111,6 +124,9 @@ fn install(policy: &Policy, installing: &Installing) -> anyhow::Result<ExitCode>
         n => format!("{n} changes made, read back and compared"),
     };
     writeln!(out, "{}: {done}", policy.device)?;
+    if installed.lifted {
+        writeln!(out, "{}: the time limit that it had before holds no longer", policy.device)?;
+    }
     if let Some(time) = installing.confirm {
         let (device, seconds) = (&policy.device, time.as_secs_f64());
         writeln!(out, "{device}: undone in {seconds} s unless confirmed: longhaul shape confirm {device}")?;

@@ -55,11 +55,13 @@ fn direction(side: &SidePlan) -> ShapeDirection {
 }
 
 pub(super) fn classes(plan: &Plan) -> Vec<ShapeRecord> {
-    let of_side = |side: &SidePlan| side.classes.iter().map(|c| ShapeRecord::Class(class(side, c))).collect::<Vec<_>>();
+    let device = &plan.device.name;
+    let of_side =
+        |side: &SidePlan| side.classes.iter().map(|c| ShapeRecord::Class(class(device, side, c))).collect::<Vec<_>>();
     sides(plan).flat_map(of_side).collect()
 }
 
-fn class(side: &SidePlan, class: &ClassPlan) -> ShapeClass {
+fn class(device: &str, side: &SidePlan, class: &ClassPlan) -> ShapeClass {
     let htb = &class.htb;
     let queue = class.leaf.as_ref().map(|leaf| ShapeQueue {
         discipline: leaf.discipline.kind().to_owned(),
@@ -67,6 +69,7 @@ fn class(side: &SidePlan, class: &ClassPlan) -> ShapeClass {
         limit_s: leaf.wait.as_secs_f64(),
     });
     ShapeClass {
+        device: device.to_owned(),
         direction: way(side.way),
         class: class.name.clone(),
         handle: class.handle.to_string(),
@@ -107,10 +110,13 @@ pub(super) fn commands(plan: &Plan) -> Vec<ShapeRecord> {
         lines.insert(0, format!("ip link add {} type ifb", ifb.name));
         lines.insert(1, format!("ip link set {} txqueuelen {IFB_QUEUE} up", ifb.name));
     }
-    lines.into_iter().map(|command| ShapeRecord::Command(ShapeCommand { command })).collect()
+    lines
+        .into_iter()
+        .map(|command| ShapeRecord::Command(ShapeCommand { device: device.name.clone(), command }))
+        .collect()
 }
 
-/// What the classes of a side did between two readings; from the installation on when there was none before.
+/// What the classes of a side did between two readings.
 pub(super) fn counters(
     side: &SidePlan,
     device: &str,

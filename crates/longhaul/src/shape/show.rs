@@ -12,6 +12,9 @@ use shaping::SidePlan;
 use super::cli::ShowOptions;
 use super::{NEGATIVE, records};
 
+/// What the rates of the first reading are means over, without --interval.
+const FIRST_READING: Duration = Duration::from_millis(200);
+
 /// One device that is shown.
 struct Shown {
     standing: Standing,
@@ -27,13 +30,18 @@ pub(crate) fn run(options: &ShowOptions) -> anyhow::Result<ExitCode> {
         options.devices.iter().map(|d| Notes::of(d)).collect::<Result<_, _>>()?
     };
     if notes.is_empty() {
-        return Err(ShapeError::NotInstalled { device: "no device".to_owned() }.into());
+        return Err(ShapeError::NoneInstalled.into());
     }
     let mut netlink = Netlink::open()?;
     let mut shown = Vec::new();
     for notes in &notes {
         shown.push(Shown { standing: shape::standing(notes)?, before: Vec::new() });
     }
+    // Rates need two readings; the first one is not shown.
+    for device in &mut shown {
+        read(device, &mut netlink)?;
+    }
+    kernel::nap(options.interval.unwrap_or(FIRST_READING));
     for device in &mut shown {
         let mut all = vec![ShapeRecord::Policy(policy(&device.standing))];
         all.extend(records::classes(&device.standing.plan));
@@ -97,8 +105,7 @@ fn read(device: &mut Shown, netlink: &mut Netlink) -> anyhow::Result<Vec<ShapeRe
     for (at, side) in records::sides(&device.standing.plan).enumerate() {
         let now = shape::read(netlink, side)?;
         let before = device.before.get(at);
-        let seconds = before
-            .map_or(utc_s - device.standing.journal.installed_utc_s, |b| now.at.saturating_since(b.at).as_secs_f64());
+        let seconds = before.map_or(0.0, |b| now.at.saturating_since(b.at).as_secs_f64());
         all.extend(records::counters(side, &name, (before, seconds), &now, utc_s));
         all.extend(flows(netlink, side, &name)?.map(ShapeRecord::Flows));
         readings.push(now);

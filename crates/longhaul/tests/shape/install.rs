@@ -193,3 +193,50 @@ fn the_records_of_show_follow_their_schema() {
     assert_eq!(counters, 2 * 3, "three classes, twice");
     shaped.done(&["clear", "eth0"]);
 }
+
+#[test]
+fn a_second_policy_that_is_not_confirmed_gives_way_to_the_first() {
+    let Some(shaped) = shaped() else { return };
+    let before = shaped.everything();
+    assert!(shaped.apply(&shaped.policy(DIVISION), &[]).status.success());
+    let first = shaped.everything();
+    let second = shaped.policy(&DIVISION.replace("80Mb/s", "60Mb/s"));
+    assert!(shaped.apply(&second, &["--confirm", "1s"]).status.success());
+    assert_ne!(shaped.everything(), first);
+    let begin = kernel::now();
+    while shaped.everything() != first && kernel::now().saturating_since(begin).as_secs() < 20 {
+        kernel::nap(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(shaped.everything(), first);
+    shaped.done(&["clear", "eth0"]);
+    assert_eq!(shaped.everything(), before);
+}
+
+#[test]
+fn a_device_with_another_name_is_restored_all_the_same() {
+    let Some(shaped) = shaped() else { return };
+    assert!(shaped.apply(&shaped.policy(DIVISION), &[]).status.success());
+    for line in ["ip link set eth0 down", "ip link set eth0 name lan0", "ip link set lan0 up"] {
+        shaped.host().iproute(line).unwrap();
+    }
+    shaped.done(&["clear", "eth0"]);
+    let left = shaped.host().iproute("tc qdisc show").unwrap() + &shaped.host().iproute("ip -br link").unwrap();
+    assert!(!left.contains("htb") && !left.contains("ingress") && !left.contains("ifb"), "{left}");
+}
+
+#[test]
+fn what_somebody_removed_is_installed_anew() {
+    let Some(shaped) = shaped() else { return };
+    let by_size = DIVISION.replace("priority = 3", "priority = 3\nqueue = \"5ms\"").replace(
+        "match = { to = \"192.0.2.0/24\", to_port = 5002, protocol = \"tcp\" }",
+        "match = { size = \"mouse\" }",
+    );
+    let policy = shaped.policy(&by_size);
+    assert!(shaped.apply(&policy, &[]).status.success());
+    let planned = shaped.everything();
+    shaped.host().iproute("tc qdisc del dev eth0 root").unwrap();
+    let again = shaped.apply(&policy, &[]);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert_eq!(shaped.everything(), planned);
+    shaped.done(&["clear", "eth0"]);
+}
