@@ -19,11 +19,12 @@ test: ## set up, then every check that CI makes
 	@scripts/setup test
 	@ci/test
 
-bench: ## compare with iperf3 and the lab's engine with a copy loop, in pairs
+bench: ## compare with iperf3, the lab's engine with a copy loop, shaped rates with those set
 	@scripts/setup bench
 	cargo build --release --locked
 	@benches/run
 	@benches/lab
+	@benches/shape
 
 build: ## the optimised binary
 	@scripts/setup build
