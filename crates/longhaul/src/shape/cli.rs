@@ -63,7 +63,8 @@ pub(crate) struct Installing {
     /// Undo it after this time, such as 10m: back to what was there before longhaul.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub(crate) for_time: Option<Duration>,
-    /// Undo it, likewise, unless `longhaul shape confirm DEV` comes within this time, such as 30s.
+    /// Go back to the policy before, or to what was there before longhaul, unless `longhaul shape confirm DEV` comes within
+    /// this time, such as 30s.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) confirm: Option<Duration>,
     /// Print the plan as `shape plan` does; change nothing.
