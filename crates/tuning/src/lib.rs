@@ -1,7 +1,7 @@
 //! What a host's settings should be for bulk transfers over long paths, and why.
 //!
 //! Inputs: [`Facts`], the settings as found, and the [`Path`]'s rate and round trip. Outputs: [`advise`] gives one row for each
-//! setting, with its source; [`planned`] the changes that follow, [`compare`] what a measurement says about them.
+//! setting, with its source; [`planned`] the changes that follow, [`compare()`] what a measurement says about them.
 //! Contract: the crate is pure, a larger value than needed is never lowered unless it does harm, and [`Setting`] names everything
 //! that may be changed at all.
 
