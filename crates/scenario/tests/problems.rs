@@ -142,7 +142,7 @@ durations = "61s""#,
     (
         2,
         r#"nodes = { sender = {}, receiver = {}, other = { ip = "10.0.0.1" } }"#,
-        ":2: nodes.other.ip: is an unknown key; known: sysctl",
+        ":2: nodes.other.ip: is an unknown key; known: shape, sysctl",
     ),
     (
         2,
