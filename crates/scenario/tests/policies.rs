@@ -136,7 +136,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("\"/system.slice/backup.service\"", "\"../x\"", "`../x` is no cgroup"),
     ("for = \"2s\"\n", "", "elephants: has `above` alone; write both"),
     ("leaf = \"fifo\"", "leaf = \"red\"", "`red` is not known here"),
-    ("queue = \"5ms\"", "queue = \"5m\"", "egress.classes.mice.queue: 300s is too long"),
+    ("queue = \"5ms\"", "queue = \"5m\"", "egress.classes.mice.queue: 300 s is too long"),
     ("[egress]\n", "[egress]\nqueue = \"5ms\"\n", "egress: has `queue` beside classes; give it to the classes"),
     ("device = \"eth0\"", "device = \"a/b\"", ":1: device: `a/b` cannot be a device"),
     (
