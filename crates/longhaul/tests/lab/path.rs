@@ -52,13 +52,6 @@ fn input_and_output_pass_through_whole() {
     assert!(output.stdout == sent, "{} bytes came back", output.stdout.len());
 }
 
-/// Whether the command succeeded. That the machine hands packets over late is a verdict about the machine, which may be shared;
-/// what the tests here count does not depend on it.
-fn carried(output: &Output) -> bool {
-    output.status.success()
-        || (output.status.code() == Some(1) && text(&output.stderr).contains("the machine is too slow or too busy"))
-}
-
 #[test]
 fn a_test_against_the_server_at_the_far_end_sees_the_path() {
     let Some(turn) = turn() else { return };
@@ -66,7 +59,7 @@ fn a_test_against_the_server_at_the_far_end_sees_the_path() {
     let json = folder.path().join("link.jsonl").display().to_string();
     let line = format!("{} test $LONGHAUL_PEER -t 1 --json", env!("CARGO_BIN_EXE_longhaul"));
     let shown = path(&turn, &["--rate", "20Mb/s", "--rtt", "40ms", "--json", &json, "--", &line]);
-    assert!(carried(&shown), "{}", text(&shown.stderr));
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
     let records = results::read_records(shown.stdout.as_slice()).unwrap();
     let received = records.iter().find_map(|r| match r {
         results::Record::End(end) => Some(end.directions[0].receiver.bytes),
@@ -114,7 +107,7 @@ fn iperf3_runs_over_a_path_where_it_is_installed() {
     let Some(turn) = turn() else { return };
     let near = "until iperf3 -c $LONGHAUL_PEER -t 1 -J; do sleep 0.1; done";
     let shown = path(&turn, &["--rate", "20Mb/s", "--rtt", "10ms", "--far", "exec iperf3 -s", "--", near]);
-    assert!(carried(&shown), "{}", text(&shown.stderr));
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
     let shown = text(&shown.stdout);
     let result: serde_json::Value = serde_json::from_str(&shown[shown.rfind("\n{").map_or(0, |at| at + 1)..]).unwrap();
     let bits = result["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
