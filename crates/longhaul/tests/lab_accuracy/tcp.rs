@@ -59,7 +59,13 @@ pub(crate) fn carry(from: &Namespace, to: &Namespace, address: IpAddr, bytes: us
         Sha256::digest(&all).to_vec()
     });
     let text: Vec<u8> = (0_u64..).flat_map(u64::to_be_bytes).take(bytes).collect();
-    from.run(|| connect(address).write_all(&text).unwrap()).unwrap();
+    from.run(|| {
+        let mut stream = connect(address);
+        // TCP itself would try for a quarter of an hour where the network has gone.
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&text).unwrap();
+    })
+    .unwrap();
     (Sha256::digest(&text).to_vec(), receiver.unwrap().join().unwrap().unwrap())
 }
 
