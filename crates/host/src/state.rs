@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -46,7 +47,11 @@ pub fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
 
 /// The sole right to change something; goes with the process that holds it, however that ends.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
+pub struct Lock {
+    path: PathBuf,
+    /// Locked until it is closed, which is after the file is removed.
+    _file: File,
+}
 
 impl Lock {
     /// Takes the lock on `path`, a file made for it; `None` when another process holds it.
@@ -57,17 +62,41 @@ impl Lock {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let file = File::options().create(true).append(true).open(path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Self(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(e)) => Err(e),
+        loop {
+            let file = File::options().create(true).append(true).open(path)?;
+            match file.try_lock() {
+                Ok(()) if is_at(&file, path)? => return Ok(Some(Self { path: path.to_owned(), _file: file })),
+                // Its holder before has removed it: a lock on what nobody finds keeps nobody out.
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(e)) => return Err(e),
+            }
         }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Left behind it does no harm.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Whether a path leads to an open file.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let open = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (open.dev(), open.ino())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -79,5 +108,26 @@ mod tests {
         assert!(Lock::take(&path).unwrap().is_none(), "flock(2) holds for each open file, so also within a process");
         drop(first);
         assert!(Lock::take(&path).unwrap().is_some());
+        assert!(!path.exists(), "nothing is left behind");
+    }
+
+    #[test]
+    fn two_who_contend_for_a_lock_never_both_have_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let holders = AtomicUsize::new(0);
+        let contend = || {
+            for _ in 0..5_000 {
+                if let Some(lock) = Lock::take(&path).unwrap() {
+                    assert_eq!(holders.fetch_add(1, SeqCst), 0);
+                    holders.fetch_sub(1, SeqCst);
+                    drop(lock);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(contend);
+            scope.spawn(contend);
+        });
     }
 }

@@ -42,7 +42,6 @@ pub enum Op {
     Sysctl,
     ReadSysctl,
     Ethtool,
-    ReadQdisc,
 }
 
 impl fmt::Display for Op {
@@ -84,7 +83,6 @@ impl fmt::Display for Op {
             Self::Sysctl => "setting",
             Self::ReadSysctl => "reading",
             Self::Ethtool => "asking the driver of",
-            Self::ReadQdisc => "reading the queueing disciplines of",
         })
     }
 }

@@ -4,7 +4,6 @@
 //! module of such functions.
 
 mod link;
-mod qdisc;
 mod queueing;
 #[cfg(test)]
 mod queueing_tests;
@@ -67,18 +66,6 @@ impl Netlink {
     /// There is no such device.
     pub fn statistics(&mut self, index: u32) -> Result<Statistics, KernelError> {
         Ok(self.device(index).map_err(|e| KernelError::new(Op::FindDevice, index, e))?.statistics)
-    }
-
-    /// Kinds of the queueing disciplines on a device's way out, each once, in the kernel's order: the root first.
-    ///
-    /// # Errors
-    /// The kernel's answer is not understood.
-    pub fn qdisc_kinds(&mut self, index: u32) -> Result<Vec<String>, KernelError> {
-        let found = self.0.list(&qdisc::all()).map_err(|e| self.failure(Op::ReadQdisc, "", index, e))?;
-        let mut kinds: Vec<String> = found.iter().filter_map(|answer| qdisc::kind_on(answer, index)).collect();
-        let mut seen = std::collections::BTreeSet::new();
-        kinds.retain(|kind| seen.insert(kind.clone()));
-        Ok(kinds)
     }
 
     /// Changes a device: what IPv6 does by itself first, then the rest in one step.

@@ -144,6 +144,11 @@ const CASES: &[(&str, &str, &str)] = &[
         "[egress.classes.rest]\nmatch = {}\n",
         "packets wait only in classes that have none below",
     ),
+    (
+        "[egress.classes.rest]\n",
+        "[egress.classes.rest]\nqueue = \"5ms\"\n",
+        "egress.classes.rest.queue: packets wait only in classes that have none below",
+    ),
 ];
 
 #[test]
@@ -158,6 +163,20 @@ fn what_is_wrong_is_said_with_its_place_and_the_mend() {
         let error = read(&text).expect_err(to);
         assert!(error.contains(said), "`{to}` gives:\n{error}\nnot: {said}");
     }
+}
+
+#[test]
+fn a_missing_default_is_proposed_among_those_that_ask_for_nothing() {
+    let text = r#"device = "eth0"
+[egress]
+rate = "1Gb/s"
+[egress.classes]
+calls = { rate = "10%", match = { dscp = "ef" } }
+bulk = { rate = "40%" }
+rest = { rate = "50%" }
+"#;
+    let error = read(text).unwrap_err();
+    assert!(error.contains("name the class for what belongs to no other: default = \"bulk\""), "{error}");
 }
 
 #[test]
@@ -186,4 +205,7 @@ between = ["a", "b"]
     assert_eq!((policy.device.as_str(), policy.egress.as_ref().unwrap().rate), ("path", mbps(5)));
     let error = read(&text.replace("shape.path", "shape.pth")).unwrap_err().to_string();
     assert!(error.contains("node `a` has no link or LAN `pth`; did you mean `path`?"), "{error}");
+    let named = "[nodes.a.shape.path.egress.classes.all]\nrate = \"1Mb/s\"\nmatch = { user = \"backup\" }\n[nodes.b]";
+    let error = read(&text.replace("[nodes.b]", named)).unwrap_err().to_string();
+    assert!(error.contains("users have no names in an experiment; write the number"), "{error}");
 }

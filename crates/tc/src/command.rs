@@ -11,8 +11,8 @@ use crate::object::{Class, Discipline, Object, Qdisc};
 impl Operation {
     /// The line of tc(8) that does the same to a device. `name` gives the name of a device by its number, for redirections.
     ///
-    /// tc(8) rounds bursts to whole bytes and microseconds, finer than which a message tells them. A program of a BPF filter is
-    /// written as if it were pinned under its name; what is kept raw follows as a comment, for tc(8) has no words for it.
+    /// tc(8) rounds bursts to whole bytes and microseconds, finer than which a message tells them. The line of a BPF
+    /// filter is a comment, for its program is in no file; what is kept raw follows as a comment, for tc(8) has no words for it.
     pub fn command(&self, device: &str, name: impl Fn(u32) -> String) -> String {
         let verb = match self {
             Self::Add(_) => "add",
@@ -33,8 +33,12 @@ impl Operation {
             }
             Object::Filter(f) => {
                 let head = format!("tc filter {verb} dev {device} {}", place_of_filter(f, deletion));
-                let words = classifier_for(&f.classifier, &name);
-                if deletion { format!("{head}{}", f.classifier.kind()) } else { format!("{head}{words}") }
+                if deletion {
+                    return format!("{head}{}", f.classifier.kind());
+                }
+                let line = format!("{head}{}", classifier_for(&f.classifier, &name));
+                // The program is in no file that tc(8) could load.
+                if matches!(f.classifier, Classifier::Bpf(_)) { format!("# {line}") } else { line }
             }
         }
     }
@@ -168,7 +172,7 @@ fn classifier_for(classifier: &Classifier, name: &impl Fn(u32) -> String) -> Str
             let action = |device| format!(" action mirred egress redirect dev {}", name(device));
             line + &redirect.map_or_else(String::new, action)
         }
-        Classifier::Bpf(program) => format!("bpf object-pinned {}", program.name),
+        Classifier::Bpf(program) => format!("bpf program `{}`", program.name),
         Classifier::Other { kind, options, .. } => format!("{kind} {}", comment(options)),
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn end(notes: &Notes, journal: &Journal, lock: Lock) -> Result<(), Sh
     let unconfirmed = journal.confirm_by.is_some_and(|at| at <= kernel::now());
     if let (true, Some(previous)) = (unconfirmed, &journal.previous) {
         drop(lock);
-        return install::go_back(previous, None);
+        return install::go_back(previous, journal.previous_until);
     }
     restore::restore(&mut Netlink::open()?, notes, journal).map(drop)
 }

@@ -85,6 +85,50 @@ fn ifb_of(device: &Device) -> Device {
     Device { name, index: IFB_NUMBERS + device.index, ..device.clone() }
 }
 
+/// A policy that was planned, and tried where that is possible; the device is untouched.
+struct Tried {
+    before: Option<Journal>,
+    prepared: Prepared,
+    journal: Journal,
+    changes: Vec<Change>,
+}
+
+fn try_out(
+    policy: &Policy,
+    options: InstallOptions,
+    notes: &Notes,
+    found: &Found,
+    netlink: &mut Netlink,
+) -> Result<Tried, ShapeError> {
+    let before = notes.read()?.filter(|j| j.index == found.device.index);
+    let prepared = prepare(policy, found, before.as_ref(), netlink)?;
+    let journal = journal(&prepared, found, policy, before.as_ref(), options, netlink)?;
+    let changes = changes(&prepared, found, before.as_ref(), netlink)?;
+    if !changes.is_empty() {
+        rehearse(&prepared, &policy.device)?;
+    }
+    Ok(Tried { before, prepared, journal, changes })
+}
+
+/// All of [`install`] but the change: what it would install, and how many messages that would take.
+///
+/// # Errors
+/// Those that [`install`] finds before it changes anything.
+pub fn dry_run(policy: &Policy, options: InstallOptions) -> Result<Installed, ShapeError> {
+    let mut netlink = Netlink::open()?;
+    let found = observe::observe(&mut netlink, &policy.device)?;
+    let tried = try_out(policy, options, &Notes::of(&policy.device)?, &found, &mut netlink)?;
+    let lifted = tried.lifts();
+    Ok(Installed { plan: tried.prepared.plan, changes: tried.changes.len(), lifted })
+}
+
+impl Tried {
+    /// Whether an earlier time limit would hold no longer.
+    fn lifts(&self) -> bool {
+        self.before.as_ref().is_some_and(|j| j.deadline().is_some()) && self.journal.deadline().is_none()
+    }
+}
+
 /// Shapes a device of the calling thread's network namespace.
 ///
 /// # Errors
@@ -94,11 +138,9 @@ pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, Sh
     let mut netlink = Netlink::open()?;
     let found = observe::observe(&mut netlink, &policy.device)?;
     let lock = notes.lock()?;
-    let before = notes.read()?.filter(|j| j.index == found.device.index);
-    let prepared = prepare(policy, &found, before.as_ref(), &mut netlink)?;
-    let journal = journal(&prepared, &found, policy, before.as_ref(), options, &mut netlink)?;
-    let changes = changes(&prepared, &found, before.as_ref(), &mut netlink)?;
-    rehearse(&prepared, &policy.device)?;
+    let tried = try_out(policy, options, &notes, &found, &mut netlink)?;
+    let lifted = tried.lifts();
+    let Tried { before, prepared, journal, changes } = tried;
     notes.write(&journal)?;
     if journal.deadline().is_some()
         && let Err(e) = guard::start(&notes, &journal)
@@ -119,7 +161,6 @@ pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, Sh
     let journal = Journal { programs: [None; 2], ..journal };
     let journal = Journal { programs: programs_in_place(&mut netlink, &journal)?, ..journal };
     notes.write(&journal)?;
-    let lifted = before.is_some_and(|j| j.deadline().is_some()) && journal.deadline().is_none();
     Ok(Installed { plan: prepared.plan, changes: count, lifted })
 }
 
@@ -210,19 +251,15 @@ fn journal(
     {
         return Err(ShapeError::NameTaken { name: ifb.name.clone() });
     }
-    let earlier = |part: fn(&Journal) -> &Vec<Saved>| before.map(part);
-    let before_egress = match (&plan.egress, earlier(|j| &j.before_egress)) {
-        (Some(side), Some(saved)) if observe::is_empty(&found.egress) || observe::is_ours(&found.egress, side) => {
-            saved.clone()
-        }
-        (Some(_), _) => foreign(&found.egress, found, options.replace)?,
-        (None, saved) => saved.cloned().unwrap_or_default(),
+    let is_ours = |side| before.is_some() && observe::is_ours(&found.egress, side);
+    let before_egress = match &plan.egress {
+        Some(side) if !is_ours(side) && !observe::is_empty(&found.egress) => saved(&found.egress, found, options)?,
+        _ => before.map(|j| j.before_egress.clone()).unwrap_or_default(),
     };
-    let hook = |tree: &Tree| plan.ingress.as_ref().is_some_and(|i| i.hook.differences(tree).is_empty());
-    let before_ingress = match (&plan.ingress, earlier(|j| &j.before_ingress)) {
-        (Some(_), Some(saved)) if observe::is_empty(&found.ingress) || hook(&found.ingress) => saved.clone(),
-        (Some(_), _) => foreign(&found.ingress, found, options.replace)?,
-        (None, saved) => saved.cloned().unwrap_or_default(),
+    let is_hook = |hook: &Tree| before.is_some() && hook.differences(&found.ingress).is_empty();
+    let before_ingress = match &plan.ingress {
+        Some(i) if !is_hook(&i.hook) && !observe::is_empty(&found.ingress) => saved(&found.ingress, found, options)?,
+        _ => before.map(|j| j.before_ingress.clone()).unwrap_or_default(),
     };
     Ok(Journal {
         id: utc * 1_000_000_000 + u64::from(nanos),
@@ -236,18 +273,16 @@ fn journal(
         facilities: prepared.facilities,
         // What nobody has confirmed yet is nothing to go back to.
         previous: before.and_then(|j| if j.confirm_by.is_some() { j.previous.clone() } else { Some(j.policy.clone()) }),
+        previous_until: before.and_then(|j| if j.confirm_by.is_some() { j.previous_until } else { j.until }),
         confirm_by: options.confirm_within.map(|t| now + t),
         until: options.for_time.map(|t| now + t),
     })
 }
 
 /// The messages that bring back what somebody else installed, if we may take its place.
-fn foreign(tree: &Tree, found: &Found, replace: bool) -> Result<Vec<Saved>, ShapeError> {
-    if observe::is_empty(tree) {
-        return Ok(Vec::new());
-    }
+fn saved(tree: &Tree, found: &Found, options: InstallOptions) -> Result<Vec<Saved>, ShapeError> {
     let (device, what) = (found.device.name.clone(), observe::words(tree));
-    if !replace {
+    if !options.replace {
         return Err(ShapeError::Foreign { device, what });
     }
     let messages: Vec<tc::Message> =

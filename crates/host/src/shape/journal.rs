@@ -37,6 +37,8 @@ pub struct Journal {
     pub programs: [Option<u32>; 2],
     /// What was installed before, to go back to when this one is not confirmed.
     pub previous: Option<Policy>,
+    /// When that one would have been undone in any case.
+    pub previous_until: Option<Instant>,
     /// Undone then unless it is confirmed before.
     pub confirm_by: Option<Instant>,
     /// Undone then in any case.

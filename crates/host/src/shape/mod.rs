@@ -13,7 +13,7 @@ use kernel::Netlink;
 
 pub use error::ShapeError;
 pub use guard::{COMMAND as GUARD_COMMAND, watch};
-pub use install::{InstallOptions, Installed, install, install_for_good, plan_here};
+pub use install::{InstallOptions, Installed, dry_run, install, install_for_good, plan_here};
 pub use journal::{Ifb, Journal, Notes};
 pub use restore::Restored;
 pub use show::{Reading, Standing, program, read, standing};

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kernel::{DeviceFeature, Ethtool, FeatureSwitch, Netlink};
+use tc::{Handle, Object};
 use tuning::{Device, Interrupt, Offload, OffloadState, Rings};
 
 use super::TuneError;
@@ -49,7 +50,10 @@ pub(super) fn read(link: &kernel::Device) -> Result<Device, TuneError> {
         driver,
         mtu: link.mtu,
         queue_length: link.tx_queue_len,
-        qdiscs: Netlink::open()?.qdisc_kinds(link.index).ok(),
+        qdiscs: Netlink::open()?
+            .traffic_control(link.index)
+            .ok()
+            .map(|all| kinds(all.into_iter().map(|(object, _)| object))),
         offloads: GROUPS.iter().filter_map(offload).collect(),
         lro: features.get("rx-lro").filter(|f| f.active || f.changeable).map(|f| f.active),
         tx_checksum: group(&features, CHECKSUMS),
@@ -59,6 +63,20 @@ pub(super) fn read(link: &kernel::Device) -> Result<Device, TuneError> {
         rps: sysfs.as_deref().and_then(|p| masks(p, "rx-", "rps_cpus")),
         xps: sysfs.as_deref().and_then(|p| masks(p, "tx-", "xps_cpus")),
     })
+}
+
+/// Kinds of the disciplines on the way out, each once, in the kernel's order: the root first.
+fn kinds(objects: impl Iterator<Item = Object>) -> Vec<String> {
+    let mut kinds = Vec::new();
+    for object in objects {
+        if let Object::Qdisc(qdisc) = object
+            && qdisc.parent != Handle::INGRESS
+            && !kinds.iter().any(|k| k == qdisc.discipline.kind())
+        {
+            kinds.push(qdisc.discipline.kind().to_owned());
+        }
+    }
+    kinds
 }
 
 /// On if any of the features is, as ethtool shows a group.

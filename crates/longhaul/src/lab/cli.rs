@@ -1,8 +1,10 @@
 //! Options of `longhaul lab`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use units::parse_duration;
 
 #[derive(Debug, Args)]
 #[command(
@@ -97,6 +99,10 @@ pub(crate) struct PathOptions {
     /// Seed of the random draws: the same seed loses the same packets, by their number.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Lateness of packets at the 99th percentile up to which the emulation is called valid, such as 50ms for commands that
+    /// are not about time [default: 1 % of the delay, at least 1ms].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) lateness: Option<Duration>,
     /// Shell command at the far end instead of `longhaul serve`; ended with the near one.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) far: Option<String>,

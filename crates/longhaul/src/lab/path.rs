@@ -91,6 +91,10 @@ fn scenario(options: &PathOptions) -> anyhow::Result<Scenario> {
     for (key, value) in &options.set {
         link(key, value);
     }
+    if let Some(lateness) = options.lateness {
+        anyhow::ensure!(!lateness.is_zero(), "--lateness 0: nothing is handed over in no time; write such as 50ms");
+        set.push(("validity.lateness_p99".to_owned(), format!("{}ns", lateness.as_nanos())));
+    }
     if options.pcapng.is_some() {
         set.push(("record.pcapng".to_owned(), "[\"path\"]".to_owned()));
         set.push(("record.snap".to_owned(), "128".to_owned()));

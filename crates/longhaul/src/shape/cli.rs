@@ -67,7 +67,7 @@ pub(crate) struct Installing {
     /// this time, such as 30s.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) confirm: Option<Duration>,
-    /// Print the plan as `shape plan` does; change nothing.
+    /// Find out whether it can be done, and print the plan; change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use host::shape::{self, InstallOptions, Notes, Restored};
 use results::shape::{ShapeRecord, ShapeState};
-use shaping::{Accounting, Class, Policy, Queue, QueueKind, Side, SizeLimits};
+use shaping::{Accounting, Class, Plan, Policy, Queue, QueueKind, Side, SizeLimits};
 use units::Rate;
 
 use cli::{
@@ -50,21 +50,21 @@ fn read_policy(file: &Path, device: Option<&str>) -> anyhow::Result<Policy> {
 
 fn plan(options: &PlanOptions) -> anyhow::Result<ExitCode> {
     let policy = read_policy(&options.file, options.device.as_deref())?;
-    print_plan(&policy, options.json)
+    print(&shape::plan_here(&policy)?, options.json)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn print_plan(policy: &Policy, json: bool) -> anyhow::Result<ExitCode> {
-    let plan = shape::plan_here(policy)?;
-    let mut all = vec![ShapeRecord::Policy(records::policy(&plan, ShapeState::Planned))];
-    all.extend(records::classes(&plan));
-    all.extend(records::commands(&plan));
+fn print(plan: &Plan, json: bool) -> anyhow::Result<()> {
+    let mut all = vec![ShapeRecord::Policy(records::policy(plan, ShapeState::Planned))];
+    all.extend(records::classes(plan));
+    all.extend(records::commands(plan));
     let mut out = io::stdout().lock();
     if json {
         records::write_json(&all, &mut out)?;
     } else {
         report::shape::write_shape(&all, &mut out)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
@@ -104,15 +104,18 @@ fn constant(options: &ConstantOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn install(policy: &Policy, installing: &Installing) -> anyhow::Result<ExitCode> {
-    if installing.dry_run {
-        return print_plan(policy, false);
-    }
-    let undone = shape::undo_overdue()?;
     let options = InstallOptions {
         replace: installing.replace,
         confirm_within: installing.confirm,
         for_time: installing.for_time,
     };
+    if installing.dry_run {
+        let would_be = shape::dry_run(policy, options)?;
+        print(&would_be.plan, false)?;
+        writeln!(io::stderr(), "{}: {} would be made; nothing was", policy.device, changes(would_be.changes))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let undone = shape::undo_overdue()?;
     let installed = shape::install(policy, options)?;
     let mut out = io::stderr().lock();
     for device in undone {
@@ -120,8 +123,7 @@ fn install(policy: &Policy, installing: &Installing) -> anyhow::Result<ExitCode>
     }
     let done = match installed.changes {
         0 => "nothing had to be changed".to_owned(),
-        1 => "1 change made, read back and compared".to_owned(),
-        n => format!("{n} changes made, read back and compared"),
+        n => format!("{} made, read back and compared", changes(n)),
     };
     writeln!(out, "{}: {done}", policy.device)?;
     if installed.lifted {
@@ -135,6 +137,10 @@ fn install(policy: &Policy, installing: &Installing) -> anyhow::Result<ExitCode>
         writeln!(out, "{}: undone after {} s", policy.device, time.as_secs_f64())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn changes(count: usize) -> String {
+    if count == 1 { "1 change".to_owned() } else { format!("{count} changes") }
 }
 
 fn confirm(device: &str) -> anyhow::Result<ExitCode> {

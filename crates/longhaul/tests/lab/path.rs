@@ -7,8 +7,9 @@ use crate::common::host::Host;
 use crate::common::lab::{Turn, read, turn};
 use crate::common::text;
 
+/// Nothing here is about time: a pause of the machine does not count.
 fn path(turn: &Turn, arguments: &[&str]) -> Output {
-    turn.longhaul(&[&["lab", "path", "--quiet"], arguments].concat()).output().unwrap()
+    turn.longhaul(&[&["lab", "path", "--quiet", "--lateness", "200ms"], arguments].concat()).output().unwrap()
 }
 
 #[test]
@@ -37,7 +38,7 @@ fn a_command_that_does_not_exist_is_named() {
 fn input_and_output_pass_through_whole() {
     let Some(turn) = turn() else { return };
     let mut child = turn
-        .longhaul(&["lab", "path", "--quiet", "--far", "sleep 100", "--", "cat"])
+        .longhaul(&["lab", "path", "--quiet", "--lateness", "200ms", "--far", "sleep 100", "--", "cat"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -77,6 +78,23 @@ fn a_test_against_the_server_at_the_far_end_sees_the_path() {
     let received = received.unwrap();
     assert!(received > 1_000_000, "{received}");
     assert!((received * 103 / 100..received * 115 / 100 + 100_000).contains(&delivered), "{delivered} of {received}");
+}
+
+#[test]
+fn how_late_packets_may_be_is_for_the_user_to_say() {
+    let Some(turn) = turn() else { return };
+    // No machine hands a packet over within a nanosecond.
+    let near = ["--", "ping -c 3 -i 0.1 $LONGHAUL_PEER"];
+    let strict =
+        turn.longhaul(&[&["lab", "path", "--quiet", "--lateness", "1ns"], &near[..]].concat()).output().unwrap();
+    let said = text(&strict.stderr);
+    assert!(strict.status.code() == Some(1) && said.contains("INVALID"), "{said}");
+    assert!(path(&turn, &near).status.success());
+    for wrong in ["soon", "0"] {
+        let refused = turn.longhaul(&["lab", "path", "--lateness", wrong, "--", "true"]).output().unwrap();
+        let said = text(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said.contains("--lateness"), "{said}");
+    }
 }
 
 #[test]

@@ -57,6 +57,8 @@ fn tc_shows_what_was_planned_and_clear_leaves_nothing() {
     assert!(text(&again.stderr).contains("nothing had to be changed"), "{}", text(&again.stderr));
     shaped.done(&["clear", "eth0"]);
     assert_eq!(shaped.everything(), before);
+    let left = fs::read_dir(shaped.folder.path().join("state/shape")).unwrap().count();
+    assert_eq!(left, 0, "neither notes nor locks are left");
 }
 
 #[test]
@@ -109,6 +111,12 @@ fn what_somebody_else_installed_is_refused_then_replaced_then_brought_back() {
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("eth0 has htb 7:") && said.contains("--replace"), "{said}");
+    assert_eq!(shaped.everything(), before);
+    // A dry run finds what stands in the way, as the real one does.
+    let dry = shaped.apply(&policy, &["--dry-run"]);
+    assert_eq!((dry.status.code(), text(&dry.stderr)), (Some(2), said));
+    let dry = shaped.apply(&policy, &["--dry-run", "--replace"]);
+    assert!(dry.status.success() && text(&dry.stderr).contains("would be made; nothing was"), "{}", text(&dry.stderr));
     assert_eq!(shaped.everything(), before);
     let replaced = shaped.apply(&policy, &["--replace"]);
     assert!(replaced.status.success(), "{}", text(&replaced.stderr));

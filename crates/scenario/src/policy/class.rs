@@ -6,7 +6,7 @@ use shaping::{Class, Match, Queue, QueueKind, Side, Way};
 use units::Rate;
 
 use crate::describe;
-use crate::policy::{UserByName, matches};
+use crate::policy::{Users, matches};
 use crate::problem::{Fault, known_names};
 use crate::quantity;
 use crate::section::{Item, Section, Spot};
@@ -34,6 +34,8 @@ struct Draft {
     ceiling_spot: Spot,
     priority: u8,
     queue: Queue,
+    /// `queue` or `leaf`, where given.
+    queue_spot: Option<Spot>,
     burst: Option<Duration>,
     matches: Vec<Match>,
     match_spot: Option<Spot>,
@@ -57,7 +59,7 @@ impl Share {
 }
 
 /// Reads `egress` or `ingress`; `None` after complaints.
-pub(super) fn read_side(item: &Item<'_>, way: Way, users: UserByName<'_>) -> Option<Side> {
+pub(super) fn read_side(item: &Item<'_>, way: Way, users: Users<'_>) -> Option<Side> {
     let mut section = item.section()?;
     let missing = "what the direction carries at most: rate = \"950Mb/s\"";
     let rate = section.required("rate", missing).and_then(|i| i.read(quantity::rate));
@@ -121,7 +123,7 @@ fn within(most: Duration) -> impl Fn(&Value) -> Result<Duration, Fault> {
     }
 }
 
-fn read_class(name: String, item: &Item<'_>, way: Way, users: UserByName<'_>) -> Option<Draft> {
+fn read_class(name: String, item: &Item<'_>, way: Way, users: Users<'_>) -> Option<Draft> {
     if let Err(fault) = quantity::check_name(&name) {
         item.complain(fault);
     }
@@ -136,6 +138,7 @@ fn read_class(name: String, item: &Item<'_>, way: Way, users: UserByName<'_>) ->
     let ceiling = ceiling_item.as_ref().and_then(|i| i.read(share));
     let priority = section.read("priority", quantity::whole(PRIORITIES)).and_then(|n| u8::try_from(n).ok());
     let queue = read_queue(&mut section);
+    let [limit_item, leaf_item] = [section.item("queue"), section.item("leaf")];
     let burst = section.read("burst", within(MAX_BURST));
     let match_item = section.item("match");
     let matches = match_item.as_ref().map_or_else(Vec::new, |i| matches::read(i, way, users));
@@ -148,6 +151,7 @@ fn read_class(name: String, item: &Item<'_>, way: Way, users: UserByName<'_>) ->
         ceiling_spot: at(ceiling_item),
         priority: priority.unwrap_or_default(),
         queue,
+        queue_spot: limit_item.or(leaf_item).map(|i| i.spot()),
         burst,
         matches,
         match_spot: match_item.map(|i| i.spot()),
@@ -299,7 +303,7 @@ impl<'a> Tree<'a> {
         for (at, class) in classes.iter().enumerate() {
             let is_leaf = !classes.iter().any(|c| c.parent == Some(at));
             let Some(draft) = self.find(&class.name).map(|d| &self.drafts[d]) else { continue };
-            if let (false, Some(spot)) = (is_leaf, &draft.match_spot) {
+            for spot in [&draft.match_spot, &draft.queue_spot].into_iter().flatten().filter(|_| !is_leaf) {
                 let fault = Fault::new("packets wait only in classes that have none below", "move it to one of them");
                 spot.complain(self.item.report, fault);
             }
@@ -312,11 +316,13 @@ impl<'a> Tree<'a> {
         let names: Vec<&str> =
             classes.iter().enumerate().filter(|(at, _)| is_leaf(*at)).map(|(_, c)| c.name.as_str()).collect();
         let Some(item) = item else {
-            let mut open = classes.iter().enumerate().filter(|(at, c)| is_leaf(*at) && c.matches.is_empty());
-            if let (Some((at, _)), None) = (open.next(), open.next()) {
-                return Some(at);
+            let open = classes.iter().enumerate().filter(|(at, c)| is_leaf(*at) && c.matches.is_empty());
+            let open: Vec<(usize, &str)> = open.map(|(at, c)| (at, c.name.as_str())).collect();
+            if let [(at, _)] = open.as_slice() {
+                return Some(*at);
             }
-            let mend = format!("name the class for what belongs to no other: default = \"{}\"", names.first()?);
+            let usual = open.first().map(|(_, name)| name).or(names.first())?;
+            let mend = format!("name the class for what belongs to no other: default = \"{usual}\"");
             spot.complain(self.item.report, Fault::new("has no default", mend));
             return None;
         };

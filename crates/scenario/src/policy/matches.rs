@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use ipnet::IpNet;
 use shaping::{Match, Traffic, Way};
 
-use crate::policy::UserByName;
+use crate::policy::Users;
 use crate::problem::{Fault, known_names};
 use crate::quantity;
 use crate::section::{Item, Section};
@@ -44,11 +44,11 @@ const CODE_POINTS: &[(&str, u8)] = &[
 ];
 
 /// One match or a list of them.
-pub(super) fn read(item: &Item<'_>, way: Way, users: UserByName<'_>) -> Vec<Match> {
+pub(super) fn read(item: &Item<'_>, way: Way, users: Users<'_>) -> Vec<Match> {
     item.one_or_more().iter().filter_map(|one| read_one(one, way, users)).collect()
 }
 
-fn read_one(item: &Item<'_>, way: Way, users: UserByName<'_>) -> Option<Match> {
+fn read_one(item: &Item<'_>, way: Way, users: Users<'_>) -> Option<Match> {
     let mut section = item.section()?;
     let matched = Match {
         from: list(&mut section, "from", network),
@@ -140,8 +140,11 @@ fn cgroup(value: &Value) -> Result<String, Fault> {
     Ok(path.to_owned())
 }
 
-fn user(value: &Value, users: UserByName<'_>) -> Result<u32, Fault> {
+fn user(value: &Value, users: Users<'_>) -> Result<u32, Fault> {
     if let Kind::Text(name) = &value.kind {
+        let Some(users) = users else {
+            return Err(Fault::new("users have no names in an experiment", "write the number"));
+        };
         let unknown = || Fault::new(format!("there is no user `{name}`"), "write a name of this host, or a number");
         return users(name).ok_or_else(unknown);
     }

@@ -17,6 +17,9 @@ use crate::tree::{self, Origin};
 /// Finds the number of a user by name; `None` when there is none.
 pub type UserByName<'a> = &'a dyn Fn(&str) -> Option<u32>;
 
+/// `None` where users have no names.
+type Users<'a> = Option<UserByName<'a>>;
+
 /// Linux takes names of devices up to here (IFNAMSIZ - 1).
 const DEVICE_NAME: usize = 15;
 /// Most flows to remember: about 100 bytes each.
@@ -39,7 +42,7 @@ pub fn read_policy(path: &Path, text: &str, device: Option<&str>, users: UserByN
             }
             None => root.required("device", "name it: device = \"eth0\"").and_then(|item| item.read(device_name)),
         };
-        read_body(root, named?, users)
+        read_body(root, named?, Some(users))
     });
     match policy {
         Some(policy) if report.is_empty() => Ok(policy),
@@ -49,11 +52,11 @@ pub fn read_policy(path: &Path, text: &str, device: Option<&str>, users: UserByN
 
 /// Reads the policy of a device in an experiment file.
 pub(crate) fn read_for_device(device: String, item: &Item<'_>) -> Option<Policy> {
-    read_body(item.section()?, device, &|_| None)
+    read_body(item.section()?, device, None)
 }
 
 /// All but the device.
-fn read_body(mut section: Section<'_>, device: String, users: UserByName<'_>) -> Option<Policy> {
+fn read_body(mut section: Section<'_>, device: String, users: Users<'_>) -> Option<Policy> {
     const ACCOUNTING: &[(&str, Accounting)] = &[("frame", Accounting::Frame), ("wire", Accounting::Wire)];
     let accounting = section.read("accounting", quantity::word(ACCOUNTING)).unwrap_or_default();
     let sizes = section.item("elephants").and_then(|item| read_sizes(&item)).unwrap_or_default();
