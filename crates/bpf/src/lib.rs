@@ -7,6 +7,7 @@
 //! The system calls are libbpf's.
 
 mod classifier;
+pub mod congestion;
 mod error;
 mod expand;
 mod inspect;
@@ -14,6 +15,7 @@ mod layout;
 mod log;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 
 pub use classifier::{Classifier, MOST_FLOWS, Rule, Settings, Trial};
 pub use error::BpfError;

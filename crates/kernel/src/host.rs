@@ -56,6 +56,11 @@ fn read_trimmed(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|s| s.trim().to_owned())
 }
 
+/// Release of the running kernel, such as `6.1.0-18-amd64`.
+pub fn kernel_release() -> String {
+    uname().1
+}
+
 fn uname() -> (String, String, String) {
     // SAFETY: uname fills the zeroed structure with NUL-terminated strings.
     let u = unsafe {

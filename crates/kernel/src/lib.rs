@@ -37,12 +37,13 @@ pub use child::{Usage, reap, signal_group, terminate, wait_child};
 pub use clock::{Clocks, nap, now, resolution, thread_cpu, tight_timers, uptime_ns, utc_seconds};
 pub use error::{KernelError, Op};
 pub use ethtool::{DeviceFeature, Ethtool, FeatureSwitch, RingSizes};
-pub use host::host_report;
+pub use host::{host_report, kernel_release};
 pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait, wait_for_room};
 pub use join::join;
 pub use keeper::{Keeper, Spawn, run_keeper};
 pub use limits::{open_files_limit, raise_open_files};
 pub use machine::{available_memory, kill_process, page_bytes, real_user, user_by_name};
+pub use mount::mount_bpf_file_system;
 pub use namespace::{enter_namespace, network_cookie, new_namespace};
 pub use netlink::{Change, Counters, Device, LinkSettings, Neighbour, Netlink, Route, Statistics};
 pub use option::{

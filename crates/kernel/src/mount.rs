@@ -33,6 +33,22 @@ pub(crate) fn bind(file: &Path, place: &CStr) -> io::Result<()> {
     mount(&CString::new(file.as_os_str().as_bytes())?, place, None, libc::MS_BIND)
 }
 
+/// Mounts the BPF file system at a place, unless one is mounted there.
+///
+/// # Errors
+/// The place does not exist, the kernel has no such file system, or the caller may not mount (CAP_SYS_ADMIN).
+pub fn mount_bpf_file_system(place: &Path) -> io::Result<()> {
+    let path = CString::new(place.as_os_str().as_bytes())?;
+    // SAFETY: a zeroed statfs is a valid one.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends in NUL and the structure is writable.
+    check(unsafe { libc::statfs(path.as_ptr(), &raw mut found) })?;
+    if found.f_type == libc::BPF_FS_MAGIC {
+        return Ok(());
+    }
+    mount(c"bpf", &path, Some(c"bpf"), HARMLESS)
+}
+
 fn mount(source: &CStr, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
     let kind = kind.map_or(ptr::null(), CStr::as_ptr);
     // SAFETY: all strings end in NUL and live during the call; no data is passed.

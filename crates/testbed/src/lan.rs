@@ -155,9 +155,9 @@ fn cable(a: &Namespace, a_name: &str, a_ip: Ipv4Addr, b: &Namespace, b_name: &st
 /// # Panics
 /// The network could not be made for another reason: that is a failed test, not a skipped one.
 #[allow(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
-pub fn or_skip(lan: io::Result<Lan>) -> Option<Lan> {
-    match lan {
-        Ok(lan) => Some(lan),
+pub fn or_skip<T>(made: io::Result<T>) -> Option<T> {
+    match made {
+        Ok(made) => Some(made),
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
             eprintln!("skipped: network namespaces need root (CAP_SYS_ADMIN, CAP_NET_ADMIN)");
             None

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// H-TCP as a congestion control of the kernel, for kernels without tcp_htcp. Loss recovery (proportional rate reduction), pacing,
+// validation of the window and ECN stay the kernel's, for only what the kernel's own modules define is defined.
+#include "tcp.h"
+#include "htcp.h"
+
+// Written by the loader, frozen then.
+const volatile struct htcp_settings settings = {};
+
+_Static_assert(sizeof(struct htcp) <= PRIVATE_BYTES, "it must fit into icsk_ca_priv");
+
+static __always_inline struct htcp *private_of(struct sock *sk)
+{
+	return (struct htcp *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
+}
+
+static __always_inline struct htcp_settings chosen(void)
+{
+	return (struct htcp_settings){
+		.rtt_scaling = settings.rtt_scaling,
+		.adaptive_backoff = settings.adaptive_backoff,
+		.bandwidth_switch = settings.bandwidth_switch,
+		.tick_us = settings.tick_us,
+	};
+}
+
+SEC("struct_ops")
+void BPF_PROG(htcp_init_connection, struct sock *sk)
+{
+	struct htcp_settings s = chosen();
+	struct htcp *h = private_of(sk);
+	struct connection c = {};
+
+	__builtin_memset(h, 0, sizeof(*h));
+	read_connection(&c, (struct tcp_sock *)sk);
+	htcp_init(&s, h, &c);
+}
+
+SEC("struct_ops")
+void BPF_PROG(htcp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct htcp_settings s = chosen();
+	struct connection c = {};
+
+	read_connection(&c, (struct tcp_sock *)sk);
+	htcp_acked(&s, private_of(sk), &c, sample->pkts_acked);
+}
+
+SEC("struct_ops")
+void BPF_PROG(htcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct htcp_settings s = chosen();
+	struct connection c = {};
+
+	read_connection(&c, tp);
+	htcp_avoid(&s, private_of(sk), &c, acked);
+	write_connection(tp, &c);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(htcp_ssthresh, struct sock *sk)
+{
+	struct htcp_settings s = chosen();
+	struct connection c = {};
+
+	read_connection(&c, (struct tcp_sock *)sk);
+	return htcp_after_loss(&s, private_of(sk), &c);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(htcp_undo_cwnd, struct sock *sk)
+{
+	struct connection c = {};
+
+	read_connection(&c, (struct tcp_sock *)sk);
+	return htcp_undo(private_of(sk), &c);
+}
+
+SEC("struct_ops")
+void BPF_PROG(htcp_set_state, struct sock *sk, u8 state)
+{
+	struct htcp_settings s = chosen();
+	struct htcp *h = private_of(sk);
+	struct connection c = {};
+
+	read_connection(&c, (struct tcp_sock *)sk);
+	if (state == bpf_core_enum_value(enum tcp_ca_state, TCP_CA_Open))
+		htcp_open(&s, h, &c);
+	else if (state != bpf_core_enum_value(enum tcp_ca_state, TCP_CA_Disorder))
+		htcp_congestion(&s, h, &c);
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops congestion_control = {
+	.name = "htcp",
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.init = (void *)htcp_init_connection,
+	.pkts_acked = (void *)htcp_pkts_acked,
+	.cong_avoid = (void *)htcp_cong_avoid,
+	.ssthresh = (void *)htcp_ssthresh,
+	.undo_cwnd = (void *)htcp_undo_cwnd,
+	.set_state = (void *)htcp_set_state,
+};
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// For tests: feeds FAST TCP or H-TCP, as the kernel would run them, a script of what happens to a connection, and notes the window after
+// each step. Run by BPF_PROG_TEST_RUN; crates/bpf/src/congestion/tests compares it with the reference in Rust.
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "connection.h"
+#include "fast.h"
+#include "htcp.h"
+
+enum step_kind { ACKNOWLEDGED, ACKNOWLEDGED_IN_RECOVERY, LOST, TIMED_OUT, UNDONE, IDLE, RECOVERED };
+
+struct step {
+	__u64 now_us;
+	__u32 kind;
+	__u32 acked;
+	__s32 rtt_us;
+	__u32 flight;
+	__u32 delivered;
+	__u32 srtt_us;
+	__u32 limited;
+	__u32 open;
+};
+
+struct seen {
+	__u32 window;
+	__u32 threshold;
+	__u32 window_count;
+};
+
+// Written by the test.
+const volatile __u32 is_htcp = 0;
+const volatile struct fast_settings fast_settings = {};
+const volatile struct htcp_settings htcp_settings = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct step);
+} steps SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct seen);
+} seen SEC(".maps");
+
+struct replay {
+	struct connection c;
+	struct fast fast;
+	struct htcp htcp;
+};
+
+static __always_inline void fast_step(struct replay *r, const struct step *step)
+{
+	struct fast_settings s = {
+		.alpha = fast_settings.alpha,
+		.gamma = fast_settings.gamma,
+		.period_us = fast_settings.period_us,
+		.threshold_us = fast_settings.threshold_us,
+		.average_least = fast_settings.average_least,
+		.every_other = fast_settings.every_other,
+	};
+
+	switch (step->kind) {
+	case ACKNOWLEDGED:
+		fast_acked(&s, &r->fast, &r->c, step->acked, step->rtt_us, step->flight);
+		fast_avoid(&s, &r->fast, &r->c, step->acked);
+		break;
+	case ACKNOWLEDGED_IN_RECOVERY:
+		fast_acked(&s, &r->fast, &r->c, step->acked, step->rtt_us, step->flight);
+		break;
+	case LOST:
+	case TIMED_OUT:
+		r->c.prior_window = r->c.window;
+		r->c.threshold = fast_after_loss(&r->c);
+		r->c.window = step->kind == LOST ? r->c.threshold : 1;
+		if (step->kind == TIMED_OUT)
+			fast_timeout(&r->fast);
+		break;
+	case UNDONE:
+		r->c.window = before_reduction(&r->c);
+		break;
+	case IDLE:
+		fast_idle(&r->fast);
+		break;
+	}
+}
+
+static __always_inline void htcp_step(struct replay *r, const struct step *step)
+{
+	struct htcp_settings s = {
+		.rtt_scaling = htcp_settings.rtt_scaling,
+		.adaptive_backoff = htcp_settings.adaptive_backoff,
+		.bandwidth_switch = htcp_settings.bandwidth_switch,
+		.tick_us = htcp_settings.tick_us,
+	};
+
+	switch (step->kind) {
+	case ACKNOWLEDGED:
+		htcp_acked(&s, &r->htcp, &r->c, step->acked);
+		htcp_avoid(&s, &r->htcp, &r->c, step->acked);
+		break;
+	case ACKNOWLEDGED_IN_RECOVERY:
+		htcp_acked(&s, &r->htcp, &r->c, step->acked);
+		break;
+	case LOST:
+	case TIMED_OUT:
+		r->c.prior_window = r->c.window;
+		r->c.threshold = htcp_after_loss(&s, &r->htcp, &r->c);
+		r->c.window = step->kind == LOST ? r->c.threshold : 1;
+		htcp_congestion(&s, &r->htcp, &r->c);
+		break;
+	case UNDONE:
+		r->c.window = htcp_undo(&r->htcp, &r->c);
+		break;
+	case RECOVERED:
+		htcp_open(&s, &r->htcp, &r->c);
+		break;
+	}
+}
+
+// The connection, from run to run.
+struct replay state = {};
+// Number of the next step.
+__u32 next = 0;
+
+// Takes one step. A loop over all would be beyond the verifier's patience.
+SEC("syscall")
+int replay(void *context)
+{
+	__u32 key = next;
+	struct step *step = bpf_map_lookup_elem(&steps, &key);
+	struct seen *out = bpf_map_lookup_elem(&seen, &key);
+	struct replay *r = &state;
+
+	if (!step || !out)
+		return 1;
+	if (next == 0) {
+		struct htcp_settings s = { .tick_us = htcp_settings.tick_us };
+
+		r->c.window = 10;
+		r->c.threshold = 0x7fffffff;
+		r->c.clamp = 0xffffffff;
+		htcp_init(&s, &r->htcp, &r->c);
+	}
+	r->c.now_us = step->now_us;
+	r->c.delivered = step->delivered;
+	r->c.srtt_us = step->srtt_us;
+	r->c.limited = step->limited;
+	r->c.open = step->open;
+	if (is_htcp)
+		htcp_step(r, step);
+	else
+		fast_step(r, step);
+	out->window = r->c.window;
+	out->threshold = r->c.threshold;
+	out->window_count = r->c.window_count;
+	next++;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,146 @@
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use congestion::{Algorithm, Settings};
+use libbpf_rs::{ErrorKind, MapCore, Object, ObjectBuilder};
+
+use super::{CongestionError, FILE_SYSTEM, files, pins};
+use crate::{error, log};
+
+/// The compiled programs.
+const FAST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/fast.bpf.o"));
+const HTCP: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/htcp.bpf.o"));
+
+/// The kernel's names have so many letters at most (TCP_CA_NAME_MAX - 1).
+const LONGEST_NAME: usize = 15;
+/// Name of the map in `bpf/fast.bpf.c` and `bpf/htcp.bpf.c`, whose first member is the name.
+const OPS: &str = "congestion_control";
+const NAME_BYTES: usize = 16;
+
+/// Loads a congestion control, under a name that begins with that of its algorithm, and pins it in `folder`. From then on any program of
+/// this host may choose it (TCP_CONGESTION), also without privilege.
+///
+/// # Errors
+/// As [`CongestionError`] tells; then nothing is left behind.
+pub fn load(folder: &Path, name: &str, settings: &Settings) -> Result<(), CongestionError> {
+    check_name(name)?;
+    let place = folder.join(name);
+    if pins::is_active(folder, name) {
+        return Err(CongestionError::Loaded { name: name.to_owned() });
+    }
+    check_btf()?;
+    log::listen();
+    let mut object = open(name, settings).and_then(libbpf_rs::OpenObject::load).map_err(|e| load_error(name, &e))?;
+    kernel::mount_bpf_file_system(Path::new(FILE_SYSTEM)).map_err(|e| refused("mounting the BPF file system", e))?;
+    // Of one that was killed in the midst.
+    pins::remove(folder, name);
+    fs::create_dir_all(&place).map_err(|e| refused("making a folder in the BPF file system", e))?;
+    let registered = pin(&mut object, folder, name).and_then(|()| register(&mut object, name));
+    if registered.is_err() {
+        pins::remove(folder, name);
+    }
+    registered
+}
+
+/// Whether the kernel describes its types, without which no program finds its fields.
+pub(crate) fn check_btf() -> Result<(), CongestionError> {
+    if Path::new("/sys/kernel/btf/vmlinux").exists() { Ok(()) } else { Err(CongestionError::NoBtf) }
+}
+
+/// The object lacks what its source has: cannot happen to a build that passed its tests.
+pub(crate) fn broken(operation: &'static str) -> CongestionError {
+    CongestionError::system(operation, io::Error::from(io::ErrorKind::NotFound))
+}
+
+fn check_name(name: &str) -> Result<(), CongestionError> {
+    let wrong = |reason| Err(CongestionError::Name { name: name.to_owned(), reason });
+    // bpf_obj_name_cpy in kernel/bpf/syscall.c.
+    if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.') {
+        return wrong("the kernel takes letters, digits, _ and . in it, as fast_a200");
+    }
+    if Algorithm::of_name(name).is_none() {
+        return wrong("it begins with that of its algorithm, fast or htcp, as fast_a200");
+    }
+    if name.len() > LONGEST_NAME {
+        return wrong("it has at most 15 letters");
+    }
+    Ok(())
+}
+
+fn open(name: &str, settings: &Settings) -> Result<libbpf_rs::OpenObject, libbpf_rs::Error> {
+    let object = match settings.algorithm() {
+        Algorithm::Fast => FAST,
+        Algorithm::Htcp => HTCP,
+    };
+    let mut object = ObjectBuilder::default().name(settings.algorithm().name())?.open_memory(object)?;
+    for mut map in object.maps_mut() {
+        if map.name() == OPS {
+            let Some(value) = map.initial_value_mut() else { continue };
+            let mut bytes = [0; NAME_BYTES];
+            bytes.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+            value.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+        } else if is_settings(map.name()) {
+            let words: Vec<u8> = settings.to_words().into_iter().flat_map(u32::to_ne_bytes).collect();
+            map.set_initial_value(&words)?;
+        }
+    }
+    Ok(object)
+}
+
+fn is_settings(map: &OsStr) -> bool {
+    map.to_string_lossy().ends_with(".rodata")
+}
+
+/// Before it is registered: a registration that no pin holds could be found by nobody.
+fn pin(object: &mut Object, folder: &Path, name: &str) -> Result<(), CongestionError> {
+    let [ops, settings] = files(folder, name);
+    for mut map in object.maps_mut() {
+        let to = match map.name() {
+            known if known == OPS => &ops,
+            known if is_settings(known) => &settings,
+            _ => continue,
+        };
+        map.pin(to).map_err(|e| refused("pinning it in the BPF file system", error::as_io(&e)))?;
+    }
+    Ok(())
+}
+
+fn register(object: &mut Object, name: &str) -> Result<(), CongestionError> {
+    let mut maps = object.maps_mut();
+    let Some(mut ops) = maps.find(|m| m.name() == OPS) else {
+        return Err(broken("finding the map of the program"));
+    };
+    match ops.attach_struct_ops() {
+        Ok(mut link) => {
+            // It is to outlive this process.
+            link.disconnect();
+            Ok(())
+        }
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(CongestionError::Taken { name: name.to_owned() }),
+        Err(e) => Err(refused("registering it", error::as_io(&e))),
+    }
+}
+
+pub(crate) fn load_error(name: &str, refusal: &libbpf_rs::Error) -> CongestionError {
+    let log = log::last_warnings();
+    let source = error::as_io(refusal);
+    let release = kernel::kernel_release();
+    if source.kind() == io::ErrorKind::PermissionDenied {
+        return CongestionError::Privilege { operation: "loading a BPF program" };
+    }
+    // What libbpf says where the kernel has no such type, or map of it.
+    if log.contains("tcp_congestion_ops is not found in kernel BTF") || source.kind() == io::ErrorKind::Unsupported {
+        return CongestionError::TooOld { release };
+    }
+    CongestionError::Refused { name: name.to_owned(), release, log, source }
+}
+
+pub(crate) fn refused(operation: &'static str, source: io::Error) -> CongestionError {
+    if source.kind() == io::ErrorKind::PermissionDenied {
+        CongestionError::Privilege { operation }
+    } else {
+        CongestionError::system(operation, source)
+    }
+}

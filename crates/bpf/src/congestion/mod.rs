@@ -1,0 +1,28 @@
+//! Congestion controls of longhaul in the kernel: loading, listing, unloading.
+//!
+//! Each is pinned in the BPF file system below a folder, by its name: `ops`, the map that holds the registration (BPF_MAP_TYPE_STRUCT_OPS),
+//! and `settings`, its parameters, frozen. That is all that is kept of it: what is listed is what the kernel has.
+
+mod error;
+mod load;
+mod pins;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+pub use error::CongestionError;
+pub use load::load;
+pub(crate) use load::{broken, check_btf, load_error, refused};
+pub use pins::{Loaded, list, unload};
+
+/// Where those that `longhaul cc` loads are pinned.
+pub const FOLDER: &str = "/sys/fs/bpf/longhaul/congestion";
+
+/// Where the BPF file system is mounted.
+const FILE_SYSTEM: &str = "/sys/fs/bpf";
+
+/// The files of one in a folder.
+fn files(folder: &Path, name: &str) -> [PathBuf; 2] {
+    [folder.join(name).join("ops"), folder.join(name).join("settings")]
+}

@@ -1,0 +1,117 @@
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use congestion::{Algorithm, Settings};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
+
+use super::load::refused;
+use super::{CongestionError, files};
+use crate::error;
+
+/// State of a registration in the kernel's value of the map: a count, then the state (struct bpf_struct_ops_common_value).
+const IN_USE: u32 = 1;
+
+/// A congestion control that longhaul has loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// Its name.
+    pub name: String,
+    /// Its algorithm and parameters; `None` when another version of longhaul, with other parameters, has loaded it.
+    pub settings: Option<Settings>,
+    /// When it was loaded.
+    pub since: SystemTime,
+    /// Connections that use it, in all network namespaces, about.
+    pub users: u32,
+}
+
+/// Those that are loaded and pinned in `folder`, by name.
+///
+/// # Errors
+/// No privilege.
+pub fn list(folder: &Path) -> Result<Vec<Loaded>, CongestionError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(refused("reading the BPF file system", e)),
+    };
+    let mut all = Vec::new();
+    for entry in entries.flatten() {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let Some(state) = registration(folder, &name)?.filter(|r| r.state == IN_USE) else { continue };
+        let since = entry.metadata().and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        all.push(Loaded { settings: settings(folder, &name), since, users: state.users, name });
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
+
+/// Unloads one. Connections that use it keep it until they end; no other can choose it.
+///
+/// # Errors
+/// None of that name is pinned in `folder`, or no privilege.
+pub fn unload(folder: &Path, name: &str) -> Result<(), CongestionError> {
+    let not_loaded = || CongestionError::NotLoaded { name: name.to_owned() };
+    if name.contains('/') || !folder.join(name).is_dir() {
+        return Err(not_loaded());
+    }
+    let map = match open(folder, name) {
+        Ok(map) => map,
+        // Killed before it was pinned.
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            remove(folder, name);
+            return Err(not_loaded());
+        }
+        Err(e) => return Err(refused("opening what is pinned", error::as_io(&e))),
+    };
+    match map.delete(&0_u32.to_ne_bytes()) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(refused("unregistering it", error::as_io(&e))),
+        _ => {}
+    }
+    remove(folder, name);
+    Ok(())
+}
+
+pub(super) fn is_active(folder: &Path, name: &str) -> bool {
+    registration(folder, name).ok().flatten().is_some_and(|r| r.state == IN_USE)
+}
+
+/// Takes the pins away. A map that is registered must be unregistered before.
+pub(super) fn remove(folder: &Path, name: &str) {
+    for file in files(folder, name) {
+        // What is not there need not go; what cannot go is found by the next one.
+        let _ = fs::remove_file(file);
+    }
+    let _ = fs::remove_dir(folder.join(name));
+}
+
+struct Registration {
+    users: u32,
+    state: u32,
+}
+
+fn open(folder: &Path, name: &str) -> Result<MapHandle, libbpf_rs::Error> {
+    let [ops, _] = files(folder, name);
+    MapHandle::from_pinned_path(ops)
+}
+
+fn registration(folder: &Path, name: &str) -> Result<Option<Registration>, CongestionError> {
+    let map = match open(folder, name) {
+        Ok(map) => map,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(refused("opening what is pinned", error::as_io(&e))),
+    };
+    let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+    let word = |at: usize| Some(u32::from_ne_bytes(value.as_ref()?.get(at..at + 4)?.try_into().ok()?));
+    // The registration is one of them.
+    Ok(word(0).zip(word(4)).map(|(count, state)| Registration { users: count.saturating_sub(1), state }))
+}
+
+fn settings(folder: &Path, name: &str) -> Option<Settings> {
+    let [_, settings] = files(folder, name);
+    let map = MapHandle::from_pinned_path(settings).ok()?;
+    let bytes = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
+    let words: Vec<u32> = bytes.chunks_exact(4).filter_map(|b| Some(u32::from_ne_bytes(b.try_into().ok()?))).collect();
+    Settings::from_words(Algorithm::of_name(name)?, &words)
+}

@@ -1,0 +1,82 @@
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+
+use congestion::{Algorithm, Settings};
+use socket2::SockRef;
+use testbed::or_skip;
+
+use crate::congestion::{CongestionError, list, load, unload};
+
+/// A folder of the BPF file system for one test; what is left in it is unloaded.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Option<Self> {
+        or_skip(kernel::new_namespace())?;
+        Some(Self(PathBuf::from(format!("/sys/fs/bpf/longhaul-test-{}-{name}", std::process::id()))))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        for loaded in list(&self.0).unwrap_or_default() {
+            let _ = unload(&self.0, &loaded.name);
+        }
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+fn available() -> String {
+    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap()
+}
+
+fn has(name: &str) -> bool {
+    available().split_whitespace().any(|n| n == name)
+}
+
+#[test]
+fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it() {
+    let Some(folder) = Folder::new("chosen") else { return };
+    let mut settings = Settings::of(Algorithm::Fast);
+    settings.set("alpha", "200").unwrap();
+    load(&folder.0, "fast_t1", &settings).unwrap();
+    assert!(has("fast_t1"));
+    let listed = list(&folder.0).unwrap();
+    assert_eq!((listed[0].name.as_str(), listed[0].settings), ("fast_t1", Some(settings)), "as the kernel has it");
+    let again = load(&folder.0, "fast_t1", &settings).unwrap_err();
+    assert!(matches!(again, CongestionError::Loaded { .. }), "{again}");
+
+    assert_eq!(listed[0].users, 0);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    SockRef::from(&stream).set_tcp_congestion(b"fast_t1").unwrap();
+    assert!(list(&folder.0).unwrap()[0].users >= 1);
+    unload(&folder.0, "fast_t1").unwrap();
+    assert!(!has("fast_t1") && !folder.0.join("fast_t1").exists());
+    assert_eq!(SockRef::from(&stream).tcp_congestion().unwrap().split(|b| *b == 0).next().unwrap(), b"fast_t1");
+    let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    assert!(SockRef::from(&other).set_tcp_congestion(b"fast_t1").is_err());
+    let gone = unload(&folder.0, "fast_t1").unwrap_err();
+    assert!(matches!(gone, CongestionError::NotLoaded { .. }), "{gone}");
+}
+
+#[test]
+fn names_of_others_are_left_to_them() {
+    let Some(folder) = Folder::new("names") else { return };
+    let Some(other) = Folder::new("others") else { return };
+    let settings = Settings::of(Algorithm::Htcp);
+    load(&other.0, "htcp_t2", &settings).unwrap();
+    let taken = load(&folder.0, "htcp_t2", &settings).unwrap_err();
+    assert!(matches!(taken, CongestionError::Taken { .. }), "{taken}");
+    assert!(list(&folder.0).unwrap().is_empty() && !folder.0.join("htcp_t2").exists(), "nothing is left behind");
+    for (name, reason) in [
+        ("cubic", "fast or htcp"),
+        ("fast_of_a_long_name", "15 letters"),
+        ("fast/../x", "letters, digits"),
+        ("fast-a200", "letters, digits"),
+    ] {
+        let error = load(&folder.0, name, &settings).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+    assert!(has("htcp_t2"));
+}
