@@ -48,6 +48,14 @@ pub enum LabError {
         /// What went wrong.
         source: Box<host::shape::ShapeError>,
     },
+    /// One of longhaul's congestion controls could not be loaded.
+    #[error("congestion control {name}: {source}")]
+    Congestion {
+        /// As in the experiment's file.
+        name: String,
+        /// What went wrong.
+        source: Box<bpf::congestion::CongestionError>,
+    },
     /// There is no such lab or node.
     #[error("{0}")]
     Unknown(String),

@@ -10,6 +10,7 @@ use results::lab::{
 use scenario::{Experiment, Metric, Model, Scenario, Way};
 use units::{Bytes, Rate, parse_duration};
 
+use crate::controls::Controls;
 use crate::flow::{describe, round_trip};
 use crate::run::{RunOptions, run};
 use crate::summary::{Done, summary};
@@ -49,6 +50,7 @@ pub fn run_experiment(
     observe(&LabRecord::Experiment(head(experiment, first, options)));
     let memory = kernel::available_memory() / MEMORY_SHARE;
     let workers = options.workers.unwrap_or_else(|| default_workers(kernel::cpus()));
+    let controls = Controls::load(&experiment.scenarios)?;
     let mut done: Vec<Done> = Vec::new();
     'all: for repetition in 0..first.repeat {
         for (point, scenario) in experiment.scenarios.iter().enumerate() {
@@ -62,7 +64,7 @@ pub fn run_experiment(
             observe(&LabRecord::Run(description));
             let folder = options.folder.join(format!("run-{number}"));
             let own = RunOptions { program: options.program.clone(), folder, run: number, seed, workers, memory };
-            let end = run(scenario, &own, observe, interrupted)?;
+            let end = run(&controls.in_kernel(scenario), &own, observe, interrupted)?;
             done.push(Done { point: point as u32, values, end });
         }
     }

@@ -3,6 +3,7 @@
 //! The engine knows the truth about every packet, and its own errors: each run carries a verdict, valid or invalid because.
 
 pub mod capture;
+mod controls;
 pub mod engine;
 mod error;
 mod experiment;

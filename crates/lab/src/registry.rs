@@ -194,6 +194,7 @@ pub fn collect() -> Result<Vec<String>, LabError> {
             |e| format!("removed the entry of {} (lab {}), whose process is gone", e.name, e.lab.pid),
         ));
     }
+    done.extend(crate::controls::collect().into_iter().map(|name| format!("unloaded the congestion control {name}")));
     Ok(done)
 }
 

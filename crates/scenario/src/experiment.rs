@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::congestion;
 use crate::dotted;
 use crate::files::{Files, Read};
 use crate::flows::{self, Draft};
@@ -170,6 +171,9 @@ impl Reader<'_> {
         let flows = named(&mut root, "flows", |name, item| flows::read_flow(name, item, &topology));
         let flows: Vec<Draft<Flow>> = flows.into_iter().flatten().collect();
         let mut mice = named(&mut root, "mice", |name, item| mice::read(name, item, &topology));
+        let used = flows.iter().filter_map(|f| f.what.congestion_control.as_deref());
+        let used = used.chain(mice.iter().map(|m| m.what.congestion_control.as_str()));
+        let congestion = congestion::read(&mut root, used);
         let run = given.or_else(|| latest_end(&flows, &mice));
         if run.is_none() && duration.is_none() && self.report.is_empty() {
             let missing =
@@ -212,6 +216,7 @@ impl Reader<'_> {
             schedule,
             flows: flows.into_iter().map(|f| flows::finish_flow(f, run)).collect(),
             mice: mice.into_iter().map(|m| mice::finish(m, run)).collect(),
+            congestion,
             programs,
             record,
             validity,

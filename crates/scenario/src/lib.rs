@@ -4,6 +4,7 @@
 //! type, or [`Problem`]s that name file, line and the mend. Contract: the crate is pure (files that a scenario refers to are asked for
 //! through a function), and no text causes a panic.
 
+mod congestion;
 mod describe;
 mod dotted;
 mod experiment;

@@ -36,6 +36,8 @@ pub struct Scenario {
     pub flows: Vec<Flow>,
     /// Streams of small transfers, in the order of the file.
     pub mice: Vec<Mice>,
+    /// Longhaul's own congestion controls that are used, by name, with their parameters.
+    pub congestion: BTreeMap<String, congestion::Settings>,
     /// Programs, in the order of the file.
     pub programs: Vec<Program>,
     /// What to record.

@@ -13,7 +13,7 @@ fn short(name: &str, arguments: &[&str]) -> Option<(Vec<LabRunEnd>, Vec<LabRecor
 
 /// The same for any file.
 #[allow(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
-fn run(name: &str, file: &str, arguments: &[&str]) -> Option<(Vec<LabRunEnd>, Vec<LabRecord>)> {
+pub(crate) fn run(name: &str, file: &str, arguments: &[&str]) -> Option<(Vec<LabRunEnd>, Vec<LabRecord>)> {
     let turn = turn()?;
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
@@ -43,11 +43,11 @@ fn run(name: &str, file: &str, arguments: &[&str]) -> Option<(Vec<LabRunEnd>, Ve
     None
 }
 
-fn flow<'a>(end: &'a LabRunEnd, name: &str) -> &'a FlowTotals {
+pub(crate) fn flow<'a>(end: &'a LabRunEnd, name: &str) -> &'a FlowTotals {
     end.flows.iter().find(|f| f.flow == name).unwrap()
 }
 
-fn link<'a>(end: &'a LabRunEnd, from: &str) -> &'a LinkTotals {
+pub(crate) fn link<'a>(end: &'a LabRunEnd, from: &str) -> &'a LinkTotals {
     end.links.iter().find(|l| l.from == from).unwrap()
 }
 

@@ -11,6 +11,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod controls;
 mod experiments;
 mod faults;
 mod inspection;

@@ -321,7 +321,7 @@ impl<'a> Tree<'a> {
             if let [(at, _)] = open.as_slice() {
                 return Some(*at);
             }
-            let usual = open.first().map(|(_, name)| name).or(names.first())?;
+            let usual = open.first().map(|(_, name)| name).or_else(|| names.first())?;
             let mend = format!("name the class for what belongs to no other: default = \"{usual}\"");
             spot.complain(self.item.report, Fault::new("has no default", mend));
             return None;
