@@ -8,8 +8,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use units::{Bytes, Rate, parse_duration};
 
+use crate::cc::cli::CcOptions;
 use crate::lab::cli::LabOptions;
 use crate::shape::cli::ShapeOptions;
+use crate::trace::cli::TraceOptions;
 use crate::tune::cli::TuneOptions;
 
 /// Measure, predict, choose, shape and emulate bulk data paths.
@@ -38,6 +40,8 @@ pub(crate) enum Command {
     Test(Box<TestOptions>),
     /// Divide a device's traffic into classes with rates, or hold it to one.
     Shape(ShapeOptions),
+    /// Load and list congestion controls: FAST TCP and H-TCP for a kernel that has none.
+    Cc(CcOptions),
     /// Emulate paths and networks on this machine, with the kernel's own TCP.
     Lab(LabOptions),
     /// First process of a lab's nodes.
@@ -46,6 +50,8 @@ pub(crate) enum Command {
         /// Hosts file of the nodes.
         hosts: Option<PathBuf>,
     },
+    /// Record what the kernel's TCP does with chosen connections: windows, round trips, rates, losses, inner state.
+    Trace(TraceOptions),
     /// Compare this host's settings with what a long fast path needs, change them, and measure whether it helps.
     Tune(TuneOptions),
     /// Make a report page from saved results (JSON Lines), several runs side by side.

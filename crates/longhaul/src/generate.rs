@@ -25,6 +25,8 @@ pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
             schema(folder, "longhaul.test-1.schema.json", &schemars::schema_for!(results::Record))?;
             schema(folder, "longhaul.lab-1.schema.json", &schemars::schema_for!(results::lab::LabRecord))?;
             schema(folder, "longhaul.shape-1.schema.json", &schemars::schema_for!(results::shape::ShapeRecord))?;
+            schema(folder, "longhaul.cc-1.schema.json", &schemars::schema_for!(results::cc::CcRecord))?;
+            schema(folder, "longhaul.trace-1.schema.json", &schemars::schema_for!(results::trace::TraceRecord))?;
             schema(folder, "longhaul.tune-1.schema.json", &schemars::schema_for!(results::tune::TuneRecord))?;
         }
     }

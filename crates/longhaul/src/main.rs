@@ -1,5 +1,6 @@
 //! The longhaul command line: parse, wire drivers together, print.
 
+mod cc;
 mod cli;
 mod generate;
 mod lab;
@@ -8,6 +9,7 @@ mod report_command;
 mod serve;
 mod shape;
 mod test;
+mod trace;
 mod tune;
 
 use std::process::ExitCode;
@@ -24,8 +26,10 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::run(*options),
         Command::Test(options) => test::run(*options),
         Command::Shape(options) => shape::run(options),
+        Command::Cc(options) => cc::run(options),
         Command::Lab(options) => lab::run(options),
         Command::LabKeeper { hosts } => lab::keep(hosts.as_deref()),
+        Command::Trace(options) => trace::run(&options),
         Command::Tune(options) => tune::run(options),
         Command::Report(options) => report_command::run(&options),
         Command::Generate(options) => generate::run(&options),

@@ -4,6 +4,7 @@
 //! of a terminal. Nothing here measures or judges anew; what a record does not hold is shown as missing. Records come
 //! from another host and are shown as data: every front end escapes what would mean something to its reader.
 
+pub mod cc;
 mod csv;
 mod end_text;
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub mod summary;
 mod tests;
 mod text;
 mod thrulay;
+pub mod trace;
 pub mod tune;
 
 pub use crate::csv::CsvReport;

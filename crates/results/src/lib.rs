@@ -4,6 +4,7 @@
 //! `end`. Numbers are numbers, the unit is the last part of each key (`_ns`, `_s`, `_bps`, `_bytes`). Everything that
 //! measures writes these types; everything that shows reads them. The crate is pure: no clock, no I/O beyond `Write`/`BufRead`.
 
+pub mod cc;
 mod delay;
 mod end;
 mod histogram;
@@ -14,6 +15,7 @@ mod read;
 pub mod shape;
 mod start;
 mod tcp;
+pub mod trace;
 pub mod tune;
 
 pub use delay::{Decomposition, DelaySummary, OneWayDelay};
