@@ -36,7 +36,8 @@ impl Controls {
     pub(crate) fn load(scenarios: &[Scenario]) -> Result<Self, LabError> {
         let folder = Path::new(FOLDER).join(format!("{PREFIX}{}", std::process::id()));
         let mut all = Self { folder, loaded: Vec::new() };
-        for (name, settings) in scenarios.iter().flat_map(|s| &s.congestion) {
+        let used = scenarios.iter().flat_map(|s| s.congestion.iter().filter(|(name, _)| is_used(s, name)));
+        for (name, settings) in used {
             if all.own_name(name, settings).is_some() {
                 continue;
             }
@@ -66,6 +67,11 @@ impl Controls {
         scenario.mice.iter_mut().map(|m| &mut m.congestion_control).for_each(rename);
         scenario
     }
+}
+
+fn is_used(scenario: &Scenario, name: &str) -> bool {
+    scenario.flows.iter().any(|f| f.congestion_control.as_deref() == Some(name))
+        || scenario.mice.iter().any(|m| m.congestion_control == name)
 }
 
 impl Drop for Controls {

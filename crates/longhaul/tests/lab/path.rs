@@ -84,7 +84,8 @@ fn a_test_against_the_server_at_the_far_end_sees_the_path() {
 fn how_late_packets_may_be_is_for_the_user_to_say() {
     let Some(turn) = turn() else { return };
     // No machine hands a packet over within a nanosecond.
-    let near = ["--", "ping -c 3 -i 0.1 $LONGHAUL_PEER"];
+    let near = format!("{} test $LONGHAUL_PEER --bytes 100kB", env!("CARGO_BIN_EXE_longhaul"));
+    let near = ["--", near.as_str()];
     let strict =
         turn.longhaul(&[&["lab", "path", "--quiet", "--lateness", "1ns"], &near[..]].concat()).output().unwrap();
     let said = text(&strict.stderr);
