@@ -111,7 +111,7 @@ x = nan"#,
         1,
         r#"duration = "60s"
 durations = "61s""#,
-        ":2: durations: is an unknown key; did you mean `duration`? known: about, defaults, duration, flows, lans, links, mice, name, nodes, parameters, plot, programs, published, record, repeat, schedule, seed, sweep, validity, variants",
+        ":2: durations: is an unknown key; did you mean `duration`? known: about, congestion, defaults, duration, flows, lans, links, mice, name, nodes, parameters, plot, programs, published, record, repeat, schedule, seed, sweep, validity, variants",
     ),
     (
         2,
