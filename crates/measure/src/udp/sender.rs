@@ -229,9 +229,9 @@ mod tests {
     use results::{Direction, TestPlan, Transport};
     use wire::DatagramHeader;
 
-    /// Send times of 300 ms of a stream with a mean gap of 1 ms.
+    /// Send times of 1.5 s of a stream with a mean gap of 1 ms: a pause of the machine is a small part of it.
     fn departures(transport: Transport) -> Vec<Instant> {
-        let plan = TestPlan { duration_ns: Some(300_000_000), ..plan(transport, 8_000_000, 1000) };
+        let plan = TestPlan { duration_ns: Some(1_500_000_000), ..plan(transport, 8_000_000, 1000) };
         let open =
             || kernel::udp_socket("127.0.0.1:0".parse().unwrap(), false, units::Bytes::new(4 << 20), None).unwrap();
         let (socket, peer) = (open(), open());
@@ -271,9 +271,9 @@ mod tests {
         let (constant, poisson) = (departures(Transport::UdpConstant), departures(Transport::UdpPoisson));
         let (short, median) = shape(&constant);
         assert!(short < 0.2 && (900_000..1_100_000).contains(&median), "constant: {short} {median}");
-        // Of exponential gaps 1 - exp(-1/2) = 39 % are shorter than half the mean, with a standard error of 3 %.
+        // Of exponential gaps 1 - exp(-1/2) = 39 % are shorter than half the mean, with a standard error of 1.3 %.
         let (short, median) = shape(&poisson);
         assert!((0.27..0.6).contains(&short) && median < 850_000, "Poisson: {short} {median}");
-        assert!((150..=300).contains(&constant.len()) && (150..380).contains(&poisson.len()));
+        assert!((750..=1500).contains(&constant.len()) && (750..1750).contains(&poisson.len()));
     }
 }
