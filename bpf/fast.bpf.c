@@ -15,18 +15,6 @@ static __always_inline struct fast *private_of(struct sock *sk)
 	return (struct fast *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
 }
 
-static __always_inline struct fast_settings chosen(void)
-{
-	return (struct fast_settings){
-		.alpha = settings.alpha,
-		.gamma = settings.gamma,
-		.period_us = settings.period_us,
-		.threshold_us = settings.threshold_us,
-		.average_least = settings.average_least,
-		.every_other = settings.every_other,
-	};
-}
-
 SEC("struct_ops")
 void BPF_PROG(fast_init_connection, struct sock *sk)
 {
@@ -39,7 +27,7 @@ SEC("struct_ops")
 void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct fast_settings s = chosen();
+	struct fast_settings s = fast_chosen(&settings);
 	struct connection c = {};
 	u32 mss = tp->mss_cache;
 
@@ -51,7 +39,7 @@ SEC("struct_ops")
 void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct fast_settings s = chosen();
+	struct fast_settings s = fast_chosen(&settings);
 	struct connection c = {};
 
 	read_connection(&c, tp);

@@ -35,6 +35,19 @@ struct fast {
 	__u32 after_timeout;
 };
 
+// What the loader has written; volatile, for the compiler must not take it for what stands in the source.
+static __always_inline struct fast_settings fast_chosen(const volatile struct fast_settings *s)
+{
+	return (struct fast_settings){
+		.alpha = s->alpha,
+		.gamma = s->gamma,
+		.period_us = s->period_us,
+		.threshold_us = s->threshold_us,
+		.average_least = s->average_least,
+		.every_other = s->every_other,
+	};
+}
+
 static __always_inline void fast_acked(const struct fast_settings *s, struct fast *f, const struct connection *c,
 				       __u32 acked, __s32 rtt_us, __u32 flight)
 {

@@ -15,20 +15,10 @@ static __always_inline struct htcp *private_of(struct sock *sk)
 	return (struct htcp *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
 }
 
-static __always_inline struct htcp_settings chosen(void)
-{
-	return (struct htcp_settings){
-		.rtt_scaling = settings.rtt_scaling,
-		.adaptive_backoff = settings.adaptive_backoff,
-		.bandwidth_switch = settings.bandwidth_switch,
-		.tick_us = settings.tick_us,
-	};
-}
-
 SEC("struct_ops")
 void BPF_PROG(htcp_init_connection, struct sock *sk)
 {
-	struct htcp_settings s = chosen();
+	struct htcp_settings s = htcp_chosen(&settings);
 	struct htcp *h = private_of(sk);
 	struct connection c = {};
 
@@ -40,7 +30,7 @@ void BPF_PROG(htcp_init_connection, struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(htcp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
-	struct htcp_settings s = chosen();
+	struct htcp_settings s = htcp_chosen(&settings);
 	struct connection c = {};
 
 	read_connection(&c, (struct tcp_sock *)sk);
@@ -51,7 +41,7 @@ SEC("struct_ops")
 void BPF_PROG(htcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct htcp_settings s = chosen();
+	struct htcp_settings s = htcp_chosen(&settings);
 	struct connection c = {};
 
 	read_connection(&c, tp);
@@ -62,7 +52,7 @@ void BPF_PROG(htcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops")
 u32 BPF_PROG(htcp_ssthresh, struct sock *sk)
 {
-	struct htcp_settings s = chosen();
+	struct htcp_settings s = htcp_chosen(&settings);
 	struct connection c = {};
 
 	read_connection(&c, (struct tcp_sock *)sk);
@@ -81,7 +71,7 @@ u32 BPF_PROG(htcp_undo_cwnd, struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(htcp_set_state, struct sock *sk, u8 state)
 {
-	struct htcp_settings s = chosen();
+	struct htcp_settings s = htcp_chosen(&settings);
 	struct htcp *h = private_of(sk);
 	struct connection c = {};
 

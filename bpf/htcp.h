@@ -41,6 +41,17 @@ struct htcp {
 #define HTCP_SHORT_US 10000  // below this round trip the queue cannot be told from the hosts' own delays
 #define HTCP_RISE_US 20000   // larger steps of the smoothed round trip are no queue
 
+// What the loader has written; volatile, for the compiler must not take it for what stands in the source.
+static __always_inline struct htcp_settings htcp_chosen(const volatile struct htcp_settings *s)
+{
+	return (struct htcp_settings){
+		.rtt_scaling = s->rtt_scaling,
+		.adaptive_backoff = s->adaptive_backoff,
+		.bandwidth_switch = s->bandwidth_switch,
+		.tick_us = s->tick_us,
+	};
+}
+
 static __always_inline __u64 htcp_ticks(const struct htcp_settings *s, __u64 us)
 {
 	return s->tick_us ? us / s->tick_us * s->tick_us : us;

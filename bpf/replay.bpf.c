@@ -56,14 +56,7 @@ struct replay {
 
 static __always_inline void fast_step(struct replay *r, const struct step *step)
 {
-	struct fast_settings s = {
-		.alpha = fast_settings.alpha,
-		.gamma = fast_settings.gamma,
-		.period_us = fast_settings.period_us,
-		.threshold_us = fast_settings.threshold_us,
-		.average_least = fast_settings.average_least,
-		.every_other = fast_settings.every_other,
-	};
+	struct fast_settings s = fast_chosen(&fast_settings);
 
 	switch (step->kind) {
 	case ACKNOWLEDGED:
@@ -92,12 +85,7 @@ static __always_inline void fast_step(struct replay *r, const struct step *step)
 
 static __always_inline void htcp_step(struct replay *r, const struct step *step)
 {
-	struct htcp_settings s = {
-		.rtt_scaling = htcp_settings.rtt_scaling,
-		.adaptive_backoff = htcp_settings.adaptive_backoff,
-		.bandwidth_switch = htcp_settings.bandwidth_switch,
-		.tick_us = htcp_settings.tick_us,
-	};
+	struct htcp_settings s = htcp_chosen(&htcp_settings);
 
 	switch (step->kind) {
 	case ACKNOWLEDGED:
@@ -140,7 +128,7 @@ int replay(void *context)
 	if (!step || !out)
 		return 1;
 	if (next == 0) {
-		struct htcp_settings s = { .tick_us = htcp_settings.tick_us };
+		struct htcp_settings s = htcp_chosen(&htcp_settings);
 
 		r->c.window = 10;
 		r->c.threshold = 0x7fffffff;

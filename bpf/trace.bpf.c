@@ -267,7 +267,7 @@ static __always_inline void fill_sample(struct sample *s, const struct sock *sk)
 	read_inner(s, sk);
 }
 
-static __always_inline int tell(const struct sock *sk, __u64 cookie, __u32 kind)
+static __always_inline int tell(const struct sock *sk, __u64 cookie, __u32 kind, __u32 state)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct known *known = find(sk, cookie, now);
@@ -284,6 +284,7 @@ static __always_inline int tell(const struct sock *sk, __u64 cookie, __u32 kind)
 	if (!s)
 		return 0;
 	fill_head(&s->head, sk, cookie, now, kind);
+	s->head.state = state;
 	fill_sample(s, sk);
 	bpf_ringbuf_submit(s, 0);
 	return 0;
@@ -293,32 +294,19 @@ static __always_inline int tell(const struct sock *sk, __u64 cookie, __u32 kind)
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_packet, struct sock *sk, struct sk_buff *skb)
 {
-	return tell(sk, bpf_get_socket_cookie(sk), SAMPLE);
+	return tell(sk, bpf_get_socket_cookie(sk), SAMPLE, state_of(sk));
 }
 
 SEC("tp_btf/tcp_cong_state_set")
 int BPF_PROG(on_state, struct sock *sk, u8 state)
 {
-	__u64 cookie = bpf_get_socket_cookie(sk);
-	__u64 now = bpf_ktime_get_ns();
-	struct sample *s;
-
-	if (!find(sk, cookie, now))
-		return 0;
-	s = reserve(sizeof(*s));
-	if (!s)
-		return 0;
-	fill_head(&s->head, sk, cookie, now, STATE);
-	s->head.state = state;
-	fill_sample(s, sk);
-	bpf_ringbuf_submit(s, 0);
-	return 0;
+	return tell(sk, bpf_get_socket_cookie(sk), STATE, state);
 }
 
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_retransmission, struct sock *sk, struct sk_buff *skb)
 {
-	return tell(sk, bpf_get_socket_cookie(sk), RETRANSMISSION);
+	return tell(sk, bpf_get_socket_cookie(sk), RETRANSMISSION, state_of(sk));
 }
 
 // TCP_CLOSE of include/net/tcp_states.h.
@@ -334,7 +322,7 @@ int BPF_PROG(on_close, struct sock *sk, int before, int after)
 	cookie = bpf_get_socket_cookie(sk);
 	if (!bpf_map_lookup_elem(&flows, &cookie))
 		return 0;
-	tell(sk, cookie, END);
+	tell(sk, cookie, END, state_of(sk));
 	bpf_map_delete_elem(&flows, &cookie);
 	return 0;
 }
