@@ -42,6 +42,7 @@ pub enum Op {
     Sysctl,
     ReadSysctl,
     Ethtool,
+    Diagnostics,
 }
 
 impl fmt::Display for Op {
@@ -83,6 +84,7 @@ impl fmt::Display for Op {
             Self::Sysctl => "setting",
             Self::ReadSysctl => "reading",
             Self::Ethtool => "asking the driver of",
+            Self::Diagnostics => "asking for the connections of (sock_diag)",
         })
     }
 }

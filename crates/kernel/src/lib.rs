@@ -45,7 +45,10 @@ pub use limits::{open_files_limit, raise_open_files};
 pub use machine::{available_memory, kill_process, page_bytes, real_user, user_by_name};
 pub use mount::mount_bpf_file_system;
 pub use namespace::{enter_namespace, network_cookie, new_namespace};
-pub use netlink::{Change, Counters, Device, LinkSettings, Neighbour, Netlink, Route, Statistics};
+pub use netlink::{
+    Change, Counters, Device, LinkSettings, Neighbour, Netlink, Route, Statistics, TcpConnection, TcpDiagnostics,
+    processes_named, socket_inodes,
+};
 pub use option::{
     Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
     connect, give_up_after, listen, paces_itself, reset_on_close, set_control_priority,
@@ -58,7 +61,7 @@ pub use signal::Shutdown;
 pub use stamp::{StampSupport, Stamped, TxStamp, enable_stamps, read_stamped, read_tx_stamps, send_stamped};
 pub use starvation::RunQueueWait;
 pub use sysctl::{SysctlAccess, read_sysctl, sysctl_access, write_sysctl};
-pub use tcp_info::{TcpOptions, tcp_options, tcp_state};
+pub use tcp_info::{Segments, TcpOptions, tcp_options, tcp_state};
 pub use tun::{LARGEST_PACKET, Offloads, Tun, TunKind, VNET_HEADER};
 pub use udp::{UdpReceived, recv_batch, send_datagram, udp_socket};
 pub use udp_send::{BatchSent, SEND_BATCH, path_mtu, send_batch, send_datagram_from, udp_drops};

@@ -3,6 +3,7 @@
 //! Requests are made by small functions (`link`, `route`), carried by `socket`; another part of route netlink is another
 //! module of such functions.
 
+mod diagnostics;
 mod link;
 mod queueing;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use netlink_packet_route::link::LinkMessage;
 use crate::{KernelError, Op};
 use socket::{Conversation, Refused, Request};
 
+pub use diagnostics::{TcpConnection, TcpDiagnostics, processes_named, socket_inodes};
 pub use link::{Counters, Device, LinkSettings, Statistics};
 pub use queueing::Change;
 pub use route::{Neighbour, Route};

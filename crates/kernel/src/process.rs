@@ -32,9 +32,19 @@ fn parse_start(stat: &str) -> Option<u64> {
     stat.rsplit_once(") ")?.1.split(' ').nth(22 - 3)?.parse().ok()
 }
 
-/// Busy and total ticks of each CPU at some moment (/proc/stat).
+/// What each CPU had done at some moment (/proc/stat).
 #[derive(Debug, Clone, Default)]
-pub struct CpuSnapshot(Vec<(u64, u64)>);
+pub struct CpuSnapshot(Vec<Ticks>);
+
+/// One CPU since boot, in ticks of 1/USER_HZ s.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ticks {
+    /// Not idle, `stolen` included.
+    busy: u64,
+    total: u64,
+    /// This virtual CPU could have run and its host ran something else.
+    stolen: u64,
+}
 
 impl CpuSnapshot {
     /// Reads /proc/stat; empty where it is not readable.
@@ -49,27 +59,36 @@ impl CpuSnapshot {
             .iter()
             .zip(&earlier.0)
             .filter_map(|(now, then)| {
-                let total = now.1.checked_sub(then.1).filter(|t| *t > 0)?;
-                Some(now.0.saturating_sub(then.0) as f64 / total as f64)
+                let total = now.total.checked_sub(then.total).filter(|t| *t > 0)?;
+                Some(now.busy.saturating_sub(then.busy) as f64 / total as f64)
             })
             .fold(None, |best: Option<f64>, share| Some(best.map_or(share, |b| b.max(share))))
     }
 
     /// Share of all CPUs together that was not idle since `earlier`, 0..=1; absent when nothing was counted between.
     pub fn busy_since(&self, earlier: &Self) -> Option<f64> {
-        let sum = |s: &Self| s.0.iter().fold((0, 0), |(b, t), (busy, total)| (b + busy, t + total));
-        let ((busy, total), (busy_then, total_then)) = (sum(self), sum(earlier));
-        let total: u64 = total.checked_sub(total_then).filter(|t| *t > 0)?;
-        Some(busy.saturating_sub(busy_then) as f64 / total as f64)
+        self.share_since(earlier, |t| t.busy)
+    }
+
+    /// Share of the time of all CPUs together that the host of this virtual machine gave to others since `earlier`, 0..=1; absent
+    /// when nothing was counted between.
+    pub fn stolen_since(&self, earlier: &Self) -> Option<f64> {
+        self.share_since(earlier, |t| t.stolen)
+    }
+
+    fn share_since(&self, earlier: &Self, of: fn(&Ticks) -> u64) -> Option<f64> {
+        let sum = |s: &Self, f: fn(&Ticks) -> u64| s.0.iter().map(f).sum::<u64>();
+        let total = sum(self, |t| t.total).checked_sub(sum(earlier, |t| t.total)).filter(|t| *t > 0)?;
+        Some(sum(self, of).saturating_sub(sum(earlier, of)) as f64 / total as f64)
     }
 }
 
-/// (busy, total) of one line; idle and iowait are not busy, guest time is already inside user time.
-fn parse_line(line: &str) -> Option<(u64, u64)> {
+/// One line; idle and iowait are not busy, guest time is already inside user time.
+fn parse_line(line: &str) -> Option<Ticks> {
     let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).map_while(|f| f.parse().ok()).collect();
     let total: u64 = ticks.iter().sum();
     let idle = ticks.get(3)? + ticks.get(4).copied().unwrap_or(0);
-    Some((total - idle, total))
+    Some(Ticks { busy: total - idle, total, stolen: ticks.get(7).copied().unwrap_or(0) })
 }
 
 /// Leaves the session of the terminal, so that its end is not this process's.
@@ -86,14 +105,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn busy_share_comes_from_the_fullest_cpu() {
-        let at = |a, b| CpuSnapshot(vec![a, b]);
+    fn shares_are_of_what_passed_between_two_looks() {
+        let ticks = |(busy, total)| Ticks { busy, total, stolen: busy / 10 };
+        let at = |a, b| CpuSnapshot(vec![ticks(a), ticks(b)]);
         let share = at((50, 100), (190, 200)).busiest_since(&at((0, 0), (100, 100)));
         assert_eq!(share, Some(0.9));
         let share = at((50, 100), (190, 200)).busy_since(&at((0, 0), (100, 100)));
         assert_eq!(share, Some(140.0 / 200.0));
+        let share = at((50, 100), (190, 200)).stolen_since(&at((0, 0), (100, 100)));
+        assert_eq!(share, Some((5.0 + 19.0 - 10.0) / 200.0));
         assert_eq!(at((1, 5), (1, 5)).busiest_since(&at((1, 5), (1, 5))), None);
-        assert_eq!(parse_line("cpu0 10 0 20 60 10 0 0 0 7 7"), Some((30, 100)));
+        let read = parse_line("cpu0 10 0 20 60 10 0 0 5 7 7").unwrap();
+        assert_eq!((read.busy, read.total, read.stolen), (35, 105, 5));
     }
 
     #[test]

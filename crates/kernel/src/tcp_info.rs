@@ -32,6 +32,14 @@ impl Raw {
         if rc < 0 { Err(KernelError::last(Op::TcpInfo, "socket")) } else { Ok(Self { bytes, len: len as usize }) }
     }
 
+    /// What another source than the socket itself tells.
+    fn of(told: &[u8]) -> Self {
+        let len = told.len().min(MAX_LEN);
+        let mut bytes = [0_u8; MAX_LEN];
+        bytes[..len].copy_from_slice(&told[..len]);
+        Self { bytes, len }
+    }
+
     fn u8(&self, at: usize) -> u8 {
         self.bytes[at]
     }
@@ -76,18 +84,60 @@ pub fn tcp_options(socket: &impl AsFd) -> Result<TcpOptions, KernelError> {
     Ok(TcpOptions { timestamps: bits & 1 != 0, sack: bits & 2 != 0, window_scale: bits & 4 != 0, ecn: bits & 8 != 0 })
 }
 
+/// Packets, as `TCP_INFO` counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Segments {
+    /// Congestion window.
+    pub cwnd: u32,
+    /// Slow start threshold; `None` while infinite.
+    pub ssthresh: Option<u32>,
+    /// Sent and not acknowledged.
+    pub unacked: u32,
+    /// Selectively acknowledged.
+    pub sacked: u32,
+    /// Thought lost and not repaired.
+    pub lost: u32,
+    /// Sent again and not acknowledged.
+    pub retransmitted: u32,
+}
+
+impl Segments {
+    /// Packets in the network (`tcp_packets_in_flight` of the kernel).
+    pub fn in_flight(&self) -> u32 {
+        self.unacked.saturating_sub(self.sacked + self.lost) + self.retransmitted
+    }
+}
+
+/// The same as [`tcp_state`] from the bytes of a `struct tcp_info`, with the packets that it counts.
+pub(crate) fn tcp_info(bytes: &[u8]) -> (TcpState, Segments) {
+    let raw = Raw::of(bytes);
+    let ssthresh = raw.u32(76);
+    let segments = Segments {
+        cwnd: raw.u32(80),
+        ssthresh: (ssthresh < INFINITE_SSTHRESH).then_some(ssthresh),
+        unacked: raw.u32(24),
+        sacked: raw.u32(28),
+        lost: raw.u32(32),
+        retransmitted: raw.u32(36),
+    };
+    (state(&raw), segments)
+}
+
 /// Reads `TCP_INFO`. Field offsets are those of `struct tcp_info` in include/uapi/linux/tcp.h, which only ever grows.
 ///
 /// # Errors
 /// The socket is not TCP.
 pub fn tcp_state(socket: &impl AsFd) -> Result<TcpState, KernelError> {
-    let raw = Raw::read(socket)?;
+    Ok(state(&Raw::read(socket)?))
+}
+
+fn state(raw: &Raw) -> TcpState {
     let us = |at| u64::from(raw.u32(at)) * 1000;
     let mss = u64::from(raw.u32(16));
     let ssthresh = raw.u32(76);
     let min_rtt = raw.u32(148);
     let pacing = raw.u64(104);
-    Ok(TcpState {
+    TcpState {
         cwnd_bytes: u64::from(raw.u32(80)) * mss,
         ssthresh_bytes: (ssthresh < INFINITE_SSTHRESH).then(|| u64::from(ssthresh) * mss),
         srtt_ns: us(68),
@@ -113,5 +163,5 @@ pub fn tcp_state(socket: &impl AsFd) -> Result<TcpState, KernelError> {
         snd_wnd_bytes: u64::from(raw.u32(228)),
         reorder_events: u64::from(raw.u32(220)),
         delivered_ce: u64::from(raw.u32(196)),
-    })
+    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use estimate::model::{MATHIS_PERIODIC, cubic_response, mathis};
 use results::lab::{
     FlowDescription, KeyValue, LAB_SCHEMA, LabExperiment, LabMetric, LabPlot, LabRecord, LabRun, LabSummary,
-    LinkDescription, ModelCurve, PublishedValue, ScheduleMark,
+    LinkDescription, ModelCurve, PublishedValue, ScheduleMark, Verdict,
 };
 use scenario::{Experiment, Metric, Model, Scenario, Way};
 use units::{Bytes, Rate, parse_duration};
@@ -32,6 +32,8 @@ pub struct Options {
     pub privilege: String,
     /// Threads of the engine; `None`: by the number of CPUs.
     pub workers: Option<usize>,
+    /// How often a run is made at most until one is valid; all stay on record.
+    pub attempts: u32,
 }
 
 /// Makes all runs: gives `observe` each record as it comes, the last one, a [`LabRecord::Summary`], included.
@@ -54,18 +56,24 @@ pub fn run_experiment(
     let mut done: Vec<Done> = Vec::new();
     'all: for repetition in 0..first.repeat {
         for (point, scenario) in experiment.scenarios.iter().enumerate() {
-            if interrupted() > 0 {
-                break 'all;
+            for attempt in 0..options.attempts {
+                if interrupted() > 0 {
+                    break 'all;
+                }
+                let number = done.len() as u32;
+                let seed = scenario.seed.wrapping_add(u64::from(repetition));
+                let description = describe_run(scenario, [number, point as u32, repetition, attempt], seed);
+                let values = description.values.clone();
+                observe(&LabRecord::Run(description));
+                let folder = options.folder.join(format!("run-{number}"));
+                let own = RunOptions { program: options.program.clone(), folder, run: number, seed, workers, memory };
+                let end = run(&controls.in_kernel(scenario), &own, observe, interrupted)?;
+                let is_valid = end.verdict == Verdict::Valid;
+                done.push(Done { point: point as u32, repetition, values, end });
+                if is_valid {
+                    break;
+                }
             }
-            let number = done.len() as u32;
-            let seed = scenario.seed.wrapping_add(u64::from(repetition));
-            let description = describe_run(scenario, number, point as u32, repetition, seed);
-            let values = description.values.clone();
-            observe(&LabRecord::Run(description));
-            let folder = options.folder.join(format!("run-{number}"));
-            let own = RunOptions { program: options.program.clone(), folder, run: number, seed, workers, memory };
-            let end = run(&controls.in_kernel(scenario), &own, observe, interrupted)?;
-            done.push(Done { point: point as u32, values, end });
         }
     }
     let last = summary(&done, interrupted() > 0);
@@ -110,7 +118,7 @@ fn key_values(pairs: &[(String, String)]) -> Vec<KeyValue> {
     pairs.iter().map(|(key, value)| KeyValue { key: key.clone(), value: value.clone() }).collect()
 }
 
-fn describe_run(scenario: &Scenario, run: u32, point: u32, repetition: u32, seed: u64) -> LabRun {
+fn describe_run(scenario: &Scenario, [run, point, repetition, attempt]: [u32; 4], seed: u64) -> LabRun {
     let (seconds, ns) = kernel::utc_seconds();
     let links = topology::wires(scenario).into_iter().map(|w| LinkDescription {
         settings: scenario::describe(&w.settings),
@@ -128,6 +136,7 @@ fn describe_run(scenario: &Scenario, run: u32, point: u32, repetition: u32, seed
         point,
         values: key_values(&scenario.point),
         repetition,
+        attempt,
         seed,
         duration_s: scenario.duration.as_secs_f64(),
         began_utc_s: seconds as f64 + f64::from(ns) / 1e9,

@@ -332,6 +332,7 @@ impl Run<'_> {
             flows: totals,
             programs,
             busiest_worker: self.truth.busiest_worker(),
+            stolen_cpu: self.truth.stolen_cpu(),
             lateness: self.truth.lateness(),
         };
         (self.observe)(&LabRecord::RunEnd(end.clone()));

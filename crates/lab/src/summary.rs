@@ -9,15 +9,18 @@ use crate::topology::SWITCH;
 /// One run: its point and its end.
 pub(crate) struct Done {
     pub(crate) point: u32,
+    pub(crate) repetition: u32,
     pub(crate) values: Vec<KeyValue>,
     pub(crate) end: LabRunEnd,
 }
 
-/// The last record. Only valid runs count in the means.
+/// The last record. Only valid runs count in the means; an invalid one in whose place another was made speaks against nothing.
 pub(crate) fn summary(done: &[Done], interrupted: bool) -> LabSummary {
     let mut because = Vec::new();
-    for run in done {
-        if let Verdict::Invalid { because: reasons } = &run.end.verdict {
+    for (number, run) in done.iter().enumerate() {
+        let is_last =
+            done.get(number + 1).is_none_or(|next| (next.point, next.repetition) != (run.point, run.repetition));
+        if is_last && let Verdict::Invalid { because: reasons } = &run.end.verdict {
             because.extend(reasons.iter().map(|r| format!("run {}: {r}", run.end.run)));
         }
     }
@@ -128,4 +131,36 @@ fn of_run(end: &LabRunEnd) -> Vec<(String, f64)> {
         add("dropped", Some(link.dropped.total() as f64));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(run: u32, repetition: u32, verdict: Verdict) -> Done {
+        let end = LabRunEnd {
+            run,
+            verdict,
+            interrupted: false,
+            links: Vec::new(),
+            flows: Vec::new(),
+            traffic: None,
+            programs: Vec::new(),
+            busiest_worker: 0.0,
+            stolen_cpu: None,
+            lateness: None,
+        };
+        Done { point: 0, repetition, values: Vec::new(), end }
+    }
+
+    #[test]
+    fn an_invalid_run_that_was_made_again_speaks_against_nothing() {
+        let late = || Verdict::Invalid { because: vec!["late".to_owned()] };
+        let runs = [done(0, 0, late()), done(1, 0, Verdict::Valid), done(2, 1, Verdict::Valid)];
+        let all = summary(&runs, false);
+        assert_eq!((all.verdict, all.runs, all.valid_runs), (Verdict::Valid, 3, 2));
+        let runs = [done(0, 0, late()), done(1, 0, late()), done(2, 1, Verdict::Valid)];
+        let Verdict::Invalid { because } = summary(&runs, false).verdict else { panic!("the last attempt failed") };
+        assert_eq!(because, ["run 1: late"]);
+    }
 }

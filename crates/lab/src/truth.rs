@@ -25,7 +25,8 @@ pub(crate) struct Truth {
     uncertainty: DelayHistogram,
     busiest: f64,
     scheduling: &'static str,
-    cpu: CpuSnapshot,
+    /// At the start of the run, and at the end of the last interval.
+    cpu: (CpuSnapshot, CpuSnapshot),
 }
 
 /// One wire over the whole run.
@@ -40,6 +41,7 @@ impl Truth {
     pub(crate) fn new(run: u32, workers: usize, wires: &[WireInfo]) -> Self {
         let total =
             |info: &WireInfo| Total { info: info.clone(), tally: None, lateness: DelayHistogram::new(), emulator: 0 };
+        let cpu = CpuSnapshot::read();
         Self {
             run,
             workers,
@@ -49,7 +51,7 @@ impl Truth {
             uncertainty: DelayHistogram::new(),
             busiest: 0.0,
             scheduling: "",
-            cpu: CpuSnapshot::read(),
+            cpu: (cpu.clone(), cpu),
         }
     }
 
@@ -130,14 +132,15 @@ impl Truth {
         self.scheduling = reports.first().map_or("", |r| r.scheduling);
         self.busiest = worker_cpu.iter().copied().fold(self.busiest, f64::max);
         let cpu = CpuSnapshot::read();
-        let machine_cpu = cpu.busy_since(&self.cpu);
-        self.cpu = cpu;
+        let (machine_cpu, stolen_cpu) = (cpu.busy_since(&self.cpu.1), cpu.stolen_since(&self.cpu.1));
+        self.cpu.1 = cpu;
         EngineInterval {
             run: self.run,
             begin_s: begin.as_secs_f64(),
             end_s: end.as_secs_f64(),
             worker_cpu,
             machine_cpu,
+            stolen_cpu,
             lateness: lateness.summary(),
             arrival_uncertainty: uncertainty.summary(),
             scheduling: self.scheduling.to_owned(),
@@ -160,6 +163,7 @@ impl Truth {
             doubts.late(&place, p99(&wire.lateness), tolerance(asked, wire.info.settings.delay));
             doubts.lost(&place, wire.emulator);
         }
+        doubts.stolen(self.stolen_cpu());
         if self.scheduling != "SCHED_FIFO" {
             doubts.advise("as root the emulator is served before everyone else (SCHED_FIFO)");
         }
@@ -200,8 +204,14 @@ impl Truth {
             traffic: None,
             programs: Vec::new(),
             busiest_worker: self.busiest,
+            stolen_cpu: self.stolen_cpu(),
             lateness: self.lateness.summary(),
         }
+    }
+
+    /// Share of the machine's CPU time that its host gave to others, from the start of the run to the last report.
+    pub(crate) fn stolen_cpu(&self) -> Option<f64> {
+        self.cpu.1.stolen_since(&self.cpu.0)
     }
 
     pub(crate) fn lateness(&self) -> Option<DelaySummary> {

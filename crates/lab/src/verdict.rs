@@ -11,6 +11,10 @@ const FLOOR: Duration = Duration::from_millis(1);
 /// Share of the run that a sender or receiver may wait for a CPU.
 const STARVED: f64 = 0.20;
 
+/// Share of the machine's CPU time that its host may give to others: beyond it senders, receivers and acknowledgements were
+/// delayed by what no model says, and neither run queues nor the emulator's own lateness show it.
+const STOLEN: f64 = 0.05;
+
 /// Share of a link's own delay by which packets may be late.
 const SHARE: u32 = 100;
 
@@ -85,6 +89,17 @@ impl Doubts {
                 "{place} waited for a CPU {:.0} % of the run ({:.0} % is allowed)",
                 share * 100.0,
                 STARVED * 100.0
+            ));
+        }
+    }
+
+    /// The host of this virtual machine ran something else.
+    pub(crate) fn stolen(&mut self, share: Option<f64>) {
+        if let Some(share) = share.filter(|s| *s > STOLEN) {
+            self.add(format!(
+                "the host of this virtual machine gave {:.0} % of its CPU time to others ({:.0} % is allowed)",
+                share * 100.0,
+                STOLEN * 100.0
             ));
         }
     }

@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use common::lab::turn;
 use common::{longhaul, text};
 use results::tune::{ChangeOutcome, Comparison, Judgement, TuneRecord};
-use testbed::Namespace;
+use testbed::{Namespace, undisturbed};
 
 const SCHEMA: &str = include_str!("../../../docs/schema/longhaul.tune-1.schema.json");
 const NOBODY: u32 = 65_534;
@@ -142,57 +142,73 @@ fn without_privilege_nothing_is_tried_and_a_check_still_works() {
 
 #[test]
 fn a_window_that_limits_is_found_to_be_better_larger() {
-    let Some(turn) = turn() else { return };
-    // Half of the buffer as window each 20 ms: about 26 Mb/s of the 100. The far end sends; this end receives with the small window.
-    let script = format!(
-        "echo 4096 65536 131072 > /proc/sys/net/ipv4/tcp_rmem; \
+    undisturbed(|| {
+        let Some(turn) = turn() else { return };
+        // Half of the buffer as window each 20 ms: about 26 Mb/s of the 100. The far end sends; this end receives with the small window.
+        let script = format!(
+            "echo 4096 65536 131072 > /proc/sys/net/ipv4/tcp_rmem; \
          {} tune verify far net.ipv4.tcp_rmem --rate 100Mb/s --rtt 20ms -R -C cubic -t 0.4s --pairs 6 --json; \
          code=$?; cat /proc/sys/net/ipv4/tcp_rmem >&2; exit $code",
-        env!("CARGO_BIN_EXE_longhaul")
-    );
-    let mut path = turn.longhaul(&[
-        "lab",
-        "path",
-        "--quiet",
-        "--lateness",
-        "200ms",
-        "--rate",
-        "100Mb/s",
-        "--rtt",
-        "20ms",
-        "--",
-        &script,
-    ]);
-    let output = path.output().unwrap();
-    let found = records(&output);
-    let Some(TuneRecord::Verdict(verdict)) = found.last() else { panic!("{}", text(&output.stderr)) };
-    assert_eq!(verdict.comparison, Comparison::Better, "{verdict:?}");
-    let (without, with) = (verdict.without_bps.unwrap(), verdict.with_bps.unwrap());
-    // No window is larger than the whole buffer: 131072 bytes each 20 ms are 52.4 Mb/s.
-    assert!(without.mean < 52.5e6 && with.mean > 1.5 * without.mean, "{verdict:?}");
-    let order: Vec<bool> =
-        found.iter().filter_map(|r| if let TuneRecord::Pair(p) = r { Some(p.with_first) } else { None }).collect();
-    assert_eq!(order, [false, true, false, true, false, true], "ABBA");
-    assert!(text(&output.stderr).contains("4096\t65536\t131072"), "set back at the end: {}", text(&output.stderr));
+            env!("CARGO_BIN_EXE_longhaul")
+        );
+        let mut path = turn.longhaul(&[
+            "lab",
+            "path",
+            "--quiet",
+            "--lateness",
+            "200ms",
+            "--rate",
+            "100Mb/s",
+            "--rtt",
+            "20ms",
+            "--",
+            &script,
+        ]);
+        let output = path.output().unwrap();
+        let found = records(&output);
+        let Some(TuneRecord::Verdict(verdict)) = found.last() else { panic!("{}", text(&output.stderr)) };
+        assert_eq!(verdict.comparison, Comparison::Better, "{verdict:?}");
+        let (without, with) = (verdict.without_bps.unwrap(), verdict.with_bps.unwrap());
+        // No window is larger than the whole buffer: 131072 bytes each 20 ms are 52.4 Mb/s.
+        assert!(without.mean < 52.5e6 && with.mean > 1.5 * without.mean, "{verdict:?}");
+        let order: Vec<bool> =
+            found.iter().filter_map(|r| if let TuneRecord::Pair(p) = r { Some(p.with_first) } else { None }).collect();
+        assert_eq!(order, [false, true, false, true, false, true], "ABBA");
+        assert!(text(&output.stderr).contains("4096\t65536\t131072"), "set back at the end: {}", text(&output.stderr));
+    });
 }
 
 #[test]
 fn a_change_without_effect_is_judged_by_its_interval() {
-    let Some(turn) = turn() else { return };
-    let script = format!(
-        "{} tune verify far net.ipv4.tcp_mtu_probing --rate 50Mb/s --rtt 5ms -C cubic -t 1s --pairs 4 --json",
-        env!("CARGO_BIN_EXE_longhaul")
-    );
-    let output = turn
-        .longhaul(&["lab", "path", "--quiet", "--lateness", "200ms", "--rate", "50Mb/s", "--rtt", "5ms", "--", &script])
-        .output()
-        .unwrap();
-    let found = records(&output);
-    let Some(TuneRecord::Verdict(verdict)) = found.last() else { panic!("{}", text(&output.stderr)) };
-    // The interval holds the truth, zero, in 95 of 100 runs only: so the verdict is held against the interval.
-    let difference = verdict.difference_bps.unwrap();
-    let half = difference.half_width.unwrap();
-    assert_eq!(verdict.comparison == Comparison::NoDifference, difference.mean.abs() <= half, "{verdict:?}");
-    assert!(difference.mean.abs() < 0.2 * verdict.without_bps.unwrap().mean, "{verdict:?}");
-    assert_eq!(output.status.code(), Some(i32::from(verdict.comparison != Comparison::Better)));
+    undisturbed(|| {
+        let Some(turn) = turn() else { return };
+        let script = format!(
+            "{} tune verify far net.ipv4.tcp_mtu_probing --rate 50Mb/s --rtt 5ms -C cubic -t 1s --pairs 4 --json",
+            env!("CARGO_BIN_EXE_longhaul")
+        );
+        let output = turn
+            .longhaul(&[
+                "lab",
+                "path",
+                "--quiet",
+                "--lateness",
+                "200ms",
+                "--rate",
+                "50Mb/s",
+                "--rtt",
+                "5ms",
+                "--",
+                &script,
+            ])
+            .output()
+            .unwrap();
+        let found = records(&output);
+        let Some(TuneRecord::Verdict(verdict)) = found.last() else { panic!("{}", text(&output.stderr)) };
+        // The interval holds the truth, zero, in 95 of 100 runs only: so the verdict is held against the interval.
+        let difference = verdict.difference_bps.unwrap();
+        let half = difference.half_width.unwrap();
+        assert_eq!(verdict.comparison == Comparison::NoDifference, difference.mean.abs() <= half, "{verdict:?}");
+        assert!(difference.mean.abs() < 0.2 * verdict.without_bps.unwrap().mean, "{verdict:?}");
+        assert_eq!(output.status.code(), Some(i32::from(verdict.comparison != Comparison::Better)));
+    });
 }

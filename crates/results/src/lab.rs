@@ -141,6 +141,9 @@ pub struct LabRun {
     pub values: Vec<KeyValue>,
     /// Repetition, from 0.
     pub repetition: u32,
+    /// Attempt, from 0: a run is made again in place of an invalid one when that is asked for (`--attempts`).
+    #[serde(default)]
+    pub attempt: u32,
     /// Seed of this run.
     pub seed: u64,
     /// Planned length.
@@ -357,6 +360,10 @@ pub struct EngineInterval {
     /// Share of all CPUs of the machine that was not idle, 0..=1; absent when /proc/stat is not readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_cpu: Option<f64>,
+    /// Share of all CPUs of the machine that its own host gave to others (`steal` of /proc/stat), 0..=1; absent when that is not
+    /// readable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen_cpu: Option<f64>,
     /// How much later than the model says packets were handed over, all links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lateness: Option<DelaySummary>,
@@ -564,6 +571,9 @@ pub struct LabRunEnd {
     pub programs: Vec<ProgramEnd>,
     /// Largest share of one CPU that a worker used in any interval, 0..=1.
     pub busiest_worker: f64,
+    /// Share of all CPUs of the machine that its own host gave to others over the run, 0..=1; absent when that is not readable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen_cpu: Option<f64>,
     /// How late packets were handed over, all links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lateness: Option<DelaySummary>,

@@ -15,6 +15,7 @@ mod probe;
 mod qdisc;
 mod serve;
 mod trial;
+mod undisturbed;
 
 pub use background::Background;
 pub use command::finish;
@@ -25,3 +26,4 @@ pub use probe::idle_round_trip;
 pub use qdisc::{BacklogWatch, Bottleneck, Counters};
 pub use serve::{Served, server_options};
 pub use trial::{Outcome, client_options, plan, run_test};
+pub use undisturbed::undisturbed;

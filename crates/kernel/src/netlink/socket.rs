@@ -60,7 +60,12 @@ pub(super) struct Conversation {
 
 impl Conversation {
     pub(super) fn open() -> io::Result<Self> {
-        let socket = netlink_sys::Socket::new(NETLINK_ROUTE)?;
+        Self::open_with(NETLINK_ROUTE)
+    }
+
+    /// With another part of the kernel than route netlink.
+    pub(super) fn open_with(protocol: isize) -> io::Result<Self> {
+        let socket = netlink_sys::Socket::new(protocol)?;
         socket.set_ext_ack(true)?;
         // Errors without a copy of the request: its number tells which it was.
         socket.set_cap_ack(true)?;

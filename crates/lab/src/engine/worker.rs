@@ -249,8 +249,7 @@ impl Worker {
             && due <= now.as_nanos()
         {
             if let Some(delivery) = self.wires[wire].model.poll(now) {
-                self.deliver(wire, delivery, now);
-                now = kernel::now();
+                now = self.deliver(wire, delivery);
             }
             self.update(wire);
         }
@@ -264,10 +263,10 @@ impl Worker {
         self.due[wire] = self.wires[wire].model.poll_timeout().map_or(u64::MAX, Instant::as_nanos);
     }
 
-    fn deliver(&mut self, number: usize, delivery: Delivery<Parcel>, now: Instant) {
+    /// Hands over what is due and gives the time after it: an interruption between the look at the clock and the hand-over delays
+    /// the packet too.
+    fn deliver(&mut self, number: usize, delivery: Delivery<Parcel>) -> Instant {
         let wire = &mut self.wires[number];
-        let late = u32::try_from(now.nanos_since(delivery.at)).unwrap_or(u32::MAX);
-        wire.lateness.push(late);
         let at = delivery.at;
         match wire.exit {
             Exit::Port(port) => {
@@ -284,6 +283,9 @@ impl Worker {
             }
             Exit::Switch { lan, member } => self.switch(lan, member, at, &Parcel::onward(delivery)),
         }
+        let now = kernel::now();
+        self.wires[number].lateness.push(u32::try_from(now.nanos_since(at)).unwrap_or(u32::MAX));
+        now
     }
 
     /// Sends a frame on from the switch of a LAN, to its receiver or to all members but its sender.

@@ -37,7 +37,7 @@ pub(crate) enum LabCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: longhaul lab run scenarios/bufferbloat.toml --variant short --set duration=20s\n\
     Results in DIR: report.html, records.jsonl, experiment.toml, and run-N/ with logs, captures and the flows' records.\n\
-    Exit status: 0 every run is valid; 1 one is not; 2 it could not be run. Ctrl-C ends it with what it has.")]
+    Exit status: 0 every run is valid, or the last attempt at it; 1 one is not; 2 it could not be run. Ctrl-C ends it with what it has.")]
 pub(crate) struct RunOptions {
     /// Experiment file (TOML).
     #[arg(value_name = "FILE.toml")]
@@ -51,6 +51,9 @@ pub(crate) struct RunOptions {
     /// Runs of each point of the sweep, each with another seed [default: as the file says, else 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) repeat: Option<u32>,
+    /// How often a run is made at most until one is valid; all stay on record, the valid ones make the means.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) attempts: u32,
     /// Folder for the results; one with results of another experiment is refused [default: lab-NAME-TIME].
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

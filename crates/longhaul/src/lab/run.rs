@@ -31,6 +31,7 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
         overrides: options.set.clone(),
         privilege: privilege.to_string(),
         workers: options.workers.map(usize::from),
+        attempts: options.attempts,
     };
     let mut sink = Sink::new(&records)?;
     let outcome = lab::run_experiment(&experiment, &lab_options, &mut |r| sink.take(r), &Shutdown::asked);

@@ -1,6 +1,7 @@
 //! FAST TCP and H-TCP in the kernel, over emulated paths.
 
 use results::lab::{LabRecord, LabRunEnd};
+use testbed::undisturbed;
 
 use crate::experiments::{flow, link, run};
 
@@ -38,21 +39,24 @@ fn queued(records: &[LabRecord], from: &str, after_s: f64) -> f64 {
 
 #[test]
 fn fast_fills_the_path_and_keeps_alpha_packets_in_its_queue() {
-    let flows = "[congestion.fast_test]\nalpha = 30\n[flows.one]\nfrom = \"left\"\nto = \"right\"\ncongestion_control = \"fast_test\"\n";
-    let Some((end, records)) = experiment(&format!("duration = \"12s\"\n{PATH}{flows}")) else { return };
-    let steady = flow(&end, "one").steady_bps.unwrap() as f64;
-    let queue = queued(&records, "left", 5.5);
-    println!("{steady} b/s, {queue} packets queued");
-    // 20 Mb/s x 1448 / 1538.
-    assert!(steady > 0.98 * 20e6 * 1448.0 / 1538.0, "{steady}");
-    assert!((queue / 30.0 - 1.0).abs() < 0.15, "{queue} of 30");
-    assert_eq!(link(&end, "left").dropped.queue, 0);
-    assert!(!has_own_control(), "nothing is left in the kernel");
+    undisturbed(|| {
+        let flows = "[congestion.fast_test]\nalpha = 30\n[flows.one]\nfrom = \"left\"\nto = \"right\"\ncongestion_control = \"fast_test\"\n";
+        let Some((end, records)) = experiment(&format!("duration = \"12s\"\n{PATH}{flows}")) else { return };
+        let steady = flow(&end, "one").steady_bps.unwrap() as f64;
+        let queue = queued(&records, "left", 5.5);
+        println!("{steady} b/s, {queue} packets queued");
+        // 20 Mb/s x 1448 / 1538.
+        assert!(steady > 0.98 * 20e6 * 1448.0 / 1538.0, "{steady}");
+        assert!((queue / 30.0 - 1.0).abs() < 0.15, "{queue} of 30");
+        assert_eq!(link(&end, "left").dropped.queue, 0);
+        assert!(!has_own_control(), "nothing is left in the kernel");
+    });
 }
 
 #[test]
 fn both_live_through_loss_reordering_a_longer_way_and_many_at_once() {
-    let flows = r#"
+    undisturbed(|| {
+        let flows = r#"
 [congestion.fast]
 alpha = 5
 [[schedule]]
@@ -75,14 +79,16 @@ to = "right"
 streams = 100
 congestion_control = "htcp"
 "#;
-    let Some((end, _)) = experiment(&format!("duration = \"10s\"\n{}{flows}", PATH.replace("20Mb/s", "10Mb/s"))) else {
-        return;
-    };
-    let carried: Vec<u64> = end.flows.iter().map(|f| f.bytes).collect();
-    println!("{carried:?}");
-    assert!(carried.iter().all(|bytes| *bytes > 500_000), "{carried:?}");
-    let used = link(&end, "left").utilisation.unwrap();
-    assert!(used > 0.8, "{used}");
+        let Some((end, _)) = experiment(&format!("duration = \"10s\"\n{}{flows}", PATH.replace("20Mb/s", "10Mb/s")))
+        else {
+            return;
+        };
+        let carried: Vec<u64> = end.flows.iter().map(|f| f.bytes).collect();
+        println!("{carried:?}");
+        assert!(carried.iter().all(|bytes| *bytes > 500_000), "{carried:?}");
+        let used = link(&end, "left").utilisation.unwrap();
+        assert!(used > 0.8, "{used}");
+    });
 }
 
 #[test]

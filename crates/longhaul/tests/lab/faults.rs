@@ -125,11 +125,21 @@ fn a_run_that_the_machine_cannot_carry_says_so_and_ends_with_status_1() {
     let toml = toml.replace("|| true\"", "|| true\"]");
     let small = file(folder.path(), &toml);
     let out = folder.path().join("out").display().to_string();
-    let mut command = turn.longhaul(&["lab", "run", &small, "--out", &out, "--set", "validity.lateness_p99=1ns"]);
+    let limit = ["--set", "validity.lateness_p99=1ns"];
+    let mut command = turn.longhaul(&[&["lab", "run", &small, "--out", &out, "--attempts", "2"], &limit[..]].concat());
     let output = command.output().unwrap();
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{shown}{}", text(&output.stderr));
     assert!(shown.contains("INVALID") && shown.contains("handed over more than"), "{shown}");
+    let records = read(&folder.path().join("out/records.jsonl"));
+    let attempts = records.iter().filter_map(|r| match r {
+        LabRecord::Run(run) => Some((run.repetition, run.attempt, run.seed)),
+        _ => None,
+    });
+    let attempts: Vec<_> = attempts.collect();
+    assert_eq!(attempts.len(), 2, "both attempts are on record: {attempts:?}");
+    assert_eq!((attempts[0].0, attempts[0].2), (attempts[1].0, attempts[1].2), "the same run is made again");
+    assert!(shown.contains("attempt 2"), "{shown}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+use testbed::undisturbed;
+
 use crate::common::host::Host;
 use crate::common::lab::{Turn, read, turn};
 use crate::common::text;
@@ -55,47 +57,54 @@ fn input_and_output_pass_through_whole() {
 
 #[test]
 fn a_test_against_the_server_at_the_far_end_sees_the_path() {
-    let Some(turn) = turn() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let json = folder.path().join("link.jsonl").display().to_string();
-    let line = format!("{} test $LONGHAUL_PEER -t 1 --json", env!("CARGO_BIN_EXE_longhaul"));
-    let shown = path(&turn, &["--rate", "20Mb/s", "--rtt", "40ms", "--json", &json, "--", &line]);
-    assert!(shown.status.success(), "{}", text(&shown.stderr));
-    let records = results::read_records(shown.stdout.as_slice()).unwrap();
-    let received = records.iter().find_map(|r| match r {
-        results::Record::End(end) => Some(end.directions[0].receiver.bytes),
-        _ => None,
+    undisturbed(|| {
+        let Some(turn) = turn() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let json = folder.path().join("link.jsonl").display().to_string();
+        let line = format!("{} test $LONGHAUL_PEER -t 1 --json", env!("CARGO_BIN_EXE_longhaul"));
+        let shown = path(&turn, &["--rate", "20Mb/s", "--rtt", "40ms", "--json", &json, "--", &line]);
+        assert!(shown.status.success(), "{}", text(&shown.stderr));
+        let records = results::read_records(shown.stdout.as_slice()).unwrap();
+        let received = records.iter().find_map(|r| match r {
+            results::Record::End(end) => Some(end.directions[0].receiver.bytes),
+            _ => None,
+        });
+        // What arrived is in the link's own records.
+        let delivered: u64 = read(json.as_ref())
+            .iter()
+            .map(|r| match r {
+                results::lab::LabRecord::Link(l) if l.from == "near" => l.delivered.bytes,
+                _ => 0,
+            })
+            .sum();
+        // Headers of 52 bytes for 1448 are 3.6 %; what was sent twice and the control connection are the rest.
+        let received = received.unwrap();
+        assert!(received > 1_000_000, "{received}");
+        assert!(
+            (received * 103 / 100..received * 115 / 100 + 100_000).contains(&delivered),
+            "{delivered} of {received}"
+        );
     });
-    // What arrived is in the link's own records.
-    let delivered: u64 = read(json.as_ref())
-        .iter()
-        .map(|r| match r {
-            results::lab::LabRecord::Link(l) if l.from == "near" => l.delivered.bytes,
-            _ => 0,
-        })
-        .sum();
-    // Headers of 52 bytes for 1448 are 3.6 %; what was sent twice and the control connection are the rest.
-    let received = received.unwrap();
-    assert!(received > 1_000_000, "{received}");
-    assert!((received * 103 / 100..received * 115 / 100 + 100_000).contains(&delivered), "{delivered} of {received}");
 }
 
 #[test]
 fn how_late_packets_may_be_is_for_the_user_to_say() {
-    let Some(turn) = turn() else { return };
-    // No machine hands a packet over within a nanosecond.
-    let near = format!("{} test $LONGHAUL_PEER --bytes 100kB", env!("CARGO_BIN_EXE_longhaul"));
-    let near = ["--", near.as_str()];
-    let strict =
-        turn.longhaul(&[&["lab", "path", "--quiet", "--lateness", "1ns"], &near[..]].concat()).output().unwrap();
-    let said = text(&strict.stderr);
-    assert!(strict.status.code() == Some(1) && said.contains("INVALID"), "{said}");
-    assert!(path(&turn, &near).status.success());
-    for wrong in ["soon", "0"] {
-        let refused = turn.longhaul(&["lab", "path", "--lateness", wrong, "--", "true"]).output().unwrap();
-        let said = text(&refused.stderr);
-        assert!(refused.status.code() == Some(2) && said.contains("--lateness"), "{said}");
-    }
+    undisturbed(|| {
+        let Some(turn) = turn() else { return };
+        // No machine hands a packet over within a nanosecond.
+        let near = format!("{} test $LONGHAUL_PEER --bytes 100kB", env!("CARGO_BIN_EXE_longhaul"));
+        let near = ["--", near.as_str()];
+        let strict =
+            turn.longhaul(&[&["lab", "path", "--quiet", "--lateness", "1ns"], &near[..]].concat()).output().unwrap();
+        let said = text(&strict.stderr);
+        assert!(strict.status.code() == Some(1) && said.contains("INVALID"), "{said}");
+        assert!(path(&turn, &near).status.success());
+        for wrong in ["soon", "0"] {
+            let refused = turn.longhaul(&["lab", "path", "--lateness", wrong, "--", "true"]).output().unwrap();
+            let said = text(&refused.stderr);
+            assert!(refused.status.code() == Some(2) && said.contains("--lateness"), "{said}");
+        }
+    });
 }
 
 #[test]
@@ -120,17 +129,20 @@ fn a_far_end_that_failed_makes_the_run_invalid() {
 
 #[test]
 fn iperf3_runs_over_a_path_where_it_is_installed() {
-    if Command::new("iperf3").arg("--version").output().is_err() {
-        return;
-    }
-    let Some(turn) = turn() else { return };
-    // An attempt before the server listens prints an error, and version 3.12 may end with status 0 all the same.
-    let near = "until out=$(iperf3 -c $LONGHAUL_PEER -t 1 -J); echo \"$out\" | grep -q sum_received; do sleep 0.1; done; echo \"$out\"";
-    let shown = path(&turn, &["--rate", "20Mb/s", "--rtt", "10ms", "--far", "exec iperf3 -s", "--", near]);
-    assert!(shown.status.success(), "{}", text(&shown.stderr));
-    let shown = text(&shown.stdout);
-    let result: serde_json::Value = serde_json::from_str(&shown[shown.rfind("\n{").map_or(0, |at| at + 1)..]).unwrap();
-    let bits = result["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
-    // 20 Mb/s x 1448 / 1538, and no more than that; less on a busy machine.
-    assert!((5e6..19.3e6).contains(&bits), "{bits}");
+    undisturbed(|| {
+        if Command::new("iperf3").arg("--version").output().is_err() {
+            return;
+        }
+        let Some(turn) = turn() else { return };
+        // An attempt before the server listens prints an error, and version 3.12 may end with status 0 all the same.
+        let near = "until out=$(iperf3 -c $LONGHAUL_PEER -t 1 -J); echo \"$out\" | grep -q sum_received; do sleep 0.1; done; echo \"$out\"";
+        let shown = path(&turn, &["--rate", "20Mb/s", "--rtt", "10ms", "--far", "exec iperf3 -s", "--", near]);
+        assert!(shown.status.success(), "{}", text(&shown.stderr));
+        let shown = text(&shown.stdout);
+        let result: serde_json::Value =
+            serde_json::from_str(&shown[shown.rfind("\n{").map_or(0, |at| at + 1)..]).unwrap();
+        let bits = result["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
+        // 20 Mb/s x 1448 / 1538, and no more than that; less on a busy machine.
+        assert!((5e6..19.3e6).contains(&bits), "{bits}");
+    });
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use results::{Decomposition, DelaySummary, Direction, TestPlan};
-use testbed::{Background, Bottleneck, Lan, Outcome, Place, idle_round_trip, or_skip, plan};
+use testbed::{Background, Bottleneck, Lan, Outcome, Place, idle_round_trip, or_skip, plan, undisturbed};
 use units::Rate;
 
 use crate::{complete, ms};
@@ -54,18 +54,20 @@ fn load() -> TestPlan {
 
 #[test]
 fn a_queue_in_the_router_is_found_in_the_network() {
-    let Some(lan) = or_skip(Lan::with_router()) else { return };
-    let Seen { outcome, stages, queue } = measure(&lan, Place::Router, load());
-    let [_, qdisc, network, receiver] = stages;
-    assert!(queue > 20.0, "no standing queue: {queue} ms");
-    assert!(explains(queue, network), "queue {queue} ms, stages {stages:?}");
-    assert!(qdisc < 0.1 * queue && receiver < 0.1 * queue, "queue {queue} ms, stages {stages:?}");
-    // The queue is in one direction, and the two one-way delays say in which.
-    let up = outcome.direction(Direction::Up);
-    let (there, back) = (up.one_way.as_ref().unwrap(), up.one_way_return.as_ref().unwrap());
-    let there_ms = there.p50_ns as f64 / 1e6;
-    assert!(explains(queue, there_ms), "queue {queue} ms, one way {there_ms} ms");
-    assert!(back.p50_ns as f64 / 1e6 < 0.1 * queue, "queue {queue} ms, back {} ns", back.p50_ns);
+    undisturbed(|| {
+        let Some(lan) = or_skip(Lan::with_router()) else { return };
+        let Seen { outcome, stages, queue } = measure(&lan, Place::Router, load());
+        let [_, qdisc, network, receiver] = stages;
+        assert!(queue > 20.0, "no standing queue: {queue} ms");
+        assert!(explains(queue, network), "queue {queue} ms, stages {stages:?}");
+        assert!(qdisc < 0.1 * queue && receiver < 0.1 * queue, "queue {queue} ms, stages {stages:?}");
+        // The queue is in one direction, and the two one-way delays say in which.
+        let up = outcome.direction(Direction::Up);
+        let (there, back) = (up.one_way.as_ref().unwrap(), up.one_way_return.as_ref().unwrap());
+        let there_ms = there.p50_ns as f64 / 1e6;
+        assert!(explains(queue, there_ms), "queue {queue} ms, one way {there_ms} ms");
+        assert!(back.p50_ns as f64 / 1e6 < 0.1 * queue, "queue {queue} ms, back {} ns", back.p50_ns);
+    });
 }
 
 /// One TCP stream leaves its bytes in the socket buffer, wherever in the host the bottleneck is: TCP small queues let at
@@ -73,46 +75,52 @@ fn a_queue_in_the_router_is_found_in_the_network() {
 /// net/ipv4/tcp_output.c). `net.ipv4.tcp_limit_output_bytes` only lowers that bound, so that raising it changes nothing.
 #[test]
 fn a_bottleneck_in_the_own_interface_holds_the_bytes_in_the_socket_buffer() {
-    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-    let Seen { outcome, stages, queue } = measure(&lan, Place::Client, load());
-    let [buffer, qdisc, network, receiver] = stages;
-    assert!(explains(queue, qdisc), "queue {queue} ms, stages {stages:?}");
-    assert!(buffer > 2.0 * qdisc, "stages {stages:?}");
-    assert!(network < 0.1 * qdisc && receiver < 0.1 * qdisc, "stages {stages:?}");
-    // The application feels the whole of it. 15 %: medians of sums are not sums of medians.
-    let felt = ms(outcome.direction(Direction::Up).block_rtt.as_ref().unwrap().p50_ns);
-    let sum: f64 = stages.iter().sum();
-    assert!((felt - sum).abs() <= 0.15 * felt, "block round trip {felt} ms, stages {stages:?}");
+    undisturbed(|| {
+        let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+        let Seen { outcome, stages, queue } = measure(&lan, Place::Client, load());
+        let [buffer, qdisc, network, receiver] = stages;
+        assert!(explains(queue, qdisc), "queue {queue} ms, stages {stages:?}");
+        assert!(buffer > 2.0 * qdisc, "stages {stages:?}");
+        assert!(network < 0.1 * qdisc && receiver < 0.1 * qdisc, "stages {stages:?}");
+        // The application feels the whole of it. 15 %: medians of sums are not sums of medians.
+        let felt = ms(outcome.direction(Direction::Up).block_rtt.as_ref().unwrap().p50_ns);
+        let sum: f64 = stages.iter().sum();
+        assert!((felt - sum).abs() <= 0.15 * felt, "block round trip {felt} ms, stages {stages:?}");
+    });
 }
 
 /// The same bottleneck, with a standing queue that foreign traffic of the same host keeps in front of it.
 #[test]
 fn a_queue_in_the_own_interface_is_found_in_the_queueing_discipline() {
-    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-    // 400 000 bytes as the kernel charges them are about 250 000 in the queue: 40 ms.
-    let background = Background::start(&lan.client, &lan.server, lan.server_ip(), 400_000).unwrap();
-    let gentle = TestPlan { rate_bps: Some(5_000_000), ..load() };
-    let Seen { stages, queue, .. } = measure(&lan, Place::Client, gentle);
-    drop(background);
-    let [_, qdisc, network, receiver] = stages;
-    assert!(queue > 20.0, "no standing queue: {queue} ms");
-    assert!(explains(queue, qdisc), "queue {queue} ms, stages {stages:?}");
-    assert!(network < 0.1 * queue && receiver < 0.1 * queue, "queue {queue} ms, stages {stages:?}");
+    undisturbed(|| {
+        let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+        // 400 000 bytes as the kernel charges them are about 250 000 in the queue: 40 ms.
+        let background = Background::start(&lan.client, &lan.server, lan.server_ip(), 400_000).unwrap();
+        let gentle = TestPlan { rate_bps: Some(5_000_000), ..load() };
+        let Seen { stages, queue, .. } = measure(&lan, Place::Client, gentle);
+        drop(background);
+        let [_, qdisc, network, receiver] = stages;
+        assert!(queue > 20.0, "no standing queue: {queue} ms");
+        assert!(explains(queue, qdisc), "queue {queue} ms, stages {stages:?}");
+        assert!(network < 0.1 * queue && receiver < 0.1 * queue, "queue {queue} ms, stages {stages:?}");
+    });
 }
 
 #[test]
 fn the_smallest_round_trips_are_those_of_an_idle_probe() {
-    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-    let idle = idle_round_trip(&lan.client, &lan.server, lan.server_ip(), 300).unwrap();
-    // Buffers for a few small blocks: each is written and sent into an empty path, like a ping. (A pacing rate would make
-    // blocks wait in the socket; on an idle path the wait, not the path, would be their round trip.)
-    let idle_path = TestPlan { window_bytes: Some(8_000), block_bytes: 1400, ..plan(Duration::from_secs(2)) };
-    let outcome = complete(&lan, idle_path);
-    let up = outcome.direction(Direction::Up);
-    let (kernel, block) = (up.kernel_min_rtt_ns.unwrap(), up.block_rtt.as_ref().unwrap().min_ns);
-    println!("idle probe {idle:?}, kernel {:.3} ms, block {:.3} ms", ms(kernel), ms(block));
-    for (name, ns) in [("kernel", kernel), ("block", block)] {
-        let apart = Duration::from_nanos(ns).abs_diff(idle);
-        assert!(apart < Duration::from_micros(200), "{name} {:.3} ms, idle probe {idle:?}", ms(ns));
-    }
+    undisturbed(|| {
+        let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+        let idle = idle_round_trip(&lan.client, &lan.server, lan.server_ip(), 300).unwrap();
+        // Buffers for a few small blocks: each is written and sent into an empty path, like a ping. (A pacing rate would make
+        // blocks wait in the socket; on an idle path the wait, not the path, would be their round trip.)
+        let idle_path = TestPlan { window_bytes: Some(8_000), block_bytes: 1400, ..plan(Duration::from_secs(2)) };
+        let outcome = complete(&lan, idle_path);
+        let up = outcome.direction(Direction::Up);
+        let (kernel, block) = (up.kernel_min_rtt_ns.unwrap(), up.block_rtt.as_ref().unwrap().min_ns);
+        println!("idle probe {idle:?}, kernel {:.3} ms, block {:.3} ms", ms(kernel), ms(block));
+        for (name, ns) in [("kernel", kernel), ("block", block)] {
+            let apart = Duration::from_nanos(ns).abs_diff(idle);
+            assert!(apart < Duration::from_micros(200), "{name} {:.3} ms, idle probe {idle:?}", ms(ns));
+        }
+    });
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use results::{Direction, TestPlan};
-use testbed::{Bottleneck, Lan, Place, or_skip, plan};
+use testbed::{Bottleneck, Lan, Place, or_skip, plan, undisturbed};
 use units::Rate;
 
 use crate::complete;
@@ -17,31 +17,33 @@ fn expected(rate: Rate, mss: u64, mtu: u64) -> f64 {
 
 #[test]
 fn goodput_is_the_bottlenecks_rate_less_headers_and_the_clocks_agree() {
-    let Some(lan) = or_skip(Lan::with_router()) else { return };
-    lan.shape(Place::Router, &Bottleneck::with_depth(RATE, Duration::from_millis(100))).unwrap();
-    // Reno fills the queue at once, so that the bottleneck is never idle; the window keeps it from overflowing.
-    let steady = TestPlan {
-        congestion_control: Some("reno".to_owned()),
-        window_bytes: Some(500_000),
-        ..plan(Duration::from_secs(4))
-    };
-    let outcome = complete(&lan, steady);
-    let up = outcome.direction(Direction::Up);
-    let stream = &outcome.start.as_ref().unwrap().streams[0];
-    let truth = expected(RATE, stream.mss_bytes.unwrap(), stream.pmtu_bytes.unwrap());
-    let off = up.throughput_bps as f64 / truth - 1.0;
-    println!("goodput {} bit/s, {:+.2} % of what the bucket lets through", up.throughput_bps, off * 100.0);
-    assert!(off.abs() < 0.03, "goodput {} bit/s, expected {truth:.0}", up.throughput_bps);
-    assert!(up.agreement.agree, "{:?}", up.agreement);
+    undisturbed(|| {
+        let Some(lan) = or_skip(Lan::with_router()) else { return };
+        lan.shape(Place::Router, &Bottleneck::with_depth(RATE, Duration::from_millis(100))).unwrap();
+        // Reno fills the queue at once, so that the bottleneck is never idle; the window keeps it from overflowing.
+        let steady = TestPlan {
+            congestion_control: Some("reno".to_owned()),
+            window_bytes: Some(500_000),
+            ..plan(Duration::from_secs(4))
+        };
+        let outcome = complete(&lan, steady);
+        let up = outcome.direction(Direction::Up);
+        let stream = &outcome.start.as_ref().unwrap().streams[0];
+        let truth = expected(RATE, stream.mss_bytes.unwrap(), stream.pmtu_bytes.unwrap());
+        let off = up.throughput_bps as f64 / truth - 1.0;
+        println!("goodput {} bit/s, {:+.2} % of what the bucket lets through", up.throughput_bps, off * 100.0);
+        assert!(off.abs() < 0.03, "goodput {} bit/s, expected {truth:.0}", up.throughput_bps);
+        assert!(up.agreement.agree, "{:?}", up.agreement);
 
-    // Both namespaces have one clock: the true offset is zero and so is the true drift.
-    let clock = outcome.end.clock.as_ref().unwrap();
-    println!(
-        "offset {} ns +/- {} ns, drift {} ppm +/- {}",
-        clock.offset_ns, clock.bound_ns, clock.drift_ppm, clock.drift_bound_ppm
-    );
-    assert!(clock.offset_ns.unsigned_abs() <= clock.bound_ns, "{clock:?}");
-    assert!(clock.drift_ppm.abs() <= clock.drift_bound_ppm, "{clock:?}");
-    // A bound that says nothing would pass, too: the idle path is far below a millisecond even on a loaded machine.
-    assert!(clock.bound_ns < 1_000_000, "{clock:?}");
+        // Both namespaces have one clock: the true offset is zero and so is the true drift.
+        let clock = outcome.end.clock.as_ref().unwrap();
+        println!(
+            "offset {} ns +/- {} ns, drift {} ppm +/- {}",
+            clock.offset_ns, clock.bound_ns, clock.drift_ppm, clock.drift_bound_ppm
+        );
+        assert!(clock.offset_ns.unsigned_abs() <= clock.bound_ns, "{clock:?}");
+        assert!(clock.drift_ppm.abs() <= clock.drift_bound_ppm, "{clock:?}");
+        // A bound that says nothing would pass, too: the idle path is far below a millisecond even on a loaded machine.
+        assert!(clock.bound_ns < 1_000_000, "{clock:?}");
+    });
 }

@@ -118,18 +118,28 @@ impl LabReport {
         // A summary that calls valid what a run called invalid does not overrule it.
         if reasons.is_empty() {
             reasons.extend(
-                self.runs.iter().flat_map(|r| {
+                self.that_stand().flat_map(|r| {
                     r.reasons().iter().map(|why| format!("run {}: {why}", r.start.run)).collect::<Vec<_>>()
                 }),
             );
         }
         let said_invalid = matches!(self.summary.as_ref().map(|s| &s.verdict), Some(Verdict::Invalid { .. }))
-            || self.runs.iter().any(|r| r.is_valid() == Some(false));
+            || self.that_stand().any(|r| r.is_valid() == Some(false));
         if said_invalid {
             return Standing::Invalid(reasons);
         }
         let is_whole = self.summary.is_some() && self.runs.iter().any(|r| r.end.is_some());
         if is_whole { Standing::Valid } else { Standing::Unfinished }
+    }
+
+    /// Runs in whose place no other was made.
+    fn that_stand(&self) -> impl Iterator<Item = &RunRecords> {
+        let mut last: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+        for start in self.runs.iter().map(|r| &r.start) {
+            let attempt = last.entry((start.point, start.repetition)).or_default();
+            *attempt = start.attempt.max(*attempt);
+        }
+        self.runs.iter().filter(move |r| last.get(&(r.start.point, r.start.repetition)) == Some(&r.start.attempt))
     }
 
     /// Number of runs that the experiment was to make.
@@ -155,6 +165,9 @@ impl LabReport {
         }
         if self.experiment.repetitions > 1 {
             parts.push(format!("repetition {} of {}", run.start.repetition + 1, self.experiment.repetitions));
+        }
+        if run.start.attempt > 0 {
+            parts.push(format!("attempt {}", run.start.attempt + 1));
         }
         parts.join(" \u{b7} ")
     }

@@ -425,8 +425,12 @@ pub(super) fn engine_line(run: &RunRecords) -> Option<String> {
         [] => String::new(),
         ways => format!(", threads scheduled as {}", ways.join(", then ")),
     };
+    let stolen = end
+        .stolen_cpu
+        .filter(|s| *s > 0.0)
+        .map_or_else(String::new, |s| format!(", {} of the machine's CPU time taken by its host", percent(s)));
     Some(format!(
-        "Emulator: {late}busiest worker {} of one CPU{threads}; planned length {planned}.",
+        "Emulator: {late}busiest worker {} of one CPU{threads}{stolen}; planned length {planned}.",
         percent(end.busiest_worker)
     ))
 }

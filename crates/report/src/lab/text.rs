@@ -88,6 +88,9 @@ impl<W: Write> LabText<W> {
         if let Some(n) = self.experiment.as_ref().map(|e| e.repetitions).filter(|n| *n > 1) {
             parts.push(format!("repetition {} of {n}", run.repetition + 1));
         }
+        if run.attempt > 0 {
+            parts.push(format!("attempt {}", run.attempt + 1));
+        }
         if !parts.is_empty() {
             text.push_str(&format!(": {}", parts.join(", ")));
         }
@@ -106,7 +109,7 @@ impl<W: Write> LabText<W> {
                 if one { end.links[0].link.clone() } else { "emulation".to_owned() }
             }
             _ if self.planned() == 1 => format!("run {}", end.run),
-            _ => format!("run {} ({} of {})", end.run, self.begun, self.planned()),
+            _ => format!("run {} ({} of {})", end.run, self.begun, self.planned().max(self.begun)),
         }
     }
 }
@@ -164,8 +167,9 @@ fn run_end<W: Write>(
     }
     let late = e.lateness.as_ref().map(|d| format!("lateness p99 {}, largest {}", nanos(d.p99_ns), nanos(d.max_ns)));
     let busy = Some(format!("busiest worker {} of a CPU", percent(e.busiest_worker)));
+    let stolen = e.stolen_cpu.filter(|s| *s > 0.0).map(|s| format!("{} of the machine taken by its host", percent(s)));
     let scheduling = (!scheduling.is_empty()).then(|| scheduling.to_owned());
-    sheet.item("emulator", &[late, busy, scheduling].into_iter().flatten().collect::<Vec<_>>().join("; "))
+    sheet.item("emulator", &[late, busy, stolen, scheduling].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
 fn flows<W: Write>(sheet: &mut Sheet<'_, W>, all: &[&FlowTotals]) -> io::Result<()> {
