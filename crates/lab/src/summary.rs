@@ -18,9 +18,12 @@ pub(crate) struct Done {
 pub(crate) fn summary(done: &[Done], interrupted: bool) -> LabSummary {
     let mut because = Vec::new();
     for (number, run) in done.iter().enumerate() {
-        let is_last =
-            done.get(number + 1).is_none_or(|next| (next.point, next.repetition) != (run.point, run.repetition));
-        if is_last && let Verdict::Invalid { because: reasons } = &run.end.verdict {
+        // One that the user ended replaces nothing.
+        let is_again =
+            |next: &Done| (next.point, next.repetition) == (run.point, run.repetition) && !next.end.interrupted;
+        if !done.get(number + 1).is_some_and(is_again)
+            && let Verdict::Invalid { because: reasons } = &run.end.verdict
+        {
             because.extend(reasons.iter().map(|r| format!("run {}: {r}", run.end.run)));
         }
     }
@@ -96,6 +99,10 @@ fn of_run(end: &LabRunEnd) -> Vec<(String, f64)> {
         add("retransmits", flow.retransmits.map(|n| n as f64));
         add("rtt_p50_s", flow.kernel_srtt.as_ref().map(|d| seconds(d.p50_ns)));
         add("rtt_p95_s", flow.kernel_srtt.as_ref().map(|d| seconds(d.p95_ns)));
+        add("rtt_min_s", flow.kernel_srtt.as_ref().map(|d| seconds(d.min_ns)));
+        add("rtt_mean_s", flow.kernel_srtt.as_ref().map(|d| seconds(d.mean_ns)));
+        add("block_rtt_min_s", flow.block_rtt.as_ref().map(|d| seconds(d.min_ns)));
+        add("block_rtt_mean_s", flow.block_rtt.as_ref().map(|d| seconds(d.mean_ns)));
         add("block_rtt_p50_s", flow.block_rtt.as_ref().map(|d| seconds(d.p50_ns)));
         add("block_rtt_p95_s", flow.block_rtt.as_ref().map(|d| seconds(d.p95_ns)));
         add("completion_p50_s", flow.completion.as_ref().map(|d| seconds(d.p50_ns)));
@@ -162,5 +169,9 @@ mod tests {
         let runs = [done(0, 0, late()), done(1, 0, late()), done(2, 1, Verdict::Valid)];
         let Verdict::Invalid { because } = summary(&runs, false).verdict else { panic!("the last attempt failed") };
         assert_eq!(because, ["run 1: late"]);
+        let mut ended = done(1, 0, Verdict::Valid);
+        ended.end.interrupted = true;
+        let all = summary(&[done(0, 0, late()), ended], true);
+        assert!(all.verdict != Verdict::Valid && all.valid_runs == 0, "one that was ended replaces nothing");
     }
 }

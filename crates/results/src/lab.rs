@@ -599,7 +599,7 @@ pub struct PointSummary {
     /// The values of the sweep at this point.
     pub values: Vec<KeyValue>,
     /// Metrics by name: `flow.elephant.throughput_bps`, `flow.elephant.rtt_p50_s` (the kernel's smoothed round trip),
-    /// `flow.elephant.block_rtt_p50_s` (of the flow's own blocks), `mice.web.completion_p50_s`, `mice.web.slowdown_p99`,
+    /// `flow.elephant.block_rtt_p50_s` (of the flow's own blocks; both also `_min_s`, `_mean_s`, `_p95_s`), `mice.web.completion_p50_s`, `mice.web.slowdown_p99`,
     /// `bin.web.10-100kB.slowdown_p99` (transfers of one range of sizes), `link.path.forward.wait_p95_s`,
     /// `link.path.forward.utilisation`, `link.path.forward.dropped`, `run.goodput_bps`, `run.jain` (all traffic). Only runs that are
     /// valid count.

@@ -24,8 +24,9 @@ pub(crate) fn read(
         let mut section = item.section()?;
         let metric = section.required("metric", "name a metric of the summary: metric = \"flow.f.packets\"");
         let metric = metric.and_then(|i| i.read(|value| subject_known(value, &subjects)));
-        let value =
-            section.required("value", "write it as a number, in the metric's unit").and_then(|i| i.read(number));
+        let value = section
+            .required("value", "write it as a number in the metric's unit, or as a rate or a time")
+            .and_then(|i| i.read(number));
         let source = section.required("source", "say where it stands: source = \"table 3.1\"");
         let source = source.and_then(|i| i.read(quantity::text));
         section.finish();
@@ -50,11 +51,18 @@ fn number(value: &Value) -> Result<f64, Fault> {
     match &value.kind {
         Kind::Integer(n) => Ok(*n as f64),
         Kind::Float(n, _) => Ok(*n),
-        other @ (Kind::Text(_) | Kind::Boolean(_) | Kind::Date(_) | Kind::Array(_) | Kind::Table(_)) => {
-            Err(Fault::new(
-                format!("is {}, not a number", other.noun()),
-                "write a number in the metric's unit: bit/s, seconds, a share",
-            ))
+        // Also what a scale has made of a number.
+        Kind::Text(text) => text
+            .parse()
+            .ok()
+            .or_else(|| quantity::rate(value).ok().map(|rate| rate.as_bps() as f64))
+            .or_else(|| quantity::duration(value).ok().map(|time| time.as_secs_f64()))
+            .filter(|n: &f64| n.is_finite())
+            .ok_or_else(|| Fault::new(format!("`{text}` is neither a number nor a rate or a time"), MEND)),
+        other @ (Kind::Boolean(_) | Kind::Date(_) | Kind::Array(_) | Kind::Table(_)) => {
+            Err(Fault::new(format!("is {}, not a number", other.noun()), MEND))
         }
     }
 }
+
+const MEND: &str = "write a number in the metric's unit, or a rate or a time with its unit";
