@@ -19,12 +19,13 @@ test: ## set up, then every check that CI makes
 	@scripts/setup test
 	@ci/test
 
-bench: ## compare with iperf3, the lab's engine with a copy loop, shaped rates with those set
+bench: ## compare with iperf3, the lab's engine with a copy loop, shaped rates with those set, transfers with and without a trace
 	@scripts/setup bench
 	cargo build --release --locked
 	@benches/run
 	@benches/lab
 	@benches/shape
+	@benches/trace
 
 build: ## the optimised binary
 	@scripts/setup build

@@ -75,7 +75,7 @@ struct tcp_sock {
 	u64 bytes_acked;
 	u32 mss_cache;
 	u32 srtt_us;
-	u32 rttvar_us;
+	u32 mdev_us;
 	struct minmax rtt_min;
 	u64 tcp_mstamp;
 	u8 is_cwnd_limited : 1;

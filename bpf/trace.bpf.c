@@ -183,13 +183,14 @@ static __always_inline struct known *find(const struct sock *sk, __u64 cookie, _
 		return known;
 	if (!is_chosen(&f, sk, cookie))
 		return NULL;
-	bpf_map_update_elem(&flows, &cookie, &fresh, BPF_ANY);
+	// Without room it is told of with a later event: samples of a connection that nobody knows would be lost for good.
 	out = reserve(sizeof(*out));
-	if (out) {
-		fill_head(&f.head, sk, cookie, now, FLOW);
-		*out = f;
-		bpf_ringbuf_submit(out, 0);
-	}
+	if (!out)
+		return NULL;
+	fill_head(&f.head, sk, cookie, now, FLOW);
+	*out = f;
+	bpf_ringbuf_submit(out, 0);
+	bpf_map_update_elem(&flows, &cookie, &fresh, BPF_ANY);
 	return bpf_map_lookup_elem(&flows, &cookie);
 }
 
@@ -250,7 +251,8 @@ static __always_inline void fill_sample(struct sample *s, const struct sock *sk)
 	s->window = BPF_CORE_READ(tp, snd_cwnd);
 	s->threshold = BPF_CORE_READ(tp, snd_ssthresh);
 	s->srtt_us = BPF_CORE_READ(tp, srtt_us) >> 3;
-	s->rttvar_us = BPF_CORE_READ(tp, rttvar_us) >> 2;
+	// Not rttvar_us, which the kernel holds at the least timeout; TCP_INFO tells this too.
+	s->rttvar_us = BPF_CORE_READ(tp, mdev_us) >> 2;
 	s->min_rtt_us = BPF_CORE_READ(tp, rtt_min.s[0].v);
 	s->packets_out = BPF_CORE_READ(tp, packets_out);
 	s->sacked_out = BPF_CORE_READ(tp, sacked_out);

@@ -4,7 +4,15 @@
 //! its ramp-up. A rate above the narrow link only says that loss is not the limit. `None` where a formula is not
 //! defined: no segment, no round trip, a loss ratio outside `0 < p <= 1`.
 
+mod overlay;
+mod timeouts;
+mod transfer;
+
 use units::{Bytes, Duration, Rate};
+
+pub use overlay::{RON_LEAST_LOSS, rate_aware, ron_score, safire};
+pub use timeouts::{Reno, pftk, pftk_approximate, pftk_received, tfrc};
+pub use transfer::cardwell;
 
 /// Factor of [`mathis`] for evenly spaced losses and an acknowledgement per segment: `sqrt(3/2)` (Mathis, Semke, Mahdavi,
 /// Ott 1997, table 1).

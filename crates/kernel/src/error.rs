@@ -119,7 +119,7 @@ impl KernelError {
                 "; without CAP_NET_ADMIN only those in net.ipv4.tcp_allowed_congestion_control may be used"
             }
             (Op::CongestionControl, Some(libc::ENOENT)) => {
-                "; net.ipv4.tcp_available_congestion_control lists what there is"
+                "; net.ipv4.tcp_available_congestion_control lists what there is, and `longhaul cc load` adds FAST TCP and H-TCP"
             }
             (Op::Bind, Some(libc::EACCES)) => {
                 "; ports below net.ipv4.ip_unprivileged_port_start need CAP_NET_BIND_SERVICE"

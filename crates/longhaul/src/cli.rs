@@ -10,6 +10,7 @@ use units::{Bytes, Rate, parse_duration};
 
 use crate::cc::cli::CcOptions;
 use crate::lab::cli::LabOptions;
+use crate::model::cli::ModelOptions;
 use crate::shape::cli::ShapeOptions;
 use crate::trace::cli::TraceOptions;
 use crate::tune::cli::TuneOptions;
@@ -50,6 +51,8 @@ pub(crate) enum Command {
         /// Hosts file of the nodes.
         hosts: Option<PathBuf>,
     },
+    /// Say what published formulas give for a path: rates by round trip and loss, times of transfers.
+    Model(ModelOptions),
     /// Record what the kernel's TCP does with chosen connections: windows, round trips, rates, losses, inner state.
     Trace(TraceOptions),
     /// Compare this host's settings with what a long fast path needs, change them, and measure whether it helps.

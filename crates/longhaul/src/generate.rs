@@ -27,6 +27,7 @@ pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
             schema(folder, "longhaul.shape-1.schema.json", &schemars::schema_for!(results::shape::ShapeRecord))?;
             schema(folder, "longhaul.cc-1.schema.json", &schemars::schema_for!(results::cc::CcRecord))?;
             schema(folder, "longhaul.trace-1.schema.json", &schemars::schema_for!(results::trace::TraceRecord))?;
+            schema(folder, "longhaul.model-1.schema.json", &schemars::schema_for!(results::model::ModelRecord))?;
             schema(folder, "longhaul.tune-1.schema.json", &schemars::schema_for!(results::tune::TuneRecord))?;
         }
     }

@@ -4,6 +4,7 @@ mod cc;
 mod cli;
 mod generate;
 mod lab;
+mod model;
 mod output;
 mod report_command;
 mod serve;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Cc(options) => cc::run(options),
         Command::Lab(options) => lab::run(options),
         Command::LabKeeper { hosts } => lab::keep(hosts.as_deref()),
+        Command::Model(options) => model::run(&options),
         Command::Trace(options) => trace::run(&options),
         Command::Tune(options) => tune::run(options),
         Command::Report(options) => report_command::run(&options),

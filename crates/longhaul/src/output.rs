@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use report::lab::LabReport;
+use report::trace::TraceReport;
 use report::{CsvReport, LiveView, Run, TextReport, ThrulayReport};
-use results::{LabReader, Record, read_records};
+use results::{LabReader, Record, Streamed, TraceReader, read_records};
 use tempfile::NamedTempFile;
 
 use crate::cli::{Format, TestOptions};
@@ -227,6 +228,16 @@ pub(crate) fn write_lab_comparison_page(
     write_named(beside(path)?, path, &mut |out| report::lab::write_lab_comparison(out, reports, title))
 }
 
+/// Writes the page of a trace and gives it its name.
+pub(crate) fn write_trace_page(
+    place: NamedTempFile,
+    path: &Path,
+    report: &TraceReport,
+    title: &str,
+) -> anyhow::Result<()> {
+    write_named(place, path, &mut |out| report::trace::write_trace_html(out, report, title))
+}
+
 fn write_named(
     mut place: NamedTempFile,
     path: &Path,
@@ -244,6 +255,22 @@ pub(crate) fn read_lab(source: impl BufRead, name: &str) -> anyhow::Result<LabRe
     let mut reader = LabReader::new(source);
     let records = reader.by_ref().map(|r| r.map_err(anyhow::Error::from));
     let report = LabReport::try_from_records(records).with_context(|| name.to_owned())?;
+    say_what_is_lacking(&reader, name);
+    Ok(report)
+}
+
+/// Reads the records of a trace. What a file lacks of a whole one is said on standard error.
+pub(crate) fn read_trace(source: impl BufRead, name: &str) -> anyhow::Result<TraceReport> {
+    let mut reader = TraceReader::new(source);
+    let mut report = TraceReport::default();
+    for record in reader.by_ref() {
+        report.record(&record.with_context(|| name.to_owned())?);
+    }
+    say_what_is_lacking(&reader, name);
+    Ok(report)
+}
+
+fn say_what_is_lacking<R: BufRead, T: Streamed>(reader: &results::Reader<R, T>, name: &str) {
     if reader.is_torn() {
         say(&format!(
             "{name}: the last line is cut, its writer was stopped; the page shows what was written until then"
@@ -255,7 +282,6 @@ pub(crate) fn read_lab(source: impl BufRead, name: &str) -> anyhow::Result<LabRe
         let version = env!("CARGO_PKG_VERSION");
         say(&format!("{name}: {records} of a kind that longhaul {version} does not know left out"));
     }
-    Ok(report)
 }
 
 #[allow(clippy::print_stderr, reason = "words for the user, beside the results on standard output")]

@@ -8,15 +8,19 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use report::Run;
 use report::lab::LabReport;
-use results::{Record, is_lab_record, read_records};
+use report::trace::TraceReport;
+use results::{Record, is_lab_record, is_trace_record, read_records};
 
 use crate::cli::ReportOptions;
-use crate::output::{beside, read_lab, write_lab_comparison_page, write_lab_page, write_page};
+use crate::output::{
+    beside, read_lab, read_trace, write_lab_comparison_page, write_lab_page, write_page, write_trace_page,
+};
 
 /// What a result file is of.
 enum Loaded {
     Tests(Vec<Run>),
     Lab(Box<LabReport>),
+    Trace(Box<TraceReport>),
 }
 
 pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
@@ -30,6 +34,14 @@ pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
                 test.get_or_insert(path);
             }
             Loaded::Lab(report) => labs.push((path, *report)),
+            Loaded::Trace(report) => {
+                let [_] = options.files.as_slice() else {
+                    bail!("{} is a trace; it makes a page of its own, without other files", path.display());
+                };
+                let title = options.title.as_deref().unwrap_or("longhaul trace");
+                write_trace_page(beside(&options.output)?, &options.output, &report, title)?;
+                return Ok(ExitCode::SUCCESS);
+            }
         }
         if let (Some((lab, _)), Some(test)) = (labs.first(), test) {
             let (lab, test) = (lab.display(), test.display());
@@ -79,9 +91,13 @@ fn load_from(mut source: impl BufRead, path: &Path) -> anyhow::Result<Loaded> {
     // Standard input cannot be read twice: what was looked at goes before the rest again.
     while first.trim_ascii().is_empty() && source.read_until(b'\n', &mut first).with_context(|| name.clone())? > 0 {}
     let is_lab = is_lab_record(first.trim_ascii());
+    let is_trace = is_trace_record(first.trim_ascii());
     let whole = Cursor::new(first).chain(source);
     if is_lab {
         return Ok(Loaded::Lab(Box::new(read_lab(whole, &name)?)));
+    }
+    if is_trace {
+        return Ok(Loaded::Trace(Box::new(read_trace(whole, &name)?)));
     }
     let records = read_records(whole).with_context(|| name)?;
     Ok(Loaded::Tests(tests(records, path)?))

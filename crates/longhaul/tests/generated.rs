@@ -44,6 +44,7 @@ fn the_help_is_the_reviewed_one() {
         ("cc-load.txt", &["cc", "load", "--help"]),
         ("cc-unload.txt", &["cc", "unload", "--help"]),
         ("cc-show.txt", &["cc", "show", "--help"]),
+        ("model.txt", &["model", "--help"]),
         ("trace.txt", &["trace", "--help"]),
         ("tune.txt", &["tune", "--help"]),
         ("tune-check.txt", &["tune", "check", "--help"]),

@@ -11,6 +11,7 @@ mod histogram;
 mod host;
 mod interval;
 pub mod lab;
+pub mod model;
 mod read;
 pub mod shape;
 mod start;
@@ -26,7 +27,10 @@ pub use end::{
 pub use histogram::{DelayHistogram, HistogramError, RELATIVE_ERROR};
 pub use host::HostReport;
 pub use interval::{CpuUse, IntervalRecord, Limit, LimitVerdict, StreamInterval, UdpInterval};
-pub use read::{LabFile, LabReader, ReadError, is_lab_record, read_lab_records, read_records};
+pub use read::{
+    LabFile, LabReader, ReadError, Reader, Streamed, TraceReader, is_lab_record, is_trace_record, read_lab_records,
+    read_records,
+};
 pub use start::{BufferGrant, StartRecord, StreamStart, TestPlan, Transport};
 pub use tcp::TcpState;
 

@@ -1,8 +1,11 @@
 use std::io::BufRead;
+use std::marker::PhantomData;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::lab::{LAB_SCHEMA, LabRecord};
+use crate::trace::{TRACE_SCHEMA, TraceRecord};
 use crate::{Record, SCHEMA};
 
 /// A result file that could not be read.
@@ -68,8 +71,40 @@ pub struct LabFile {
     pub unknown: u64,
 }
 
-/// The kinds of records that [`LabRecord`] knows.
-const LAB_KINDS: [&str; 8] = ["experiment", "run", "link", "flow", "transfer", "engine", "run_end", "summary"];
+/// Records that are read one by one.
+pub trait Streamed: DeserializeOwned {
+    /// Name and version of their format.
+    const SCHEMA: &'static str;
+    /// The kinds that are known.
+    const KINDS: &'static [&'static str];
+
+    /// The format that a record names, if it is one that names it.
+    fn schema(&self) -> Option<&str>;
+}
+
+impl Streamed for LabRecord {
+    const SCHEMA: &'static str = LAB_SCHEMA;
+    const KINDS: &'static [&'static str] =
+        &["experiment", "run", "link", "flow", "transfer", "engine", "run_end", "summary"];
+
+    fn schema(&self) -> Option<&str> {
+        if let Self::Experiment(e) = self { Some(&e.schema) } else { None }
+    }
+}
+
+impl Streamed for TraceRecord {
+    const SCHEMA: &'static str = TRACE_SCHEMA;
+    const KINDS: &'static [&'static str] = &["start", "flow", "sample", "end"];
+
+    fn schema(&self) -> Option<&str> {
+        if let Self::Start(s) = self { Some(&s.schema) } else { None }
+    }
+}
+
+/// Reads the records of an emulated experiment.
+pub type LabReader<R> = Reader<R, LabRecord>;
+/// Reads the records of `longhaul trace`.
+pub type TraceReader<R> = Reader<R, TraceRecord>;
 
 /// What a line says of itself whatever else is in it.
 #[derive(Deserialize)]
@@ -78,24 +113,25 @@ struct Label {
     schema: Option<String>,
 }
 
-/// Reads the JSON Lines of an emulated experiment one by one, also of one that is still going on or was killed.
+/// Reads JSON Lines one by one, also of a file whose writer is still at work or was killed.
 ///
 /// A last line without its end is left out and told by [`is_torn`](Self::is_torn), records of an unknown kind by
 /// [`unknown`](Self::unknown); anything else that is not a record is an error that names its line, and the last item.
 #[derive(Debug)]
-pub struct LabReader<R> {
+pub struct Reader<R, T> {
     source: R,
     bytes: Vec<u8>,
     line: usize,
     unknown: u64,
     is_torn: bool,
     is_over: bool,
+    of: PhantomData<T>,
 }
 
-impl<R: BufRead> LabReader<R> {
+impl<R: BufRead, T: Streamed> Reader<R, T> {
     /// Reads from `source`.
     pub const fn new(source: R) -> Self {
-        Self { source, bytes: Vec::new(), line: 0, unknown: 0, is_torn: false, is_over: false }
+        Self { source, bytes: Vec::new(), line: 0, unknown: 0, is_torn: false, is_over: false, of: PhantomData }
     }
 
     /// Whether the last line was cut: the writer was stopped in the middle of it.
@@ -109,7 +145,7 @@ impl<R: BufRead> LabReader<R> {
     }
 
     /// The next record; `None` at the end.
-    fn advance(&mut self) -> Result<Option<LabRecord>, ReadError> {
+    fn advance(&mut self) -> Result<Option<T>, ReadError> {
         loop {
             self.bytes.clear();
             if self.source.read_until(b'\n', &mut self.bytes)? == 0 {
@@ -119,7 +155,7 @@ impl<R: BufRead> LabReader<R> {
             if self.bytes.trim_ascii().is_empty() {
                 continue;
             }
-            match lab_record(&self.bytes, self.line) {
+            match one(&self.bytes, self.line) {
                 Ok(Some(record)) => return Ok(Some(record)),
                 Ok(None) => self.unknown += 1,
                 Err(ReadError::Line { .. }) if !self.bytes.ends_with(b"\n") => self.is_torn = true,
@@ -129,8 +165,8 @@ impl<R: BufRead> LabReader<R> {
     }
 }
 
-impl<R: BufRead> Iterator for LabReader<R> {
-    type Item = Result<LabRecord, ReadError>;
+impl<R: BufRead, T: Streamed> Iterator for Reader<R, T> {
+    type Item = Result<T, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_over {
@@ -157,22 +193,28 @@ pub fn read_lab_records(source: impl BufRead) -> Result<LabFile, ReadError> {
 
 /// Whether a line is a record of the lab, by its kind; no test has records of these kinds.
 pub fn is_lab_record(line: &[u8]) -> bool {
-    serde_json::from_slice::<Label>(line).is_ok_and(|label| LAB_KINDS.contains(&label.record.as_str()))
+    serde_json::from_slice::<Label>(line).is_ok_and(|label| LabRecord::KINDS.contains(&label.record.as_str()))
+}
+
+/// Whether a line is the first record of a trace.
+pub fn is_trace_record(line: &[u8]) -> bool {
+    let name = TRACE_SCHEMA.split_once('/').map_or(TRACE_SCHEMA, |(name, _)| name);
+    let of_trace = |schema: &str| schema.split_once('/').is_some_and(|(found, _)| found == name);
+    serde_json::from_slice::<Label>(line).is_ok_and(|label| label.schema.as_deref().is_some_and(of_trace))
 }
 
 /// One line; `None` for a kind that is not known.
-fn lab_record(bytes: &[u8], line: usize) -> Result<Option<LabRecord>, ReadError> {
-    match serde_json::from_slice::<LabRecord>(bytes) {
-        Ok(LabRecord::Experiment(e)) if e.schema != LAB_SCHEMA => {
-            Err(ReadError::Schema { line, found: e.schema, expected: LAB_SCHEMA })
-        }
-        Ok(record) => Ok(Some(record)),
+fn one<T: Streamed>(bytes: &[u8], line: usize) -> Result<Option<T>, ReadError> {
+    let foreign = |found: String| ReadError::Schema { line, found, expected: T::SCHEMA };
+    match serde_json::from_slice::<T>(bytes) {
+        Ok(record) => match record.schema().filter(|found| *found != T::SCHEMA) {
+            Some(found) => Err(foreign(found.to_owned())),
+            None => Ok(Some(record)),
+        },
         // The kind decides whether this is a record of a later version or a broken one.
         Err(source) => match serde_json::from_slice::<Label>(bytes) {
-            Ok(Label { schema: Some(found), .. }) if found != LAB_SCHEMA => {
-                Err(ReadError::Schema { line, found, expected: LAB_SCHEMA })
-            }
-            Ok(label) if !LAB_KINDS.contains(&label.record.as_str()) => Ok(None),
+            Ok(Label { schema: Some(found), .. }) if found != T::SCHEMA => Err(foreign(found)),
+            Ok(label) if !T::KINDS.contains(&label.record.as_str()) => Ok(None),
             _ => Err(ReadError::Line { line, source }),
         },
     }
@@ -241,13 +283,12 @@ mod tests {
 
     #[test]
     fn every_kind_of_the_schema_is_known() {
-        let schema = serde_json::to_value(schemars::schema_for!(LabRecord)).unwrap();
-        let kinds: Vec<&str> = schema["oneOf"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|v| v["properties"]["record"]["const"].as_str().unwrap())
-            .collect();
-        assert_eq!(kinds, LAB_KINDS);
+        let of = |schema: schemars::Schema| -> Vec<String> {
+            let schema = serde_json::to_value(schema).unwrap();
+            let kinds = schema["oneOf"].as_array().unwrap().iter();
+            kinds.map(|v| v["properties"]["record"]["const"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(of(schemars::schema_for!(LabRecord)), LabRecord::KINDS);
+        assert_eq!(of(schemars::schema_for!(TraceRecord)), TraceRecord::KINDS);
     }
 }

@@ -123,7 +123,7 @@ pub struct TraceSample {
     /// Rate of the last measured delivery; absent before the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery_rate_bps: Option<u64>,
-    /// What pacing allows; absent without pacing.
+    /// What pacing would allow, which the kernel computes for every connection; absent while unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing_rate_bps: Option<u64>,
     /// Packets thought lost and not yet repaired.
@@ -136,7 +136,7 @@ pub struct TraceSample {
     pub mss_bytes: u32,
     /// Window of the peer.
     pub peer_window_bytes: u64,
-    /// The application sends less than it could.
+    /// The application sends less than it could: at the moment (bpf), or when the last rate was measured (diagnostics).
     pub application_limited: bool,
     /// The congestion window holds it back. Absent from diagnostics.
     #[serde(skip_serializing_if = "Option::is_none")]

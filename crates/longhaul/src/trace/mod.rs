@@ -1,22 +1,22 @@
 //! `longhaul trace`.
 
 pub(crate) mod cli;
+mod diagnostics;
+mod process;
 mod records;
+mod sink;
+mod source;
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use bpf::trace::{Filter, Tracer};
 use kernel::Shutdown;
-use report::trace::{TraceCsv, TraceText};
-use results::trace::{TRACE_SCHEMA, TraceEnd, TraceRecord, TraceSource, TraceStart};
+use results::trace::{TRACE_SCHEMA, TraceEnd, TraceRecord, TraceStart};
 
 use cli::TraceOptions;
-use records::Book;
+use sink::Sinks;
+use source::Source;
 
 /// The kernel wakes us up for every event; a pause between two looks costs less, and the ring holds seconds of them.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -25,101 +25,58 @@ const NEGATIVE: u8 = 1;
 
 pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
-    let mut sink = Sink::open(options)?;
-    let filter = Filter {
-        interval: if options.every_packet { Duration::ZERO } else { options.interval },
-        address: options.address,
-        port: options.port,
-        congestion_control: options.congestion.clone(),
-        by_cookie: false,
-    };
-    let tracer = Tracer::attach(&filter)?;
+    // The source first: what cannot be traced overwrites no file.
+    let mut source = Source::open(options)?;
+    let mut sinks = Sinks::open(options)?;
     let begin = kernel::now();
-    let mut book = Book::new(kernel::uptime_ns());
+    sinks.show(options)?;
+    sinks.record(&TraceRecord::Start(start(options, &source)))?;
+    let seconds = || kernel::now().saturating_since(begin).as_secs_f64();
+    let is_over = || options.time.is_some_and(|t| seconds() >= t.as_secs_f64());
+    let pause = source.pause(options).min(LOOK_EVERY);
+    let followed = loop {
+        let done = Shutdown::asked() > 0 || sinks.is_quit() || is_over();
+        let looked = source.look().and_then(|all| {
+            all.iter().try_for_each(|r| sinks.record(r))?;
+            Ok(sinks.flush(seconds())?)
+        });
+        if done || looked.is_err() {
+            break looked;
+        }
+        kernel::nap(pause);
+    };
+    let (flows, samples) = source.counts();
+    let lost_events = source.lost();
+    let end = TraceRecord::End(TraceEnd { seconds: seconds(), flows, samples, lost_events });
+    let ended = sinks.record(&end).and_then(|()| sinks.flush(seconds()));
+    // Also after a failure: what was seen until then is worth a page, and the terminal is given back before anything is said.
+    sinks.finish()?;
+    followed?;
+    ended?;
+    Ok(if lost_events > 0 { ExitCode::from(NEGATIVE) } else { ExitCode::SUCCESS })
+}
+
+fn start(options: &TraceOptions, source: &Source) -> TraceStart {
     let (utc, nanos) = kernel::utc_seconds();
-    sink.record(&TraceRecord::Start(TraceStart {
+    let interval = if options.every_packet { Duration::ZERO } else { options.interval };
+    TraceStart {
         schema: TRACE_SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         kernel: kernel::kernel_release(),
-        source: TraceSource::Bpf,
-        interval_s: filter.interval.as_secs_f64(),
+        source: source.kind(),
+        interval_s: interval.as_secs_f64(),
         filter: words(options),
         began_utc_s: utc as f64 + f64::from(nanos) / 1e9,
-    }))?;
-    let is_over = || options.time.is_some_and(|t| kernel::now().saturating_since(begin) >= t);
-    while Shutdown::asked() == 0 && !is_over() {
-        kernel::nap(LOOK_EVERY);
-        for event in tracer.poll(Duration::ZERO)? {
-            book.take(&event).iter().try_for_each(|r| sink.record(r))?;
-        }
-        sink.flush()?;
     }
-    let (flows, samples) = book.counts();
-    let lost_events = tracer.lost();
-    let seconds = kernel::now().saturating_since(begin).as_secs_f64();
-    sink.record(&TraceRecord::End(TraceEnd { seconds, flows, samples, lost_events }))?;
-    sink.flush()?;
-    Ok(if lost_events > 0 { ExitCode::from(NEGATIVE) } else { ExitCode::SUCCESS })
 }
 
 fn words(options: &TraceOptions) -> String {
     let all = [
         options.address.map(|a| format!("address {a}")),
         options.port.map(|p| format!("port {p}")),
+        options.process.as_ref().map(|p| format!("process {p}")),
         options.congestion.as_ref().map(|c| format!("congestion control {c}")),
     ];
     let given: Vec<String> = all.into_iter().flatten().collect();
     if given.is_empty() { "all connections".to_owned() } else { given.join(", ") }
-}
-
-/// Where records go: text unless something else is asked for.
-enum Sink {
-    Text(TraceText<io::Stdout>),
-    Files { json: Option<Box<dyn Write>>, csv: Option<Box<TraceCsv<Box<dyn Write>>>> },
-}
-
-impl Sink {
-    fn open(options: &TraceOptions) -> anyhow::Result<Self> {
-        if options.json.is_none() && options.csv.is_none() {
-            return Ok(Self::Text(TraceText::new(io::stdout())));
-        }
-        anyhow::ensure!(
-            options.json != options.csv,
-            "--json and --csv cannot share standard output; give a file: --json=FILE"
-        );
-        let json = options.json.as_deref().map(open).transpose()?;
-        let csv = options.csv.as_deref().map(open).transpose()?.map(|out| Box::new(TraceCsv::new(out)));
-        Ok(Self::Files { json, csv })
-    }
-
-    fn record(&mut self, record: &TraceRecord) -> io::Result<()> {
-        match self {
-            Self::Text(text) => text.record(record),
-            Self::Files { json, csv } => {
-                if let Some(out) = json {
-                    serde_json::to_writer(&mut *out, record)?;
-                    out.write_all(b"\n")?;
-                }
-                csv.as_mut().map_or(Ok(()), |csv| csv.record(record))
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Text(text) => text.flush(),
-            Self::Files { json, csv } => {
-                json.as_mut().map_or(Ok(()), |out| out.flush())?;
-                csv.as_mut().map_or(Ok(()), |csv| csv.flush())
-            }
-        }
-    }
-}
-
-fn open(path: &Path) -> anyhow::Result<Box<dyn Write>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(BufWriter::new(io::stdout())));
-    }
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(Box::new(BufWriter::new(file)))
 }

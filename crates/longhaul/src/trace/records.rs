@@ -58,7 +58,8 @@ impl Book {
     }
 }
 
-fn state(number: u32) -> TraceState {
+/// State by the kernel's number (enum tcp_ca_state).
+pub(super) fn state(number: u32) -> TraceState {
     match number {
         0 => TraceState::Open,
         1 => TraceState::Disorder,

@@ -49,6 +49,11 @@ impl Serve {
         Self { child, port }
     }
 
+    /// Its number.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Runs `longhaul test` against it.
     pub(crate) fn test(&self, arguments: &[&str]) -> Output {
         self.test_host("127.0.0.1", arguments)

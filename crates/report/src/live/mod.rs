@@ -4,12 +4,13 @@
 //! owns the terminal: raw mode, alternate screen, both given back at the end, on drop and on a panic. It draws on
 //! standard error; standard output stays free for results.
 
+pub(crate) mod chart;
 mod history;
 mod panels;
 mod render;
 mod small;
 mod state;
-mod terminal;
+pub(crate) mod terminal;
 
 pub use render::render;
 pub use state::LiveState;

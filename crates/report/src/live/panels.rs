@@ -5,10 +5,11 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Sparkline};
+use ratatui::widgets::{Paragraph, Sparkline};
 use results::{Direction, Role, StreamInterval};
 
 use super::LiveState;
+use super::chart::{Curve, Plot};
 use super::history::Quantity;
 use super::render::{colour, direction_colour};
 use crate::pairing::Row;
@@ -82,14 +83,6 @@ pub(crate) fn limit_text(row: &Row) -> String {
     row.limit().map_or_else(dash, |l| format!("{} {}", limit_name(l.limit), percent(l.share)))
 }
 
-/// One line of a chart.
-struct Curve {
-    name: String,
-    colour: Color,
-    marker: Marker,
-    points: Vec<(f64, f64)>,
-}
-
 pub(crate) fn throughput_chart(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
     let curves = state
         .lanes
@@ -149,40 +142,8 @@ fn chart(
     text: fn(f64) -> String,
 ) {
     let planned_s = state.start.as_ref().and_then(|s| s.plan.duration_ns).unwrap_or(0) as f64 / 1e9;
-    let end_s = state.elapsed_s().max(planned_s).max(1.0);
-    let top = curves.iter().flat_map(|c| &c.points).map(|p| p.1).fold(0.0, f64::max);
-    let top = round_up(top);
-    let mut heading = vec![Span::styled(title, Style::new().add_modifier(Modifier::BOLD))];
-    for c in &curves {
-        let sample = if c.marker == Marker::Braille { "⣀⣀" } else { "••" };
-        heading.push(Span::styled(format!("  {sample} {}", c.name), colour(state, c.colour)));
-    }
-    let datasets = curves
-        .iter()
-        .map(|c| {
-            Dataset::default()
-                .marker(c.marker)
-                .graph_type(GraphType::Line)
-                .style(colour(state, c.colour))
-                .data(&c.points)
-        })
-        .collect();
-    let y_labels = if area.height > 8 { vec![0.0, top / 2.0, top] } else { vec![0.0, top] };
-    let x = Axis::default().bounds([0.0, end_s]).labels(["0".to_owned(), format!("{end_s:.0} s")]);
-    let y = Axis::default().bounds([0.0, top]).labels(y_labels.into_iter().map(text).collect::<Vec<_>>());
-    let chart =
-        Chart::new(datasets).block(Block::new().title(Line::from(heading))).legend_position(None).x_axis(x).y_axis(y);
-    frame.render_widget(chart, area);
-}
-
-/// The next round number above, so that the axis reads well and does not change with every draw.
-fn round_up(value: f64) -> f64 {
-    if !(value.is_finite() && value > 0.0) {
-        return 1.0;
-    }
-    let magnitude = 10_f64.powf(value.log10().floor());
-    let steps = [1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
-    steps.into_iter().map(|s| s * magnitude).find(|s| *s >= value).unwrap_or(value)
+    let span_s = [0.0, state.elapsed_s().max(planned_s).max(1.0)];
+    Plot { title, curves, span_s, text, has_colour: state.has_colour }.render(frame, area);
 }
 
 /// Retransmissions per interval as bars, one line per direction.

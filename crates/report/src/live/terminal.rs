@@ -5,11 +5,11 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::crossterm::{cursor, execute};
+use ratatui::{Frame, Terminal};
 use results::Record;
 
 use super::{LiveState, render};
@@ -25,57 +25,41 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Events that one poll handles at most; a key held down or a resize storm must not stop the test.
 const EVENTS_MAX: usize = 64;
 
-/// The live view of a test on the terminal behind standard error.
-///
-/// The alternate screen is used, so the view leaves no trace: print a summary after [`finish`](Self::finish).
+/// The terminal behind standard error, taken: raw mode, alternate screen. Given back at the end, on drop and on a panic.
 #[derive(Debug)]
-pub struct LiveView {
-    terminal: Terminal<CrosstermBackend<Stderr>>,
-    state: LiveState,
-}
+pub(crate) struct Screen(Terminal<CrosstermBackend<Stderr>>);
 
-impl LiveView {
-    /// Takes the terminal: raw mode, alternate screen. Colours follow `NO_COLOR` (<https://no-color.org>).
+impl Screen {
+    /// Takes the terminal.
     ///
     /// # Errors
     /// Standard error is no terminal (kind `Unsupported`), or the terminal refuses.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn take() -> io::Result<Self> {
         if !io::stderr().is_terminal() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "standard error is not a terminal"));
         }
         install_panic_hook();
-        let has_colour = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
         enable_raw_mode()?;
         TAKEN.store(true, Ordering::SeqCst);
         let terminal = execute!(io::stderr(), EnterAlternateScreen, cursor::Hide)
             .and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
-        match terminal {
-            Ok(terminal) => Ok(Self { terminal, state: LiveState::new(has_colour) }),
-            Err(e) => {
-                let _ = restore();
-                Err(e)
-            }
-        }
+        terminal.map(Self).inspect_err(|_| {
+            let _ = restore();
+        })
     }
 
-    /// Takes over what `record` makes known; nothing is drawn yet.
-    pub fn record(&mut self, record: &Record) {
-        self.state.record(record);
+    /// Whether colours are wanted: `NO_COLOR` (<https://no-color.org>).
+    pub(crate) fn has_colour() -> bool {
+        std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
     }
 
-    /// Draws the current state, in the current size of the terminal.
-    ///
-    /// # Errors
-    /// The terminal's.
-    pub fn draw(&mut self) -> io::Result<()> {
-        self.terminal.draw(|frame| render(frame, &self.state)).map(|_| ())
+    /// Draws a frame in the current size of the terminal.
+    pub(crate) fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        self.0.draw(render).map(|_| ())
     }
 
     /// Whether the user pressed `q` or Ctrl-C (which raises no signal in raw mode) since the last call. Never waits.
-    ///
-    /// # Errors
-    /// The terminal's.
-    pub fn poll_quit(&mut self) -> io::Result<bool> {
+    pub(crate) fn poll_quit() -> io::Result<bool> {
         for _ in 0..EVENTS_MAX {
             if !event::poll(Duration::ZERO)? {
                 break;
@@ -90,18 +74,63 @@ impl LiveView {
     }
 
     /// Gives the terminal back.
-    ///
-    /// # Errors
-    /// The terminal's; it is then in an unknown state.
-    pub fn finish(self) -> io::Result<()> {
+    pub(crate) fn finish(self) -> io::Result<()> {
         // Drop would do the same, but could not tell of an error.
         restore()
     }
 }
 
-impl Drop for LiveView {
+impl Drop for Screen {
     fn drop(&mut self) {
         let _ = restore();
+    }
+}
+
+/// The live view of a test on the terminal behind standard error.
+///
+/// The alternate screen is used, so the view leaves no trace: print a summary after [`finish`](Self::finish).
+#[derive(Debug)]
+pub struct LiveView {
+    screen: Screen,
+    state: LiveState,
+}
+
+impl LiveView {
+    /// Takes the terminal: raw mode, alternate screen. Colours follow `NO_COLOR` (<https://no-color.org>).
+    ///
+    /// # Errors
+    /// Standard error is no terminal (kind `Unsupported`), or the terminal refuses.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { screen: Screen::take()?, state: LiveState::new(Screen::has_colour()) })
+    }
+
+    /// Takes over what `record` makes known; nothing is drawn yet.
+    pub fn record(&mut self, record: &Record) {
+        self.state.record(record);
+    }
+
+    /// Draws the current state, in the current size of the terminal.
+    ///
+    /// # Errors
+    /// The terminal's.
+    pub fn draw(&mut self) -> io::Result<()> {
+        self.screen.draw(|frame| render(frame, &self.state))
+    }
+
+    /// Whether the user pressed `q` or Ctrl-C (which raises no signal in raw mode) since the last call. Never waits.
+    ///
+    /// # Errors
+    /// The terminal's.
+    pub fn poll_quit(&mut self) -> io::Result<bool> {
+        Screen::poll_quit()
+    }
+
+    /// Gives the terminal back.
+    ///
+    /// # Errors
+    /// The terminal's; it is then in an unknown state.
+    pub fn finish(self) -> io::Result<()> {
+        self.screen.finish()
     }
 }
 

@@ -1,0 +1,186 @@
+//! Formulas that know of timeouts: PFTK and its descendants.
+
+use super::{checked, rate};
+use units::{Bytes, Duration, Rate};
+
+/// What a Reno sender and its path are like, for formulas with timeouts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reno {
+    /// Data in a segment.
+    pub mss: Bytes,
+    /// Round trip, queues included.
+    pub rtt: Duration,
+    /// Loss events per segment, `0 < p < 1`: losses within one round trip are one event.
+    pub loss: f64,
+    /// Retransmission timeout before any backoff (`T0`).
+    pub timeout: Duration,
+    /// Segments for which one acknowledgement comes (`b`): 1, or 2 with delayed acknowledgements.
+    pub segments_per_ack: f64,
+    /// Largest window in segments, the receiver's (`Wm`); `None`: nothing limits.
+    pub window: Option<f64>,
+}
+
+impl Reno {
+    fn is_defined(&self) -> Option<()> {
+        let is_positive = |x: f64| x > 0.0 && x.is_finite();
+        let window = self.window.is_none_or(is_positive);
+        (checked(self.loss)? < 1.0 && is_positive(self.segments_per_ack) && window && self.timeout > Duration::ZERO)
+            .then_some(())
+    }
+
+    fn largest(&self) -> f64 {
+        self.window.unwrap_or(f64::INFINITY)
+    }
+}
+
+/// Reno's send rate with timeouts, approximately: the smaller of `Wm / R` and
+/// `1 / (R sqrt(2bp/3) + T0 min(1, 3 sqrt(3bp/8)) p (1 + 32 p^2))` segments (Padhye, Firoiu, Towsley and Kurose, "Modeling TCP
+/// throughput: a simple model and its empirical validation", SIGCOMM 1998; equation 2.1 of Strauss's thesis, 2002).
+pub fn pftk_approximate(reno: Reno) -> Option<Rate> {
+    reno.is_defined()?;
+    let Reno { loss: p, segments_per_ack: b, .. } = reno;
+    let rtt = reno.rtt.as_secs_f64();
+    let halving = rtt * (2.0 * b * p / 3.0).sqrt();
+    let waiting = reno.timeout.as_secs_f64() * timeout_share(b, p) * p * (1.0 + 32.0 * p * p);
+    rate(reno.mss, reno.rtt, (rtt / (halving + waiting)).min(reno.largest()))
+}
+
+/// `3 sqrt(3bp/8)`, the share of loss events that end in a timeout; at most all.
+fn timeout_share(b: f64, p: f64) -> f64 {
+    (3.0 * (3.0 * b * p / 8.0).sqrt()).min(1.0)
+}
+
+/// Reno's send rate with timeouts, in full (the same paper).
+pub fn pftk(reno: Reno) -> Option<Rate> {
+    full(reno, |window, timeouts, p| window + timeouts / (1.0 - p))
+}
+
+/// Reno's throughput with timeouts: what arrives, without what is sent and lost (the same authors, "Modeling TCP Reno performance",
+/// IEEE/ACM Transactions on Networking, 2000).
+pub fn pftk_received(reno: Reno) -> Option<Rate> {
+    full(reno, |window, timeouts, _| window / 2.0 + timeouts)
+}
+
+/// `last`: segments of the last round trip and of the timeouts that count, of window, share of timeouts and loss.
+fn full(reno: Reno, last: fn(f64, f64, f64) -> f64) -> Option<Rate> {
+    reno.is_defined()?;
+    let Reno { loss: p, segments_per_ack: b, .. } = reno;
+    let at_loss = window_at_loss(b, p);
+    let largest = reno.largest();
+    let is_limited = at_loss >= largest;
+    let window = at_loss.min(largest);
+    let timeouts = timeouts(p, window);
+    let rounds = if is_limited { b * window / 8.0 + (1.0 - p) / (p * window) + 2.0 } else { b * window / 2.0 + 1.0 };
+    let waiting = timeouts * backoff(p) * reno.timeout.as_secs_f64() / (1.0 - p);
+    let segments = (1.0 - p) / p + last(window, timeouts, p);
+    let rtt = reno.rtt.as_secs_f64();
+    rate(reno.mss, reno.rtt, segments / (rtt * rounds + waiting) * rtt)
+}
+
+/// Window when a loss is met, unlimited: `(2+b)/(3b) + sqrt(8(1-p)/(3bp) + ((2+b)/(3b))^2)`.
+fn window_at_loss(b: f64, p: f64) -> f64 {
+    let constant = (2.0 + b) / (3.0 * b);
+    constant + (8.0 * (1.0 - p) / (3.0 * b * p) + constant * constant).sqrt()
+}
+
+/// Probability that a loss in a window of `w` ends in a timeout.
+pub(super) fn timeouts(p: f64, w: f64) -> f64 {
+    let arrives = 1.0 - p;
+    let three = arrives.powi(3);
+    ((1.0 - three) * (1.0 + three * (1.0 - arrives.powf(w - 3.0))) / (1.0 - arrives.powf(w))).clamp(0.0, 1.0)
+}
+
+/// Mean length of a row of timeouts over the first, times `1 - p`: they double up to 64 times.
+pub(super) fn backoff(p: f64) -> f64 {
+    1.0 + p + 2.0 * p.powi(2) + 4.0 * p.powi(3) + 8.0 * p.powi(4) + 16.0 * p.powi(5) + 32.0 * p.powi(6)
+}
+
+/// TFRC's allowed rate: the approximation with an acknowledgement per segment, a timeout of four round trips, and no bound on the share
+/// of timeouts (RFC 5348 §3.1).
+pub fn tfrc(mss: Bytes, rtt: Duration, loss: f64) -> Option<Rate> {
+    let p = checked(loss)?;
+    let timeouts = 4.0 * 3.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p);
+    rate(mss, rtt, 1.0 / ((2.0 * p / 3.0).sqrt() + timeouts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: Bytes = Bytes::new(1000);
+
+    fn reno(loss: f64) -> Reno {
+        let (rtt, timeout) = (Duration::from_millis(100), Duration::from_millis(400));
+        Reno { mss: MSS, rtt, loss, timeout, segments_per_ack: 2.0, window: None }
+    }
+
+    /// Segments of 1000 bytes a second.
+    fn segments(rate: Option<Rate>) -> f64 {
+        rate.unwrap().as_bps() as f64 / 8000.0
+    }
+
+    #[test]
+    fn the_rates_are_those_of_the_equations() {
+        // Computed apart from this code, with T0 = 4 R, b = 2: 79.43 and 77.85 segments a second at one loss in a hundred.
+        assert!((segments(pftk_approximate(reno(0.01))) - 79.431).abs() < 0.01);
+        assert!((segments(pftk(reno(0.01))) - 77.846).abs() < 0.01);
+        // Full over approximate, per cent.
+        for (loss, expected) in [(1e-5, -0.09), (1e-4, -0.28), (1e-3, -0.86), (1e-2, -1.99), (5e-2, 2.5)] {
+            let ratio = segments(pftk(reno(loss))) / segments(pftk_approximate(reno(loss)));
+            assert!((100.0 * (ratio - 1.0) - expected).abs() < 0.02, "{loss}: {ratio}");
+        }
+    }
+
+    #[test]
+    fn with_few_losses_timeouts_do_not_matter() {
+        // sqrt(3 / (2 b p)) / R with b = 2: Mathis with delayed acknowledgements.
+        let mathis = super::super::mathis(MSS, reno(1e-8).rtt, 1e-8, super::super::MATHIS_DELAYED_ACK);
+        assert!((segments(pftk(reno(1e-8))) / segments(mathis) - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_receivers_window_bounds_the_rate() {
+        let limited = |loss| Reno { window: Some(20.0), ..reno(loss) };
+        // 20 segments each 100 ms.
+        assert!((segments(pftk_approximate(limited(1e-6))) - 200.0).abs() < 1e-3);
+        let full = segments(pftk(limited(1e-6)));
+        assert!((195.0..=200.0).contains(&full), "{full}");
+        assert_eq!(pftk(limited(0.05)), pftk(reno(0.05)), "a window that is never reached limits nothing");
+    }
+
+    #[test]
+    fn what_arrives_is_less_than_what_is_sent() {
+        for loss in [1e-4, 1e-3, 1e-2, 0.1, 0.3] {
+            let (sent, arrived) = (segments(pftk(reno(loss))), segments(pftk_received(reno(loss))));
+            // At least the losses are missing.
+            assert!(arrived <= sent * (1.0 - loss * 0.5), "{loss}: {arrived} of {sent}");
+        }
+    }
+
+    #[test]
+    fn tfrc_is_the_approximation_with_its_own_constants() {
+        // RFC 5348: s / (R (sqrt(2p/3) + 12 sqrt(3p/8) p (1 + 32 p^2))) at p = 0.01, R = 100 ms: 112.3 segments a second.
+        assert!((segments(tfrc(MSS, Duration::from_millis(100), 0.01)) - 112.332).abs() < 0.01);
+        let one = Reno { segments_per_ack: 1.0, ..reno(0.001) };
+        let of = segments(tfrc(MSS, one.rtt, one.loss)) / segments(pftk_approximate(one));
+        assert!((of - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn undefined_is_no_rate() {
+        for loss in [0.0, 1.0, -1.0, f64::NAN] {
+            assert_eq!(pftk(reno(loss)), None);
+            assert_eq!(pftk_approximate(reno(loss)), None);
+        }
+        for broken in [
+            Reno { segments_per_ack: 0.0, ..reno(0.1) },
+            Reno { window: Some(0.0), ..reno(0.1) },
+            Reno { timeout: Duration::ZERO, ..reno(0.1) },
+            Reno { rtt: Duration::ZERO, ..reno(0.1) },
+        ] {
+            assert_eq!(pftk(broken), None, "{broken:?}");
+            assert_eq!(pftk_received(broken), None, "{broken:?}");
+        }
+        assert_eq!(tfrc(MSS, Duration::ZERO, 0.1), None);
+    }
+}
