@@ -97,7 +97,7 @@ pub fn run_path(
     for (link, capture) in captures {
         capture.finish().map_err(LabError::system(format!("{link}.pcapng")))?;
     }
-    truth.judge(scenario.validity.lateness_p99, &mut doubts);
+    truth.judge(&scenario.validity, &mut doubts);
     let end = truth.end(doubts.verdict());
     observe(&LabRecord::RunEnd(end.clone()));
     Ok((status, end))

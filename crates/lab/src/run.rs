@@ -320,7 +320,7 @@ impl Run<'_> {
             let place = format!("the server in {}", self.scenario.nodes[node].name);
             self.doubts.starved(&place, server.starved(), self.scenario.duration);
         }
-        self.truth.judge(self.scenario.validity.lateness_p99, &mut self.doubts);
+        self.truth.judge(&self.scenario.validity, &mut self.doubts);
         let links = self.truth.totals();
         let spans = (self.scenario.duration, self.scenario.record.interval);
         let end = LabRunEnd {

@@ -9,6 +9,7 @@ use results::lab::{
     Drops, EngineInterval, LabRecord, LabRunEnd, LinkInterval, LinkTotals, QueueDepth, Verdict, Volume,
 };
 use results::{DelayHistogram, DelaySummary};
+use scenario::Validity;
 
 use crate::engine::Report;
 use crate::topology::WireInfo;
@@ -155,15 +156,16 @@ impl Truth {
         }
     }
 
-    /// Adds what speaks against the run. `asked`: largest lateness as the scenario says.
-    pub(crate) fn judge(&self, asked: Option<Duration>, doubts: &mut Doubts) {
+    /// Adds what speaks against the run, within the limits that the scenario sets.
+    pub(crate) fn judge(&self, limits: &Validity, doubts: &mut Doubts) {
+        let asked = limits.lateness_p99;
         let p99 = |h: &DelayHistogram| h.summary().map_or(Duration::ZERO, |s| Duration::from_nanos(s.p99_ns));
         for wire in &self.wires {
             let place = format!("{} ({} > {})", wire.info.link, wire.info.from, wire.info.to);
             doubts.late(&place, p99(&wire.lateness), tolerance(asked, wire.info.settings.delay));
             doubts.lost(&place, wire.emulator);
         }
-        doubts.stolen(self.stolen_cpu());
+        doubts.stolen(self.stolen_cpu(), limits.stolen_cpu);
         if self.scheduling != "SCHED_FIFO" {
             doubts.advise("as root the emulator is served before everyone else (SCHED_FIFO)");
         }

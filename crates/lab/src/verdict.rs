@@ -94,12 +94,13 @@ impl Doubts {
     }
 
     /// The host of this virtual machine ran something else.
-    pub(crate) fn stolen(&mut self, share: Option<f64>) {
-        if let Some(share) = share.filter(|s| *s > STOLEN) {
+    pub(crate) fn stolen(&mut self, share: Option<f64>, limit: Option<f64>) {
+        let limit = limit.unwrap_or(STOLEN);
+        if let Some(share) = share.filter(|s| *s > limit) {
             self.add(format!(
-                "the host of this virtual machine gave {:.0} % of its CPU time to others ({:.0} % is allowed)",
+                "the host of this virtual machine gave {:.1} % of its CPU time to others ({:.0} % is allowed)",
                 share * 100.0,
-                STOLEN * 100.0
+                limit * 100.0
             ));
         }
     }
@@ -131,7 +132,14 @@ mod tests {
         doubts.late("path", Duration::from_micros(900), tolerance(None, Duration::ZERO));
         doubts.late("path", Duration::from_micros(1800), tolerance(None, Duration::from_millis(187)));
         doubts.lost("path", 0);
+        doubts.stolen(Some(0.04), None);
+        doubts.stolen(Some(0.3), Some(0.5));
         assert_eq!(doubts.verdict(), Verdict::Valid);
+        let mut doubts = Doubts::default();
+        doubts.stolen(Some(0.06), None);
+        doubts.stolen(None, None);
+        let Verdict::Invalid { because } = doubts.verdict() else { panic!("6 % are more than 5 %") };
+        assert!(because.len() == 1 && because[0].contains("gave 6.0 % of its CPU time"), "{because:?}");
 
         let mut doubts = Doubts::default();
         doubts.late("path", Duration::from_micros(1100), tolerance(None, Duration::from_millis(10)));

@@ -250,10 +250,12 @@ pub struct Record {
 }
 
 /// When a run counts as valid.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Validity {
     /// Largest 99th percentile of the engine's lateness; `None`: 1 % of the link's delay, at least 1 ms.
     pub lateness_p99: Option<Duration>,
+    /// Largest share of the machine's CPU time that its own host may give to others; `None`: the lab's own limit.
+    pub stolen_cpu: Option<f64>,
 }
 
 /// A value that others have published.

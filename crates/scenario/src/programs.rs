@@ -120,8 +120,9 @@ fn interval_within(value: &Value, run: Option<Duration>) -> Result<Duration, Fau
 
 /// Reads `[validity]`.
 pub(crate) fn read_validity(item: Option<Item<'_>>) -> Validity {
-    let Some(mut section) = item.and_then(|item| item.section()) else { return Validity { lateness_p99: None } };
+    let Some(mut section) = item.and_then(|item| item.section()) else { return Validity::default() };
     let lateness_p99 = section.read("lateness_p99", quantity::positive_duration);
+    let stolen_cpu = section.read("stolen_cpu", quantity::probability);
     section.finish();
-    Validity { lateness_p99 }
+    Validity { lateness_p99, stolen_cpu }
 }

@@ -94,6 +94,8 @@ fn scenario(options: &PathOptions) -> anyhow::Result<Scenario> {
     if let Some(lateness) = options.lateness {
         anyhow::ensure!(!lateness.is_zero(), "--lateness 0: nothing is handed over in no time; write such as 50ms");
         set.push(("validity.lateness_p99".to_owned(), format!("{}ns", lateness.as_nanos())));
+        // Who says how late packets may be has said what a busy machine may do.
+        set.push(("validity.stolen_cpu".to_owned(), "1.0".to_owned()));
     }
     if options.pcapng.is_some() {
         set.push(("record.pcapng".to_owned(), "[\"path\"]".to_owned()));

@@ -167,13 +167,13 @@ start = "500ms"
 congestion_control = "htcp"
 "#;
         let Some((end, records)) = experiment(toml) else { return };
-        for name in ["fast", "htcp"] {
-            let goodput = rate(&records, name, 2.0);
-            println!("{name}: {goodput} b/s");
-            // Without marks each would have half of the link or what the other leaves; with them there is room for both.
-            assert!((0.5e6..15e6).contains(&goodput), "{name}: {goodput}");
-            assert_eq!(flow(&end, name).retransmits, Some(0), "{name}");
-        }
+        let [fast, htcp] = ["fast", "htcp"].map(|name| rate(&records, name, 2.0));
+        println!("{fast} and {htcp} b/s");
+        // By the square root of the share of marks (Mathis) 8.7 packets a round trip of 41 ms for H-TCP, whose increase is Reno's at such
+        // rates: 2.5 Mb/s. FAST halves its window as often and comes back sooner, yet leaves a part of the 38 Mb/s unused.
+        assert!((0.5e6..8e6).contains(&htcp), "{htcp}");
+        assert!((2e6..28e6).contains(&fast), "{fast}");
+        assert!(["fast", "htcp"].iter().all(|name| flow(&end, name).retransmits == Some(0)));
     });
 }
 

@@ -87,7 +87,10 @@ fn results_of_another_experiment_are_not_touched() {
     let Some(turn) = turn() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (small, out) = (file(folder.path(), SMALL), folder.path().join("out"));
-    let run = || turn.longhaul(&["lab", "run", &small, "--out", &out.display().to_string()]).output().unwrap();
+    // Not about time.
+    let limits = ["--set", "validity.lateness_p99=10s", "--set", "validity.stolen_cpu=1"];
+    let out_text = out.display().to_string();
+    let run = || turn.longhaul(&[&["lab", "run", &small, "--out", &out_text], &limits[..]].concat()).output().unwrap();
     let first = run();
     assert_eq!(first.status.code(), Some(0), "{}{}", text(&first.stdout), text(&first.stderr));
     let records = std::fs::read(out.join("records.jsonl")).unwrap();
