@@ -32,7 +32,7 @@ fn report(worker: usize, second: u64, packets: u64, lateness: &[u32]) -> Report 
 
 fn verdict(truth: &Truth) -> Vec<String> {
     let mut doubts = Doubts::default();
-    truth.judge(&scenario::Validity { stolen_cpu: Some(1.0), ..Default::default() }, &mut doubts);
+    truth.judge(&Validity { stolen_cpu: Some(1.0), ..Default::default() }, &mut doubts);
     match doubts.verdict() {
         Verdict::Valid => Vec::new(),
         Verdict::Invalid { because } => because,
