@@ -103,7 +103,7 @@ fn a_fast_flow_that_comes_late_takes_the_queue_for_the_path_and_gets_more() {
 fn a_receiver_that_limits_does_not_make_the_window_grow() {
     undisturbed(|| {
         let flows: String = ["fast_test", "htcp"]
-            .map(|name| fast_flow(name, "window = \"30kB\"").replace("\"fast_test\"", &format!("\"{name}\"")))
+            .map(|name| fast_flow(name, "window = \"20kB\"").replace("\"fast_test\"", &format!("\"{name}\"")))
             .concat();
         let Some((end, records)) =
             experiment(&format!("duration = \"6s\"\n{PATH}[congestion.fast_test]\nalpha = 30\n{flows}"))
@@ -118,10 +118,11 @@ fn a_receiver_that_limits_does_not_make_the_window_grow() {
             });
             let largest = windows.max().unwrap();
             println!("{name}: {goodput} b/s, congestion window at most {largest} B");
-            // 30 kB in 40 ms are 6 Mb/s.
-            assert!((0.85..1.02).contains(&(goodput / 6e6)), "{name}: {goodput}");
-            // What the receiver allows, and what slow start had doubled it to before the limit was met.
-            assert!(largest <= 4 * 30_000, "{name}: {largest}");
+            // Linux doubles the 20 kB and offers of that what the packets' bookkeeping leaves: 20 to 40 kB each 40 ms.
+            assert!((3.4e6..8.2e6).contains(&goodput), "{name}: {goodput}");
+            // In slow start the kernel lets the window grow to twice what has been in flight at most, here 64 kB at the begin; one that did not
+            // heed the limit would double it each 40 ms.
+            assert!(largest <= 160_000, "{name}: {largest}");
         }
         assert_eq!(link(&end, "left").dropped.queue, 0);
     });
