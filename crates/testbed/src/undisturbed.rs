@@ -6,30 +6,25 @@ use kernel::CpuSnapshot;
 const STOLEN: f64 = 0.01;
 /// Trials that are made at most.
 const TRIALS: u32 = 3;
-/// Share of which the host must take more in each of them for the test to be skipped: such a machine cannot carry it.
-const TAKEN_AWAY: f64 = 0.05;
 
 /// Runs a trial that measures time. One that fails while the host of this virtual machine gave more than 1 % of its CPU time to
-/// others says nothing about longhaul, and another is made, three at most; if the host took more than 5 % in each of these, the test is
-/// skipped, with a note, as one that lacks a privilege is. What passes has passed, and what fails on a machine that was its own has failed:
-/// the witness is the kernel's own account (`steal` of /proc/stat), not the outcome.
+/// others says nothing about longhaul, and another is made, three at most; the last one counts. What passes has passed, and what fails on a
+/// machine that was its own has failed: the witness is the kernel's own account (`steal` of /proc/stat), not the outcome. Only for what is
+/// measured in time or rates: lost or damaged bytes are a fault on any machine.
 ///
 /// # Panics
 /// As the trial does.
 #[allow(clippy::print_stderr, reason = "a trial that does not count must not go unseen")]
 pub fn undisturbed(trial: impl Fn()) {
-    let mut least = 1.0_f64;
-    for number in 1..=TRIALS {
+    for number in 1.. {
         let before = CpuSnapshot::read();
         let Err(failure) = panic::catch_unwind(AssertUnwindSafe(&trial)) else { return };
         let stolen = CpuSnapshot::read().stolen_since(&before).unwrap_or(0.0);
-        least = least.min(stolen);
-        if stolen <= STOLEN || (number == TRIALS && least <= TAKEN_AWAY) {
+        if stolen <= STOLEN || number == TRIALS {
             panic::resume_unwind(failure);
         }
         eprintln!("trial {number} does not count: the host took {:.1} % of the CPU time meanwhile", stolen * 100.0);
     }
-    eprintln!("skipped: the host took at least {:.0} % of the CPU time in each of {TRIALS} trials", least * 100.0);
 }
 
 #[cfg(test)]
@@ -54,7 +49,6 @@ mod tests {
                 panic!("on purpose");
             });
         }));
-        // A machine whose host takes 5 % of it in each of three moments carries nothing.
-        assert!(failed.is_err() || made.get() == TRIALS);
+        assert!(failed.is_err() && (1..=TRIALS).contains(&made.get()));
     }
 }

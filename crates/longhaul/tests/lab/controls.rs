@@ -196,12 +196,12 @@ delay = "60ms"
 [flows.fast]
 from = "left"
 to = "right"
-streams = 50
+streams = 100
 congestion_control = "fast"
 [flows.htcp]
 from = "left"
 to = "right"
-streams = 50
+streams = 100
 congestion_control = "htcp"
 "#;
         let Some((end, _)) = experiment(&format!("duration = \"10s\"\n{}{flows}", PATH.replace("20Mb/s", "10Mb/s")))

@@ -42,47 +42,41 @@ fn lost(arrivals: &[Arrival], burst: Burst) -> Vec<u64> {
 
 #[test]
 fn one_per_cent_is_lost_and_the_same_seed_loses_the_same_packets() {
-    undisturbed(|| {
-        let Some(turn) = turn_of_root() else { return };
-        let losses = |seed: &str| {
-            let (arrivals, ended) = run(&turn, &["--set", "forward.loss=0.01", "--seed", seed], BURST);
-            let lost = lost(&arrivals, BURST);
-            let truth = ended.there();
-            assert_eq!((truth.dropped.loss, truth.dropped.total()), (lost.len() as u64, lost.len() as u64));
-            lost
-        };
-        let first = losses("7");
-        // Binomial with n = 20000, p = 0.01: mean 200, standard deviation 14.07, 99 % within 2.576 of it.
-        assert!((164..=236).contains(&first.len()), "{}", first.len());
-        assert_eq!(losses("7"), first);
-        assert_ne!(losses("8"), first);
-    });
+    let Some(turn) = turn_of_root() else { return };
+    let losses = |seed: &str| {
+        let (arrivals, ended) = run(&turn, &["--set", "forward.loss=0.01", "--seed", seed], BURST);
+        let lost = lost(&arrivals, BURST);
+        let truth = ended.there();
+        assert_eq!((truth.dropped.loss, truth.dropped.total()), (lost.len() as u64, lost.len() as u64));
+        lost
+    };
+    let first = losses("7");
+    // Binomial with n = 20000, p = 0.01: mean 200, standard deviation 14.07, 99 % within 2.576 of it.
+    assert!((164..=236).contains(&first.len()), "{}", first.len());
+    assert_eq!(losses("7"), first);
+    assert_ne!(losses("8"), first);
 }
 
 #[test]
 fn a_list_of_indices_loses_exactly_those() {
-    undisturbed(|| {
-        let Some(turn) = turn_of_root() else { return };
-        let burst = Burst { packets: 100, ..BURST };
-        let (arrivals, ended) = run(&turn, &["--set", "forward.loss_list=[0, 3, 4, 50, 99]"], burst);
-        assert_eq!(lost(&arrivals, burst), [0, 3, 4, 50, 99]);
-        assert_eq!(ended.there().dropped.listed, 5);
-        assert!(arrivals.is_sorted_by_key(|a| a.number), "the others stay in order");
-    });
+    let Some(turn) = turn_of_root() else { return };
+    let burst = Burst { packets: 100, ..BURST };
+    let (arrivals, ended) = run(&turn, &["--set", "forward.loss_list=[0, 3, 4, 50, 99]"], burst);
+    assert_eq!(lost(&arrivals, burst), [0, 3, 4, 50, 99]);
+    assert_eq!(ended.there().dropped.listed, 5);
+    assert!(arrivals.is_sorted_by_key(|a| a.number), "the others stay in order");
 }
 
 #[test]
 fn copies_arrive_and_are_counted() {
-    undisturbed(|| {
-        let Some(turn) = turn_of_root() else { return };
-        let burst = Burst { packets: 5000, ..BURST };
-        let (arrivals, ended) = run(&turn, &["--set", "forward.duplicate=0.05"], burst);
-        let copies = arrivals.len() - numbers(&arrivals).len();
-        assert!(lost(&arrivals, burst).is_empty());
-        assert_eq!(ended.there().duplicated, copies as u64);
-        // n = 5000, p = 0.05: mean 250, standard deviation 15.41.
-        assert!((210..=290).contains(&copies), "{copies}");
-    });
+    let Some(turn) = turn_of_root() else { return };
+    let burst = Burst { packets: 5000, ..BURST };
+    let (arrivals, ended) = run(&turn, &["--set", "forward.duplicate=0.05"], burst);
+    let copies = arrivals.len() - numbers(&arrivals).len();
+    assert!(lost(&arrivals, burst).is_empty());
+    assert_eq!(ended.there().duplicated, copies as u64);
+    // n = 5000, p = 0.05: mean 250, standard deviation 15.41.
+    assert!((210..=290).contains(&copies), "{copies}");
 }
 
 #[test]
@@ -102,16 +96,14 @@ fn packets_that_are_held_back_come_late_and_are_counted() {
 
 #[test]
 fn packets_above_the_mtu_of_the_path_vanish_without_a_word() {
-    undisturbed(|| {
-        let Some(turn) = turn_of_root() else { return };
-        let hole = ["--set", "forward.mtu=1000"];
-        let large = Burst { packets: 20, length: 1001, ..BURST };
-        let (arrivals, ended) = run(&turn, &hole, large);
-        assert!(arrivals.is_empty());
-        assert_eq!(ended.there().dropped.mtu, 20);
-        let backward = ended.link("path", "far");
-        assert_eq!(backward.offered.packets, 0, "no ICMP message tells the sender");
-        let (arrivals, _) = run(&turn, &hole, Burst { length: 1000, ..large });
-        assert_eq!(arrivals.len(), 20);
-    });
+    let Some(turn) = turn_of_root() else { return };
+    let hole = ["--set", "forward.mtu=1000"];
+    let large = Burst { packets: 20, length: 1001, ..BURST };
+    let (arrivals, ended) = run(&turn, &hole, large);
+    assert!(arrivals.is_empty());
+    assert_eq!(ended.there().dropped.mtu, 20);
+    let backward = ended.link("path", "far");
+    assert_eq!(backward.offered.packets, 0, "no ICMP message tells the sender");
+    let (arrivals, _) = run(&turn, &hole, Burst { length: 1000, ..large });
+    assert_eq!(arrivals.len(), 20);
 }

@@ -2,8 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use testbed::undisturbed;
-
 use crate::common::lab::{Ended, turn_of_root};
 use crate::tcp;
 
@@ -39,46 +37,42 @@ rate = "10kb/s"
 
 #[test]
 fn a_transfer_over_loss_a_router_and_a_lan_arrives_intact_over_ipv4_and_ipv6() {
-    undisturbed(|| {
-        let Some(turn) = turn_of_root() else { return };
-        let lab = turn.run(NETWORK, &[]);
-        lab.await_begin();
-        let (sender, receiver) = (lab.node("sender"), lab.node("receiver"));
-        let address = |family: &str| {
-            let shown = receiver.iproute(&format!("ip -json {family} address show dev lo")).unwrap();
-            let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-            let mut all = shown[0]["addr_info"].as_array().unwrap().iter().map(|a| a["local"].as_str().unwrap());
-            all.find(|a| !["127.0.0.1", "::1"].contains(a)).unwrap().to_owned()
-        };
-        let v4: Ipv4Addr = address("-4").parse().unwrap();
-        let v6: Ipv6Addr = address("-6").parse().unwrap();
-        for address in [IpAddr::from(v4), IpAddr::from(v6)] {
-            let (sent, arrived) = tcp::carry(sender, receiver, address, BYTES);
-            assert_eq!(sent, arrived, "{address}");
-        }
-        let shown = sender.iproute("ip -json -statistics link show dev path").unwrap();
+    let Some(turn) = turn_of_root() else { return };
+    let lab = turn.run(NETWORK, &[]);
+    lab.await_begin();
+    let (sender, receiver) = (lab.node("sender"), lab.node("receiver"));
+    let address = |family: &str| {
+        let shown = receiver.iproute(&format!("ip -json {family} address show dev lo")).unwrap();
         let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-        let (packets, bytes) = (&shown[0]["stats64"]["tx"]["packets"], &shown[0]["stats64"]["tx"]["bytes"]);
-        // A full packet has 1500 bytes: what is longer in the mean was bundled.
-        let mean = bytes.as_u64().unwrap() / packets.as_u64().unwrap();
-        assert!(mean > 2000, "the kernel sent no super-packets: {mean} bytes in the mean");
-        let ended = lab.end();
-        let truth = ended.link("path", "sender");
-        assert!(truth.dropped.loss > 5 && truth.duplicated > 5 && truth.reordered > 5, "{truth:?}");
-        assert_eq!(lost_by_the_emulator(&ended), 0);
-    });
+        let mut all = shown[0]["addr_info"].as_array().unwrap().iter().map(|a| a["local"].as_str().unwrap());
+        all.find(|a| !["127.0.0.1", "::1"].contains(a)).unwrap().to_owned()
+    };
+    let v4: Ipv4Addr = address("-4").parse().unwrap();
+    let v6: Ipv6Addr = address("-6").parse().unwrap();
+    for address in [IpAddr::from(v4), IpAddr::from(v6)] {
+        let (sent, arrived) = tcp::carry(sender, receiver, address, BYTES);
+        assert_eq!(sent, arrived, "{address}");
+    }
+    let shown = sender.iproute("ip -json -statistics link show dev path").unwrap();
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let (packets, bytes) = (&shown[0]["stats64"]["tx"]["packets"], &shown[0]["stats64"]["tx"]["bytes"]);
+    // A full packet has 1500 bytes: what is longer in the mean was bundled.
+    let mean = bytes.as_u64().unwrap() / packets.as_u64().unwrap();
+    assert!(mean > 2000, "the kernel sent no super-packets: {mean} bytes in the mean");
+    let ended = lab.end();
+    let truth = ended.link("path", "sender");
+    assert!(truth.dropped.loss > 5 && truth.duplicated > 5 && truth.reordered > 5, "{truth:?}");
+    assert_eq!(lost_by_the_emulator(&ended), 0);
 }
 
 #[test]
 fn a_transfer_over_a_bare_path_without_a_rate_arrives_intact() {
-    undisturbed(|| {
-        let Some(turn) = turn_of_root() else { return };
-        let lab = turn.path(&["--rtt", "2ms", "--mtu", "9000", "--loss", "0.0005", "--jitter", "200us"]);
-        let (sent, arrived) =
-            tcp::carry(lab.node("near"), lab.node("far"), IpAddr::from(crate::common::udp::FAR), 4 * BYTES);
-        assert_eq!(sent, arrived);
-        assert_eq!(lost_by_the_emulator(&lab.end()), 0);
-    });
+    let Some(turn) = turn_of_root() else { return };
+    let lab = turn.path(&["--rtt", "2ms", "--mtu", "9000", "--loss", "0.0005", "--jitter", "200us"]);
+    let (sent, arrived) =
+        tcp::carry(lab.node("near"), lab.node("far"), IpAddr::from(crate::common::udp::FAR), 4 * BYTES);
+    assert_eq!(sent, arrived);
+    assert_eq!(lost_by_the_emulator(&lab.end()), 0);
 }
 
 fn lost_by_the_emulator(ended: &Ended) -> u64 {
