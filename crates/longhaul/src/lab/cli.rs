@@ -103,7 +103,7 @@ pub(crate) struct PathOptions {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Lateness of packets at the 99th percentile up to which the emulation is called valid, such as 50ms for commands that
-    /// are not about time [default: 1 % of the delay, at least 1ms].
+    /// are not about time [default: 1 % of the delay, at least 1ms]. CPU time that a virtual machine's host takes does not count then.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) lateness: Option<Duration>,
     /// Shell command at the far end instead of `longhaul serve`; ended with the near one.

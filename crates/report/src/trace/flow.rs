@@ -42,6 +42,13 @@ impl TraceReport {
         }
     }
 
+    /// Those that carried most come first.
+    pub(super) fn busiest(&self) -> Vec<&FlowTrace> {
+        let mut all: Vec<&FlowTrace> = self.flows.values().collect();
+        all.sort_by_key(|f| (std::cmp::Reverse(f.acked_bytes()), f.flow.flow));
+        all
+    }
+
     fn forget_one(&mut self) {
         let least = self.flows.iter().min_by_key(|(_, f)| (!f.has_ended(), f.acked_bytes())).map(|(number, _)| *number);
         if let Some(number) = least {

@@ -24,7 +24,7 @@ const DRAWN_MAX: usize = 32;
 /// # Errors
 /// The writer's.
 pub fn write_trace_html(mut out: impl Write, report: &TraceReport, title: &str) -> io::Result<()> {
-    let busiest = busiest(report);
+    let busiest = report.busiest();
     let mut h = Html::new();
     header(&mut h, report, title);
     table(&mut h, &busiest, report.forgotten);
@@ -33,13 +33,6 @@ pub fn write_trace_html(mut out: impl Write, report: &TraceReport, title: &str) 
     let drawn = busiest.iter().filter(|f| !f.curve.samples.is_empty()).take(DRAWN_MAX);
     let data = PageData { end_s: end_s(report), flows: drawn.map(|f| flow_data(f)).collect() };
     write_document(&mut out, title, PARTS, &h, &data)
-}
-
-/// Those that carried most come first.
-fn busiest(report: &TraceReport) -> Vec<&FlowTrace> {
-    let mut all: Vec<&FlowTrace> = report.flows.values().collect();
-    all.sort_by_key(|f| (std::cmp::Reverse(f.acked_bytes()), f.flow.flow));
-    all
 }
 
 fn end_s(report: &TraceReport) -> f64 {

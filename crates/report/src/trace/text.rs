@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use results::trace::{TraceEnd, TraceRecord, TraceSample};
 
-use super::flow::{FlowTrace, TraceReport};
+use super::flow::TraceReport;
 use super::words::{absent, event, inner};
 use crate::summary::{bytes, nanos, printable, rate, seconds};
 
@@ -80,8 +80,7 @@ impl<W: Write> TraceText<W> {
 /// # Errors
 /// The writer's.
 pub fn write_trace_summary(out: &mut impl Write, report: &TraceReport) -> io::Result<()> {
-    let mut flows: Vec<&FlowTrace> = report.flows.values().collect();
-    flows.sort_by_key(|f| (std::cmp::Reverse(f.acked_bytes()), f.flow.flow));
+    let flows = report.busiest();
     if !flows.is_empty() {
         writeln!(
             out,
