@@ -86,6 +86,9 @@ pub(crate) struct ServeOptions {
     /// Highest rate of one session, its streams together [default: none].
     #[arg(long, value_name = "RATE")]
     pub(crate) max_rate: Option<Rate>,
+    /// Most bytes of probes (`longhaul estimate`) in a session, both directions together; 0 answers none.
+    #[arg(long, value_name = "BYTES", default_value = "200MB")]
+    pub(crate) max_probe_bytes: Bytes,
     /// File with the pre-shared key (at least 16 bytes of text) that clients must hold.
     #[arg(long, value_name = "FILE", env = "LONGHAUL_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,

@@ -25,6 +25,7 @@ pub(crate) fn run(options: ServeOptions) -> anyhow::Result<ExitCode> {
         max_sessions_per_address: options.max_sessions_per_address,
         max_duration: options.max_duration,
         max_rate: options.max_rate,
+        max_probe_bytes: options.max_probe_bytes,
         key: options.key_file.as_deref().map(read_key).transpose()?,
         grace: options.grace,
         one_off: options.one_off,

@@ -15,6 +15,7 @@ mod control;
 mod data;
 mod error;
 mod load;
+pub mod probe;
 mod random;
 mod server;
 mod thrulay;

@@ -37,6 +37,7 @@ fn serve(bind: Option<IpAddr>, max_rate: Option<Rate>) -> Running {
         max_sessions_per_address: 4,
         max_duration: Duration::from_secs(60),
         max_rate,
+        max_probe_bytes: units::Bytes::ZERO,
         key: None,
         grace: Duration::from_secs(1),
         one_off: false,

@@ -149,6 +149,7 @@ pub const fn transport_name(transport: Transport) -> &'static str {
         Transport::Tcp => "TCP",
         Transport::UdpConstant => "UDP at a constant interval",
         Transport::UdpPoisson => "UDP as a Poisson process",
+        Transport::Probe => "packet trains",
     }
 }
 

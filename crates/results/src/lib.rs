@@ -7,6 +7,7 @@
 pub mod cc;
 mod delay;
 mod end;
+pub mod estimate;
 mod histogram;
 mod host;
 mod interval;

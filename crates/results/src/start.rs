@@ -13,6 +13,8 @@ pub enum Transport {
     UdpConstant,
     /// UDP datagrams as a Poisson process (RFC 2330 §11.1).
     UdpPoisson,
+    /// Packet trains, as the client asks for them one by one (`longhaul estimate`).
+    Probe,
 }
 
 /// What the user asked for. Also what the client proposes to the server.

@@ -19,6 +19,7 @@ pub fn server_options(bind: IpAddr) -> ServerOptions {
         max_sessions_per_address: 64,
         max_duration: Duration::from_secs(60),
         max_rate: None,
+        max_probe_bytes: units::Bytes::new(10_000_000),
         key: None,
         grace: Duration::from_secs(2),
         one_off: false,

@@ -21,6 +21,7 @@ pub mod greeting;
 mod hex;
 pub mod message;
 pub mod plan;
+pub mod probe;
 pub mod proposal;
 pub mod scanner;
 mod text;
@@ -39,8 +40,9 @@ pub use frame::{
     ClockPing, ClockPong, FRAME_HEADER_BYTES, Frame, FrameError, FrameReader, HANDSHAKE_MAX, SESSION_MAX, encode_frame,
 };
 pub use greeting::{GREETING, Parsed, encode_rejection, parse_greeting, rejection_reason};
-pub use message::{Message, MessageError, RefuseCode, RemoteSample};
+pub use message::{Message, MessageError, ProbeDeparture, RefuseCode, RemoteSample};
 pub use plan::{PlanError, canonical_json, validate_plan};
+pub use probe::{MAX_TRAIN, PROBE_HEADER_BYTES, ProbeHeader, TRAIN_NUMBERS};
 pub use proposal::{HELLO, NATIVE_VERSION, Progress, Proposal, ProposalError, parse_proposal};
 pub use scanner::{EchoReader, HeaderScanner, SkipError};
 pub use text::printable;

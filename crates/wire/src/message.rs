@@ -114,6 +114,38 @@ pub enum Message {
         /// Datagrams, numbered from 0.
         datagrams: u64,
     },
+    /// Client of a probing session: send these packets to my address.
+    SendTrain {
+        /// Number of the train.
+        train: u16,
+        /// At most [`crate::MAX_TRAIN`] of them.
+        departures: Vec<ProbeDeparture>,
+    },
+    /// Server of a probing session: the packets have left.
+    TrainDeparted {
+        /// Number of the train.
+        train: u16,
+        /// When each left, on the server's clock; absent: it could not be sent.
+        sent_ns: Vec<Option<u64>>,
+    },
+    /// Client of a probing session: I have sent a train, tell what comes of it.
+    TrainSent {
+        /// Number of the train.
+        train: u16,
+        /// How many packets.
+        packets: u16,
+        /// For how long nothing must come before what is missing is lost.
+        settle_ns: u64,
+    },
+    /// Server of a probing session: what came.
+    TrainArrived {
+        /// Number of the train.
+        train: u16,
+        /// When each packet came first, on the server's clock; absent: it did not.
+        received_ns: Vec<Option<u64>>,
+        /// How often the clock of the packet stamps was set since the session began.
+        clock_steps: u64,
+    },
     /// Server: the load is over.
     Finished(Box<Finished>),
     /// Server: the test broke; what was measured before may still follow.
@@ -214,6 +246,15 @@ pub struct RemoteSample {
     pub arrived_ns: Option<u64>,
     /// When the application read it.
     pub read_ns: u64,
+}
+
+/// One packet of a train that a server is asked to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeDeparture {
+    /// How long after the first packet of the train.
+    pub after_ns: u64,
+    /// Length with headers of IP and UDP.
+    pub bytes: u32,
 }
 
 /// A message that cannot be read or sent.

@@ -62,6 +62,9 @@ pub enum PlanError {
     /// UDP without a rate.
     #[error("a UDP test needs a rate: nothing else slows it down")]
     UdpWithoutRate,
+    /// Probing without an end.
+    #[error("probing needs a number of bytes that it may send")]
+    ProbeWithoutBytes,
     /// A TCP option in a UDP test.
     #[error("{0} applies to TCP only")]
     TcpOnly(&'static str),
@@ -80,6 +83,7 @@ pub fn validate_plan(plan: &TestPlan) -> Result<(), PlanError> {
     match plan.transport {
         Transport::Tcp => range("the block size", plan.block_bytes, TCP_BLOCK_MIN, MAX_BLOCK_BYTES, " bytes"),
         Transport::UdpConstant | Transport::UdpPoisson => check_udp(plan),
+        Transport::Probe => check_probe(plan),
     }
 }
 
@@ -148,6 +152,12 @@ fn check_udp(plan: &TestPlan) -> Result<(), PlanError> {
         Some((what, _)) => Err(PlanError::TcpOnly(what)),
         None => Ok(()),
     }
+}
+
+fn check_probe(plan: &TestPlan) -> Result<(), PlanError> {
+    range("the number of streams", plan.streams.into(), 1, 1, "")?;
+    range("the number of directions", plan.directions.len() as u64, 1, 1, "")?;
+    if plan.bytes.is_none() { Err(PlanError::ProbeWithoutBytes) } else { Ok(()) }
 }
 
 /// The bytes of a plan that a proof is about: its JSON in the order of the type's fields, without white space.

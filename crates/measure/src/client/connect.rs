@@ -11,6 +11,7 @@ use wire::{GREETING, HELLO, Message, Parsed, parse_greeting, rejection_reason};
 use super::{ClientOptions, Family};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT};
 use crate::load::{Stream, StreamSocket, share_of, stream_numbers};
+use crate::udp::UdpStream;
 use crate::{MeasureError, VERSION, address, data, random, thrulay, udp};
 
 /// How long one address is tried before the next.
@@ -241,6 +242,14 @@ impl Session {
             starts.push(start);
         }
         Ok((sockets, starts))
+    }
+
+    /// The one stream of a probing session.
+    pub(crate) fn join_probes(&self) -> Result<UdpStream, MeasureError> {
+        let mut server = self.address;
+        server.set_port(self.udp_port);
+        let (streams, _) = udp::join_all(&self.plan, self.session, self.local, server)?;
+        streams.into_iter().next().ok_or_else(|| MeasureError::protocol("client", "no stream for the probes"))
     }
 
     fn join(

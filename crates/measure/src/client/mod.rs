@@ -14,9 +14,8 @@ use units::{Instant, Rate};
 use wire::Key;
 
 use crate::MeasureError;
-use connect::Opened;
-
-pub(crate) use connect::greet;
+pub(crate) use clock::Idle;
+pub(crate) use connect::{Opened, Session, greet, open};
 pub(crate) use gathered::Gathered;
 pub(crate) use summary::end_record;
 
@@ -70,7 +69,7 @@ pub fn run_test(
     interrupted: &dyn Fn() -> usize,
 ) -> Result<EndRecord, MeasureError> {
     wire::validate_plan(&options.plan)?;
-    match connect::open(options)? {
+    match open(options)? {
         Opened::Native(session) => run::run(options, *session, observe, interrupted),
         Opened::Thrulay(address) => crate::thrulay::run_test(options, address, observe, interrupted),
     }

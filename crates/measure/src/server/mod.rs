@@ -38,6 +38,8 @@ pub struct ServerOptions {
     pub max_duration: Duration,
     /// Highest rate of a session, all streams of a direction together.
     pub max_rate: Option<Rate>,
+    /// Most bytes of probes in a session, both directions together; none are answered when zero.
+    pub max_probe_bytes: Bytes,
     /// Key that clients must hold.
     pub key: Option<Key>,
     /// How long running tests may go on after SIGTERM, and what is under way after a test.

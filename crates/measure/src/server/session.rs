@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use estimate::ClockModel;
-use results::{Direction, End, Role, TestPlan};
+use results::{Direction, End, Role, TestPlan, Transport};
 use tracing::info;
 use units::{Bytes, Instant, Rate};
 use wire::{EndSide, Finished, Message, RefuseCode};
@@ -16,6 +16,7 @@ use super::event::SessionEvent;
 use super::registry::{Joinable, Ticket};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, Stream, StreamSocket, share_of, stream_numbers};
+use crate::probe::Responder;
 use crate::udp::{self, Proofs, ServerStreams};
 use crate::{MeasureError, VERSION, address, random};
 
@@ -140,6 +141,16 @@ fn grant(shared: &Shared, mut plan: TestPlan) -> Result<(TestPlan, Vec<String>),
         return Err((RefuseCode::TooLong, format!("this server allows tests of at most {} s", longest.as_secs())));
     }
     let mut notes = Vec::new();
+    if plan.transport == Transport::Probe {
+        let most = shared.options.max_probe_bytes;
+        if most == Bytes::ZERO {
+            return Err((RefuseCode::NotAllowed, "this server answers no probes".to_owned()));
+        }
+        if plan.bytes.is_none_or(|b| b > most.as_u64()) {
+            notes.push(format!("the server allows {most} of probes"));
+            plan.bytes = Some(most.as_u64());
+        }
+    }
     if let Some(ceiling) = shared.options.max_rate {
         let each = Rate::from_bps(ceiling.as_bps() / u64::from(plan.streams.max(1)));
         if plan.rate_bps.is_none_or(|r| r > each.as_bps()) {
@@ -195,6 +206,9 @@ impl<'a> Session<'a> {
 
     fn serve(&mut self) -> Result<(), MeasureError> {
         self.gather_streams()?;
+        if self.plan.transport == Transport::Probe {
+            return self.answer_probes();
+        }
         let (plan, side) = self.start()?;
         let outcome = self.follow(&plan, &side);
         if outcome.is_err() {
@@ -260,6 +274,70 @@ impl<'a> Session<'a> {
                 self.writer.send(&Message::Failed { reason: e.to_string() })?;
                 return Err(e.into());
             }
+        }
+        Ok(())
+    }
+
+    /// Serves probes until the client says goodbye, or has had what was granted.
+    fn answer_probes(&mut self) -> Result<(), MeasureError> {
+        let Some(Stream::Udp(stream)) = self.streams.pop() else { return Err(self.closed("before its probes")) };
+        let ceiling = self.plan.rate_bps.map(Rate::from_bps);
+        let mut responder = Responder::new(stream, self.plan.bytes.unwrap_or(0), ceiling);
+        self.writer.send(&Message::Started { at: kernel::now() })?;
+        let longest = self.begun + self.shared.options.max_duration;
+        loop {
+            let outcome = self.probe_messages(&mut responder, longest).and_then(|done| match done {
+                true => Ok(true),
+                false => {
+                    responder.serve()?.map_or(Ok(()), |answer| self.writer.send(&answer))?;
+                    Ok(false)
+                }
+            });
+            match outcome {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(e) => {
+                    let _ = self.writer.send(&Message::Failed { reason: e.to_string() });
+                    return Err(e);
+                }
+            }
+        }
+    }
+
+    /// What the client wants of the probes now; whether it has ended.
+    fn probe_messages(&self, responder: &mut Responder, longest: Instant) -> Result<bool, MeasureError> {
+        self.may_go_on(longest)?;
+        loop {
+            let message = match self.inbox.try_recv() {
+                Ok(SessionEvent::Control(incoming)) => match incoming? {
+                    Incoming::Message(m) => *m,
+                    Incoming::Pinged | Incoming::Pong(..) => continue,
+                },
+                Ok(SessionEvent::Joined(_) | SessionEvent::Side(_)) => continue,
+                Err(mpsc::TryRecvError::Empty) => return Ok(false),
+                Err(mpsc::TryRecvError::Disconnected) => return Err(self.closed("while it was probed")),
+            };
+            match message {
+                Message::TrainSent { train, packets, settle_ns } => {
+                    responder.expect(train, packets, Duration::from_nanos(settle_ns));
+                }
+                Message::SendTrain { train, departures } if self.plan.directions.contains(&Direction::Down) => {
+                    let departed = responder.send(train, &departures, &|| self.may_go_on(longest))?;
+                    self.writer.send(&departed)?;
+                }
+                Message::Stop | Message::Bye => return Ok(true),
+                Message::Unknown => {}
+                other => return Err(MeasureError::protocol(self.peer, format!("unexpected {}", other.name()))),
+            }
+        }
+    }
+
+    fn may_go_on(&self, longest: Instant) -> Result<(), MeasureError> {
+        if self.shared.registry.is_broken_off() {
+            return Err(MeasureError::Unsupported("the server is ending".to_owned()));
+        }
+        if kernel::now() >= longest {
+            return Err(MeasureError::Unsupported("the session is over its time".to_owned()));
         }
         Ok(())
     }

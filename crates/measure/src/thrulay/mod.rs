@@ -49,6 +49,7 @@ pub(crate) fn run_test(
             unsupported("whose UDP test has a single stream")
         }
         Transport::UdpConstant | Transport::UdpPoisson => udp_test::run(options, target, observe, interrupted),
+        Transport::Probe => unsupported("which answers no probes"),
     }
 }
 

@@ -78,7 +78,7 @@ impl Expected {
 pub(crate) fn is_udp(plan: &TestPlan) -> bool {
     match plan.transport {
         Transport::Tcp => false,
-        Transport::UdpConstant | Transport::UdpPoisson => true,
+        Transport::UdpConstant | Transport::UdpPoisson | Transport::Probe => true,
     }
 }
 

@@ -5,6 +5,7 @@ use results::{HostReport, IntervalRecord, TestPlan};
 use super::Message;
 use crate::finished::{EndSide, Finished};
 use crate::plan::MAX_STREAMS;
+use crate::probe::MAX_TRAIN;
 
 /// Longest text in bytes: a reason, a note, a host's setting.
 pub const MAX_TEXT: usize = 4096;
@@ -66,6 +67,10 @@ pub(super) fn check(message: &Message) -> Result<(), BoundsError> {
         Message::Interval(record) => interval(record),
         Message::Samples { samples, .. } => at_most("samples", samples.len(), MAX_SAMPLES),
         Message::Finished(report) => finished(report),
+        Message::SendTrain { departures, .. } => at_most("departures", departures.len(), MAX_TRAIN as usize),
+        Message::TrainDeparted { sent_ns: times, .. } | Message::TrainArrived { received_ns: times, .. } => {
+            at_most("times", times.len(), MAX_TRAIN as usize)
+        }
         Message::Joined { congestion_control, .. } => {
             text("congestion_control", congestion_control.as_deref().unwrap_or_default())
         }
@@ -74,6 +79,7 @@ pub(super) fn check(message: &Message) -> Result<(), BoundsError> {
         | Message::Clock { .. }
         | Message::UdpReady
         | Message::Sent { .. }
+        | Message::TrainSent { .. }
         | Message::Stop
         | Message::Bye
         | Message::Join { .. }

@@ -72,6 +72,7 @@ fn server_options() -> ServerOptions {
         max_sessions_per_address: 4,
         max_duration: Duration::from_secs(60),
         max_rate: None,
+        max_probe_bytes: units::Bytes::new(10_000_000),
         key: None,
         grace: Duration::from_millis(200),
         one_off: false,

@@ -1,0 +1,87 @@
+//! Asymptotic dispersion rate: how fast long trains come out of the path (Dovrolis, Ramanathan, Moore, INFOCOM 2001).
+
+use results::estimate::{Quantity, Trouble};
+use units::{Duration, Rate};
+
+use super::{Interval, Method, Outcome, Passage, Path, Step, Train};
+
+/// Length of the packets in bytes of IP. *Choosing Internet Paths* (2002) §4.1.2: 1428 bytes.
+const BYTES: u32 = 1428;
+
+/// The two trains of the thesis (§4.1.2, §4.3), sent as fast as the sender can.
+///
+/// Of the gaps of each train the two largest and the two smallest are dropped; the rate is that of one packet in the mean
+/// of the others. A sender much faster than the path makes this the capacity, whatever the load: that was not so for the
+/// hosts of 2002, whose interfaces had about the rate of the narrowest link. [`super::TwoRates`] is what a fast host needs.
+#[derive(Debug)]
+pub struct Adr {
+    path: Path,
+    packets: u32,
+    /// How many gaps of each train are used, in the order of their packets.
+    used: usize,
+    trains: u32,
+    rates: Vec<f64>,
+    gaps_ns: Vec<f64>,
+    troubles: Vec<Trouble>,
+}
+
+impl Adr {
+    /// 2 trains of 30 packets.
+    pub fn full(path: Path) -> Self {
+        Self::new(path, 30)
+    }
+
+    /// 2 trains of 15 packets, the prefix of the trains above that the thesis found to do as well.
+    pub fn short(path: Path) -> Self {
+        Self::new(path, 15)
+    }
+
+    fn new(path: Path, packets: u32) -> Self {
+        let used = packets as usize - 1;
+        Self { path, packets, used, trains: 0, rates: Vec::new(), gaps_ns: Vec::new(), troubles: Vec::new() }
+    }
+
+    fn bytes(&self) -> u32 {
+        BYTES.min(self.path.mtu)
+    }
+}
+
+impl Method for Adr {
+    fn next(&mut self) -> Step {
+        if self.trains == 2 {
+            return Step::Done(self.so_far());
+        }
+        self.trains += 1;
+        Step::Send { train: Train::spaced(self.packets, self.bytes(), Duration::ZERO), pause: self.path.round_trip }
+    }
+
+    fn observe(&mut self, passage: &Passage) {
+        let mut gaps: Vec<f64> = passage.gaps().iter().take(self.used).map(|g| g.received.as_nanos() as f64).collect();
+        gaps.sort_unstable_by(f64::total_cmp);
+        let kept = gaps.get(2..gaps.len().saturating_sub(2)).unwrap_or_default();
+        self.gaps_ns.extend(kept);
+        if passage.lost() > 0 {
+            self.troubles.push(Trouble::Loss);
+        }
+        if passage.reordered() > 0 {
+            self.troubles.push(Trouble::Reordering);
+        }
+        self.rates.extend(rate_of(kept, self.bytes()));
+    }
+
+    fn so_far(&self) -> Outcome {
+        let interval = rate_of(&self.gaps_ns, self.bytes()).map(|bps| {
+            let bounds = self.rates.iter().copied();
+            let (low, high) = (bounds.clone().fold(bps, f64::min), bounds.fold(bps, f64::max));
+            let rate = |bps: f64| Rate::from_bps(bps.round() as u64);
+            Interval { value: rate(bps), low: rate(low), high: rate(high) }
+        });
+        Outcome::of(Quantity::AsymptoticDispersion, interval).troubled(self.troubles.iter().copied())
+    }
+}
+
+/// One packet in the mean of the gaps, in b/s (§4.3: L/dt_avg; §3.3 has it upside down).
+fn rate_of(gaps_ns: &[f64], bytes: u32) -> Option<f64> {
+    let mean = gaps_ns.iter().sum::<f64>() / gaps_ns.len() as f64;
+    (mean > 0.0).then(|| f64::from(bytes) * 8e9 / mean)
+}

@@ -1,0 +1,180 @@
+//! The arrival curve of a train: what came by when, read in a way that batches and token buckets do not mislead.
+
+use units::Rate;
+
+use super::Passage;
+
+/// Packets that come within this of each other came together, in ns: no link of a wide area network is so fast that
+/// 1500 bytes take less, and what a receiver hands over after an interrupt is closer.
+const TOGETHER_NS: u64 = 1_000;
+
+/// How much faster the first part of a train must come than the rest before it is called a burst: variation by cross
+/// traffic stays below this for trains of ten packets and more.
+const BURST: f64 = 1.5;
+
+/// What came by when: one point for each batch, at the time of its last packet.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ArrivalCurve {
+    /// Time since the first arrival in ns, and bytes of the packets that came after the first batch.
+    points: Vec<(f64, f64)>,
+    packets: usize,
+}
+
+/// A path that passes a burst at one rate and what follows at another: `min(peak t, depth + sustained t)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ServiceCurve {
+    /// Rate of the first packets, when it differs from what follows.
+    pub burst: Option<Burst>,
+    /// Rate in the long run.
+    pub sustained: Rate,
+}
+
+/// The first part of a train that came faster.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Burst {
+    /// Rate of the burst.
+    pub peak: Rate,
+    /// Bytes beyond the sustained rate: the depth of the bucket.
+    pub depth_bytes: f64,
+}
+
+impl ArrivalCurve {
+    /// The curve of a train. Packets that were overtaken are left out.
+    pub fn of(passage: &Passage) -> Self {
+        let mut curve = Self::default();
+        let (mut first, mut latest, mut bytes) = (None, 0_u64, 0.0);
+        for p in &passage.packets {
+            let Some(received) = p.received.map(|r| r.as_nanos()) else { continue };
+            let origin = *first.get_or_insert(received);
+            if received < latest {
+                continue;
+            }
+            let together = curve.packets > 0 && received - latest < TOGETHER_NS;
+            latest = received;
+            curve.packets += 1;
+            let at = (received - origin) as f64;
+            match curve.points.last_mut().filter(|_| together) {
+                // What comes with the first packet was served before the clock started.
+                Some(last) if last.1 == 0.0 => last.0 = at,
+                Some(last) => {
+                    bytes += f64::from(p.bytes);
+                    *last = (at, bytes);
+                }
+                None => {
+                    bytes += if curve.packets == 1 { 0.0 } else { f64::from(p.bytes) };
+                    curve.points.push((at, bytes));
+                }
+            }
+        }
+        curve
+    }
+
+    /// How many batches.
+    pub fn batches(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Whether the receiver took packets in batches: more than half of them came together with another.
+    pub fn is_batched(&self) -> bool {
+        self.packets > 3 && self.points.len() * 2 < self.packets
+    }
+
+    /// Bits a second between two points, by their numbers.
+    fn rate_between(&self, a: usize, b: usize) -> Option<f64> {
+        let (from, to) = (self.points.get(a)?, self.points.get(b)?);
+        let ns = to.0 - from.0;
+        (ns > 0.0 && to.1 > from.1).then(|| (to.1 - from.1) * 8e9 / ns)
+    }
+
+    /// The rate over all points; `None` with fewer than two batches.
+    pub fn rate(&self) -> Option<f64> {
+        self.rate_between(0, self.points.len().checked_sub(1)?)
+    }
+
+    /// Fits the two lines: of all places where the burst could end, the one that leaves the least squared error.
+    ///
+    /// A burst is one only if it is clearly faster and something of substance follows: three points on each side.
+    pub fn service(&self) -> Option<ServiceCurve> {
+        let last = self.points.len().checked_sub(1)?;
+        let plain = self.rate()?;
+        let whole = self.squared_error(0, last);
+        let split = (3..=last.saturating_sub(3))
+            .filter_map(|k| Some((k, self.squared_error(0, k)? + self.squared_error(k, last)?)))
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        let burst = split.filter(|(_, e)| whole.is_none_or(|w| *e < w * 0.25)).and_then(|(k, _)| {
+            let (peak, sustained) = (self.rate_between(0, k)?, self.rate_between(k, last)?);
+            let (at, bytes) = *self.points.get(k)?;
+            let depth = bytes - sustained / 8e9 * at;
+            (peak > sustained * BURST && depth > 0.0)
+                .then(|| (Burst { peak: rate(peak), depth_bytes: depth }, sustained))
+        });
+        Some(match burst {
+            Some((burst, sustained)) => ServiceCurve { burst: Some(burst), sustained: rate(sustained) },
+            None => ServiceCurve { burst: None, sustained: rate(plain) },
+        })
+    }
+
+    /// Squared distance in bytes from the straight line between two points.
+    fn squared_error(&self, a: usize, b: usize) -> Option<f64> {
+        let per_ns = self.rate_between(a, b)? / 8e9;
+        let (t0, b0) = *self.points.get(a)?;
+        let within = self.points.get(a..=b)?;
+        Some(within.iter().map(|(t, bytes)| (bytes - b0 - per_ns * (t - t0)).powi(2)).sum())
+    }
+}
+
+fn rate(bps: f64) -> Rate {
+    Rate::from_bps(bps.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::Fate;
+    use units::Instant;
+
+    fn arrivals(times_ns: impl IntoIterator<Item = u64>) -> Passage {
+        let fate = |t| Fate { bytes: 1500, sent: Some(Instant::ZERO), received: Some(Instant::from_nanos(t)) };
+        Passage { packets: times_ns.into_iter().map(fate).collect() }
+    }
+
+    #[test]
+    fn an_even_train_has_one_rate() {
+        // 1500 bytes in 120 us: 100 Mb/s.
+        let curve = ArrivalCurve::of(&arrivals((0..20).map(|i| i * 120_000)));
+        let service = curve.service().unwrap();
+        assert_eq!((service.burst, service.sustained), (None, Rate::from_bps(100_000_000)));
+        assert!(!curve.is_batched());
+    }
+
+    #[test]
+    fn a_bucket_of_ten_packets_before_100_mbps_is_told_apart() {
+        // Ten packets at 1 Gb/s, thirty at 100 Mb/s.
+        let burst = (0..10).map(|i| i * 12_000);
+        let rest = (1..=30).map(|i| 9 * 12_000 + i * 120_000);
+        let service = ArrivalCurve::of(&arrivals(burst.chain(rest))).service().unwrap();
+        assert_eq!(service.sustained, Rate::from_bps(100_000_000));
+        let burst = service.burst.unwrap();
+        assert_eq!(burst.peak, Rate::from_bps(1_000_000_000));
+        // 9 packets behind the first, less what 100 Mb/s carry in 108 us: 13500 - 1350.
+        assert!((burst.depth_bytes - 12_150.0).abs() < 1.0, "{burst:?}");
+    }
+
+    #[test]
+    fn batches_do_not_bend_the_rate() {
+        // 100 Mb/s, handed over every 600 us: five packets each time, 100 ns apart.
+        let batched = (1..=8_u64).flat_map(|batch| (0..5).map(move |i| batch * 600_000 + i * 100));
+        let curve = ArrivalCurve::of(&arrivals(batched));
+        assert!(curve.is_batched());
+        assert_eq!(curve.batches(), 8);
+        assert_eq!(curve.service().unwrap().sustained, Rate::from_bps(100_000_000));
+    }
+
+    #[test]
+    fn what_cannot_be_a_curve_is_none() {
+        assert!(ArrivalCurve::of(&arrivals([])).service().is_none());
+        assert!(ArrivalCurve::of(&arrivals([5])).service().is_none());
+        assert!(ArrivalCurve::of(&arrivals([5, 5, 5])).service().is_none());
+        assert!(ArrivalCurve::of(&arrivals([u64::MAX, 0, 7])).service().is_none());
+    }
+}

@@ -1,0 +1,112 @@
+//! RON's score: round trips and losses of small probes (Andersen, *Resilient Overlay Networks*, 2001; *Choosing Internet
+//! Paths*, 2002, §3.2 and §4.1.1).
+
+use results::estimate::{Quantity, Trouble};
+use units::{Bytes, Duration};
+
+use super::{Departure, Interval, Method, Outcome, Passage, Path, Step, Train};
+use crate::draw;
+use crate::model::ron_score;
+
+/// How the probes come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RonProbes {
+    path: Path,
+    /// Of how many losses at least an answer is given; RON *lossonly* asks for three (§4.1.1).
+    least_lost: usize,
+    mean_gap: Duration,
+    spread: Duration,
+    sent: bool,
+    seen: Option<Seen>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    lost: usize,
+    sent: usize,
+    smoothed: Option<Duration>,
+}
+
+/// Probes of a measurement.
+const PROBES: u32 = 100;
+
+/// Length with headers, which leaves four bytes for the probe itself.
+const BYTES: u32 = 32;
+
+/// Weight of the old value in the smoothed round trip.
+const KEEP: f64 = 0.9;
+
+impl RonProbes {
+    /// As in 2002: a probe every 10 s on average, evenly between 7 and 13 s; 1000 s in all.
+    pub fn faithful(path: Path) -> Self {
+        Self::spaced(path, Duration::from_secs(10), Duration::from_secs(3))
+    }
+
+    /// The same probes within some ten seconds or ten round trips. Losses that come in bursts are seen as fewer events.
+    pub fn quick(path: Path) -> Self {
+        let mean = (path.round_trip / 10).max(Duration::from_millis(100));
+        Self::spaced(path, mean, mean * 3 / 10)
+    }
+
+    fn spaced(path: Path, mean_gap: Duration, spread: Duration) -> Self {
+        Self { path, least_lost: 0, mean_gap, spread, sent: false, seen: None }
+    }
+
+    /// No answer unless three probes were lost: the score then rests on a measured loss rate (§4.1.1).
+    #[must_use]
+    pub fn loss_only(mut self) -> Self {
+        self.least_lost = 3;
+        self
+    }
+
+    fn train(&self) -> Train {
+        let mut after = Duration::ZERO;
+        let departures = (0..PROBES).map(|i| {
+            let departure = Departure { after, bytes: BYTES };
+            let off = (2.0 * draw(self.path.seed, i.into()) - 1.0) * self.spread.as_secs_f64();
+            after += Duration::from_secs_f64((self.mean_gap.as_secs_f64() + off).max(0.0));
+            departure
+        });
+        Train::new(departures.collect()).echoed()
+    }
+}
+
+impl Method for RonProbes {
+    fn next(&mut self) -> Step {
+        if self.sent {
+            return Step::Done(self.so_far());
+        }
+        self.sent = true;
+        Step::Send { train: self.train(), pause: Duration::ZERO }
+    }
+
+    fn observe(&mut self, passage: &Passage) {
+        let smoothed = passage.round_trips().into_iter().flatten().fold(None, |smoothed, rtt| {
+            let old: Duration = smoothed.unwrap_or(rtt);
+            Some(old.mul_f64(KEEP) + rtt.mul_f64(1.0 - KEEP))
+        });
+        self.seen = Some(Seen { lost: passage.lost(), sent: passage.sent(), smoothed });
+    }
+
+    fn so_far(&self) -> Outcome {
+        let nothing = |trouble| Outcome::nothing(Quantity::BulkTransferCapacity, trouble);
+        let Some(Seen { lost, sent, smoothed }) = self.seen else { return nothing(Trouble::TooFewSamples) };
+        let Some(smoothed) = smoothed else { return nothing(Trouble::NoAnswer) };
+        if lost < self.least_lost {
+            return nothing(Trouble::TooFewSamples);
+        }
+        let score = |losses: f64| {
+            // The score is in packets; the thesis converts it for packets of the size of the MTU (§6.3).
+            ron_score(Bytes::new(self.path.mtu.into()), smoothed, losses / sent.max(1) as f64)
+        };
+        // The standard error of a count of n losses is sqrt(n).
+        let spread = (lost as f64).sqrt().max(1.0);
+        let (few, many) = ((lost as f64 - spread).max(0.0), lost as f64 + spread);
+        let interval = score(lost as f64).map(|value| {
+            let low = score(many).unwrap_or(value).min(value);
+            Interval { value, low, high: score(few).unwrap_or(value).max(value) }
+        });
+        let trouble = if lost == 0 { Some(Trouble::TooFewSamples) } else { None };
+        Outcome { troubles: trouble.into_iter().collect(), ..Outcome::of(Quantity::BulkTransferCapacity, interval) }
+    }
+}

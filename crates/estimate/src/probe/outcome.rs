@@ -1,0 +1,71 @@
+use std::collections::BTreeSet;
+
+use results::estimate::{Quantity, Trouble};
+use units::Rate;
+
+/// A rate, and between which rates it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// The best single answer.
+    pub value: Rate,
+    /// Lower end.
+    pub low: Rate,
+    /// Upper end.
+    pub high: Rate,
+}
+
+impl Interval {
+    /// The middle of two ends, in either order.
+    pub fn between(a: Rate, b: Rate) -> Self {
+        let (low, high) = if a <= b { (a, b) } else { (b, a) };
+        Self { value: Rate::from_bps(low.as_bps().midpoint(high.as_bps())), low, high }
+    }
+
+    /// Mean of samples in b/s with the 95 % confidence interval of the mean (Student). `None` without samples.
+    pub fn of_mean(samples: &[f64]) -> Option<Self> {
+        let mean = crate::confidence(samples)?;
+        let half = mean.half_width.unwrap_or(0.0);
+        // `as` saturates, and a rate below zero is zero.
+        let rate = |bps: f64| Rate::from_bps(bps.round() as u64);
+        Some(Self { value: rate(mean.mean), low: rate(mean.mean - half), high: rate(mean.mean + half) })
+    }
+
+    /// The same, no part of it above `most`.
+    #[must_use]
+    pub fn within(self, most: Rate) -> Self {
+        Self { value: self.value.min(most), low: self.low.min(most), high: self.high.min(most) }
+    }
+}
+
+/// What a method found out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// What the value is an estimate of.
+    pub quantity: Quantity,
+    /// In bits of IP packets; `None`: the probes did not tell.
+    pub interval: Option<Interval>,
+    /// What else the same probes told.
+    pub also: Vec<(Quantity, Interval)>,
+    /// What stood in the way.
+    pub troubles: BTreeSet<Trouble>,
+}
+
+impl Outcome {
+    /// No value, for this reason.
+    pub fn nothing(quantity: Quantity, trouble: Trouble) -> Self {
+        Self { quantity, interval: None, also: Vec::new(), troubles: BTreeSet::from([trouble]) }
+    }
+
+    /// A value and nothing else.
+    pub fn of(quantity: Quantity, interval: Option<Interval>) -> Self {
+        let troubles = if interval.is_none() { BTreeSet::from([Trouble::TooFewSamples]) } else { BTreeSet::new() };
+        Self { quantity, interval, also: Vec::new(), troubles }
+    }
+
+    /// The same with one more trouble, if there is one.
+    #[must_use]
+    pub fn troubled(mut self, trouble: impl IntoIterator<Item = Trouble>) -> Self {
+        self.troubles.extend(trouble);
+        self
+    }
+}

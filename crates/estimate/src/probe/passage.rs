@@ -1,0 +1,202 @@
+use units::{Bytes, Duration, Instant, Rate};
+
+/// What became of one packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fate {
+    /// Its length with headers.
+    pub bytes: u32,
+    /// When it left, as measured by the sender on its clock; `None`: the sender could not send it.
+    pub sent: Option<Instant>,
+    /// When it came, on the receiver's clock, which has nothing to do with the sender's. `None`: it did not.
+    pub received: Option<Instant>,
+}
+
+/// How a train passed, as both ends saw it.
+///
+/// Only differences between times of one end mean something. Times may contradict each other: a far end can write
+/// what it likes. What follows from them is then implausible or absent, and never a panic.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// The packets, in the order in which they were to leave.
+    pub packets: Vec<Fate>,
+}
+
+/// One packet that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Arrived {
+    index: usize,
+    bytes: u32,
+    sent: Instant,
+    received: Instant,
+}
+
+impl Passage {
+    fn arrived(&self) -> impl Iterator<Item = Arrived> + '_ {
+        self.packets
+            .iter()
+            .enumerate()
+            .filter_map(|(index, p)| Some(Arrived { index, bytes: p.bytes, sent: p.sent?, received: p.received? }))
+    }
+
+    /// How many left.
+    pub fn sent(&self) -> usize {
+        self.packets.iter().filter(|p| p.sent.is_some()).count()
+    }
+
+    /// How many left and did not arrive.
+    pub fn lost(&self) -> usize {
+        self.packets.iter().filter(|p| p.sent.is_some() && p.received.is_none()).count()
+    }
+
+    /// Lost packets over those that left; 0 when none left.
+    pub fn loss_ratio(&self) -> f64 {
+        if self.sent() == 0 { 0.0 } else { self.lost() as f64 / self.sent() as f64 }
+    }
+
+    /// How many arrived after a packet that left later.
+    pub fn reordered(&self) -> usize {
+        let mut latest = Instant::ZERO;
+        self.arrived()
+            .filter(|p| {
+                let behind = p.received < latest;
+                latest = latest.max(p.received);
+                behind
+            })
+            .count()
+    }
+
+    /// Distances at sender and receiver between packets that left one right after the other and both arrived, in ns,
+    /// with the length of the second. Packets that overtook each other have none.
+    pub fn gaps(&self) -> Vec<Gap> {
+        let arrived: Vec<Arrived> = self.arrived().collect();
+        arrived
+            .windows(2)
+            .filter(|w| w[1].index == w[0].index + 1)
+            .filter_map(|w| {
+                let sent = w[1].sent.as_nanos().checked_sub(w[0].sent.as_nanos())?;
+                let received = w[1].received.as_nanos().checked_sub(w[0].received.as_nanos())?;
+                Some(Gap {
+                    sent: Duration::from_nanos(sent),
+                    received: Duration::from_nanos(received),
+                    bytes: w[1].bytes,
+                })
+            })
+            .collect()
+    }
+
+    /// From the first to the last departure of packets that arrived, and from the first to the last arrival, with the
+    /// bytes of all of them but the first. `None` with fewer than two, or with times that do not advance.
+    pub fn dispersion(&self) -> Option<Dispersion> {
+        let mut arrived = self.arrived();
+        let first = arrived.next()?;
+        let (mut bytes, mut last, mut latest) = (0_u64, None, first.received);
+        for p in arrived {
+            bytes += u64::from(p.bytes);
+            latest = latest.max(p.received);
+            last = Some(p);
+        }
+        let sent = last?.sent.as_nanos().checked_sub(first.sent.as_nanos())?;
+        let received = latest.as_nanos().checked_sub(first.received.as_nanos()).filter(|ns| *ns > 0)?;
+        Some(Dispersion {
+            bytes: Bytes::new(bytes),
+            sent: Duration::from_nanos(sent),
+            received: Duration::from_nanos(received),
+        })
+    }
+
+    /// One-way delays of the packets that arrived, in ns above the smallest of them: the offset of the clocks falls out.
+    /// In order of departure.
+    pub fn delays_ns(&self) -> Vec<u64> {
+        let all: Vec<i128> =
+            self.arrived().map(|p| i128::from(p.received.as_nanos()) - i128::from(p.sent.as_nanos())).collect();
+        let least = all.iter().min().copied().unwrap_or(0);
+        all.into_iter().map(|d| u64::try_from(d - least).unwrap_or(u64::MAX)).collect()
+    }
+
+    /// Round trips of an echoed train, in order of departure; those that are negative are left out.
+    pub fn round_trips(&self) -> Vec<Option<Duration>> {
+        self.packets
+            .iter()
+            .filter_map(|p| p.sent.map(|sent| (sent, p.received)))
+            .map(|(sent, received)| {
+                received.and_then(|r| r.as_nanos().checked_sub(sent.as_nanos())).map(Duration::from_nanos)
+            })
+            .collect()
+    }
+}
+
+/// Two packets that left one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// Distance at the sender.
+    pub sent: Duration,
+    /// Distance at the receiver.
+    pub received: Duration,
+    /// Length of the second packet with headers.
+    pub bytes: u32,
+}
+
+/// A whole train from its first to its last packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dispersion {
+    /// All packets that arrived but the first.
+    pub bytes: Bytes,
+    /// From first to last departure.
+    pub sent: Duration,
+    /// From first to last arrival.
+    pub received: Duration,
+}
+
+impl Dispersion {
+    /// Rate at which they left; `None` when they left at one instant.
+    pub fn sent_rate(&self) -> Option<Rate> {
+        (!self.sent.is_zero()).then(|| Rate::of(self.bytes, self.sent))
+    }
+
+    /// Rate at which they came.
+    pub fn received_rate(&self) -> Rate {
+        Rate::of(self.bytes, self.received)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passage(packets: &[(u64, Option<u64>)]) -> Passage {
+        let fate = |&(sent, received): &(u64, Option<u64>)| Fate {
+            bytes: 1500,
+            sent: Some(Instant::from_nanos(sent)),
+            received: received.map(Instant::from_nanos),
+        };
+        Passage { packets: packets.iter().map(fate).collect() }
+    }
+
+    #[test]
+    fn the_clocks_need_not_agree() {
+        // The receiver's clock is far behind the sender's.
+        let p = passage(&[(9_000_000, Some(100)), (9_012_000, Some(120_100)), (9_024_000, Some(240_100))]);
+        let d = p.dispersion().unwrap();
+        // 3000 bytes in 24 us are 1 Gb/s, in 240 us 100 Mb/s.
+        assert_eq!(d.sent_rate(), Some(Rate::from_bps(1_000_000_000)));
+        assert_eq!(d.received_rate(), Rate::from_bps(100_000_000));
+        assert_eq!(p.delays_ns(), [0, 108_000, 216_000]);
+        assert_eq!(p.gaps().len(), 2);
+    }
+
+    #[test]
+    fn lost_packets_leave_no_gap_behind() {
+        let p = passage(&[(0, Some(10)), (1, None), (2, Some(30)), (3, Some(40))]);
+        assert_eq!((p.lost(), p.gaps().len(), p.loss_ratio()), (1, 1, 0.25));
+    }
+
+    #[test]
+    fn contradictions_give_nothing_and_do_no_harm() {
+        let p = passage(&[(5, Some(u64::MAX)), (6, Some(0)), (u64::MAX, Some(1))]);
+        assert_eq!(p.reordered(), 2);
+        assert!(p.dispersion().is_none());
+        assert_eq!(p.gaps().len(), 1);
+        assert_eq!(p.delays_ns().len(), 3);
+        assert_eq!(passage(&[]).dispersion(), None);
+    }
+}

@@ -1,0 +1,6 @@
+//! The probing methods over the model of a link, in virtual time: the truth is what the path was made with.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests; a failure is a panic with its place")]
+
+mod adr;
+mod path;

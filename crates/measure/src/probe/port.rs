@@ -1,0 +1,136 @@
+//! One end's socket for probes: departures on time, arrivals with the kernel's stamps.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use estimate::probe::Departure;
+use kernel::Clocks;
+use units::Instant;
+use wire::{PROBE_HEADER_BYTES, ProbeHeader};
+
+use crate::MeasureError;
+
+/// Datagrams that `kernel::recv_batch` takes at most in one call.
+const BATCH: usize = 32;
+
+/// Longest probe in bytes of IP: a jumbo frame.
+pub(super) const LONGEST_PACKET: u32 = 9216;
+
+/// What is left to a departure when the sender stops sleeping and watches the clock: longer than a wake-up is late on a
+/// machine that is not overloaded.
+const WATCH: Duration = Duration::from_micros(150);
+
+/// A packet that arrived.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    pub(super) header: ProbeHeader,
+    pub(super) at: Instant,
+    /// With headers of IP and UDP.
+    pub(super) bytes: u32,
+}
+
+pub(super) struct Port {
+    socket: UdpSocket,
+    clocks: Clocks,
+    /// Bytes of the headers of IP and UDP.
+    headers: u32,
+    buffer: Vec<u8>,
+    packet: Vec<u8>,
+}
+
+impl Port {
+    /// On a socket that is connected to the other end.
+    pub(super) fn new(socket: UdpSocket) -> Self {
+        let is_v6 = socket.peer_addr().is_ok_and(|a| !crate::address::plain(a).is_ipv4());
+        kernel::tight_timers();
+        Self {
+            socket,
+            clocks: Clocks::new(),
+            headers: if is_v6 { 48 } else { 28 },
+            buffer: vec![0; BATCH * LONGEST_PACKET as usize],
+            packet: vec![wire::FILLER; LONGEST_PACKET as usize],
+        }
+    }
+
+    /// Bytes of a packet's payload, that of the header at least.
+    fn payload(&self, bytes: u32) -> usize {
+        (bytes.min(LONGEST_PACKET).saturating_sub(self.headers) as usize).max(PROBE_HEADER_BYTES)
+    }
+
+    /// What a packet of this length really occupies.
+    pub(super) fn real_bytes(&self, bytes: u32) -> u32 {
+        self.payload(bytes) as u32 + self.headers
+    }
+
+    /// Sends one packet; whether the kernel took it.
+    pub(super) fn send(&mut self, header: ProbeHeader, bytes: u32) -> Result<bool, MeasureError> {
+        let length = self.payload(bytes);
+        let packet = &mut self.packet[..length];
+        packet[..PROBE_HEADER_BYTES].copy_from_slice(&header.encode());
+        Ok(kernel::send_datagram(&self.socket, None, packet)?)
+    }
+
+    /// Sends a train and tells when each packet left. In gaps that are long enough `meanwhile` is called with the time
+    /// until which it may take; it ends the train by an error.
+    pub(super) fn send_train(
+        &mut self,
+        train: u16,
+        echo: bool,
+        departures: &[Departure],
+        meanwhile: &mut dyn FnMut(&mut Self, Instant) -> Result<(), MeasureError>,
+    ) -> Result<Vec<Option<Instant>>, MeasureError> {
+        let start = kernel::now();
+        let mut sent = Vec::with_capacity(departures.len());
+        for (index, departure) in departures.iter().enumerate() {
+            let due = start + departure.after;
+            if due.saturating_since(kernel::now()) > WATCH * 20 {
+                meanwhile(self, due)?;
+            }
+            wait_until(due);
+            let header = ProbeHeader { train, index: index as u16, echo };
+            let left = kernel::now();
+            sent.push(self.send(header, departure.bytes)?.then_some(left));
+        }
+        Ok(sent)
+    }
+
+    /// Waits for what arrives, at most that long; how much it was.
+    pub(super) fn receive(&mut self, wait: Duration, mut each: impl FnMut(Arrival)) -> Result<usize, MeasureError> {
+        kernel::wait(&self.socket, false, wait)?;
+        let (clocks, headers) = (&self.clocks, self.headers);
+        Ok(kernel::recv_batch(&self.socket, &mut self.buffer, |d| {
+            // The last copies of the address validation.
+            if wire::udp_control::is_control(d.data) {
+                return;
+            }
+            if let Some(header) = ProbeHeader::decode(d.data) {
+                each(Arrival { header, at: d.arrived(clocks), bytes: d.data.len() as u32 + headers });
+            }
+        })?)
+    }
+
+    /// How often the clock of the stamps was set since the beginning, as far as is seen by a look at it now.
+    pub(super) fn clock_steps(&mut self) -> u64 {
+        self.clocks.refresh();
+        self.clocks.steps()
+    }
+
+    /// Largest IP packet that leaves in one piece, as far as this host's kernel knows.
+    pub(super) fn mtu(&self) -> Option<u32> {
+        kernel::path_mtu(&self.socket).and_then(|mtu| u32::try_from(mtu).ok())
+    }
+}
+
+/// Sleeps, then watches the clock: a timer is late by tens of microseconds, which at 100 Mb/s are a packet.
+fn wait_until(due: Instant) {
+    loop {
+        let left = due.saturating_since(kernel::now());
+        if left.is_zero() {
+            return;
+        }
+        match left.checked_sub(WATCH).filter(|rest| !rest.is_zero()) {
+            Some(rest) => kernel::nap(rest),
+            None => std::hint::spin_loop(),
+        }
+    }
+}

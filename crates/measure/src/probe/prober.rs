@@ -1,0 +1,476 @@
+//! The client's side: carries out what a method asks for.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use estimate::ClockEstimator;
+use estimate::probe::{Departure, Fate, Method, Outcome, Passage, Path, Step, Train};
+use results::Direction;
+use results::estimate::Trouble;
+use units::{Bytes, Instant};
+use wire::{Message, ProbeDeparture, TRAIN_NUMBERS};
+
+use super::SETTLE;
+use super::port::{Arrival, Port};
+use crate::MeasureError;
+use crate::client::{ClientOptions, Idle, Opened, Session, open};
+use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
+
+/// How often a session without other messages is kept alive.
+const PING_EVERY: Duration = Duration::from_secs(2);
+
+/// How often a stop by the user is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Largest probe unless the user says that larger ones pass: what an interface says of its own link need not hold for
+/// the path.
+const USUAL_MTU: u32 = 1500;
+
+/// Distance at which a sender can send apart without sending late: a system call and two looks at the clock.
+const LEAST_GAP: Duration = Duration::from_micros(4);
+
+/// Whom to probe, and how.
+#[derive(Debug)]
+pub struct ProbeOptions {
+    /// Host, port, key; the plan names the direction and the bytes that may be sent.
+    pub client: ClientOptions,
+    /// Largest packet in bytes of IP; absent: what this host's kernel knows of the path, 1500 at most.
+    pub mtu: Option<u32>,
+    /// What random choices of methods follow from.
+    pub seed: u64,
+}
+
+/// How much a method may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes of probes with headers, echoes included.
+    pub bytes: u64,
+    /// Time.
+    pub time: Duration,
+}
+
+/// What became of a method.
+#[derive(Debug)]
+pub struct Run {
+    /// What it found.
+    pub outcome: Outcome,
+    /// Packets sent, echoes included.
+    pub packets: u64,
+    /// Their bytes with headers.
+    pub bytes: Bytes,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// A probing session with a far end.
+pub struct Prober {
+    /// Only this end's half of it; the reader has a thread.
+    session: Session,
+    inbox: mpsc::Receiver<Result<Incoming, MeasureError>>,
+    port: Port,
+    path: Path,
+    down: bool,
+    number: u16,
+    packets: u64,
+    bytes: u64,
+    next_ping: Instant,
+    clock_steps: (u64, u64),
+    /// The last packet of the train before.
+    last_packet: Instant,
+}
+
+impl Prober {
+    /// Agrees on a session, proves the address and measures the round trip of the idle path.
+    ///
+    /// # Errors
+    /// The far end cannot be reached, is no longhaul server or an older one, or refuses.
+    pub fn open(options: &ProbeOptions) -> Result<Self, MeasureError> {
+        wire::validate_plan(&options.client.plan)?;
+        let session = match open(&options.client)? {
+            Opened::Native(session) => *session,
+            Opened::Thrulay(address) => {
+                return Err(MeasureError::Unsupported(format!(
+                    "{address} is a thrulay server, which answers no probes; run `longhaul serve` there"
+                )));
+            }
+        };
+        let down = session.plan.directions.contains(&Direction::Down);
+        let (session, reader) = session.split()?;
+        let (outbox, inbox) = mpsc::channel();
+        reader.spawn(move |incoming| drop(outbox.send(incoming)))?;
+        let round_trip = round_trip(&session.writer, &inbox)?;
+        let stream = session.join_probes()?;
+        session.writer.send(&Message::Start { clock: None })?;
+        let port = Port::new(stream.socket);
+        let mtu = options.mtu.unwrap_or_else(|| port.mtu().unwrap_or(USUAL_MTU).min(USUAL_MTU));
+        let path = Path { round_trip, mtu, least_gap: LEAST_GAP, seed: options.seed };
+        let now = kernel::now();
+        let mut prober = Self {
+            session,
+            inbox,
+            port,
+            path,
+            down,
+            number: 0,
+            packets: 0,
+            bytes: 0,
+            next_ping: now + PING_EVERY,
+            clock_steps: (0, 0),
+            last_packet: now,
+        };
+        match prober.message(kernel::now() + HANDSHAKE_TIMEOUT, "when asked to start")? {
+            Message::Started { .. } => Ok(prober),
+            other => Err(MeasureError::unexpected(&prober.peer(), other)),
+        }
+    }
+
+    /// What is known of the path.
+    pub fn path(&self) -> Path {
+        self.path
+    }
+
+    /// Address and port of the far end.
+    pub fn peer(&self) -> String {
+        self.session.address.to_string()
+    }
+
+    /// What the server granted differently from what was asked, in words.
+    pub fn notes(&self) -> &[String] {
+        &self.session.notes
+    }
+
+    /// Runs a method to its end or to the bounds. What breaks in the middle, a far end that is gone or a clock that is
+    /// set, is a trouble of the outcome.
+    ///
+    /// # Errors
+    /// The user stopped (`interrupted`), or the session is beyond use.
+    pub fn run(
+        &mut self,
+        method: &mut dyn Method,
+        bounds: Bounds,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Run, MeasureError> {
+        let (begin, packets, bytes) = (kernel::now(), self.packets, self.bytes);
+        let mut troubles = Vec::new();
+        let outcome = loop {
+            let (train, pause) = match method.next() {
+                Step::Done(outcome) => break outcome,
+                Step::Send { train, pause } => (train, pause),
+            };
+            let cost = self.cost(&train);
+            if self.bytes - bytes + cost > bounds.bytes {
+                troubles.push(Trouble::BudgetSpent);
+                break method.so_far();
+            }
+            if (kernel::now() + pause + train.span()).saturating_since(begin) > bounds.time {
+                troubles.push(Trouble::TimeSpent);
+                break method.so_far();
+            }
+            self.idle(self.last_packet + pause, interrupted)?;
+            match self.carry(&train, interrupted) {
+                Ok(passage) => {
+                    troubles.extend(self.stepped());
+                    method.observe(&passage);
+                }
+                Err(MeasureError::Interrupted) => return Err(MeasureError::Interrupted),
+                Err(MeasureError::Silent { .. } | MeasureError::Closed { .. }) => {
+                    troubles.push(Trouble::NoAnswer);
+                    break method.so_far();
+                }
+                Err(e) => return Err(e),
+            }
+        };
+        Ok(Run {
+            outcome: outcome.troubled(troubles),
+            packets: self.packets - packets,
+            bytes: Bytes::new(self.bytes - bytes),
+            elapsed: kernel::now().saturating_since(begin),
+        })
+    }
+
+    /// Ends the session.
+    pub fn close(self) {
+        let _ = self.session.writer.send(&Message::Bye);
+        self.session.writer.shutdown();
+    }
+
+    fn cost(&self, train: &Train) -> u64 {
+        let once: u64 = train.departures().iter().map(|d| u64::from(self.port.real_bytes(d.bytes))).sum();
+        if train.is_echoed() { once * 2 } else { once }
+    }
+
+    /// A clock that was set since the last look, at either end.
+    fn stepped(&mut self) -> Option<Trouble> {
+        let (ours, theirs) = (self.port.clock_steps(), self.clock_steps.1);
+        let stepped = ours != self.clock_steps.0 || theirs != 0;
+        self.clock_steps = (ours, 0);
+        stepped.then_some(Trouble::ClockStep)
+    }
+
+    fn carry(&mut self, train: &Train, interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
+        self.number = (self.number + 1) % TRAIN_NUMBERS;
+        let departures = train.departures();
+        self.bytes += self.cost(train);
+        self.packets += departures.len() as u64 * if train.is_echoed() { 2 } else { 1 };
+        let passage = if train.is_echoed() {
+            self.echoed(departures, interrupted)?
+        } else if self.down {
+            self.fetched(departures, interrupted)?
+        } else {
+            self.sent(departures, interrupted)?
+        };
+        self.last_packet = kernel::now();
+        Ok(passage)
+    }
+
+    /// A train to the server, which tells when its packets came.
+    fn sent(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
+        let sent = self.depart(false, departures, &mut Vec::new(), interrupted)?;
+        let settle = self.settle(departures);
+        let order = Message::TrainSent {
+            train: self.number,
+            packets: departures.len() as u16,
+            settle_ns: units::nanos(settle),
+        };
+        self.session.writer.send(&order)?;
+        let number = self.number;
+        let deadline = kernel::now() + settle + PEER_TIMEOUT;
+        let received = self.answer(deadline, interrupted, &mut |m| match m {
+            Message::TrainArrived { train, received_ns, clock_steps } if train == number => {
+                Some((received_ns, clock_steps))
+            }
+            _ => None,
+        })?;
+        self.clock_steps.1 = received.1;
+        Ok(join(self.real(departures), &sent, &instants(&received.0)))
+    }
+
+    /// A train from the server, which tells when its packets left.
+    fn fetched(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
+        let wanted = departures.iter().map(|d| ProbeDeparture { after_ns: units::nanos(d.after), bytes: d.bytes });
+        self.session.writer.send(&Message::SendTrain { train: self.number, departures: wanted.collect() })?;
+        let number = self.number;
+        let mut arrivals = Vec::new();
+        let mut sent = None;
+        let span = departures.last().map_or(Duration::ZERO, |d| d.after);
+        let settle = self.settle(departures);
+        let give_up = kernel::now() + span * 2 + settle + PEER_TIMEOUT;
+        let mut quiet_since = kernel::now();
+        loop {
+            let got = self.port.receive(Duration::from_millis(2), |a| arrivals.push(a))?;
+            let now = kernel::now();
+            if got > 0 {
+                quiet_since = now;
+            }
+            while let Some(message) = self.waiting()? {
+                if let Message::TrainDeparted { train, sent_ns } = message
+                    && train == number
+                {
+                    sent = Some(sent_ns);
+                    quiet_since = now;
+                }
+            }
+            let complete = arrivals.len() >= departures.len();
+            if sent.is_some() && (complete || now.saturating_since(quiet_since) >= settle) {
+                break;
+            }
+            self.keep_alive(now, interrupted)?;
+            if now >= give_up {
+                return Err(self.silent(settle));
+            }
+        }
+        let received = times(&arrivals, number, departures.len());
+        Ok(join(self.real(departures), &instants(&sent.unwrap_or_default()), &received))
+    }
+
+    /// A train that comes back.
+    fn echoed(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
+        let mut arrivals = Vec::new();
+        let sent = self.depart(true, departures, &mut arrivals, interrupted)?;
+        let end = kernel::now() + self.settle(departures);
+        while arrivals.len() < departures.len() {
+            let now = kernel::now();
+            if now >= end {
+                break;
+            }
+            self.port.receive(end.saturating_since(now).min(LOOK_EVERY), |a| arrivals.push(a))?;
+            self.keep_alive(now, interrupted)?;
+        }
+        Ok(join(self.real(departures), &sent, &times(&arrivals, self.number, departures.len())))
+    }
+
+    fn depart(
+        &mut self,
+        echo: bool,
+        departures: &[Departure],
+        arrivals: &mut Vec<Arrival>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<Option<Instant>>, MeasureError> {
+        let (writer, next_ping) = (&self.session.writer, &mut self.next_ping);
+        self.port.send_train(self.number, echo, departures, &mut |port, due| {
+            loop {
+                let now = kernel::now();
+                // A wait on a socket ends late by a millisecond at most; the rest is watched by the port.
+                let left = due.saturating_since(now).saturating_sub(Duration::from_millis(2));
+                if left.is_zero() {
+                    return Ok(());
+                }
+                port.receive(left.min(LOOK_EVERY), |a| arrivals.push(a))?;
+                look(writer, next_ping, now, interrupted)?;
+            }
+        })
+    }
+
+    /// Long enough for stragglers: several round trips, and several of the longest gaps.
+    fn settle(&self, departures: &[Departure]) -> Duration {
+        let gap = departures.windows(2).map(|w| w[1].after.saturating_sub(w[0].after)).max().unwrap_or_default();
+        (self.path.round_trip * 2 + SETTLE).max((gap * 2).min(Duration::from_secs(1)))
+    }
+
+    /// Lets time pass until then.
+    fn idle(&mut self, until: Instant, interrupted: &dyn Fn() -> bool) -> Result<(), MeasureError> {
+        loop {
+            let now = kernel::now();
+            self.keep_alive(now, interrupted)?;
+            let left = until.saturating_since(now);
+            if left.is_zero() {
+                // Late packets of an earlier train, and whatever else arrived, do not belong to the next.
+                while self.port.receive(Duration::ZERO, |_| ())? > 0 {}
+                return Ok(());
+            }
+            kernel::nap(left.min(LOOK_EVERY));
+        }
+    }
+
+    fn keep_alive(&mut self, now: Instant, interrupted: &dyn Fn() -> bool) -> Result<(), MeasureError> {
+        look(&self.session.writer, &mut self.next_ping, now, interrupted)
+    }
+
+    /// The next message that `wanted` takes.
+    fn answer<T>(
+        &mut self,
+        deadline: Instant,
+        interrupted: &dyn Fn() -> bool,
+        wanted: &mut dyn FnMut(Message) -> Option<T>,
+    ) -> Result<T, MeasureError> {
+        loop {
+            let now = kernel::now();
+            if now >= deadline {
+                return Err(self.silent(PEER_TIMEOUT));
+            }
+            self.keep_alive(now, interrupted)?;
+            match self.inbox.recv_timeout(LOOK_EVERY.min(deadline.saturating_since(now))) {
+                Ok(incoming) => {
+                    if let Some(got) = self.taken(incoming?)?.and_then(&mut *wanted) {
+                        return Ok(got);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(self.closed()),
+            }
+        }
+    }
+
+    /// A message that is there already.
+    fn waiting(&mut self) -> Result<Option<Message>, MeasureError> {
+        loop {
+            match self.inbox.try_recv() {
+                Ok(incoming) => {
+                    if let Some(message) = self.taken(incoming?)? {
+                        return Ok(Some(message));
+                    }
+                }
+                Err(mpsc::TryRecvError::Empty) => return Ok(None),
+                Err(mpsc::TryRecvError::Disconnected) => return Err(self.closed()),
+            }
+        }
+    }
+
+    fn taken(&self, incoming: Incoming) -> Result<Option<Message>, MeasureError> {
+        match incoming {
+            Incoming::Message(m) => match *m {
+                Message::Failed { reason } => Err(MeasureError::protocol(self.peer(), reason)),
+                other => Ok(Some(other)),
+            },
+            Incoming::Pinged | Incoming::Pong(..) => Ok(None),
+        }
+    }
+
+    fn message(&mut self, deadline: Instant, during: &'static str) -> Result<Message, MeasureError> {
+        let peer = self.peer();
+        self.answer(deadline, &|| false, &mut Some).map_err(|e| match e {
+            MeasureError::Silent { after, .. } => MeasureError::Silent { peer, after, during },
+            e => e,
+        })
+    }
+
+    /// The packets with the lengths that they really had.
+    fn real(&self, departures: &[Departure]) -> Vec<u32> {
+        departures.iter().map(|d| self.port.real_bytes(d.bytes)).collect()
+    }
+
+    fn silent(&self, after: Duration) -> MeasureError {
+        MeasureError::Silent { peer: self.peer(), after, during: "while it was probed" }
+    }
+
+    fn closed(&self) -> MeasureError {
+        MeasureError::Closed { peer: self.peer(), during: "while it was probed" }
+    }
+}
+
+fn look(
+    writer: &ControlWriter,
+    next_ping: &mut Instant,
+    now: Instant,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<(), MeasureError> {
+    if interrupted() {
+        return Err(MeasureError::Interrupted);
+    }
+    if now >= *next_ping {
+        *next_ping = now + PING_EVERY;
+        writer.ping(0)?;
+    }
+    Ok(())
+}
+
+/// Smallest round trip of the idle path.
+fn round_trip(
+    writer: &ControlWriter,
+    inbox: &mpsc::Receiver<Result<Incoming, MeasureError>>,
+) -> Result<Duration, MeasureError> {
+    let idle = Idle::measure(writer, &mut ClockEstimator::new(), &mut |until| match inbox
+        .recv_timeout(until.saturating_since(kernel::now()))
+    {
+        Ok(incoming) => incoming.map(Some),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(None),
+    })?;
+    let silent = || MeasureError::Silent {
+        peer: "the server".to_owned(),
+        after: HANDSHAKE_TIMEOUT,
+        during: "when its round trip was measured",
+    };
+    idle.rtt.ok_or_else(silent)
+}
+
+fn instants(times: &[Option<u64>]) -> Vec<Option<Instant>> {
+    times.iter().map(|t| t.map(Instant::from_nanos)).collect()
+}
+
+/// The first arrival of each packet of a train.
+fn times(arrivals: &[Arrival], train: u16, packets: usize) -> Vec<Option<Instant>> {
+    let mut times = vec![None; packets];
+    for a in arrivals.iter().filter(|a| a.header.train == train) {
+        if let Some(time) = times.get_mut(usize::from(a.header.index)) {
+            time.get_or_insert(a.at);
+        }
+    }
+    times
+}
+
+/// Both ends' times; a far end that tells fewer than there are packets has seen no more.
+fn join(bytes: Vec<u32>, sent: &[Option<Instant>], received: &[Option<Instant>]) -> Passage {
+    let fate =
+        |(i, bytes)| Fate { bytes, sent: sent.get(i).copied().flatten(), received: received.get(i).copied().flatten() };
+    Passage { packets: bytes.into_iter().enumerate().map(fate).collect() }
+}

@@ -1,0 +1,197 @@
+//! Records of `longhaul estimate`: what a path gives, from a few packets.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Direction;
+
+/// Name and version of the record format of `longhaul estimate`.
+pub const ESTIMATE_SCHEMA: &str = "longhaul.estimate/1";
+
+/// One line of what `longhaul estimate` writes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "record", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "a handful of records; boxing would only burden readers")]
+pub enum EstimateRecord {
+    /// First line: which path.
+    Start(EstimateStart),
+    /// What one method found.
+    Estimate(EstimateResult),
+    /// What a TCP transfer will get.
+    Prediction(TransferPrediction),
+}
+
+/// Which path was probed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EstimateStart {
+    /// Name and version of this format: `longhaul.estimate/1`.
+    pub schema: String,
+    /// Version of longhaul.
+    pub version: String,
+    /// When, in UTC (RFC 3339).
+    pub utc: String,
+    /// The host as it was named.
+    pub host: String,
+    /// Address and port of the far end.
+    pub address: String,
+    /// Which way the probes go.
+    pub direction: Direction,
+    /// Smallest round trip of the idle path.
+    pub round_trip_ns: u64,
+    /// Largest packet that passes in one piece, in bytes of IP.
+    pub mtu_bytes: u32,
+    /// Bytes that all methods together may send, headers included; absent without a bound of the user's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_bytes: Option<u64>,
+}
+
+/// What a value is an estimate of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// Rate of the slowest link, whatever uses it.
+    Capacity,
+    /// What is left of the link with the least left: capacity less load.
+    AvailableBandwidth,
+    /// Rate at which a long train of packets comes out of the path: between available bandwidth and capacity.
+    AsymptoticDispersion,
+    /// What one long TCP connection gets (RFC 3148).
+    BulkTransferCapacity,
+}
+
+impl Quantity {
+    /// In words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Capacity => "capacity",
+            Self::AvailableBandwidth => "available bandwidth",
+            Self::AsymptoticDispersion => "asymptotic dispersion rate",
+            Self::BulkTransferCapacity => "bulk transfer capacity",
+        }
+    }
+}
+
+/// What stood in the way of a method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Trouble {
+    /// Packets came in batches: interrupt moderation, aggregation on a radio link, a busy receiver.
+    Batching,
+    /// The sender did not reach the rate, or did not keep the distances, that the method asked for.
+    SenderTooSlow,
+    /// A burst passes faster than what follows: a token bucket.
+    TokenBucket,
+    /// The probes got a share of their own: fair queueing.
+    FairQueueing,
+    /// Packets overtook each other.
+    Reordering,
+    /// Packets were lost.
+    Loss,
+    /// Too few samples for an answer, or for a narrow one.
+    TooFewSamples,
+    /// The load changed while it was measured, or the samples contradict each other.
+    Unsteady,
+    /// The true value is this or more.
+    LowerBound,
+    /// The true value is this or less.
+    UpperBound,
+    /// The bytes that were allowed were spent before the method had ended.
+    BudgetSpent,
+    /// The time that was allowed was over before the method had ended.
+    TimeSpent,
+    /// The far end stopped answering.
+    NoAnswer,
+    /// A clock was set in mid-measurement.
+    ClockStep,
+    /// The far end reported what cannot be.
+    Implausible,
+}
+
+impl Trouble {
+    /// In words, for the user.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Batching => "packets came in batches",
+            Self::SenderTooSlow => "the sender was not fast or even enough",
+            Self::TokenBucket => "a burst passes faster than what follows (token bucket)",
+            Self::FairQueueing => "the probes have a share of their own (fair queueing)",
+            Self::Reordering => "packets overtook each other",
+            Self::Loss => "packets were lost",
+            Self::TooFewSamples => "too few samples",
+            Self::Unsteady => "the load changed meanwhile, or samples contradict each other",
+            Self::LowerBound => "the true value is this or more",
+            Self::UpperBound => "the true value is this or less",
+            Self::BudgetSpent => "the byte budget was spent first",
+            Self::TimeSpent => "the time was over first",
+            Self::NoAnswer => "the far end stopped answering",
+            Self::ClockStep => "a clock was set meanwhile",
+            Self::Implausible => "the far end reported what cannot be",
+        }
+    }
+}
+
+/// A rate with the interval that it lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RateInterval {
+    /// What it is a rate of.
+    pub quantity: Quantity,
+    /// The best single answer, in bits of IP packets a second.
+    pub rate_bps: u64,
+    /// Lower end.
+    pub low_bps: u64,
+    /// Upper end.
+    pub high_bps: u64,
+}
+
+/// What one method found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EstimateResult {
+    /// Name of the method, such as `pathload`.
+    pub method: String,
+    /// Whether the parameters of 2002 were used (`--faithful-2002`).
+    pub faithful: bool,
+    /// What it is an estimate of.
+    pub quantity: Quantity,
+    /// The value; absent when the probes did not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<RateInterval>,
+    /// What else the same probes told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<RateInterval>,
+    /// Packets sent, echoes included.
+    pub packets: u64,
+    /// Their bytes, headers of IP and UDP (or TCP) included.
+    pub bytes: u64,
+    /// How long it took.
+    pub elapsed_ns: u64,
+    /// What stood in the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub troubles: Vec<Trouble>,
+}
+
+/// What a TCP transfer over the path will get.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TransferPrediction {
+    /// Congestion control of the transfer.
+    pub congestion_control: String,
+    /// Payload a second in the long run: best single answer.
+    pub goodput_bps: u64,
+    /// Lower end.
+    pub low_bps: u64,
+    /// Upper end.
+    pub high_bps: u64,
+    /// What decides: `link`, `window` or `loss`.
+    pub bound: String,
+    /// Size of the transfer that was asked for; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// How long it takes, slow start included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_ns: Option<u64>,
+    /// At the upper end of the rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_low_ns: Option<u64>,
+    /// At the lower end of the rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_high_ns: Option<u64>,
+}
