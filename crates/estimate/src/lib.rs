@@ -12,6 +12,7 @@ mod episodes;
 pub mod limit;
 pub mod model;
 mod one_way;
+pub mod prediction;
 pub mod probe;
 mod ramp;
 pub mod rfc6349;

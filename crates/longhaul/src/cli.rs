@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use units::{Bytes, Rate, parse_duration};
 
 use crate::cc::cli::CcOptions;
+use crate::estimate::cli::EstimateOptions;
 use crate::lab::cli::LabOptions;
 use crate::model::cli::ModelOptions;
 use crate::shape::cli::ShapeOptions;
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Shape(ShapeOptions),
     /// Load and list congestion controls: FAST TCP and H-TCP for a kernel that has none.
     Cc(CcOptions),
+    /// Say what a path gives, and what a transfer will get, from a few packets.
+    Estimate(Box<EstimateOptions>),
     /// Emulate paths and networks on this machine, with the kernel's own TCP.
     Lab(LabOptions),
     /// First process of a lab's nodes.

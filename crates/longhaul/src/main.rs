@@ -2,6 +2,7 @@
 
 mod cc;
 mod cli;
+mod estimate;
 mod generate;
 mod lab;
 mod model;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(*options),
         Command::Shape(options) => shape::run(options),
         Command::Cc(options) => cc::run(options),
+        Command::Estimate(options) => estimate::run(&options),
         Command::Lab(options) => lab::run(options),
         Command::LabKeeper { hosts } => lab::keep(hosts.as_deref()),
         Command::Model(options) => model::run(&options),

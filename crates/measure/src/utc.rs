@@ -2,7 +2,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 /// The wall clock's time in RFC 3339, to the millisecond; a label, never a measure.
-pub(crate) fn now() -> String {
+pub fn now() -> String {
     let (seconds, nanos) = kernel::utc_seconds();
     i64::try_from(seconds)
         .ok()

@@ -12,6 +12,7 @@ mod fixture;
 mod html;
 pub mod lab;
 mod live;
+pub mod estimate;
 pub mod model;
 mod pairing;
 pub mod shape;

@@ -48,7 +48,7 @@ pub fn write_models(start: &ModelStart, results: &[ModelResult], out: &mut impl 
 }
 
 /// A time as people say it: a transfer may take hours.
-fn span(ns: u64) -> String {
+pub(crate) fn span(ns: u64) -> String {
     let seconds = ns as f64 / 1e9;
     match seconds {
         s if s < 100.0 => nanos(ns),

@@ -29,7 +29,7 @@ pub struct EstimateStart {
     /// Version of longhaul.
     pub version: String,
     /// When, in UTC (RFC 3339).
-    pub utc: String,
+    pub time_utc: String,
     /// The host as it was named.
     pub host: String,
     /// Address and port of the far end.
@@ -43,6 +43,9 @@ pub struct EstimateStart {
     /// Bytes that all methods together may send, headers included; absent without a bound of the user's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_bytes: Option<u64>,
+    /// What the far end granted differently from what was asked, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What a value is an estimate of.
@@ -135,12 +138,21 @@ impl Trouble {
 pub struct RateInterval {
     /// What it is a rate of.
     pub quantity: Quantity,
-    /// The best single answer, in bits of IP packets a second.
+    /// The best single answer.
     pub rate_bps: u64,
     /// Lower end.
     pub low_bps: u64,
     /// Upper end.
     pub high_bps: u64,
+}
+
+/// A count of probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeLoss {
+    /// Those that did not arrive, or whose echo did not.
+    pub lost: u64,
+    /// Those that left.
+    pub sent: u64,
 }
 
 /// What one method found.
@@ -152,12 +164,17 @@ pub struct EstimateResult {
     pub faithful: bool,
     /// What it is an estimate of.
     pub quantity: Quantity,
+    /// Whose bits its rates count.
+    pub layer: Layer,
     /// The value; absent when the probes did not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<RateInterval>,
     /// What else the same probes told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<RateInterval>,
+    /// Probes that were lost, of those that were sent one by one; absent where trains say nothing of the loss of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<ProbeLoss>,
     /// Packets sent, echoes included.
     pub packets: u64,
     /// Their bytes, headers of IP and UDP (or TCP) included.
@@ -167,6 +184,28 @@ pub struct EstimateResult {
     /// What stood in the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubles: Vec<Trouble>,
+}
+
+/// What holds a transfer below more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PredictionBound {
+    /// What is left of the link.
+    Link,
+    /// The largest window over the round trip.
+    Window,
+    /// Losses on the path.
+    Loss,
+}
+
+/// Whose bits a rate counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// IP packets, headers included.
+    Ip,
+    /// Payload of TCP.
+    Payload,
 }
 
 /// What a TCP transfer over the path will get.
@@ -180,8 +219,8 @@ pub struct TransferPrediction {
     pub low_bps: u64,
     /// Upper end.
     pub high_bps: u64,
-    /// What decides: `link`, `window` or `loss`.
-    pub bound: String,
+    /// What decides.
+    pub bound: PredictionBound,
     /// Size of the transfer that was asked for; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,

@@ -1,7 +1,7 @@
 //! RON's score: round trips and losses of small probes (Andersen, *Resilient Overlay Networks*, 2001; *Choosing Internet
 //! Paths*, 2002, §3.2 and §4.1.1).
 
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{ProbeLoss, Quantity, Trouble};
 use units::{Bytes, Duration};
 
 use super::{Departure, Interval, Method, Outcome, Passage, Path, Step, Train};
@@ -91,9 +91,10 @@ impl Method for RonProbes {
     fn so_far(&self) -> Outcome {
         let nothing = |trouble| Outcome::nothing(Quantity::BulkTransferCapacity, trouble);
         let Some(Seen { lost, sent, smoothed }) = self.seen else { return nothing(Trouble::TooFewSamples) };
+        let loss = Some(ProbeLoss { lost: lost as u64, sent: sent as u64 });
         let Some(smoothed) = smoothed else { return nothing(Trouble::NoAnswer) };
         if lost < self.least_lost {
-            return nothing(Trouble::TooFewSamples);
+            return Outcome { loss, ..nothing(Trouble::TooFewSamples) };
         }
         let score = |losses: f64| {
             // The score is in packets; the thesis converts it for packets of the size of the MTU (§6.3).
@@ -107,6 +108,6 @@ impl Method for RonProbes {
             Interval { value, low, high: score(few).unwrap_or(value).max(value) }
         });
         let trouble = if lost == 0 { Some(Trouble::TooFewSamples) } else { None };
-        Outcome { troubles: trouble.into_iter().collect(), ..Outcome::of(Quantity::BulkTransferCapacity, interval) }
+        Outcome { loss, ..Outcome::of(Quantity::BulkTransferCapacity, interval) }.troubled(trouble)
     }
 }

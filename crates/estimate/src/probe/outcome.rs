@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{ProbeLoss, Quantity, Trouble};
 use units::Rate;
 
 /// A rate, and between which rates it lies.
@@ -46,6 +46,8 @@ pub struct Outcome {
     pub interval: Option<Interval>,
     /// What else the same probes told.
     pub also: Vec<(Quantity, Interval)>,
+    /// Probes that came one by one: how many were lost.
+    pub loss: Option<ProbeLoss>,
     /// What stood in the way.
     pub troubles: BTreeSet<Trouble>,
 }
@@ -53,13 +55,13 @@ pub struct Outcome {
 impl Outcome {
     /// No value, for this reason.
     pub fn nothing(quantity: Quantity, trouble: Trouble) -> Self {
-        Self { quantity, interval: None, also: Vec::new(), troubles: BTreeSet::from([trouble]) }
+        Self { troubles: BTreeSet::from([trouble]), ..Self::of(quantity, None) }
     }
 
     /// A value and nothing else.
     pub fn of(quantity: Quantity, interval: Option<Interval>) -> Self {
         let troubles = if interval.is_none() { BTreeSet::from([Trouble::TooFewSamples]) } else { BTreeSet::new() };
-        Self { quantity, interval, also: Vec::new(), troubles }
+        Self { quantity, interval, also: Vec::new(), loss: None, troubles }
     }
 
     /// The same with one more trouble, if there is one.

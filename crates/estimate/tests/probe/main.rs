@@ -4,3 +4,4 @@
 
 mod adr;
 mod path;
+mod two_rates;

@@ -1,0 +1,213 @@
+//! What one long TCP transfer will get, from what probes told of the path.
+
+use results::estimate::{PredictionBound, TransferPrediction};
+use units::{Bytes, Duration, Rate};
+
+use crate::model::{Reno, Way, cubic_response, ideal_completion, pftk};
+use crate::probe::Interval;
+
+/// Congestion controls of which it is known how they answer to loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    /// CUBIC (RFC 9438).
+    Cubic,
+    /// Reno (RFC 5681).
+    Reno,
+    /// BBR, version 1: loss of a few per cent does not slow it down.
+    Bbr,
+}
+
+impl Control {
+    /// Name as Linux has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Reno => "reno",
+            Self::Bbr => "bbr",
+        }
+    }
+}
+
+/// What is known of a path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PathState {
+    /// Of the narrow link, in bits of IP packets; absent when no method told it.
+    pub capacity: Option<Interval>,
+    /// What is left, in bits of IP packets.
+    pub available: Interval,
+    /// Without queues.
+    pub round_trip: Duration,
+    /// Probes lost and sent that came one by one: what a burst loses says nothing of the path.
+    pub loss: Option<Lost>,
+    /// Largest window, the receiver's or the socket's.
+    pub window: Option<Bytes>,
+    /// Data in a segment.
+    pub mss: Bytes,
+    /// The segment as an IP packet.
+    pub packet: Bytes,
+}
+
+/// A count of losses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost {
+    /// Probes that did not arrive.
+    pub lost: u64,
+    /// Probes that left.
+    pub sent: u64,
+}
+
+/// Loss at which BBR still goes at the full rate: version 1 leaves it alone up to the gain of its probing, a quarter, less
+/// what is retransmitted.
+const BBR_BEARS: f64 = 0.15;
+
+/// Goodput in the long run and, for a transfer of that size, the time with slow start.
+///
+/// - The link: what is left of it, in payload. Where less than half of the capacity is left, the load may be TCP that gives
+///   way: one such flow would leave half. Then the value is the geometric mean of both, and half is the upper end.
+/// - Loss: PFTK for Reno, the response function for CUBIC, with the count of losses give or take its standard error. No
+///   loss among the probes bounds nothing: a hundred of them cannot see what slows a fast transfer down.
+/// - The window over the round trip.
+///
+/// The least of them is the answer. The choice where the load is unknown is ours; no probe here tells TCP from others.
+pub fn predict(path: &PathState, control: Control, transfer: Option<Bytes>) -> TransferPrediction {
+    let share = path.mss.as_u64() as f64 / path.packet.as_u64().max(1) as f64;
+    let link = left_to_tcp(path).map(|bps| bps * share);
+    let bounds = [
+        Some((link, PredictionBound::Link)),
+        path.loss.and_then(|l| by_loss(path, control, l)).map(|b| (b, PredictionBound::Loss)),
+        path.window.map(|w| {
+            let bps = w.as_u64() as f64 * 8.0 / path.round_trip.as_secs_f64().max(1e-9);
+            ([bps; 3], PredictionBound::Window)
+        }),
+    ];
+    let least = |i: usize| bounds.iter().flatten().map(|(b, _)| b[i]).fold(f64::INFINITY, f64::min);
+    let [value, low, high] = [least(0), least(1), least(2)].map(rate);
+    let bound = bounds.iter().flatten().min_by(|a, b| a.0[0].total_cmp(&b.0[0])).map_or(PredictionBound::Link, |b| b.1);
+    let time = |goodput: Rate| transfer.and_then(|bytes| completion(path, bytes, goodput)).map(units::nanos);
+    TransferPrediction {
+        congestion_control: control.name().to_owned(),
+        goodput_bps: value.as_bps(),
+        low_bps: low.as_bps(),
+        high_bps: high.as_bps(),
+        bound,
+        bytes: transfer.map(Bytes::as_u64),
+        completion_ns: time(value),
+        completion_low_ns: time(high),
+        completion_high_ns: time(low),
+    }
+}
+
+/// Value, lower and upper end in b/s of IP packets.
+fn left_to_tcp(path: &PathState) -> [f64; 3] {
+    let left = path.available;
+    let [value, low, high] = [left.value, left.low, left.high].map(|r| r.as_bps() as f64);
+    let half = path.capacity.map_or(0.0, |c| c.value.as_bps() as f64 / 2.0);
+    if value >= half {
+        return [value, low, high];
+    }
+    // A path of which nothing is left still lets a window of a segment through.
+    let least = value.max(half / 32.0);
+    [(least * half).sqrt(), low, high.max(half)]
+}
+
+fn by_loss(path: &PathState, control: Control, lost: Lost) -> Option<[f64; 3]> {
+    if lost.lost == 0 || lost.sent == 0 {
+        return None;
+    }
+    let spread = (lost.lost as f64).sqrt();
+    let of = |count: f64| {
+        let p = (count / lost.sent as f64).clamp(1e-9, 0.99);
+        let by_formula = match control {
+            Control::Cubic => cubic_response(path.mss, path.round_trip, p),
+            Control::Reno => pftk(Reno {
+                mss: path.mss,
+                rtt: path.round_trip,
+                loss: p,
+                timeout: path.round_trip + Duration::from_millis(200),
+                segments_per_ack: 2.0,
+                window: None,
+            }),
+            Control::Bbr => {
+                let whole = path.capacity.unwrap_or(path.available).value.as_bps() as f64;
+                Some(Rate::from_bps((whole * if p <= BBR_BEARS { 1.0 - p } else { 0.1 }) as u64))
+            }
+        };
+        by_formula.map(|r| r.as_bps() as f64)
+    };
+    // A single loss may as well have been none.
+    let fewest = lost.lost as f64 - spread;
+    let high = if fewest > 0.0 { of(fewest)? } else { f64::INFINITY };
+    Some([of(lost.lost as f64)?, of(lost.lost as f64 + spread)?, high])
+}
+
+fn completion(path: &PathState, bytes: Bytes, goodput: Rate) -> Option<Duration> {
+    let wire = path.mss;
+    ideal_completion(bytes, Way { mss: path.mss, wire, round_trip: path.round_trip, rate: Some(goodput) })
+        .filter(|_| goodput > Rate::ZERO)
+}
+
+fn rate(bps: f64) -> Rate {
+    Rate::from_bps(bps.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mbps(n: u64) -> Rate {
+        Rate::from_bps(n * 1_000_000)
+    }
+
+    fn path(capacity: u64, left: u64) -> PathState {
+        let exactly = |n| Interval { value: mbps(n), low: mbps(n), high: mbps(n) };
+        PathState {
+            capacity: Some(exactly(capacity)),
+            available: exactly(left),
+            round_trip: Duration::from_millis(100),
+            loss: None,
+            window: None,
+            mss: Bytes::new(1448),
+            packet: Bytes::new(1500),
+        }
+    }
+
+    #[test]
+    fn an_idle_link_gives_its_payload() {
+        let got = predict(&path(100, 100), Control::Cubic, Some(Bytes::new(1_000_000_000)));
+        // 100 Mb/s x 1448/1500.
+        assert_eq!((got.goodput_bps, got.bound), (96_533_333, PredictionBound::Link));
+        // 8 Gb at that rate take 82.9 s; handshake and slow start add less than a second.
+        let seconds = got.completion_ns.unwrap() as f64 / 1e9;
+        assert!((82.9..83.9).contains(&seconds), "{seconds}");
+    }
+
+    #[test]
+    fn a_window_bounds_it() {
+        // 1 MB over 100 ms is 80 Mb/s: what bounded the thesis' transfers across the Atlantic.
+        let state = PathState { window: Some(Bytes::new(1_000_000)), ..path(1000, 1000) };
+        let got = predict(&state, Control::Reno, None);
+        assert_eq!((got.goodput_bps, got.bound, got.completion_ns), (80_000_000, PredictionBound::Window, None));
+    }
+
+    #[test]
+    fn loss_slows_reno_and_cubic_down_and_bbr_hardly() {
+        let state = PathState { loss: Some(Lost { lost: 4, sent: 400 }), ..path(100, 100) };
+        let goodput = |control| predict(&state, control, None);
+        // RFC 9438, table 1: 12 segments at a loss of 1e-2 and 100 ms.
+        let cubic = goodput(Control::Cubic);
+        assert!((cubic.goodput_bps as f64 / (12.0 * 1448.0 * 80.0) - 1.0).abs() < 0.02, "{cubic:?}");
+        assert_eq!(cubic.bound, PredictionBound::Loss);
+        assert!(cubic.low_bps < cubic.goodput_bps && cubic.goodput_bps < cubic.high_bps);
+        assert!(goodput(Control::Reno).goodput_bps < cubic.goodput_bps);
+        assert!(goodput(Control::Bbr).goodput_bps > 95_000_000);
+    }
+
+    #[test]
+    fn a_full_link_may_be_full_of_tcp() {
+        let got = predict(&path(100, 10), Control::Cubic, None);
+        // Between what is left and the half that one other flow would leave, in payload.
+        assert_eq!((got.low_bps, got.high_bps), (9_653_333, 48_266_667));
+        assert!(got.low_bps < got.goodput_bps && got.goodput_bps < got.high_bps);
+        assert!(predict(&path(100, 0), Control::Cubic, None).goodput_bps > 0);
+    }
+}

@@ -1,0 +1,88 @@
+use estimate::probe::{Outcome, TwoRates};
+use results::estimate::{Quantity, Trouble};
+use units::Rate;
+
+use crate::path::{Cross, Hop, VirtualPath, error};
+
+const MBPS: u64 = 1_000_000;
+
+fn capacity(outcome: &Outcome) -> Rate {
+    outcome.also.iter().find(|(q, _)| *q == Quantity::Capacity).unwrap().1.value
+}
+
+#[test]
+fn an_idle_path_has_its_whole_capacity_left() {
+    for bps in [MBPS, 10 * MBPS, 100 * MBPS, 500 * MBPS] {
+        let mut path = VirtualPath::new(1, &[Hop::new(bps, Cross::Idle)]);
+        let outcome = path.run(&mut TwoRates::new(path.known(), 1_000_000));
+        let left = outcome.interval.unwrap();
+        assert!(error(left.value, bps).abs() < 0.01, "{bps}: {left:?}");
+        assert!(error(capacity(&outcome), bps).abs() < 0.01, "{bps}: {outcome:?}");
+        // Two bursts of 12 packets and three trains of 17: 75 packets.
+        assert!(path.bytes <= 75 * 1500, "{}", path.bytes);
+    }
+}
+
+#[test]
+fn load_and_capacity_are_told_apart() {
+    for bps in [20 * MBPS, 100 * MBPS, 200 * MBPS] {
+        for percent in [25, 50, 75] {
+            let mut errors = Vec::new();
+            for seed in 0..5 {
+                let load = Cross::Poisson(Rate::from_bps(bps * percent / 100));
+                let mut path = VirtualPath::new(seed, &[Hop::new(bps, load)]);
+                let outcome = path.run(&mut TwoRates::new(path.known(), 4_000_000));
+                let left = outcome.interval.unwrap();
+                errors.push(error(left.value, bps * (100 - percent) / 100));
+                // Load between the packets of the burst: at 10 Gb/s of the sender 1.2 us for each, 2 % of a packet.
+                assert!(error(capacity(&outcome), bps).abs() < 0.1, "{bps} {percent}: {outcome:?}");
+            }
+            errors.sort_unstable_by(f64::total_cmp);
+            println!("{bps} {percent} %: {errors:?}");
+            // The goal of the project: 15 %, here for the median of five; none may miss it by as much again.
+            assert!(errors[2].abs() < 0.15 && errors.iter().all(|e| e.abs() < 0.3), "{bps} {percent} %: {errors:?}");
+        }
+    }
+}
+
+#[test]
+fn the_tight_link_need_not_be_the_narrow_one() {
+    // 50 Mb/s idle, then 100 Mb/s with 80 Mb/s on it: 20 Mb/s are left.
+    let busy = Hop::new(100 * MBPS, Cross::Poisson(Rate::from_bps(80 * MBPS)));
+    let mut path = VirtualPath::new(3, &[Hop::new(50 * MBPS, Cross::Idle), busy]);
+    let left = path.run(&mut TwoRates::new(path.known(), 4_000_000)).interval.unwrap();
+    println!("{left:?}");
+    // The formula knows one link only: it takes what the second adds for load of the first. It must see that much less
+    // than the narrow link is left.
+    assert!(left.value < Rate::from_bps(40 * MBPS), "{left:?}");
+}
+
+#[test]
+fn the_budget_is_never_exceeded_and_a_small_one_still_answers() {
+    for budget in [0, 1000, 20_000, 41_000, 100_000] {
+        let load = Cross::Poisson(Rate::from_bps(50 * MBPS));
+        let mut path = VirtualPath::new(2, &[Hop::new(100 * MBPS, load)]);
+        let outcome = path.run(&mut TwoRates::new(path.known(), budget));
+        assert!(path.bytes <= budget, "{} of {budget}", path.bytes);
+        assert_eq!(outcome.interval.is_some(), budget >= 41_000 + 20_500, "{budget}: {outcome:?}");
+    }
+}
+
+#[test]
+fn batches_of_the_receiver_are_noticed_and_survived() {
+    let mut path = VirtualPath::new(1, &[Hop::new(100 * MBPS, Cross::Idle)]);
+    // Five packets of 120 us come together.
+    path.batch = std::time::Duration::from_micros(600);
+    let outcome = path.run(&mut TwoRates::new(path.known(), 400_000));
+    assert!(outcome.troubles.contains(&Trouble::Batching), "{outcome:?}");
+    assert!(error(capacity(&outcome), 100 * MBPS).abs() < 0.1, "{outcome:?}");
+}
+
+#[test]
+fn what_vanishes_is_said() {
+    let mut dead = Hop::new(10 * MBPS, Cross::Idle);
+    dead.settings.up = false;
+    let mut path = VirtualPath::new(1, &[dead]);
+    let outcome = path.run(&mut TwoRates::new(path.known(), 1_000_000));
+    assert!(outcome.interval.is_none() && outcome.troubles.contains(&Trouble::Loss));
+}

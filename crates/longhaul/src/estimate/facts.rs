@@ -1,0 +1,58 @@
+//! What the methods told of the path, for the prediction of a transfer.
+
+use estimate::prediction::{Control, Lost, PathState, predict};
+use estimate::probe::{Interval, Path};
+use results::estimate::{EstimateResult, Quantity, RateInterval, TransferPrediction};
+use units::{Bytes, Rate};
+
+use super::cli::EstimateOptions;
+
+/// Headers of IPv4 and TCP with timestamps.
+const TCP_HEADERS: u32 = 52;
+
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    capacity: Option<Interval>,
+    available: Option<Interval>,
+    lost: Option<Lost>,
+    any: bool,
+}
+
+impl Facts {
+    /// Later methods replace what earlier ones told.
+    pub(super) fn note(&mut self, result: &EstimateResult) {
+        for told in result.estimate.iter().chain(&result.also) {
+            self.any = true;
+            match told.quantity {
+                Quantity::Capacity => self.capacity = Some(interval(told)),
+                Quantity::AvailableBandwidth => self.available = Some(interval(told)),
+                Quantity::AsymptoticDispersion | Quantity::BulkTransferCapacity => {}
+            }
+        }
+        self.lost = result.loss.map(|l| Lost { lost: l.lost, sent: l.sent }).or(self.lost);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.any
+    }
+
+    /// What transfers get, for each congestion control; nothing where it is not known what is left of the path.
+    pub(super) fn predict(&self, options: &EstimateOptions, path: &Path) -> Vec<TransferPrediction> {
+        let Some(available) = self.available else { return Vec::new() };
+        let state = PathState {
+            capacity: self.capacity,
+            available,
+            round_trip: path.round_trip,
+            loss: self.lost,
+            window: options.window,
+            mss: Bytes::new(path.mtu.saturating_sub(TCP_HEADERS).into()),
+            packet: Bytes::new(path.mtu.into()),
+        };
+        [Control::Cubic, Control::Reno, Control::Bbr].map(|c| predict(&state, c, options.transfer)).to_vec()
+    }
+}
+
+fn interval(told: &RateInterval) -> Interval {
+    let rate = Rate::from_bps;
+    Interval { value: rate(told.rate_bps), low: rate(told.low_bps), high: rate(told.high_bps) }
+}

@@ -1,0 +1,109 @@
+//! From the name of a method to what it found.
+
+use std::time::Duration;
+
+use estimate::probe::{Adr, Interval, Method, RonProbes, TwoRates};
+use kernel::Shutdown;
+use measure::probe::{Bounds, Prober, Run};
+use measure::{MeasureError, run_test};
+use results::estimate::{EstimateResult, Layer, Quantity, RateInterval, Trouble};
+use results::{Completion, EndRecord, TestPlan};
+use units::Bytes;
+
+use super::cli::{EstimateOptions, MethodName};
+use super::{client_options, direction, plan};
+
+/// Prefix of a transfer that the thesis calls short (§4.3).
+const SHORT_TCP: u64 = 128 << 10;
+
+/// Headers of IP and TCP with timestamps over a full segment.
+const TCP_PACKET: f64 = 1500.0 / 1448.0;
+
+/// Runs a method within its bounds.
+pub(super) fn run(
+    name: MethodName,
+    options: &EstimateOptions,
+    prober: &mut Prober,
+    bounds: Bounds,
+) -> anyhow::Result<EstimateResult> {
+    let (path, faithful) = (prober.path(), options.faithful_2002);
+    let mut method: Box<dyn Method> = match name {
+        MethodName::Auto | MethodName::TwoRates => Box::new(TwoRates::new(path, bounds.bytes)),
+        MethodName::Adr => Box::new(Adr::full(path)),
+        MethodName::ShortAdr => Box::new(Adr::short(path)),
+        MethodName::Loss => Box::new(ron(faithful, prober)),
+        MethodName::LossOnly => Box::new(ron(faithful, prober).loss_only()),
+        MethodName::ShortTcp | MethodName::Tcp => return transfer(name, options, bounds),
+    };
+    let run = prober.run(method.as_mut(), bounds, &|| Shutdown::asked() > 0)?;
+    Ok(result(name, faithful, &run))
+}
+
+fn ron(faithful: bool, prober: &Prober) -> RonProbes {
+    if faithful { RonProbes::faithful(prober.path()) } else { RonProbes::quick(prober.path()) }
+}
+
+fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateResult {
+    let outcome = &run.outcome;
+    EstimateResult {
+        method: name.name().to_owned(),
+        faithful,
+        quantity: outcome.quantity,
+        layer: Layer::Ip,
+        estimate: outcome.interval.map(|i| rates(outcome.quantity, i)),
+        also: outcome.also.iter().map(|(q, i)| rates(*q, *i)).collect(),
+        loss: outcome.loss,
+        packets: run.packets,
+        bytes: run.bytes.as_u64(),
+        elapsed_ns: units::nanos(run.elapsed),
+        troubles: outcome.troubles.iter().copied().collect(),
+    }
+}
+
+fn rates(quantity: Quantity, i: Interval) -> RateInterval {
+    RateInterval { quantity, rate_bps: i.value.as_bps(), low_bps: i.low.as_bps(), high_bps: i.high.as_bps() }
+}
+
+/// A real transfer: payload over the time from its start to its last byte.
+fn transfer(name: MethodName, options: &EstimateOptions, bounds: Bounds) -> anyhow::Result<EstimateResult> {
+    let short = name == MethodName::ShortTcp;
+    let seconds = if options.faithful_2002 { 30 } else { 10 };
+    let load = TestPlan {
+        bytes: short.then_some(SHORT_TCP),
+        duration_ns: (!short).then(|| units::nanos(Duration::from_secs(seconds).min(bounds.time))),
+        window_bytes: options.window.map(Bytes::as_u64).or(options.faithful_2002.then_some(1 << 20)),
+        ..plan(direction(options))
+    };
+    let begin = kernel::now();
+    let end = run_test(&client_options(options, load)?, &mut |_| (), &Shutdown::asked);
+    let end = match end {
+        Err(MeasureError::Refused { address, code, reason }) => {
+            anyhow::bail!("{address} answers probes but refuses a transfer ({code}): {reason}")
+        }
+        other => other?,
+    };
+    Ok(of_transfer(name, options.faithful_2002, &end, units::nanos(kernel::now().saturating_since(begin))))
+}
+
+fn of_transfer(name: MethodName, faithful: bool, end: &EndRecord, elapsed_ns: u64) -> EstimateResult {
+    let direction = end.directions.first();
+    let bytes = direction.map_or(0, |d| d.receiver.bytes);
+    let bps = direction.map_or(0, |d| d.throughput_bps);
+    let whole = matches!(end.completion, Completion::Complete) && bps > 0;
+    let wire = (bytes as f64 * TCP_PACKET) as u64;
+    let quantity = Quantity::BulkTransferCapacity;
+    EstimateResult {
+        method: name.name().to_owned(),
+        faithful,
+        quantity,
+        layer: Layer::Payload,
+        // One transfer says nothing of how much the next will differ.
+        estimate: whole.then_some(RateInterval { quantity, rate_bps: bps, low_bps: bps, high_bps: bps }),
+        also: Vec::new(),
+        loss: None,
+        packets: wire.div_ceil(1500),
+        bytes: wire,
+        elapsed_ns,
+        troubles: if whole { Vec::new() } else { vec![Trouble::NoAnswer] },
+    }
+}

@@ -1,0 +1,169 @@
+//! `longhaul estimate`.
+
+pub(crate) mod cli;
+mod facts;
+mod methods;
+mod output;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use kernel::Shutdown;
+use measure::probe::{Bounds, ProbeOptions, Prober};
+use measure::{ClientOptions, Family, MeasureError};
+use results::estimate::{ESTIMATE_SCHEMA, EstimateRecord, EstimateResult, EstimateStart};
+use results::{Direction, TestPlan, Transport};
+use units::Bytes;
+
+use crate::serve::read_key;
+use cli::{EstimateOptions, MethodName};
+use facts::Facts;
+use output::Output;
+
+/// No method found a value.
+const NEGATIVE: u8 = 1;
+
+/// What `auto` may spend: two and a half times what the cheapest good method of 2002 took.
+const AUTO_BUDGET: u64 = 100_000;
+
+/// What another method may spend unless the user says otherwise.
+const METHOD_BUDGET: u64 = 50_000_000;
+
+pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
+    Shutdown::install().context("cannot handle signals")?;
+    let methods = if options.all { MethodName::EACH.to_vec() } else { options.method.clone() };
+    let mut prober = Prober::open(&probe_options(options, &methods)?)?;
+    let mut output = Output::open(options)?;
+    output.record(&EstimateRecord::Start(start(options, &prober)))?;
+    let mut facts = Facts::default();
+    let outcome = probe(options, &methods, &mut prober, &mut |result| {
+        facts.note(&result);
+        output.record(&EstimateRecord::Estimate(result))
+    });
+    for prediction in facts.predict(options, &prober.path()) {
+        output.record(&EstimateRecord::Prediction(prediction))?;
+    }
+    prober.close();
+    output.finish()?;
+    match outcome {
+        // What was found before the user stopped is printed.
+        Ok(()) | Err(Stopped::ByUser) => {}
+        Err(Stopped::Failed(e)) => return Err(e),
+    }
+    Ok(if facts.is_empty() { ExitCode::from(NEGATIVE) } else { ExitCode::SUCCESS })
+}
+
+enum Stopped {
+    ByUser,
+    Failed(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Stopped {
+    fn from(e: E) -> Self {
+        let e = e.into();
+        match e.downcast_ref::<MeasureError>() {
+            Some(MeasureError::Interrupted) => Self::ByUser,
+            _ => Self::Failed(e),
+        }
+    }
+}
+
+/// Runs one method after the other while bytes are left.
+fn probe(
+    options: &EstimateOptions,
+    methods: &[MethodName],
+    prober: &mut Prober,
+    observe: &mut dyn FnMut(EstimateResult) -> anyhow::Result<()>,
+) -> Result<(), Stopped> {
+    let mut left = options.budget.map(Bytes::as_u64);
+    for name in methods {
+        let usual = if *name == MethodName::Auto { AUTO_BUDGET } else { METHOD_BUDGET };
+        let bounds = Bounds { bytes: left.unwrap_or(usual), time: longest(options) };
+        let result = methods::run(*name, options, prober, bounds)?;
+        left = left.map(|l| l.saturating_sub(result.bytes));
+        observe(result)?;
+        if Shutdown::asked() > 0 {
+            return Err(Stopped::ByUser);
+        }
+    }
+    Ok(())
+}
+
+fn longest(options: &EstimateOptions) -> Duration {
+    let usual = Duration::from_secs(if options.faithful_2002 { 1800 } else { 120 });
+    options.time.unwrap_or(usual)
+}
+
+fn start(options: &EstimateOptions, prober: &Prober) -> EstimateStart {
+    let path = prober.path();
+    EstimateStart {
+        schema: ESTIMATE_SCHEMA.to_owned(),
+        version: measure::VERSION.to_owned(),
+        time_utc: measure::utc_now(),
+        host: options.host.clone(),
+        address: prober.peer(),
+        direction: direction(options),
+        round_trip_ns: units::nanos(path.round_trip),
+        mtu_bytes: path.mtu,
+        budget_bytes: options.budget.map(Bytes::as_u64),
+        notes: prober.notes().to_vec(),
+    }
+}
+
+fn direction(options: &EstimateOptions) -> Direction {
+    if options.reverse { Direction::Down } else { Direction::Up }
+}
+
+fn probe_options(options: &EstimateOptions, methods: &[MethodName]) -> anyhow::Result<ProbeOptions> {
+    let most = options.budget.map_or(METHOD_BUDGET * methods.len().max(1) as u64, Bytes::as_u64);
+    let plan = TestPlan {
+        transport: Transport::Probe,
+        // An echoed probe counts twice, and so it may in the server's account.
+        bytes: Some(most.max(1)),
+        duration_ns: None,
+        ..plan(direction(options))
+    };
+    Ok(ProbeOptions { client: client_options(options, plan)?, mtu: options.mtu, seed: options.seed })
+}
+
+/// A plan of one stream with nothing else decided.
+fn plan(direction: Direction) -> TestPlan {
+    TestPlan {
+        transport: Transport::Tcp,
+        directions: vec![direction],
+        streams: 1,
+        duration_ns: None,
+        bytes: None,
+        interval_ns: 1_000_000_000,
+        block_bytes: 64 << 10,
+        window_bytes: None,
+        congestion_control: None,
+        rate_bps: None,
+        dscp: None,
+        mss_bytes: None,
+        notsent_lowat_bytes: None,
+        zero_copy: false,
+        seed: 0,
+    }
+}
+
+fn client_options(options: &EstimateOptions, plan: TestPlan) -> anyhow::Result<ClientOptions> {
+    let family = match (options.ipv4, options.ipv6) {
+        (true, _) => Family::V4,
+        (_, true) => Family::V6,
+        (false, false) => Family::Any,
+    };
+    Ok(ClientOptions {
+        host: options.host.clone(),
+        port: options.port,
+        family,
+        bind: options.bind,
+        plan,
+        key: options.key_file.as_deref().map(read_key).transpose()?,
+        title: None,
+        link_rate: None,
+        grace: Duration::from_secs(10),
+        start_at: None,
+    })
+}
