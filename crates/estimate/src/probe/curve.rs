@@ -12,12 +12,16 @@ const TOGETHER_NS: u64 = 1_000;
 /// traffic stays below this for trains of ten packets and more.
 const BURST: f64 = 1.5;
 
+/// A bend is one if two lines leave less than this of the squared error of one line: jitter bends no train that much.
+const EXPLAINED: f64 = 0.1;
+
 /// What came by when: one point for each batch, at the time of its last packet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ArrivalCurve {
     /// Time since the first arrival in ns, and bytes of the packets that came after the first batch.
     points: Vec<(f64, f64)>,
     packets: usize,
+    batched: bool,
 }
 
 /// A path that passes a burst at one rate and what follows at another: `min(peak t, depth + sustained t)`.
@@ -66,17 +70,22 @@ impl ArrivalCurve {
                 }
             }
         }
+        curve.batched = curve.packets > 3 && curve.points.len() * 2 < curve.packets;
+        if curve.batched && curve.points.len() > 2 {
+            // The last batch is handed over when its time is up, whether it is full or not.
+            curve.points.pop();
+        }
         curve
     }
 
-    /// How many batches.
+    /// How many batches, the last left out where it may not be full.
     pub fn batches(&self) -> usize {
         self.points.len()
     }
 
     /// Whether the receiver took packets in batches: more than half of them came together with another.
     pub fn is_batched(&self) -> bool {
-        self.packets > 3 && self.points.len() * 2 < self.packets
+        self.batched
     }
 
     /// Bits a second between two points, by their numbers.
@@ -86,9 +95,19 @@ impl ArrivalCurve {
         (ns > 0.0 && to.1 > from.1).then(|| (to.1 - from.1) * 8e9 / ns)
     }
 
-    /// The rate over all points; `None` with fewer than two batches.
+    /// The rate over all points in b/s: the slope of the least squares line, on which the jitter of single arrivals weighs
+    /// less than on the line from the first to the last. `None` with fewer than two batches.
     pub fn rate(&self) -> Option<f64> {
-        self.rate_between(0, self.points.len().checked_sub(1)?)
+        self.slope(0, self.points.len().checked_sub(1)?)
+    }
+
+    fn slope(&self, a: usize, b: usize) -> Option<f64> {
+        let points = self.points.get(a..=b).filter(|p| p.len() > 1)?;
+        let n = points.len() as f64;
+        let (t, bytes) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
+        let both = points.iter().map(|p| (p.0 - t) * (p.1 - bytes)).sum::<f64>();
+        let time = points.iter().map(|p| (p.0 - t).powi(2)).sum::<f64>();
+        Some(both / time * 8e9).filter(|bps| bps.is_finite() && *bps > 0.0)
     }
 
     /// Fits the two lines: of all places where the burst could end, the one that leaves the least squared error.
@@ -101,8 +120,8 @@ impl ArrivalCurve {
         let split = (3..=last.saturating_sub(3))
             .filter_map(|k| Some((k, self.squared_error(0, k)? + self.squared_error(k, last)?)))
             .min_by(|a, b| a.1.total_cmp(&b.1));
-        let burst = split.filter(|(_, e)| whole.is_none_or(|w| *e < w * 0.25)).and_then(|(k, _)| {
-            let (peak, sustained) = (self.rate_between(0, k)?, self.rate_between(k, last)?);
+        let burst = split.filter(|(_, e)| whole.is_none_or(|w| *e < w * EXPLAINED)).and_then(|(k, _)| {
+            let (peak, sustained) = (self.slope(0, k)?, self.slope(k, last)?);
             let (at, bytes) = *self.points.get(k)?;
             let depth = bytes - sustained / 8e9 * at;
             (peak > sustained * BURST && depth > 0.0)
@@ -166,7 +185,7 @@ mod tests {
         let batched = (1..=8_u64).flat_map(|batch| (0..5).map(move |i| batch * 600_000 + i * 100));
         let curve = ArrivalCurve::of(&arrivals(batched));
         assert!(curve.is_batched());
-        assert_eq!(curve.batches(), 8);
+        assert_eq!(curve.batches(), 7);
         assert_eq!(curve.service().unwrap().sustained, Rate::from_bps(100_000_000));
     }
 

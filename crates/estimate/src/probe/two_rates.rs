@@ -9,9 +9,10 @@ use units::{Duration, Rate};
 
 use super::curve::ArrivalCurve;
 use super::{Interval, Method, Outcome, Passage, Path, Step, Train};
+use crate::confidence;
 
-/// Packets of the train that tells the capacity: enough to see a token bucket of some packets end.
-const BURST_PACKETS: u32 = 12;
+/// Packets of a train that tells the capacity: enough to see a token bucket of some packets end.
+const BURST_PACKETS: u32 = 10;
 
 /// Packets of a train that tells the load, the first not counted.
 const LOAD_PACKETS: u32 = 16;
@@ -20,11 +21,21 @@ const LOAD_PACKETS: u32 = 16;
 /// as the uncertainty of the capacity allows, for the load shows in what it adds to the train.
 const LOAD_RATE: f64 = 1.05;
 
+/// Batches of a receiver that a train must span; a train of fewer is made longer, by up to [`LONGEST`] times.
+const BATCHES: usize = 5;
+const LONGEST: u32 = 16;
+
+/// A burst is followed by so many trains of load.
+const LOADS_A_BURST: usize = 3;
+
 /// Trains of load beyond which no more are sent.
-const MOST_TRAINS: usize = 400;
+const MOST_LOADS: usize = 400;
 
 /// Half the width of the interval, over the value, that is good enough.
 const GOOD: f64 = 0.05;
+
+/// A sender that is less than this much faster than what arrives tells its own rate rather than the path's.
+const FASTER: f64 = 1.5;
 
 /// The method; spends at most the bytes that it is given and stops earlier when its interval is narrow.
 #[derive(Debug)]
@@ -32,22 +43,30 @@ pub struct TwoRates {
     path: Path,
     budget: u64,
     spent: u64,
-    /// Rates of the bursts at which they left, if slower than at once, and came, in b/s.
-    bursts: Vec<Seen>,
-    loads: Vec<Seen>,
+    bursts: Vec<Burst>,
+    loads: Vec<Load>,
     asked: Asked,
+    /// How many times longer trains are than usual.
+    longer: u32,
+    fruitless: usize,
     troubles: Vec<Trouble>,
 }
 
-/// A train that told something.
+/// A train far above the capacity; rates in b/s.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct Burst {
+    sent: f64,
+    received: f64,
+    has_bucket: bool,
+}
+
+/// A train near the capacity.
+#[derive(Debug, Clone, Copy)]
+struct Load {
     /// Time at the receiver over time at the sender.
     stretch: f64,
     /// Rate at the sender in b/s.
     sent: f64,
-    /// Rate at the receiver in b/s.
-    received: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,106 +76,131 @@ enum Asked {
     Load,
 }
 
+/// Capacity and what is left, in b/s, with half the widths of their intervals.
+#[derive(Debug, Clone, Copy)]
+struct Solution {
+    capacity: f64,
+    capacity_half: f64,
+    left: f64,
+    left_half: f64,
+}
+
 impl TwoRates {
     /// To spend at most `budget` bytes, headers included.
     pub fn new(path: Path, budget: u64) -> Self {
         let (bursts, loads, troubles) = (Vec::new(), Vec::new(), Vec::new());
-        Self { path, budget, spent: 0, bursts, loads, asked: Asked::Nothing, troubles }
+        Self { path, budget, spent: 0, bursts, loads, asked: Asked::Nothing, longer: 1, fruitless: 0, troubles }
     }
 
-    /// Capacity by the bursts alone: load makes it too small by what of it comes between their packets.
-    fn burst_rate(&self) -> Option<f64> {
-        let mut rates: Vec<f64> = self.bursts.iter().map(|b| b.received).collect();
-        rates.sort_unstable_by(f64::total_cmp);
-        // Cross traffic between the packets only ever makes a burst slower.
-        rates.last().copied()
+    /// Rate at which bursts came, and half the width of its interval.
+    fn burst_rate(&self) -> Option<(f64, f64)> {
+        let rates: Vec<f64> = self.bursts.iter().map(|b| b.received).collect();
+        let mean = confidence(&rates)?;
+        // One burst, or two, know nothing of their spread: what one packet more or less between them makes.
+        let alone = mean.mean / f64::from(BURST_PACKETS);
+        Some((mean.mean, mean.half_width.filter(|_| rates.len() > 2).unwrap_or(alone)))
     }
 
     fn solve(&self) -> Option<Solution> {
-        let capacity = self.burst_rate()?;
-        let burst = self.bursts.iter().find(|b| b.received == capacity)?;
-        if self.loads.is_empty() {
-            return None;
-        }
-        // y = Ri/Ro = (Ri + l)/C for each train of load. C follows from the burst by the load, the load from C: a
-        // fixed point, reached in a few rounds because the burst is far above C.
-        let mut c = capacity;
-        let mut loads = Vec::new();
+        let (burst, burst_half) = self.burst_rate()?;
+        let sent = self.bursts.iter().map(|b| b.sent).sum::<f64>() / self.bursts.len() as f64;
+        // C follows from the burst by the load, the load from C: a fixed point, reached in a few rounds because the
+        // burst is far above C.
+        let mut c = burst;
         for _ in 0..20 {
-            loads = self.loads.iter().map(|s| (s.stretch * c - s.sent).max(0.0)).collect::<Vec<f64>>();
-            let load = (loads.iter().sum::<f64>() / loads.len() as f64).min(c);
-            let next = capacity * (1.0 + if burst.sent > 0.0 { load / burst.sent } else { 0.0 });
+            let left = mean(&self.left(c))?;
+            let next = burst * (1.0 + (c - left).clamp(0.0, c) / sent.max(burst));
             let settled = (next - c).abs() < c * 1e-6;
             c = next;
             if settled {
                 break;
             }
         }
-        let left: Vec<f64> = loads.iter().map(|l| c - l).collect();
-        Some(Solution { capacity: c, left })
+        let each = self.left(c);
+        let (left, count) = (mean(&each)?, each.len() as f64);
+        let busy = (1.0 - left / c).clamp(0.0, 1.0);
+        let capacity_half = burst_half * c / burst;
+        // Packets of a Poisson load that meet a train of N of ours: their number varies by its root, and by one at the ends.
+        let packets = f64::from(LOAD_PACKETS * self.longer);
+        let by_count = 2.0 * c * ((busy + 1.0 / packets) / (count * packets)).sqrt();
+        let by_spread = confidence(&each).and_then(|e| e.half_width).filter(|_| each.len() > 2).unwrap_or(by_count);
+        // left = C (1 - stretch) + sent: what is uncertain of C is so of what is left.
+        let stretch = self.loads.iter().map(|l| l.stretch).sum::<f64>() / count;
+        let left_half = by_spread.hypot((1.0 - stretch) * capacity_half);
+        Some(Solution { capacity: c, capacity_half, left, left_half })
     }
 
-    fn ready(&self) -> bool {
-        let Some(solution) = self.solve() else { return false };
-        let Some(i) = solution.available() else { return false };
-        let half = i.high.as_bps().abs_diff(i.low.as_bps()) as f64 / 2.0;
-        self.loads.len() >= 3 && half <= GOOD * i.value.as_bps() as f64
+    /// What each train says is left if the capacity is `c`.
+    fn left(&self, c: f64) -> Vec<f64> {
+        self.loads.iter().map(|l| c - (l.stretch * c - l.sent)).collect()
     }
 
-    fn burst(&self) -> Train {
-        Train::spaced(BURST_PACKETS, self.path.mtu, Duration::ZERO)
+    fn is_ready(&self) -> bool {
+        let narrow = |s: Solution| s.left_half <= GOOD * s.left && s.capacity_half <= GOOD * s.capacity;
+        self.loads.len() > 2 && self.bursts.len() > 2 && self.solve().is_some_and(narrow)
+    }
+
+    fn wanted(&self) -> Option<(Asked, Train)> {
+        if self.fruitless > 4 || self.loads.len() >= MOST_LOADS || self.is_ready() {
+            return None;
+        }
+        match self.burst_rate() {
+            Some((capacity, _)) if self.loads.len() < self.bursts.len() * LOADS_A_BURST => {
+                Some((Asked::Load, self.load(capacity)))
+            }
+            _ => Some((Asked::Burst, Train::spaced(BURST_PACKETS * self.longer, self.path.mtu, Duration::ZERO))),
+        }
     }
 
     fn load(&self, capacity: f64) -> Train {
         let fastest = f64::from(self.path.mtu) * 8e9 / (self.path.least_gap.as_nanos().max(1) as f64);
-        let rate = Rate::from_bps((capacity * LOAD_RATE).min(fastest).round() as u64);
-        Train::at_rate(LOAD_PACKETS + 1, self.path.mtu, rate)
+        Train::at_rate(LOAD_PACKETS * self.longer + 1, self.path.mtu, rate((capacity * LOAD_RATE).min(fastest)))
     }
 
-    fn wanted(&self) -> Option<(Asked, Train)> {
-        match self.burst_rate() {
-            _ if self.bursts.len() < 2 => Some((Asked::Burst, self.burst())),
-            None => None,
-            Some(_) if self.loads.len() >= MOST_TRAINS || self.ready() => None,
-            Some(capacity) => Some((Asked::Load, self.load(capacity))),
-        }
-    }
-
-    fn observe_burst(&mut self, passage: &Passage) {
+    fn observe_burst(&mut self, passage: &Passage) -> Option<()> {
         let curve = ArrivalCurve::of(passage);
         if curve.is_batched() {
             self.troubles.push(Trouble::Batching);
+            if curve.batches() < BATCHES && self.longer < LONGEST {
+                self.longer *= 2;
+                return Some(());
+            }
         }
-        let Some(service) = curve.service() else { return };
-        if service.burst.is_some() {
-            self.troubles.push(Trouble::TokenBucket);
-        }
-        let sent = passage.dispersion().and_then(|d| d.sent_rate()).map_or(0.0, |r| r.as_bps() as f64);
-        let received = service.sustained.as_bps() as f64;
-        // A sender that is no faster than the path tells its own rate.
-        if sent > 0.0 && sent < received * 1.1 {
-            self.troubles.push(Trouble::SenderTooSlow);
-        }
-        self.bursts.push(Seen { stretch: 1.0, sent, received });
+        let service = curve.service()?;
+        let came = service.sustained.as_bps() as f64;
+        let sent = passage.dispersion()?.sent_rate().map_or(f64::MAX, |r| r.as_bps() as f64);
+        // Nothing comes faster than it was sent; what seems to is the jitter of the receiver's clock readings.
+        self.bursts.push(Burst { sent, received: came.min(sent), has_bucket: service.burst.is_some() });
+        Some(())
     }
 
-    fn observe_load(&mut self, passage: &Passage) {
-        let Some(d) = passage.dispersion() else { return };
-        let Some(sent) = d.sent_rate() else { return };
-        let stretch = d.received.as_nanos() as f64 / d.sent.as_nanos().max(1) as f64;
-        self.loads.push(Seen { stretch, sent: sent.as_bps() as f64, received: d.received_rate().as_bps() as f64 });
+    fn observe_load(&mut self, passage: &Passage) -> Option<()> {
+        let d = passage.dispersion()?;
+        let sent = d.sent_rate()?.as_bps() as f64;
+        let curve = ArrivalCurve::of(passage);
+        // The ends of a train that comes in batches are wrong by a batch each; its slope is not.
+        let received = if curve.is_batched() { curve.rate()? } else { d.received_rate().as_bps() as f64 };
+        let stretch = sent / received.max(1.0);
+        // A train of which most is missing is another train.
+        (passage.lost() * 4 <= passage.sent()).then(|| self.loads.push(Load { stretch, sent }))
     }
-}
 
-struct Solution {
-    capacity: f64,
-    /// What each train says is left, in b/s.
-    left: Vec<f64>,
-}
-
-impl Solution {
-    fn available(&self) -> Option<Interval> {
-        Interval::of_mean(&self.left).map(|i| i.within(Rate::from_bps(self.capacity.round() as u64)))
+    /// What the trains together say of themselves.
+    fn judged(&self, solution: Option<&Solution>) -> Vec<Trouble> {
+        let mut all = Vec::new();
+        let most = |count: usize| count * 2 > self.bursts.len();
+        if most(self.bursts.iter().filter(|b| b.has_bucket).count()) {
+            all.push(Trouble::TokenBucket);
+        }
+        if most(self.bursts.iter().filter(|b| b.sent < b.received * FASTER).count()) {
+            all.extend([Trouble::SenderTooSlow, Trouble::LowerBound]);
+        }
+        if let Some(s) = solution
+            && (self.loads.len() < 3 || s.left_half > s.left.max(0.0) / 2.0)
+        {
+            all.push(Trouble::TooFewSamples);
+        }
+        all
     }
 }
 
@@ -181,22 +225,33 @@ impl Method for TwoRates {
         if passage.reordered() > 0 {
             self.troubles.push(Trouble::Reordering);
         }
-        match self.asked {
+        let told = match self.asked {
             Asked::Burst => self.observe_burst(passage),
             Asked::Load => self.observe_load(passage),
-            Asked::Nothing => {}
-        }
+            Asked::Nothing => None,
+        };
+        self.fruitless += usize::from(told.is_none());
     }
 
     fn so_far(&self) -> Outcome {
         let solution = self.solve();
-        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, solution.as_ref().and_then(Solution::available));
-        let capacity = solution.map(|s| s.capacity).or_else(|| self.burst_rate());
-        outcome.also.extend(capacity.map(|c| {
-            let slowest = self.bursts.iter().map(|b| b.received).fold(c, f64::min);
-            let rate = |bps: f64| Rate::from_bps(bps.round() as u64);
-            (Quantity::Capacity, Interval { value: rate(c), low: rate(slowest), high: rate(c) })
-        }));
-        outcome.troubled(self.troubles.iter().copied())
+        let left = solution.map(|s| around(s.left, s.left_half).within(rate(s.capacity)));
+        let capacity = solution.map(|s| (s.capacity, s.capacity_half)).or_else(|| self.burst_rate());
+        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, left);
+        outcome.also.extend(capacity.map(|(c, half)| (Quantity::Capacity, around(c, half))));
+        outcome.troubled(self.troubles.iter().copied()).troubled(self.judged(solution.as_ref()))
     }
+}
+
+fn around(value: f64, half: f64) -> Interval {
+    Interval { value: rate(value), low: rate(value - half), high: rate(value + half) }
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// A rate below zero is none: `as` saturates.
+fn rate(bps: f64) -> Rate {
+    Rate::from_bps(bps.round() as u64)
 }

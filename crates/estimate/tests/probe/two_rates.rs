@@ -18,8 +18,8 @@ fn an_idle_path_has_its_whole_capacity_left() {
         let left = outcome.interval.unwrap();
         assert!(error(left.value, bps).abs() < 0.01, "{bps}: {left:?}");
         assert!(error(capacity(&outcome), bps).abs() < 0.01, "{bps}: {outcome:?}");
-        // Two bursts of 12 packets and three trains of 17: 75 packets.
-        assert!(path.bytes <= 75 * 1500, "{}", path.bytes);
+        // Three bursts of 10 packets and seven trains of 17: 149 packets.
+        assert!(path.bytes <= 149 * 1500, "{}", path.bytes);
     }
 }
 
@@ -64,7 +64,10 @@ fn the_budget_is_never_exceeded_and_a_small_one_still_answers() {
         let mut path = VirtualPath::new(2, &[Hop::new(100 * MBPS, load)]);
         let outcome = path.run(&mut TwoRates::new(path.known(), budget));
         assert!(path.bytes <= budget, "{} of {budget}", path.bytes);
-        assert_eq!(outcome.interval.is_some(), budget >= 41_000 + 20_500, "{budget}: {outcome:?}");
+        // A burst and a train of load are 40.5 kB, what the short dispersion of 2002 took.
+        assert_eq!(outcome.interval.is_some(), budget >= 40_500, "{budget}: {outcome:?}");
+        // Fewer than three trains know little, and say so.
+        assert!(outcome.troubles.contains(&Trouble::TooFewSamples) || budget >= 100_000, "{budget}: {outcome:?}");
     }
 }
 
