@@ -13,6 +13,7 @@ mod loss;
 mod method;
 mod outcome;
 mod passage;
+mod pathload;
 mod train;
 mod two_rates;
 
@@ -22,5 +23,6 @@ pub use loss::RonProbes;
 pub use method::{Method, Path, Step};
 pub use outcome::{Interval, Outcome};
 pub use passage::{Dispersion, Fate, Gap, Passage};
+pub use pathload::Pathload;
 pub use train::{Departure, Train, UDP_HEADERS};
 pub use two_rates::TwoRates;

@@ -4,4 +4,5 @@
 
 mod adr;
 mod path;
+mod pathload;
 mod two_rates;

@@ -1,0 +1,197 @@
+//! What one stream says: whether its delays rise.
+
+use units::{Duration, Instant};
+
+use super::parameters::BATCHED;
+use crate::probe::Passage;
+
+/// Packets that a part of a stream must have had when the sender paused in it (1.3.2: more than 36).
+const LEAST_PART: usize = 37;
+
+/// Values below which a trend is not judged (1.3.2).
+const LEAST_VALUES: usize = 5;
+
+/// Share of pairs of values that rise: none below, rising above (1.3.2: 0.55 less and more 10 %).
+const PAIRWISE: (f64, f64) = (0.495, 0.605);
+
+/// Rise over all changes: none below, rising above (1.3.2: 0.4 less and more 10 %).
+const DIFFERENCE: (f64, f64) = (0.36, 0.44);
+
+/// What the delays of a stream do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trend {
+    /// They rise.
+    Increasing,
+    /// They do not.
+    Flat,
+    /// The tests contradict each other, or neither knows.
+    Unclear,
+}
+
+/// One stream, read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Stream {
+    /// One for each part that could be judged: parts are what lies between pauses of the sender.
+    pub(super) trends: Vec<Trend>,
+    /// Lost or overtaken packets over those that left.
+    pub(super) loss: f64,
+    /// Rate at which it left in b/s.
+    pub(super) rate: Option<f64>,
+    /// Packets that came, one for those that came together; of batches those that are complete.
+    pub(super) batches: usize,
+    /// Whether most came together with the next.
+    pub(super) is_batched: bool,
+    /// Whether the sender paused in it.
+    pub(super) is_broken: bool,
+    /// Whether any packet came.
+    pub(super) came: bool,
+}
+
+/// How to read a stream.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Reading {
+    /// Distance at which packets were to leave.
+    pub(super) gap: Duration,
+    /// Distance up to which they came together.
+    pub(super) together: Duration,
+    /// Share of the sender's gaps, the smallest, that tell its rate.
+    pub(super) kept_gaps: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    bytes: u32,
+    at: Instant,
+    received: Option<Instant>,
+}
+
+/// A packet that came in order.
+#[derive(Debug, Clone, Copy)]
+struct Arrived {
+    at: u64,
+    /// Delay in ns, the offset of the clocks included.
+    delay: i128,
+}
+
+impl Stream {
+    pub(super) fn read(passage: &Passage, reading: &Reading) -> Self {
+        let sent: Vec<Sent> = passage
+            .packets
+            .iter()
+            .filter_map(|p| Some(Sent { bytes: p.bytes, at: p.sent?, received: p.received }))
+            .collect();
+        // 1.3.2: a gap above both is a pause in which another process had the sender's processor.
+        let longest = (reading.gap * 2).max(reading.gap + Duration::from_millis(1));
+        let parts: Vec<&[Sent]> = sent.chunk_by(|a, b| gap_ns(a, b).is_some_and(|ns| ns <= nanos(longest))).collect();
+        let arrivals: Vec<Vec<Arrived>> = parts.iter().map(|part| in_order(part)).collect();
+        let came: usize = arrivals.iter().map(Vec::len).sum();
+        let mut kept: Vec<Vec<Arrived>> = arrivals.iter().map(|a| last_of_batches(a, reading.together)).collect();
+        let batches: usize = kept.iter().map(Vec::len).sum();
+        // Of n packets in b batches, n - b came together with the next; a part has a gap less than packets.
+        let gaps = came.saturating_sub(parts.len()).max(1);
+        let is_batched = came > LEAST_VALUES && (came - batches) as f64 > BATCHED * gaps as f64;
+        if is_batched {
+            // The last batch was cut short by the end of the stream: its last packet waited for the receiver like a
+            // first one, which would look like a rise.
+            for part in &mut kept {
+                part.pop();
+            }
+        }
+        let judged = parts.iter().zip(&kept).filter(|(part, _)| part.len() >= LEAST_PART);
+        Self {
+            trends: judged.filter_map(|(_, kept)| trend(&delays(kept, is_batched))).collect(),
+            loss: if sent.is_empty() { 0.0 } else { (sent.len() - came) as f64 / sent.len() as f64 },
+            rate: rate(&parts, reading.kept_gaps),
+            batches: kept.iter().map(Vec::len).sum(),
+            is_batched,
+            is_broken: parts.len() > 1,
+            came: came > 0,
+        }
+    }
+}
+
+fn nanos(d: Duration) -> u64 {
+    units::nanos(d)
+}
+
+/// From one departure to the next; `None` for a clock that ran backwards.
+fn gap_ns(a: &Sent, b: &Sent) -> Option<u64> {
+    b.at.as_nanos().checked_sub(a.at.as_nanos())
+}
+
+/// What came, without what was overtaken (1.3.2 counts it as lost).
+fn in_order(part: &[Sent]) -> Vec<Arrived> {
+    let mut latest = 0;
+    let mut arrived = Vec::with_capacity(part.len());
+    for p in part {
+        let Some(at) = p.received.map(Instant::as_nanos).filter(|at| *at >= latest) else { continue };
+        latest = at;
+        arrived.push(Arrived { at, delay: i128::from(at) - i128::from(p.at.as_nanos()) });
+    }
+    arrived
+}
+
+/// Of packets that came together the last, which waited least for the receiver to look.
+fn last_of_batches(arrived: &[Arrived], together: Duration) -> Vec<Arrived> {
+    let next = arrived.iter().skip(1).map(|p| Some(p.at)).chain([None]);
+    let alone = |p: &Arrived, next: Option<u64>| next.is_none_or(|next| next - p.at > nanos(together));
+    arrived.iter().zip(next).filter(|(p, next)| alone(p, *next)).map(|(p, _)| *p).collect()
+}
+
+/// Medians of groups of as many values as there are groups (1.3.2); of few batches the delays themselves.
+fn delays(kept: &[Arrived], is_batched: bool) -> Vec<f64> {
+    let least = kept.iter().map(|p| p.delay).min().unwrap_or(0);
+    let all: Vec<f64> = kept.iter().map(|p| (p.delay - least) as f64).collect();
+    if is_batched && all.len() < LEAST_PART {
+        return all;
+    }
+    all.chunks_exact(all.len().isqrt().max(1)).map(median).collect()
+}
+
+fn median(group: &[f64]) -> f64 {
+    let mut sorted = group.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let at = |i: usize| sorted.get(i).copied().unwrap_or(0.0);
+    f64::midpoint(at(sorted.len() / 2), at(sorted.len().saturating_sub(1) / 2))
+}
+
+/// Rate at which packets left, by the smallest of the gaps within parts.
+fn rate(parts: &[&[Sent]], kept_gaps: f64) -> Option<f64> {
+    let pairs = || parts.iter().flat_map(|part| part.windows(2));
+    let mut gaps: Vec<u64> = pairs().filter_map(|w| gap_ns(w.first()?, w.last()?)).collect();
+    gaps.sort_unstable();
+    let kept = (gaps.len() as f64 * kept_gaps).ceil() as usize;
+    let total: u128 = gaps.iter().take(kept).map(|ns| u128::from(*ns)).sum();
+    let bytes = parts.first()?.first()?.bytes;
+    (total > 0).then(|| f64::from(bytes) * 8e9 * kept as f64 / total as f64)
+}
+
+/// Both tests of Jain and Dovrolis; `None` for too few values.
+fn trend(values: &[f64]) -> Option<Trend> {
+    if values.len() < LEAST_VALUES {
+        return None;
+    }
+    let steps: Vec<f64> = values.windows(2).filter_map(|w| Some(w.last()? - w.first()?)).collect();
+    // 1.3.2 divides by the values, of which there is one more than steps: the share stays below one.
+    let pairwise = steps.iter().filter(|step| **step > 0.0).count() as f64 / values.len() as f64;
+    let changes: f64 = steps.iter().map(|step| step.abs()).sum();
+    let difference = if changes > 0.0 { steps.iter().sum::<f64>() / changes } else { 0.0 };
+    Some(match (class(pairwise, PAIRWISE), class(difference, DIFFERENCE)) {
+        (Trend::Unclear, one) | (one, Trend::Unclear) => one,
+        (a, b) if a == b => a,
+        (Trend::Increasing | Trend::Flat, Trend::Increasing | Trend::Flat) => Trend::Unclear,
+    })
+}
+
+fn class(value: f64, (none, rising): (f64, f64)) -> Trend {
+    if value > rising {
+        Trend::Increasing
+    } else if value < none {
+        Trend::Flat
+    } else {
+        Trend::Unclear
+    }
+}
+
+#[cfg(test)]
+mod tests;
