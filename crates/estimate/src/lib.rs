@@ -5,6 +5,7 @@
 //! crate is pure (no clock, sockets, threads or OS randomness), memory is bounded whatever a peer sends, and no
 //! input causes a panic; what is implausible is counted and left out.
 
+pub mod choice;
 pub mod clock;
 mod confidence;
 mod draw;

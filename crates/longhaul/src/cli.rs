@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use units::{Bytes, Rate, parse_duration};
 
 use crate::cc::cli::CcOptions;
+use crate::choose::cli::ChooseOptions;
 use crate::estimate::cli::EstimateOptions;
 use crate::lab::cli::LabOptions;
 use crate::model::cli::ModelOptions;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Shape(ShapeOptions),
     /// Load and list congestion controls: FAST TCP and H-TCP for a kernel that has none.
     Cc(CcOptions),
+    /// Say which of several hosts a transfer goes fastest to, or comes fastest from.
+    Choose(Box<ChooseOptions>),
     /// Say what a path gives, and what a transfer will get, from a few packets.
     Estimate(Box<EstimateOptions>),
     /// Emulate paths and networks on this machine, with the kernel's own TCP.

@@ -1,6 +1,7 @@
 //! The longhaul command line: parse, wire drivers together, print.
 
 mod cc;
+mod choose;
 mod cli;
 mod estimate;
 mod generate;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(*options),
         Command::Shape(options) => shape::run(options),
         Command::Cc(options) => cc::run(options),
+        Command::Choose(options) => choose::run(&options),
         Command::Estimate(options) => estimate::run(&options),
         Command::Lab(options) => lab::run(options),
         Command::LabKeeper { hosts } => lab::keep(hosts.as_deref()),

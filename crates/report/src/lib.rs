@@ -5,14 +5,15 @@
 //! from another host and are shown as data: every front end escapes what would mean something to its reader.
 
 pub mod cc;
+pub mod choose;
 mod csv;
 mod end_text;
+pub mod estimate;
 #[cfg(test)]
 mod fixture;
 mod html;
 pub mod lab;
 mod live;
-pub mod estimate;
 pub mod model;
 mod pairing;
 pub mod shape;

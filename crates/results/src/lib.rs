@@ -5,6 +5,7 @@
 //! measures writes these types; everything that shows reads them. The crate is pure: no clock, no I/O beyond `Write`/`BufRead`.
 
 pub mod cc;
+pub mod choose;
 mod delay;
 mod end;
 pub mod estimate;

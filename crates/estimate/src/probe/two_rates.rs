@@ -29,7 +29,7 @@ const LONGEST: u32 = 16;
 const LOADS_A_BURST: usize = 3;
 
 /// Trains of load beyond which no more are sent.
-const MOST_LOADS: usize = 400;
+const MOST_LOADS: usize = 200;
 
 /// Half the width of the interval, over the value, that is good enough.
 const GOOD: f64 = 0.05;

@@ -128,7 +128,7 @@ fn probe_options(options: &EstimateOptions, methods: &[MethodName]) -> anyhow::R
 }
 
 /// A plan of one stream with nothing else decided.
-fn plan(direction: Direction) -> TestPlan {
+pub(crate) fn plan(direction: Direction) -> TestPlan {
     TestPlan {
         transport: Transport::Tcp,
         directions: vec![direction],

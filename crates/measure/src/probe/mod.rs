@@ -9,7 +9,7 @@ mod port;
 mod prober;
 mod responder;
 
-pub use prober::{Bounds, ProbeOptions, Prober, Run};
+pub use prober::{Bounds, ProbeOptions, Prober, Progress, Run};
 pub(crate) use responder::Responder;
 
 use std::time::Duration;

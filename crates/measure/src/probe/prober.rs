@@ -62,6 +62,17 @@ pub struct Run {
     pub elapsed: Duration,
 }
 
+/// How far a run has come.
+#[derive(Debug)]
+pub struct Progress {
+    bounds: Bounds,
+    begin: Instant,
+    packets: u64,
+    bytes: u64,
+    troubles: Vec<Trouble>,
+    outcome: Option<Outcome>,
+}
+
 /// A probing session with a far end.
 pub struct Prober {
     /// Only this end's half of it; the reader has a thread.
@@ -150,42 +161,67 @@ impl Prober {
         bounds: Bounds,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Run, MeasureError> {
+        let mut progress = self.begin(bounds);
+        while self.step(method, &mut progress, interrupted)? {}
+        Ok(self.ended(method, &progress))
+    }
+
+    /// The begin of a run that is made train by train.
+    pub fn begin(&self, bounds: Bounds) -> Progress {
         let (begin, packets, bytes) = (kernel::now(), self.packets, self.bytes);
-        let mut troubles = Vec::new();
-        let outcome = loop {
-            let (train, pause) = match method.next() {
-                Step::Done(outcome) => break outcome,
-                Step::Send { train, pause } => (train, pause),
-            };
-            let cost = self.cost(&train);
-            if self.bytes - bytes + cost > bounds.bytes {
-                troubles.push(Trouble::BudgetSpent);
-                break method.so_far();
+        Progress { bounds, begin, packets, bytes, troubles: Vec::new(), outcome: None }
+    }
+
+    /// Carries out the next train; whether more are wanted and allowed.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn step(
+        &mut self,
+        method: &mut dyn Method,
+        progress: &mut Progress,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<bool, MeasureError> {
+        let (train, pause) = match method.next() {
+            Step::Done(outcome) => {
+                progress.outcome = Some(outcome);
+                return Ok(false);
             }
-            if (kernel::now() + pause + train.span()).saturating_since(begin) > bounds.time {
-                troubles.push(Trouble::TimeSpent);
-                break method.so_far();
-            }
-            self.idle(self.last_packet + pause, interrupted)?;
-            match self.carry(&train, interrupted) {
-                Ok(passage) => {
-                    troubles.extend(self.stepped());
-                    method.observe(&passage);
-                }
-                Err(MeasureError::Interrupted) => return Err(MeasureError::Interrupted),
-                Err(MeasureError::Silent { .. } | MeasureError::Closed { .. }) => {
-                    troubles.push(Trouble::NoAnswer);
-                    break method.so_far();
-                }
-                Err(e) => return Err(e),
-            }
+            Step::Send { train, pause } => (train, pause),
         };
-        Ok(Run {
-            outcome: outcome.troubled(troubles),
-            packets: self.packets - packets,
-            bytes: Bytes::new(self.bytes - bytes),
-            elapsed: kernel::now().saturating_since(begin),
-        })
+        let spent = self.bytes - progress.bytes;
+        if spent + self.cost(&train) > progress.bounds.bytes {
+            progress.troubles.push(Trouble::BudgetSpent);
+            return Ok(false);
+        }
+        if (kernel::now() + pause + train.span()).saturating_since(progress.begin) > progress.bounds.time {
+            progress.troubles.push(Trouble::TimeSpent);
+            return Ok(false);
+        }
+        self.idle(self.last_packet + pause, interrupted)?;
+        match self.carry(&train, interrupted) {
+            Ok(passage) => {
+                progress.troubles.extend(self.stepped());
+                method.observe(&passage);
+                Ok(true)
+            }
+            Err(MeasureError::Silent { .. } | MeasureError::Closed { .. }) => {
+                progress.troubles.push(Trouble::NoAnswer);
+                Ok(false)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// What came of it up to now.
+    pub fn ended(&self, method: &dyn Method, progress: &Progress) -> Run {
+        let outcome = progress.outcome.clone().unwrap_or_else(|| method.so_far());
+        Run {
+            outcome: outcome.troubled(progress.troubles.iter().copied()),
+            packets: self.packets - progress.packets,
+            bytes: Bytes::new(self.bytes - progress.bytes),
+            elapsed: kernel::now().saturating_since(progress.begin),
+        }
     }
 
     /// Ends the session.

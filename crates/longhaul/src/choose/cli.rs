@@ -1,0 +1,95 @@
+//! Options of `longhaul choose`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use units::{Bytes, parse_duration};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples: longhaul choose --reverse mirror1.example.net mirror2.example.net\n          \
+    longhaul choose relay.example.net@192.0.2.1 relay.example.net@198.51.100.1\n          \
+    longhaul choose -R a.example.net b.example.net --then 'rsync -a \"$1\"::data .'\n\
+    Exit status: 0 decided (with --then that of the command); 1 undecided; 2 it could not be done.")]
+pub(crate) struct ChooseOptions {
+    /// Candidates: hosts that run `longhaul serve`, each with @ADDRESS of this host to reach it from, if that matters.
+    #[arg(required = true, num_args = 2.., value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    /// Port of all of them.
+    #[arg(long, short, default_value_t = 5003, env = "LONGHAUL_PORT")]
+    pub(crate) port: u16,
+    /// Probability of the best at which probing ends.
+    #[arg(long, short, default_value = "0.95", value_name = "PROBABILITY", value_parser = probability)]
+    pub(crate) confidence: f64,
+    /// Most bytes of probes for each candidate, headers included.
+    #[arg(long, short, value_name = "BYTES", default_value = "500kB")]
+    pub(crate) budget: Bytes,
+    /// Longest time for probing.
+    #[arg(long, short = 't', value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    pub(crate) time: Duration,
+    /// The transfer comes from the host.
+    #[arg(long, short = 'R')]
+    pub(crate) reverse: bool,
+    /// Command for the shell once it is decided, with the best candidate's host as `$1`; without `$1` in it, it is appended.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) then: Option<String>,
+    /// Seed of what is chosen at random.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Use IPv4 only.
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub(crate) ipv4: bool,
+    /// Use IPv6 only.
+    #[arg(short = '6', long)]
+    pub(crate) ipv6: bool,
+    /// File with the key that the servers require.
+    #[arg(long, value_name = "FILE", env = "LONGHAUL_KEY_FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Write the records as JSON Lines to FILE, or to standard output in place of the table.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// A candidate as it was named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) host: String,
+    pub(crate) bind: Option<IpAddr>,
+}
+
+impl Named {
+    pub(crate) fn parse(name: &str) -> anyhow::Result<Self> {
+        let (host, bind) = match name.split_once('@') {
+            None => (name, None),
+            Some((host, from)) => {
+                let bind = from.parse().map_err(|_| {
+                    anyhow::anyhow!("{name}: behind @ stands an address of this host, such as {host}@192.0.2.1")
+                })?;
+                (host, Some(bind))
+            }
+        };
+        anyhow::ensure!(!host.is_empty(), "`{name}` names no host");
+        Ok(Self { name: name.to_owned(), host: host.to_owned(), bind })
+    }
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().map_err(|_| "write a probability such as 0.95".to_owned())?;
+    if value > 0.5 && value < 1.0 { Ok(value) } else { Err("more than 0.5 and less than 1".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_candidate_may_name_the_address_to_reach_it_from() {
+        let named = Named::parse("far@192.0.2.1").unwrap();
+        assert_eq!((named.host.as_str(), named.bind), ("far", Some("192.0.2.1".parse().unwrap())));
+        assert_eq!(Named::parse("2001:db8::1").unwrap().bind, None);
+        assert!(Named::parse("far@eth0").unwrap_err().to_string().contains("address of this host"));
+        assert!(Named::parse("@192.0.2.1").is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! Candidates that are probed in turn until one of them is sure enough.
+
+use std::time::Duration;
+
+use estimate::choice::{Belief, Ranking, rank};
+use estimate::prediction::{Control, PathState, predict};
+use estimate::probe::{Interval, Outcome, Path, TwoRates};
+use kernel::Shutdown;
+use measure::probe::{Bounds, ProbeOptions, Prober, Progress};
+use results::choose::{Candidate, Decision};
+use results::estimate::{Quantity, TransferPrediction, Trouble};
+use units::{Bytes, Instant, Rate};
+
+use super::cli::{ChooseOptions, Named};
+use super::client_options;
+
+/// A candidate whose probability is less gets no more probes.
+const HOPELESS: f64 = 0.01;
+
+/// Headers of IPv4 and TCP with timestamps.
+const TCP_HEADERS: u32 = 52;
+
+/// A candidate that answers.
+struct Racer {
+    prober: Prober,
+    method: TwoRates,
+    progress: Progress,
+    more: bool,
+}
+
+struct Entry {
+    named: Named,
+    racer: Option<Racer>,
+    error: Option<String>,
+}
+
+pub(super) struct Contest {
+    entries: Vec<Entry>,
+    ranking: Ranking,
+    begin: Instant,
+}
+
+impl Contest {
+    /// Reaches all candidates at once; those that cannot be reached stay in the list with the reason.
+    pub(super) fn open(options: &ChooseOptions, named: &[Named]) -> anyhow::Result<Self> {
+        let begin = kernel::now();
+        let asked = named
+            .iter()
+            .map(|n| Ok(ProbeOptions { client: client_options(options, n)?, mtu: None, seed: options.seed }))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let opened: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = asked.iter().map(|o| scope.spawn(|| Prober::open(o))).collect();
+            threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+        });
+        let bounds = Bounds { bytes: options.budget.as_u64(), time: options.time };
+        let entry = |(named, outcome): (&Named, _)| {
+            let (racer, error) = match outcome {
+                Ok(Ok(prober)) => (Some(Racer::new(prober, bounds)), None),
+                Ok(Err(e)) => (None, Some(measure::MeasureError::to_string(&e))),
+                Err(_) => (None, Some("the thread that reached it ended abnormally".to_owned())),
+            };
+            Entry { named: named.clone(), racer, error }
+        };
+        let entries: Vec<Entry> = named.iter().zip(opened).map(entry).collect();
+        if entries.iter().all(|e| e.racer.is_none()) {
+            let first = entries.into_iter().find_map(|e| e.error).unwrap_or_default();
+            anyhow::bail!("no candidate can be reached: {first}");
+        }
+        let ranking = rank(&vec![None; entries.len()], options.seed);
+        Ok(Self { entries, ranking, begin })
+    }
+
+    /// A train for each in turn, so that what changes on a shared part of the paths meets all of them alike, until the
+    /// best is sure enough or nobody may go on.
+    pub(super) fn run(&mut self, options: &ChooseOptions) {
+        loop {
+            let mut any = false;
+            for (i, entry) in self.entries.iter_mut().enumerate() {
+                let hopeless = self.ranking.best.is_some() && self.ranking.probability[i] < HOPELESS;
+                let Some(racer) = entry.racer.as_mut().filter(|r| r.more && !hopeless) else { continue };
+                if let Err(e) = racer.step() {
+                    entry.error = Some(e.to_string());
+                }
+                any |= racer.more;
+            }
+            self.ranking = rank(&self.beliefs(), options.seed);
+            if !any || self.is_decided(options) || Shutdown::asked() > 0 {
+                return;
+            }
+        }
+    }
+
+    fn beliefs(&self) -> Vec<Option<Belief>> {
+        self.entries
+            .iter()
+            .map(|e| e.racer.as_ref().and_then(Racer::predicted))
+            .map(|p| p.and_then(|p| Belief::new(p.goodput_bps as f64, p.low_bps as f64, p.high_bps as f64)))
+            .collect()
+    }
+
+    /// A candidate of which nothing is known yet may still be the best.
+    fn is_decided(&self, options: &ChooseOptions) -> bool {
+        let unknown = |e: &Entry| e.racer.as_ref().is_some_and(|r| r.more && r.predicted().is_none());
+        self.ranking.best.is_some_and(|b| self.ranking.probability[b] >= options.confidence)
+            && !self.entries.iter().any(unknown)
+    }
+
+    /// Ends all sessions; the candidates, the best first.
+    pub(super) fn close(self, options: &ChooseOptions) -> (Vec<Candidate>, Decision) {
+        let decided = self.is_decided(options);
+        let best = self.ranking.best.map(|i| self.entries[i].named.name.clone());
+        let probability = self.ranking.probability;
+        let mut candidates: Vec<Candidate> =
+            self.entries.into_iter().zip(probability).map(|(entry, p)| entry.told(p)).collect();
+        let goodput = |c: &Candidate| c.goodput_bps.unwrap_or(0);
+        candidates.sort_by(|a, b| b.probability.total_cmp(&a.probability).then(goodput(b).cmp(&goodput(a))));
+        let bytes = candidates.iter().map(|c| c.bytes).sum();
+        let elapsed_ns = units::nanos(kernel::now().saturating_since(self.begin));
+        let expected_loss = self.ranking.expected_loss;
+        (candidates, Decision { best, decided, expected_loss, bytes, elapsed_ns })
+    }
+}
+
+impl Racer {
+    fn new(prober: Prober, bounds: Bounds) -> Self {
+        let method = TwoRates::new(prober.path(), bounds.bytes);
+        let progress = prober.begin(bounds);
+        Self { prober, method, progress, more: true }
+    }
+
+    fn step(&mut self) -> Result<(), measure::MeasureError> {
+        let outcome = self.prober.step(&mut self.method, &mut self.progress, &|| Shutdown::asked() > 0);
+        self.more = matches!(outcome, Ok(true));
+        outcome.map(|_| ())
+    }
+
+    fn predicted(&self) -> Option<TransferPrediction> {
+        let outcome = self.prober.ended(&self.method, &self.progress).outcome;
+        believed(&outcome, &self.prober.path())
+    }
+}
+
+impl Entry {
+    fn told(self, probability: f64) -> Candidate {
+        let mut candidate = Candidate {
+            name: self.named.name,
+            address: None,
+            round_trip_ns: None,
+            goodput_bps: None,
+            low_bps: None,
+            high_bps: None,
+            probability,
+            bytes: 0,
+            error: self.error,
+        };
+        let Some(racer) = self.racer else { return candidate };
+        let run = racer.prober.ended(&racer.method, &racer.progress);
+        let predicted = believed(&run.outcome, &racer.prober.path());
+        candidate.address = Some(racer.prober.peer());
+        candidate.round_trip_ns = Some(units::nanos(racer.prober.path().round_trip));
+        candidate.goodput_bps = predicted.as_ref().map(|p| p.goodput_bps);
+        candidate.low_bps = predicted.as_ref().map(|p| p.low_bps);
+        candidate.high_bps = predicted.as_ref().map(|p| p.high_bps);
+        candidate.bytes = run.bytes.as_u64();
+        if run.outcome.troubles.contains(&Trouble::NoAnswer) {
+            candidate.error.get_or_insert_with(|| Trouble::NoAnswer.text().to_owned());
+        }
+        racer.prober.close();
+        candidate
+    }
+}
+
+/// What a CUBIC transfer gets. A capacity alone bounds it from above: of what is left nothing is known but that.
+fn believed(outcome: &Outcome, path: &Path) -> Option<TransferPrediction> {
+    let capacity = outcome.also.iter().find(|(q, _)| *q == Quantity::Capacity).map(|(_, i)| *i);
+    let part = |c: Interval, share: u64| Rate::from_bps(c.value.as_bps() / share);
+    let open = |c: Interval| Interval { value: part(c, 2), low: part(c, 8), high: c.high };
+    let state = PathState {
+        capacity,
+        available: outcome.interval.or_else(|| capacity.map(open))?,
+        round_trip: path.round_trip.max(Duration::from_micros(1)),
+        loss: None,
+        window: None,
+        mss: Bytes::new(path.mtu.saturating_sub(TCP_HEADERS).into()),
+        packet: Bytes::new(path.mtu.into()),
+    };
+    Some(predict(&state, Control::Cubic, None))
+}

@@ -1,0 +1,114 @@
+//! `longhaul choose`.
+
+pub(crate) mod cli;
+mod contest;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use kernel::Shutdown;
+use measure::{ClientOptions, Family};
+use results::choose::{CHOOSE_SCHEMA, ChooseRecord, ChooseStart};
+use results::{Direction, TestPlan, Transport};
+use units::Bytes;
+
+use crate::serve::read_key;
+use cli::{ChooseOptions, Named};
+use contest::Contest;
+
+/// No candidate is probable enough.
+const UNDECIDED: u8 = 1;
+
+pub(crate) fn run(options: &ChooseOptions) -> anyhow::Result<ExitCode> {
+    Shutdown::install().context("cannot handle signals")?;
+    let named = options.hosts.iter().map(|h| Named::parse(h)).collect::<anyhow::Result<Vec<_>>>()?;
+    for (i, one) in named.iter().enumerate() {
+        anyhow::ensure!(!named[..i].contains(one), "{} is named twice", one.name);
+    }
+    let mut contest = Contest::open(options, &named)?;
+    contest.run(options);
+    let (candidates, decision) = contest.close(options);
+    let mut records = vec![ChooseRecord::Start(start(options))];
+    records.extend(candidates.into_iter().map(ChooseRecord::Candidate));
+    records.push(ChooseRecord::Decision(decision.clone()));
+    write(options, &records)?;
+    let Some(best) = decision.best.as_ref().filter(|_| decision.decided) else {
+        return Ok(ExitCode::from(UNDECIDED));
+    };
+    let host = named.iter().find(|n| n.name == *best).map_or(best.as_str(), |n| n.host.as_str());
+    options.then.as_ref().map_or(Ok(ExitCode::SUCCESS), |command| follow(command, host))
+}
+
+fn start(options: &ChooseOptions) -> ChooseStart {
+    ChooseStart {
+        schema: CHOOSE_SCHEMA.to_owned(),
+        version: measure::VERSION.to_owned(),
+        time_utc: measure::utc_now(),
+        direction: direction(options),
+        confidence: options.confidence,
+        budget_bytes: options.budget.as_u64(),
+    }
+}
+
+fn write(options: &ChooseOptions, records: &[ChooseRecord]) -> anyhow::Result<()> {
+    let to_stdout = options.json.as_deref().is_some_and(|p| p == Path::new("-"));
+    if let Some(path) = &options.json {
+        let mut out: Box<dyn Write> = if to_stdout {
+            Box::new(io::stdout())
+        } else {
+            Box::new(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
+        };
+        for record in records {
+            let mut line = serde_json::to_vec(record)?;
+            line.push(b'\n');
+            out.write_all(&line).context("cannot write the records")?;
+        }
+        out.flush().context("cannot write the records")?;
+    }
+    if !to_stdout {
+        report::choose::write_choice(records, &mut io::stdout())?;
+    }
+    Ok(())
+}
+
+/// Runs the user's command with the winner as `$1`: never as a part of the command's text, whatever the name holds.
+fn follow(command: &str, host: &str) -> anyhow::Result<ExitCode> {
+    let script = if command.contains("$1") { command.to_owned() } else { format!("{command} \"$1\"") };
+    let status = std::process::Command::new("/bin/sh")
+        .args(["-c", &script, "longhaul", host])
+        .status()
+        .context("cannot run the command of --then")?;
+    Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(128)).unwrap_or(u8::MAX)))
+}
+
+fn direction(options: &ChooseOptions) -> Direction {
+    if options.reverse { Direction::Down } else { Direction::Up }
+}
+
+fn client_options(options: &ChooseOptions, named: &Named) -> anyhow::Result<ClientOptions> {
+    let family = match (options.ipv4, options.ipv6) {
+        (true, _) => Family::V4,
+        (_, true) => Family::V6,
+        (false, false) => Family::Any,
+    };
+    Ok(ClientOptions {
+        host: named.host.clone(),
+        port: options.port,
+        family,
+        bind: named.bind,
+        plan: TestPlan {
+            transport: Transport::Probe,
+            bytes: Some(options.budget.max(Bytes::new(1)).as_u64()),
+            ..crate::estimate::plan(direction(options))
+        },
+        key: options.key_file.as_deref().map(read_key).transpose()?,
+        title: None,
+        link_rate: None,
+        grace: Duration::from_secs(10),
+        start_at: None,
+    })
+}
