@@ -14,6 +14,7 @@ mod method;
 mod outcome;
 mod passage;
 mod pathload;
+mod pathrate;
 mod train;
 mod two_rates;
 
@@ -24,5 +25,6 @@ pub use method::{Method, Path, Step};
 pub use outcome::{Interval, Outcome};
 pub use passage::{Dispersion, Fate, Gap, Passage};
 pub use pathload::Pathload;
+pub use pathrate::Pathrate;
 pub use train::{Departure, Train, UDP_HEADERS};
 pub use two_rates::TwoRates;

@@ -83,6 +83,11 @@ impl ArrivalCurve {
         self.points.len()
     }
 
+    /// One point for each batch: time since the first arrival in ns, and bytes that came after the first batch.
+    pub fn points(&self) -> &[(f64, f64)] {
+        &self.points
+    }
+
     /// Whether the receiver took packets in batches: more than half of them came together with another.
     pub fn is_batched(&self) -> bool {
         self.batched

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests; a failure is a panic with its place")]
 
+mod absurd;
 mod adr;
 mod path;
 mod pathload;
 mod two_rates;
+mod pathrate;

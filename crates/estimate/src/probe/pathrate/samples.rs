@@ -1,0 +1,72 @@
+//! What the phases measured, and what follows from it.
+
+use super::modes::{Mode, bin_width, modes, trimmed};
+use super::phases::Pairs;
+use super::plan::{NARROW, Plan, UNLOADED};
+
+/// Rates in b/s.
+#[derive(Debug)]
+pub(super) struct Samples {
+    plan: &'static Plan,
+    /// Of trains of rising length.
+    pub(super) preliminary: Vec<f64>,
+    pub(super) pairs: Pairs,
+    /// Of the longest trains.
+    pub(super) trains: Vec<f64>,
+}
+
+impl Samples {
+    pub(super) fn new(plan: &'static Plan) -> Self {
+        Self { plan, preliminary: Vec::new(), pairs: Pairs::new(), trains: Vec::new() }
+    }
+
+    fn width(&self) -> f64 {
+        bin_width(&self.preliminary, self.plan.least_width)
+    }
+
+    /// The mean of the preliminary trains when they agree: the end of a run over an idle path.
+    pub(super) fn agreed(&self) -> Option<f64> {
+        let (mean, deviation) = trimmed(&self.preliminary, self.plan.trim_preliminary)?;
+        (deviation < mean * NARROW).then_some(mean)
+    }
+
+    /// Modes of the longest trains; `None` where they are too few for that.
+    fn modes_of_trains(&self) -> Option<Vec<Mode>> {
+        Some(modes(&self.trains, self.width(), self.plan.mode_of_trains?))
+    }
+
+    /// Whether long trains came at several rates: their asymptotic rate may then be wrong.
+    pub(super) fn is_unsteady(&self) -> bool {
+        self.agreed().is_none() && self.modes_of_trains().is_some_and(|modes| modes.len() > 1)
+    }
+
+    /// Middle of the answer by the phases.
+    fn by_phases(&self) -> Option<f64> {
+        let Some((mean, deviation)) = trimmed(&self.trains, self.plan.trim_trains) else {
+            return trimmed(&self.preliminary, self.plan.trim_preliminary).map(|(mean, _)| mean);
+        };
+        let of_pairs = trimmed(&self.pairs.rates, 0).map_or(mean, |(mean, _)| mean);
+        let asymptotic = match self.modes_of_trains().unwrap_or_default().as_slice() {
+            [] => mean,
+            // Long trains that agree and are as fast as pairs met no load.
+            [one] if deviation < mean * NARROW && mean > of_pairs * UNLOADED => return Some(one.centre),
+            [_] => mean,
+            many => best(many).map_or(mean, |m| m.centre),
+        };
+        let mut local = modes(&self.pairs.rates, self.width(), self.plan.mode);
+        // Trains come no faster than the narrow link serves them: slower modes of pairs are of cross traffic.
+        local.retain(|m| m.high > asymptotic && m.centre < asymptotic * self.plan.most_over);
+        Some(best(&local).map_or(asymptotic, |m| m.centre))
+    }
+
+    /// The capacity in b/s, and the bin around it.
+    pub(super) fn capacity(&self) -> Option<(f64, f64, f64)> {
+        let centre = self.agreed().or_else(|| self.by_phases())?;
+        let half = self.width() / 2.0;
+        Some((centre, centre - half, centre + half))
+    }
+}
+
+fn best(modes: &[Mode]) -> Option<&Mode> {
+    modes.iter().max_by(|a, b| a.merit.total_cmp(&b.merit))
+}
