@@ -15,6 +15,7 @@ mod outcome;
 mod passage;
 mod pathload;
 mod pathrate;
+mod squeezed;
 mod train;
 mod two_rates;
 
@@ -26,5 +27,6 @@ pub use outcome::{Interval, Outcome};
 pub use passage::{Dispersion, Fate, Gap, Passage};
 pub use pathload::Pathload;
 pub use pathrate::Pathrate;
+pub use squeezed::SqueezedPairs;
 pub use train::{Departure, Train, UDP_HEADERS};
 pub use two_rates::TwoRates;

@@ -153,6 +153,51 @@ pub struct ProbeLoss {
     pub lost: u64,
     /// Those that left.
     pub sent: u64,
+/// Whether queues form where the path is slowest, by squeezed pairs (*Choosing Internet Paths*, 2002, §3.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Similarity {
+    /// Received gaps do not depend on the sent ones: pairs wait in the queue of a link about as slow as the narrowest.
+    TightLikeNarrow,
+    /// Received gaps lie around the sent ones: no queues, or queues only at faster links.
+    TightUnlikeNarrow,
+}
+
+impl Similarity {
+    /// In words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::TightLikeNarrow => "tight like narrow",
+            Self::TightUnlikeNarrow => "tight unlike narrow",
+        }
+    }
+}
+
+/// At what distances the packets of pairs came that were sent at one distance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GapHistogram {
+    /// Distance at which the pairs were to leave.
+    pub sent_gap_ns: u64,
+    /// Width of a bin; the first begins at zero.
+    pub bin_ns: u64,
+    /// Pairs in each bin.
+    pub counts: Vec<u64>,
+    /// Pairs that came further apart than the bins reach.
+    pub beyond: u64,
+}
+
+/// What squeezed pairs told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SqueezedPairsResult {
+    /// The class of the path; absent when the pairs did not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<Similarity>,
+    /// Positive: modes of both histograms agree; negative: each has its own. In squares of pairs.
+    pub score: i64,
+    /// Pairs sent half of 500 bytes at the path's capacity apart.
+    pub short: GapHistogram,
+    /// Pairs sent half of 1500 bytes at the path's capacity apart.
+    pub long: GapHistogram,
 }
 
 /// What one method found.
@@ -175,6 +220,9 @@ pub struct EstimateResult {
     /// Probes that were lost, of those that were sent one by one; absent where trains say nothing of the loss of others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<ProbeLoss>,
+    /// Class of the path and histograms; of squeezed pairs only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub squeezed: Option<SqueezedPairsResult>,
     /// Packets sent, echoes included.
     pub packets: u64,
     /// Their bytes, headers of IP and UDP (or TCP) included.

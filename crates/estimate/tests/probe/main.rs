@@ -8,3 +8,4 @@ mod path;
 mod pathload;
 mod two_rates;
 mod pathrate;
+mod squeezed;

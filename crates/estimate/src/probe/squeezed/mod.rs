@@ -1,0 +1,202 @@
+//! Squeezed pairs: where queues form, by what becomes of small distances (*Choosing Internet Paths*, 2002, §3.5, §4.1.3).
+
+mod histogram;
+
+use std::collections::BTreeSet;
+
+use results::estimate::{GapHistogram, Quantity, Similarity, SqueezedPairsResult, Trouble};
+use units::{Bytes, Duration, Rate, nanos};
+
+use super::{Departure, Fate, Method, Outcome, Passage, Path, Step, Train};
+use crate::Schedule;
+
+/// Length of a probe with headers (§4.1.3): as short as can be, so that packets of others fit between.
+const BYTES: u32 = 40;
+
+/// The two most common packet sizes of 2002; pairs leave half of one at the path's capacity apart (§3.5).
+const SIZES: (u64, u64) = (500, 1500);
+
+/// Pairs of both spacings together (§4.1.3).
+const FAITHFUL_PAIRS: u32 = 4000;
+
+/// A quarter of them by default: with 500 pairs a spacing a mode that holds 5 % or more is known to 1 % of all.
+const PAIRS: u32 = 1000;
+
+/// Mean time between pairs over the longer gap, and the least mean (§4.1.3).
+const SPACING: (u32, Duration) = (10, Duration::from_millis(2));
+
+/// Pairs in one train, to spare the far end's report on each.
+const PAIRS_A_TRAIN: u32 = 100;
+
+/// Longest mean span of a train, so that slow paths do not keep a report waiting.
+const SPAN: Duration = Duration::from_secs(2);
+
+/// Pairs of a spacing without which no class is told: a mode of one in twenty then holds at least five.
+const LEAST_PAIRS: u64 = 100;
+
+/// The method. It gives no rate: its [`Outcome`] has troubles only, and [`result`](Self::result) what it found.
+#[derive(Debug)]
+pub struct SqueezedPairs {
+    /// Half of 500 and half of 1500 bytes at the capacity; `None` without one.
+    gaps: Option<(Duration, Duration)>,
+    /// Times between pairs.
+    spacing: Schedule,
+    mean_spacing: Duration,
+    /// Pairs still to be sent.
+    left: u32,
+    asked: u32,
+    short: GapHistogram,
+    long: GapHistogram,
+    /// Pairs whose distance at the sender was not the one asked for.
+    uneven: u64,
+    /// Pairs that came closer than any link of the path can bring them.
+    together: u64,
+    /// Received gaps below this are of batches.
+    together_ns: u64,
+    troubles: BTreeSet<Trouble>,
+}
+
+impl SqueezedPairs {
+    /// 1000 pairs, 80 kB, on a path of about this capacity: that of [`super::Adr`] in the thesis.
+    pub fn new(path: Path, capacity: Rate) -> Self {
+        Self::of(path, capacity, PAIRS)
+    }
+
+    /// The 4000 pairs of 2002, 320 kB.
+    pub fn faithful(path: Path, capacity: Rate) -> Self {
+        Self::of(path, capacity, FAITHFUL_PAIRS)
+    }
+
+    fn of(path: Path, capacity: Rate, pairs: u32) -> Self {
+        let time = |bytes| capacity.time_for(Bytes::new(bytes));
+        let gaps = time(SIZES.0).zip(time(SIZES.1)).map(|(short, long)| (short / 2, long / 2));
+        let (short, long) = gaps.unwrap_or_default();
+        let mean_spacing = long.saturating_mul(SPACING.0).max(SPACING.1);
+        Self {
+            gaps,
+            spacing: Schedule::poisson_every(mean_spacing, path.seed),
+            mean_spacing,
+            left: pairs,
+            asked: 0,
+            short: histogram::empty(capacity, short),
+            long: histogram::empty(capacity, long),
+            uneven: 0,
+            together: 0,
+            // Half of what two probes in a row need on the narrow link, which faster links behind it do not halve often;
+            // never more than what counts as one time.
+            together_ns: (time(BYTES.into()).map_or(0, nanos) / 2).min(1_000),
+            troubles: BTreeSet::new(),
+        }
+    }
+
+    /// Class of the path by the sign of the score. `None`: too few pairs, batches, or a score of zero.
+    ///
+    /// A path is unlike, by this rule, also when nothing queues anywhere: in the model, up to 60 % of load on the narrow
+    /// link. It is alike also when the busy link is a few times as fast as the narrow one: four times at 95 %, not ten.
+    pub fn label(&self) -> Option<Similarity> {
+        if !self.is_enough() || self.is_batched() {
+            return None;
+        }
+        match self.score() {
+            1.. => Some(Similarity::TightLikeNarrow),
+            0 => None,
+            ..0 => Some(Similarity::TightUnlikeNarrow),
+        }
+    }
+
+    /// How far the modes of both histograms agree (§3.5): positive if they do.
+    pub fn score(&self) -> i64 {
+        histogram::score(&self.short, &self.long)
+    }
+
+    /// Received gaps of the pairs that left half of 500 bytes, and half of 1500 bytes, apart: figures 3-1 to 3-3.
+    pub fn histograms(&self) -> (&GapHistogram, &GapHistogram) {
+        (&self.short, &self.long)
+    }
+
+    /// All of it, for the record.
+    pub fn result(&self) -> SqueezedPairsResult {
+        let (label, score) = (self.label(), self.score());
+        SqueezedPairsResult { label, score, short: self.short.clone(), long: self.long.clone() }
+    }
+
+    fn counted(&self) -> u64 {
+        histogram::pairs(&self.short) + histogram::pairs(&self.long)
+    }
+
+    fn is_enough(&self) -> bool {
+        histogram::pairs(&self.short).min(histogram::pairs(&self.long)) >= LEAST_PAIRS
+    }
+
+    fn is_batched(&self) -> bool {
+        self.together * 2 > self.counted()
+    }
+
+    /// The time from one pair to the next.
+    fn draw(&mut self) -> Duration {
+        let spacing = self.spacing.next_gap();
+        self.spacing.advance();
+        spacing
+    }
+
+    fn train(&mut self, (short, long): (Duration, Duration), pairs: u32) -> Train {
+        let mut after = Duration::ZERO;
+        let mut departures = Vec::new();
+        for i in 0..pairs {
+            let gap = if i.is_multiple_of(2) { short } else { long };
+            departures.push(Departure { after, bytes: BYTES });
+            after = after.saturating_add(gap);
+            departures.push(Departure { after, bytes: BYTES });
+            after = after.saturating_add(self.draw());
+        }
+        Train::new(departures)
+    }
+
+    fn observe_pair(&mut self, number: usize, first: &Fate, second: &Fate) {
+        let Some((short, long)) = self.gaps else { return };
+        let (gap, seen) = if number.is_multiple_of(2) { (short, &mut self.short) } else { (long, &mut self.long) };
+        let pair = Passage { packets: vec![*first, *second] };
+        let Some(got) = pair.gaps().first().copied() else { return };
+        // Off by half of the shorter gap, a pair is nearer to the other spacing than a long one to its own.
+        if got.sent.abs_diff(gap) > short / 2 {
+            self.uneven += 1;
+            return;
+        }
+        self.together += u64::from(nanos(got.received) < self.together_ns);
+        histogram::count(seen, got.received);
+    }
+}
+
+impl Method for SqueezedPairs {
+    fn next(&mut self) -> Step {
+        let Some(gaps) = self.gaps.filter(|_| self.left > 0) else { return Step::Done(self.so_far()) };
+        let fit = u32::try_from(SPAN.as_nanos() / self.mean_spacing.as_nanos().max(1)).unwrap_or(u32::MAX);
+        // An even number, so that each train begins with the shorter gap.
+        let pairs = fit.clamp(2, PAIRS_A_TRAIN).min(self.left) / 2 * 2;
+        self.left = self.left.saturating_sub(pairs.max(1));
+        self.asked = pairs;
+        let pause = self.draw();
+        Step::Send { train: self.train(gaps, pairs), pause }
+    }
+
+    fn observe(&mut self, passage: &Passage) {
+        self.troubles.extend((passage.lost() > 0).then_some(Trouble::Loss));
+        self.troubles.extend((passage.reordered() > 0).then_some(Trouble::Reordering));
+        let asked = std::mem::take(&mut self.asked) as usize;
+        for (number, pair) in passage.packets.chunks_exact(2).take(asked).enumerate() {
+            if let [first, second] = pair {
+                self.observe_pair(number, first, second);
+            }
+        }
+    }
+
+    fn so_far(&self) -> Outcome {
+        let mut troubles = self.troubles.clone();
+        troubles.extend((!self.is_enough()).then_some(Trouble::TooFewSamples));
+        troubles.extend(self.is_batched().then_some(Trouble::Batching));
+        troubles.extend((self.uneven > self.counted()).then_some(Trouble::SenderTooSlow));
+        // Histograms without common or own modes tell nothing either way.
+        troubles.extend((self.is_enough() && self.score() == 0).then_some(Trouble::Unsteady));
+        Outcome { quantity: Quantity::AvailableBandwidth, interval: None, also: Vec::new(), troubles }
+    }
+}
