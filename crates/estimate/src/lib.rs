@@ -10,6 +10,8 @@ pub mod clock;
 mod confidence;
 mod draw;
 mod episodes;
+pub mod evaluation;
+pub mod history;
 pub mod limit;
 pub mod model;
 mod one_way;

@@ -1,0 +1,86 @@
+use super::ranking::{Judged, Rankings};
+use super::{Measurement, Pairs};
+
+/// Allowed variations of the tables of chapter 5: how much faster the path not chosen may be.
+pub const VARIATIONS: [f64; 8] = [1.0, 1.05, 1.1, 1.2, 1.4, 1.8, 2.0, 4.0];
+
+/// How often a method chose well.
+///
+/// It chooses the path with the higher estimate. That is correct if the truth of the chosen path, times the allowed
+/// variation, is at least that of the other (§5.1). Two equal estimates are a toss of a coin: half correct, unless either
+/// choice is. The thesis does not say how it counted them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Decisions {
+    /// The allowed variation.
+    pub variation: f64,
+    /// Pairs with an estimate for both paths.
+    pub pairs: u64,
+    /// Share of those with a correct choice.
+    pub share: f64,
+    /// Pairs that were left out because the method has no estimate of one path or of both.
+    pub undecided: u64,
+    /// Share of correct choices over all pairs if the undecided ones are tosses of a coin: what methods that do not
+    /// answer everywhere have to be compared by.
+    pub share_with_guesses: f64,
+}
+
+/// How often a method chose well at one allowed variation.
+///
+/// `None` without a pair, or for a variation below 1. `n log n` in the number of measurements.
+pub fn decision_rate<E>(
+    measurements: &[Measurement<E>],
+    method: usize,
+    pairs: &Pairs,
+    variation: f64,
+) -> Option<Decisions> {
+    decision_rates(measurements, method, pairs, &[variation]).pop()
+}
+
+/// The same at several allowed variations: a row of Table 5.1, 5.3, 5.4, 5.5, 5.6 or 5.8.
+pub fn decision_rates<E>(
+    measurements: &[Measurement<E>],
+    method: usize,
+    pairs: &Pairs,
+    variations: &[f64],
+) -> Vec<Decisions> {
+    let decided = Rankings::new(measurements, pairs, |m| m.estimate(method));
+    let every = truths(measurements, pairs);
+    let one = |&variation: &f64| decisions(variation, &decided.at(variation)?, &every.at(variation)?);
+    variations.iter().filter_map(one).collect()
+}
+
+fn decisions(variation: f64, decided: &Judged<'_>, every: &Judged<'_>) -> Option<Decisions> {
+    let share = decided.share(&once)?;
+    let (pairs, all) = (decided.pairs(&once), every.pairs(&once));
+    let undecided = all - pairs;
+    let wrong_guesses = (every.far(&once) - decided.far(&once)) as f64 / 2.0;
+    let correct = share * pairs as f64 + undecided as f64 - wrong_guesses;
+    Some(Decisions {
+        variation,
+        pairs: u64::try_from(pairs).ok()?,
+        share,
+        undecided: u64::try_from(undecided).ok()?,
+        share_with_guesses: correct / all as f64,
+    })
+}
+
+/// Share of correct choices that tossing a coin is expected to make: the row *random choice* of the tables.
+///
+/// It tells how the truths are spread: twice what it exceeds one half by is the share of pairs within the variation.
+/// `None` without a pair, or for a variation below 1.
+pub fn random_choice<E>(measurements: &[Measurement<E>], pairs: &Pairs, variation: f64) -> Option<f64> {
+    let every = truths(measurements, pairs);
+    let every = every.at(variation)?;
+    let all = every.pairs(&once);
+    (all > 0).then(|| 1.0 - every.far(&once) as f64 / 2.0 / all as f64)
+}
+
+/// All pairs with a truth, whatever any method said.
+fn truths<E>(measurements: &[Measurement<E>], pairs: &Pairs) -> Rankings {
+    Rankings::new(measurements, pairs, |_| Some(0.0))
+}
+
+/// Each measurement counts once.
+pub(super) const fn once(_: usize) -> u64 {
+    1
+}

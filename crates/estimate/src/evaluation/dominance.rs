@@ -1,0 +1,59 @@
+use super::fenwick::Fenwick;
+
+/// A point that asks, or is asked, how many exceed it: by a first, a second and a third coordinate.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point {
+    pub(super) first: usize,
+    pub(super) second: usize,
+    pub(super) third: Third,
+}
+
+/// What the third coordinate is compared with.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Third {
+    /// Of a point that asks: those whose rank is this or more.
+    From(usize),
+    /// Of a point that is asked.
+    Rank(usize),
+}
+
+/// Pairs of a point that asks and one that is asked, whose first and second coordinates are smaller than those of the
+/// asking point and whose rank is not below its bound. Ranks are below `ranks`.
+///
+/// By dividing along the first coordinate and counting across: `n log^2 n`.
+pub(super) fn count(mut points: Vec<Point>, ranks: usize) -> u64 {
+    // Of equal first coordinates the asking point comes first: the other is not smaller.
+    points.sort_unstable_by_key(|p| (p.first, matches!(p.third, Third::Rank(_))));
+    divide(&mut points, &mut Fenwick::new(ranks))
+}
+
+/// Counts, and leaves the points in the order of the second coordinate. The depth is the logarithm of their number.
+fn divide(points: &mut [Point], seen: &mut Fenwick) -> u64 {
+    if points.len() < 2 {
+        return 0;
+    }
+    let (left, right) = points.split_at_mut(points.len() / 2);
+    let within = divide(left, seen) + divide(right, seen);
+    let across = across(left, right, seen);
+    // Two runs in order, which the stable sort only merges.
+    points.sort_by_key(|p| p.second);
+    within + across
+}
+
+fn across(left: &[Point], right: &[Point], seen: &mut Fenwick) -> u64 {
+    let asked = left.iter().filter_map(|p| if let Third::Rank(rank) = p.third { Some((p.second, rank)) } else { None });
+    let mut rest = asked.clone().peekable();
+    let (mut count, mut added) = (0, 0);
+    for point in right {
+        let Third::From(bound) = point.third else { continue };
+        while let Some((_, rank)) = rest.next_if(|(second, _)| *second < point.second) {
+            seen.add(rank, 1);
+            added += 1;
+        }
+        count += added - seen.below(bound);
+    }
+    for (_, rank) in asked.take(added as usize) {
+        seen.remove(rank, 1);
+    }
+    count
+}
