@@ -44,7 +44,10 @@ pub fn decision_rates<E>(
     variations: &[f64],
 ) -> Vec<Decisions> {
     let decided = Rankings::new(measurements, pairs, |m| m.estimate(method));
-    let every = truths(measurements, pairs);
+    // Where the method answers for all, they are the same.
+    let partial = measurements.iter().any(|m| m.truth().is_some() && m.estimate(method).is_none());
+    let every = partial.then(|| truths(measurements, pairs));
+    let every = every.as_ref().unwrap_or(&decided);
     let one = |&variation: &f64| decisions(variation, &decided.at(variation)?, &every.at(variation)?);
     variations.iter().filter_map(one).collect()
 }

@@ -68,7 +68,7 @@ fn close(a: Option<f64>, sum: f64, n: u64) -> bool {
 
 /// Who chooses which: 1 the first, -1 the other, 0 either.
 fn choice(a: &Measurement<u64>, b: &Measurement<u64>, method: usize) -> Option<f64> {
-    a.truth().and(b.truth())?;
+    let _both = (a.truth()?, b.truth()?);
     let order = a.estimate(method)?.partial_cmp(&b.estimate(method)?)?;
     Some(f64::from(order as i8))
 }
