@@ -5,7 +5,8 @@
 //! cargo run --release -p estimate --example decisions
 //! ```
 //!
-//! The measurements are log-normal, spread as the paths of 2002 (1.9 nats), with a method that is about as good as ADR was.
+//! The measurements are log-normal, spread as the paths of 2002 (1.9 nats), with a method that is about as good as ADR
+//! was.
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 #![allow(clippy::disallowed_methods, reason = "the time that the pure crate takes is read outside it")]
 

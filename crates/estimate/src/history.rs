@@ -1,8 +1,8 @@
 //! What a path will give, from what it gave before.
 //!
-//! The predictors are those of He, Dovrolis, Ammar, *On the predictability of large transfer TCP throughput* (SIGCOMM 2005):
-//! moving averages, exponential weighting, Holt-Winters, with level shifts and outliers found as they do. The choice among
-//! predictors, the interval and what age does to it are this crate's own.
+//! The predictors are those of He, Dovrolis, Ammar, *On the predictability of large transfer TCP throughput* (SIGCOMM
+//! 2005): moving averages, exponential weighting, Holt-Winters, with level shifts and outliers found as they do. The
+//! choice among predictors, the interval and what age does to it are this crate's own.
 
 mod errors;
 mod predictors;
@@ -24,8 +24,8 @@ const MOST_GAPS: usize = 32;
 /// Rates above this are no rates: a thousand times the fastest interface.
 const MOST_BPS: f64 = 1e15;
 
-/// Age in seconds at which a lone value is taken to have become uncertain: *Choosing Internet Paths* (2002) §2, after Zhang et
-/// al. 2001, has rates steady within a factor of three over an hour.
+/// Age in seconds at which a lone value is taken to have become uncertain: *Choosing Internet Paths* (2002) §2, after
+/// Zhang et al. 2001, has rates steady within a factor of three over an hour.
 const LONE_S: f64 = 3600.0;
 
 /// Least typical gap in seconds: values taken at once say nothing about how fast the path changes.
@@ -103,8 +103,8 @@ impl History {
     ///
     /// The predictor is the one whose one-step errors were smallest. The interval is that of its errors, in logarithms,
     /// which fits values that are the typical gap old (the median of those seen; an hour for a lone value). Ours: older
-    /// ones widen it by the square root of age over typical gap, as for a random walk. Where the path returns to its level
-    /// that is too wide, which is the safer error.
+    /// ones widen it by the square root of age over typical gap, as for a random walk. Where the path returns to its
+    /// level that is too wide, which is the safer error.
     pub fn predict(&self, now_s: f64) -> Option<Prediction> {
         let predictor = self.errors.best();
         let rate_bps = predictor.next(&self.kept)?;
@@ -132,7 +132,8 @@ impl History {
     }
 }
 
-/// What a path is to be expected to give at a time, from values in any order; those later than `now_s` are not known yet.
+/// What a path is to be expected to give at a time, from values in any order; those later than `now_s` are not known
+/// yet.
 ///
 /// `None` without a value.
 pub fn predict(values: &[Value], now_s: f64) -> Option<Prediction> {

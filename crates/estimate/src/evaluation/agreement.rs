@@ -23,8 +23,8 @@ pub fn same_choice<E>(measurements: &[Measurement<E>], method: usize, other: usi
 /// which the thesis allows 1.05 (§5.3).
 ///
 /// Where the truths are within the variation every choice is correct, so that all methods agree. With the truth itself
-/// as one of the methods this is the other's share of correct choices, as in the table's last row. Equal estimates count
-/// as in [`same_choice`]. `None` without a pair, or for a variation below 1. `n log^2 n`.
+/// as one of the methods this is the other's share of correct choices, as in the table's last row. Equal estimates
+/// count as in [`same_choice`]. `None` without a pair, or for a variation below 1. `n log^2 n`.
 pub fn agreement<E>(
     measurements: &[Measurement<E>],
     method: usize,
@@ -88,8 +88,8 @@ fn concordant_halves(rows: &[Both]) -> u64 {
     halves
 }
 
-/// Twice the pairs on which both are wrong: where the slower path has the greater of both estimates, and where it has the
-/// smaller of neither. Equal estimates thus count as the smaller of the two methods' shares in the error.
+/// Twice the pairs on which both are wrong: where the slower path has the greater of both estimates, and where it has
+/// the smaller of neither. Equal estimates thus count as the smaller of the two methods' shares in the error.
 fn both_wrong_halves(rows: &[Both], variation: f64) -> u64 {
     let mut truths: Vec<f64> = rows.iter().map(|r| r.truth).collect();
     truths.sort_unstable_by(f64::total_cmp);

@@ -53,8 +53,8 @@ pub fn decision_interval<E>(
     bootstrap.of(measurements.len(), value, |weights| judged.share(&|i| weight(weights, i)))
 }
 
-/// By how much one method's share of correct choices exceeds another's, on the pairs that both decide, with the interval
-/// of the difference.
+/// By how much one method's share of correct choices exceeds another's, on the pairs that both decide, with the
+/// interval of the difference.
 ///
 /// Paired: what a resample makes easy for one method it makes easy for the other, so this interval is narrower than two
 /// separate ones suggest. `None` as for [`decision_interval`].

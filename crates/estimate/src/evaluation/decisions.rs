@@ -7,8 +7,8 @@ pub const VARIATIONS: [f64; 8] = [1.0, 1.05, 1.1, 1.2, 1.4, 1.8, 2.0, 4.0];
 /// How often a method chose well.
 ///
 /// It chooses the path with the higher estimate. That is correct if the truth of the chosen path, times the allowed
-/// variation, is at least that of the other (§5.1). Two equal estimates are a toss of a coin: half correct, unless either
-/// choice is. The thesis does not say how it counted them.
+/// variation, is at least that of the other (§5.1). Two equal estimates are a toss of a coin: half correct, unless
+/// either choice is. The thesis does not say how it counted them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decisions {
     /// The allowed variation.

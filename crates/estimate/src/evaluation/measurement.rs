@@ -1,6 +1,7 @@
 /// What was found on one path at one time: what a transfer got, and what each method had said.
 ///
-/// `E` names an end: a small integer, a name. The same path measured twice is two measurements, as in the thesis (ch. 5).
+/// `E` names an end: a small integer, a name. The same path measured twice is two measurements, as in the thesis (ch.
+/// 5).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurement<E> {
     /// Sender.
@@ -9,8 +10,8 @@ pub struct Measurement<E> {
     pub to: E,
     /// Bulk transfer capacity as measured, in b/s. What is negative or no number leaves the measurement out.
     pub truth_bps: f64,
-    /// What each method said, by the number of the method. Any scale whose order is that of rates will do for decisions;
-    /// ratios need b/s. `None`, missing and NaN: the method gave no answer.
+    /// What each method said, by the number of the method. Any scale whose order is that of rates will do for
+    /// decisions; ratios need b/s. `None`, missing and NaN: the method gave no answer.
     pub estimates: Vec<Option<f64>>,
 }
 

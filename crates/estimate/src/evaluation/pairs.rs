@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 
 use super::Measurement;
 
-/// Which pairs of measurements count: sums and differences of "all pairs within a group", so that no pair is ever listed.
+/// Which pairs of measurements count: sums and differences of "all pairs within a group", so that no pair is ever
+/// listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pairs {
     pub(super) parts: Vec<Part>,

@@ -29,9 +29,9 @@ pub(super) struct Rankings {
 
 /// The same at one allowed variation.
 ///
-/// Counts take a weight for each measurement (how often a resample drew it); a pair weighs the product, and a measurement
-/// makes no pair with its own copies. A pair is *far* if the faster path's truth exceeds the slower one's times the
-/// variation: only in such a pair can a choice be wrong.
+/// Counts take a weight for each measurement (how often a resample drew it); a pair weighs the product, and a
+/// measurement makes no pair with its own copies. A pair is *far* if the faster path's truth exceeds the slower one's
+/// times the variation: only in such a pair can a choice be wrong.
 #[derive(Debug, Clone)]
 pub(super) struct Judged<'a> {
     parts: Vec<(i128, &'a Ranking, Vec<usize>)>,

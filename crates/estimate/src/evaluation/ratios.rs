@@ -2,8 +2,9 @@ use super::Measurement;
 
 /// How estimates compare with the truth: the ratios estimate / truth, whose distribution figures 6-1 to 6-7 show.
 ///
-/// Above 1 the estimate was too high. The thesis is not of one mind: by its §6.1 and figures 6-2 and 6-5 to 6-7 it plots
-/// truth / estimate, by figure 6-1 and §6.3 (a median of 0.3 called an underestimate) the reverse. See [`Self::inverted`].
+/// Above 1 the estimate was too high. The thesis is not of one mind: by its §6.1 and figures 6-2 and 6-5 to 6-7 it
+/// plots truth / estimate, by figure 6-1 and §6.3 (a median of 0.3 called an underestimate) the reverse. See
+/// [`Self::inverted`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratios {
     sorted: Vec<f64>,
@@ -49,16 +50,16 @@ impl Ratios {
         each.collect::<Vec<_>>().into_iter()
     }
 
-    /// The smallest ratio that this share of them (0 to 1) does not exceed; 0.5 asks for the median. `None` without any,
-    /// or for what is no share.
+    /// The smallest ratio that this share of them (0 to 1) does not exceed; 0.5 asks for the median. `None` without
+    /// any, or for what is no share.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let sound = (0.0..=1.0).contains(&share);
         let rank = (share * self.sorted.len() as f64).ceil().max(1.0) as usize;
         self.sorted.get(rank - 1).copied().filter(|_| sound)
     }
 
-    /// Share with an estimate off by at most this part of the truth: 0.2 for within 20 %, as §6.2 has it. `None` without
-    /// any ratio.
+    /// Share with an estimate off by at most this part of the truth: 0.2 for within 20 %, as §6.2 has it. `None`
+    /// without any ratio.
     pub fn share_within(&self, part: f64) -> Option<f64> {
         // The same test for both sides, in a form that rounds 0.8 and 1.2 alike.
         self.share(|r| (r - 1.0).abs() <= part + f64::EPSILON)

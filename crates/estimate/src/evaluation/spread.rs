@@ -27,9 +27,9 @@ pub fn spread<E>(measurements: &[Measurement<E>]) -> Option<Spread> {
 
 /// The [`Spread::sigma_ln`] of log-normal truths for which random choice is correct this often at this variation.
 ///
-/// The logarithm of the ratio of two has the standard deviation `sigma sqrt(2)`, and `2 (share - 0.5)` of all ratios are
-/// within the variation. The row *random choice* of Table 5.1 gives 1.91 by its last column and 1.84 by 2.00. `None` for a
-/// share outside 0.5 to 1 or a variation that is not above 1.
+/// The logarithm of the ratio of two has the standard deviation `sigma sqrt(2)`, and `2 (share - 0.5)` of all ratios
+/// are within the variation. The row *random choice* of Table 5.1 gives 1.91 by its last column and 1.84 by 2.00.
+/// `None` for a share outside 0.5 to 1 or a variation that is not above 1.
 pub fn implied_sigma(share: f64, variation: f64) -> Option<f64> {
     let sound = share > 0.5 && share < 1.0 && variation > 1.0 && variation.is_finite();
     let normal = Normal::new(0.0, 1.0).ok().filter(|_| sound)?;

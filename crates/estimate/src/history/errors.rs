@@ -17,11 +17,12 @@ const ENOUGH: usize = 9;
 /// Errors from which on their mean and deviation tell it.
 const SOME: usize = 3;
 
-/// The factor by which a value may change when the path's own errors are not known: *Choosing Internet Paths* (2002) §2,
-/// after Zhang et al. 2001, has rates steady within a factor of three over an hour.
+/// The factor by which a value may change when the path's own errors are not known: *Choosing Internet Paths* (2002)
+/// §2, after Zhang et al. 2001, has rates steady within a factor of three over an hour.
 const UNKNOWN_FACTOR: f64 = 3.0;
 
-/// Least error in logarithms, about 1 %: the same value twice does not mean that the third will be, and age widens a factor.
+/// Least error in logarithms, about 1 %: the same value twice does not mean that the third will be, and age widens a
+/// factor.
 const LEAST: f64 = 0.01;
 
 /// One-step errors of each predictor: logarithms of value over prediction, the latest last.

@@ -6,12 +6,12 @@ const HOLT_LEVEL: f64 = 0.8;
 /// Weight of the newest change in the trend (the same: 0.2).
 const HOLT_TREND: f64 = 0.2;
 
-/// Weight of the newest value in the exponential average. Ours: between the averages of 5 and of 10 in how far it looks back
-/// (2 / (n + 1) gives 0.33 and 0.18).
+/// Weight of the newest value in the exponential average. Ours: between the averages of 5 and of 10 in how far it looks
+/// back (2 / (n + 1) gives 0.33 and 0.18).
 const EWMA_WEIGHT: f64 = 0.25;
 
-/// A rule that makes the next value from those before. All count by number, not by time: the values are few and sporadic, and
-/// what the spacing does is left to the interval.
+/// A rule that makes the next value from those before. All count by number, not by time: the values are few and
+/// sporadic, and what the spacing does is left to the interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Predictor {
     /// Mean of the last ten.
@@ -59,8 +59,8 @@ fn moving_average(values: &[Value], n: usize) -> Option<f64> {
     (!last.is_empty()).then(|| last.iter().map(|v| v.rate_bps).sum::<f64>() / last.len() as f64)
 }
 
-/// The non-seasonal method: it starts from the first value and the first change, and says level plus trend. A trend that
-/// leads below zero or beyond any rate ends there.
+/// The non-seasonal method: it starts from the first value and the first change, and says level plus trend. A trend
+/// that leads below zero or beyond any rate ends there.
 fn holt_winters(values: &[Value]) -> Option<f64> {
     let (first, rest) = values.split_first()?;
     let mut level = first.rate_bps;

@@ -95,7 +95,8 @@ fn after_a_level_shift_what_was_before_is_forgotten() {
     assert_eq!(at.since_shift_s, Some(2.5 * HOUR));
     // The mean of 51, 49, 50 for the averages, the last for the others.
     assert!((three.rate_bps / MB - 50.0).abs() <= 1.0, "{three:?}");
-    // A last value that is the lowest of its level, with two far lower ones, is separate from the rest, and then an outlier.
+    // A last value that is the lowest of its level, with two far lower ones, is separate from the rest, and then an
+    // outlier.
     let mixed = next(&[100.0, 102.0, 98.0, 101.0, 97.0, 51.0, 49.0]);
     assert_eq!((mixed.samples, mixed.since_shift_s), (2, Some(2.0 * HOUR)));
     // Below the threshold of 30 %, of the smaller: 100 to 78 is 28 %, 100 to 75 is 33 %.
@@ -128,8 +129,9 @@ fn the_interval_holds_four_of_five_values() {
             history.add(value);
         }
         let share = f64::from(held) / n as f64;
-        // Of 64 errors the 6th and the 59th of 65 places: 53/65 = 0.815. Windows of 64 have a standard deviation of 0.048
-        // in what they hold, of which there are 23 apart, and 1500 values one of 0.010: together 0.014; 4 of them.
+        // Of 64 errors the 6th and the 59th of 65 places: 53/65 = 0.815. Windows of 64 have a standard deviation of
+        // 0.048 in what they hold, of which there are 23 apart, and 1500 values one of 0.010: together 0.014; 4 of
+        // them.
         assert!((share - 0.815).abs() < 0.056, "{sigma}: {share}");
     }
 }
@@ -227,7 +229,8 @@ proptest! {
         let values: Vec<Value> = values.into_iter().map(|(at_s, rate_bps)| Value { at_s, rate_bps }).collect();
         if let Some(p) = predict(&values, now_s) {
             prop_assert!(0.0 <= p.low_bps && p.low_bps <= p.rate_bps && p.rate_bps <= p.high_bps, "{:?}", p);
-            prop_assert!(p.high_bps <= MOST_BPS && p.samples > 0 && p.since_shift_s.is_none_or(|s| s >= 0.0), "{:?}", p);
+            prop_assert!(p.high_bps <= MOST_BPS && p.samples > 0, "{:?}", p);
+            prop_assert!(p.since_shift_s.is_none_or(|s| s >= 0.0), "{:?}", p);
         }
     }
 }

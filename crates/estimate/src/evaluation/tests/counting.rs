@@ -123,7 +123,11 @@ proptest! {
 
     /// A resample is the list with each measurement as often as it was drawn, copies of one making no pair.
     #[test]
-    fn weights_are_repetitions(paths in paths(), weights in prop::collection::vec(0_u64..4, 40), variation in 1.0..3.0) {
+    fn weights_are_repetitions(
+        paths in paths(),
+        weights in prop::collection::vec(0_u64..4, 40),
+        variation in 1.0..3.0,
+    ) {
         let pairs = Pairs::common_endpoint(&paths);
         let drawn: Vec<usize> = (0..paths.len()).flat_map(|i| vec![i; weights[i] as usize]).collect();
         let copies: Vec<_> = drawn.iter().map(|i| paths[*i].clone()).collect();

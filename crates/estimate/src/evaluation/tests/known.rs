@@ -37,7 +37,8 @@ fn the_tables_imply_what_the_reference_derives_from_them() {
 fn log_normal_paths_decide_by_the_orthant_probability() {
     let (sigma, rho) = (1.9, 0.815);
     let paths = ensemble(8_000, sigma, &[rho], 1);
-    // The standard error at 416 measurements is 0.010 (reference, section 0), so sqrt(416 / 8000) of it here; 4 of them.
+    // The standard error at 416 measurements is 0.010 (reference, section 0), so sqrt(416 / 8000) of it here; 4 of
+    // them.
     let error = 4.0 * 0.010 * (416.0_f64 / 8_000.0).sqrt();
     assert!((share(&paths, ONE, EXACT) - (1.0 - rho.acos() / std::f64::consts::PI)).abs() < error);
     let spread = spread(&paths).unwrap();
@@ -79,7 +80,8 @@ fn intervals_hold_the_true_share_as_often_as_they_say() {
     });
     let share = held.count() as f64 / ensembles as f64;
     // 95 % nominal; 120 ensembles have a standard error of 2 %, and percentiles of 60 measurements are a few per cent
-    // too narrow. Drawing pairs instead gives a third of the width (1770 pairs at 0.82: 0.009, not 0.026), hence one half.
+    // too narrow. Drawing pairs instead gives a third of the width (1770 pairs at 0.82: 0.009, not 0.026), hence one
+    // half.
     assert!((0.88..=0.99).contains(&share), "{share}");
 }
 
