@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use results::Direction;
 use results::estimate::{
-    EstimateRecord, EstimateResult, EstimateStart, Layer, PredictionBound, Quantity, RateInterval, TransferPrediction,
+    EstimateRecord, EstimateResult, EstimateStart, Layer, PredictionBound, Quantity, RateInterval, Similarity,
+    TransferPrediction,
 };
 
 use crate::model::span;
@@ -74,6 +75,10 @@ fn row(result: &EstimateResult, out: &mut impl Write) -> io::Result<()> {
     for also in &result.also {
         let (value, between) = cells(also);
         writeln!(out, "{:<14} {:<26} {value:>11}   {between}", "", words(also.quantity, result.layer))?;
+    }
+    if let Some(squeezed) = &result.squeezed {
+        let label = squeezed.label.map_or("not told", Similarity::text);
+        writeln!(out, "{:<14} label: {label} (score {})", "", squeezed.score)?;
     }
     for trouble in &result.troubles {
         writeln!(out, "{:<14} note: {}", "", trouble.text())?;

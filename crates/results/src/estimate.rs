@@ -153,6 +153,8 @@ pub struct ProbeLoss {
     pub lost: u64,
     /// Those that left.
     pub sent: u64,
+}
+
 /// Whether queues form where the path is slowest, by squeezed pairs (*Choosing Internet Paths*, 2002, §3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -6,6 +6,6 @@ mod absurd;
 mod adr;
 mod path;
 mod pathload;
-mod two_rates;
 mod pathrate;
 mod squeezed;
+mod two_rates;

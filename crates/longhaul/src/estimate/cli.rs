@@ -77,6 +77,12 @@ pub(crate) enum MethodName {
     Adr,
     /// Of two trains of 15.
     ShortAdr,
+    /// What is left, by streams whose delays rise or not (SLoPS).
+    Pathload,
+    /// Capacity, by the modes of packet pairs and the dispersion of trains.
+    Pathrate,
+    /// Whether queues form where the path is slowest, by pairs closer together than it passes them.
+    SqueezedPairs,
     /// RON's score: 100 small probes, their round trips and losses.
     Loss,
     /// The same, only if three probes or more are lost.
@@ -89,8 +95,18 @@ pub(crate) enum MethodName {
 
 impl MethodName {
     /// All that `--all` runs, the cheapest first.
-    pub(crate) const EACH: [Self; 7] =
-        [Self::ShortAdr, Self::Adr, Self::TwoRates, Self::Loss, Self::LossOnly, Self::ShortTcp, Self::Tcp];
+    pub(crate) const EACH: [Self; 10] = [
+        Self::ShortAdr,
+        Self::Adr,
+        Self::TwoRates,
+        Self::Pathrate,
+        Self::SqueezedPairs,
+        Self::Pathload,
+        Self::Loss,
+        Self::LossOnly,
+        Self::ShortTcp,
+        Self::Tcp,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -98,6 +114,9 @@ impl MethodName {
             Self::TwoRates => "two-rates",
             Self::Adr => "adr",
             Self::ShortAdr => "short-adr",
+            Self::Pathload => "pathload",
+            Self::Pathrate => "pathrate",
+            Self::SqueezedPairs => "squeezed-pairs",
             Self::Loss => "loss",
             Self::LossOnly => "loss-only",
             Self::ShortTcp => "short-tcp",

@@ -29,7 +29,13 @@ impl Facts {
                 Quantity::AsymptoticDispersion | Quantity::BulkTransferCapacity => {}
             }
         }
+        self.any |= result.squeezed.as_ref().is_some_and(|s| s.label.is_some());
         self.lost = result.loss.map(|l| Lost { lost: l.lost, sent: l.sent }).or(self.lost);
+    }
+
+    /// Rate of the narrow link, if a method has told it.
+    pub(super) fn capacity(&self) -> Option<Rate> {
+        self.capacity.map(|c| c.value)
     }
 
     pub(super) fn is_empty(&self) -> bool {

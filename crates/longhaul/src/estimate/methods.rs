@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use estimate::probe::{Adr, Interval, Method, RonProbes, TwoRates};
+use estimate::probe::{Adr, Interval, Method, Outcome, Pathload, Pathrate, RonProbes, SqueezedPairs, TwoRates};
 use kernel::Shutdown;
 use measure::probe::{Bounds, Prober, Run};
 use measure::{MeasureError, run_test};
 use results::estimate::{EstimateResult, Layer, Quantity, RateInterval, Trouble};
 use results::{Completion, EndRecord, TestPlan};
-use units::Bytes;
+use units::{Bytes, Rate};
 
 use super::cli::{EstimateOptions, MethodName};
 use super::{client_options, direction, plan};
@@ -24,6 +24,7 @@ pub(super) fn run(
     name: MethodName,
     options: &EstimateOptions,
     prober: &mut Prober,
+    capacity: Option<Rate>,
     bounds: Bounds,
 ) -> anyhow::Result<EstimateResult> {
     let (path, faithful) = (prober.path(), options.faithful_2002);
@@ -31,12 +32,53 @@ pub(super) fn run(
         MethodName::Auto | MethodName::TwoRates => Box::new(TwoRates::new(path, bounds.bytes)),
         MethodName::Adr => Box::new(Adr::full(path)),
         MethodName::ShortAdr => Box::new(Adr::short(path)),
+        MethodName::Pathload if faithful => Box::new(Pathload::faithful(path).at_most(bounds.bytes)),
+        MethodName::Pathload => Box::new(Pathload::new(path).at_most(bounds.bytes)),
+        MethodName::Pathrate if faithful => Box::new(Pathrate::faithful(path)),
+        MethodName::Pathrate => Box::new(Pathrate::new(path)),
+        MethodName::SqueezedPairs => return squeezed(faithful, prober, capacity, bounds),
         MethodName::Loss => Box::new(ron(faithful, prober)),
         MethodName::LossOnly => Box::new(ron(faithful, prober).loss_only()),
         MethodName::ShortTcp | MethodName::Tcp => return transfer(name, options, bounds),
     };
     let run = prober.run(method.as_mut(), bounds, &|| Shutdown::asked() > 0)?;
     Ok(result(name, faithful, &run))
+}
+
+/// The pairs need the rate of the narrow link; where no method has told it, two trains do first, as in 2002.
+fn squeezed(
+    faithful: bool,
+    prober: &mut Prober,
+    capacity: Option<Rate>,
+    bounds: Bounds,
+) -> anyhow::Result<EstimateResult> {
+    let (path, asked) = (prober.path(), || Shutdown::asked() > 0);
+    let mut before = None;
+    let capacity = match capacity {
+        Some(capacity) => Some(capacity),
+        None => {
+            let run = prober.run(&mut Adr::full(path), bounds, &asked)?;
+            let rate = run.outcome.interval.map(|i| i.value);
+            before = Some(run);
+            rate
+        }
+    };
+    let Some(capacity) = capacity else {
+        let quantity = Quantity::AvailableBandwidth;
+        let nothing = Outcome::nothing(quantity, Trouble::TooFewSamples);
+        let (packets, bytes, elapsed) =
+            before.map_or((0, Bytes::ZERO, Duration::ZERO), |b| (b.packets, b.bytes, b.elapsed));
+        return Ok(result(MethodName::SqueezedPairs, faithful, &Run { outcome: nothing, packets, bytes, elapsed }));
+    };
+    let mut method =
+        if faithful { SqueezedPairs::faithful(path, capacity) } else { SqueezedPairs::new(path, capacity) };
+    let mut run = prober.run(&mut method, bounds, &asked)?;
+    if let Some(before) = before {
+        run.packets += before.packets;
+        run.bytes = Bytes::new(run.bytes.as_u64() + before.bytes.as_u64());
+        run.elapsed += before.elapsed;
+    }
+    Ok(EstimateResult { squeezed: Some(method.result()), ..result(MethodName::SqueezedPairs, faithful, &run) })
 }
 
 fn ron(faithful: bool, prober: &Prober) -> RonProbes {
@@ -53,6 +95,7 @@ fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateResult {
         estimate: outcome.interval.map(|i| rates(outcome.quantity, i)),
         also: outcome.also.iter().map(|(q, i)| rates(*q, *i)).collect(),
         loss: outcome.loss,
+        squeezed: None,
         packets: run.packets,
         bytes: run.bytes.as_u64(),
         elapsed_ns: units::nanos(run.elapsed),
@@ -101,6 +144,7 @@ fn of_transfer(name: MethodName, faithful: bool, end: &EndRecord, elapsed_ns: u6
         estimate: whole.then_some(RateInterval { quantity, rate_bps: bps, low_bps: bps, high_bps: bps }),
         also: Vec::new(),
         loss: None,
+        squeezed: None,
         packets: wire.div_ceil(1500),
         bytes: wire,
         elapsed_ns,

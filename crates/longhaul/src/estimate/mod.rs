@@ -14,7 +14,7 @@ use measure::probe::{Bounds, ProbeOptions, Prober};
 use measure::{ClientOptions, Family, MeasureError};
 use results::estimate::{ESTIMATE_SCHEMA, EstimateRecord, EstimateResult, EstimateStart};
 use results::{Direction, TestPlan, Transport};
-use units::Bytes;
+use units::{Bytes, Rate};
 
 use crate::serve::read_key;
 use cli::{EstimateOptions, MethodName};
@@ -39,7 +39,8 @@ pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
     let mut facts = Facts::default();
     let outcome = probe(options, &methods, &mut prober, &mut |result| {
         facts.note(&result);
-        output.record(&EstimateRecord::Estimate(result))
+        output.record(&EstimateRecord::Estimate(result))?;
+        Ok(facts.capacity())
     });
     for prediction in facts.predict(options, &prober.path()) {
         output.record(&EstimateRecord::Prediction(prediction))?;
@@ -74,15 +75,15 @@ fn probe(
     options: &EstimateOptions,
     methods: &[MethodName],
     prober: &mut Prober,
-    observe: &mut dyn FnMut(EstimateResult) -> anyhow::Result<()>,
+    observe: &mut dyn FnMut(EstimateResult) -> anyhow::Result<Option<Rate>>,
 ) -> Result<(), Stopped> {
-    let mut left = options.budget.map(Bytes::as_u64);
+    let (mut left, mut capacity) = (options.budget.map(Bytes::as_u64), None);
     for name in methods {
         let usual = if *name == MethodName::Auto { AUTO_BUDGET } else { METHOD_BUDGET };
         let bounds = Bounds { bytes: left.unwrap_or(usual), time: longest(options) };
-        let result = methods::run(*name, options, prober, bounds)?;
+        let result = methods::run(*name, options, prober, capacity, bounds)?;
         left = left.map(|l| l.saturating_sub(result.bytes));
-        observe(result)?;
+        capacity = observe(result)?;
         if Shutdown::asked() > 0 {
             return Err(Stopped::ByUser);
         }

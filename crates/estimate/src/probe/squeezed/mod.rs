@@ -197,6 +197,6 @@ impl Method for SqueezedPairs {
         troubles.extend((self.uneven > self.counted()).then_some(Trouble::SenderTooSlow));
         // Histograms without common or own modes tell nothing either way.
         troubles.extend((self.is_enough() && self.score() == 0).then_some(Trouble::Unsteady));
-        Outcome { quantity: Quantity::AvailableBandwidth, interval: None, also: Vec::new(), troubles }
+        Outcome { troubles, ..Outcome::of(Quantity::AvailableBandwidth, None) }
     }
 }
