@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use estimate::probe::Departure;
 use kernel::Clocks;
-use units::Instant;
+use units::{Bytes, Instant, Rate};
 use wire::{PROBE_HEADER_BYTES, ProbeHeader};
 
 use crate::MeasureError;
@@ -60,6 +60,22 @@ impl Port {
     /// What a packet of this length really occupies.
     pub(super) fn real_bytes(&self, bytes: u32) -> u32 {
         self.payload(bytes) as u32 + self.headers
+    }
+
+    /// The same packets, no faster than a rate.
+    pub(super) fn within_ceiling(
+        &self,
+        departures: impl Iterator<Item = Departure>,
+        ceiling: Option<Rate>,
+    ) -> Vec<Departure> {
+        let mut before = Bytes::ZERO;
+        departures
+            .map(|d| {
+                let earliest = ceiling.map_or(Duration::ZERO, |rate| time_for(before, rate));
+                before = Bytes::new(before.as_u64() + u64::from(self.real_bytes(d.bytes)));
+                Departure { after: d.after.max(earliest), bytes: d.bytes }
+            })
+            .collect()
     }
 
     /// Sends one packet; whether the kernel took it.
@@ -119,6 +135,11 @@ impl Port {
     pub(super) fn mtu(&self) -> Option<u32> {
         kernel::path_mtu(&self.socket).and_then(|mtu| u32::try_from(mtu).ok())
     }
+}
+
+fn time_for(bytes: Bytes, rate: Rate) -> Duration {
+    let ns = u128::from(bytes.as_u64()) * 8_000_000_000 / u128::from(rate.as_bps().max(1));
+    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
 /// Sleeps, then watches the clock: a timer is late by tens of microseconds, which at 100 Mb/s are a packet.

@@ -7,7 +7,7 @@ use estimate::ClockEstimator;
 use estimate::probe::{Departure, Fate, Method, Outcome, Passage, Path, Step, Train};
 use results::Direction;
 use results::estimate::Trouble;
-use units::{Bytes, Instant};
+use units::{Bytes, Instant, Rate};
 use wire::{Message, ProbeDeparture, TRAIN_NUMBERS};
 
 use super::SETTLE;
@@ -84,6 +84,9 @@ pub struct Prober {
     number: u16,
     packets: u64,
     bytes: u64,
+    /// Bytes that the server allows, all methods together, and the rate.
+    granted: u64,
+    ceiling: Option<Rate>,
     next_ping: Instant,
     clock_steps: (u64, u64),
     /// The last packet of the train before.
@@ -105,6 +108,8 @@ impl Prober {
                 )));
             }
         };
+        let granted = session.plan.bytes.unwrap_or(0);
+        let ceiling = session.plan.rate_bps.map(Rate::from_bps);
         let down = session.plan.directions.contains(&Direction::Down);
         let (session, reader) = session.split()?;
         let (outbox, inbox) = mpsc::channel();
@@ -125,6 +130,8 @@ impl Prober {
             number: 0,
             packets: 0,
             bytes: 0,
+            granted,
+            ceiling,
             next_ping: now + PING_EVERY,
             clock_steps: (0, 0),
             last_packet: now,
@@ -189,8 +196,8 @@ impl Prober {
             }
             Step::Send { train, pause } => (train, pause),
         };
-        let spent = self.bytes - progress.bytes;
-        if spent + self.cost(&train) > progress.bounds.bytes {
+        let (spent, cost) = (self.bytes - progress.bytes, self.cost(&train));
+        if spent + cost > progress.bounds.bytes || self.bytes + cost > self.granted {
             progress.troubles.push(Trouble::BudgetSpent);
             return Ok(false);
         }
@@ -245,7 +252,7 @@ impl Prober {
 
     fn carry(&mut self, train: &Train, interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
         self.number = (self.number + 1) % TRAIN_NUMBERS;
-        let departures = train.departures();
+        let departures = &self.port.within_ceiling(train.departures().iter().copied(), self.ceiling);
         self.bytes += self.cost(train);
         self.packets += departures.len() as u64 * if train.is_echoed() { 2 } else { 1 };
         let passage = if train.is_echoed() {

@@ -128,7 +128,8 @@ impl Responder {
         departures: &[ProbeDeparture],
         meanwhile: &dyn Fn() -> Result<(), MeasureError>,
     ) -> Result<Message, MeasureError> {
-        let departures = self.within_ceiling(departures);
+        let asked = departures.iter().map(|d| Departure { after: Duration::from_nanos(d.after_ns), bytes: d.bytes });
+        let departures = self.port.within_ceiling(asked, self.ceiling);
         let bytes = departures.iter().map(|d| u64::from(self.port.real_bytes(d.bytes))).sum();
         self.charge(bytes)?;
         if departures.last().is_some_and(|d| d.after > LONGEST_TRAIN) {
@@ -145,13 +146,4 @@ impl Responder {
         Ok(Message::TrainDeparted { train, sent_ns })
     }
 
-    fn within_ceiling(&self, asked: &[ProbeDeparture]) -> Vec<Departure> {
-        let mut before = 0_u64;
-        let each = |d: &ProbeDeparture| {
-            let earliest = self.ceiling.map_or(0, |r| before.saturating_mul(8_000_000_000) / r.as_bps().max(1));
-            before += u64::from(self.port.real_bytes(d.bytes));
-            Departure { after: Duration::from_nanos(d.after_ns.max(earliest)), bytes: d.bytes }
-        };
-        asked.iter().map(each).collect()
-    }
 }
