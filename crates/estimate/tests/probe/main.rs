@@ -4,8 +4,14 @@
 
 mod absurd;
 mod adr;
+mod chirp;
+mod far_end;
+mod igi;
+mod loss_and_order;
+mod on_off;
 mod path;
 mod pathload;
 mod pathrate;
 mod squeezed;
 mod two_rates;
+mod spruce;

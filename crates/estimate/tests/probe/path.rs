@@ -7,6 +7,8 @@ use estimate::probe::{Fate, Method, Outcome, Passage, Path, Step, Train};
 use link::{Capacity, Direction, Overhead, Queue, QueueLimit, Settings};
 use units::{Bytes, Instant, Rate};
 
+use crate::on_off::ParetoOnOff;
+
 /// How the packets of the cross traffic come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Cross {
@@ -16,6 +18,41 @@ pub(crate) enum Cross {
     Constant(Rate),
     /// A Poisson process.
     Poisson(Rate),
+    /// Bursts at the peak rate, of 20 packets on average, as long and as far apart as Pareto has it.
+    ParetoOnOff { mean: Rate, peak: Rate },
+}
+
+/// Where the packets of the cross traffic come from.
+#[derive(Debug)]
+enum Source {
+    Scheduled(Schedule),
+    Bursts(ParetoOnOff),
+}
+
+impl Source {
+    fn new(cross: Cross, bytes: u32, seed: u64) -> Option<Self> {
+        let length = Bytes::new(bytes.into());
+        match cross {
+            Cross::Idle => None,
+            Cross::Constant(rate) => Some(Self::Scheduled(Schedule::constant(rate, length))),
+            Cross::Poisson(rate) => Some(Self::Scheduled(Schedule::poisson(rate, length, seed))),
+            Cross::ParetoOnOff { mean, peak } => Some(Self::Bursts(ParetoOnOff::new(mean, peak, bytes, seed))),
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        match self {
+            Self::Scheduled(schedule) => schedule.deadline(),
+            Self::Bursts(bursts) => bursts.deadline(),
+        }
+    }
+
+    fn advance(&mut self) {
+        match self {
+            Self::Scheduled(schedule) => schedule.advance(),
+            Self::Bursts(bursts) => bursts.advance(),
+        }
+    }
 }
 
 /// One link: cross traffic enters before it and leaves behind it.
@@ -45,7 +82,7 @@ type Packet = Option<usize>;
 
 struct Running {
     link: Direction<Packet>,
-    cross: Option<Schedule>,
+    cross: Option<Source>,
     cross_bytes: u32,
 }
 
@@ -72,14 +109,7 @@ impl VirtualPath {
     pub(crate) fn new(seed: u64, hops: &[Hop]) -> Self {
         let run = |(i, hop): (usize, &Hop)| Running {
             link: Direction::new(Instant::ZERO, seed.wrapping_add(i as u64), hop.settings.clone()),
-            cross: match hop.cross {
-                Cross::Idle => None,
-                Cross::Constant(rate) => Some(Schedule::constant(rate, Bytes::new(hop.cross_bytes.into()))),
-                Cross::Poisson(rate) => {
-                    let seed = seed.wrapping_mul(31).wrapping_add(i as u64);
-                    Some(Schedule::poisson(rate, Bytes::new(hop.cross_bytes.into()), seed))
-                }
-            },
+            cross: Source::new(hop.cross, hop.cross_bytes, seed.wrapping_mul(31).wrapping_add(i as u64)),
             cross_bytes: hop.cross_bytes,
         };
         let mut path = Self {
@@ -175,7 +205,7 @@ impl VirtualPath {
 
     fn next_event(&self) -> Option<(Instant, usize)> {
         let due = |(i, hop): (usize, &Running)| {
-            let cross = hop.cross.as_ref().map(Schedule::deadline);
+            let cross = hop.cross.as_ref().map(Source::deadline);
             let link = hop.link.poll_timeout();
             Some((cross.into_iter().chain(link).min()?, i))
         };
@@ -192,9 +222,9 @@ impl VirtualPath {
             }
         }
         let bytes = self.hops[hop].cross_bytes;
-        while let Some(schedule) = self.hops[hop].cross.as_mut().filter(|s| s.deadline() <= now) {
-            let at = schedule.deadline();
-            schedule.advance();
+        while let Some(source) = self.hops[hop].cross.as_mut().filter(|s| s.deadline() <= now) {
+            let at = source.deadline();
+            source.advance();
             self.hops[hop].link.offer(at, single(None, bytes));
         }
     }
@@ -207,4 +237,9 @@ fn single(payload: Packet, bytes: u32) -> link::Train<Packet> {
 /// How far a rate is from the truth, as a ratio minus one.
 pub(crate) fn error(rate: Rate, truth_bps: u64) -> f64 {
     rate.as_bps() as f64 / truth_bps as f64 - 1.0
+}
+
+/// So many Mb/s.
+pub(crate) fn mbps(rate: f64) -> Rate {
+    Rate::from_bps((rate * 1e6).round() as u64)
 }
