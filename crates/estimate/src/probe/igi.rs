@@ -52,7 +52,7 @@ const SILENCE: usize = 3;
 /// Time before a train over the time that its packets take at the capacity: what a train leaves behind at 75 % of load.
 const DRAINS: f64 = 4.0;
 
-/// Longest gap and longest pause, in ns, whatever the far end says; the longest period of Pathload 1.3.2, too.
+/// Longest gap, in ns, whatever the far end says; the longest period of Pathload 1.3.2, too.
 const LONGEST_NS: u64 = 200_000_000;
 
 /// The method. Its value is PTR; IGI's answer is among what else it tells, as another available bandwidth, before the
@@ -204,8 +204,8 @@ impl Method for Igi {
         if self.silent >= SILENCE || self.search() != Search::On {
             return Step::Done(self.so_far());
         }
-        let narrow_ns = self.narrow.map_or(0.0, |n| n.capacity_ns * f64::from(self.bytes()) * f64::from(PACKETS));
-        let drained = Duration::from_nanos(((narrow_ns * DRAINS) as u64).min(LONGEST_NS));
+        let narrow_ns = self.narrow.map_or(0.0, |n| n.capacity_ns * f64::from(self.bytes())).min(LONGEST_NS as f64);
+        let drained = Duration::from_nanos((narrow_ns * f64::from(PACKETS) * DRAINS) as u64);
         Step::Send { train: self.train(), pause: drained.max(self.path.round_trip / 2).max(Duration::from_millis(5)) }
     }
 

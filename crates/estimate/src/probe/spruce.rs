@@ -13,7 +13,7 @@ use super::unsteady::changed;
 use super::{Departure, Fate, Interval, Method, Outcome, Passage, Path, Step, Train, UDP_HEADERS};
 use crate::draw;
 
-/// Pairs in all (§3 of the paper; Spruce 0.3).
+/// Pairs in all (Spruce 0.3).
 const PAIRS: u32 = 100;
 
 /// Pairs in one train: so many that little is waited for answers, so few that an answer is there if no more are allowed.
@@ -89,7 +89,7 @@ impl Pairs {
         self.uneven as f64 > MANY_UNEVEN * self.arrived() as f64
     }
 
-    /// `A = C (1 - (g_out - g_in) / g_in)` (equation 1 of the paper) with the distance at the sender as it was.
+    /// `A = C (1 - (g_out - g_in) / g_in)` with the distance at the sender as it was: the formula of the paper.
     fn add(&mut self, sent_ns: f64, received_ns: f64, asked_ns: f64, capacity: f64) {
         if received_ns < TOGETHER_NS.max(sent_ns * TOGETHER) {
             self.together += 1;

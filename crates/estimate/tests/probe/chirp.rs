@@ -13,10 +13,10 @@ fn run(capacity: f64, cross: Cross, seed: u64, make: fn(Path) -> PathChirp) -> (
     (outcome, path)
 }
 
-/// Errors over the capacity for three seeds.
-fn errors(capacity: f64, load: f64, cross: Cross, make: fn(Path) -> PathChirp) -> Vec<f64> {
+/// Errors over the capacity, one for each seed.
+fn errors(capacity: f64, load: f64, cross: Cross, seeds: u64, make: fn(Path) -> PathChirp) -> Vec<f64> {
     let value = |seed| run(capacity, cross, seed, make).0.interval.unwrap().value.as_bps() as f64 / 1e6;
-    (0..3).map(|seed| value(seed) / capacity - (1.0 - load)).collect()
+    (0..seeds).map(|seed| value(seed) / capacity - (1.0 - load)).collect()
 }
 
 #[test]
@@ -47,26 +47,28 @@ fn the_form_of_2003_sends_200_kilobytes_in_5_seconds() {
 }
 
 #[test]
-fn random_and_constant_load() {
-    for (capacity, load) in
-        [(10.0, 0.25), (10.0, 0.5), (10.0, 0.75), (100.0, 0.25), (100.0, 0.5), (100.0, 0.75), (200.0, 0.5)]
+fn random_load() {
+    for (capacity, load, seeds) in [(10.0, 0.25, 3), (10.0, 0.5, 3), (10.0, 0.75, 3), (100.0, 0.25, 2), (200.0, 0.5, 1)]
     {
-        let random = errors(capacity, load, Cross::Poisson(mbps(capacity * load)), PathChirp::new);
+        let random = errors(capacity, load, Cross::Poisson(mbps(capacity * load)), seeds, PathChirp::new);
         // A step is 10 %, and up to six packets of a queue come and go at random: each chirp is off by 20 to 30 % of the
-        // capacity, the mean of eleven by some 8 %, and three of those by 5 % besides the step.
-        let mean = random.iter().sum::<f64>() / 3.0;
-        assert!(mean.abs() < 0.15 && random.iter().all(|e| e.abs() < 0.25), "{capacity} {load}: {random:?}");
+        // capacity, the mean of eleven by some 8 %: three of those for one answer, two for the mean of some.
+        assert!(random.iter().all(|e| e.abs() < 0.25), "{capacity} {load}: {random:?}");
+        let mean = random.iter().sum::<f64>() / seeds as f64;
+        assert!(seeds == 1 || mean.abs() < 0.15, "{capacity} {load}: {random:?}");
     }
-    let fast = run(200.0, Cross::Poisson(mbps(100.0)), 1, PathChirp::new).0.interval.unwrap();
-    assert!((fast.value.as_bps() as f64 / 200e6 - 0.5).abs() < 0.25, "{fast:?}");
-    let constant = errors(100.0, 0.5, Cross::Constant(mbps(50.0)), PathChirp::new);
+}
+
+#[test]
+fn constant_load() {
+    let constant = errors(100.0, 0.5, Cross::Constant(mbps(50.0)), 1, PathChirp::new);
     // A step of 10 % and one packet of the cross traffic more or less before the onset.
-    assert!(constant.iter().all(|e| e.abs() < 0.15), "{constant:?}");
+    assert!(constant[0].abs() < 0.15, "{constant:?}");
 }
 
 #[test]
 fn the_decrease_factor_of_2003_overrates_what_random_load_leaves() {
-    let faithful = errors(100.0, 0.5, Cross::Poisson(mbps(50.0)), PathChirp::faithful);
+    let faithful = errors(100.0, 0.5, Cross::Poisson(mbps(50.0)), 3, PathChirp::faithful);
     let mean = faithful.iter().sum::<f64>() / 3.0;
     // Every gap in the cross traffic takes the delay below two thirds and begins the excursion anew, later.
     assert!(mean > 0.1 && mean < 0.5, "{faithful:?}");
@@ -75,7 +77,7 @@ fn the_decrease_factor_of_2003_overrates_what_random_load_leaves() {
 #[test]
 fn bursts_of_cross_traffic() {
     let cross = Cross::ParetoOnOff { mean: mbps(50.0), peak: mbps(200.0) };
-    let mut bursty = errors(100.0, 0.5, cross, PathChirp::new);
+    let mut bursty = errors(100.0, 0.5, cross, 3, PathChirp::new);
     bursty.sort_unstable_by(f64::total_cmp);
     // Chirps between bursts see an idle link, others one with nothing left.
     assert!(bursty[1].abs() < 0.25, "{bursty:?}");
@@ -83,13 +85,13 @@ fn bursts_of_cross_traffic() {
 
 #[test]
 fn a_tight_link_is_found_on_either_side_of_the_narrow_one() {
-    let narrow = Hop::new(100_000_000, Cross::Idle);
-    let tight = Hop::new(200_000_000, Cross::Poisson(mbps(150.0)));
+    let narrow = Hop::new(50_000_000, Cross::Idle);
+    let tight = Hop::new(100_000_000, Cross::Poisson(mbps(75.0)));
     for hops in [[narrow.clone(), tight.clone()], [tight, narrow]] {
         let mut path = VirtualPath::new(2, &hops);
         let value = path.run(&mut PathChirp::new(path.known())).interval.unwrap().value;
-        // 50 Mb/s, and an eighth of the tight link's capacity of 200.
-        assert!(value > mbps(25.0) && value < mbps(75.0), "{value}");
+        // 25 Mb/s, and an eighth of the tight link's capacity of 100.
+        assert!(value > mbps(12.5) && value < mbps(37.5), "{value}");
     }
 }
 

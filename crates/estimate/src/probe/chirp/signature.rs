@@ -40,7 +40,7 @@ struct Excursion {
 
 impl Signature<'_> {
     /// The mean of what each packet says, weighted with the time to the next (Ribeiro, Riedi, Baraniuk, Navratil, Cottrell,
-    /// *pathChirp: Efficient Available Bandwidth Estimation for Network Paths*, PAM 2003, the section on the algorithm).
+    /// *pathChirp: Efficient Available Bandwidth Estimation for Network Paths*, PAM 2003).
     ///
     /// A packet in an excursion that ends says its own rate where the delay does not fall; one in the excursion that does
     /// not end says the rate at which that began; and every other packet says the same, or the fastest rate where no
