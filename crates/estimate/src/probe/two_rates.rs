@@ -92,13 +92,19 @@ impl TwoRates {
         Self { path, budget, spent: 0, bursts, loads, asked: Asked::Nothing, longer: 1, fruitless: 0, troubles }
     }
 
-    /// Rate at which bursts came, and half the width of its interval.
+    /// Rate at which bursts came, and half the width of its interval: the median, because a host that stalls for a
+    /// moment hands a whole burst over at once, and one such burst would be most of a mean.
     fn burst_rate(&self) -> Option<(f64, f64)> {
-        let rates: Vec<f64> = self.bursts.iter().map(|b| b.received).collect();
-        let mean = confidence(&rates)?;
+        let mut rates: Vec<f64> = self.bursts.iter().map(|b| b.received).collect();
+        rates.sort_unstable_by(f64::total_cmp);
+        let at = |share: f64| rates.get((share * (rates.len().checked_sub(1)?) as f64).round() as usize).copied();
+        let (low, high) = (at(0.25)?, at(0.75)?);
+        let median = f64::midpoint(*rates.get((rates.len() - 1) / 2)?, *rates.get(rates.len() / 2)?);
+        // McGill, Tukey, Larsen 1978: 1.57 interquartile ranges over the root of the count hold a median at about 95 %.
+        let spread = 1.57 * (high - low) / (rates.len() as f64).sqrt();
         // One burst, or two, know nothing of their spread: what one packet more or less between them makes.
-        let alone = mean.mean / f64::from(BURST_PACKETS);
-        Some((mean.mean, mean.half_width.filter(|_| rates.len() > 2).unwrap_or(alone)))
+        let alone = median / f64::from(BURST_PACKETS);
+        Some((median, if rates.len() > 2 { spread } else { alone }))
     }
 
     fn solve(&self) -> Option<Solution> {

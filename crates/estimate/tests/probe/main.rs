@@ -12,6 +12,6 @@ mod on_off;
 mod path;
 mod pathload;
 mod pathrate;
+mod spruce;
 mod squeezed;
 mod two_rates;
-mod spruce;

@@ -82,6 +82,35 @@ fn batches_of_the_receiver_are_noticed_and_survived() {
 }
 
 #[test]
+fn a_receiver_that_stalls_once_does_not_change_the_capacity() {
+    struct Stalled(TwoRates, u32);
+    impl estimate::probe::Method for Stalled {
+        fn next(&mut self) -> estimate::probe::Step {
+            self.0.next()
+        }
+        fn observe(&mut self, passage: &estimate::probe::Passage) {
+            self.1 += 1;
+            let mut passage = passage.clone();
+            if self.1 == 1 {
+                // All that came while the host stood still has the time of its end, give or take the work for each.
+                let last = passage.packets.iter().filter_map(|p| p.received).max().unwrap();
+                for (i, p) in (0_u32..).zip(&mut passage.packets) {
+                    p.received = Some(last + std::time::Duration::from_micros(2) * i);
+                }
+            }
+            self.0.observe(&passage);
+        }
+        fn so_far(&self) -> Outcome {
+            self.0.so_far()
+        }
+    }
+    let mut path = VirtualPath::new(1, &[Hop::new(100 * MBPS, Cross::Idle)]);
+    let method = TwoRates::new(path.known(), 4_000_000);
+    let outcome = path.run(&mut Stalled(method, 0));
+    assert!(error(capacity(&outcome), 100 * MBPS).abs() < 0.01, "{outcome:?}");
+}
+
+#[test]
 fn what_vanishes_is_said() {
     let mut dead = Hop::new(10 * MBPS, Cross::Idle);
     dead.settings.up = false;

@@ -77,6 +77,12 @@ pub(crate) enum MethodName {
     Adr,
     /// Of two trains of 15.
     ShortAdr,
+    /// What is left, by what the load adds to pairs of packets.
+    Spruce,
+    /// What is left, by the rate at which trains come out as they went in (PTR), and by what the load adds to them (IGI).
+    Igi,
+    /// What is left, by trains that grow ever faster.
+    Pathchirp,
     /// What is left, by streams whose delays rise or not (SLoPS).
     Pathload,
     /// Capacity, by the modes of packet pairs and the dispersion of trains.
@@ -95,10 +101,13 @@ pub(crate) enum MethodName {
 
 impl MethodName {
     /// All that `--all` runs, the cheapest first.
-    pub(crate) const EACH: [Self; 10] = [
+    pub(crate) const EACH: [Self; 13] = [
         Self::ShortAdr,
         Self::Adr,
         Self::TwoRates,
+        Self::Spruce,
+        Self::Igi,
+        Self::Pathchirp,
         Self::Pathrate,
         Self::SqueezedPairs,
         Self::Pathload,
@@ -114,6 +123,9 @@ impl MethodName {
             Self::TwoRates => "two-rates",
             Self::Adr => "adr",
             Self::ShortAdr => "short-adr",
+            Self::Spruce => "spruce",
+            Self::Igi => "igi",
+            Self::Pathchirp => "pathchirp",
             Self::Pathload => "pathload",
             Self::Pathrate => "pathrate",
             Self::SqueezedPairs => "squeezed-pairs",

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use estimate::probe::{Adr, Interval, Method, Outcome, Pathload, Pathrate, RonProbes, SqueezedPairs, TwoRates};
+use estimate::probe::{
+    Adr, Igi, Interval, Method, Outcome, PathChirp, Pathload, Pathrate, RonProbes, Spruce, SqueezedPairs, TwoRates,
+};
 use kernel::Shutdown;
 use measure::probe::{Bounds, Prober, Run};
 use measure::{MeasureError, run_test};
@@ -32,6 +34,11 @@ pub(super) fn run(
         MethodName::Auto | MethodName::TwoRates => Box::new(TwoRates::new(path, bounds.bytes)),
         MethodName::Adr => Box::new(Adr::full(path)),
         MethodName::ShortAdr => Box::new(Adr::short(path)),
+        MethodName::Spruce => Box::new(Spruce::new(path, capacity)),
+        MethodName::Igi if faithful => Box::new(Igi::faithful(path)),
+        MethodName::Igi => Box::new(Igi::new(path)),
+        MethodName::Pathchirp if faithful => Box::new(PathChirp::faithful(path)),
+        MethodName::Pathchirp => Box::new(PathChirp::new(path)),
         MethodName::Pathload if faithful => Box::new(Pathload::faithful(path).at_most(bounds.bytes)),
         MethodName::Pathload => Box::new(Pathload::new(path).at_most(bounds.bytes)),
         MethodName::Pathrate if faithful => Box::new(Pathrate::faithful(path)),

@@ -71,7 +71,7 @@ impl Port {
         let mut before = Bytes::ZERO;
         departures
             .map(|d| {
-                let earliest = ceiling.map_or(Duration::ZERO, |rate| time_for(before, rate));
+                let earliest = ceiling.and_then(|rate| rate.time_for(before)).unwrap_or_default();
                 before = Bytes::new(before.as_u64() + u64::from(self.real_bytes(d.bytes)));
                 Departure { after: d.after.max(earliest), bytes: d.bytes }
             })
@@ -135,11 +135,6 @@ impl Port {
     pub(super) fn mtu(&self) -> Option<u32> {
         kernel::path_mtu(&self.socket).and_then(|mtu| u32::try_from(mtu).ok())
     }
-}
-
-fn time_for(bytes: Bytes, rate: Rate) -> Duration {
-    let ns = u128::from(bytes.as_u64()) * 8_000_000_000 / u128::from(rate.as_bps().max(1));
-    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
 /// Sleeps, then watches the clock: a timer is late by tens of microseconds, which at 100 Mb/s are a packet.

@@ -145,5 +145,4 @@ impl Responder {
         let sent_ns = sent.into_iter().map(|t| t.map(Instant::as_nanos)).collect();
         Ok(Message::TrainDeparted { train, sent_ns })
     }
-
 }
