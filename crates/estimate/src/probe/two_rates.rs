@@ -136,9 +136,16 @@ impl TwoRates {
         Some(Solution { capacity: c, capacity_half, left, left_half })
     }
 
-    /// What each train says is left if the capacity is `c`.
+    /// What each train says is left if the capacity is `c`. The outer tenths of many are drawn in (winsorised): a host
+    /// that stalls while a train passes makes it many times as long.
     fn left(&self, c: f64) -> Vec<f64> {
-        self.loads.iter().map(|l| c - (l.stretch * c - l.sent)).collect()
+        let mut all: Vec<f64> = self.loads.iter().map(|l| c - (l.stretch * c - l.sent)).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        let outer = all.len() / 10;
+        if let Some((low, high)) = all.get(outer).copied().zip(all.len().checked_sub(outer + 1).map(|i| all[i])) {
+            all.iter_mut().for_each(|v| *v = v.clamp(low, high));
+        }
+        all
     }
 
     fn is_ready(&self) -> bool {
