@@ -83,7 +83,7 @@ fn row(result: &EstimateResult, out: &mut impl Write) -> io::Result<()> {
     for trouble in &result.troubles {
         writeln!(out, "{:<14} note: {}", "", trouble.text())?;
     }
-    Ok(())
+    result.error.as_ref().map_or(Ok(()), |e| writeln!(out, "{:<14} broken off: {e}", ""))
 }
 
 fn words(quantity: Quantity, layer: Layer) -> String {

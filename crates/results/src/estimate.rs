@@ -234,6 +234,9 @@ pub struct EstimateResult {
     /// What stood in the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubles: Vec<Trouble>,
+    /// What broke it off, in words; absent when it ended by itself or at a bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// What holds a transfer below more.

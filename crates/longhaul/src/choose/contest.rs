@@ -8,7 +8,7 @@ use estimate::probe::{Interval, Outcome, Path, TwoRates};
 use kernel::Shutdown;
 use measure::probe::{Bounds, ProbeOptions, Prober, Progress};
 use results::choose::{Candidate, Decision};
-use results::estimate::{Quantity, TransferPrediction, Trouble};
+use results::estimate::{Quantity, TransferPrediction};
 use units::{Bytes, Instant, Rate};
 
 use super::cli::{ChooseOptions, Named};
@@ -162,9 +162,7 @@ impl Entry {
         candidate.low_bps = predicted.as_ref().map(|p| p.low_bps);
         candidate.high_bps = predicted.as_ref().map(|p| p.high_bps);
         candidate.bytes = run.bytes.as_u64();
-        if run.outcome.troubles.contains(&Trouble::NoAnswer) {
-            candidate.error.get_or_insert_with(|| Trouble::NoAnswer.text().to_owned());
-        }
+        candidate.error = candidate.error.or(run.error);
         racer.prober.close();
         candidate
     }

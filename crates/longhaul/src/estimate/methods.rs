@@ -75,7 +75,11 @@ fn squeezed(
         let nothing = Outcome::nothing(quantity, Trouble::TooFewSamples);
         let (packets, bytes, elapsed) =
             before.map_or((0, Bytes::ZERO, Duration::ZERO), |b| (b.packets, b.bytes, b.elapsed));
-        return Ok(result(MethodName::SqueezedPairs, faithful, &Run { outcome: nothing, packets, bytes, elapsed }));
+        return Ok(result(
+            MethodName::SqueezedPairs,
+            faithful,
+            &Run { outcome: nothing, packets, bytes, elapsed, error: None },
+        ));
     };
     let mut method =
         if faithful { SqueezedPairs::faithful(path, capacity) } else { SqueezedPairs::new(path, capacity) };
@@ -107,6 +111,7 @@ fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateResult {
         bytes: run.bytes.as_u64(),
         elapsed_ns: units::nanos(run.elapsed),
         troubles: outcome.troubles.iter().copied().collect(),
+        error: run.error.clone(),
     }
 }
 
@@ -156,5 +161,6 @@ fn of_transfer(name: MethodName, faithful: bool, end: &EndRecord, elapsed_ns: u6
         bytes: wire,
         elapsed_ns,
         troubles: if whole { Vec::new() } else { vec![Trouble::NoAnswer] },
+        error: None,
     }
 }

@@ -60,6 +60,8 @@ pub struct Run {
     pub bytes: Bytes,
     /// How long it took.
     pub elapsed: Duration,
+    /// What broke it off, in words.
+    pub error: Option<String>,
 }
 
 /// How far a run has come.
@@ -70,6 +72,7 @@ pub struct Progress {
     packets: u64,
     bytes: u64,
     troubles: Vec<Trouble>,
+    error: Option<String>,
     outcome: Option<Outcome>,
 }
 
@@ -161,7 +164,7 @@ impl Prober {
     /// set, is a trouble of the outcome.
     ///
     /// # Errors
-    /// The user stopped (`interrupted`), or the session is beyond use.
+    /// The user stopped (`interrupted`).
     pub fn run(
         &mut self,
         method: &mut dyn Method,
@@ -176,7 +179,7 @@ impl Prober {
     /// The begin of a run that is made train by train.
     pub fn begin(&self, bounds: Bounds) -> Progress {
         let (begin, packets, bytes) = (kernel::now(), self.packets, self.bytes);
-        Progress { bounds, begin, packets, bytes, troubles: Vec::new(), outcome: None }
+        Progress { bounds, begin, packets, bytes, troubles: Vec::new(), error: None, outcome: None }
     }
 
     /// Carries out the next train; whether more are wanted and allowed.
@@ -212,11 +215,13 @@ impl Prober {
                 method.observe(&passage);
                 Ok(true)
             }
-            Err(MeasureError::Silent { .. } | MeasureError::Closed { .. }) => {
+            // Whatever else breaks, the path, an interface or the far end, ends the method with what it knows.
+            Err(e @ MeasureError::Interrupted) => Err(e),
+            Err(e) => {
                 progress.troubles.push(Trouble::NoAnswer);
+                progress.error = Some(e.to_string());
                 Ok(false)
             }
-            Err(e) => Err(e),
         }
     }
 
@@ -228,6 +233,7 @@ impl Prober {
             packets: self.packets - progress.packets,
             bytes: Bytes::new(self.bytes - progress.bytes),
             elapsed: kernel::now().saturating_since(progress.begin),
+            error: progress.error.clone(),
         }
     }
 

@@ -1,0 +1,119 @@
+//! What probing may cost, and what ends it.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use results::estimate::{Quantity, Trouble};
+use tempfile::NamedTempFile;
+
+use crate::common::{Serve, longhaul, text};
+use crate::{estimate, records, results, start};
+
+// signal(7)
+const SIGINT: i32 = 2;
+
+#[test]
+fn a_budget_is_kept_over_all_methods_and_said() {
+    let server = Serve::start(&[]);
+    let methods = ["-m", "short-adr", "-m", "adr", "-m", "two-rates", "-m", "pathload"];
+    let output = estimate(server.port, &[&["--budget", "200kB", "--json"], &methods[..]].concat());
+    let all = records(&output.stdout);
+    assert_eq!(start(&all).budget_bytes, Some(200_000));
+    let results = results(&all);
+    assert_eq!(
+        results.iter().map(|r| r.method.as_str()).collect::<Vec<_>>(),
+        ["short-adr", "adr", "two-rates", "pathload"]
+    );
+    // 2 trains of 15 packets, 2 of 30, of 1428 bytes each.
+    assert_eq!((results[0].bytes, results[1].bytes), (2 * 15 * 1428, 2 * 30 * 1428));
+    assert!(results.iter().map(|r| r.bytes).sum::<u64>() <= 200_000, "{results:?}");
+    // Pathload's first stream alone takes more than what is left.
+    assert!(results[3].troubles.contains(&Trouble::BudgetSpent), "{:?}", results[3]);
+}
+
+#[test]
+fn a_server_without_consent_is_not_probed() {
+    let server = Serve::start(&["--max-probe-bytes", "0"]);
+    let output = estimate(server.port, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("not allowed") && said.contains("answers no probes"), "{said}");
+}
+
+#[test]
+fn the_servers_limits_hold_for_both_directions() {
+    let server = Serve::start(&["--max-probe-bytes", "50kB", "--max-rate", "8Mb/s"]);
+    for direction in [&["--json"][..], &["--json", "--reverse"]] {
+        let output = estimate(server.port, &[direction, &["-m", "short-adr", "-m", "adr"]].concat());
+        let all = records(&output.stdout);
+        let notes = start(&all).notes.join("\n");
+        assert!(notes.contains("50.00 kB") && notes.contains("8.000 Mb/s"), "{notes}");
+        let results = results(&all);
+        // 42.8 kB fit the 50 kB, what follows does not.
+        assert!(results[0].estimate.is_some() && results[1].bytes == 0, "{results:?}");
+        assert!(results[1].troubles.contains(&Trouble::BudgetSpent));
+        // At 8 Mb/s a packet of 1428 bytes leaves every 1.428 ms; 5 % for the clock readings of either end.
+        let rate = results[0].estimate.unwrap().rate_bps as f64;
+        assert!((rate / 8e6 - 1.0).abs() < 0.05, "{rate}");
+    }
+}
+
+#[test]
+fn a_far_end_that_dies_ends_the_method_with_what_is_known() {
+    let server = Serve::start(&[]);
+    let (mut child, json) = probing(server.port);
+    drop(server);
+    let begin = Instant::now();
+    child.wait().unwrap();
+    // The probes of `loss` take ten seconds; what they wait for afterwards is less than a second.
+    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+    let results = results(&records(&std::fs::read(json.path()).unwrap()));
+    assert!(results[0].estimate.is_some());
+    assert!(results[1].estimate.is_none() && results[1].troubles.contains(&Trouble::NoAnswer), "{results:?}");
+}
+
+/// A client that has its first answer and now sends the probes of `loss`, for ten seconds.
+fn probing(port: u16) -> (Child, NamedTempFile) {
+    let json = NamedTempFile::new().unwrap();
+    let argument = format!("--json={}", json.path().display());
+    let mut child = longhaul()
+        .args(["estimate", "127.0.0.1", "--port", &port.to_string(), "-m", "short-adr", "-m", "loss", &argument])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !std::fs::read_to_string(json.path()).unwrap().contains("short-adr") {
+        kernel::nap(Duration::from_millis(20));
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
+    }
+    (child, json)
+}
+
+#[test]
+fn a_stopped_client_prints_what_it_has() {
+    let server = Serve::start(&[]);
+    let (mut child, json) = probing(server.port);
+    kernel::signal_group(&child, SIGINT).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(0));
+    let results = results(&records(&std::fs::read(json.path()).unwrap()));
+    assert!(results[0].estimate.is_some_and(|e| e.quantity == Quantity::AsymptoticDispersion));
+}
+
+#[test]
+fn nonsense_is_refused_in_plain_words() {
+    let server = Serve::start(&[]);
+    for (arguments, words) in [
+        (&["-m", "psychic"][..], "psychic"),
+        (&["--budget", "many"], "many"),
+        (&["--mtu", "20"], "128"),
+        (&["--all", "-m", "adr"], "cannot be used with"),
+        (&["--json=/nowhere/at/all"], "/nowhere/at/all"),
+    ] {
+        let output = estimate(server.port, arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(words), "{arguments:?}: {}", text(&output.stderr));
+    }
+    let output = longhaul().args(["estimate", "127.0.0.1", "--port", "1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("Connection refused"));
+}
