@@ -28,6 +28,12 @@ pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
             schema(folder, "longhaul.cc-1.schema.json", &schemars::schema_for!(results::cc::CcRecord))?;
             schema(folder, "longhaul.trace-1.schema.json", &schemars::schema_for!(results::trace::TraceRecord))?;
             schema(folder, "longhaul.model-1.schema.json", &schemars::schema_for!(results::model::ModelRecord))?;
+            schema(
+                folder,
+                "longhaul.estimate-1.schema.json",
+                &schemars::schema_for!(results::estimate::EstimateRecord),
+            )?;
+            schema(folder, "longhaul.choose-1.schema.json", &schemars::schema_for!(results::choose::ChooseRecord))?;
             schema(folder, "longhaul.tune-1.schema.json", &schemars::schema_for!(results::tune::TuneRecord))?;
         }
     }

@@ -45,6 +45,8 @@ fn the_help_is_the_reviewed_one() {
         ("cc-unload.txt", &["cc", "unload", "--help"]),
         ("cc-show.txt", &["cc", "show", "--help"]),
         ("model.txt", &["model", "--help"]),
+        ("estimate.txt", &["estimate", "--help"]),
+        ("choose.txt", &["choose", "--help"]),
         ("trace.txt", &["trace", "--help"]),
         ("tune.txt", &["tune", "--help"]),
         ("tune-check.txt", &["tune", "check", "--help"]),

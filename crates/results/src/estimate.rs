@@ -84,8 +84,6 @@ pub enum Trouble {
     SenderTooSlow,
     /// A burst passes faster than what follows: a token bucket.
     TokenBucket,
-    /// The probes got a share of their own: fair queueing.
-    FairQueueing,
     /// Packets overtook each other.
     Reordering,
     /// Packets were lost.
@@ -117,7 +115,6 @@ impl Trouble {
             Self::Batching => "packets came in batches",
             Self::SenderTooSlow => "the sender was not fast or even enough",
             Self::TokenBucket => "a burst passes faster than what follows (token bucket)",
-            Self::FairQueueing => "the probes have a share of their own (fair queueing)",
             Self::Reordering => "packets overtook each other",
             Self::Loss => "packets were lost",
             Self::TooFewSamples => "too few samples",

@@ -10,6 +10,7 @@ use crate::frame::{FRAME_HEADER_BYTES, Frame, FrameReader, encode_frame};
 use crate::greeting::{Parsed, parse_greeting, rejection_reason};
 use crate::message::Message;
 use crate::plan::{canonical_json, validate_plan};
+use crate::probe::ProbeHeader;
 use crate::proposal::{MAX_PROPOSAL, Progress, parse_proposal};
 use crate::scanner::HeaderScanner;
 use crate::text::is_hostile;
@@ -167,6 +168,9 @@ pub fn datagram(data: &[u8]) {
         assert!(UdpControl::Challenge { token, nonce }.encode().len() <= data.len());
     }
     if let Some(header) = DatagramHeader::decode(data) {
+        assert!(data.starts_with(&header.encode()));
+    }
+    if let Some(header) = ProbeHeader::decode(data) {
         assert!(data.starts_with(&header.encode()));
     }
     if let Some(header) = ThrulayDatagram::decode(data) {

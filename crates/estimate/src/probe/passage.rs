@@ -104,6 +104,12 @@ impl Passage {
         })
     }
 
+    /// From the earliest to the latest arrival; zero without two.
+    pub fn span_received(&self) -> Duration {
+        let times = || self.packets.iter().filter_map(|p| p.received);
+        times().max().zip(times().min()).map_or(Duration::ZERO, |(last, first)| last.saturating_since(first))
+    }
+
     /// One-way delays of the packets that arrived, in ns above the smallest of them: the offset of the clocks falls out.
     /// In order of departure.
     pub fn delays_ns(&self) -> Vec<u64> {

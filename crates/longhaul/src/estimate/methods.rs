@@ -126,7 +126,7 @@ fn transfer(name: MethodName, options: &EstimateOptions, bounds: Bounds) -> anyh
     let load = TestPlan {
         bytes: short.then_some(SHORT_TCP),
         duration_ns: (!short).then(|| units::nanos(Duration::from_secs(seconds).min(bounds.time))),
-        window_bytes: options.window.map(Bytes::as_u64).or(options.faithful_2002.then_some(1 << 20)),
+        window_bytes: options.window.map(Bytes::as_u64).or_else(|| options.faithful_2002.then_some(1 << 20)),
         ..plan(direction(options))
     };
     let begin = kernel::now();

@@ -117,7 +117,7 @@ fn direction(options: &EstimateOptions) -> Direction {
 }
 
 fn probe_options(options: &EstimateOptions, methods: &[MethodName]) -> anyhow::Result<ProbeOptions> {
-    let most = options.budget.map_or(METHOD_BUDGET * methods.len().max(1) as u64, Bytes::as_u64);
+    let most = options.budget.map_or_else(|| METHOD_BUDGET * methods.len().max(1) as u64, Bytes::as_u64);
     let plan = TestPlan {
         transport: Transport::Probe,
         // An echoed probe counts twice, and so it may in the server's account.

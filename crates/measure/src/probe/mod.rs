@@ -5,6 +5,7 @@
 //! same handshake, the same key, the same proof of the UDP address. Its plan names the bytes that may be sent, and either
 //! end stops at them.
 
+mod carry;
 mod port;
 mod prober;
 mod responder;

@@ -4,14 +4,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use estimate::ClockEstimator;
-use estimate::probe::{Departure, Fate, Method, Outcome, Passage, Path, Step, Train};
+use estimate::probe::{Method, Outcome, Path, Step, Train};
 use results::Direction;
 use results::estimate::Trouble;
 use units::{Bytes, Instant, Rate};
-use wire::{Message, ProbeDeparture, TRAIN_NUMBERS};
+use wire::Message;
 
-use super::SETTLE;
-use super::port::{Arrival, Port};
+use super::port::Port;
 use crate::MeasureError;
 use crate::client::{ClientOptions, Idle, Opened, Session, open};
 use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
@@ -20,7 +19,7 @@ use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
 const PING_EVERY: Duration = Duration::from_secs(2);
 
 /// How often a stop by the user is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Largest probe unless the user says that larger ones pass: what an interface says of its own link need not hold for
 /// the path.
@@ -28,6 +27,9 @@ const USUAL_MTU: u32 = 1500;
 
 /// Distance at which a sender can send apart without sending late: a system call and two looks at the clock.
 const LEAST_GAP: Duration = Duration::from_micros(4);
+
+/// How much faster than ours another clock may run: a hundred times what quartz does.
+const CLOCKS: f64 = 1.01;
 
 /// Whom to probe, and how.
 #[derive(Debug)]
@@ -79,21 +81,21 @@ pub struct Progress {
 /// A probing session with a far end.
 pub struct Prober {
     /// Only this end's half of it; the reader has a thread.
-    session: Session,
-    inbox: mpsc::Receiver<Result<Incoming, MeasureError>>,
-    port: Port,
-    path: Path,
-    down: bool,
-    number: u16,
-    packets: u64,
-    bytes: u64,
+    pub(super) session: Session,
+    pub(super) inbox: mpsc::Receiver<Result<Incoming, MeasureError>>,
+    pub(super) port: Port,
+    pub(super) path: Path,
+    pub(super) down: bool,
+    pub(super) number: u16,
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
     /// Bytes that the server allows, all methods together, and the rate.
-    granted: u64,
-    ceiling: Option<Rate>,
-    next_ping: Instant,
-    clock_steps: (u64, u64),
+    pub(super) granted: u64,
+    pub(super) ceiling: Option<Rate>,
+    pub(super) next_ping: Instant,
+    pub(super) clock_steps: (u64, u64),
     /// The last packet of the train before.
-    last_packet: Instant,
+    pub(super) last_packet: Instant,
 }
 
 impl Prober {
@@ -209,9 +211,15 @@ impl Prober {
             return Ok(false);
         }
         self.idle(self.last_packet + pause, interrupted)?;
+        let sent = kernel::now();
         match self.carry(&train, interrupted) {
-            Ok(passage) => {
+            Ok(mut passage) => {
                 progress.troubles.extend(self.stepped());
+                // Whatever its clock shows, a far end cannot receive for longer than there was time.
+                if passage.span_received() > kernel::now().saturating_since(sent).mul_f64(CLOCKS) {
+                    progress.troubles.push(Trouble::Implausible);
+                    passage.packets.iter_mut().for_each(|p| p.received = None);
+                }
                 method.observe(&passage);
                 Ok(true)
             }
@@ -243,7 +251,7 @@ impl Prober {
         self.session.writer.shutdown();
     }
 
-    fn cost(&self, train: &Train) -> u64 {
+    pub(super) fn cost(&self, train: &Train) -> u64 {
         let once: u64 = train.departures().iter().map(|d| u64::from(self.port.real_bytes(d.bytes))).sum();
         if train.is_echoed() { once * 2 } else { once }
     }
@@ -254,126 +262,6 @@ impl Prober {
         let stepped = ours != self.clock_steps.0 || theirs != 0;
         self.clock_steps = (ours, 0);
         stepped.then_some(Trouble::ClockStep)
-    }
-
-    fn carry(&mut self, train: &Train, interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
-        self.number = (self.number + 1) % TRAIN_NUMBERS;
-        let departures = &self.port.within_ceiling(train.departures().iter().copied(), self.ceiling);
-        self.bytes += self.cost(train);
-        self.packets += departures.len() as u64 * if train.is_echoed() { 2 } else { 1 };
-        let passage = if train.is_echoed() {
-            self.echoed(departures, interrupted)?
-        } else if self.down {
-            self.fetched(departures, interrupted)?
-        } else {
-            self.sent(departures, interrupted)?
-        };
-        self.last_packet = kernel::now();
-        Ok(passage)
-    }
-
-    /// A train to the server, which tells when its packets came.
-    fn sent(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
-        let sent = self.depart(false, departures, &mut Vec::new(), interrupted)?;
-        let settle = self.settle(departures);
-        let order = Message::TrainSent {
-            train: self.number,
-            packets: departures.len() as u16,
-            settle_ns: units::nanos(settle),
-        };
-        self.session.writer.send(&order)?;
-        let number = self.number;
-        let deadline = kernel::now() + settle + PEER_TIMEOUT;
-        let received = self.answer(deadline, interrupted, &mut |m| match m {
-            Message::TrainArrived { train, received_ns, clock_steps } if train == number => {
-                Some((received_ns, clock_steps))
-            }
-            _ => None,
-        })?;
-        self.clock_steps.1 = received.1;
-        Ok(join(self.real(departures), &sent, &instants(&received.0)))
-    }
-
-    /// A train from the server, which tells when its packets left.
-    fn fetched(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
-        let wanted = departures.iter().map(|d| ProbeDeparture { after_ns: units::nanos(d.after), bytes: d.bytes });
-        self.session.writer.send(&Message::SendTrain { train: self.number, departures: wanted.collect() })?;
-        let number = self.number;
-        let mut arrivals = Vec::new();
-        let mut sent = None;
-        let span = departures.last().map_or(Duration::ZERO, |d| d.after);
-        let settle = self.settle(departures);
-        let give_up = kernel::now() + span * 2 + settle + PEER_TIMEOUT;
-        let mut quiet_since = kernel::now();
-        loop {
-            let got = self.port.receive(Duration::from_millis(2), |a| arrivals.push(a))?;
-            let now = kernel::now();
-            if got > 0 {
-                quiet_since = now;
-            }
-            while let Some(message) = self.waiting()? {
-                if let Message::TrainDeparted { train, sent_ns } = message
-                    && train == number
-                {
-                    sent = Some(sent_ns);
-                    quiet_since = now;
-                }
-            }
-            let complete = arrivals.len() >= departures.len();
-            if sent.is_some() && (complete || now.saturating_since(quiet_since) >= settle) {
-                break;
-            }
-            self.keep_alive(now, interrupted)?;
-            if now >= give_up {
-                return Err(self.silent(settle));
-            }
-        }
-        let received = times(&arrivals, number, departures.len());
-        Ok(join(self.real(departures), &instants(&sent.unwrap_or_default()), &received))
-    }
-
-    /// A train that comes back.
-    fn echoed(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
-        let mut arrivals = Vec::new();
-        let sent = self.depart(true, departures, &mut arrivals, interrupted)?;
-        let end = kernel::now() + self.settle(departures);
-        while arrivals.len() < departures.len() {
-            let now = kernel::now();
-            if now >= end {
-                break;
-            }
-            self.port.receive(end.saturating_since(now).min(LOOK_EVERY), |a| arrivals.push(a))?;
-            self.keep_alive(now, interrupted)?;
-        }
-        Ok(join(self.real(departures), &sent, &times(&arrivals, self.number, departures.len())))
-    }
-
-    fn depart(
-        &mut self,
-        echo: bool,
-        departures: &[Departure],
-        arrivals: &mut Vec<Arrival>,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<Vec<Option<Instant>>, MeasureError> {
-        let (writer, next_ping) = (&self.session.writer, &mut self.next_ping);
-        self.port.send_train(self.number, echo, departures, &mut |port, due| {
-            loop {
-                let now = kernel::now();
-                // A wait on a socket ends late by a millisecond at most; the rest is watched by the port.
-                let left = due.saturating_since(now).saturating_sub(Duration::from_millis(2));
-                if left.is_zero() {
-                    return Ok(());
-                }
-                port.receive(left.min(LOOK_EVERY), |a| arrivals.push(a))?;
-                look(writer, next_ping, now, interrupted)?;
-            }
-        })
-    }
-
-    /// Long enough for stragglers: several round trips, and several of the longest gaps.
-    fn settle(&self, departures: &[Departure]) -> Duration {
-        let gap = departures.windows(2).map(|w| w[1].after.saturating_sub(w[0].after)).max().unwrap_or_default();
-        (self.path.round_trip * 2 + SETTLE).max((gap * 2).min(Duration::from_secs(1)))
     }
 
     /// Lets time pass until then.
@@ -391,12 +279,12 @@ impl Prober {
         }
     }
 
-    fn keep_alive(&mut self, now: Instant, interrupted: &dyn Fn() -> bool) -> Result<(), MeasureError> {
+    pub(super) fn keep_alive(&mut self, now: Instant, interrupted: &dyn Fn() -> bool) -> Result<(), MeasureError> {
         look(&self.session.writer, &mut self.next_ping, now, interrupted)
     }
 
     /// The next message that `wanted` takes.
-    fn answer<T>(
+    pub(super) fn answer<T>(
         &mut self,
         deadline: Instant,
         interrupted: &dyn Fn() -> bool,
@@ -421,7 +309,7 @@ impl Prober {
     }
 
     /// A message that is there already.
-    fn waiting(&mut self) -> Result<Option<Message>, MeasureError> {
+    pub(super) fn waiting(&mut self) -> Result<Option<Message>, MeasureError> {
         loop {
             match self.inbox.try_recv() {
                 Ok(incoming) => {
@@ -453,12 +341,7 @@ impl Prober {
         })
     }
 
-    /// The packets with the lengths that they really had.
-    fn real(&self, departures: &[Departure]) -> Vec<u32> {
-        departures.iter().map(|d| self.port.real_bytes(d.bytes)).collect()
-    }
-
-    fn silent(&self, after: Duration) -> MeasureError {
+    pub(super) fn silent(&self, after: Duration) -> MeasureError {
         MeasureError::Silent { peer: self.peer(), after, during: "while it was probed" }
     }
 
@@ -467,7 +350,7 @@ impl Prober {
     }
 }
 
-fn look(
+pub(super) fn look(
     writer: &ControlWriter,
     next_ping: &mut Instant,
     now: Instant,
@@ -500,26 +383,4 @@ fn round_trip(
         during: "when its round trip was measured",
     };
     idle.rtt.ok_or_else(silent)
-}
-
-fn instants(times: &[Option<u64>]) -> Vec<Option<Instant>> {
-    times.iter().map(|t| t.map(Instant::from_nanos)).collect()
-}
-
-/// The first arrival of each packet of a train.
-fn times(arrivals: &[Arrival], train: u16, packets: usize) -> Vec<Option<Instant>> {
-    let mut times = vec![None; packets];
-    for a in arrivals.iter().filter(|a| a.header.train == train) {
-        if let Some(time) = times.get_mut(usize::from(a.header.index)) {
-            time.get_or_insert(a.at);
-        }
-    }
-    times
-}
-
-/// Both ends' times; a far end that tells fewer than there are packets has seen no more.
-fn join(bytes: Vec<u32>, sent: &[Option<Instant>], received: &[Option<Instant>]) -> Passage {
-    let fate =
-        |(i, bytes)| Fate { bytes, sent: sent.get(i).copied().flatten(), received: received.get(i).copied().flatten() };
-    Passage { packets: bytes.into_iter().enumerate().map(fate).collect() }
 }

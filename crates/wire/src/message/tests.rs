@@ -59,6 +59,10 @@ pub(crate) fn all_messages() -> Vec<Message> {
         Message::Clock { model: serde_json::json!([1, 2.5]) },
         Message::UdpReady,
         Message::Sent { stream: 3, datagrams: u64::MAX },
+        Message::SendTrain { train: 1, departures: vec![ProbeDeparture { after_ns: 2, bytes: 1500 }] },
+        Message::TrainDeparted { train: 32_767, sent_ns: vec![Some(u64::MAX), None] },
+        Message::TrainSent { train: 0, packets: u16::MAX, settle_ns: 7 },
+        Message::TrainArrived { train: 0, received_ns: vec![None; 3], clock_steps: 1 },
         Message::Stop,
         Message::Interval(Box::new(interval())),
         Message::Samples {
@@ -166,6 +170,8 @@ fn lists_and_texts_have_bounds() {
     long_host.sysctls.insert("a".into(), "x".repeat(MAX_TEXT + 1));
     for message in [
         samples(MAX_SAMPLES + 1),
+        Message::TrainArrived { train: 0, received_ns: vec![None; 4097], clock_steps: 0 },
+        Message::SendTrain { train: 0, departures: vec![ProbeDeparture { after_ns: 0, bytes: 0 }; 4097] },
         Message::Failed { reason: "x".repeat(MAX_TEXT + 1) },
         Message::Request { plan, proof: None },
         Message::Finished(Box::new(many_streams)),

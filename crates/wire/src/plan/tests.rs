@@ -99,3 +99,19 @@ fn errors_read_well() {
     let error = verdict(tcp_plan(), |p| p.block_bytes = 8).unwrap_err();
     assert_eq!(error.to_string(), "the block size is 8 bytes; it must be 16 to 16777216 bytes");
 }
+
+#[test]
+fn probing_needs_its_bytes_and_has_one_stream_one_way() {
+    let probe = || TestPlan {
+        transport: Transport::Probe,
+        duration_ns: None,
+        bytes: Some(1),
+        streams: 1,
+        directions: vec![Direction::Down],
+        ..udp_plan()
+    };
+    assert_eq!(validate_plan(&probe()), Ok(()));
+    assert_eq!(verdict(probe(), |p| (p.duration_ns, p.bytes) = (Some(1), None)), Err(PlanError::ProbeWithoutBytes));
+    assert!(verdict(probe(), |p| p.streams = 2).is_err());
+    assert!(verdict(probe(), |p| p.directions = vec![Direction::Down, Direction::Up]).is_err());
+}

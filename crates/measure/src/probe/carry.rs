@@ -1,0 +1,162 @@
+//! One train, there or from there or there and back, with the times of both ends.
+
+use std::time::Duration;
+
+use estimate::probe::{Departure, Fate, Passage, Train};
+use units::Instant;
+use wire::{Message, ProbeDeparture, TRAIN_NUMBERS};
+
+use super::SETTLE;
+use super::port::Arrival;
+use super::prober::{LOOK_EVERY, Prober, look};
+use crate::MeasureError;
+use crate::control::PEER_TIMEOUT;
+
+impl Prober {
+    pub(super) fn carry(&mut self, train: &Train, interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
+        self.number = (self.number + 1) % TRAIN_NUMBERS;
+        let departures = &self.port.within_ceiling(train.departures().iter().copied(), self.ceiling);
+        self.bytes += self.cost(train);
+        self.packets += departures.len() as u64 * if train.is_echoed() { 2 } else { 1 };
+        let passage = if train.is_echoed() {
+            self.echoed(departures, interrupted)?
+        } else if self.down {
+            self.fetched(departures, interrupted)?
+        } else {
+            self.sent(departures, interrupted)?
+        };
+        self.last_packet = kernel::now();
+        Ok(passage)
+    }
+
+    /// A train to the server, which tells when its packets came.
+    fn sent(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
+        let sent = self.depart(false, departures, &mut Vec::new(), interrupted)?;
+        let settle = self.settle(departures);
+        let order = Message::TrainSent {
+            train: self.number,
+            packets: departures.len() as u16,
+            settle_ns: units::nanos(settle),
+        };
+        self.session.writer.send(&order)?;
+        let number = self.number;
+        let deadline = kernel::now() + settle + PEER_TIMEOUT;
+        let received = self.answer(deadline, interrupted, &mut |m| match m {
+            Message::TrainArrived { train, received_ns, clock_steps } if train == number => {
+                Some((received_ns, clock_steps))
+            }
+            _ => None,
+        })?;
+        self.clock_steps.1 = received.1;
+        Ok(join(self.real(departures), &sent, &instants(&received.0)))
+    }
+
+    /// A train from the server, which tells when its packets left.
+    fn fetched(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
+        let wanted = departures.iter().map(|d| ProbeDeparture { after_ns: units::nanos(d.after), bytes: d.bytes });
+        self.session.writer.send(&Message::SendTrain { train: self.number, departures: wanted.collect() })?;
+        let number = self.number;
+        let mut arrivals = Vec::new();
+        let mut sent = None;
+        let span = departures.last().map_or(Duration::ZERO, |d| d.after);
+        let settle = self.settle(departures);
+        let give_up = kernel::now() + span * 2 + settle + PEER_TIMEOUT;
+        let mut quiet_since = kernel::now();
+        loop {
+            let got = self.port.receive(Duration::from_millis(2), |a| arrivals.push(a))?;
+            let now = kernel::now();
+            if got > 0 {
+                quiet_since = now;
+            }
+            while let Some(message) = self.waiting()? {
+                if let Message::TrainDeparted { train, sent_ns } = message
+                    && train == number
+                {
+                    sent = Some(sent_ns);
+                    quiet_since = now;
+                }
+            }
+            let complete = arrivals.len() >= departures.len();
+            if sent.is_some() && (complete || now.saturating_since(quiet_since) >= settle) {
+                break;
+            }
+            self.keep_alive(now, interrupted)?;
+            if now >= give_up {
+                return Err(self.silent(settle));
+            }
+        }
+        let received = times(&arrivals, number, departures.len());
+        Ok(join(self.real(departures), &instants(&sent.unwrap_or_default()), &received))
+    }
+
+    /// A train that comes back.
+    fn echoed(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
+        let mut arrivals = Vec::new();
+        let sent = self.depart(true, departures, &mut arrivals, interrupted)?;
+        let end = kernel::now() + self.settle(departures);
+        while arrivals.len() < departures.len() {
+            let now = kernel::now();
+            if now >= end {
+                break;
+            }
+            self.port.receive(end.saturating_since(now).min(LOOK_EVERY), |a| arrivals.push(a))?;
+            self.keep_alive(now, interrupted)?;
+        }
+        Ok(join(self.real(departures), &sent, &times(&arrivals, self.number, departures.len())))
+    }
+
+    fn depart(
+        &mut self,
+        echo: bool,
+        departures: &[Departure],
+        arrivals: &mut Vec<Arrival>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<Option<Instant>>, MeasureError> {
+        let (writer, next_ping) = (&self.session.writer, &mut self.next_ping);
+        self.port.send_train(self.number, echo, departures, &mut |port, due| {
+            loop {
+                let now = kernel::now();
+                // A wait on a socket ends late by a millisecond at most; the rest is watched by the port.
+                let left = due.saturating_since(now).saturating_sub(Duration::from_millis(2));
+                if left.is_zero() {
+                    return Ok(());
+                }
+                port.receive(left.min(LOOK_EVERY), |a| arrivals.push(a))?;
+                look(writer, next_ping, now, interrupted)?;
+            }
+        })
+    }
+
+    /// Long enough for stragglers: several round trips, and several of the longest gaps.
+    fn settle(&self, departures: &[Departure]) -> Duration {
+        let gap = departures.windows(2).map(|w| w[1].after.saturating_sub(w[0].after)).max().unwrap_or_default();
+        (self.path.round_trip * 2 + SETTLE).max((gap * 2).min(Duration::from_secs(1)))
+    }
+
+    /// The packets with the lengths that they really had.
+    fn real(&self, departures: &[Departure]) -> Vec<u32> {
+        departures.iter().map(|d| self.port.real_bytes(d.bytes)).collect()
+    }
+}
+
+fn instants(times: &[Option<u64>]) -> Vec<Option<Instant>> {
+    times.iter().map(|t| t.map(Instant::from_nanos)).collect()
+}
+
+/// The first arrival of each packet of a train.
+fn times(arrivals: &[Arrival], train: u16, packets: usize) -> Vec<Option<Instant>> {
+    let mut times = vec![None; packets];
+    for a in arrivals.iter().filter(|a| a.header.train == train) {
+        if let Some(time) = times.get_mut(usize::from(a.header.index)) {
+            time.get_or_insert(a.at);
+        }
+    }
+    times
+}
+
+/// Both ends' times; a far end that tells fewer than there are packets has seen no more.
+fn join(bytes: Vec<u32>, sent: &[Option<Instant>], received: &[Option<Instant>]) -> Passage {
+    let fate =
+        |(i, bytes)| Fate { bytes, sent: sent.get(i).copied().flatten(), received: received.get(i).copied().flatten() };
+    Passage { packets: bytes.into_iter().enumerate().map(fate).collect() }
+}
