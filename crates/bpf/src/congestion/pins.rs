@@ -84,6 +84,9 @@ pub(super) fn remove(folder: &Path, name: &str) {
         let _ = fs::remove_file(file);
     }
     let _ = fs::remove_dir(folder.join(name));
+    // Only if they are empty, so never while another is loaded.
+    let _ = fs::remove_dir(folder);
+    let _ = folder.parent().map(fs::remove_dir);
 }
 
 struct Registration {

@@ -30,6 +30,9 @@ const AUTO_BUDGET: u64 = 100_000;
 /// What another method may spend unless the user says otherwise.
 const METHOD_BUDGET: u64 = 50_000_000;
 
+/// What all of them may spend together: as much as a server grants by default.
+const SESSION_BUDGET: u64 = 200_000_000;
+
 pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
     let methods = if options.all { MethodName::EACH.to_vec() } else { options.method.clone() };
@@ -117,10 +120,10 @@ fn direction(options: &EstimateOptions) -> Direction {
 }
 
 fn probe_options(options: &EstimateOptions, methods: &[MethodName]) -> anyhow::Result<ProbeOptions> {
-    let most = options.budget.map_or_else(|| METHOD_BUDGET * methods.len().max(1) as u64, Bytes::as_u64);
+    let unasked = || (METHOD_BUDGET * methods.len() as u64).min(SESSION_BUDGET);
+    let most = options.budget.map_or_else(unasked, Bytes::as_u64);
     let plan = TestPlan {
         transport: Transport::Probe,
-        // An echoed probe counts twice, and so it may in the server's account.
         bytes: Some(most.max(1)),
         duration_ns: None,
         ..plan(direction(options))

@@ -146,8 +146,8 @@ mod tests {
 
     #[test]
     fn batches_are_seen_and_few_of_them_have_no_rate() {
-        // 20 packets at 40 us, handed over four at a time, then all at once.
-        let fours: Vec<u64> = (1..20).map(|i| if i % 4 == 0 { 160_000 } else { 100 }).collect();
+        // 24 packets at 40 us, handed over four at a time: five batches and a last one that need not be full. Then all at once.
+        let fours: Vec<u64> = (1..24).map(|i| if i % 4 == 0 { 160_000 } else { 100 }).collect();
         let (rate, batched) = seen(&train(40_000, &fours), 500, Some(40_000.0), TOLERANCE);
         assert!(batched);
         let rate = rate.unwrap();
