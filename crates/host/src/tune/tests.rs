@@ -171,6 +171,12 @@ fn a_device_is_read_and_its_queue_and_offloads_are_changed_and_restored() {
         ip("link add pair0 txqueuelen 12000 type veth peer name pair1");
         ip("link set pair0 up");
         ip("link set pair1 up");
+        // The kernel notes the carrier in a worker of its own, when that gets a CPU.
+        let waiting = std::time::Instant::now();
+        while !ip("link show pair0").contains("state UP") {
+            assert!(waiting.elapsed().as_secs() < 5, "a veth has no carrier");
+            kernel::nap(std::time::Duration::from_millis(10));
+        }
         let device = pick_device(None).unwrap().unwrap();
         assert_eq!(device.speed, None, "veth tells 10 Gb/s, whatever it carries");
         assert_eq!((device.driver.as_deref(), device.mtu), (Some("veth"), 1500));
