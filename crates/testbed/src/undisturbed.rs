@@ -1,4 +1,5 @@
 use std::panic::{self, AssertUnwindSafe};
+use std::time::Duration;
 
 use kernel::CpuSnapshot;
 
@@ -6,6 +7,9 @@ use kernel::CpuSnapshot;
 const STOLEN: f64 = 0.01;
 /// Trials that are made at most.
 const TRIALS: u32 = 3;
+/// Rest before the second trial, twice as much before the third: a host that rations CPU time takes it from a machine that has
+/// worked for minutes, and gives it back to one that rests.
+const REST: Duration = Duration::from_secs(30);
 
 /// Runs a trial that measures time. One that fails while the host of this virtual machine gave more than 1 % of its CPU time to
 /// others says nothing about longhaul, and another is made, three at most; the last one counts. What passes has passed, and what fails on a
@@ -24,6 +28,7 @@ pub fn undisturbed(trial: impl Fn()) {
             panic::resume_unwind(failure);
         }
         eprintln!("trial {number} does not count: the host took {:.1} % of the CPU time meanwhile", stolen * 100.0);
+        std::thread::sleep(REST * number);
     }
 }
 
