@@ -31,7 +31,7 @@ impl Prober {
 
     /// A train to the server, which tells when its packets came.
     fn sent(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
-        let sent = self.depart(false, departures, &mut Vec::new(), interrupted)?;
+        let sent = self.depart(false, departures, &mut Arrivals::of(self.number, 0), interrupted)?;
         let settle = self.settle(departures);
         let order = Message::TrainSent {
             train: self.number,
@@ -47,7 +47,7 @@ impl Prober {
             }
             _ => None,
         })?;
-        self.clock_steps.1 = received.1;
+        self.far_steps = received.1;
         Ok(join(self.real(departures), &sent, &instants(&received.0)))
     }
 
@@ -56,16 +56,17 @@ impl Prober {
         let wanted = departures.iter().map(|d| ProbeDeparture { after_ns: units::nanos(d.after), bytes: d.bytes });
         self.session.writer.send(&Message::SendTrain { train: self.number, departures: wanted.collect() })?;
         let number = self.number;
-        let mut arrivals = Vec::new();
+        let mut arrivals = Arrivals::of(number, departures.len());
         let mut sent = None;
         let span = departures.last().map_or(Duration::ZERO, |d| d.after);
         let settle = self.settle(departures);
         let give_up = kernel::now() + span * 2 + settle + PEER_TIMEOUT;
         let mut quiet_since = kernel::now();
         loop {
-            let got = self.port.receive(Duration::from_millis(2), |a| arrivals.push(a))?;
+            let before = arrivals.come;
+            self.port.receive(Duration::from_millis(2), |a| arrivals.note(a))?;
             let now = kernel::now();
-            if got > 0 {
+            if arrivals.come > before {
                 quiet_since = now;
             }
             while let Some(message) = self.waiting()? {
@@ -76,8 +77,7 @@ impl Prober {
                     quiet_since = now;
                 }
             }
-            let complete = arrivals.len() >= departures.len();
-            if sent.is_some() && (complete || now.saturating_since(quiet_since) >= settle) {
+            if sent.is_some() && (arrivals.are_complete() || now.saturating_since(quiet_since) >= settle) {
                 break;
             }
             self.keep_alive(now, interrupted)?;
@@ -85,31 +85,30 @@ impl Prober {
                 return Err(self.silent(settle));
             }
         }
-        let received = times(&arrivals, number, departures.len());
-        Ok(join(self.real(departures), &instants(&sent.unwrap_or_default()), &received))
+        Ok(join(self.real(departures), &instants(&sent.unwrap_or_default()), &arrivals.times))
     }
 
     /// A train that comes back.
     fn echoed(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
-        let mut arrivals = Vec::new();
+        let mut arrivals = Arrivals::of(self.number, departures.len());
         let sent = self.depart(true, departures, &mut arrivals, interrupted)?;
         let end = kernel::now() + self.settle(departures);
-        while arrivals.len() < departures.len() {
+        while !arrivals.are_complete() {
             let now = kernel::now();
             if now >= end {
                 break;
             }
-            self.port.receive(end.saturating_since(now).min(LOOK_EVERY), |a| arrivals.push(a))?;
+            self.port.receive(end.saturating_since(now).min(LOOK_EVERY), |a| arrivals.note(a))?;
             self.keep_alive(now, interrupted)?;
         }
-        Ok(join(self.real(departures), &sent, &times(&arrivals, self.number, departures.len())))
+        Ok(join(self.real(departures), &sent, &arrivals.times))
     }
 
     fn depart(
         &mut self,
         echo: bool,
         departures: &[Departure],
-        arrivals: &mut Vec<Arrival>,
+        arrivals: &mut Arrivals,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Option<Instant>>, MeasureError> {
         let (writer, next_ping) = (&self.session.writer, &mut self.next_ping);
@@ -121,7 +120,7 @@ impl Prober {
                 if left.is_zero() {
                     return Ok(());
                 }
-                port.receive(left.min(LOOK_EVERY), |a| arrivals.push(a))?;
+                port.receive(left.min(LOOK_EVERY), |a| arrivals.note(a))?;
                 look(writer, next_ping, now, interrupted)?;
             }
         })
@@ -143,15 +142,29 @@ fn instants(times: &[Option<u64>]) -> Vec<Option<Instant>> {
     times.iter().map(|t| t.map(Instant::from_nanos)).collect()
 }
 
-/// The first arrival of each packet of a train.
-fn times(arrivals: &[Arrival], train: u16, packets: usize) -> Vec<Option<Instant>> {
-    let mut times = vec![None; packets];
-    for a in arrivals.iter().filter(|a| a.header.train == train) {
-        if let Some(time) = times.get_mut(usize::from(a.header.index)) {
-            time.get_or_insert(a.at);
+/// The first arrival of each packet of a train: as many as were to come, whatever comes.
+struct Arrivals {
+    train: u16,
+    times: Vec<Option<Instant>>,
+    come: usize,
+}
+
+impl Arrivals {
+    fn of(train: u16, packets: usize) -> Self {
+        Self { train, times: vec![None; packets], come: 0 }
+    }
+
+    fn note(&mut self, a: Arrival) {
+        let time = self.times.get_mut(usize::from(a.header.index)).filter(|_| a.header.train == self.train);
+        if let Some(time @ None) = time {
+            *time = Some(a.at);
+            self.come += 1;
         }
     }
-    times
+
+    fn are_complete(&self) -> bool {
+        self.come == self.times.len()
+    }
 }
 
 /// Both ends' times; a far end that tells fewer than there are packets has seen no more.
@@ -159,4 +172,29 @@ fn join(bytes: Vec<u32>, sent: &[Option<Instant>], received: &[Option<Instant>])
     let fate =
         |(i, bytes)| Fate { bytes, sent: sent.get(i).copied().flatten(), received: received.get(i).copied().flatten() };
     Passage { packets: bytes.into_iter().enumerate().map(fate).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::ProbeHeader;
+
+    #[test]
+    fn a_flood_takes_no_memory_and_completes_nothing() {
+        let mut arrivals = Arrivals::of(7, 2);
+        let from = |train, index, ms| Arrival {
+            header: ProbeHeader { train, index, echo: false },
+            at: Instant::ZERO + Duration::from_millis(ms),
+            bytes: 1500,
+        };
+        for n in 0..1000 {
+            arrivals.note(from(6, 0, n));
+            arrivals.note(from(7, 2, n));
+            arrivals.note(from(7, 1, 5 + n));
+        }
+        assert_eq!((arrivals.come, arrivals.times.len(), arrivals.are_complete()), (1, 2, false));
+        assert_eq!(arrivals.times[1], Some(Instant::ZERO + Duration::from_millis(5)), "copies tell nothing");
+        arrivals.note(from(7, 0, 9));
+        assert!(arrivals.are_complete());
+    }
 }

@@ -50,7 +50,6 @@ impl Port {
     /// On a socket that is connected to the other end.
     pub(super) fn new(socket: UdpSocket) -> Self {
         let is_v6 = socket.peer_addr().is_ok_and(|a| !crate::address::plain(a).is_ipv4());
-        kernel::tight_timers();
         Self {
             socket,
             clocks: Clocks::new(),
@@ -104,6 +103,8 @@ impl Port {
         departures: &[Departure],
         meanwhile: &mut dyn FnMut(&mut Self, Instant) -> Result<(), MeasureError>,
     ) -> Result<Vec<Option<Instant>>, MeasureError> {
+        // Of this thread, which need not be the one that made the port.
+        kernel::tight_timers();
         let start = kernel::now();
         let mut sent = Vec::with_capacity(departures.len());
         for (index, departure) in departures.iter().enumerate() {
@@ -132,6 +133,11 @@ impl Port {
                 each(Arrival { header, at: d.arrived(clocks), bytes: d.data.len() as u32 + headers });
             }
         })?)
+    }
+
+    /// Forgets what waits.
+    pub(super) fn drain(&self) {
+        crate::udp::drain(&self.socket);
     }
 
     /// How often the clock of the stamps was set since the beginning, as far as is seen by a look at it now.

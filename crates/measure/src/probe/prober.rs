@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use estimate::ClockEstimator;
-use estimate::probe::{Method, Outcome, Path, Step, Train};
+use estimate::probe::{Method, Outcome, Passage, Path, Step, Train};
 use results::Direction;
 use results::estimate::Trouble;
 use units::{Bytes, Instant, Rate};
@@ -78,6 +78,13 @@ pub struct Progress {
     outcome: Option<Outcome>,
 }
 
+/// How often the clock of each end was set, when it was last looked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Steps {
+    ours: u64,
+    theirs: u64,
+}
+
 /// A probing session with a far end.
 pub struct Prober {
     /// Only this end's half of it; the reader has a thread.
@@ -93,7 +100,9 @@ pub struct Prober {
     pub(super) granted: u64,
     pub(super) ceiling: Option<Rate>,
     pub(super) next_ping: Instant,
-    pub(super) clock_steps: (u64, u64),
+    /// How often the server's clock was set since the session began, by its latest word.
+    pub(super) far_steps: u64,
+    steps: Steps,
     /// The last packet of the train before.
     pub(super) last_packet: Instant,
 }
@@ -138,7 +147,8 @@ impl Prober {
             granted,
             ceiling,
             next_ping: now + PING_EVERY,
-            clock_steps: (0, 0),
+            far_steps: 0,
+            steps: Steps::default(),
             last_packet: now,
         };
         match prober.message(kernel::now() + HANDSHAKE_TIMEOUT, "when asked to start")? {
@@ -210,14 +220,15 @@ impl Prober {
             progress.troubles.push(Trouble::TimeSpent);
             return Ok(false);
         }
-        self.idle(self.last_packet + pause, interrupted)?;
+        let idle = self.idle(self.last_packet + pause, interrupted);
         let sent = kernel::now();
-        match self.carry(&train, interrupted) {
+        match idle.and_then(|()| self.carry(&train, interrupted)) {
             Ok(mut passage) => {
-                progress.troubles.extend(self.stepped());
-                // Whatever its clock shows, a far end cannot receive for longer than there was time.
-                if passage.span_received() > kernel::now().saturating_since(sent).mul_f64(CLOCKS) {
-                    progress.troubles.push(Trouble::Implausible);
+                let took = kernel::now().saturating_since(sent);
+                let steps = Steps { ours: self.port.clock_steps(), theirs: self.far_steps };
+                let before = std::mem::replace(&mut self.steps, steps);
+                if let Some(trouble) = doubt(&passage, took, before != steps) {
+                    progress.troubles.push(trouble);
                     passage.packets.iter_mut().for_each(|p| p.received = None);
                 }
                 method.observe(&passage);
@@ -256,14 +267,6 @@ impl Prober {
         if train.is_echoed() { once * 2 } else { once }
     }
 
-    /// A clock that was set since the last look, at either end.
-    fn stepped(&mut self) -> Option<Trouble> {
-        let (ours, theirs) = (self.port.clock_steps(), self.clock_steps.1);
-        let stepped = ours != self.clock_steps.0 || theirs != 0;
-        self.clock_steps = (ours, 0);
-        stepped.then_some(Trouble::ClockStep)
-    }
-
     /// Lets time pass until then.
     fn idle(&mut self, until: Instant, interrupted: &dyn Fn() -> bool) -> Result<(), MeasureError> {
         loop {
@@ -272,7 +275,7 @@ impl Prober {
             let left = until.saturating_since(now);
             if left.is_zero() {
                 // Late packets of an earlier train, and whatever else arrived, do not belong to the next.
-                while self.port.receive(Duration::ZERO, |_| ())? > 0 {}
+                self.port.drain();
                 return Ok(());
             }
             kernel::nap(left.min(LOOK_EVERY));
@@ -366,6 +369,15 @@ pub(super) fn look(
     Ok(())
 }
 
+/// Why the times of a train say nothing: a clock was set meanwhile, at either end, or the far end received for longer than
+/// there was time, whatever its clock shows.
+fn doubt(passage: &Passage, took: Duration, stepped: bool) -> Option<Trouble> {
+    if stepped {
+        return Some(Trouble::ClockStep);
+    }
+    (passage.span_received() > took.mul_f64(CLOCKS)).then_some(Trouble::Implausible)
+}
+
 /// Smallest round trip of the idle path.
 fn round_trip(
     writer: &ControlWriter,
@@ -383,4 +395,21 @@ fn round_trip(
         during: "when its round trip was measured",
     };
     idle.rtt.ok_or_else(silent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use estimate::probe::Fate;
+
+    #[test]
+    fn times_that_cannot_be_and_clocks_that_were_set_are_doubted() {
+        let at = |ms| Some(Instant::ZERO + Duration::from_millis(ms));
+        let fate = |ms| Fate { bytes: 1500, sent: at(0), received: at(ms) };
+        let passage = Passage { packets: vec![fate(1000), fate(1100)] };
+        assert_eq!(doubt(&passage, Duration::from_millis(100), false), None);
+        assert_eq!(doubt(&passage, Duration::from_millis(98), false), Some(Trouble::Implausible));
+        assert_eq!(doubt(&passage, Duration::from_millis(100), true), Some(Trouble::ClockStep));
+        assert_eq!(doubt(&Passage::default(), Duration::ZERO, false), None);
+    }
 }

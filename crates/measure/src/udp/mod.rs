@@ -86,8 +86,9 @@ fn buffer(plan: &TestPlan) -> Bytes {
     plan.window_bytes.map_or(BUFFER, Bytes::new)
 }
 
-/// Forgets what waits in a socket: datagrams of the address validation, or of strangers from before it was connected.
-fn drain(socket: &UdpSocket) {
+/// Forgets what waits in a socket: datagrams of the address validation, of an earlier train, or of strangers from before it was
+/// connected.
+pub(crate) fn drain(socket: &UdpSocket) {
     /// Enough for any default receive buffer; more would be a flood, which the token keeps out of the counts.
     const ROUNDS: usize = 256;
     let mut buffer = [0; 32 * 64];
