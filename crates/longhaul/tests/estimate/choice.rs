@@ -29,7 +29,8 @@ fn the_faster_link_wins_over_the_nearer_host() {
         // The programs of the experiment call longhaul by its name.
         let built = std::path::Path::new(env!("CARGO_BIN_EXE_longhaul")).parent().unwrap();
         let path = format!("{}:{}", built.display(), std::env::var("PATH").unwrap());
-        let mut command = turn.longhaul(&["lab", "run", &file, "--variant", "short", "--out", &out.display().to_string()]);
+        let mut command =
+            turn.longhaul(&["lab", "run", &file, "--variant", "short", "--out", &out.display().to_string()]);
         command.env("PATH", path).output().unwrap();
         let printed = std::fs::read_to_string(out.join("run-0/choose.out")).unwrap();
         println!("{printed}");
