@@ -54,6 +54,11 @@ impl Serve {
         self.child.id()
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: i32) {
+        kernel::signal_group(&self.child, signal).unwrap();
+    }
+
     /// Runs `longhaul test` against it.
     pub(crate) fn test(&self, arguments: &[&str]) -> Output {
         self.test_host("127.0.0.1", arguments)

@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use results::estimate::{Quantity, Trouble};
 use tempfile::NamedTempFile;
+use testbed::{Lan, Namespace, Place, Served, or_skip, server_options};
 
 use crate::common::{Serve, longhaul, text};
 use crate::{estimate, records, results, start};
 
 // signal(7)
 const SIGINT: i32 = 2;
+const SIGSTOP: i32 = 19;
 
 #[test]
 fn a_budget_is_kept_over_all_methods_and_said() {
@@ -60,7 +62,7 @@ fn the_servers_limits_hold_for_both_directions() {
 #[test]
 fn a_far_end_that_dies_ends_the_method_with_what_is_known() {
     let server = Serve::start(&[]);
-    let (mut child, json) = probing(server.port);
+    let (mut child, json) = probing(&Namespace::here(), "127.0.0.1", server.port);
     drop(server);
     let begin = Instant::now();
     child.wait().unwrap();
@@ -71,15 +73,40 @@ fn a_far_end_that_dies_ends_the_method_with_what_is_known() {
     assert!(results[1].estimate.is_none() && results[1].troubles.contains(&Trouble::NoAnswer), "{results:?}");
 }
 
+#[test]
+fn a_far_end_that_stands_still_is_given_up() {
+    let server = Serve::start(&[]);
+    let (child, json) = probing(&Namespace::here(), "127.0.0.1", server.port);
+    server.signal(SIGSTOP);
+    is_given_up(child, &json);
+}
+
+#[test]
+fn an_interface_that_goes_down_ends_the_method_with_what_is_known() {
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    let server = Served::start(&lan.server, server_options(lan.server_ip())).unwrap();
+    let (child, json) = probing(&lan.client, &lan.server_ip().to_string(), server.port());
+    lan.unplug(Place::Client).unwrap();
+    is_given_up(child, &json);
+}
+
+/// The probes of `loss` take ten seconds; a far end that is silent for another ten is given up.
+fn is_given_up(mut child: Child, json: &NamedTempFile) {
+    let begin = Instant::now();
+    child.wait().unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(25), "{:?}", begin.elapsed());
+    let results = results(&records(&std::fs::read(json.path()).unwrap()));
+    assert!(results[0].estimate.is_some());
+    assert!(results[1].troubles.contains(&Trouble::NoAnswer) && results[1].error.is_some(), "{results:?}");
+}
+
 /// A client that has its first answer and now sends the probes of `loss`, for ten seconds.
-fn probing(port: u16) -> (Child, NamedTempFile) {
+fn probing(at: &Namespace, host: &str, port: u16) -> (Child, NamedTempFile) {
     let json = NamedTempFile::new().unwrap();
     let argument = format!("--json={}", json.path().display());
-    let mut child = longhaul()
-        .args(["estimate", "127.0.0.1", "--port", &port.to_string(), "-m", "short-adr", "-m", "loss", &argument])
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut command = longhaul();
+    command.args(["estimate", host, "--port", &port.to_string(), "-m", "short-adr", "-m", "loss", &argument]);
+    let mut child = at.run(|| command.stdout(Stdio::null()).spawn()).unwrap().unwrap();
     while !std::fs::read_to_string(json.path()).unwrap().contains("short-adr") {
         kernel::nap(Duration::from_millis(20));
         assert!(child.try_wait().unwrap().is_none(), "it ended");
@@ -90,7 +117,7 @@ fn probing(port: u16) -> (Child, NamedTempFile) {
 #[test]
 fn a_stopped_client_prints_what_it_has() {
     let server = Serve::start(&[]);
-    let (mut child, json) = probing(server.port);
+    let (mut child, json) = probing(&Namespace::here(), "127.0.0.1", server.port);
     kernel::signal_group(&child, SIGINT).unwrap();
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(0));

@@ -101,6 +101,9 @@ impl Prober {
             self.port.receive(end.saturating_since(now).min(LOOK_EVERY), |a| arrivals.note(a))?;
             self.keep_alive(now, interrupted)?;
         }
+        if !arrivals.are_complete() {
+            self.call(interrupted)?;
+        }
         Ok(join(self.real(departures), &sent, &arrivals.times))
     }
 

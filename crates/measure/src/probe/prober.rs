@@ -294,17 +294,37 @@ impl Prober {
         wanted: &mut dyn FnMut(Message) -> Option<T>,
     ) -> Result<T, MeasureError> {
         loop {
+            let incoming = self.hear(deadline, interrupted)?;
+            if let Some(got) = self.taken(incoming)?.and_then(&mut *wanted) {
+                return Ok(got);
+            }
+        }
+    }
+
+    /// Asks the far end whether it is there: what is missing of a train was lost only if it is.
+    pub(super) fn call(&mut self, interrupted: &dyn Fn() -> bool) -> Result<(), MeasureError> {
+        // The pings that keep the session alive have zero.
+        let id = u64::from(self.number) + 1;
+        self.session.writer.ping(id)?;
+        let deadline = kernel::now() + PEER_TIMEOUT;
+        loop {
+            match self.hear(deadline, interrupted)? {
+                Incoming::Pong(pong, _) if pong.id == id => return Ok(()),
+                other => self.taken(other).map(|_| ())?,
+            }
+        }
+    }
+
+    /// Whatever comes next on the control connection.
+    fn hear(&mut self, deadline: Instant, interrupted: &dyn Fn() -> bool) -> Result<Incoming, MeasureError> {
+        loop {
             let now = kernel::now();
             if now >= deadline {
                 return Err(self.silent(PEER_TIMEOUT));
             }
             self.keep_alive(now, interrupted)?;
             match self.inbox.recv_timeout(LOOK_EVERY.min(deadline.saturating_since(now))) {
-                Ok(incoming) => {
-                    if let Some(got) = self.taken(incoming?)?.and_then(&mut *wanted) {
-                        return Ok(got);
-                    }
-                }
+                Ok(incoming) => return incoming,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(self.closed()),
             }
