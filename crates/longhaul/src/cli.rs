@@ -13,6 +13,7 @@ use crate::choose::cli::ChooseOptions;
 use crate::estimate::cli::EstimateOptions;
 use crate::lab::cli::LabOptions;
 use crate::model::cli::ModelOptions;
+use crate::peer::PeerOptions;
 use crate::shape::cli::ShapeOptions;
 use crate::trace::cli::TraceOptions;
 use crate::tune::cli::TuneOptions;
@@ -127,9 +128,8 @@ pub(crate) enum Format {
 pub(crate) struct TestOptions {
     /// Host name or address of the server.
     pub(crate) host: String,
-    /// Port of the server.
-    #[arg(long, short, default_value_t = 5003, env = "LONGHAUL_PORT")]
-    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) peer: PeerOptions,
 
     /// How long to send [default: 10s].
     #[arg(long, short = 't', value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
@@ -180,12 +180,6 @@ pub(crate) struct TestOptions {
     /// Send from the page cache (sendfile) and discard in the receiving kernel (MSG_TRUNC), without copies.
     #[arg(long, short = 'Z', conflicts_with = "udp", help_heading = "Socket")]
     pub(crate) zero_copy: bool,
-    /// Use IPv4 only.
-    #[arg(short = '4', long, conflicts_with = "ipv6", help_heading = "Socket")]
-    pub(crate) ipv4: bool,
-    /// Use IPv6 only.
-    #[arg(short = '6', long, help_heading = "Socket")]
-    pub(crate) ipv6: bool,
     /// Local address.
     #[arg(long, short = 'B', value_name = "ADDRESS", help_heading = "Socket")]
     pub(crate) bind: Option<IpAddr>,
@@ -215,9 +209,6 @@ pub(crate) struct TestOptions {
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
 
-    /// File with the key that the server requires.
-    #[arg(long, value_name = "FILE", env = "LONGHAUL_KEY_FILE")]
-    pub(crate) key_file: Option<PathBuf>,
     /// How long to wait after the load for what is still under way.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) grace: Duration,

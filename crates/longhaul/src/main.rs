@@ -8,6 +8,7 @@ mod generate;
 mod lab;
 mod model;
 mod output;
+mod peer;
 mod report_command;
 mod serve;
 mod shape;

@@ -10,6 +10,7 @@ use report::lab::LabReport;
 use report::trace::TraceReport;
 use report::{CsvReport, LiveView, Run, TextReport, ThrulayReport};
 use results::{LabReader, Record, Streamed, TraceReader, read_records};
+use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::cli::{Format, TestOptions};
@@ -48,12 +49,12 @@ impl Outputs {
     /// Opens everything before the test begins, so that a wrong path costs no test.
     pub(crate) fn open(options: &TestOptions) -> anyhow::Result<Self> {
         let mut sinks = Vec::new();
-        let to_stdout = |p: &Option<PathBuf>| p.as_deref() == Some(Path::new("-"));
-        let formats = [to_stdout(&options.json), to_stdout(&options.csv), options.format != Format::Auto];
+        let (json, csv) = (is_standard(options.json.as_deref()), is_standard(options.csv.as_deref()));
+        let formats = [json, csv, options.format != Format::Auto];
         if formats.iter().filter(|f| **f).count() > 1 {
             bail!("--format, --json and --csv cannot share standard output; give a file: --json=FILE");
         }
-        if !to_stdout(&options.json) && !to_stdout(&options.csv) {
+        if !json && !csv {
             sinks.push(("standard output".to_owned(), Some(standard(options)?)));
         }
         if let Some(path) = &options.json {
@@ -128,15 +129,22 @@ fn standard(options: &TestOptions) -> anyhow::Result<Sink> {
     })
 }
 
-fn open(path: &Path) -> anyhow::Result<Box<dyn Write>> {
-    if path == Path::new("-") {
+/// Whether this is what stands for standard output.
+pub(crate) fn is_standard(path: Option<&Path>) -> bool {
+    path == Some(Path::new("-"))
+}
+
+/// The file, or standard output.
+pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Write>> {
+    if is_standard(Some(path)) {
         return Ok(Box::new(io::stdout()));
     }
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(Box::new(file))
 }
 
-fn json_line(out: &mut dyn Write, record: &Record) -> io::Result<()> {
+/// One record.
+pub(crate) fn json_line(out: &mut dyn Write, record: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(record)?;
     line.push(b'\n');
     // One write per line and no buffer: a reader of the pipe sees each record at once and whole.

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use kernel::Shutdown;
-use measure::{ClientOptions, Family, run_test};
+use measure::{ClientOptions, run_test};
 use results::{Completion, Direction, EndRecord, Record, TestPlan, Transport};
 use units::{Bytes, Instant, Rate};
 
 use crate::cli::TestOptions;
 use crate::output::Outputs;
-use crate::serve::read_key;
 
 /// The answer is negative: the test broke, or the two ends disagree.
 const NEGATIVE: u8 = 1;
@@ -27,19 +26,15 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
     kernel::raise_open_files();
     let plan = plan(&options)?;
     wire::validate_plan(&plan)?;
-    let key = options.key_file.as_deref().map(read_key).transpose()?;
+    let peer = options.peer.client(&options.host, plan)?;
     let outputs = RefCell::new(Outputs::open(&options)?);
     let client = ClientOptions {
-        host: options.host.clone(),
-        port: options.port,
-        family: family(&options),
         bind: options.bind,
-        plan,
-        key,
         title: options.title.clone(),
         link_rate: options.link_rate,
         grace: options.grace,
         start_at: options.start_at_ns.map(Instant::from_nanos),
+        ..peer
     };
     let asked = || Shutdown::asked() + outputs.borrow_mut().stops();
     let mut has_server = true;
@@ -66,14 +61,6 @@ fn judge(end: &EndRecord, has_server: bool) -> ExitCode {
     };
     let agree = !has_server || end.directions.iter().all(|d| d.agreement.agree);
     if whole && agree { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) }
-}
-
-fn family(options: &TestOptions) -> Family {
-    match (options.ipv4, options.ipv6) {
-        (true, _) => Family::V4,
-        (_, true) => Family::V6,
-        (false, false) => Family::Any,
-    }
 }
 
 fn plan(options: &TestOptions) -> anyhow::Result<TestPlan> {

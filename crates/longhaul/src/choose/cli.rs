@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use units::{Bytes, parse_duration};
 
+use crate::peer::PeerOptions;
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul choose --reverse mirror1.example.net mirror2.example.net\n          \
     longhaul choose relay.example.net@192.0.2.1 relay.example.net@198.51.100.1\n          \
@@ -16,9 +18,6 @@ pub(crate) struct ChooseOptions {
     /// Candidates: hosts that run `longhaul serve`, each with @ADDRESS of this host to reach it from, if that matters.
     #[arg(required = true, num_args = 2.., value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
-    /// Port of all of them.
-    #[arg(long, short, default_value_t = 5003, env = "LONGHAUL_PORT")]
-    pub(crate) port: u16,
     /// Probability of the best at which probing ends.
     #[arg(long, short, default_value = "0.95", value_name = "PROBABILITY", value_parser = probability)]
     pub(crate) confidence: f64,
@@ -37,18 +36,11 @@ pub(crate) struct ChooseOptions {
     /// Seed of what is chosen at random.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Use IPv4 only.
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    pub(crate) ipv4: bool,
-    /// Use IPv6 only.
-    #[arg(short = '6', long)]
-    pub(crate) ipv6: bool,
-    /// File with the key that the servers require.
-    #[arg(long, value_name = "FILE", env = "LONGHAUL_KEY_FILE")]
-    pub(crate) key_file: Option<PathBuf>,
     /// Write the records as JSON Lines to FILE, or to standard output in place of the table.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) peer: PeerOptions,
 }
 
 /// A candidate as it was named.

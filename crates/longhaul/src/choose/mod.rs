@@ -3,20 +3,17 @@
 pub(crate) mod cli;
 mod contest;
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use kernel::Shutdown;
-use measure::{ClientOptions, Family};
+use measure::ClientOptions;
 use results::choose::{CHOOSE_SCHEMA, ChooseRecord, ChooseStart};
 use results::{Direction, TestPlan, Transport};
 use units::Bytes;
 
-use crate::serve::read_key;
+use crate::output::{is_standard, json_line, open};
 use cli::{ChooseOptions, Named};
 use contest::Contest;
 
@@ -55,21 +52,15 @@ fn start(options: &ChooseOptions) -> ChooseStart {
 }
 
 fn write(options: &ChooseOptions, records: &[ChooseRecord]) -> anyhow::Result<()> {
-    let to_stdout = options.json.as_deref().is_some_and(|p| p == Path::new("-"));
     if let Some(path) = &options.json {
-        let mut out: Box<dyn Write> = if to_stdout {
-            Box::new(io::stdout())
-        } else {
-            Box::new(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
-        };
-        for record in records {
-            let mut line = serde_json::to_vec(record)?;
-            line.push(b'\n');
-            out.write_all(&line).context("cannot write the records")?;
-        }
-        out.flush().context("cannot write the records")?;
+        let mut out = open(path)?;
+        records
+            .iter()
+            .try_for_each(|r| json_line(&mut out, r))
+            .and_then(|()| out.flush())
+            .context("cannot write the records")?;
     }
-    if !to_stdout {
+    if !is_standard(options.json.as_deref()) {
         report::choose::write_choice(records, &mut io::stdout())?;
     }
     Ok(())
@@ -90,25 +81,10 @@ fn direction(options: &ChooseOptions) -> Direction {
 }
 
 fn client_options(options: &ChooseOptions, named: &Named) -> anyhow::Result<ClientOptions> {
-    let family = match (options.ipv4, options.ipv6) {
-        (true, _) => Family::V4,
-        (_, true) => Family::V6,
-        (false, false) => Family::Any,
+    let plan = TestPlan {
+        transport: Transport::Probe,
+        bytes: Some(options.budget.max(Bytes::new(1)).as_u64()),
+        ..crate::estimate::plan(direction(options))
     };
-    Ok(ClientOptions {
-        host: named.host.clone(),
-        port: options.port,
-        family,
-        bind: named.bind,
-        plan: TestPlan {
-            transport: Transport::Probe,
-            bytes: Some(options.budget.max(Bytes::new(1)).as_u64()),
-            ..crate::estimate::plan(direction(options))
-        },
-        key: options.key_file.as_deref().map(read_key).transpose()?,
-        title: None,
-        link_rate: None,
-        grace: Duration::from_secs(10),
-        start_at: None,
-    })
+    Ok(ClientOptions { bind: named.bind, ..options.peer.client(&named.host, plan)? })
 }

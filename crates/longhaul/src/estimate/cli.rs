@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use units::{Bytes, parse_duration};
 
+use crate::peer::PeerOptions;
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul estimate mirror.example.net\n          \
     longhaul estimate mirror.example.net --reverse --transfer 10GB\n          \
@@ -16,9 +18,6 @@ use units::{Bytes, parse_duration};
 pub(crate) struct EstimateOptions {
     /// Host that runs `longhaul serve`.
     pub(crate) host: String,
-    /// Its port.
-    #[arg(long, short, default_value_t = 5003, env = "LONGHAUL_PORT")]
-    pub(crate) port: u16,
     /// How to probe, repeatable; `auto` spends the budget on what tells most of a transfer.
     #[arg(long, short, value_enum, value_name = "METHOD", default_value = "auto", hide_possible_values = false)]
     pub(crate) method: Vec<MethodName>,
@@ -49,21 +48,14 @@ pub(crate) struct EstimateOptions {
     /// Seed of what methods choose at random.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Use IPv4 only.
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    pub(crate) ipv4: bool,
-    /// Use IPv6 only.
-    #[arg(short = '6', long)]
-    pub(crate) ipv6: bool,
     /// Local address.
     #[arg(long, short = 'B', value_name = "ADDRESS")]
     pub(crate) bind: Option<IpAddr>,
-    /// File with the key that the server requires.
-    #[arg(long, value_name = "FILE", env = "LONGHAUL_KEY_FILE")]
-    pub(crate) key_file: Option<PathBuf>,
     /// Write the records as JSON Lines to FILE, or to standard output in place of the table.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) peer: PeerOptions,
 }
 
 /// The methods by name.

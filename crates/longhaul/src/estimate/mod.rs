@@ -11,12 +11,11 @@ use std::time::Duration;
 use anyhow::Context;
 use kernel::Shutdown;
 use measure::probe::{Bounds, ProbeOptions, Prober};
-use measure::{ClientOptions, Family, MeasureError};
+use measure::{ClientOptions, MeasureError};
 use results::estimate::{ESTIMATE_SCHEMA, EstimateRecord, EstimateResult, EstimateStart};
 use results::{Direction, TestPlan, Transport};
 use units::{Bytes, Rate};
 
-use crate::serve::read_key;
 use cli::{EstimateOptions, MethodName};
 use facts::Facts;
 use output::Output;
@@ -153,21 +152,5 @@ pub(crate) fn plan(direction: Direction) -> TestPlan {
 }
 
 fn client_options(options: &EstimateOptions, plan: TestPlan) -> anyhow::Result<ClientOptions> {
-    let family = match (options.ipv4, options.ipv6) {
-        (true, _) => Family::V4,
-        (_, true) => Family::V6,
-        (false, false) => Family::Any,
-    };
-    Ok(ClientOptions {
-        host: options.host.clone(),
-        port: options.port,
-        family,
-        bind: options.bind,
-        plan,
-        key: options.key_file.as_deref().map(read_key).transpose()?,
-        title: None,
-        link_rate: None,
-        grace: Duration::from_secs(10),
-        start_at: None,
-    })
+    Ok(ClientOptions { bind: options.bind, ..options.peer.client(&options.host, plan)? })
 }

@@ -1,7 +1,6 @@
 //! `longhaul lab path`.
 
 use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -14,6 +13,7 @@ use units::parse_duration;
 use super::cli::PathOptions;
 use super::inspect::{exit_code, words_or_shell};
 use super::{NEGATIVE, gain_privilege, own_program};
+use crate::output::json_line;
 
 /// Two nodes and a link; the options are set on top.
 const PATH: &str = "\
@@ -36,10 +36,7 @@ pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
     let mut failure = None;
     let mut observe = |record: &LabRecord| {
         if let Some(file) = &mut json
-            && let Err(e) = serde_json::to_vec(record).map_err(Into::into).and_then(|mut line| {
-                line.push(b'\n');
-                file.write_all(&line)
-            })
+            && let Err(e) = json_line(file, record)
         {
             failure.get_or_insert(e);
         }

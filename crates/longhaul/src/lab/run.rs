@@ -12,7 +12,7 @@ use results::lab::{LabRecord, Verdict};
 
 use super::cli::RunOptions;
 use super::{NEGATIVE, gain_privilege, own_program, plan, read_experiment};
-use crate::output::{read_lab, say, write_lab_page};
+use crate::output::{json_line, read_lab, say, write_lab_page};
 
 pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     let experiment = read_experiment(&options.file, &options.set, options.variant.as_deref(), options.repeat)?;
@@ -85,8 +85,7 @@ impl Sink {
     }
 
     fn write(&mut self, record: &LabRecord) -> io::Result<()> {
-        serde_json::to_writer(&mut self.file, record)?;
-        self.file.write_all(b"\n")?;
+        json_line(&mut self.file, record)?;
         // Whole lines on the disk at every interval: a crash costs one.
         if matches!(record, LabRecord::Engine(_) | LabRecord::RunEnd(_)) {
             self.file.flush()?;

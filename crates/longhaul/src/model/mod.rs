@@ -2,13 +2,10 @@
 
 pub(crate) mod cli;
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use estimate::model::{
     MATHIS_DELAYED_ACK, MATHIS_PERIODIC, Reno, Way, cardwell, cubic_response, ideal_completion, mathis, pftk,
     pftk_approximate, pftk_received, rate_aware, ron_score, safire, tfrc,
@@ -16,6 +13,7 @@ use estimate::model::{
 use results::model::{MODEL_SCHEMA, ModelBound, ModelRecord, ModelResult, ModelStart};
 use units::Rate;
 
+use crate::output::{json_line, open};
 use cli::ModelOptions;
 
 /// What Linux adds to the round trip at least (TCP_RTO_MIN).
@@ -36,16 +34,10 @@ pub(crate) fn run(options: &ModelOptions) -> anyhow::Result<ExitCode> {
         report::model::write_models(&start, &results, &mut io::stdout())?;
         return Ok(ExitCode::SUCCESS);
     };
-    let mut out: Box<dyn Write> = if path == Path::new("-") {
-        Box::new(io::stdout())
-    } else {
-        Box::new(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
-    };
+    let mut out = open(path)?;
     let records = std::iter::once(ModelRecord::Start(start)).chain(results.into_iter().map(ModelRecord::Model));
     for record in records {
-        let mut line = serde_json::to_vec(&record)?;
-        line.push(b'\n');
-        out.write_all(&line)?;
+        json_line(&mut out, &record)?;
     }
     Ok(ExitCode::SUCCESS)
 }

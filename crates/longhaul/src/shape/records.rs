@@ -10,6 +10,8 @@ use results::shape::{
 use shaping::{ClassPlan, IFB_QUEUE, Plan, SidePlan, Way};
 use tc::Tree;
 
+use crate::output::json_line;
+
 pub(super) fn way(way: Way) -> ShapeWay {
     match way {
         Way::Egress => ShapeWay::Egress,
@@ -153,8 +155,7 @@ pub(super) fn counters(
 
 pub(super) fn write_json(records: &[ShapeRecord], out: &mut impl Write) -> io::Result<()> {
     for record in records {
-        serde_json::to_writer(&mut *out, record)?;
-        writeln!(out)?;
+        json_line(out, record)?;
     }
     out.flush()
 }

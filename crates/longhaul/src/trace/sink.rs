@@ -1,6 +1,5 @@
 //! Where records go: the terminal, a pipe, files.
 
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ use results::trace::TraceRecord;
 use tempfile::NamedTempFile;
 
 use super::cli::TraceOptions;
-use crate::output::{beside, write_trace_page};
+use crate::output::{beside, is_standard, json_line, open, write_trace_page};
 
 /// Least time between two frames of the view.
 const FRAME_S: f64 = 0.1;
@@ -31,18 +30,19 @@ pub(super) struct Sinks {
 impl Sinks {
     /// Opens all before the trace begins, so that a wrong path costs none. The view comes with [`Self::show`].
     pub(super) fn open(options: &TraceOptions) -> anyhow::Result<Self> {
-        let taken = [is_standard(&options.json), is_standard(&options.csv), options.lines];
+        let (json, csv) = (is_standard(options.json.as_deref()), is_standard(options.csv.as_deref()));
+        let taken = [json, csv, options.lines];
         anyhow::ensure!(
             taken.iter().filter(|t| **t).count() <= 1,
             "--lines, --json and --csv cannot share standard output; give a file: --json=FILE"
         );
-        let csv = options.csv.as_deref().map(open).transpose()?.map(TraceCsv::new);
+        let csv = options.csv.as_deref().map(buffered).transpose()?.map(TraceCsv::new);
         let page = options.report.as_ref().map(|path| Ok::<_, anyhow::Error>((beside(path)?, path.clone())));
         Ok(Self {
             text: None,
             view: None,
             drawn_s: f64::NEG_INFINITY,
-            json: options.json.as_deref().map(open).transpose()?,
+            json: options.json.as_deref().map(buffered).transpose()?,
             csv,
             page: page.transpose()?,
             report: TraceReport::default(),
@@ -51,7 +51,7 @@ impl Sinks {
 
     /// Takes the terminal, or prints lines where there is none; nothing where standard output is that of a file format.
     pub(super) fn show(&mut self, options: &TraceOptions) -> anyhow::Result<()> {
-        if is_standard(&options.json) || is_standard(&options.csv) {
+        if is_standard(options.json.as_deref()) || is_standard(options.csv.as_deref()) {
             return Ok(());
         }
         let is_terminal = io::stdout().is_terminal()
@@ -79,8 +79,7 @@ impl Sinks {
             view.record(record);
         }
         if let Some(out) = &mut self.json {
-            serde_json::to_writer(&mut *out, record)?;
-            out.write_all(b"\n")?;
+            json_line(out, record)?;
         }
         if let Some(csv) = &mut self.csv {
             csv.record(record)?;
@@ -117,14 +116,7 @@ impl Sinks {
     }
 }
 
-fn is_standard(path: &Option<PathBuf>) -> bool {
-    path.as_deref() == Some(Path::new("-"))
-}
-
-fn open(path: &Path) -> anyhow::Result<Box<dyn Write>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(BufWriter::new(io::stdout())));
-    }
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(Box::new(BufWriter::new(file)))
+/// Many records a second: [`Sinks::flush`] says when they leave.
+fn buffered(path: &Path) -> anyhow::Result<Box<dyn Write>> {
+    Ok(Box::new(BufWriter::new(open(path)?)))
 }

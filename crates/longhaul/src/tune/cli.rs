@@ -1,10 +1,11 @@
 //! Options of `longhaul tune`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use units::{Rate, parse_duration};
+
+use crate::peer::PeerOptions;
 
 #[derive(Debug, Args)]
 #[command(
@@ -111,13 +112,9 @@ pub(crate) struct VerifyOptions {
     /// Congestion control of the sending end [default: that host's].
     #[arg(long, short = 'C', value_name = "NAME")]
     pub(crate) congestion: Option<String>,
-    /// Port of the server.
-    #[arg(long, short, default_value_t = 5003, env = "LONGHAUL_PORT")]
-    pub(crate) port: u16,
-    /// File with the key that the server requires.
-    #[arg(long, value_name = "FILE", env = "LONGHAUL_KEY_FILE")]
-    pub(crate) key_file: Option<PathBuf>,
     /// Print JSON Lines.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) peer: PeerOptions,
 }

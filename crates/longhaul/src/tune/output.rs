@@ -1,9 +1,11 @@
 //! Where the records go: standard output, as text or JSON Lines.
 
-use std::io::{self, IsTerminal, Stdout, Write};
+use std::io::{self, IsTerminal, Stdout};
 
 use report::tune::TuneText;
 use results::tune::TuneRecord;
+
+use crate::output::json_line;
 
 /// Writes records; a failure is told at the end, so that it never comes between a change and its undoing.
 pub(super) struct Output {
@@ -23,7 +25,7 @@ impl Output {
     pub(super) fn record(&mut self, record: &TuneRecord) {
         let written = match &mut self.text {
             Some(text) => text.record(record),
-            None => json_line(record),
+            None => json_line(&mut io::stdout(), record),
         };
         if let Err(e) = written {
             self.failure.get_or_insert(e);
@@ -33,10 +35,4 @@ impl Output {
     pub(super) fn finish(self) -> anyhow::Result<()> {
         self.failure.map_or(Ok(()), |e| Err(e.into()))
     }
-}
-
-fn json_line(record: &TuneRecord) -> io::Result<()> {
-    let mut line = serde_json::to_vec(record)?;
-    line.push(b'\n');
-    io::stdout().write_all(&line)
 }

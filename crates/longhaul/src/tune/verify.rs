@@ -7,23 +7,22 @@ use estimate::confidence;
 use host::state;
 use host::tune::{Session, TuneError};
 use kernel::Shutdown;
-use measure::{ClientOptions, Family, run_test};
+use measure::{ClientOptions, run_test};
 use results::tune::{Comparison, TuneChange, TuneCommand, TunePair, TuneRecord, TuneVerdict};
 use results::{Completion, Direction, TestPlan, Transport};
 use tuning::{Change, Pair, compare};
 use units::{Duration, nanos};
-use wire::Key;
 
 use super::cli::VerifyOptions;
 use super::output::Output;
 use super::{NEGATIVE, plan};
-use crate::serve::read_key;
 
 pub(super) fn run(options: &VerifyOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
     kernel::raise_open_files();
-    let key = options.key_file.as_deref().map(read_key).transpose()?;
-    wire::validate_plan(&test_plan(options))?;
+    let client = options.peer.client(&options.host, test_plan(options))?;
+    let client = ClientOptions { link_rate: options.path.rate, ..client };
+    wire::validate_plan(&client.plan)?;
     let (start, rows) = plan::advice(&options.path, TuneCommand::Verify)?;
     let changes = tuning::planned(&rows, &options.keys)?;
     let mut session = Session::begin(state::folder())?;
@@ -33,7 +32,7 @@ pub(super) fn run(options: &VerifyOptions) -> anyhow::Result<ExitCode> {
     let mut output = Output::new(options.json);
     output.record(&TuneRecord::Start(start));
     let mut trial =
-        Trial { options, key, session: &mut session, changes: &changes, output: &mut output, is_with: false };
+        Trial { options, client, session: &mut session, changes: &changes, output: &mut output, is_with: false };
     let measured = if changes.is_empty() { Ok(Vec::new()) } else { trial.pairs() };
     // Whatever happened: as before, and only then the words about it.
     let pairs = match (measured, trial.set_back()) {
@@ -50,7 +49,7 @@ pub(super) fn run(options: &VerifyOptions) -> anyhow::Result<ExitCode> {
 
 struct Trial<'a> {
     options: &'a VerifyOptions,
-    key: Option<Key>,
+    client: ClientOptions,
     session: &'a mut Session,
     changes: &'a [Change],
     output: &'a mut Output,
@@ -86,19 +85,7 @@ impl Trial<'_> {
         if Shutdown::asked() > 0 {
             return Ok(None);
         }
-        let client = ClientOptions {
-            host: self.options.host.clone(),
-            port: self.options.port,
-            family: Family::Any,
-            bind: None,
-            plan: test_plan(self.options),
-            key: self.key.clone(),
-            title: None,
-            link_rate: self.options.path.rate,
-            grace: Duration::from_secs(10),
-            start_at: None,
-        };
-        let end = run_test(&client, &mut |_| {}, &Shutdown::asked)?;
+        let end = run_test(&self.client, &mut |_| {}, &Shutdown::asked)?;
         match &end.completion {
             Completion::Interrupted => return Ok(None),
             Completion::Failed { reason } => bail!("a test broke, so nothing is compared: {reason}"),
