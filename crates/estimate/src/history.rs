@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use crate::samples::median;
 use errors::Errors;
 pub use predictors::Predictor;
 
@@ -127,8 +128,7 @@ impl History {
     }
 
     fn typical_gap_s(&self) -> f64 {
-        let gaps: Vec<f64> = self.gaps.iter().copied().collect();
-        shifts::median(&gaps).unwrap_or(LONE_S).max(LEAST_GAP_S)
+        median(self.gaps.iter().copied()).unwrap_or(LONE_S).max(LEAST_GAP_S)
     }
 }
 

@@ -5,6 +5,7 @@ use units::{Bytes, Duration, Rate};
 
 use crate::model::{Reno, Way, cubic_response, ideal_completion, pftk};
 use crate::probe::Interval;
+use crate::samples::rate;
 
 /// Congestion controls of which it is known how they answer to loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,10 +145,6 @@ fn completion(path: &PathState, bytes: Bytes, goodput: Rate) -> Option<Duration>
     let wire = path.mss;
     ideal_completion(bytes, Way { mss: path.mss, wire, round_trip: path.round_trip, rate: Some(goodput) })
         .filter(|_| goodput > Rate::ZERO)
-}
-
-fn rate(bps: f64) -> Rate {
-    Rate::from_bps(bps.round() as u64)
 }
 
 #[cfg(test)]

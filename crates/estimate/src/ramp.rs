@@ -2,6 +2,7 @@ use results::RampUp;
 use units::{Bytes, Duration, Rate};
 
 use crate::Timeline;
+use crate::samples::median;
 
 /// Share of the steady rate that counts as being up to speed.
 const THRESHOLD: f64 = 0.9;
@@ -27,8 +28,8 @@ pub fn ramp_up(timeline: &Timeline, baseline_rtt: Option<Duration>) -> Option<Ra
     let bins = completed.get(first..)?;
     let window = window_bins(timeline.bin(), baseline_rtt, bins.len())?;
     let sums: Vec<u64> = bins.windows(window).map(sum).collect();
-    let steady = median(sums.get(sums.len() / 2..)?)?;
-    let threshold = (steady as f64 * THRESHOLD).ceil() as u64;
+    let steady = median(sums.get(sums.len() / 2..)?.iter().map(|s| *s as f64))?;
+    let threshold = (steady * THRESHOLD).ceil() as u64;
     if threshold == 0 {
         return None;
     }
@@ -38,7 +39,7 @@ pub fn ramp_up(timeline: &Timeline, baseline_rtt: Option<Duration>) -> Option<Ra
     let time_to_90_s = end_bin as f64 * bin_s;
     let rtt_s = baseline_rtt.map(|r| r.as_secs_f64()).filter(|s| *s > 0.0);
     Some(RampUp {
-        steady_bps: Rate::of(Bytes::new(steady), timeline.bin() * window as u32).as_bps(),
+        steady_bps: Rate::of(Bytes::new(steady.round() as u64), timeline.bin() * window as u32).as_bps(),
         time_to_90_s,
         time_to_90_rtts: rtt_s.map(|s| time_to_90_s / s),
         bytes_to_90: sum(bins.get(..end_bin)?),
@@ -66,12 +67,6 @@ fn window_bins(bin: Duration, baseline_rtt: Option<Duration>, bins: usize) -> Op
 /// Saturates, because a timeline may come from a peer.
 fn sum(bytes: &[u64]) -> u64 {
     bytes.iter().fold(0, |s, b| u64::saturating_add(s, *b))
-}
-
-fn median(values: &[u64]) -> Option<u64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied()
 }
 
 #[cfg(test)]

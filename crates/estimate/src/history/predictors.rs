@@ -1,4 +1,5 @@
 use super::{MOST_BPS, Value};
+use crate::samples::mean;
 
 /// Weight of the newest value in the level of Holt-Winters (He, Dovrolis, Ammar 2005: 0.8).
 const HOLT_LEVEL: f64 = 0.8;
@@ -56,7 +57,7 @@ impl Predictor {
 
 fn moving_average(values: &[Value], n: usize) -> Option<f64> {
     let last = values.get(values.len().saturating_sub(n)..)?;
-    (!last.is_empty()).then(|| last.iter().map(|v| v.rate_bps).sum::<f64>() / last.len() as f64)
+    mean(last.iter().map(|v| v.rate_bps))
 }
 
 /// The non-seasonal method: it starts from the first value and the first change, and says level plus trend. A trend

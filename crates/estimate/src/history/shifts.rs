@@ -1,6 +1,7 @@
 //! Level shifts and outliers, after section 5 of He, Dovrolis, Ammar 2005, from memory of the paper.
 
 use super::Value;
+use crate::samples::median;
 
 /// Relative difference of the medians before and after from which a change is a level shift (He, Dovrolis, Ammar 2005:
 /// 0.3).
@@ -28,7 +29,7 @@ pub(super) fn shift(values: &[Value]) -> Option<usize> {
     let separate = sides.filter(|((before, after), _)| before.1 < after.0 || before.0 > after.1);
     let difference = |k: usize| {
         let (before, after) = rates.split_at_checked(k)?;
-        let difference = relative_difference(median(before)?, median(after)?);
+        let difference = relative_difference(median(before.iter().copied())?, median(after.iter().copied())?);
         (difference > SHIFT && after.len() > FOLLOWING).then_some((k, difference))
     };
     separate.filter_map(|(_, k)| difference(k)).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(k, _)| k)
@@ -39,7 +40,7 @@ pub(super) fn shift(values: &[Value]) -> Option<usize> {
 pub(super) fn outlier(values: &[Value]) -> Option<usize> {
     let judged = values.len().checked_sub(FOLLOWING + 1)?;
     let rates: Vec<f64> = values.iter().map(|v| v.rate_bps).collect();
-    let difference = relative_difference(*rates.get(judged)?, median(&rates)?);
+    let difference = relative_difference(*rates.get(judged)?, median(rates.iter().copied())?);
     (difference > OUTLIER).then_some(judged)
 }
 
@@ -56,13 +57,4 @@ fn extremes<'a>(rates: impl Iterator<Item = &'a f64>) -> Vec<(f64, f64)> {
         Some((*low, *high))
     };
     rates.scan((f64::INFINITY, f64::NEG_INFINITY), widen).collect()
-}
-
-/// The middle one, or the mean of the two in the middle; `None` without a value.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let upper = *sorted.get(sorted.len() / 2)?;
-    let lower = *sorted.get((sorted.len() - 1) / 2)?;
-    Some(f64::midpoint(lower, upper))
 }

@@ -3,6 +3,8 @@
 use super::{MATHIS_PERIODIC, MATHIS_UNIT, checked, mathis};
 use units::{Bytes, Duration, Rate};
 
+use crate::samples::rate;
+
 /// Loss that RON takes for a path on which none of its 100 probes was lost (Strauss's thesis, 2002, §3.2).
 pub const RON_LEAST_LOSS: f64 = 0.01;
 
@@ -27,7 +29,7 @@ pub fn safire(capacity: Rate, mss: Bytes, rtt: Duration, loss: f64) -> Option<Ra
 pub fn rate_aware(capacity: Rate, rtt: Duration, loss: f64) -> Option<Rate> {
     let loss = if loss == 0.0 { 0.0 } else { checked(loss)? };
     let bps = 0.95 * capacity.as_bps() as f64 / ((1.0 + 25.0 * loss) * (1.0 + 2.74e-3 * rtt.as_secs_f64() * 1e3));
-    Some(Rate::from_bps(bps.round() as u64))
+    Some(rate(bps))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Asymptotic dispersion rate: how fast long trains come out of the path (Dovrolis, Ramanathan, Moore, INFOCOM 2001).
 
 use results::estimate::{Quantity, Trouble};
-use units::{Duration, Rate};
+use units::Duration;
 
 use super::{Interval, Method, Outcome, Passage, Path, Step, Train};
+use crate::samples::{mean, sorted};
 
 /// Length of the packets in bytes of IP. *Choosing Internet Paths* (2002) §4.1.2: 1428 bytes.
 const BYTES: u32 = 1428;
@@ -56,8 +57,7 @@ impl Method for Adr {
     }
 
     fn observe(&mut self, passage: &Passage) {
-        let mut gaps: Vec<f64> = passage.gaps().iter().take(self.used).map(|g| g.received.as_nanos() as f64).collect();
-        gaps.sort_unstable_by(f64::total_cmp);
+        let gaps = sorted(passage.gaps().iter().take(self.used).map(|g| g.received.as_nanos() as f64));
         let kept = gaps.get(2..gaps.len().saturating_sub(2)).unwrap_or_default();
         self.gaps_ns.extend(kept);
         if passage.lost() > 0 {
@@ -73,8 +73,7 @@ impl Method for Adr {
         let interval = rate_of(&self.gaps_ns, self.bytes()).map(|bps| {
             let bounds = self.rates.iter().copied();
             let (low, high) = (bounds.clone().fold(bps, f64::min), bounds.fold(bps, f64::max));
-            let rate = |bps: f64| Rate::from_bps(bps.round() as u64);
-            Interval { value: rate(bps), low: rate(low), high: rate(high) }
+            Interval::from_bps(bps, low, high)
         });
         Outcome::of(Quantity::AsymptoticDispersion, interval).troubled(self.troubles.iter().copied())
     }
@@ -82,6 +81,5 @@ impl Method for Adr {
 
 /// One packet in the mean of the gaps, in b/s (§4.3: L/dt_avg; §3.3 has it upside down).
 fn rate_of(gaps_ns: &[f64], bytes: u32) -> Option<f64> {
-    let mean = gaps_ns.iter().sum::<f64>() / gaps_ns.len() as f64;
-    (mean > 0.0).then(|| f64::from(bytes) * 8e9 / mean)
+    mean(gaps_ns.iter().copied()).filter(|ns| *ns > 0.0).map(|ns| f64::from(bytes) * 8e9 / ns)
 }

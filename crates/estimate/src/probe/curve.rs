@@ -3,6 +3,7 @@
 use units::Rate;
 
 use super::Passage;
+use crate::samples::rate;
 
 /// Packets that come within this of each other came together, in ns: no link of a wide area network is so fast that
 /// 1500 bytes take less, and what a receiver hands over after an interrupt is closer.
@@ -145,10 +146,6 @@ impl ArrivalCurve {
         let within = self.points.get(a..=b)?;
         Some(within.iter().map(|(t, bytes)| (bytes - b0 - per_ns * (t - t0)).powi(2)).sum())
     }
-}
-
-fn rate(bps: f64) -> Rate {
-    Rate::from_bps(bps.round() as u64)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod gaps;
 mod settings;
 
 use results::estimate::{Quantity, Trouble};
-use units::{Duration, Rate};
+use units::Duration;
 
 use self::gaps::{Seen, Tolerance, fullest_bin_ns, reaching, seen};
 use self::settings::Settings;
@@ -239,8 +239,7 @@ impl Method for Igi {
 
     fn so_far(&self) -> Outcome {
         let capacity = self.narrow.map(|n| 8e9 / n.capacity_ns);
-        let rate = |bps: f64| Rate::from_bps(bps.round() as u64);
-        let at_most = |bps: f64| Interval { value: rate(bps), low: Rate::ZERO, high: rate(bps) };
+        let at_most = |bps: f64| Interval::from_bps(bps, 0.0, bps);
         let turned = match self.search() {
             Search::Turned(setting) => Some(setting),
             Search::On | Search::Over => None,
@@ -257,8 +256,7 @@ impl Method for Igi {
         };
         let mut outcome = Outcome::of(Quantity::AvailableBandwidth, ptr).troubled(self.troubles.iter().copied());
         outcome.also.extend(turned.and_then(|s| self.igi(s)).map(|i| (Quantity::AvailableBandwidth, i)));
-        let exactly = |bps: f64| Interval { value: rate(bps), low: rate(bps), high: rate(bps) };
-        outcome.also.extend(capacity.map(|bps| (Quantity::Capacity, exactly(bps))));
+        outcome.also.extend(capacity.map(|bps| (Quantity::Capacity, Interval::exactly(bps))));
         let unsteady = self.settings.is_contradicted(self.complete()).then_some(Trouble::Unsteady);
         let slow = (turned == Some(0)).then_some(Trouble::SenderTooSlow);
         outcome.troubled(trouble.into_iter().chain(slow).chain(unsteady))

@@ -3,6 +3,8 @@ use std::collections::BTreeSet;
 use results::estimate::{ProbeLoss, Quantity, Trouble};
 use units::Rate;
 
+use crate::samples::rate;
+
 /// A rate, and between which rates it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
@@ -15,6 +17,16 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// From b/s in floating point; what is below zero is zero.
+    pub(crate) fn from_bps(value: f64, low: f64, high: f64) -> Self {
+        Self { value: rate(value), low: rate(low), high: rate(high) }
+    }
+
+    /// One rate without an interval around it, in b/s.
+    pub(crate) fn exactly(bps: f64) -> Self {
+        Self::from_bps(bps, bps, bps)
+    }
+
     /// The middle of two ends, in either order.
     pub fn between(a: Rate, b: Rate) -> Self {
         let (low, high) = if a <= b { (a, b) } else { (b, a) };
@@ -25,9 +37,7 @@ impl Interval {
     pub fn of_mean(samples: &[f64]) -> Option<Self> {
         let mean = crate::confidence(samples)?;
         let half = mean.half_width.unwrap_or(0.0);
-        // `as` saturates, and a rate below zero is zero.
-        let rate = |bps: f64| Rate::from_bps(bps.round() as u64);
-        Some(Self { value: rate(mean.mean), low: rate(mean.mean - half), high: rate(mean.mean + half) })
+        Some(Self::from_bps(mean.mean, mean.mean - half, mean.mean + half))
     }
 
     /// The same, no part of it above `most`.

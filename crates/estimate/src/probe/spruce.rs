@@ -12,6 +12,7 @@ use super::curve::ArrivalCurve;
 use super::unsteady::changed;
 use super::{Departure, Fate, Interval, Method, Outcome, Passage, Path, Step, Train, UDP_HEADERS};
 use crate::draw;
+use crate::samples::rate;
 
 /// Pairs in all (Spruce 0.3).
 const PAIRS: u32 = 100;
@@ -225,7 +226,7 @@ impl Method for Spruce {
         let mut outcome = Outcome::of(Quantity::AvailableBandwidth, mean).troubled(self.troubles.iter().copied());
         if let (Some(c), None) = (capacity, self.given) {
             let slowest = self.bursts.iter().copied().fold(c, f64::min);
-            outcome.also.push((Quantity::Capacity, Interval { value: rate(c), low: rate(slowest), high: rate(c) }));
+            outcome.also.push((Quantity::Capacity, Interval::from_bps(c, slowest, c)));
         }
         let troubles = [
             (self.pairs.are_batched(), Trouble::Batching),
@@ -235,8 +236,4 @@ impl Method for Spruce {
         ];
         outcome.troubled(troubles.into_iter().filter(|(is, _)| *is).map(|(_, trouble)| trouble))
     }
-}
-
-fn rate(bps: f64) -> Rate {
-    Rate::from_bps(bps.round() as u64)
 }

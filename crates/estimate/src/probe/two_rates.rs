@@ -5,11 +5,12 @@
 //! above `C` therefore tells `C`, and one near `C` tells `l`. Trains of one rate, as of 2002, mix both.
 
 use results::estimate::{Quantity, Trouble};
-use units::{Duration, Rate};
+use units::Duration;
 
 use super::curve::ArrivalCurve;
 use super::{Interval, Method, Outcome, Passage, Path, Step, Train};
 use crate::confidence;
+use crate::samples::{mean, median, percentile, rate, sorted};
 
 /// Packets of a train that tells the capacity: enough to see a token bucket of some packets end.
 const BURST_PACKETS: u32 = 10;
@@ -95,15 +96,12 @@ impl TwoRates {
     /// Rate at which bursts came, and half the width of its interval: the median, because a host that stalls for a
     /// moment hands a whole burst over at once, and one such burst would be most of a mean.
     fn burst_rate(&self) -> Option<(f64, f64)> {
-        let mut rates: Vec<f64> = self.bursts.iter().map(|b| b.received).collect();
-        rates.sort_unstable_by(f64::total_cmp);
-        let at = |share: f64| rates.get((share * (rates.len().checked_sub(1)?) as f64).round() as usize).copied();
-        let (low, high) = (at(0.25)?, at(0.75)?);
-        let median = middle(&rates)?;
+        let rates = sorted(self.bursts.iter().map(|b| b.received));
+        let (low, high) = (percentile(&rates, 0.25)?, percentile(&rates, 0.75)?);
+        let came = median(rates.iter().copied())?;
         // A train near the capacity never comes faster than that: when it does, the bursts were held up.
-        let mut passed: Vec<f64> = self.loads.iter().map(|l| l.sent / l.stretch).collect();
-        passed.sort_unstable_by(f64::total_cmp);
-        let median = middle(&passed).map_or(median, |p| p.max(median));
+        let passed = median(self.loads.iter().map(|l| l.sent / l.stretch));
+        let median = passed.map_or(came, |p| p.max(came));
         // McGill, Tukey, Larsen 1978: 1.57 interquartile ranges over the root of the count hold a median at about 95 %.
         let spread = 1.57 * (high - low) / (rates.len() as f64).sqrt();
         // One burst, or two, know nothing of their spread: what one packet more or less between them makes.
@@ -113,12 +111,12 @@ impl TwoRates {
 
     fn solve(&self) -> Option<Solution> {
         let (burst, burst_half) = self.burst_rate()?;
-        let sent = self.bursts.iter().map(|b| b.sent).sum::<f64>() / self.bursts.len() as f64;
+        let sent = mean(self.bursts.iter().map(|b| b.sent))?;
         // C follows from the burst by the load, the load from C: a fixed point, reached in a few rounds because the
         // burst is far above C.
         let mut c = burst;
         for _ in 0..20 {
-            let left = mean(&self.left(c))?;
+            let left = mean(self.left(c))?;
             let next = burst * (1.0 + (c - left).clamp(0.0, c) / sent.max(burst));
             let settled = (next - c).abs() < c * 1e-6;
             c = next;
@@ -127,7 +125,7 @@ impl TwoRates {
             }
         }
         let each = self.left(c);
-        let (left, count) = (mean(&each)?, each.len() as f64);
+        let (left, count) = (mean(each.iter().copied())?, each.len() as f64);
         let busy = (1.0 - left / c).clamp(0.0, 1.0);
         let capacity_half = burst_half * c / burst;
         // Packets of a Poisson load that meet a train of N of ours: their number varies by its root, and by one at the ends.
@@ -135,7 +133,7 @@ impl TwoRates {
         let by_count = 2.0 * c * ((busy + 1.0 / packets) / (count * packets)).sqrt();
         let by_spread = confidence(&each).and_then(|e| e.half_width).filter(|_| each.len() > 2).unwrap_or(by_count);
         // left = C (1 - stretch) + sent: what is uncertain of C is so of what is left.
-        let stretch = self.loads.iter().map(|l| l.stretch).sum::<f64>() / count;
+        let stretch = mean(self.loads.iter().map(|l| l.stretch))?;
         let left_half = by_spread.hypot((1.0 - stretch) * capacity_half);
         Some(Solution { capacity: c, capacity_half, left, left_half })
     }
@@ -143,8 +141,7 @@ impl TwoRates {
     /// What each train says is left if the capacity is `c`. The outer tenths of many are drawn in (winsorised): a host
     /// that stalls while a train passes makes it many times as long.
     fn left(&self, c: f64) -> Vec<f64> {
-        let mut all: Vec<f64> = self.loads.iter().map(|l| c - (l.stretch * c - l.sent)).collect();
-        all.sort_unstable_by(f64::total_cmp);
+        let mut all = sorted(self.loads.iter().map(|l| c - (l.stretch * c - l.sent)));
         let outer = all.len() / 10;
         if let Some((low, high)) = all.get(outer).copied().zip(all.len().checked_sub(outer + 1).map(|i| all[i])) {
             all.iter_mut().for_each(|v| *v = v.clamp(low, high));
@@ -261,20 +258,5 @@ impl Method for TwoRates {
 }
 
 fn around(value: f64, half: f64) -> Interval {
-    Interval { value: rate(value), low: rate(value - half), high: rate(value + half) }
-}
-
-/// Median of sorted values.
-fn middle(sorted: &[f64]) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    Some(f64::midpoint(*sorted.get(last / 2)?, *sorted.get(last.div_ceil(2))?))
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// A rate below zero is none: `as` saturates.
-fn rate(bps: f64) -> Rate {
-    Rate::from_bps(bps.round() as u64)
+    Interval::from_bps(value, value - half, value + half)
 }

@@ -1,9 +1,10 @@
 //! What the gaps of one train say.
 
-use units::{Duration, Rate};
+use units::Duration;
 
 use super::super::curve::ArrivalCurve;
 use super::super::{Gap, Interval, Passage};
+use crate::samples::{mean, rate};
 
 /// Gaps closer than this, in ns, came together, as for [`ArrivalCurve`].
 const TOGETHER: Duration = Duration::from_nanos(1_000);
@@ -93,7 +94,7 @@ pub(super) fn fullest_bin_ns(passages: &[Passage]) -> Option<f64> {
     let bins = gaps.chunk_by(|a, b| (a / BIN_NS).floor() == (b / BIN_NS).floor());
     // Of equally full bins the shorter gaps: cross traffic widens.
     let fullest = bins.rev().max_by_key(|bin| bin.len())?;
-    Some(fullest.iter().sum::<f64>() / fullest.len() as f64)
+    mean(fullest.iter().copied())
 }
 
 fn sum(gaps: &[Gap], what: impl Fn(&Gap) -> Duration) -> f64 {
@@ -103,7 +104,6 @@ fn sum(gaps: &[Gap], what: impl Fn(&Gap) -> Duration) -> f64 {
 /// The mean of samples in b/s, reaching as far as `low` and `high` besides.
 pub(super) fn reaching(samples: &[f64], low: f64, high: f64) -> Option<Interval> {
     let mean = Interval::of_mean(samples)?;
-    let rate = |bps: f64| Rate::from_bps(bps.round() as u64);
     Some(Interval { low: mean.low.min(rate(low)), high: mean.high.max(rate(high)), ..mean })
 }
 

@@ -2,6 +2,7 @@
 
 use super::parameters::Parameters;
 use super::stream::{Stream, Trend};
+use crate::samples::mean;
 
 /// Loss of a stream from which on its rate is above what is left, whatever the delays say (1.3.2).
 const HEAVY_LOSS: f64 = 0.15;
@@ -85,7 +86,7 @@ impl Fleet {
 
     /// Mean rate at which its streams left in b/s; `None` when none did.
     pub(super) fn rate(&self) -> Option<f64> {
-        (!self.rates.is_empty()).then(|| self.rates.iter().sum::<f64>() / self.rates.len() as f64)
+        mean(self.rates.iter().copied())
     }
 
     /// Rate of the fastest stream in b/s: what the sender can do when nothing else keeps it.

@@ -1,6 +1,6 @@
 //! The numbers of Pathload: those of release 1.3.2 (2006), and how those of 1.0.2 (2002) differ.
 
-use units::{Duration, Rate};
+use units::Duration;
 
 use crate::probe::{Path, Train, UDP_HEADERS};
 
@@ -183,12 +183,6 @@ fn sizes(path: &Path) -> (u32, u32) {
 
 fn shortest_gap(p: &Parameters, path: &Path) -> Duration {
     path.least_gap.saturating_mul(p.least_gap.0).clamp(p.least_gap.1, LARGEST_GAP)
-}
-
-/// A rate of so many b/s.
-pub(super) fn rate(bps: f64) -> Rate {
-    // `as` saturates, and a rate below zero is zero.
-    Rate::from_bps(bps.round() as u64)
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use units::Rate;
 
 use super::fleet::Verdict;
-use super::parameters::{Resolution, rate};
+use super::parameters::Resolution;
 use crate::probe::Interval;
+use crate::samples::rate;
 
 /// Rates this close are the same (1.3.2: within 2 %).
 pub(super) const SAME: f64 = 1.02;

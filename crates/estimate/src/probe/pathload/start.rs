@@ -2,8 +2,9 @@
 
 use units::Duration;
 
-use super::parameters::{BATCHED, rate};
+use super::parameters::BATCHED;
 use crate::probe::{Interval, Passage, Train};
+use crate::samples::mean;
 
 /// Packets of the trains, one after the other until one loses none; each has one more in front (1.3.2).
 const PACKETS: [u32; 5] = [50, 35, 20, 5, 3];
@@ -55,8 +56,7 @@ impl Start {
 
     /// The rate in b/s: of the first train without loss, or the mean of the others.
     pub(super) fn bps(&self) -> Option<f64> {
-        let mean = || self.partial.iter().sum::<f64>() / self.partial.len() as f64;
-        self.whole.or_else(|| (!self.partial.is_empty()).then(mean))
+        self.whole.or_else(|| mean(self.partial.iter().copied()))
     }
 
     /// The same, between the slowest and the fastest train that counts.
@@ -64,6 +64,6 @@ impl Start {
         let value = self.bps()?;
         let counted = || self.partial.iter().copied().filter(|_| self.whole.is_none());
         let (low, high) = (counted().fold(value, f64::min), counted().fold(value, f64::max));
-        Some(Interval { value: rate(value), low: rate(low), high: rate(high) })
+        Some(Interval::from_bps(value, low, high))
     }
 }

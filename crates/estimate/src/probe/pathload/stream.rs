@@ -4,6 +4,7 @@ use units::{Duration, Instant};
 
 use super::parameters::BATCHED;
 use crate::probe::Passage;
+use crate::samples::median;
 
 /// Packets that a part of a stream must have had when the sender paused in it (1.3.2: more than 36).
 const LEAST_PART: usize = 37;
@@ -145,14 +146,7 @@ fn delays(kept: &[Arrived], is_batched: bool) -> Vec<f64> {
     if is_batched && all.len() < LEAST_PART {
         return all;
     }
-    all.chunks_exact(all.len().isqrt().max(1)).map(median).collect()
-}
-
-fn median(group: &[f64]) -> f64 {
-    let mut sorted = group.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let at = |i: usize| sorted.get(i).copied().unwrap_or(0.0);
-    f64::midpoint(at(sorted.len() / 2), at(sorted.len().saturating_sub(1) / 2))
+    all.chunks_exact(all.len().isqrt().max(1)).filter_map(|group| median(group.iter().copied())).collect()
 }
 
 /// Rate at which packets left, by the smallest of the gaps within parts.

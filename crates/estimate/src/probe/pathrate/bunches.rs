@@ -1,8 +1,8 @@
 //! A receiver that takes packets in batches: rates from batch to batch.
 
-use super::modes::{percentile, sorted};
 use super::plan::{Plan, RECEIVE_NS};
 use super::{ArrivalCurve, Passage};
+use crate::samples::{percentile, sorted};
 
 /// Packets of a train, less so many for each train with losses, and no fewer than so many (2.4.1).
 const FAITHFUL: (u32, u32, u32) = (200, 20, 100);
@@ -94,17 +94,17 @@ impl Bunches {
     /// Whether rates differ by more than a batch boundary at either end explains: packets of others came between, and the
     /// link alone may be faster than any of them.
     pub(super) fn is_loaded(&self) -> bool {
-        let rates = sorted(&self.rates);
-        percentile(&rates, 1.0 - PERCENTILE) < percentile(&rates, PERCENTILE) * (1.0 - 2.0 / PACKETS)
+        let rates = sorted(self.rates.iter().copied());
+        let ends = percentile(&rates, 1.0 - PERCENTILE).zip(percentile(&rates, PERCENTILE));
+        ends.is_some_and(|(slow, fast)| slow < fast * (1.0 - 2.0 / PACKETS))
     }
 
     /// The capacity in b/s with the ends of its interval.
     pub(super) fn capacity(&self) -> Option<(f64, f64, f64)> {
         let mean = self.whole.iter().sum::<f64>() / self.whole.len().max(1) as f64;
         let all = if self.rates.is_empty() { &self.whole } else { &self.rates };
-        let fast: Vec<f64> = sorted(all).into_iter().filter(|r| *r >= mean * LEAST_SHARE).collect();
-        let value = percentile(&fast, PERCENTILE);
-        (!fast.is_empty()).then(|| (value, value * (1.0 - 1.0 / PACKETS), value * (1.0 + 1.0 / PACKETS)))
+        let fast: Vec<f64> = sorted(all.iter().copied()).into_iter().filter(|r| *r >= mean * LEAST_SHARE).collect();
+        percentile(&fast, PERCENTILE).map(|v| (v, v * (1.0 - 1.0 / PACKETS), v * (1.0 + 1.0 / PACKETS)))
     }
 }
 

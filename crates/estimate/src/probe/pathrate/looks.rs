@@ -1,9 +1,9 @@
 //! What the longest trains tell of the receiver and of a token bucket in front of it.
 
 use super::bunches::is_coalesced;
-use super::modes::{percentile, sorted};
 use super::plan::Plan;
 use super::{ArrivalCurve, Passage};
+use crate::samples::{percentile, sorted};
 
 /// Batches of fewer packets than these over those are batches too: where a third came with the one before, pairs tell the
 /// receiver's clock and not the path.
@@ -42,9 +42,10 @@ impl Looks {
 
     /// What a token bucket lets through in the long run, in b/s, with least and most.
     pub(super) fn bucket(&self) -> Option<(f64, f64, f64)> {
-        let rates = sorted(&self.sustained);
+        let rates = sorted(self.sustained.iter().copied());
         let told = rates.len() > 1 && self.most(rates.len());
-        told.then(|| (percentile(&rates, 0.5), percentile(&rates, 0.0), percentile(&rates, 1.0)))
+        let at = |share| percentile(&rates, share);
+        Some((at(0.5)?, at(0.0)?, at(1.0)?)).filter(|_| told)
     }
 
     fn most(&self, of: usize) -> bool {

@@ -11,7 +11,7 @@ mod samples;
 use std::collections::BTreeSet;
 
 use results::estimate::{Quantity, Trouble};
-use units::{Duration, Rate};
+use units::Duration;
 
 use self::bunches::Bunches;
 use self::looks::Looks;
@@ -184,12 +184,6 @@ impl Pathrate {
     }
 }
 
-/// Value and ends, in b/s; `as` saturates, and a rate below zero is zero.
-fn interval((value, low, high): (f64, f64, f64)) -> Interval {
-    let rate = |bps: f64| Rate::from_bps(bps.round() as u64);
-    Interval { value: rate(value), low: rate(low), high: rate(high) }
-}
-
 impl Method for Pathrate {
     fn next(&mut self) -> Step {
         loop {
@@ -224,7 +218,7 @@ impl Method for Pathrate {
             Some(bucket) => (Some(bucket), [].as_slice()),
             None => (self.samples.capacity(), self.samples.trains.as_slice()),
         };
-        let mut outcome = Outcome::of(Quantity::Capacity, capacity.map(interval));
+        let mut outcome = Outcome::of(Quantity::Capacity, capacity.map(|(value, low, high)| Interval::from_bps(value, low, high)));
         outcome.also.extend(Interval::of_mean(trains).map(|i| (Quantity::AsymptoticDispersion, i)));
         outcome.troubled(self.found())
     }

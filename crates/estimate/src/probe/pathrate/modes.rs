@@ -1,5 +1,7 @@
 //! Where values crowd: width of a bin, modes with their bells, merit (Pathrate 2.4.1).
 
+use crate::samples::{percentile, sorted};
+
 /// Range from the 10th to the 90th percentile below which a bin is wider, in b/s.
 const SMALL_RANGE: f64 = 1e6;
 
@@ -25,8 +27,9 @@ pub(super) struct Mode {
 
 /// Width of a bin for these values. With a least width, over their median, small ranges need none of their own.
 pub(super) fn bin_width(values: &[f64], least_share: f64) -> f64 {
-    let sorted = sorted(values);
-    let range = percentile(&sorted, 0.9) - percentile(&sorted, 0.1);
+    let sorted = sorted(values.iter().copied());
+    let at = |share| percentile(&sorted, share).unwrap_or(0.0);
+    let range = at(0.9) - at(0.1);
     let width = if least_share > 0.0 {
         range * WIDTH.0
     } else if range <= 0.0 {
@@ -36,12 +39,12 @@ pub(super) fn bin_width(values: &[f64], least_share: f64) -> f64 {
     } else {
         range * WIDTH.0
     };
-    width.max(percentile(&sorted, 0.5) * least_share)
+    width.max(at(0.5) * least_share)
 }
 
 /// Modes of more than `least` values, the densest first.
 pub(super) fn modes(values: &[f64], width: f64, least: usize) -> Vec<Mode> {
-    let mut rest = sorted(values);
+    let mut rest = sorted(values.iter().copied());
     let total = rest.len();
     let mut found = Vec::new();
     while let Some((from, to)) = densest(&rest, width).filter(|(from, to)| to - from > least) {
@@ -105,26 +108,13 @@ fn kurtosis(values: &[f64]) -> f64 {
 /// Mean and standard deviation; without `trim` values at each end if there are more than six times as many (2.4.1: 5 of
 /// more than 30).
 pub(super) fn trimmed(values: &[f64], trim: usize) -> Option<(f64, f64)> {
-    let sorted = sorted(values);
+    let sorted = sorted(values.iter().copied());
     let within = if sorted.len() > trim * 6 { sorted.get(trim..sorted.len() - trim) } else { None };
     let kept = within.unwrap_or(&sorted);
     let n = kept.len() as f64;
     let mean = kept.iter().sum::<f64>() / n;
     let deviation = (kept.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
     (!kept.is_empty()).then_some((mean, deviation))
-}
-
-/// The value below which this share of sorted values lies (nearest rank); 0 without values.
-pub(super) fn percentile(sorted: &[f64], share: f64) -> f64 {
-    let rank = (share * sorted.len().saturating_sub(1) as f64).round() as usize;
-    sorted.get(rank).copied().unwrap_or(0.0)
-}
-
-/// The values that are numbers, in order.
-pub(super) fn sorted(values: &[f64]) -> Vec<f64> {
-    let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted
 }
 
 #[cfg(test)]
