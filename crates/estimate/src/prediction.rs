@@ -4,7 +4,7 @@ use results::estimate::{PredictionBound, TransferPrediction};
 use units::{Bytes, Duration, Rate};
 
 use crate::model::{Reno, Way, cubic_response, ideal_completion, pftk};
-use crate::probe::Interval;
+use crate::probe::{Interval, Path};
 use crate::samples::rate;
 
 /// Congestion controls of which it is known how they answer to loss.
@@ -47,6 +47,28 @@ pub struct PathState {
     /// The segment as an IP packet.
     pub packet: Bytes,
 }
+
+impl PathState {
+    /// Of a path that was probed, for segments as long as its packets, of IPv4 and TCP with timestamps. Neither loss nor a
+    /// window bounds it.
+    pub fn new(path: &Path, capacity: Option<Interval>, available: Interval) -> Self {
+        Self {
+            capacity,
+            available,
+            round_trip: path.round_trip.max(LEAST_ROUND_TRIP),
+            loss: None,
+            window: None,
+            mss: Bytes::new(path.mtu.saturating_sub(TCP_HEADERS).into()),
+            packet: Bytes::new(path.mtu.into()),
+        }
+    }
+}
+
+/// Headers of IPv4 and TCP with timestamps.
+const TCP_HEADERS: u32 = 52;
+
+/// No round trip is shorter; what a clock reads as zero is not.
+const LEAST_ROUND_TRIP: Duration = Duration::from_micros(1);
 
 /// A count of losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

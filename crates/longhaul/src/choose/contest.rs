@@ -1,7 +1,5 @@
 //! Candidates that are probed in turn until one of them is sure enough.
 
-use std::time::Duration;
-
 use estimate::choice::{Belief, Ranking, rank};
 use estimate::prediction::{Control, PathState, predict};
 use estimate::probe::{Interval, Outcome, Path, TwoRates};
@@ -9,7 +7,7 @@ use kernel::Shutdown;
 use measure::probe::{Bounds, ProbeOptions, Prober, Progress};
 use results::choose::{Candidate, Decision};
 use results::estimate::{Quantity, TransferPrediction};
-use units::{Bytes, Instant, Rate};
+use units::{Instant, Rate};
 
 use super::cli::{ChooseOptions, Named};
 use super::client_options;
@@ -17,15 +15,14 @@ use super::client_options;
 /// A candidate whose probability is less gets no more probes.
 const HOPELESS: f64 = 0.01;
 
-/// Headers of IPv4 and TCP with timestamps.
-const TCP_HEADERS: u32 = 52;
-
 /// A candidate that answers.
 struct Racer {
     prober: Prober,
     method: TwoRates,
     progress: Progress,
     more: bool,
+    /// By what its trains told up to now.
+    predicted: Option<TransferPrediction>,
 }
 
 struct Entry {
@@ -93,14 +90,14 @@ impl Contest {
     fn beliefs(&self) -> Vec<Option<Belief>> {
         self.entries
             .iter()
-            .map(|e| e.racer.as_ref().and_then(Racer::predicted))
+            .map(|e| e.racer.as_ref().and_then(|r| r.predicted.as_ref()))
             .map(|p| p.and_then(|p| Belief::new(p.goodput_bps as f64, p.low_bps as f64, p.high_bps as f64)))
             .collect()
     }
 
     /// A candidate of which nothing is known yet may still be the best.
     fn is_decided(&self, options: &ChooseOptions) -> bool {
-        let unknown = |e: &Entry| e.racer.as_ref().is_some_and(|r| r.more && r.predicted().is_none());
+        let unknown = |e: &Entry| e.racer.as_ref().is_some_and(|r| r.more && r.predicted.is_none());
         self.ranking.best.is_some_and(|b| self.ranking.probability[b] >= options.confidence)
             && !self.entries.iter().any(unknown)
     }
@@ -125,18 +122,15 @@ impl Racer {
     fn new(prober: Prober, bounds: Bounds) -> Self {
         let method = TwoRates::new(prober.path(), bounds.bytes);
         let progress = prober.begin(bounds);
-        Self { prober, method, progress, more: true }
+        Self { prober, method, progress, more: true, predicted: None }
     }
 
     fn step(&mut self) -> Result<(), measure::MeasureError> {
         let outcome = self.prober.step(&mut self.method, &mut self.progress, &|| Shutdown::asked() > 0);
         self.more = matches!(outcome, Ok(true));
+        let told = self.prober.ended(&self.method, &self.progress).outcome;
+        self.predicted = believed(&told, &self.prober.path());
         outcome.map(|_| ())
-    }
-
-    fn predicted(&self) -> Option<TransferPrediction> {
-        let outcome = self.prober.ended(&self.method, &self.progress).outcome;
-        believed(&outcome, &self.prober.path())
     }
 }
 
@@ -155,12 +149,12 @@ impl Entry {
         };
         let Some(racer) = self.racer else { return candidate };
         let run = racer.prober.ended(&racer.method, &racer.progress);
-        let predicted = believed(&run.outcome, &racer.prober.path());
+        let predicted = racer.predicted.as_ref();
         candidate.address = Some(racer.prober.peer());
         candidate.round_trip_ns = Some(units::nanos(racer.prober.path().round_trip));
-        candidate.goodput_bps = predicted.as_ref().map(|p| p.goodput_bps);
-        candidate.low_bps = predicted.as_ref().map(|p| p.low_bps);
-        candidate.high_bps = predicted.as_ref().map(|p| p.high_bps);
+        candidate.goodput_bps = predicted.map(|p| p.goodput_bps);
+        candidate.low_bps = predicted.map(|p| p.low_bps);
+        candidate.high_bps = predicted.map(|p| p.high_bps);
         candidate.bytes = run.bytes.as_u64();
         candidate.error = candidate.error.or(run.error);
         racer.prober.close();
@@ -173,14 +167,6 @@ fn believed(outcome: &Outcome, path: &Path) -> Option<TransferPrediction> {
     let capacity = outcome.also.iter().find(|(q, _)| *q == Quantity::Capacity).map(|(_, i)| *i);
     let part = |c: Interval, share: u64| Rate::from_bps(c.value.as_bps() / share);
     let open = |c: Interval| Interval { value: part(c, 2), low: part(c, 8), high: c.high };
-    let state = PathState {
-        capacity,
-        available: outcome.interval.or_else(|| capacity.map(open))?,
-        round_trip: path.round_trip.max(Duration::from_micros(1)),
-        loss: None,
-        window: None,
-        mss: Bytes::new(path.mtu.saturating_sub(TCP_HEADERS).into()),
-        packet: Bytes::new(path.mtu.into()),
-    };
-    Some(predict(&state, Control::Cubic, None))
+    let available = outcome.interval.or_else(|| capacity.map(open))?;
+    Some(predict(&PathState::new(path, capacity, available), Control::Cubic, None))
 }

@@ -3,12 +3,9 @@
 use estimate::prediction::{Control, Lost, PathState, predict};
 use estimate::probe::{Interval, Path};
 use results::estimate::{EstimateResult, Quantity, RateInterval, TransferPrediction};
-use units::{Bytes, Rate};
+use units::Rate;
 
 use super::cli::EstimateOptions;
-
-/// Headers of IPv4 and TCP with timestamps.
-const TCP_HEADERS: u32 = 52;
 
 #[derive(Debug, Default)]
 pub(super) struct Facts {
@@ -45,15 +42,8 @@ impl Facts {
     /// What transfers get, for each congestion control; nothing where it is not known what is left of the path.
     pub(super) fn predict(&self, options: &EstimateOptions, path: &Path) -> Vec<TransferPrediction> {
         let Some(available) = self.available else { return Vec::new() };
-        let state = PathState {
-            capacity: self.capacity,
-            available,
-            round_trip: path.round_trip,
-            loss: self.lost,
-            window: options.window,
-            mss: Bytes::new(path.mtu.saturating_sub(TCP_HEADERS).into()),
-            packet: Bytes::new(path.mtu.into()),
-        };
+        let bounds = PathState::new(path, self.capacity, available);
+        let state = PathState { loss: self.lost, window: options.window, ..bounds };
         [Control::Cubic, Control::Reno, Control::Bbr].map(|c| predict(&state, c, options.transfer)).to_vec()
     }
 }
