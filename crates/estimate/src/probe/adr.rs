@@ -18,8 +18,6 @@ const BYTES: u32 = 1428;
 pub struct Adr {
     path: Path,
     packets: u32,
-    /// How many gaps of each train are used, in the order of their packets.
-    used: usize,
     trains: u32,
     rates: Vec<f64>,
     gaps_ns: Vec<f64>,
@@ -38,8 +36,7 @@ impl Adr {
     }
 
     fn new(path: Path, packets: u32) -> Self {
-        let used = packets as usize - 1;
-        Self { path, packets, used, trains: 0, rates: Vec::new(), gaps_ns: Vec::new(), troubles: Vec::new() }
+        Self { path, packets, trains: 0, rates: Vec::new(), gaps_ns: Vec::new(), troubles: Vec::new() }
     }
 
     fn bytes(&self) -> u32 {
@@ -57,7 +54,8 @@ impl Method for Adr {
     }
 
     fn observe(&mut self, passage: &Passage) {
-        let gaps = sorted(passage.gaps().iter().take(self.used).map(|g| g.received.as_nanos() as f64));
+        let between = self.packets.saturating_sub(1) as usize;
+        let gaps = sorted(passage.gaps().iter().take(between).map(|g| g.received.as_nanos() as f64));
         let kept = gaps.get(2..gaps.len().saturating_sub(2)).unwrap_or_default();
         self.gaps_ns.extend(kept);
         if passage.lost() > 0 {

@@ -38,12 +38,10 @@ const GOOD: f64 = 0.05;
 /// A sender that is less than this much faster than what arrives tells its own rate rather than the path's.
 const FASTER: f64 = 1.5;
 
-/// The method; spends at most the bytes that it is given and stops earlier when its interval is narrow.
+/// The method; it ends when its interval is narrow, or by its caller's bounds.
 #[derive(Debug)]
 pub struct TwoRates {
     path: Path,
-    budget: u64,
-    spent: u64,
     bursts: Vec<Burst>,
     loads: Vec<Load>,
     asked: Asked,
@@ -87,10 +85,10 @@ struct Solution {
 }
 
 impl TwoRates {
-    /// To spend at most `budget` bytes, headers included.
-    pub fn new(path: Path, budget: u64) -> Self {
+    /// Of a path of which nothing else is known.
+    pub fn new(path: Path) -> Self {
         let (bursts, loads, troubles) = (Vec::new(), Vec::new(), Vec::new());
-        Self { path, budget, spent: 0, bursts, loads, asked: Asked::Nothing, longer: 1, fruitless: 0, troubles }
+        Self { path, bursts, loads, asked: Asked::Nothing, longer: 1, fruitless: 0, troubles }
     }
 
     /// Rate at which bursts came, and half the width of its interval: the median, because a host that stalls for a
@@ -221,11 +219,6 @@ impl TwoRates {
 impl Method for TwoRates {
     fn next(&mut self) -> Step {
         let Some((asked, train)) = self.wanted() else { return Step::Done(self.so_far()) };
-        let bytes = train.bytes().as_u64();
-        if self.spent + bytes > self.budget {
-            return Step::Done(self.so_far());
-        }
-        self.spent += bytes;
         self.asked = asked;
         // The queue that a train leaves behind is gone after the time that the train took.
         let pause = (train.span() * 2).max(self.path.round_trip / 2).max(Duration::from_millis(5));

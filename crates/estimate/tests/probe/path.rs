@@ -5,6 +5,7 @@ use std::time::Duration;
 use estimate::Schedule;
 use estimate::probe::{Fate, Method, Outcome, Passage, Path, Step, Train};
 use link::{Capacity, Direction, Overhead, Queue, QueueLimit, Settings};
+use results::estimate::Trouble;
 use units::{Bytes, Instant, Rate};
 
 use crate::on_off::ParetoOnOff;
@@ -140,9 +141,18 @@ impl VirtualPath {
 
     /// Runs a method to its end. Panics after 100 000 trains: a method must end by itself.
     pub(crate) fn run(&mut self, method: &mut dyn Method) -> Outcome {
+        self.run_within(method, u64::MAX)
+    }
+
+    /// The same within so many bytes, as a driver does: the train that would exceed them is not sent.
+    pub(crate) fn run_within(&mut self, method: &mut dyn Method, budget: u64) -> Outcome {
+        let before = self.bytes;
         for _ in 0..100_000 {
             match method.next() {
                 Step::Done(outcome) => return outcome,
+                Step::Send { train, .. } if self.bytes - before + train.bytes().as_u64() > budget => {
+                    return method.so_far().troubled([Trouble::BudgetSpent]);
+                }
                 Step::Send { train, pause } => {
                     self.advance(self.clock + pause, &mut |_, _| ());
                     let passage = self.send(&train);
