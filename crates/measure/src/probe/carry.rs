@@ -7,8 +7,9 @@ use units::Instant;
 use wire::{Message, ProbeDeparture, TRAIN_NUMBERS};
 
 use super::SETTLE;
+use super::conversation::look;
 use super::port::Arrival;
-use super::prober::{LOOK_EVERY, Prober, look};
+use super::prober::{LOOK_EVERY, Prober};
 use crate::MeasureError;
 use crate::control::PEER_TIMEOUT;
 

@@ -6,6 +6,7 @@
 //! end stops at them.
 
 mod carry;
+mod conversation;
 mod port;
 mod prober;
 mod responder;

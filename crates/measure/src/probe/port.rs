@@ -1,6 +1,6 @@
 //! One end's socket for probes: departures on time, arrivals with the kernel's stamps.
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
 use estimate::probe::Departure;
@@ -133,6 +133,11 @@ impl Port {
                 each(Arrival { header, at: d.arrived(clocks), bytes: d.data.len() as u32 + headers });
             }
         })?)
+    }
+
+    /// This host's address.
+    pub(super) fn local(&self) -> Option<IpAddr> {
+        self.socket.local_addr().ok().map(|a| a.ip())
     }
 
     /// Forgets what waits.

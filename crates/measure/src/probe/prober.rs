@@ -1,22 +1,20 @@
 //! The client's side: carries out what a method asks for.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::net::IpAddr;
+use std::sync::mpsc;
 use std::time::Duration;
 
-use estimate::ClockEstimator;
 use estimate::probe::{Method, Outcome, Passage, Path, Step, Train};
 use results::Direction;
 use results::estimate::Trouble;
 use units::{Bytes, Instant, Rate};
 use wire::Message;
 
+use super::conversation::{PING_EVERY, round_trip};
 use super::port::Port;
 use crate::MeasureError;
-use crate::client::{ClientOptions, Idle, Opened, Session, open};
-use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
-
-/// How often a session without other messages is kept alive.
-const PING_EVERY: Duration = Duration::from_secs(2);
+use crate::client::{ClientOptions, Opened, Session, open};
+use crate::control::{HANDSHAKE_TIMEOUT, Incoming};
 
 /// How often a stop by the user is looked for.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -167,6 +165,11 @@ impl Prober {
         self.session.address.to_string()
     }
 
+    /// Addresses of the far end and of this host; `None` where the kernel does not tell the second.
+    pub fn addresses(&self) -> Option<(IpAddr, IpAddr)> {
+        Some((self.session.address.ip(), self.port.local()?))
+    }
+
     /// What the server granted differently from what was asked, in words.
     pub fn notes(&self) -> &[String] {
         &self.session.notes
@@ -281,112 +284,6 @@ impl Prober {
             kernel::nap(left.min(LOOK_EVERY));
         }
     }
-
-    pub(super) fn keep_alive(&mut self, now: Instant, interrupted: &dyn Fn() -> bool) -> Result<(), MeasureError> {
-        look(&self.session.writer, &mut self.next_ping, now, interrupted)
-    }
-
-    /// The next message that `wanted` takes.
-    pub(super) fn answer<T>(
-        &mut self,
-        deadline: Instant,
-        interrupted: &dyn Fn() -> bool,
-        wanted: &mut dyn FnMut(Message) -> Option<T>,
-    ) -> Result<T, MeasureError> {
-        loop {
-            let incoming = self.hear(deadline, interrupted)?;
-            if let Some(got) = self.taken(incoming)?.and_then(&mut *wanted) {
-                return Ok(got);
-            }
-        }
-    }
-
-    /// Asks the far end whether it is there: what is missing of a train was lost only if it is.
-    pub(super) fn call(&mut self, interrupted: &dyn Fn() -> bool) -> Result<(), MeasureError> {
-        // The pings that keep the session alive have zero.
-        let id = u64::from(self.number) + 1;
-        self.session.writer.ping(id)?;
-        let deadline = kernel::now() + PEER_TIMEOUT;
-        loop {
-            match self.hear(deadline, interrupted)? {
-                Incoming::Pong(pong, _) if pong.id == id => return Ok(()),
-                other => self.taken(other).map(|_| ())?,
-            }
-        }
-    }
-
-    /// Whatever comes next on the control connection.
-    fn hear(&mut self, deadline: Instant, interrupted: &dyn Fn() -> bool) -> Result<Incoming, MeasureError> {
-        loop {
-            let now = kernel::now();
-            if now >= deadline {
-                return Err(self.silent(PEER_TIMEOUT));
-            }
-            self.keep_alive(now, interrupted)?;
-            match self.inbox.recv_timeout(LOOK_EVERY.min(deadline.saturating_since(now))) {
-                Ok(incoming) => return incoming,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(self.closed()),
-            }
-        }
-    }
-
-    /// A message that is there already.
-    pub(super) fn waiting(&mut self) -> Result<Option<Message>, MeasureError> {
-        loop {
-            match self.inbox.try_recv() {
-                Ok(incoming) => {
-                    if let Some(message) = self.taken(incoming?)? {
-                        return Ok(Some(message));
-                    }
-                }
-                Err(mpsc::TryRecvError::Empty) => return Ok(None),
-                Err(mpsc::TryRecvError::Disconnected) => return Err(self.closed()),
-            }
-        }
-    }
-
-    fn taken(&self, incoming: Incoming) -> Result<Option<Message>, MeasureError> {
-        match incoming {
-            Incoming::Message(m) => match *m {
-                Message::Failed { reason } => Err(MeasureError::protocol(self.peer(), reason)),
-                other => Ok(Some(other)),
-            },
-            Incoming::Pinged | Incoming::Pong(..) => Ok(None),
-        }
-    }
-
-    fn message(&mut self, deadline: Instant, during: &'static str) -> Result<Message, MeasureError> {
-        let peer = self.peer();
-        self.answer(deadline, &|| false, &mut Some).map_err(|e| match e {
-            MeasureError::Silent { after, .. } => MeasureError::Silent { peer, after, during },
-            e => e,
-        })
-    }
-
-    pub(super) fn silent(&self, after: Duration) -> MeasureError {
-        MeasureError::Silent { peer: self.peer(), after, during: "while it was probed" }
-    }
-
-    fn closed(&self) -> MeasureError {
-        MeasureError::Closed { peer: self.peer(), during: "while it was probed" }
-    }
-}
-
-pub(super) fn look(
-    writer: &ControlWriter,
-    next_ping: &mut Instant,
-    now: Instant,
-    interrupted: &dyn Fn() -> bool,
-) -> Result<(), MeasureError> {
-    if interrupted() {
-        return Err(MeasureError::Interrupted);
-    }
-    if now >= *next_ping {
-        *next_ping = now + PING_EVERY;
-        writer.ping(0)?;
-    }
-    Ok(())
 }
 
 /// Why the times of a train say nothing: a clock was set meanwhile, at either end, or the far end received for longer than
@@ -396,25 +293,6 @@ fn doubt(passage: &Passage, took: Duration, stepped: bool) -> Option<Trouble> {
         return Some(Trouble::ClockStep);
     }
     (passage.span_received() > took.mul_f64(CLOCKS)).then_some(Trouble::Implausible)
-}
-
-/// Smallest round trip of the idle path.
-fn round_trip(
-    writer: &ControlWriter,
-    inbox: &mpsc::Receiver<Result<Incoming, MeasureError>>,
-) -> Result<Duration, MeasureError> {
-    let idle = Idle::measure(writer, &mut ClockEstimator::new(), &mut |until| match inbox
-        .recv_timeout(until.saturating_since(kernel::now()))
-    {
-        Ok(incoming) => incoming.map(Some),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(None),
-    })?;
-    let silent = || MeasureError::Silent {
-        peer: "the server".to_owned(),
-        after: HANDSHAKE_TIMEOUT,
-        during: "when its round trip was measured",
-    };
-    idle.rtt.ok_or_else(silent)
 }
 
 #[cfg(test)]
