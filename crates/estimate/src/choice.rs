@@ -31,6 +31,19 @@ impl Belief {
         let sigma = ((high / low).ln() / (2.0 * HALF)).max(LEAST_SIGMA);
         sigma.is_finite().then(|| Self { log_bps: value_bps.ln(), sigma })
     }
+
+    /// What two sources that err independently say together: each weighs as much as it is certain (inverse variance).
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let (ours, theirs) = (self.sigma.powi(-2), other.sigma.powi(-2));
+        let log_bps = (self.log_bps * ours + other.log_bps * theirs) / (ours + theirs);
+        Self { log_bps, sigma: (ours + theirs).sqrt().recip() }
+    }
+
+    /// Median and both ends of the 95 % interval in b/s.
+    pub fn interval(self) -> [f64; 3] {
+        [0.0, -HALF, HALF].map(|sigmas| (self.log_bps + sigmas * self.sigma).exp())
+    }
 }
 
 /// Of several paths, by their numbers.

@@ -80,6 +80,8 @@ impl Running {
         log: &Path,
     ) -> Result<Self, LabError> {
         command.env("LONGHAUL_NODE", &host.name);
+        // Addresses of an emulated network are other paths in the next one.
+        command.env("LONGHAUL_HISTORY", "off");
         let name = command.get_program().to_string_lossy().into_owned();
         let spawn = Spawn { network: &host.namespace, hostname: Some(host.name.clone()), share_terminal, command };
         let child = keeper.spawn(spawn).map_err(LabError::kernel(format!("{name} in node {}", host.name)))?;

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use results::Direction;
 use results::estimate::{
-    EstimateRecord, EstimateResult, EstimateStart, Layer, PredictionBound, Quantity, RateInterval, Similarity,
-    TransferPrediction,
+    EstimateRecord, EstimateResult, EstimateStart, Expected, Layer, PredictionBound, Quantity, RateInterval,
+    Similarity, TransferPrediction,
 };
 
 use crate::model::span;
@@ -26,6 +26,7 @@ impl EstimateText {
     pub fn write(&mut self, record: &EstimateRecord, out: &mut impl Write) -> io::Result<()> {
         match record {
             EstimateRecord::Start(start) => head(start, out),
+            EstimateRecord::Expected(expected) => expectation(expected, out),
             EstimateRecord::Estimate(result) => {
                 if !std::mem::replace(&mut self.in_estimates, true) {
                     writeln!(
@@ -64,6 +65,16 @@ fn head(start: &EstimateStart, out: &mut impl Write) -> io::Result<()> {
         None => writeln!(out)?,
     }
     start.notes.iter().try_for_each(|note| writeln!(out, "  note: {note}"))
+}
+
+fn expectation(e: &Expected, out: &mut impl Write) -> io::Result<()> {
+    let of = e
+        .congestion_control
+        .as_ref()
+        .map_or_else(|| e.quantity.text().to_owned(), |control| format!("goodput of a {control} transfer"));
+    let measured = if e.samples == 1 { "1 measurement".to_owned() } else { format!("{} measurements", e.samples) };
+    let [value, low, high] = [e.rate_bps, e.low_bps, e.high_bps].map(rate);
+    writeln!(out, "  before: {of} {value} ({low} to {high}), from {measured}")
 }
 
 fn row(result: &EstimateResult, out: &mut impl Write) -> io::Result<()> {
@@ -116,6 +127,11 @@ fn predicted(p: &TransferPrediction, out: &mut impl Write) -> io::Result<()> {
         rate(p.low_bps),
         rate(p.high_bps)
     )?;
+    match p.earlier_transfers {
+        Some(1) => write!(out, ", with 1 earlier transfer")?,
+        Some(n) => write!(out, ", with {n} earlier transfers")?,
+        None => {}
+    }
     let (Some(size), Some(time)) = (p.bytes, p.completion_ns) else { return writeln!(out) };
     let least = p.completion_low_ns.unwrap_or(time);
     let most = p.completion_high_ns.map_or_else(|| "without end".to_owned(), span);

@@ -15,6 +15,8 @@ pub const ESTIMATE_SCHEMA: &str = "longhaul.estimate/1";
 pub enum EstimateRecord {
     /// First line: which path.
     Start(EstimateStart),
+    /// What the history of the path lets expect, a line for each quantity.
+    Expected(Expected),
     /// What one method found.
     Estimate(EstimateResult),
     /// What a TCP transfer will get.
@@ -141,6 +143,26 @@ pub struct RateInterval {
     pub low_bps: u64,
     /// Upper end.
     pub high_bps: u64,
+}
+
+/// What is to be expected of a path before it is probed, from what was measured of it before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Expected {
+    /// What is expected.
+    pub quantity: Quantity,
+    /// Whose bits its rates count.
+    pub layer: Layer,
+    /// The best single answer.
+    pub rate_bps: u64,
+    /// Lower end of an interval that holds four of five values.
+    pub low_bps: u64,
+    /// Upper end.
+    pub high_bps: u64,
+    /// Values that it rests on.
+    pub samples: u64,
+    /// Congestion control of the transfers that got it; absent where it is not of transfers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion_control: Option<String>,
 }
 
 /// A count of probes.
@@ -271,6 +293,10 @@ pub struct TransferPrediction {
     pub high_bps: u64,
     /// What decides.
     pub bound: PredictionBound,
+    /// Earlier transfers over the path that it rests on besides the probes; absent when they contradict each other, or
+    /// without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier_transfers: Option<u64>,
     /// Size of the transfer that was asked for; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,

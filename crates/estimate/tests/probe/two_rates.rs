@@ -66,7 +66,10 @@ fn the_budget_is_never_exceeded_and_a_small_one_still_answers() {
         assert!(path.bytes <= budget, "{} of {budget}", path.bytes);
         // A burst and a train of load are 40.5 kB, what the short dispersion of 2002 took.
         assert_eq!(outcome.interval.is_some(), budget >= 40_500, "{budget}: {outcome:?}");
-        assert!(outcome.troubles.contains(&Trouble::BudgetSpent), "half of 100 Mb/s is not told in 100 kB: {outcome:?}");
+        assert!(
+            outcome.troubles.contains(&Trouble::BudgetSpent),
+            "half of 100 Mb/s is not told in 100 kB: {outcome:?}"
+        );
         // Fewer than three trains know little, and say so.
         assert!(outcome.troubles.contains(&Trouble::TooFewSamples) || budget >= 100_000, "{budget}: {outcome:?}");
     }

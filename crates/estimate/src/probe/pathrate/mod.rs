@@ -218,7 +218,8 @@ impl Method for Pathrate {
             Some(bucket) => (Some(bucket), [].as_slice()),
             None => (self.samples.capacity(), self.samples.trains.as_slice()),
         };
-        let mut outcome = Outcome::of(Quantity::Capacity, capacity.map(|(value, low, high)| Interval::from_bps(value, low, high)));
+        let mut outcome =
+            Outcome::of(Quantity::Capacity, capacity.map(|(value, low, high)| Interval::from_bps(value, low, high)));
         outcome.also.extend(Interval::of_mean(trains).map(|i| (Quantity::AsymptoticDispersion, i)));
         outcome.troubled(self.found())
     }
