@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use results::lab::{Estimate, LabMetric, LabPlot, LabSummary, PointSummary};
 
-use super::columns::Columns;
 use super::words::{metric_value, point_label, spread};
+use crate::columns::Columns;
 use crate::sheet::Sheet;
 
 /// Widest label of a point that the columns make room for.

@@ -8,9 +8,9 @@ use results::lab::{
     Traffic, Verdict,
 };
 
-use super::columns::Columns;
 use super::points;
 use super::words::{causes, link_label, metric_value, point_label, runs_in_words, span, spread, utc};
+use crate::columns::Columns;
 use crate::sheet::Sheet;
 use crate::summary::{bytes, nanos, percent, rate, ratio};
 

@@ -10,7 +10,7 @@ const GAP: usize = 2;
 
 /// A table whose first column names its rows. The columns that come first stay where there is no room for all.
 #[derive(Debug)]
-pub(super) struct Columns {
+pub(crate) struct Columns {
     names: Vec<String>,
     columns: Vec<Column>,
 }
@@ -37,18 +37,18 @@ impl Column {
 
 impl Columns {
     /// Rows of these names, each of at most `name_max` characters.
-    pub(super) fn new(names: impl IntoIterator<Item = String>, name_max: usize) -> Self {
+    pub(crate) fn new(names: impl IntoIterator<Item = String>, name_max: usize) -> Self {
         let names = names.into_iter().map(|n| shorten(&printable(&n), name_max)).collect();
         Self { names, columns: Vec::new() }
     }
 
     /// Adds a column of numbers; one without any is left out.
-    pub(super) fn number(&mut self, over: &str, head: &str, cells: impl IntoIterator<Item = Option<String>>) {
+    pub(crate) fn number(&mut self, over: &str, head: &str, cells: impl IntoIterator<Item = Option<String>>) {
         self.add(over, head, cells, false);
     }
 
     /// Adds a column of words; one without any is left out.
-    pub(super) fn text(&mut self, over: &str, head: &str, cells: impl IntoIterator<Item = Option<String>>) {
+    pub(crate) fn text(&mut self, over: &str, head: &str, cells: impl IntoIterator<Item = Option<String>>) {
         self.add(over, head, cells, true);
     }
 
@@ -62,7 +62,7 @@ impl Columns {
     }
 
     /// Writes what fits; gives the headings of the columns that do not.
-    pub(super) fn write<W: Write>(&self, sheet: &mut Sheet<'_, W>) -> io::Result<Vec<String>> {
+    pub(crate) fn write<W: Write>(&self, sheet: &mut Sheet<'_, W>) -> io::Result<Vec<String>> {
         let names = self.names.iter().map(|n| n.chars().count()).max().unwrap_or(0);
         let mut width = GAP + names;
         let mut shown: Vec<&Column> = Vec::new();
