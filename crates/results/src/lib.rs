@@ -10,6 +10,7 @@ mod delay;
 mod end;
 pub mod estimate;
 mod histogram;
+pub mod history;
 mod host;
 mod interval;
 pub mod lab;

@@ -1,0 +1,74 @@
+//! The tables, and their versions.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+/// What leads from each version to the next; an empty file has version 0.
+const STEPS: [&str; 1] = ["
+    CREATE TABLE entry (
+        id INTEGER PRIMARY KEY,
+        at_s REAL NOT NULL,
+        host TEXT NOT NULL,
+        far TEXT NOT NULL,
+        local TEXT NOT NULL,
+        direction TEXT NOT NULL,
+        source TEXT NOT NULL,
+        method TEXT NOT NULL,
+        quantity TEXT NOT NULL,
+        layer TEXT NOT NULL,
+        rate_bps INTEGER NOT NULL,
+        low_bps INTEGER NOT NULL,
+        high_bps INTEGER NOT NULL,
+        round_trip_ns INTEGER,
+        bytes INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX entry_of_path ON entry (far, local, direction, quantity, method);
+"];
+
+/// The version that this crate writes.
+pub(crate) const VERSION: i64 = STEPS.len() as i64;
+
+/// Marks the file as ours (`PRAGMA application_id`): "LHhi".
+const APPLICATION: i64 = 0x4c48_6869;
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Nobody's: it holds nothing.
+    Empty,
+    /// Ours, of this version, which is not above [`VERSION`].
+    Ours(i64),
+    /// Ours, of a version to come.
+    Newer(i64),
+    /// Another program's.
+    Foreign,
+}
+
+/// Looks what the file is.
+pub(crate) fn format(connection: &Connection) -> rusqlite::Result<Format> {
+    let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let application = number("PRAGMA application_id")?;
+    let version = number("PRAGMA user_version")?;
+    let objects = number("SELECT COUNT(*) FROM sqlite_master")?;
+    Ok(match (application, version) {
+        (0, 0) if objects == 0 => Format::Empty,
+        (APPLICATION, version) if version > VERSION => Format::Newer(version),
+        (APPLICATION, version) if version > 0 => Format::Ours(version),
+        _ => Format::Foreign,
+    })
+}
+
+/// Brings an empty or older file to [`VERSION`], all or nothing; others are left as they are.
+pub(crate) fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Looked at within the transaction: another process may have done it meanwhile.
+    let from = match format(&transaction)? {
+        Format::Empty => 0,
+        Format::Ours(version) => version,
+        Format::Newer(_) | Format::Foreign => return Ok(()),
+    };
+    for step in STEPS.iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+        transaction.execute_batch(step)?;
+    }
+    transaction.execute_batch(&format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}"))?;
+    transaction.commit()
+}
