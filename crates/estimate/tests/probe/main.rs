@@ -5,7 +5,10 @@
 mod absurd;
 mod adr;
 mod chirp;
+mod expected;
+mod fair_queue;
 mod far_end;
+mod few_bytes;
 mod igi;
 mod loss_and_order;
 mod on_off;

@@ -120,7 +120,7 @@ impl Contest {
 
 impl Racer {
     fn new(prober: Prober, bounds: Bounds) -> Self {
-        let method = TwoRates::new(prober.path());
+        let method = TwoRates::new(prober.path()).for_budget(bounds.bytes);
         let progress = prober.begin(bounds);
         Self { prober, method, progress, more: true, predicted: None }
     }

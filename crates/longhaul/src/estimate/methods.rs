@@ -31,7 +31,7 @@ pub(super) fn run(
 ) -> anyhow::Result<EstimateResult> {
     let (path, faithful) = (prober.path(), options.faithful_2002);
     let mut method: Box<dyn Method> = match name {
-        MethodName::Auto | MethodName::TwoRates => Box::new(TwoRates::new(path)),
+        MethodName::Auto | MethodName::TwoRates => Box::new(TwoRates::new(path).for_budget(bounds.bytes)),
         MethodName::Adr => Box::new(Adr::full(path)),
         MethodName::ShortAdr => Box::new(Adr::short(path)),
         MethodName::Spruce => Box::new(Spruce::new(path, capacity)),
