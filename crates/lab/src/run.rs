@@ -327,6 +327,7 @@ impl Run<'_> {
             run,
             verdict: std::mem::take(&mut self.doubts).verdict(),
             interrupted,
+            zero_utc_s: Some(utc_at(began)),
             traffic: traffic::traffic(&flows, &totals, &links, spans),
             links,
             flows: totals,
@@ -338,6 +339,12 @@ impl Run<'_> {
         (self.observe)(&LabRecord::RunEnd(end.clone()));
         end
     }
+}
+
+/// The wall clock's time at an instant, in seconds.
+fn utc_at(instant: Instant) -> f64 {
+    let (seconds, ns) = kernel::utc_seconds();
+    seconds as f64 + f64::from(ns) / 1e9 - kernel::now().nanos_since(instant) as f64 / 1e9
 }
 
 /// The nodes that receive flows, each once.

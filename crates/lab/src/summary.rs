@@ -149,6 +149,7 @@ mod tests {
             run,
             verdict,
             interrupted: false,
+            zero_utc_s: None,
             links: Vec::new(),
             flows: Vec::new(),
             traffic: None,

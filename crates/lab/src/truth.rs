@@ -201,6 +201,7 @@ impl Truth {
             run: self.run,
             verdict,
             interrupted: false,
+            zero_utc_s: None,
             links: self.totals(),
             flows: Vec::new(),
             traffic: None,

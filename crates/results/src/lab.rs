@@ -560,6 +560,9 @@ pub struct LabRunEnd {
     pub verdict: Verdict,
     /// Whether the user stopped it early.
     pub interrupted: bool,
+    /// Time zero of the run, from which its intervals count, in seconds since 1970 UTC: for what programs date by the wall clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero_utc_s: Option<f64>,
     /// Each direction of each link.
     pub links: Vec<LinkTotals>,
     /// Each flow.
