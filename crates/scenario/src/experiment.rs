@@ -79,12 +79,13 @@ fn read_all(path: &Path, text: &str, options: &Options, file: Read<'_>, report: 
     let mut scenarios: Vec<Scenario> = Vec::new();
     let mut parts = 0;
     for point in sweep::points(&sweeps) {
-        let mut tree = sweep::at_point(&root, &sweeps, &point);
+        let as_written = sweep::at_point(&root, &sweeps, &point);
+        let mut tree = as_written.clone();
         parameters::substitute(&mut tree, report);
         if !report.is_empty() {
             return None;
         }
-        let labels = sweep::labels(&tree, &sweeps);
+        let labels = sweep::labels(&tree, &as_written, &sweeps);
         let reader = Reader { path, options, files: &files, report };
         let scenario = reader.scenario(&tree, labels)?;
         parts += scenario.schedule.len() + scenario.nodes.iter().map(|n| n.routes.len()).sum::<usize>();

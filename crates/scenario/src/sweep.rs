@@ -70,10 +70,12 @@ pub(crate) fn at_point(root: &Table, sweeps: &[Sweep<'_>], point: &[usize]) -> T
     root
 }
 
-/// The key and value of each sweep at a point, parameters replaced.
-pub(crate) fn labels(root: &Table, sweeps: &[Sweep<'_>]) -> Vec<(String, String)> {
+/// The key and value of each sweep at a point, parameters replaced. What varies may be a parameter itself, which is only in the
+/// tree as it was written.
+pub(crate) fn labels(root: &Table, as_written: &Table, sweeps: &[Sweep<'_>]) -> Vec<(String, String)> {
     let label = |s: &Sweep<'_>| {
-        let value = dotted::find(root, &s.path).map(|value| value.kind.plain()).unwrap_or_default();
+        let value = dotted::find(root, &s.path).or_else(|| dotted::find(as_written, &s.path));
+        let value = value.map(|value| value.kind.plain()).unwrap_or_default();
         (s.key.clone(), value)
     };
     sweeps.iter().map(label).collect()

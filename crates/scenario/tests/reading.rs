@@ -249,6 +249,19 @@ fn a_sweep_makes_every_combination_and_the_first_key_varies_slowest() {
 }
 
 #[test]
+fn a_swept_parameter_names_its_points_by_its_value() {
+    let text = path("rate = \"1Mb/s * $mbps\"")
+        + "[parameters]\nmbps = 1\n[[sweep]]\nkey = \"parameters.mbps\"\nvalues = [10, 20]\n";
+    let scenarios = read_with(&text, &Options::default()).unwrap().scenarios;
+    let points: Vec<_> = scenarios.iter().map(|s| (s.point.clone(), s.links[0].forward.capacity.clone())).collect();
+    let point = |mbps: u64| {
+        let named = vec![("parameters.mbps".to_owned(), mbps.to_string())];
+        (named, Capacity::Constant(Rate::from_bps(mbps * 1_000_000)))
+    };
+    assert_eq!(points, [point(10), point(20)]);
+}
+
+#[test]
 fn parameters_stand_for_values_and_scale_quantities() {
     let text = path(
         "rate = \"1Gb/s * $scale\"\ndelay = \"$delay\"\nloss = \"$loss\"\nqueue = \"1000 packets / $slower * $scale\"",
