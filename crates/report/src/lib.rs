@@ -10,6 +10,7 @@ mod columns;
 mod csv;
 mod end_text;
 pub mod estimate;
+pub mod evaluate;
 #[cfg(test)]
 mod fixture;
 mod html;

@@ -9,6 +9,7 @@ pub mod choose;
 mod delay;
 mod end;
 pub mod estimate;
+pub mod evaluate;
 mod histogram;
 pub mod history;
 mod host;
@@ -31,8 +32,8 @@ pub use histogram::{DelayHistogram, HistogramError, RELATIVE_ERROR};
 pub use host::HostReport;
 pub use interval::{CpuUse, IntervalRecord, Limit, LimitVerdict, StreamInterval, UdpInterval};
 pub use read::{
-    LabFile, LabReader, ReadError, Reader, Streamed, TraceReader, is_lab_record, is_trace_record, read_lab_records,
-    read_records,
+    EstimateReader, LabFile, LabReader, ReadError, Reader, Streamed, TraceReader, is_estimate_record, is_lab_record,
+    is_trace_record, read_lab_records, read_records,
 };
 pub use start::{BufferGrant, StartRecord, StreamStart, TestPlan, Transport};
 pub use tcp::TcpState;

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::estimate::{ESTIMATE_SCHEMA, EstimateRecord};
 use crate::lab::{LAB_SCHEMA, LabRecord};
 use crate::trace::{TRACE_SCHEMA, TraceRecord};
 use crate::{Record, SCHEMA};
@@ -101,10 +102,21 @@ impl Streamed for TraceRecord {
     }
 }
 
+impl Streamed for EstimateRecord {
+    const SCHEMA: &'static str = ESTIMATE_SCHEMA;
+    const KINDS: &'static [&'static str] = &["start", "estimate", "prediction"];
+
+    fn schema(&self) -> Option<&str> {
+        if let Self::Start(s) = self { Some(&s.schema) } else { None }
+    }
+}
+
 /// Reads the records of an emulated experiment.
 pub type LabReader<R> = Reader<R, LabRecord>;
 /// Reads the records of `longhaul trace`.
 pub type TraceReader<R> = Reader<R, TraceRecord>;
+/// Reads the records of `longhaul estimate`.
+pub type EstimateReader<R> = Reader<R, EstimateRecord>;
 
 /// What a line says of itself whatever else is in it.
 #[derive(Deserialize)]
@@ -198,7 +210,17 @@ pub fn is_lab_record(line: &[u8]) -> bool {
 
 /// Whether a line is the first record of a trace.
 pub fn is_trace_record(line: &[u8]) -> bool {
-    let name = TRACE_SCHEMA.split_once('/').map_or(TRACE_SCHEMA, |(name, _)| name);
+    is_first_of(TRACE_SCHEMA, line)
+}
+
+/// Whether a line is the first record of `longhaul estimate`.
+pub fn is_estimate_record(line: &[u8]) -> bool {
+    is_first_of(ESTIMATE_SCHEMA, line)
+}
+
+/// Whether a line names this format, in whatever version.
+fn is_first_of(schema: &str, line: &[u8]) -> bool {
+    let name = schema.split_once('/').map_or(schema, |(name, _)| name);
     let of_trace = |schema: &str| schema.split_once('/').is_some_and(|(found, _)| found == name);
     serde_json::from_slice::<Label>(line).is_ok_and(|label| label.schema.as_deref().is_some_and(of_trace))
 }
@@ -290,5 +312,6 @@ mod tests {
         };
         assert_eq!(of(schemars::schema_for!(LabRecord)), LabRecord::KINDS);
         assert_eq!(of(schemars::schema_for!(TraceRecord)), TraceRecord::KINDS);
+        assert_eq!(of(schemars::schema_for!(EstimateRecord)), EstimateRecord::KINDS);
     }
 }

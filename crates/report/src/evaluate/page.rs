@@ -1,0 +1,196 @@
+//! The page: curves of the ratios, tables.
+
+use std::io::{self, Write};
+
+use results::evaluate::{EvaluateRecord, JoinedEstimate, MeasuredPath, MethodDecisions, RatioSummary};
+use serde::Serialize;
+
+use super::view::{View, interval, ratio, views};
+use crate::html::document::{Parts, write_document};
+use crate::html::markup::Html;
+use crate::model::span;
+use crate::summary::{bytes, percent, printable};
+
+const PARTS: Parts = Parts {
+    script: concat!(include_str!("../../assets/charts.js"), include_str!("../../assets/evaluate.js")),
+    style: include_str!("../../assets/evaluate.css"),
+};
+
+/// Writes the page of an evaluation: for each ensemble the distributions of the ratios, accuracy, decisions, agreement.
+///
+/// # Errors
+/// The writer's.
+pub fn write_evaluation_html(mut out: impl Write, records: &[EvaluateRecord], title: &str) -> io::Result<()> {
+    let (start, views) = views(records);
+    let mut h = Html::new();
+    h.raw("<header>").element("h1", title).raw("</header>");
+    let mut data = PageData { charts: Vec::new() };
+    for view in &views {
+        h.raw("<section class=\"ensemble\">").element("h2", printable(&view.head.ensemble));
+        if !view.head.about.is_empty() {
+            h.classed("p", "meta", printable(&view.head.about));
+        }
+        for sentence in view.sentences() {
+            h.classed("p", "meta", sentence);
+        }
+        curves(&mut h, view, &mut data);
+        accuracy(&mut h, view);
+        for (pairs, rows) in view.decision_tables() {
+            decisions(&mut h, pairs, &rows);
+        }
+        agreement(&mut h, view);
+        paths(&mut h, view);
+        h.raw("</section>");
+    }
+    h.raw("<footer><p>A decision is correct if the path with the higher estimate, times the allowed variation, is at least as fast as the ");
+    h.raw("other. Intervals are of 95 %, from measurements drawn again, not from pairs. Rates are of IP bits, those of transfers and goodput ");
+    h.raw("of payload.</p><p>longhaul ").text(env!("CARGO_PKG_VERSION"));
+    if let Some(start) = start {
+        h.raw(", records of ").text(printable(&start.schema)).raw(", compared with the flow ");
+        h.text(printable(&start.transfer));
+    }
+    h.raw(". Charts: uPlot 1.6.32, MIT licence.</p></footer>");
+    write_document(&mut out, title, PARTS, &h, &data)
+}
+
+#[derive(Debug, Serialize)]
+struct PageData {
+    charts: Vec<Chart>,
+}
+
+/// Distributions of ratios, one curve a method.
+#[derive(Debug, Serialize)]
+struct Chart {
+    id: String,
+    x_name: &'static str,
+    curves: Vec<Curve>,
+}
+
+/// A ratio and the share that does not exceed it, ascending.
+#[derive(Debug, Serialize)]
+struct Curve {
+    label: String,
+    x: Vec<f64>,
+    y: Vec<f64>,
+}
+
+fn curves(h: &mut Html, view: &View<'_>, data: &mut PageData) {
+    type Ratio = fn(&MeasuredPath, &JoinedEstimate) -> Option<f64>;
+    let charts: [(&'static str, &'static str, Ratio); 2] = [
+        ("Estimate over truth", "estimate / truth", |_, e| Some(e.estimate_bps? as f64 / e.truth_bps? as f64)),
+        ("Estimate over what the transfer got", "estimate / transfer", |p, e| {
+            Some(e.payload_bps? as f64 / p.transfer_bps as f64)
+        }),
+    ];
+    h.raw("<noscript><p class=\"hint\">The charts need JavaScript; the tables do not.</p></noscript>");
+    for (heading, x_name, of) in charts {
+        let curves: Vec<Curve> = view.accuracy.iter().filter_map(|a| curve(view, &a.method, of)).collect();
+        if curves.is_empty() {
+            continue;
+        }
+        let id = format!("chart-{}", data.charts.len());
+        h.raw("<section class=\"chart\" id=\"").text(&id).raw("\"><h3>").raw(heading);
+        h.raw("</h3><p class=\"hint\">Share of the paths whose ratio does not exceed the value on the axis. Right of 1 the estimate was too ");
+        h.raw("high. Click a name to hide its curve.</p><div class=\"canvas\"></div></section>");
+        data.charts.push(Chart { id, x_name, curves });
+    }
+}
+
+/// `None` without a ratio that has a place on a logarithmic axis; those that have none count in the shares.
+fn curve(view: &View<'_>, method: &str, of: fn(&MeasuredPath, &JoinedEstimate) -> Option<f64>) -> Option<Curve> {
+    let of_path = |p: &&MeasuredPath| of(p, p.estimates.iter().find(|e| e.method == method)?);
+    let mut ratios: Vec<f64> = view.paths.iter().filter_map(of_path).filter(|r| *r >= 0.0).collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let n = ratios.len() as f64;
+    let steps = (1..).zip(&ratios).map(|(k, r)| (*r, f64::from(k) / n));
+    let (x, y): (Vec<f64>, Vec<f64>) = steps.filter(|(r, _)| *r > 0.0 && r.is_finite()).unzip();
+    (!x.is_empty()).then(|| Curve { label: printable(method), x, y })
+}
+
+fn head(h: &mut Html, names: &[&str]) {
+    h.raw("<div class=\"scroll\"><table><thead><tr>");
+    for name in names {
+        h.element("th", name);
+    }
+    h.raw("</tr></thead><tbody>");
+}
+
+fn foot(h: &mut Html) {
+    h.raw("</tbody></table></div>");
+}
+
+fn row(h: &mut Html, name: &str, cells: impl IntoIterator<Item = String>) {
+    h.raw("<tr>").element("th", printable(name));
+    for cell in cells {
+        h.element("td", cell);
+    }
+    h.raw("</tr>");
+}
+
+fn accuracy(h: &mut Html, view: &View<'_>) {
+    let cells = |s: Option<&RatioSummary>| {
+        let value = |of: fn(&RatioSummary) -> Option<f64>| ratio(s.and_then(of));
+        let share = |of: fn(&RatioSummary) -> f64| s.map_or_else(|| "-".to_owned(), |s| percent(of(s)));
+        let quantiles = [value(|s| s.p10), value(|s| s.p50), value(|s| s.p90)];
+        quantiles.into_iter().chain([share(|s| s.within_15_percent), share(|s| s.within_factor_2)])
+    };
+    h.raw("<h3>Estimate over truth</h3>");
+    let quantiles = ["10 %", "median", "90 %", "within 15 %", "within a factor of 2"];
+    head(h, &[&["method", "of", "answered"], &quantiles[..], &["bytes", "time"]].concat());
+    for a in &view.accuracy {
+        let front = [a.quantity.text().to_owned(), format!("{} of {}", a.answered, a.asked)];
+        let costs = [bytes(a.bytes), span(a.elapsed_ns)];
+        row(h, &a.method, front.into_iter().chain(cells(a.to_truth.as_ref())).chain(costs));
+    }
+    foot(h);
+    h.raw("<h3>Estimate, as payload, over what the transfer got</h3>");
+    head(h, &[&["method"], &quantiles[..]].concat());
+    view.accuracy.iter().for_each(|a| row(h, &a.method, cells(a.to_transfer.as_ref())));
+    foot(h);
+}
+
+fn decisions(h: &mut Html, pairs: &'static str, rows: &[&MethodDecisions]) {
+    h.raw("<h3>Correct choices, ").raw(pairs).raw("</h3><p class=\"hint\">By allowed variation.</p>");
+    let rates = rows.first().map_or(&[][..], |d| &d.rates);
+    let names: Vec<String> = rates.iter().map(|r| format!("{:.2}", r.variation)).collect();
+    let names: Vec<&str> = ["method", "pairs"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    head(h, &names);
+    for d in rows {
+        h.raw("<tr>").element("th", printable(&d.method)).element("td", d.pairs);
+        for r in &d.rates {
+            h.raw("<td>").text(format_args!("{:.3}", r.share));
+            h.raw(" <small>").text(interval(r)).raw("</small></td>");
+        }
+        h.raw("</tr>");
+    }
+    foot(h);
+}
+
+fn agreement(h: &mut Html, view: &View<'_>) {
+    let Some(first) = view.agreement.first() else { return };
+    h.raw("<h3>Agreement</h3><p class=\"hint\">Share of the pairs on which both are right or both wrong, allowed variation ");
+    h.text(format_args!("{:.2}", first.variation)).raw(".</p>");
+    let names = view.agreeing();
+    let numbers: Vec<String> = (1..=names.len()).map(|n| n.to_string()).collect();
+    let heads: Vec<&str> = std::iter::once("").chain(numbers.iter().map(String::as_str)).collect();
+    head(h, &heads);
+    for (n, name) in (1..).zip(&names) {
+        let share = |other: &&str| view.agreement_of(name, other).map_or_else(|| "-".to_owned(), |s| format!("{s:.2}"));
+        row(h, &format!("{n} {name}"), names.iter().map(share));
+    }
+    foot(h);
+}
+
+fn paths(h: &mut Html, view: &View<'_>) {
+    h.raw("<details><summary>Each path</summary>");
+    let methods: Vec<&str> = view.accuracy.iter().map(|a| a.method.as_str()).collect();
+    head(h, &[&["run", "sender", "receiver", "transfer"], methods.as_slice()].concat());
+    for p in &view.paths {
+        let said = |m: &&str| p.estimates.iter().find(|e| e.method == *m).and_then(|e| e.estimate_bps);
+        let said = methods.iter().map(|m| said(m).map_or_else(|| "-".to_owned(), crate::summary::rate));
+        let front = [printable(&p.sender), printable(&p.receiver), crate::summary::rate(p.transfer_bps)];
+        row(h, &format!("{} {}", p.folder, p.run), front.into_iter().chain(said));
+    }
+    foot(h);
+    h.raw("</details>");
+}
