@@ -11,6 +11,7 @@ use units::{Bytes, Rate, parse_duration};
 use crate::cc::cli::CcOptions;
 use crate::choose::cli::ChooseOptions;
 use crate::estimate::cli::EstimateOptions;
+use crate::evaluate::cli::EvaluateOptions;
 use crate::lab::cli::LabOptions;
 use crate::model::cli::ModelOptions;
 use crate::peer::PeerOptions;
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     Choose(Box<ChooseOptions>),
     /// Say what a path gives, and what a transfer will get, from a few packets.
     Estimate(Box<EstimateOptions>),
+    /// Compare estimates with the truth of emulated paths, and say how well they choose between paths.
+    Evaluate(Box<EvaluateOptions>),
     /// Emulate paths and networks on this machine, with the kernel's own TCP.
     Lab(LabOptions),
     /// First process of a lab's nodes.

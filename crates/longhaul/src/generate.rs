@@ -34,6 +34,11 @@ pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
                 &schemars::schema_for!(results::estimate::EstimateRecord),
             )?;
             schema(folder, "longhaul.choose-1.schema.json", &schemars::schema_for!(results::choose::ChooseRecord))?;
+            schema(
+                folder,
+                "longhaul.evaluate-1.schema.json",
+                &schemars::schema_for!(results::evaluate::EvaluateRecord),
+            )?;
             schema(folder, "longhaul.tune-1.schema.json", &schemars::schema_for!(results::tune::TuneRecord))?;
         }
     }

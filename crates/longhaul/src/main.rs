@@ -4,6 +4,7 @@ mod cc;
 mod choose;
 mod cli;
 mod estimate;
+mod evaluate;
 mod generate;
 mod lab;
 mod model;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Cc(options) => cc::run(options),
         Command::Choose(options) => choose::run(&options),
         Command::Estimate(options) => estimate::run(&options),
+        Command::Evaluate(options) => evaluate::run(&options),
         Command::Lab(options) => lab::run(options),
         Command::LabKeeper { hosts } => lab::keep(hosts.as_deref()),
         Command::Model(options) => model::run(&options),

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use report::lab::LabReport;
 use report::trace::TraceReport;
 use report::{CsvReport, LiveView, Run, TextReport, ThrulayReport};
+use results::evaluate::EvaluateRecord;
 use results::{LabReader, Record, Streamed, TraceReader, read_records};
 use serde::Serialize;
 use tempfile::NamedTempFile;
@@ -244,6 +245,16 @@ pub(crate) fn write_trace_page(
     title: &str,
 ) -> anyhow::Result<()> {
     write_named(place, path, &mut |out| report::trace::write_trace_html(out, report, title))
+}
+
+/// Writes the page of an evaluation and gives it its name.
+pub(crate) fn write_evaluation_page(
+    place: NamedTempFile,
+    path: &Path,
+    records: &[EvaluateRecord],
+    title: &str,
+) -> anyhow::Result<()> {
+    write_named(place, path, &mut |out| report::evaluate::write_evaluation_html(out, records, title))
 }
 
 fn write_named(

@@ -46,6 +46,7 @@ fn the_help_is_the_reviewed_one() {
         ("cc-show.txt", &["cc", "show", "--help"]),
         ("model.txt", &["model", "--help"]),
         ("estimate.txt", &["estimate", "--help"]),
+        ("evaluate.txt", &["evaluate", "--help"]),
         ("choose.txt", &["choose", "--help"]),
         ("trace.txt", &["trace", "--help"]),
         ("tune.txt", &["tune", "--help"]),

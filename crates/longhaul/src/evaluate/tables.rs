@@ -1,0 +1,185 @@
+//! From measured paths to the tables of chapters 5 and 6 of *Choosing Internet Paths* (2002).
+
+use estimate::evaluation::{
+    Bootstrap, Measurement, Pairs, Ratios, VARIATIONS, agreement, decision_interval, decision_rates, random_choice,
+};
+use results::estimate::Quantity;
+use results::evaluate::{
+    DecisionRate, JoinedEstimate, MeasuredPath, MethodAccuracy, MethodAgreement, MethodDecisions, PairSet, RatioSummary,
+};
+
+/// What the thesis allows in Table 5.7.
+const AGREEMENT_VARIATION: f64 = 1.05;
+
+/// Paths as the evaluation takes them.
+pub(super) struct Tables<'a> {
+    ensemble: &'a str,
+    paths: &'a [MeasuredPath],
+    /// Methods in the order in which they first appear, with what they estimate.
+    methods: Vec<(&'a str, Quantity)>,
+    /// What the methods said as payload, in the same order, and at last what the transfer got.
+    measurements: Vec<Measurement<&'a str>>,
+}
+
+impl<'a> Tables<'a> {
+    pub(super) fn new(ensemble: &'a str, paths: &'a [MeasuredPath]) -> Self {
+        let mut methods: Vec<(&str, Quantity)> = Vec::new();
+        for e in paths.iter().flat_map(|p| &p.estimates) {
+            if methods.iter().all(|(name, _)| *name != e.method) {
+                methods.push((&e.method, e.quantity));
+            }
+        }
+        let measurement = |p: &'a MeasuredPath| {
+            let said = |name: &str| Some(find(p, name)?.payload_bps? as f64);
+            let transfer = p.transfer_bps as f64;
+            let estimates = methods.iter().map(|(name, _)| said(name)).chain([Some(transfer)]).collect();
+            Measurement { from: p.sender.as_str(), to: p.receiver.as_str(), truth_bps: transfer, estimates }
+        };
+        let measurements = paths.iter().map(measurement).collect();
+        Self { ensemble, paths, methods, measurements }
+    }
+
+    /// The spread of what the transfers got: geometric mean and standard deviation of the logarithm.
+    pub(super) fn spread(&self) -> Option<(u64, f64)> {
+        let spread = estimate::evaluation::spread(&self.measurements)?;
+        Some((spread.centre_bps.round() as u64, spread.sigma_ln))
+    }
+
+    /// Figures 6-1 to 6-7 and Table 5.2 in numbers.
+    pub(super) fn accuracy(&self) -> Vec<MethodAccuracy> {
+        (0..).zip(&self.methods).map(|(number, (name, quantity))| self.accuracy_of(number, name, *quantity)).collect()
+    }
+
+    fn accuracy_of(&self, number: usize, name: &str, quantity: Quantity) -> MethodAccuracy {
+        let told: Vec<&JoinedEstimate> = self.paths.iter().filter_map(|p| find(p, name)).collect();
+        let against = |e: &&JoinedEstimate| Measurement {
+            from: (),
+            to: (),
+            truth_bps: e.truth_bps.map_or(f64::NAN, |bps| bps as f64),
+            estimates: vec![e.estimate_bps.map(|bps| bps as f64)],
+        };
+        let to_truth: Vec<Measurement<()>> = told.iter().map(against).collect();
+        let base = base(name);
+        MethodAccuracy {
+            ensemble: self.ensemble.to_owned(),
+            method: name.to_owned(),
+            quantity,
+            asked: count(self.paths.iter().filter(|p| find(p, name).or_else(|| find(p, base)).is_some())),
+            answered: count(told.iter().filter(|e| e.estimate_bps.is_some())),
+            to_truth: summary(&Ratios::new(&to_truth, 0)),
+            to_transfer: summary(&Ratios::new(&self.measurements, number)),
+            bytes: median(told.iter().map(|e| e.bytes).collect()),
+            elapsed_ns: median(told.iter().map(|e| e.elapsed_ns).collect()),
+        }
+    }
+
+    /// Tables 5.1 and 5.8, and 5.3; the latter only where some pairs have no end in common and some have one.
+    pub(super) fn decisions(&self, bootstrap: Bootstrap) -> Vec<MethodDecisions> {
+        let all = Pairs::all(&self.measurements);
+        let common = Pairs::common_endpoint(&self.measurements);
+        let of = |pairs: &Pairs| self.decisions_of("", self.methods.len(), pairs, PairSet::All, None).map(|d| d.pairs);
+        let mut tables = self.decisions_among(&all, PairSet::All, bootstrap);
+        if of(&common).is_some() && of(&common) != of(&all) {
+            tables.extend(self.decisions_among(&common, PairSet::CommonEndpoint, bootstrap));
+        }
+        tables
+    }
+
+    fn decisions_among(&self, pairs: &Pairs, set: PairSet, bootstrap: Bootstrap) -> Vec<MethodDecisions> {
+        let methods = (0..).zip(&self.methods);
+        let rows = methods.filter_map(|(n, (name, _))| self.decisions_of(name, n, pairs, set, Some(bootstrap)));
+        rows.chain(self.random_choice(pairs, set)).collect()
+    }
+
+    fn decisions_of(
+        &self,
+        name: &str,
+        method: usize,
+        pairs: &Pairs,
+        pair_set: PairSet,
+        bootstrap: Option<Bootstrap>,
+    ) -> Option<MethodDecisions> {
+        let decided = decision_rates(&self.measurements, method, pairs, &VARIATIONS);
+        let first = decided.first()?;
+        let rate = |d: &estimate::evaluation::Decisions| {
+            let resampled =
+                bootstrap.and_then(|b| decision_interval(&self.measurements, method, pairs, d.variation, b));
+            DecisionRate {
+                variation: d.variation,
+                share: d.share,
+                low: resampled.map(|r| r.low),
+                high: resampled.map(|r| r.high),
+                share_with_guesses: d.share_with_guesses,
+            }
+        };
+        Some(MethodDecisions {
+            ensemble: self.ensemble.to_owned(),
+            method: name.to_owned(),
+            pair_set,
+            pairs: first.pairs,
+            undecided: first.undecided,
+            rates: decided.iter().map(rate).collect(),
+        })
+    }
+
+    fn random_choice(&self, pairs: &Pairs, set: PairSet) -> Option<MethodDecisions> {
+        // The transfer itself has an answer for every path: its row has the number of pairs.
+        let all = self.decisions_of("random choice", self.methods.len(), pairs, set, None)?;
+        let toss = |rate: DecisionRate| {
+            let share = random_choice(&self.measurements, pairs, rate.variation)?;
+            Some(DecisionRate { share, share_with_guesses: share, ..rate })
+        };
+        Some(MethodDecisions { rates: all.rates.into_iter().filter_map(toss).collect(), ..all })
+    }
+
+    /// Table 5.7: each two methods once, and each with what the transfer got.
+    pub(super) fn agreement(&self) -> Vec<MethodAgreement> {
+        let pairs = Pairs::all(&self.measurements);
+        let names: Vec<&str> = self.methods.iter().map(|(name, _)| *name).chain(["transfer"]).collect();
+        let mut all = Vec::new();
+        for (one, method) in names.iter().enumerate() {
+            for (two, other) in names.iter().enumerate().skip(one + 1) {
+                let share = agreement(&self.measurements, one, two, &pairs, AGREEMENT_VARIATION);
+                all.extend(share.map(|share| MethodAgreement {
+                    ensemble: self.ensemble.to_owned(),
+                    method: (*method).to_owned(),
+                    other: (*other).to_owned(),
+                    variation: AGREEMENT_VARIATION,
+                    share,
+                }));
+            }
+        }
+        all
+    }
+}
+
+fn find<'a>(path: &'a MeasuredPath, method: &str) -> Option<&'a JoinedEstimate> {
+    path.estimates.iter().find(|e| e.method == method)
+}
+
+/// The method that was run: `auto` of `auto, capacity` and of `auto -> goodput`.
+fn base(name: &str) -> &str {
+    name.split([',', ' ']).next().unwrap_or(name)
+}
+
+fn count(items: impl Iterator) -> u32 {
+    u32::try_from(items.count()).unwrap_or(u32::MAX)
+}
+
+/// The upper one of an even number.
+fn median(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(0)
+}
+
+fn summary(ratios: &Ratios) -> Option<RatioSummary> {
+    let quantile = |share| ratios.quantile(share).filter(|r| r.is_finite());
+    Some(RatioSummary {
+        count: u32::try_from(ratios.len()).unwrap_or(u32::MAX),
+        p10: quantile(0.1),
+        p50: quantile(0.5),
+        p90: quantile(0.9),
+        within_15_percent: ratios.share_within(0.15)?,
+        within_factor_2: ratios.share_within_factor(2.0)?,
+    })
+}

@@ -1,0 +1,209 @@
+//! What was true of the way of the transfer: capacity and available bandwidth, from the links' own account.
+//!
+//! Rates are of IP bits in full packets. A link counts its overhead too: at 100 Mb/s with Ethernet's 38 bytes it has a capacity of
+//! 100 * 1500 / 1538 Mb/s of these. What others leave of it is the share of its time that it was not busy with them; what the
+//! methods themselves sent is not theirs to count, and is taken away.
+
+use link::{Capacity, Settings};
+use scenario::{Medium, Scenario, Way};
+
+use super::folder::{Usage, Used};
+
+/// The middle of a LAN, in records.
+const SWITCH: &str = "switch";
+
+/// Headers of IPv4 and TCP with timestamps.
+const TCP_HEADERS: u32 = 52;
+
+/// Least time over which load is averaged: a share of a tenth of a second is chance.
+const LEAST_WINDOW_S: f64 = 1.0;
+
+/// A time on the clock of the run, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Window {
+    pub(super) begin_s: f64,
+    pub(super) end_s: f64,
+}
+
+impl Window {
+    const fn middle(self) -> f64 {
+        f64::midpoint(self.begin_s, self.end_s)
+    }
+
+    /// Widened on both sides where it is too short to average over.
+    fn widened(self) -> Self {
+        let lack = (LEAST_WINDOW_S - (self.end_s - self.begin_s)).max(0.0) / 2.0;
+        Self { begin_s: self.begin_s - lack, end_s: self.end_s + lack }
+    }
+
+    /// Part of a span that lies within.
+    fn overlap(self, begin_s: f64, end_s: f64) -> f64 {
+        (end_s.min(self.end_s) - begin_s.max(self.begin_s)).max(0.0)
+    }
+}
+
+/// What a method sent, spread evenly over its time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    pub(super) window: Window,
+    pub(super) bytes: f64,
+    pub(super) packets: f64,
+}
+
+/// What packets pass from the sender to the receiver.
+pub(super) struct Path {
+    hops: Vec<Hop>,
+    /// Largest packet that passes everywhere.
+    mtu: u32,
+    round_trip_s: f64,
+}
+
+/// One direction of a link.
+struct Hop {
+    link: String,
+    from: String,
+    /// Settings with the time from which they hold, the earliest first.
+    settings: Vec<(f64, Settings)>,
+}
+
+impl Path {
+    /// Along the routes of a scenario; `None` when there is no way.
+    pub(super) fn of(scenario: &Scenario, from: usize, to: usize) -> Option<Self> {
+        let mtu = scenario.way(from, to)?.iter().map(|s| s.mtu).min()?;
+        let delay = |from, to| -> Option<f64> {
+            Some(scenario.way(from, to)?.iter().map(|s| s.settings.delay.as_secs_f64()).sum())
+        };
+        let round_trip_s = delay(from, to)? + delay(to, from)?;
+        let (mut here, mut hops) = (from, Vec::new());
+        while here != to {
+            let route = scenario.nodes.get(here)?.routes.iter().find(|r| r.to == to)?;
+            hops.extend(hops_over(scenario, route.over, here, route.next)?);
+            here = route.next;
+        }
+        Some(Self { hops, mtu, round_trip_s })
+    }
+
+    /// Propagation delay there and back, at the start of the run.
+    pub(super) const fn round_trip_s(&self) -> f64 {
+        self.round_trip_s
+    }
+
+    /// Share of a full packet that is payload of TCP.
+    pub(super) fn payload_share(&self) -> f64 {
+        f64::from(self.mtu.saturating_sub(TCP_HEADERS)) / f64::from(self.mtu)
+    }
+
+    /// Capacity of the narrowest link in the middle of a window; `None` without a link that has a constant rate, or with one that
+    /// follows a trace.
+    pub(super) fn capacity(&self, window: Window) -> Option<f64> {
+        self.least(|hop| hop.capacity(self.mtu, window.middle()))
+    }
+
+    /// Least of what others left of the links in a window; `None` as for the capacity, and without an account of a link.
+    pub(super) fn available(&self, window: Window, usage: &Usage, sent: &[Sent]) -> Option<f64> {
+        let window = window.widened();
+        self.least(|hop| match hop.capacity(self.mtu, window.middle()) {
+            Rate::Constant(_) => hop.left(self.mtu, window, usage.of(&hop.link, &hop.from), sent),
+            other @ (Rate::Unbounded | Rate::Unknown) => other,
+        })
+    }
+
+    fn least(&self, of: impl Fn(&Hop) -> Rate) -> Option<f64> {
+        let mut least: Option<f64> = None;
+        for hop in &self.hops {
+            match of(hop) {
+                Rate::Constant(bps) => least = Some(least.map_or(bps, |l| l.min(bps))),
+                Rate::Unbounded => {}
+                Rate::Unknown => return None,
+            }
+        }
+        least
+    }
+}
+
+enum Rate {
+    /// IP bits a second in full packets.
+    Constant(f64),
+    Unbounded,
+    Unknown,
+}
+
+impl Hop {
+    fn at(&self, time_s: f64) -> Option<&Settings> {
+        let now = self.settings.iter().rev().find(|(from_s, _)| *from_s <= time_s);
+        now.or_else(|| self.settings.first()).map(|(_, settings)| settings)
+    }
+
+    fn capacity(&self, mtu: u32, time_s: f64) -> Rate {
+        match self.at(time_s).map(|s| (&s.capacity, s.overhead)) {
+            Some((Capacity::Constant(rate), overhead)) => {
+                Rate::Constant(rate.as_bps() as f64 * f64::from(mtu) / f64::from(overhead.wire(mtu)))
+            }
+            Some((Capacity::Unlimited, _)) => Rate::Unbounded,
+            Some((Capacity::Trace(_), _)) | None => Rate::Unknown,
+        }
+    }
+
+    /// Mean over the window of what others left.
+    fn left(&self, mtu: u32, window: Window, usage: &[Used], sent: &[Sent]) -> Rate {
+        let (mut bits, mut time_s) = (0.0, 0.0);
+        for used in usage {
+            let within_s = window.overlap(used.begin_s, used.end_s);
+            let span = Window { begin_s: used.begin_s, end_s: used.end_s };
+            let Rate::Constant(capacity) = self.capacity(mtu, span.middle()) else { return Rate::Unknown };
+            if within_s > 0.0 {
+                let free = 1.0 - used.share + self.own_share(span, sent);
+                bits += free * capacity * within_s;
+                time_s += within_s;
+            }
+        }
+        // Bytes spread evenly over a method's time may seem to fill more of an interval than they did; over the window that evens out.
+        let most = if time_s > 0.0 { bits / time_s } else { return Rate::Unknown };
+        match self.capacity(mtu, window.middle()) {
+            Rate::Constant(capacity) => Rate::Constant(most.clamp(0.0, capacity)),
+            other @ (Rate::Unbounded | Rate::Unknown) => other,
+        }
+    }
+
+    /// Share of a link's time in a span that the methods' own packets took.
+    fn own_share(&self, span: Window, sent: &[Sent]) -> f64 {
+        let Some(settings) = self.at(span.middle()) else { return 0.0 };
+        let Capacity::Constant(rate) = settings.capacity else { return 0.0 };
+        let length_s = span.end_s - span.begin_s;
+        if length_s <= 0.0 || rate.as_bps() == 0 {
+            return 0.0;
+        }
+        let own = sent.iter().filter(|s| s.packets > 0.0).map(|s| {
+            let wire = f64::from(settings.overhead.wire((s.bytes / s.packets) as u32));
+            let part = s.window.overlap(span.begin_s, span.end_s) / (s.window.end_s - s.window.begin_s).max(1e-9);
+            wire * s.packets * 8.0 * part
+        });
+        own.sum::<f64>() / (rate.as_bps() as f64 * length_s)
+    }
+}
+
+/// A link, or both ports of a LAN, in one direction.
+fn hops_over(scenario: &Scenario, over: Medium, here: usize, next: usize) -> Option<Vec<Hop>> {
+    let name = |node: usize| scenario.nodes.get(node).map(|n| n.name.clone());
+    match over {
+        Medium::Link(index) => {
+            let link = scenario.links.get(index)?;
+            let (way, initial) = match link.between {
+                [first, _] if first == here => (Way::Forward, &link.forward),
+                _ => (Way::Backward, &link.backward),
+            };
+            let changes = scenario.schedule.iter().filter(|c| (c.link, c.way) == (index, way));
+            let later = changes.map(|c| (c.at.as_secs_f64(), c.settings.clone()));
+            let settings = std::iter::once((0.0, initial.clone())).chain(later).collect();
+            Some(vec![Hop { link: link.name.clone(), from: name(here)?, settings }])
+        }
+        Medium::Lan(index) => {
+            let lan = scenario.lans.get(index)?;
+            let port = |member: usize, from: String, settings: &Settings| -> Option<Hop> {
+                let link = format!("{}/{}", lan.name, name(member)?);
+                Some(Hop { link, from, settings: vec![(0.0, settings.clone())] })
+            };
+            Some(vec![port(here, name(here)?, &lan.up)?, port(next, SWITCH.to_owned(), &lan.down)?])
+        }
+    }
+}

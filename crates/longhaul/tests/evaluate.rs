@@ -1,0 +1,277 @@
+//! `longhaul evaluate` on a result folder made by hand: arithmetic is the witness.
+#![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "helpers of tests are tests too")]
+
+mod common;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{longhaul, path, text};
+use results::evaluate::{EvaluateRecord, MethodAccuracy, MethodDecisions, PairSet};
+use tempfile::TempDir;
+
+const EXPERIMENT_FILE: &str = r#"
+duration = "10s"
+nodes = ["sender", "receiver"]
+parameters = { sender_mbps = 1 }
+links = { path = { between = ["sender", "receiver"], rate = "1Mb/s * $sender_mbps", overhead = "ip" } }
+flows = { transfer = { from = "sender", to = "receiver", start = "6s" } }
+programs = { probe = { node = "sender", start = "1s", command = "true" }, other = { node = "receiver", command = "true" } }
+[[sweep]]
+key = "parameters.sender_mbps"
+values = [10, 20, 40, 80]
+"#;
+
+const EXPERIMENT: &str = r#"{"record":"experiment","schema":"longhaul.lab/1","version":"0.1.0","name":"hand","about":"made <by> hand","began_utc_s":0.0,"seed":1,"repetitions":1,"points":4,"overrides":[],"privilege":"root","host":{"hostname":"h","version":"0.1.0","kernel":"6.18","machine":"x86_64","cpus":2,"clock_resolution_ns":1,"sysctls":{},"interface":{}}}"#;
+
+/// Records of one run whose link is used by half by others, and whose transfer got the other half.
+fn run(number: u64, verdict: &str) -> String {
+    let mbps = 10 << number;
+    let got = mbps * 500_000;
+    let none = r#"{"packets":0,"bytes":0}"#;
+    let drops = r#"{"queue":0,"codel":0,"loss":0,"listed":0,"outage":0,"mtu":0,"emulator":0}"#;
+    let queue = r#"{"p50_bytes":0,"p95_bytes":0,"p99_bytes":0,"max_bytes":0}"#;
+    [
+        format!(
+            r#"{{"record":"run","run":{number},"point":{number},"values":[{{"key":"parameters.sender_mbps","value":"{mbps}"}}],"repetition":0,"seed":1,"duration_s":10.0,"began_utc_s":0.0,"links":[],"flows":[],"changes":[]}}"#
+        ),
+        format!(
+            r#"{{"record":"link","run":{number},"link":"path","from":"sender","to":"receiver","begin_s":0.0,"end_s":6.0,"offered":{none},"delivered":{none},"duplicated":0,"reordered":0,"dropped":{drops},"queue":{queue},"utilisation":0.5}}"#
+        ),
+        format!(
+            r#"{{"record":"run_end","run":{number},"verdict":{verdict},"interrupted":false,"zero_utc_s":0.0,"links":[],"flows":[{{"flow":"transfer","bytes":1,"throughput_bps":{got}}}],"programs":[],"busiest_worker":0.5}}"#
+        ),
+    ]
+    .join("\n")
+        + "\n"
+}
+
+/// What `longhaul estimate` wrote: one method right, one that takes every path for one of 7 Mb/s, one without an answer.
+fn probed(number: u64) -> String {
+    let right = (10_u64 << number) * 500_000;
+    let start = r#"{"record":"start","schema":"longhaul.estimate/1","version":"0","time_utc":"1970-01-01T00:00:02Z","host":"receiver","address":"a","direction":"up","round_trip_ns":1,"mtu_bytes":1500}"#;
+    let mut all = format!("{start}\n");
+    for (method, bps) in [("two-rates", Some(right)), ("adr", Some(7_000_000)), ("pathload", None)] {
+        let value = bps.map_or_else(String::new, |bps| {
+            format!(r#","estimate":{{"quantity":"available_bandwidth","rate_bps":{bps},"low_bps":1,"high_bps":2}}"#)
+        });
+        writeln!(
+            all,
+            r#"{{"record":"estimate","method":"{method}","faithful":false,"quantity":"available_bandwidth","layer":"ip","packets":0,"bytes":1000,"elapsed_ns":1000000000{value}}}"#
+        )
+        .unwrap();
+    }
+    all
+}
+
+const VALID: &str = r#"{"state":"valid"}"#;
+const INVALID: &str = r#"{"state":"invalid","because":["late"]}"#;
+
+/// A result folder: three valid runs and an invalid one.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("experiment.toml"), EXPERIMENT_FILE).unwrap();
+    let runs = [VALID, VALID, VALID, INVALID];
+    let runs: String = (0..).zip(runs).map(|(n, verdict)| run(n, verdict)).collect();
+    fs::write(folder.path().join("records.jsonl"), format!("{EXPERIMENT}\n{runs}")).unwrap();
+    for number in 0..4 {
+        let of_run = folder.path().join(format!("run-{number}"));
+        fs::create_dir(&of_run).unwrap();
+        fs::write(of_run.join("probe.out"), probed(number)).unwrap();
+        fs::write(of_run.join("other.out"), "what some other program has to say\n").unwrap();
+    }
+    folder
+}
+
+fn evaluate(arguments: &[&str]) -> std::process::Output {
+    longhaul().arg("evaluate").args(arguments).output().unwrap()
+}
+
+fn records(folders: &[&TempDir], options: &[&str]) -> Vec<EvaluateRecord> {
+    let paths: Vec<String> = folders.iter().map(|f| f.path().display().to_string()).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let output = evaluate(&[&paths[..], &["--json", "--resamples", "50"], options].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+fn accuracy(all: &[EvaluateRecord], method: &str) -> MethodAccuracy {
+    let found = all.iter().find_map(|r| match r {
+        EvaluateRecord::Accuracy(a) if a.method == method => Some(a.clone()),
+        _ => None,
+    });
+    found.unwrap()
+}
+
+fn decisions(all: &[EvaluateRecord], method: &str, set: PairSet) -> Option<MethodDecisions> {
+    all.iter().find_map(|r| match r {
+        EvaluateRecord::Decisions(d) if d.method == method && d.pair_set == set => Some(d.clone()),
+        _ => None,
+    })
+}
+
+fn head(all: &[EvaluateRecord]) -> results::evaluate::Ensemble {
+    let found = all.iter().find_map(|r| match r {
+        EvaluateRecord::Ensemble(e) => Some(e.clone()),
+        _ => None,
+    });
+    found.unwrap()
+}
+
+#[test]
+fn estimates_meet_the_truth_and_choices_are_counted() {
+    let folder = folder();
+    let all = records(&[&folder], &[]);
+    let head = head(&all);
+    assert_eq!((head.runs, head.invalid, head.paths), (4, 1, 3));
+    // Transfers of 5, 10 and 20 Mb/s.
+    assert!(head.centre_bps.unwrap().abs_diff(10_000_000) <= 1);
+    assert!((head.sigma_ln.unwrap() - std::f64::consts::LN_2).abs() < 1e-9);
+    let right = accuracy(&all, "two-rates");
+    assert_eq!((right.asked, right.answered), (3, 3));
+    assert_eq!(right.to_truth.unwrap().p50, Some(1.0));
+    // As payload 1448 of 1500 bytes of it.
+    let to_transfer = right.to_transfer.unwrap().p50.unwrap();
+    assert!((to_transfer - 1448.0 / 1500.0).abs() < 1e-6, "{to_transfer}");
+    // 7 Mb/s for 5, 10, 20: over by 40 %, within a factor of 2 twice.
+    let constant = accuracy(&all, "adr").to_truth.unwrap();
+    assert_eq!((constant.p90, constant.within_15_percent), (Some(1.4), 0.0));
+    assert!((constant.within_factor_2 - 2.0 / 3.0).abs() < 1e-9);
+    assert_eq!(accuracy(&all, "pathload").answered, 0);
+    assert_eq!(decisions(&all, "two-rates", PairSet::All).unwrap().rates[0].share, 1.0);
+    // Equal estimates are tosses of a coin.
+    assert_eq!(decisions(&all, "adr", PairSet::All).unwrap().rates[0].share, 0.5);
+    assert_eq!(decisions(&all, "pathload", PairSet::All), None);
+    // The receiver is one, the senders differ by their rates: all pairs have the receiver in common.
+    assert_eq!(decisions(&all, "two-rates", PairSet::CommonEndpoint), None);
+}
+
+#[test]
+fn invalid_runs_count_when_they_are_asked_for() {
+    let folder = folder();
+    let head = head(&records(&[&folder], &["--include-invalid"]));
+    assert_eq!((head.runs, head.invalid, head.paths), (4, 0, 4));
+}
+
+#[test]
+fn folders_are_judged_apart_or_together() {
+    let (one, two) = (folder(), folder());
+    let of = |all: &[EvaluateRecord]| {
+        let heads = all.iter().filter_map(|r| match r {
+            EvaluateRecord::Ensemble(e) => Some(e.paths),
+            _ => None,
+        });
+        heads.collect::<Vec<_>>()
+    };
+    assert_eq!(of(&records(&[&one, &two], &[])), [3, 3]);
+    assert_eq!(of(&records(&[&one, &two], &["--together"])), [6]);
+}
+
+#[test]
+fn the_tables_and_the_page_say_what_the_records_hold() {
+    let folder = folder();
+    let page = path(folder.path(), "page.html");
+    let output = evaluate(&[&folder.path().display().to_string(), "--resamples", "50", "--report", &page]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    for words in ["3 of 4 runs are judged", "sigma of ln 0.69", "1 that the machine did not carry", "random choice"] {
+        assert!(said.contains(words), "`{words}` is not in: {said}");
+    }
+    assert!(said.lines().all(|l| l.chars().count() <= 110), "{said}");
+    let html = fs::read_to_string(&page).unwrap();
+    for words in ["made &lt;by&gt; hand", "sigma of ln 0.69", "two-rates", "random choice", "id=\"chart-1\""] {
+        assert!(html.contains(words), "`{words}` is not in the page");
+    }
+}
+
+#[test]
+fn every_record_is_as_the_published_schema_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
+    let published = fs::read_to_string(folder.join("longhaul.evaluate-1.schema.json")).unwrap();
+    let published: serde_json::Value = serde_json::from_str(&published).unwrap();
+    let of_code = serde_json::to_value(schemars::schema_for!(EvaluateRecord)).unwrap();
+    assert_eq!(published, of_code, "run: longhaul generate schema docs/schema");
+    let validator = jsonschema::validator_for(&published).unwrap();
+    for record in records(&[&self::folder()], &[]) {
+        let value = serde_json::to_value(&record).unwrap();
+        assert!(validator.is_valid(&value), "{value}");
+    }
+}
+
+fn refused(folder: &Path, options: &[&str], says: &str) {
+    let output = evaluate(&[&[folder.display().to_string().as_str()], options].concat());
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains(says), "`{says}` is not in: {stderr}");
+}
+
+/// The folder with one file changed.
+fn with(name: &str, change: impl Fn(String) -> String) -> (TempDir, PathBuf) {
+    let folder = folder();
+    let file = folder.path().join(name);
+    fs::write(&file, change(fs::read_to_string(&file).unwrap())).unwrap();
+    let path = folder.path().to_owned();
+    (folder, path)
+}
+
+#[test]
+fn what_is_no_result_folder_is_refused() {
+    let empty = tempfile::tempdir().unwrap();
+    refused(empty.path(), &[], "is no result folder");
+    refused(&empty.path().join("missing"), &[], "is no result folder");
+    let whole = folder();
+    refused(&whole.path().join("records.jsonl"), &[], "is no result folder");
+    fs::remove_file(whole.path().join("experiment.toml")).unwrap();
+    refused(whole.path(), &[], "experiment.toml");
+    assert_eq!(evaluate(&[]).status.code(), Some(2));
+}
+
+#[test]
+fn a_folder_without_estimates_says_so() {
+    let folder = folder();
+    (0..4).for_each(|n| fs::write(folder.path().join(format!("run-{n}/probe.out")), "nothing\n").unwrap());
+    refused(folder.path(), &[], "3 have no records of `longhaul estimate --json`");
+    // Nor has one whose programs have left no file.
+    (0..4).for_each(|n| fs::remove_file(folder.path().join(format!("run-{n}/probe.out"))).unwrap());
+    refused(folder.path(), &[], "has no run to judge: of 4 runs 1 the machine did not carry");
+}
+
+#[test]
+fn a_flow_that_is_not_there_is_named_with_those_that_are() {
+    let folder = folder();
+    refused(folder.path(), &["--transfer", "bulk"], "no TCP flow `bulk` (there are: transfer)");
+}
+
+#[test]
+fn whole_runs_of_a_torn_file_count_and_a_broken_line_is_named() {
+    // Cut within the end of the last of the valid runs: two are whole.
+    let cut = |text: String| {
+        let end = text.match_indices("\"run_end\"").nth(2).unwrap().0;
+        text[..end].to_owned()
+    };
+    let (torn, path) = with("records.jsonl", cut);
+    let output = evaluate(&[&path.display().to_string(), "--json", "--resamples", "50"]);
+    assert!(output.status.success() && text(&output.stderr).contains("the last line is cut"), "{output:?}");
+    let head = head(&records(&[&torn], &[]));
+    assert_eq!((head.runs, head.unfinished, head.paths), (3, 1, 2));
+    let (_folder, path) = with("records.jsonl", |text| text[..EXPERIMENT.len() / 2].to_owned());
+    refused(&path, &[], "cut at its beginning");
+    let (_folder, path) = with("records.jsonl", |text| text.replacen("\"point\":1", "\"point\":", 1));
+    refused(&path, &[], "line 5: not a longhaul record");
+    let (_folder, path) = with("run-1/probe.out", |text| text.replacen("\"bytes\":1000", "\"bytes\":", 1));
+    refused(&path, &[], "probe.out: line 2");
+}
+
+#[test]
+fn a_changed_experiment_file_is_noticed() {
+    let (_folder, path) = with("experiment.toml", |text| text.replace("[10, 20, 40, 80]", "[11, 20, 40, 80]"));
+    refused(&path, &[], "is not what was run");
+}
+
+#[test]
+fn places_that_cannot_be_written_are_named() {
+    let folder = folder();
+    refused(folder.path(), &["--json=/nonexistent/records.jsonl"], "/nonexistent/records.jsonl");
+    refused(folder.path(), &["--report", "/nonexistent/page.html"], "/nonexistent/page.html");
+}
