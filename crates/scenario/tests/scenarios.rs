@@ -134,6 +134,41 @@ fn the_queues_of_bufferbloat_are_a_tenth_one_and_ten_times_375_kb() {
     assert_eq!(limits, [37_500, 375_000, 3_750_000].map(|n| QueueLimit::Bytes(Bytes::new(n))));
 }
 
+/// The constant rate of a link towards its second node.
+fn rate(s: &Scenario, link: &str) -> f64 {
+    let link = s.links.iter().find(|l| l.name == link).expect("a link");
+    let Capacity::Constant(rate) = link.forward.capacity else { panic!("{} has no rate", link.name) };
+    rate.as_bps() as f64
+}
+
+#[test]
+fn the_rates_of_the_ensemble_are_quantiles_of_a_log_normal() {
+    for variant in [None, Some("loaded")] {
+        let points = scenarios("paths.toml", variant);
+        assert_eq!(points.len(), 32);
+        // The standard normal distribution has (i - 1/2)/8 of itself below these.
+        let quantiles = [-1.534, -0.887, -0.489, -0.157, 0.157, 0.489, 0.887, 1.534];
+        for (s, z) in points.iter().step_by(4).zip(quantiles) {
+            let expected = 9.3e6 * f64::exp(2.0 * z);
+            // Rates are rounded to three digits.
+            assert!((rate(s, "path") / expected - 1.0).abs() < 0.01, "{:?}", s.point);
+        }
+        let ends: BTreeSet<_> =
+            points.iter().map(|s| s.point.iter().map(|(_, v)| v.clone()).collect::<Vec<_>>()).collect();
+        assert_eq!(ends.len(), 32, "every path has ends of its own");
+    }
+}
+
+#[test]
+fn the_tight_link_of_the_grid_is_not_the_narrow_one_where_it_says_so() {
+    for s in scenarios("estimate-grid.toml", Some("unlike")) {
+        assert!(rate(&s, "after") < rate(&s, "tight"), "narrow");
+        let load = s.programs.iter().find(|p| p.name == "load").expect("the load");
+        let left = rate(&s, "tight") * (1.0 - load.env["PERCENT"].parse::<f64>().expect("a number") / 100.0);
+        assert!(left < rate(&s, "after"), "tight");
+    }
+}
+
 /// One of the files, damaged in a few places.
 fn damaged() -> impl Strategy<Value = String> {
     let texts: Vec<String> = files().into_iter().map(|(_, text)| text).collect();
