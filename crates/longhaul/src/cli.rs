@@ -12,6 +12,8 @@ use crate::cc::cli::CcOptions;
 use crate::choose::cli::ChooseOptions;
 use crate::estimate::cli::EstimateOptions;
 use crate::evaluate::cli::EvaluateOptions;
+use crate::history::cli::HistoryOptions;
+use crate::history::memory::MemoryOptions;
 use crate::lab::cli::LabOptions;
 use crate::model::cli::ModelOptions;
 use crate::peer::PeerOptions;
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     Estimate(Box<EstimateOptions>),
     /// Compare estimates with the truth of emulated paths, and say how well they choose between paths.
     Evaluate(Box<EvaluateOptions>),
+    /// Show what was measured of paths before, and what is expected of them.
+    History(HistoryOptions),
     /// Emulate paths and networks on this machine, with the kernel's own TCP.
     Lab(LabOptions),
     /// First process of a lab's nodes.
@@ -131,6 +135,8 @@ pub(crate) enum Format {
 pub(crate) struct TestOptions {
     /// Host name or address of the server.
     pub(crate) host: String,
+    #[command(flatten)]
+    pub(crate) memory: MemoryOptions,
     #[command(flatten)]
     pub(crate) peer: PeerOptions,
 

@@ -39,6 +39,7 @@ pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
                 "longhaul.evaluate-1.schema.json",
                 &schemars::schema_for!(results::evaluate::EvaluateRecord),
             )?;
+            schema(folder, "longhaul.history-1.schema.json", &schemars::schema_for!(results::history::HistoryRecord))?;
             schema(folder, "longhaul.tune-1.schema.json", &schemars::schema_for!(results::tune::TuneRecord))?;
         }
     }

@@ -6,6 +6,7 @@ mod cli;
 mod estimate;
 mod evaluate;
 mod generate;
+mod history;
 mod lab;
 mod model;
 mod output;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Command::Choose(options) => choose::run(&options),
         Command::Estimate(options) => estimate::run(&options),
         Command::Evaluate(options) => evaluate::run(&options),
+        Command::History(options) => history::run(&options),
         Command::Lab(options) => lab::run(options),
         Command::LabKeeper { hosts } => lab::keep(hosts.as_deref()),
         Command::Model(options) => model::run(&options),

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Seek, Stdout, Wri
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use report::history::HistoryReport;
 use report::lab::LabReport;
 use report::trace::TraceReport;
 use report::{CsvReport, LiveView, Run, TextReport, ThrulayReport};
@@ -255,6 +256,16 @@ pub(crate) fn write_evaluation_page(
     title: &str,
 ) -> anyhow::Result<()> {
     write_named(place, path, &mut |out| report::evaluate::write_evaluation_html(out, records, title))
+}
+
+/// Writes the page of a history and gives it its name.
+pub(crate) fn write_history_page(
+    place: NamedTempFile,
+    path: &Path,
+    report: &HistoryReport,
+    title: &str,
+) -> anyhow::Result<()> {
+    write_named(place, path, &mut |out| report::history::write_history_html(out, report, title))
 }
 
 fn write_named(

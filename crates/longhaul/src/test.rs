@@ -11,6 +11,7 @@ use results::{Completion, Direction, EndRecord, Record, TestPlan, Transport};
 use units::{Bytes, Instant, Rate};
 
 use crate::cli::TestOptions;
+use crate::history::memory::keep_test;
 use crate::output::Outputs;
 
 /// The answer is negative: the test broke, or the two ends disagree.
@@ -37,10 +38,10 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
         ..peer
     };
     let asked = || Shutdown::asked() + outputs.borrow_mut().stops();
-    let mut has_server = true;
+    let mut begun = None;
     let mut observe = |record: &Record| {
         if let Record::Start(start) = record {
-            has_server = start.server.is_some();
+            begun = Some(start.clone());
         }
         outputs.borrow_mut().record(record);
     };
@@ -48,7 +49,10 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
     let written = outputs.into_inner().finish();
     let end = end?;
     written?;
-    Ok(judge(&end, has_server))
+    if let Some(start) = &begun {
+        keep_test(options.memory, start, &end);
+    }
+    Ok(judge(&end, begun.is_none_or(|start| start.server.is_some())))
 }
 
 /// Without a server's view (thrulay) there is nothing that the ends could disagree on.

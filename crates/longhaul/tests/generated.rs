@@ -48,6 +48,7 @@ fn the_help_is_the_reviewed_one() {
         ("estimate.txt", &["estimate", "--help"]),
         ("evaluate.txt", &["evaluate", "--help"]),
         ("choose.txt", &["choose", "--help"]),
+        ("history.txt", &["history", "--help"]),
         ("trace.txt", &["trace", "--help"]),
         ("tune.txt", &["tune", "--help"]),
         ("tune-check.txt", &["tune", "check", "--help"]),

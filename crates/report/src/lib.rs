@@ -13,6 +13,7 @@ pub mod estimate;
 pub mod evaluate;
 #[cfg(test)]
 mod fixture;
+pub mod history;
 mod html;
 pub mod lab;
 mod live;

@@ -1,16 +1,22 @@
 //! Candidates that are probed in turn until one of them is sure enough.
 
 use estimate::choice::{Belief, Ranking, rank};
+use estimate::history::Prediction;
 use estimate::prediction::{Control, PathState, predict};
 use estimate::probe::{Interval, Outcome, Path, TwoRates};
 use kernel::Shutdown;
+use measure::MeasureError;
 use measure::probe::{Bounds, ProbeOptions, Prober, Progress};
 use results::choose::{Candidate, Decision};
 use results::estimate::{Quantity, TransferPrediction};
+use results::history::HistorySource;
 use units::{Instant, Rate};
 
 use super::cli::{ChooseOptions, Named};
-use super::client_options;
+use super::{client_options, direction};
+use crate::estimate::cli::MethodName;
+use crate::estimate::methods::result as told_by;
+use crate::history::memory::{self, Memory};
 
 /// A candidate whose probability is less gets no more probes.
 const HOPELESS: f64 = 0.01;
@@ -20,6 +26,9 @@ struct Racer {
     prober: Prober,
     method: TwoRates,
     progress: Progress,
+    memory: Option<Memory>,
+    /// What transfers from or to it let expect.
+    earlier: Option<Prediction>,
     more: bool,
     /// By what its trains told up to now.
     predicted: Option<TransferPrediction>,
@@ -50,10 +59,13 @@ impl Contest {
             threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
         });
         let bounds = Bounds { bytes: options.budget.as_u64(), time: options.time };
-        let entry = |(named, outcome): (&Named, _)| {
+        let entry = |(named, outcome): (&Named, std::thread::Result<Result<Prober, MeasureError>>)| {
             let (racer, error) = match outcome {
-                Ok(Ok(prober)) => (Some(Racer::new(prober, bounds)), None),
-                Ok(Err(e)) => (None, Some(measure::MeasureError::to_string(&e))),
+                Ok(Ok(prober)) => {
+                    let memory = Memory::of(options.memory, &named.host, prober.addresses(), direction(options));
+                    (Some(Racer::new(prober, bounds, memory)), None)
+                }
+                Ok(Err(e)) => (None, Some(e.to_string())),
                 Err(_) => (None, Some("the thread that reached it ended abnormally".to_owned())),
             };
             Entry { named: named.clone(), racer, error }
@@ -119,17 +131,21 @@ impl Contest {
 }
 
 impl Racer {
-    fn new(prober: Prober, bounds: Bounds) -> Self {
-        let method = TwoRates::new(prober.path()).for_budget(bounds.bytes);
+    fn new(prober: Prober, bounds: Bounds, memory: Option<Memory>) -> Self {
+        let mut method = TwoRates::new(prober.path()).for_budget(bounds.bytes);
+        if let Some(expected) = memory.as_ref().and_then(Memory::capacity) {
+            method = method.expecting(memory::interval(&expected));
+        }
         let progress = prober.begin(bounds);
-        Self { prober, method, progress, more: true, predicted: None }
+        let earlier = memory.as_ref().and_then(|m| m.goodput(Control::Cubic));
+        Self { prober, method, progress, memory, earlier, more: true, predicted: None }
     }
 
-    fn step(&mut self) -> Result<(), measure::MeasureError> {
+    fn step(&mut self) -> Result<(), MeasureError> {
         let outcome = self.prober.step(&mut self.method, &mut self.progress, &|| Shutdown::asked() > 0);
         self.more = matches!(outcome, Ok(true));
         let told = self.prober.ended(&self.method, &self.progress).outcome;
-        self.predicted = believed(&told, &self.prober.path());
+        self.predicted = believed(&told, &self.prober.path(), self.earlier);
         outcome.map(|_| ())
     }
 }
@@ -147,11 +163,15 @@ impl Entry {
             bytes: 0,
             error: self.error,
         };
-        let Some(racer) = self.racer else { return candidate };
+        let Some(mut racer) = self.racer else { return candidate };
         let run = racer.prober.ended(&racer.method, &racer.progress);
+        let round_trip_ns = units::nanos(racer.prober.path().round_trip);
+        if let Some(memory) = &mut racer.memory {
+            memory.keep(HistorySource::Choose, &told_by(MethodName::TwoRates, false, &run), round_trip_ns);
+        }
         let predicted = racer.predicted.as_ref();
         candidate.address = Some(racer.prober.peer());
-        candidate.round_trip_ns = Some(units::nanos(racer.prober.path().round_trip));
+        candidate.round_trip_ns = Some(round_trip_ns);
         candidate.goodput_bps = predicted.map(|p| p.goodput_bps);
         candidate.low_bps = predicted.map(|p| p.low_bps);
         candidate.high_bps = predicted.map(|p| p.high_bps);
@@ -163,10 +183,11 @@ impl Entry {
 }
 
 /// What a CUBIC transfer gets. A capacity alone bounds it from above: of what is left nothing is known but that.
-fn believed(outcome: &Outcome, path: &Path) -> Option<TransferPrediction> {
+fn believed(outcome: &Outcome, path: &Path, earlier: Option<Prediction>) -> Option<TransferPrediction> {
     let capacity = outcome.also.iter().find(|(q, _)| *q == Quantity::Capacity).map(|(_, i)| *i);
     let part = |c: Interval, share: u64| Rate::from_bps(c.value.as_bps() / share);
     let open = |c: Interval| Interval { value: part(c, 2), low: part(c, 8), high: c.high };
     let available = outcome.interval.or_else(|| capacity.map(open))?;
-    Some(predict(&PathState::new(path, capacity, available), Control::Cubic, None))
+    let state = PathState { earlier, ..PathState::new(path, capacity, available) };
+    Some(predict(&state, Control::Cubic, None))
 }

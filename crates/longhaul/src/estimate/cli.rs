@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use units::{Bytes, parse_duration};
 
+use crate::history::memory::MemoryOptions;
 use crate::peer::PeerOptions;
 
 #[derive(Debug, Args)]
@@ -54,6 +55,8 @@ pub(crate) struct EstimateOptions {
     /// Write the records as JSON Lines to FILE, or to standard output in place of the table.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryOptions,
     #[command(flatten)]
     pub(crate) peer: PeerOptions,
 }

@@ -6,6 +6,7 @@ use results::estimate::{EstimateResult, Quantity, RateInterval, TransferPredicti
 use units::Rate;
 
 use super::cli::EstimateOptions;
+use crate::history::memory::Memory;
 
 #[derive(Debug, Default)]
 pub(super) struct Facts {
@@ -40,11 +41,20 @@ impl Facts {
     }
 
     /// What transfers get, for each congestion control; nothing where it is not known what is left of the path.
-    pub(super) fn predict(&self, options: &EstimateOptions, path: &Path) -> Vec<TransferPrediction> {
+    pub(super) fn predict(
+        &self,
+        options: &EstimateOptions,
+        path: &Path,
+        memory: Option<&Memory>,
+    ) -> Vec<TransferPrediction> {
         let Some(available) = self.available else { return Vec::new() };
         let bounds = PathState::new(path, self.capacity, available);
         let state = PathState { loss: self.lost, window: options.window, ..bounds };
-        [Control::Cubic, Control::Reno, Control::Bbr].map(|c| predict(&state, c, options.transfer)).to_vec()
+        let of = |control| {
+            let earlier = memory.and_then(|m| m.goodput(control));
+            predict(&PathState { earlier, ..state }, control, options.transfer)
+        };
+        Control::ALL.map(of).to_vec()
     }
 }
 

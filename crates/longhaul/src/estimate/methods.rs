@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use estimate::probe::{
-    Adr, Igi, Interval, Method, Outcome, PathChirp, Pathload, Pathrate, RonProbes, Spruce, SqueezedPairs, TwoRates,
+    Adr, Igi, Interval, Method, Outcome, Path, PathChirp, Pathload, Pathrate, RonProbes, Spruce, SqueezedPairs,
+    TwoRates,
 };
 use kernel::Shutdown;
 use measure::probe::{Bounds, Prober, Run};
@@ -21,17 +22,27 @@ const SHORT_TCP: u64 = 128 << 10;
 /// Headers of IP and TCP with timestamps over a full segment.
 const TCP_PACKET: f64 = 1500.0 / 1448.0;
 
+/// What is known of a path before a method runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    /// What earlier methods told in this session.
+    pub(super) capacity: Option<Rate>,
+    /// What the history of the path lets expect.
+    pub(super) expected: Option<Interval>,
+}
+
 /// Runs a method within its bounds.
 pub(super) fn run(
     name: MethodName,
     options: &EstimateOptions,
     prober: &mut Prober,
-    capacity: Option<Rate>,
+    known: Known,
     bounds: Bounds,
 ) -> anyhow::Result<EstimateResult> {
+    let capacity = known.capacity;
     let (path, faithful) = (prober.path(), options.faithful_2002);
     let mut method: Box<dyn Method> = match name {
-        MethodName::Auto | MethodName::TwoRates => Box::new(TwoRates::new(path).for_budget(bounds.bytes)),
+        MethodName::Auto | MethodName::TwoRates => Box::new(two_rates(&path, known, bounds)),
         MethodName::Adr => Box::new(Adr::full(path)),
         MethodName::ShortAdr => Box::new(Adr::short(path)),
         MethodName::Spruce => Box::new(Spruce::new(path, capacity)),
@@ -50,6 +61,14 @@ pub(super) fn run(
     };
     let run = prober.run(method.as_mut(), bounds, &|| Shutdown::asked() > 0)?;
     Ok(result(name, faithful, &run))
+}
+
+fn two_rates(path: &Path, known: Known, bounds: Bounds) -> TwoRates {
+    let method = TwoRates::new(*path).for_budget(bounds.bytes);
+    match known.expected {
+        Some(capacity) => method.expecting(capacity),
+        None => method,
+    }
 }
 
 /// The pairs need the rate of the narrow link; where no method has told it, two trains do first, as in 2002.
@@ -96,7 +115,8 @@ fn ron(faithful: bool, prober: &Prober) -> RonProbes {
     if faithful { RonProbes::faithful(prober.path()) } else { RonProbes::quick(prober.path()) }
 }
 
-fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateResult {
+/// What a run of a method comes to as a record.
+pub(crate) fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateResult {
     let outcome = &run.outcome;
     EstimateResult {
         method: name.name().to_owned(),

@@ -2,7 +2,7 @@
 
 pub(crate) mod cli;
 mod facts;
-mod methods;
+pub(crate) mod methods;
 mod output;
 
 use std::process::ExitCode;
@@ -13,11 +13,14 @@ use kernel::Shutdown;
 use measure::probe::{Bounds, ProbeOptions, Prober};
 use measure::{ClientOptions, MeasureError};
 use results::estimate::{ESTIMATE_SCHEMA, EstimateRecord, EstimateResult, EstimateStart};
+use results::history::HistorySource;
 use results::{Direction, TestPlan, Transport};
 use units::{Bytes, Rate};
 
+use crate::history::memory::{self, Memory};
 use cli::{EstimateOptions, MethodName};
 use facts::Facts;
+use methods::Known;
 use output::Output;
 
 /// No method found a value.
@@ -36,15 +39,25 @@ pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
     let methods = if options.all { MethodName::EACH.to_vec() } else { options.method.clone() };
     let mut prober = Prober::open(&probe_options(options, &methods)?)?;
+    let mut memory = Memory::of(options.memory, &options.host, prober.addresses(), direction(options));
     let mut output = Output::open(options)?;
     output.record(&EstimateRecord::Start(start(options, &prober)))?;
+    for expected in memory.iter().flat_map(Memory::expectations) {
+        output.record(&EstimateRecord::Expected(expected))?;
+    }
+    let round_trip_ns = units::nanos(prober.path().round_trip);
+    let expected = memory.as_ref().and_then(Memory::capacity);
     let mut facts = Facts::default();
-    let outcome = probe(options, &methods, &mut prober, &mut |result| {
+    let known = Known { capacity: None, expected: expected.as_ref().map(memory::interval) };
+    let outcome = probe(options, &methods, &mut prober, known, &mut |result| {
         facts.note(&result);
+        if let Some(memory) = &mut memory {
+            memory.keep(HistorySource::Estimate, &result, round_trip_ns);
+        }
         output.record(&EstimateRecord::Estimate(result))?;
         Ok(facts.capacity())
     });
-    for prediction in facts.predict(options, &prober.path()) {
+    for prediction in facts.predict(options, &prober.path(), memory.as_ref()) {
         output.record(&EstimateRecord::Prediction(prediction))?;
     }
     prober.close();
@@ -77,15 +90,16 @@ fn probe(
     options: &EstimateOptions,
     methods: &[MethodName],
     prober: &mut Prober,
+    mut known: Known,
     observe: &mut dyn FnMut(EstimateResult) -> anyhow::Result<Option<Rate>>,
 ) -> Result<(), Stopped> {
-    let (mut left, mut capacity) = (options.budget.map(Bytes::as_u64), None);
+    let mut left = options.budget.map(Bytes::as_u64);
     for name in methods {
         let usual = if *name == MethodName::Auto { AUTO_BUDGET } else { METHOD_BUDGET };
         let bounds = Bounds { bytes: left.unwrap_or(usual), time: longest(options) };
-        let result = methods::run(*name, options, prober, capacity, bounds)?;
+        let result = methods::run(*name, options, prober, known, bounds)?;
         left = left.map(|l| l.saturating_sub(result.bytes));
-        capacity = observe(result)?;
+        known.capacity = observe(result)?;
         if Shutdown::asked() > 0 {
             return Err(Stopped::ByUser);
         }

@@ -54,7 +54,8 @@ pub(super) fn of(source: impl BufRead) -> anyhow::Result<Vec<Call>> {
             }
             (EstimateRecord::Estimate(result), Some(call)) => call.results.push(result),
             (EstimateRecord::Prediction(prediction), Some(call)) => call.predictions.push(prediction),
-            (EstimateRecord::Estimate(_) | EstimateRecord::Prediction(_), None) => {}
+            // What was expected before belongs to no method.
+            (EstimateRecord::Expected(_) | EstimateRecord::Estimate(_) | EstimateRecord::Prediction(_), _) => {}
         }
     }
     Ok(calls)

@@ -15,7 +15,12 @@ use std::process::{Child, Command, Output, Stdio};
 /// The binary under test.
 pub(crate) fn longhaul() -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    c.env_remove("LONGHAUL_KEY_FILE").env_remove("LONGHAUL_PORT").env_remove("RUST_LOG").stdin(Stdio::null());
+    // The history of whoever runs the tests is left alone.
+    c.env("LONGHAUL_HISTORY", "off")
+        .env_remove("LONGHAUL_KEY_FILE")
+        .env_remove("LONGHAUL_PORT")
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null());
     c
 }
 

@@ -1,0 +1,134 @@
+//! `longhaul history`.
+
+pub(crate) mod cli;
+pub(crate) mod memory;
+mod records;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use archive::{Archive, Filter, Place, VARIABLE};
+use report::history::{HistoryReport, write_history};
+use results::history::{HISTORY_SCHEMA, HistoryRecord, HistoryStart};
+
+use crate::output::{beside, say, write_history_page};
+use cli::HistoryOptions;
+use records::{Asked, records};
+
+/// Nothing is known.
+const NEGATIVE: u8 = 1;
+
+pub(crate) fn run(options: &HistoryOptions) -> anyhow::Result<ExitCode> {
+    let file = match Archive::default_path() {
+        Place::File(file) => file,
+        Place::Off => return Ok(nothing(&format!("no history is kept: {VARIABLE} is `off`"))),
+        Place::NoHome => bail!("there is no home folder with a history; name a file with {VARIABLE}"),
+    };
+    let Some(mut archive) = Archive::open_existing(&file)? else {
+        let begun = "longhaul estimate, test and choose begin it";
+        return Ok(nothing(&format!("there is no history yet in {}; {begun}", file.display())));
+    };
+    match &options.host {
+        Some(host) if options.forget => forget(&mut archive, host),
+        _ => show(&archive, options),
+    }
+}
+
+fn nothing(words: &str) -> ExitCode {
+    say(words);
+    ExitCode::from(NEGATIVE)
+}
+
+fn show(archive: &Archive, options: &HistoryOptions) -> anyhow::Result<ExitCode> {
+    let (seconds, nanos) = kernel::utc_seconds();
+    let now_s = seconds as f64 + f64::from(nanos) / 1e9;
+    let filter = Filter {
+        host: options.host.clone(),
+        quantity: options.quantity.map(Into::into),
+        since_s: options.since.map(|age| now_s - age.as_secs_f64()),
+        ..Filter::default()
+    };
+    let start = HistoryRecord::Start(start(archive, &filter, now_s));
+    let asked = Asked { archive, filter, now_s, with_entries: options.host.is_some() };
+    let found = records(&asked)?;
+    if found.is_empty() {
+        return unknown(archive, options);
+    }
+    let all: Vec<HistoryRecord> = std::iter::once(start).chain(found).collect();
+    write(options, all)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(archive: &Archive, filter: &Filter, now_s: f64) -> HistoryStart {
+    HistoryStart {
+        schema: HISTORY_SCHEMA.to_owned(),
+        version: measure::VERSION.to_owned(),
+        time_utc: measure::utc_now(),
+        at_utc_s: now_s,
+        file: archive.file().display().to_string(),
+        host: filter.host.clone(),
+        since_utc_s: filter.since_s,
+        quantity: filter.quantity,
+    }
+}
+
+/// Says what is not known: the host at all, or what was asked of it.
+fn unknown(archive: &Archive, options: &HistoryOptions) -> anyhow::Result<ExitCode> {
+    let (of_host, list) = match &options.host {
+        Some(host) => (format!(" of a path to {host}"), "; `longhaul history` lists the paths that are known"),
+        None => (String::new(), ""),
+    };
+    let file = archive.file().display();
+    let is_narrowed = options.since.is_some() || options.quantity.is_some();
+    let any = Filter { host: options.host.clone(), ..Filter::default() };
+    if is_narrowed && !archive.paths(&any)?.is_empty() {
+        return Ok(nothing(&format!("{file} knows nothing{of_host} that --since and --quantity leave")));
+    }
+    Ok(nothing(&format!("{file} knows nothing{of_host}{list}")))
+}
+
+fn forget(archive: &mut Archive, host: &str) -> anyhow::Result<ExitCode> {
+    let paths = archive.paths(&Filter { host: Some(host.to_owned()), ..Filter::default() })?;
+    if paths.is_empty() {
+        let file = archive.file().display();
+        return Ok(nothing(&format!("{file} knows nothing of a path to {host}; `longhaul history` lists the paths")));
+    }
+    let entries = paths.iter().map(|p| archive.forget(&p.path)).sum::<Result<usize, _>>()?;
+    let count = |n: usize, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
+    let words = format!("forgot {} of {}", count(entries, "entry", "entries"), count(paths.len(), "path", "paths"));
+    writeln!(io::stdout(), "{words}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(options: &HistoryOptions, all: Vec<HistoryRecord>) -> anyhow::Result<()> {
+    let to_stdout = options.json.as_deref().is_some_and(|p| p == Path::new("-"));
+    if let Some(path) = &options.json {
+        let mut out: Box<dyn Write> = if to_stdout {
+            Box::new(io::stdout())
+        } else {
+            Box::new(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
+        };
+        for record in &all {
+            let mut line = serde_json::to_vec(record)?;
+            line.push(b'\n');
+            out.write_all(&line).context("cannot write the records")?;
+        }
+        out.flush().context("cannot write the records")?;
+    }
+    let report = HistoryReport::from_records(all);
+    if let Some(path) = &options.report {
+        page(options, path, &report)?;
+    }
+    if !to_stdout {
+        write_history(&mut io::stdout(), &report)?;
+    }
+    Ok(())
+}
+
+fn page(options: &HistoryOptions, path: &Path, report: &HistoryReport) -> anyhow::Result<()> {
+    let title = format!("longhaul history {}", options.host.as_deref().unwrap_or_default());
+    write_history_page(beside(path)?, path, report, title.trim_end())
+}

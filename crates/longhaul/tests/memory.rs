@@ -1,0 +1,103 @@
+//! What commands that measure leave in the history, and what the next one makes of it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::unwrap_in_result,
+    clippy::wildcard_enum_match_arm,
+    reason = "helpers of tests are tests too"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Output;
+
+use archive::{Archive, Entry, Filter};
+use common::{Serve, longhaul, text};
+use results::estimate::{EstimateRecord, Expected, Quantity};
+use results::history::HistorySource;
+
+fn run(history: &Path, port: u16, arguments: &[&str]) -> Output {
+    let port = port.to_string();
+    let mut command = longhaul();
+    command.env("LONGHAUL_HISTORY", history).args(arguments).args(["--port", &port]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    output
+}
+
+fn expected(json: &[u8]) -> Vec<Expected> {
+    let of = |line: &str| match serde_json::from_str(line).unwrap() {
+        EstimateRecord::Expected(e) => Some(e),
+        _ => None,
+    };
+    text(json).lines().filter_map(of).collect()
+}
+
+fn entries(history: &Path) -> Vec<Entry> {
+    Archive::open_existing(history).unwrap().map_or(Vec::new(), |a| a.entries(&Filter::default()).unwrap())
+}
+
+#[test]
+fn an_estimate_is_kept_and_the_next_one_begins_with_what_is_expected() {
+    let (server, folder) = (Serve::start(&[]), tempfile::tempdir().unwrap());
+    let history = folder.path().join("history.sqlite");
+    let arguments = ["estimate", "127.0.0.1", "-m", "short-adr", "--json"];
+    let first = run(&history, server.port, &arguments);
+    assert!(expected(&first.stdout).is_empty());
+    let kept = entries(&history);
+    let [adr] = kept.as_slice() else { panic!("{kept:?}") };
+    assert_eq!(
+        (adr.method.as_str(), adr.source, adr.host.as_str()),
+        ("short-adr", HistorySource::Estimate, "127.0.0.1")
+    );
+    assert_eq!((adr.quantity, adr.bytes), (Quantity::AsymptoticDispersion, 2 * 15 * 1428));
+    // A capacity, as another method would have left it: one value is its own forecast.
+    let capacity = Entry { quantity: Quantity::Capacity, rate_bps: 93_000_000, ..adr.clone() };
+    Archive::open(&history).unwrap().add(&[capacity]).unwrap();
+    let again = expected(&run(&history, server.port, &arguments).stdout);
+    assert_eq!((again.len(), again[0].rate_bps, again[0].samples), (1, 93_000_000, 1), "{again:?}");
+}
+
+#[test]
+fn a_transfer_is_kept_and_counts_in_the_next_prediction() {
+    let (server, folder) = (Serve::start(&[]), tempfile::tempdir().unwrap());
+    let history = folder.path().join("history.sqlite");
+    let test = ["test", "127.0.0.1", "-t", "3.2s", "-C", "cubic", "--format", "text"];
+    run(&history, server.port, &test);
+    let kept = entries(&history);
+    let [transfer] = kept.as_slice() else { panic!("{kept:?}") };
+    assert_eq!((transfer.method.as_str(), transfer.quantity), ("cubic", Quantity::BulkTransferCapacity));
+    let output = run(&history, server.port, &["estimate", "127.0.0.1", "-m", "short-adr", "--json"]);
+    let before = expected(&output.stdout);
+    assert_eq!((before[0].rate_bps, before[0].congestion_control.as_deref()), (transfer.rate_bps, Some("cubic")));
+}
+
+#[test]
+fn what_the_user_held_back_is_short_or_shall_not_be_kept_is_not_kept() {
+    let (server, folder) = (Serve::start(&[]), tempfile::tempdir().unwrap());
+    let history = folder.path().join("history.sqlite");
+    for arguments in [
+        // Paced, several streams, a bounded window, too short, without the history.
+        &["test", "127.0.0.1", "-t", "3.2s", "--pacing", "10Mb/s"][..],
+        &["test", "127.0.0.1", "-t", "3.2s", "-P", "2"],
+        &["test", "127.0.0.1", "-t", "3.2s", "-w", "64KiB"],
+        &["test", "127.0.0.1", "-t", "0.5s"],
+        &["test", "127.0.0.1", "-t", "3.2s", "--no-history"],
+        &["estimate", "127.0.0.1", "-m", "short-adr", "--no-history"],
+    ] {
+        run(&history, server.port, arguments);
+        assert!(entries(&history).is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_history_that_cannot_be_used_stops_no_measurement() {
+    let (server, folder) = (Serve::start(&[]), tempfile::tempdir().unwrap());
+    let history = folder.path().join("history.sqlite");
+    std::fs::write(&history, "a letter to a friend, which nobody wants to lose").unwrap();
+    let output = run(&history, server.port, &["estimate", "127.0.0.1", "-m", "short-adr"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("history.sqlite") && said.contains("left alone"), "{said}");
+    assert!(std::fs::read_to_string(&history).unwrap().starts_with("a letter"));
+}
