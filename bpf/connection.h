@@ -12,9 +12,9 @@ struct connection {
 	__u32 clamp;         // snd_cwnd_clamp
 	__u32 prior_window;  // prior_cwnd: before the last reduction
 	__u32 delivered;     // packets in all
-	__u32 srtt_us;
 	__u32 limited;       // whether the window, not the application or the receiver, holds the sender back
-	__u32 open;          // whether no loss is being recovered from or suspected (TCP_CA_Open)
+	__u32 open;          // whether nothing is amiss (TCP_CA_Open)
+	__u32 disorder;      // whether something came out of order, and nothing is thought lost (TCP_CA_Disorder)
 };
 
 #define MIN_WINDOW 2

@@ -34,7 +34,7 @@ void BPF_PROG(htcp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	struct connection c = {};
 
 	read_connection(&c, (struct tcp_sock *)sk);
-	htcp_acked(&s, private_of(sk), &c, sample->pkts_acked);
+	htcp_acked(&s, private_of(sk), &c, sample->pkts_acked, sample->rtt_us);
 }
 
 SEC("struct_ops")

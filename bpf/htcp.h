@@ -39,7 +39,7 @@ struct htcp {
 #define HTCP_LOW_US 1000000  // D_L: so long after a congestion the increase is that of Reno
 #define HTCP_REFERENCE_US 100000
 #define HTCP_SHORT_US 10000  // below this round trip the queue cannot be told from the hosts' own delays
-#define HTCP_RISE_US 20000   // larger steps of the smoothed round trip are no queue
+#define HTCP_RISE_US 20000   // larger steps of the round trip are no queue
 
 // What the loader has written; volatile, for the compiler must not take it for what stands in the source.
 static __always_inline struct htcp_settings htcp_chosen(const volatile struct htcp_settings *s)
@@ -113,12 +113,15 @@ static __always_inline void htcp_set_beta(const struct htcp_settings *s, struct 
 	h->adaptive = 1;
 }
 
-static __always_inline void htcp_measure_rtt(const struct htcp_settings *s, struct htcp *h, const struct connection *c)
+static __always_inline void htcp_measure_rtt(const struct htcp_settings *s, struct htcp *h, const struct connection *c,
+					     __s32 rtt_us)
 {
-	__u32 rtt = htcp_ticks(s, c->srtt_us);
+	__u32 tick = MOST(s->tick_us, 1), rtt;
 
-	if (!rtt)
+	if (rtt_us <= 0)
 		return;
+	// Of a round trip, other than of a time, the kernel counts a tick that has begun (usecs_to_jiffies).
+	rtt = ((__u64)rtt_us + tick - 1) / tick * tick;
 	if (!h->min_rtt_us || rtt < h->min_rtt_us)
 		h->min_rtt_us = rtt;
 	if (!c->open)
@@ -136,7 +139,7 @@ static __always_inline void htcp_measure_rate(const struct htcp_settings *s, str
 	__u64 time = now > h->counted_us ? now - h->counted_us : 0;
 	__u32 rate;
 
-	if (!c->open) {
+	if (!c->open && !c->disorder) {
 		h->packets = 0;
 		h->counted_us = now;
 		return;
@@ -145,8 +148,8 @@ static __always_inline void htcp_measure_rate(const struct htcp_settings *s, str
 	if ((__u64)h->packets + MOST(h->alpha / HTCP_ONE, 1) < c->window || !h->min_rtt_us || time < h->min_rtt_us || !time)
 		return;
 	rate = (__u64)h->packets * 1000000 / time;
-	// Three round trips after a congestion the throughput is what the path gives.
-	if (htcp_since(s, h, c) <= 3 * (__u64)h->min_rtt_us) {
+	// Until the fourth round trip after a congestion the throughput is what the path gives.
+	if (htcp_since(s, h, c) < 4 * (__u64)h->min_rtt_us) {
 		h->rate = h->max_rate = rate;
 	} else {
 		h->rate = (3 * (__u64)h->rate + rate) / 4;
@@ -156,9 +159,10 @@ static __always_inline void htcp_measure_rate(const struct htcp_settings *s, str
 	h->counted_us = now;
 }
 
-static __always_inline void htcp_acked(const struct htcp_settings *s, struct htcp *h, const struct connection *c, __u32 acked)
+static __always_inline void htcp_acked(const struct htcp_settings *s, struct htcp *h, const struct connection *c,
+				       __u32 acked, __s32 rtt_us)
 {
-	htcp_measure_rtt(s, h, c);
+	htcp_measure_rtt(s, h, c, rtt_us);
 	if (s->bandwidth_switch)
 		htcp_measure_rate(s, h, c, acked);
 }

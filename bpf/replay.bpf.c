@@ -18,9 +18,9 @@ struct step {
 	__s32 rtt_us;
 	__u32 flight;
 	__u32 delivered;
-	__u32 srtt_us;
 	__u32 limited;
 	__u32 open;
+	__u32 disorder;
 };
 
 struct seen {
@@ -89,11 +89,11 @@ static __always_inline void htcp_step(struct replay *r, const struct step *step)
 
 	switch (step->kind) {
 	case ACKNOWLEDGED:
-		htcp_acked(&s, &r->htcp, &r->c, step->acked);
+		htcp_acked(&s, &r->htcp, &r->c, step->acked, step->rtt_us);
 		htcp_avoid(&s, &r->htcp, &r->c, step->acked);
 		break;
 	case ACKNOWLEDGED_IN_RECOVERY:
-		htcp_acked(&s, &r->htcp, &r->c, step->acked);
+		htcp_acked(&s, &r->htcp, &r->c, step->acked, step->rtt_us);
 		break;
 	case LOST:
 	case TIMED_OUT:
@@ -137,9 +137,9 @@ int replay(void *context)
 	}
 	r->c.now_us = step->now_us;
 	r->c.delivered = step->delivered;
-	r->c.srtt_us = step->srtt_us;
 	r->c.limited = step->limited;
 	r->c.open = step->open;
+	r->c.disorder = step->disorder;
 	if (is_htcp)
 		htcp_step(r, step);
 	else

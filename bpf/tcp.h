@@ -123,6 +123,8 @@ static __always_inline u32 is_limited(struct tcp_sock *tp)
 
 static __always_inline void read_connection(struct connection *c, struct tcp_sock *tp)
 {
+	u32 state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+
 	c->now_us = tp->tcp_mstamp;
 	c->window = tp->snd_cwnd;
 	c->window_count = tp->snd_cwnd_cnt;
@@ -130,9 +132,9 @@ static __always_inline void read_connection(struct connection *c, struct tcp_soc
 	c->clamp = tp->snd_cwnd_clamp;
 	c->prior_window = tp->prior_cwnd;
 	c->delivered = tp->delivered;
-	c->srtt_us = tp->srtt_us >> 3;
 	c->limited = is_limited(tp);
-	c->open = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) == TCP_CA_Open;
+	c->open = state == bpf_core_enum_value(enum tcp_ca_state, TCP_CA_Open);
+	c->disorder = state == bpf_core_enum_value(enum tcp_ca_state, TCP_CA_Disorder);
 }
 
 static __always_inline void write_connection(struct tcp_sock *tp, const struct connection *c)

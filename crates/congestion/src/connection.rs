@@ -18,12 +18,12 @@ pub struct Connection {
     pub prior_window: u32,
     /// Packets delivered in all, modulo 2^32 (`delivered`).
     pub delivered: u32,
-    /// Smoothed round trip in microseconds (`srtt_us`, without its three bits of fraction).
-    pub srtt_us: u32,
     /// Whether the window, not the application or the receiver, holds the sender back (`tcp_is_cwnd_limited`).
     pub limited: bool,
-    /// Whether no loss is being recovered from or suspected (`TCP_CA_Open`).
+    /// Whether nothing is amiss (`TCP_CA_Open`).
     pub open: bool,
+    /// Whether something came out of order, and nothing is thought lost (`TCP_CA_Disorder`).
+    pub disorder: bool,
 }
 
 /// What an acknowledgement tells.
@@ -49,9 +49,9 @@ impl Connection {
             clamp: u32::MAX,
             prior_window: 0,
             delivered: 0,
-            srtt_us: 0,
             limited: true,
             open: true,
+            disorder: false,
         }
     }
 

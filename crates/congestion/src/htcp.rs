@@ -14,7 +14,7 @@ const LOW_US: u64 = 1_000_000;
 const REFERENCE_US: u64 = 100_000;
 /// Below this round trip the queue cannot be told from the hosts' own delays.
 const SHORT_US: u32 = 10_000;
-/// Larger steps of the smoothed round trip are no queue.
+/// Larger steps of the round trip are no queue.
 const RISE_US: u32 = 20_000;
 
 /// Parameters of H-TCP.
@@ -82,7 +82,7 @@ impl Htcp {
 
     /// The kernel's `pkts_acked`: also during recovery.
     pub fn measure(&mut self, settings: &HtcpSettings, c: &Connection, ack: Ack) {
-        self.measure_rtt(settings, c);
+        self.measure_rtt(settings, c, ack.rtt_us);
         if settings.bandwidth_switch {
             self.measure_rate(settings, c, ack.packets);
         }
@@ -92,11 +92,10 @@ impl Htcp {
         settings.ticks(c.now_us).saturating_sub(self.congestion_us)
     }
 
-    fn measure_rtt(&mut self, settings: &HtcpSettings, c: &Connection) {
-        let rtt = settings.ticks(u64::from(c.srtt_us)) as u32;
-        if rtt == 0 {
-            return;
-        }
+    fn measure_rtt(&mut self, settings: &HtcpSettings, c: &Connection, rtt_us: Option<u32>) {
+        let Some(rtt) = rtt_us.filter(|rtt| *rtt > 0) else { return };
+        // Of a round trip, other than of a time, the kernel counts a tick that has begun (usecs_to_jiffies).
+        let rtt = u64::from(rtt).next_multiple_of(u64::from(settings.tick_us.max(1))) as u32;
         if self.min_rtt_us == 0 || rtt < self.min_rtt_us {
             self.min_rtt_us = rtt;
         }
@@ -113,7 +112,7 @@ impl Htcp {
     fn measure_rate(&mut self, settings: &HtcpSettings, c: &Connection, acked: u32) {
         let now = settings.ticks(c.now_us);
         let time = now.saturating_sub(self.counted_us);
-        if !c.open {
+        if !c.open && !c.disorder {
             self.packets = 0;
             self.counted_us = now;
             return;
@@ -124,8 +123,8 @@ impl Htcp {
             return;
         }
         let rate = (u64::from(self.packets) * 1_000_000 / time) as u32;
-        // Three round trips after a congestion the throughput is what the path gives.
-        if self.since(settings, c) <= 3 * u64::from(self.min_rtt_us) {
+        // Until the fourth round trip after a congestion the throughput is what the path gives.
+        if self.since(settings, c) < 4 * u64::from(self.min_rtt_us) {
             (self.rate, self.max_rate) = (rate, rate);
         } else {
             self.rate = ((3 * u64::from(self.rate) + u64::from(rate)) / 4) as u32;

@@ -56,8 +56,6 @@ impl Sender {
         c.now_us = now;
         c.delivered = c.delivered.wrapping_add(1);
         let rtt = (now - packet.sent_us) as u32;
-        // RFC 6298.
-        c.srtt_us = if c.srtt_us == 0 { rtt } else { c.srtt_us - c.srtt_us / 8 + rtt / 8 };
         let recovering = !c.open;
         if recovering && packet.number >= self.recovered_by {
             c.open = true;

@@ -26,16 +26,16 @@ struct Step {
     rtt_us: Option<u32>,
     flight: u32,
     delivered: u32,
-    srtt_us: u32,
     limited: bool,
     open: bool,
+    disorder: bool,
 }
 
 impl Step {
     fn to_bytes(self) -> Vec<u8> {
         let rtt = self.rtt_us.map_or(-1, u32::cast_signed);
-        let words = [self.kind as u32, self.acked, rtt.cast_unsigned(), self.flight, self.delivered, self.srtt_us];
-        let flags = [u32::from(self.limited), u32::from(self.open)];
+        let words = [self.kind as u32, self.acked, rtt.cast_unsigned(), self.flight, self.delivered];
+        let flags = [u32::from(self.limited), u32::from(self.open), u32::from(self.disorder)];
         let words = words.into_iter().chain(flags).flat_map(u32::to_ne_bytes);
         self.now_us.to_ne_bytes().into_iter().chain(words).collect()
     }
@@ -95,8 +95,8 @@ fn by_reference(settings: &Settings, steps: &[Step]) -> Vec<[u32; 3]> {
     };
     let mut all = Vec::new();
     for step in steps {
-        (c.now_us, c.delivered, c.srtt_us) = (step.now_us, step.delivered, step.srtt_us);
-        (c.limited, c.open) = (step.limited, step.open);
+        (c.now_us, c.delivered) = (step.now_us, step.delivered);
+        (c.limited, c.open, c.disorder) = (step.limited, step.open, step.disorder);
         take(&mut control, &mut c, step);
         all.push([c.window, c.threshold, c.window_count]);
     }
@@ -148,10 +148,9 @@ prop_compose! {
         rtt_us in prop_oneof![6 => (20_000_u32..200_000).prop_map(Some), 1 => Just(None), 1 => (0_u32..u32::MAX / 2).prop_map(Some)],
         flight in prop_oneof![0_u32..200, 0_u32..100_000, Just(u32::MAX)],
         limited in prop::bool::weighted(0.9),
-        open in prop::bool::weighted(0.9),
+        (open, disorder) in prop_oneof![18 => Just((true, false)), 1 => Just((false, true)), 1 => Just((false, false))],
     ) -> (u64, Step) {
-        let srtt_us = rtt_us.unwrap_or(50_000);
-        (after_us, Step { now_us: 0, kind, acked, rtt_us, flight, delivered: 0, srtt_us, limited, open })
+        (after_us, Step { now_us: 0, kind, acked, rtt_us, flight, delivered: 0, limited, open, disorder })
     }
 }
 
