@@ -1,7 +1,12 @@
-use std::net::{TcpListener, TcpStream};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use congestion::{Algorithm, Settings};
+use libbpf_rs::query::ProgInfoIter;
 use socket2::SockRef;
 use testbed::or_skip;
 
@@ -33,13 +38,21 @@ fn has(name: &str) -> bool {
     available().split_whitespace().any(|n| n == name)
 }
 
+/// Numbers of FAST's programs, by the kernel's own list.
+fn programs_of_fast() -> BTreeSet<u32> {
+    ProgInfoIter::default().filter(|p| p.name.as_encoded_bytes().starts_with(b"fast_")).map(|p| p.id).collect()
+}
+
 #[test]
 fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it() {
     let Some(folder) = Folder::new("chosen") else { return };
     let mut settings = Settings::of(Algorithm::Fast);
     settings.set("alpha", "200").unwrap();
+    let others = programs_of_fast();
     load(&folder.0, "fast_t1", &settings).unwrap();
     assert!(has("fast_t1"));
+    let own: BTreeSet<u32> = programs_of_fast().difference(&others).copied().collect();
+    assert!(!own.is_empty());
     let listed = list(&folder.0).unwrap();
     assert_eq!((listed[0].name.as_str(), listed[0].settings), ("fast_t1", Some(settings)), "as the kernel has it");
     let again = load(&folder.0, "fast_t1", &settings).unwrap_err();
@@ -49,6 +62,9 @@ fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     SockRef::from(&stream).set_tcp_congestion(b"fast_t1").unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    let reader = thread::spawn(move || io::copy(&mut far, &mut io::sink()).unwrap());
+    (&stream).write_all(&[1; 1_000_000]).unwrap();
     assert!(list(&folder.0).unwrap()[0].users >= 1);
     unload(&folder.0, "fast_t1").unwrap();
     assert!(!has("fast_t1") && !folder.0.exists(), "nothing is left of it");
@@ -57,6 +73,17 @@ fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it
     assert!(SockRef::from(&other).set_tcp_congestion(b"fast_t1").is_err());
     let gone = unload(&folder.0, "fast_t1").unwrap_err();
     assert!(matches!(gone, CongestionError::NotLoaded { .. }), "{gone}");
+
+    (&stream).write_all(&[2; 1_000_000]).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(reader.join().unwrap(), 2_000_000, "what is in progress goes on");
+    drop(stream);
+    let begin = Instant::now();
+    // With the last connection they go, a grace period later.
+    while !programs_of_fast().is_disjoint(&own) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "programs are left");
+        kernel::nap(Duration::from_millis(10));
+    }
 }
 
 #[test]
