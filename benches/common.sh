@@ -9,6 +9,8 @@ LONGHAUL=$(readlink -f "${LONGHAUL:-${CARGO_TARGET_DIR:-target}/release/longhaul
 [ "$(id -u)" = 0 ] || die 'network namespaces need root'
 
 export LONGHAUL
+# Paths of a benchmark are nobody's.
+export LONGHAUL_HISTORY=off
 near=lhbench$$near
 far=lhbench$$far
 device=veth0
