@@ -43,7 +43,7 @@ pub(crate) enum Format {
     Foreign,
 }
 
-/// Looks what the file is.
+/// Looks what the file is; within a transaction, as it looks several times.
 pub(crate) fn format(connection: &Connection) -> rusqlite::Result<Format> {
     let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let application = number("PRAGMA application_id")?;

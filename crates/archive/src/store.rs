@@ -103,7 +103,9 @@ impl Archive {
 
     fn format(&self) -> Result<Format, ArchiveError> {
         let path = self.file.clone();
-        match schema::format(&self.connection).map_err(|e| self.error(e))? {
+        // At one moment: another process may be about to make the tables.
+        let moment = self.connection.unchecked_transaction().map_err(|e| self.error(e))?;
+        match schema::format(&moment).map_err(|e| self.error(e))? {
             Format::Newer(found) => Err(ArchiveError::Newer { path, found, known: VERSION }),
             Format::Foreign => Err(ArchiveError::Foreign { path }),
             usable @ (Format::Empty | Format::Ours(_)) => Ok(usable),
