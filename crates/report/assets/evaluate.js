@@ -32,8 +32,8 @@
   function draw(chart) {
     const aligned = uPlot.join(chart.curves.map(steps));
     const stepped = uPlot.paths.stepped({ align: 1 });
-    const series = chart.curves.map((c, i) => ({
-      label: c.label, stroke: track(i), dash: DASHES[Math.floor(i / COLOURS) % DASHES.length], width: 1.8,
+    const series = chart.curves.map((c) => ({
+      label: c.label, stroke: track(c.number), dash: DASHES[Math.floor(c.number / COLOURS) % DASHES.length], width: 1.8,
       points: { show: c.x.length < 2 }, paths: stepped, spanGaps: true, value: (u, v) => (v == null ? "–" : v.toFixed(0) + " %"),
     }));
     const xAxes = axes(chart.x_name, "paths (%)", null);

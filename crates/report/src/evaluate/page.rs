@@ -70,6 +70,8 @@ struct Chart {
 #[derive(Debug, Serialize)]
 struct Curve {
     label: String,
+    /// Of the method, so that it looks the same in every chart of the ensemble.
+    number: usize,
     x: Vec<f64>,
     y: Vec<f64>,
 }
@@ -84,7 +86,7 @@ fn curves(h: &mut Html, view: &View<'_>, data: &mut PageData) {
     ];
     h.raw("<noscript><p class=\"hint\">The charts need JavaScript; the tables do not.</p></noscript>");
     for (heading, x_name, of) in charts {
-        let curves: Vec<Curve> = view.accuracy.iter().filter_map(|a| curve(view, &a.method, of)).collect();
+        let curves: Vec<Curve> = (0..view.accuracy.len()).filter_map(|n| curve(view, n, of)).collect();
         if curves.is_empty() {
             continue;
         }
@@ -97,14 +99,15 @@ fn curves(h: &mut Html, view: &View<'_>, data: &mut PageData) {
 }
 
 /// `None` without a ratio that has a place on a logarithmic axis; those that have none count in the shares.
-fn curve(view: &View<'_>, method: &str, of: fn(&MeasuredPath, &JoinedEstimate) -> Option<f64>) -> Option<Curve> {
-    let of_path = |p: &&MeasuredPath| of(p, p.estimates.iter().find(|e| e.method == method)?);
+fn curve(view: &View<'_>, number: usize, of: fn(&MeasuredPath, &JoinedEstimate) -> Option<f64>) -> Option<Curve> {
+    let method = &view.accuracy.get(number)?.method;
+    let of_path = |p: &&MeasuredPath| of(p, p.estimates.iter().find(|e| e.method == *method)?);
     let mut ratios: Vec<f64> = view.paths.iter().filter_map(of_path).filter(|r| *r >= 0.0).collect();
     ratios.sort_unstable_by(f64::total_cmp);
     let n = ratios.len() as f64;
     let steps = (1..).zip(&ratios).map(|(k, r)| (*r, f64::from(k) / n));
     let (x, y): (Vec<f64>, Vec<f64>) = steps.filter(|(r, _)| *r > 0.0 && r.is_finite()).unzip();
-    (!x.is_empty()).then(|| Curve { label: printable(method), x, y })
+    (!x.is_empty()).then(|| Curve { label: printable(method), number, x, y })
 }
 
 fn head(h: &mut Html, names: &[&str]) {

@@ -125,7 +125,7 @@ fn the_page_draws_each_ratio_once_and_escapes_names() {
     let html = String::from_utf8(out).unwrap();
     assert!(html.contains("<h2>&lt;i&gt;paths</h2>") && !html.contains("<i>paths"));
     // 2 and 8 of 4 Mb/s.
-    let curve = r#"{"label":"auto/41kB -\u003e goodput","x":[0.5,2.0],"y":[0.5,1.0]}"#;
+    let curve = r#"{"label":"auto/41kB -\u003e goodput","number":0,"x":[0.5,2.0],"y":[0.5,1.0]}"#;
     assert_eq!(html.matches(curve).count(), 2, "against the truth and against the transfer");
     assert!(html.contains("<td>0.944 <small>0.93-0.96</small></td>"));
 }
