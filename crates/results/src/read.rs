@@ -104,7 +104,7 @@ impl Streamed for TraceRecord {
 
 impl Streamed for EstimateRecord {
     const SCHEMA: &'static str = ESTIMATE_SCHEMA;
-    const KINDS: &'static [&'static str] = &["start", "estimate", "prediction"];
+    const KINDS: &'static [&'static str] = &["start", "expected", "estimate", "prediction"];
 
     fn schema(&self) -> Option<&str> {
         if let Self::Start(s) = self { Some(&s.schema) } else { None }
