@@ -95,7 +95,8 @@ impl Evidence {
         let capacity = self.capacity(burst)?;
         let capacity_half = burst_half * capacity / burst;
         let trains = self.by_trains(capacity)?;
-        let (left, by_load) = self.busy.map_or(trains, |busy| together(trains, by_singles(busy, capacity)));
+        let are_several = self.loads.len() > 2;
+        let (left, by_load) = self.busy.map_or(trains, |b| together(trains, by_singles(b, capacity), are_several));
         // left = C (1 - stretch) + sent: what is uncertain of C is so of what is left.
         let stretch = mean(self.loads.iter().map(|l| l.stretch))?;
         let left_half = by_load.hypot((1.0 - stretch) * capacity_half);
@@ -149,14 +150,46 @@ fn by_singles(busy: Busy, c: f64) -> (f64, f64) {
     (c * (1.0 - busy.share), c * busy.half)
 }
 
-/// Both answers, each with the weight of its certainty. Where they contradict each other the trains count: single packets
-/// also wait in queues of faster links and of hosts, which take nothing from what is left.
-fn together(trains: (f64, f64), singles: (f64, f64)) -> (f64, f64) {
+/// Both answers, each with the weight of its certainty. Where they contradict each other several trains count: single
+/// packets miss queues of short packets. So does one train that says more is left: single packets also wait in queues of
+/// faster links and of hosts, which take nothing from what is left. But one train that says less was held up by chance, or
+/// by a host, more likely than most single packets were spared a queue.
+fn together(trains: (f64, f64), singles: (f64, f64), are_several: bool) -> (f64, f64) {
     let ((a, half_a), (b, half_b)) = (trains, singles);
-    if (a - b).abs() > half_a.hypot(half_b) {
+    if (a - b).abs() > half_a.hypot(half_b) && (are_several || b < a) {
         return trains;
     }
     let (weight_a, weight_b) = (half_a.powi(-2), half_b.powi(-2));
     let value = (a * weight_a + b * weight_b) / (weight_a + weight_b);
     if value.is_finite() { (value, (weight_a + weight_b).powf(-0.5)) } else { trains }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(value: f64, expected: f64) {
+        // Rounding of fractions.
+        assert!((value - expected).abs() < 1e-9, "{value} is not {expected}");
+    }
+
+    #[test]
+    fn what_is_twice_as_certain_weighs_four_times_as_much() {
+        let (value, half) = together((40.0, 20.0), (50.0, 10.0), false);
+        near(value, (40.0 + 4.0 * 50.0) / 5.0);
+        near(half, 20.0 / 5.0_f64.sqrt());
+    }
+
+    #[test]
+    fn one_train_that_was_held_up_does_not_speak_alone() {
+        let (held_up, singles) = ((-20.0, 55.0), (50.0, 10.0));
+        assert!(together(held_up, singles, false).0 > 45.0);
+        assert_eq!(together(held_up, singles, true), held_up, "several trains do");
+    }
+
+    #[test]
+    fn queues_that_take_nothing_from_what_is_left_do_not_count() {
+        let (trains, singles) = ((80.0, 15.0), (20.0, 10.0));
+        assert_eq!(together(trains, singles, false), trains);
+    }
 }
