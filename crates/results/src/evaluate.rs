@@ -174,6 +174,12 @@ pub enum PairSet {
     All,
     /// Pairs with the same sender or the same receiver (Table 5.3).
     CommonEndpoint,
+    /// Pairs of which squeezed pairs call both tight like narrow (Table 5.4).
+    BothTightLikeNarrow,
+    /// Pairs of which they call both tight unlike narrow (Table 5.5).
+    BothTightUnlikeNarrow,
+    /// Pairs of which they call one so and one so (Table 5.6).
+    OneOfEach,
 }
 
 /// How often one method chose the better of two paths.

@@ -3,7 +3,7 @@
 use estimate::evaluation::{
     Bootstrap, Measurement, Pairs, Ratios, VARIATIONS, agreement, decision_interval, decision_rates, random_choice,
 };
-use results::estimate::Quantity;
+use results::estimate::{Quantity, Similarity};
 use results::evaluate::{
     DecisionRate, JoinedEstimate, MeasuredPath, MethodAccuracy, MethodAgreement, MethodDecisions, PairSet, RatioSummary,
 };
@@ -19,6 +19,14 @@ pub(super) struct Tables<'a> {
     methods: Vec<(&'a str, Quantity)>,
     /// What the methods said as payload, in the same order, and at last what the transfer got.
     measurements: Vec<Measurement<&'a str>>,
+}
+
+/// The pairs of one table.
+#[derive(Debug)]
+struct Chosen<'a, E> {
+    measurements: &'a [Measurement<E>],
+    pairs: &'a Pairs,
+    set: PairSet,
 }
 
 impl<'a> Tables<'a> {
@@ -73,37 +81,64 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Tables 5.1 and 5.8, and 5.3; the latter only where some pairs have no end in common and some have one.
+    /// Tables 5.1 and 5.8, 5.3 and 5.4 to 5.6; the latter only where they say something that the first does not.
     pub(super) fn decisions(&self, bootstrap: Bootstrap) -> Vec<MethodDecisions> {
         let all = Pairs::all(&self.measurements);
         let common = Pairs::common_endpoint(&self.measurements);
-        let of = |pairs: &Pairs| self.decisions_of("", self.methods.len(), pairs, PairSet::All, None).map(|d| d.pairs);
-        let mut tables = self.decisions_among(&all, PairSet::All, bootstrap);
+        let among =
+            |pairs, set| self.decisions_among(&Chosen { measurements: &self.measurements, pairs, set }, bootstrap);
+        let mut tables = among(&all, PairSet::All);
+        let of = |pairs| self.number_of(&Chosen { measurements: &self.measurements, pairs, set: PairSet::All });
         if of(&common).is_some() && of(&common) != of(&all) {
-            tables.extend(self.decisions_among(&common, PairSet::CommonEndpoint, bootstrap));
+            tables.extend(among(&common, PairSet::CommonEndpoint));
         }
+        tables.extend(self.decisions_by_class(bootstrap));
         tables
     }
 
-    fn decisions_among(&self, pairs: &Pairs, set: PairSet, bootstrap: Bootstrap) -> Vec<MethodDecisions> {
-        let methods = (0..).zip(&self.methods);
-        let rows = methods.filter_map(|(n, (name, _))| self.decisions_of(name, n, pairs, set, Some(bootstrap)));
-        rows.chain(self.random_choice(pairs, set)).collect()
+    /// Tables 5.4 to 5.6, of the paths that have a class.
+    fn decisions_by_class(&self, bootstrap: Bootstrap) -> Vec<MethodDecisions> {
+        let classed = |(path, m): (&MeasuredPath, &Measurement<&str>)| {
+            let class = path.similarity?;
+            Some(Measurement { from: class, to: class, truth_bps: m.truth_bps, estimates: m.estimates.clone() })
+        };
+        let classed: Vec<_> = self.paths.iter().zip(&self.measurements).filter_map(classed).collect();
+        let of = |class: Similarity| move |m: &Measurement<Similarity>| m.from == class;
+        let sets = [
+            (PairSet::BothTightLikeNarrow, Pairs::both(&classed, of(Similarity::TightLikeNarrow))),
+            (PairSet::BothTightUnlikeNarrow, Pairs::both(&classed, of(Similarity::TightUnlikeNarrow))),
+            (PairSet::OneOfEach, Pairs::mixed(&classed, of(Similarity::TightLikeNarrow))),
+        ];
+        let chosen = sets.iter().map(|(set, pairs)| Chosen { measurements: &classed, pairs, set: *set });
+        chosen.flat_map(|chosen| self.decisions_among(&chosen, bootstrap)).collect()
     }
 
-    fn decisions_of(
+    fn decisions_among<E>(&self, chosen: &Chosen<'_, E>, bootstrap: Bootstrap) -> Vec<MethodDecisions> {
+        if self.number_of(chosen).is_none_or(|pairs| pairs == 0) {
+            return Vec::new();
+        }
+        let methods = (0..).zip(&self.methods);
+        let rows = methods.filter_map(|(n, (name, _))| self.decisions_of(name, n, chosen, Some(bootstrap)));
+        rows.chain(self.random_choice(chosen)).collect()
+    }
+
+    /// The transfer itself has an answer for every path: its row has the number of pairs.
+    fn number_of<E>(&self, chosen: &Chosen<'_, E>) -> Option<u64> {
+        self.decisions_of("", self.methods.len(), chosen, None).map(|d| d.pairs)
+    }
+
+    fn decisions_of<E>(
         &self,
         name: &str,
         method: usize,
-        pairs: &Pairs,
-        pair_set: PairSet,
+        chosen: &Chosen<'_, E>,
         bootstrap: Option<Bootstrap>,
     ) -> Option<MethodDecisions> {
-        let decided = decision_rates(&self.measurements, method, pairs, &VARIATIONS);
+        let Chosen { measurements, pairs, set } = *chosen;
+        let decided = decision_rates(measurements, method, pairs, &VARIATIONS);
         let first = decided.first()?;
         let rate = |d: &estimate::evaluation::Decisions| {
-            let resampled =
-                bootstrap.and_then(|b| decision_interval(&self.measurements, method, pairs, d.variation, b));
+            let resampled = bootstrap.and_then(|b| decision_interval(measurements, method, pairs, d.variation, b));
             DecisionRate {
                 variation: d.variation,
                 share: d.share,
@@ -115,18 +150,17 @@ impl<'a> Tables<'a> {
         Some(MethodDecisions {
             ensemble: self.ensemble.to_owned(),
             method: name.to_owned(),
-            pair_set,
+            pair_set: set,
             pairs: first.pairs,
             undecided: first.undecided,
             rates: decided.iter().map(rate).collect(),
         })
     }
 
-    fn random_choice(&self, pairs: &Pairs, set: PairSet) -> Option<MethodDecisions> {
-        // The transfer itself has an answer for every path: its row has the number of pairs.
-        let all = self.decisions_of("random choice", self.methods.len(), pairs, set, None)?;
+    fn random_choice<E>(&self, chosen: &Chosen<'_, E>) -> Option<MethodDecisions> {
+        let all = self.decisions_of("random choice", self.methods.len(), chosen, None)?;
         let toss = |rate: DecisionRate| {
-            let share = random_choice(&self.measurements, pairs, rate.variation)?;
+            let share = random_choice(chosen.measurements, chosen.pairs, rate.variation)?;
             Some(DecisionRate { share, share_with_guesses: share, ..rate })
         };
         Some(MethodDecisions { rates: all.rates.into_iter().filter_map(toss).collect(), ..all })

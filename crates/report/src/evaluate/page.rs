@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use results::estimate::Similarity;
 use results::evaluate::{EvaluateRecord, JoinedEstimate, MeasuredPath, MethodDecisions, RatioSummary};
 use serde::Serialize;
 
@@ -78,15 +79,19 @@ struct Curve {
 
 fn curves(h: &mut Html, view: &View<'_>, data: &mut PageData) {
     type Ratio = fn(&MeasuredPath, &JoinedEstimate) -> Option<f64>;
-    let charts: [(&'static str, &'static str, Ratio); 2] = [
-        ("Estimate over truth", "estimate / truth", |_, e| Some(e.estimate_bps? as f64 / e.truth_bps? as f64)),
-        ("Estimate over what the transfer got", "estimate / transfer", |p, e| {
-            Some(e.payload_bps? as f64 / p.transfer_bps as f64)
-        }),
+    const TRUTH: (&str, Ratio) = ("estimate / truth", |_, e| Some(e.estimate_bps? as f64 / e.truth_bps? as f64));
+    const TRANSFER: (&str, Ratio) = ("estimate / transfer", |p, e| Some(e.payload_bps? as f64 / p.transfer_bps as f64));
+    let of_class = |class| view.paths.iter().copied().filter(|p| p.similarity == Some(class)).collect::<Vec<_>>();
+    // The last two are figure 6-7, for every method.
+    let charts = [
+        ("Estimate over truth", TRUTH, view.paths.clone()),
+        ("Estimate over what the transfer got", TRANSFER, view.paths.clone()),
+        ("The same, paths tight like narrow", TRANSFER, of_class(Similarity::TightLikeNarrow)),
+        ("The same, paths tight unlike narrow", TRANSFER, of_class(Similarity::TightUnlikeNarrow)),
     ];
     h.raw("<noscript><p class=\"hint\">The charts need JavaScript; the tables do not.</p></noscript>");
-    for (heading, x_name, of) in charts {
-        let curves: Vec<Curve> = (0..view.accuracy.len()).filter_map(|n| curve(view, n, of)).collect();
+    for (heading, (x_name, of), paths) in charts {
+        let curves: Vec<Curve> = (0..view.accuracy.len()).filter_map(|n| curve(view, &paths, n, of)).collect();
         if curves.is_empty() {
             continue;
         }
@@ -99,10 +104,15 @@ fn curves(h: &mut Html, view: &View<'_>, data: &mut PageData) {
 }
 
 /// `None` without a ratio that has a place on a logarithmic axis; those that have none count in the shares.
-fn curve(view: &View<'_>, number: usize, of: fn(&MeasuredPath, &JoinedEstimate) -> Option<f64>) -> Option<Curve> {
+fn curve(
+    view: &View<'_>,
+    paths: &[&MeasuredPath],
+    number: usize,
+    of: fn(&MeasuredPath, &JoinedEstimate) -> Option<f64>,
+) -> Option<Curve> {
     let method = &view.accuracy.get(number)?.method;
     let of_path = |p: &&MeasuredPath| of(p, p.estimates.iter().find(|e| e.method == *method)?);
-    let mut ratios: Vec<f64> = view.paths.iter().filter_map(of_path).filter(|r| *r >= 0.0).collect();
+    let mut ratios: Vec<f64> = paths.iter().filter_map(of_path).filter(|r| *r >= 0.0).collect();
     ratios.sort_unstable_by(f64::total_cmp);
     let n = ratios.len() as f64;
     let steps = (1..).zip(&ratios).map(|(k, r)| (*r, f64::from(k) / n));

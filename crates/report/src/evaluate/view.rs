@@ -81,7 +81,14 @@ impl<'a> View<'a> {
     /// The tables of decisions that there are.
     pub(super) fn decision_tables(&self) -> Vec<DecisionTable<'a>> {
         let of = |set| self.decisions.iter().copied().filter(|d| d.pair_set == set).collect::<Vec<_>>();
-        let all = [("all pairs", of(PairSet::All)), ("pairs with a common endpoint", of(PairSet::CommonEndpoint))];
+        let all = [
+            ("all pairs", PairSet::All),
+            ("pairs with a common endpoint", PairSet::CommonEndpoint),
+            ("both tight like narrow by squeezed pairs", PairSet::BothTightLikeNarrow),
+            ("both tight unlike narrow", PairSet::BothTightUnlikeNarrow),
+            ("one tight like narrow, one unlike", PairSet::OneOfEach),
+        ];
+        let all = all.map(|(words, set)| (words, of(set)));
         all.into_iter().filter(|(_, rows)| !rows.is_empty()).collect()
     }
 

@@ -1,7 +1,7 @@
 //! From measured paths to tables.
 
 use estimate::evaluation::Bootstrap;
-use results::estimate::Quantity;
+use results::estimate::{Quantity, Similarity};
 use results::evaluate::{JoinedEstimate, MeasuredPath, MethodDecisions, PairSet};
 
 use super::super::tables::Tables;
@@ -121,4 +121,22 @@ fn the_spread_is_that_of_the_logarithms() {
     // 10, 20, 40: a factor of 2 either way of 20.
     assert!(centre.abs_diff(20_000_000) <= 1);
     near(sigma, std::f64::consts::LN_2);
+}
+
+#[test]
+fn pairs_are_also_judged_by_the_classes_of_their_paths() {
+    let mut paths = paths();
+    paths.push(path(["c", "w"], 80, Some(80), 5));
+    let (like, unlike) = (Some(Similarity::TightLikeNarrow), Some(Similarity::TightUnlikeNarrow));
+    for (path, class) in paths.iter_mut().zip([like, like, unlike, None]) {
+        path.similarity = class;
+    }
+    let all = Tables::new("e", &paths).decisions(BOOTSTRAP);
+    assert_eq!(row(&all, "right", PairSet::All).pairs, 6);
+    assert_eq!(row(&all, "right", PairSet::BothTightLikeNarrow).pairs, 1);
+    // The one that has no class is in no pair.
+    assert_eq!(row(&all, "right", PairSet::OneOfEach).pairs, 2);
+    near(share(&all, "wrong", PairSet::OneOfEach, 2.0), 0.5);
+    assert!(all.iter().all(|d| d.pair_set != PairSet::BothTightUnlikeNarrow), "one path is no pair");
+    near(share(&all, "random choice", PairSet::BothTightLikeNarrow, 1.0), 0.5);
 }
