@@ -10,6 +10,7 @@ use report::history::HistoryReport;
 use report::lab::LabReport;
 use report::trace::TraceReport;
 use report::{CsvReport, LiveView, Run, TextReport, ThrulayReport};
+use results::estimate::EstimateRecord;
 use results::evaluate::EvaluateRecord;
 use results::{LabReader, Record, Streamed, TraceReader, read_records};
 use serde::Serialize;
@@ -246,6 +247,16 @@ pub(crate) fn write_trace_page(
     title: &str,
 ) -> anyhow::Result<()> {
     write_named(place, path, &mut |out| report::trace::write_trace_html(out, report, title))
+}
+
+/// Writes the page of an estimate and gives it its name.
+pub(crate) fn write_estimate_page(
+    place: NamedTempFile,
+    path: &Path,
+    records: &[EstimateRecord],
+    title: &str,
+) -> anyhow::Result<()> {
+    write_named(place, path, &mut |out| report::estimate::write_estimate_html(out, records, title))
 }
 
 /// Writes the page of an evaluation and gives it its name.

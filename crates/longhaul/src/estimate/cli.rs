@@ -55,6 +55,9 @@ pub(crate) struct EstimateOptions {
     /// Write the records as JSON Lines to FILE, or to standard output in place of the table.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
+    /// Write a page with tables and the histograms of squeezed pairs to FILE; it opens without a network.
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) memory: MemoryOptions,
     #[command(flatten)]

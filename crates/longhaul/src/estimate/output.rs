@@ -1,24 +1,42 @@
-//! Where the records go: a table, JSON Lines, or both.
+//! Where the records go: a table, JSON Lines, a page, or several of them.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use report::estimate::EstimateText;
 use results::estimate::EstimateRecord;
+use tempfile::NamedTempFile;
 
 use super::cli::EstimateOptions;
-use crate::output::{is_standard, json_line, open};
+use crate::output::{beside, is_standard, json_line, open, write_estimate_page};
 
 pub(super) struct Output {
     text: Option<EstimateText>,
     json: Option<Box<dyn Write>>,
+    page: Option<Page>,
+}
+
+/// A page in the making: some dozen records.
+struct Page {
+    place: NamedTempFile,
+    path: PathBuf,
+    records: Vec<EstimateRecord>,
+}
+
+impl Page {
+    /// A place that cannot be written is told before the probes.
+    fn open(path: &Path) -> anyhow::Result<Self> {
+        Ok(Self { place: beside(path)?, path: path.to_owned(), records: Vec::new() })
+    }
 }
 
 impl Output {
     pub(super) fn open(options: &EstimateOptions) -> anyhow::Result<Self> {
         let json = options.json.as_deref().map(open).transpose()?;
         let text = !is_standard(options.json.as_deref());
-        Ok(Self { text: text.then(EstimateText::default), json })
+        let page = options.report.as_deref().map(Page::open).transpose()?;
+        Ok(Self { text: text.then(EstimateText::default), json, page })
     }
 
     /// Written at once: a method may take minutes.
@@ -30,10 +48,15 @@ impl Output {
             let mut out = io::stdout();
             text.write(record, &mut out).and_then(|()| out.flush())?;
         }
+        if let Some(page) = &mut self.page {
+            page.records.push(record.clone());
+        }
         Ok(())
     }
 
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
-        self.json.as_mut().map_or(Ok(()), |json| json.flush()).context("cannot write the records")
+        self.json.as_mut().map_or(Ok(()), |json| json.flush()).context("cannot write the records")?;
+        let Some(page) = self.page else { return Ok(()) };
+        write_estimate_page(page.place, &page.path, &page.records, "longhaul estimate")
     }
 }

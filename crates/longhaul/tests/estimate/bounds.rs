@@ -134,6 +134,7 @@ fn nonsense_is_refused_in_plain_words() {
         (&["--mtu", "20"], "128"),
         (&["--all", "-m", "adr"], "cannot be used with"),
         (&["--json=/nowhere/at/all"], "/nowhere/at/all"),
+        (&["--report=/nowhere/at/all.html"], "/nowhere/at/all.html"),
     ] {
         let output = estimate(server.port, arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

@@ -13,6 +13,7 @@ mod common;
 
 mod bounds;
 mod choice;
+mod page;
 mod truth;
 
 use std::process::Output;

@@ -8,6 +8,7 @@ use results::estimate::{
     Similarity, TransferPrediction,
 };
 
+use super::gaps::{Drawing, drawings};
 use crate::model::span;
 use crate::summary::{bytes, nanos, rate};
 
@@ -25,8 +26,11 @@ impl EstimateText {
     /// Those of the writer.
     pub fn write(&mut self, record: &EstimateRecord, out: &mut impl Write) -> io::Result<()> {
         match record {
-            EstimateRecord::Start(start) => head(start, out),
-            EstimateRecord::Expected(expected) => expectation(expected, out),
+            EstimateRecord::Start(start) => {
+                writeln!(out, "{}", head(start))?;
+                start.notes.iter().try_for_each(|note| writeln!(out, "  note: {note}"))
+            }
+            EstimateRecord::Expected(expected) => writeln!(out, "  before: {}", expectation(expected)),
             EstimateRecord::Estimate(result) => {
                 if !std::mem::replace(&mut self.in_estimates, true) {
                     writeln!(
@@ -47,49 +51,52 @@ impl EstimateText {
     }
 }
 
-fn head(start: &EstimateStart, out: &mut impl Write) -> io::Result<()> {
+/// Which path, in words.
+pub(super) fn head(start: &EstimateStart) -> String {
     let way = match start.direction {
         Direction::Up => "to",
         Direction::Down => "from",
     };
-    write!(
-        out,
-        "Path {way} {} ({}), round trip {}, packets of {} B",
+    let budget = start.budget_bytes.map_or_else(String::new, |budget| format!(", at most {}", bytes(budget)));
+    format!(
+        "Path {way} {} ({}), round trip {}, packets of {} B{budget}",
         start.host,
         start.address,
         nanos(start.round_trip_ns),
         start.mtu_bytes
-    )?;
-    match start.budget_bytes {
-        Some(budget) => writeln!(out, ", at most {}", bytes(budget))?,
-        None => writeln!(out)?,
-    }
-    start.notes.iter().try_for_each(|note| writeln!(out, "  note: {note}"))
+    )
 }
 
-fn expectation(e: &Expected, out: &mut impl Write) -> io::Result<()> {
+/// What the history lets expect, in words.
+pub(super) fn expectation(e: &Expected) -> String {
     let of = e
         .congestion_control
         .as_ref()
         .map_or_else(|| e.quantity.text().to_owned(), |control| format!("goodput of a {control} transfer"));
     let measured = if e.samples == 1 { "1 measurement".to_owned() } else { format!("{} measurements", e.samples) };
     let [value, low, high] = [e.rate_bps, e.low_bps, e.high_bps].map(rate);
-    writeln!(out, "  before: {of} {value} ({low} to {high}), from {measured}")
+    format!("{of} {value} ({low} to {high}), from {measured}")
+}
+
+/// `pathload`, `pathload-2002`.
+pub(super) fn name(result: &EstimateResult) -> String {
+    if result.faithful { format!("{}-2002", result.method) } else { result.method.clone() }
 }
 
 fn row(result: &EstimateResult, out: &mut impl Write) -> io::Result<()> {
-    let name = if result.faithful { format!("{}-2002", result.method) } else { result.method.clone() };
-    let (value, between) = result.estimate.as_ref().map_or_else(|| ("-".to_owned(), "-".to_owned()), cells);
-    let quantity = words(result.quantity, result.layer);
+    let name = name(result);
+    let (value, between) = result.estimate.as_ref().map_or_else(|| ("-".to_owned(), "-".to_owned()), rates);
+    let quantity = quantity(result.quantity, result.layer);
     let (cost, time) = (bytes(result.bytes), span(result.elapsed_ns));
     writeln!(out, "{name:<14} {quantity:<26} {value:>11}   {between:<25} {cost:>9} {time:>9}")?;
     for also in &result.also {
-        let (value, between) = cells(also);
-        writeln!(out, "{:<14} {:<26} {value:>11}   {between}", "", words(also.quantity, result.layer))?;
+        let (value, between) = rates(also);
+        writeln!(out, "{:<14} {:<26} {value:>11}   {between}", "", self::quantity(also.quantity, result.layer))?;
     }
     if let Some(squeezed) = &result.squeezed {
         let label = squeezed.label.map_or("not told", Similarity::text);
         writeln!(out, "{:<14} label: {label} (score {})", "", squeezed.score)?;
+        drawings(squeezed).iter().try_for_each(|drawing| histogram(drawing, out))?;
     }
     for trouble in &result.troubles {
         writeln!(out, "{:<14} note: {}", "", trouble.text())?;
@@ -97,14 +104,31 @@ fn row(result: &EstimateResult, out: &mut impl Write) -> io::Result<()> {
     result.error.as_ref().map_or(Ok(()), |e| writeln!(out, "{:<14} broken off: {e}", ""))
 }
 
-fn words(quantity: Quantity, layer: Layer) -> String {
+fn histogram(drawing: &Drawing<'_>, out: &mut impl Write) -> io::Result<()> {
+    let (gap, size, end) = (nanos(drawing.histogram.sent_gap_ns), drawing.size, nanos(drawing.end_ns()));
+    writeln!(
+        out,
+        "{:<14} {} pairs sent {gap} apart, half of {size} B; received gaps from 0 to {end}",
+        "",
+        drawing.pairs()
+    )?;
+    drawing.rows().iter().try_for_each(|row| writeln!(out, "{}", format!("{:<14} {row}", "").trim_end()))?;
+    match drawing.histogram.beyond {
+        0 => Ok(()),
+        beyond => writeln!(out, "{:<14} {beyond} further apart", ""),
+    }
+}
+
+/// What a rate is of, in words.
+pub(super) fn quantity(quantity: Quantity, layer: Layer) -> String {
     match layer {
         Layer::Ip => quantity.text().to_owned(),
         Layer::Payload => "goodput of a transfer".to_owned(),
     }
 }
 
-fn cells(told: &RateInterval) -> (String, String) {
+/// The value, and the interval if it is one.
+pub(super) fn rates(told: &RateInterval) -> (String, String) {
     let between = if told.low_bps == told.high_bps {
         String::new()
     } else {
@@ -113,27 +137,40 @@ fn cells(told: &RateInterval) -> (String, String) {
     (rate(told.rate_bps), between)
 }
 
-fn predicted(p: &TransferPrediction, out: &mut impl Write) -> io::Result<()> {
-    let bound = match p.bound {
+/// What holds a transfer, in words.
+pub(super) const fn bound(bound: PredictionBound) -> &'static str {
+    match bound {
         PredictionBound::Link => "the link",
         PredictionBound::Window => "the window",
         PredictionBound::Loss => "loss",
-    };
+    }
+}
+
+/// How long the transfer takes that was asked for, in words.
+pub(super) fn completion(p: &TransferPrediction) -> Option<String> {
+    let (size, time) = (p.bytes?, p.completion_ns?);
+    let least = p.completion_low_ns.unwrap_or(time);
+    let most = p.completion_high_ns.map_or_else(|| "without end".to_owned(), span);
+    Some(format!("{} take {} ({} to {most})", bytes(size), span(time), span(least)))
+}
+
+fn predicted(p: &TransferPrediction, out: &mut impl Write) -> io::Result<()> {
     write!(
         out,
-        "A {} transfer gets {} ({} to {}), held by {bound}",
+        "A {} transfer gets {} ({} to {}), held by {}",
         p.congestion_control,
         rate(p.goodput_bps),
         rate(p.low_bps),
-        rate(p.high_bps)
+        rate(p.high_bps),
+        bound(p.bound)
     )?;
     match p.earlier_transfers {
         Some(1) => write!(out, ", with 1 earlier transfer")?,
         Some(n) => write!(out, ", with {n} earlier transfers")?,
         None => {}
     }
-    let (Some(size), Some(time)) = (p.bytes, p.completion_ns) else { return writeln!(out) };
-    let least = p.completion_low_ns.unwrap_or(time);
-    let most = p.completion_high_ns.map_or_else(|| "without end".to_owned(), span);
-    writeln!(out, "; {} take {} ({} to {most})", bytes(size), span(time), span(least))
+    match completion(p) {
+        Some(time) => writeln!(out, "; {time}"),
+        None => writeln!(out),
+    }
 }

@@ -1,0 +1,99 @@
+//! Histograms of received gaps, as figures 3-1 to 3-3 of *Choosing Internet Paths* (2002) draw them.
+
+use results::estimate::{GapHistogram, SqueezedPairsResult};
+
+/// Rows of a histogram of characters.
+const ROWS: u64 = 5;
+
+/// Most columns of it; with the label column beside it a line of 110 holds them.
+const COLUMNS: u64 = 90;
+
+/// A distance that means something, on the axis of received gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) name: &'static str,
+    pub(super) at_ns: u64,
+}
+
+/// One of the two histograms of a path.
+#[derive(Debug)]
+pub(super) struct Drawing<'a> {
+    pub(super) histogram: &'a GapHistogram,
+    /// Size of packet that the sent gap is half of.
+    pub(super) size: &'static str,
+    /// In the order of the axis.
+    pub(super) marks: Vec<Mark>,
+    /// Bins of the axis, from zero on: past all marks and all pairs.
+    pub(super) bins: u64,
+}
+
+/// Both histograms, that of the shorter gap first; none without a capacity to scale them.
+pub(super) fn drawings(squeezed: &SqueezedPairsResult) -> Vec<Drawing<'_>> {
+    let (short, long) = (&squeezed.short, &squeezed.long);
+    if short.sent_gap_ns == 0 || short.bin_ns == 0 || long.bin_ns == 0 {
+        return Vec::new();
+    }
+    // The shorter gap is the time of 250 bytes on the narrow link.
+    let time = |bytes: u64| short.sent_gap_ns.saturating_mul(bytes) / 250;
+    [(short, "500"), (long, "1500")].map(|(histogram, size)| Drawing::new(histogram, size, time)).into()
+}
+
+impl<'a> Drawing<'a> {
+    fn new(histogram: &'a GapHistogram, size: &'static str, time: impl Fn(u64) -> u64) -> Self {
+        // From one probe of 40 bytes (§4.1.3) to the next: with nothing between them, or a packet of 500 or 1500 bytes.
+        let marks = [("b2b", time(40)), ("500B", time(540)), ("1500B", time(1540)), ("sent", histogram.sent_gap_ns)];
+        let mut marks = marks.map(|(name, at_ns)| Mark { name, at_ns }).to_vec();
+        marks.sort_unstable_by_key(|m| m.at_ns);
+        let last = histogram.counts.iter().rposition(|n| *n > 0).map_or(0, |bin| bin as u64 + 1);
+        Self { histogram, size, marks, bins: last.max(time(1700).div_ceil(histogram.bin_ns)) }
+    }
+
+    pub(super) fn pairs(&self) -> u64 {
+        self.histogram.counts.iter().sum::<u64>() + self.histogram.beyond
+    }
+
+    /// Where the axis ends.
+    pub(super) const fn end_ns(&self) -> u64 {
+        self.bins.saturating_mul(self.histogram.bin_ns)
+    }
+
+    /// Whole bins, so that no column is empty for want of a bin.
+    const fn bins_a_column(&self) -> u64 {
+        self.bins.div_ceil(COLUMNS)
+    }
+
+    /// The rows from the top, then the marks: `#` for pairs, `.` where there are some, but less than half a row.
+    pub(super) fn rows(&self) -> Vec<String> {
+        let together = usize::try_from(self.bins_a_column()).unwrap_or(usize::MAX).max(1);
+        let columns: Vec<u64> = self.histogram.counts.chunks(together).map(|bins| bins.iter().sum()).collect();
+        let most = columns.iter().copied().max().unwrap_or(0).max(1);
+        let row = |from_foot: u64| {
+            let cell = |count: &u64| {
+                // Rounded to whole rows.
+                let height = (2 * count * ROWS + most) / (2 * most);
+                match (height > from_foot, from_foot == 0 && *count > 0) {
+                    (true, _) => '#',
+                    (false, true) => '.',
+                    (false, false) => ' ',
+                }
+            };
+            columns.iter().map(cell).collect::<String>().trim_end().to_owned()
+        };
+        let rows = (0..ROWS).rev().map(row);
+        rows.chain([self.mark_row()]).collect()
+    }
+
+    fn mark_row(&self) -> String {
+        let mut line = String::new();
+        for mark in &self.marks {
+            let bin = mark.at_ns / self.histogram.bin_ns;
+            let column = usize::try_from(bin.min(self.bins) / self.bins_a_column().max(1)).unwrap_or(0);
+            // A name that has no room beside the one before it is left out.
+            if column > line.len() || line.is_empty() {
+                line += &" ".repeat(column - line.len());
+                line += &format!("^{}", mark.name);
+            }
+        }
+        line
+    }
+}

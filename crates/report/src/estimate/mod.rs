@@ -1,0 +1,10 @@
+//! What `longhaul estimate` shows: tables as text, and a page that draws the histograms of squeezed pairs.
+
+mod gaps;
+mod page;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use page::write_estimate_html;
+pub use text::EstimateText;
