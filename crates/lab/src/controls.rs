@@ -96,9 +96,11 @@ pub(crate) fn collect() -> Vec<String> {
         if lab.is_none_or(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
             continue;
         }
-        for loaded in loader::list(&entry.path()).unwrap_or_default() {
-            if loader::unload(&entry.path(), &loaded.name).is_ok() {
-                gone.push(loaded.name);
+        let loaded = loader::list(&entry.path()).unwrap_or_default().into_iter().map(|l| l.name);
+        // Nobody loads for a process that is gone.
+        for name in loaded.chain(loader::unfinished(&entry.path()).unwrap_or_default()) {
+            if loader::unload(&entry.path(), &name).is_ok() {
+                gone.push(name);
             }
         }
         let _ = std::fs::remove_dir(entry.path());

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub use error::CongestionError;
 pub use load::load;
 pub(crate) use load::{broken, check_btf, load_error, refused};
-pub use pins::{Loaded, list, unload};
+pub use pins::{Loaded, list, unfinished, unload};
 
 /// Where those that `longhaul cc` loads are pinned.
 pub const FOLDER: &str = "/sys/fs/bpf/longhaul/congestion";

@@ -31,43 +31,54 @@ pub struct Loaded {
 /// # Errors
 /// No privilege.
 pub fn list(folder: &Path) -> Result<Vec<Loaded>, CongestionError> {
+    let mut all = Vec::new();
+    for name in pinned(folder)? {
+        let Some(state) = registration(folder, &name)?.filter(|r| r.state == IN_USE) else { continue };
+        let since = fs::metadata(folder.join(&name)).and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        all.push(Loaded { settings: settings(folder, &name), since, users: state.users, name });
+    }
+    Ok(all)
+}
+
+/// Names of those whose loader was killed before it was done, or is at work still: something is pinned in `folder`, and nothing registered.
+/// No connection can choose them, and they hold no program.
+///
+/// # Errors
+/// No privilege.
+pub fn unfinished(folder: &Path) -> Result<Vec<String>, CongestionError> {
+    let mut all = pinned(folder)?;
+    all.retain(|name| !is_active(folder, name));
+    Ok(all)
+}
+
+/// Names that have a folder, in order.
+fn pinned(folder: &Path) -> Result<Vec<String>, CongestionError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(refused("reading the BPF file system", e)),
     };
-    let mut all = Vec::new();
-    for entry in entries.flatten() {
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        let Some(state) = registration(folder, &name)?.filter(|r| r.state == IN_USE) else { continue };
-        let since = entry.metadata().and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-        all.push(Loaded { settings: settings(folder, &name), since, users: state.users, name });
-    }
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(all)
+    let mut names: Vec<String> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+    names.sort();
+    Ok(names)
 }
 
-/// Unloads one. Connections that use it keep it until they end; no other can choose it.
+/// Unloads one. Connections that use it keep it until they end; no other can choose it. What a killed loader has left of one goes, too.
 ///
 /// # Errors
 /// None of that name is pinned in `folder`, or no privilege.
 pub fn unload(folder: &Path, name: &str) -> Result<(), CongestionError> {
-    let not_loaded = || CongestionError::NotLoaded { name: name.to_owned() };
     if name.contains('/') || !folder.join(name).is_dir() {
-        return Err(not_loaded());
+        return Err(CongestionError::NotLoaded { name: name.to_owned() });
     }
-    let map = match open(folder, name) {
-        Ok(map) => map,
-        // Killed before it was pinned.
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            remove(folder, name);
-            return Err(not_loaded());
-        }
+    match open(folder, name) {
+        Ok(map) => match map.delete(&0_u32.to_ne_bytes()) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(refused("unregistering it", error::as_io(&e))),
+            _ => {}
+        },
+        // Its loader was killed before it was pinned.
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
         Err(e) => return Err(refused("opening what is pinned", error::as_io(&e))),
-    };
-    match map.delete(&0_u32.to_ne_bytes()) {
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(refused("unregistering it", error::as_io(&e))),
-        _ => {}
     }
     remove(folder, name);
     Ok(())

@@ -124,12 +124,19 @@ fn all() -> anyhow::Result<(CcStart, Vec<CcControl>)> {
             None => CcControl { unprivileged: allowed.contains(name), ..plain(name, CcOrigin::Kernel) },
         })
         .collect();
-    let missing = Algorithm::ALL.into_iter().filter(|a| !available.iter().any(|n| n == a.name()));
+    let unfinished = loader::unfinished(Path::new(FOLDER))?;
+    let is_missing = |a: &Algorithm| !available.iter().chain(&unfinished).any(|n| n == a.name());
+    let missing = Algorithm::ALL.into_iter().filter(is_missing);
     controls.extend(missing.map(|a| CcControl {
         available: false,
         about: Some(a.about().to_owned()),
         parameters: pairs(&Settings::of(a)),
         ..plain(a.name(), CcOrigin::Longhaul)
+    }));
+    controls.extend(unfinished.iter().map(|name| CcControl {
+        available: false,
+        about: Some("not loaded to the end: its loader is at work, or was killed; unload or load it".to_owned()),
+        ..plain(name, CcOrigin::Longhaul)
     }));
     Ok((start, controls))
 }

@@ -1,0 +1,226 @@
+//! `longhaul cc load` and `trace` killed or on a kernel that lacks something: what is left, and what is said.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests are tests too; notes of skipped ones")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use common::{Serve, longhaul, text};
+use results::cc::{CcControl, CcRecord};
+use socket2::SockRef;
+use testbed::{Ended, kill_at_call, or_skip};
+
+// signal(7)
+const SIGKILL: i32 = 9;
+
+/// Where what is loaded is pinned.
+const FOLDER: &str = "/sys/fs/bpf/longhaul/congestion";
+
+/// One test at a time: the kernel's programs are counted.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// `None`, with a note, without root.
+fn turn() -> Option<MutexGuard<'static, ()>> {
+    or_skip(kernel::new_namespace())?;
+    Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn cc(arguments: &[&str]) -> Output {
+    longhaul().arg("cc").args(arguments).output().unwrap()
+}
+
+fn done(arguments: &[&str]) {
+    let output = cc(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+}
+
+fn has(name: &str) -> bool {
+    let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    all.split_whitespace().any(|n| n == name)
+}
+
+/// What `cc list` tells of a name.
+fn listed(name: &str) -> Option<CcControl> {
+    let records = text(&cc(&["list", "--json"]).stdout);
+    let records = records.lines().map(|l| serde_json::from_str::<CcRecord>(l).unwrap());
+    records.filter_map(|r| if let CcRecord::Control(c) = r { Some(c) } else { None }).find(|c| c.name == name)
+}
+
+/// Numbers of FAST's programs, by the kernel's own list.
+fn programs_of_fast() -> BTreeSet<u32> {
+    let all = libbpf_rs::query::ProgInfoIter::default();
+    all.filter(|p| p.name.as_encoded_bytes().starts_with(b"fast_")).map(|p| p.id).collect()
+}
+
+/// A name of this process's own, unloaded at the end.
+struct Own(String);
+
+impl Own {
+    fn new(test: char) -> Self {
+        Self(format!("fast_{}{test}", std::process::id()))
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let _ = cc(&["unload", &self.0]);
+    }
+}
+
+/// A connection of this host to itself that sends a little all the time.
+struct Flow {
+    stream: TcpStream,
+    ended: Arc<AtomicBool>,
+    sender: JoinHandle<u64>,
+    receiver: JoinHandle<u64>,
+}
+
+impl Flow {
+    fn begin(control: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        SockRef::from(&stream).set_tcp_congestion(control.as_bytes()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        let receiver = thread::spawn(move || io::copy(&mut far, &mut io::sink()).unwrap());
+        let ended = Arc::new(AtomicBool::new(false));
+        let (end, mut own) = (Arc::clone(&ended), stream.try_clone().unwrap());
+        let sender = thread::spawn(move || {
+            let mut sent = 0;
+            while !end.load(Ordering::Relaxed) {
+                own.write_all(&[0; 10_000]).unwrap();
+                sent += 10_000;
+                kernel::nap(Duration::from_millis(5));
+            }
+            sent
+        });
+        Self { stream, ended, sender, receiver }
+    }
+
+    /// Everything that was sent has come, under the same control.
+    fn end(self, control: &str) {
+        self.ended.store(true, Ordering::Relaxed);
+        let sent = self.sender.join().unwrap();
+        let used = SockRef::from(&self.stream).tcp_congestion().unwrap();
+        assert_eq!(used.split(|b| *b == 0).next().unwrap(), control.as_bytes());
+        self.stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(self.receiver.join().unwrap(), sent);
+    }
+}
+
+/// A call of the main thread that comes before any that could change something: the program has been loaded and has read its
+/// arguments long after.
+const FIRST: usize = 40;
+
+#[test]
+fn a_loader_killed_at_any_call_leaves_nothing_that_is_not_listed_and_the_next_one_takes_over() {
+    let Some(_turn) = turn() else { return };
+    let (used, killed) = (Own::new('u'), Own::new('k'));
+    done(&["load", &used.0]);
+    let flow = Flow::begin(&used.0);
+    let others = programs_of_fast();
+    let pins = Path::new(FOLDER).join(&killed.0);
+    let (mut without, mut unfinished, mut loaded) = (0, 0, 0);
+    for call in FIRST.. {
+        let ended = kill_at_call(longhaul().args(["cc", "load", &killed.0]), call).unwrap();
+        let known = listed(&killed.0);
+        assert_eq!(has(&killed.0), known.as_ref().is_some_and(|c| c.available), "killed at call {call}: {known:?}");
+        assert_eq!(pins.exists(), known.is_some(), "killed at call {call}: {known:?}");
+        if let Ended::ByItself(status) = ended {
+            assert!(status.success() && has(&killed.0), "{status}");
+            break;
+        }
+        match known {
+            None => without += 1,
+            Some(c) if c.available => {
+                loaded += 1;
+                let flow = Flow::begin(&killed.0);
+                done(&["unload", &killed.0]);
+                flow.end(&killed.0);
+            }
+            Some(_) => {
+                unfinished += 1;
+                // Either is a way out of it.
+                if unfinished % 2 == 0 {
+                    done(&["load", &killed.0]);
+                }
+                done(&["unload", &killed.0]);
+            }
+        }
+        assert!(!pins.exists() && !has(&killed.0), "killed at call {call}");
+    }
+    done(&["unload", &killed.0]);
+    flow.end(&used.0);
+    println!(
+        "killed at {without} calls before the first pin, at {unfinished} before the registration, at {loaded} after"
+    );
+    assert!(without > 10 && unfinished > 2 && loaded > 2, "{without} {unfinished} {loaded}");
+    let begin = Instant::now();
+    // With the last connections they go, a grace period later.
+    while !programs_of_fast().is_subset(&others) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "programs are left");
+        kernel::nap(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_killed_tracer_does_not_touch_the_transfer_that_it_watches() {
+    let Some(_turn) = turn() else { return };
+    let serve = Serve::start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("trace.jsonl");
+    let mut command = longhaul();
+    command.args(["trace", "--source", "bpf", "--every-packet", "--port", &serve.port.to_string()]);
+    command.arg(format!("--json={}", json.display())).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut tracer = command.spawn().unwrap();
+    let killer = thread::spawn(move || {
+        // In the midst: when it has told of the transfer.
+        let told = || std::fs::read_to_string(&json).is_ok_and(|t| t.matches("\"sample\"").count() > 100);
+        let begin = Instant::now();
+        while !told() && begin.elapsed() < Duration::from_secs(30) {
+            kernel::nap(Duration::from_millis(5));
+        }
+        let seen = told();
+        kernel::signal_group(&tracer, SIGKILL).unwrap();
+        tracer.wait().unwrap();
+        seen
+    });
+    let tested = serve.test(&["-t", "3", "--json"]);
+    assert!(killer.join().unwrap(), "the tracer saw the transfer");
+    assert!(tested.status.success(), "{}", text(&tested.stderr));
+}
+
+/// Runs the binary where the kernel's description of its types is hidden.
+fn without_btf(arguments: &[&str]) -> Output {
+    let empty = tempfile::tempdir().unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", "mount --bind \"$0\" /sys/kernel/btf && exec \"$@\""]);
+    command.arg(empty.path()).arg(env!("CARGO_BIN_EXE_longhaul")).args(arguments).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+#[test]
+fn a_kernel_that_does_not_describe_its_types_is_told_apart_from_a_missing_right() {
+    let Some(_turn) = turn() else { return };
+    let own = Own::new('b');
+    for arguments in [&["cc", "load", &own.0][..], &["trace", "--source", "bpf", "--time", "1s"]] {
+        let refused = without_btf(arguments);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("has no BTF") && said.contains("CONFIG_DEBUG_INFO_BTF"), "{arguments:?}: {said}");
+        assert!(!said.contains("CAP_BPF"), "{arguments:?}: {said}");
+    }
+    assert!(!has(&own.0) && listed(&own.0).is_none(), "nothing is left behind");
+    // What takes no BTF works.
+    assert!(without_btf(&["cc", "list"]).status.success());
+    let traced = without_btf(&["trace", "--lines", "--time", "100ms"]);
+    let said = text(&traced.stderr);
+    assert!(traced.status.success() && said.contains("has no BTF") && said.contains("falling back"), "{said}");
+}
