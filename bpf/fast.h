@@ -83,6 +83,9 @@ static __always_inline __u64 fast_goal(const struct fast_settings *s, const stru
 	__u64 goal = ((256 - s->gamma) * window + s->gamma * (kept + ((__u64)s->alpha << 8))) >> 8;
 
 	goal = LEAST(goal, 2 * window);
+	// A goal that runs ahead of a window that is not used would be made up for within one round trip later.
+	if (!c->limited)
+		goal = LEAST(goal, (__u64)c->window << 8);
 	goal = MOST(goal, MIN_WINDOW << 8);
 	return LEAST(goal, (__u64)c->clamp << 8);
 }

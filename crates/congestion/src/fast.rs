@@ -158,7 +158,9 @@ impl Fast {
         let kept = ((measured << 8) * (u64::from(self.base_us) << 8)).checked_div(self.average).unwrap_or(0);
         let (gamma, alpha) = (u64::from(settings.gamma), u64::from(settings.alpha));
         let goal = ((ONE - gamma) * window + gamma * (kept + (alpha << 8))) >> 8;
-        goal.min(2 * window).max(u64::from(MIN_WINDOW) << 8).min(u64::from(c.clamp) << 8)
+        // A goal that runs ahead of a window that is not used would be made up for within one round trip later.
+        let used = if c.limited { u64::MAX } else { u64::from(c.window) << 8 };
+        goal.min(2 * window).min(used).max(u64::from(MIN_WINDOW) << 8).min(u64::from(c.clamp) << 8)
     }
 
     /// Spread over the ACKs of a round, for an increase at once would send a burst (the paper's burstiness control).

@@ -1,4 +1,4 @@
-use congestion::FastSettings;
+use congestion::{Ack, Connection, Fast, FastSettings};
 
 use crate::bottleneck::{Bottleneck, Control, Sender, jain};
 
@@ -91,4 +91,24 @@ fn one_loss_in_a_hundred_slows_it_and_does_not_stop_it() {
     println!("{rate} of {RATE}");
     // Mathis et al. 1997: sqrt(3/2) / sqrt(p) packets a round trip is what Reno gets: 245 a second.
     assert!(rate > 1.22 / 0.01_f64.sqrt() / 0.050, "{rate}");
+}
+
+#[test]
+fn while_the_application_holds_back_nothing_is_saved_up_for_later() {
+    let (settings, mut fast, mut c) = (FastSettings::default(), Fast::default(), Connection::new());
+    c.window = 50;
+    let mut acknowledge = |limited: bool, rtt_us: u32, packets: u32| {
+        for _ in 0..packets {
+            (c.now_us, c.delivered, c.limited) = (c.now_us + 1000, c.delivered + 1, limited);
+            fast.ack(&settings, &mut c, Ack { packets: 1, rtt_us: Some(rtt_us), flight: 20 });
+        }
+        c.window
+    };
+    acknowledge(false, 40_000, 1);
+    // Twenty of fifty packets in flight and somebody else's queue, for five seconds.
+    let before = acknowledge(false, 45_000, 5000);
+    assert!(before <= 50, "{before}");
+    // One round trip of a full window; a change of the window adds half of alpha at most.
+    let after = acknowledge(true, 45_000, before);
+    assert!(after <= before + settings.alpha / 2, "{after} after {before}");
 }
