@@ -11,11 +11,14 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod beside;
 mod controls;
 mod experiments;
 mod faults;
+mod inherited;
 mod inspection;
 mod path;
+mod recovery;
 mod refusals;
 mod rootless;
 
