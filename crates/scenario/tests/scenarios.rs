@@ -135,6 +135,23 @@ fn the_queues_of_bufferbloat_are_a_tenth_one_and_ten_times_375_kb() {
     assert_eq!(limits, [37_500, 375_000, 3_750_000].map(|n| QueueLimit::Bytes(Bytes::new(n))));
 }
 
+#[test]
+fn the_one_loss_comes_when_the_window_is_that_of_the_path() {
+    for (variant, bps) in [(None, 1e9), (Some("short"), 1e8)] {
+        let points = scenarios("loss-recovery.toml", variant);
+        let controls: Vec<_> = points.iter().filter_map(|s| s.flows[0].congestion_control.as_deref()).collect();
+        assert_eq!(controls, ["reno", "cubic", "htcp", "fast"]);
+        for s in &points {
+            let there = &s.links[0].forward;
+            assert_eq!((there.delay + s.links[0].backward.delay, s.links[0].mtu), (ms(187), 9000));
+            assert_eq!(there.capacity, Capacity::Constant(Rate::from_bps(bps as u64)));
+            // Slow start begins with ten packets and adds one for each that arrives.
+            let (window, path) = (there.loss_list[0] as f64 + 10.0, bps * 0.187 / 8.0 / 9038.0);
+            assert!(there.loss_list.len() == 1 && (window / path - 1.0).abs() < 0.02, "{window} of {path}");
+        }
+    }
+}
+
 /// The constant rate of a link towards its second node.
 fn rate(s: &Scenario, link: &str) -> f64 {
     let link = s.links.iter().find(|l| l.name == link).expect("a link");

@@ -209,3 +209,28 @@ fn a_paced_flow_is_constant_and_its_window_is_enough_for_its_rate() {
         assert!(constant.window_ratio.unwrap() > 0.95, "a window below the throughput: {:?}", constant.window_ratio);
     });
 }
+
+#[test]
+fn after_one_loss_on_a_long_path_htcp_and_fast_are_back_long_before_reno() {
+    undisturbed(|| {
+        let Some((_, records)) = short("loss-recovery", &[]) else { return };
+        // 258 packets fill the path. The loss is seen after five round trips of slow start, and repaired in the next.
+        let repaired_s = 7.0 * 0.187;
+        let intervals = |run: u32| {
+            let own = records.iter().filter_map(move |r| match r {
+                LabRecord::Flow(f) if f.run == run && f.begin_s >= repaired_s && f.end_s < 8.3 => Some(f),
+                _ => None,
+            });
+            own.map(|f| (f.end_s, f.throughput_bps as f64 / (98e6 * 8948.0 / 8968.0))).collect::<Vec<_>>()
+        };
+        let back = |run| intervals(run).into_iter().find(|(_, share)| *share > 0.9).map(|(end_s, _)| end_s);
+        let (reno, htcp, fast) = (intervals(0), back(2).unwrap(), back(3).unwrap());
+        println!("Reno {reno:?}, CUBIC back at {:?} s, H-TCP {htcp} s, FAST {fast} s", back(1));
+        // Half of the path's packets and one more each round trip: 63 % after 8 s, 90 % after 20 s.
+        assert!(reno.iter().all(|(_, share)| *share < 0.75), "{reno:?}");
+        // From a half to 90 % are 104 packets. The integral of H-TCP's increase is as much after 2.4 s. FAST adds up to half of alpha, 50
+        // packets, every other round trip, where bursts of seven packets of 0.72 ms each are a queue for it: three times, 1.2 s. An
+        // interval of half a second is full of it up to a second later.
+        assert!(htcp < repaired_s + 3.5 && fast < repaired_s + 3.5, "H-TCP {htcp}, FAST {fast}");
+    });
+}
