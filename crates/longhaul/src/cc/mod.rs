@@ -124,7 +124,9 @@ fn all() -> anyhow::Result<(CcStart, Vec<CcControl>)> {
             None => CcControl { unprivileged: allowed.contains(name), ..plain(name, CcOrigin::Kernel) },
         })
         .collect();
-    let unfinished = loader::unfinished(Path::new(FOLDER))?;
+    let mut unfinished = loader::unfinished(Path::new(FOLDER))?;
+    // The kernel may have another of that name.
+    unfinished.retain(|name| !available.contains(name));
     let is_missing = |a: &Algorithm| !available.iter().chain(&unfinished).any(|n| n == a.name());
     let missing = Algorithm::ALL.into_iter().filter(is_missing);
     controls.extend(missing.map(|a| CcControl {
