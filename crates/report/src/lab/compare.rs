@@ -81,7 +81,7 @@ fn experiments(h: &mut Html, reports: &[(String, LabReport)]) {
     t.column("verdict", |(_, r)| {
         Some(match r.standing() {
             Standing::Valid => "VALID".to_owned(),
-            Standing::Invalid(because) => format!("INVALID\n{}", because.join("; ")),
+            Standing::Invalid(because) => format!("INVALID\n{}", first_of(&because)),
             Standing::Unfinished => "UNFINISHED".to_owned(),
         })
     });
@@ -92,6 +92,15 @@ fn experiments(h: &mut Html, reports: &[(String, LabReport)]) {
     h.raw("<section><h2>Experiments</h2>");
     t.write(h);
     h.raw("</section>");
+}
+
+/// The first reason; those of many runs are on each experiment's own page.
+fn first_of(because: &[String]) -> String {
+    match because {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, more @ ..] => format!("{first}; and {} more", more.len()),
+    }
 }
 
 fn section(h: &mut Html, heading: &'static str, metrics: &[&String], columns: &[Column<'_>], is_open: bool) {

@@ -456,3 +456,17 @@ fn a_comparison_has_a_column_for_each_experiment_and_holds_them_against_the_firs
     assert!(body.contains("1 of the first") && body.contains("of the published 40000"), "{body}");
     assert_eq!(body.matches("web 0-10kB: slowdown").count(), 1);
 }
+
+#[test]
+fn of_many_reasons_a_comparison_gives_the_first_and_how_many_more_there_are() {
+    let mut all = records(&Lab { repetitions: 3, ..Lab::single() });
+    let Some(LabRecord::Summary(s)) = all.last_mut() else { panic!("the summary is last") };
+    s.verdict =
+        Verdict::Invalid { because: ["run 0: late", "run 1: late", "run 2: later"].map(str::to_owned).to_vec() };
+    let all = [("half".to_owned(), LabReport::from_records(all).unwrap())];
+    let mut out = Vec::new();
+    write_lab_comparison(&mut out, &all, "x").unwrap();
+    let page = String::from_utf8(out).unwrap();
+    let body = body(&page);
+    assert!(body.contains("run 0: late; and 2 more") && !body.contains("run 2: later"), "{body}");
+}
