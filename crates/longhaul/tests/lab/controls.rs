@@ -121,8 +121,9 @@ fn a_receiver_that_limits_does_not_make_the_window_grow() {
             });
             let largest = windows.max().unwrap();
             println!("{name}: {goodput} b/s, congestion window at most {largest} B");
-            // Linux doubles the 20 kB and offers of that what the packets' bookkeeping leaves: 20 to 40 kB each 40 ms.
-            assert!((3.4e6..8.2e6).contains(&goodput), "{name}: {goodput}");
+            // Linux doubles the 20 kB and offers of that what the packets' bookkeeping leaves, 20 kB at least; but it never takes back the
+            // 64 kB that it has offered at the begin, which shrink over seconds (CUBIC gets 7.7 to 11.6 Mb/s so). Each 40 ms.
+            assert!((3.4e6..13.2e6).contains(&goodput), "{name}: {goodput}");
             // In slow start the kernel lets the window grow to twice what has been in flight at most, here 64 kB at the begin; one that did not
             // heed the limit would double it each 40 ms.
             assert!(largest <= 160_000, "{name}: {largest}");
