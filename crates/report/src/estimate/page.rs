@@ -48,19 +48,7 @@ pub fn write_estimate_html(mut out: impl Write, records: &[EstimateRecord], titl
 }
 
 fn table(h: &mut Html, heading: &'static str, names: &[&str]) {
-    h.raw("<section><h2>").raw(heading).raw("</h2><div class=\"scroll\"><table><thead><tr>");
-    names.iter().for_each(|name| _ = h.element("th", name));
-    h.raw("</tr></thead><tbody>");
-}
-
-fn row(h: &mut Html, name: &str, cells: impl IntoIterator<Item = String>) {
-    h.raw("<tr>").element("th", printable(name));
-    cells.into_iter().for_each(|cell| _ = h.element("td", cell));
-    h.raw("</tr>");
-}
-
-fn foot(h: &mut Html) {
-    h.raw("</tbody></table></div></section>");
+    h.raw("<section><h2>").raw(heading).raw("</h2>").table_head(names);
 }
 
 fn methods(h: &mut Html, records: &[EstimateRecord]) {
@@ -69,17 +57,16 @@ fn methods(h: &mut Html, records: &[EstimateRecord]) {
         let EstimateRecord::Estimate(r) = record else { continue };
         let (value, between) = r.estimate.as_ref().map_or_else(|| ("\u{2013}".to_owned(), String::new()), rates);
         let cost = [bytes(r.bytes), span(r.elapsed_ns), notes(r)];
-        row(h, &name(r), [quantity(r.quantity, r.layer), value, between].into_iter().chain(cost));
+        h.table_row(printable(&name(r)), [quantity(r.quantity, r.layer), value, between].into_iter().chain(cost));
         for also in &r.also {
             let (value, between) = rates(also);
-            row(
-                h,
+            h.table_row(
                 "",
                 [quantity(also.quantity, r.layer), value, between].into_iter().chain([const { String::new() }; 3]),
             );
         }
     }
-    foot(h);
+    h.table_foot().raw("</section>");
 }
 
 fn notes(r: &EstimateResult) -> String {
@@ -98,9 +85,9 @@ fn predictions(h: &mut Html, records: &[EstimateRecord]) {
     for p in all() {
         let between = format!("{} and {}", rate(p.low_bps), rate(p.high_bps));
         let time = completion(p).unwrap_or_default();
-        row(h, &p.congestion_control, [rate(p.goodput_bps), between, bound(p.bound).to_owned(), time]);
+        h.table_row(printable(&p.congestion_control), [rate(p.goodput_bps), between, bound(p.bound).to_owned(), time]);
     }
-    foot(h);
+    h.table_foot().raw("</section>");
 }
 
 #[derive(Debug, Serialize)]

@@ -120,26 +120,6 @@ fn curve(
     (!x.is_empty()).then(|| Curve { label: printable(method), number, x, y })
 }
 
-fn head(h: &mut Html, names: &[&str]) {
-    h.raw("<div class=\"scroll\"><table><thead><tr>");
-    for name in names {
-        h.element("th", name);
-    }
-    h.raw("</tr></thead><tbody>");
-}
-
-fn foot(h: &mut Html) {
-    h.raw("</tbody></table></div>");
-}
-
-fn row(h: &mut Html, name: &str, cells: impl IntoIterator<Item = String>) {
-    h.raw("<tr>").element("th", printable(name));
-    for cell in cells {
-        h.element("td", cell);
-    }
-    h.raw("</tr>");
-}
-
 fn accuracy(h: &mut Html, view: &View<'_>) {
     let cells = |s: Option<&RatioSummary>| {
         let value = |of: fn(&RatioSummary) -> Option<f64>| ratio(s.and_then(of));
@@ -149,17 +129,17 @@ fn accuracy(h: &mut Html, view: &View<'_>) {
     };
     h.raw("<h3>Estimate over truth</h3>");
     let quantiles = ["10 %", "median", "90 %", "within 15 %", "within a factor of 2"];
-    head(h, &[&["method", "of", "answered"], &quantiles[..], &["bytes", "time"]].concat());
+    h.table_head([&["method", "of", "answered"], &quantiles[..], &["bytes", "time"]].concat());
     for a in &view.accuracy {
         let front = [a.quantity.text().to_owned(), format!("{} of {}", a.answered, a.asked)];
         let costs = [bytes(a.bytes), span(a.elapsed_ns)];
-        row(h, &a.method, front.into_iter().chain(cells(a.to_truth.as_ref())).chain(costs));
+        h.table_row(printable(&a.method), front.into_iter().chain(cells(a.to_truth.as_ref())).chain(costs));
     }
-    foot(h);
+    h.table_foot();
     h.raw("<h3>Estimate, as payload, over what the transfer got</h3>");
-    head(h, &[&["method"], &quantiles[..]].concat());
-    view.accuracy.iter().for_each(|a| row(h, &a.method, cells(a.to_transfer.as_ref())));
-    foot(h);
+    h.table_head([&["method"], &quantiles[..]].concat());
+    view.accuracy.iter().for_each(|a| _ = h.table_row(printable(&a.method), cells(a.to_transfer.as_ref())));
+    h.table_foot();
 }
 
 fn decisions(h: &mut Html, pairs: &'static str, rows: &[&MethodDecisions]) {
@@ -167,7 +147,7 @@ fn decisions(h: &mut Html, pairs: &'static str, rows: &[&MethodDecisions]) {
     let rates = rows.first().map_or(&[][..], |d| &d.rates);
     let names: Vec<String> = rates.iter().map(|r| format!("{:.2}", r.variation)).collect();
     let names: Vec<&str> = ["method", "pairs"].into_iter().chain(names.iter().map(String::as_str)).collect();
-    head(h, &names);
+    h.table_head(&names);
     for d in rows {
         h.raw("<tr>").element("th", printable(&d.method)).element("td", d.pairs);
         for r in &d.rates {
@@ -176,7 +156,7 @@ fn decisions(h: &mut Html, pairs: &'static str, rows: &[&MethodDecisions]) {
         }
         h.raw("</tr>");
     }
-    foot(h);
+    h.table_foot();
 }
 
 fn agreement(h: &mut Html, view: &View<'_>) {
@@ -186,24 +166,24 @@ fn agreement(h: &mut Html, view: &View<'_>) {
     let names = view.agreeing();
     let numbers: Vec<String> = (1..=names.len()).map(|n| n.to_string()).collect();
     let heads: Vec<&str> = std::iter::once("").chain(numbers.iter().map(String::as_str)).collect();
-    head(h, &heads);
+    h.table_head(&heads);
     for (n, name) in (1..).zip(&names) {
         let share = |other: &&str| view.agreement_of(name, other).map_or_else(|| "-".to_owned(), |s| format!("{s:.2}"));
-        row(h, &format!("{n} {name}"), names.iter().map(share));
+        h.table_row(printable(&format!("{n} {name}")), names.iter().map(share));
     }
-    foot(h);
+    h.table_foot();
 }
 
 fn paths(h: &mut Html, view: &View<'_>) {
     h.raw("<details><summary>Each path</summary>");
     let methods: Vec<&str> = view.accuracy.iter().map(|a| a.method.as_str()).collect();
-    head(h, &[&["run", "sender", "receiver", "transfer"], methods.as_slice()].concat());
+    h.table_head([&["run", "sender", "receiver", "transfer"], methods.as_slice()].concat());
     for p in &view.paths {
         let said = |m: &&str| p.estimates.iter().find(|e| e.method == *m).and_then(|e| e.estimate_bps);
         let said = methods.iter().map(|m| said(m).map_or_else(|| "-".to_owned(), crate::summary::rate));
         let front = [printable(&p.sender), printable(&p.receiver), crate::summary::rate(p.transfer_bps)];
-        row(h, &format!("{} {}", p.folder, p.run), front.into_iter().chain(said));
+        h.table_row(printable(&format!("{} {}", p.folder, p.run)), front.into_iter().chain(said));
     }
-    foot(h);
+    h.table_foot();
     h.raw("</details>");
 }

@@ -61,22 +61,6 @@ fn header(h: &mut Html, report: &HistoryReport, title: &str) {
     h.raw("<noscript><p class=\"hint\">The charts need JavaScript; the tables do not.</p></noscript></header>");
 }
 
-fn head(h: &mut Html, heads: &[&'static str]) {
-    h.raw("<div class=\"scroll\"><table><thead><tr>");
-    for head in heads {
-        h.element("th", head);
-    }
-    h.raw("</tr></thead><tbody>");
-}
-
-fn row(h: &mut Html, first: &str, cells: &[String]) {
-    h.raw("<tr>").element("th", first);
-    for cell in cells {
-        h.element("td", cell);
-    }
-    h.raw("</tr>");
-}
-
 fn expected(h: &mut Html, path: &PathHistory) {
     h.raw("<h3>Expected now</h3>");
     let all: Vec<&HistoryExpectation> = path.subjects().into_iter().filter_map(|s| path.expectation(s)).collect();
@@ -84,14 +68,14 @@ fn expected(h: &mut Html, path: &PathHistory) {
         h.classed("p", "hint", "Nothing: what is known gives no rate to expect.");
         return;
     }
-    head(h, &["", "rate", "between", "by", "values", "level since"]);
+    h.table_head(["", "rate", "between", "by", "values", "level since"]);
     for e in all {
         let since = e.shifts_utc_s.last().map_or_else(|| "\u{2013}".to_owned(), |at| minute(*at));
         let cells =
             [rate(e.rate_bps), between(e.low_bps, e.high_bps), printable(&e.predictor), e.samples.to_string(), since];
-        row(h, &full((e.quantity, e.layer)), &cells);
+        h.table_row(full((e.quantity, e.layer)), cells);
     }
-    h.raw("</tbody></table></div>");
+    h.table_foot();
 }
 
 fn place(h: &mut Html, chart: &Chart, subject: Subject) {
@@ -103,7 +87,7 @@ fn place(h: &mut Html, chart: &Chart, subject: Subject) {
 
 fn entries(h: &mut Html, entries: &[HistoryEntry]) {
     h.raw("<details><summary>").text(format_args!("Entries ({})", entries.len())).raw("</summary>");
-    head(h, &["UTC", "host", "by", "method", "of", "rate", "between", "expected", "round trip", "bytes"]);
+    h.table_head(["UTC", "host", "by", "method", "of", "rate", "between", "expected", "round trip", "bytes"]);
     for e in entries.iter().rev().take(LISTED) {
         let expected = e.expected_bps.map_or_else(|| "\u{2013}".to_owned(), rate);
         let cells = [
@@ -117,9 +101,9 @@ fn entries(h: &mut Html, entries: &[HistoryEntry]) {
             e.round_trip_ns.map_or_else(|| "\u{2013}".to_owned(), nanos),
             bytes(e.bytes),
         ];
-        row(h, &minute(e.at_utc_s), &cells);
+        h.table_row(minute(e.at_utc_s), cells);
     }
-    h.raw("</tbody></table></div>");
+    h.table_foot();
     if entries.len() > LISTED {
         h.classed("p", "hint", format_args!("and {} older; --json has all", entries.len() - LISTED));
     }

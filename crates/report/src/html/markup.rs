@@ -46,6 +46,29 @@ impl Html {
         self.raw("<").raw(tag).raw(" class=\"").raw(class).raw("\">").text(text).raw("</").raw(tag).raw(">")
     }
 
+    /// Begins a table that scrolls by itself, with the names of its columns.
+    pub(crate) fn table_head(&mut self, names: impl IntoIterator<Item = impl Display>) -> &mut Self {
+        self.raw("<div class=\"scroll\"><table><thead><tr>");
+        for name in names {
+            self.element("th", name);
+        }
+        self.raw("</tr></thead><tbody>")
+    }
+
+    /// A row: its name, then its cells.
+    pub(crate) fn table_row(&mut self, name: impl Display, cells: impl IntoIterator<Item = impl Display>) -> &mut Self {
+        self.raw("<tr>").element("th", name);
+        for cell in cells {
+            self.element("td", cell);
+        }
+        self.raw("</tr>")
+    }
+
+    /// Ends the table.
+    pub(crate) fn table_foot(&mut self) -> &mut Self {
+        self.raw("</tbody></table></div>")
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
