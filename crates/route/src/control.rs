@@ -1,0 +1,364 @@
+//! Route control: what is known of links goes in, changes of paths come out.
+
+mod choose;
+mod explain;
+mod further;
+mod judge;
+mod links;
+mod route;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+use units::{Instant, Rate};
+
+use crate::search::Fronts;
+use crate::{Decision, Event, Graph, Inputs, Judged, Member, Metrics, Path, Policy, PolicyError, Reason};
+use links::{Change, Link, Links};
+pub use route::Load;
+use route::{Route, Use};
+
+/// Input that was refused; it has changed nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Shares that are none, or a link from a member to itself.
+    #[error("what is said of the link {from} > {to} cannot be")]
+    Metrics {
+        /// Where the link begins.
+        from: Member,
+        /// Where it ends.
+        to: Member,
+    },
+    /// As many links as the policy allows are known.
+    #[error("more than {0} links")]
+    Links(usize),
+    /// As many members as the policy allows are known.
+    #[error("more than {0} members")]
+    Members(usize),
+}
+
+/// A path in use, with the share of the flows that it should get.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Weighted {
+    /// The path.
+    pub path: Path,
+    /// Its place, as in [`Decision::place`].
+    pub place: usize,
+    /// Share of the flows; those of a destination add up to 1.
+    pub weight: f64,
+    /// Rate predicted for one flow.
+    #[serde(rename = "predicted_bps")]
+    pub predicted: Rate,
+}
+
+/// More changed links than this in a hundred are computed in full at once.
+const FULL_SHARE: usize = 2;
+
+/// Searches for further paths in one go: each takes up to a millisecond, and packets may be waiting.
+const SEARCHES: usize = 32;
+
+/// Decides, for one member, over which path each other member is reached.
+///
+/// Sans I/O: `handle_*` with the time; then [`Control::poll_decision`] until it gives nothing, and [`Control::handle_timeout`] when
+/// [`Control::poll_timeout`] says. Early and late timeouts do no harm. Changes are decided in `handle_timeout` only, except that a
+/// member who leaves takes its paths along. Instants must come from one clock; one that is before the last is taken for the last.
+#[derive(Debug, Clone)]
+pub struct Control {
+    source: Member,
+    policy: Policy,
+    now: Instant,
+    graph: Graph,
+    fronts: Fronts,
+    links: Links,
+    routes: BTreeMap<Member, Route>,
+    /// Links that have changed since the fronts were computed.
+    changed: Vec<Link>,
+    /// When paths are compared next because something has changed.
+    due: Option<Instant>,
+    /// When they are because time has passed.
+    wake: Option<Instant>,
+    decisions: VecDeque<Decision>,
+}
+
+impl Control {
+    /// Of the member `source`, who knows of nobody yet.
+    ///
+    /// # Errors
+    /// The policy has no meaning.
+    pub fn new(source: Member, policy: Policy) -> Result<Self, PolicyError> {
+        policy.check()?;
+        let graph = Graph::new(policy.unknown_capacity);
+        let fronts = Fronts::full(&graph, source);
+        Ok(Self {
+            source,
+            policy,
+            now: Instant::ZERO,
+            graph,
+            fronts,
+            links: Links::default(),
+            routes: BTreeMap::new(),
+            changed: Vec::new(),
+            due: None,
+            wake: None,
+            decisions: VecDeque::new(),
+        })
+    }
+
+    /// The policy.
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// What is known of the overlay.
+    pub const fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// A member joined or changed whether it relays (`Some`), or left (`None`). Paths are chosen to members that joined.
+    ///
+    /// # Errors
+    /// [`Error::Members`].
+    pub fn handle_member(&mut self, now: Instant, member: Member, relays: Option<bool>) -> Result<(), Error> {
+        self.advance(now);
+        let Some(relays) = relays else {
+            self.remove_member(member);
+            return Ok(());
+        };
+        if member != self.source && !self.routes.contains_key(&member) {
+            if self.routes.len() >= self.policy.max_members {
+                return Err(Error::Members(self.policy.max_members));
+            }
+            self.routes.insert(member, Route::default());
+        }
+        let before = self.graph.epoch();
+        self.graph.set_member(member, relays);
+        if self.graph.epoch() != before {
+            // Who no longer relays is to be left as one whose links are gone.
+            self.schedule(relays);
+        }
+        Ok(())
+    }
+
+    /// Metrics of the link from `from` to `to`, as somebody measured them; `None`: it is known to be down.
+    ///
+    /// # Errors
+    /// [`Error::Metrics`], [`Error::Links`].
+    pub fn handle_link(
+        &mut self,
+        now: Instant,
+        from: Member,
+        to: Member,
+        metrics: Option<Metrics>,
+    ) -> Result<(), Error> {
+        self.advance(now);
+        let link = (from, to);
+        let Some(metrics) = metrics else {
+            self.fail_link(link);
+            return Ok(());
+        };
+        if from == to || !metrics.is_valid() {
+            return Err(Error::Metrics { from, to });
+        }
+        if !self.links.contains(link) && self.links.len() >= self.policy.max_links {
+            return Err(Error::Links(self.policy.max_links));
+        }
+        // What is too old tells no more than silence, and reports may overtake each other.
+        if metrics.age >= self.policy.silence || metrics.age > self.links.age(self.now, link) {
+            return Ok(());
+        }
+        let metrics = metrics.rounded();
+        let is_known = self.graph.link(from, to).is_some();
+        self.graph.set(from, to, metrics);
+        let withheld = self.links.hear(&self.policy, self.now, link, metrics.age);
+        if !is_known {
+            self.graph.withhold(from, to, withheld);
+        }
+        self.changed.push(link);
+        self.schedule(true);
+        Ok(())
+    }
+
+    /// What we send over a path. Nothing is done with it if the path is not in use.
+    pub fn handle_load(&mut self, now: Instant, path: Path, load: Load) {
+        self.advance(now);
+        let route = self.routes.get_mut(&path.destination());
+        if let Some(used) = route.and_then(|r| r.uses.iter_mut().find(|u| u.path == path)) {
+            used.load = Some((self.now, load));
+        }
+    }
+
+    /// Time has passed: what is due is done.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.advance(now);
+        while let Some(((from, to), change)) = self.links.expire(&self.policy, self.now) {
+            match change {
+                Change::Silent => {
+                    self.graph.remove(from, to);
+                    self.changed.push((from, to));
+                }
+                Change::Released => {
+                    self.graph.withhold(from, to, false);
+                    self.changed.push((from, to));
+                }
+            }
+            self.schedule(false);
+        }
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= self.now);
+        if is_due(self.due) || is_due(self.wake) {
+            self.decide();
+        }
+    }
+
+    /// Any of the above.
+    ///
+    /// # Errors
+    /// Theirs.
+    pub fn handle(&mut self, event: &Event) -> Result<(), Error> {
+        match *event {
+            Event::Member { at, member, relays } => self.handle_member(at, member, relays)?,
+            Event::Link { at, from, to, metrics } => self.handle_link(at, from, to, metrics)?,
+            Event::Load { at, path, load } => self.handle_load(at, path, load),
+            Event::Timeout { at } => self.handle_timeout(at),
+        }
+        Ok(())
+    }
+
+    /// When [`Control::handle_timeout`] is to be called next.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        [self.due, self.wake, self.links.next_check()].into_iter().flatten().min()
+    }
+
+    /// The next change of a path.
+    pub fn poll_decision(&mut self) -> Option<Decision> {
+        self.decisions.pop_front()
+    }
+
+    /// The paths in use to a destination, the first one first; none: it cannot be reached.
+    pub fn paths(&self, destination: Member) -> &[Weighted] {
+        self.routes.get(&destination).map_or(&[], |route| &route.weighted)
+    }
+
+    /// The members that paths are chosen to.
+    pub fn destinations(&self) -> impl Iterator<Item = Member> + '_ {
+        self.routes.keys().copied()
+    }
+
+    /// How many links and paths are remembered, those included that are gone and whose flaps are counted.
+    pub fn remembered(&self) -> usize {
+        self.links.len() + self.fronts.len() + self.routes.values().map(Route::remembered).sum::<usize>()
+    }
+
+    fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    /// Something has changed; what can wait is gathered with what comes soon.
+    fn schedule(&mut self, can_wait: bool) {
+        let at = if can_wait { self.now + self.policy.gather } else { self.now };
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    fn fail_link(&mut self, link: Link) {
+        self.links.fail(&self.policy, self.now, link);
+        if self.graph.remove(link.0, link.1) {
+            self.changed.push(link);
+            self.schedule(false);
+        }
+    }
+
+    fn remove_member(&mut self, member: Member) {
+        self.links.forget(member);
+        self.graph.remove_member(member);
+        self.schedule(false);
+        let Some(route) = self.routes.remove(&member) else { return };
+        for (place, used) in route.uses.iter().enumerate().rev() {
+            let inputs = Inputs { chosen_for: Some(used.chosen_for), ..self.inputs(used, None) };
+            self.log(member, place, (Some(used.path), None), Reason::Removed, inputs);
+        }
+    }
+
+    fn log(
+        &mut self,
+        destination: Member,
+        place: usize,
+        (from, to): (Option<Path>, Option<Path>),
+        reason: Reason,
+        inputs: Inputs,
+    ) {
+        let at = self.now;
+        self.decisions.push_back(Decision { at, destination, place, from, to, reason, inputs });
+    }
+
+    /// What a change from `used` is decided from.
+    fn inputs(&self, used: &Use, from: Option<Judged>) -> Inputs {
+        Inputs {
+            from,
+            to: None,
+            chosen_for: Some(used.chosen_for),
+            used_for: self.now.saturating_since(used.since),
+            load: used.load_at(self.now, self.policy.silence),
+            sure_ratio: None,
+            margin: self.policy.margin,
+            hold_down: self.policy.hold_down,
+        }
+    }
+
+    /// The path as it is now; `None`: it has failed.
+    fn judged(&self, path: &Path, flows: u32) -> Option<Judged> {
+        let metrics = self.graph.metrics(self.source, path)?.rounded();
+        let age = path.links(self.source).map(|link| self.links.age(self.now, link)).max()?;
+        Some(judge::judge(&self.policy, Metrics { age, ..metrics }, flows))
+    }
+
+    /// Compares all paths.
+    fn decide(&mut self) {
+        self.due = None;
+        self.wake = None;
+        let changed = core::mem::take(&mut self.changed);
+        if changed.len() * 100 > self.graph.len() * FULL_SHARE {
+            self.fronts = Fronts::full(&self.graph, self.source);
+        } else {
+            self.fronts.update(&self.graph, &changed);
+        }
+        let destinations: Vec<Member> = self.routes.keys().copied().collect();
+        let mut fallback = None;
+        let mut searches = SEARCHES;
+        for destination in destinations {
+            // Out of the map while it is worked on, so that the rest can be asked.
+            let Some(mut route) = self.routes.get_mut(&destination).map(core::mem::take) else { continue };
+            route.forget(&self.policy, self.now);
+            self.choose_first(destination, &mut route, &mut fallback);
+            self.choose_further(destination, &mut route, &mut searches);
+            self.weigh(&mut route);
+            if let Some(place) = self.routes.get_mut(&destination) {
+                *place = route;
+            }
+        }
+    }
+
+    /// Shares in proportion to what is predicted.
+    fn weigh(&self, route: &mut Route) {
+        let predicted = |path: &Path| self.graph.metrics(self.source, path).map(|m| self.policy.predict(&m));
+        let rates: Vec<(&Use, Rate)> =
+            route.uses.iter().map(|u| (u, predicted(&u.path).unwrap_or(Rate::ZERO))).collect();
+        let sum: f64 = rates.iter().map(|(_, rate)| rate.as_bps() as f64).sum();
+        // Paths of which nothing is expected are still used: there is nothing else.
+        let even = 1.0 / rates.len().max(1) as f64;
+        let share = |rate: Rate| if sum > 0.0 { rate.as_bps() as f64 / sum } else { even };
+        route.weighted.clear();
+        route.weighted.extend(rates.iter().map(|(used, rate)| Weighted {
+            path: used.path,
+            place: used.place,
+            weight: share(*rate),
+            predicted: *rate,
+        }));
+    }
+
+    fn wake_at(&mut self, at: Instant) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

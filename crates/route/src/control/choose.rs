@@ -1,0 +1,173 @@
+//! The choice of the first path to a destination.
+
+use units::Rate;
+
+use super::judge::Standing;
+use super::route::{Route, Use};
+use super::{Control, Fronts};
+use crate::{Decision, Hold, Inputs, Judged, Member, Path, Reason};
+
+/// A path to change to, and why.
+type Choice = (Path, Judged, Reason, Option<f64>);
+
+impl Control {
+    /// Changes the first path to the destination, if it must be.
+    pub(super) fn choose_first(&mut self, destination: Member, route: &mut Route, fallback: &mut Option<Fronts>) {
+        let Some(used) = route.uses.first().copied() else {
+            let Some((path, judged)) = self.safest(destination, route, fallback) else { return };
+            route.uses.push(Use::new(0, path, self.now, judged.predicted));
+            let inputs = Inputs { to: Some(judged), ..self.policy_inputs() };
+            self.log(destination, 0, (None, Some(path)), Reason::First, inputs);
+            return;
+        };
+        let flows = used.load_at(self.now, self.policy.silence).flows;
+        let judged = self.judged(&used.path, flows);
+        let choice = match judged {
+            None => {
+                if !self.may_leave_failed(route) {
+                    return;
+                }
+                match self.safest(destination, route, fallback) {
+                    Some((path, judged)) => (path, judged, Reason::Failed, None),
+                    None => return self.give_up(destination, route),
+                }
+            }
+            Some(judged) => {
+                let Some(choice) = self.better(destination, route, judged) else { return };
+                choice
+            }
+        };
+        self.change_first(destination, route, used, judged, choice);
+    }
+
+    /// Without haste for what fails, the hold-down is for failed paths as well.
+    fn may_leave_failed(&mut self, route: &Route) -> bool {
+        let until = route.changed.map(|at| at + self.policy.hold_down).filter(|until| *until > self.now);
+        match until {
+            Some(until) if !self.policy.fast_fail => {
+                self.wake_at(until);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// No path is left, so the further ones have failed, too.
+    fn give_up(&mut self, destination: Member, route: &mut Route) {
+        route.changed = Some(self.now);
+        route.better_since = None;
+        while let Some(used) = route.uses.pop() {
+            route.leave(&self.policy, self.now, &used);
+            let inputs = self.inputs(&used, None);
+            self.log(destination, used.place, (Some(used.path), None), Reason::Failed, inputs);
+        }
+    }
+
+    fn change_first(
+        &mut self,
+        destination: Member,
+        route: &mut Route,
+        used: Use,
+        from: Option<Judged>,
+        (path, judged, reason, sure_ratio): Choice,
+    ) {
+        let inputs = Inputs { to: Some(judged), sure_ratio, ..self.inputs(&used, from) };
+        route.leave(&self.policy, self.now, &used);
+        // Traffic that has been there as on a further path is known already.
+        let load = route.uses.iter().skip(1).find(|u| u.path == path).and_then(|u| u.load);
+        if let Some(first) = route.uses.first_mut() {
+            *first = Use { load, ..Use::new(0, path, self.now, judged.predicted) };
+        }
+        route.changed = Some(self.now);
+        route.better_since = None;
+        self.log(destination, 0, (Some(used.path), Some(path)), reason, inputs);
+    }
+
+    /// A path that is better by all rules, and for long enough.
+    fn better(&mut self, destination: Member, route: &mut Route, judged: Judged) -> Option<Choice> {
+        let used = *route.uses.first()?;
+        let standing = Standing::new(&self.policy, self.now, used, judged);
+        let mut found = None;
+        let mut refractory_until = None;
+        for (path, candidate) in self.rivals(destination, &standing) {
+            if !standing.doubts(&self.policy, &candidate).is_empty() {
+                continue;
+            }
+            if let Some(until) = route.refractory(self.now, &path) {
+                refractory_until = Some(refractory_until.map_or(until, |u: units::Instant| u.min(until)));
+                continue;
+            }
+            found = Some((path, candidate));
+            break;
+        }
+        if let Some(until) = refractory_until {
+            self.wake_at(until);
+        }
+        let Some((path, candidate)) = found else {
+            route.better_since = None;
+            return None;
+        };
+        route.better_since.get_or_insert(self.now);
+        let waits = standing.waits(&self.policy, self.now, route);
+        if let Some(until) = waits.iter().filter_map(Hold::until).max() {
+            self.wake_at(until);
+            return None;
+        }
+        let reason = match () {
+            () if standing.collapsed => Reason::Collapsed,
+            () if route.was_left(&path) => Reason::Returned,
+            () => Reason::Better,
+        };
+        Some((path, candidate, reason, Some(standing.sure_ratio(&candidate))))
+    }
+
+    /// The paths that are predicted to be better by the margin, the best first.
+    fn rivals(&self, destination: Member, standing: &Standing) -> Vec<(Path, Judged)> {
+        let needed = standing.needed(&self.policy);
+        let flows = standing.used.load_at(self.now, self.policy.silence).flows;
+        let all = self.fronts.candidates(&self.graph, destination);
+        let rivals = all.filter(|(path, metrics)| {
+            // First by the loss alone: nearly always nothing is left, and intervals cost.
+            let one = self.policy.predict(metrics).as_bps();
+            *path != standing.used.path && one.saturating_mul(u64::from(flows.max(1))) >= needed.as_bps()
+        });
+        let mut rivals: Vec<(Path, Judged)> =
+            rivals.filter_map(|(path, _)| Some((path, self.judged(&path, flows)?))).collect();
+        rivals.sort_by(|a, b| rank(&b.1).cmp(&rank(&a.1)).then(a.0.cmp(&b.0)));
+        rivals
+    }
+
+    /// The path with the largest rate that is sure, when there is nothing to hold it against. Paths that are not to be relied on yet come after
+    /// all others.
+    fn safest(&self, destination: Member, route: &Route, fallback: &mut Option<Fronts>) -> Option<(Path, Judged)> {
+        let flows = route.uses.first().map_or(0, |u| u.load_at(self.now, self.policy.silence).flows);
+        let best = |fronts: &Fronts| {
+            let all = fronts.candidates(&self.graph, destination);
+            let judged = all.filter_map(|(path, _)| Some((path, self.judged(&path, flows)?)));
+            judged.max_by_key(|(path, judged)| {
+                let is_trusted = judged.metrics.confidence >= self.policy.least_confidence;
+                let is_free = route.refractory(self.now, path).is_none();
+                (is_trusted, is_free, judged.worth[0], rank(judged), core::cmp::Reverse(*path))
+            })
+        };
+        best(&self.fronts).or_else(|| {
+            if self.links.withheld() == 0 {
+                return None;
+            }
+            best(fallback.get_or_insert_with(|| Fronts::with_withheld(&self.graph, self.source)))
+        })
+    }
+
+    /// The fields of the policy that decisions show.
+    pub(super) fn policy_inputs(&self) -> Inputs {
+        Inputs { margin: self.policy.margin, hold_down: self.policy.hold_down, ..Inputs::default() }
+    }
+}
+
+/// By what paths are sorted: what all flows get, then what one would.
+fn rank(judged: &Judged) -> (Rate, Rate) {
+    (judged.worth[1], judged.predicted)
+}
+
+// Decisions are small enough to be queued by the thousand, as when a member's only link fails.
+const _: () = assert!(size_of::<Decision>() <= 512);

@@ -1,0 +1,63 @@
+//! The answer to "why".
+
+use std::collections::BTreeMap;
+
+use super::Control;
+use super::judge::Standing;
+use super::route::Route;
+use crate::explanation::{Candidate, Explanation, Hold, InUse};
+use crate::search::{Except, candidates};
+use crate::{Judged, Member, Path};
+
+impl Control {
+    /// Why the destination has the paths that it has, as of the last call with a time; `None`: nobody knows it.
+    pub fn why(&self, destination: Member) -> Option<Explanation> {
+        let route = self.routes.get(&destination)?;
+        let used = route.uses.iter().map(|u| {
+            let load = u.load_at(self.now, self.policy.silence);
+            let judged = self.judged(&u.path, load.flows);
+            InUse { path: u.path, since: u.since, judged, chosen_for: u.chosen_for, load }
+        });
+        let used: Vec<InUse> = used.collect();
+        let first = used.first().map(|u| u.path);
+        let flows = used.first().map_or(0, |u| u.load.flows);
+        let standing = used
+            .first()
+            .and_then(|u| u.judged)
+            .zip(route.uses.first())
+            .map(|(judged, used)| Standing::new(&self.policy, self.now, *used, judged));
+        let relied_on = candidates(&self.graph, self.source, destination, Except::default());
+        let all = Except { withheld: true, ..Except::default() };
+        let withheld = candidates(&self.graph, self.source, destination, all);
+        let paths: BTreeMap<Path, Judged> = relied_on
+            .into_iter()
+            .chain(withheld)
+            .filter(|(path, _)| Some(*path) != first)
+            .filter_map(|(path, _)| Some((path, self.judged(&path, flows)?)))
+            .collect();
+        let mut candidates: Vec<Candidate> = paths
+            .into_iter()
+            .map(|(path, judged)| Candidate {
+                path,
+                judged,
+                holds: self.holds(route, standing.as_ref(), &path, &judged),
+            })
+            .collect();
+        candidates.sort_by(|a, b| b.judged.worth[1].cmp(&a.judged.worth[1]).then(a.path.cmp(&b.path)));
+        Some(Explanation { at: self.now, destination, used, candidates })
+    }
+
+    fn holds(&self, route: &Route, standing: Option<&Standing>, path: &Path, judged: &Judged) -> Vec<Hold> {
+        let withheld = path.links(self.source).filter_map(|link| self.links.withheld_until(link)).max();
+        let mut holds: Vec<Hold> = withheld.map(|until| Hold::Withheld { until }).into_iter().collect();
+        holds.extend(route.refractory(self.now, path).map(|until| Hold::Refractory { until }));
+        let Some(standing) = standing else { return holds };
+        let doubts = standing.doubts(&self.policy, judged);
+        let waits = if doubts.is_empty() && holds.is_empty() {
+            standing.waits(&self.policy, self.now, route)
+        } else {
+            Vec::new()
+        };
+        holds.into_iter().chain(doubts).chain(waits).collect()
+    }
+}

@@ -1,0 +1,105 @@
+//! Further paths to a destination, disjoint with the first.
+
+use units::Rate;
+
+use super::Control;
+use super::judge::Standing;
+use super::route::{Route, Use};
+use crate::search::{Except, candidates};
+use crate::{Inputs, Judged, Member, Path, Reason};
+
+impl Control {
+    /// Gives up further paths that are not disjoint with those before, have failed, or are worth little; looks for others from time to time.
+    pub(super) fn choose_further(&mut self, destination: Member, route: &mut Route, searches: &mut usize) {
+        let Some(first) = route.uses.first().map(|u| u.path) else { return };
+        let rate = self.judged(&first, 0).map_or(Rate::ZERO, |j| j.predicted);
+        self.drop_further(destination, route, rate);
+        if self.policy.max_paths <= 1 {
+            return;
+        }
+        let due = route.searched.map_or(self.now, |at| at + self.policy.search);
+        if due > self.now {
+            self.wake_at(due);
+            return;
+        }
+        if *searches == 0 {
+            self.wake_at(self.now + self.policy.gather);
+            return;
+        }
+        *searches -= 1;
+        route.searched = Some(self.now);
+        self.wake_at(self.now + self.policy.search);
+        for place in 1..self.policy.max_paths {
+            self.fill(destination, route, place, rate);
+        }
+    }
+
+    fn drop_further(&mut self, destination: Member, route: &mut Route, first: Rate) {
+        let least = first.as_bps() as f64 * self.policy.least_share / 2.0;
+        let mut at = 1;
+        while let Some(used) = route.uses.get(at).copied() {
+            let judged = self.judged(&used.path, 0);
+            let is_disjoint = route.uses[..at].iter().all(|u| u.path.is_disjoint(&used.path));
+            if is_disjoint && judged.is_some_and(|j| j.predicted.as_bps() as f64 >= least) {
+                at += 1;
+                continue;
+            }
+            route.uses.remove(at);
+            let reason = if judged.is_none() { Reason::Failed } else { Reason::Removed };
+            if judged.is_none() {
+                route.leave(&self.policy, self.now, &used);
+                // Another one is wanted now.
+                route.searched = None;
+            }
+            let inputs = self.inputs(&used, judged);
+            self.log(destination, used.place, (Some(used.path), None), reason, inputs);
+        }
+    }
+
+    /// Takes a path at this place, or a better one than is there.
+    fn fill(&mut self, destination: Member, route: &mut Route, place: usize, first: Rate) {
+        let now = self.now;
+        let at = route.uses.iter().position(|u| u.place == place);
+        let best = self.best_beside(destination, route, place, first);
+        let Some(used) = at.map(|at| route.uses[at]) else {
+            let Some((path, judged)) = best else { return };
+            route.uses.push(Use::new(place, path, now, judged.predicted));
+            route.uses.sort_unstable_by_key(|u| u.place);
+            let inputs = Inputs { to: Some(judged), ..self.policy_inputs() };
+            self.log(destination, place, (None, Some(path)), Reason::First, inputs);
+            return;
+        };
+        let (Some((path, candidate)), Some(judged)) = (best, self.judged(&used.path, 0)) else { return };
+        let standing = Standing::new(&self.policy, now, used, judged);
+        let is_held = !standing.waits(&self.policy, now, route).is_empty();
+        if path == used.path || is_held || !standing.doubts(&self.policy, &candidate).is_empty() {
+            return;
+        }
+        route.leave(&self.policy, now, &used);
+        for other in route.uses.iter_mut().filter(|u| u.place == place) {
+            *other = Use::new(place, path, now, candidate.predicted);
+        }
+        let sure_ratio = Some(standing.sure_ratio(&candidate));
+        let inputs = Inputs { to: Some(candidate), sure_ratio, ..self.inputs(&used, Some(judged)) };
+        self.log(destination, place, (Some(used.path), Some(path)), Reason::Better, inputs);
+    }
+
+    /// The best path that is disjoint with those at other places, if one is worth it.
+    fn best_beside(&self, destination: Member, route: &Route, place: usize, first: Rate) -> Option<(Path, Judged)> {
+        let others: Vec<Path> = route.uses.iter().filter(|u| u.place != place).map(|u| u.path).collect();
+        let relays: Vec<Member> = others.iter().flat_map(Path::relays).copied().collect();
+        let direct = others.iter().any(|path| path.relays().is_empty());
+        let except = Except { relays: &relays, direct, withheld: false };
+        let least = first.as_bps() as f64 * self.policy.least_share;
+        let is_good = |path: &Path, j: &Judged| {
+            route.refractory(self.now, path).is_none()
+                && j.predicted.as_bps() as f64 >= least
+                && j.metrics.confidence >= self.policy.least_confidence
+        };
+        candidates(&self.graph, self.source, destination, except)
+            .into_iter()
+            .filter_map(|(path, _)| Some((path, self.judged(&path, 0)?)))
+            .filter(|(path, judged)| is_good(path, judged))
+            .max_by_key(|(path, judged)| (judged.worth[1], judged.worth[0], core::cmp::Reverse(*path)))
+    }
+}

@@ -1,0 +1,88 @@
+//! What a path is worth, and what holds a change to it back.
+
+use units::{Instant, Rate};
+
+use super::route::{Route, Use};
+use crate::explanation::Hold;
+use crate::{Judged, Metrics, Policy};
+
+/// What `flows` to the destination would get on a path of these metrics.
+///
+/// The loss that flows meet on a path that they fill is their own: n of them share the capacity and each sees the loss that goes with a
+/// n-th of it. So an idle path looks n times as good as the one that carries them, and better by any margin, in turn. What all of them get
+/// together, at most the capacity, does not depend on that.
+pub(super) fn judge(policy: &Policy, metrics: Metrics, flows: u32) -> Judged {
+    let capacity = metrics.capacity.unwrap_or(policy.unknown_capacity);
+    let wide = metrics.widened(policy.certainty);
+    let rate = |loss| policy.model.rate_at(&metrics, loss, policy.mss, policy.unknown_capacity);
+    let all = |one: Rate| Rate::from_bps(one.as_bps().saturating_mul(u64::from(flows.max(1)))).min(capacity);
+    let predicted = rate(metrics.loss);
+    Judged { metrics, predicted, worth: [all(rate(wide.loss_high)), all(predicted), all(rate(wide.loss_low))] }
+}
+
+/// The path that is used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standing {
+    pub(super) used: Use,
+    pub(super) judged: Judged,
+    /// What paths are held against: what is predicted, or what the path demonstrably carries.
+    pub(super) worth: Rate,
+    pub(super) collapsed: bool,
+}
+
+impl Standing {
+    pub(super) fn new(policy: &Policy, now: Instant, used: Use, judged: Judged) -> Self {
+        let load = used.load_at(now, policy.silence);
+        let worth = judged.worth[1].max(load.carried);
+        let capacity = judged.metrics.capacity.unwrap_or(policy.unknown_capacity);
+        let hoped = Rate::from_bps(used.chosen_for.as_bps().saturating_mul(u64::from(load.flows.max(1)))).min(capacity);
+        let collapsed = policy.fast_fail && (worth.as_bps() as f64) < policy.collapse * hoped.as_bps() as f64;
+        Self { used, judged, worth, collapsed }
+    }
+
+    /// Least ratio of the candidate to this path that the intervals leave: the lower limit of the difference of two logarithms from the limits of
+    /// each (MOVER; Zou and Donner, "Construction of confidence intervals about effect measures", Statistics in Medicine 27, 2008, equation 3).
+    pub(super) fn sure_ratio(&self, candidate: &Judged) -> f64 {
+        let ln = |rate: Rate| (rate.as_bps().max(1) as f64).ln();
+        let (new, least, old) = (ln(candidate.worth[1]), ln(candidate.worth[0]), ln(self.worth));
+        let most = ln(self.judged.worth[2]).max(old);
+        (new - old - (new - least).hypot(most - old)).exp()
+    }
+
+    /// Rate that a candidate must have.
+    pub(super) fn needed(&self, policy: &Policy) -> Rate {
+        let by_share = (self.worth.as_bps() as f64 * (1.0 + policy.margin)).ceil() as u64;
+        let at_least = self.worth.as_bps().saturating_add(policy.least_gain.as_bps().max(1));
+        Rate::from_bps(by_share.max(at_least))
+    }
+
+    /// What speaks against the candidate, whatever the time.
+    pub(super) fn doubts(&self, policy: &Policy, candidate: &Judged) -> Vec<Hold> {
+        let mut holds = Vec::new();
+        let needed = self.needed(policy);
+        if candidate.worth[1] < needed {
+            holds.push(Hold::Margin { needed });
+        }
+        let ratio = self.sure_ratio(candidate);
+        // Zero asks for no certainty; the logarithms' rounding must not.
+        if policy.certainty > 0.0 && ratio <= 1.0 {
+            holds.push(Hold::Unsure { ratio });
+        }
+        if candidate.metrics.confidence < policy.least_confidence {
+            holds.push(Hold::Confidence { confidence: candidate.metrics.confidence });
+        }
+        holds
+    }
+
+    /// What must pass before a change to a better path.
+    pub(super) fn waits(&self, policy: &Policy, now: Instant, route: &Route) -> Vec<Hold> {
+        if self.collapsed {
+            return Vec::new();
+        }
+        let held = route.changed_at(&self.used).map(|at| at + policy.hold_down).filter(|until| *until > now);
+        let confirmed = if self.used.place == 0 { route.better_since.unwrap_or(now) + policy.confirm } else { now };
+        let hold_down = held.map(|until| Hold::HoldDown { until });
+        let confirm = (confirmed > now).then_some(Hold::Confirm { until: confirmed });
+        hold_down.into_iter().chain(confirm).collect()
+    }
+}

@@ -1,0 +1,110 @@
+//! What is remembered of a destination.
+
+use serde::{Deserialize, Serialize};
+use units::{Duration, Instant, Rate};
+
+use super::Weighted;
+use crate::{Path, Policy};
+
+/// What we send over a path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// Flows with data to send: elephants, as [`Active::elephants`](crate::flows::Active::elephants) counts them.
+    pub flows: u32,
+    /// What arrives of them, over the last few hundred milliseconds.
+    #[serde(rename = "carried_bps")]
+    pub carried: Rate,
+}
+
+/// A path that is used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Use {
+    /// 0: the first. A path keeps its place as long as it is used, whichever others go.
+    pub(super) place: usize,
+    pub(super) path: Path,
+    pub(super) since: Instant,
+    /// What was predicted for one flow when it was chosen.
+    pub(super) chosen_for: Rate,
+    pub(super) load: Option<(Instant, Load)>,
+}
+
+impl Use {
+    pub(super) fn new(place: usize, path: Path, since: Instant, chosen_for: Rate) -> Self {
+        Self { place, path, since, chosen_for, load: None }
+    }
+
+    /// What it carries, unless nobody has said so lately.
+    pub(super) fn load_at(&self, now: Instant, silence: Duration) -> Load {
+        let fresh = self.load.filter(|(at, _)| now.saturating_since(*at) < silence);
+        fresh.map_or_else(Load::default, |(_, load)| load)
+    }
+}
+
+/// A path that was left.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    path: Path,
+    at: Instant,
+    flaps: f64,
+    until: Instant,
+}
+
+/// Most paths that are remembered to have been left: an oscillation is between few.
+const MOST_LEFT: usize = 8;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Route {
+    /// By place. The first takes what is not spread.
+    pub(super) uses: Vec<Use>,
+    pub(super) weighted: Vec<Weighted>,
+    /// When the first path was last changed for another one.
+    pub(super) changed: Option<Instant>,
+    /// Since when there has been a better path than the first.
+    pub(super) better_since: Option<Instant>,
+    /// When further paths were last looked for.
+    pub(super) searched: Option<Instant>,
+    left: Vec<Left>,
+}
+
+impl Route {
+    /// When the place of the path was last changed; a first choice of a first path is no change.
+    pub(super) fn changed_at(&self, used: &Use) -> Option<Instant> {
+        if used.place == 0 { self.changed } else { Some(used.since) }
+    }
+
+    /// Until when the path is not taken again.
+    pub(super) fn refractory(&self, now: Instant, path: &Path) -> Option<Instant> {
+        self.left.iter().find(|l| l.path == *path).map(|l| l.until).filter(|until| *until > now)
+    }
+
+    /// Whether the path is remembered to have been left.
+    pub(super) fn was_left(&self, path: &Path) -> bool {
+        self.left.iter().any(|l| l.path == *path)
+    }
+
+    /// Remembers that the path was left.
+    pub(super) fn leave(&mut self, policy: &Policy, now: Instant, used: &Use) {
+        let before = self.left.iter().position(|l| l.path == used.path).map(|i| self.left.swap_remove(i));
+        let decayed = before.map_or(0.0, |l| policy.decayed(l.flaps, now.saturating_since(l.at)));
+        let has_flapped = now.saturating_since(used.since) < policy.settled;
+        let flaps = decayed + if has_flapped { 1.0 } else { 0.0 };
+        let until = now + policy.refractory_after(flaps.max(1.0));
+        if self.left.len() == MOST_LEFT {
+            let oldest = self.left.iter().enumerate().min_by_key(|(_, l)| (l.until, l.at)).map(|(i, _)| i);
+            self.left.swap_remove(oldest.unwrap_or(0));
+        }
+        self.left.push(Left { path: used.path, at: now, flaps, until });
+    }
+
+    /// Forgets paths whose time is over and whose flaps are as good as forgotten.
+    pub(super) fn forget(&mut self, policy: &Policy, now: Instant) {
+        self.left.retain(|l| {
+            let since = now.saturating_since(l.at);
+            l.until > now || since < policy.settled || policy.decayed(l.flaps, since) >= 0.5
+        });
+    }
+
+    pub(super) fn remembered(&self) -> usize {
+        self.uses.len() + self.left.len()
+    }
+}

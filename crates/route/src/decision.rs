@@ -1,0 +1,188 @@
+//! What was decided and why, and what was known: the log.
+
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+use units::{Duration, Instant, Rate};
+
+use crate::control::{Control, Load};
+use crate::serial::nanos;
+use crate::{Member, Metrics, Path, Policy, PolicyError};
+
+/// Why a path was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// There was none.
+    First,
+    /// The new one is better by the margin, and surely so.
+    Better,
+    /// A link of the old one, or the consent of one of its relays, is gone.
+    Failed,
+    /// The old one has a fraction of the rate that it was chosen for, and the new one is better by the margin.
+    Collapsed,
+    /// The new one is better by the margin, and was used before.
+    Returned,
+    /// The destination left the overlay, or a further path is not worth its relays.
+    Removed,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::First => "first",
+            Self::Better => "better",
+            Self::Failed => "failed",
+            Self::Collapsed => "collapsed",
+            Self::Returned => "returned",
+            Self::Removed => "removed",
+        })
+    }
+}
+
+/// A path with all that a decision rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// What its links come to together.
+    pub metrics: Metrics,
+    /// Rate predicted for one flow.
+    #[serde(rename = "predicted_bps")]
+    pub predicted: Rate,
+    /// What all flows to the destination would get together, by the upper end of the interval of the loss, by the loss, and by the lower end.
+    /// The middle one is what paths are compared by.
+    #[serde(rename = "worth_bps")]
+    pub worth: [Rate; 3],
+}
+
+/// What a change was decided from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// The path that was left; nothing where it was gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Judged>,
+    /// The path that was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Judged>,
+    /// Rate that was predicted for the old path when it was chosen.
+    #[serde(rename = "chosen_for_bps", default, skip_serializing_if = "Option::is_none")]
+    pub chosen_for: Option<Rate>,
+    /// For how long the old path had been used.
+    #[serde(rename = "used_for_ns", with = "nanos")]
+    pub used_for: Duration,
+    /// What our own traffic on the old path was.
+    pub load: Load,
+    /// Least ratio of the new path to the old one that the intervals leave; a change for the better needs more than 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sure_ratio: Option<f64>,
+    /// The policy's margin.
+    pub margin: f64,
+    /// The policy's hold-down.
+    #[serde(rename = "hold_down_ns", with = "nanos")]
+    pub hold_down: Duration,
+}
+
+/// A change of path.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// When.
+    #[serde(rename = "at_ns")]
+    pub at: Instant,
+    /// Where to.
+    pub destination: Member,
+    /// 0: the first path, which all traffic takes that is not spread; from 1 on: further ones.
+    pub place: usize,
+    /// The path until now.
+    pub from: Option<Path>,
+    /// The path from now on.
+    pub to: Option<Path>,
+    /// Why.
+    pub reason: Reason,
+    /// What it was decided from.
+    pub inputs: Inputs,
+}
+
+impl fmt::Display for Decision {
+    /// One line: `0000002a: direct (1.2 Mb/s) -> via 00000007 (3.4 Mb/s), better`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |f: &mut fmt::Formatter<'_>, path: Option<Path>, judged: Option<Judged>| match (path, judged) {
+            (None, _) => f.write_str("no path"),
+            (Some(path), None) => write!(f, "{path}"),
+            (Some(path), Some(judged)) => write!(f, "{path} ({})", judged.predicted),
+        };
+        write!(f, "{}", self.destination)?;
+        if self.place > 0 {
+            write!(f, " [{}]", self.place)?;
+        }
+        f.write_str(": ")?;
+        show(f, self.from, self.inputs.from)?;
+        f.write_str(" -> ")?;
+        show(f, self.to, self.inputs.to)?;
+        write!(f, ", {}", self.reason)
+    }
+}
+
+/// What control was told: with the policy, all that decisions follow from.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// [`Control::handle_member`].
+    Member {
+        /// When.
+        #[serde(rename = "at_ns")]
+        at: Instant,
+        /// Who.
+        member: Member,
+        /// Whether it relays; nothing: it left.
+        relays: Option<bool>,
+    },
+    /// [`Control::handle_link`].
+    Link {
+        /// When.
+        #[serde(rename = "at_ns")]
+        at: Instant,
+        /// Where the link begins.
+        from: Member,
+        /// Where it ends.
+        to: Member,
+        /// Its metrics; nothing: it is down.
+        metrics: Option<Metrics>,
+    },
+    /// [`Control::handle_load`].
+    Load {
+        /// When.
+        #[serde(rename = "at_ns")]
+        at: Instant,
+        /// The path.
+        path: Path,
+        /// What we send over it.
+        load: Load,
+    },
+    /// [`Control::handle_timeout`].
+    Timeout {
+        /// When.
+        #[serde(rename = "at_ns")]
+        at: Instant,
+    },
+}
+
+/// The decisions of a member `source` that was told these events.
+///
+/// # Errors
+/// The policy has no meaning. Events that control refuses are passed over, as they were when they happened.
+pub fn replay<'a>(
+    source: Member,
+    policy: Policy,
+    events: impl IntoIterator<Item = &'a Event>,
+) -> Result<Vec<Decision>, PolicyError> {
+    let mut control = Control::new(source, policy)?;
+    let mut decisions = Vec::new();
+    for event in events {
+        // What was refused changed nothing.
+        let _refused = control.handle(event).is_err();
+        decisions.extend(core::iter::from_fn(|| control.poll_decision()));
+    }
+    Ok(decisions)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! Why a destination has the path that it has.
+
+use core::fmt;
+
+use serde::Serialize;
+use units::{Instant, Rate};
+
+use crate::{Judged, Load, Member, Path};
+
+/// What holds a change to a path back.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "hold", rename_all = "kebab-case")]
+pub enum Hold {
+    /// It is not better by the margin.
+    Margin {
+        /// Rate that it would have to have.
+        #[serde(rename = "needed_bps")]
+        needed: Rate,
+    },
+    /// It may be no better: the losses are known too little.
+    Unsure {
+        /// What it is at least of the present path.
+        ratio: f64,
+    },
+    /// Whoever measured it does not trust the measurement.
+    Confidence {
+        /// How much.
+        confidence: f64,
+    },
+    /// The last change is too recent.
+    HoldDown {
+        /// Until when.
+        #[serde(rename = "until_ns")]
+        until: Instant,
+    },
+    /// It has to stay better for some time.
+    Confirm {
+        /// Until when.
+        #[serde(rename = "until_ns")]
+        until: Instant,
+    },
+    /// It was left lately.
+    Refractory {
+        /// Until when.
+        #[serde(rename = "until_ns")]
+        until: Instant,
+    },
+    /// One of its links failed lately.
+    Withheld {
+        /// Until when.
+        #[serde(rename = "until_ns")]
+        until: Instant,
+    },
+}
+
+impl Hold {
+    /// When it ends by itself.
+    pub const fn until(&self) -> Option<Instant> {
+        match self {
+            Self::HoldDown { until }
+            | Self::Confirm { until }
+            | Self::Refractory { until }
+            | Self::Withheld { until } => Some(*until),
+            Self::Margin { .. } | Self::Unsure { .. } | Self::Confidence { .. } => None,
+        }
+    }
+
+    fn show(&self, f: &mut fmt::Formatter<'_>, now: Instant) -> fmt::Result {
+        match self {
+            Self::Margin { needed } => write!(f, "less than {needed}")?,
+            Self::Unsure { ratio } => write!(f, "uncertain, at least {ratio:.2} of the present path")?,
+            Self::Confidence { confidence } => write!(f, "confidence {confidence:.2}")?,
+            Self::HoldDown { .. } => f.write_str("last change too recent")?,
+            Self::Confirm { .. } => f.write_str("to be confirmed")?,
+            Self::Refractory { .. } => f.write_str("left lately")?,
+            Self::Withheld { .. } => f.write_str("a link failed lately")?,
+        }
+        let Some(until) = self.until() else { return Ok(()) };
+        write!(f, ", for another {:.1} s", until.saturating_since(now).as_secs_f64())
+    }
+}
+
+/// A path that is used, as it is now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct InUse {
+    /// The path.
+    pub path: Path,
+    /// Since when.
+    #[serde(rename = "since_ns")]
+    pub since: Instant,
+    /// Its metrics and rates; nothing: it has failed.
+    pub judged: Option<Judged>,
+    /// What was predicted for one flow when it was chosen.
+    #[serde(rename = "chosen_for_bps")]
+    pub chosen_for: Rate,
+    /// What it carries.
+    pub load: Load,
+}
+
+/// A path that could be used instead of the first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Candidate {
+    /// The path.
+    pub path: Path,
+    /// Its metrics and rates.
+    pub judged: Judged,
+    /// What holds the change back; nothing: it is about to come.
+    pub holds: Vec<Hold>,
+}
+
+/// Why a destination has the path that it has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The time that it speaks of.
+    #[serde(rename = "at_ns")]
+    pub at: Instant,
+    /// Where to.
+    pub destination: Member,
+    /// What is used, the first path first.
+    pub used: Vec<InUse>,
+    /// Paths that no other one is better than in everything, the best first.
+    pub candidates: Vec<Candidate>,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.destination)?;
+        if self.used.is_empty() {
+            f.write_str(": no path")?;
+        }
+        for used in &self.used {
+            let age = self.at.saturating_since(used.since).as_secs_f64();
+            write!(f, "\n  uses {} for {age:.1} s", used.path)?;
+            match &used.judged {
+                Some(judged) => judged.show(f)?,
+                None => f.write_str(": failed")?,
+            }
+            if used.load.flows > 0 {
+                write!(f, "; {} flows with {}", used.load.flows, used.load.carried)?;
+            }
+        }
+        for candidate in &self.candidates {
+            write!(f, "\n  could {}", candidate.path)?;
+            candidate.judged.show(f)?;
+            for (i, hold) in candidate.holds.iter().enumerate() {
+                f.write_str(if i == 0 { "\n    not now: " } else { "; " })?;
+                hold.show(f, self.at)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Judged {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let m = &self.metrics;
+        write!(f, ": {} predicted ({} to {} for all flows)", self.predicted, self.worth[0], self.worth[2])?;
+        let rtt = m.rtt.as_secs_f64() * 1e3;
+        write!(f, ", rtt {rtt:.1} ms, loss {:.4} ({:.4} to {:.4})", m.loss, m.loss_low, m.loss_high)?;
+        m.capacity.map_or(Ok(()), |capacity| write!(f, ", capacity {capacity}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Duration, Rate};
+
+use crate::serial::nanos;
+use crate::{Metrics, Model};
+
+/// What decides whether a path is changed.
+///
+/// [`Policy::default`] is ours, [`Policy::safire_2008`] the paper's. All of it is in the log beside the decisions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// How the senders whose traffic is routed answer to loss and delay.
+    pub model: Model,
+    /// Data in their segments.
+    #[serde(rename = "mss_bytes")]
+    pub mss: Bytes,
+    /// What a link is taken to carry whose capacity nobody measured.
+    #[serde(rename = "unknown_capacity_bps")]
+    pub unknown_capacity: Rate,
+    /// By how much of the present rate another path must be better (the paper's eta).
+    pub margin: f64,
+    /// And by how much at least.
+    #[serde(rename = "least_gain_bps")]
+    pub least_gain: Rate,
+    /// How long the last change must be past (the paper's T_ch).
+    #[serde(rename = "hold_down_ns", with = "nanos")]
+    pub hold_down: Duration,
+    /// How long another path must have been better without interruption.
+    #[serde(rename = "confirm_ns", with = "nanos")]
+    pub confirm: Duration,
+    /// The intervals of the losses are taken this many times as wide, and the paths must differ beyond them. 0: losses are taken as they are.
+    pub certainty: f64,
+    /// Below this confidence a path is taken only if there is no other.
+    pub least_confidence: f64,
+    /// Whether a path that has failed or collapsed is left at once, whenever the last change was.
+    pub fast_fail: bool,
+    /// A path has collapsed below this share of the rate that was predicted when it was chosen.
+    pub collapse: f64,
+    /// A link that nobody has spoken of for so long is down. What our traffic carries is not known after that time either.
+    #[serde(rename = "silence_ns", with = "nanos")]
+    pub silence: Duration,
+    /// For so long a path that was left is not taken again, and a link that failed not relied on after it is back; doubled with each further flap.
+    #[serde(rename = "refractory_ns", with = "nanos")]
+    pub refractory: Duration,
+    /// Where doubling ends.
+    #[serde(rename = "most_refractory_ns", with = "nanos")]
+    pub most_refractory: Duration,
+    /// In which time the number of flaps is forgotten by half.
+    #[serde(rename = "flap_half_life_ns", with = "nanos")]
+    pub flap_half_life: Duration,
+    /// Who leaves a path that was used for a shorter time than this has flapped.
+    #[serde(rename = "settled_ns", with = "nanos")]
+    pub settled: Duration,
+    /// Most paths to a destination at once; they are disjoint.
+    pub max_paths: usize,
+    /// A further path is used if it has this share of the first one's rate; it is given up below half of that.
+    pub least_share: f64,
+    /// How often further paths are looked for.
+    #[serde(rename = "search_ns", with = "nanos")]
+    pub search: Duration,
+    /// So long changes are gathered before paths are compared. What has failed is looked at without delay.
+    #[serde(rename = "gather_ns", with = "nanos")]
+    pub gather: Duration,
+    /// Most links that are remembered; more are refused.
+    pub max_links: usize,
+    /// Most members that are remembered; more are refused.
+    pub max_members: usize,
+}
+
+impl Default for Policy {
+    /// Ours: follows a change of loss in less than two seconds where metrics come each 100 to 500 ms, and stays where it is on a steady network.
+    fn default() -> Self {
+        Self {
+            // The kernel's default congestion control.
+            model: Model::Cubic,
+            // An MTU of 1500 with timestamps, less 60 bytes and an overlay's header.
+            mss: Bytes::new(1360),
+            // The usual interface of a host.
+            unknown_capacity: Rate::from_bps(1_000_000_000),
+            // The paper's, and RON's for throughput: a formula errs by some ten per cent, and a change reorders.
+            margin: 0.5,
+            // Below, no transfer ends noticeably sooner.
+            least_gain: Rate::from_bps(50_000),
+            // Some round trips for flows to find their rate on the new path, and for its loss to be counted under their load.
+            hold_down: Duration::from_secs(10),
+            // At least two reports of the slowest: one report hit by a burst of losses changes nothing.
+            confirm: Duration::from_millis(500),
+            // Twice a 95 % interval is four standard deviations. Two equal paths are compared ten times a second for days.
+            certainty: 2.0,
+            least_confidence: 0.3,
+            fast_fail: true,
+            // From 0.05 to 0.15 a window is divided by sqrt(3): 0.58 of the rate.
+            collapse: 0.7,
+            // Ten reports of the slowest. Ends that are next to a link know sooner and say so; this is for links whose both ends are gone.
+            silence: Duration::from_secs(5),
+            // ZeroTier's bonds: 8 s to 600 s.
+            refractory: Duration::from_secs(8),
+            most_refractory: Duration::from_secs(600),
+            // BGP's route flap damping has 15 min (RFC 2439 §4.2 leaves it to the operator); the longest refractory time is our scale.
+            flap_half_life: Duration::from_secs(600),
+            // Three times the hold-down: a change each hold-down is flapping, one each minute may be the network's own schedule.
+            settled: Duration::from_secs(30),
+            // Each path by way of a relay costs others twice its traffic.
+            max_paths: 2,
+            least_share: 0.5,
+            search: Duration::from_secs(10),
+            gather: Duration::from_millis(100),
+            // The size that the search is made for, ten times.
+            max_links: 100_000,
+            max_members: 10_000,
+        }
+    }
+}
+
+impl Policy {
+    /// That of the paper (Mark et al. 2008, §III.B): formula (1) with k = 1, eta = 0.5, T_ch, one path; losses as they are measured, and no haste for paths
+    /// that fail.
+    pub fn safire_2008() -> Self {
+        Self {
+            model: Model::Safire { k: 1.0 },
+            margin: 0.5,
+            least_gain: Rate::ZERO,
+            // The paper gives no number. Its losses are measured once a minute: whatever is shorter has the same effect there.
+            hold_down: Duration::from_secs(10),
+            confirm: Duration::ZERO,
+            certainty: 0.0,
+            least_confidence: 0.0,
+            fast_fail: false,
+            collapse: 0.0,
+            // Three of the paper's T_loss of 60 s.
+            silence: Duration::from_secs(180),
+            refractory: Duration::ZERO,
+            most_refractory: Duration::ZERO,
+            settled: Duration::ZERO,
+            max_paths: 1,
+            // "periodically updates the routing table".
+            gather: Duration::from_secs(1),
+            ..Self::default()
+        }
+    }
+
+    /// The same with one path to each destination, as in the paper.
+    #[must_use]
+    pub fn single_path(self) -> Self {
+        Self { max_paths: 1, ..self }
+    }
+
+    /// What is wrong with it.
+    ///
+    /// # Errors
+    /// The first field whose value has no meaning.
+    pub fn check(&self) -> Result<(), PolicyError> {
+        let is_share = |x: f64| (0.0..=1.0).contains(&x);
+        let is_factor = |x: f64| x >= 0.0 && x.is_finite();
+        let (model, wanted) = match self.model {
+            Model::Safire { k } => (k > 0.0 && k.is_finite(), "a `k` above 0"),
+            Model::RateAware { alpha, beta } => {
+                (is_factor(alpha) && is_factor(beta), "`alpha` and `beta` of 0 or more")
+            }
+            Model::Pftk | Model::Cubic | Model::RateBased => (true, ""),
+        };
+        let wrong = [
+            ("model", model, wanted),
+            ("mss_bytes", self.mss > Bytes::ZERO, "more than 0"),
+            ("unknown_capacity_bps", self.unknown_capacity > Rate::ZERO, "more than 0"),
+            ("margin", is_factor(self.margin), "0 or more"),
+            ("certainty", is_factor(self.certainty), "0 or more"),
+            ("least_confidence", is_share(self.least_confidence), "from 0 to 1"),
+            ("collapse", is_share(self.collapse), "from 0 to 1"),
+            ("least_share", is_share(self.least_share), "from 0 to 1"),
+            ("silence_ns", !self.silence.is_zero(), "more than 0"),
+            ("flap_half_life_ns", !self.flap_half_life.is_zero(), "more than 0"),
+            ("search_ns", !self.search.is_zero(), "more than 0"),
+            ("max_paths", (1..=16).contains(&self.max_paths), "from 1 to 16"),
+        ];
+        let found = wrong.into_iter().find(|(_, is_right, _)| !is_right);
+        found.map_or(Ok(()), |(field, _, wanted)| Err(PolicyError { field, wanted }))
+    }
+
+    /// Rate that one flow is predicted to get on a path.
+    pub fn predict(&self, metrics: &Metrics) -> Rate {
+        self.model.predict(metrics, self.mss, self.unknown_capacity)
+    }
+
+    /// How long what has flapped so often is not relied on.
+    pub fn refractory_after(&self, flaps: f64) -> Duration {
+        // 2^32 of anything is beyond every bound that a user sets; the exponent must not overflow the duration.
+        let doubled = (flaps - 1.0).clamp(0.0, 32.0).exp2();
+        Duration::try_from_secs_f64(self.refractory.as_secs_f64() * doubled)
+            .unwrap_or(Duration::MAX)
+            .min(self.most_refractory)
+    }
+
+    /// What is left of a number of flaps after some time.
+    pub(crate) fn decayed(&self, flaps: f64, after: Duration) -> f64 {
+        flaps * (-after.as_secs_f64() / self.flap_half_life.as_secs_f64()).exp2()
+    }
+}
+
+/// A value of a policy that has no meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` must be {wanted}")]
+pub struct PolicyError {
+    field: &'static str,
+    wanted: &'static str,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+//! The best paths from one member to all others.
+//!
+//! The rate that a formula predicts does not compose along a path, but capacity, delay and survival do, and every formula of [`Model`](crate::Model)
+//! is monotone in them. So the search keeps for each destination all paths that no other one covers in all three (and in the number of links): the Pareto
+//! front. The best path under any monotone formula is one of them (multicriteria shortest paths; Martins, "On a multicriteria shortest path problem",
+//! EJOR 16(2), 1984). A path that comes by a member twice is covered by the same path without the loop, so none is lost by not walking loops.
+
+use core::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use units::{Duration, Rate};
+
+use crate::graph::{Cost, Edge, Graph};
+use crate::path::MAX_RELAYS;
+use crate::{Member, Metrics, Path};
+
+/// Most links of a path.
+const MAX_LINKS: usize = MAX_RELAYS + 1;
+
+/// A path to some node, by what it comes to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Label {
+    cost: Cost,
+    relays: [Member; MAX_RELAYS],
+    count: u8,
+}
+
+impl Label {
+    fn relays(&self) -> &[Member] {
+        &self.relays[..usize::from(self.count)]
+    }
+
+    /// Whether it is to be kept rather than `other` of as many links; of equal ones the one with the smaller members.
+    fn beats(&self, other: &Self) -> bool {
+        self.cost.covers(&other.cost) && (self.cost != other.cost || self.relays <= other.relays)
+    }
+
+    /// By way of `relay` over `edge`.
+    fn extended(&self, relay: Member, edge: &Edge) -> Self {
+        let mut relays = self.relays;
+        relays[usize::from(self.count)] = relay;
+        Self { cost: self.cost.then(edge.cost), relays, count: self.count + 1 }
+    }
+}
+
+/// Which paths count.
+#[derive(Debug, Clone, Copy)]
+struct Rules<'a> {
+    source: Member,
+    /// Members that no path may come by.
+    avoid: &'a [Member],
+    /// A member to which the direct path does not count.
+    not_direct: Option<Member>,
+    /// Whether links count that are withheld.
+    withheld: bool,
+}
+
+impl Rules<'_> {
+    fn allows(&self, edge: &Edge) -> bool {
+        self.withheld || !edge.withheld
+    }
+}
+
+/// Paths to one node that nothing covers, by their number of links less one.
+type Front = [Vec<Label>; MAX_LINKS];
+
+/// The Pareto fronts of the paths from one member to all others, over links that are not withheld.
+#[derive(Debug, Clone)]
+pub struct Fronts {
+    source: Member,
+    withheld: bool,
+    epoch: u64,
+    nodes: Vec<Front>,
+}
+
+impl Fronts {
+    /// Computes all of them.
+    pub fn full(graph: &Graph, source: Member) -> Self {
+        Self::over(graph, source, false)
+    }
+
+    /// The same over all links: what there is where nothing else is left.
+    pub fn with_withheld(graph: &Graph, source: Member) -> Self {
+        Self::over(graph, source, true)
+    }
+
+    fn over(graph: &Graph, source: Member, withheld: bool) -> Self {
+        let nodes = vec![Front::default(); graph.nodes().len()];
+        let mut fronts = Self { source, withheld, epoch: graph.epoch(), nodes };
+        let rules = fronts.rules();
+        for links in 0..MAX_LINKS {
+            for node in 0..graph.nodes().len() {
+                fronts.nodes[node][links] = level(graph, rules, &fronts.nodes, node, links);
+            }
+        }
+        fronts
+    }
+
+    /// Computes anew what depends on the links that have changed since the last call: set, removed, withheld or not. The result is that of
+    /// [`Fronts::full`]. When members have come or gone since, it is computed in full.
+    pub fn update(&mut self, graph: &Graph, changed: &[(Member, Member)]) {
+        if self.epoch != graph.epoch() {
+            *self = Self::over(graph, self.source, self.withheld);
+            return;
+        }
+        let rules = self.rules();
+        let ends: BTreeSet<usize> = changed.iter().filter_map(|(_, to)| graph.position(*to)).collect();
+        // Nodes of which any level has changed, and of those whose last level has, what it was.
+        let mut dirty = BTreeSet::new();
+        let mut last: Vec<(usize, Vec<Label>)> = Vec::new();
+        for links in 0..MAX_LINKS {
+            // Where a shorter path went, a longer one that it covered may be back.
+            let mut again: BTreeSet<usize> = dirty.union(&ends).copied().collect();
+            for (node, before) in &last {
+                self.touched(graph, rules, *node, links, before, &mut again);
+            }
+            last.clear();
+            for node in again {
+                let new = level(graph, rules, &self.nodes, node, links);
+                let old = &mut self.nodes[node][links];
+                if *old != new {
+                    last.push((node, core::mem::replace(old, new)));
+                    dirty.insert(node);
+                }
+            }
+        }
+    }
+
+    /// Adds to `again` the nodes to which paths of one more link than `node`'s are no longer right.
+    fn touched(
+        &self,
+        graph: &Graph,
+        rules: Rules<'_>,
+        node: usize,
+        links: usize,
+        before: &[Label],
+        again: &mut BTreeSet<usize>,
+    ) {
+        let here = &graph.nodes()[node];
+        if !here.relays || here.member == rules.source {
+            return;
+        }
+        let now = &self.nodes[node][links - 1];
+        let gone: Vec<&Label> = before.iter().filter(|l| !now.contains(l)).collect();
+        let fresh: Vec<&Label> = now.iter().filter(|l| !before.contains(l)).collect();
+        for edge in here.out.iter().filter(|e| rules.allows(e)) {
+            if again.contains(&edge.peer) {
+                continue;
+            }
+            let there = &self.nodes[edge.peer];
+            let is_stale = there[links].iter().any(|l| {
+                let relays = l.relays();
+                relays.last() == Some(&here.member) && gone.iter().any(|g| relays[..links - 1] == *g.relays())
+            });
+            let member = graph.nodes()[edge.peer].member;
+            let is_found = || {
+                fresh.iter().filter(|l| !l.relays().contains(&member)).any(|l| {
+                    let label = l.extended(here.member, edge);
+                    !is_covered(there, links, &label) && !there[links].iter().any(|k| k.beats(&label))
+                })
+            };
+            if is_stale || is_found() {
+                again.insert(edge.peer);
+            }
+        }
+    }
+
+    const fn rules(&self) -> Rules<'static> {
+        Rules { source: self.source, avoid: &[], not_direct: None, withheld: self.withheld }
+    }
+
+    /// The paths to `destination` that no other one covers, those with fewer links first, each with what it comes to. The metrics are without doubt:
+    /// those with intervals are [`Graph::metrics`].
+    pub fn candidates(&self, graph: &Graph, destination: Member) -> impl Iterator<Item = (Path, Metrics)> + '_ {
+        let front = graph.position(destination).and_then(|node| self.nodes.get(node));
+        front.into_iter().flatten().flatten().filter_map(move |label| candidate(label, destination))
+    }
+
+    /// The path to `destination` of the largest score; of equal ones the one with fewer relays. The score must be monotone:
+    /// not smaller with more capacity, less delay, less loss.
+    pub fn best<S: Fn(&Metrics) -> Rate>(&self, graph: &Graph, destination: Member, score: S) -> Option<(Path, Rate)> {
+        best(self.candidates(graph, destination), score)
+    }
+
+    /// Number of paths that are kept.
+    pub fn len(&self) -> usize {
+        self.nodes.iter().flatten().map(Vec::len).sum()
+    }
+
+    /// Whether no member can be reached.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One path in one search: to one destination only, over links that may be withheld, not by way of some members.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Except<'a> {
+    /// Members that the path may not come by.
+    pub relays: &'a [Member],
+    /// The direct path does not count.
+    pub direct: bool,
+    /// Links that are withheld do count.
+    pub withheld: bool,
+}
+
+/// The paths from `source` to `destination` that no other one covers, of those that `except` leaves.
+pub fn candidates(graph: &Graph, source: Member, destination: Member, except: Except<'_>) -> Vec<(Path, Metrics)> {
+    let Some(end) = graph.position(destination) else { return Vec::new() };
+    let not_direct = except.direct.then_some(destination);
+    let rules = Rules { source, avoid: except.relays, not_direct, withheld: except.withheld };
+    let mut nodes = vec![Front::default(); graph.nodes().len()];
+    for links in 0..MAX_LINKS - 2 {
+        for node in 0..nodes.len() {
+            nodes[node][links] = level(graph, rules, &nodes, node, links);
+        }
+    }
+    // The last relay is next to the destination.
+    let into = &graph.nodes()[end].into;
+    for node in into.iter().map(|e| e.peer).chain([end]) {
+        nodes[node][MAX_LINKS - 2] = level(graph, rules, &nodes, node, MAX_LINKS - 2);
+    }
+    nodes[end][MAX_LINKS - 1] = level(graph, rules, &nodes, end, MAX_LINKS - 1);
+    nodes[end].iter().flatten().filter_map(|label| candidate(label, destination)).collect()
+}
+
+/// Up to `most` paths from `source` to `destination`, of which no two have a relay or a link in common: the best one, the best one of those that are
+/// disjoint with it, and so on. (The best *set* may be another one where the best path takes the relays of two others; to find it is a search
+/// over sets.)
+pub fn disjoint<S: Fn(&Metrics) -> Rate>(
+    graph: &Graph,
+    source: Member,
+    destination: Member,
+    most: usize,
+    score: S,
+) -> Vec<(Path, Rate)> {
+    let mut found: Vec<(Path, Rate)> = Vec::new();
+    while found.len() < most {
+        let relays: Vec<Member> = found.iter().flat_map(|(path, _)| path.relays()).copied().collect();
+        let direct = found.iter().any(|(path, _)| path.relays().is_empty());
+        let left = candidates(graph, source, destination, Except { relays: &relays, direct, withheld: false });
+        let Some(next) = best(left.into_iter(), &score) else { break };
+        found.push(next);
+    }
+    found
+}
+
+fn best<S: Fn(&Metrics) -> Rate>(from: impl Iterator<Item = (Path, Metrics)>, score: S) -> Option<(Path, Rate)> {
+    let better = |a: &(Path, Rate), b: &(Path, Rate)| match a.1.cmp(&b.1) {
+        Ordering::Equal => b.0.cmp(&a.0),
+        unequal => unequal,
+    };
+    from.map(|(path, metrics)| (path, score(&metrics))).max_by(better)
+}
+
+fn candidate(label: &Label, destination: Member) -> Option<(Path, Metrics)> {
+    let path = Path::via(label.relays(), destination)?;
+    let Cost { capacity_bps, rtt_ns, survival } = label.cost;
+    let capacity = Some(Rate::from_bps(capacity_bps));
+    Some((path, Metrics::exact(capacity, Duration::from_nanos(rtt_ns), 1.0 - survival)))
+}
+
+/// Whether a path of fewer links is as good.
+fn is_covered(front: &Front, links: usize, label: &Label) -> bool {
+    front[..links].iter().flatten().any(|k| k.cost.covers(&label.cost))
+}
+
+/// The paths to `node` of `links` + 1 links that nothing covers, from those of one link less.
+fn level(graph: &Graph, rules: Rules<'_>, nodes: &[Front], node: usize, links: usize) -> Vec<Label> {
+    let member = graph.nodes()[node].member;
+    let mut kept: Vec<Label> = Vec::new();
+    if member == rules.source || rules.avoid.contains(&member) {
+        return kept;
+    }
+    for edge in graph.nodes()[node].into.iter().filter(|e| rules.allows(e)) {
+        let relay = &graph.nodes()[edge.peer];
+        if links == 0 {
+            if relay.member == rules.source && rules.not_direct != Some(member) {
+                kept.push(Label { cost: Cost::NONE.then(edge.cost), relays: [Member(0); MAX_RELAYS], count: 0 });
+            }
+            continue;
+        }
+        if !relay.relays {
+            continue;
+        }
+        for before in nodes[edge.peer][links - 1].iter().filter(|l| !l.relays().contains(&member)) {
+            let label = before.extended(relay.member, edge);
+            if !is_covered(&nodes[node], links, &label) && !kept.iter().any(|k| k.beats(&label)) {
+                kept.retain(|k| !label.beats(k));
+                kept.push(label);
+            }
+        }
+    }
+    // A path is its relays: in this order equal fronts are equal values.
+    kept.sort_unstable_by_key(|l| l.relays);
+    kept
+}
+
+#[cfg(test)]
+mod tests;

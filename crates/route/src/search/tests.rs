@@ -1,0 +1,205 @@
+use proptest::prelude::*;
+use units::Bytes;
+
+use super::*;
+use crate::Model;
+
+const SOURCE: Member = Member(0);
+const UNKNOWN: Rate = Rate::from_bps(1_000_000_000);
+const MODELS: [Model; 5] =
+    [Model::Safire { k: 1.0 }, Model::Pftk, Model::Cubic, Model::RateBased, Model::RATE_AWARE_2008];
+
+fn rate(model: Model) -> impl Fn(&Metrics) -> Rate {
+    move |m| model.predict(m, Bytes::new(1448), UNKNOWN)
+}
+
+fn metrics(mbps: u64, ms: u64, loss: f64) -> Metrics {
+    Metrics::exact(Some(Rate::from_bps(mbps * 1_000_000)), Duration::from_millis(ms), loss)
+}
+
+/// All paths that there are, one by one.
+fn all_paths(graph: &Graph, destination: Member) -> Vec<(Path, Metrics)> {
+    let mut found = Vec::new();
+    let mut open: Vec<Vec<Member>> = vec![Vec::new()];
+    while let Some(relays) = open.pop() {
+        let path = Path::via(&relays, destination).unwrap();
+        if let Some(m) = exact_metrics(graph, &path) {
+            found.push((path, m));
+        }
+        if relays.len() < MAX_RELAYS {
+            let free = |m: &Member| *m != SOURCE && *m != destination && !relays.contains(m);
+            open.extend(graph.members().filter(free).map(|m| relays.iter().copied().chain([m]).collect::<Vec<_>>()));
+        }
+    }
+    found
+}
+
+/// Composed as the search does, survival by survival: the last digit of a float depends on the order.
+fn exact_metrics(graph: &Graph, path: &Path) -> Option<Metrics> {
+    let whole = graph.metrics(SOURCE, path)?;
+    let survival = path.links(SOURCE).filter_map(|(a, b)| graph.link(a, b)).map(|m| 1.0 - m.loss).product::<f64>();
+    Some(Metrics::exact(whole.capacity, whole.rtt, 1.0 - survival))
+}
+
+/// Of some members and whatever links: few different values, so that there are many ties, and zeros.
+fn graphs(members: u32) -> impl Strategy<Value = Graph> {
+    let value = (0_u64..5, 0_u64..6, prop_oneof![Just(0.0), Just(0.01), Just(0.1), Just(1.0), 0.0_f64..0.3]);
+    let link = (0..members, 0..members, value);
+    let relays = proptest::collection::vec(proptest::bool::weighted(0.8), members as usize);
+    (proptest::collection::vec(link, 0..60), relays).prop_map(|(links, relays)| {
+        let mut graph = Graph::new(UNKNOWN);
+        relays.iter().enumerate().for_each(|(m, relays)| graph.set_member(Member(m as u32), *relays));
+        for (from, to, (mbps, ms, loss)) in links {
+            graph.set(Member(from), Member(to), metrics(mbps, ms * 10, loss));
+        }
+        graph
+    })
+}
+
+type Step = (u32, u32, Option<(u64, u64, f64)>, bool);
+
+fn steps(members: u32) -> impl Strategy<Value = Vec<Vec<Step>>> {
+    let value = (0_u64..5, 0_u64..6, prop_oneof![Just(0.0), 0.0_f64..0.3]);
+    let step = (0..members, 0..members, proptest::option::weighted(0.7, value), proptest::bool::weighted(0.2));
+    proptest::collection::vec(proptest::collection::vec(step, 1..4), 1..8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_best_path_is_the_best_of_all_paths(graph in graphs(7)) {
+        let fronts = Fronts::full(&graph, SOURCE);
+        for destination in (1..7).map(Member) {
+            let all = all_paths(&graph, destination);
+            for model in MODELS {
+                let found = fronts.best(&graph, destination, rate(model));
+                prop_assert_eq!(found.map(|f| f.1), all.iter().map(|(_, m)| rate(model)(m)).max());
+                // And is a path of that rate.
+                if let Some((path, best)) = found {
+                    prop_assert_eq!(exact_metrics(&graph, &path).map(|m| rate(model)(&m)), Some(best));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_front_is_that_of_all_paths(graph in graphs(7)) {
+        let fronts = Fronts::full(&graph, SOURCE);
+        for destination in (1..7).map(Member) {
+            let all = all_paths(&graph, destination);
+            let covers = |a: &(Path, Metrics), b: &(Path, Metrics)| {
+                a.1.capacity >= b.1.capacity && a.1.rtt <= b.1.rtt && a.1.loss <= b.1.loss
+                    && a.0.relays().len() <= b.0.relays().len()
+            };
+            let kept: Vec<_> = fronts.candidates(&graph, destination).collect();
+            for path in &all {
+                prop_assert!(kept.iter().any(|k| covers(k, path)), "{path:?} is covered by none of {kept:?}");
+            }
+            for (i, path) in kept.iter().enumerate() {
+                prop_assert!(all.iter().any(|a| a.0 == path.0), "{path:?} is no path");
+                prop_assert!(kept.iter().enumerate().all(|(j, k)| i == j || !covers(k, path)), "{path:?} is covered");
+            }
+        }
+    }
+
+    #[test]
+    fn updates_give_what_a_full_computation_gives(graph in graphs(7), steps in steps(7)) {
+        let mut graph = graph;
+        let mut fronts = Fronts::full(&graph, SOURCE);
+        for step in steps {
+            let mut changed = Vec::new();
+            for (from, to, value, withhold) in step {
+                let (from, to) = (Member(from), Member(to));
+                match value {
+                    Some((mbps, ms, loss)) => { graph.set(from, to, metrics(mbps, ms * 10, loss)); }
+                    None => { graph.remove(from, to); }
+                }
+                graph.withhold(from, to, withhold);
+                changed.push((from, to));
+            }
+            fronts.update(&graph, &changed);
+            let full = Fronts::full(&graph, SOURCE);
+            for destination in (1..7).map(Member) {
+                let [ours, theirs] = [&fronts, &full].map(|f| f.candidates(&graph, destination).collect::<Vec<_>>());
+                prop_assert_eq!(ours, theirs);
+            }
+        }
+    }
+
+    #[test]
+    fn one_destinations_search_finds_what_the_search_for_all_finds(graph in graphs(7)) {
+        let fronts = Fronts::full(&graph, SOURCE);
+        for destination in (1..7).map(Member) {
+            let all: Vec<_> = fronts.candidates(&graph, destination).collect();
+            prop_assert_eq!(candidates(&graph, SOURCE, destination, Except::default()), all);
+        }
+    }
+
+    #[test]
+    fn disjoint_paths_share_nothing_and_each_is_the_best_that_is_left(graph in graphs(7)) {
+        for destination in (1..7).map(Member) {
+            let score = rate(Model::Cubic);
+            let found = disjoint(&graph, SOURCE, destination, 3, &score);
+            let all = all_paths(&graph, destination);
+            for (i, (_, best)) in found.iter().enumerate() {
+                let left = all.iter().filter(|(p, _)| found[..i].iter().all(|(f, _)| f.is_disjoint(p)));
+                prop_assert_eq!(Some(*best), left.map(|(_, m)| score(m)).max());
+            }
+            let left = all.iter().filter(|(p, _)| found.iter().all(|(f, _)| f.is_disjoint(p))).count();
+            prop_assert!(found.len() == 3 || left == 0);
+        }
+    }
+}
+
+/// The paper's topology *Forward* (figure 2): by way of `top` the fast satellite link, by way of north or south the slow one.
+#[test]
+fn in_the_papers_forward_topology_the_fast_satellite_wins_until_it_loses() {
+    let [west, north, south, top, east] = [0, 1, 2, 3, 4].map(Member);
+    let mut graph = Graph::new(UNKNOWN);
+    [north, south, top].iter().for_each(|m| graph.set_member(*m, true));
+    graph.set(west, top, metrics(45, 150, 0.0));
+    graph.set(top, east, metrics(100, 1, 0.0));
+    for bridge in [north, south] {
+        graph.set(west, bridge, metrics(100, 1, 0.0));
+        graph.set(bridge, east, metrics(3, 270, 0.0));
+    }
+    let safire = rate(Model::Safire { k: 1.0 });
+    let best = |graph: &Graph| Fronts::full(graph, west).best(graph, east, &safire).unwrap();
+    assert_eq!(best(&graph).0.relays(), [top]);
+    assert_eq!(best(&graph).1, Rate::from_bps(45_000_000));
+    // Lost one in a hundred: 1448 B / (151 ms x 0.1) = 0.77 Mb/s, the slow link has 3.
+    graph.set(west, top, metrics(45, 150, 0.01));
+    assert_eq!(
+        best(&graph),
+        (Path::via(&[north], east).unwrap(), Rate::from_bps(3_000_000)),
+        "north sorts before south"
+    );
+    let disjoint: Vec<Path> = disjoint(&graph, west, east, 5, &safire).iter().map(|(p, _)| *p).collect();
+    assert_eq!(disjoint, [north, south, top].map(|m| Path::via(&[m], east).unwrap()));
+}
+
+#[test]
+fn four_relays_are_too_many() {
+    let mut graph = Graph::new(UNKNOWN);
+    for m in 1..=5 {
+        graph.set_member(Member(m), true);
+        graph.set(Member(m - 1), Member(m), metrics(1, 1, 0.0));
+    }
+    let fronts = Fronts::full(&graph, SOURCE);
+    assert_eq!(fronts.best(&graph, Member(4), rate(Model::Cubic)).unwrap().0.relays(), [1, 2, 3].map(Member));
+    assert_eq!(fronts.best(&graph, Member(5), rate(Model::Cubic)), None);
+    assert_eq!(fronts.best(&graph, SOURCE, rate(Model::Cubic)), None);
+    assert_eq!(fronts.best(&graph, Member(77), rate(Model::Cubic)), None);
+}
+
+#[test]
+fn withheld_links_are_taken_only_where_they_are_asked_for() {
+    let mut graph = Graph::new(UNKNOWN);
+    graph.set(SOURCE, Member(1), metrics(1, 1, 0.0));
+    graph.withhold(SOURCE, Member(1), true);
+    assert!(Fronts::full(&graph, SOURCE).is_empty());
+    assert_eq!(Fronts::with_withheld(&graph, SOURCE).len(), 1);
+    let except = Except { withheld: true, ..Except::default() };
+    assert_eq!(candidates(&graph, SOURCE, Member(1), except).len(), 1);
+}
