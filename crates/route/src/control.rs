@@ -297,7 +297,7 @@ impl Control {
             to: None,
             chosen_for: Some(used.chosen_for),
             used_for: self.now.saturating_since(used.since),
-            load: used.load_at(self.now, self.policy.silence),
+            load: used.load_at(self.now, &self.policy),
             sure_ratio: None,
             margin: self.policy.margin,
             hold_down: self.policy.hold_down,

@@ -63,7 +63,7 @@ pub struct Inputs {
     /// The path that was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Judged>,
-    /// Rate that was predicted for the old path when it was chosen.
+    /// Rate that was predicted for the old path when it was chosen, or when it had been low for as long as the hold-down.
     #[serde(rename = "chosen_for_bps", default, skip_serializing_if = "Option::is_none")]
     pub chosen_for: Option<Rate>,
     /// For how long the old path had been used.

@@ -33,6 +33,8 @@ pub struct Policy {
     pub certainty: f64,
     /// Below this confidence a path is taken only if there is no other.
     pub least_confidence: f64,
+    /// Whether paths are compared by what all our flows get, and never worth less than what they carry; otherwise by what one flow gets.
+    pub count_load: bool,
     /// Whether a path that has failed or collapsed is left at once, whenever the last change was.
     pub fast_fail: bool,
     /// A path has collapsed below this share of the rate that was predicted when it was chosen.
@@ -89,6 +91,7 @@ impl Default for Policy {
             // Twice a 95 % interval is four standard deviations. Two equal paths are compared ten times a second for days.
             certainty: 2.0,
             least_confidence: 0.3,
+            count_load: true,
             fast_fail: true,
             // From 0.05 to 0.15 a window is divided by sqrt(3): 0.58 of the rate.
             collapse: 0.7,
@@ -126,6 +129,8 @@ impl Policy {
             confirm: Duration::ZERO,
             certainty: 0.0,
             least_confidence: 0.0,
+            // "for a single TCP flow".
+            count_load: false,
             fast_fail: false,
             collapse: 0.0,
             // Three of the paper's T_loss of 60 s.

@@ -20,7 +20,7 @@ impl Control {
             self.log(destination, 0, (None, Some(path)), Reason::First, inputs);
             return;
         };
-        let flows = used.load_at(self.now, self.policy.silence).flows;
+        let flows = used.load_at(self.now, &self.policy).flows;
         let judged = self.judged(&used.path, flows);
         let choice = match judged {
             None => {
@@ -85,8 +85,15 @@ impl Control {
 
     /// A path that is better by all rules, and for long enough.
     fn better(&mut self, destination: Member, route: &mut Route, judged: Judged) -> Option<Choice> {
-        let used = *route.uses.first()?;
-        let standing = Standing::new(&self.policy, self.now, used, judged);
+        let used = route.uses.first_mut()?;
+        let mut standing = Standing::new(&self.policy, self.now, *used, judged);
+        let low_since = standing.collapsed.then(|| used.low_since.unwrap_or(self.now));
+        used.low_since = low_since;
+        if low_since.is_some_and(|since| since + self.policy.hold_down <= self.now) {
+            // What has been low for long does not collapse now: a path may have been chosen for a rate that few packets promised.
+            *used = Use { chosen_for: judged.predicted, low_since: None, ..*used };
+            standing.collapsed = false;
+        }
         let mut found = None;
         let mut refractory_until = None;
         for (path, candidate) in self.rivals(destination, &standing) {
@@ -124,7 +131,7 @@ impl Control {
     /// The paths that are predicted to be better by the margin, the best first.
     fn rivals(&self, destination: Member, standing: &Standing) -> Vec<(Path, Judged)> {
         let needed = standing.needed(&self.policy);
-        let flows = standing.used.load_at(self.now, self.policy.silence).flows;
+        let flows = standing.used.load_at(self.now, &self.policy).flows;
         let all = self.fronts.candidates(&self.graph, destination);
         let rivals = all.filter(|(path, metrics)| {
             // First by the loss alone: nearly always nothing is left, and intervals cost.
@@ -140,7 +147,7 @@ impl Control {
     /// The path with the largest rate that is sure, when there is nothing to hold it against. Paths that are not to be relied on yet come after
     /// all others.
     fn safest(&self, destination: Member, route: &Route, fallback: &mut Option<Fronts>) -> Option<(Path, Judged)> {
-        let flows = route.uses.first().map_or(0, |u| u.load_at(self.now, self.policy.silence).flows);
+        let flows = route.uses.first().map_or(0, |u| u.load_at(self.now, &self.policy).flows);
         let best = |fronts: &Fronts| {
             let all = fronts.candidates(&self.graph, destination);
             let judged = all.filter_map(|(path, _)| Some((path, self.judged(&path, flows)?)));

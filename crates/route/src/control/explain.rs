@@ -14,7 +14,7 @@ impl Control {
     pub fn why(&self, destination: Member) -> Option<Explanation> {
         let route = self.routes.get(&destination)?;
         let used = route.uses.iter().map(|u| {
-            let load = u.load_at(self.now, self.policy.silence);
+            let load = u.load_at(self.now, &self.policy);
             let judged = self.judged(&u.path, load.flows);
             InUse { path: u.path, since: u.since, judged, chosen_for: u.chosen_for, load }
         });

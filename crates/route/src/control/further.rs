@@ -1,6 +1,6 @@
 //! Further paths to a destination, disjoint with the first.
 
-use units::Rate;
+use units::{Duration, Rate};
 
 use super::Control;
 use super::judge::Standing;
@@ -8,12 +8,17 @@ use super::route::{Route, Use};
 use crate::search::{Except, candidates};
 use crate::{Inputs, Judged, Member, Path, Reason};
 
+/// A policy may gather nothing, but who asks to be woken at once is woken forever.
+const LEAST_WAIT: Duration = Duration::from_millis(10);
+
 impl Control {
     /// Gives up further paths that are not disjoint with those before, have failed, or are worth little; looks for others from time to time.
     pub(super) fn choose_further(&mut self, destination: Member, route: &mut Route, searches: &mut usize) {
         let Some(first) = route.uses.first().map(|u| u.path) else { return };
-        let rate = self.judged(&first, 0).map_or(Rate::ZERO, |j| j.predicted);
-        self.drop_further(destination, route, rate);
+        // What all flows would get on each: beside flows that fill a path an idle one looks better than it is.
+        let flows = route.uses.iter().map(|u| u.load_at(self.now, &self.policy).flows).fold(0, u32::saturating_add);
+        let rate = self.judged(&first, flows).map_or(Rate::ZERO, |j| j.worth[1]);
+        self.drop_further(destination, route, flows, rate);
         if self.policy.max_paths <= 1 {
             return;
         }
@@ -23,24 +28,24 @@ impl Control {
             return;
         }
         if *searches == 0 {
-            self.wake_at(self.now + self.policy.gather);
+            self.wake_at(self.now + self.policy.gather.max(LEAST_WAIT));
             return;
         }
         *searches -= 1;
         route.searched = Some(self.now);
         self.wake_at(self.now + self.policy.search);
         for place in 1..self.policy.max_paths {
-            self.fill(destination, route, place, rate);
+            self.fill(destination, route, place, (flows, rate));
         }
     }
 
-    fn drop_further(&mut self, destination: Member, route: &mut Route, first: Rate) {
+    fn drop_further(&mut self, destination: Member, route: &mut Route, flows: u32, first: Rate) {
         let least = first.as_bps() as f64 * self.policy.least_share / 2.0;
         let mut at = 1;
         while let Some(used) = route.uses.get(at).copied() {
-            let judged = self.judged(&used.path, 0);
+            let judged = self.judged(&used.path, flows);
             let is_disjoint = route.uses[..at].iter().all(|u| u.path.is_disjoint(&used.path));
-            if is_disjoint && judged.is_some_and(|j| j.predicted.as_bps() as f64 >= least) {
+            if is_disjoint && judged.is_some_and(|j| j.worth[1].as_bps() as f64 >= least) {
                 at += 1;
                 continue;
             }
@@ -48,6 +53,8 @@ impl Control {
             let reason = if judged.is_none() { Reason::Failed } else { Reason::Removed };
             if judged.is_none() {
                 route.leave(&self.policy, self.now, &used);
+            }
+            if judged.is_none() || !is_disjoint {
                 // Another one is wanted now.
                 route.searched = None;
             }
@@ -57,7 +64,7 @@ impl Control {
     }
 
     /// Takes a path at this place, or a better one than is there.
-    fn fill(&mut self, destination: Member, route: &mut Route, place: usize, first: Rate) {
+    fn fill(&mut self, destination: Member, route: &mut Route, place: usize, first: (u32, Rate)) {
         let now = self.now;
         let at = route.uses.iter().position(|u| u.place == place);
         let best = self.best_beside(destination, route, place, first);
@@ -69,7 +76,7 @@ impl Control {
             self.log(destination, place, (None, Some(path)), Reason::First, inputs);
             return;
         };
-        let (Some((path, candidate)), Some(judged)) = (best, self.judged(&used.path, 0)) else { return };
+        let (Some((path, candidate)), Some(judged)) = (best, self.judged(&used.path, first.0)) else { return };
         let standing = Standing::new(&self.policy, now, used, judged);
         let is_held = !standing.waits(&self.policy, now, route).is_empty();
         if path == used.path || is_held || !standing.doubts(&self.policy, &candidate).is_empty() {
@@ -85,7 +92,13 @@ impl Control {
     }
 
     /// The best path that is disjoint with those at other places, if one is worth it.
-    fn best_beside(&self, destination: Member, route: &Route, place: usize, first: Rate) -> Option<(Path, Judged)> {
+    fn best_beside(
+        &self,
+        destination: Member,
+        route: &Route,
+        place: usize,
+        (flows, first): (u32, Rate),
+    ) -> Option<(Path, Judged)> {
         let others: Vec<Path> = route.uses.iter().filter(|u| u.place != place).map(|u| u.path).collect();
         let relays: Vec<Member> = others.iter().flat_map(Path::relays).copied().collect();
         let direct = others.iter().any(|path| path.relays().is_empty());
@@ -93,12 +106,12 @@ impl Control {
         let least = first.as_bps() as f64 * self.policy.least_share;
         let is_good = |path: &Path, j: &Judged| {
             route.refractory(self.now, path).is_none()
-                && j.predicted.as_bps() as f64 >= least
+                && j.worth[1].as_bps() as f64 >= least
                 && j.metrics.confidence >= self.policy.least_confidence
         };
         candidates(&self.graph, self.source, destination, except)
             .into_iter()
-            .filter_map(|(path, _)| Some((path, self.judged(&path, 0)?)))
+            .filter_map(|(path, _)| Some((path, self.judged(&path, flows)?)))
             .filter(|(path, judged)| is_good(path, judged))
             .max_by_key(|(path, judged)| (judged.worth[1], judged.worth[0], core::cmp::Reverse(*path)))
     }

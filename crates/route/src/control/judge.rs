@@ -32,7 +32,7 @@ pub(super) struct Standing {
 
 impl Standing {
     pub(super) fn new(policy: &Policy, now: Instant, used: Use, judged: Judged) -> Self {
-        let load = used.load_at(now, policy.silence);
+        let load = used.load_at(now, policy);
         let worth = judged.worth[1].max(load.carried);
         let capacity = judged.metrics.capacity.unwrap_or(policy.unknown_capacity);
         let hoped = Rate::from_bps(used.chosen_for.as_bps().saturating_mul(u64::from(load.flows.max(1)))).min(capacity);

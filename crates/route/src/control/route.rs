@@ -1,7 +1,7 @@
 //! What is remembered of a destination.
 
 use serde::{Deserialize, Serialize};
-use units::{Duration, Instant, Rate};
+use units::{Instant, Rate};
 
 use super::Weighted;
 use crate::{Path, Policy};
@@ -23,19 +23,22 @@ pub(super) struct Use {
     pub(super) place: usize,
     pub(super) path: Path,
     pub(super) since: Instant,
-    /// What was predicted for one flow when it was chosen.
+    /// What was predicted for one flow when it was chosen, or after it had been lower for the hold-down without anything better to change to.
     pub(super) chosen_for: Rate,
+    /// Since when it has been collapsed.
+    pub(super) low_since: Option<Instant>,
     pub(super) load: Option<(Instant, Load)>,
 }
 
 impl Use {
     pub(super) fn new(place: usize, path: Path, since: Instant, chosen_for: Rate) -> Self {
-        Self { place, path, since, chosen_for, load: None }
+        Self { place, path, since, chosen_for, low_since: None, load: None }
     }
 
-    /// What it carries, unless nobody has said so lately.
-    pub(super) fn load_at(&self, now: Instant, silence: Duration) -> Load {
-        let fresh = self.load.filter(|(at, _)| now.saturating_since(*at) < silence);
+    /// What it carries, unless nobody has said so lately or the policy does not ask.
+    pub(super) fn load_at(&self, now: Instant, policy: &Policy) -> Load {
+        let is_fresh = |at: Instant| policy.count_load && now.saturating_since(at) < policy.silence;
+        let fresh = self.load.filter(|(at, _)| is_fresh(*at));
         fresh.map_or_else(Load::default, |(_, load)| load)
     }
 }

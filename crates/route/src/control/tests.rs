@@ -1,1 +1,397 @@
+use units::Duration;
 
+use super::*;
+use crate::{Hold, Model};
+
+const SOURCE: Member = Member(0);
+const NORTH: Member = Member(1);
+const SOUTH: Member = Member(2);
+const EAST: Member = Member(3);
+const MBPS: u64 = 1_000_000;
+
+fn at(seconds: f64) -> Instant {
+    Instant::ZERO + Duration::from_secs_f64(seconds)
+}
+
+/// 100 Mb/s and 20 ms, exactly known.
+fn link(loss: f64) -> Metrics {
+    Metrics::exact(Some(Rate::from_bps(100 * MBPS)), Duration::from_millis(20), loss)
+}
+
+fn north() -> Path {
+    Path::via(&[NORTH], EAST).unwrap()
+}
+
+fn south() -> Path {
+    Path::via(&[SOUTH], EAST).unwrap()
+}
+
+/// The paper's topology *Domestic*: from the source to the east over a north and a south bridge. What is reported comes each 200 ms.
+struct Domestic {
+    control: Control,
+    now: f64,
+    /// Losses of both bridges; `None`: down.
+    losses: [Option<f64>; 2],
+    /// By how much each may be off.
+    doubts: [f64; 2],
+}
+
+impl Domestic {
+    fn new(policy: Policy) -> Self {
+        let mut control = Control::new(SOURCE, policy).unwrap();
+        for member in [NORTH, SOUTH] {
+            control.handle_member(at(0.0), member, Some(true)).unwrap();
+        }
+        control.handle_member(at(0.0), EAST, Some(false)).unwrap();
+        Self { control, now: 0.0, losses: [Some(0.01), Some(0.01)], doubts: [0.0; 2] }
+    }
+
+    /// Runs until this time. What was decided about the east, in its first place.
+    fn until(&mut self, end: f64) -> Vec<Decision> {
+        let mut decided = Vec::new();
+        while self.now < end - 1e-9 {
+            for (i, bridge) in [NORTH, SOUTH].into_iter().enumerate() {
+                let doubt = self.doubts[i];
+                let metrics = self.losses[i].map(|loss| Metrics {
+                    loss_low: (loss - doubt).max(0.0),
+                    loss_high: loss + doubt,
+                    ..link(loss)
+                });
+                self.control.handle_link(at(self.now), SOURCE, bridge, metrics).unwrap();
+                self.control.handle_link(at(self.now), bridge, EAST, Some(link(0.0))).unwrap();
+            }
+            self.now += 0.2;
+            decided.extend(self.pump());
+        }
+        decided
+    }
+
+    fn pump(&mut self) -> Vec<Decision> {
+        let mut calls = 0;
+        while let Some(due) = self.control.poll_timeout().filter(|due| *due <= at(self.now)) {
+            self.control.handle_timeout(due);
+            calls += 1;
+            assert!(calls < 100, "asks to be called again and again");
+        }
+        let all = core::iter::from_fn(|| self.control.poll_decision());
+        all.filter(|d| d.destination == EAST && d.place == 0).collect()
+    }
+
+    fn path(&self) -> Option<Path> {
+        self.control.paths(EAST).first().map(|w| w.path)
+    }
+
+    fn holds(&self, path: Path) -> Vec<Hold> {
+        let why = self.control.why(EAST).unwrap();
+        why.candidates.into_iter().find(|c| c.path == path).map(|c| c.holds).unwrap_or_default()
+    }
+}
+
+fn single() -> Policy {
+    Policy::default().single_path()
+}
+
+fn reasons(decisions: &[Decision]) -> Vec<(Option<Path>, Reason)> {
+    decisions.iter().map(|d| (d.to, d.reason)).collect()
+}
+
+#[test]
+fn the_first_path_is_the_best_one() {
+    let mut net = Domestic::new(single());
+    net.losses = [Some(0.05), Some(0.01)];
+    let decided = net.until(1.0);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::First)]);
+    assert!(decided[0].at <= at(0.2), "{:?}", decided[0].at);
+}
+
+#[test]
+fn a_better_path_is_taken_by_the_margin_and_not_below() {
+    // Reno's region of CUBIC: rates are as 1 / sqrt(p). 0.0105 over 0.005 is 1.449, 0.012 over 0.005 is 1.549.
+    for (loss, changes) in [(0.0105, 0), (0.012, 1)] {
+        let mut net = Domestic::new(single());
+        net.losses = [Some(0.005), Some(0.006)];
+        net.until(30.0);
+        assert_eq!(net.path(), Some(north()));
+        net.losses = [Some(loss), Some(0.005)];
+        let decided = net.until(40.0);
+        assert_eq!(decided.len(), changes, "{loss}: {decided:?}");
+    }
+}
+
+#[test]
+fn a_change_is_confirmed_first() {
+    let mut net = Domestic::new(Policy { collapse: 0.0, ..single() });
+    net.losses = [Some(0.005), Some(0.006)];
+    net.until(30.0);
+    net.losses = [Some(0.05), Some(0.005)];
+    let decided = net.until(35.0);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Better)]);
+    // Seen within 100 ms, confirmed for 500 ms.
+    let after = decided[0].at.saturating_since(at(30.0)).as_secs_f64();
+    assert!((0.5..=0.7).contains(&after), "{after}");
+}
+
+#[test]
+fn a_single_bad_report_changes_nothing() {
+    let mut net = Domestic::new(Policy { collapse: 0.0, ..single() });
+    net.losses = [Some(0.005), Some(0.006)];
+    net.until(30.0);
+    net.losses = [Some(0.2), Some(0.006)];
+    let mut decided = net.until(30.2);
+    net.losses = [Some(0.005), Some(0.006)];
+    decided.extend(net.until(40.0));
+    assert_eq!(decided, []);
+}
+
+#[test]
+fn the_last_change_must_be_past_but_not_for_a_path_that_collapsed() {
+    for (collapse, least, most) in [(0.0, 9.9, 10.6), (0.7, 1.5, 1.7)] {
+        let mut net = Domestic::new(Policy { collapse, refractory: Duration::ZERO, ..single() });
+        net.losses = [Some(0.005), Some(0.006)];
+        net.until(30.0);
+        net.losses = [Some(0.05), Some(0.005)];
+        let first = net.until(31.6).remove(0);
+        net.losses = [Some(0.005), Some(0.05)];
+        let second = net.until(60.0).remove(0);
+        let between = second.at.saturating_since(first.at).as_secs_f64();
+        assert!((least..=most).contains(&between), "{collapse}: {between}");
+        let expected = if collapse > 0.0 { Reason::Collapsed } else { Reason::Returned };
+        assert_eq!(second.reason, expected);
+    }
+}
+
+#[test]
+fn a_failed_path_is_left_at_once_and_returned_to_slowly() {
+    let mut net = Domestic::new(single());
+    net.losses = [Some(0.001), Some(0.05)];
+    net.until(5.0);
+    assert_eq!(net.path(), Some(north()));
+    net.losses[0] = None;
+    let decided = net.until(5.2);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Failed)]);
+    assert_eq!(decided[0].at, at(5.0), "without waiting for other news");
+    // Back after a second, and better by far: 8 s it has to stay, and the hold-down is 10 s.
+    net.until(6.0);
+    net.losses[0] = Some(0.001);
+    let back = net.now;
+    net.until(7.0);
+    assert!(matches!(net.holds(north())[..], [Hold::Withheld { .. }, ..]), "{:?}", net.holds(north()));
+    let decided = net.until(60.0);
+    assert_eq!(reasons(&decided), [(Some(north()), Reason::Returned)]);
+    let after = decided[0].at.saturating_since(at(back)).as_secs_f64();
+    assert!((8.9..11.0).contains(&after), "{after}");
+}
+
+#[test]
+fn who_flaps_is_trusted_later_each_time() {
+    let mut net = Domestic::new(Policy { hold_down: Duration::ZERO, ..single() });
+    net.losses = [Some(0.001), Some(0.05)];
+    net.until(5.0);
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        net.losses[0] = None;
+        net.until(net.now + 1.0);
+        net.losses[0] = Some(0.001);
+        let back = net.now;
+        let decided = net.until(back + 200.0);
+        assert_eq!(reasons(&decided)[0], (Some(north()), Reason::Returned));
+        waits.push(decided[0].at.saturating_since(at(back)).as_secs_f64());
+    }
+    // 8 s doubled; forgotten by half in 600 s, of which 200 s pass: 1, 1.79, 2.42, 2.92 flaps. And some tenths to see and confirm it.
+    for (wait, expected) in waits.iter().zip([8.0, 13.8, 21.4, 30.3]) {
+        assert!((-0.5..2.5).contains(&(wait - expected)), "{waits:?}");
+    }
+}
+
+#[test]
+fn what_is_left_is_used_even_if_it_is_not_to_be_relied_on() {
+    let mut net = Domestic::new(single());
+    net.losses = [Some(0.01), None];
+    net.until(5.0);
+    net.losses = [None, None];
+    let decided = net.until(6.0);
+    assert_eq!(reasons(&decided), [(None, Reason::Failed)]);
+    assert_eq!(net.control.paths(EAST), []);
+    net.losses = [Some(0.01), None];
+    let decided = net.until(7.0);
+    assert_eq!(reasons(&decided), [(Some(north()), Reason::First)]);
+}
+
+#[test]
+fn a_link_that_nobody_speaks_of_is_down() {
+    let mut net = Domestic::new(single());
+    net.losses = [Some(0.001), Some(0.01)];
+    net.until(5.0);
+    assert_eq!(net.path(), Some(north()));
+    // South's links go on being reported, north's do not.
+    let mut decided = Vec::new();
+    while net.now < 12.0 {
+        net.control.handle_link(at(net.now), SOURCE, SOUTH, Some(link(0.01))).unwrap();
+        net.control.handle_link(at(net.now), SOUTH, EAST, Some(link(0.0))).unwrap();
+        net.now += 0.2;
+        decided.extend(net.pump());
+    }
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Failed)]);
+    // The last report was at 4.8 s, the silence is 5 s.
+    assert_eq!(decided[0].at, at(9.8));
+}
+
+#[test]
+fn old_reports_do_not_displace_new_ones() {
+    let mut control = Control::new(SOURCE, single()).unwrap();
+    control.handle_link(at(10.0), SOURCE, EAST, Some(link(0.01))).unwrap();
+    let old = Metrics { age: Duration::from_secs(1), ..link(0.5) };
+    control.handle_link(at(10.1), SOURCE, EAST, Some(old)).unwrap();
+    assert_eq!(control.graph().link(SOURCE, EAST).unwrap().loss, 0.01);
+    control.handle_link(at(10.2), SOURCE, NORTH, Some(Metrics { age: Duration::from_secs(5), ..old })).unwrap();
+    assert_eq!(control.graph().link(SOURCE, NORTH), None);
+}
+
+#[test]
+fn a_relay_that_no_longer_consents_is_left_at_once() {
+    let mut net = Domestic::new(single());
+    net.losses = [Some(0.001), Some(0.01)];
+    net.until(5.0);
+    net.control.handle_member(at(5.0), NORTH, Some(false)).unwrap();
+    assert_eq!(reasons(&net.pump()), [(Some(south()), Reason::Failed)]);
+    // It can still be reached itself.
+    assert_eq!(net.control.paths(NORTH)[0].path, Path::direct(NORTH));
+}
+
+#[test]
+fn who_leaves_takes_its_paths_along() {
+    let mut net = Domestic::new(single());
+    net.losses = [Some(0.001), Some(0.01)];
+    net.until(5.0);
+    net.control.handle_member(at(5.0), EAST, None).unwrap();
+    assert_eq!(reasons(&net.pump()), [(None, Reason::Removed)]);
+    assert_eq!(net.control.paths(EAST), []);
+    assert_eq!(net.control.why(EAST), None);
+    assert_eq!(net.control.destinations().collect::<Vec<_>>(), [NORTH, SOUTH]);
+}
+
+#[test]
+fn losses_counted_from_few_packets_change_nothing() {
+    let mut net = Domestic::new(single());
+    net.losses = [Some(0.05), Some(0.0)];
+    // None of 30 packets lost: Wilson's 95 % interval ends at 0.1135. It may be worse than 0.05.
+    net.doubts[1] = 0.1135;
+    assert_eq!(reasons(&net.until(20.0)), [(Some(north()), Reason::First)]);
+    assert!(matches!(net.holds(south())[..], [Hold::Unsure { ratio }] if ratio < 1.0), "{:?}", net.holds(south()));
+    // None of 400: it ends at 0.0095.
+    net.doubts[1] = 0.0095;
+    assert_eq!(reasons(&net.until(25.0)), [(Some(south()), Reason::Better)]);
+}
+
+#[test]
+fn both_of_two_disjoint_paths_are_used_in_proportion() {
+    let mut net = Domestic::new(Policy::default());
+    net.losses = [Some(0.01), Some(0.02)];
+    net.until(5.0);
+    let paths = net.control.paths(EAST);
+    assert_eq!(paths.iter().map(|w| (w.path, w.place)).collect::<Vec<_>>(), [(north(), 0), (south(), 1)]);
+    // As sqrt(0.02 / 0.01): 0.586 and 0.414.
+    assert!((paths[0].weight - 0.5858).abs() < 0.001, "{paths:?}");
+    assert!((paths[0].weight + paths[1].weight - 1.0).abs() < 1e-12);
+    // The first fails, the second takes its place and is alone.
+    net.losses[0] = None;
+    net.until(6.0);
+    let paths = net.control.paths(EAST);
+    assert_eq!(paths.iter().map(|w| (w.path, w.weight)).collect::<Vec<_>>(), [(south(), 1.0)]);
+}
+
+#[test]
+fn a_path_that_is_not_worth_its_relay_is_not_used_beside_a_good_one() {
+    let mut net = Domestic::new(Policy::default());
+    // Rates as sqrt(0.2 / 0.001): 14 to 1.
+    net.losses = [Some(0.001), Some(0.2)];
+    net.until(5.0);
+    assert_eq!(net.control.paths(EAST).len(), 1);
+}
+
+#[test]
+fn the_papers_policy_waits_with_a_failed_path_too() {
+    let mut net = Domestic::new(Policy { silence: Duration::from_secs(5), ..Policy::safire_2008() });
+    net.losses = [Some(0.05), Some(0.15)];
+    net.until(30.0);
+    net.losses = [Some(0.15), Some(0.05)];
+    // sqrt(3) is more than 1.5.
+    let decided = net.until(40.0);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Better)]);
+    assert!(decided[0].at <= at(31.1));
+    net.losses = [Some(0.15), None];
+    let decided = net.until(42.0);
+    let first = decided[0].at;
+    assert_eq!(reasons(&decided), [(Some(north()), Reason::Failed)], "T_ch is past");
+    net.losses = [None, Some(0.05)];
+    let decided = net.until(60.0);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Failed)]);
+    assert_eq!(decided[0].at, first + Duration::from_secs(10), "T_ch holds a failed path");
+}
+
+#[test]
+fn what_carries_its_capacity_is_not_left_for_an_idle_path() {
+    let mut net = Domestic::new(single());
+    net.losses = [Some(0.0005), Some(0.001)];
+    net.until(20.0);
+    assert_eq!(net.path(), Some(north()));
+    // Ten flows on 100 Mb/s: each meets the loss that goes with 10 Mb/s. The other path is idle and loses nothing.
+    net.losses = [Some(0.001), Some(0.0)];
+    let mut decided = Vec::new();
+    while net.now < 120.0 {
+        let load = Load { flows: 10, carried: Rate::from_bps(95 * MBPS) };
+        net.control.handle_load(at(net.now), north(), load);
+        decided.extend(net.until(net.now + 0.2));
+    }
+    assert_eq!(decided, []);
+    // Once it carries little, the same metrics are a reason.
+    let decided = net.until(140.0);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Better)]);
+}
+
+#[test]
+fn the_explanation_says_what_holds_a_change_back() {
+    let mut net = Domestic::new(Policy { confirm: Duration::from_secs(5), collapse: 0.0, ..single() });
+    net.losses = [Some(0.001), Some(0.0011)];
+    net.until(5.0);
+    let [Hold::Margin { needed }, ..] = net.holds(south())[..] else { panic!("{:?}", net.holds(south())) };
+    let worth = net.control.why(EAST).unwrap().used[0].judged.unwrap().worth[1];
+    assert!((needed.as_bps() as f64 / worth.as_bps() as f64 - 1.5).abs() < 1e-6);
+    net.losses = [Some(0.05), Some(0.001)];
+    net.until(7.0);
+    let [Hold::Confirm { until }] = net.holds(south())[..] else { panic!("{:?}", net.holds(south())) };
+    assert!((4.9..=5.3).contains(&until.saturating_since(at(5.0)).as_secs_f64()));
+    let text = net.control.why(EAST).unwrap().to_string();
+    for expected in ["00000003\n  uses via 00000001 for ", "\n  could via 00000002: ", "not now: to be confirmed"] {
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn limits_and_nonsense_are_refused() {
+    let mut control = Control::new(SOURCE, Policy { max_links: 1, max_members: 1, ..single() }).unwrap();
+    let now = at(1.0);
+    assert_eq!(control.handle_member(now, EAST, Some(true)), Ok(()));
+    assert_eq!(control.handle_member(now, NORTH, Some(true)), Err(Error::Members(1)));
+    assert_eq!(control.handle_link(now, SOURCE, EAST, Some(link(0.0))), Ok(()));
+    assert_eq!(control.handle_link(now, SOURCE, NORTH, Some(link(0.0))), Err(Error::Links(1)));
+    assert_eq!(control.handle_link(now, SOURCE, EAST, Some(link(0.1))), Ok(()), "known already");
+    for (to, metrics) in [(SOURCE, link(0.0)), (EAST, link(f64::NAN)), (EAST, link(2.0))] {
+        let refused = control.handle_link(now, SOURCE, to, Some(metrics)).unwrap_err();
+        assert_eq!(refused, Error::Metrics { from: SOURCE, to });
+    }
+    assert_eq!(control.handle_link(now, NORTH, EAST, None), Ok(()), "down as before");
+    let wrong = Policy { model: Model::Safire { k: f64::NAN }, ..single() };
+    assert!(Control::new(SOURCE, wrong).is_err());
+}
+
+#[test]
+fn nothing_is_due_where_nothing_happens() {
+    let control = Control::new(SOURCE, single()).unwrap();
+    assert_eq!(control.poll_timeout(), None);
+    let mut net = Domestic::new(single());
+    net.until(5.0);
+    // Only the links' silence is ahead.
+    net.control.handle_timeout(at(5.2));
+    assert!(net.control.poll_timeout().unwrap() > at(5.2));
+}

@@ -1,1 +1,37 @@
+use units::Duration;
 
+use super::*;
+use crate::Metrics;
+
+#[test]
+fn an_explanation_reads_as_text_and_as_a_record() {
+    let at = Instant::ZERO + Duration::from_secs(100);
+    let metrics = Metrics::exact(Some(Rate::from_bps(45_000_000)), Duration::from_millis(150), 0.05);
+    let predicted = Rate::from_bps(1_000_000);
+    let judged = Judged { metrics, predicted, worth: [Rate::from_bps(900_000), predicted, Rate::from_bps(1_100_000)] };
+    let destination = Member(9);
+    let until = at + Duration::from_millis(2500);
+    let used = InUse {
+        path: Path::direct(destination),
+        since: Instant::ZERO,
+        judged: None,
+        chosen_for: predicted,
+        load: Load { flows: 2, carried: Rate::from_bps(500_000) },
+    };
+    let candidate = Candidate {
+        path: Path::via(&[Member(1)], destination).unwrap(),
+        judged,
+        holds: vec![Hold::Margin { needed: Rate::from_bps(1_500_000) }, Hold::HoldDown { until }],
+    };
+    let explanation = Explanation { at, destination, used: vec![used], candidates: vec![candidate] };
+    let expected = "00000009\n  \
+        uses direct for 100.0 s: failed; 2 flows with 500.0 kb/s\n  \
+        could via 00000001: 1.000 Mb/s predicted (900.0 kb/s to 1.100 Mb/s for all flows), rtt 150.0 ms, \
+        loss 0.0500 (0.0500 to 0.0500), capacity 45.00 Mb/s\n    \
+        not now: less than 1.500 Mb/s; last change too recent, for another 2.5 s";
+    assert_eq!(explanation.to_string(), expected);
+    let record = serde_json::to_string(&explanation).unwrap();
+    assert!(record.contains(r#"{"hold":"hold-down","until_ns":102500000000}"#), "{record}");
+    let nothing = Explanation { at, destination, used: Vec::new(), candidates: Vec::new() };
+    assert_eq!(nothing.to_string(), "00000009: no path");
+}

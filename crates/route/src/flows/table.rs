@@ -67,6 +67,9 @@ pub(super) struct Entry {
     pub(super) is_elephant: bool,
 }
 
+// A line of the cache.
+const _: () = assert!(size_of::<Option<Entry>>() == 64);
+
 #[derive(Debug, Clone, Copy)]
 struct RouteEntry {
     path: Path,

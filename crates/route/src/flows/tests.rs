@@ -1,1 +1,339 @@
+use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+use units::{Bytes, Duration, Instant, Rate};
+
+use super::key::sip_hash;
+use super::*;
+use crate::{Member, Path, Weighted};
+
+const SECRET: [u64; 2] = [1, 2];
+const KB: Bytes = Bytes::new(1000);
+
+fn key(n: u32) -> FlowKey {
+    let address = |last: u32| core::net::IpAddr::from([10, 0, (last >> 8) as u8, last as u8]);
+    FlowKey::new((address(n), 4000), (address(1), 5000), 6, 0)
+}
+
+fn path(relay: u32) -> Path {
+    Path::via(&[Member(relay)], Member(9)).unwrap()
+}
+
+fn small() -> Settings {
+    Settings { flows: 64, routes: 4, ..Settings::default() }
+}
+
+fn at(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+/// Keeps a table for some time, calling as a driver does.
+fn run(table: &mut Table, from_ms: u64, until_ms: u64) {
+    (from_ms..=until_ms).step_by(10).for_each(|ms| table.maintain(at(ms)));
+}
+
+#[test]
+fn sip_hash_is_that_of_its_authors() {
+    // Aumasson and Bernstein 2012, appendix A: key 00..0f, input 00..0e.
+    let secret = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
+    let input: Vec<u8> = (0..15).collect();
+    assert_eq!(sip_hash(secret, &input), 0xa129_ca61_49be_45e5);
+    // Of nothing: the first of the vectors in their reference code.
+    assert_eq!(sip_hash(secret, &[]), 0x726f_db47_dd0e_0e31);
+}
+
+#[test]
+fn each_of_the_fields_makes_a_flow() {
+    let address = |last: u8| core::net::IpAddr::from([10, 0, 0, last]);
+    let base = FlowKey::new((address(1), 10), (address(2), 20), 6, 0);
+    let others = [
+        FlowKey::new((address(3), 10), (address(2), 20), 6, 0),
+        FlowKey::new((address(1), 10), (address(3), 20), 6, 0),
+        FlowKey::new((address(1), 11), (address(2), 20), 6, 0),
+        FlowKey::new((address(1), 10), (address(2), 21), 6, 0),
+        FlowKey::new((address(1), 10), (address(2), 20), 17, 0),
+        FlowKey::new((address(1), 10), (address(2), 20), 6, 46),
+        FlowKey::new((address(2), 20), (address(1), 10), 6, 0),
+    ];
+    assert!(others.iter().all(|other| *other != base && other.hash(SECRET) != base.hash(SECRET)));
+    assert_ne!(base.hash([1, 3]), base.hash(SECRET), "the secret counts");
+    let mapped = "::ffff:10.0.0.1".parse().unwrap();
+    assert_eq!(FlowKey::new((mapped, 10), (address(2), 20), 6, 0), base);
+}
+
+#[test]
+fn a_flow_stays_on_its_entry_and_moves_with_it() {
+    let mut table = Table::new(small());
+    let (a, b) = (table.add_route(path(1)).unwrap(), table.add_route(path(2)).unwrap());
+    assert_eq!(table.lookup(7, &key(1), KB), None);
+    assert!(table.assign(7, key(1), KB, a));
+    assert_eq!(table.lookup(7, &key(1), KB), Some(a));
+    assert_eq!(table.lookup(7, &key(2), KB), None, "another flow of the same hash");
+    table.redirect(a, path(3));
+    assert_eq!(table.lookup(7, &key(1), KB).and_then(|r| table.path(r)), Some(path(3)));
+    assert_eq!((table.active(a).flows, table.active(b).flows), (1, 0));
+    // Given anew, it is counted once.
+    assert!(table.assign(7, key(1), KB, b));
+    assert_eq!((table.active(a).flows, table.active(b).flows), (0, 1));
+}
+
+#[test]
+fn activity_decays_and_who_sends_stays() {
+    let mut table = Table::new(small());
+    let route = table.add_route(path(1)).unwrap();
+    table.maintain(at(0));
+    assert!(table.assign(1, key(1), KB, route));
+    assert!(table.assign(2, key(2), KB, route));
+    for second in 0..10 {
+        run(&mut table, second * 1000, second * 1000 + 990);
+        assert_eq!(table.lookup(2, &key(2), KB), Some(route), "after {second} s");
+        // The counter begins at five; each second takes one.
+        let expected = if second < 4 { 2 } else { 1 };
+        if second != 4 {
+            assert_eq!(table.active(route).flows, expected, "after {second} s");
+        }
+    }
+    assert_eq!(table.lookup(1, &key(1), KB), None);
+}
+
+#[test]
+fn a_flow_is_forgotten_after_thirty_seconds_however_much_it_has_sent() {
+    let mut table = Table::new(small());
+    let route = table.add_route(path(1)).unwrap();
+    assert!(table.assign(1, key(1), KB, route));
+    (0..10_000).for_each(|_| assert!(table.lookup(1, &key(1), KB).is_some()));
+    run(&mut table, 0, 28_900);
+    assert_eq!(table.active(route).flows, 1);
+    run(&mut table, 28_910, 31_100);
+    assert_eq!(table.active(route).flows, 0);
+}
+
+#[test]
+fn a_call_goes_over_a_part_of_a_large_table() {
+    let mut table = Table::new(Settings::default());
+    let route = table.add_route(path(1)).unwrap();
+    for n in 0..1000 {
+        let key = key(n);
+        assert!(table.assign(key.hash(SECRET), key, KB, route));
+    }
+    // Even if it is called rarely, time is not made up for at once.
+    table.maintain(at(0));
+    table.maintain(at(60_000));
+    assert_eq!(table.active(route).flows, 1000);
+    (60_000..70_000).step_by(10).for_each(|ms| table.maintain(at(ms)));
+    assert_eq!(table.active(route).flows, 0);
+}
+
+#[test]
+fn an_elephant_is_known_by_its_bytes() {
+    let mut table = Table::new(small());
+    let route = table.add_route(path(1)).unwrap();
+    assert!(table.assign(1, key(1), KB, route));
+    for _ in 0..999 {
+        table.lookup(1, &key(1), KB);
+    }
+    assert_eq!(table.active(route), Active { flows: 1, elephants: 0 }, "1 MB is not more than 1 MB");
+    table.lookup(1, &key(1), KB);
+    assert_eq!(table.active(route), Active { flows: 1, elephants: 1 });
+    run(&mut table, 0, 40_000);
+    assert_eq!(table.active(route), Active::default());
+}
+
+#[test]
+fn no_elephant_goes_for_a_mouse() {
+    let mut table = Table::new(Settings { flows: 8, ..small() });
+    let route = table.add_route(path(1)).unwrap();
+    let elephant = Bytes::new(2_000_000);
+    for n in 0..7 {
+        assert!(table.assign(u64::from(n), key(n), elephant, route));
+    }
+    // One place is left for mice, whoever comes last has it.
+    for n in 100..200 {
+        assert!(table.assign(u64::from(n), key(n), KB, route));
+        assert_eq!(table.active(route), Active { flows: 8, elephants: 7 });
+    }
+    assert!(table.assign(7, key(7), elephant, route));
+    assert!(!table.assign(300, key(300), KB, route), "nowhere to remember it");
+    assert_eq!(table.unremembered(), 1);
+    assert!((0..8).all(|n| table.lookup(u64::from(n), &key(n), KB) == Some(route)));
+}
+
+#[test]
+fn the_least_active_mouse_goes_first() {
+    let mut table = Table::new(Settings { flows: 8, ..small() });
+    let route = table.add_route(path(1)).unwrap();
+    for n in 0..8 {
+        assert!(table.assign(u64::from(n), key(n), KB, route));
+        if n != 3 {
+            table.lookup(u64::from(n), &key(n), KB);
+        }
+    }
+    assert!(table.assign(100, key(100), KB, route));
+    let gone: Vec<u32> = (0..8).filter(|n| table.lookup(u64::from(*n), &key(*n), KB).is_none()).collect();
+    assert_eq!(gone, [3]);
+}
+
+#[test]
+fn routing_entries_are_bounded_and_their_flows_go_to_the_heir() {
+    let mut table = Table::new(small());
+    let routes: Vec<RouteId> = (1..=4).map(|n| table.add_route(path(n)).unwrap()).collect();
+    assert_eq!(table.add_route(path(5)), None);
+    for n in 0..10 {
+        table.assign(u64::from(n), key(n), Bytes::new(2_000_000), routes[0]);
+    }
+    table.remove_route(routes[0], Some(routes[1]));
+    assert_eq!(table.active(routes[1]), Active { flows: 10, elephants: 10 });
+    assert_eq!(table.path(routes[0]), None);
+    assert!(!table.assign(50, key(50), KB, routes[0]), "no such entry");
+    table.remove_route(routes[1], Some(routes[0]));
+    assert_eq!(table.lookup(1, &key(1), KB), None, "an heir that is gone inherits nothing");
+    assert_eq!(table.add_route(path(6)), Some(routes[0]), "its number is free");
+}
+
+fn weighted(weights: &[f64]) -> Vec<Weighted> {
+    let of = |(i, weight): (usize, &f64)| Weighted {
+        path: path(i as u32),
+        place: i,
+        weight: *weight,
+        predicted: Rate::from_bps((*weight * 1e6) as u64),
+    };
+    weights.iter().enumerate().map(of).collect()
+}
+
+/// Where each of many flows goes.
+fn placed(paths: &[Weighted]) -> Vec<Option<usize>> {
+    (0..20_000).map(|n| spread(paths, key(n).hash(SECRET)).map(|w| w.place)).collect()
+}
+
+#[test]
+fn flows_are_spread_by_weight() {
+    let weights = [0.5, 0.3, 0.2];
+    let placed = placed(&weighted(&weights));
+    for (i, weight) in weights.iter().enumerate() {
+        let count = placed.iter().filter(|p| **p == Some(i)).count() as f64;
+        // Binomial: four standard deviations.
+        let bound = 4.0 * (20_000.0 * weight * (1.0 - weight)).sqrt();
+        assert!((count - 20_000.0 * weight).abs() < bound, "{i}: {count}");
+    }
+}
+
+#[test]
+fn when_weights_change_only_the_difference_moves() {
+    let before = placed(&weighted(&[0.5, 0.5]));
+    let after = placed(&weighted(&[0.6, 0.4]));
+    let moved = |from, to| before.iter().zip(&after).filter(|(b, a)| **b == Some(from) && **a == Some(to)).count();
+    // A tenth of 20,000, with four standard deviations of 42; none goes the other way.
+    assert!((1830..2170).contains(&moved(1, 0)), "{}", moved(1, 0));
+    assert_eq!(moved(0, 1), 0);
+    // A path that goes takes along its own flows only.
+    let all = placed(&weighted(&[0.4, 0.3, 0.3]));
+    let without = placed(&weighted(&[0.4, 0.3]));
+    assert!(all.iter().zip(&without).all(|(a, w)| *a == Some(2) || a == w));
+}
+
+#[test]
+fn without_a_choice_there_is_none() {
+    assert_eq!(spread(&[], 1), None);
+    assert_eq!(placed(&weighted(&[0.0])), vec![Some(0); 20_000]);
+    assert_eq!(placed(&weighted(&[0.0, 1.0])), vec![Some(1); 20_000]);
+    assert_eq!(placed(&weighted(&[0.0, 0.0])), vec![Some(0); 20_000]);
+    assert_eq!(placed(&weighted(&[f64::NAN, 1.0])), vec![Some(1); 20_000]);
+}
+
+/// Two routing entries, all of so many elephants and some mice on the first.
+fn crowded(elephants: u32) -> (Table, RouteId, RouteId) {
+    let mut table = Table::new(Settings { flows: 1024, ..small() });
+    let (a, b) = (table.add_route(path(1)).unwrap(), table.add_route(path(2)).unwrap());
+    for n in 0..elephants + 20 {
+        let bytes = if n < elephants { Bytes::new(2_000_000) } else { KB };
+        assert!(table.assign(key(n).hash(SECRET), key(n), bytes, a));
+    }
+    (table, a, b)
+}
+
+#[test]
+fn elephants_are_moved_to_where_their_share_is_best_and_stay_there() {
+    let (mut table, a, b) = crowded(12);
+    let shares = [(a, 100), (b, 50)].map(|(route, mbps)| Share { route, predicted: Rate::from_bps(mbps * 1_000_000) });
+    assert_eq!(table.rebalance(&shares, 2, 0.1), 2, "no more at once");
+    let moved: usize = (0..20).map(|_| table.rebalance(&shares, 2, 0.1)).sum();
+    // 8 and 4 have 12.5 Mb/s each. From 9 and 3, 100/9 is 11.1 and 50/4 is 12.5: more by a tenth.
+    assert_eq!((table.active(a).elephants, table.active(b).elephants), (8, 4));
+    assert_eq!(moved, 2);
+    assert_eq!(table.active(a).flows, 28, "mice stay where they are");
+}
+
+#[test]
+fn flows_of_other_destinations_are_left_alone() {
+    let (mut table, a, b) = crowded(4);
+    let other = table.add_route(path(3)).unwrap();
+    let shares = [b, other].map(|route| Share { route, predicted: Rate::from_bps(1_000_000) });
+    assert_eq!(table.rebalance(&shares, 10, 0.0), 0);
+    assert_eq!(table.active(a).elephants, 4);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Packet(u32, u64),
+    Maintain(u64),
+    Redirect(usize, u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        8 => (0_u32..60, prop_oneof![Just(100_u64), Just(600_000)]).prop_map(|(n, bytes)| Step::Packet(n, bytes)),
+        1 => (0_u64..3000).prop_map(Step::Maintain),
+        1 => (0_usize..3, 0_u32..9).prop_map(|(route, relay)| Step::Redirect(route, relay)),
+    ];
+    proptest::collection::vec(step, 0..300)
+}
+
+proptest! {
+    /// Against a map without bounds: what the table remembers is right, what it counts is there, and no elephant is lost before its time.
+    #[test]
+    fn the_table_is_a_map_that_may_forget_mice(steps in steps()) {
+        let settings = Settings { flows: 16, routes: 3, ..Settings::default() };
+        let mut table = Table::new(settings);
+        let routes: Vec<RouteId> = (0..3).map(|n| table.add_route(path(n)).unwrap()).collect();
+        let mut known: BTreeMap<u32, (RouteId, u64)> = BTreeMap::new();
+        let mut now = 0;
+        for step in steps {
+            match step {
+                Step::Packet(n, bytes) => {
+                    let (key, bytes) = (key(n), Bytes::new(bytes));
+                    let hash = key.hash(SECRET);
+                    match table.lookup(hash, &key, bytes) {
+                        Some(route) => {
+                            let (given, sent) = known.get_mut(&n).expect("given before");
+                            prop_assert_eq!(route, *given);
+                            *sent += bytes.as_u64();
+                        }
+                        None => {
+                            let route = routes[n as usize % 3];
+                            known.remove(&n);
+                            if table.assign(hash, key, bytes, route) {
+                                known.insert(n, (route, bytes.as_u64()));
+                            }
+                        }
+                    }
+                }
+                Step::Maintain(ms) => {
+                    now += ms;
+                    table.maintain(at(now));
+                }
+                Step::Redirect(route, relay) => table.redirect(routes[route], path(relay)),
+            }
+            let count = |is: &dyn Fn(&super::table::Entry) -> bool| table.entries.iter().flatten().filter(|e| is(e)).count();
+            for route in &routes {
+                let active = table.active(*route);
+                prop_assert_eq!(active.flows as usize, count(&|e| e.route == *route));
+                prop_assert_eq!(active.elephants as usize, count(&|e| e.route == *route && e.is_elephant));
+            }
+            // Time alone takes elephants.
+            if now == 0 {
+                let elephants = known.values().filter(|(_, sent)| *sent > 1_000_000).count();
+                prop_assert_eq!(count(&|e| e.is_elephant), elephants);
+            }
+        }
+    }
+}

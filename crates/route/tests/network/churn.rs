@@ -1,0 +1,182 @@
+//! A day with a hundred members that come and go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use route::{Control, Event, Fronts, Member, Metrics, Path, Policy, replay};
+use units::{Duration, Instant, Rate};
+
+use crate::draws::Draws;
+use crate::net::SOURCE;
+
+const MEMBERS: u32 = 100;
+/// Between things that happen.
+const STEP: Duration = Duration::from_secs(20);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// Links that each member has.
+const DEGREE: u32 = 6;
+
+/// The network as it is in truth.
+struct Truth {
+    draws: Draws,
+    now: Instant,
+    /// Who is there, and whether it relays.
+    members: BTreeMap<Member, bool>,
+    links: BTreeSet<(Member, Member)>,
+    /// Links that are down and come back.
+    down: BTreeMap<(Member, Member), Instant>,
+    events: Vec<Event>,
+}
+
+impl Truth {
+    fn new(seed: u64) -> Self {
+        let (members, links, down) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        let mut truth = Self { draws: Draws::new(seed), now: Instant::ZERO, members, links, down, events: Vec::new() };
+        (0..MEMBERS).for_each(|m| truth.join(Member(m)));
+        truth
+    }
+
+    fn anyone(&mut self) -> Member {
+        Member(self.draws.below(MEMBERS))
+    }
+
+    fn join(&mut self, member: Member) {
+        let relays = self.draws.share() < 0.7;
+        self.members.insert(member, relays);
+        self.events.push(Event::Member { at: self.now, member, relays: Some(relays) });
+        for _ in 0..DEGREE {
+            let other = self.anyone();
+            if other != member && self.members.contains_key(&other) {
+                self.report((member, other));
+                self.report((other, member));
+            }
+        }
+    }
+
+    fn leave(&mut self, member: Member) {
+        if member == SOURCE || self.members.remove(&member).is_none() {
+            return;
+        }
+        self.links.retain(|(a, b)| *a != member && *b != member);
+        self.down.retain(|(a, b), _| *a != member && *b != member);
+        self.events.push(Event::Member { at: self.now, member, relays: None });
+    }
+
+    fn report(&mut self, link: (Member, Member)) {
+        let capacity = Rate::from_bps(10_u64.pow(6 + self.draws.below(4)));
+        let rtt = Duration::from_secs_f64(self.draws.between(0.001, 0.2));
+        let loss = 10_f64.powf(self.draws.between(-6.0, -0.7));
+        let exact = Metrics::exact(Some(capacity), rtt, loss);
+        let metrics = Metrics { loss_low: loss * 0.8, loss_high: loss * 1.2, ..exact };
+        self.links.insert(link);
+        self.down.remove(&link);
+        self.events.push(Event::Link { at: self.now, from: link.0, to: link.1, metrics: Some(metrics) });
+    }
+
+    fn a_link(&mut self) -> Option<(Member, Member)> {
+        let at = self.draws.below(self.links.len() as u32) as usize;
+        self.links.iter().nth(at).copied()
+    }
+
+    /// Something happens.
+    fn happen(&mut self) {
+        self.now = self.now + STEP;
+        let back: Vec<_> = self.down.iter().filter(|(_, until)| **until <= self.now).map(|(link, _)| *link).collect();
+        back.into_iter().for_each(|link| self.report(link));
+        match self.draws.below(10) {
+            0 => {
+                let member = self.anyone();
+                if self.members.contains_key(&member) { self.leave(member) } else { self.join(member) }
+            }
+            1 | 2 => {
+                let Some(link) = self.a_link() else { return };
+                self.links.remove(&link);
+                let wait = Duration::from_secs_f64(self.draws.between(1.0, 600.0));
+                self.down.insert(link, self.now + wait);
+                self.events.push(Event::Link { at: self.now, from: link.0, to: link.1, metrics: None });
+            }
+            3 => {
+                let member = self.anyone();
+                let Some(relays) = self.members.get_mut(&member) else { return };
+                *relays = !*relays;
+                self.events.push(Event::Member { at: self.now, member, relays: Some(*relays) });
+            }
+            _ => {
+                for _ in 0..10 {
+                    if let Some(link) = self.a_link() {
+                        self.report(link);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the path exists: each link is up, each relay relays.
+    fn has(&self, path: &Path) -> bool {
+        path.links(SOURCE).all(|link| self.links.contains(&link))
+            && path.relays().iter().all(|m| self.members.get(m) == Some(&true))
+    }
+}
+
+/// Hands over what has happened, and lets time come up to it.
+fn tell(control: &mut Control, truth: &mut Truth, log: &mut Vec<Event>) {
+    let mut timeouts = |control: &mut Control, log: &mut Vec<Event>, until: Instant| {
+        while let Some(due) = control.poll_timeout().filter(|due| *due <= until) {
+            let event = Event::Timeout { at: due };
+            control.handle(&event).unwrap();
+            log.push(event);
+        }
+    };
+    timeouts(control, log, truth.now);
+    for event in truth.events.drain(..) {
+        control.handle(&event).unwrap();
+        log.push(event);
+    }
+    timeouts(control, log, truth.now);
+}
+
+#[test]
+fn through_a_day_of_churn_every_path_exists_and_nothing_piles_up() {
+    // Nobody repeats what has not changed; who is not heard of for an hour is gone.
+    let policy = Policy { silence: Duration::from_secs(3600), gather: Duration::ZERO, ..Policy::default() };
+    let policy = Policy { search: Duration::from_secs(600), ..policy };
+    let mut truth = Truth::new(2008);
+    let mut control = Control::new(SOURCE, policy.clone()).unwrap();
+    let (mut log, mut decided) = (Vec::new(), Vec::new());
+    let mut most = [0; 2];
+    let mut steps = 0;
+    while truth.now < Instant::ZERO + DAY {
+        tell(&mut control, &mut truth, &mut log);
+        decided.extend(std::iter::from_fn(|| control.poll_decision()));
+        let destinations: Vec<Member> = control.destinations().collect();
+        assert_eq!(destinations, truth.members.keys().copied().filter(|m| *m != SOURCE).collect::<Vec<_>>());
+        for destination in &destinations {
+            let paths = control.paths(*destination);
+            assert!(paths.iter().all(|w| w.path.destination() == *destination && truth.has(&w.path)), "{paths:?}");
+            let is_disjoint = |i: usize| paths[..i].iter().all(|w| w.path.is_disjoint(&paths[i].path));
+            assert!((0..paths.len()).all(is_disjoint), "{paths:?}");
+            let sum: f64 = paths.iter().map(|w| w.weight).sum();
+            assert!(paths.is_empty() || (sum - 1.0).abs() < 1e-9, "{paths:?}");
+        }
+        if steps % 50 == 0 {
+            // Who can be reached is reached.
+            let all = Fronts::with_withheld(control.graph(), SOURCE);
+            for destination in &destinations {
+                let is_reached = !control.paths(*destination).is_empty();
+                assert_eq!(is_reached, all.candidates(control.graph(), *destination).next().is_some());
+            }
+        }
+        let half = usize::from(truth.now > Instant::ZERO + DAY / 2);
+        most[half] = most[half].max(control.remembered());
+        truth.happen();
+        steps += 1;
+    }
+    assert!(decided.len() > 1000, "{}", decided.len());
+    assert!(most[1] < most[0] * 5 / 4, "memory grows: {most:?}");
+    // The log is all that it takes.
+    assert!(replay(SOURCE, policy, &log).unwrap() == decided, "the replay differs");
+    // When all have left, nothing is left of them.
+    truth.events.clear();
+    (1..MEMBERS).for_each(|m| truth.leave(Member(m)));
+    tell(&mut control, &mut truth, &mut log);
+    assert_eq!((control.remembered(), control.graph().len()), (0, 0));
+}

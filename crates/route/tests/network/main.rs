@@ -1,0 +1,7 @@
+//! Route control in networks of virtual time: what it does over minutes and days.
+
+mod churn;
+mod draws;
+mod follow;
+mod load;
+mod net;
