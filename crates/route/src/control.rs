@@ -170,7 +170,7 @@ impl Control {
         let metrics = metrics.rounded();
         let is_known = self.graph.link(from, to).is_some();
         self.graph.set(from, to, metrics);
-        let withheld = self.links.hear(&self.policy, self.now, link, metrics.age);
+        let withheld = self.links.hear(&self.policy, self.source, self.now, link, metrics.age);
         if !is_known {
             self.graph.withhold(from, to, withheld);
         }

@@ -14,6 +14,7 @@ mod decision;
 mod explanation;
 pub mod flows;
 mod graph;
+mod hash;
 mod member;
 mod metrics;
 mod path;

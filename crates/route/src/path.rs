@@ -59,6 +59,15 @@ impl Path {
         from.zip(self.relays().iter().copied().chain(core::iter::once(self.destination)))
     }
 
+    /// The members as bytes.
+    pub(crate) fn bytes(&self) -> [u8; 4 * (MAX_RELAYS + 1)] {
+        let mut bytes = [0; 4 * (MAX_RELAYS + 1)];
+        for (to, member) in bytes.chunks_exact_mut(4).zip(self.relays().iter().chain([&self.destination])) {
+            to.copy_from_slice(&member.0.to_le_bytes());
+        }
+        bytes
+    }
+
     /// Whether both, from the same source to the same destination, have neither a relay nor a link in common.
     ///
     /// A link in common without a relay in common is only that of two direct paths.

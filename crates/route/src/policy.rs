@@ -48,6 +48,8 @@ pub struct Policy {
     /// Where doubling ends.
     #[serde(rename = "most_refractory_ns", with = "nanos")]
     pub most_refractory: Duration,
+    /// By up to this share refractory times are longer, each by another one: members that were driven away together do not come back together.
+    pub jitter: f64,
     /// In which time the number of flaps is forgotten by half.
     #[serde(rename = "flap_half_life_ns", with = "nanos")]
     pub flap_half_life: Duration,
@@ -100,6 +102,8 @@ impl Default for Policy {
             // ZeroTier's bonds: 8 s to 600 s.
             refractory: Duration::from_secs(8),
             most_refractory: Duration::from_secs(600),
+            // Ten members come back a second apart, after the shortest time.
+            jitter: 1.0,
             // BGP's route flap damping has 15 min (RFC 2439 §4.2 leaves it to the operator); the longest refractory time is our scale.
             flap_half_life: Duration::from_secs(600),
             // Three times the hold-down: a change each hold-down is flapping, one each minute may be the network's own schedule.
@@ -137,6 +141,7 @@ impl Policy {
             silence: Duration::from_secs(180),
             refractory: Duration::ZERO,
             most_refractory: Duration::ZERO,
+            jitter: 0.0,
             settled: Duration::ZERO,
             max_paths: 1,
             // "periodically updates the routing table".
@@ -170,6 +175,7 @@ impl Policy {
             ("mss_bytes", self.mss > Bytes::ZERO, "more than 0"),
             ("unknown_capacity_bps", self.unknown_capacity > Rate::ZERO, "more than 0"),
             ("margin", is_factor(self.margin), "0 or more"),
+            ("jitter", is_factor(self.jitter), "0 or more"),
             ("certainty", is_factor(self.certainty), "0 or more"),
             ("least_confidence", is_share(self.least_confidence), "from 0 to 1"),
             ("collapse", is_share(self.collapse), "from 0 to 1"),
@@ -188,13 +194,12 @@ impl Policy {
         self.model.predict(metrics, self.mss, self.unknown_capacity)
     }
 
-    /// How long what has flapped so often is not relied on.
-    pub fn refractory_after(&self, flaps: f64) -> Duration {
-        // 2^32 of anything is beyond every bound that a user sets; the exponent must not overflow the duration.
-        let doubled = (flaps - 1.0).clamp(0.0, 32.0).exp2();
-        Duration::try_from_secs_f64(self.refractory.as_secs_f64() * doubled)
-            .unwrap_or(Duration::MAX)
-            .min(self.most_refractory)
+    /// How long what has flapped so often is not relied on; `draw` is an even number from 0 to 1.
+    pub fn refractory_after(&self, flaps: f64, draw: f64) -> Duration {
+        // 2^32 of anything is beyond every bound that a user sets.
+        let doubled = self.refractory.as_secs_f64() * (flaps - 1.0).clamp(0.0, 32.0).exp2();
+        let bounded = doubled.min(self.most_refractory.as_secs_f64()) * (1.0 + self.jitter * draw);
+        Duration::try_from_secs_f64(bounded).unwrap_or(Duration::MAX)
     }
 
     /// What is left of a number of flaps after some time.

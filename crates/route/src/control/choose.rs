@@ -57,7 +57,7 @@ impl Control {
         route.changed = Some(self.now);
         route.better_since = None;
         while let Some(used) = route.uses.pop() {
-            route.leave(&self.policy, self.now, &used);
+            route.leave(&self.policy, self.source, self.now, &used);
             let inputs = self.inputs(&used, None);
             self.log(destination, used.place, (Some(used.path), None), Reason::Failed, inputs);
         }
@@ -72,7 +72,7 @@ impl Control {
         (path, judged, reason, sure_ratio): Choice,
     ) {
         let inputs = Inputs { to: Some(judged), sure_ratio, ..self.inputs(&used, from) };
-        route.leave(&self.policy, self.now, &used);
+        route.leave(&self.policy, self.source, self.now, &used);
         // Traffic that has been there as on a further path is known already.
         let load = route.uses.iter().skip(1).find(|u| u.path == path).and_then(|u| u.load);
         if let Some(first) = route.uses.first_mut() {

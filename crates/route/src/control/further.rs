@@ -52,7 +52,7 @@ impl Control {
             route.uses.remove(at);
             let reason = if judged.is_none() { Reason::Failed } else { Reason::Removed };
             if judged.is_none() {
-                route.leave(&self.policy, self.now, &used);
+                route.leave(&self.policy, self.source, self.now, &used);
             }
             if judged.is_none() || !is_disjoint {
                 // Another one is wanted now.
@@ -82,7 +82,7 @@ impl Control {
         if path == used.path || is_held || !standing.doubts(&self.policy, &candidate).is_empty() {
             return;
         }
-        route.leave(&self.policy, now, &used);
+        route.leave(&self.policy, self.source, now, &used);
         for other in route.uses.iter_mut().filter(|u| u.place == place) {
             *other = Use::new(place, path, now, candidate.predicted);
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use units::{Duration, Instant};
 
+use crate::hash::share;
 use crate::{Member, Policy};
 
 pub(super) type Link = (Member, Member);
@@ -70,7 +71,7 @@ impl Links {
     }
 
     /// There are metrics. Whether the link is to be withheld.
-    pub(super) fn hear(&mut self, policy: &Policy, now: Instant, link: Link, age: Duration) -> bool {
+    pub(super) fn hear(&mut self, policy: &Policy, source: Member, now: Instant, link: Link, age: Duration) -> bool {
         let heard = now - age;
         let check = heard + policy.silence;
         let Some(state) = self.known.get_mut(&link) else {
@@ -85,8 +86,10 @@ impl Links {
         }
         state.is_up = true;
         let flaps = policy.decayed(state.flaps, now.saturating_since(state.flapped));
+        let ends = [link.0.0.to_le_bytes(), link.1.0.to_le_bytes()].concat();
+        let draw = share([source.0.into(), now.as_nanos()], &ends);
         // The time counts from the return, not from the failure: it is the return that has to last.
-        let wait = if flaps < FORGOTTEN { Duration::ZERO } else { policy.refractory_after(flaps.max(1.0)) };
+        let wait = if flaps < FORGOTTEN { Duration::ZERO } else { policy.refractory_after(flaps.max(1.0), draw) };
         state.withheld_until = (!wait.is_zero()).then(|| now + wait);
         self.withheld += usize::from(!wait.is_zero());
         let next = state.withheld_until.map_or(check, |until| until.min(check));

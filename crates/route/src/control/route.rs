@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use units::{Instant, Rate};
 
 use super::Weighted;
-use crate::{Path, Policy};
+use crate::hash::share;
+use crate::{Member, Path, Policy};
 
 /// What we send over a path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,12 +87,13 @@ impl Route {
     }
 
     /// Remembers that the path was left.
-    pub(super) fn leave(&mut self, policy: &Policy, now: Instant, used: &Use) {
+    pub(super) fn leave(&mut self, policy: &Policy, source: Member, now: Instant, used: &Use) {
         let before = self.left.iter().position(|l| l.path == used.path).map(|i| self.left.swap_remove(i));
         let decayed = before.map_or(0.0, |l| policy.decayed(l.flaps, now.saturating_since(l.at)));
         let has_flapped = now.saturating_since(used.since) < policy.settled;
         let flaps = decayed + if has_flapped { 1.0 } else { 0.0 };
-        let until = now + policy.refractory_after(flaps.max(1.0));
+        let draw = share([source.0.into(), now.as_nanos()], &used.path.bytes());
+        let until = now + policy.refractory_after(flaps.max(1.0), draw);
         if self.left.len() == MOST_LEFT {
             let oldest = self.left.iter().enumerate().min_by_key(|(_, l)| (l.until, l.at)).map(|(i, _)| i);
             self.left.swap_remove(oldest.unwrap_or(0));

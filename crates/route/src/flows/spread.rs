@@ -1,4 +1,4 @@
-use super::key::sip_hash;
+use crate::hash::share;
 use crate::{Path, Weighted};
 
 /// The path for a new flow of this hash, in proportion to the weights; `None` without paths.
@@ -14,19 +14,10 @@ pub fn spread_by<T, F: Fn(&T) -> (Path, f64)>(items: &[T], hash: u64, of: F) -> 
     let [_, _, ..] = items else { return items.first() };
     let time = |item: &T| {
         let (path, weight) = of(item);
-        // Above 0 and below 1: the middles of 2^53 steps.
-        let u = ((mixed(&path, hash) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        // The flow's hash is secret already.
+        let u = share([hash, path.relays().len() as u64], &path.bytes());
         if weight > 0.0 { -u.ln() / weight } else { f64::INFINITY }
     };
     // The first of equal ones.
     items.iter().map(|item| (time(item), item)).reduce(|a, b| if b.0 < a.0 { b } else { a }).map(|(_, item)| item)
-}
-
-/// The path's number for the flow. The flow's hash is secret already.
-fn mixed(path: &Path, hash: u64) -> u64 {
-    let mut bytes = [0; 16];
-    for (to, member) in bytes.chunks_exact_mut(4).zip(path.relays().iter().chain([&path.destination()])) {
-        to.copy_from_slice(&member.0.to_le_bytes());
-    }
-    sip_hash([hash, path.relays().len() as u64], &bytes)
 }

@@ -46,11 +46,12 @@ fn values_without_meaning_are_named() {
 #[test]
 fn the_refractory_time_doubles_up_to_its_bound() {
     let ours = Policy::default();
-    let seconds = |flaps| ours.refractory_after(flaps).as_secs_f64();
+    let seconds = |flaps| ours.refractory_after(flaps, 0.0).as_secs_f64();
     for (flaps, expected) in
         [(1.0, 8.0), (2.0, 16.0), (3.0, 32.0), (7.0, 512.0), (8.0, 600.0), (1e9, 600.0), (0.0, 8.0)]
     {
         assert!((seconds(flaps) - expected).abs() < 1e-6, "{flaps}: {}", seconds(flaps));
     }
+    assert!((ours.refractory_after(9.0, 0.5).as_secs_f64() - 900.0).abs() < 1e-6, "half of the jitter longer");
     assert_eq!(ours.decayed(4.0, Duration::from_secs(1200)), 1.0, "two half-lives");
 }

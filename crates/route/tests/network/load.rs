@@ -30,7 +30,7 @@ fn own_loss(flows: f64) -> f64 {
 }
 
 /// A bridge that so many greedy flows are on. They lose twice what the formula has, in bursts.
-fn bridge(flows: f64) -> Bridge {
+pub(crate) fn bridge(flows: f64) -> Bridge {
     if flows < 1.0 {
         return Bridge { loss: 0.0, rtt_ms: RTT_MS, mbps: CAPACITY, packets: EXACT };
     }
