@@ -70,6 +70,8 @@ pub struct Control {
     now: Instant,
     graph: Graph,
     fronts: Fronts,
+    /// Those by which a path is taken when there is nothing to hold it against; where the policy asks for certainty.
+    surest: Option<Fronts>,
     links: Links,
     routes: BTreeMap<Member, Route>,
     /// Links that have changed since the fronts were computed.
@@ -90,12 +92,14 @@ impl Control {
         policy.check()?;
         let graph = Graph::new(policy.unknown_capacity);
         let fronts = Fronts::full(&graph, source);
+        let surest = (policy.certainty > 0.0).then(|| Fronts::surest(&graph, source));
         Ok(Self {
             source,
             policy,
             now: Instant::ZERO,
             graph,
             fronts,
+            surest,
             links: Links::default(),
             routes: BTreeMap::new(),
             changed: Vec::new(),
@@ -125,7 +129,8 @@ impl Control {
             self.remove_member(member);
             return Ok(());
         };
-        if member != self.source && !self.routes.contains_key(&member) {
+        let is_new = member != self.source && !self.routes.contains_key(&member);
+        if is_new {
             if self.routes.len() >= self.policy.max_members {
                 return Err(Error::Members(self.policy.max_members));
             }
@@ -133,9 +138,9 @@ impl Control {
         }
         let before = self.graph.epoch();
         self.graph.set_member(member, relays);
-        if self.graph.epoch() != before {
+        if is_new || self.graph.epoch() != before {
             // Who no longer relays is to be left as one whose links are gone.
-            self.schedule(relays);
+            self.schedule(relays || is_new);
         }
         Ok(())
     }
@@ -174,7 +179,7 @@ impl Control {
         if !is_known {
             self.graph.withhold(from, to, withheld);
         }
-        self.changed.push(link);
+        self.note(link);
         self.schedule(true);
         Ok(())
     }
@@ -195,11 +200,11 @@ impl Control {
             match change {
                 Change::Silent => {
                     self.graph.remove(from, to);
-                    self.changed.push((from, to));
+                    self.note((from, to));
                 }
                 Change::Released => {
                     self.graph.withhold(from, to, false);
-                    self.changed.push((from, to));
+                    self.note((from, to));
                 }
             }
             self.schedule(false);
@@ -246,7 +251,8 @@ impl Control {
 
     /// How many links and paths are remembered, those included that are gone and whose flaps are counted.
     pub fn remembered(&self) -> usize {
-        self.links.len() + self.fronts.len() + self.routes.values().map(Route::remembered).sum::<usize>()
+        let fronts = self.fronts.len() + self.surest.as_ref().map_or(0, Fronts::len);
+        self.links.len() + fronts + self.routes.values().map(Route::remembered).sum::<usize>()
     }
 
     fn advance(&mut self, now: Instant) {
@@ -259,10 +265,17 @@ impl Control {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
+    /// The link has changed. When as many have as there are, all is computed anew, and which does not matter.
+    fn note(&mut self, link: Link) {
+        if self.changed.len() <= self.graph.len() {
+            self.changed.push(link);
+        }
+    }
+
     fn fail_link(&mut self, link: Link) {
         self.links.fail(&self.policy, self.now, link);
         if self.graph.remove(link.0, link.1) {
-            self.changed.push(link);
+            self.note(link);
             self.schedule(false);
         }
     }
@@ -318,8 +331,12 @@ impl Control {
         let changed = core::mem::take(&mut self.changed);
         if changed.len() * 100 > self.graph.len() * FULL_SHARE {
             self.fronts = Fronts::full(&self.graph, self.source);
+            self.surest = self.surest.is_some().then(|| Fronts::surest(&self.graph, self.source));
         } else {
             self.fronts.update(&self.graph, &changed);
+            if let Some(surest) = &mut self.surest {
+                surest.update(&self.graph, &changed);
+            }
         }
         let destinations: Vec<Member> = self.routes.keys().copied().collect();
         let mut fallback = None;

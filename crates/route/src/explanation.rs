@@ -118,7 +118,7 @@ pub struct Explanation {
     pub destination: Member,
     /// What is used, the first path first.
     pub used: Vec<InUse>,
-    /// Paths that no other one is better than in everything, the best first.
+    /// Paths that no other one is better than in everything, and what there is without the relays of the first path; the best first.
     pub candidates: Vec<Candidate>,
 }
 

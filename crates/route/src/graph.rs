@@ -43,6 +43,8 @@ pub(crate) struct Edge {
     /// Number of the node at the other end.
     pub(crate) peer: usize,
     pub(crate) cost: Cost,
+    /// Survival by the upper end of the interval of the loss.
+    pub(crate) sure_survival: f64,
     /// There, but not to be relied on: it has failed lately.
     pub(crate) withheld: bool,
 }
@@ -115,23 +117,23 @@ impl Graph {
         }
         let (a, b) = (self.node(from), self.node(to));
         let metrics = Metrics { capacity: Some(metrics.capacity.unwrap_or(self.unknown)), ..metrics };
-        let cost = Cost::of(&metrics, self.unknown);
+        let (cost, sure_survival) = (Cost::of(&metrics, self.unknown), 1.0 - metrics.loss_high);
         let node = &mut self.nodes[a];
         match node.out.binary_search_by_key(&b, |e| e.peer) {
             Ok(at) => {
-                node.out[at].cost = cost;
+                node.out[at] = Edge { cost, sure_survival, ..node.out[at] };
                 node.metrics[at] = metrics;
             }
             Err(at) => {
-                node.out.insert(at, Edge { peer: b, cost, withheld: false });
+                node.out.insert(at, Edge { peer: b, cost, sure_survival, withheld: false });
                 node.metrics.insert(at, metrics);
                 self.links += 1;
             }
         }
         let into = &mut self.nodes[b].into;
         match into.binary_search_by_key(&a, |e| e.peer) {
-            Ok(at) => into[at].cost = cost,
-            Err(at) => into.insert(at, Edge { peer: a, cost, withheld: false }),
+            Ok(at) => into[at] = Edge { cost, sure_survival, ..into[at] },
+            Err(at) => into.insert(at, Edge { peer: a, cost, sure_survival, withheld: false }),
         }
         true
     }

@@ -35,11 +35,11 @@ impl Label {
         self.cost.covers(&other.cost) && (self.cost != other.cost || self.relays <= other.relays)
     }
 
-    /// By way of `relay` over `edge`.
-    fn extended(&self, relay: Member, edge: &Edge) -> Self {
+    /// By way of `relay` over a link.
+    fn extended(&self, relay: Member, link: Cost) -> Self {
         let mut relays = self.relays;
         relays[usize::from(self.count)] = relay;
-        Self { cost: self.cost.then(edge.cost), relays, count: self.count + 1 }
+        Self { cost: self.cost.then(link), relays, count: self.count + 1 }
     }
 }
 
@@ -53,9 +53,15 @@ struct Rules<'a> {
     not_direct: Option<Member>,
     /// Whether links count that are withheld.
     withheld: bool,
+    /// Whether losses count by the upper end of their intervals.
+    sure: bool,
 }
 
 impl Rules<'_> {
+    const fn cost(&self, edge: &Edge) -> Cost {
+        if self.sure { Cost { survival: edge.sure_survival, ..edge.cost } } else { edge.cost }
+    }
+
     fn allows(&self, edge: &Edge) -> bool {
         self.withheld || !edge.withheld
     }
@@ -69,6 +75,7 @@ type Front = [Vec<Label>; MAX_LINKS];
 pub struct Fronts {
     source: Member,
     withheld: bool,
+    sure: bool,
     epoch: u64,
     nodes: Vec<Front>,
 }
@@ -76,17 +83,23 @@ pub struct Fronts {
 impl Fronts {
     /// Computes all of them.
     pub fn full(graph: &Graph, source: Member) -> Self {
-        Self::over(graph, source, false)
+        Self::over(graph, source, false, false)
     }
 
     /// The same over all links: what there is where nothing else is left.
     pub fn with_withheld(graph: &Graph, source: Member) -> Self {
-        Self::over(graph, source, true)
+        Self::over(graph, source, true, false)
     }
 
-    fn over(graph: &Graph, source: Member, withheld: bool) -> Self {
+    /// The same with losses by the upper end of their intervals: what is good for sure. A path that few packets promise much of hides the one that
+    /// many packets speak for from [`Fronts::full`], not from this.
+    pub fn surest(graph: &Graph, source: Member) -> Self {
+        Self::over(graph, source, false, true)
+    }
+
+    fn over(graph: &Graph, source: Member, withheld: bool, sure: bool) -> Self {
         let nodes = vec![Front::default(); graph.nodes().len()];
-        let mut fronts = Self { source, withheld, epoch: graph.epoch(), nodes };
+        let mut fronts = Self { source, withheld, sure, epoch: graph.epoch(), nodes };
         let rules = fronts.rules();
         for links in 0..MAX_LINKS {
             for node in 0..graph.nodes().len() {
@@ -96,11 +109,11 @@ impl Fronts {
         fronts
     }
 
-    /// Computes anew what depends on the links that have changed since the last call: set, removed, withheld or not. The result is that of
-    /// [`Fronts::full`]. When members have come or gone since, it is computed in full.
+    /// Computes anew what depends on the links that have changed since the last call: set, removed, withheld or not. The result is that of a
+    /// computation in full. When members have come or gone since, it is computed in full.
     pub fn update(&mut self, graph: &Graph, changed: &[(Member, Member)]) {
         if self.epoch != graph.epoch() {
-            *self = Self::over(graph, self.source, self.withheld);
+            *self = Self::over(graph, self.source, self.withheld, self.sure);
             return;
         }
         let rules = self.rules();
@@ -155,7 +168,7 @@ impl Fronts {
             let member = graph.nodes()[edge.peer].member;
             let is_found = || {
                 fresh.iter().filter(|l| !l.relays().contains(&member)).any(|l| {
-                    let label = l.extended(here.member, edge);
+                    let label = l.extended(here.member, rules.cost(edge));
                     !is_covered(there, links, &label) && !there[links].iter().any(|k| k.beats(&label))
                 })
             };
@@ -166,7 +179,7 @@ impl Fronts {
     }
 
     const fn rules(&self) -> Rules<'static> {
-        Rules { source: self.source, avoid: &[], not_direct: None, withheld: self.withheld }
+        Rules { source: self.source, avoid: &[], not_direct: None, withheld: self.withheld, sure: self.sure }
     }
 
     /// The paths to `destination` that no other one covers, those with fewer links first, each with what it comes to. The metrics are without doubt:
@@ -208,7 +221,7 @@ pub struct Except<'a> {
 pub fn candidates(graph: &Graph, source: Member, destination: Member, except: Except<'_>) -> Vec<(Path, Metrics)> {
     let Some(end) = graph.position(destination) else { return Vec::new() };
     let not_direct = except.direct.then_some(destination);
-    let rules = Rules { source, avoid: except.relays, not_direct, withheld: except.withheld };
+    let rules = Rules { source, avoid: except.relays, not_direct, withheld: except.withheld, sure: false };
     let mut nodes = vec![Front::default(); graph.nodes().len()];
     for links in 0..MAX_LINKS - 2 {
         for node in 0..nodes.len() {
@@ -276,7 +289,7 @@ fn level(graph: &Graph, rules: Rules<'_>, nodes: &[Front], node: usize, links: u
         let relay = &graph.nodes()[edge.peer];
         if links == 0 {
             if relay.member == rules.source && rules.not_direct != Some(member) {
-                kept.push(Label { cost: Cost::NONE.then(edge.cost), relays: [Member(0); MAX_RELAYS], count: 0 });
+                kept.push(Label { cost: Cost::NONE.then(rules.cost(edge)), relays: [Member(0); MAX_RELAYS], count: 0 });
             }
             continue;
         }
@@ -284,7 +297,7 @@ fn level(graph: &Graph, rules: Rules<'_>, nodes: &[Front], node: usize, links: u
             continue;
         }
         for before in nodes[edge.peer][links - 1].iter().filter(|l| !l.relays().contains(&member)) {
-            let label = before.extended(relay.member, edge);
+            let label = before.extended(relay.member, rules.cost(edge));
             if !is_covered(&nodes[node], links, &label) && !kept.iter().any(|k| k.beats(&label)) {
                 kept.retain(|k| !label.beats(k));
                 kept.push(label);

@@ -138,8 +138,14 @@ impl Control {
             let one = self.policy.predict(metrics).as_bps();
             *path != standing.used.path && one.saturating_mul(u64::from(flows.max(1))) >= needed.as_bps()
         });
+        // Of the others none is surely better whose least rate is not.
+        let surely = self.surest.iter().flat_map(|fronts| fronts.candidates(&self.graph, destination));
+        let surely = surely.filter(|(path, metrics)| {
+            let one = self.policy.predict(metrics).as_bps();
+            *path != standing.used.path && one.saturating_mul(u64::from(flows.max(1))) > standing.worth.as_bps()
+        });
         let mut rivals: Vec<(Path, Judged)> =
-            rivals.filter_map(|(path, _)| Some((path, self.judged(&path, flows)?))).collect();
+            rivals.chain(surely).filter_map(|(path, _)| Some((path, self.judged(&path, flows)?))).collect();
         rivals.sort_by(|a, b| rank(&b.1).cmp(&rank(&a.1)).then(a.0.cmp(&b.0)));
         rivals
     }
@@ -157,7 +163,7 @@ impl Control {
                 (is_trusted, is_free, judged.worth[0], rank(judged), core::cmp::Reverse(*path))
             })
         };
-        best(&self.fronts).or_else(|| {
+        best(self.surest.as_ref().unwrap_or(&self.fronts)).or_else(|| {
             if self.links.withheld() == 0 {
                 return None;
             }

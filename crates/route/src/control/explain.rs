@@ -29,9 +29,19 @@ impl Control {
         let relied_on = candidates(&self.graph, self.source, destination, Except::default());
         let all = Except { withheld: true, ..Except::default() };
         let withheld = candidates(&self.graph, self.source, destination, all);
+        let surest = self.surest.iter().flat_map(|fronts| fronts.candidates(&self.graph, destination));
+        // What there is instead, even if the present path is better in everything.
+        let beside = first.as_ref().map_or(all, |path| Except {
+            relays: path.relays(),
+            direct: path.relays().is_empty(),
+            withheld: true,
+        });
+        let instead = candidates(&self.graph, self.source, destination, beside);
         let paths: BTreeMap<Path, Judged> = relied_on
             .into_iter()
             .chain(withheld)
+            .chain(surest)
+            .chain(instead)
             .filter(|(path, _)| Some(*path) != first)
             .filter_map(|(path, _)| Some((path, self.judged(&path, flows)?)))
             .collect();

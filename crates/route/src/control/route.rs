@@ -101,11 +101,11 @@ impl Route {
         self.left.push(Left { path: used.path, at: now, flaps, until });
     }
 
-    /// Forgets paths whose time is over and whose flaps are as good as forgotten.
+    /// Forgets paths that were left long ago and whose flaps are as good as forgotten.
     pub(super) fn forget(&mut self, policy: &Policy, now: Instant) {
         self.left.retain(|l| {
             let since = now.saturating_since(l.at);
-            l.until > now || since < policy.settled || policy.decayed(l.flaps, since) >= 0.5
+            l.until > now || since < policy.flap_half_life || policy.decayed(l.flaps, since) >= 0.5
         });
     }
 

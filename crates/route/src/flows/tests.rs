@@ -312,7 +312,7 @@ proptest! {
                 }
                 Step::Redirect(route, relay) => table.redirect(routes[route], path(relay)),
             }
-            let count = |is: &dyn Fn(&super::table::Entry) -> bool| table.entries.iter().flatten().filter(|e| is(e)).count();
+            let count = |is: &dyn Fn(&table::Entry) -> bool| table.entries.iter().flatten().filter(|e| is(e)).count();
             for route in &routes {
                 let active = table.active(*route);
                 prop_assert_eq!(active.flows as usize, count(&|e| e.route == *route));

@@ -14,7 +14,9 @@ fn rate(model: Model) -> impl Fn(&Metrics) -> Rate {
 }
 
 fn metrics(mbps: u64, ms: u64, loss: f64) -> Metrics {
-    Metrics::exact(Some(Rate::from_bps(mbps * 1_000_000)), Duration::from_millis(ms), loss)
+    let exact = Metrics::exact(Some(Rate::from_bps(mbps * 1_000_000)), Duration::from_millis(ms), loss);
+    // Doubts that are not in the order of the losses.
+    Metrics { loss_high: (loss + 0.1 * (loss * 1000.0).fract()).min(1.0), ..exact }
 }
 
 /// All paths that there are, one by one.
@@ -106,7 +108,7 @@ proptest! {
     #[test]
     fn updates_give_what_a_full_computation_gives(graph in graphs(7), steps in steps(7)) {
         let mut graph = graph;
-        let mut fronts = Fronts::full(&graph, SOURCE);
+        let mut kinds = [Fronts::full, Fronts::with_withheld, Fronts::surest].map(|kind| (kind, kind(&graph, SOURCE)));
         for step in steps {
             let mut changed = Vec::new();
             for (from, to, value, withhold) in step {
@@ -118,11 +120,13 @@ proptest! {
                 graph.withhold(from, to, withhold);
                 changed.push((from, to));
             }
-            fronts.update(&graph, &changed);
-            let full = Fronts::full(&graph, SOURCE);
-            for destination in (1..7).map(Member) {
-                let [ours, theirs] = [&fronts, &full].map(|f| f.candidates(&graph, destination).collect::<Vec<_>>());
-                prop_assert_eq!(ours, theirs);
+            for (kind, fronts) in &mut kinds {
+                fronts.update(&graph, &changed);
+                let full = kind(&graph, SOURCE);
+                for destination in (1..7).map(Member) {
+                    let all = |f: &Fronts| f.candidates(&graph, destination).collect::<Vec<_>>();
+                    prop_assert_eq!(all(fronts), all(&full));
+                }
             }
         }
     }
@@ -191,6 +195,21 @@ fn four_relays_are_too_many() {
     assert_eq!(fronts.best(&graph, Member(5), rate(Model::Cubic)), None);
     assert_eq!(fronts.best(&graph, SOURCE, rate(Model::Cubic)), None);
     assert_eq!(fronts.best(&graph, Member(77), rate(Model::Cubic)), None);
+}
+
+#[test]
+fn a_path_that_few_packets_speak_for_does_not_hide_a_sure_one() {
+    let mut graph = Graph::new(UNKNOWN);
+    graph.set_member(Member(1), true);
+    let guess = Metrics { loss_high: 0.3, ..Metrics::exact(None, Duration::from_millis(10), 0.0) };
+    graph.set(SOURCE, Member(2), guess);
+    for (from, to) in [(0, 1), (1, 2)] {
+        graph.set(Member(from), Member(to), Metrics::exact(None, Duration::from_millis(10), 0.01));
+    }
+    let relays =
+        |fronts: Fronts| fronts.candidates(&graph, Member(2)).map(|(p, _)| p.relays().len()).collect::<Vec<_>>();
+    assert_eq!(relays(Fronts::full(&graph, SOURCE)), [0]);
+    assert_eq!(relays(Fronts::surest(&graph, SOURCE)), [0, 1]);
 }
 
 #[test]

@@ -119,7 +119,7 @@ impl Truth {
 
 /// Hands over what has happened, and lets time come up to it.
 fn tell(control: &mut Control, truth: &mut Truth, log: &mut Vec<Event>) {
-    let mut timeouts = |control: &mut Control, log: &mut Vec<Event>, until: Instant| {
+    let timeouts = |control: &mut Control, log: &mut Vec<Event>, until: Instant| {
         while let Some(due) = control.poll_timeout().filter(|due| *due <= until) {
             let event = Event::Timeout { at: due };
             control.handle(&event).unwrap();

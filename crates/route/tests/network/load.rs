@@ -83,7 +83,8 @@ fn who_goes_back_and_forth_does_it_ever_more_slowly() {
     let early = times.iter().filter(|t| **t < 120.0).count();
     let late = times.iter().filter(|t| **t >= 300.0).count();
     assert!(early >= 2, "the network oscillates: {times:?}");
-    assert!(late <= 3 && times.len() <= 15, "{times:?}");
+    // A change each 20 s at first, and in the second half less than a third as often.
+    assert!(late as f64 / 300.0 < early as f64 / 120.0 / 3.0, "{times:?}");
 }
 
 /// Flows that come and go are spread over both paths; their load moves the weights, and the weights the load.
