@@ -3,8 +3,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Bytes of the virtio header in front of each packet (struct virtio_net_hdr, virtio 1.2 §5.1.6, without `num_buffers`).
-pub const VNET_HEADER: usize = 10;
+pub use packet::VNET_HEADER;
 
 /// Largest packet that a device hands over: an IP packet of 65535 bytes, an Ethernet header with a VLAN tag, the virtio header.
 pub const LARGEST_PACKET: usize = 65_535 + 18 + VNET_HEADER;

@@ -48,7 +48,12 @@ const UNSENT: u64 = 1 << 20;
 /// Arguments of `longhaul` for a flow, without what concerns only this run.
 pub(crate) fn arguments(scenario: &Scenario, flow: &Flow) -> Vec<String> {
     let to = &scenario.nodes[flow.to];
-    let address = if flow.ipv6 { to.ipv6.to_string() } else { to.ipv4.to_string() };
+    let overlay = scenario.overlay.as_ref().filter(|_| flow.overlay).and_then(|o| o.address_of(flow.to));
+    let address = match overlay {
+        Some(address) => address.to_string(),
+        None if flow.ipv6 => to.ipv6.to_string(),
+        None => to.ipv4.to_string(),
+    };
     let mut all = vec!["test".to_owned(), address];
     let mut add = |name: &str, value: String| all.extend([name.to_owned(), value]);
     match flow.extent {

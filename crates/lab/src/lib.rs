@@ -10,7 +10,7 @@ mod experiment;
 mod flow;
 mod mac;
 mod mice;
-mod packet;
+mod overlay;
 mod parcel;
 mod path;
 mod programs;

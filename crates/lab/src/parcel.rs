@@ -4,19 +4,19 @@ use std::sync::Arc;
 use kernel::Tun;
 use link::{Delivery, Train};
 
-use crate::packet::{Cut, Packet};
+use packet::{Cut, Packet};
 
 /// A run of segments of a packet that is on its way: what the model of a link carries.
 #[derive(Debug, Clone)]
 pub(crate) struct Parcel {
-    packet: Arc<Packet>,
+    packet: Arc<Packet<Box<[u8]>>>,
     first: u32,
     count: u32,
 }
 
 impl Parcel {
     /// A packet as the model sees it.
-    pub(crate) fn train(packet: Packet) -> Train<Self> {
+    pub(crate) fn train(packet: Packet<Box<[u8]>>) -> Train<Self> {
         let segments = packet.segments();
         let parcel = Self { packet: Arc::new(packet), first: 0, count: segments.count };
         Train { payload: parcel, count: segments.count, full: segments.full, last: segments.last }
@@ -36,7 +36,7 @@ impl Parcel {
         Self { first: self.first + first, count, ..self }
     }
 
-    pub(crate) fn packet(&self) -> &Packet {
+    pub(crate) fn packet(&self) -> &Packet<Box<[u8]>> {
         &self.packet
     }
 

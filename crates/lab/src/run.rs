@@ -12,6 +12,7 @@ use scenario::Scenario;
 use units::Instant;
 
 use crate::engine::{Engine, Report};
+use crate::overlay::Members;
 use crate::programs::{self, Programs, Running};
 use crate::registry::Registration;
 use crate::topology::{self, Host};
@@ -69,6 +70,7 @@ struct Run<'a> {
     truth: Truth,
     doubts: Doubts,
     servers: Vec<Running>,
+    members: Option<Members>,
     flows: Vec<Option<Running>>,
     programs: Programs,
     transfers: Receiver<Transfer>,
@@ -104,6 +106,7 @@ pub fn run(
         engine: Some(engine),
         doubts: Doubts::default(),
         servers: Vec::new(),
+        members: None,
         flows: scenario.flows.iter().map(|_| None).collect(),
         transfers,
         outcomes: transfers::Outcomes::new(scenario),
@@ -157,6 +160,10 @@ impl Run<'_> {
             let host = &self.hosts[node];
             let server = programs::start_server(&self.keeper, host, &self.options.program, &self.options.folder)?;
             self.servers.push(server);
+        }
+        if let Some(overlay) = &self.scenario.overlay {
+            let (program, folder) = (&self.options.program, &self.options.folder);
+            self.members = Some(Members::start(overlay, self.scenario, &self.keeper, &self.hosts, program, folder)?);
         }
         for number in 0..self.scenario.programs.len() {
             if self.scenario.programs[number].start.is_none() {

@@ -16,6 +16,7 @@ use crate::history::cli::HistoryOptions;
 use crate::history::memory::MemoryOptions;
 use crate::lab::cli::LabOptions;
 use crate::model::cli::ModelOptions;
+use crate::overlay::cli::OverlayOptions;
 use crate::peer::PeerOptions;
 use crate::shape::cli::ShapeOptions;
 use crate::trace::cli::TraceOptions;
@@ -67,6 +68,8 @@ pub(crate) enum Command {
     },
     /// Say what published formulas give for a path: rates by round trip and loss, times of transfers.
     Model(ModelOptions),
+    /// Tunnel traffic over other members, each flow where TCP is predicted to be fastest.
+    Overlay(OverlayOptions),
     /// Record what the kernel's TCP does with chosen connections: windows, round trips, rates, losses, inner state.
     Trace(TraceOptions),
     /// Compare this host's settings with what a long fast path needs, change them, and measure whether it helps.

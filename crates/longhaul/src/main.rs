@@ -10,6 +10,7 @@ mod history;
 mod lab;
 mod model;
 mod output;
+mod overlay;
 mod peer;
 mod report_command;
 mod serve;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Lab(options) => lab::run(options),
         Command::LabKeeper { hosts } => lab::keep(hosts.as_deref()),
         Command::Model(options) => model::run(&options),
+        Command::Overlay(options) => overlay::run(options),
         Command::Trace(options) => trace::run(&options),
         Command::Tune(options) => tune::run(options),
         Command::Report(options) => report_command::run(&options),

@@ -10,6 +10,7 @@ use crate::files::{Files, Read};
 use crate::flows::{self, Draft};
 use crate::mice;
 use crate::model::{Experiment, Extent, Flow, Mice, Scenario};
+use crate::overlay;
 use crate::parameters;
 use crate::problem::{Fault, Problems, Report, known_names};
 use crate::programs;
@@ -36,6 +37,9 @@ pub struct Options {
 
 /// Most routes and changes of all points together: about 1 GB.
 const MAX_PARTS: usize = 20_000_000;
+/// What to do about a run that has no end.
+const NO_DURATION: &str =
+    "write how long it runs: duration = \"60s\"; it may be left out when every flow has an end in time";
 /// Most repetitions of a run.
 const MAX_REPEAT: i64 = 1000;
 /// Longest run: results count nanoseconds, and nobody waits longer.
@@ -177,10 +181,10 @@ impl Reader<'_> {
         let congestion = congestion::read(&mut root, used);
         let run = given.or_else(|| latest_end(&flows, &mice));
         if run.is_none() && duration.is_none() && self.report.is_empty() {
-            let missing =
-                "write how long it runs: duration = \"60s\"; it may be left out when every flow has an end in time";
-            root.required("duration", missing);
+            root.required("duration", NO_DURATION);
         }
+        let overlay = overlay::read(&mut root, &topology);
+        overlay::check(overlay.as_ref(), &flows, self.report);
         let programs = named(&mut root, "programs", |name, item| programs::read(name, item, &topology, run));
         self.refuse_doubles(&mut root, &flows);
         let record = programs::read_record(root.item("record"), &topology, run);
@@ -218,6 +222,7 @@ impl Reader<'_> {
             flows: flows.into_iter().map(|f| flows::finish_flow(f, run)).collect(),
             mice: mice.into_iter().map(|m| mice::finish(m, run)).collect(),
             congestion,
+            overlay,
             programs,
             record,
             validity,

@@ -111,6 +111,7 @@ pub(crate) fn read_flow(name: String, item: &Item<'_>, topology: &Topology) -> O
     flow.block = section.read("block", quantity::bytes_in(if udp { DATAGRAM } else { TCP_BLOCK }));
     flow.dscp = section.read("dscp", quantity::whole(0..=63)).and_then(|n| u8::try_from(n).ok());
     flow.ipv6 = section.read("ipv6", quantity::boolean).unwrap_or(false);
+    flow.overlay = section.read("overlay", quantity::boolean).unwrap_or(false);
     let spot = section.spot();
     section.finish();
     let (from, to) = ends?;
@@ -196,6 +197,7 @@ fn blank_flow(transport: Transport) -> Flow {
         mss: None,
         dscp: None,
         ipv6: false,
+        overlay: false,
     }
 }
 

@@ -12,6 +12,7 @@ mod files;
 mod flows;
 mod mice;
 mod model;
+mod overlay;
 mod parameters;
 mod patch;
 mod policy;
@@ -31,8 +32,8 @@ mod way;
 pub use describe::{describe, describe_difference};
 pub use experiment::{Options, read};
 pub use model::{
-    Change, Experiment, Extent, Flow, Lan, Link, Medium, Metric, Mice, Model, Node, Plot, Program, PublishedValue,
-    Record, Route, Scenario, Transport, Validity, Way,
+    Change, Experiment, Extent, Flow, Lan, Link, Medium, Metric, Mice, Model, Node, Overlay, Plot, Program,
+    PublishedValue, Record, Route, Scenario, Transport, Validity, Way,
 };
 pub use policy::{UserByName, read_policy};
 pub use problem::{Problem, Problems};

@@ -38,6 +38,8 @@ pub struct Scenario {
     pub mice: Vec<Mice>,
     /// Longhaul's own congestion controls that are used, by name, with their parameters.
     pub congestion: BTreeMap<String, congestion::Settings>,
+    /// Members of an overlay, if there is one.
+    pub overlay: Option<Overlay>,
     /// Programs, in the order of the file.
     pub programs: Vec<Program>,
     /// What to record.
@@ -195,6 +197,8 @@ pub struct Flow {
     pub dscp: Option<u8>,
     /// Use IPv6.
     pub ipv6: bool,
+    /// Goes over the experiment's overlay.
+    pub overlay: bool,
 }
 
 /// A stream of small TCP transfers, each on a connection of its own. What counts is the completion time of each, from the
@@ -219,6 +223,44 @@ pub struct Mice {
     pub poisson: bool,
     /// Congestion control of the sender.
     pub congestion_control: String,
+}
+
+/// An overlay: nodes that run `longhaul overlay up`. What is absent is as the program has it by itself.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Overlay {
+    /// Indices of the nodes.
+    pub members: Vec<usize>,
+    /// Which members send each other frames without a relay; `None`: all.
+    pub links: Option<Vec<[usize; 2]>>,
+    /// By which rules paths are chosen.
+    pub policy: Option<String>,
+    /// All flows to a destination go one way.
+    pub single_path: bool,
+    /// Least time between two changes of a path.
+    pub t_ch: Option<Duration>,
+    /// Rate of each member's access.
+    pub capacity: Option<Rate>,
+    /// Most of a link's rate that probes take.
+    pub probe_share: Option<f64>,
+    /// Congestion control that the predictions are for.
+    pub congestion_control: Option<String>,
+}
+
+impl Overlay {
+    /// The address of a member, by its place in the list; shared address space (RFC 6598), which no emulated network uses.
+    pub fn address(place: usize) -> Ipv4Addr {
+        Ipv4Addr::new(100, 64, (place >> 8) as u8, place as u8 + 1)
+    }
+
+    /// The address of a node.
+    pub fn address_of(&self, node: usize) -> Option<Ipv4Addr> {
+        self.members.iter().position(|m| *m == node).map(Self::address)
+    }
+
+    /// Whether two nodes send each other frames without a relay.
+    pub fn is_linked(&self, a: usize, b: usize) -> bool {
+        self.links.as_ref().is_none_or(|links| links.iter().any(|l| *l == [a, b] || *l == [b, a]))
+    }
 }
 
 /// A program that runs in a node.

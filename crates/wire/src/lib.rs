@@ -20,6 +20,7 @@ pub mod fuzzing;
 pub mod greeting;
 mod hex;
 pub mod message;
+pub mod overlay;
 pub mod plan;
 pub mod probe;
 pub mod proposal;

@@ -3,7 +3,7 @@
 use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::*;
-use crate::packet::Packet;
+use packet::Packet;
 
 #[test]
 fn packets_are_cut_to_the_snap_length_and_keep_their_own() {

@@ -4,11 +4,11 @@ use kernel::{Tun, TunKind};
 use units::Instant;
 
 use super::pool::Pool;
-use crate::packet::Packet;
+use packet::Packet;
 
 /// What came out of a device.
 pub(crate) enum Taken {
-    Packet(Packet),
+    Packet(Packet<Box<[u8]>>),
     /// Shorter than any packet; not carried.
     Nonsense,
     Empty,

@@ -14,8 +14,8 @@ use super::port::{Port, Taken};
 use super::report::{Report, WireReport};
 use super::wire::Wire;
 
-use crate::packet::ETHERNET;
 use crate::parcel::Parcel;
+use packet::ETHERNET;
 
 /// Most packets taken from one device before the others get their turn: 32 super-packets are 2 MB, about 1 ms of copying.
 const BATCH: usize = 32;

@@ -1,11 +1,9 @@
 use std::ops::Deref;
 
-use kernel::VNET_HEADER;
-
-use super::*;
-
-const SOURCE: [u8; 4] = [10, 0, 0, 1];
-const TARGET: [u8; 4] = [10, 0, 0, 2];
+use crate::Cut;
+use crate::checksum;
+use crate::segments::*;
+use crate::tests::{SOURCE, TARGET, ipv4, ipv6, payload, tcp};
 
 /// A virtio header as the kernel writes it for a super-packet.
 fn vnet(kind: u8, headers: usize, size: u16, transport_at: usize, checksum_at: u16) -> Vec<u8> {
@@ -16,41 +14,13 @@ fn vnet(kind: u8, headers: usize, size: u16, transport_at: usize, checksum_at: u
     v
 }
 
-fn ipv4(protocol: u8, id: u16, length: usize) -> Vec<u8> {
-    let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0];
-    ip[2..4].copy_from_slice(&((20 + length) as u16).to_be_bytes());
-    ip[4..6].copy_from_slice(&id.to_be_bytes());
-    ip.extend([SOURCE, TARGET].concat());
-    ip
-}
-
-fn ipv6(next: u8, length: usize) -> Vec<u8> {
-    let mut ip = vec![0x60, 0, 0, 0, 0, 0, next, 64];
-    ip[4..6].copy_from_slice(&(length as u16).to_be_bytes());
-    ip.extend([[0; 15].as_slice(), &[1], [0; 15].as_slice(), &[2]].concat());
-    ip
-}
-
-/// A TCP header of 32 bytes with CWR, PSH, ACK and FIN set.
-fn tcp(sequence: u32) -> Vec<u8> {
-    let mut tcp = vec![0x13, 0x8b, 0x9c, 0x40];
-    tcp.extend(sequence.to_be_bytes());
-    tcp.extend([0, 0, 0, 9, 0x80, 0x99, 0xff, 0xff, 0, 0, 0, 0]);
-    tcp.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
-    tcp
-}
-
-fn payload(length: usize) -> Vec<u8> {
-    (0..length).map(|i| (i * 7 % 251) as u8).collect()
-}
-
-fn packet(vnet: Vec<u8>, frame: Vec<u8>, ethernet: bool) -> Packet {
+fn packet(vnet: Vec<u8>, frame: Vec<u8>, ethernet: bool) -> Packet<Box<[u8]>> {
     let raw = [vnet, frame].concat();
     let length = raw.len();
     Packet::new(raw.into(), length, ethernet).unwrap()
 }
 
-fn super_tcp4(bytes: usize) -> Packet {
+fn super_tcp4(bytes: usize) -> Packet<Box<[u8]>> {
     let frame = [ipv4(6, 0xffff, 32 + bytes), tcp(0xffff_fff0), payload(bytes)].concat();
     packet(vnet(GSO_TCPV4 | GSO_ECN, 52, 1000, 20, 16), frame, false)
 }
@@ -151,6 +121,29 @@ fn what_is_no_super_packet_is_one_segment_and_stays_as_it_is() {
 }
 
 #[test]
+fn what_is_too_large_for_a_way_is_cut_smaller() {
+    let mut p = super_tcp4(2500);
+    assert!(p.cut_to(652));
+    assert_eq!(p.segments(), Segments { count: 5, full: 652, last: 152 });
+    let (_, frame) = laid_out(&Cut::new(&p, 4, 1).unwrap());
+    assert_eq!(
+        (frame.len(), u32::from_be_bytes(frame[24..28].try_into().unwrap())),
+        (152, 0xffff_fff0_u32.wrapping_add(2400))
+    );
+    assert!(!super_tcp4(2500).cut_to(52), "there must be room for data");
+    let single = [ipv4(6, 1, 32 + 1000), tcp(0), payload(1000)].concat();
+    let mut p = packet(vnet(GSO_NONE, 0, 0, 20, 16), single.clone(), false);
+    assert!(p.cut_to(2000) && p.segments().count == 1);
+    assert!(p.cut_to(652));
+    assert_eq!(p.segments(), Segments { count: 2, full: 652, last: 452 });
+    // With a whole checksum the sums of the parts are not known; datagrams must not be cut at all.
+    let mut whole = packet(vec![0; VNET_HEADER], single, false);
+    let udp = [ipv4(17, 1, 1000), payload(1000)].concat();
+    let mut datagram = packet(vnet(GSO_NONE, 0, 0, 20, 6), udp, false);
+    assert!(!whole.cut_to(652) && !datagram.cut_to(652));
+}
+
+#[test]
 fn lies_in_the_headers_make_one_segment_and_no_panic() {
     let frame = [ipv4(6, 1, 32 + 100), tcp(0), payload(100)].concat();
     for (kind, size, at) in [
@@ -165,8 +158,8 @@ fn lies_in_the_headers_make_one_segment_and_no_panic() {
         assert_eq!(p.segments().count, 1, "{kind} {size} {at}");
     }
     for length in 0..VNET_HEADER + 1 {
-        assert!(Packet::new(vec![0xff; length].into(), length, false).is_none());
+        assert!(Packet::new(vec![0xff; length], length, false).is_none());
     }
-    assert!(Packet::new(vec![0xff; 20].into(), 20, true).is_none(), "shorter than an Ethernet header");
-    assert!(Packet::new(vec![0; 4].into(), 400, false).is_none(), "longer than its buffer");
+    assert!(Packet::new(vec![0xff; 20], 20, true).is_none(), "shorter than an Ethernet header");
+    assert!(Packet::new(vec![0; 4], 400, false).is_none(), "longer than its buffer");
 }

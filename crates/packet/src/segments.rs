@@ -1,33 +1,29 @@
-//! Packets as the kernel hands them over: a virtio header, perhaps an Ethernet header, an IP packet that may be a super-packet of
-//! many segments. Reads their layout and cuts runs of segments out of them, as the kernel's own segmentation would.
-//!
-//! Pure. What cannot be understood is carried whole, as one packet.
-
 use std::io::IoSlice;
 
-use kernel::VNET_HEADER;
+use crate::cut::MOST_HEADERS;
+use crate::flow::transport;
 
-mod checksum;
-mod cut;
-
-pub(crate) use cut::Cut;
+/// Bytes of the virtio header in front of each packet (struct virtio_net_hdr, virtio 1.2 §5.1.6, without `num_buffers`).
+pub const VNET_HEADER: usize = 10;
 
 /// virtio 1.2 §5.1.6: the checksum is partial, to be completed from `csum_start`.
-const NEEDS_CSUM: u8 = 1;
+pub(crate) const NEEDS_CSUM: u8 = 1;
 /// Header types of super-packets (`gso_type`), and the flag that the first segment carries CWR.
-const GSO_NONE: u8 = 0;
-const GSO_TCPV4: u8 = 1;
-const GSO_TCPV6: u8 = 4;
-const GSO_UDP_L4: u8 = 5;
-const GSO_ECN: u8 = 0x80;
+pub(crate) const GSO_NONE: u8 = 0;
+pub(crate) const GSO_TCPV4: u8 = 1;
+pub(crate) const GSO_TCPV6: u8 = 4;
+pub(crate) const GSO_UDP_L4: u8 = 5;
+pub(crate) const GSO_ECN: u8 = 0x80;
 
 /// Length of an Ethernet header.
-pub(crate) const ETHERNET: usize = 14;
+pub const ETHERNET: usize = 14;
 
 /// What the segments of a super-packet are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transport {
+pub enum Transport {
+    /// Parts of a stream: they may be cut anywhere.
     Tcp,
+    /// Datagrams: they stay what they are.
     Udp,
 }
 
@@ -36,42 +32,43 @@ pub(crate) enum Transport {
 pub(crate) struct Gso {
     pub(crate) transport: Transport,
     /// `gso_type` as it came, for runs of several segments.
-    kind: u8,
+    pub(crate) kind: u8,
     /// Where the TCP or UDP header begins, from the begin of the frame.
-    transport_at: usize,
+    pub(crate) transport_at: usize,
     /// Payload bytes of each segment but the last.
-    size: usize,
+    pub(crate) size: usize,
 }
 
-/// A packet with its virtio header.
+/// A packet with its virtio header, in a buffer of its own or of somebody else's.
 #[derive(Debug)]
-pub(crate) struct Packet {
+pub struct Packet<B> {
     /// Virtio header and frame; only the first `length` bytes are the packet.
-    buffer: Box<[u8]>,
+    buffer: B,
     length: usize,
     /// Where the IP header begins in the frame: 0, or behind an Ethernet header.
-    ip_at: usize,
+    pub(crate) ip_at: usize,
     /// Length of all headers of the frame.
-    headers: usize,
-    gso: Option<Gso>,
+    pub(crate) headers: usize,
+    pub(crate) gso: Option<Gso>,
 }
 
 /// Sizes of the segments: what the link's model needs to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Segments {
-    pub(crate) count: u32,
+pub struct Segments {
+    /// How many there are.
+    pub count: u32,
     /// IP bytes of each but the last.
-    pub(crate) full: u32,
+    pub full: u32,
     /// IP bytes of the last.
-    pub(crate) last: u32,
+    pub last: u32,
 }
 
-impl Packet {
+impl<B: AsRef<[u8]>> Packet<B> {
     /// Reads the layout of what a device handed over: `length` bytes of `buffer`. `ethernet`: the frame begins with an
     /// Ethernet header. `None` when it is too short to be a packet.
-    pub(crate) fn new(buffer: Box<[u8]>, length: usize, ethernet: bool) -> Option<Self> {
+    pub fn new(buffer: B, length: usize, ethernet: bool) -> Option<Self> {
         let ip_at = if ethernet { ETHERNET } else { 0 };
-        let raw = buffer.get(..length)?;
+        let raw = buffer.as_ref().get(..length)?;
         let (vnet, frame) = raw.split_at_checked(VNET_HEADER)?;
         if frame.len() <= ip_at {
             return None;
@@ -81,27 +78,46 @@ impl Packet {
         Some(Self { length, ip_at, headers, gso: gso.filter(|_| headers > 0), buffer })
     }
 
+    /// Has it cut so that no segment exceeds `most` bytes of IP. `false`: it is longer, and nothing that can be cut: a datagram, or a packet
+    /// with a whole checksum.
+    pub fn cut_to(&mut self, most: usize) -> bool {
+        let segments = self.segments();
+        if segments.full.max(segments.last) as usize <= most {
+            return true;
+        }
+        let gso = self.gso.or_else(|| Gso::of_single(self.vnet(), self.frame(), self.ip_at));
+        let Some(gso) = gso.filter(|g| g.transport == Transport::Tcp) else { return false };
+        let headers = gso.headers(self.frame());
+        let size = most.saturating_sub(headers - self.ip_at.min(headers));
+        if headers == 0 || size == 0 {
+            return false;
+        }
+        self.headers = headers;
+        self.gso = Some(Gso { size: size.min(gso.size), ..gso });
+        true
+    }
+
     /// Gives the buffer back for the next packet.
-    pub(crate) fn into_buffer(self) -> Box<[u8]> {
+    pub fn into_buffer(self) -> B {
         self.buffer
     }
 
-    fn vnet(&self) -> &[u8] {
-        self.buffer.get(..VNET_HEADER).unwrap_or_default()
+    pub(crate) fn vnet(&self) -> &[u8] {
+        self.buffer.as_ref().get(..VNET_HEADER).unwrap_or_default()
     }
 
     /// The frame as it came.
-    pub(crate) fn frame(&self) -> &[u8] {
-        self.buffer.get(VNET_HEADER..self.length).unwrap_or_default()
+    pub fn frame(&self) -> &[u8] {
+        self.buffer.as_ref().get(VNET_HEADER..self.length).unwrap_or_default()
     }
 
     /// Virtio header and frame as they came.
-    pub(crate) fn whole(&self) -> IoSlice<'_> {
-        IoSlice::new(self.buffer.get(..self.length).unwrap_or_default())
+    pub fn whole(&self) -> IoSlice<'_> {
+        IoSlice::new(self.buffer.as_ref().get(..self.length).unwrap_or_default())
     }
 
     /// Sizes of the segments.
-    pub(crate) fn segments(&self) -> Segments {
+    pub fn segments(&self) -> Segments {
         let ip = |frame: usize| u32::try_from(frame - self.ip_at).unwrap_or(u32::MAX);
         let frame = self.length - VNET_HEADER;
         let Some(gso) = self.gso else {
@@ -116,6 +132,11 @@ impl Packet {
             last: ip(self.headers + last),
         }
     }
+}
+
+/// Whether the checksum of a packet is partial: its field holds the sum of the pseudo-header, and who sends it on a wire completes it.
+pub fn needs_checksum(vnet: &[u8]) -> bool {
+    vnet.first().is_some_and(|flags| flags & NEEDS_CSUM != 0)
 }
 
 impl Gso {
@@ -133,6 +154,14 @@ impl Gso {
         sane.then_some(Self { transport, kind, transport_at, size })
     }
 
+    /// Of a TCP packet that is one segment, so that it can be cut: its checksum must be partial.
+    fn of_single(vnet: &[u8], frame: &[u8], ip_at: usize) -> Option<Self> {
+        let (protocol, at, fragment) = transport(frame.get(ip_at..)?)?;
+        let kind = if frame.get(ip_at)? >> 4 == 4 { GSO_TCPV4 } else { GSO_TCPV6 };
+        let is_tcp = protocol == 6 && !fragment && needs_checksum(vnet);
+        is_tcp.then_some(Self { transport: Transport::Tcp, kind, transport_at: ip_at + at, size: usize::MAX })
+    }
+
     /// Length of all headers; 0 when the packet is shorter than they claim.
     fn headers(&self, frame: &[u8]) -> usize {
         let transport = match self.transport {
@@ -140,9 +169,6 @@ impl Gso {
             Transport::Tcp => frame.get(self.transport_at + 12).map_or(0, |b| usize::from(b >> 4) * 4),
         };
         let end = self.transport_at + transport;
-        if transport >= 8 && end < frame.len() && end <= cut::MOST_HEADERS { end } else { 0 }
+        if transport >= 8 && end < frame.len() && end <= MOST_HEADERS { end } else { 0 }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,11 +1,10 @@
 use std::io::IoSlice;
 
-use kernel::VNET_HEADER;
-
-use super::{GSO_ECN, GSO_NONE, NEEDS_CSUM, Packet, Transport, checksum};
+use crate::checksum;
+use crate::segments::{GSO_ECN, GSO_NONE, NEEDS_CSUM, Packet, Transport, VNET_HEADER};
 
 /// Most bytes of headers that a super-packet may have: Ethernet with a VLAN tag, IPv6 with extension headers, TCP with options.
-pub(super) const MOST_HEADERS: usize = 256;
+pub(crate) const MOST_HEADERS: usize = 256;
 
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
@@ -13,7 +12,7 @@ const CWR: u8 = 0x80;
 /// A run of segments of a super-packet, with headers of its own. Several segments form a smaller super-packet.
 ///
 /// The checksum stays partial, as it came: the receiving kernel takes it as verified, as it does for packets of its own.
-pub(crate) struct Cut<'a> {
+pub struct Cut<'a> {
     headers: [u8; VNET_HEADER + MOST_HEADERS],
     length: usize,
     payload: &'a [u8],
@@ -21,7 +20,7 @@ pub(crate) struct Cut<'a> {
 
 impl<'a> Cut<'a> {
     /// Cuts `count` segments from the `first`. `None` when the packet is no super-packet or has not so many.
-    pub(crate) fn new(packet: &'a Packet, first: u32, count: u32) -> Option<Self> {
+    pub fn new<B: AsRef<[u8]>>(packet: &'a Packet<B>, first: u32, count: u32) -> Option<Self> {
         let gso = packet.gso?;
         let frame = packet.frame();
         let (own, payload) = frame.split_at_checked(packet.headers)?;
@@ -65,22 +64,23 @@ impl<'a> Cut<'a> {
     }
 
     /// Virtio header with packet headers, and payload.
-    pub(crate) fn parts(&self) -> [IoSlice<'_>; 2] {
+    pub fn parts(&self) -> [IoSlice<'_>; 2] {
         [IoSlice::new(self.headers.get(..self.length).unwrap_or_default()), IoSlice::new(self.payload)]
     }
 
     /// The frame's headers without the virtio header.
-    pub(crate) fn headers(&self) -> &[u8] {
+    pub fn headers(&self) -> &[u8] {
         self.headers.get(VNET_HEADER..self.length).unwrap_or_default()
     }
 
-    pub(crate) fn payload(&self) -> &[u8] {
+    /// Bytes behind the headers.
+    pub fn payload(&self) -> &[u8] {
         self.payload
     }
 }
 
 /// Length, and for IPv4 identification (one more for each segment, as the kernel does) and header checksum.
-fn fix_ip(ip: &mut [u8], transport_length: usize, first: u32) -> Option<()> {
+pub(crate) fn fix_ip(ip: &mut [u8], transport_length: usize, first: u32) -> Option<()> {
     let header = ip.len();
     match ip.first()? >> 4 {
         4 => {

@@ -1,0 +1,98 @@
+//! Options of `longhaul overlay`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+#[command(after_help = "A member needs CAP_NET_ADMIN for its tunnel device, and /dev/net/tun.\n\
+                  Exit status: 0 done; 2 it could not be done.")]
+pub(crate) struct OverlayOptions {
+    #[command(subcommand)]
+    pub(crate) command: OverlayCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OverlayCommand {
+    /// Make a key and settings for a new member.
+    Init(InitOptions),
+    /// Run a member until it is asked to end.
+    Up(UpOptions),
+    /// Add a member to the settings.
+    Join(JoinOptions),
+    /// Show members, links, and what was counted.
+    Status(AskOptions),
+    /// Show the ways in use.
+    Routes(AskOptions),
+    /// Show how many flows there are.
+    Flows(AskOptions),
+    /// Explain why packets to a destination go as they go.
+    Why(WhyOptions),
+    /// Show what happened lately, one JSON object a line.
+    Events(AskOptions),
+    /// End a running member.
+    Down(AskOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigOptions {
+    /// Settings of the member.
+    #[arg(long, short, value_name = "FILE", default_value = "node.toml")]
+    pub(crate) config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul overlay init --address 10.77.0.1 --config west.toml\n\
+    It prints the lines by which the other members know this one.")]
+pub(crate) struct InitOptions {
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
+    /// Address in the overlay, repeatable: one for IPv4, one for IPv6.
+    #[arg(long, short, value_name = "ADDRESS", required = true)]
+    pub(crate) address: Vec<IpAddr>,
+    /// Where other members reach this one, for the lines that are printed.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) endpoint: Option<String>,
+    /// What all members of the overlay share; a new one is made for the first member.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) secret: Option<String>,
+    /// Address and port to receive at.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpOptions {
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
+    /// Read and check the settings, and say what would be done.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul overlay join --config east.toml < west-member.txt\n\
+    Reads the lines that `longhaul overlay init` printed for another member.")]
+pub(crate) struct JoinOptions {
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AskOptions {
+    #[command(flatten)]
+    pub(crate) config: ConfigOptions,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhyOptions {
+    #[command(flatten)]
+    pub(crate) ask: AskOptions,
+    /// Name or number of a member, or an address behind it.
+    #[arg(value_name = "DEST")]
+    pub(crate) destination: String,
+}

@@ -1,0 +1,102 @@
+//! New members: keys and settings.
+
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use overlay::{Identity, Settings};
+
+use super::cli::{InitOptions, JoinOptions};
+
+pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
+    let config = &options.config.config;
+    let key = config.with_extension("key");
+    for file in [config, &key] {
+        if file.exists() {
+            bail!("{} exists already; it is left as it is", file.display());
+        }
+    }
+    let identity = Identity::generate()?;
+    let secret = match &options.secret {
+        Some(secret) => secret.clone(),
+        // A public key of nobody is as random as can be, and of the usual alphabet.
+        None => Identity::generate()?.public().to_string(),
+    };
+    let text = settings_text(options, &key, &secret);
+    identity.write(&key)?;
+    if let Err(e) = new_file(config, &text) {
+        let _ = fs::remove_file(&key);
+        return Err(e);
+    }
+    writeln!(io::stderr(), "wrote {} and {}; the other members need these lines:", config.display(), key.display())?;
+    write!(io::stdout(), "{}", member_lines(options, &identity, config))?;
+    if options.secret.is_none() {
+        writeln!(io::stderr(), "and the same secret: `--secret {secret}`")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn quoted(items: impl Iterator<Item = String>) -> String {
+    items.map(|i| format!("\"{i}\"")).collect::<Vec<_>>().join(", ")
+}
+
+fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
+    let file = key.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut text = format!(
+        "# A member of an overlay: longhaul overlay up --config {}\n\nkey = \"{file}\"\nsecret = \"{secret}\"\naddresses = [{}]\n",
+        options.config.config.display(),
+        quoted(options.address.iter().map(ToString::to_string)),
+    );
+    if let Some(listen) = options.listen {
+        let _ = writeln!(text, "listen = \"{listen}\"");
+    }
+    let stem = options.config.config.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let _ = writeln!(text, "control = \"{stem}.sock\"");
+    text
+}
+
+fn member_lines(options: &InitOptions, identity: &Identity, config: &Path) -> String {
+    let name = config.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let subnets = options.address.iter().map(|a| format!("{a}/{}", if a.is_ipv4() { 32 } else { 128 }));
+    let mut text = format!("[[member]]\nname = \"{name}\"\nkey = \"{}\"\n", identity.public());
+    if let Some(endpoint) = &options.endpoint {
+        let _ = writeln!(text, "endpoint = \"{endpoint}\"");
+    }
+    let _ = writeln!(text, "subnets = [{}]", quoted(subnets));
+    text
+}
+
+fn new_file(path: &Path, text: &str) -> anyhow::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    // The secret of the overlay is in it.
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut f| f.write_all(text.as_bytes())).with_context(|| format!("writing {}", path.display()))
+}
+
+pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
+    let config = &options.config.config;
+    let before = fs::read_to_string(config).with_context(|| format!("reading {}", config.display()))?;
+    let mut lines = String::new();
+    io::stdin().read_to_string(&mut lines).context("reading the member's lines from standard input")?;
+    if !lines.contains("[[member]]") {
+        bail!("no `[[member]]` on standard input: it takes the lines that `longhaul overlay init` printed");
+    }
+    let after = format!("{}\n\n{}", before.trim_end(), lines.trim_start());
+    let draft = config.with_extension("toml.new");
+    let _ = fs::remove_file(&draft);
+    new_file(&draft, &after)?;
+    // Checked as a whole before it takes the place of what is there.
+    let members = match Settings::read(&draft) {
+        Ok(settings) => settings.members.len(),
+        Err(e) => {
+            let _ = fs::remove_file(&draft);
+            return Err(e.into());
+        }
+    };
+    fs::rename(&draft, config).with_context(|| format!("writing {}", config.display()))?;
+    writeln!(io::stderr(), "{} has {members} other members; start it anew to use them", config.display())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,67 @@
+//! `longhaul overlay`.
+
+pub(crate) mod cli;
+mod init;
+mod show;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use kernel::Shutdown;
+use overlay::{Node, Question, Settings, ask};
+
+use cli::{AskOptions, OverlayCommand, OverlayOptions, UpOptions};
+
+pub(crate) fn run(options: OverlayOptions) -> anyhow::Result<ExitCode> {
+    match options.command {
+        OverlayCommand::Init(options) => init::init(&options),
+        OverlayCommand::Join(options) => init::join(&options),
+        OverlayCommand::Up(options) => up(&options),
+        OverlayCommand::Status(options) => question(&options, &Question::Status, show::status),
+        OverlayCommand::Routes(options) => question(&options, &Question::Routes, show::routes),
+        OverlayCommand::Flows(options) => question(&options, &Question::Flows, show::flows),
+        OverlayCommand::Events(options) => question(&options, &Question::Events, show::events),
+        OverlayCommand::Down(options) => question(&options, &Question::Down, |_| String::new()),
+        OverlayCommand::Why(options) => {
+            question(&options.ask, &Question::Why { destination: options.destination.clone() }, show::why)
+        }
+    }
+}
+
+fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
+    let settings = Settings::read(&options.config.config)?;
+    if options.dry_run {
+        write!(io::stdout(), "{}", show::plan(&settings))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let _logs = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()))
+        .try_init();
+    Shutdown::install().context("handling signals")?;
+    let (name, members) = (settings.device.clone(), settings.members.len());
+    let node = Node::start(settings)?;
+    writeln!(
+        io::stderr(),
+        "longhaul: member of an overlay with {members} others on {name}; ends by Ctrl-C or `overlay down`"
+    )?;
+    node.run(|| Shutdown::asked() > 0)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn question(
+    options: &AskOptions,
+    question: &Question,
+    text: impl Fn(&serde_json::Value) -> String,
+) -> anyhow::Result<ExitCode> {
+    let settings = Settings::read(&options.config.config)?;
+    let answer = ask(&settings, question)?;
+    let value: serde_json::Value = serde_json::from_str(&answer).context("the member's answer")?;
+    if let Some(error) = value.get("error").and_then(|e| e.as_str()) {
+        anyhow::bail!("{error}");
+    }
+    let shown = if options.json { format!("{value}\n") } else { text(&value) };
+    write!(io::stdout(), "{shown}")?;
+    Ok(ExitCode::SUCCESS)
+}

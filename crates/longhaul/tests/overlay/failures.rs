@@ -1,0 +1,131 @@
+//! What members do when the network between them fails, seen by a flow of datagrams at a constant rate.
+
+use results::lab::{FlowInterval, LabRecord, Verdict};
+use testbed::undisturbed;
+
+use crate::common::lab::{Ended, turn};
+
+/// Two members, and two relays between them; west and east have a link of their own, too.
+const FOUR: &str = r#"
+duration = "9s"
+nodes = ["west", "north", "south", "east"]
+[defaults]
+rate = "50Mb/s"
+delay = "5ms"
+[links]
+straight = { between = ["west", "east"] }
+west-north = { between = ["west", "north"] }
+north-east = { between = ["north", "east"] }
+west-south = { between = ["west", "south"] }
+south-east = { between = ["south", "east"] }
+[overlay]
+members = ["west", "north", "south", "east"]
+single_path = true
+capacity = "50Mb/s"
+[record]
+interval = "100ms"
+[flows]
+stream = { from = "west", to = "east", overlay = true, protocol = "udp", rate = "2Mb/s", block = "1000B" }
+"#;
+
+/// `None`: no lab here, or the machine could not carry it and said so.
+fn run(extra: &str) -> Option<Ended> {
+    let turn = turn()?;
+    let ended = turn.run(&format!("{FOUR}{extra}"), &[]).end();
+    match &ended.end.verdict {
+        Verdict::Valid => Some(ended),
+        Verdict::Invalid { because } => {
+            println!("the machine could not carry it, and said so: {because:?}");
+            None
+        }
+    }
+}
+
+fn intervals(ended: &Ended) -> Vec<&FlowInterval> {
+    ended
+        .records
+        .iter()
+        .filter_map(|r| match r {
+            LabRecord::Flow(f) => Some(f),
+            _ => None,
+        })
+        .collect()
+}
+
+/// How long the longest time without a datagram was, in intervals of 100 ms.
+fn longest_silence(ended: &Ended) -> usize {
+    let bytes: Vec<u64> = intervals(ended).iter().map(|i| i.bytes).collect();
+    assert!(bytes.len() > 80, "{} intervals", bytes.len());
+    bytes.split(|b| *b > 0).map(<[u64]>::len).max().unwrap_or(0)
+}
+
+/// Events that one member wrote.
+fn events(ended: &Ended, member: &str) -> Vec<serde_json::Value> {
+    let file = ended.folder.path().join(format!("out/run-0/overlay-{member}.jsonl"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+#[test]
+fn a_flow_goes_directly_as_long_as_nothing_speaks_against_it() {
+    undisturbed(|| {
+        let Some(ended) = run("") else { return };
+        let flow = ended.end.flows.iter().find(|f| f.flow == "stream").unwrap();
+        assert!(intervals(&ended).iter().all(|i| i.lost == Some(0)), "{flow:?}");
+        assert_eq!(longest_silence(&ended), 0);
+        // 2 Mb/s of payload, and each frame has 40 bytes besides those of IP and UDP; the others carry probes only.
+        let straight = ended.link("straight", "west").delivered.bytes;
+        let north = ended.link("west-north", "west").delivered.bytes;
+        assert!(straight > 9 * 250_000 && north < straight / 5, "{straight} {north}");
+        let routes = events(&ended, "west").iter().filter(|e| e["event"] == "route").count();
+        assert_eq!(routes, 3, "the first way to each other member, and no change");
+    });
+}
+
+#[test]
+fn a_link_that_goes_dark_is_left_within_a_second() {
+    undisturbed(|| {
+        let dark = "[[schedule]]\nat = \"4s\"\nlink = \"straight\"\nloss = 1.0\n";
+        let Some(ended) = run(dark) else { return };
+        let silence = longest_silence(&ended);
+        println!("silence of {silence} intervals of 100 ms");
+        assert!((1..=10).contains(&silence), "{silence} intervals");
+        let later = |i: &&&FlowInterval| (6.0..8.0).contains(&i.begin_s);
+        let bytes = intervals(&ended).iter().filter(later).map(|i| i.bytes).sum::<u64>();
+        assert!(bytes > 2 * 240_000, "it goes on at its rate: {bytes} bytes in 2 s");
+    });
+}
+
+#[test]
+fn a_relay_that_is_killed_is_replaced_within_a_second() {
+    undisturbed(|| {
+        // No straight link, and a southern way that loses so much that the northern one is taken as long as it is there.
+        let kill = r#"
+[programs.killer]
+node = "north"
+start = "4s"
+command = 'for p in /proc/[0-9]*; do if tr "\\0" " " <$p/cmdline | grep -q "overlay up.*/nort[h].toml"; then kill -KILL ${p#/proc/}; fi; done'
+[[schedule]]
+at = "0s"
+link = "straight"
+loss = 1.0
+[[schedule]]
+at = "0s"
+link = "west-south"
+loss = 0.03
+"#;
+        let Some(ended) = run(kill) else { return };
+        let north = ended.link("north-east", "north").delivered.bytes;
+        let south = ended.link("south-east", "south").delivered.bytes;
+        assert!(north > 2 * 250_000 && south > 2 * 250_000, "first the north, then the south: {north} {south}");
+        // The first seconds, in which the straight link turns out to be dark, are another test's.
+        let bytes: Vec<u64> = intervals(&ended).iter().filter(|i| i.begin_s > 3.0).map(|i| i.bytes).collect();
+        let silence = bytes.split(|b| *b > 0).map(<[u64]>::len).max().unwrap_or(0);
+        println!("silence of {silence} intervals of 100 ms");
+        assert!((1..=10).contains(&silence), "{silence} intervals");
+        let later = |i: &&&FlowInterval| (6.0..8.0).contains(&i.begin_s);
+        let bytes = intervals(&ended).iter().filter(later).map(|i| i.bytes).sum::<u64>();
+        // 3 % are lost on the southern way.
+        assert!(bytes > 2 * 230_000, "{bytes} bytes in 2 s");
+    });
+}

@@ -1,0 +1,15 @@
+//! `longhaul overlay` as its users meet it: members in an emulated network, links that go dark, relays that die, bad input.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::unwrap_in_result,
+    clippy::print_stdout,
+    clippy::wildcard_enum_match_arm,
+    reason = "helpers of tests are tests too; figures are shown on demand"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod failures;
+mod settings;

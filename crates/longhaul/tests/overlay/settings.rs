@@ -1,0 +1,132 @@
+//! Keys, settings and commands: what is made, what is refused, and that nothing half-made stays.
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use crate::common::{longhaul, text};
+
+/// `longhaul overlay` in a folder.
+fn overlay(folder: &Path, arguments: &[&str]) -> Output {
+    longhaul().current_dir(folder).arg("overlay").args(arguments).output().unwrap()
+}
+
+fn init(folder: &Path, name: &str, address: &str) -> String {
+    let file = format!("{name}.toml");
+    let made = overlay(folder, &["init", "--config", &file, "--address", address, "--secret", "of this test alone"]);
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    text(&made.stdout)
+}
+
+fn join(folder: &Path, name: &str, lines: &str) -> Output {
+    let mut child = longhaul()
+        .current_dir(folder)
+        .args(["overlay", "join", "--config", &format!("{name}.toml")])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn two_members_need_nothing_but_init_and_join() {
+    let folder = tempfile::tempdir().unwrap();
+    let (west, east) = (init(folder.path(), "west", "10.77.0.1"), init(folder.path(), "east", "10.77.0.2"));
+    for (name, lines) in [("west", &east), ("east", &west)] {
+        let joined = join(folder.path(), name, lines);
+        assert_eq!(joined.status.code(), Some(0), "{}", text(&joined.stderr));
+    }
+    let plan = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
+    let plan = text(&plan.stdout);
+    assert!(
+        plan.contains("lh0 with 10.77.0.1, MTU 1356") && plan.contains("east is waited for; routes 10.77.0.2/32"),
+        "{plan}"
+    );
+    // Key and secret are for the owner alone.
+    for file in ["west.toml", "west.key"] {
+        let mode = std::fs::metadata(folder.path().join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{file}");
+    }
+    let keys: Vec<&str> =
+        [&west, &east].iter().map(|l| l.split("key = ").nth(1).unwrap().lines().next().unwrap()).collect();
+    assert_ne!(keys[0], keys[1]);
+}
+
+#[test]
+fn what_exists_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "west", "10.77.0.1");
+    let before = std::fs::read(folder.path().join("west.key")).unwrap();
+    let again = overlay(folder.path(), &["init", "--config", "west.toml", "--address", "10.77.0.9"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("exists already"), "{}", text(&again.stderr));
+    assert_eq!(std::fs::read(folder.path().join("west.key")).unwrap(), before);
+}
+
+#[test]
+fn a_member_that_contradicts_is_not_joined_and_the_settings_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "west", "10.77.0.1");
+    let east = init(folder.path(), "east", "10.77.0.2");
+    assert_eq!(join(folder.path(), "west", &east).status.code(), Some(0));
+    let before = std::fs::read(folder.path().join("west.toml")).unwrap();
+    let thief = init(folder.path(), "thief", "10.77.0.2");
+    let bad_key = east.replace("key = \"", "key = \"AAAA");
+    for (lines, said) in [
+        (thief.as_str(), "belongs to both"),
+        (&east, "same key"),
+        (&bad_key, "no public key"),
+        ("[[member]]\nkey = 7\n", "line"),
+        ("[[member]]\nkye = \"x\"\n", "kye"),
+        ("nothing", "no `[[member]]`"),
+    ] {
+        let refused = join(folder.path(), "west", lines);
+        assert_eq!(refused.status.code(), Some(2), "{lines}");
+        assert!(text(&refused.stderr).contains(said), "{lines}: {}", text(&refused.stderr));
+        assert_eq!(std::fs::read(folder.path().join("west.toml")).unwrap(), before, "{lines}");
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 6, "three settings and three keys: {left:?}");
+}
+
+#[test]
+fn bad_settings_are_named_with_their_mend() {
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "west", "10.77.0.1");
+    let file = folder.path().join("west.toml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    for (bad, said) in [
+        (good.replace("of this test alone", "short"), "fewer than 16"),
+        (good.replace("[\"10.77.0.1\"]", "[]"), "`addresses` is empty"),
+        (good.replace("[\"10.77.0.1\"]", "[\"10.77.0.300\"]"), "line 5"),
+        (format!("policy = \"fastest\"\n{good}"), "policy"),
+        (format!("capacity = \"fast\"\n{good}"), "`capacity`"),
+        (format!("probe_share = 2\n{good}"), "`probe_share`"),
+        (format!("colour = \"blue\"\n{good}"), "colour"),
+        (good.replace("west.key", "none.key"), "none.key"),
+    ] {
+        std::fs::write(&file, &bad).unwrap();
+        let refused = overlay(folder.path(), &["up", "--config", "west.toml"]);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(text(&refused.stderr).contains(said), "{said}: {}", text(&refused.stderr));
+    }
+    std::fs::write(&file, &good).unwrap();
+    std::fs::set_permissions(folder.path().join("west.key"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = overlay(folder.path(), &["up", "--config", "west.toml"]);
+    assert!(text(&refused.stderr).contains("may be read by others"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn who_asks_where_nobody_runs_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "west", "10.77.0.1");
+    for question in [&["status"][..], &["routes"], &["flows"], &["events"], &["down"], &["why", "east"]] {
+        let arguments = [question, &["--config", "west.toml"]].concat();
+        let asked = overlay(folder.path(), &arguments);
+        assert_eq!(asked.status.code(), Some(2), "{question:?}");
+        assert!(text(&asked.stderr).contains("no member runs with these settings"), "{}", text(&asked.stderr));
+    }
+}

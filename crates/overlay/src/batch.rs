@@ -1,0 +1,82 @@
+use std::io;
+use std::net::SocketAddr;
+
+use kernel::Datagrams;
+
+use crate::counters::{Counters, add};
+
+/// Most bytes that one send takes (UDP over IPv4).
+const MOST_BYTES: usize = 65_507;
+/// Most datagrams that one send takes on every kernel (UDP_MAX_SEGMENTS before Linux 6.9).
+const MOST_DATAGRAMS: usize = 64;
+
+/// Datagrams for one address, of one length but the last, that go out in one system call.
+pub(crate) struct Batch {
+    bytes: Box<[u8]>,
+    used: usize,
+    count: usize,
+    /// Length of each; the last may be shorter.
+    each: usize,
+    last: usize,
+    to: Option<SocketAddr>,
+    ecn: u8,
+}
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        let bytes = vec![0; MOST_BYTES].into_boxed_slice();
+        Self { bytes, used: 0, count: 0, each: 0, last: 0, to: None, ecn: 0 }
+    }
+
+    /// Room for one more datagram; sends what is there first if this one cannot go with it.
+    pub(crate) fn room(
+        &mut self,
+        to: SocketAddr,
+        length: usize,
+        ecn: u8,
+        socket: &Datagrams,
+        counters: &Counters,
+    ) -> &mut [u8] {
+        let length = length.min(MOST_BYTES);
+        let fits = self.to == Some(to)
+            && self.ecn == ecn
+            && length <= self.each
+            && self.last == self.each
+            && self.count < MOST_DATAGRAMS
+            && self.used + length <= MOST_BYTES;
+        if !fits {
+            self.flush(socket, counters);
+            (self.to, self.each, self.ecn) = (Some(to), length, ecn);
+        }
+        let begin = self.used;
+        self.used += length;
+        self.count += 1;
+        self.last = length;
+        &mut self.bytes[begin..begin + length]
+    }
+
+    /// Takes the last datagram back: it was not to be.
+    pub(crate) fn take_back(&mut self) {
+        self.used -= self.last;
+        self.count -= 1;
+        self.last = self.each;
+    }
+
+    /// Sends what is there.
+    pub(crate) fn flush(&mut self, socket: &Datagrams, counters: &Counters) {
+        let (used, count) = (std::mem::take(&mut self.used), std::mem::take(&mut self.count));
+        let Some(to) = self.to.take().filter(|_| used > 0) else { return };
+        let contents = &self.bytes[..used];
+        match socket.send(to, contents, self.each, self.ecn) {
+            Ok(()) => {}
+            // The host's own queue is full: waiting for it is what holds the senders back.
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                let waited = kernel::wait_for_room(socket.socket(), std::time::Duration::from_millis(100));
+                if waited.is_err() || socket.send(to, contents, self.each, self.ecn).is_err() {
+                    add(&counters.send_failed, count as u64);
+                }
+            }
+            Err(_) => add(&counters.send_failed, count as u64),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+
+/// Declares counters that threads share, and a copy of them for people.
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// What the threads that move packets counted.
+        #[derive(Default)]
+        pub(crate) struct Counters {
+            $($(#[doc = $doc])+ pub(crate) $name: AtomicU64,)+
+        }
+
+        /// A copy of [`Counters`] at one time.
+        #[derive(Debug, Clone, Copy, Default, Serialize)]
+        pub(crate) struct Counts {
+            $($(#[doc = $doc])+ pub(crate) $name: u64,)+
+        }
+
+        impl Counters {
+            pub(crate) fn counts(&self) -> Counts {
+                Counts { $($name: self.$name.load(Ordering::Relaxed),)+ }
+            }
+        }
+
+        /// What a counter counts, by its name.
+        pub(crate) fn meaning(name: &str) -> &'static str {
+            match name {
+                $(stringify!($name) => concat!($($doc),+).trim_ascii_start(),)+
+                _ => "",
+            }
+        }
+    };
+}
+
+counters! {
+    /// Inner packets that this host sent into the overlay; a super-packet counts as one.
+    packets_in,
+    /// Bytes of them.
+    bytes_in,
+    /// Inner packets handed to this host; a super-packet counts as one.
+    packets_out,
+    /// Bytes of them.
+    bytes_out,
+    /// Frames sealed here.
+    frames_sealed,
+    /// Frames opened here.
+    frames_opened,
+    /// Frames passed on for others.
+    frames_relayed,
+    /// IP bytes of them.
+    bytes_relayed,
+    /// Packets for which there is no member.
+    no_member,
+    /// Packets for a member that cannot be reached.
+    no_way,
+    /// Packets larger than the way to their member takes, that must not be cut.
+    too_large,
+    /// Datagrams that are none of ours, or damaged.
+    malformed,
+    /// Frames of a session that is not or no longer known.
+    no_session,
+    /// Frames that are not authentic.
+    forged,
+    /// Frames that came twice.
+    replayed,
+    /// Frames too late to tell whether they came twice.
+    too_old,
+    /// Packets from a source that is not their member's.
+    spoofed,
+    /// Frames that relays were not allowed to pass on: no consent, a wrong way, over the quota.
+    not_relayed,
+    /// Datagrams of handshakes that nobody can have made who knows this member.
+    strangers,
+    /// Datagrams of handshakes and messages dropped because there were too many.
+    overflow,
+    /// Datagrams that the network did not take.
+    send_failed,
+    /// Packets that the tunnel device did not take.
+    device_failed,
+    /// Packets dropped because they were marked on the way and cannot carry the mark.
+    marked,
+}
+
+/// One more.
+pub(crate) fn bump(counter: &AtomicU64) {
+    add(counter, 1);
+}
+
+/// `by` more.
+pub(crate) fn add(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}

@@ -1,0 +1,79 @@
+use std::io;
+use std::path::PathBuf;
+
+use kernel::KernelError;
+
+/// Why a member cannot run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OverlayError {
+    /// A text that is no public key.
+    #[error("`{0}` is no public key of a member: 32 bytes in base64, as `longhaul overlay init` prints")]
+    Key(String),
+    /// A key file that cannot be read or written.
+    #[error("the key file {}: {source}", path.display())]
+    KeyFile {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A key file that others may read.
+    #[error("the key file {} may be read by others than its owner; `chmod 600` it, and make a new one if somebody has", .0.display())]
+    KeyIsOpen(PathBuf),
+    /// A key file with something else in it.
+    #[error("the key file {} holds no key", .0.display())]
+    KeyFileContents(PathBuf),
+    /// No randomness.
+    #[error("the system gives no random bytes")]
+    Random,
+    /// Settings that cannot be read.
+    #[error("the settings {}: {source}", path.display())]
+    SettingsFile {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Settings that are none.
+    #[error("the settings {}: {what}", path.display())]
+    Settings {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// A system call.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// A system call of the tunnel device, a thread or the control socket.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The gossip could not begin.
+    #[error("the gossip could not begin: {0}")]
+    Gossip(String),
+    /// A running member does not answer.
+    #[error("no member runs with these settings ({}): {source}", path.display())]
+    NotRunning {
+        /// Its control socket.
+        path: PathBuf,
+        /// Why it cannot be reached.
+        source: io::Error,
+    },
+    /// What a running member said.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl OverlayError {
+    /// For `map_err`: names what was tried.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}

@@ -1,0 +1,123 @@
+//! What a browser and a monitoring system see: a page, the status as JSON, and metrics in Prometheus' text format (version 0.0.4).
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+use crate::status::Question;
+use crate::{OverlayError, node::Asker};
+
+/// Binds the page's socket.
+///
+/// # Errors
+/// The address is not ours or taken.
+pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, OverlayError> {
+    TcpListener::bind(address).await.map_err(OverlayError::io(format!("the status page at {address}")))
+}
+
+/// Serves until the runtime ends.
+pub(crate) async fn serve(listener: TcpListener, asker: Asker) {
+    let ask = move |question: Question| {
+        let asker = asker.clone();
+        async move { asker.ask(question).await.unwrap_or_else(|| "{}".to_owned()) }
+    };
+    let (status, events, metrics) = (ask.clone(), ask.clone(), ask);
+    let router = Router::new()
+        .route("/", get(async || Html(include_str!("../assets/page.html"))))
+        .route("/page.js", get(async || ([(CONTENT_TYPE, "text/javascript")], include_str!("../assets/page.js"))))
+        .route("/page.css", get(async || ([(CONTENT_TYPE, "text/css")], include_str!("../assets/page.css"))))
+        .route("/status.json", get(move || answer(status(Question::Status))))
+        .route("/events.json", get(move || answer(events(Question::Events))))
+        .route("/metrics", get(move || measured(metrics(Question::Status))));
+    if let Err(e) = axum::serve(listener, router).await {
+        tracing::error!("the status page: {e}");
+    }
+}
+
+async fn answer(json: impl Future<Output = String>) -> Response {
+    ([(CONTENT_TYPE, "application/json")], json.await).into_response()
+}
+
+async fn measured(json: impl Future<Output = String>) -> Response {
+    let status = serde_json::from_str(&json.await).unwrap_or_default();
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics(&status)).into_response()
+}
+
+/// One metric of links: its name, its kind, what it means, the key in the status, and what one of that is in the metric's unit.
+const LINKS: [(&str, &str, &str, &str, f64); 8] = [
+    ("link_up", "gauge", "Whether the direct link to the member works.", "up", 1.0),
+    ("link_rtt_seconds", "gauge", "Least round trip of the last seconds.", "rtt_us", 1e-6),
+    (
+        "link_queue_seconds",
+        "gauge",
+        "Largest delay on the way to the member above the least, of the last report.",
+        "queued_us",
+        1e-6,
+    ),
+    ("link_loss_to_ratio", "gauge", "Share of the frames to the member that are lost.", "loss_to", 1.0),
+    ("link_loss_from_ratio", "gauge", "Share of the frames from the member that are lost.", "loss_from", 1.0),
+    ("link_sent_bytes_total", "counter", "IP bytes sent to the member, by the sessions that live.", "bytes_to", 1.0),
+    (
+        "link_received_bytes_total",
+        "counter",
+        "IP bytes received from the member, by the sessions that live.",
+        "bytes_from",
+        1.0,
+    ),
+    ("link_probes_total", "counter", "Probes sent to the member.", "probes", 1.0),
+];
+
+/// The status as metrics.
+pub(crate) fn metrics(status: &Value) -> String {
+    let mut out = String::new();
+    let members = || status.get("members").and_then(Value::as_array).into_iter().flatten();
+    let name = |m: &Value| escaped(m.get("name").and_then(Value::as_str).unwrap_or_default());
+    for (metric, kind, help, key, unit) in LINKS {
+        let _ = writeln!(out, "# HELP longhaul_overlay_{metric} {help}\n# TYPE longhaul_overlay_{metric} {kind}");
+        for member in members() {
+            let value = member.get("link").and_then(|l| l.get(key));
+            if let Some(value) = value.and_then(|v| v.as_f64().or_else(|| v.as_bool().map(|b| f64::from(u8::from(b)))))
+            {
+                let _ = writeln!(out, "longhaul_overlay_{metric}{{member=\"{}\"}} {}", name(member), value * unit);
+            }
+        }
+    }
+    let help = "Rate predicted for one TCP flow on the best way to the member; absent: no way.";
+    let _ = writeln!(out, "# HELP longhaul_overlay_predicted_bps {help}\n# TYPE longhaul_overlay_predicted_bps gauge");
+    for member in members() {
+        let best =
+            member.get("ways").and_then(|w| w.get(0)).and_then(|w| w.get("predicted_bps")).and_then(Value::as_u64);
+        if let Some(best) = best {
+            let _ = writeln!(out, "longhaul_overlay_predicted_bps{{member=\"{}\"}} {best}", name(member));
+        }
+    }
+    for (key, value) in status.get("counters").and_then(Value::as_object).into_iter().flatten() {
+        let help = crate::counters::meaning(key);
+        let _ = writeln!(
+            out,
+            "# HELP longhaul_overlay_{key}_total {help}\n# TYPE longhaul_overlay_{key}_total counter\nlonghaul_overlay_{key}_total {value}"
+        );
+    }
+    for (key, help) in [
+        ("active", "Flows that were active lately."),
+        ("elephants", "Those of them that carried more than a megabyte."),
+    ] {
+        let value = status.get("flows").and_then(|f| f.get(key)).and_then(Value::as_u64).unwrap_or(0);
+        let _ = writeln!(
+            out,
+            "# HELP longhaul_overlay_flows_{key} {help}\n# TYPE longhaul_overlay_flows_{key} gauge\nlonghaul_overlay_flows_{key} {value}"
+        );
+    }
+    out
+}
+
+/// As a label's value.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

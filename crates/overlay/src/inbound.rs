@@ -1,0 +1,132 @@
+//! From the network to the tunnel device, or on to the next member: one thread, no lock and no allocation per packet.
+
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use kernel::{DATAGRAMS_ROOM, Datagrams, Tun};
+use packet::{Merge, Parts};
+use route::Member;
+use units::Instant;
+use wire::overlay::Envelope;
+
+use crate::batch::Batch;
+use crate::counters::{Counters, add, bump};
+use crate::mesh::micros;
+use crate::receive::{Arrival, Event, Opener, Taken, place};
+use crate::seal::{address, outer};
+use crate::table::{Published, Reader, Table};
+
+/// How long to wait for the network before looking whether all shall end.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What one thread needs to take datagrams.
+pub(crate) struct Inbound {
+    socket: Arc<Datagrams>,
+    tun: Arc<Tun>,
+    counters: Arc<Counters>,
+    events: SyncSender<Event>,
+    opener: Opener,
+    /// Super-packets to the host.
+    merge: bool,
+    reader: Reader,
+    onward: Batch,
+}
+
+impl Inbound {
+    pub(crate) fn new(
+        (socket, tun): (Arc<Datagrams>, Arc<Tun>),
+        published: &Arc<Published>,
+        counters: Arc<Counters>,
+        events: SyncSender<Event>,
+        opener: Opener,
+        merge: bool,
+    ) -> Self {
+        let reader = Reader::new(published);
+        Self { socket, tun, counters, events, opener, merge, reader, onward: Batch::new() }
+    }
+
+    /// Until `ends` says so.
+    pub(crate) fn run(mut self, ends: impl Fn() -> bool) -> io::Result<()> {
+        let mut room = vec![0; DATAGRAMS_ROOM];
+        let mut packets = Vec::with_capacity(DATAGRAMS_ROOM / 64);
+        while !ends() {
+            let Some(got) = self.socket.receive(&mut room)? else {
+                kernel::wait(self.socket.socket(), false, PATIENCE).map_err(io::Error::other)?;
+                continue;
+            };
+            if self.reader.refresh() {
+                self.opener.tidy(&self.reader.table);
+            }
+            let table = Arc::clone(&self.reader.table);
+            let arrival = Arrival { now: kernel::now(), from: got.from, mark: got.ecn };
+            packets.clear();
+            for begin in (0..got.length).step_by(got.each) {
+                let at = begin..(begin + got.each).min(got.length);
+                let Some(datagram) = room.get_mut(at.clone()) else { continue };
+                let taken = self.open(&table, datagram, arrival);
+                packets.extend(place(taken, &at));
+                if let Taken::Onward(envelope) = taken {
+                    self.pass_on(&table, envelope, datagram, arrival.now);
+                }
+            }
+            self.deliver(&room, &packets);
+            self.onward.flush(&self.socket, &self.counters);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, table: &Table, datagram: &mut [u8], arrival: Arrival) -> Taken {
+        let (events, counters) = (&self.events, &self.counters);
+        let mut tell = |event| {
+            if events.try_send(event).is_err() {
+                bump(&counters.overflow);
+            }
+        };
+        self.opener.take(table, datagram, arrival, counters, &mut tell)
+    }
+
+    /// Sends an envelope to the next member of its way.
+    fn pass_on(&mut self, table: &Table, envelope: Envelope, datagram: &[u8], now: Instant) {
+        let next = table.peer(Member(envelope.hop_to()));
+        let Some((hop, to)) = next.and_then(|p| Some((p.session.as_deref()?, p.endpoint?))) else { return };
+        let room = self.onward.room(to, datagram.len(), 0, &self.socket, &self.counters);
+        room.copy_from_slice(datagram);
+        if address(hop, envelope, room, micros(now)).is_none() {
+            self.onward.take_back();
+            return bump(&self.counters.not_relayed);
+        }
+        let bytes = (datagram.len() + outer(to)) as u64;
+        hop.note_sent(bytes);
+        add(&self.counters.bytes_relayed, bytes);
+        bump(&self.counters.frames_relayed);
+    }
+
+    /// Hands packets to this host, those of one connection put together.
+    fn deliver(&self, room: &[u8], packets: &[(Range<usize>, bool)]) {
+        let mut rest = packets.iter().filter_map(|(at, partial)| Some((room.get(at.clone())?, *partial)));
+        let Some((ip, partial)) = rest.next() else { return };
+        let mut merge = Merge::new(ip, partial);
+        for (ip, partial) in rest {
+            if !(self.merge && merge.add(ip, partial)) {
+                self.write(merge);
+                merge = Merge::new(ip, partial);
+            }
+        }
+        self.write(merge);
+    }
+
+    fn write(&self, mut merge: Merge<'_>) {
+        let bytes = merge.ip_bytes() as u64;
+        let mut parts: Parts<'_> = std::array::from_fn(|_| IoSlice::new(&[]));
+        match self.tun.send(merge.parts(&mut parts)) {
+            Ok(()) => {
+                bump(&self.counters.packets_out);
+                add(&self.counters.bytes_out, bytes);
+            }
+            Err(_) => bump(&self.counters.device_failed),
+        }
+    }
+}

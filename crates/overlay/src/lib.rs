@@ -1,0 +1,33 @@
+//! The overlay: members tunnel traffic of their hosts and networks over each other, and send each flow where TCP is predicted to be fastest.
+//!
+//! A driver: it owns a tunnel device, a UDP socket and threads. One thread takes packets from the device and seals them ([`outbound`]), one takes
+//! datagrams, opens them and hands them to the device or passes them on ([`inbound`]), one decides ([`mesh`], which knows no clock and no socket),
+//! and one gossips and serves pages. What the first two need is published to them as a table that never changes ([`table`]).
+
+mod batch;
+mod counters;
+mod error;
+mod gossip;
+mod guard;
+mod handshake;
+mod http;
+mod identity;
+mod inbound;
+mod mesh;
+mod node;
+mod outbound;
+mod receive;
+mod seal;
+mod sense;
+mod session;
+mod settings;
+mod status;
+mod table;
+mod tally;
+mod window;
+
+pub use error::OverlayError;
+pub use identity::{Identity, PublicKey};
+pub use node::{Node, ask};
+pub use settings::{DEFAULT_MTU, DEFAULT_PORT, MemberSettings, Offload, PolicyName, Settings};
+pub use status::Question;

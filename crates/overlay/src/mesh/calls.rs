@@ -1,0 +1,263 @@
+//! Handshakes: who is called when and which way, and who is answered.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use route::{Member, Path};
+use units::Instant;
+use wire::overlay::{Cookie, Envelope, Initiation, Kind, MAC_BYTES, Macs, Message, Response};
+
+use super::{Mesh, Other, Output, micros};
+use crate::guard::{Admission, MacKeys};
+use crate::handshake::{self, Call};
+use crate::seal;
+use crate::session::{Keys, REKEY_AFTER, REKEY_FRAMES, Session};
+
+/// Time to the second attempt; each further one takes half as long again.
+const FIRST_RETRY: Duration = Duration::from_millis(300);
+const LONGEST_RETRY: Duration = Duration::from_secs(8);
+/// How much later the one who was called before begins the next handshake, so that not both do.
+const GRACE: Duration = Duration::from_secs(10);
+/// Sessions with one member: in use, its predecessor, and some that others may have made us begin.
+const MOST_SESSIONS: usize = 6;
+
+/// Where a datagram of a handshake came from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source {
+    /// From its sender.
+    Direct(SocketAddr),
+    /// Over relays.
+    Relayed(Envelope),
+}
+
+/// Attempts to get a session with a member.
+pub(super) struct Calls {
+    call: Option<Call>,
+    /// First authentication code of the last initiation: a cookie belongs to it.
+    first_mac: [u8; MAC_BYTES],
+    cookie: Option<([u8; MAC_BYTES], Instant)>,
+    next: Instant,
+    attempts: u32,
+    /// Number here of the session that frames are sealed with.
+    pub(super) in_use: Option<u32>,
+}
+
+impl Calls {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { call: None, first_mac: [0; MAC_BYTES], cookie: None, next: now, attempts: 0, in_use: None }
+    }
+
+    /// The member has left: it is called again, but not at once.
+    pub(super) fn rest(&mut self, now: Instant) {
+        self.next = now + FIRST_RETRY;
+        self.attempts = 0;
+    }
+
+    fn again(&mut self, now: Instant, jitter: f64) {
+        let wait = FIRST_RETRY.mul_f64(1.5_f64.powi(self.attempts.min(20) as i32)).min(LONGEST_RETRY);
+        self.attempts += 1;
+        self.next = now + wait.mul_f64(0.75 + 0.5 * jitter);
+    }
+}
+
+impl Other {
+    /// Whether a new session is to be agreed on.
+    fn wants_session(&self, now: Instant) -> bool {
+        self.session().is_none_or(|s| {
+            let age = now.saturating_since(s.born);
+            let due = if s.initiator { REKEY_AFTER } else { REKEY_AFTER + GRACE };
+            age > due || s.sent_in_all() > REKEY_FRAMES
+        })
+    }
+}
+
+impl Mesh {
+    pub(super) fn make_calls(&mut self, now: Instant) {
+        let due: Vec<Member> =
+            self.others.iter().filter(|(_, o)| now >= o.calls.next && o.wants_session(now)).map(|(m, _)| *m).collect();
+        for member in due {
+            self.call(now, member);
+        }
+    }
+
+    fn call(&mut self, now: Instant, member: Member) {
+        let (local, jitter) = (self.session_number(), self.draws.unit());
+        let Some(key) = self.settings.members.get(&member).map(|m| m.key) else { return };
+        let begun = handshake::call(&self.settings.identity, &self.settings.secret, &key, local);
+        let (Some((call, initiation)), Some(other)) = (begun, self.others.get_mut(&member)) else { return };
+        let calls = &mut other.calls;
+        let cookie =
+            calls.cookie.filter(|(_, at)| now.saturating_since(*at) < Duration::from_secs(110)).map(|(c, _)| c);
+        let mut datagram = initiation.encode();
+        other.mac.write(&mut datagram, cookie.as_ref());
+        calls.first_mac = Macs::of(&datagram).map_or([0; MAC_BYTES], |m| m.first);
+        calls.call = Some(call);
+        let attempt = calls.attempts;
+        calls.again(now, jitter);
+        self.send_handshake(now, member, attempt, &datagram);
+    }
+
+    /// Directly first, then by turns over each relay that can be reached.
+    fn send_handshake(&mut self, now: Instant, member: Member, attempt: u32, datagram: &[u8]) {
+        let direct = self.settings.members.get(&member).is_some_and(|m| m.direct);
+        let endpoint = self.others.get(&member).and_then(|o| o.endpoint).filter(|_| direct);
+        let relays: Vec<Member> =
+            self.others.iter().filter(|(m, o)| **m != member && o.link.is_up()).map(|(m, _)| *m).collect();
+        let ways = usize::from(endpoint.is_some()) + relays.len();
+        if ways == 0 {
+            return;
+        }
+        match (endpoint, attempt as usize % ways) {
+            (Some(to), 0) => self.outputs.push_back(Output::Send { to, datagram: datagram.to_vec() }),
+            (_, turn) => {
+                let relay = relays[turn - usize::from(endpoint.is_some())];
+                if let Some(path) = Path::via(&[relay], member) {
+                    self.send_relayed(now, path, datagram);
+                }
+            }
+        }
+    }
+
+    fn send_relayed(&mut self, now: Instant, path: Path, body: &[u8]) {
+        let relays: Vec<u32> = path.relays().iter().map(|m| m.0).collect();
+        let Some(envelope) = Envelope::new(self.own.0, &relays, path.destination().0) else { return };
+        let (Some(hop), Some(to)) =
+            (self.session(path.first_hop()), self.others.get(&path.first_hop()).and_then(|o| o.endpoint))
+        else {
+            return;
+        };
+        if let Some(datagram) = seal::handshake(&hop, envelope, body, micros(now)) {
+            self.outputs.push_back(Output::Send { to, datagram });
+        }
+    }
+
+    fn reply(&mut self, now: Instant, source: Source, datagram: &[u8]) {
+        match source {
+            Source::Direct(to) => self.outputs.push_back(Output::Send { to, datagram: datagram.to_vec() }),
+            Source::Relayed(envelope) => {
+                if let Some(path) = self.way_back(&envelope) {
+                    self.send_relayed(now, path, datagram);
+                }
+            }
+        }
+    }
+
+    /// A datagram of a handshake, whose first code is right where it has one.
+    pub(crate) fn handle_handshake(&mut self, now: Instant, source: Source, datagram: &[u8]) {
+        match Kind::of(datagram) {
+            Some(Kind::Initiation) => self.answer(now, source, datagram),
+            Some(Kind::Response) => self.finish(now, source, datagram),
+            Some(Kind::Cookie) => self.take_cookie(now, datagram),
+            Some(Kind::Sealed | Kind::Envelope) | None => {}
+        }
+    }
+
+    fn answer(&mut self, now: Instant, source: Source, datagram: &[u8]) {
+        let Some(initiation) = Initiation::decode(datagram) else { return };
+        if let Source::Direct(from) = source {
+            match self.guard.admit(now, from, initiation.sender, datagram) {
+                Admission::Answer => {}
+                Admission::SendCookie(cookie) => return self.reply(now, source, &cookie.encode()),
+                Admission::Drop => return,
+            }
+        }
+        let Some(caller) = handshake::hear(&self.settings.identity, &self.settings.secret, &initiation) else { return };
+        let known = self.settings.members.iter().find(|(_, m)| m.key.exchange() == caller.exchange);
+        let Some((member, _)) = known.map(|(m, s)| (*m, s)) else { return };
+        // Over relays the envelope says who calls, and whoever it is must be the one.
+        if matches!(source, Source::Relayed(e) if e.origin != member.0) {
+            return;
+        }
+        if !self.gives_way(member) {
+            return;
+        }
+        let local = self.session_number();
+        let Some((response, remote, keys)) = caller.answer(local) else { return };
+        self.begin_session(now, member, local, remote, false, &keys);
+        let mut datagram = response.encode();
+        if let Some(other) = self.others.get(&member) {
+            other.mac.write(&mut datagram, None);
+        }
+        self.reply(now, source, &datagram);
+    }
+
+    /// When two members call each other at once, the call of the one with the higher number goes on, so that there is one session.
+    fn gives_way(&mut self, member: Member) -> bool {
+        let Some(calls) = self.others.get_mut(&member).map(|o| &mut o.calls) else { return false };
+        let is_first_try = calls.call.is_some() && calls.attempts == 1;
+        if is_first_try && self.own > member {
+            return false;
+        }
+        calls.call = None;
+        true
+    }
+
+    fn finish(&mut self, now: Instant, source: Source, datagram: &[u8]) {
+        let Some(response) = Response::decode(datagram) else { return };
+        let called = |o: &Other| o.calls.call.as_ref().is_some_and(|c| c.local == response.receiver);
+        let Some((member, other)) = self.others.iter_mut().find(|(_, o)| called(o)) else { return };
+        let member = *member;
+        let Some((remote, keys)) = other.calls.call.as_mut().and_then(|c| c.answered(&response)) else { return };
+        other.calls.call = None;
+        other.calls.attempts = 0;
+        if let Source::Direct(from) = source {
+            other.endpoint = Some(from);
+        }
+        self.begin_session(now, member, response.receiver, remote, true, &keys);
+        // The other end may use the session once it has seen that we can.
+        match source {
+            Source::Direct(_) => self.send_on(now, Path::direct(member), 0, &Message::Probe.encode()),
+            Source::Relayed(envelope) => {
+                if let Some(path) = self.way_back(&envelope) {
+                    self.send_on(now, path, 2, &Message::Probe.encode());
+                }
+            }
+        }
+    }
+
+    fn take_cookie(&mut self, now: Instant, datagram: &[u8]) {
+        let Some(cookie) = Cookie::decode(datagram) else { return };
+        let called = |o: &Other| o.calls.call.as_ref().is_some_and(|c| c.local == cookie.receiver);
+        let Some(other) = self.others.values_mut().find(|o| called(o)) else { return };
+        if let Some(opened) = other.mac.open_cookie(&cookie, &other.calls.first_mac) {
+            other.calls.cookie = Some((opened, now));
+            other.calls.next = now;
+        }
+    }
+
+    fn begin_session(&mut self, now: Instant, member: Member, local: u32, remote: u32, initiator: bool, keys: &Keys) {
+        let Some(session) = Session::new(member, local, remote, now, initiator, keys) else { return };
+        let Some(other) = self.others.get_mut(&member) else { return };
+        // Those that never carried a frame go first: a replayed initiation must not cost a session that works.
+        if other.sessions.len() >= MOST_SESSIONS {
+            let idle = other.sessions.iter().position(|s| !s.confirmed.load(Ordering::Relaxed)).unwrap_or(0);
+            other.sessions.remove(idle);
+        }
+        other.sessions.push(Arc::new(session));
+        self.changed = true;
+    }
+
+    /// A number that no session here has.
+    fn session_number(&mut self) -> u32 {
+        loop {
+            let number = self.draws.next() as u32;
+            let taken = self.others.values().any(|o| {
+                o.sessions.iter().any(|s| s.local == number) || o.calls.call.as_ref().is_some_and(|c| c.local == number)
+            });
+            if !taken && number != 0 {
+                return number;
+            }
+        }
+    }
+}
+
+/// Whether a datagram of a handshake is meant for the owner of these keys: told apart before it costs anything.
+pub(crate) fn is_for(keys: &MacKeys, datagram: &[u8]) -> bool {
+    match Kind::of(datagram) {
+        Some(Kind::Initiation | Kind::Response) => keys.knows_us(datagram),
+        Some(Kind::Cookie) => true,
+        Some(Kind::Sealed | Kind::Envelope) | None => false,
+    }
+}

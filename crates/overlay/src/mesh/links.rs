@@ -1,0 +1,412 @@
+//! What is known of the direct links: sensed from frames in both directions, told to the other end, and probed where traffic is too thin.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use route::{Member, Metrics, Path};
+use serde::{Deserialize, Serialize};
+use units::{Instant, Rate};
+use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LaneReport, Message, REPORTS_MAX};
+
+use super::{Event, Mesh, Other, Output, micros};
+use crate::sense::{Gaps, Loss, RoundTrip};
+use crate::session::{Cipher, LANES, Session};
+
+/// How often a member is told what arrived of its frames, as long as some do.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
+/// A link from which nothing came for so long and a round trip is down.
+pub(super) const SILENCE: Duration = Duration::from_millis(500);
+/// Bytes of a probe with its headers: IPv4 28, frame 40, message 1.
+const PROBE_BYTES: f64 = 69.0;
+/// Probes a second on a link: at least so many, so that silence is noticed, at most so many, enough to tell 5 % of loss from 15 % within a
+/// second.
+const PROBES: (f64, f64) = (10.0, 200.0);
+/// Links that may have the most; with more, each gets less.
+const PROBED_LINKS: f64 = 8.0;
+/// What a link is taken to carry as long as nobody knows: what 1 % of it pays for is 100 kb/s.
+const ASSUMED: Rate = Rate::from_bps(10_000_000);
+/// Losses that a link has before anything is known are those of that many frames: none of them lost.
+const CONFIDENT_FRAMES: f64 = 50.0;
+
+/// The direct link to a member, both directions.
+#[derive(Default)]
+pub(super) struct Link {
+    /// Counts of each session, by its number here.
+    sensed: BTreeMap<u32, Sensed>,
+    incoming: Direction,
+    outgoing: Direction,
+    rtt: RoundTrip,
+    /// Largest delay above the least that the last report told.
+    queued: Duration,
+    up: bool,
+    next_probe: Option<Instant>,
+    next_report: Option<Instant>,
+    /// Frames sent on the link, all sessions, when it was last looked whether they suffice.
+    sent: u64,
+    sent_at: Option<Instant>,
+    /// Probes sent, and their IP bytes.
+    probes: u64,
+}
+
+#[derive(Default)]
+struct Sensed {
+    incoming: [Gaps; 2],
+    outgoing: [Gaps; LANES],
+    /// Frames that had arrived when the last report was made, lane by lane.
+    reported: [u64; LANES],
+    /// The way back of each lane over relays.
+    back: [Option<Path>; LANES],
+}
+
+/// One direction of a link.
+#[derive(Default)]
+struct Direction {
+    loss: Loss,
+    /// When it was last known that something arrived.
+    alive: Option<Instant>,
+    bytes: u64,
+}
+
+/// A link as people see it.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct LinkView {
+    pub(crate) up: bool,
+    pub(crate) endpoint: Option<String>,
+    pub(crate) cipher: Option<Cipher>,
+    pub(crate) rtt_us: Option<u64>,
+    pub(crate) rtt_latest_us: Option<u64>,
+    pub(crate) queued_us: u64,
+    pub(crate) loss_to: f64,
+    pub(crate) loss_from: f64,
+    pub(crate) frames: f64,
+    pub(crate) bytes_to: u64,
+    pub(crate) bytes_from: u64,
+    pub(crate) probes: u64,
+    pub(crate) probe_bps: u64,
+}
+
+/// What a member says about a link on which it receives.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Claim {
+    pub(crate) rtt_us: u64,
+    pub(crate) loss: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) frames: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) capacity_bps: Option<u64>,
+}
+
+impl Claim {
+    pub(crate) fn metrics(&self, age: Duration) -> Metrics {
+        Metrics {
+            capacity: self.capacity_bps.map(Rate::from_bps),
+            rtt: Duration::from_micros(self.rtt_us),
+            loss: self.loss,
+            loss_low: self.low,
+            loss_high: self.high,
+            confidence: (self.frames / CONFIDENT_FRAMES).clamp(0.0, 1.0),
+            age,
+        }
+    }
+}
+
+impl Sensed {
+    /// The ways back of lanes in which something arrived since the last time.
+    fn ways_with_news(&mut self, session: &Session, member: Member) -> Vec<Path> {
+        let mut ways = Vec::new();
+        for ((arrivals, before), (lane, back)) in
+            session.arrivals.iter().zip(&mut self.reported).zip((0..).zip(&self.back))
+        {
+            let way = if lane <= LANE_RELAYED { Some(Path::direct(member)) } else { *back };
+            let Some(way) = way.filter(|_| *before != arrivals.received()) else { continue };
+            *before = arrivals.received();
+            if !ways.contains(&way) {
+                ways.push(way);
+            }
+        }
+        ways
+    }
+}
+
+impl Link {
+    pub(super) fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// Share of the frames to the member that are lost.
+    pub(super) fn loss_to(&self) -> f64 {
+        self.outgoing.loss.estimate().share
+    }
+
+    /// Least round trip of the last seconds.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        self.rtt.least()
+    }
+
+    /// Frames of a lane come by the reverse of this path.
+    pub(super) fn came(&mut self, session: u32, lane: u16, back: Path) {
+        if let Some(slot) = self.sensed.entry(session).or_default().back.get_mut(usize::from(lane)) {
+            *slot = Some(back);
+        }
+    }
+
+    pub(super) fn next_probe(&self) -> Option<Instant> {
+        self.next_probe
+    }
+
+    /// Reads the counters of what arrived directly, and of what was passed on.
+    fn look(&mut self, now: Instant, sessions: &[Arc<Session>]) {
+        self.sensed.retain(|number, _| sessions.iter().any(|s| s.local == *number));
+        for session in sessions {
+            let sensed = self.sensed.entry(session.local).or_default();
+            for (gaps, lane) in sensed.incoming.iter_mut().zip([LANE_DIRECT, LANE_RELAYED]) {
+                let arrivals = &session.arrivals[usize::from(lane)];
+                let (sent, lost) = gaps.note(arrivals.end(), arrivals.received());
+                if sent > 0 {
+                    self.incoming.loss.note(now, sent, lost);
+                    self.incoming.alive = Some(now);
+                }
+            }
+        }
+        self.incoming.bytes = sessions.iter().map(|s| s.arrivals[0].bytes() + s.arrivals[1].bytes()).sum();
+        self.outgoing.bytes = sessions.iter().map(|s| s.sent_bytes()).sum();
+    }
+
+    /// Whether both directions are alive.
+    fn is_alive(&self, now: Instant) -> bool {
+        let patience = SILENCE + self.rtt.least().unwrap_or(SILENCE);
+        let heard = |d: &Direction| d.alive.is_some_and(|at| now.saturating_since(at) < patience);
+        heard(&self.incoming) && heard(&self.outgoing)
+    }
+
+    fn metrics(&self, now: Instant, direction: &Direction, capacity: Option<Rate>) -> Option<Metrics> {
+        let rtt = self.rtt.least()?;
+        let loss = direction.loss.estimate();
+        Some(Metrics {
+            capacity,
+            rtt,
+            loss: loss.share,
+            loss_low: loss.low,
+            loss_high: loss.high,
+            confidence: (loss.frames / CONFIDENT_FRAMES).clamp(0.0, 1.0),
+            age: direction.alive.map_or(Duration::MAX, |at| now.saturating_since(at)),
+        })
+    }
+}
+
+impl Mesh {
+    /// What a report says about frames that went to `from`.
+    pub(super) fn heed_report(&mut self, now: Instant, from: Member, session: u32, lanes: &[LaneReport]) {
+        let Some(other) = self.others.get_mut(&from) else { return };
+        let Some(of) = other.sessions.iter().find(|s| s.local == session) else { return };
+        let link = &mut other.link;
+        let sensed = link.sensed.entry(session).or_default();
+        for lane in lanes {
+            let Some(gaps) = sensed.outgoing.get_mut(usize::from(lane.lane)) else { continue };
+            // What was never sent cannot have arrived.
+            if lane.highest >= of.sent(lane.lane) || lane.received > lane.highest.saturating_add(1) {
+                continue;
+            }
+            let (sent, lost) = gaps.note(lane.highest + 1, lane.received);
+            if sent == 0 {
+                continue;
+            }
+            if lane.lane > LANE_RELAYED {
+                other.lanes.heed(now, lane.lane, sent, lost);
+                continue;
+            }
+            link.outgoing.loss.note(now, sent, lost);
+            link.outgoing.alive = Some(now);
+            link.queued = Duration::from_micros(u64::from(lane.queued));
+            let rtt = micros(now).wrapping_sub(lane.echo).wrapping_sub(lane.held);
+            // Times of 35 minutes and more are those of a clock that is not ours.
+            if rtt < 1 << 31 {
+                link.rtt.note(now, Duration::from_micros(u64::from(rtt)));
+            }
+        }
+    }
+
+    /// Reads all counters, tells the others what arrived, and notices links that come and go.
+    pub(super) fn look_at_links(&mut self, now: Instant) {
+        let all: Vec<Member> = self.others.keys().copied().collect();
+        for member in all {
+            let Some(other) = self.others.get_mut(&member) else { continue };
+            other.link.look(now, &other.sessions);
+            other.lanes.look(now, &other.sessions);
+            let alive = other.link.is_alive(now);
+            if alive != other.link.up {
+                other.link.up = alive;
+                let name = self.settings.name_of(member);
+                self.outputs.push_back(Output::Event(Event::Link { member, name, up: alive }));
+                if !alive {
+                    self.forget_link(now, member);
+                }
+            }
+            self.report(now, member);
+        }
+        self.hand_over_links(now);
+    }
+
+    /// Tells a member what arrived of its frames, each by the way that it came: so an answer says that the way works in both directions.
+    fn report(&mut self, now: Instant, member: Member) {
+        let Some(other) = self.others.get_mut(&member) else { return };
+        if other.link.next_report.is_some_and(|at| now < at) {
+            return;
+        }
+        // Each end may send with another session than it receives with, and for a while with two.
+        let mut news = Vec::new();
+        for session in other.sessions.iter().filter(|s| s.confirmed.load(Ordering::Relaxed)) {
+            let ways = other.link.sensed.entry(session.local).or_default().ways_with_news(session, member);
+            news.extend(ways.into_iter().map(|path| (Arc::clone(session), path)));
+        }
+        if !news.is_empty() {
+            other.link.next_report = Some(now + REPORT_EVERY);
+        }
+        for (session, path) in news {
+            let lane = self.others.get_mut(&member).map_or(LANE_DIRECT, |o| o.lanes.of(path));
+            let lanes = session.arrivals.iter().zip(0..).filter_map(|(a, lane)| a.report(lane, micros(now)));
+            let bytes = Message::Report(lanes.take(REPORTS_MAX).collect()).encode();
+            self.send_with(now, &session, path, lane, &bytes);
+        }
+    }
+
+    /// Own links in both directions, as the route control takes them.
+    fn hand_over_links(&mut self, now: Instant) {
+        if self.handed_over.is_some_and(|at| now.saturating_since(at) < REPORT_EVERY) {
+            return;
+        }
+        self.handed_over = Some(now);
+        self.compare_with_claims(now);
+        let capacity = self.settings.capacity;
+        let up = self.others.iter().filter(|(_, o)| o.link.up);
+        let found: Vec<_> = up
+            .map(|(m, o)| {
+                let metrics = |d| o.link.metrics(now, d, capacity);
+                (*m, metrics(&o.link.outgoing), metrics(&o.link.incoming))
+            })
+            .collect();
+        for (member, out, back) in found {
+            self.link_is(now, self.own, member, out);
+            self.link_is(now, member, self.own, back);
+        }
+    }
+
+    /// Tells the route control. What it refuses, it has refused before anything changed; own metrics are always sane, claims were looked at.
+    pub(super) fn link_is(&mut self, now: Instant, from: Member, to: Member, metrics: Option<Metrics>) {
+        if let Err(e) = self.control.handle_link(now, from, to, metrics) {
+            tracing::debug!("{e}");
+        }
+    }
+
+    pub(super) fn forget_link(&mut self, now: Instant, member: Member) {
+        self.link_is(now, self.own, member, None);
+        self.link_is(now, member, self.own, None);
+    }
+
+    /// What this member says about the links on which it receives.
+    pub(crate) fn own_claims(&self) -> Vec<(Member, Claim)> {
+        let up = self.others.iter().filter(|(_, o)| o.link.up);
+        up.filter_map(|(member, o)| {
+            let loss = o.link.incoming.loss.estimate();
+            let rtt = o.link.rtt.least()?;
+            Some((
+                *member,
+                Claim {
+                    rtt_us: u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX),
+                    loss: loss.share,
+                    low: loss.low,
+                    high: loss.high,
+                    frames: loss.frames.round(),
+                    capacity_bps: self.settings.capacity.map(Rate::as_bps),
+                },
+            ))
+        })
+        .collect()
+    }
+
+    /// What `to` says about a link from `from`; `None`: that it is down, or that `to` is gone.
+    pub(crate) fn handle_claim(&mut self, now: Instant, from: Member, to: Member, claim: Option<Claim>, relays: bool) {
+        self.note_relays(now, to, relays);
+        // Of our own links we know more ourselves.
+        if from == self.own || to == self.own || self.suspects.contains_key(&(from, to)) {
+            return;
+        }
+        match claim.filter(|c| c.metrics(Duration::ZERO).is_valid()) {
+            Some(claim) => {
+                self.claims.insert((from, to), (claim, now));
+                self.link_is(now, from, to, Some(claim.metrics(Duration::ZERO)));
+            }
+            None => {
+                self.claims.remove(&(from, to));
+                self.link_is(now, from, to, None);
+            }
+        }
+    }
+
+    /// Sends probes that are due, where the traffic of the last while was not enough.
+    pub(super) fn send_probes(&mut self, now: Instant) {
+        let direct = |m: &Member| self.settings.members.get(m).is_some_and(|s| s.direct);
+        let links = self.others.iter().filter(|(m, o)| direct(m) && o.session().is_some()).count() as f64;
+        let rate = self.probe_rate(links);
+        let all: Vec<Member> = self.others.keys().copied().filter(direct).collect();
+        for member in all {
+            let gap = self.draws.exponential(Duration::from_secs_f64(1.0 / rate));
+            let Some(other) = self.others.get_mut(&member) else { continue };
+            if other.link.next_probe.is_some_and(|at| now < at) {
+                continue;
+            }
+            other.link.next_probe = other.session().map(|_| now + gap);
+            if other.needs_probe(now, rate) {
+                self.send_on(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode());
+            }
+        }
+    }
+
+    /// Probes a second on each of `links`.
+    fn probe_rate(&self, links: f64) -> f64 {
+        let rate = self.settings.capacity.unwrap_or(ASSUMED).as_bps() as f64;
+        let affordable = self.settings.probe_share * rate / 8.0 / PROBE_BYTES;
+        (affordable.min(PROBES.1) * (PROBED_LINKS / links.max(1.0)).min(1.0)).max(PROBES.0)
+    }
+
+    /// The direct link to a member, as people see it.
+    pub(crate) fn link_view(&self, member: Member) -> Option<LinkView> {
+        let other = self.others.get(&member)?;
+        let link = &other.link;
+        let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+        let links = self.others.values().filter(|o| o.session().is_some()).count() as f64;
+        Some(LinkView {
+            up: link.up,
+            endpoint: other.endpoint.map(|e| e.to_string()),
+            cipher: other.session().map(|s| s.cipher()),
+            rtt_us: link.rtt.least().map(us),
+            rtt_latest_us: link.rtt.latest().map(us),
+            queued_us: us(link.queued),
+            loss_to: link.outgoing.loss.estimate().share,
+            loss_from: link.incoming.loss.estimate().share,
+            frames: link.outgoing.loss.estimate().frames.round(),
+            bytes_to: link.outgoing.bytes,
+            bytes_from: link.incoming.bytes,
+            probes: link.probes,
+            probe_bps: (self.probe_rate(links) * PROBE_BYTES * 8.0) as u64,
+        })
+    }
+}
+
+impl Other {
+    /// Whether fewer frames went out since the last look than the probes would have been.
+    fn needs_probe(&mut self, now: Instant, rate: f64) -> bool {
+        let Some(session) = self.session().cloned() else { return false };
+        let sent = session.sent(LANE_DIRECT) + session.sent(LANE_RELAYED);
+        let link = &mut self.link;
+        let passed = link.sent_at.map_or(0.0, |at| now.saturating_since(at).as_secs_f64());
+        let enough = passed > 0.0 && sent.saturating_sub(link.sent) as f64 > rate * passed;
+        // The probe itself is not traffic.
+        (link.sent, link.sent_at) = (sent + u64::from(!enough), Some(now));
+        link.probes += u64::from(!enough);
+        !enough
+    }
+}

@@ -1,0 +1,536 @@
+//! Members over a simulated network, in virtual time: real handshakes, real frames, real decisions.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use super::*;
+use crate::counters::Counters;
+use crate::identity::Identity;
+use crate::receive::{Arrival, Event as FromNetwork, Opener, Taken};
+use crate::seal::{address, head, tail};
+use crate::settings::{MemberSettings, Offload, PolicyName};
+use crate::table::Table;
+use wire::overlay::Content;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What the network does between two members, one way.
+#[derive(Clone, Copy)]
+struct Wire {
+    delay: Duration,
+    loss: f64,
+}
+
+struct Host {
+    mesh: Mesh,
+    opener: Opener,
+    table: Table,
+    counters: Counters,
+    /// Bytes of packets that were delivered, and events.
+    delivered: Vec<Vec<u8>>,
+    events: Vec<(Instant, Event)>,
+    is_dead: bool,
+    /// Share of what it should pass on that it drops without a word.
+    drops: f64,
+}
+
+/// Members by index; `0 > 1` is the wire from the first to the second.
+struct World {
+    hosts: Vec<Host>,
+    wires: BTreeMap<(usize, usize), Wire>,
+    /// Datagrams on their way: when they arrive, a number that keeps their order, where from and to.
+    flying: BTreeMap<(Instant, u64), (usize, usize, Vec<u8>)>,
+    number: u64,
+    draws: Draws,
+    now: Instant,
+    gossip_at: Instant,
+    /// Everything that was ever sent, for those who listen.
+    seen: Vec<(usize, usize, Vec<u8>)>,
+}
+
+fn identity(index: usize) -> Identity {
+    Identity::from_seed(&[index as u8 + 1; 32])
+}
+
+fn endpoint(index: usize) -> SocketAddr {
+    SocketAddr::new(Ipv4Addr::new(192, 0, 2, index as u8 + 1).into(), 5460)
+}
+
+fn inner(index: usize) -> IpAddr {
+    Ipv4Addr::new(10, 77, 0, index as u8 + 1).into()
+}
+
+fn number(index: usize) -> Member {
+    identity(index).public().member()
+}
+
+fn settings(own: usize, count: usize) -> Settings {
+    let members = (0..count).filter(|i| *i != own).map(|i| {
+        let key = identity(i).public();
+        let member = MemberSettings {
+            name: format!("m{i}"),
+            key,
+            endpoint: Some(endpoint(i)),
+            subnets: vec![inner(i).into()],
+            direct: true,
+        };
+        (key.member(), member)
+    });
+    Settings {
+        path: "test".into(),
+        identity: identity(own),
+        secret: [7; 32],
+        addresses: vec![inner(own)],
+        subnets: Vec::new(),
+        listen: endpoint(own),
+        device: "none".to_owned(),
+        mtu: crate::DEFAULT_MTU,
+        relay: true,
+        relay_rate: None,
+        congestion_control: Some("cubic".to_owned()),
+        policy: PolicyName::Default,
+        single_path: true,
+        t_ch: None,
+        capacity: Some(units::Rate::from_bps(100_000_000)),
+        probe_share: 0.01,
+        control: "none".into(),
+        status: None,
+        events: None,
+        offload: Offload::default(),
+        members: members.collect(),
+    }
+}
+
+impl Host {
+    fn new(settings: Settings, seed: u64, now: Instant) -> Self {
+        let keys = MacKeys::of(&settings.identity.public());
+        let relay_rate = settings.relay_rate;
+        let mesh = Mesh::new(Arc::new(settings), seed, now).unwrap();
+        Self {
+            mesh,
+            opener: Opener::new(keys, relay_rate),
+            table: Table::default(),
+            counters: Counters::default(),
+            delivered: Vec::new(),
+            events: Vec::new(),
+            is_dead: false,
+            drops: 0.0,
+        }
+    }
+
+    fn ways(&self, to: usize) -> Vec<String> {
+        self.mesh.ways(number(to)).iter().map(|w| w.path.to_string()).collect()
+    }
+
+    fn is_linked(&self, to: usize) -> bool {
+        self.mesh.link_view(number(to)).unwrap().up
+    }
+}
+
+impl World {
+    /// Members that reach each other within 10 ms each way, without loss.
+    fn new(count: usize) -> Self {
+        let now = Instant::from_nanos(1_000_000_000_000);
+        let hosts = (0..count).map(|i| Host::new(settings(i, count), i as u64 + 77, now)).collect();
+        let wire = Wire { delay: Duration::from_millis(10), loss: 0.0 };
+        let pairs = (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b);
+        Self {
+            hosts,
+            wires: pairs.map(|p| (p, wire)).collect(),
+            flying: BTreeMap::new(),
+            number: 0,
+            draws: Draws::new(5),
+            now,
+            gossip_at: now,
+            seen: Vec::new(),
+        }
+    }
+
+    fn set(&mut self, a: usize, b: usize, wire: Option<Wire>) {
+        for pair in [(a, b), (b, a)] {
+            match wire {
+                Some(wire) => self.wires.insert(pair, wire),
+                None => self.wires.remove(&pair),
+            };
+        }
+    }
+
+    fn send(&mut self, from: usize, to: SocketAddr, datagram: Vec<u8>) {
+        let Some(to) = (0..self.hosts.len()).find(|i| endpoint(*i) == to) else { return };
+        self.seen.push((from, to, datagram.clone()));
+        let Some(wire) = self.wires.get(&(from, to)).copied() else { return };
+        if self.draws.unit() <= wire.loss {
+            return;
+        }
+        self.number += 1;
+        self.flying.insert((self.now + wire.delay, self.number), (from, to, datagram));
+    }
+
+    /// What the threads of a member do with a datagram.
+    fn receive(&mut self, to: usize, from: SocketAddr, mut datagram: Vec<u8>) {
+        let now = self.now;
+        let host = &mut self.hosts[to];
+        if host.is_dead {
+            return;
+        }
+        let mut events = Vec::new();
+        let arrival = Arrival { now, from, mark: 0 };
+        let taken = host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e| events.push(e));
+        for event in events {
+            match event {
+                FromNetwork::Handshake { source, datagram } => host.mesh.handle_handshake(now, source, &datagram),
+                FromNetwork::Message { from, session, message } => {
+                    host.mesh.handle_message(now, from, session, message)
+                }
+                FromNetwork::Moved { member, to } => host.mesh.handle_moved(member, to),
+                FromNetwork::Came { from, session, lane, envelope } => {
+                    host.mesh.handle_came(from, session, lane, &envelope);
+                }
+                FromNetwork::Confirmed => {}
+            }
+        }
+        match taken {
+            Taken::Nothing => {}
+            Taken::Packet { begin, end, .. } => host.delivered.push(datagram[begin..end].to_vec()),
+            Taken::Onward(_) if self.draws.unit() <= host.drops => {}
+            Taken::Onward(envelope) => {
+                let next = host.table.peer(Member(envelope.hop_to())).unwrap();
+                let (hop, address_to) = (next.session.clone().unwrap(), next.endpoint.unwrap());
+                address(&hop, envelope, &mut datagram, micros(now)).unwrap();
+                self.send(to, address_to, datagram);
+            }
+        }
+        self.settle(to);
+    }
+
+    /// Lets a member do what it wants to.
+    fn settle(&mut self, index: usize) {
+        let now = self.now;
+        let mut out = Vec::new();
+        let host = &mut self.hosts[index];
+        if let Some(table) = host.mesh.table() {
+            host.opener.tidy(&table);
+            host.table = table;
+        }
+        while let Some(output) = host.mesh.poll_output() {
+            match output {
+                Output::Send { to, datagram } => out.push((to, datagram)),
+                Output::Event(event) => host.events.push((now, event)),
+                Output::Gossip { .. } => {}
+            }
+        }
+        for (to, datagram) in out {
+            self.send(index, to, datagram);
+        }
+    }
+
+    /// What the gossip does, in its place: all claims reach all that live, every 300 ms.
+    fn gossip(&mut self) {
+        self.gossip_at = self.now + Duration::from_millis(300);
+        let live = |h: &&Host| !h.is_dead;
+        let claims: Vec<_> = self.hosts.iter().filter(live).map(|h| (h.mesh.own, h.mesh.own_claims())).collect();
+        for host in self.hosts.iter_mut().filter(|h| !h.is_dead) {
+            for (to, claims) in &claims {
+                for (from, claim) in claims {
+                    host.mesh.handle_claim(self.now, *from, *to, Some(*claim), true);
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        loop {
+            let due = self.hosts.iter().filter(|h| !h.is_dead).map(|h| h.mesh.poll_timeout());
+            let arrival = self.flying.keys().next().map(|(at, _)| *at);
+            let next = due.chain(arrival).chain([self.gossip_at]).min().unwrap_or(end).max(self.now);
+            if next > end {
+                break;
+            }
+            self.now = next;
+            if next >= self.gossip_at {
+                self.gossip();
+            }
+            while let Some(((at, _), _)) = self.flying.first_key_value() {
+                if *at > next {
+                    break;
+                }
+                let Some((_, (from, to, datagram))) = self.flying.pop_first() else { break };
+                self.receive(to, endpoint(from), datagram);
+            }
+            for index in 0..self.hosts.len() {
+                if !self.hosts[index].is_dead && self.hosts[index].mesh.poll_timeout() <= next {
+                    self.hosts[index].mesh.handle_timeout(next);
+                    self.settle(index);
+                }
+            }
+        }
+        self.now = end;
+    }
+
+    /// Sends a packet of a flow as the outbound thread would: on the first way.
+    fn send_packet(&mut self, from: usize, to: usize, source: IpAddr, bytes: usize) -> bool {
+        let packet = ipv4(source, inner(to), bytes);
+        let host = &self.hosts[from];
+        let Some(peer) = host.table.owner(inner(to)).and_then(|i| host.table.peers.get(i)) else { return false };
+        let Some(way) = peer.ways.first() else { return false };
+        let Some(line) = Line::new(&host.table, way.path, way.lane) else { return false };
+        let mut datagram = [vec![0; head(&way.path)], packet, vec![0; tail(&way.path)]].concat();
+        line.seal(&mut datagram, Content::Packet { partial: false }, 0, micros(self.now)).unwrap();
+        let address = line.to;
+        self.send(from, address, datagram);
+        true
+    }
+
+    /// A flow of a packet each 5 ms; says how many arrived.
+    fn flow(&mut self, from: usize, to: usize, span: Duration) -> (usize, usize) {
+        let (before, mut sent) = (self.hosts[to].delivered.len(), 0);
+        let end = self.now + span;
+        while self.now < end {
+            sent += usize::from(self.send_packet(from, to, inner(from), 500));
+            self.run(Duration::from_millis(5));
+        }
+        // What is on its way.
+        self.run(Duration::from_millis(100));
+        (sent, self.hosts[to].delivered.len() - before)
+    }
+}
+
+fn ipv4(source: IpAddr, destination: IpAddr, bytes: usize) -> Vec<u8> {
+    let (IpAddr::V4(source), IpAddr::V4(destination)) = (source, destination) else { panic!("IPv4") };
+    let mut packet = vec![0; bytes];
+    packet[0] = 0x45;
+    packet[12..16].copy_from_slice(&source.octets());
+    packet[16..20].copy_from_slice(&destination.octets());
+    packet
+}
+
+#[test]
+fn members_find_each_other_and_packets_arrive() {
+    let mut world = World::new(3);
+    world.run(2 * SECOND);
+    for (a, b) in [(0, 1), (0, 2), (1, 2), (2, 0)] {
+        assert!(world.hosts[a].is_linked(b), "{a} {b}");
+        assert_eq!(world.hosts[a].ways(b), ["direct"]);
+    }
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+    let view = world.hosts[0].mesh.link_view(number(1)).unwrap();
+    // 10 ms each way, nothing else.
+    assert_eq!((view.rtt_us, view.loss_to), (Some(20_000), 0.0));
+}
+
+#[test]
+fn a_lossy_way_is_left_for_one_over_a_relay() {
+    let mut world = World::new(3);
+    world.run(3 * SECOND);
+    world.set(0, 1, Some(Wire { delay: Duration::from_millis(10), loss: 0.15 }));
+    let from = world.now;
+    world.flow(0, 1, 4 * SECOND);
+    let why = world.hosts[0].mesh.why(number(1)).unwrap().to_string();
+    assert_eq!(world.hosts[0].ways(1), [format!("via {}", number(2))], "{why}");
+    let is_route =
+        |e: &&(Instant, Event)| matches!(&e.1, Event::Route(d) if d.destination == number(1) && d.place == 0);
+    let (at, _) = world.hosts[0].events.iter().rfind(is_route).unwrap();
+    // The goal: a change of impairment is followed within 2 s.
+    assert!(at.saturating_since(from) < 2 * SECOND, "{:?}", at.saturating_since(from));
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+}
+
+#[test]
+fn a_dark_link_and_a_dead_relay_are_left_within_a_second() {
+    let mut world = World::new(4);
+    world.run(3 * SECOND);
+    world.set(0, 1, None);
+    let (sent, arrived) = world.flow(0, 1, 3 * SECOND);
+    // What goes dark first: at most a second of 200 packets.
+    assert!(sent >= 400 && arrived >= sent - 200, "{arrived} of {sent}");
+    let way = world.hosts[0].ways(1);
+    let relay = (2..4).find(|i| way[0].contains(&number(*i).to_string())).unwrap();
+    world.hosts[relay].is_dead = true;
+    let (sent, arrived) = world.flow(0, 1, 3 * SECOND);
+    assert!(arrived >= sent.max(600) - 200, "{arrived} of {sent}");
+}
+
+#[test]
+fn a_relay_that_drops_what_it_should_pass_on_is_found_out() {
+    for share in [0.2, 1.0] {
+        let mut world = World::new(4);
+        world.set(0, 1, None);
+        world.run(3 * SECOND);
+        let way = |w: &World| w.hosts[0].ways(1).first().cloned().unwrap_or_default();
+        let relay = |w: &World| (2..4).find(|i| way(w).contains(&number(*i).to_string()));
+        let liar = relay(&world);
+        // Its links are as good as they were, its reports say so, and so do those of its neighbours.
+        world.hosts[liar.unwrap()].drops = share;
+        world.flow(0, 1, 5 * SECOND);
+        let why = world.hosts[0].mesh.why(number(1)).unwrap().to_string();
+        assert!(relay(&world).is_some_and(|r| Some(r) != liar), "{share}: {why}");
+        assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+    }
+}
+
+#[test]
+fn nobody_moves_on_a_steady_network() {
+    let mut world = World::new(4);
+    for (a, b) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
+        world.set(a, b, Some(Wire { delay: Duration::from_millis(15), loss: 0.02 }));
+    }
+    world.run(20 * SECOND);
+    let before: usize = world.hosts.iter().map(routes).sum();
+    world.run(120 * SECOND);
+    assert_eq!(world.hosts.iter().map(routes).sum::<usize>(), before);
+}
+
+fn routes(host: &Host) -> usize {
+    host.events.iter().filter(|(_, e)| matches!(e, Event::Route(_))).count()
+}
+
+#[test]
+fn keys_are_renewed_without_a_lost_packet() {
+    let mut world = World::new(2);
+    world.run(SECOND);
+    let first = world.hosts[0].mesh.session(number(1)).unwrap().local;
+    let (sent, arrived) = world.flow(0, 1, 400 * SECOND);
+    assert_eq!((sent, arrived), (80_000, 80_000));
+    let last = world.hosts[0].mesh.session(number(1)).unwrap();
+    assert_ne!(first, last.local);
+    assert!(world.now.saturating_since(last.born) < 140 * SECOND);
+    assert!(world.hosts.iter().all(|h| h.mesh.others.values().all(|o| o.sessions.len() <= 3)));
+}
+
+#[test]
+fn a_member_that_restarts_is_reached_again() {
+    let mut world = World::new(2);
+    world.run(2 * SECOND);
+    let now = world.now;
+    world.hosts[1] = Host::new(settings(1, 2), 4711, now);
+    world.run(2 * SECOND);
+    let (sent, arrived) = world.flow(0, 1, SECOND);
+    assert_eq!((sent, arrived), (200, 200));
+}
+
+#[test]
+fn what_was_heard_once_is_worth_nothing_later() {
+    let mut world = World::new(2);
+    world.run(SECOND);
+    world.flow(0, 1, SECOND);
+    let recorded: Vec<_> = world.seen.iter().filter(|(_, to, _)| *to == 1).map(|(_, _, d)| d.clone()).collect();
+    let delivered = world.hosts[1].delivered.len();
+    let session = world.hosts[1].mesh.session(number(0)).unwrap().local;
+    for datagram in recorded {
+        world.receive(1, "203.0.113.9:999".parse().unwrap(), datagram);
+    }
+    assert_eq!(world.hosts[1].delivered.len(), delivered);
+    world.run(SECOND);
+    assert_eq!(world.hosts[1].mesh.session(number(0)).unwrap().local, session, "the session stays");
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+    assert_eq!(world.flow(1, 0, SECOND), (200, 200), "nor do answers go elsewhere");
+}
+
+#[test]
+fn damaged_datagrams_do_nothing() {
+    let mut world = World::new(3);
+    world.run(SECOND);
+    world.set(0, 1, None);
+    world.flow(0, 1, 2 * SECOND);
+    world.seen.clear();
+    world.flow(0, 1, SECOND);
+    let recorded = std::mem::take(&mut world.seen);
+    let delivered: usize = world.hosts.iter().map(|h| h.delivered.len()).sum();
+    let mut draws = Draws::new(9);
+    for (from, to, datagram) in recorded.into_iter().take(400) {
+        let mut flipped = datagram.clone();
+        let bit = draws.next() as usize % (8 * datagram.len());
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let short = datagram[..draws.next() as usize % datagram.len()].to_vec();
+        for bad in [flipped, short, Vec::new()] {
+            world.receive(to, endpoint(from), bad);
+        }
+    }
+    assert_eq!(world.hosts.iter().map(|h| h.delivered.len()).sum::<usize>(), delivered);
+    assert_eq!(world.flow(0, 1, SECOND).1, 200);
+}
+
+#[test]
+fn a_member_may_send_only_from_its_own_subnets() {
+    let mut world = World::new(3);
+    world.run(SECOND);
+    for source in [inner(2), inner(1), "198.51.100.1".parse().unwrap()] {
+        assert!(world.send_packet(0, 1, source, 100));
+    }
+    world.run(SECOND);
+    assert_eq!(world.hosts[1].counters.counts().spoofed, 3);
+    assert_eq!(world.hosts[1].delivered.len(), 0);
+}
+
+#[test]
+fn without_the_networks_secret_nobody_gets_a_session() {
+    let mut world = World::new(2);
+    let wrong = Settings { secret: [8; 32], ..settings(0, 2) };
+    world.hosts[0] = Host::new(wrong, 3, world.now);
+    world.run(5 * SECOND);
+    assert!(!world.hosts[0].is_linked(1) && !world.hosts[1].is_linked(0));
+    assert!(world.hosts.iter().enumerate().all(|(i, h)| h.mesh.session(number(1 - i)).is_none()));
+}
+
+#[test]
+fn strangers_get_no_answer() {
+    let mut world = World::new(2);
+    let now = world.now;
+    // Somebody with another key, who knows our public key and the secret.
+    let mut stranger = settings(0, 2);
+    stranger.identity = Identity::from_seed(&[99; 32]);
+    let mut mesh = Mesh::new(Arc::new(stranger), 3, now).unwrap();
+    mesh.handle_timeout(now);
+    let Some(Output::Send { datagram, .. }) = mesh.poll_output() else { panic!("an initiation") };
+    for (length, counted) in [(datagram.len(), 0), (datagram.len() - 1, 1)] {
+        world.receive(1, endpoint(0), datagram[..length].to_vec());
+        let answers = world.seen.iter().filter(|(from, _, d)| *from == 1 && d[0] != 0xb1).count();
+        assert_eq!(answers, 0);
+        assert_eq!(world.hosts[1].counters.counts().strangers, counted);
+    }
+}
+
+#[test]
+fn a_member_that_leaves_is_not_waited_for() {
+    let mut world = World::new(3);
+    world.run(2 * SECOND);
+    let now = world.now;
+    world.hosts[2].mesh.say_goodbye(now);
+    world.settle(2);
+    world.hosts[2].is_dead = true;
+    world.run(Duration::from_millis(50));
+    assert_eq!(world.hosts[0].ways(2), Vec::<String>::new());
+    assert!(!world.hosts[0].is_linked(2) || world.hosts[0].mesh.session(number(2)).is_none());
+}
+
+#[test]
+fn gossip_arrives_whole_whatever_its_length() {
+    let mut world = World::new(2);
+    world.run(SECOND);
+    let now = world.now;
+    for length in [1, 1091, 1092, 20_000] {
+        let bytes: Vec<u8> = (0..length).map(|i| i as u8).collect();
+        world.hosts[0].mesh.send_gossip(now, number(1), &bytes);
+        let mut got = Vec::new();
+        while let Some(output) = world.hosts[0].mesh.poll_output() {
+            let Output::Send { mut datagram, .. } = output else { continue };
+            let host = &mut world.hosts[1];
+            let arrival = Arrival { now, from: endpoint(0), mark: 0 };
+            let mut events = Vec::new();
+            host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e| events.push(e));
+            for event in events {
+                if let FromNetwork::Message { from, session, message } = event {
+                    host.mesh.handle_message(now, from, session, message);
+                }
+            }
+        }
+        while let Some(output) = world.hosts[1].mesh.poll_output() {
+            if let Output::Gossip { from, bytes } = output {
+                got.push((from, bytes));
+            }
+        }
+        assert_eq!(got, [(number(0), bytes)], "{length}");
+    }
+}

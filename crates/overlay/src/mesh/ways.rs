@@ -1,0 +1,199 @@
+//! Which way to go: hands what is known to the route control, and its answers to the threads that move packets.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use route::{Control, Member, Path, Policy};
+use units::Instant;
+
+use super::links::SILENCE;
+use super::{Claim, Event, Mesh, Output};
+use crate::sense::{Loss, LossEstimate};
+use crate::session::{LANES, Session};
+use crate::settings::{PolicyName, Settings};
+use crate::table::Way;
+
+/// IPv4 and TCP headers with timestamps.
+const TCP_HEADERS: u64 = 52;
+/// Frames that must be counted end to end before they speak against what others claim.
+const LEAST_FRAMES: f64 = 100.0;
+/// For how long what others say of a link is not heard after our own frames said otherwise.
+const SUSPICION: Duration = Duration::from_secs(10);
+/// First lane of paths over relays.
+const FIRST: usize = 2;
+
+/// Lanes of the session with a member, each given to a path over relays.
+#[derive(Default)]
+pub(super) struct Lanes {
+    lanes: Vec<Lane>,
+    best: Option<(Path, u16)>,
+    next: usize,
+}
+
+struct Lane {
+    path: Path,
+    number: u16,
+    loss: Loss,
+    /// When a report last told that something arrived.
+    alive: Option<Instant>,
+    /// Frames sent, and since when more of them wait for a word than the last report knew.
+    sent: u64,
+    waiting: Option<Instant>,
+}
+
+impl Lanes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.best.is_none()
+    }
+
+    /// The best way and its lane.
+    pub(super) fn first(&self) -> Option<(Path, u16)> {
+        self.best
+    }
+
+    /// The lane of a path, a new one if it has none: that of the path that has had one for longest.
+    pub(super) fn of(&mut self, path: Path) -> u16 {
+        if path.relays().is_empty() {
+            return 0;
+        }
+        if let Some(lane) = self.lanes.iter().find(|l| l.path == path) {
+            return lane.number;
+        }
+        let number = (FIRST + self.next % (LANES - FIRST)) as u16;
+        self.next += 1;
+        self.lanes.retain(|l| l.number != number);
+        self.lanes.push(Lane { path, number, loss: Loss::default(), alive: None, sent: 0, waiting: None });
+        number
+    }
+
+    /// What the destination reported of a lane.
+    pub(super) fn heed(&mut self, now: Instant, number: u16, sent: u64, lost: u64) {
+        if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == number) {
+            lane.loss.note(now, sent, lost);
+            lane.alive = Some(now);
+            lane.waiting = None;
+        }
+    }
+
+    /// Notices frames that nobody reports.
+    pub(super) fn look(&mut self, now: Instant, sessions: &[Arc<Session>]) {
+        for lane in &mut self.lanes {
+            let sent = sessions.iter().map(|s| s.sent(lane.number)).sum::<u64>();
+            if sent > lane.sent && lane.waiting.is_none() {
+                lane.waiting = Some(now);
+            }
+            lane.sent = sent;
+        }
+    }
+
+    /// What the destination's reports say of each path over relays.
+    fn experiences(&self, now: Instant, patience: Duration) -> Vec<(Path, Experience)> {
+        let of = |l: &Lane| {
+            if l.waiting.is_some_and(|at| now.saturating_since(at) > patience) {
+                return Some((l.path, Experience::Silent));
+            }
+            let loss = l.loss.estimate();
+            (loss.frames >= LEAST_FRAMES).then_some((l.path, Experience::Loss(loss)))
+        };
+        self.lanes.iter().filter_map(of).collect()
+    }
+}
+
+/// What became of frames on a path, as its end told.
+enum Experience {
+    /// For too long nothing was heard of them.
+    Silent,
+    Loss(LossEstimate),
+}
+
+/// The route control by the settings.
+pub(super) fn control(settings: &Settings, own: Member, now: Instant) -> Option<Control> {
+    let mut policy = match settings.policy {
+        PolicyName::Default => Policy::default(),
+        PolicyName::Safire2008 => Policy::safire_2008(),
+    };
+    if settings.single_path {
+        policy.max_paths = 1;
+    }
+    if let Some(t_ch) = settings.t_ch {
+        policy.hold_down = t_ch;
+    }
+    if let Some(name) = &settings.congestion_control {
+        policy.model = route::Model::for_congestion_control(name);
+    }
+    policy.mss = units::Bytes::new(u64::from(settings.mtu) - TCP_HEADERS);
+    let mut control = Control::new(own, policy).ok()?;
+    for member in settings.members.keys() {
+        control.handle_member(now, *member, Some(true)).ok()?;
+    }
+    Some(control)
+}
+
+/// The ways to a member, for the table.
+pub(super) fn of(control: &Control, member: Member, lanes: &mut Lanes, settings: &Settings) -> Vec<Way> {
+    let ways: Vec<Way> = control
+        .paths(member)
+        .iter()
+        .map(|w| Way {
+            path: w.path,
+            lane: lanes.of(w.path),
+            weight: w.weight,
+            predicted_bps: w.predicted.as_bps(),
+            most: usize::from(settings.mtu),
+        })
+        .collect();
+    lanes.best = ways.first().map(|w| (w.path, w.lane));
+    ways
+}
+
+impl Mesh {
+    /// A member says whether it relays.
+    pub(super) fn note_relays(&mut self, now: Instant, member: Member, relays: bool) {
+        if self.settings.members.contains_key(&member) && self.relays.insert(member, relays) != Some(relays) {
+            // Known members only, so that there is room for each.
+            let _ = self.control.handle_member(now, member, Some(relays));
+        }
+    }
+
+    /// Holds what others claim against what became of our own frames: a claim is worth no more than that. What is behind the first hop is
+    /// out of our sight; one or several links there are blamed for what their claims do not explain.
+    pub(super) fn compare_with_claims(&mut self, now: Instant) {
+        let mut blamed = Vec::new();
+        for other in self.others.values() {
+            let patience = SILENCE + other.link.round_trip().unwrap_or(SILENCE) * 2;
+            for (path, experience) in other.lanes.experiences(now, patience) {
+                let Some(first) = self.others.get(&path.first_hop()).filter(|o| o.link.is_up()) else { continue };
+                let links = path.links(self.own).skip(1);
+                match experience {
+                    Experience::Silent => blamed.extend(links.map(|link| (link, None))),
+                    Experience::Loss(loss) => {
+                        let beyond = |share: f64| 1.0 - (1.0 - share) / (1.0 - first.link.loss_to()).max(0.01);
+                        let low = beyond(loss.low);
+                        let claims: Vec<_> = links.filter_map(|l| Some((l, self.claims.get(&l)?.0))).collect();
+                        let claimed = 1.0 - claims.iter().map(|(_, c)| 1.0 - c.high).product::<f64>();
+                        // The last link stands for all of them.
+                        if let Some((link, claim)) = claims.last().filter(|_| low > 2.0 * claimed + 0.002) {
+                            let share = beyond(loss.share).clamp(low, 1.0);
+                            let high = beyond(loss.high).clamp(share, 1.0);
+                            blamed.push((*link, Some(Claim { loss: share, low, high, frames: loss.frames, ..*claim })));
+                        }
+                    }
+                }
+            }
+        }
+        for (link, instead) in blamed {
+            self.suspects.insert(link, now + SUSPICION);
+            self.link_is(now, link.0, link.1, instead.map(|c| c.metrics(Duration::ZERO)));
+        }
+        self.suspects.retain(|_, until| now < *until);
+    }
+
+    /// Lets the route control decide, and passes its decisions on.
+    pub(super) fn decide(&mut self, now: Instant) {
+        self.control.handle_timeout(now);
+        while let Some(decision) = self.control.poll_decision() {
+            self.changed = true;
+            self.outputs.push_back(Output::Event(Event::Route(Box::new(decision))));
+        }
+    }
+}

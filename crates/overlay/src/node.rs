@@ -1,0 +1,381 @@
+//! A running member: device, socket, threads, and the loop that feeds what decides.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::IpAddr;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use ipnet::IpNet;
+use kernel::{Datagrams, LinkSettings, Netlink, Route, Tun, TunKind};
+use tokio::sync::mpsc::Sender;
+use units::{Bytes, Instant};
+
+use crate::counters::Counters;
+use crate::gossip::{self, FromGossip, ToGossip};
+use crate::guard::MacKeys;
+use crate::inbound::Inbound;
+use crate::mesh::{Mesh, Output};
+use crate::outbound::{Gauges, Outbound};
+use crate::receive::{Event as FromNetwork, Opener};
+use crate::settings::Settings;
+use crate::status::{Question, Status};
+use crate::table::Published;
+use crate::{OverlayError, http};
+
+/// Room in the UDP socket: 64 ms at 1 Gb/s, less where the host's limit is lower.
+const SOCKET_BUFFER: Bytes = Bytes::new(8 << 20);
+/// Packets that the device keeps for us; the kernel's own is 500.
+const DEVICE_QUEUE: u32 = 1000;
+/// Events that may wait for the controlling thread: a flood of handshakes fills it, and is dropped.
+const EVENTS: usize = 1024;
+/// The loop looks at least so often whether all shall end.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Own claims are handed to the gossip so often; it says only what has moved.
+const CLAIMS_EVERY: Duration = Duration::from_millis(100);
+
+/// What reaches the controlling thread.
+enum Input {
+    Network(FromNetwork),
+    Gossip(FromGossip),
+    Question(Question, Reply),
+}
+
+/// Takes an answer to who asked.
+type Reply = Box<dyn FnOnce(String) + Send>;
+
+/// Asks the controlling thread.
+#[derive(Clone)]
+pub(crate) struct Asker(SyncSender<Input>);
+
+impl Asker {
+    /// The answer as JSON; `None`: the member is too busy, or ends.
+    pub(crate) async fn ask(&self, question: Question) -> Option<String> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let reply = Box::new(move |answer| {
+            let _ = sender.send(answer);
+        });
+        self.0.try_send(Input::Question(question, reply)).ok()?;
+        receiver.await.ok()
+    }
+}
+
+/// A member that runs.
+pub struct Node {
+    settings: Arc<Settings>,
+    mesh: Mesh,
+    status: Status,
+    published: Arc<Published>,
+    socket: Arc<Datagrams>,
+    inputs: Receiver<Input>,
+    gossip: Sender<ToGossip>,
+    events: Option<File>,
+    ends: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    claims_at: Instant,
+}
+
+impl Node {
+    /// Makes the device, binds the socket, starts the threads.
+    ///
+    /// # Errors
+    /// The device, its addresses or the socket cannot be had: says which, and what it takes.
+    pub fn start(settings: Settings) -> Result<Self, OverlayError> {
+        let settings = Arc::new(settings);
+        let now = kernel::now();
+        let mesh = Mesh::new(Arc::clone(&settings), random()?, now).ok_or(OverlayError::Random)?;
+        let offload = settings.offload;
+        let tun = Arc::new(device(&settings)?);
+        let socket = Arc::new(Datagrams::bind(settings.listen, SOCKET_BUFFER, offload.udp_gso, offload.udp_gro)?);
+        let (counters, gauges) = (Arc::new(Counters::default()), Arc::new(Gauges::default()));
+        let published = Arc::new(Published::default());
+        let ends = Arc::new(AtomicBool::new(false));
+        let (sender, inputs) = sync_channel(EVENTS);
+
+        let mut node_threads = Vec::new();
+        let opener = Opener::new(MacKeys::of(&settings.identity.public()), settings.relay_rate);
+        let network = forward(sender.clone(), Input::Network, &mut node_threads)?;
+        let ends_of = || (Arc::clone(&socket), Arc::clone(&tun));
+        let inbound = Inbound::new(ends_of(), &published, Arc::clone(&counters), network, opener, offload.tun_gro);
+        let secret = [random()?, random()?];
+        let counted = (Arc::clone(&counters), Arc::clone(&gauges));
+        let outbound = Outbound::new(ends_of(), &published, counted, secret, settings.mtu);
+        let over = Arc::clone(&ends);
+        node_threads.push(thread("overlay-in", move || inbound.run(|| over.load(Ordering::Relaxed)))?);
+        let over = Arc::clone(&ends);
+        node_threads.push(thread("overlay-out", move || outbound.run(|| over.load(Ordering::Relaxed)))?);
+        let gossip = start_gossip(&settings, &sender, &mut node_threads)?;
+        listen(&settings, sender, Arc::clone(&ends), &mut node_threads)?;
+        let events = settings.events.as_ref().map(|path| open_events(path)).transpose()?;
+        let status = Status::new(Arc::clone(&settings), counters, gauges, now);
+        Ok(Self {
+            mesh,
+            status,
+            published,
+            socket,
+            inputs,
+            gossip,
+            events,
+            ends,
+            threads: node_threads,
+            claims_at: now,
+            settings,
+        })
+    }
+
+    /// Runs until `asked` says to end, or somebody asks by `overlay down`; then tells the others and takes everything back.
+    ///
+    /// # Errors
+    /// The file of events cannot be written.
+    pub fn run(mut self, asked: impl Fn() -> bool) -> Result<(), OverlayError> {
+        let mut ended = Ok(());
+        while ended.is_ok() && !asked() && !self.ends.load(Ordering::Relaxed) {
+            let now = kernel::now();
+            let wait = self.mesh.poll_timeout().saturating_since(now).min(PATIENCE);
+            match self.inputs.recv_timeout(wait) {
+                Ok(input) => {
+                    self.handle(input);
+                    // What has come meanwhile, before time is looked at again.
+                    while let Ok(input) = self.inputs.try_recv() {
+                        self.handle(input);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            ended = self.turn();
+        }
+        self.mesh.say_goodbye(kernel::now());
+        let told = self.turn();
+        self.ends.store(true, Ordering::Relaxed);
+        let _ = std::fs::remove_file(&self.settings.control);
+        drop(self.gossip);
+        drop(self.inputs);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+        ended.and(told)
+    }
+
+    fn handle(&mut self, input: Input) {
+        let now = kernel::now();
+        match input {
+            Input::Network(FromNetwork::Handshake { source, datagram }) => {
+                self.mesh.handle_handshake(now, source, &datagram);
+            }
+            Input::Network(FromNetwork::Message { from, session, message }) => {
+                self.mesh.handle_message(now, from, session, message);
+            }
+            Input::Network(FromNetwork::Moved { member, to }) => self.mesh.handle_moved(member, to),
+            Input::Network(FromNetwork::Came { from, session, lane, envelope }) => {
+                self.mesh.handle_came(from, session, lane, &envelope);
+            }
+            // The next turn looks at the sessions.
+            Input::Network(FromNetwork::Confirmed) => {}
+            Input::Gossip(FromGossip::Send { to, bytes }) => self.mesh.send_gossip(now, to, &bytes),
+            Input::Gossip(FromGossip::Claim { from, to, claim, relays }) => {
+                self.mesh.handle_claim(now, from, to, claim, relays);
+            }
+            Input::Question(question, reply) => {
+                reply(self.status.answer(&question, &self.mesh, now).to_string());
+                if matches!(question, Question::Down) {
+                    self.ends.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Lets time pass, and does what the mesh wants.
+    fn turn(&mut self) -> Result<(), OverlayError> {
+        let now = kernel::now();
+        self.mesh.handle_timeout(now);
+        if now.saturating_since(self.claims_at) >= CLAIMS_EVERY {
+            self.claims_at = now;
+            let _ = self.gossip.try_send(ToGossip::Claims(self.mesh.own_claims()));
+        }
+        if let Some(table) = self.mesh.table() {
+            self.published.publish(table);
+        }
+        while let Some(output) = self.mesh.poll_output() {
+            match output {
+                Output::Send { to, datagram } => {
+                    self.status.count_sent(self.socket.send(to, &datagram, datagram.len(), 0))
+                }
+                Output::Gossip { from, bytes } => {
+                    let _ = self.gossip.try_send(ToGossip::Received { from, bytes });
+                }
+                Output::Event(event) => self.tell(&event)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, event: &crate::mesh::Event) -> Result<(), OverlayError> {
+        let line = self.status.note(event);
+        if let Some(file) = &mut self.events {
+            writeln!(file, "{line}").map_err(OverlayError::io("writing the events"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A number that nobody can guess.
+fn random() -> Result<u64, OverlayError> {
+    let mut bytes = [0; 8];
+    rand::fill(&mut bytes).map_err(|_| OverlayError::Random)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn thread<E: std::fmt::Display>(
+    name: &str,
+    work: impl FnOnce() -> Result<(), E> + Send + 'static,
+) -> Result<JoinHandle<()>, OverlayError> {
+    let told = name.to_owned();
+    let work = move || {
+        if let Err(e) = work() {
+            tracing::error!("{told}: {e}");
+        }
+    };
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(OverlayError::io(format!("starting {name}")))
+}
+
+/// Lets a thread of its own pass events on as inputs, so that the receiving thread never waits.
+fn forward<T: Send + 'static>(
+    to: SyncSender<Input>,
+    wrap: impl Fn(T) -> Input + Send + 'static,
+    threads: &mut Vec<JoinHandle<()>>,
+) -> Result<SyncSender<T>, OverlayError> {
+    let (sender, receiver) = sync_channel(EVENTS);
+    threads.push(thread("overlay-events", move || {
+        for event in receiver {
+            if to.send(wrap(event)).is_err() {
+                break;
+            }
+        }
+        Ok::<(), OverlayError>(())
+    })?);
+    Ok(sender)
+}
+
+/// The tunnel device with its addresses, and routes to what the members serve.
+fn device(settings: &Settings) -> Result<Tun, OverlayError> {
+    let what = || format!("the tunnel device {} (needs CAP_NET_ADMIN)", settings.device);
+    let tun = Tun::new(&settings.device, TunKind::Tun, settings.offload.tun_gso).map_err(OverlayError::io(what()))?;
+    let mut netlink = Netlink::open()?;
+    let device = netlink.index(tun.name())?;
+    let link = LinkSettings {
+        up: Some(true),
+        mtu: Some(u32::from(settings.mtu)),
+        tx_queue_len: Some(DEVICE_QUEUE),
+        ipv6_address_generation_off: true,
+        ..LinkSettings::default()
+    };
+    netlink.set_link(device, &LinkSettings { up: None, ..link })?;
+    for address in &settings.addresses {
+        netlink.add_address(device, *address, if address.is_ipv4() { 32 } else { 128 }, None)?;
+    }
+    netlink.set_link(device, &link)?;
+    let own = |net: &IpNet| settings.addresses.iter().find(|a: &&IpAddr| a.is_ipv4() == net.addr().is_ipv4()).copied();
+    let subnets = settings.members.values().flat_map(|m| &m.subnets);
+    let routes: Vec<Route> =
+        subnets.map(|to| Route { to: *to, via: None, device, onlink: false, source: own(to) }).collect();
+    netlink.add_routes(&routes)?;
+    Ok(tun)
+}
+
+fn start_gossip(
+    settings: &Arc<Settings>,
+    inputs: &SyncSender<Input>,
+    threads: &mut Vec<JoinHandle<()>>,
+) -> Result<Sender<ToGossip>, OverlayError> {
+    let (to, queue) = gossip::queue();
+    let (started, wait) = tokio::sync::oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(OverlayError::io("starting the gossip"))?;
+    let settings = Arc::clone(settings);
+    let out = forward(inputs.clone(), Input::Gossip, threads)?;
+    let (generation, _) = kernel::utc_seconds();
+    let page = settings.status.map(|address| runtime.block_on(http::bind(address))).transpose()?;
+    let asker = Asker(inputs.clone());
+    threads.push(thread("overlay-gossip", move || {
+        runtime.block_on(async {
+            let gossip = gossip::run(&settings, generation, queue, out, started);
+            match page {
+                // The page ends with the gossip, which ends with the member.
+                Some(page) => tokio::select! { () = gossip => {}, () = http::serve(page, asker) => {} },
+                None => gossip.await,
+            }
+        });
+        Ok::<(), OverlayError>(())
+    })?);
+    wait.blocking_recv().map_err(|e| OverlayError::Gossip(e.to_string()))??;
+    Ok(to)
+}
+
+/// Answers on the control socket, one connection at a time.
+fn listen(
+    settings: &Settings,
+    inputs: SyncSender<Input>,
+    ends: Arc<AtomicBool>,
+    threads: &mut Vec<JoinHandle<()>>,
+) -> Result<(), OverlayError> {
+    let path = settings.control.clone();
+    if UnixStream::connect(&path).is_ok() {
+        return Err(OverlayError::Refused(format!("a member runs with these settings already ({})", path.display())));
+    }
+    let _ = std::fs::remove_file(&path);
+    let what = || format!("the control socket {}", path.display());
+    let listener = UnixListener::bind(&path).map_err(OverlayError::io(what()))?;
+    listener.set_nonblocking(true).map_err(OverlayError::io(what()))?;
+    threads.push(thread("overlay-control", move || {
+        while !ends.load(Ordering::Relaxed) {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+                    let _ = stream.set_nonblocking(false);
+                    let mut line = String::new();
+                    let read = BufReader::new(&stream).read_line(&mut line);
+                    if read.is_ok()
+                        && let Ok(question) = serde_json::from_str(&line)
+                    {
+                        // Who asked may have gone away.
+                        let reply = Box::new(move |answer: String| drop(writeln!(&stream, "{answer}")));
+                        let _ = inputs.try_send(Input::Question(question, reply));
+                    }
+                }
+                Err(_) => kernel::nap(Duration::from_millis(50)),
+            }
+        }
+        Ok::<(), OverlayError>(())
+    })?);
+    Ok(())
+}
+
+fn open_events(path: &Path) -> Result<File, OverlayError> {
+    let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    open.map_err(OverlayError::io(format!("the file of events {}", path.display())))
+}
+
+/// Asks a running member something, and gives its answer, a JSON text.
+///
+/// # Errors
+/// None runs with these settings, or it does not answer.
+pub fn ask(settings: &Settings, question: &Question) -> Result<String, OverlayError> {
+    let path = &settings.control;
+    let not_running = |source| OverlayError::NotRunning { path: path.clone(), source };
+    let mut stream = UnixStream::connect(path).map_err(not_running)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).map_err(not_running)?;
+    let text = serde_json::to_string(question).map_err(|e| OverlayError::Refused(e.to_string()))?;
+    writeln!(stream, "{text}").map_err(not_running)?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).map_err(not_running)?;
+    Ok(answer)
+}

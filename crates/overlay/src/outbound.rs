@@ -1,0 +1,232 @@
+//! From the tunnel device to the network: one thread, no lock and no allocation per packet.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kernel::{Datagrams, LARGEST_PACKET, Poller, Tun};
+use packet::{Cut, Flow, Packet, VNET_HEADER, clamp_mss, needs_checksum};
+use route::Path;
+use route::flows::{self, FlowKey, RouteId, Share, spread_by};
+use units::{Bytes, Instant, Rate};
+use wire::overlay::Content;
+
+use crate::batch::Batch;
+use crate::counters::{Counters, add, bump};
+use crate::mesh::micros;
+use crate::seal::{Line, head, tail};
+use crate::table::{Published, Reader, Table};
+
+/// How long to wait for packets before looking whether all shall end.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// Packets that are taken before what is sealed goes out: a few hundred microseconds of work at most.
+const MOST_AT_ONCE: usize = 32;
+/// How often elephants are looked at, one by one.
+const REBALANCE: Duration = Duration::from_secs(5);
+/// Elephants that change their path each time at most, and by how much their share must be larger there.
+const MOVED_AT_ONCE: usize = 1;
+const REBALANCE_MARGIN: f64 = 0.5;
+
+/// What flows a path carries, for people: written by this thread, read by others.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    pub(crate) flows: AtomicU64,
+    pub(crate) elephants: AtomicU64,
+    pub(crate) unremembered: AtomicU64,
+}
+
+/// What one thread needs to send packets.
+pub(crate) struct Outbound {
+    socket: Arc<Datagrams>,
+    tun: Arc<Tun>,
+    counters: Arc<Counters>,
+    gauges: Arc<Gauges>,
+    reader: Reader,
+    flows: flows::Table,
+    /// Which routing entry of the flow table each path has.
+    routes: HashMap<Path, RouteId>,
+    /// Where each routing entry leads, in the present table: index of the peer, and of its way.
+    places: HashMap<RouteId, (usize, usize)>,
+    secret: [u64; 2],
+    batch: Batch,
+    rebalanced: Instant,
+    mtu: usize,
+}
+
+impl Outbound {
+    pub(crate) fn new(
+        (socket, tun): (Arc<Datagrams>, Arc<Tun>),
+        published: &Arc<Published>,
+        (counters, gauges): (Arc<Counters>, Arc<Gauges>),
+        secret: [u64; 2],
+        mtu: u16,
+    ) -> Self {
+        let mut outbound = Self {
+            socket,
+            tun,
+            counters,
+            gauges,
+            reader: Reader::new(published),
+            flows: flows::Table::new(flows::Settings::default()),
+            routes: HashMap::new(),
+            places: HashMap::new(),
+            secret,
+            batch: Batch::new(),
+            rebalanced: Instant::ZERO,
+            mtu: usize::from(mtu),
+        };
+        outbound.take_table();
+        outbound
+    }
+
+    /// Until `ends` says so.
+    pub(crate) fn run(mut self, ends: impl Fn() -> bool) -> io::Result<()> {
+        let mut buffer = vec![0; LARGEST_PACKET];
+        let mut poller = Poller::new()?;
+        let mut ready = Vec::new();
+        poller.add(self.tun.as_fd(), 0)?;
+        while !ends() {
+            if self.reader.refresh() {
+                self.take_table();
+            }
+            let table = Arc::clone(&self.reader.table);
+            let mut taken = 0;
+            while taken < MOST_AT_ONCE
+                && let Some(length) = self.tun.receive(&mut buffer)?
+            {
+                taken += 1;
+                self.send(&table, &mut buffer, length);
+            }
+            self.batch.flush(&self.socket, &self.counters);
+            let now = kernel::now();
+            self.flows.maintain(now);
+            self.rebalance(now);
+            if taken == 0 {
+                ready.clear();
+                poller.wait(Some(PATIENCE), &mut ready)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the flow table point to the paths of the present table. Flows of a path that is no more go to the best one of their destination.
+    fn take_table(&mut self) {
+        let table = Arc::clone(&self.reader.table);
+        let mut present: HashMap<Path, (usize, usize)> = HashMap::new();
+        for (peer, p) in table.peers.iter().enumerate() {
+            present.extend(p.ways.iter().enumerate().map(|(way, w)| (w.path, (peer, way))));
+        }
+        for path in present.keys() {
+            if !self.routes.contains_key(path)
+                && let Some(id) = self.flows.add_route(*path)
+            {
+                self.routes.insert(*path, id);
+            }
+        }
+        let gone: Vec<Path> = self.routes.keys().filter(|p| !present.contains_key(p)).copied().collect();
+        for path in gone {
+            let Some(id) = self.routes.remove(&path) else { continue };
+            let best = table.peer(path.destination()).and_then(|p| p.ways.first());
+            self.flows.remove_route(id, best.and_then(|w| self.routes.get(&w.path).copied()));
+        }
+        self.places = self.routes.iter().filter_map(|(path, id)| Some((*id, *present.get(path)?))).collect();
+    }
+
+    /// One packet or super-packet: `length` bytes of `buffer`.
+    fn send(&mut self, table: &Table, buffer: &mut [u8], length: usize) {
+        let Some((vnet, ip)) = buffer.get_mut(..length).and_then(|b| b.split_at_mut_checked(VNET_HEADER)) else {
+            return;
+        };
+        let partial = needs_checksum(vnet);
+        clamp_mss(ip, self.mtu, partial);
+        let bytes = ip.len();
+        bump(&self.counters.packets_in);
+        add(&self.counters.bytes_in, bytes as u64);
+        let Some(flow) = Flow::of(ip) else { return bump(&self.counters.malformed) };
+        let Some((peer, way)) = self.place(table, &flow, bytes) else { return };
+        let Some(way) = table.peers.get(peer).and_then(|p| p.ways.get(way)) else { return bump(&self.counters.no_way) };
+        let Some(line) = Line::new(table, way.path, way.lane) else { return bump(&self.counters.no_way) };
+        let mark = packet::traffic_class(ip).unwrap_or(0) & 3;
+        let Some(mut packet) = Packet::new(&*buffer, length, false) else { return };
+        if !packet.cut_to(way.most) {
+            return bump(&self.counters.too_large);
+        }
+        let count = packet.segments().count;
+        let whole = [packet.frame(), &[]];
+        let now = micros(kernel::now());
+        for segment in 0..count {
+            let cut = if count > 1 { Cut::new(&packet, segment, 1) } else { None };
+            let parts = cut.as_ref().map_or(whole, |c| [c.headers(), c.payload()]);
+            self.seal(&line, parts, partial || cut.is_some(), mark, now);
+        }
+    }
+
+    /// Seals one packet into the batch.
+    fn seal(&mut self, line: &Line<'_>, parts: [&[u8]; 2], partial: bool, mark: u8, now: u32) {
+        let (head, tail) = (head(&line.path), tail(&line.path));
+        let [a, b] = parts;
+        let length = head + a.len() + b.len() + tail;
+        let room = self.batch.room(line.to, length, mark, &self.socket, &self.counters);
+        let Some((_, rest)) = room.split_at_mut_checked(head) else { return };
+        rest[..a.len()].copy_from_slice(a);
+        rest[a.len()..a.len() + b.len()].copy_from_slice(b);
+        if line.seal(room, Content::Packet { partial }, 0, now).is_some() {
+            bump(&self.counters.frames_sealed);
+        } else {
+            self.batch.take_back();
+            bump(&self.counters.no_way);
+        }
+    }
+
+    /// Which way the flow goes: as before, or as its hash says for a new one.
+    fn place(&mut self, table: &Table, flow: &Flow, bytes: usize) -> Option<(usize, usize)> {
+        let ends = [(flow.source, flow.source_port), (flow.destination, flow.destination_port)];
+        let key = FlowKey::new(ends[0], ends[1], flow.protocol, flow.dscp);
+        let hash = key.hash(self.secret);
+        let bytes = Bytes::new(bytes as u64);
+        if let Some(id) = self.flows.lookup(hash, &key, bytes) {
+            return self.places.get(&id).copied();
+        }
+        let Some(peer) = table.owner(flow.destination) else {
+            bump(&self.counters.no_member);
+            return None;
+        };
+        let way = table.peers.get(peer).and_then(|p| spread_by(&p.ways, hash, |w| (w.path, w.weight)));
+        let Some(id) = way.and_then(|w| self.routes.get(&w.path)) else {
+            bump(&self.counters.no_way);
+            return None;
+        };
+        self.flows.assign(hash, key, bytes, *id);
+        self.places.get(id).copied()
+    }
+
+    /// Moves single elephants to where their share is larger, and counts flows.
+    fn rebalance(&mut self, now: Instant) {
+        if now.saturating_since(self.rebalanced) < REBALANCE {
+            return;
+        }
+        self.rebalanced = now;
+        let (mut count, mut elephants) = (0, 0);
+        for peer in &self.reader.table.peers {
+            let share = |w: &crate::table::Way| {
+                let route = *self.routes.get(&w.path)?;
+                Some(Share { route, predicted: Rate::from_bps(w.predicted_bps) })
+            };
+            let shares: Vec<Share> = peer.ways.iter().filter_map(share).collect();
+            if shares.len() > 1 {
+                self.flows.rebalance(&shares, MOVED_AT_ONCE, REBALANCE_MARGIN);
+            }
+            for s in shares {
+                let active = self.flows.active(s.route);
+                count += u64::from(active.flows);
+                elephants += u64::from(active.elephants);
+            }
+        }
+        self.gauges.flows.store(count, Ordering::Relaxed);
+        self.gauges.elephants.store(elephants, Ordering::Relaxed);
+        self.gauges.unremembered.store(self.flows.unremembered(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,313 @@
+//! What a datagram from the network is: opened, checked, and what is to be done with it. No socket and no clock.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use packet::{ecn, mark_congestion};
+use route::Member;
+use units::{Bytes, Instant, Rate};
+use wire::overlay::{
+    Content, ENVELOPE_BYTES, Envelope, Kind, LANE_RELAYED, MOST_RELAYS, Message, SEALED_BYTES, Sealed, TAG_BYTES,
+};
+
+use crate::counters::{Counters, bump};
+use crate::guard::MacKeys;
+use crate::mesh::{Source, is_for, micros};
+use crate::seal::outer;
+use crate::session::{LANES, Session};
+use crate::table::Table;
+use crate::window::{Fresh, Window};
+
+/// What the controlling thread must see.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Handshake {
+        source: Source,
+        datagram: Vec<u8>,
+    },
+    Message {
+        from: Member,
+        session: u32,
+        message: Message,
+    },
+    Moved {
+        member: Member,
+        to: SocketAddr,
+    },
+    /// Frames of a lane come by this way now.
+    Came {
+        from: Member,
+        session: u32,
+        lane: u16,
+        envelope: Envelope,
+    },
+    /// A session was used for the first time.
+    Confirmed,
+}
+
+/// What is to be done with a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Nothing more.
+    Nothing,
+    /// There is an IP packet for this host at this place of the datagram; `partial`: its checksum is.
+    Packet { begin: usize, end: usize, partial: bool },
+    /// It is to be passed on with this envelope.
+    Onward(Envelope),
+}
+
+/// When and how a datagram came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) now: Instant,
+    pub(crate) from: SocketAddr,
+    /// The two ECN bits of its IP header.
+    pub(crate) mark: u8,
+}
+
+/// What may still be passed on for a member: a bucket of a quarter of a second.
+struct Quota {
+    bytes: f64,
+    at: Instant,
+}
+
+/// Opens datagrams.
+pub(crate) struct Opener {
+    keys: MacKeys,
+    relay_rate: Option<Rate>,
+    /// Against replays, by session.
+    windows: HashMap<u32, [Option<Window>; LANES]>,
+    quotas: HashMap<Member, Quota>,
+    /// Which relays the last frame of each lane came over, by session.
+    routes: HashMap<(u32, u16), [u32; MOST_RELAYS]>,
+}
+
+impl Opener {
+    /// `keys`: this member's own. `relay_rate`: most that is passed on for each member.
+    pub(crate) fn new(keys: MacKeys, relay_rate: Option<Rate>) -> Self {
+        Self { keys, relay_rate, windows: HashMap::new(), quotas: HashMap::new(), routes: HashMap::new() }
+    }
+
+    /// Forgets sessions that are over.
+    pub(crate) fn tidy(&mut self, table: &Table) {
+        self.windows.retain(|number, _| table.sessions.contains_key(number));
+        self.quotas.retain(|member, _| table.index.contains_key(member));
+        self.routes.retain(|(number, _), _| table.sessions.contains_key(number));
+    }
+
+    /// Takes a datagram, opening it in place.
+    pub(crate) fn take(
+        &mut self,
+        table: &Table,
+        datagram: &mut [u8],
+        arrival: Arrival,
+        counters: &Counters,
+        tell: &mut impl FnMut(Event),
+    ) -> Taken {
+        let mut turn = Turn { opener: self, table, arrival, counters, tell };
+        match Kind::of(datagram) {
+            Some(Kind::Sealed) => {
+                let bytes = datagram.len() + outer(arrival.from);
+                turn.open(datagram, 0, bytes, None)
+            }
+            Some(Kind::Envelope) => turn.envelope(datagram),
+            Some(Kind::Initiation | Kind::Response | Kind::Cookie) => {
+                turn.handshake(datagram, Source::Direct(arrival.from));
+                Taken::Nothing
+            }
+            None => turn.refuse(&counters.malformed),
+        }
+    }
+}
+
+/// One datagram's way through the opener.
+struct Turn<'a, T> {
+    opener: &'a mut Opener,
+    table: &'a Table,
+    arrival: Arrival,
+    counters: &'a Counters,
+    tell: &'a mut T,
+}
+
+impl<T: FnMut(Event)> Turn<'_, T> {
+    fn refuse(&self, counter: &std::sync::atomic::AtomicU64) -> Taken {
+        bump(counter);
+        Taken::Nothing
+    }
+
+    fn handshake(&mut self, datagram: &[u8], source: Source) {
+        if is_for(&self.opener.keys, datagram) {
+            (self.tell)(Event::Handshake { source, datagram: datagram.to_vec() });
+        } else {
+            bump(&self.counters.strangers);
+        }
+    }
+
+    /// Whether a frame is new; only then is it worth opening.
+    fn is_fresh(&self, session: &Session, lane: u16, sequence: u64) -> bool {
+        let window = self.opener.windows.get(&session.local).and_then(|w| w.get(usize::from(lane))?.as_ref());
+        match window.map_or(Fresh::New, |w| w.check(sequence)) {
+            Fresh::New => return true,
+            Fresh::Replayed => bump(&self.counters.replayed),
+            Fresh::TooOld => bump(&self.counters.too_old),
+        }
+        false
+    }
+
+    /// Notes an authentic frame.
+    fn note(&mut self, session: &Session, lane: u16, sequence: u64, bytes: usize, sent: u32) {
+        let windows = self.opener.windows.entry(session.local).or_insert_with(|| [const { None }; LANES]);
+        if let Some(window) = windows.get_mut(usize::from(lane)) {
+            window.get_or_insert_with(Window::new).note(sequence);
+        }
+        if let Some(arrivals) = session.arrivals.get(usize::from(lane)) {
+            arrivals.note(sequence, bytes as u64, sent, micros(self.arrival.now));
+        }
+        if !session.confirmed.load(Ordering::Relaxed) {
+            session.confirmed.store(true, Ordering::Relaxed);
+            (self.tell)(Event::Confirmed);
+        }
+    }
+
+    /// A sealed frame for this member, `at` bytes behind the begin of its datagram of `bytes`.
+    fn open(&mut self, frame: &mut [u8], at: usize, bytes: usize, via: Option<Envelope>) -> Taken {
+        let counters = self.counters;
+        let Some(header) = Sealed::decode(frame).filter(|h| usize::from(h.lane) < LANES) else {
+            return self.refuse(&counters.malformed);
+        };
+        let Some(session) = self.table.sessions.get(&header.receiver) else { return self.refuse(&counters.no_session) };
+        // The lane of hops is for envelopes, the direct one for what came directly: only so do both tell of this link.
+        if header.lane == LANE_RELAYED || via.is_none() != (header.lane == 0) {
+            return self.refuse(&counters.malformed);
+        }
+        if !self.is_fresh(session, header.lane, header.sequence) {
+            return Taken::Nothing;
+        }
+        let Some(contents) = session.open(header.lane, header.sequence, frame) else {
+            return self.refuse(&counters.forged);
+        };
+        bump(&counters.frames_opened);
+        let taken = match header.content {
+            Content::Message => {
+                self.message(session, contents);
+                Taken::Nothing
+            }
+            Content::Packet { partial } => {
+                let begin = at + SEALED_BYTES;
+                let end = begin + contents.len();
+                let may = self.may_deliver(session, contents);
+                if may { Taken::Packet { begin, end, partial } } else { Taken::Nothing }
+            }
+        };
+        self.note(session, header.lane, header.sequence, bytes, header.sent);
+        self.note_way(session, header.lane, via);
+        taken
+    }
+
+    /// Tells when a member's frames come another way than before.
+    fn note_way(&mut self, session: &Session, lane: u16, via: Option<Envelope>) {
+        let (from, session) = (session.peer, session.local);
+        let Some(envelope) = via else {
+            if self.table.peer(from).and_then(|p| p.endpoint) != Some(self.arrival.from) {
+                (self.tell)(Event::Moved { member: from, to: self.arrival.from });
+            }
+            return;
+        };
+        let known = self.opener.routes.get(&(session, lane));
+        // What an envelope says of its way is not its origin's word but that of the hops; an answer that goes astray is lost, no more.
+        if envelope.origin == from.0 && known != Some(&envelope.relays) {
+            self.opener.routes.insert((session, lane), envelope.relays);
+            (self.tell)(Event::Came { from, session, lane, envelope });
+        }
+    }
+
+    fn message(&mut self, session: &Session, contents: &[u8]) {
+        match Message::decode(contents) {
+            // Only to be counted.
+            Some(Message::Probe) => {}
+            Some(message) => (self.tell)(Event::Message { from: session.peer, session: session.local, message }),
+            None => bump(&self.counters.malformed),
+        }
+    }
+
+    /// Whether the packet is its member's to send, and may carry the mark that its datagram got on the way.
+    fn may_deliver(&self, session: &Session, contents: &mut [u8]) -> bool {
+        let counter = match packet::source(contents) {
+            None => &self.counters.malformed,
+            Some(source) if !self.table.peer(session.peer).is_some_and(|p| p.owns(source)) => &self.counters.spoofed,
+            Some(_) if self.arrival.mark & 3 == 3 && ecn(contents).is_some() && !mark_congestion(contents) => {
+                &self.counters.marked
+            }
+            Some(_) => return true,
+        };
+        bump(counter);
+        false
+    }
+
+    /// An envelope: for this member, or to be passed on.
+    fn envelope(&mut self, datagram: &mut [u8]) -> Taken {
+        let counters = self.counters;
+        let Some(envelope) = Envelope::decode(datagram) else { return self.refuse(&counters.malformed) };
+        let Some(session) = self.table.sessions.get(&envelope.receiver) else {
+            return self.refuse(&counters.no_session);
+        };
+        if !self.is_fresh(session, LANE_RELAYED, envelope.sequence) {
+            return Taken::Nothing;
+        }
+        if !session.opens_envelope(LANE_RELAYED, envelope.sequence, datagram) {
+            return self.refuse(&counters.forged);
+        }
+        let bytes = datagram.len() + outer(self.arrival.from);
+        self.note(session, LANE_RELAYED, envelope.sequence, bytes, envelope.sent);
+        // Who sent this hop is who the envelope says, and this member is who it is for: nobody is made to relay a way that is none.
+        if envelope.hop_from() != session.peer.0 || envelope.hop_to() != self.table.own.0 {
+            return self.refuse(&counters.not_relayed);
+        }
+        if envelope.destination != self.table.own.0 {
+            return self.onward(envelope, bytes);
+        }
+        let end = datagram.len() - TAG_BYTES;
+        let Some(body) = datagram.get_mut(ENVELOPE_BYTES..end) else { return self.refuse(&counters.malformed) };
+        match Kind::of(body) {
+            Some(Kind::Sealed) => self.open(body, ENVELOPE_BYTES, bytes, Some(envelope)),
+            Some(Kind::Initiation | Kind::Response | Kind::Cookie) => {
+                self.handshake(body, Source::Relayed(envelope));
+                Taken::Nothing
+            }
+            Some(Kind::Envelope) | None => self.refuse(&counters.malformed),
+        }
+    }
+
+    fn onward(&mut self, mut envelope: Envelope, bytes: usize) -> Taken {
+        envelope.position += 1;
+        let next = self.table.peer(Member(envelope.hop_to()));
+        let reachable = next.is_some_and(|p| p.session.is_some() && p.endpoint.is_some());
+        if !self.table.relay || !reachable || !self.within_quota(Member(envelope.origin), bytes) {
+            return self.refuse(&self.counters.not_relayed);
+        }
+        Taken::Onward(envelope)
+    }
+
+    fn within_quota(&mut self, origin: Member, bytes: usize) -> bool {
+        let Some(rate) = self.opener.relay_rate else { return true };
+        let (now, per_second) = (self.arrival.now, rate.as_bps() as f64 / 8.0);
+        let burst = rate.bytes_in(Duration::from_millis(250)).max(Bytes::new(65_536)).as_u64() as f64;
+        let quota = self.opener.quotas.entry(origin).or_insert(Quota { bytes: burst, at: now });
+        let earned = now.saturating_since(quota.at).as_secs_f64() * per_second;
+        let has = (quota.bytes + earned).min(burst);
+        let may = has >= bytes as f64;
+        *quota = Quota { bytes: if may { has - bytes as f64 } else { has }, at: now };
+        may
+    }
+}
+
+/// Where in a room of many datagrams a packet lies.
+pub(crate) fn place(taken: Taken, datagram: &Range<usize>) -> Option<(Range<usize>, bool)> {
+    match taken {
+        Taken::Packet { begin, end, partial } => Some((datagram.start + begin..datagram.start + end, partial)),
+        Taken::Nothing | Taken::Onward(_) => None,
+    }
+}

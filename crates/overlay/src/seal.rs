@@ -1,0 +1,110 @@
+//! Frames as they go out: sealed for their reader, and put into an envelope where relays are on the way.
+
+use std::net::SocketAddr;
+
+use route::{Member, Path};
+use wire::overlay::{Content, ENVELOPE_BYTES, Envelope, LANE_RELAYED, SEALED_BYTES, Sealed, TAG_BYTES, UNKNOWN_RATE};
+
+use crate::session::Session;
+use crate::table::Table;
+
+/// Bytes that a frame on a path has more than its contents, in front of them.
+pub(crate) fn head(path: &Path) -> usize {
+    if path.relays().is_empty() { SEALED_BYTES } else { ENVELOPE_BYTES + SEALED_BYTES }
+}
+
+/// Bytes behind them.
+pub(crate) fn tail(path: &Path) -> usize {
+    if path.relays().is_empty() { TAG_BYTES } else { 2 * TAG_BYTES }
+}
+
+/// Bytes of a datagram's IP and UDP headers to this address.
+pub(crate) fn outer(to: SocketAddr) -> usize {
+    if to.is_ipv4() { 28 } else { 48 }
+}
+
+/// Where a datagram of a path goes first, and the sessions that seal it.
+pub(crate) struct Line<'a> {
+    pub(crate) path: Path,
+    pub(crate) lane: u16,
+    pub(crate) to: SocketAddr,
+    /// With the destination.
+    end: &'a Session,
+    /// With the first relay; the same where there is none.
+    hop: &'a Session,
+    own: Member,
+}
+
+impl<'a> Line<'a> {
+    /// `None`: a session or an address is missing.
+    pub(crate) fn new(table: &'a Table, path: Path, lane: u16) -> Option<Self> {
+        let end = table.peer(path.destination())?.session.as_deref()?;
+        let first = table.peer(path.first_hop())?;
+        Some(Self { path, lane, to: first.endpoint?, end, hop: first.session.as_deref()?, own: table.own })
+    }
+
+    /// From its parts.
+    pub(crate) fn of(own: Member, path: Path, lane: u16, to: SocketAddr, end: &'a Session, hop: &'a Session) -> Self {
+        Self { path, lane, to, end, hop, own }
+    }
+
+    /// Seals a datagram in place, the contents already behind room for [`head`] and before room for [`tail`]. `now`: microseconds. `None`:
+    /// the session is used up.
+    pub(crate) fn seal(&self, datagram: &mut [u8], content: Content, class: u8, now: u32) -> Option<()> {
+        let relayed = !self.path.relays().is_empty();
+        let (begin, end) = if relayed { (ENVELOPE_BYTES, datagram.len() - TAG_BYTES) } else { (0, datagram.len()) };
+        let sequence = self.end.next_sequence(self.lane)?;
+        let header = Sealed {
+            content,
+            class,
+            lane: self.lane,
+            receiver: self.end.remote,
+            sequence,
+            sent: now,
+            rate: UNKNOWN_RATE,
+        };
+        let frame = datagram.get_mut(begin..end)?;
+        frame.get_mut(..SEALED_BYTES)?.copy_from_slice(&header.encode());
+        self.end.seal(self.lane, sequence, frame)?;
+        self.hop.note_sent((datagram.len() + outer(self.to)) as u64);
+        if relayed { self.envelop(datagram, now) } else { Some(()) }
+    }
+
+    /// Puts what is behind room for the header into an envelope for the first hop.
+    fn envelop(&self, datagram: &mut [u8], now: u32) -> Option<()> {
+        let mut relays = [0; 3];
+        for (to, relay) in relays.iter_mut().zip(self.path.relays()) {
+            *to = relay.0;
+        }
+        let relays = relays.get(..self.path.relays().len())?;
+        let envelope = Envelope::new(self.own.0, relays, self.path.destination().0)?;
+        address(self.hop, envelope, datagram, now)
+    }
+}
+
+/// Writes an envelope's header for a hop and authenticates it.
+pub(crate) fn address(hop: &Session, mut envelope: Envelope, datagram: &mut [u8], now: u32) -> Option<()> {
+    envelope.receiver = hop.remote;
+    envelope.sequence = hop.next_sequence(LANE_RELAYED)?;
+    envelope.sent = now;
+    datagram.get_mut(..ENVELOPE_BYTES)?.copy_from_slice(&envelope.encode());
+    hop.seal_envelope(LANE_RELAYED, envelope.sequence, datagram)
+}
+
+/// A datagram of a message, sealed.
+pub(crate) fn message(line: &Line<'_>, message: &[u8], now: u32) -> Option<Vec<u8>> {
+    let (head, tail) = (head(&line.path), tail(&line.path));
+    let mut datagram = vec![0; head + message.len() + tail];
+    datagram.get_mut(head..head + message.len())?.copy_from_slice(message);
+    line.seal(&mut datagram, Content::Message, 0, now)?;
+    Some(datagram)
+}
+
+/// A datagram that carries a handshake over relays: nothing in it is sealed by a session with the destination, as there is none yet.
+pub(crate) fn handshake(hop: &Session, envelope: Envelope, body: &[u8], now: u32) -> Option<Vec<u8>> {
+    let mut datagram = vec![0; ENVELOPE_BYTES + body.len() + TAG_BYTES];
+    datagram.get_mut(ENVELOPE_BYTES..ENVELOPE_BYTES + body.len())?.copy_from_slice(body);
+    hop.note_sent((datagram.len() + 48) as u64);
+    address(hop, envelope, &mut datagram, now)?;
+    Some(datagram)
+}

@@ -1,0 +1,269 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use ipnet::IpNet;
+use route::Member;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use units::Rate;
+
+use crate::OverlayError;
+use crate::identity::{Identity, PublicKey};
+
+/// Inner packets that every path over relays can carry on an Ethernet: 1500 less IPv6 and UDP 48, envelope 40 + 16, frame 24 + 16.
+pub const DEFAULT_MTU: u16 = 1356;
+/// Port of the overlay where nothing else is said.
+pub const DEFAULT_PORT: u16 = 5460;
+
+/// The file that a member runs by.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    key: PathBuf,
+    secret: String,
+    addresses: Vec<IpAddr>,
+    #[serde(default)]
+    subnets: Vec<IpNet>,
+    listen: Option<SocketAddr>,
+    device: Option<String>,
+    mtu: Option<u16>,
+    #[serde(default = "yes")]
+    relay: bool,
+    relay_rate: Option<String>,
+    congestion_control: Option<String>,
+    policy: Option<PolicyName>,
+    #[serde(default)]
+    single_path: bool,
+    t_ch: Option<String>,
+    capacity: Option<String>,
+    probe_share: Option<f64>,
+    control: Option<PathBuf>,
+    status: Option<SocketAddr>,
+    events: Option<PathBuf>,
+    #[serde(default)]
+    offload: Offload,
+    #[serde(default)]
+    member: Vec<FileMember>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileMember {
+    key: String,
+    name: Option<String>,
+    endpoint: Option<String>,
+    #[serde(default)]
+    subnets: Vec<IpNet>,
+    #[serde(default = "yes")]
+    direct: bool,
+}
+
+/// By which rules paths are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// Ours.
+    #[default]
+    Default,
+    /// The paper's, for reproducing its figures.
+    #[serde(rename = "safire-2008")]
+    Safire2008,
+}
+
+/// Four ways in which the kernel takes or gives many packets at once. All are on unless the settings or the self-test turn one off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Offload {
+    /// Many datagrams in one call to the network (UDP_SEGMENT).
+    pub udp_gso: bool,
+    /// Many datagrams in one call from the network (UDP_GRO).
+    pub udp_gro: bool,
+    /// Super-packets to the host.
+    pub tun_gro: bool,
+    /// Super-packets from the host.
+    pub tun_gso: bool,
+}
+
+impl Default for Offload {
+    fn default() -> Self {
+        Self { udp_gso: true, udp_gro: true, tun_gro: true, tun_gso: true }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Another member, as the settings tell of it.
+#[derive(Debug, Clone)]
+pub struct MemberSettings {
+    /// What people call it.
+    pub name: String,
+    /// Who it is.
+    pub key: PublicKey,
+    /// Where it can be called; a member without is waited for.
+    pub endpoint: Option<SocketAddr>,
+    /// Where its packets may come from, and what is sent to it.
+    pub subnets: Vec<IpNet>,
+    /// Whether frames may go there without a relay.
+    pub direct: bool,
+}
+
+/// What a member runs by.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where they were read from.
+    pub path: PathBuf,
+    /// Who this member is.
+    pub identity: Identity,
+    /// What only members know, in the form that the handshake takes.
+    pub secret: [u8; 32],
+    /// Addresses of the tunnel device.
+    pub addresses: Vec<IpAddr>,
+    /// Networks behind this member.
+    pub subnets: Vec<IpNet>,
+    /// Where datagrams are received.
+    pub listen: SocketAddr,
+    /// Name of the tunnel device.
+    pub device: String,
+    /// Largest inner packet in bytes.
+    pub mtu: u16,
+    /// Whether this member passes on what is not for it.
+    pub relay: bool,
+    /// Most that it passes on for each member.
+    pub relay_rate: Option<Rate>,
+    /// Which congestion control the predictions are for; absent: the kernel's default.
+    pub congestion_control: Option<String>,
+    /// The rules.
+    pub policy: PolicyName,
+    /// All flows to a destination go one way.
+    pub single_path: bool,
+    /// Least time between two changes; absent: the policy's.
+    pub t_ch: Option<std::time::Duration>,
+    /// Rate of this member's access; absent: unknown.
+    pub capacity: Option<Rate>,
+    /// Most of a link's rate that probes take.
+    pub probe_share: f64,
+    /// Socket for `overlay status` and its likes.
+    pub control: PathBuf,
+    /// Where the status page and the metrics are served.
+    pub status: Option<SocketAddr>,
+    /// File of events, one JSON object a line.
+    pub events: Option<PathBuf>,
+    /// What the kernel may do for many packets at once.
+    pub offload: Offload,
+    /// The others.
+    pub members: BTreeMap<Member, MemberSettings>,
+}
+
+impl Settings {
+    /// Reads and checks a file. Paths in it are relative to it.
+    ///
+    /// # Errors
+    /// It cannot be read, is no TOML, has unknown keys, or contradicts itself; says where and what.
+    pub fn read(path: &Path) -> Result<Self, OverlayError> {
+        let text =
+            fs::read_to_string(path).map_err(|source| OverlayError::SettingsFile { path: path.to_owned(), source })?;
+        let wrong = |what: String| OverlayError::Settings { path: path.to_owned(), what };
+        let file: File = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let base = path.parent().unwrap_or_else(|| Path::new("."));
+        let identity = Identity::read(&base.join(&file.key))?;
+        let mut settings = Self::of(path, file, identity).map_err(wrong)?;
+        for file in [&mut settings.control].into_iter().chain(settings.events.as_mut()) {
+            *file = base.join(&*file);
+        }
+        Ok(settings)
+    }
+
+    fn of(path: &Path, file: File, identity: Identity) -> Result<Self, String> {
+        if file.secret.len() < 16 {
+            return Err("`secret` has fewer than 16 characters; `longhaul overlay init` makes one".to_owned());
+        }
+        if file.addresses.is_empty() {
+            return Err("`addresses` is empty: a member needs one to be reached by".to_owned());
+        }
+        let own = identity.public().member();
+        let mut members = BTreeMap::new();
+        for m in file.member {
+            let key: PublicKey = m.key.parse().map_err(|e: OverlayError| e.to_string())?;
+            let name = m.name.unwrap_or_else(|| key.member().to_string());
+            let endpoint = m.endpoint.as_deref().map(|e| endpoint(e, &name)).transpose()?;
+            let number = key.member();
+            if number == own {
+                continue;
+            }
+            let other = MemberSettings { name, key, endpoint, subnets: m.subnets, direct: m.direct };
+            if let Some(before) = members.insert(number, other) {
+                return Err(format!("members {} and another have the same key or number {number}", before.name));
+            }
+        }
+        no_overlap(&members)?;
+        let rate = |text: Option<String>, key: &str| {
+            text.map(|t| t.parse::<Rate>().map_err(|e| format!("`{key}`: {e}"))).transpose()
+        };
+        let t_ch = file.t_ch.map(|t| units::parse_duration(&t).map_err(|e| format!("`t_ch`: {e}"))).transpose()?;
+        let probe_share = file.probe_share.unwrap_or(0.01);
+        if !(0.0..=0.5).contains(&probe_share) {
+            return Err("`probe_share` is a share of a link's rate, 0 to 0.5".to_owned());
+        }
+        Ok(Self {
+            secret: Sha256::digest(file.secret.as_bytes()).into(),
+            identity,
+            path: path.to_owned(),
+            addresses: file.addresses,
+            subnets: file.subnets,
+            listen: file
+                .listen
+                .unwrap_or_else(|| SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), DEFAULT_PORT)),
+            device: file.device.unwrap_or_else(|| "lh0".to_owned()),
+            mtu: file.mtu.unwrap_or(DEFAULT_MTU),
+            relay: file.relay,
+            relay_rate: rate(file.relay_rate, "relay_rate")?,
+            congestion_control: file.congestion_control,
+            policy: file.policy.unwrap_or_default(),
+            single_path: file.single_path,
+            t_ch,
+            capacity: rate(file.capacity, "capacity")?,
+            probe_share,
+            control: file.control.unwrap_or_else(|| PathBuf::from("overlay.sock")),
+            status: file.status,
+            events: file.events,
+            offload: file.offload,
+            members,
+        })
+    }
+
+    /// What a member is called.
+    pub fn name_of(&self, member: Member) -> String {
+        self.members.get(&member).map_or_else(|| member.to_string(), |m| m.name.clone())
+    }
+}
+
+/// A host name or an address with a port, or with the usual one.
+fn endpoint(text: &str, member: &str) -> Result<SocketAddr, String> {
+    use std::net::ToSocketAddrs;
+    let wrong = |e: std::io::Error| format!("endpoint `{text}` of {member}: {e}");
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, DEFAULT_PORT));
+    }
+    let mut found = match text.to_socket_addrs() {
+        Ok(found) => found,
+        Err(_) if !text.contains(':') => (text, DEFAULT_PORT).to_socket_addrs().map_err(wrong)?,
+        Err(e) => return Err(wrong(e)),
+    };
+    found.next().ok_or_else(|| format!("endpoint `{text}` of {member} has no address"))
+}
+
+/// Two members with the same subnet could take each other's packets.
+fn no_overlap(members: &BTreeMap<Member, MemberSettings>) -> Result<(), String> {
+    let all: Vec<(&IpNet, &str)> =
+        members.values().flat_map(|m| m.subnets.iter().map(move |s| (s, m.name.as_str()))).collect();
+    for (i, (subnet, owner)) in all.iter().enumerate() {
+        if let Some((_, other)) = all[..i].iter().find(|(s, o)| s.trunc() == subnet.trunc() && o != owner) {
+            return Err(format!("{subnet} belongs to both {other} and {owner}"));
+        }
+    }
+    Ok(())
+}

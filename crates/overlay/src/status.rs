@@ -1,0 +1,168 @@
+//! What a running member tells about itself.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use route::Member;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use units::Instant;
+
+use crate::counters::{Counters, bump};
+use crate::mesh::{Event, Mesh};
+use crate::outbound::Gauges;
+use crate::settings::Settings;
+
+/// Events that are kept for who asks later.
+const KEPT: usize = 1000;
+
+/// What can be asked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "kebab-case")]
+pub enum Question {
+    /// Members, links, counters.
+    Status,
+    /// Ways in use to each member.
+    Routes,
+    /// How many flows there are.
+    Flows,
+    /// Why packets to a destination go as they go.
+    Why {
+        /// Name or number of a member, or an address.
+        destination: String,
+    },
+    /// The last events.
+    Events,
+    /// End.
+    Down,
+}
+
+/// What people may know.
+pub(crate) struct Status {
+    settings: Arc<Settings>,
+    counters: Arc<Counters>,
+    gauges: Arc<Gauges>,
+    since: Instant,
+    /// UTC at `since`, seconds.
+    began: (u64, u32),
+    events: VecDeque<Value>,
+}
+
+impl Status {
+    pub(crate) fn new(settings: Arc<Settings>, counters: Arc<Counters>, gauges: Arc<Gauges>, now: Instant) -> Self {
+        Self { settings, counters, gauges, since: now, began: kernel::utc_seconds(), events: VecDeque::new() }
+    }
+
+    /// Counts what the network did with a datagram of the controlling thread.
+    pub(crate) fn count_sent(&self, sent: io::Result<()>) {
+        if sent.is_err() {
+            bump(&self.counters.send_failed);
+        }
+    }
+
+    /// Keeps an event; gives its line.
+    pub(crate) fn note(&mut self, event: &Event) -> String {
+        let mut value = serde_json::to_value(event).unwrap_or_default();
+        let (seconds, nanos) = kernel::utc_seconds();
+        if let Some(object) = value.as_object_mut() {
+            object.insert("utc_s".to_owned(), json!(seconds as f64 + f64::from(nanos) / 1e9));
+        }
+        tracing::info!("{value}");
+        let line = value.to_string();
+        if self.events.len() == KEPT {
+            self.events.pop_front();
+        }
+        self.events.push_back(value);
+        line
+    }
+
+    /// The answer to a question, as JSON.
+    pub(crate) fn answer(&self, question: &Question, mesh: &Mesh, now: Instant) -> Value {
+        match question {
+            Question::Status => self.status(mesh, now),
+            Question::Routes => self.routes(mesh),
+            Question::Flows => self.flows(),
+            Question::Why { destination } => self.why(mesh, destination),
+            Question::Events => json!({ "events": self.events }),
+            Question::Down => json!({}),
+        }
+    }
+
+    fn status(&self, mesh: &Mesh, now: Instant) -> Value {
+        let own = self.settings.identity.public();
+        let members: Vec<Value> = self
+            .settings
+            .members
+            .iter()
+            .map(|(number, m)| {
+                json!({
+                    "member": number, "name": m.name, "key": m.key.to_string(), "subnets": m.subnets,
+                    "link": mesh.link_view(*number),
+                    "ways": self.ways(mesh, *number),
+                })
+            })
+            .collect();
+        let claims: Vec<Value> = mesh
+            .claims(now)
+            .map(|(from, to, claim, age)| json!({ "from": from, "to": to, "claim": claim, "age_s": age.as_secs_f64() }))
+            .collect();
+        json!({
+            "member": own.member(), "key": own.to_string(), "device": self.settings.device,
+            "listen": self.settings.listen, "began_utc_s": self.began.0,
+            "running_s": now.saturating_since(self.since).as_secs_f64(),
+            "members": members, "claims": claims, "counters": self.counters.counts(), "flows": self.flows(),
+        })
+    }
+
+    fn ways(&self, mesh: &Mesh, member: Member) -> Vec<Value> {
+        let name = |m: &Member| self.settings.name_of(*m);
+        mesh.ways(member)
+            .iter()
+            .map(|w| {
+                let relays: Vec<String> = w.path.relays().iter().map(name).collect();
+                json!({ "relays": relays, "weight": w.weight, "predicted_bps": w.predicted.as_bps() })
+            })
+            .collect()
+    }
+
+    fn routes(&self, mesh: &Mesh) -> Value {
+        let routes: Vec<Value> = self
+            .settings
+            .members
+            .iter()
+            .map(|(number, m)| json!({ "member": number, "name": m.name, "subnets": m.subnets, "ways": self.ways(mesh, *number) }))
+            .collect();
+        json!({ "routes": routes })
+    }
+
+    fn flows(&self) -> Value {
+        let of = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
+        json!({
+            "active": of(&self.gauges.flows), "elephants": of(&self.gauges.elephants),
+            "unremembered": of(&self.gauges.unremembered),
+        })
+    }
+
+    fn why(&self, mesh: &Mesh, destination: &str) -> Value {
+        let by_address = |ip: IpAddr| {
+            let nets = self.settings.members.iter().flat_map(|(n, m)| m.subnets.iter().map(move |s| (*n, *s)));
+            nets.filter(|(_, s)| s.contains(&ip)).max_by_key(|(_, s)| s.prefix_len()).map(|(n, _)| n)
+        };
+        let by_name = || {
+            let named =
+                |(n, m): &(&Member, &crate::MemberSettings)| m.name == destination || n.to_string() == destination;
+            self.settings.members.iter().find(named).map(|(n, _)| *n)
+        };
+        let found = destination.parse().ok().map_or_else(by_name, by_address);
+        match found.and_then(|m| Some((m, mesh.why(m)?))) {
+            Some((member, explanation)) => json!({
+                "member": member, "name": self.settings.name_of(member),
+                "explanation": explanation, "text": explanation.to_string(),
+            }),
+            None => json!({ "error": format!("no member is called {destination} or has that address") }),
+        }
+    }
+}

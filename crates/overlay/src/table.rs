@@ -1,0 +1,108 @@
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ipnet::IpNet;
+use route::{Member, Path};
+
+use crate::session::Session;
+
+/// One way to a member.
+#[derive(Debug, Clone)]
+pub(crate) struct Way {
+    pub(crate) path: Path,
+    /// Lane of the session with the destination.
+    pub(crate) lane: u16,
+    pub(crate) weight: f64,
+    /// Predicted rate of one flow, bit/s.
+    pub(crate) predicted_bps: u64,
+    /// Largest inner packet in bytes.
+    pub(crate) most: usize,
+}
+
+/// What the threads that move packets know of another member.
+pub(crate) struct Peer {
+    /// Where its datagrams go, as long as it is reached directly.
+    pub(crate) endpoint: Option<SocketAddr>,
+    /// For what is sent to it, or over it.
+    pub(crate) session: Option<Arc<Session>>,
+    pub(crate) subnets: Vec<IpNet>,
+    /// Best first; none: it cannot be reached.
+    pub(crate) ways: Vec<Way>,
+}
+
+impl Peer {
+    /// Whether packets of the member may come from there.
+    pub(crate) fn owns(&self, source: IpAddr) -> bool {
+        self.subnets.iter().any(|s| s.contains(&source))
+    }
+}
+
+/// All that moving a packet needs: made anew by the controlling thread when something changes, and only read by the others.
+#[derive(Default)]
+pub(crate) struct Table {
+    pub(crate) own: Member,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) index: HashMap<Member, usize>,
+    /// Sessions whose frames are taken, by their number here.
+    pub(crate) sessions: HashMap<u32, Arc<Session>>,
+    /// Whose a destination is: longest prefix first.
+    pub(crate) prefixes: Vec<(IpNet, usize)>,
+    /// Whether this member passes on what is not for it.
+    pub(crate) relay: bool,
+}
+
+impl Table {
+    /// Index of the member that a destination belongs to.
+    pub(crate) fn owner(&self, destination: IpAddr) -> Option<usize> {
+        self.prefixes.iter().find(|(net, _)| net.contains(&destination)).map(|(_, i)| *i)
+    }
+
+    pub(crate) fn peer(&self, member: Member) -> Option<&Peer> {
+        self.index.get(&member).and_then(|i| self.peers.get(*i))
+    }
+}
+
+/// Where the controlling thread leaves its latest table. A reader looks at a number for each batch of packets, and takes the lock only when
+/// it has changed.
+#[derive(Default)]
+pub(crate) struct Published {
+    generation: AtomicU64,
+    table: Mutex<Arc<Table>>,
+}
+
+impl Published {
+    pub(crate) fn publish(&self, table: Table) {
+        *self.table.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    fn latest(&self) -> (u64, Arc<Table>) {
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.generation.load(Ordering::Acquire), Arc::clone(&table))
+    }
+}
+
+/// A reader's copy of the latest table.
+pub(crate) struct Reader {
+    published: Arc<Published>,
+    generation: u64,
+    pub(crate) table: Arc<Table>,
+}
+
+impl Reader {
+    pub(crate) fn new(published: &Arc<Published>) -> Self {
+        let (generation, table) = published.latest();
+        Self { published: Arc::clone(published), generation, table }
+    }
+
+    /// Takes the latest one; says whether it is another.
+    pub(crate) fn refresh(&mut self) -> bool {
+        let changed = self.published.generation.load(Ordering::Relaxed) != self.generation;
+        if changed {
+            (self.generation, self.table) = self.published.latest();
+        }
+        changed
+    }
+}

@@ -1,0 +1,61 @@
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What tells flows apart: the five fields of the paper ("Performance of an Adaptive Routing Overlay", section II.B), and the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Flow {
+    /// Who sends.
+    pub source: IpAddr,
+    /// Who receives.
+    pub destination: IpAddr,
+    /// TCP or UDP port of the sender; 0 for other protocols and for fragments, of which only the first has ports.
+    pub source_port: u16,
+    /// Port of the receiver, likewise.
+    pub destination_port: u16,
+    /// Protocol above IP; of IPv6, the first next header.
+    pub protocol: u8,
+    /// Differentiated services code point (RFC 2474): the priority of the paper.
+    pub dscp: u8,
+}
+
+impl Flow {
+    /// Of an IP packet. `None` when it is none, or shorter than its header.
+    pub fn of(ip: &[u8]) -> Option<Self> {
+        let (protocol, at, fragment) = transport(ip)?;
+        let port = |from: usize| ip.get(from..from + 2).and_then(|b| b.try_into().ok()).map_or(0, u16::from_be_bytes);
+        let has_ports = matches!(protocol, 6 | 17) && !fragment;
+        let (source_port, destination_port) = if has_ports { (port(at), port(at + 2)) } else { (0, 0) };
+        let dscp = crate::traffic_class(ip)? >> 2;
+        Some(Self { source: source(ip)?, destination: destination(ip)?, source_port, destination_port, protocol, dscp })
+    }
+}
+
+/// Source address of an IP packet; `None` when it is none.
+pub fn source(ip: &[u8]) -> Option<IpAddr> {
+    address(ip, 12, 8)
+}
+
+/// Destination address of an IP packet; `None` when it is none.
+pub fn destination(ip: &[u8]) -> Option<IpAddr> {
+    address(ip, 16, 24)
+}
+
+fn address(ip: &[u8], at4: usize, at6: usize) -> Option<IpAddr> {
+    match ip.first()? >> 4 {
+        4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(ip.get(at4..at4 + 4)?).ok()?).into()),
+        6 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(ip.get(at6..at6 + 16)?).ok()?).into()),
+        _ => None,
+    }
+}
+
+/// Protocol above IP, where its header begins, and whether the packet is a fragment.
+pub(crate) fn transport(ip: &[u8]) -> Option<(u8, usize, bool)> {
+    match ip.first()? >> 4 {
+        4 => {
+            let header = usize::from(ip.first()? & 0x0f) * 4;
+            let fragment = u16::from_be_bytes([*ip.get(6)?, *ip.get(7)?]) & 0x3fff != 0;
+            (header >= 20 && header <= ip.len()).then_some((*ip.get(9)?, header, fragment))
+        }
+        6 => (ip.len() >= 40).then_some((*ip.get(6)?, 40, *ip.get(6)? == 44)),
+        _ => None,
+    }
+}

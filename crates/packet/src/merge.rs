@@ -1,0 +1,152 @@
+use std::io::IoSlice;
+
+use crate::checksum;
+use crate::cut::{MOST_HEADERS, fix_ip};
+use crate::flow::transport;
+use crate::segments::{GSO_TCPV4, GSO_TCPV6, NEEDS_CSUM, VNET_HEADER};
+
+/// Most segments of a super-packet.
+pub const MOST_SEGMENTS: usize = 64;
+/// Most IP bytes of a super-packet that every kernel takes.
+const MOST_BYTES: usize = 65_535;
+
+const PSH_FIN: u8 = 0x09;
+const ACK: u8 = 0x10;
+
+/// Where the parts of a super-packet are laid out for writing: headers, and the payload of each segment.
+pub type Parts<'a> = [IoSlice<'a>; MOST_SEGMENTS + 1];
+
+/// Consecutive segments of a TCP connection, put together for one write to a device: the reverse of [`crate::Cut`].
+///
+/// What differs in anything but sequence number, length, IPv4 identification and the flags PSH and FIN of the last one begins a new
+/// super-packet, as in the kernel's own receive offload: cut again, the segments are those that came. Only packets with partial
+/// checksums are put together; others would have to be verified first.
+pub struct Merge<'a> {
+    headers: [u8; VNET_HEADER + MOST_HEADERS],
+    /// Length of IP and transport header; 0 where the packet is carried as it is.
+    length: usize,
+    transport_at: usize,
+    payloads: [&'a [u8]; MOST_SEGMENTS],
+    count: usize,
+    /// Of all payloads.
+    bytes: usize,
+    /// Payload bytes of each segment but the last.
+    size: usize,
+    /// Sequence number of what would follow; absent when nothing can.
+    next: Option<u32>,
+}
+
+impl<'a> Merge<'a> {
+    /// Begins with an IP packet. `partial`: its checksum is.
+    pub fn new(ip: &'a [u8], partial: bool) -> Self {
+        let mut merge = Self {
+            headers: [0; VNET_HEADER + MOST_HEADERS],
+            length: 0,
+            transport_at: 0,
+            payloads: [&[]; MOST_SEGMENTS],
+            count: 1,
+            bytes: ip.len(),
+            size: 0,
+            next: None,
+        };
+        merge.payloads[0] = ip;
+        if partial && let Some((protocol @ (6 | 17), at, false)) = transport(ip) {
+            merge.begin(ip, protocol, at);
+        }
+        merge
+    }
+
+    fn begin(&mut self, ip: &'a [u8], protocol: u8, at: usize) {
+        let (least, length, checksum_at) = match protocol {
+            6 => (20, ip.get(at + 12).map_or(0, |b| usize::from(b >> 4) * 4), 16_u16),
+            _ => (8, 8, 6),
+        };
+        let end = at + length;
+        let Some((own, payload)) = ip.split_at_checked(end).filter(|_| length >= least && end <= MOST_HEADERS) else {
+            return;
+        };
+        self.headers[VNET_HEADER..VNET_HEADER + end].copy_from_slice(own);
+        self.headers[0] = NEEDS_CSUM;
+        self.headers[2..4].copy_from_slice(&(end as u16).to_ne_bytes());
+        self.headers[6..8].copy_from_slice(&(at as u16).to_ne_bytes());
+        self.headers[8..10].copy_from_slice(&checksum_at.to_ne_bytes());
+        (self.length, self.transport_at) = (end, at);
+        (self.payloads[0], self.bytes, self.size) = (payload, payload.len(), payload.len());
+        if protocol == 6 && own[at + 13] == ACK && !payload.is_empty() {
+            self.next = Some(sequence(own, at).wrapping_add(payload.len() as u32));
+        }
+    }
+
+    /// Adds the packet if it continues what is there. `false`: it must begin a new one.
+    pub fn add(&mut self, ip: &'a [u8], partial: bool) -> bool {
+        let Some(next) = self.next.filter(|_| partial && self.count < MOST_SEGMENTS) else { return false };
+        let Some((own, payload)) = ip.split_at_checked(self.length) else { return false };
+        let fits = self.length + self.bytes + payload.len() <= MOST_BYTES;
+        if payload.is_empty() || payload.len() > self.size || !fits || !self.continues(own, next) {
+            return false;
+        }
+        self.payloads[self.count] = payload;
+        self.count += 1;
+        self.bytes += payload.len();
+        let flags = own[self.transport_at + 13];
+        self.headers[VNET_HEADER + self.transport_at + 13] |= flags;
+        let more = payload.len() == self.size && flags & PSH_FIN == 0;
+        self.next = more.then(|| next.wrapping_add(payload.len() as u32));
+        true
+    }
+
+    /// Whether the headers are those of the first, but for what may differ.
+    fn continues(&self, own: &[u8], next: u32) -> bool {
+        let (first, at) = (&self.headers[VNET_HEADER..VNET_HEADER + self.length], self.transport_at);
+        let same = |from: usize, to: usize| first.get(from..to) == own.get(from..to);
+        let ip_same = match first[0] >> 4 {
+            // All but the length, the identification and the header's checksum.
+            4 => same(0, 2) && same(6, 10) && same(12, at),
+            _ => same(0, 4) && same(6, at),
+        };
+        // All but the sequence number, the flags and the checksum.
+        let tcp_same =
+            same(at, at + 4) && same(at + 8, at + 13) && same(at + 14, at + 16) && same(at + 18, self.length);
+        ip_same && tcp_same && sequence(own, at) == next && own[at + 13] & !PSH_FIN == ACK
+    }
+
+    /// Segments that it has.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes of the IP packet that a device gets.
+    pub fn ip_bytes(&self) -> usize {
+        self.length + self.bytes
+    }
+
+    /// What to write to a device: virtio header and packet, laid out in `room`.
+    pub fn parts<'b>(&'b mut self, room: &'b mut Parts<'b>) -> &'b [IoSlice<'b>] {
+        if self.count > 1 {
+            self.describe();
+        }
+        let (first, payloads) = room.split_at_mut(1);
+        first[0] = IoSlice::new(&self.headers[..VNET_HEADER + self.length]);
+        for (to, from) in payloads.iter_mut().zip(&self.payloads[..self.count]) {
+            *to = IoSlice::new(from);
+        }
+        &room[..=self.count]
+    }
+
+    /// Makes the headers those of a super-packet.
+    fn describe(&mut self) {
+        let (vnet, headers) = self.headers.split_at_mut(VNET_HEADER);
+        let (ip, tcp) = headers[..self.length].split_at_mut(self.transport_at);
+        let transport_length = tcp.len() + self.bytes;
+        vnet[1] = if ip[0] >> 4 == 4 { GSO_TCPV4 } else { GSO_TCPV6 };
+        vnet[4..6].copy_from_slice(&(self.size as u16).to_ne_bytes());
+        if fix_ip(ip, transport_length, 0).is_some() {
+            let partial = checksum::pseudo_header(ip, 6, transport_length) as u16;
+            tcp[16..18].copy_from_slice(&partial.to_be_bytes());
+        }
+    }
+}
+
+fn sequence(own: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([own[at + 4], own[at + 5], own[at + 6], own[at + 7]])
+}

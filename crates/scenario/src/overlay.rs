@@ -1,0 +1,72 @@
+//! `[overlay]`: members of an overlay that run during the experiment.
+
+use crate::flows::Draft;
+use crate::model::{Flow, Overlay};
+use crate::problem::{Fault, Report};
+use crate::quantity;
+use crate::section::{Item, Section};
+use crate::topology::Topology;
+
+/// Most members: each is a process with four threads.
+const MOST: usize = 64;
+
+/// Reads the table.
+pub(crate) fn read(root: &mut Section<'_>, topology: &Topology) -> Option<Overlay> {
+    let item = root.item("overlay")?;
+    let mut section = item.section()?;
+    let members = section.required("members", "name the nodes: members = [\"west\", \"east\"]");
+    let members: Vec<usize> = members.map_or_else(Vec::new, |i| nodes(&i, topology));
+    let links = section.item("links").map(|i| i.items().iter().filter_map(|l| link(l, topology, &members)).collect());
+    let overlay = Overlay {
+        links,
+        policy: section
+            .read("policy", quantity::word(&[("default", "default"), ("safire-2008", "safire-2008")]))
+            .map(str::to_owned),
+        single_path: section.read("single_path", quantity::boolean).unwrap_or(false),
+        t_ch: section.read("t_ch", quantity::duration),
+        capacity: section.read("capacity", quantity::rate),
+        probe_share: section.read("probe_share", quantity::probability),
+        congestion_control: section.read("congestion_control", quantity::text),
+        members,
+    };
+    section.finish();
+    if overlay.members.len() < 2 || overlay.members.len() > MOST {
+        item.complain(Fault::new("needs between 2 and 64 members", "name the nodes that are to run one"));
+    }
+    Some(overlay)
+}
+
+fn nodes(item: &Item<'_>, topology: &Topology) -> Vec<usize> {
+    let mut found = Vec::new();
+    for item in item.items() {
+        let Some(node) = topology.node(&item) else { continue };
+        if found.contains(&node) {
+            item.complain(Fault::new("is a member already", "name each node once"));
+        }
+        found.push(node);
+    }
+    found
+}
+
+fn link(item: &Item<'_>, topology: &Topology, members: &[usize]) -> Option<[usize; 2]> {
+    let ends = nodes(item, topology);
+    if ends.iter().any(|e| !members.contains(e)) {
+        item.complain(Fault::new("names a node that is no member", "list it under members"));
+    }
+    let pair = <[usize; 2]>::try_from(ends).ok();
+    if pair.is_none() {
+        item.complain(Fault::new("is no link", "write two members: [\"west\", \"east\"]"));
+    }
+    pair
+}
+
+/// Complains about flows over an overlay that one of their ends is no member of.
+pub(crate) fn check(overlay: Option<&Overlay>, flows: &[Draft<Flow>], report: &Report) {
+    for flow in flows.iter().filter(|f| f.what.overlay) {
+        let member = |node| overlay.is_some_and(|o| o.members.contains(node));
+        if !member(&flow.what.from) || !member(&flow.what.to) {
+            let mend = "name both of its nodes under [overlay] members, or leave `overlay` out";
+            flow.spot.complain(report, Fault::new("goes over an overlay that it is not in", mend));
+        }
+    }
+}

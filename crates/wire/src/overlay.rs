@@ -1,0 +1,70 @@
+//! What members of an overlay send each other in UDP datagrams: sealed frames with packets or messages, the envelope in which relays
+//! pass frames on, and the three datagrams of the handshake. docs/overlay-protocol.md describes the layouts.
+//!
+//! Nothing here encrypts: layouts only, each of fixed length, in network order.
+
+mod envelope;
+mod handshake;
+mod message;
+mod sealed;
+#[cfg(test)]
+mod tests;
+
+pub use envelope::{ENVELOPE_BYTES, Envelope, MOST_RELAYS};
+pub use handshake::{COOKIE_BYTES, Cookie, INITIATION_BYTES, Initiation, MAC_BYTES, Macs, RESPONSE_BYTES, Response};
+pub use message::{LaneReport, MESSAGE_MAX, Message, REPORTS_MAX};
+pub use sealed::{Content, LANE_DIRECT, LANE_RELAYED, SEALED_BYTES, Sealed, UNKNOWN_RATE};
+
+/// Length of the authentication tag behind a sealed frame and behind an envelope.
+pub const TAG_BYTES: usize = 16;
+
+/// What the first byte of a datagram says it is. Values above those of thrulay's and longhaul's other datagrams on purpose: a datagram that
+/// went to the wrong port is not mistaken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// First datagram of a handshake.
+    Initiation,
+    /// Its answer.
+    Response,
+    /// Answer to an initiation while there are too many.
+    Cookie,
+    /// A sealed frame for the receiver of the datagram, or at the end of an envelope's route.
+    Sealed,
+    /// A frame on its way over relays.
+    Envelope,
+}
+
+impl Kind {
+    /// Of a datagram; `None`: not one of ours.
+    pub fn of(datagram: &[u8]) -> Option<Self> {
+        match datagram.first()? {
+            0xb1 => Some(Self::Initiation),
+            0xb2 => Some(Self::Response),
+            0xb3 => Some(Self::Cookie),
+            0xb4 => Some(Self::Sealed),
+            0xb5 => Some(Self::Envelope),
+            _ => None,
+        }
+    }
+
+    /// The byte.
+    pub const fn byte(self) -> u8 {
+        match self {
+            Self::Initiation => 0xb1,
+            Self::Response => 0xb2,
+            Self::Cookie => 0xb3,
+            Self::Sealed => 0xb4,
+            Self::Envelope => 0xb5,
+        }
+    }
+}
+
+/// The four bytes at `at`, as a number.
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
+}
+
+/// The eight bytes at `at`, as a number.
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes)
+}

@@ -1,0 +1,119 @@
+use super::{Kind, UNKNOWN_RATE, u32_at, u64_at};
+
+/// Length of an envelope's header. Behind it come the frame and the envelope's tag.
+pub const ENVELOPE_BYTES: usize = 40;
+
+/// Most relays on a path. With a bounded list of relays and a position in it that only grows, a frame cannot go in circles.
+pub const MOST_RELAYS: usize = 3;
+
+/// What carries a frame over relays. It is authenticated on each hop by the session of its two ends, together with the head of the frame,
+/// and made anew for the next hop: only position, session, sequence, time and rate change.
+///
+/// `kind` u8 | `relays` 4 bits, `position` 4 bits | `rate` u8 | zero u8 | `receiver` u32 | `sequence` u64 | `origin` u32 | three `relays` u32 |
+/// `destination` u32 | `sent` u32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Envelope {
+    /// Relays of the path that have been passed, the one that reads it not included.
+    pub position: u8,
+    /// Lowest available rate of the hops so far; relays may only lower it.
+    pub rate: u8,
+    /// Number of the session of this hop, chosen by who receives the datagram.
+    pub receiver: u32,
+    /// Number in the lane of this hop.
+    pub sequence: u64,
+    /// Member that sealed the frame.
+    pub origin: u32,
+    /// Members on the way, in order; those behind `count` are zero.
+    pub relays: [u32; MOST_RELAYS],
+    /// How many of them there are.
+    pub count: u8,
+    /// Member that the frame is for.
+    pub destination: u32,
+    /// When it was sent on this hop, microseconds of the sender's clock, modulo 2^32.
+    pub sent: u32,
+}
+
+impl Envelope {
+    /// For the first hop of a path. `None`: too many relays, or none.
+    pub fn new(origin: u32, relays: &[u32], destination: u32) -> Option<Self> {
+        let count = relays.len();
+        let mut all = [0; MOST_RELAYS];
+        all.get_mut(..count)?.copy_from_slice(relays);
+        let count = u8::try_from(count).ok().filter(|c| *c > 0)?;
+        Some(Self {
+            position: 0,
+            rate: UNKNOWN_RATE,
+            receiver: 0,
+            sequence: 0,
+            origin,
+            relays: all,
+            count,
+            destination,
+            sent: 0,
+        })
+    }
+
+    /// The members on the way, in order.
+    pub fn route(&self) -> &[u32] {
+        self.relays.get(..usize::from(self.count)).unwrap_or_default()
+    }
+
+    /// Who receives this hop's datagram: a relay, or in the end the destination.
+    pub fn hop_to(&self) -> u32 {
+        self.route().get(usize::from(self.position)).copied().unwrap_or(self.destination)
+    }
+
+    /// Who sent this hop's datagram.
+    pub fn hop_from(&self) -> u32 {
+        let before = usize::from(self.position).checked_sub(1);
+        before.and_then(|i| self.route().get(i)).copied().unwrap_or(self.origin)
+    }
+
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; ENVELOPE_BYTES] {
+        let mut b = [0; ENVELOPE_BYTES];
+        b[0] = Kind::Envelope.byte();
+        b[1] = self.count << 4 | self.position & 0x0f;
+        b[2] = self.rate;
+        b[4..8].copy_from_slice(&self.receiver.to_be_bytes());
+        b[8..16].copy_from_slice(&self.sequence.to_be_bytes());
+        b[16..20].copy_from_slice(&self.origin.to_be_bytes());
+        for (to, relay) in b[20..32].chunks_exact_mut(4).zip(self.relays) {
+            to.copy_from_slice(&relay.to_be_bytes());
+        }
+        b[32..36].copy_from_slice(&self.destination.to_be_bytes());
+        b[36..40].copy_from_slice(&self.sent.to_be_bytes());
+        b
+    }
+
+    /// Reads the header of a datagram; `None` when it is too short, of another kind, or its route is none: more than three relays, a
+    /// position behind its end, or a member that comes twice.
+    pub fn decode(datagram: &[u8]) -> Option<Self> {
+        let (b, _frame) = datagram.split_first_chunk::<ENVELOPE_BYTES>()?;
+        let (count, position) = (b[1] >> 4, b[1] & 0x0f);
+        let envelope = Self {
+            position,
+            rate: b[2],
+            receiver: u32_at(b, 4)?,
+            sequence: u64_at(b, 8)?,
+            origin: u32_at(b, 16)?,
+            relays: [u32_at(b, 20)?, u32_at(b, 24)?, u32_at(b, 28)?],
+            count,
+            destination: u32_at(b, 32)?,
+            sent: u32_at(b, 36)?,
+        };
+        let of_ours = b[0] == Kind::Envelope.byte() && b[3] == 0;
+        let bounded = (1..=MOST_RELAYS as u8).contains(&count) && position <= count;
+        (of_ours && bounded && envelope.is_simple()).then_some(envelope)
+    }
+
+    /// Whether no member is on the way twice, and what is behind the route is zero.
+    fn is_simple(&self) -> bool {
+        let route = self.route();
+        let ends = [self.origin, self.destination];
+        let twice =
+            route.iter().enumerate().any(|(i, r)| ends.contains(r) || route.get(..i).is_some_and(|b| b.contains(r)));
+        let rest = self.relays.get(route.len()..).unwrap_or_default();
+        !twice && self.origin != self.destination && rest.iter().all(|r| *r == 0)
+    }
+}
