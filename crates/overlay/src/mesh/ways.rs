@@ -1,5 +1,6 @@
 //! Which way to go: hands what is known to the route control, and its answers to the threads that move packets.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +87,12 @@ impl Lanes {
         }
     }
 
+    /// Paths of which the destination has spoken lately.
+    fn working(&self, now: Instant) -> impl Iterator<Item = Path> + '_ {
+        let spoken = move |l: &&Lane| l.alive.is_some_and(|at| now.saturating_since(at) < SILENCE);
+        self.lanes.iter().filter(spoken).map(|l| l.path)
+    }
+
     /// What the destination's reports say of each path over relays.
     fn experiences(&self, now: Instant, patience: Duration) -> Vec<(Path, Experience)> {
         let of = |l: &Lane| {
@@ -156,16 +163,19 @@ impl Mesh {
     }
 
     /// Holds what others claim against what became of our own frames: a claim is worth no more than that. What is behind the first hop is
-    /// out of our sight; one or several links there are blamed for what their claims do not explain.
+    /// out of our sight: links there over which nothing else of ours gets are blamed for silence, the last one for losses that the claims do
+    /// not explain.
     pub(super) fn compare_with_claims(&mut self, now: Instant) {
         let mut blamed = Vec::new();
+        let working: BTreeSet<_> = self.others.values().flat_map(|o| o.lanes.working(now)).collect();
+        let works = |link: &(Member, Member)| working.iter().any(|path| path.links(self.own).any(|l| l == *link));
         for other in self.others.values() {
             let patience = SILENCE + other.link.round_trip().unwrap_or(SILENCE) * 2;
             for (path, experience) in other.lanes.experiences(now, patience) {
                 let Some(first) = self.others.get(&path.first_hop()).filter(|o| o.link.is_up()) else { continue };
                 let links = path.links(self.own).skip(1);
                 match experience {
-                    Experience::Silent => blamed.extend(links.map(|link| (link, None))),
+                    Experience::Silent => blamed.extend(links.filter(|l| !works(l)).map(|link| (link, None))),
                     Experience::Loss(loss) => {
                         let beyond = |share: f64| 1.0 - (1.0 - share) / (1.0 - first.link.loss_to()).max(0.01);
                         let low = beyond(loss.low);
