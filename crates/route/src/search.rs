@@ -5,7 +5,7 @@
 //! front. The best path under any monotone formula is one of them (multicriteria shortest paths; Martins, "On a multicriteria shortest path problem",
 //! EJOR 16(2), 1984). A path that comes by a member twice is covered by the same path without the loop, so none is lost by not walking loops.
 
-use core::cmp::Ordering;
+use core::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use units::{Duration, Rate};
@@ -259,11 +259,7 @@ pub fn disjoint<S: Fn(&Metrics) -> Rate>(
 }
 
 fn best<S: Fn(&Metrics) -> Rate>(from: impl Iterator<Item = (Path, Metrics)>, score: S) -> Option<(Path, Rate)> {
-    let better = |a: &(Path, Rate), b: &(Path, Rate)| match a.1.cmp(&b.1) {
-        Ordering::Equal => b.0.cmp(&a.0),
-        unequal => unequal,
-    };
-    from.map(|(path, metrics)| (path, score(&metrics))).max_by(better)
+    from.map(|(path, metrics)| (path, score(&metrics))).max_by_key(|(path, rate)| (*rate, Reverse(*path)))
 }
 
 fn candidate(label: &Label, destination: Member) -> Option<(Path, Metrics)> {
