@@ -2,13 +2,13 @@
 
 use core::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use units::{Instant, Rate};
 
 use crate::{Judged, Load, Member, Path};
 
 /// What holds a change to a path back.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "hold", rename_all = "kebab-case")]
 pub enum Hold {
     /// It is not better by the margin.
@@ -81,7 +81,7 @@ impl Hold {
 }
 
 /// A path that is used, as it is now.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InUse {
     /// The path.
     pub path: Path,
@@ -98,7 +98,7 @@ pub struct InUse {
 }
 
 /// A path that could be used instead of the first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The path.
     pub path: Path,
@@ -109,7 +109,7 @@ pub struct Candidate {
 }
 
 /// Why a destination has the path that it has.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The time that it speaks of.
     #[serde(rename = "at_ns")]

@@ -153,9 +153,9 @@ impl Graph {
     /// Keeps the link out of what a search takes first, or lets it in again.
     pub fn withhold(&mut self, from: Member, to: Member, withheld: bool) {
         let (Some(a), Some(b)) = (self.position(from), self.position(to)) else { return };
-        for (edges, peer) in [(a, b, true), (b, a, false)].map(|(at, peer, out)| ((at, out), peer)) {
-            let node = &mut self.nodes[edges.0];
-            let edges = if edges.1 { &mut node.out } else { &mut node.into };
+        for (at, peer, is_begin) in [(a, b, true), (b, a, false)] {
+            let node = &mut self.nodes[at];
+            let edges = if is_begin { &mut node.out } else { &mut node.into };
             if let Ok(at) = edges.binary_search_by_key(&peer, |e| e.peer) {
                 edges[at].withheld = withheld;
             }

@@ -90,7 +90,9 @@ impl Default for Policy {
             hold_down: Duration::from_secs(10),
             // At least two reports of the slowest: one report hit by a burst of losses changes nothing.
             confirm: Duration::from_millis(500),
-            // Twice a 95 % interval is four standard deviations. Two equal paths are compared ten times a second for days.
+            // Twice a 95 % interval is four standard deviations: two equal paths are compared ten times a second for days. The price is paid in packets: that
+            // 0.05 and 0.15 have changed places is seen in 1.5 s at most with losses counted from 400 packets of the idle path, with 200 of them
+            // in 1.7 s as often as not, and in up to 8 s (240 changes in virtual time, counted over one second).
             certainty: 2.0,
             least_confidence: 0.3,
             count_load: true,

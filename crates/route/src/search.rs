@@ -5,7 +5,7 @@
 //! front. The best path under any monotone formula is one of them (multicriteria shortest paths; Martins, "On a multicriteria shortest path problem",
 //! EJOR 16(2), 1984). A path that comes by a member twice is covered by the same path without the loop, so none is lost by not walking loops.
 
-use core::cmp::Ordering;
+use core::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use units::{Duration, Rate};
@@ -16,6 +16,10 @@ use crate::{Member, Metrics, Path};
 
 /// Most links of a path.
 const MAX_LINKS: usize = MAX_RELAYS + 1;
+
+/// Most paths of as many links that are kept to one destination. Fronts of thousands of links with metrics at random have some tens; members that
+/// make up metrics could have them grow without bound, and with them the time that everybody's search takes. Only then the search is not exact.
+const MOST_KEPT: usize = 256;
 
 /// A path to some node, by what it comes to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -259,11 +263,7 @@ pub fn disjoint<S: Fn(&Metrics) -> Rate>(
 }
 
 fn best<S: Fn(&Metrics) -> Rate>(from: impl Iterator<Item = (Path, Metrics)>, score: S) -> Option<(Path, Rate)> {
-    let better = |a: &(Path, Rate), b: &(Path, Rate)| match a.1.cmp(&b.1) {
-        Ordering::Equal => b.0.cmp(&a.0),
-        unequal => unequal,
-    };
-    from.map(|(path, metrics)| (path, score(&metrics))).max_by(better)
+    from.map(|(path, metrics)| (path, score(&metrics))).max_by_key(|(path, rate)| (*rate, Reverse(*path)))
 }
 
 fn candidate(label: &Label, destination: Member) -> Option<(Path, Metrics)> {
@@ -271,6 +271,15 @@ fn candidate(label: &Label, destination: Member) -> Option<(Path, Metrics)> {
     let Cost { capacity_bps, rtt_ns, survival } = label.cost;
     let capacity = Some(Rate::from_bps(capacity_bps));
     Some((path, Metrics::exact(capacity, Duration::from_nanos(rtt_ns), 1.0 - survival)))
+}
+
+/// Whether there is such a one. It comes to the front: what covers one path covers many.
+fn find<T>(items: &mut [T], is: impl Fn(&T) -> bool) -> bool {
+    let at = items.iter().position(is);
+    if let Some(at) = at {
+        items.swap(0, at);
+    }
+    at.is_some()
 }
 
 /// Whether a path of fewer links is as good.
@@ -285,22 +294,26 @@ fn level(graph: &Graph, rules: Rules<'_>, nodes: &[Front], node: usize, links: u
     if member == rules.source || rules.avoid.contains(&member) {
         return kept;
     }
+    let mut shorter: Vec<Cost> = nodes[node][..links].iter().flatten().map(|l| l.cost).collect();
     for edge in graph.nodes()[node].into.iter().filter(|e| rules.allows(e)) {
-        let relay = &graph.nodes()[edge.peer];
+        let (relay, link) = (&graph.nodes()[edge.peer], rules.cost(edge));
         if links == 0 {
             if relay.member == rules.source && rules.not_direct != Some(member) {
-                kept.push(Label { cost: Cost::NONE.then(rules.cost(edge)), relays: [Member(0); MAX_RELAYS], count: 0 });
+                kept.push(Label { cost: Cost::NONE.then(link), relays: [Member(0); MAX_RELAYS], count: 0 });
             }
             continue;
         }
-        if !relay.relays {
+        // What covers the last link alone covers all paths over it.
+        if !relay.relays || find(&mut shorter, |k| k.covers(&link)) {
             continue;
         }
         for before in nodes[edge.peer][links - 1].iter().filter(|l| !l.relays().contains(&member)) {
-            let label = before.extended(relay.member, rules.cost(edge));
-            if !is_covered(&nodes[node], links, &label) && !kept.iter().any(|k| k.beats(&label)) {
+            let label = before.extended(relay.member, link);
+            if !find(&mut shorter, |k| k.covers(&label.cost)) && !find(&mut kept, |k| k.beats(&label)) {
                 kept.retain(|k| !label.beats(k));
-                kept.push(label);
+                if kept.len() < MOST_KEPT {
+                    kept.push(label);
+                }
             }
         }
     }

@@ -120,10 +120,12 @@ impl Control {
             self.wake_at(until);
             return None;
         }
-        let reason = match () {
-            () if standing.collapsed => Reason::Collapsed,
-            () if route.was_left(&path) => Reason::Returned,
-            () => Reason::Better,
+        let reason = if standing.collapsed {
+            Reason::Collapsed
+        } else if route.was_left(&path) {
+            Reason::Returned
+        } else {
+            Reason::Better
         };
         Some((path, candidate, reason, Some(standing.sure_ratio(&candidate))))
     }

@@ -32,6 +32,7 @@ fn an_explanation_reads_as_text_and_as_a_record() {
     assert_eq!(explanation.to_string(), expected);
     let record = serde_json::to_string(&explanation).unwrap();
     assert!(record.contains(r#"{"hold":"hold-down","until_ns":102500000000}"#), "{record}");
+    assert_eq!(serde_json::from_str::<Explanation>(&record).unwrap(), explanation);
     let nothing = Explanation { at, destination, used: Vec::new(), candidates: Vec::new() };
     assert_eq!(nothing.to_string(), "00000009: no path");
 }

@@ -170,8 +170,7 @@ impl Table {
         if let Some(at) = self.find(hash, &key) {
             self.free(at);
         }
-        let set = self.set(hash);
-        let least = set.clone().filter_map(|at| match &self.entries[at] {
+        let least = self.set(hash).filter_map(|at| match &self.entries[at] {
             None => Some((0, at)),
             Some(entry) if entry.is_elephant => None,
             Some(entry) => Some((entry.activity, at)),

@@ -36,7 +36,7 @@ fn values_without_meaning_are_named() {
         (Policy { mss: Bytes::ZERO, ..ours.clone() }, "mss_bytes"),
         (Policy { silence: Duration::ZERO, ..ours.clone() }, "silence_ns"),
         (Policy { model: Model::Safire { k: 0.0 }, ..ours.clone() }, "model"),
-        (Policy { model: Model::RateAware { alpha: -1.0, beta: 0.0 }, ..ours.clone() }, "model"),
+        (Policy { model: Model::RateAware { alpha: -1.0, beta: 0.0 }, ..ours }, "model"),
     ] {
         let said = policy.check().unwrap_err().to_string();
         assert!(said.starts_with(&format!("`{field}` must be ")), "{said}");

@@ -198,6 +198,23 @@ fn four_relays_are_too_many() {
 }
 
 #[test]
+fn made_up_metrics_do_not_make_fronts_grow_without_bound() {
+    let mut graph = Graph::new(UNKNOWN);
+    for m in 1..=500 {
+        graph.set_member(Member(m), true);
+        // Each has more capacity and more delay than the one before: none covers another one.
+        graph.set(SOURCE, Member(m), metrics(u64::from(m), u64::from(m), 0.0));
+        graph.set(Member(m), Member(1000), metrics(1000, 1, 0.0));
+    }
+    let mut fronts = Fronts::full(&graph, SOURCE);
+    assert_eq!(fronts.candidates(&graph, Member(1000)).count(), MOST_KEPT);
+    graph.remove(SOURCE, Member(7));
+    fronts.update(&graph, &[(SOURCE, Member(7))]);
+    let all = |f: &Fronts| f.candidates(&graph, Member(1000)).collect::<Vec<_>>();
+    assert_eq!(all(&fronts), all(&Fronts::full(&graph, SOURCE)));
+}
+
+#[test]
 fn a_path_that_few_packets_speak_for_does_not_hide_a_sure_one() {
     let mut graph = Graph::new(UNKNOWN);
     graph.set_member(Member(1), true);

@@ -4,9 +4,9 @@ use route::{Model, Policy};
 
 use crate::net::{Bridge, Domestic, NORTH, SOUTH, seconds, via};
 
-/// Packets a second of a flow at some ten Mb/s, and of probes on an idle path: 640 kb/s at 100 B.
+/// Packets a second of a flow at some ten Mb/s, and of probes on an idle path: 320 kb/s at 100 B.
 const BUSY: f64 = 2000.0;
-const IDLE: f64 = 800.0;
+const IDLE: f64 = 400.0;
 
 /// Both bridges, with packets where the traffic is.
 fn bridges(net: &Domestic, losses: [f64; 2]) -> [Bridge; 2] {
