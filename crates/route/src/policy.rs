@@ -23,6 +23,9 @@ pub struct Policy {
     /// And by how much at least.
     #[serde(rename = "least_gain_bps")]
     pub least_gain: Rate,
+    /// Whether a path with fewer relays is gone back to when it is as good, not longer, and surely not worse by the margin: each relay carries
+    /// what it passes on twice.
+    pub prefer_shorter: bool,
     /// How long the last change must be past (the paper's T_ch).
     #[serde(rename = "hold_down_ns", with = "nanos")]
     pub hold_down: Duration,
@@ -86,6 +89,7 @@ impl Default for Policy {
             margin: 0.5,
             // Below, no transfer ends noticeably sooner.
             least_gain: Rate::from_bps(50_000),
+            prefer_shorter: true,
             // Some round trips for flows to find their rate on the new path, and for its loss to be counted under their load.
             hold_down: Duration::from_secs(10),
             // At least two reports of the slowest: one report hit by a burst of losses changes nothing.
@@ -130,6 +134,7 @@ impl Policy {
             model: Model::Safire { k: 1.0 },
             margin: 0.5,
             least_gain: Rate::ZERO,
+            prefer_shorter: false,
             // The paper gives no number. Its losses are measured once a minute: whatever is shorter has the same effect there.
             hold_down: Duration::from_secs(10),
             confirm: Duration::ZERO,

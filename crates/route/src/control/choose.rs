@@ -97,7 +97,7 @@ impl Control {
         let mut found = None;
         let mut refractory_until = None;
         for (path, candidate) in self.rivals(destination, &standing) {
-            if !standing.doubts(&self.policy, &candidate).is_empty() {
+            if !standing.doubts(&self.policy, &path, &candidate).is_empty() {
                 continue;
             }
             if let Some(until) = route.refractory(self.now, &path) {
@@ -138,6 +138,8 @@ impl Control {
         let rivals = all.filter(|(path, metrics)| {
             // First by the loss alone: nearly always nothing is left, and intervals cost.
             let one = self.policy.predict(metrics).as_bps();
+            let is_shorter = self.policy.prefer_shorter && path.relays().len() < standing.used.path.relays().len();
+            let needed = if is_shorter { standing.worth } else { needed };
             *path != standing.used.path && one.saturating_mul(u64::from(flows.max(1))) >= needed.as_bps()
         });
         // Of the others none is surely better whose least rate is not.

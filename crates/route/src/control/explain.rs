@@ -62,7 +62,7 @@ impl Control {
         let mut holds: Vec<Hold> = withheld.map(|until| Hold::Withheld { until }).into_iter().collect();
         holds.extend(route.refractory(self.now, path).map(|until| Hold::Refractory { until }));
         let Some(standing) = standing else { return holds };
-        let doubts = standing.doubts(&self.policy, judged);
+        let doubts = standing.doubts(&self.policy, path, judged);
         let waits = if doubts.is_empty() && holds.is_empty() {
             standing.waits(&self.policy, self.now, route)
         } else {

@@ -79,7 +79,7 @@ impl Control {
         let (Some((path, candidate)), Some(judged)) = (best, self.judged(&used.path, first.0)) else { return };
         let standing = Standing::new(&self.policy, now, used, judged);
         let is_held = !standing.waits(&self.policy, now, route).is_empty();
-        if path == used.path || is_held || !standing.doubts(&self.policy, &candidate).is_empty() {
+        if path == used.path || is_held || !standing.doubts(&self.policy, &path, &candidate).is_empty() {
             return;
         }
         route.leave(&self.policy, self.source, now, &used);

@@ -4,7 +4,7 @@ use units::{Instant, Rate};
 
 use super::route::{Route, Use};
 use crate::explanation::Hold;
-use crate::{Judged, Metrics, Policy};
+use crate::{Judged, Metrics, Path, Policy};
 
 /// What `flows` to the destination would get on a path of these metrics.
 ///
@@ -56,9 +56,22 @@ impl Standing {
         Rate::from_bps(by_share.max(at_least))
     }
 
+    /// Whether the candidate saves relays and is as good.
+    pub(super) fn is_shortcut(&self, policy: &Policy, path: &Path, candidate: &Judged) -> bool {
+        let is_shorter = policy.prefer_shorter && path.relays().len() < self.used.path.relays().len();
+        let is_as_good = candidate.worth[1] >= self.worth && candidate.metrics.rtt <= self.judged.metrics.rtt;
+        is_shorter
+            && is_as_good
+            && candidate.metrics.confidence >= policy.least_confidence
+            && self.sure_ratio(candidate) * (1.0 + policy.margin) >= 1.0
+    }
+
     /// What speaks against the candidate, whatever the time.
-    pub(super) fn doubts(&self, policy: &Policy, candidate: &Judged) -> Vec<Hold> {
+    pub(super) fn doubts(&self, policy: &Policy, path: &Path, candidate: &Judged) -> Vec<Hold> {
         let mut holds = Vec::new();
+        if self.is_shortcut(policy, path, candidate) {
+            return holds;
+        }
         let needed = self.needed(policy);
         if candidate.worth[1] < needed {
             holds.push(Hold::Margin { needed });

@@ -395,3 +395,25 @@ fn nothing_is_due_where_nothing_happens() {
     net.control.handle_timeout(at(5.2));
     assert!(net.control.poll_timeout().unwrap() > at(5.2));
 }
+
+#[test]
+fn a_way_without_relays_is_gone_back_to_when_it_is_as_good() {
+    let run = |policy: Policy, loss: f64| {
+        let mut d = Domestic::new(policy);
+        d.until(5.0);
+        // The straight link comes up later, as after an outage.
+        let direct = Metrics { rtt: Duration::from_millis(30), ..link(loss) };
+        let mut decided = Vec::new();
+        for second in 6..60 {
+            d.control.handle_link(at(d.now), SOURCE, EAST, Some(direct)).unwrap();
+            decided.extend(d.until(f64::from(second)));
+        }
+        (d.control.paths(EAST)[0].path, decided.len())
+    };
+    // Two links of 20 ms, one of which loses 0.01.
+    assert_eq!(run(Policy::default().single_path(), 0.01), (Path::direct(EAST), 1));
+    let (path, changes) = run(Policy::default().single_path(), 0.02);
+    assert!(!path.relays().is_empty() && changes == 0, "it is worse, if not by much");
+    let (path, _) = run(Policy::safire_2008(), 0.01);
+    assert!(!path.relays().is_empty(), "the paper looks at the rate alone");
+}
