@@ -198,6 +198,7 @@ impl Node {
         if now.saturating_since(self.claims_at) >= CLAIMS_EVERY {
             self.claims_at = now;
             let _ = self.gossip.try_send(ToGossip::Claims(self.mesh.own_claims()));
+            self.mesh.handle_flows(now, &self.status.elephants());
         }
         if let Some(table) = self.mesh.table() {
             self.published.publish(table);

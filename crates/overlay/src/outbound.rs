@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kernel::{Datagrams, LARGEST_PACKET, Poller, Tun};
@@ -24,6 +24,8 @@ use crate::table::{Published, Reader, Table};
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Packets that are taken before what is sealed goes out: a few hundred microseconds of work at most.
 const MOST_AT_ONCE: usize = 32;
+/// How often flows are counted.
+const COUNT: Duration = Duration::from_millis(300);
 /// How often elephants are looked at, one by one.
 const REBALANCE: Duration = Duration::from_secs(5);
 /// Elephants that change their path each time at most, and by how much their share must be larger there.
@@ -36,6 +38,8 @@ pub(crate) struct Gauges {
     pub(crate) flows: AtomicU64,
     pub(crate) elephants: AtomicU64,
     pub(crate) unremembered: AtomicU64,
+    /// Elephants on each path, as of the last count.
+    pub(crate) by_path: Mutex<Vec<(Path, u32)>>,
 }
 
 /// What one thread needs to send packets.
@@ -53,6 +57,7 @@ pub(crate) struct Outbound {
     secret: [u64; 2],
     batch: Batch,
     rebalanced: Instant,
+    counted: Instant,
     mtu: usize,
 }
 
@@ -76,6 +81,7 @@ impl Outbound {
             secret,
             batch: Batch::new(),
             rebalanced: Instant::ZERO,
+            counted: Instant::ZERO,
             mtu: usize::from(mtu),
         };
         outbound.take_table();
@@ -103,6 +109,7 @@ impl Outbound {
             self.batch.flush(&self.socket, &self.counters);
             let now = kernel::now();
             self.flows.maintain(now);
+            self.count(now);
             self.rebalance(now);
             if taken == 0 {
                 ready.clear();
@@ -203,13 +210,27 @@ impl Outbound {
         self.places.get(id).copied()
     }
 
-    /// Moves single elephants to where their share is larger, and counts flows.
+    /// Counts flows, for people and for the route control.
+    fn count(&mut self, now: Instant) {
+        if now.saturating_since(self.counted) < COUNT {
+            return;
+        }
+        self.counted = now;
+        let active: Vec<_> = self.routes.iter().map(|(path, id)| (*path, self.flows.active(*id))).collect();
+        let sum = |of: fn(&flows::Active) -> u32| active.iter().map(|(_, a)| u64::from(of(a))).sum::<u64>();
+        self.gauges.flows.store(sum(|a| a.flows), Ordering::Relaxed);
+        self.gauges.elephants.store(sum(|a| a.elephants), Ordering::Relaxed);
+        self.gauges.unremembered.store(self.flows.unremembered(), Ordering::Relaxed);
+        let elephants = active.into_iter().map(|(path, a)| (path, a.elephants)).collect();
+        *self.gauges.by_path.lock().unwrap_or_else(PoisonError::into_inner) = elephants;
+    }
+
+    /// Moves single elephants to where their share is larger.
     fn rebalance(&mut self, now: Instant) {
         if now.saturating_since(self.rebalanced) < REBALANCE {
             return;
         }
         self.rebalanced = now;
-        let (mut count, mut elephants) = (0, 0);
         for peer in &self.reader.table.peers {
             let share = |w: &crate::table::Way| {
                 let route = *self.routes.get(&w.path)?;
@@ -219,14 +240,6 @@ impl Outbound {
             if shares.len() > 1 {
                 self.flows.rebalance(&shares, MOVED_AT_ONCE, REBALANCE_MARGIN);
             }
-            for s in shares {
-                let active = self.flows.active(s.route);
-                count += u64::from(active.flows);
-                elephants += u64::from(active.elephants);
-            }
         }
-        self.gauges.flows.store(count, Ordering::Relaxed);
-        self.gauges.elephants.store(elephants, Ordering::Relaxed);
-        self.gauges.unremembered.store(self.flows.unremembered(), Ordering::Relaxed);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use units::Instant;
+use units::{Instant, Rate};
 
 /// Half-life of the estimate that follows a change, and of the one that is certain.
 const QUICK: f64 = 0.4;
@@ -120,6 +120,34 @@ impl Gaps {
     }
 }
 
+/// The rate at which something arrives, by what its receiver reports.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Carried {
+    bytes: u64,
+    at: Option<Instant>,
+    bps: f64,
+}
+
+impl Carried {
+    /// So many bytes had arrived; a number that goes back is that of a new session.
+    pub(crate) fn note(&mut self, now: Instant, bytes: u64) {
+        let passed = self.at.map_or(0.0, |at| now.saturating_since(at).as_secs_f64());
+        let arrived = bytes.checked_sub(self.bytes);
+        if let Some(arrived) = arrived.filter(|_| passed > 0.0) {
+            // Half of it is that of the last third of a second or so.
+            let weight = 1.0 - (-passed / QUICK).exp2();
+            self.bps += weight * (8.0 * arrived as f64 / passed - self.bps);
+        }
+        (self.bytes, self.at) = (bytes, Some(now));
+    }
+
+    /// Bits a second, nothing when there was no report for a while.
+    pub(crate) fn rate(&self, now: Instant) -> Rate {
+        let recent = self.at.is_some_and(|at| now.saturating_since(at) < Duration::from_secs(1));
+        Rate::from_bps(if recent { self.bps as u64 } else { 0 })
+    }
+}
+
 /// The least round trip of the last seconds, and the latest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RoundTrip {
@@ -231,6 +259,19 @@ mod tests {
         assert_eq!(gaps.note(30, 28), (10, 0), "and are taken from what is lost next");
         assert_eq!(gaps.note(5, 3), (0, 0), "numbers that go back are ignored");
         assert_eq!(gaps.note(40, 37), (10, 1));
+    }
+
+    #[test]
+    fn what_arrives_is_known_within_a_second_and_forgotten_with_the_reports() {
+        let (mut carried, mut now) = (Carried::default(), Instant::from_nanos(1));
+        for report in 0..20 {
+            now = now + TICK;
+            carried.note(now, 125_000 * report);
+        }
+        let rate = carried.rate(now).as_bps() as f64;
+        assert!((rate / 10e6 - 1.0).abs() < 0.1, "10 Mb/s: {rate}");
+        carried.note(now + TICK, 0);
+        assert_eq!(carried.rate(now + 2 * Duration::from_secs(1)).as_bps(), 0);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
-use route::Member;
+use route::{Member, Path};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use units::Instant;
@@ -61,6 +61,11 @@ impl Status {
         if sent.is_err() {
             bump(&self.counters.send_failed);
         }
+    }
+
+    /// Elephants on each path, as of the last count.
+    pub(crate) fn elephants(&self) -> Vec<(Path, u32)> {
+        self.gauges.by_path.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Keeps an event; gives its line.

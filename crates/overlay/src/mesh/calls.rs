@@ -18,6 +18,8 @@ use crate::session::{Keys, REKEY_AFTER, REKEY_FRAMES, Session};
 /// Time to the second attempt; each further one takes half as long again.
 const FIRST_RETRY: Duration = Duration::from_millis(300);
 const LONGEST_RETRY: Duration = Duration::from_secs(8);
+/// Attempts after which a member is taken not to be there, and waited for longer and longer: 1.4 s have passed.
+const PATIENT_AFTER: u32 = 3;
 /// How much later the one who was called before begins the next handshake, so that not both do.
 const GRACE: Duration = Duration::from_secs(10);
 /// Sessions with one member: in use, its predecessor, and some that others may have made us begin.
@@ -79,6 +81,14 @@ impl Mesh {
             self.others.iter().filter(|(_, o)| now >= o.calls.next && o.wants_session(now)).map(|(m, _)| *m).collect();
         for member in due {
             self.call(now, member);
+        }
+    }
+
+    /// A member is alive, as others tell: it is called without waiting for the next turn of one that was not there.
+    pub(super) fn expect(&mut self, now: Instant, member: Member) {
+        let Some(other) = self.others.get_mut(&member).filter(|o| o.session().is_none()) else { return };
+        if other.calls.attempts > PATIENT_AFTER {
+            (other.calls.attempts, other.calls.next) = (0, now);
         }
     }
 

@@ -11,7 +11,7 @@ use units::{Instant, Rate};
 use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LaneReport, Message, REPORTS_MAX};
 
 use super::{Event, Mesh, Other, Output, micros};
-use crate::sense::{Gaps, Loss, RoundTrip};
+use crate::sense::{Carried, Gaps, Loss, RoundTrip};
 use crate::session::{Cipher, LANES, Session};
 
 /// How often a member is told what arrived of its frames, as long as some do.
@@ -38,6 +38,8 @@ pub(super) struct Link {
     incoming: Direction,
     outgoing: Direction,
     rtt: RoundTrip,
+    /// What goes directly to the member and arrives.
+    carried: Carried,
     /// Largest delay above the least that the last report told.
     queued: Duration,
     up: bool,
@@ -141,6 +143,11 @@ impl Link {
         self.outgoing.loss.estimate().share
     }
 
+    /// Rate at which the member receives what was sent to it without relays.
+    pub(super) fn carried(&self, now: Instant) -> Rate {
+        self.carried.rate(now)
+    }
+
     /// Least round trip of the last seconds.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         self.rtt.least()
@@ -215,11 +222,14 @@ impl Mesh {
                 continue;
             }
             if lane.lane > LANE_RELAYED {
-                other.lanes.heed(now, lane.lane, sent, lost);
+                other.lanes.heed(now, lane.lane, (sent, lost), lane.bytes);
                 continue;
             }
             link.outgoing.loss.note(now, sent, lost);
             link.outgoing.alive = Some(now);
+            if lane.lane == LANE_DIRECT {
+                link.carried.note(now, lane.bytes);
+            }
             link.queued = Duration::from_micros(u64::from(lane.queued));
             let rtt = micros(now).wrapping_sub(lane.echo).wrapping_sub(lane.held);
             // Times of 35 minutes and more are those of a clock that is not ours.
@@ -330,6 +340,7 @@ impl Mesh {
     /// What `to` says about a link from `from`; `None`: that it is down, or that `to` is gone.
     pub(crate) fn handle_claim(&mut self, now: Instant, from: Member, to: Member, claim: Option<Claim>, relays: bool) {
         self.note_relays(now, to, relays);
+        self.expect(now, to);
         // Of our own links we know more ourselves.
         if from == self.own || to == self.own || self.suspects.contains_key(&(from, to)) {
             return;

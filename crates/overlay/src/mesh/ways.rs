@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use route::{Control, Member, Path, Policy};
+use route::{Control, Load, Member, Path, Policy};
 use units::Instant;
 
 use super::links::SILENCE;
 use super::{Claim, Event, Mesh, Output};
-use crate::sense::{Loss, LossEstimate};
+use crate::sense::{Carried, Loss, LossEstimate};
 use crate::session::{LANES, Session};
 use crate::settings::{PolicyName, Settings};
 use crate::table::Way;
@@ -20,6 +20,8 @@ const TCP_HEADERS: u64 = 52;
 const LEAST_FRAMES: f64 = 100.0;
 /// For how long what others say of a link is not heard after our own frames said otherwise.
 const SUSPICION: Duration = Duration::from_secs(10);
+/// For how long the first decisions wait for own links: two handshakes of which one datagram was lost, on a path of 300 ms.
+const FIRST_LINKS: Duration = Duration::from_secs(1);
 /// First lane of paths over relays.
 const FIRST: usize = 2;
 
@@ -35,6 +37,7 @@ struct Lane {
     path: Path,
     number: u16,
     loss: Loss,
+    carried: Carried,
     /// When a report last told that something arrived.
     alive: Option<Instant>,
     /// Frames sent, and since when more of them wait for a word than the last report knew.
@@ -63,14 +66,16 @@ impl Lanes {
         let number = (FIRST + self.next % (LANES - FIRST)) as u16;
         self.next += 1;
         self.lanes.retain(|l| l.number != number);
-        self.lanes.push(Lane { path, number, loss: Loss::default(), alive: None, sent: 0, waiting: None });
+        let (loss, carried) = (Loss::default(), Carried::default());
+        self.lanes.push(Lane { path, number, loss, carried, alive: None, sent: 0, waiting: None });
         number
     }
 
     /// What the destination reported of a lane.
-    pub(super) fn heed(&mut self, now: Instant, number: u16, sent: u64, lost: u64) {
+    pub(super) fn heed(&mut self, now: Instant, number: u16, (sent, lost): (u64, u64), bytes: u64) {
         if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == number) {
             lane.loss.note(now, sent, lost);
+            lane.carried.note(now, bytes);
             lane.alive = Some(now);
             lane.waiting = None;
         }
@@ -198,8 +203,24 @@ impl Mesh {
         self.suspects.retain(|_, until| now < *until);
     }
 
+    /// Tells the route control what each way in use carries, and how many elephants it has. Mice do not last long enough to be moved.
+    pub(crate) fn handle_flows(&mut self, now: Instant, elephants: &[(Path, u32)]) {
+        for (path, flows) in elephants {
+            let Some(other) = self.others.get(&path.destination()) else { continue };
+            let lane = other.lanes.lanes.iter().find(|l| l.path == *path);
+            let carried = lane.map_or_else(|| other.link.carried(now), |l| l.carried.rate(now));
+            self.control.handle_load(now, *path, Load { flows: *flows, carried });
+        }
+    }
+
     /// Lets the route control decide, and passes its decisions on.
     pub(super) fn decide(&mut self, now: Instant) {
+        // Who begins waits for his own links a little: a member is told of others' links before it has found its own to them.
+        let direct = |m: &Member| self.settings.members.get(m).is_some_and(|s| s.direct);
+        let waits = self.others.iter().any(|(m, o)| direct(m) && !o.link.is_up());
+        if waits && now.saturating_since(self.began) < FIRST_LINKS {
+            return;
+        }
         self.control.handle_timeout(now);
         while let Some(decision) = self.control.poll_decision() {
             self.changed = true;

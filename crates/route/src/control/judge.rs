@@ -60,10 +60,12 @@ impl Standing {
     pub(super) fn is_shortcut(&self, policy: &Policy, path: &Path, candidate: &Judged) -> bool {
         let is_shorter = policy.prefer_shorter && path.relays().len() < self.used.path.relays().len();
         let is_as_good = candidate.worth[1] >= self.worth && candidate.metrics.rtt <= self.judged.metrics.rtt;
+        // Two paths without losses are never surely equal; the worst that each may be can be compared.
+        let at_least = |judged: &Judged| judged.worth[0].as_bps() as f64;
         is_shorter
             && is_as_good
             && candidate.metrics.confidence >= policy.least_confidence
-            && self.sure_ratio(candidate) * (1.0 + policy.margin) >= 1.0
+            && at_least(candidate) * (1.0 + policy.margin) >= at_least(&self.judged)
     }
 
     /// What speaks against the candidate, whatever the time.
