@@ -13,6 +13,8 @@ const Z: f64 = 1.96;
 const Z_CHANGE: f64 = 3.0;
 /// Frames that the quick estimate must rest on before it may contradict the calm one.
 const LEAST_FRAMES: f64 = 20.0;
+/// Frames of a new beginning that are believed although the quick estimate rests on more.
+const ENOUGH: f64 = 60.0;
 /// For how long the least round trip is remembered: two such spans at most. A path that became longer is known to be so then.
 const RTT_SPAN: Duration = Duration::from_secs(10);
 
@@ -82,15 +84,26 @@ impl Loss {
         self.calm.add(frames, lost);
         let (low, high) = self.quick.interval(Z_CHANGE);
         let calm = self.calm.share();
-        if self.quick.frames >= LEAST_FRAMES && (calm < low || calm > high) {
-            self.calm = self.quick;
+        // One that has just begun anew waits until what was before has faded from the quick one, too.
+        let may_contradict = self.quick.frames >= LEAST_FRAMES && self.calm.frames >= self.quick.frames;
+        if may_contradict && (calm < low || calm > high) {
+            // From here on only what is new: the quick one still holds some of what was before.
+            self.calm = Fading::default();
         }
+    }
+
+    /// What the last half second or so says, with an interval of three standard deviations.
+    pub(crate) fn latest(&self) -> LossEstimate {
+        let (low, high) = self.quick.interval(Z_CHANGE);
+        LossEstimate { share: self.quick.share(), low, high, frames: self.quick.frames }
     }
 
     /// What is known now.
     pub(crate) fn estimate(&self) -> LossEstimate {
-        let (low, high) = self.calm.interval(Z);
-        LossEstimate { share: self.calm.share(), low, high, frames: self.calm.frames }
+        // After a change the one with more frames: first the quick one, soon the calm one.
+        let known = if self.calm.frames >= self.quick.frames.min(ENOUGH) { self.calm } else { self.quick };
+        let (low, high) = known.interval(Z);
+        LossEstimate { share: known.share(), low, high, frames: known.frames }
     }
 }
 

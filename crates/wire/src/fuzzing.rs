@@ -9,6 +9,7 @@ use crate::datagram::DatagramHeader;
 use crate::frame::{FRAME_HEADER_BYTES, Frame, FrameReader, encode_frame};
 use crate::greeting::{Parsed, parse_greeting, rejection_reason};
 use crate::message::Message;
+use crate::overlay;
 use crate::plan::{canonical_json, validate_plan};
 use crate::probe::ProbeHeader;
 use crate::proposal::{MAX_PROPOSAL, Progress, parse_proposal};
@@ -23,13 +24,14 @@ use crate::udp_control::{UdpControl, is_control};
 pub type Body = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Body); 6] = [
+pub const TARGETS: [(&str, Body); 7] = [
     ("proposal", proposal),
     ("frames", frames),
     ("messages", messages),
     ("thrulay_udp_report", thrulay_udp_report),
     ("block_scanner", block_scanner),
     ("datagram", datagram),
+    ("overlay", overlay),
 ];
 
 /// The texts of the handshake: what is complete stays so whatever follows, and was incomplete at every prefix.
@@ -179,5 +181,32 @@ pub fn datagram(data: &[u8]) {
             let again = crate::thrulay::NtpTime::from_unix_nanos(ns);
             assert!(again.to_bits().abs_diff(header.sent.to_bits()) <= 3 || again.to_bits() == 0);
         }
+    }
+}
+
+/// What members of an overlay send each other, before and behind the seal: what is read is written back the same, no way is longer than it
+/// may be, and no message is longer than its bound.
+pub fn overlay(data: &[u8]) {
+    if let Some(header) = overlay::Sealed::decode(data) {
+        assert!(data.starts_with(&header.encode()));
+    }
+    if let Some(envelope) = overlay::Envelope::decode(data) {
+        assert!(data.starts_with(&envelope.encode()));
+        assert!((1..=overlay::MOST_RELAYS).contains(&envelope.route().len()));
+        assert!(envelope.hop_from() != envelope.hop_to());
+    }
+    if let Some(initiation) = overlay::Initiation::decode(data) {
+        assert_eq!(initiation.encode().len(), data.len());
+    }
+    if let Some(response) = overlay::Response::decode(data) {
+        assert_eq!(response.encode().len(), data.len());
+    }
+    if let Some(cookie) = overlay::Cookie::decode(data) {
+        assert_eq!(cookie.encode().as_slice(), data);
+    }
+    if let Some(message) = overlay::Message::decode(data) {
+        let bytes = message.encode();
+        assert!(bytes.len() <= overlay::MESSAGE_MAX && data.starts_with(&bytes));
+        assert_eq!(overlay::Message::decode(&bytes), Some(message));
     }
 }

@@ -20,9 +20,9 @@ const REPORT_EVERY: Duration = Duration::from_millis(100);
 pub(super) const SILENCE: Duration = Duration::from_millis(500);
 /// Bytes of a probe with its headers: IPv4 28, frame 40, message 1.
 const PROBE_BYTES: f64 = 69.0;
-/// Probes a second on a link: at least so many, so that silence is noticed, at most so many, enough to tell 5 % of loss from 15 % within a
-/// second.
-const PROBES: (f64, f64) = (10.0, 200.0);
+/// Probes a second on a link: at least so many, so that silence is noticed, at most so many: what tells 5 % of loss from 15 % within a
+/// second, surely enough for the route control.
+const PROBES: (f64, f64) = (10.0, 400.0);
 /// Links that may have the most; with more, each gets less.
 const PROBED_LINKS: f64 = 8.0;
 /// What a link is taken to carry as long as nobody knows: what 1 % of it pays for is 100 kb/s.
@@ -148,11 +148,6 @@ impl Link {
         self.carried.rate(now)
     }
 
-    /// Least round trip of the last seconds.
-    pub(super) fn round_trip(&self) -> Option<Duration> {
-        self.rtt.least()
-    }
-
     /// Frames of a lane come by the reverse of this path.
     pub(super) fn came(&mut self, session: u32, lane: u16, back: Path) {
         if let Some(slot) = self.sensed.entry(session).or_default().back.get_mut(usize::from(lane)) {
@@ -221,8 +216,11 @@ impl Mesh {
             if sent == 0 {
                 continue;
             }
+            let rtt = micros(now).wrapping_sub(lane.echo).wrapping_sub(lane.held);
+            // Times of 35 minutes and more are those of a clock that is not ours.
+            let rtt = (rtt < 1 << 31).then(|| Duration::from_micros(u64::from(rtt)));
             if lane.lane > LANE_RELAYED {
-                other.lanes.heed(now, lane.lane, (sent, lost), lane.bytes);
+                other.lanes.heed(now, lane, (sent, lost), rtt);
                 continue;
             }
             link.outgoing.loss.note(now, sent, lost);
@@ -231,10 +229,8 @@ impl Mesh {
                 link.carried.note(now, lane.bytes);
             }
             link.queued = Duration::from_micros(u64::from(lane.queued));
-            let rtt = micros(now).wrapping_sub(lane.echo).wrapping_sub(lane.held);
-            // Times of 35 minutes and more are those of a clock that is not ours.
-            if rtt < 1 << 31 {
-                link.rtt.note(now, Duration::from_micros(u64::from(rtt)));
+            if let Some(rtt) = rtt {
+                link.rtt.note(now, rtt);
             }
         }
     }
@@ -257,6 +253,7 @@ impl Mesh {
             }
             self.report(now, member);
         }
+        self.probe_doubtful_ways(now);
         self.hand_over_links(now);
     }
 

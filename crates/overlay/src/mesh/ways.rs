@@ -6,20 +6,28 @@ use std::time::Duration;
 
 use route::{Control, Load, Member, Path, Policy};
 use units::Instant;
+use wire::overlay::{LaneReport, Message};
 
 use super::links::SILENCE;
 use super::{Claim, Event, Mesh, Output};
-use crate::sense::{Carried, Loss, LossEstimate};
+use crate::sense::{Carried, Loss, LossEstimate, RoundTrip};
 use crate::session::{LANES, Session};
 use crate::settings::{PolicyName, Settings};
 use crate::table::Way;
 
 /// IPv4 and TCP headers with timestamps.
 const TCP_HEADERS: u64 = 52;
-/// Frames that must be counted end to end before they speak against what others claim.
-const LEAST_FRAMES: f64 = 100.0;
+/// Frames that must be counted end to end, within about a second, before they speak against what others claim; and by how much they must
+/// contradict: this much is seen when a loss changes that both see, but not at the same moment.
+const LEAST_FRAMES: f64 = 40.0;
+const CONTRADICTION: f64 = 0.05;
+/// Frames without a word that make a path silent: ten lost ones in a row are one in 10^8 at a loss of 0.15.
+const UNANSWERED: u64 = 10;
+/// A path whose frames wait for so long is probed, this often.
+const DOUBT: Duration = Duration::from_millis(150);
+const PROBE_EVERY: Duration = Duration::from_millis(30);
 /// For how long what others say of a link is not heard after our own frames said otherwise.
-const SUSPICION: Duration = Duration::from_secs(10);
+const SUSPICION: Duration = Duration::from_secs(5);
 /// For how long the first decisions wait for own links: two handshakes of which one datagram was lost, on a path of 300 ms.
 const FIRST_LINKS: Duration = Duration::from_secs(1);
 /// First lane of paths over relays.
@@ -38,11 +46,15 @@ struct Lane {
     number: u16,
     loss: Loss,
     carried: Carried,
+    rtt: RoundTrip,
     /// When a report last told that something arrived.
     alive: Option<Instant>,
-    /// Frames sent, and since when more of them wait for a word than the last report knew.
+    /// Frames sent.
     sent: u64,
-    waiting: Option<Instant>,
+    /// Since when frames wait for a word, and how many had been sent by then.
+    waiting: Option<(Instant, u64)>,
+    /// When the path was last probed because of that.
+    probed: Option<Instant>,
 }
 
 impl Lanes {
@@ -66,16 +78,19 @@ impl Lanes {
         let number = (FIRST + self.next % (LANES - FIRST)) as u16;
         self.next += 1;
         self.lanes.retain(|l| l.number != number);
-        let (loss, carried) = (Loss::default(), Carried::default());
-        self.lanes.push(Lane { path, number, loss, carried, alive: None, sent: 0, waiting: None });
+        let (loss, carried, rtt) = (Loss::default(), Carried::default(), RoundTrip::default());
+        self.lanes.push(Lane { path, number, loss, carried, rtt, alive: None, sent: 0, waiting: None, probed: None });
         number
     }
 
     /// What the destination reported of a lane.
-    pub(super) fn heed(&mut self, now: Instant, number: u16, (sent, lost): (u64, u64), bytes: u64) {
-        if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == number) {
+    pub(super) fn heed(&mut self, now: Instant, told: &LaneReport, (sent, lost): (u64, u64), rtt: Option<Duration>) {
+        if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == told.lane) {
             lane.loss.note(now, sent, lost);
-            lane.carried.note(now, bytes);
+            lane.carried.note(now, told.bytes);
+            if let Some(rtt) = rtt {
+                lane.rtt.note(now, rtt);
+            }
             lane.alive = Some(now);
             lane.waiting = None;
         }
@@ -86,10 +101,24 @@ impl Lanes {
         for lane in &mut self.lanes {
             let sent = sessions.iter().map(|s| s.sent(lane.number)).sum::<u64>();
             if sent > lane.sent && lane.waiting.is_none() {
-                lane.waiting = Some(now);
+                lane.waiting = Some((now, lane.sent));
             }
             lane.sent = sent;
         }
+    }
+
+    /// Paths whose frames wait for a word, to be probed now: few frames are no evidence, and a sender whose frames are lost sends few.
+    fn doubtful(&mut self, now: Instant) -> Vec<(Path, u16)> {
+        let is_due = |l: &&mut Lane| {
+            l.waiting.is_some_and(|(at, _)| now.saturating_since(at) > DOUBT)
+                && l.probed.is_none_or(|at| now.saturating_since(at) >= PROBE_EVERY)
+        };
+        let due = self.lanes.iter_mut().filter(is_due);
+        due.map(|l| {
+            l.probed = Some(now);
+            (l.path, l.number)
+        })
+        .collect()
     }
 
     /// Paths of which the destination has spoken lately.
@@ -99,12 +128,16 @@ impl Lanes {
     }
 
     /// What the destination's reports say of each path over relays.
-    fn experiences(&self, now: Instant, patience: Duration) -> Vec<(Path, Experience)> {
+    fn experiences(&self, now: Instant) -> Vec<(Path, Experience)> {
         let of = |l: &Lane| {
-            if l.waiting.is_some_and(|at| now.saturating_since(at) > patience) {
+            let patience = SILENCE + l.rtt.least().unwrap_or(SILENCE) * 2;
+            let waits = |(at, before): &(Instant, u64)| {
+                now.saturating_since(*at) > patience && l.sent.saturating_sub(*before) >= UNANSWERED
+            };
+            if l.waiting.as_ref().is_some_and(waits) {
                 return Some((l.path, Experience::Silent));
             }
-            let loss = l.loss.estimate();
+            let loss = l.loss.latest();
             (loss.frames >= LEAST_FRAMES).then_some((l.path, Experience::Loss(loss)))
         };
         self.lanes.iter().filter_map(of).collect()
@@ -175,8 +208,7 @@ impl Mesh {
         let working: BTreeSet<_> = self.others.values().flat_map(|o| o.lanes.working(now)).collect();
         let works = |link: &(Member, Member)| working.iter().any(|path| path.links(self.own).any(|l| l == *link));
         for other in self.others.values() {
-            let patience = SILENCE + other.link.round_trip().unwrap_or(SILENCE) * 2;
-            for (path, experience) in other.lanes.experiences(now, patience) {
+            for (path, experience) in other.lanes.experiences(now) {
                 let Some(first) = self.others.get(&path.first_hop()).filter(|o| o.link.is_up()) else { continue };
                 let links = path.links(self.own).skip(1);
                 match experience {
@@ -187,7 +219,7 @@ impl Mesh {
                         let claims: Vec<_> = links.filter_map(|l| Some((l, self.claims.get(&l)?.0))).collect();
                         let claimed = 1.0 - claims.iter().map(|(_, c)| 1.0 - c.high).product::<f64>();
                         // The last link stands for all of them.
-                        if let Some((link, claim)) = claims.last().filter(|_| low > 2.0 * claimed + 0.002) {
+                        if let Some((link, claim)) = claims.last().filter(|_| low > 2.0 * claimed + CONTRADICTION) {
                             let share = beyond(loss.share).clamp(low, 1.0);
                             let high = beyond(loss.high).clamp(share, 1.0);
                             blamed.push((*link, Some(Claim { loss: share, low, high, frames: loss.frames, ..*claim })));
@@ -201,6 +233,14 @@ impl Mesh {
             self.link_is(now, link.0, link.1, instead.map(|c| c.metrics(Duration::ZERO)));
         }
         self.suspects.retain(|_, until| now < *until);
+    }
+
+    /// Probes paths whose frames wait for a word.
+    pub(super) fn probe_doubtful_ways(&mut self, now: Instant) {
+        let due: Vec<_> = self.others.values_mut().flat_map(|o| o.lanes.doubtful(now)).collect();
+        for (path, lane) in due {
+            self.send_on(now, path, lane, &Message::Probe.encode());
+        }
     }
 
     /// Tells the route control what each way in use carries, and how many elephants it has. Mice do not last long enough to be moved.
