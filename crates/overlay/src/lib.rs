@@ -1,8 +1,8 @@
 //! The overlay: members tunnel traffic of their hosts and networks over each other, and send each flow where TCP is predicted to be fastest.
 //!
-//! A driver: it owns a tunnel device, a UDP socket and threads. One thread takes packets from the device and seals them ([`outbound`]), one takes
-//! datagrams, opens them and hands them to the device or passes them on ([`inbound`]), one decides ([`mesh`], which knows no clock and no socket),
-//! and one gossips and serves pages. What the first two need is published to them as a table that never changes ([`table`]).
+//! A driver: it owns a tunnel device, a UDP socket and threads. One thread takes packets from the device and seals them (`outbound`), one takes
+//! datagrams, opens them and hands them to the device or passes them on (`inbound`), one decides (`mesh`, which knows no clock and no socket),
+//! and one gossips and serves pages. What the first two need is published to them as a table that never changes (`table`).
 
 mod batch;
 mod counters;

@@ -16,7 +16,7 @@ const ACK: u8 = 0x10;
 /// Where the parts of a super-packet are laid out for writing: headers, and the payload of each segment.
 pub type Parts<'a> = [IoSlice<'a>; MOST_SEGMENTS + 1];
 
-/// Consecutive segments of a TCP connection, put together for one write to a device: the reverse of [`crate::Cut`].
+/// Consecutive segments of a TCP connection, put together for one write to a device: the reverse of [`Cut`](crate::Cut).
 ///
 /// What differs in anything but sequence number, length, IPv4 identification and the flags PSH and FIN of the last one begins a new
 /// super-packet, as in the kernel's own receive offload: cut again, the segments are those that came. Only packets with partial

@@ -1,0 +1,70 @@
+//! `[overlay]`: who is a member, which of them are linked, and what is refused.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{problems, read};
+use scenario::{Options, Overlay};
+use units::Rate;
+
+/// A line of four nodes.
+const LINE: &str = r#"
+nodes = ["a", "b", "c", "d"]
+links.ab = { between = ["a", "b"] }
+links.bc = { between = ["b", "c"] }
+links.cd = { between = ["c", "d"] }
+[flows.f]
+from = "a"
+to = "c"
+duration = "5s"
+"#;
+
+#[test]
+fn members_have_addresses_by_their_place_and_links_as_they_are_listed() {
+    let text = format!(
+        "{LINE}overlay = true\n[overlay]\nmembers = [\"a\", \"c\", \"d\"]\nlinks = [[\"a\", \"c\"], [\"d\", \"c\"]]\n\
+         policy = \"safire-2008\"\nsingle_path = true\nt_ch = \"30s\"\ncapacity = \"45Mb/s\"\nprobe_share = 0.02\n"
+    );
+    let scenario = read(&text);
+    let overlay = scenario.overlay.unwrap();
+    assert!(scenario.flows[0].overlay);
+    assert_eq!(overlay.members, [0, 2, 3]);
+    let address = |node| overlay.address_of(node).map(|a| a.to_string());
+    assert_eq!([0, 1, 2].map(address), [Some("100.64.0.1".to_owned()), None, Some("100.64.0.2".to_owned())]);
+    assert!(overlay.is_linked(0, 2) && overlay.is_linked(2, 3) && !overlay.is_linked(0, 3), "both ways, and no others");
+    assert_eq!((overlay.policy.as_deref(), overlay.t_ch), (Some("safire-2008"), Some(Duration::from_secs(30))));
+    assert_eq!((overlay.capacity, overlay.probe_share), (Some(Rate::from_bps(45_000_000)), Some(0.02)));
+}
+
+#[test]
+fn without_a_list_all_members_are_linked_and_without_a_table_there_is_no_overlay() {
+    let overlay = read(&format!("{LINE}[overlay]\nmembers = [\"a\", \"d\"]\n")).overlay.unwrap();
+    assert_eq!(overlay, Overlay { members: vec![0, 3], ..Overlay::default() });
+    assert!(overlay.is_linked(0, 3));
+    assert_eq!(read(LINE).overlay, None);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_place() {
+    let table = |rest: &str| format!("{LINE}[overlay]\n{rest}");
+    for (text, said) in [
+        (table(""), "overlay.members"),
+        (table("members = [\"a\"]\n"), "needs between 2 and 64 members"),
+        (table("members = [\"a\", \"a\"]\n"), "is a member already"),
+        (table("members = [\"a\", \"x\"]\n"), "overlay.members.1"),
+        (table("members = [\"a\", \"c\"]\nlinks = [[\"a\", \"b\"]]\n"), "names a node that is no member"),
+        (table("members = [\"a\", \"c\"]\nlinks = [[\"a\"]]\n"), "is no link"),
+        (table("members = [\"a\", \"c\"]\npolicy = \"fast\"\n"), "overlay.policy"),
+        (table("members = [\"a\", \"c\"]\nprobe_share = 2\n"), "overlay.probe_share"),
+        (table("members = [\"a\", \"c\"]\ncolour = \"red\"\n"), "overlay.colour"),
+        (format!("{LINE}overlay = true\n"), "goes over an overlay that it is not in"),
+        (
+            format!("{LINE}overlay = true\n[overlay]\nmembers = [\"a\", \"d\"]\n"),
+            "goes over an overlay that it is not in",
+        ),
+    ] {
+        let said_of_it = problems(&text, &Options::default());
+        assert!(said_of_it.contains(said), "{said}: {said_of_it}");
+    }
+}
