@@ -111,7 +111,7 @@ x = nan"#,
         1,
         r#"duration = "60s"
 durations = "61s""#,
-        ":2: durations: is an unknown key; did you mean `duration`? known: about, congestion, defaults, duration, flows, lans, links, mice, name, nodes, parameters, plot, programs, published, record, repeat, schedule, seed, sweep, validity, variants",
+        ":2: durations: is an unknown key; did you mean `duration`? known: about, congestion, defaults, duration, flows, lans, links, mice, name, nodes, overlay, parameters, plot, programs, published, record, repeat, schedule, seed, sweep, validity, variants",
     ),
     (
         2,
@@ -496,7 +496,7 @@ pacing = "1Mb/s""#,
     (
         18,
         r#"congestion-control = "reno""#,
-        ":18: flows.f.congestion-control: is an unknown key; did you mean `congestion_control`? known: block, bytes, congestion_control, count, dscp, duration, from, ipv6, mss, pacing, protocol, start, stop, streams, to, window",
+        ":18: flows.f.congestion-control: is an unknown key; did you mean `congestion_control`? known: block, bytes, congestion_control, count, dscp, duration, from, ipv6, mss, overlay, pacing, protocol, start, stop, streams, to, window",
     ),
     (
         18,

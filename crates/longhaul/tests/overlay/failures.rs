@@ -73,10 +73,10 @@ fn a_flow_goes_directly_as_long_as_nothing_speaks_against_it() {
         let flow = ended.end.flows.iter().find(|f| f.flow == "stream").unwrap();
         assert!(intervals(&ended).iter().all(|i| i.lost == Some(0)), "{flow:?}");
         assert_eq!(longest_silence(&ended), 0);
-        // 2 Mb/s of payload, and each frame has 40 bytes besides those of IP and UDP; the others carry probes only.
+        // 2 Mb/s of payload here; there what is within the budget, 1 % of 50 Mb/s or 560 kB in 9 s, with reports and gossip a third more.
         let straight = ended.link("straight", "west").delivered.bytes;
         let north = ended.link("west-north", "west").delivered.bytes;
-        assert!(straight > 9 * 250_000 && north < straight / 5, "{straight} {north}");
+        assert!(straight > 9 * 250_000 && north < 9 * 62_500 * 4 / 3, "{straight} {north}");
         let routes = events(&ended, "west").iter().filter(|e| e["event"] == "route").count();
         assert_eq!(routes, 3, "the first way to each other member, and no change");
     });
