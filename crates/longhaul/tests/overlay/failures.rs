@@ -22,6 +22,7 @@ south-east = { between = ["south", "east"] }
 members = ["west", "north", "south", "east"]
 single_path = true
 capacity = "50Mb/s"
+probe_share = 0.002 # some 180 a second: four members on a small machine
 [record]
 interval = "100ms"
 [flows]
@@ -73,12 +74,13 @@ fn a_flow_goes_directly_as_long_as_nothing_speaks_against_it() {
         let flow = ended.end.flows.iter().find(|f| f.flow == "stream").unwrap();
         assert!(intervals(&ended).iter().all(|i| i.lost == Some(0)), "{flow:?}");
         assert_eq!(longest_silence(&ended), 0);
-        // 2 Mb/s of payload here; there what is within the budget, 1 % of 50 Mb/s or 560 kB in 9 s, with reports and gossip a third more.
+        // 2 Mb/s of payload here; there probes within 0.2 % of 50 Mb/s, or 110 kB in 9 s, and reports and gossip.
         let straight = ended.link("straight", "west").delivered.bytes;
         let north = ended.link("west-north", "west").delivered.bytes;
-        assert!(straight > 9 * 250_000 && north < 9 * 62_500 * 4 / 3, "{straight} {north}");
-        let routes = events(&ended, "west").iter().filter(|e| e["event"] == "route").count();
-        assert_eq!(routes, 3, "the first way to each other member, and no change");
+        assert!(straight > 9 * 250_000 && north < straight / 5, "{straight} {north}");
+        // A first way over a relay may be exchanged for the straight one, as soon as that is known.
+        let is_alarm = |e: &&serde_json::Value| e["reason"] == "failed" || e["reason"] == "collapsed";
+        assert_eq!(events(&ended, "west").iter().filter(is_alarm).count(), 0);
     });
 }
 
@@ -112,7 +114,7 @@ loss = 1.0
 [[schedule]]
 at = "0s"
 link = "west-south"
-loss = 0.03
+loss = 0.1
 "#;
         let Some(ended) = run(kill) else { return };
         let north = ended.link("north-east", "north").delivered.bytes;
@@ -125,7 +127,7 @@ loss = 0.03
         assert!((1..=10).contains(&silence), "{silence} intervals");
         let later = |i: &&&FlowInterval| (6.0..8.0).contains(&i.begin_s);
         let bytes = intervals(&ended).iter().filter(later).map(|i| i.bytes).sum::<u64>();
-        // 3 % are lost on the southern way.
-        assert!(bytes > 2 * 230_000, "{bytes} bytes in 2 s");
+        // A tenth is lost on the southern way: 450 kB are expected, with a standard deviation of 7.
+        assert!(bytes > 2 * 210_000, "{bytes} bytes in 2 s");
     });
 }
