@@ -1,5 +1,6 @@
 //! Handshakes: who is called when and which way, and who is answered.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use route::{Member, Path};
 use units::Instant;
-use wire::overlay::{Cookie, Envelope, Initiation, Kind, MAC_BYTES, Macs, Message, Response};
+use wire::overlay::{Cookie, Envelope, Initiation, Kind, LANE_DIRECT, MAC_BYTES, Macs, Message, Response};
 
 use super::{Mesh, Other, Output, micros};
 use crate::guard::{Admission, MacKeys};
@@ -24,6 +25,10 @@ const PATIENT_AFTER: u32 = 3;
 const GRACE: Duration = Duration::from_secs(10);
 /// Sessions with one member: in use, its predecessor, and some that others may have made us begin.
 const MOST_SESSIONS: usize = 6;
+/// Length of the ephemeral key that an initiation begins with (Noise revision 34, section 5).
+const EPHEMERAL: usize = 32;
+/// Initiations of a member that are remembered: two hours of renewed keys. Older ones that are said again make a session that is never used.
+const REMEMBERED: usize = 64;
 
 /// Where a datagram of a handshake came from.
 #[derive(Debug, Clone, Copy)]
@@ -44,11 +49,21 @@ pub(super) struct Calls {
     attempts: u32,
     /// Number here of the session that frames are sealed with.
     pub(super) in_use: Option<u32>,
+    /// Ephemeral keys of the last initiations: whoever recorded one may say it again.
+    known: VecDeque<[u8; EPHEMERAL]>,
 }
 
 impl Calls {
     pub(super) fn new(now: Instant) -> Self {
-        Self { call: None, first_mac: [0; MAC_BYTES], cookie: None, next: now, attempts: 0, in_use: None }
+        Self {
+            call: None,
+            first_mac: [0; MAC_BYTES],
+            cookie: None,
+            next: now,
+            attempts: 0,
+            in_use: None,
+            known: VecDeque::new(),
+        }
     }
 
     /// The member has left: it is called again, but not at once.
@@ -70,7 +85,7 @@ impl Other {
         self.session().is_none_or(|s| {
             let age = now.saturating_since(s.born);
             let due = if s.initiator { REKEY_AFTER } else { REKEY_AFTER + GRACE };
-            age > due || s.sent_in_all() > REKEY_FRAMES
+            age > due || s.sent_in_all() > REKEY_FRAMES || self.link.is_unanswered(now)
         })
     }
 }
@@ -180,7 +195,7 @@ impl Mesh {
         if matches!(source, Source::Relayed(e) if e.origin != member.0) {
             return;
         }
-        if !self.gives_way(member) {
+        if !self.is_to_be_answered(member, &initiation) {
             return;
         }
         let local = self.session_number();
@@ -193,15 +208,20 @@ impl Mesh {
         self.reply(now, source, &datagram);
     }
 
-    /// When two members call each other at once, the call of the one with the higher number goes on, so that there is one session.
-    fn gives_way(&mut self, member: Member) -> bool {
+    /// Whether an authentic initiation is new. When two members call each other at once, the call of the one with the higher number goes
+    /// on, so that there is one session.
+    fn is_to_be_answered(&mut self, member: Member, initiation: &Initiation) -> bool {
         let Some(calls) = self.others.get_mut(&member).map(|o| &mut o.calls) else { return false };
         let is_first_try = calls.call.is_some() && calls.attempts == 1;
-        if is_first_try && self.own > member {
+        let Some(ephemeral) = initiation.noise.first_chunk::<EPHEMERAL>() else { return false };
+        if calls.known.contains(ephemeral) {
             return false;
         }
-        calls.call = None;
-        true
+        if calls.known.len() == REMEMBERED {
+            calls.known.pop_front();
+        }
+        calls.known.push_back(*ephemeral);
+        !(is_first_try && self.own > member)
     }
 
     fn finish(&mut self, now: Instant, source: Source, datagram: &[u8]) {
@@ -221,7 +241,8 @@ impl Mesh {
             Source::Direct(_) => self.send_on(now, Path::direct(member), 0, &Message::Probe.encode()),
             Source::Relayed(envelope) => {
                 if let Some(path) = self.way_back(&envelope) {
-                    self.send_on(now, path, 2, &Message::Probe.encode());
+                    let lane = self.others.get_mut(&member).map_or(LANE_DIRECT, |o| o.lanes.of(path));
+                    self.send_on(now, path, lane, &Message::Probe.encode());
                 }
             }
         }

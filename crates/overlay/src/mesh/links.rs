@@ -18,6 +18,8 @@ use crate::session::{Cipher, LANES, Session};
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 /// A link from which nothing came for so long and a round trip is down.
 pub(super) const SILENCE: Duration = Duration::from_millis(500);
+/// A member that was spoken to and is not heard for so long is called anew; a third of WireGuard's patience, as probes ask all the time.
+const UNANSWERED: Duration = Duration::from_secs(5);
 /// Bytes of a probe with its headers: IPv4 28, frame 40, message 1.
 const PROBE_BYTES: f64 = 69.0;
 /// Probes a second on a link: at least so many, so that silence is noticed, at most so many: what tells 5 % of loss from 15 % within a
@@ -48,8 +50,13 @@ pub(super) struct Link {
     /// Frames sent on the link, all sessions, when it was last looked whether they suffice.
     sent: u64,
     sent_at: Option<Instant>,
-    /// Probes sent, and their IP bytes.
+    /// Probes sent.
     probes: u64,
+    /// Frames that arrived in any lane, when that number last grew, and how many had been sent by then.
+    arrived: u64,
+    heard: Option<(Instant, u64)>,
+    /// Frames sent in any lane.
+    sent_in_all: u64,
 }
 
 #[derive(Default)]
@@ -155,6 +162,11 @@ impl Link {
         }
     }
 
+    /// Whether the member has not been heard although it was spoken to: it may have begun anew, and know none of our sessions.
+    pub(super) fn is_unanswered(&self, now: Instant) -> bool {
+        self.heard.is_some_and(|(at, sent)| now.saturating_since(at) > UNANSWERED && self.sent_in_all > sent)
+    }
+
     pub(super) fn next_probe(&self) -> Option<Instant> {
         self.next_probe
     }
@@ -172,6 +184,11 @@ impl Link {
                     self.incoming.alive = Some(now);
                 }
             }
+        }
+        let arrived = sessions.iter().flat_map(|s| &s.arrivals).map(|a| a.received()).sum();
+        self.sent_in_all = sessions.iter().map(|s| s.sent_in_all()).sum();
+        if arrived != self.arrived || self.heard.is_none_or(|(_, sent)| sent > self.sent_in_all) {
+            (self.arrived, self.heard) = (arrived, Some((now, self.sent_in_all)));
         }
         self.incoming.bytes = sessions.iter().map(|s| s.arrivals[0].bytes() + s.arrivals[1].bytes()).sum();
         self.outgoing.bytes = sessions.iter().map(|s| s.sent_bytes()).sum();
@@ -361,11 +378,11 @@ impl Mesh {
         let rate = self.probe_rate(links);
         let all: Vec<Member> = self.others.keys().copied().filter(direct).collect();
         for member in all {
-            let gap = self.draws.exponential(Duration::from_secs_f64(1.0 / rate));
             let Some(other) = self.others.get_mut(&member) else { continue };
             if other.link.next_probe.is_some_and(|at| now < at) {
                 continue;
             }
+            let gap = self.draws.exponential(Duration::from_secs_f64(1.0 / rate));
             other.link.next_probe = other.session().map(|_| now + gap);
             if other.needs_probe(now, rate) {
                 self.send_on(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode());

@@ -429,6 +429,39 @@ fn what_was_heard_once_is_worth_nothing_later() {
 }
 
 #[test]
+fn a_member_that_restarts_is_reached_by_one_that_it_cannot_call() {
+    let mut world = World::new(2);
+    let waits = |now| {
+        let mut settings = settings(1, 2);
+        settings.members.values_mut().for_each(|m| m.endpoint = None);
+        Host::new(settings, 4711, now)
+    };
+    world.hosts[1] = waits(world.now);
+    world.run(2 * SECOND);
+    assert!(world.hosts[0].is_linked(1));
+    let now = world.now;
+    world.hosts[1] = waits(now);
+    // Five seconds of silence and a handshake: not the two minutes until keys are renewed.
+    world.run(8 * SECOND);
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+}
+
+#[test]
+fn an_initiation_that_is_said_again_makes_no_session() {
+    let mut world = World::new(2);
+    world.run(SECOND);
+    let recorded: Vec<_> = world.seen.iter().filter(|(_, _, d)| d[0] == 0xb1).cloned().collect();
+    let sessions =
+        |w: &World| w.hosts.iter().flat_map(|h| h.mesh.others.values()).map(|o| o.sessions.len()).sum::<usize>();
+    let before = sessions(&world);
+    assert!(!recorded.is_empty());
+    for (from, to, datagram) in recorded.iter().cycle().take(50) {
+        world.receive(*to, endpoint(*from), datagram.clone());
+    }
+    assert_eq!(sessions(&world), before);
+}
+
+#[test]
 fn damaged_datagrams_do_nothing() {
     let mut world = World::new(3);
     world.run(SECOND);
