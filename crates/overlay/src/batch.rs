@@ -1,7 +1,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use kernel::Datagrams;
+use kernel::{DATAGRAMS_ROOM, Datagrams};
 
 use crate::counters::{Counters, add};
 
@@ -24,11 +24,11 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub(crate) fn new() -> Self {
-        let bytes = vec![0; MOST_BYTES].into_boxed_slice();
+        let bytes = vec![0; DATAGRAMS_ROOM].into_boxed_slice();
         Self { bytes, used: 0, count: 0, each: 0, last: 0, to: None, ecn: 0 }
     }
 
-    /// Room for one more datagram; sends what is there first if this one cannot go with it.
+    /// Room for one more datagram of at most [`DATAGRAMS_ROOM`] bytes; sends what is there first if this one cannot go with it.
     pub(crate) fn room(
         &mut self,
         to: SocketAddr,
@@ -37,7 +37,6 @@ impl Batch {
         socket: &Datagrams,
         counters: &Counters,
     ) -> &mut [u8] {
-        let length = length.min(MOST_BYTES);
         let fits = self.to == Some(to)
             && self.ecn == ecn
             && length <= self.each

@@ -262,7 +262,9 @@ impl Listener {
         let mut news = Vec::new();
         for (name, value) in state.key_values_including_deleted() {
             let from = name.strip_prefix(LINK).and_then(|n| u32::from_str_radix(n, 16).ok()).map(Member);
-            let Some(from) = from.filter(|_| value.version > from_version) else { continue };
+            // Links between members only: what a member may say is bounded by how many there are.
+            let is_member = |m: &Member| settings.members.contains_key(m) || settings.identity.public().member() == *m;
+            let Some(from) = from.filter(|m| value.version > from_version && is_member(m)) else { continue };
             let number = self.numbers.entry((from, to)).or_default();
             if let Some(said) = heard(&value.value, &key, from).filter(|s| s.number > *number) {
                 *number = said.number;

@@ -14,6 +14,8 @@ use crate::identity::{Identity, PublicKey};
 
 /// Inner packets that every path over relays can carry on an Ethernet: 1500 less IPv6 and UDP 48, envelope 40 + 16, frame 24 + 16.
 pub const DEFAULT_MTU: u16 = 1356;
+/// What every host must take (RFC 791), and what fits a UDP datagram with the headers of a way over relays.
+const MTU: std::ops::RangeInclusive<u16> = 576..=65_000;
 /// Port of the overlay where nothing else is said.
 pub const DEFAULT_PORT: u16 = 5460;
 
@@ -204,6 +206,10 @@ impl Settings {
             text.map(|t| t.parse::<Rate>().map_err(|e| format!("`{key}`: {e}"))).transpose()
         };
         let t_ch = file.t_ch.map(|t| units::parse_duration(&t).map_err(|e| format!("`t_ch`: {e}"))).transpose()?;
+        let mtu = file.mtu.unwrap_or(DEFAULT_MTU);
+        if !MTU.contains(&mtu) {
+            return Err(format!("`mtu` is {mtu}; it goes from {} to {}", MTU.start(), MTU.end()));
+        }
         let probe_share = file.probe_share.unwrap_or(0.01);
         if !(0.0..=0.5).contains(&probe_share) {
             return Err("`probe_share` is a share of a link's rate, 0 to 0.5".to_owned());
@@ -218,7 +224,7 @@ impl Settings {
                 .listen
                 .unwrap_or_else(|| SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), DEFAULT_PORT)),
             device: file.device.unwrap_or_else(|| "lh0".to_owned()),
-            mtu: file.mtu.unwrap_or(DEFAULT_MTU),
+            mtu,
             relay: file.relay,
             relay_rate: rate(file.relay_rate, "relay_rate")?,
             congestion_control: file.congestion_control,

@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use wire::overlay::LaneReport;
 
@@ -11,8 +11,8 @@ pub(crate) struct Arrivals {
     /// `sent` of the last frame, and when it came, microseconds.
     echo: AtomicU32,
     at: AtomicU32,
-    /// Least difference of arrival and departure by the two clocks, microseconds; the clocks' difference is in it.
-    least: AtomicI64,
+    /// Least difference of arrival and departure by the two clocks, microseconds modulo 2^32; the clocks' difference is in it.
+    least: AtomicU32,
     /// Largest delay above it since the last report, microseconds.
     queued: AtomicU32,
 }
@@ -25,7 +25,7 @@ impl Arrivals {
             bytes: AtomicU64::new(0),
             echo: AtomicU32::new(0),
             at: AtomicU32::new(0),
-            least: AtomicI64::new(i64::MAX),
+            least: AtomicU32::new(0),
             queued: AtomicU32::new(0),
         }
     }
@@ -40,16 +40,14 @@ impl Arrivals {
             self.echo.store(sent, Ordering::Relaxed);
             self.at.store(now, Ordering::Relaxed);
         }
-        // Both wrap after 71 minutes, as does their difference, which is kept near the first one.
-        let difference = i64::from(now.wrapping_sub(sent) as i32);
-        let least = self.least.load(Ordering::Relaxed);
-        if difference < least {
-            self.least.store(difference, Ordering::Relaxed);
-        } else {
-            let queued = u32::try_from(difference - least).unwrap_or(u32::MAX);
-            if queued > self.queued.load(Ordering::Relaxed) {
-                self.queued.store(queued, Ordering::Relaxed);
+        // All of it is modulo 71 minutes: only by how much two differences differ has a sign.
+        let difference = now.wrapping_sub(sent);
+        let is_first = self.received.load(Ordering::Relaxed) == 1;
+        match u32::try_from(difference.wrapping_sub(self.least.load(Ordering::Relaxed)) as i32) {
+            Ok(queued) if !is_first => {
+                self.queued.fetch_max(queued, Ordering::Relaxed);
             }
+            Ok(_) | Err(_) => self.least.store(difference, Ordering::Relaxed),
         }
     }
 
@@ -80,5 +78,25 @@ impl Arrivals {
             held: now.wrapping_sub(self.at.load(Ordering::Relaxed)),
             queued: self.queued.swap(0, Ordering::Relaxed),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_is_known_whatever_the_clocks_say() {
+        // Clocks that differ by nothing, by half their range, and so that the difference wraps between two frames.
+        for offset in [0, 1 << 31, u32::MAX - 2_000, 0x7fff_f000] {
+            let arrivals = Arrivals::new();
+            for (sequence, delay) in [5_000_u32, 4_000, 9_000, 6_000].into_iter().enumerate() {
+                let sent = 1_000_000 * sequence as u32;
+                arrivals.note(sequence as u64, 100, sent, sent.wrapping_add(delay).wrapping_add(offset));
+            }
+            let report = arrivals.report(0, 0).unwrap();
+            assert_eq!((report.queued, report.received, report.highest), (5_000, 4, 3), "{offset}");
+            assert_eq!(arrivals.report(0, 0).unwrap().queued, 0, "told once");
+        }
     }
 }

@@ -104,6 +104,7 @@ fn bad_settings_are_named_with_their_mend() {
         (good.replace("[\"10.77.0.1\"]", "[\"10.77.0.300\"]"), "line 5"),
         (format!("policy = \"fastest\"\n{good}"), "policy"),
         (format!("capacity = \"fast\"\n{good}"), "`capacity`"),
+        (format!("mtu = 50\n{good}"), "`mtu` is 50; it goes from 576"),
         (format!("probe_share = 2\n{good}"), "`probe_share`"),
         (format!("colour = \"blue\"\n{good}"), "colour"),
         (good.replace("west.key", "none.key"), "none.key"),
