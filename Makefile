@@ -19,13 +19,14 @@ test: ## set up, then every check that CI makes
 	@scripts/setup test
 	@ci/test
 
-bench: ## compare with iperf3, the lab's engine with a copy loop, shaped rates with those set, transfers with and without a trace
+bench: ## compare with iperf3, the lab's engine with a copy loop, shaped rates with those set, transfers with and without a trace, the overlay with wireguard-go
 	@scripts/setup bench
 	cargo build --release --locked
 	@benches/run
 	@benches/lab
 	@benches/shape
 	@benches/trace
+	@benches/overlay
 
 build: ## the optimised binary
 	@scripts/setup build

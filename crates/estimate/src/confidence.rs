@@ -33,6 +33,19 @@ fn student(freedom: f64) -> Option<f64> {
     Some(t.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)))
 }
 
+/// Wilson's interval, `z` standard deviations to each side, of the share that `of` draws with `hits` hits come from (Wilson 1927; equation 4 in
+/// Brown, Cai and DasGupta 2001). Counts may be fractions, as faded ones are. Without draws it is everything.
+pub fn wilson(hits: f64, of: f64, z: f64) -> (f64, f64) {
+    if of.is_nan() || of <= 0.0 {
+        return (0.0, 1.0);
+    }
+    let share = (hits / of).clamp(0.0, 1.0);
+    let middle = (share + z * z / (2.0 * of)) / (1.0 + z * z / of);
+    let half = z / (1.0 + z * z / of) * (share * (1.0 - share) / of + z * z / (4.0 * of * of)).sqrt();
+    // Rounding must not leave the share itself outside.
+    ((middle - half).clamp(0.0, share), (middle + half).clamp(share, 1.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +76,21 @@ mod tests {
         assert!((e.mean - 100.0).abs() < 1e-12);
         assert!((e.half_width.unwrap() - 1.9632).abs() < 1e-3, "{e:?}");
         assert_eq!(e.runs, 5);
+    }
+
+    #[test]
+    fn few_hits_have_the_interval_of_the_textbook() {
+        // Newcombe 1998 (Statistics in Medicine 17, 857-872), table I, method 3: 81/263, 15/148, 0/20, 1/29.
+        for (hits, of, low, high) in [
+            (81.0, 263.0, 0.2553, 0.3662),
+            (15.0, 148.0, 0.0624, 0.1605),
+            (0.0, 20.0, 0.0, 0.1611),
+            (1.0, 29.0, 0.0061, 0.1718),
+        ] {
+            let (l, h) = wilson(hits, of, 1.959_964);
+            assert!((l - low).abs() < 5e-5 && (h - high).abs() < 5e-5, "{hits}/{of}: {l} {h}");
+        }
+        assert_eq!(wilson(0.0, 0.0, 2.0), (0.0, 1.0));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub mod steadiness;
 mod timeline;
 
 pub use clock::{ClockEstimator, ClockModel, Exchange};
-pub use confidence::confidence;
+pub use confidence::{confidence, wilson};
 pub use draw::draw;
 pub use episodes::LossEpisodes;
 pub use limit::{ReceiverEvidence, SenderEvidence, combine, judge};

@@ -64,12 +64,14 @@ pub fn run_experiment(
                 let seed = scenario.seed.wrapping_add(u64::from(repetition));
                 let description = describe_run(scenario, [number, point as u32, repetition, attempt], seed);
                 let values = description.values.clone();
+                let changes = scenario.overlay.is_some().then(|| later_changes(&description));
+                let duration = description.duration_s;
                 observe(&LabRecord::Run(description));
                 let folder = options.folder.join(format!("run-{number}"));
                 let own = RunOptions { program: options.program.clone(), folder, run: number, seed, workers, memory };
                 let end = run(&controls.in_kernel(scenario), &own, observe, interrupted)?;
                 let is_valid = end.verdict == Verdict::Valid;
-                done.push(Done { point: point as u32, repetition, values, end });
+                done.push(Done { point: point as u32, repetition, values, changes, duration, end });
                 if is_valid {
                     break;
                 }
@@ -79,6 +81,13 @@ pub fn run_experiment(
     let last = summary(&done, interrupted() > 0);
     observe(&LabRecord::Summary(last.clone()));
     Ok(last)
+}
+
+/// When links change after the begin of the run, each time once.
+fn later_changes(run: &LabRun) -> Vec<f64> {
+    let mut at: Vec<f64> = run.changes.iter().map(|c| c.at_s).filter(|at| *at > 0.0).collect();
+    at.dedup();
+    at
 }
 
 /// One thread moves more than two cores can send and receive; large machines share the links out.

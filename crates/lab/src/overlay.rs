@@ -1,5 +1,6 @@
 //! The members of an experiment's overlay: keys and settings made for the run, a process in each node, up when all know each other.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -8,6 +9,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use kernel::Keeper;
+use results::lab::WayChange;
 use scenario::{Overlay, Scenario};
 
 use crate::LabError;
@@ -93,6 +95,71 @@ impl Drop for Members {
     }
 }
 
+/// What a member writes about one thing that happened; only what is needed of it.
+#[derive(serde::Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+enum Event {
+    Session {
+        member: u32,
+        name: String,
+    },
+    Route {
+        utc_s: f64,
+        destination: u32,
+        place: usize,
+        from: Option<Way>,
+        to: Option<Way>,
+        reason: String,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(serde::Deserialize)]
+struct Way {
+    relays: Vec<u32>,
+}
+
+/// The best ways that the members took one after another, as their files of events in `folder` tell; `zero`: begin of the run, seconds UTC.
+pub(crate) fn decisions(overlay: &Overlay, scenario: &Scenario, folder: &Path, zero: f64) -> Vec<WayChange> {
+    let mut all = Vec::new();
+    for node in &overlay.members {
+        let member = &scenario.nodes[*node].name;
+        // A member that failed at the start has no events, and its run is no run.
+        let text = fs::read_to_string(folder.join(format!("overlay-{member}.jsonl"))).unwrap_or_default();
+        all.extend(decisions_of(member, &text, zero));
+    }
+    all.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    all
+}
+
+fn decisions_of(member: &str, events: &str, zero: f64) -> Vec<WayChange> {
+    let events: Vec<Event> = events.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
+    let mut names = BTreeMap::new();
+    for event in &events {
+        if let Event::Session { member, name } = event {
+            names.insert(*member, name.clone());
+        }
+    }
+    let name = |n: &u32| names.get(n).cloned().unwrap_or_else(|| format!("{n:08x}"));
+    let way = |w: Way| match w.relays.as_slice() {
+        [] => "direct".to_owned(),
+        relays => format!("via {}", relays.iter().map(name).collect::<Vec<_>>().join(", ")),
+    };
+    let change = |event| match event {
+        Event::Route { utc_s, destination, place: 0, from, to, reason } => Some(WayChange {
+            at_s: utc_s - zero,
+            member: member.to_owned(),
+            destination: name(&destination),
+            from: from.map(way),
+            to: to.map(way),
+            reason,
+        }),
+        Event::Route { .. } | Event::Session { .. } | Event::Other => None,
+    };
+    events.into_iter().filter_map(change).collect()
+}
+
 /// Lets a member make its key.
 fn introduce(
     program: &Path,
@@ -141,6 +208,7 @@ fn write_settings(
     add("policy", overlay.policy.as_ref().map(quoted));
     add("congestion_control", overlay.congestion_control.as_ref().map(quoted));
     add("single_path", Some(overlay.single_path.to_string()));
+    add("t_loss", overlay.t_loss.map(|t| format!("\"{}ns\"", t.as_nanos())));
     add("t_ch", overlay.t_ch.map(|t| format!("\"{}ns\"", t.as_nanos())));
     add("capacity", overlay.capacity.map(|c| format!("\"{}b/s\"", c.as_bps())));
     add("probe_share", overlay.probe_share.map(|s| format!("{s:?}")));
@@ -161,4 +229,32 @@ fn is_ready(member: &Member, count: usize, program: &Path) -> bool {
     let routes = answer.get("routes").and_then(|r| r.as_array()).map_or(&[][..], Vec::as_slice);
     let reached = routes.iter().filter(|r| r.get("ways").and_then(|w| w.as_array()).is_some_and(|w| !w.is_empty()));
     reached.count() + 1 == count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_are_told_by_names_and_from_the_begin_of_the_run() {
+        let events = r#"{"event":"session","member":7,"name":"north","again":false,"utc_s":99.0}
+{"event":"session","member":9,"name":"east","again":false,"utc_s":99.5}
+{"event":"route","utc_s":100.5,"destination":9,"place":0,"from":null,"to":{"relays":[7],"destination":9},"reason":"first","inputs":{}}
+{"event":"route","utc_s":101,"destination":9,"place":1,"from":null,"to":{"relays":[],"destination":9},"reason":"first","inputs":{}}
+{"event":"route","utc_s":103,"destination":9,"place":0,"from":{"relays":[7]},"to":{"relays":[]},"reason":"better","inputs":{}}
+{"event":"left","member":7,"name":"north","utc_s":104}
+cut"#;
+        let told: Vec<_> = decisions_of("west", events, 100.0)
+            .into_iter()
+            .map(|c| (c.at_s, c.destination, c.from, c.to, c.reason))
+            .collect();
+        let text = |t: &str| Some(t.to_owned());
+        assert_eq!(
+            told,
+            [
+                (0.5, "east".to_owned(), None, text("via north"), "first".to_owned()),
+                (3.0, "east".to_owned(), text("via north"), text("direct"), "better".to_owned()),
+            ]
+        );
+    }
 }

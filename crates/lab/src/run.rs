@@ -12,7 +12,7 @@ use scenario::Scenario;
 use units::Instant;
 
 use crate::engine::{Engine, Report};
-use crate::overlay::Members;
+use crate::overlay::{self, Members};
 use crate::programs::{self, Programs, Running};
 use crate::registry::Registration;
 use crate::topology::{self, Host};
@@ -330,11 +330,15 @@ impl Run<'_> {
         self.truth.judge(&self.scenario.validity, &mut self.doubts);
         let links = self.truth.totals();
         let spans = (self.scenario.duration, self.scenario.record.interval);
+        let zero = utc_at(began);
+        let overlay = self.scenario.overlay.as_ref();
+        let ways = overlay.map(|o| overlay::decisions(o, self.scenario, &self.options.folder, zero));
         let end = LabRunEnd {
             run,
             verdict: std::mem::take(&mut self.doubts).verdict(),
             interrupted,
-            zero_utc_s: Some(utc_at(began)),
+            zero_utc_s: Some(zero),
+            ways: ways.unwrap_or_default(),
             traffic: traffic::traffic(&flows, &totals, &links, spans),
             links,
             flows: totals,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use results::lab::{Estimate, KeyValue, LabRunEnd, LabSummary, PointSummary, SizeBin, Traffic, Verdict};
+use results::lab::{Estimate, KeyValue, LabRunEnd, LabSummary, PointSummary, SizeBin, Traffic, Verdict, WayChange};
 
 use crate::topology::SWITCH;
 
@@ -11,6 +11,10 @@ pub(crate) struct Done {
     pub(crate) point: u32,
     pub(crate) repetition: u32,
     pub(crate) values: Vec<KeyValue>,
+    /// When the schedule changed links after the begin, each time once, seconds; only with an overlay, which is to follow.
+    pub(crate) changes: Option<Vec<f64>>,
+    /// Planned length in seconds.
+    pub(crate) duration: f64,
     pub(crate) end: LabRunEnd,
 }
 
@@ -48,7 +52,7 @@ pub(crate) fn summary(done: &[Done], interrupted: bool) -> LabSummary {
 fn metrics<'a>(runs: impl Iterator<Item = &'a Done>) -> BTreeMap<String, Estimate> {
     let mut samples: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in runs {
-        for (name, value) in of_run(&run.end) {
+        for (name, value) in of_run(&run.end).into_iter().chain(of_ways(run)) {
             samples.entry(name).or_default().push(value);
         }
     }
@@ -84,6 +88,33 @@ fn of_traffic(t: &Traffic) -> Vec<(String, f64)> {
         ("utilisation", t.utilisation),
     ];
     all.into_iter().filter_map(|(name, value)| Some((format!("run.{name}"), value?))).collect()
+}
+
+/// Changes of way of one run, after the links that had changed: `(changes of way, seconds until the first after each change of a link)`.
+fn followed(ways: &[WayChange], changes: &[f64], duration: f64) -> (usize, Vec<f64>) {
+    let at: Vec<f64> = ways.iter().filter(|w| w.from.is_some() && w.at_s >= 0.0).map(|w| w.at_s).collect();
+    let ends = changes.iter().skip(1).copied().chain([duration]);
+    let first = |(begin, end): (&f64, f64)| at.iter().find(|t| *t >= begin && **t < end).map(|t| t - begin);
+    (at.len(), changes.iter().zip(ends).filter_map(first).collect())
+}
+
+/// The numbers of the overlay.
+fn of_ways(run: &Done) -> Vec<(String, f64)> {
+    let Some(changes) = &run.changes else { return Vec::new() };
+    let (count, delays) = followed(&run.end.ways, changes, run.duration);
+    let mut all = vec![("overlay.ways.changes".to_owned(), count as f64)];
+    let missed = changes.len() - delays.len();
+    if !changes.is_empty() {
+        all.push(("overlay.ways.not_followed".to_owned(), missed as f64));
+    }
+    all.extend(median(delays).map(|m| ("overlay.ways.followed_after_s".to_owned(), m)));
+    all
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    (n > 0).then(|| f64::midpoint(values[(n - 1) / 2], values[n / 2]))
 }
 
 /// The numbers of one run by name.
@@ -154,11 +185,40 @@ mod tests {
             flows: Vec::new(),
             traffic: None,
             programs: Vec::new(),
+            ways: Vec::new(),
             busiest_worker: 0.0,
             stolen_cpu: None,
             lateness: None,
         };
-        Done { point: 0, repetition, values: Vec::new(), end }
+        Done { point: 0, repetition, values: Vec::new(), changes: None, duration: 60.0, end }
+    }
+
+    #[test]
+    fn changes_of_links_are_followed_or_not() {
+        let way = |at_s: f64, from: Option<&str>| WayChange {
+            at_s,
+            member: "west".to_owned(),
+            destination: "east".to_owned(),
+            from: from.map(str::to_owned),
+            to: Some("direct".to_owned()),
+            reason: "better".to_owned(),
+        };
+        let mut run = done(0, 0, Verdict::Valid);
+        run.changes = Some(vec![10.0, 20.0, 30.0, 40.0]);
+        // Before the begin, two after the first change, none after the second, one each after the others.
+        run.end.ways = vec![
+            way(-1.0, None),
+            way(-0.5, Some("via north")),
+            way(11.0, Some("via north")),
+            way(15.0, Some("direct")),
+            way(33.0, Some("direct")),
+            way(42.0, Some("direct")),
+        ];
+        let told: BTreeMap<String, f64> = of_ways(&run).into_iter().collect();
+        let expected = [("changes", 4.0), ("followed_after_s", 2.0), ("not_followed", 1.0)];
+        assert_eq!(told, expected.map(|(n, v)| (format!("overlay.ways.{n}"), v)).into());
+        run.changes = None;
+        assert!(of_ways(&run).is_empty(), "nothing of an overlay where there is none");
     }
 
     #[test]

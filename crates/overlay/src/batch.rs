@@ -10,6 +10,11 @@ const MOST_BYTES: usize = 65_507;
 /// Most datagrams that one send takes on every kernel (UDP_MAX_SEGMENTS before Linux 6.9).
 const MOST_DATAGRAMS: usize = 64;
 
+/// Most datagrams of `each` bytes that one send takes.
+pub(crate) fn most_datagrams(each: usize) -> usize {
+    (MOST_BYTES / each.max(1)).clamp(1, MOST_DATAGRAMS)
+}
+
 /// Datagrams for one address, of one length but the last, that go out in one system call.
 pub(crate) struct Batch {
     bytes: Box<[u8]>,

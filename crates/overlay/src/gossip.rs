@@ -34,6 +34,8 @@ const MOVED_LOSS: f64 = 0.25;
 const MOVED: f64 = 0.1;
 /// Messages that may wait; more are dropped, as the network does.
 const QUEUE: usize = 256;
+/// Keys of certificates in the state of a member: by the number of their owner.
+const MEMBER: &str = "member/";
 /// Keys of claims in the state of a member: by the number of the member at the link's other end.
 const LINK: &str = "link/";
 
@@ -43,6 +45,8 @@ pub(crate) enum ToGossip {
     Received { from: Member, bytes: Vec<u8> },
     /// What this member says about the links on which it receives.
     Claims(Vec<(Member, Claim)>),
+    /// Certificates that this member has seen, with where their owners are reached.
+    Introductions(Vec<(Member, String, Option<SocketAddr>)>),
 }
 
 /// To the controlling thread.
@@ -51,6 +55,8 @@ pub(crate) enum FromGossip {
     Send { to: Member, bytes: Vec<u8> },
     /// What `to` says about its link from `from`, and whether it passes on what is not for it.
     Claim { from: Member, to: Member, claim: Option<Claim>, relays: bool },
+    /// A certificate, and where its owner is said to be reached.
+    Introduction { text: String, endpoint: Option<SocketAddr> },
 }
 
 /// A claim as it is signed: with the link and a number that grows, so that an older one cannot take its place.
@@ -145,7 +151,7 @@ pub(crate) async fn run(
         cluster_id: "longhaul overlay".to_owned(),
         gossip_interval: ROUND,
         listen_addr: address(own),
-        seed_nodes: settings.members.keys().map(|m| address(*m).to_string()).collect(),
+        seed_nodes: settings.members.get().keys().map(|m| address(*m).to_string()).collect(),
         failure_detector_config: FailureDetectorConfig { initial_interval: ROUND, ..FailureDetectorConfig::default() },
         marked_for_deletion_grace_period: Duration::from_secs(60),
         catchup_callback: None,
@@ -161,7 +167,7 @@ pub(crate) async fn run(
     if started.send(Ok(())).is_err() {
         return;
     }
-    let mut teller = Teller { own, number: generation << 20, told: BTreeMap::new() };
+    let mut teller = Teller { own, number: generation << 20, told: BTreeMap::new(), introduced: BTreeMap::new() };
     let mut listener = Listener::default();
     let mut look = tokio::time::interval(LOOK);
     loop {
@@ -169,6 +175,7 @@ pub(crate) async fn run(
             got = input.recv() => match got {
                 Some(ToGossip::Received { from, bytes }) => { let _ = incoming.try_send((from, bytes)); }
                 Some(ToGossip::Claims(claims)) => teller.tell(settings, &handle, claims).await,
+                Some(ToGossip::Introductions(all)) => teller.introduce(&handle, all).await,
                 None => break,
             },
             _ = look.tick() => listener.look(settings, &handle, &out).await,
@@ -183,6 +190,7 @@ struct Teller {
     own: Member,
     number: u64,
     told: BTreeMap<Member, (Claim, tokio::time::Instant)>,
+    introduced: BTreeMap<Member, String>,
 }
 
 impl Teller {
@@ -211,6 +219,24 @@ impl Teller {
         }
     }
 
+    async fn introduce(&mut self, handle: &ChitchatHandle, all: Vec<(Member, String, Option<SocketAddr>)>) {
+        let told = |(m, text, at): (Member, String, Option<SocketAddr>)| {
+            (m, format!("{} {text}", at.map_or_else(|| "-".to_owned(), |a| a.to_string())))
+        };
+        let all: BTreeMap<Member, String> = all.into_iter().map(told).collect();
+        if all == self.introduced {
+            return;
+        }
+        let gone: Vec<_> = self.introduced.keys().filter(|m| !all.contains_key(m)).collect();
+        let new: Vec<_> = all.iter().filter(|(m, text)| self.introduced.get(m) != Some(text)).collect();
+        let set = |c: &mut chitchat::Chitchat| {
+            gone.iter().for_each(|m| c.self_node_state().delete(&format!("{MEMBER}{m}")));
+            new.iter().for_each(|(m, text)| c.self_node_state().set(format!("{MEMBER}{m}"), text));
+        };
+        handle.with_chitchat(set).await;
+        self.introduced = all;
+    }
+
     fn is_due(&self, now: tokio::time::Instant, from: Member, claim: &Claim) -> bool {
         self.told.get(&from).is_none_or(|(before, at)| now.duration_since(*at) >= REFRESH || has_moved(before, claim))
     }
@@ -223,6 +249,7 @@ fn has_moved(before: &Claim, now: &Claim) -> bool {
     share(before.rtt_us as f64, now.rtt_us as f64)
         || (before.loss - now.loss).abs() > MOVED_LOSS * width
         || before.capacity_bps != now.capacity_bps
+        || before.datagram != now.datagram
 }
 
 /// Hears what is new.
@@ -249,7 +276,7 @@ impl Listener {
     }
 
     fn news(&mut self, settings: &Settings, id: &ChitchatId, state: &NodeState) -> Vec<FromGossip> {
-        let Some((to, key)) = member(id.gossip_advertise_addr).and_then(|m| Some((m, settings.members.get(&m)?.key)))
+        let Some((to, key)) = member(id.gossip_advertise_addr).and_then(|m| Some((m, settings.members.one(m)?.key)))
         else {
             return Vec::new();
         };
@@ -261,9 +288,12 @@ impl Listener {
         *read = max;
         let mut news = Vec::new();
         for (name, value) in state.key_values_including_deleted() {
+            if name.starts_with(MEMBER) && value.version > from_version {
+                news.extend(introduction(&value.value));
+            }
             let from = name.strip_prefix(LINK).and_then(|n| u32::from_str_radix(n, 16).ok()).map(Member);
             // Links between members only: what a member may say is bounded by how many there are.
-            let is_member = |m: &Member| settings.members.contains_key(m) || settings.identity.public().member() == *m;
+            let is_member = |m: &Member| settings.members.contains(*m) || settings.identity.public().member() == *m;
             let Some(from) = from.filter(|m| value.version > from_version && is_member(m)) else { continue };
             let number = self.numbers.entry((from, to)).or_default();
             if let Some(said) = heard(&value.value, &key, from).filter(|s| s.number > *number) {
@@ -273,6 +303,12 @@ impl Listener {
         }
         news
     }
+}
+
+/// Reads what is said of a member; who it is, is looked at where the authority is known.
+fn introduction(text: &str) -> Option<FromGossip> {
+    let (endpoint, text) = text.split_once(' ')?;
+    Some(FromGossip::Introduction { text: text.to_owned(), endpoint: endpoint.parse().ok() })
 }
 
 /// A queue to the gossip.

@@ -26,7 +26,12 @@ pub(crate) struct MacKeys {
 
 impl MacKeys {
     pub(crate) fn of(owner: &PublicKey) -> Self {
-        let key = |label: &[u8]| Sha256::new().chain_update(label).chain_update(owner.exchange()).finalize().into();
+        Self::of_exchange(&owner.exchange())
+    }
+
+    /// From the public key in its Montgomery form.
+    pub(crate) fn of_exchange(owner: &[u8; 32]) -> Self {
+        let key = |label: &[u8]| Sha256::new().chain_update(label).chain_update(owner).finalize().into();
         Self { mac: key(b"longhaul overlay mac1"), cookie: key(b"longhaul overlay cookie") }
     }
 

@@ -50,7 +50,7 @@ async fn measured(json: impl Future<Output = String>) -> Response {
 }
 
 /// One metric of links: its name, its kind, what it means, the key in the status, and what one of that is in the metric's unit.
-const LINKS: [(&str, &str, &str, &str, f64); 8] = [
+const LINKS: [(&str, &str, &str, &str, f64); 12] = [
     ("link_up", "gauge", "Whether the direct link to the member works.", "up", 1.0),
     ("link_rtt_seconds", "gauge", "Least round trip of the last seconds.", "rtt_us", 1e-6),
     (
@@ -71,6 +71,10 @@ const LINKS: [(&str, &str, &str, &str, f64); 8] = [
         1.0,
     ),
     ("link_probes_total", "counter", "Probes sent to the member.", "probes", 1.0),
+    ("link_trains_total", "counter", "Trains sent to the member.", "trains", 1.0),
+    ("link_capacity_to_bps", "gauge", "What the link to the member carries, by trains.", "capacity_to_bps", 1.0),
+    ("link_capacity_from_bps", "gauge", "What the link from the member carries, by trains.", "capacity_from_bps", 1.0),
+    ("link_datagram_bytes", "gauge", "Largest datagram to the member, IP bytes.", "datagram", 1.0),
 ];
 
 /// The status as metrics.

@@ -19,6 +19,8 @@ use crate::receive::{Arrival, Event, Opener, Taken, place};
 use crate::seal::{address, outer};
 use crate::table::{Published, Reader, Table};
 
+/// What the device says of a malformed packet (linux/errno-base.h).
+const EINVAL: i32 = 22;
 /// How long to wait for the network before looking whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -105,7 +107,7 @@ impl Inbound {
     }
 
     /// Hands packets to this host, those of one connection put together.
-    fn deliver(&self, room: &[u8], packets: &[(Range<usize>, bool)]) {
+    fn deliver(&mut self, room: &[u8], packets: &[(Range<usize>, bool)]) {
         let mut rest = packets.iter().filter_map(|(at, partial)| Some((room.get(at.clone())?, *partial)));
         let Some((ip, partial)) = rest.next() else { return };
         let mut merge = Merge::new(ip, partial);
@@ -118,7 +120,7 @@ impl Inbound {
         self.write(merge);
     }
 
-    fn write(&self, mut merge: Merge<'_>) {
+    fn write(&mut self, mut merge: Merge<'_>) {
         let bytes = merge.ip_bytes() as u64;
         let mut parts: Parts<'_> = std::array::from_fn(|_| IoSlice::new(&[]));
         match self.tun.send(merge.parts(&mut parts)) {
@@ -126,7 +128,13 @@ impl Inbound {
                 bump(&self.counters.packets_out);
                 add(&self.counters.bytes_out, bytes);
             }
-            Err(_) => bump(&self.counters.device_failed),
+            Err(e) => {
+                bump(&self.counters.device_failed);
+                if self.merge && merge.count() > 1 && e.raw_os_error() == Some(EINVAL) {
+                    self.merge = false;
+                    tracing::warn!("this kernel refuses super-packets: packets are handed over one by one");
+                }
+            }
         }
     }
 }

@@ -5,7 +5,10 @@
 //! and one gossips and serves pages. What the first two need is published to them as a table that never changes (`table`).
 
 mod batch;
+mod certificate;
 mod counters;
+mod device;
+mod draws;
 mod error;
 mod gossip;
 mod guard;
@@ -13,8 +16,10 @@ mod handshake;
 mod http;
 mod identity;
 mod inbound;
+mod members;
 mod mesh;
 mod node;
+mod offload;
 mod outbound;
 mod receive;
 mod seal;
@@ -26,8 +31,10 @@ mod table;
 mod tally;
 mod window;
 
+pub use certificate::Certificate;
 pub use error::OverlayError;
 pub use identity::{Identity, PublicKey};
+pub use members::Members;
 pub use node::{Node, ask};
-pub use settings::{DEFAULT_MTU, DEFAULT_PORT, MemberSettings, Offload, PolicyName, Settings};
+pub use settings::{DEFAULT_MTU, DEFAULT_PORT, MemberSettings, Offload, PolicyName, Settings, member_lines};
 pub use status::Question;

@@ -1,10 +1,14 @@
 //! What a member decides: with whom it has sessions, what it knows of links, which way to go. Time, datagrams and messages come in;
 //! datagrams, tables and events come out. No sockets, no clock.
 
+pub(crate) mod admission;
 mod calls;
+mod claims;
 mod links;
+mod sizes;
 #[cfg(test)]
 mod tests;
+mod trains;
 mod ways;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,14 +22,15 @@ use serde::Serialize;
 use units::Instant;
 use wire::overlay::{Envelope, Message};
 
+use crate::draws::Draws;
 use crate::guard::{Guard, MacKeys};
 use crate::seal::{self, Line};
 use crate::session::{REJECT_AFTER, Session};
-use crate::settings::Settings;
+use crate::settings::{MemberSettings, Settings};
 use crate::table::{Peer, Table};
 
 pub(crate) use calls::{Source, is_for};
-pub(crate) use links::Claim;
+pub(crate) use claims::Claim;
 
 /// How often links are looked at.
 const TICK: Duration = Duration::from_millis(20);
@@ -35,8 +40,12 @@ const TICK: Duration = Duration::from_millis(20);
 pub(crate) enum Output {
     /// Send this datagram.
     Send { to: SocketAddr, datagram: Vec<u8> },
+    /// Send these datagrams of `each` bytes as fast as can be; that they cannot be sent is an answer, too.
+    Trial { to: SocketAddr, datagrams: Vec<u8>, each: usize },
     /// Tell whoever listens.
     Event(Event),
+    /// Packets for these go to the tunnel from now on.
+    Routes(Vec<ipnet::IpNet>),
     /// Hand a piece of gossip to the gossip.
     Gossip { from: Member, bytes: Vec<u8> },
 }
@@ -51,7 +60,9 @@ pub(crate) enum Event {
     Link { member: Member, name: String, up: bool },
     /// A way was chosen.
     Route(Box<route::Decision>),
-    /// A member says that it leaves.
+    /// Somebody became a member by a certificate.
+    Joined { member: Member, name: String },
+    /// A member says that it leaves, or its certificate is over.
     Left { member: Member, name: String },
 }
 
@@ -61,6 +72,8 @@ struct Other {
     endpoint: Option<SocketAddr>,
     calls: calls::Calls,
     link: links::Link,
+    trains: trains::Trains,
+    sizes: sizes::Sizes,
     lanes: ways::Lanes,
     /// Sessions with it, the newest last.
     sessions: Vec<Arc<Session>>,
@@ -86,6 +99,9 @@ pub(crate) struct Mesh {
     control: Control,
     outputs: VecDeque<Output>,
     began: Instant,
+    /// Seconds since 1970 at `began`.
+    utc_at_begin: u64,
+    admissions: admission::Admissions,
     next_tick: Instant,
     /// Something that the table holds is different.
     changed: bool,
@@ -102,51 +118,13 @@ pub(crate) struct Mesh {
     claims: BTreeMap<(Member, Member), (Claim, Instant)>,
 }
 
-/// A source of numbers for times and names; nothing secret comes from it.
-pub(crate) struct Draws(u64);
-
-impl Draws {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed | 1)
-    }
-
-    /// xorshift64* (Vigna 2016).
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// In (0, 1].
-    fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Time to the next event of a Poisson process.
-    fn exponential(&mut self, mean: Duration) -> Duration {
-        mean.mul_f64(-self.unit().ln())
-    }
-}
-
 impl Mesh {
-    /// `seed`: for times and names. `None`: no randomness.
-    pub(crate) fn new(settings: Arc<Settings>, seed: u64, now: Instant) -> Option<Self> {
+    /// `seed`: for times and names; `utc_s`: time of day now, by which certificates end. `None`: no randomness.
+    pub(crate) fn new(settings: Arc<Settings>, seed: u64, now: Instant, utc_s: u64) -> Option<Self> {
         let own = settings.identity.public().member();
         let control = ways::control(&settings, own, now)?;
-        let others = settings.members.iter().map(|(number, m)| {
-            let other = Other {
-                mac: MacKeys::of(&m.key),
-                endpoint: m.endpoint,
-                calls: calls::Calls::new(now),
-                link: links::Link::default(),
-                lanes: ways::Lanes::default(),
-                sessions: Vec::new(),
-                gossip: GossipPieces::default(),
-            };
-            (*number, other)
-        });
-        let others = others.collect();
+        let others = settings.members.get();
+        let others = others.iter().map(|(number, m)| (*number, Other::new(m, settings.t_loss, now))).collect();
         let guard = Guard::new(&settings.identity.public(), now)?;
         Some(Self {
             own,
@@ -155,6 +133,8 @@ impl Mesh {
             control,
             outputs: VecDeque::new(),
             began: now,
+            utc_at_begin: utc_s,
+            admissions: admission::Admissions::default(),
             next_tick: now,
             changed: true,
             draws: Draws::new(seed),
@@ -186,6 +166,9 @@ impl Mesh {
             self.tend_sessions(now);
             self.make_calls(now);
             self.look_at_links(now);
+            self.tend_trains(now);
+            self.tend_sizes(now);
+            self.tend_certificates(now);
         }
         self.send_probes(now);
         self.decide(now);
@@ -194,9 +177,16 @@ impl Mesh {
     /// A sealed message of a member, authentic; `session`: its number here.
     pub(crate) fn handle_message(&mut self, now: Instant, from: Member, session: u32, message: Message) {
         match message {
+            Message::Certificate(text) => self.handle_certificate(now, from, session, &text),
+            _ if from == admission::GUEST => {}
             Message::Report(lanes) => self.heed_report(now, from, session, &lanes),
-            Message::Probe | Message::SizeSeen { .. } => {}
-            Message::SizeAsked { bytes } => self.tell(now, from, &Message::SizeSeen { bytes }),
+            // A train's packets come by themselves, with their times.
+            Message::Probe | Message::Train { .. } => {}
+            Message::TrainSeen { number, span, bps } => {
+                self.heed_train(now, from, number, Duration::from_micros(u64::from(span)), bps);
+            }
+            Message::SizeAsked { bytes } => self.heed_size(now, from, bytes),
+            Message::SizeSeen { bytes } => self.heed_size_seen(from, bytes),
             Message::Gossip { number, piece, pieces, data } => self.put_together(from, number, piece, pieces, data),
             Message::Bye => self.let_go(now, from),
         }
@@ -266,18 +256,33 @@ impl Mesh {
     }
 
     fn send_on(&mut self, now: Instant, path: Path, lane: u16, bytes: &[u8]) {
-        if let Some(end) = self.session(path.destination()) {
-            self.send_with(now, &end, path, lane, bytes);
+        if let Some((to, datagram)) = self.sealed(now, path, lane, bytes) {
+            self.outputs.push_back(Output::Send { to, datagram });
         }
     }
 
-    /// Seals a message with this session of the destination.
+    /// A message as a datagram, and where that goes.
+    fn sealed(&self, now: Instant, path: Path, lane: u16, bytes: &[u8]) -> Option<(SocketAddr, Vec<u8>)> {
+        self.sealed_with(now, &self.session(path.destination())?, path, lane, bytes)
+    }
+
+    /// The same with this session of the destination.
+    fn sealed_with(
+        &self,
+        now: Instant,
+        end: &Arc<Session>,
+        path: Path,
+        lane: u16,
+        bytes: &[u8],
+    ) -> Option<(SocketAddr, Vec<u8>)> {
+        let hop = if path.relays().is_empty() { Arc::clone(end) } else { self.session(path.first_hop())? };
+        let to = self.others.get(&path.first_hop())?.endpoint?;
+        let line = Line { own: self.own, path, lane, to, end, hop: &hop };
+        Some((to, seal::message(&line, bytes, micros(now))?))
+    }
+
     fn send_with(&mut self, now: Instant, end: &Arc<Session>, path: Path, lane: u16, bytes: &[u8]) {
-        let hop = if path.relays().is_empty() { Some(Arc::clone(end)) } else { self.session(path.first_hop()) };
-        let Some(hop) = hop else { return };
-        let Some(to) = self.others.get(&path.first_hop()).and_then(|o| o.endpoint) else { return };
-        let line = Line::of(self.own, path, lane, to, end, &hop);
-        if let Some(datagram) = seal::message(&line, bytes, micros(now)) {
+        if let Some((to, datagram)) = self.sealed_with(now, end, path, lane, bytes) {
             self.outputs.push_back(Output::Send { to, datagram });
         }
     }
@@ -305,6 +310,7 @@ impl Mesh {
 
     /// Drops sessions that are too old, and notices those that the other end has begun to use.
     fn tend_sessions(&mut self, now: Instant) {
+        let mut begun = Vec::new();
         for (member, other) in &mut self.others {
             let before = other.sessions.len();
             other.sessions.retain(|s| now.saturating_since(s.born) < REJECT_AFTER);
@@ -314,11 +320,13 @@ impl Mesh {
                 let again = other.calls.in_use.is_some();
                 other.calls.in_use = in_use;
                 self.changed = true;
-                if in_use.is_some() {
-                    let name = self.settings.name_of(*member);
-                    self.outputs.push_back(Output::Event(Event::Session { member: *member, name, again }));
-                }
+                begun.extend(in_use.map(|_| (*member, again)));
             }
+        }
+        for (member, again) in begun {
+            let name = self.settings.name_of(member);
+            self.outputs.push_back(Output::Event(Event::Session { member, name, again }));
+            self.show_certificate(now, member);
         }
     }
 
@@ -328,14 +336,17 @@ impl Mesh {
             return None;
         }
         let mut table = Table { own: self.own, relay: self.settings.relay, ..Table::default() };
-        for (index, (member, other)) in self.others.iter_mut().enumerate() {
-            let subnets = self.settings.members.get(member).map(|m| m.subnets.clone()).unwrap_or_default();
+        let members: Vec<Member> = self.others.keys().copied().collect();
+        for (index, member) in members.into_iter().enumerate() {
+            let subnets = self.settings.members.one(member).map(|m| m.subnets).unwrap_or_default();
             table.prefixes.extend(subnets.iter().map(|s| (*s, index)));
-            table.index.insert(*member, index);
+            table.index.insert(member, index);
+            let ways = self.ways_for_table(member);
+            let Some(other) = self.others.get(&member) else { continue };
             table.sessions.extend(other.sessions.iter().map(|s| (s.local, Arc::clone(s))));
-            let ways = ways::of(&self.control, *member, &mut other.lanes, &self.settings);
             table.peers.push(Peer { endpoint: other.endpoint, session: other.session().cloned(), subnets, ways });
         }
+        table.sessions.extend(self.guests().map(|s| (s.local, Arc::clone(s))));
         table.prefixes.sort_by_key(|(net, _)| std::cmp::Reverse(net.prefix_len()));
         Some(table)
     }
@@ -350,11 +361,6 @@ impl Mesh {
         self.control.paths(member)
     }
 
-    /// What each member said about the links on which it receives, and how long ago.
-    pub(crate) fn claims(&self, now: Instant) -> impl Iterator<Item = (Member, Member, Claim, Duration)> + '_ {
-        self.claims.iter().map(move |((from, to), (claim, at))| (*from, *to, *claim, now.saturating_since(*at)))
-    }
-
     /// Relays and destination as the envelope has them, backwards: the way to who sent it.
     fn way_back(&self, envelope: &Envelope) -> Option<Path> {
         let relays: Vec<Member> = envelope.route().iter().rev().map(|r| Member(*r)).collect();
@@ -363,6 +369,20 @@ impl Mesh {
 }
 
 impl Other {
+    fn new(member: &MemberSettings, t_loss: Option<Duration>, now: Instant) -> Self {
+        Self {
+            mac: MacKeys::of(&member.key),
+            endpoint: member.endpoint,
+            calls: calls::Calls::new(now),
+            link: links::Link::new(t_loss),
+            trains: trains::Trains::default(),
+            sizes: sizes::Sizes::default(),
+            lanes: ways::Lanes::default(),
+            sessions: Vec::new(),
+            gossip: GossipPieces::default(),
+        }
+    }
+
     /// The newest session that both ends have.
     fn session(&self) -> Option<&Arc<Session>> {
         self.sessions.iter().rev().find(|s| s.confirmed.load(Ordering::Relaxed))

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::net::IpAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use aws_lc_rs::rand;
-use ipnet::IpNet;
-use kernel::{Datagrams, LinkSettings, Netlink, Route, Tun, TunKind};
+use kernel::Datagrams;
 use tokio::sync::mpsc::Sender;
 use units::{Bytes, Instant};
 
@@ -27,12 +25,10 @@ use crate::receive::{Event as FromNetwork, Opener};
 use crate::settings::Settings;
 use crate::status::{Question, Status};
 use crate::table::Published;
-use crate::{OverlayError, http};
+use crate::{OverlayError, batch, device, http, offload};
 
 /// Room in the UDP socket: 64 ms at 1 Gb/s, less where the host's limit is lower.
 const SOCKET_BUFFER: Bytes = Bytes::new(8 << 20);
-/// Packets that the device keeps for us; the kernel's own is 500.
-const DEVICE_QUEUE: u32 = 1000;
 /// Events that may wait for the controlling thread: a flood of handshakes fills it, and is dropped.
 const EVENTS: usize = 1024;
 /// The loop looks at least so often whether all shall end.
@@ -73,6 +69,8 @@ pub struct Node {
     status: Status,
     published: Arc<Published>,
     socket: Arc<Datagrams>,
+    /// The tunnel device's index.
+    device: u32,
     inputs: Receiver<Input>,
     gossip: Sender<ToGossip>,
     events: Option<File>,
@@ -86,12 +84,15 @@ impl Node {
     ///
     /// # Errors
     /// The device, its addresses or the socket cannot be had: says which, and what it takes.
-    pub fn start(settings: Settings) -> Result<Self, OverlayError> {
+    pub fn start(mut settings: Settings) -> Result<Self, OverlayError> {
+        settings.offload = offload::working(settings.offload, offload::over_loopback);
         let settings = Arc::new(settings);
         let now = kernel::now();
-        let mesh = Mesh::new(Arc::clone(&settings), random()?, now).ok_or(OverlayError::Random)?;
+        let mesh =
+            Mesh::new(Arc::clone(&settings), random()?, now, kernel::utc_seconds().0).ok_or(OverlayError::Random)?;
         let offload = settings.offload;
-        let tun = Arc::new(device(&settings)?);
+        let (tun, device) = device::make(&settings)?;
+        let tun = Arc::new(tun);
         let socket = Arc::new(Datagrams::bind(settings.listen, SOCKET_BUFFER, offload.udp_gso, offload.udp_gro)?);
         let (counters, gauges) = (Arc::new(Counters::default()), Arc::new(Gauges::default()));
         let published = Arc::new(Published::default());
@@ -105,7 +106,7 @@ impl Node {
         let inbound = Inbound::new(ends_of(), &published, Arc::clone(&counters), network, opener, offload.tun_gro);
         let secret = [random()?, random()?];
         let counted = (Arc::clone(&counters), Arc::clone(&gauges));
-        let outbound = Outbound::new(ends_of(), &published, counted, secret, settings.mtu);
+        let outbound = Outbound::new(ends_of(), &published, counted, secret);
         let over = Arc::clone(&ends);
         node_threads.push(thread("overlay-in", move || inbound.run(|| over.load(Ordering::Relaxed)))?);
         let over = Arc::clone(&ends);
@@ -119,6 +120,7 @@ impl Node {
             status,
             published,
             socket,
+            device,
             inputs,
             gossip,
             events,
@@ -172,6 +174,7 @@ impl Node {
             Input::Network(FromNetwork::Message { from, session, message }) => {
                 self.mesh.handle_message(now, from, session, message);
             }
+            Input::Network(FromNetwork::Train { from, car }) => self.mesh.handle_train(now, from, &car),
             Input::Network(FromNetwork::Moved { member, to }) => self.mesh.handle_moved(member, to),
             Input::Network(FromNetwork::Came { from, session, lane, envelope }) => {
                 self.mesh.handle_came(from, session, lane, &envelope);
@@ -181,6 +184,9 @@ impl Node {
             Input::Gossip(FromGossip::Send { to, bytes }) => self.mesh.send_gossip(now, to, &bytes),
             Input::Gossip(FromGossip::Claim { from, to, claim, relays }) => {
                 self.mesh.handle_claim(now, from, to, claim, relays);
+            }
+            Input::Gossip(FromGossip::Introduction { text, endpoint }) => {
+                self.mesh.handle_introduction(now, &text, endpoint);
             }
             Input::Question(question, reply) => {
                 reply(self.status.answer(&question, &self.mesh, now).to_string());
@@ -198,6 +204,7 @@ impl Node {
         if now.saturating_since(self.claims_at) >= CLAIMS_EVERY {
             self.claims_at = now;
             let _ = self.gossip.try_send(ToGossip::Claims(self.mesh.own_claims()));
+            let _ = self.gossip.try_send(ToGossip::Introductions(self.mesh.introductions()));
             self.mesh.handle_flows(now, &self.status.elephants());
         }
         if let Some(table) = self.mesh.table() {
@@ -207,6 +214,17 @@ impl Node {
             match output {
                 Output::Send { to, datagram } => {
                     self.status.count_sent(self.socket.send(to, &datagram, datagram.len(), 0))
+                }
+                Output::Trial { to, datagrams, each } => {
+                    let most = each * batch::most_datagrams(each);
+                    // What the device does not take is as lost as what the network drops.
+                    let _ = datagrams.chunks(most).try_for_each(|c| self.socket.send(to, c, each, 0));
+                }
+                Output::Routes(subnets) => {
+                    if let Err(e) = device::add_routes(&self.settings, self.device, &subnets) {
+                        // The member is reached by the others' ways; only this host has no route to it.
+                        tracing::warn!("no route to what a new member serves: {e}");
+                    }
                 }
                 Output::Gossip { from, bytes } => {
                     let _ = self.gossip.try_send(ToGossip::Received { from, bytes });
@@ -264,30 +282,13 @@ fn forward<T: Send + 'static>(
     Ok(sender)
 }
 
-/// The tunnel device with its addresses, and routes to what the members serve.
-fn device(settings: &Settings) -> Result<Tun, OverlayError> {
-    let what = || format!("the tunnel device {} (needs CAP_NET_ADMIN)", settings.device);
-    let tun = Tun::new(&settings.device, TunKind::Tun, settings.offload.tun_gso).map_err(OverlayError::io(what()))?;
-    let mut netlink = Netlink::open()?;
-    let device = netlink.index(tun.name())?;
-    let link = LinkSettings {
-        up: Some(true),
-        mtu: Some(u32::from(settings.mtu)),
-        tx_queue_len: Some(DEVICE_QUEUE),
-        ipv6_address_generation_off: true,
-        ..LinkSettings::default()
-    };
-    netlink.set_link(device, &LinkSettings { up: None, ..link })?;
-    for address in &settings.addresses {
-        netlink.add_address(device, *address, if address.is_ipv4() { 32 } else { 128 }, None)?;
-    }
-    netlink.set_link(device, &link)?;
-    let own = |net: &IpNet| settings.addresses.iter().find(|a: &&IpAddr| a.is_ipv4() == net.addr().is_ipv4()).copied();
-    let subnets = settings.members.values().flat_map(|m| &m.subnets);
-    let routes: Vec<Route> =
-        subnets.map(|to| Route { to: *to, via: None, device, onlink: false, source: own(to) }).collect();
-    netlink.add_routes(&routes)?;
-    Ok(tun)
+/// The number of this start, larger than that of any before: the time, unless the clock was set back. Others take what this member says for new by it.
+fn start_number(file: &Path, utc_s: u64) -> Result<u64, OverlayError> {
+    let last: Option<u64> = std::fs::read_to_string(file).ok().and_then(|t| t.trim().parse().ok());
+    let number = last.map_or(utc_s, |l| utc_s.max(l.saturating_add(1)));
+    std::fs::write(file, format!("{number}\n"))
+        .map_err(OverlayError::io(format!("the file with the number of the last start {}", file.display())))?;
+    Ok(number)
 }
 
 fn start_gossip(
@@ -303,7 +304,7 @@ fn start_gossip(
         .map_err(OverlayError::io("starting the gossip"))?;
     let settings = Arc::clone(settings);
     let out = forward(inputs.clone(), Input::Gossip, threads)?;
-    let (generation, _) = kernel::utc_seconds();
+    let generation = start_number(&settings.control.with_extension("start"), kernel::utc_seconds().0)?;
     let page = settings.status.map(|address| runtime.block_on(http::bind(address))).transpose()?;
     let asker = Asker(inputs.clone());
     threads.push(thread("overlay-gossip", move || {
@@ -379,4 +380,22 @@ pub fn ask(settings: &Settings, question: &Question) -> Result<String, OverlayEr
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer).map_err(not_running)?;
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_start_has_a_larger_number_whatever_the_clock_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("member.start");
+        assert_eq!(start_number(&file, 1000).unwrap(), 1000);
+        assert_eq!(start_number(&file, 10).unwrap(), 1001, "the clock was set back");
+        assert_eq!(start_number(&file, 1001).unwrap(), 1002, "twice within a second");
+        assert_eq!(start_number(&file, 2000).unwrap(), 2000);
+        std::fs::write(&file, "no number").unwrap();
+        assert_eq!(start_number(&file, 3000).unwrap(), 3000);
+        assert!(start_number(&folder.path().join("none/member.start"), 1).is_err());
+    }
 }

@@ -1,7 +1,7 @@
 //! From the tunnel device to the network: one thread, no lock and no allocation per packet.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use packet::{Cut, Flow, Packet, VNET_HEADER, clamp_mss, needs_checksum};
 use route::Path;
 use route::flows::{self, FlowKey, RouteId, Share, spread_by};
 use units::{Bytes, Instant, Rate};
-use wire::overlay::Content;
+use wire::overlay::{CLASS_ELEPHANT, CLASS_MOUSE, Content};
 
 use crate::batch::Batch;
 use crate::counters::{Counters, add, bump};
@@ -42,6 +42,9 @@ pub(crate) struct Gauges {
     pub(crate) by_path: Mutex<Vec<(Path, u32)>>,
 }
 
+/// A way in the table: index of the peer, and of its way.
+type Place = (usize, usize);
+
 /// What one thread needs to send packets.
 pub(crate) struct Outbound {
     socket: Arc<Datagrams>,
@@ -52,13 +55,12 @@ pub(crate) struct Outbound {
     flows: flows::Table,
     /// Which routing entry of the flow table each path has.
     routes: HashMap<Path, RouteId>,
-    /// Where each routing entry leads, in the present table: index of the peer, and of its way.
-    places: HashMap<RouteId, (usize, usize)>,
+    /// Where each routing entry leads, in the present table, by its index.
+    places: Vec<Option<Place>>,
     secret: [u64; 2],
     batch: Batch,
     rebalanced: Instant,
     counted: Instant,
-    mtu: usize,
 }
 
 impl Outbound {
@@ -67,7 +69,6 @@ impl Outbound {
         published: &Arc<Published>,
         (counters, gauges): (Arc<Counters>, Arc<Gauges>),
         secret: [u64; 2],
-        mtu: u16,
     ) -> Self {
         let mut outbound = Self {
             socket,
@@ -77,12 +78,11 @@ impl Outbound {
             reader: Reader::new(published),
             flows: flows::Table::new(flows::Settings::default()),
             routes: HashMap::new(),
-            places: HashMap::new(),
+            places: Vec::new(),
             secret,
             batch: Batch::new(),
             rebalanced: Instant::ZERO,
             counted: Instant::ZERO,
-            mtu: usize::from(mtu),
         };
         outbound.take_table();
         outbound
@@ -122,7 +122,7 @@ impl Outbound {
     /// Makes the flow table point to the paths of the present table. Flows of a path that is no more go to the best one of their destination.
     fn take_table(&mut self) {
         let table = Arc::clone(&self.reader.table);
-        let mut present: HashMap<Path, (usize, usize)> = HashMap::new();
+        let mut present: HashMap<Path, Place> = HashMap::new();
         for (peer, p) in table.peers.iter().enumerate() {
             present.extend(p.ways.iter().enumerate().map(|(way, w)| (w.path, (peer, way))));
         }
@@ -139,7 +139,13 @@ impl Outbound {
             let best = table.peer(path.destination()).and_then(|p| p.ways.first());
             self.flows.remove_route(id, best.and_then(|w| self.routes.get(&w.path).copied()));
         }
-        self.places = self.routes.iter().filter_map(|(path, id)| Some((*id, *present.get(path)?))).collect();
+        let end = self.routes.values().map(|id| id.index() + 1).max().unwrap_or(0);
+        self.places = vec![None; end];
+        for (path, id) in &self.routes {
+            if let Some(place) = self.places.get_mut(id.index()) {
+                *place = present.get(path).copied();
+            }
+        }
     }
 
     /// One packet or super-packet: `length` bytes of `buffer`.
@@ -148,18 +154,18 @@ impl Outbound {
             return;
         };
         let partial = needs_checksum(vnet);
-        clamp_mss(ip, self.mtu, partial);
         let bytes = ip.len();
         bump(&self.counters.packets_in);
         add(&self.counters.bytes_in, bytes as u64);
         let Some(flow) = Flow::of(ip) else { return bump(&self.counters.malformed) };
-        let Some((peer, way)) = self.place(table, &flow, bytes) else { return };
+        let Some(((peer, way), class)) = self.place(table, &flow, bytes) else { return };
         let Some(way) = table.peers.get(peer).and_then(|p| p.ways.get(way)) else { return bump(&self.counters.no_way) };
-        let Some(line) = Line::new(table, way.path, way.lane) else { return bump(&self.counters.no_way) };
+        clamp_mss(ip, way.most, partial);
+        let line = way.line(table.own);
         let mark = packet::traffic_class(ip).unwrap_or(0) & 3;
         let Some(mut packet) = Packet::new(&*buffer, length, false) else { return };
         if !packet.cut_to(way.most) {
-            return bump(&self.counters.too_large);
+            return self.refuse(packet.frame(), way.most);
         }
         let count = packet.segments().count;
         let whole = [packet.frame(), &[]];
@@ -167,12 +173,22 @@ impl Outbound {
         for segment in 0..count {
             let cut = if count > 1 { Cut::new(&packet, segment, 1) } else { None };
             let parts = cut.as_ref().map_or(whole, |c| [c.headers(), c.payload()]);
-            self.seal(&line, parts, partial || cut.is_some(), mark, now);
+            self.seal(&line, parts, (partial || cut.is_some(), class), mark, now);
+        }
+    }
+
+    /// A packet that is too large and cannot be cut: this host is told where it wants to be.
+    fn refuse(&self, ip: &[u8], most: usize) {
+        bump(&self.counters.too_large);
+        let Some(answer) = packet::too_big(ip, most) else { return };
+        let vnet = [0; VNET_HEADER];
+        if self.tun.send(&[IoSlice::new(&vnet), IoSlice::new(&answer)]).is_err() {
+            bump(&self.counters.device_failed);
         }
     }
 
     /// Seals one packet into the batch.
-    fn seal(&mut self, line: &Line<'_>, parts: [&[u8]; 2], partial: bool, mark: u8, now: u32) {
+    fn seal(&mut self, line: &Line<'_>, parts: [&[u8]; 2], (partial, class): (bool, u8), mark: u8, now: u32) {
         let (head, tail) = (head(&line.path), tail(&line.path));
         let [a, b] = parts;
         let length = head + a.len() + b.len() + tail;
@@ -180,7 +196,7 @@ impl Outbound {
         let Some((_, rest)) = room.split_at_mut_checked(head) else { return };
         rest[..a.len()].copy_from_slice(a);
         rest[a.len()..a.len() + b.len()].copy_from_slice(b);
-        if line.seal(room, Content::Packet { partial }, 0, now).is_some() {
+        if line.seal(room, Content::Packet { partial }, class, now).is_some() {
             bump(&self.counters.frames_sealed);
         } else {
             self.batch.take_back();
@@ -188,14 +204,15 @@ impl Outbound {
         }
     }
 
-    /// Which way the flow goes: as before, or as its hash says for a new one.
-    fn place(&mut self, table: &Table, flow: &Flow, bytes: usize) -> Option<(usize, usize)> {
+    /// Which way the flow goes, as before, or as its hash says for a new one; and its class.
+    fn place(&mut self, table: &Table, flow: &Flow, bytes: usize) -> Option<(Place, u8)> {
         let ends = [(flow.source, flow.source_port), (flow.destination, flow.destination_port)];
         let key = FlowKey::new(ends[0], ends[1], flow.protocol, flow.dscp);
         let hash = key.hash(self.secret);
         let bytes = Bytes::new(bytes as u64);
-        if let Some(id) = self.flows.lookup(hash, &key, bytes) {
-            return self.places.get(&id).copied();
+        if let Some(found) = self.flows.lookup(hash, &key, bytes) {
+            let class = if found.is_elephant { CLASS_ELEPHANT } else { CLASS_MOUSE };
+            return Some((self.place_of(found.route)?, class));
         }
         let Some(peer) = table.owner(flow.destination) else {
             bump(&self.counters.no_member);
@@ -206,8 +223,13 @@ impl Outbound {
             bump(&self.counters.no_way);
             return None;
         };
-        self.flows.assign(hash, key, bytes, *id);
-        self.places.get(id).copied()
+        let id = *id;
+        self.flows.assign(hash, key, bytes, id);
+        Some((self.place_of(id)?, CLASS_MOUSE))
+    }
+
+    fn place_of(&self, route: RouteId) -> Option<Place> {
+        self.places.get(route.index()).copied().flatten()
     }
 
     /// Counts flows, for people and for the route control.

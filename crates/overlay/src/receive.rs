@@ -10,7 +10,8 @@ use packet::{ecn, mark_congestion};
 use route::Member;
 use units::{Bytes, Instant, Rate};
 use wire::overlay::{
-    Content, ENVELOPE_BYTES, Envelope, Kind, LANE_RELAYED, MOST_RELAYS, Message, SEALED_BYTES, Sealed, TAG_BYTES,
+    Content, ENVELOPE_BYTES, Envelope, Kind, LANE_DIRECT, LANE_RELAYED, LANE_TRIALS, MOST_RELAYS, Message,
+    SEALED_BYTES, Sealed, TAG_BYTES,
 };
 
 use crate::counters::{Counters, bump};
@@ -33,6 +34,11 @@ pub(crate) enum Event {
         session: u32,
         message: Message,
     },
+    /// A packet of a train.
+    Train {
+        from: Member,
+        car: Car,
+    },
     Moved {
         member: Member,
         to: SocketAddr,
@@ -46,6 +52,20 @@ pub(crate) enum Event {
     },
     /// A session was used for the first time.
     Confirmed,
+}
+
+/// One packet of a train.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Car {
+    pub(crate) session: u32,
+    pub(crate) number: u32,
+    pub(crate) index: u16,
+    pub(crate) count: u16,
+    /// IP bytes of its datagram.
+    pub(crate) bytes: u32,
+    /// By its sender's clock.
+    pub(crate) sent: Instant,
+    pub(crate) came: Instant,
 }
 
 /// What is to be done with a datagram.
@@ -179,8 +199,9 @@ impl<T: FnMut(Event)> Turn<'_, T> {
             return self.refuse(&counters.malformed);
         };
         let Some(session) = self.table.sessions.get(&header.receiver) else { return self.refuse(&counters.no_session) };
-        // The lane of hops is for envelopes, the direct one for what came directly: only so do both tell of this link.
-        if header.lane == LANE_RELAYED || via.is_none() != (header.lane == 0) {
+        // The lane of hops is for envelopes, the direct ones for what came directly: only so do they tell of this link.
+        let is_direct = matches!(header.lane, LANE_DIRECT | LANE_TRIALS);
+        if header.lane == LANE_RELAYED || via.is_none() != is_direct {
             return self.refuse(&counters.malformed);
         }
         if !self.is_fresh(session, header.lane, header.sequence) {
@@ -192,7 +213,7 @@ impl<T: FnMut(Event)> Turn<'_, T> {
         bump(&counters.frames_opened);
         let taken = match header.content {
             Content::Message => {
-                self.message(session, contents);
+                self.message(session, contents, bytes, header.sent);
                 Taken::Nothing
             }
             Content::Packet { partial } => {
@@ -224,10 +245,16 @@ impl<T: FnMut(Event)> Turn<'_, T> {
         }
     }
 
-    fn message(&mut self, session: &Session, contents: &[u8]) {
+    fn message(&mut self, session: &Session, contents: &[u8], bytes: usize, sent: u32) {
+        let came = self.arrival.now;
         match Message::decode(contents) {
             // Only to be counted.
             Some(Message::Probe) => {}
+            Some(Message::Train { number, index, count }) => {
+                let sent = Instant::from_nanos(u64::from(sent) * 1000);
+                let car = Car { session: session.local, number, index, count, bytes: bytes as u32, sent, came };
+                (self.tell)(Event::Train { from: session.peer, car });
+            }
             Some(message) => (self.tell)(Event::Message { from: session.peer, session: session.local, message }),
             None => bump(&self.counters.malformed),
         }

@@ -6,7 +6,6 @@ use route::{Member, Path};
 use wire::overlay::{Content, ENVELOPE_BYTES, Envelope, LANE_RELAYED, SEALED_BYTES, Sealed, TAG_BYTES, UNKNOWN_RATE};
 
 use crate::session::Session;
-use crate::table::Table;
 
 /// Bytes that a frame on a path has more than its contents, in front of them.
 pub(crate) fn head(path: &Path) -> usize {
@@ -25,29 +24,17 @@ pub(crate) fn outer(to: SocketAddr) -> usize {
 
 /// Where a datagram of a path goes first, and the sessions that seal it.
 pub(crate) struct Line<'a> {
+    pub(crate) own: Member,
     pub(crate) path: Path,
     pub(crate) lane: u16,
     pub(crate) to: SocketAddr,
     /// With the destination.
-    end: &'a Session,
+    pub(crate) end: &'a Session,
     /// With the first relay; the same where there is none.
-    hop: &'a Session,
-    own: Member,
+    pub(crate) hop: &'a Session,
 }
 
-impl<'a> Line<'a> {
-    /// `None`: a session or an address is missing.
-    pub(crate) fn new(table: &'a Table, path: Path, lane: u16) -> Option<Self> {
-        let end = table.peer(path.destination())?.session.as_deref()?;
-        let first = table.peer(path.first_hop())?;
-        Some(Self { path, lane, to: first.endpoint?, end, hop: first.session.as_deref()?, own: table.own })
-    }
-
-    /// From its parts.
-    pub(crate) fn of(own: Member, path: Path, lane: u16, to: SocketAddr, end: &'a Session, hop: &'a Session) -> Self {
-        Self { path, lane, to, end, hop, own }
-    }
-
+impl Line<'_> {
     /// Seals a datagram in place, the contents already behind room for [`head`] and before room for [`tail`]. `now`: microseconds. `None`:
     /// the session is used up.
     pub(crate) fn seal(&self, datagram: &mut [u8], content: Content, class: u8, now: u32) -> Option<()> {

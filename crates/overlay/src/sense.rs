@@ -37,16 +37,9 @@ impl Fading {
         self.lost += lost;
     }
 
-    /// Wilson's interval of the share that was lost (Wilson 1927, equation 4.8 in Brown, Cai and DasGupta 2001).
+    /// The interval of the share that was lost.
     fn interval(&self, z: f64) -> (f64, f64) {
-        if self.frames <= 0.0 {
-            return (0.0, 1.0);
-        }
-        let (n, p) = (self.frames, (self.lost / self.frames).clamp(0.0, 1.0));
-        let middle = (p + z * z / (2.0 * n)) / (1.0 + z * z / n);
-        let half = z / (1.0 + z * z / n) * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
-        // Rounding must not leave the share itself outside.
-        ((middle - half).clamp(0.0, p), (middle + half).clamp(p, 1.0))
+        estimate::wilson(self.lost, self.frames, z)
     }
 
     fn share(&self) -> f64 {
@@ -64,15 +57,51 @@ pub(crate) struct LossEstimate {
     pub(crate) frames: f64,
 }
 
+/// The loss rate sensor of SAFIRE (Mark et al. 2008, section II.A): what was lost in each interval of `T_loss`, averaged over two intervals. Until the first
+/// is over there is what it has seen so far.
+#[derive(Debug, Clone, Copy)]
+struct Intervals {
+    length: Duration,
+    began: Option<Instant>,
+    now: Fading,
+    /// Raw estimates of the last intervals, the latest last.
+    raw: [Option<f64>; 2],
+}
+
+impl Intervals {
+    fn note(&mut self, at: Instant, frames: f64, lost: f64) {
+        let began = *self.began.get_or_insert(at);
+        if at.saturating_since(began) >= self.length {
+            self.raw = [self.raw[1], Some(self.now.share())];
+            (self.began, self.now) = (Some(at), Fading::default());
+        }
+        self.now.add(frames, lost);
+    }
+
+    fn share(&self) -> f64 {
+        let known = self.raw.iter().flatten();
+        let count = known.clone().count();
+        if count == 0 { self.now.share() } else { known.sum::<f64>() / count as f64 }
+    }
+}
+
 /// Follows the losses of a link: a calm estimate, which gives way to a quick one when both cannot be true.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Loss {
     quick: Fading,
     calm: Fading,
     at: Option<Instant>,
+    /// Instead of both, in the paper's way.
+    intervals: Option<Intervals>,
 }
 
 impl Loss {
+    /// `t_loss`: by the paper's intervals of this length.
+    pub(crate) fn new(t_loss: Option<Duration>) -> Self {
+        let of = |length| Intervals { length, began: None, now: Fading::default(), raw: [None; 2] };
+        Self { intervals: t_loss.map(of), ..Self::default() }
+    }
+
     /// Of `frames` that were sent since the last time, `lost` did not arrive.
     pub(crate) fn note(&mut self, now: Instant, frames: u64, lost: u64) {
         let passed = self.at.map_or(0.0, |at| now.saturating_since(at).as_secs_f64());
@@ -80,6 +109,9 @@ impl Loss {
         self.quick.fade(passed, QUICK);
         self.calm.fade(passed, CALM);
         let (frames, lost) = (frames as f64, lost as f64);
+        if let Some(intervals) = &mut self.intervals {
+            intervals.note(now, frames, lost);
+        }
         self.quick.add(frames, lost);
         self.calm.add(frames, lost);
         let (low, high) = self.quick.interval(Z_CHANGE);
@@ -100,6 +132,11 @@ impl Loss {
 
     /// What is known now.
     pub(crate) fn estimate(&self) -> LossEstimate {
+        if let Some(intervals) = &self.intervals {
+            // The paper takes it as it is.
+            let share = intervals.share();
+            return LossEstimate { share, low: share, high: share, frames: self.calm.frames };
+        }
         // After a change the one with more frames: first the quick one, soon the calm one.
         let known = if self.calm.frames >= self.quick.frames.min(ENOUGH) { self.calm } else { self.quick };
         let (low, high) = known.interval(Z);
@@ -195,30 +232,23 @@ impl RoundTrip {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{RngCore, SeedableRng};
 
     const TICK: Duration = Duration::from_millis(100);
 
-    /// A draw of [0, 1) by a linear congruence (Knuth's MMIX), for tests that must replay.
-    struct Draws(u64);
-
-    impl Draws {
-        fn next(&mut self) -> f64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (self.0 >> 11) as f64 / (1_u64 << 53) as f64
-        }
-
-        fn lost(&mut self, of: u64, share: f64) -> u64 {
-            (0..of).filter(|_| self.next() < share).count() as u64
-        }
+    /// How many of these frames are lost.
+    fn lost(draws: &mut ChaCha8Rng, of: u64, share: f64) -> u64 {
+        (0..of).filter(|_| f64::from(draws.next_u32()) < share * f64::from(u32::MAX)).count() as u64
     }
 
     /// Seconds until the estimate is nearer to the new share than to the old one.
     fn seconds_to_notice(seed: u64, frames: u64, from: f64, to: f64) -> f64 {
-        let (mut loss, mut draws, mut now) = (Loss::default(), Draws(seed), Instant::from_nanos(0));
+        let (mut loss, mut draws, mut now) = (Loss::default(), ChaCha8Rng::seed_from_u64(seed), Instant::from_nanos(0));
         for tick in 0..1000 {
             now = now + TICK;
             let share = if tick < 600 { from } else { to };
-            loss.note(now, frames, draws.lost(frames, share));
+            loss.note(now, frames, lost(&mut draws, frames, share));
             let estimate = loss.estimate().share;
             if tick >= 600 && (estimate - to).abs() < (estimate - from).abs() {
                 return f64::from(tick - 599) / 10.0;
@@ -248,11 +278,12 @@ mod tests {
     #[test]
     fn a_steady_loss_stays_what_it_is() {
         for (frames, share) in [(5, 0.1), (30, 0.05), (1000, 0.001)] {
-            let (mut loss, mut draws, mut now) = (Loss::default(), Draws(3), Instant::from_nanos(0));
+            let (mut loss, mut draws, mut now) =
+                (Loss::default(), ChaCha8Rng::seed_from_u64(3), Instant::from_nanos(0));
             let (mut inside, mut looks) = (0, 0);
             for tick in 0..6000 {
                 now = now + TICK;
-                loss.note(now, frames, draws.lost(frames, share));
+                loss.note(now, frames, lost(&mut draws, frames, share));
                 if tick > 300 {
                     let e = loss.estimate();
                     looks += 1;
@@ -261,6 +292,26 @@ mod tests {
             }
             // 95 % are wanted; looks depend on each other over some 14 s, so that 600 s are some 40 independent ones: +-7 %.
             assert!(f64::from(inside) / f64::from(looks) > 0.88, "{share}: {inside} of {looks}");
+        }
+    }
+
+    #[test]
+    fn the_papers_sensor_averages_the_last_two_intervals() {
+        let (mut loss, mut now) = (Loss::new(Some(Duration::from_secs(60))), Instant::from_nanos(0));
+        let mut minute = |loss: &mut Loss, lost: u64| {
+            for _ in 0..60 {
+                loss.note(now, 100, lost);
+                now = now + Duration::from_secs(1);
+            }
+            loss.note(now, 0, 0);
+            let e = loss.estimate();
+            assert_eq!((e.low, e.high), (e.share, e.share));
+            e.share
+        };
+        let told = [5, 15, 15, 5].map(|lost| minute(&mut loss, lost));
+        // 0.05; the mean of it and 0.15; 0.15; the mean again.
+        for (told, expected) in told.into_iter().zip([0.05, 0.1, 0.15, 0.1]) {
+            assert!((told - expected).abs() < 1e-9, "{told} {expected}");
         }
     }
 

@@ -5,17 +5,21 @@ use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use route::Member;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use units::Rate;
 
 use crate::OverlayError;
+use crate::certificate::Certificate;
 use crate::identity::{Identity, PublicKey};
+use crate::members::Members;
 
 /// Inner packets that every path over relays can carry on an Ethernet: 1500 less IPv6 and UDP 48, envelope 40 + 16, frame 24 + 16.
 pub const DEFAULT_MTU: u16 = 1356;
 /// What every host must take (RFC 791), and what fits a UDP datagram with the headers of a way over relays.
 const MTU: std::ops::RangeInclusive<u16> = 576..=65_000;
+/// The paper's interval of losses (Mark et al. 2008, section IV.C).
+const T_LOSS: std::time::Duration = std::time::Duration::from_secs(60);
 /// Port of the overlay where nothing else is said.
 pub const DEFAULT_PORT: u16 = 5460;
 
@@ -25,9 +29,9 @@ pub const DEFAULT_PORT: u16 = 5460;
 struct File {
     key: PathBuf,
     secret: String,
+    authority: Option<String>,
+    certificate: Option<PathBuf>,
     addresses: Vec<IpAddr>,
-    #[serde(default)]
-    subnets: Vec<IpNet>,
     listen: Option<SocketAddr>,
     device: Option<String>,
     mtu: Option<u16>,
@@ -39,6 +43,7 @@ struct File {
     #[serde(default)]
     single_path: bool,
     t_ch: Option<String>,
+    t_loss: Option<String>,
     capacity: Option<String>,
     probe_share: Option<f64>,
     control: Option<PathBuf>,
@@ -75,7 +80,7 @@ pub enum PolicyName {
 }
 
 /// Four ways in which the kernel takes or gives many packets at once. All are on unless the settings or the self-test turn one off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Offload {
     /// Many datagrams in one call to the network (UDP_SEGMENT).
@@ -122,10 +127,12 @@ pub struct Settings {
     pub identity: Identity,
     /// What only members know, in the form that the handshake takes.
     pub secret: [u8; 32],
+    /// Whose certificates make members.
+    pub authority: Option<PublicKey>,
+    /// This member's own, which it shows to others.
+    pub certificate: Option<String>,
     /// Addresses of the tunnel device.
     pub addresses: Vec<IpAddr>,
-    /// Networks behind this member.
-    pub subnets: Vec<IpNet>,
     /// Where datagrams are received.
     pub listen: SocketAddr,
     /// Name of the tunnel device.
@@ -144,6 +151,8 @@ pub struct Settings {
     pub single_path: bool,
     /// Least time between two changes; absent: the policy's.
     pub t_ch: Option<std::time::Duration>,
+    /// Losses are told for intervals of this length, as the paper does; absent: as they come.
+    pub t_loss: Option<std::time::Duration>,
     /// Rate of this member's access; absent: unknown.
     pub capacity: Option<Rate>,
     /// Most of a link's rate that probes take.
@@ -157,7 +166,7 @@ pub struct Settings {
     /// What the kernel may do for many packets at once.
     pub offload: Offload,
     /// The others.
-    pub members: BTreeMap<Member, MemberSettings>,
+    pub members: Members,
 }
 
 impl Settings {
@@ -172,14 +181,15 @@ impl Settings {
         let file: File = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         let base = path.parent().unwrap_or_else(|| Path::new("."));
         let identity = Identity::read(&base.join(&file.key))?;
-        let mut settings = Self::of(path, file, identity).map_err(wrong)?;
+        let certificate = file.certificate.as_ref().map(|f| certificate(&base.join(f))).transpose().map_err(wrong)?;
+        let mut settings = Self::of(path, file, certificate, identity).map_err(wrong)?;
         for file in [&mut settings.control].into_iter().chain(settings.events.as_mut()) {
             *file = base.join(&*file);
         }
         Ok(settings)
     }
 
-    fn of(path: &Path, file: File, identity: Identity) -> Result<Self, String> {
+    fn of(path: &Path, file: File, certificate: Option<String>, identity: Identity) -> Result<Self, String> {
         if file.secret.len() < 16 {
             return Err("`secret` has fewer than 16 characters; `longhaul overlay init` makes one".to_owned());
         }
@@ -187,6 +197,19 @@ impl Settings {
             return Err("`addresses` is empty: a member needs one to be reached by".to_owned());
         }
         let own = identity.public().member();
+        let authority: Option<PublicKey> =
+            file.authority.map(|k| k.parse().map_err(|e: OverlayError| e.to_string())).transpose()?;
+        match (&authority, &certificate) {
+            (None, Some(_)) => return Err("`certificate` needs `authority`, whose it is".to_owned()),
+            (Some(authority), Some(text)) => {
+                // Whether its time is over is looked at by those to whom it is shown.
+                let told = Certificate::verify(text, authority, 0).map_err(|e| format!("`certificate`: {e}"))?;
+                if told.key != identity.public().to_string() {
+                    return Err(format!("`certificate` is that of {}, with another key", told.name));
+                }
+            }
+            (_, None) => {}
+        }
         let mut members = BTreeMap::new();
         for m in file.member {
             let key: PublicKey = m.key.parse().map_err(|e: OverlayError| e.to_string())?;
@@ -205,7 +228,14 @@ impl Settings {
         let rate = |text: Option<String>, key: &str| {
             text.map(|t| t.parse::<Rate>().map_err(|e| format!("`{key}`: {e}"))).transpose()
         };
-        let t_ch = file.t_ch.map(|t| units::parse_duration(&t).map_err(|e| format!("`t_ch`: {e}"))).transpose()?;
+        let time = |text: Option<String>, key: &str| {
+            text.map(|t| units::parse_duration(&t).map_err(|e| format!("`{key}`: {e}"))).transpose()
+        };
+        let policy = file.policy.unwrap_or_default();
+        let t_loss = time(file.t_loss, "t_loss")?;
+        if t_loss.is_some_and(|t| t.is_zero()) {
+            return Err("`t_loss` must be more than 0".to_owned());
+        }
         let mtu = file.mtu.unwrap_or(DEFAULT_MTU);
         if !MTU.contains(&mtu) {
             return Err(format!("`mtu` is {mtu}; it goes from {} to {}", MTU.start(), MTU.end()));
@@ -216,10 +246,11 @@ impl Settings {
         }
         Ok(Self {
             secret: Sha256::digest(file.secret.as_bytes()).into(),
+            authority,
+            certificate,
             identity,
             path: path.to_owned(),
             addresses: file.addresses,
-            subnets: file.subnets,
             listen: file
                 .listen
                 .unwrap_or_else(|| SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), DEFAULT_PORT)),
@@ -228,23 +259,30 @@ impl Settings {
             relay: file.relay,
             relay_rate: rate(file.relay_rate, "relay_rate")?,
             congestion_control: file.congestion_control,
-            policy: file.policy.unwrap_or_default(),
+            policy,
             single_path: file.single_path,
-            t_ch,
+            t_ch: time(file.t_ch, "t_ch")?,
+            t_loss: t_loss.or_else(|| (policy == PolicyName::Safire2008).then_some(T_LOSS)),
             capacity: rate(file.capacity, "capacity")?,
             probe_share,
             control: file.control.unwrap_or_else(|| PathBuf::from("overlay.sock")),
             status: file.status,
             events: file.events,
             offload: file.offload,
-            members,
+            members: members.into(),
         })
     }
 
     /// What a member is called.
     pub fn name_of(&self, member: Member) -> String {
-        self.members.get(&member).map_or_else(|| member.to_string(), |m| m.name.clone())
+        self.members.one(member).map_or_else(|| member.to_string(), |m| m.name)
     }
+}
+
+/// The text of a certificate's file.
+fn certificate(file: &Path) -> Result<String, String> {
+    let text = fs::read_to_string(file).map_err(|e| format!("`certificate`: {}: {e}", file.display()))?;
+    Ok(text.trim().to_owned())
 }
 
 /// A host name or an address with a port, or with the usual one.
@@ -260,6 +298,25 @@ fn endpoint(text: &str, member: &str) -> Result<SocketAddr, String> {
         Err(e) => return Err(wrong(e)),
     };
     found.next().ok_or_else(|| format!("endpoint `{text}` of {member} has no address"))
+}
+
+/// The members that lines as `overlay init` prints them tell of.
+///
+/// # Errors
+/// They are no TOML, have unknown keys, or a key that is none.
+pub fn member_lines(text: &str) -> Result<Vec<MemberSettings>, String> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Lines {
+        member: Vec<FileMember>,
+    }
+    let lines: Lines = toml::from_str(text).map_err(|e| e.to_string())?;
+    let read = |m: FileMember| {
+        let key: PublicKey = m.key.parse().map_err(|e: OverlayError| e.to_string())?;
+        let name = m.name.unwrap_or_else(|| key.member().to_string());
+        Ok(MemberSettings { name, key, endpoint: None, subnets: m.subnets, direct: m.direct })
+    };
+    lines.member.into_iter().map(read).collect()
 }
 
 /// Two members with the same subnet could take each other's packets.

@@ -98,9 +98,8 @@ impl Status {
 
     fn status(&self, mesh: &Mesh, now: Instant) -> Value {
         let own = self.settings.identity.public();
-        let members: Vec<Value> = self
-            .settings
-            .members
+        let known = self.settings.members.get();
+        let members: Vec<Value> = known
             .iter()
             .map(|(number, m)| {
                 json!({
@@ -116,7 +115,7 @@ impl Status {
             .collect();
         json!({
             "member": own.member(), "key": own.to_string(), "device": self.settings.device,
-            "listen": self.settings.listen, "began_utc_s": self.began.0,
+            "listen": self.settings.listen, "offload": self.settings.offload, "began_utc_s": self.began.0,
             "running_s": now.saturating_since(self.since).as_secs_f64(),
             "members": members, "claims": claims, "counters": self.counters.counts(), "flows": self.flows(),
         })
@@ -134,9 +133,8 @@ impl Status {
     }
 
     fn routes(&self, mesh: &Mesh) -> Value {
-        let routes: Vec<Value> = self
-            .settings
-            .members
+        let members = self.settings.members.get();
+        let routes: Vec<Value> = members
             .iter()
             .map(|(number, m)| json!({ "member": number, "name": m.name, "subnets": m.subnets, "ways": self.ways(mesh, *number) }))
             .collect();
@@ -152,14 +150,15 @@ impl Status {
     }
 
     fn why(&self, mesh: &Mesh, destination: &str) -> Value {
+        let members = self.settings.members.get();
         let by_address = |ip: IpAddr| {
-            let nets = self.settings.members.iter().flat_map(|(n, m)| m.subnets.iter().map(move |s| (*n, *s)));
+            let nets = members.iter().flat_map(|(n, m)| m.subnets.iter().map(move |s| (*n, *s)));
             nets.filter(|(_, s)| s.contains(&ip)).max_by_key(|(_, s)| s.prefix_len()).map(|(n, _)| n)
         };
         let by_name = || {
             let named =
                 |(n, m): &(&Member, &crate::MemberSettings)| m.name == destination || n.to_string() == destination;
-            self.settings.members.iter().find(named).map(|(n, _)| *n)
+            members.iter().find(named).map(|(n, _)| *n)
         };
         let found = destination.parse().ok().map_or_else(by_name, by_address);
         match found.and_then(|m| Some((m, mesh.why(m)?))) {

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ipnet::IpNet;
 use route::{Member, Path};
 
+use crate::seal::Line;
 use crate::session::Session;
 
 /// One way to a member.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Way {
     pub(crate) path: Path,
     /// Lane of the session with the destination.
@@ -19,6 +20,18 @@ pub(crate) struct Way {
     pub(crate) predicted_bps: u64,
     /// Largest inner packet in bytes.
     pub(crate) most: usize,
+    /// Where its datagrams go first.
+    pub(crate) to: SocketAddr,
+    /// Session with the destination, and with the first relay, the same where there is none.
+    pub(crate) end: Arc<Session>,
+    pub(crate) hop: Arc<Session>,
+}
+
+impl Way {
+    /// What seals frames of this way.
+    pub(crate) fn line(&self, own: Member) -> Line<'_> {
+        Line { own, path: self.path, lane: self.lane, to: self.to, end: &self.end, hop: &self.hop }
+    }
 }
 
 /// What the threads that move packets know of another member.

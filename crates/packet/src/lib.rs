@@ -13,6 +13,7 @@ mod merge;
 mod segments;
 #[cfg(test)]
 mod tests;
+mod too_big;
 
 pub use clamp::clamp_mss;
 pub use cut::Cut;
@@ -20,3 +21,4 @@ pub use ecn::{Ecn, ecn, mark_congestion, traffic_class};
 pub use flow::{Flow, destination, source};
 pub use merge::{MOST_SEGMENTS, Merge, Parts};
 pub use segments::{ETHERNET, Packet, Segments, Transport, VNET_HEADER, needs_checksum};
+pub use too_big::too_big;

@@ -551,6 +551,25 @@ pub struct Traffic {
     pub utilisation: Option<f64>,
 }
 
+/// A change of way that a member of the run's overlay decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WayChange {
+    /// When, in seconds since the start of the run; before it while members found each other.
+    pub at_s: f64,
+    /// Who decided.
+    pub member: String,
+    /// Where the way leads.
+    pub destination: String,
+    /// The way that was left, `direct` or `via` its relays; absent for the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The way that was taken; absent where none was left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Why: `first`, `better`, `failed`, `collapsed`, `returned`, `removed`, as in the member's events.
+    pub reason: String,
+}
+
 /// End of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LabRunEnd {
@@ -572,6 +591,9 @@ pub struct LabRunEnd {
     pub traffic: Option<Traffic>,
     /// Each program.
     pub programs: Vec<ProgramEnd>,
+    /// What the members of the overlay decided, in the order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<WayChange>,
     /// Largest share of one CPU that a worker used in any interval, 0..=1.
     pub busiest_worker: f64,
     /// Share of all CPUs of the machine that its own host gave to others over the run, 0..=1; absent when that is not readable.

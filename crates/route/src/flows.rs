@@ -11,7 +11,7 @@ mod table;
 pub use balance::Share;
 pub use key::FlowKey;
 pub use spread::{spread, spread_by};
-pub use table::{Active, RouteId, Settings, Table};
+pub use table::{Active, Found, RouteId, Settings, Table};
 
 #[cfg(test)]
 mod tests;

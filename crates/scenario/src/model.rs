@@ -238,6 +238,8 @@ pub struct Overlay {
     pub single_path: bool,
     /// Least time between two changes of a path.
     pub t_ch: Option<Duration>,
+    /// Losses are told for intervals of this length, as SAFIRE did.
+    pub t_loss: Option<Duration>,
     /// Rate of each member's access.
     pub capacity: Option<Rate>,
     /// Most of a link's rate that probes take.

@@ -24,6 +24,7 @@ pub(crate) fn read(root: &mut Section<'_>, topology: &Topology) -> Option<Overla
             .map(str::to_owned),
         single_path: section.read("single_path", quantity::boolean).unwrap_or(false),
         t_ch: section.read("t_ch", quantity::duration),
+        t_loss: section.read("t_loss", quantity::duration),
         capacity: section.read("capacity", quantity::rate),
         probe_share: section.read("probe_share", quantity::probability),
         congestion_control: section.read("congestion_control", quantity::text),

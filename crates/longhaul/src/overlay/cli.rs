@@ -21,6 +21,10 @@ pub(crate) enum OverlayCommand {
     Up(UpOptions),
     /// Add a member to the settings.
     Join(JoinOptions),
+    /// Make the key of an authority, whose certificates make members.
+    Authority(AuthorityOptions),
+    /// Make a certificate for a member.
+    Certify(CertifyOptions),
     /// Show members, links, and what was counted.
     Status(AskOptions),
     /// Show the ways in use.
@@ -77,6 +81,27 @@ pub(crate) struct UpOptions {
 pub(crate) struct JoinOptions {
     #[command(flatten)]
     pub(crate) config: ConfigOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul overlay authority --key net.key\n\
+    It prints the line by which members know the authority.")]
+pub(crate) struct AuthorityOptions {
+    /// File of the authority's key, which is made.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul overlay certify --key net.key --valid 8760h < west-member.txt > west.cert\n\
+    Reads the lines that `longhaul overlay init` printed for the member.")]
+pub(crate) struct CertifyOptions {
+    /// File of the authority's key.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+    /// How long the certificate holds.
+    #[arg(long, value_name = "TIME", default_value = "8760h", value_parser = units::parse_duration)]
+    pub(crate) valid: std::time::Duration,
 }
 
 #[derive(Debug, Args)]

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use overlay::{Identity, Settings};
+use overlay::{Certificate, Identity, Settings, member_lines as read_lines};
 
-use super::cli::{InitOptions, JoinOptions};
+use super::cli::{AuthorityOptions, CertifyOptions, InitOptions, JoinOptions};
 
 pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
     let config = &options.config.config;
@@ -76,6 +76,43 @@ fn new_file(path: &Path, text: &str) -> anyhow::Result<()> {
     file.and_then(|mut f| f.write_all(text.as_bytes())).with_context(|| format!("writing {}", path.display()))
 }
 
+pub(super) fn authority(options: &AuthorityOptions) -> anyhow::Result<ExitCode> {
+    let identity = Identity::generate()?;
+    identity.write(&options.key)?;
+    writeln!(
+        io::stderr(),
+        "wrote {}; keep it off the members' hosts; their settings need this line:",
+        options.key.display()
+    )?;
+    writeln!(io::stdout(), "authority = \"{}\"", identity.public())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn certify(options: &CertifyOptions) -> anyhow::Result<ExitCode> {
+    let authority = Identity::read(&options.key)?;
+    let mut lines = String::new();
+    io::stdin().read_to_string(&mut lines).context("reading the member's lines from standard input")?;
+    let members = read_lines(&lines).map_err(anyhow::Error::msg)?;
+    let [member] = members.as_slice() else {
+        bail!("lines of {} members on standard input; a certificate is for one", members.len());
+    };
+    let (now, _) = kernel::utc_seconds();
+    let certificate = Certificate {
+        key: member.key.to_string(),
+        name: member.name.clone(),
+        subnets: member.subnets.clone(),
+        until_utc_s: now.saturating_add(options.valid.as_secs()),
+    };
+    writeln!(io::stdout(), "{}", certificate.sign(&authority).map_err(anyhow::Error::msg)?)?;
+    let hours = options.valid.as_secs() / 3600;
+    writeln!(
+        io::stderr(),
+        "{} is a member for {hours} h; its settings need `certificate` and `authority`",
+        member.name
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
     let config = &options.config.config;
     let before = fs::read_to_string(config).with_context(|| format!("reading {}", config.display()))?;
@@ -90,7 +127,7 @@ pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
     new_file(&draft, &after)?;
     // Checked as a whole before it takes the place of what is there.
     let members = match Settings::read(&draft) {
-        Ok(settings) => settings.members.len(),
+        Ok(settings) => settings.members.get().len(),
         Err(e) => {
             let _ = fs::remove_file(&draft);
             return Err(e.into());

@@ -17,6 +17,8 @@ pub(crate) fn run(options: OverlayOptions) -> anyhow::Result<ExitCode> {
     match options.command {
         OverlayCommand::Init(options) => init::init(&options),
         OverlayCommand::Join(options) => init::join(&options),
+        OverlayCommand::Authority(options) => init::authority(&options),
+        OverlayCommand::Certify(options) => init::certify(&options),
         OverlayCommand::Up(options) => up(&options),
         OverlayCommand::Status(options) => question(&options, &Question::Status, show::status),
         OverlayCommand::Routes(options) => question(&options, &Question::Routes, show::routes),
@@ -40,7 +42,7 @@ fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()))
         .try_init();
     Shutdown::install().context("handling signals")?;
-    let (name, members) = (settings.device.clone(), settings.members.len());
+    let (name, members) = (settings.device.clone(), settings.members.get().len());
     let node = Node::start(settings)?;
     writeln!(
         io::stderr(),

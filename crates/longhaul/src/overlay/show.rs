@@ -34,7 +34,7 @@ pub(super) fn plan(settings: &Settings) -> String {
         list(settings.addresses.iter().map(ToString::to_string).collect()),
         settings.mtu,
     );
-    for m in settings.members.values() {
+    for m in settings.members.get().values() {
         let subnets = list(m.subnets.iter().map(ToString::to_string).collect());
         let endpoint = m.endpoint.map_or_else(|| "is waited for".to_owned(), |e| format!("is called at {e}"));
         let _ = writeln!(out, "{} {endpoint}; routes {subnets} to the device", m.name);
@@ -44,7 +44,7 @@ pub(super) fn plan(settings: &Settings) -> String {
 
 pub(super) fn status(answer: &Value) -> String {
     let mut out = format!(
-        "member {:08x} on {}, up {:.0} s\n\n{:<16} {:<5} {:>10} {:>10} {:>9} {:>9} {:>10} {:>10}  way\n",
+        "member {:08x} on {}, up {:.0} s\n\n{:<16} {:<5} {:>10} {:>10} {:>11} {:>9} {:>9} {:>10} {:>10}  way\n",
         number(answer, "member"),
         text(answer, "device"),
         float(answer, "running_s"),
@@ -52,6 +52,7 @@ pub(super) fn status(answer: &Value) -> String {
         "link",
         "rtt",
         "queue",
+        "capacity",
         "loss to",
         "loss from",
         "sent",
@@ -65,11 +66,14 @@ pub(super) fn status(answer: &Value) -> String {
         };
         let _ = writeln!(
             out,
-            "{:<16} {:<5} {:>10} {:>10} {:>8.2}% {:>8.2}% {:>10} {:>10}  {}",
+            "{:<16} {:<5} {:>10} {:>10} {:>11} {:>8.2}% {:>8.2}% {:>10} {:>10}  {}",
             text(member, "name"),
             if up { "up" } else { "down" },
             ms("rtt_us"),
             ms("queued_us"),
+            link.get("capacity_to_bps")
+                .and_then(Value::as_u64)
+                .map_or_else(|| "-".to_owned(), |c| Rate::from_bps(c).to_string()),
             100.0 * float(link, "loss_to"),
             100.0 * float(link, "loss_from"),
             Bytes::new(number(link, "bytes_to")).to_string(),

@@ -11,5 +11,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod attacks;
 mod failures;
 mod settings;
+mod setup;

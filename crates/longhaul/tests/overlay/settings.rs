@@ -1,35 +1,9 @@
 //! Keys, settings and commands: what is made, what is refused, and that nothing half-made stays.
 
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Output, Stdio};
 
-use crate::common::{longhaul, text};
-
-/// `longhaul overlay` in a folder.
-fn overlay(folder: &Path, arguments: &[&str]) -> Output {
-    longhaul().current_dir(folder).arg("overlay").args(arguments).output().unwrap()
-}
-
-fn init(folder: &Path, name: &str, address: &str) -> String {
-    let file = format!("{name}.toml");
-    let made = overlay(folder, &["init", "--config", &file, "--address", address, "--secret", "of this test alone"]);
-    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
-    text(&made.stdout)
-}
-
-fn join(folder: &Path, name: &str, lines: &str) -> Output {
-    let mut child = longhaul()
-        .current_dir(folder)
-        .args(["overlay", "join", "--config", &format!("{name}.toml")])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
-}
+use crate::common::text;
+use crate::setup::{init, join, overlay, overlay_with};
 
 #[test]
 fn two_members_need_nothing_but_init_and_join() {
@@ -129,5 +103,44 @@ fn who_asks_where_nobody_runs_is_told_so() {
         let asked = overlay(folder.path(), &arguments);
         assert_eq!(asked.status.code(), Some(2), "{question:?}");
         assert!(text(&asked.stderr).contains("no member runs with these settings"), "{}", text(&asked.stderr));
+    }
+}
+
+#[test]
+fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = init(folder.path(), "north", "10.77.0.3");
+    let other = init(folder.path(), "south", "10.77.0.4");
+    let made = overlay(folder.path(), &["authority", "--key", "net.key"]);
+    let authority = text(&made.stdout);
+    assert!(authority.starts_with("authority = \""), "{authority} {}", text(&made.stderr));
+    let again = overlay(folder.path(), &["authority", "--key", "net.key"]);
+    assert_eq!(again.status.code(), Some(2), "a key is not written over");
+
+    let certify = |lines: &str| overlay_with(folder.path(), &["certify", "--key", "net.key", "--valid", "48h"], lines);
+    let certificate = certify(&lines);
+    assert!(text(&certificate.stderr).contains("north is a member for 48 h"), "{}", text(&certificate.stderr));
+    for (bad, said) in [("", "missing field `member`"), ("x", "expected"), (&*format!("{lines}\n{other}"), "for one")] {
+        let refused = certify(bad);
+        assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(2), true), "{bad}");
+        assert!(text(&refused.stderr).contains(said), "{bad}: {}", text(&refused.stderr));
+    }
+
+    let file = |name: &str, content: &str| std::fs::write(folder.path().join(name), content).unwrap();
+    file("north.cert", &text(&certificate.stdout));
+    let settings = |name: &str| std::fs::read_to_string(folder.path().join(format!("{name}.toml"))).unwrap();
+    let plan = |name: &str| overlay(folder.path(), &["up", "--dry-run", "--config", &format!("{name}.toml")]);
+    let (north, south) = (settings("north"), settings("south"));
+    file("north.toml", &format!("{authority}certificate = \"north.cert\"\n{north}"));
+    assert_eq!(plan("north").status.code(), Some(0), "{}", text(&plan("north").stderr));
+    for (name, before, said) in [
+        ("north", format!("certificate = \"north.cert\"\n{north}"), "needs `authority`"),
+        ("north", format!("{authority}certificate = \"none.cert\"\n{north}"), "none.cert"),
+        ("south", format!("{authority}certificate = \"north.cert\"\n{south}"), "that of north, with another key"),
+    ] {
+        file(&format!("{name}.toml"), &before);
+        let refused = plan(name);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains(said), "{said}: {}", text(&refused.stderr));
     }
 }

@@ -12,7 +12,7 @@ use wire::overlay::{Cookie, Envelope, Initiation, Kind, LANE_DIRECT, MAC_BYTES, 
 
 use super::{Mesh, Other, Output, micros};
 use crate::guard::{Admission, MacKeys};
-use crate::handshake::{self, Call};
+use crate::handshake::{self, Call, Caller};
 use crate::seal;
 use crate::session::{Keys, REKEY_AFTER, REKEY_FRAMES, Session};
 
@@ -109,7 +109,7 @@ impl Mesh {
 
     fn call(&mut self, now: Instant, member: Member) {
         let (local, jitter) = (self.session_number(), self.draws.unit());
-        let Some(key) = self.settings.members.get(&member).map(|m| m.key) else { return };
+        let Some(key) = self.settings.members.one(member).map(|m| m.key) else { return };
         let begun = handshake::call(&self.settings.identity, &self.settings.secret, &key, local);
         let (Some((call, initiation)), Some(other)) = (begun, self.others.get_mut(&member)) else { return };
         let calls = &mut other.calls;
@@ -126,7 +126,7 @@ impl Mesh {
 
     /// Directly first, then by turns over each relay that can be reached.
     fn send_handshake(&mut self, now: Instant, member: Member, attempt: u32, datagram: &[u8]) {
-        let direct = self.settings.members.get(&member).is_some_and(|m| m.direct);
+        let direct = self.settings.members.one(member).is_some_and(|m| m.direct);
         let endpoint = self.others.get(&member).and_then(|o| o.endpoint).filter(|_| direct);
         let relays: Vec<Member> =
             self.others.iter().filter(|(m, o)| **m != member && o.link.is_up()).map(|(m, _)| *m).collect();
@@ -189,8 +189,9 @@ impl Mesh {
             }
         }
         let Some(caller) = handshake::hear(&self.settings.identity, &self.settings.secret, &initiation) else { return };
-        let known = self.settings.members.iter().find(|(_, m)| m.key.exchange() == caller.exchange);
-        let Some((member, _)) = known.map(|(m, s)| (*m, s)) else { return };
+        let members = self.settings.members.get();
+        let known = members.iter().find(|(_, m)| m.key.exchange() == caller.exchange);
+        let Some(member) = known.map(|(m, _)| *m) else { return self.answer_guest(now, source, caller) };
         // Over relays the envelope says who calls, and whoever it is must be the one.
         if matches!(source, Source::Relayed(e) if e.origin != member.0) {
             return;
@@ -206,6 +207,17 @@ impl Mesh {
             other.mac.write(&mut datagram, None);
         }
         self.reply(now, source, &datagram);
+    }
+
+    /// Somebody calls whom nobody has told of: it may have a certificate.
+    fn answer_guest(&mut self, now: Instant, source: Source, caller: Caller) {
+        let (local, exchange) = (self.session_number(), caller.exchange);
+        let Some((response, remote, keys)) = caller.answer(local) else { return };
+        if self.receive_guest(now, source, (exchange, local, remote), keys).is_some() {
+            let mut datagram = response.encode();
+            MacKeys::of_exchange(&exchange).write(&mut datagram, None);
+            self.reply(now, source, &datagram);
+        }
     }
 
     /// Whether an authentic initiation is new. When two members call each other at once, the call of the one with the higher number goes
@@ -273,7 +285,7 @@ impl Mesh {
     /// A number that no session here has.
     fn session_number(&mut self) -> u32 {
         loop {
-            let number = self.draws.next() as u32;
+            let number = self.draws.number();
             let taken = self.others.values().any(|o| {
                 o.sessions.iter().any(|s| s.local == number) || o.calls.call.as_ref().is_some_and(|c| c.local == number)
             });

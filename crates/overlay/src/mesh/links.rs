@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use route::{Member, Metrics, Path};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use units::{Instant, Rate};
-use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LaneReport, Message, REPORTS_MAX};
+use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_TRIALS, LaneReport, Message, REPORTS_MAX};
 
+use super::trains::{PART, Rates};
 use super::{Event, Mesh, Other, Output, micros};
-use crate::sense::{Carried, Gaps, Loss, RoundTrip};
+use crate::sense::{Carried, Gaps, Loss, LossEstimate, RoundTrip};
 use crate::session::{Cipher, LANES, Session};
 
 /// How often a member is told what arrived of its frames, as long as some do.
@@ -29,8 +30,8 @@ const PROBES: (f64, f64) = (10.0, 400.0);
 const PROBED_LINKS: f64 = 8.0;
 /// What a link is taken to carry as long as nobody knows: what 1 % of it pays for is 100 kb/s.
 const ASSUMED: Rate = Rate::from_bps(10_000_000);
-/// Losses that a link has before anything is known are those of that many frames: none of them lost.
-const CONFIDENT_FRAMES: f64 = 50.0;
+/// Frames from which on a loss is fully believed.
+pub(super) const CONFIDENT_FRAMES: f64 = 50.0;
 
 /// The direct link to a member, both directions.
 #[derive(Default)]
@@ -94,32 +95,13 @@ pub(crate) struct LinkView {
     pub(crate) bytes_from: u64,
     pub(crate) probes: u64,
     pub(crate) probe_bps: u64,
-}
-
-/// What a member says about a link on which it receives.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Claim {
-    pub(crate) rtt_us: u64,
-    pub(crate) loss: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-    pub(crate) frames: f64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) capacity_bps: Option<u64>,
-}
-
-impl Claim {
-    pub(crate) fn metrics(&self, age: Duration) -> Metrics {
-        Metrics {
-            capacity: self.capacity_bps.map(Rate::from_bps),
-            rtt: Duration::from_micros(self.rtt_us),
-            loss: self.loss,
-            loss_low: self.low,
-            loss_high: self.high,
-            confidence: (self.frames / CONFIDENT_FRAMES).clamp(0.0, 1.0),
-            age,
-        }
-    }
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) capacity_to_bps: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) capacity_from_bps: Option<u64>,
+    pub(crate) trains: u64,
+    /// Largest datagram to the member, IP bytes.
+    pub(crate) datagram: u16,
 }
 
 impl Sensed {
@@ -141,6 +123,12 @@ impl Sensed {
 }
 
 impl Link {
+    /// `t_loss`: losses are told in the paper's way.
+    pub(super) fn new(t_loss: Option<Duration>) -> Self {
+        let direction = || Direction { loss: Loss::new(t_loss), ..Direction::default() };
+        Self { incoming: direction(), outgoing: direction(), ..Self::default() }
+    }
+
     pub(super) fn is_up(&self) -> bool {
         self.up
     }
@@ -148,6 +136,16 @@ impl Link {
     /// Share of the frames to the member that are lost.
     pub(super) fn loss_to(&self) -> f64 {
         self.outgoing.loss.estimate().share
+    }
+
+    /// What is known of the frames from the member that are lost.
+    pub(super) fn loss_from(&self) -> LossEstimate {
+        self.incoming.loss.estimate()
+    }
+
+    /// Round trip of the idle link.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        self.rtt.least()
     }
 
     /// Rate at which the member receives what was sent to it without relays.
@@ -291,7 +289,8 @@ impl Mesh {
         }
         for (session, path) in news {
             let lane = self.others.get_mut(&member).map_or(LANE_DIRECT, |o| o.lanes.of(path));
-            let lanes = session.arrivals.iter().zip(0..).filter_map(|(a, lane)| a.report(lane, micros(now)));
+            let told = session.arrivals.iter().zip(0..).filter(|(_, lane)| *lane != LANE_TRIALS);
+            let lanes = told.filter_map(|(a, lane)| a.report(lane, micros(now)));
             let bytes = Message::Report(lanes.take(REPORTS_MAX).collect()).encode();
             self.send_with(now, &session, path, lane, &bytes);
         }
@@ -304,12 +303,11 @@ impl Mesh {
         }
         self.handed_over = Some(now);
         self.compare_with_claims(now);
-        let capacity = self.settings.capacity;
         let up = self.others.iter().filter(|(_, o)| o.link.up);
         let found: Vec<_> = up
             .map(|(m, o)| {
-                let metrics = |d| o.link.metrics(now, d, capacity);
-                (*m, metrics(&o.link.outgoing), metrics(&o.link.incoming))
+                let metrics = |d, rates| o.link.metrics(now, d, self.capacity(rates));
+                (*m, metrics(&o.link.outgoing, &o.trains.to), metrics(&o.link.incoming, &o.trains.from))
             })
             .collect();
         for (member, out, back) in found {
@@ -330,58 +328,17 @@ impl Mesh {
         self.link_is(now, member, self.own, None);
     }
 
-    /// What this member says about the links on which it receives.
-    pub(crate) fn own_claims(&self) -> Vec<(Member, Claim)> {
-        let up = self.others.iter().filter(|(_, o)| o.link.up);
-        up.filter_map(|(member, o)| {
-            let loss = o.link.incoming.loss.estimate();
-            let rtt = o.link.rtt.least()?;
-            Some((
-                *member,
-                Claim {
-                    rtt_us: u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX),
-                    loss: loss.share,
-                    low: loss.low,
-                    high: loss.high,
-                    frames: loss.frames.round(),
-                    capacity_bps: self.settings.capacity.map(Rate::as_bps),
-                },
-            ))
-        })
-        .collect()
-    }
-
-    /// What `to` says about a link from `from`; `None`: that it is down, or that `to` is gone.
-    pub(crate) fn handle_claim(&mut self, now: Instant, from: Member, to: Member, claim: Option<Claim>, relays: bool) {
-        self.note_relays(now, to, relays);
-        self.expect(now, to);
-        // Of our own links we know more ourselves.
-        if from == self.own || to == self.own || self.suspects.contains_key(&(from, to)) {
-            return;
-        }
-        match claim.filter(|c| c.metrics(Duration::ZERO).is_valid()) {
-            Some(claim) => {
-                self.claims.insert((from, to), (claim, now));
-                self.link_is(now, from, to, Some(claim.metrics(Duration::ZERO)));
-            }
-            None => {
-                self.claims.remove(&(from, to));
-                self.link_is(now, from, to, None);
-            }
-        }
-    }
-
     /// Sends probes that are due, where the traffic of the last while was not enough.
     pub(super) fn send_probes(&mut self, now: Instant) {
-        let direct = |m: &Member| self.settings.members.get(m).is_some_and(|s| s.direct);
-        let links = self.others.iter().filter(|(m, o)| direct(m) && o.session().is_some()).count() as f64;
-        let rate = self.probe_rate(links);
+        let members = self.settings.members.get();
+        let direct = |m: &Member| members.get(m).is_some_and(|s| s.direct);
         let all: Vec<Member> = self.others.keys().copied().filter(direct).collect();
         for member in all {
-            let Some(other) = self.others.get_mut(&member) else { continue };
-            if other.link.next_probe.is_some_and(|at| now < at) {
+            if self.others.get(&member).is_none_or(|o| o.link.next_probe.is_some_and(|at| now < at)) {
                 continue;
             }
+            let rate = self.probe_rate(member);
+            let Some(other) = self.others.get_mut(&member) else { continue };
             let gap = self.draws.exponential(Duration::from_secs_f64(1.0 / rate));
             other.link.next_probe = other.session().map(|_| now + gap);
             if other.needs_probe(now, rate) {
@@ -390,10 +347,22 @@ impl Mesh {
         }
     }
 
-    /// Probes a second on each of `links`.
-    fn probe_rate(&self, links: f64) -> f64 {
-        let rate = self.settings.capacity.unwrap_or(ASSUMED).as_bps() as f64;
-        let affordable = self.settings.probe_share * rate / 8.0 / PROBE_BYTES;
+    /// What a link carries: as trains told, and no more than this member's access does.
+    pub(super) fn capacity(&self, told: &Rates) -> Option<Rate> {
+        let access = self.settings.capacity;
+        told.capacity().map_or(access, |c| Some(access.map_or(c, |a| a.min(c))))
+    }
+
+    /// What probes of all kinds may cost on the link to a member, b/s.
+    pub(super) fn probe_budget(&self, member: Member) -> f64 {
+        let told = self.others.get(&member).and_then(|o| self.capacity(&o.trains.to));
+        self.settings.probe_share * told.unwrap_or(ASSUMED).as_bps() as f64
+    }
+
+    /// Probes a second on the link to a member.
+    fn probe_rate(&self, member: Member) -> f64 {
+        let links = self.others.values().filter(|o| o.session().is_some()).count() as f64;
+        let affordable = self.probe_budget(member) * (1.0 - PART) / 8.0 / PROBE_BYTES;
         (affordable.min(PROBES.1) * (PROBED_LINKS / links.max(1.0)).min(1.0)).max(PROBES.0)
     }
 
@@ -402,7 +371,6 @@ impl Mesh {
         let other = self.others.get(&member)?;
         let link = &other.link;
         let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
-        let links = self.others.values().filter(|o| o.session().is_some()).count() as f64;
         Some(LinkView {
             up: link.up,
             endpoint: other.endpoint.map(|e| e.to_string()),
@@ -416,7 +384,11 @@ impl Mesh {
             bytes_to: link.outgoing.bytes,
             bytes_from: link.incoming.bytes,
             probes: link.probes,
-            probe_bps: (self.probe_rate(links) * PROBE_BYTES * 8.0) as u64,
+            probe_bps: (self.probe_rate(member) * PROBE_BYTES * 8.0) as u64,
+            capacity_to_bps: self.capacity(&other.trains.to).map(Rate::as_bps),
+            capacity_from_bps: self.capacity(&other.trains.from).map(Rate::as_bps),
+            trains: other.trains.sent,
+            datagram: self.size_to(member),
         })
     }
 }

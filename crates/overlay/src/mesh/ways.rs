@@ -1,15 +1,14 @@
 //! Which way to go: hands what is known to the route control, and its answers to the threads that move packets.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use route::{Control, Load, Member, Path, Policy};
+use route::{Control, Load, Member, Path, Policy, Weighted};
 use units::Instant;
-use wire::overlay::{LaneReport, Message};
+use wire::overlay::{LANE_TRIALS, LaneReport, Message};
 
 use super::links::SILENCE;
-use super::{Claim, Event, Mesh, Output};
+use super::{Event, Mesh, Output};
 use crate::sense::{Carried, Loss, LossEstimate, RoundTrip};
 use crate::session::{LANES, Session};
 use crate::settings::{PolicyName, Settings};
@@ -17,27 +16,25 @@ use crate::table::Way;
 
 /// IPv4 and TCP headers with timestamps.
 const TCP_HEADERS: u64 = 52;
-/// Frames that must be counted end to end, within about a second, before they speak against what others claim; and by how much they must
-/// contradict: this much is seen when a loss changes that both see, but not at the same moment.
+/// Frames that must be counted end to end, within about a second, before they speak against what others claim.
 const LEAST_FRAMES: f64 = 40.0;
-const CONTRADICTION: f64 = 0.05;
 /// Frames without a word that make a path silent: ten lost ones in a row are one in 10^8 at a loss of 0.15.
 const UNANSWERED: u64 = 10;
 /// A path whose frames wait for so long is probed, this often.
 const DOUBT: Duration = Duration::from_millis(150);
 const PROBE_EVERY: Duration = Duration::from_millis(30);
-/// For how long what others say of a link is not heard after our own frames said otherwise.
-const SUSPICION: Duration = Duration::from_secs(5);
 /// For how long the first decisions wait for own links: two handshakes of which one datagram was lost, on a path of 300 ms.
 const FIRST_LINKS: Duration = Duration::from_secs(1);
 /// First lane of paths over relays.
-const FIRST: usize = 2;
+const FIRST: usize = LANE_TRIALS as usize + 1;
 
 /// Lanes of the session with a member, each given to a path over relays.
 #[derive(Default)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
     best: Option<(Path, u16)>,
+    /// Those of the ways in the table: packets are being sent in them.
+    in_use: Vec<u16>,
     next: usize,
 }
 
@@ -67,7 +64,7 @@ impl Lanes {
         self.best
     }
 
-    /// The lane of a path, a new one if it has none: that of the path that has had one for longest.
+    /// The lane of a path, a new one if it has none: that of the path that has had one for longest and is not in use.
     pub(super) fn of(&mut self, path: Path) -> u16 {
         if path.relays().is_empty() {
             return 0;
@@ -75,8 +72,9 @@ impl Lanes {
         if let Some(lane) = self.lanes.iter().find(|l| l.path == path) {
             return lane.number;
         }
-        let number = (FIRST + self.next % (LANES - FIRST)) as u16;
-        self.next += 1;
+        let mut turns = (0..LANES - FIRST).map(|i| (FIRST + (self.next + i) % (LANES - FIRST)) as u16);
+        let number = turns.find(|n| !self.in_use.contains(n)).unwrap_or(FIRST as u16);
+        self.next = usize::from(number) - FIRST + 1;
         self.lanes.retain(|l| l.number != number);
         let (loss, carried, rtt) = (Loss::default(), Carried::default(), RoundTrip::default());
         self.lanes.push(Lane { path, number, loss, carried, rtt, alive: None, sent: 0, waiting: None, probed: None });
@@ -122,13 +120,13 @@ impl Lanes {
     }
 
     /// Paths of which the destination has spoken lately.
-    fn working(&self, now: Instant) -> impl Iterator<Item = Path> + '_ {
+    pub(super) fn working(&self, now: Instant) -> impl Iterator<Item = Path> + '_ {
         let spoken = move |l: &&Lane| l.alive.is_some_and(|at| now.saturating_since(at) < SILENCE);
         self.lanes.iter().filter(spoken).map(|l| l.path)
     }
 
     /// What the destination's reports say of each path over relays.
-    fn experiences(&self, now: Instant) -> Vec<(Path, Experience)> {
+    pub(super) fn experiences(&self, now: Instant) -> Vec<(Path, Experience)> {
         let of = |l: &Lane| {
             let patience = SILENCE + l.rtt.least().unwrap_or(SILENCE) * 2;
             let waits = |(at, before): &(Instant, u64)| {
@@ -145,7 +143,7 @@ impl Lanes {
 }
 
 /// What became of frames on a path, as its end told.
-enum Experience {
+pub(super) enum Experience {
     /// For too long nothing was heard of them.
     Silent,
     Loss(LossEstimate),
@@ -168,71 +166,47 @@ pub(super) fn control(settings: &Settings, own: Member, now: Instant) -> Option<
     }
     policy.mss = units::Bytes::new(u64::from(settings.mtu) - TCP_HEADERS);
     let mut control = Control::new(own, policy).ok()?;
-    for member in settings.members.keys() {
+    for member in settings.members.get().keys() {
         control.handle_member(now, *member, Some(true)).ok()?;
     }
     Some(control)
 }
 
-/// The ways to a member, for the table.
-pub(super) fn of(control: &Control, member: Member, lanes: &mut Lanes, settings: &Settings) -> Vec<Way> {
-    let ways: Vec<Way> = control
-        .paths(member)
-        .iter()
-        .map(|w| Way {
-            path: w.path,
-            lane: lanes.of(w.path),
-            weight: w.weight,
-            predicted_bps: w.predicted.as_bps(),
-            most: usize::from(settings.mtu),
-        })
-        .collect();
-    lanes.best = ways.first().map(|w| (w.path, w.lane));
-    ways
-}
-
 impl Mesh {
+    /// The ways to a member that have all that they need.
+    pub(super) fn ways_for_table(&mut self, member: Member) -> Vec<Way> {
+        let Some(other) = self.others.get_mut(&member) else { return Vec::new() };
+        let mut lanes = std::mem::take(&mut other.lanes);
+        let chosen = self.control.paths(member).iter();
+        let ways: Vec<Way> = chosen.filter_map(|w| self.way(w, &mut lanes)).collect();
+        lanes.best = ways.first().map(|w| (w.path, w.lane));
+        lanes.in_use = ways.iter().map(|w| w.lane).collect();
+        if let Some(other) = self.others.get_mut(&member) {
+            other.lanes = lanes;
+        }
+        ways
+    }
+
+    fn way(&self, chosen: &Weighted, lanes: &mut Lanes) -> Option<Way> {
+        let path = chosen.path;
+        Some(Way {
+            lane: lanes.of(path),
+            weight: chosen.weight,
+            predicted_bps: chosen.predicted.as_bps(),
+            most: self.most_on(&path),
+            to: self.others.get(&path.first_hop())?.endpoint?,
+            end: self.session(path.destination())?,
+            hop: self.session(path.first_hop())?,
+            path,
+        })
+    }
+
     /// A member says whether it relays.
     pub(super) fn note_relays(&mut self, now: Instant, member: Member, relays: bool) {
-        if self.settings.members.contains_key(&member) && self.relays.insert(member, relays) != Some(relays) {
+        if self.settings.members.contains(member) && self.relays.insert(member, relays) != Some(relays) {
             // Known members only, so that there is room for each.
             let _ = self.control.handle_member(now, member, Some(relays));
         }
-    }
-
-    /// Holds what others claim against what became of our own frames: a claim is worth no more than that. What is behind the first hop is
-    /// out of our sight: links there over which nothing else of ours gets are blamed for silence, the last one for losses that the claims do
-    /// not explain.
-    pub(super) fn compare_with_claims(&mut self, now: Instant) {
-        let mut blamed = Vec::new();
-        let working: BTreeSet<_> = self.others.values().flat_map(|o| o.lanes.working(now)).collect();
-        let works = |link: &(Member, Member)| working.iter().any(|path| path.links(self.own).any(|l| l == *link));
-        for other in self.others.values() {
-            for (path, experience) in other.lanes.experiences(now) {
-                let Some(first) = self.others.get(&path.first_hop()).filter(|o| o.link.is_up()) else { continue };
-                let links = path.links(self.own).skip(1);
-                match experience {
-                    Experience::Silent => blamed.extend(links.filter(|l| !works(l)).map(|link| (link, None))),
-                    Experience::Loss(loss) => {
-                        let beyond = |share: f64| 1.0 - (1.0 - share) / (1.0 - first.link.loss_to()).max(0.01);
-                        let low = beyond(loss.low);
-                        let claims: Vec<_> = links.filter_map(|l| Some((l, self.claims.get(&l)?.0))).collect();
-                        let claimed = 1.0 - claims.iter().map(|(_, c)| 1.0 - c.high).product::<f64>();
-                        // The last link stands for all of them.
-                        if let Some((link, claim)) = claims.last().filter(|_| low > 2.0 * claimed + CONTRADICTION) {
-                            let share = beyond(loss.share).clamp(low, 1.0);
-                            let high = beyond(loss.high).clamp(share, 1.0);
-                            blamed.push((*link, Some(Claim { loss: share, low, high, frames: loss.frames, ..*claim })));
-                        }
-                    }
-                }
-            }
-        }
-        for (link, instead) in blamed {
-            self.suspects.insert(link, now + SUSPICION);
-            self.link_is(now, link.0, link.1, instead.map(|c| c.metrics(Duration::ZERO)));
-        }
-        self.suspects.retain(|_, until| now < *until);
     }
 
     /// Probes paths whose frames wait for a word.
@@ -256,7 +230,8 @@ impl Mesh {
     /// Lets the route control decide, and passes its decisions on.
     pub(super) fn decide(&mut self, now: Instant) {
         // Who begins waits for his own links a little: a member is told of others' links before it has found its own to them.
-        let direct = |m: &Member| self.settings.members.get(m).is_some_and(|s| s.direct);
+        let members = self.settings.members.get();
+        let direct = |m: &Member| members.get(m).is_some_and(|s| s.direct);
         let waits = self.others.iter().any(|(m, o)| direct(m) && !o.link.is_up());
         if waits && now.saturating_since(self.began) < FIRST_LINKS {
             return;
@@ -266,5 +241,27 @@ impl Mesh {
             self.changed = true;
             self.outputs.push_back(Output::Event(Event::Route(Box::new(decision))));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_in_use_is_given_to_no_other_path() {
+        let path = |relay: u32| Path::via(&[Member(relay)], Member(9)).unwrap();
+        let mut lanes = Lanes::default();
+        let used = [lanes.of(path(100)), lanes.of(path(101))];
+        lanes.in_use = used.to_vec();
+        let others: Vec<u16> = (0..100).map(|i| lanes.of(path(200 + i))).collect();
+        assert!(others.iter().all(|l| !used.contains(l) && (FIRST..LANES).contains(&usize::from(*l))));
+        assert_eq!([lanes.of(path(100)), lanes.of(path(101))], used);
+        assert_eq!(
+            others.iter().collect::<std::collections::BTreeSet<_>>().len(),
+            LANES - FIRST - 2,
+            "all others go round"
+        );
+        assert_eq!(lanes.of(Path::direct(Member(9))), 0);
     }
 }

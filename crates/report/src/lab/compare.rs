@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use results::lab::{Estimate, PointSummary};
 
-use super::points;
 use super::records::{LabReport, Standing};
 use super::tables::{Table, place, subject};
 use super::words::{arrow, metric_name, metric_value, point_label};
+use super::{bars, points};
 use crate::html::document::{Parts, write_document};
 use crate::html::markup::Html;
 
@@ -18,10 +18,10 @@ const PARTS: Parts = Parts { script: "", style: include_str!("../../assets/lab.c
 const FLOWS_SHOWN: usize = 8;
 
 /// A point of an experiment.
-struct Column<'a> {
-    name: String,
+pub(super) struct Column<'a> {
+    pub(super) name: String,
     report: &'a LabReport,
-    point: &'a PointSummary,
+    pub(super) point: &'a PointSummary,
 }
 
 /// Writes the page that compares experiments, each with a name to tell it from the others; the first is the one that the others
@@ -49,8 +49,10 @@ pub fn write_lab_comparison(mut out: impl Write, reports: &[(String, LabReport)]
     section(&mut h, "Small transfers", &of("mice."), &columns, true);
     section(&mut h, "Small transfers by size", &of("bin."), &columns, true);
     section(&mut h, "Flows", &flows, &columns, !are_many);
+    section(&mut h, "Overlay", &of("overlay."), &columns, true);
     section(&mut h, "Links", &of("link."), &columns, true);
     h.raw("</section>");
+    bars::section(&mut h, &flows, &columns);
     sources(&mut h, reports);
     h.raw("<footer><p>longhaul ").text(env!("CARGO_PKG_VERSION")).raw("</p></footer>");
     write_document(&mut out, title, PARTS, &h, &())

@@ -1,7 +1,7 @@
 //! The numbers behind the charts, as the page's script reads them, within bounds that keep the page usable.
 
 use results::DelaySummary;
-use results::lab::{Drops, EngineInterval, FlowInterval, LabRun, LinkInterval, ScheduleMark, Transfer};
+use results::lab::{Drops, EngineInterval, FlowInterval, LabRun, LinkInterval, ScheduleMark, Transfer, WayChange};
 use serde::Serialize;
 
 use super::records::{Intervals, LabReport, LinkKey};
@@ -148,11 +148,12 @@ pub(super) fn lab_data(report: &LabReport) -> LabData<'_> {
 }
 
 impl RunData {
-    pub(super) fn new(start: &LabRun, run: &Intervals) -> Self {
+    /// `ways`: what the members of an overlay decided.
+    pub(super) fn new(start: &LabRun, run: &Intervals, ways: &[WayChange]) -> Self {
         let mut data = Self {
             end_s: round(run.end_s().max(finite(start.duration_s))),
             times: Vec::new(),
-            marks: marks(start),
+            marks: marks(start, ways),
             flows: Vec::new(),
             mice: Vec::new(),
             links: Vec::new(),
@@ -208,16 +209,25 @@ impl RunData {
 }
 
 /// Changes of one moment are one mark.
-fn marks(start: &LabRun) -> Vec<ScheduleMark> {
+fn marks(start: &LabRun, ways: &[WayChange]) -> Vec<ScheduleMark> {
+    let mut all: Vec<(f64, String)> = start.changes.iter().map(|c| (round(c.at_s), c.text.clone())).collect();
+    // What was before the begin is no change but the members' way to each other.
+    all.extend(ways.iter().filter(|w| w.at_s >= 0.0).map(|w| (round(w.at_s), way_text(w))));
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut marks: Vec<ScheduleMark> = Vec::new();
-    for change in &start.changes {
-        let at_s = round(change.at_s);
+    for (at_s, text) in all {
         match marks.last_mut().filter(|last| last.at_s == at_s) {
-            Some(last) => last.text.push_str(&format!("; {}", change.text)),
-            None => marks.push(ScheduleMark { at_s, text: change.text.clone() }),
+            Some(last) => last.text.push_str(&format!("; {text}")),
+            None => marks.push(ScheduleMark { at_s, text }),
         }
     }
     marks
+}
+
+/// A change of way in words.
+pub(super) fn way_text(w: &WayChange) -> String {
+    let way = |w: &Option<String>| w.clone().unwrap_or_else(|| "none".to_owned());
+    format!("{} to {}: {} instead of {} ({})", w.member, w.destination, way(&w.to), way(&w.from), w.reason)
 }
 
 /// How many neighbouring intervals make one point.

@@ -3,6 +3,7 @@
 //! Input: the [`results::lab::LabRecord`]s of an experiment. As elsewhere in this crate nothing is measured or judged anew:
 //! the verdict of each run is the one that its end record gives, means and intervals are those of the summary.
 
+mod bars;
 mod compare;
 mod data;
 #[cfg(test)]

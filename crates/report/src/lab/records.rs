@@ -238,7 +238,8 @@ impl Sorter {
                 run.scheduling.push(i.scheduling.clone());
             }
         }
-        run.charts = Some(RunData::new(&run.start, intervals));
+        let ways = run.end.as_ref().map_or(&[][..], |e| &e.ways);
+        run.charts = Some(RunData::new(&run.start, intervals, ways));
         let charted = || self.runs.values().filter(|r| r.charts.is_some());
         if charted().count() > CHARTED_MAX {
             let last = charted().max_by_key(|r| r.rank()).map(|r| r.start.run);

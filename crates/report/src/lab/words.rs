@@ -84,12 +84,15 @@ pub(super) fn metric_name(metric: &str) -> String {
         "flows_bps" => "goodput of the flows",
         "mice_bps" => "goodput of small transfers",
         "jain" => "Jain's fairness index",
+        "not_followed" => "changes of links that no way followed",
+        "followed_after_s" => "followed a link's change after, median",
         other => other,
     };
     if subject == "run" {
         return format!("all traffic: {quantity}");
     }
-    let subject = ["flow.", "mice.", "bin.", "link."].iter().find_map(|p| subject.strip_prefix(p)).unwrap_or(subject);
+    let subject =
+        ["flow.", "mice.", "bin.", "link.", "overlay."].iter().find_map(|p| subject.strip_prefix(p)).unwrap_or(subject);
     // `path.forward` reads better as two words.
     format!("{}: {quantity}", subject.replace('.', " "))
 }

@@ -47,6 +47,22 @@ impl Default for Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteId(u16);
 
+impl RouteId {
+    /// Its number, below the number of entries of the settings.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// What the table knows of an active flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Where it points to.
+    pub route: RouteId,
+    /// Whether it has carried as much as an elephant.
+    pub is_elephant: bool,
+}
+
 /// Flows with a positive activity counter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Active {
@@ -107,7 +123,7 @@ impl Table {
 
     /// Exchanges the path: all flows that point to the entry are on the new one.
     pub fn redirect(&mut self, route: RouteId, path: Path) {
-        if let Some(entry) = self.routes.get_mut(usize::from(route.0)).and_then(Option::as_mut) {
+        if let Some(entry) = self.routes.get_mut(route.index()).and_then(Option::as_mut) {
             entry.path = path;
         }
     }
@@ -124,19 +140,19 @@ impl Table {
                 entry
             });
         }
-        if let Some(place) = self.routes.get_mut(usize::from(route.0)) {
+        if let Some(place) = self.routes.get_mut(route.index()) {
             *place = None;
         }
     }
 
     /// The path of a routing entry.
     pub fn path(&self, route: RouteId) -> Option<Path> {
-        self.routes.get(usize::from(route.0)).copied().flatten().map(|r| r.path)
+        self.routes.get(route.index()).copied().flatten().map(|r| r.path)
     }
 
     /// How many active flows point to a routing entry.
     pub fn active(&self, route: RouteId) -> Active {
-        self.routes.get(usize::from(route.0)).copied().flatten().map_or_else(Active::default, |r| r.active)
+        self.routes.get(route.index()).copied().flatten().map_or_else(Active::default, |r| r.active)
     }
 
     /// How many new flows were not remembered, because all places that they could have had were those of active elephants.
@@ -147,18 +163,19 @@ impl Table {
     /// A packet, or a super-packet, of `bytes`: where its flow points to. `None`: it is not active; it is to be given a path with [`Table::assign`].
     ///
     /// `hash` is a keyed hash of the key, as [`FlowKey::hash`], the same at each call.
-    pub fn lookup(&mut self, hash: u64, key: &FlowKey, bytes: Bytes) -> Option<RouteId> {
+    pub fn lookup(&mut self, hash: u64, key: &FlowKey, bytes: Bytes) -> Option<Found> {
         let at = self.find(hash, key)?;
         let Settings { most, elephant, .. } = self.settings;
         let entry = self.entries[at].as_mut()?;
         entry.activity = entry.activity.saturating_add(1).min(most.max(1));
         entry.bytes = entry.bytes.saturating_add(bytes.as_u64());
-        let route = entry.route;
-        if !entry.is_elephant && entry.bytes > elephant.as_u64() {
-            entry.is_elephant = true;
+        let (route, was_elephant) = (entry.route, entry.is_elephant);
+        entry.is_elephant |= entry.bytes > elephant.as_u64();
+        let is_elephant = entry.is_elephant;
+        if is_elephant && !was_elephant {
             self.tally(route, |active| active.elephants += 1);
         }
-        Some(route)
+        Some(Found { route, is_elephant })
     }
 
     /// The first packet of a flow goes to `route`, and so will those that follow. Whether it is remembered: not if its places are all those of active
@@ -256,7 +273,7 @@ impl Table {
     }
 
     fn tally(&mut self, route: RouteId, with: impl FnOnce(&mut Active)) {
-        if let Some(entry) = self.routes.get_mut(usize::from(route.0)).and_then(Option::as_mut) {
+        if let Some(entry) = self.routes.get_mut(route.index()).and_then(Option::as_mut) {
             with(&mut entry.active);
         }
     }

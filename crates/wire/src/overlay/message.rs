@@ -12,6 +12,9 @@ const GOSSIP: u8 = 3;
 const SIZE_ASKED: u8 = 4;
 const SIZE_SEEN: u8 = 5;
 const BYE: u8 = 6;
+const TRAIN: u8 = 7;
+const TRAIN_SEEN: u8 = 8;
+const CERTIFICATE: u8 = 9;
 
 /// Bytes of a lane in a report.
 const LANE: usize = 40;
@@ -69,6 +72,26 @@ pub enum Message {
     },
     /// The sender leaves: its links are to be taken as gone at once.
     Bye,
+    /// One packet of a train, whose distances on arrival tell what the link carries; the rest of the frame is filler.
+    Train {
+        /// Number of the train, which grows.
+        number: u32,
+        /// Index of this packet.
+        index: u16,
+        /// Packets of the train.
+        count: u16,
+    },
+    /// What a train told.
+    TrainSeen {
+        /// Number of the train.
+        number: u32,
+        /// From the first arrival to the last, microseconds.
+        span: u32,
+        /// Rate at which it came, b/s of IP; 0: too little of it came to tell.
+        bps: u64,
+    },
+    /// Who the sender is, as the overlay's authority says.
+    Certificate(Vec<u8>),
 }
 
 impl Message {
@@ -94,6 +117,15 @@ impl Message {
             Self::SizeAsked { bytes } => [&[SIZE_ASKED], &bytes.to_be_bytes()[..]].concat(),
             Self::SizeSeen { bytes } => [&[SIZE_SEEN], &bytes.to_be_bytes()[..]].concat(),
             Self::Bye => vec![BYE],
+            Self::Train { number, index, count } => {
+                [&[TRAIN], &number.to_be_bytes()[..], &index.to_be_bytes(), &count.to_be_bytes()].concat()
+            }
+            Self::TrainSeen { number, span, bps } => {
+                [&[TRAIN_SEEN], &number.to_be_bytes()[..], &span.to_be_bytes(), &bps.to_be_bytes()].concat()
+            }
+            Self::Certificate(text) => {
+                [&[CERTIFICATE], text.get(..text.len().min(Self::CERTIFICATE_DATA)).unwrap_or_default()].concat()
+            }
         }
     }
 
@@ -112,8 +144,19 @@ impl Message {
             SIZE_ASKED => size(rest).map(|bytes| Self::SizeAsked { bytes }),
             SIZE_SEEN => size(rest).map(|bytes| Self::SizeSeen { bytes }),
             BYE => Some(Self::Bye),
+            TRAIN => Self::train(rest),
+            TRAIN_SEEN => {
+                Some(Self::TrainSeen { number: u32_at(rest, 0)?, span: u32_at(rest, 4)?, bps: u64_at(rest, 8)? })
+            }
+            CERTIFICATE if rest.len() <= Self::CERTIFICATE_DATA => Some(Self::Certificate(rest.to_vec())),
             _ => None,
         }
+    }
+
+    fn train(rest: &[u8]) -> Option<Self> {
+        let (b, _filler) = rest.split_first_chunk::<8>()?;
+        let (index, count) = (u16::from_be_bytes([b[4], b[5]]), u16::from_be_bytes([b[6], b[7]]));
+        (index < count).then_some(Self::Train { number: u32_at(b, 0)?, index, count })
     }
 
     fn gossip(rest: &[u8]) -> Option<Self> {
@@ -125,6 +168,9 @@ impl Message {
 
     /// Most bytes of data in one gossip piece.
     pub const GOSSIP_DATA: usize = MESSAGE_MAX - GOSSIP_HEADER;
+
+    /// Most bytes of a certificate.
+    pub const CERTIFICATE_DATA: usize = MESSAGE_MAX - 1;
 }
 
 impl LaneReport {

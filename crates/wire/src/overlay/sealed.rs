@@ -5,8 +5,16 @@ pub const SEALED_BYTES: usize = 24;
 
 /// Lane of frames that go to their receiver directly.
 pub const LANE_DIRECT: u16 = 0;
-/// Lane of envelopes on one hop. Frames over relays have lanes above it, a path each.
+/// Lane of envelopes on one hop.
 pub const LANE_RELAYED: u16 = 1;
+/// Lane of what goes to its receiver directly and may be lost by its own doing: trains and datagrams of uncertain size. Frames over relays have
+/// lanes above it, a path each.
+pub const LANE_TRIALS: u16 = 2;
+
+/// Class of a flow that has carried little.
+pub const CLASS_MOUSE: u8 = 1;
+/// Class of a flow that has carried much.
+pub const CLASS_ELEPHANT: u8 = 2;
 
 /// Code of an available rate that nobody knows (draft-ietf-scone-protocol: signal 127).
 pub const UNKNOWN_RATE: u8 = 127;

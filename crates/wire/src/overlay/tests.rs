@@ -38,6 +38,17 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u16>().prop_map(|bytes| Message::SizeAsked { bytes }),
         any::<u16>().prop_map(|bytes| Message::SizeSeen { bytes }),
         Just(Message::Bye),
+        proptest::collection::vec(any::<u8>(), 0..=Message::CERTIFICATE_DATA).prop_map(Message::Certificate),
+        (any::<u32>(), any::<u16>(), 1..=u16::MAX).prop_map(|(number, index, count)| Message::Train {
+            number,
+            index: index % count,
+            count
+        }),
+        (any::<u32>(), any::<u32>(), any::<u64>()).prop_map(|(number, span, bps)| Message::TrainSeen {
+            number,
+            span,
+            bps
+        }),
     ]
 }
 

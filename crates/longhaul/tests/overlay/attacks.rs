@@ -1,0 +1,150 @@
+//! Two members on a cable, a flow through their tunnel, and somebody who does not want it.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use results::{Direction, TestPlan};
+use testbed::{Lan, Served, client_options, or_skip, plan, run_test, server_options, undisturbed};
+
+use crate::common::{longhaul, text};
+use crate::setup::{init, join, overlay};
+
+const EAST: &str = "10.77.0.2";
+/// What the flow takes: far below what the tunnel of a test's binary carries on two cores that the flood shares.
+const RATE: u64 = 100_000_000;
+/// Initiations a second, of which each has another address and port.
+const FLOOD: u64 = 10_000;
+
+/// Members in the two hosts of a network, ended with it.
+struct Members {
+    running: Vec<Child>,
+    folder: tempfile::TempDir,
+}
+
+impl Members {
+    /// Starts both and waits until each has a way to the other.
+    fn start(lan: &Lan) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let lines = [("west", "10.77.0.1", lan.client_ip()), ("east", EAST, lan.server_ip())].map(
+            |(name, address, endpoint)| format!("{}endpoint = \"{endpoint}\"\n", init(folder.path(), name, address)),
+        );
+        for (name, lines) in [("west", &lines[1]), ("east", &lines[0])] {
+            assert_eq!(join(folder.path(), name, lines).status.code(), Some(0));
+        }
+        let up = |name: &str| {
+            let mut command = longhaul();
+            command.current_dir(folder.path()).args(["overlay", "up", "--config", &format!("{name}.toml")]);
+            command
+        };
+        let running = vec![lan.client.start(&mut up("west")).unwrap(), lan.server.start(&mut up("east")).unwrap()];
+        let members = Self { running, folder };
+        let began = Instant::now();
+        while status(members.folder.path(), "west")["members"][0]["ways"].as_array().is_none_or(Vec::is_empty) {
+            assert!(began.elapsed() < Duration::from_secs(20), "the members do not find each other");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        members
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        for child in &mut self.running {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn status(folder: &Path, name: &str) -> serde_json::Value {
+    let told = overlay(folder, &["status", "--json", "--config", &format!("{name}.toml")]);
+    serde_json::from_slice(&told.stdout).unwrap_or_default()
+}
+
+/// An initiation as a stranger would send it who knows the public key of a member: it has the right first code.
+fn initiation(lan: &Lan, members: &Path) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "stranger", "10.77.0.9");
+    let key = fs::read_to_string(members.join("west.toml")).unwrap();
+    let key = key.lines().find(|l| l.starts_with("key = ") && !l.contains("west.key")).unwrap().to_owned();
+    let socket = lan.client.run(|| UdpSocket::bind("127.0.0.1:0")).unwrap().unwrap();
+    let endpoint = socket.local_addr().unwrap();
+    let lines = format!("[[member]]\nname = \"east\"\n{key}\nendpoint = \"{endpoint}\"\nsubnets = [\"10.78.0.1/32\"]\n");
+    let joined = join(folder.path(), "stranger", &lines);
+    assert_eq!(joined.status.code(), Some(0), "{}", text(&joined.stderr));
+    let settings = folder.path().join("stranger.toml");
+    // The device and the port of the member in this host are its own.
+    let text = fs::read_to_string(&settings).unwrap();
+    fs::write(&settings, format!("device = \"lh9\"\nlisten = \"127.0.0.1:0\"\n{text}")).unwrap();
+    let mut command = longhaul();
+    command.current_dir(folder.path()).args(["overlay", "up", "--config", "stranger.toml"]);
+    let mut stranger = lan.client.start(&mut command).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut room = [0; 2000];
+    let got = socket.recv(&mut room);
+    let _ = stranger.kill();
+    let _ = stranger.wait();
+    room[..got.unwrap()].to_vec()
+}
+
+/// Sends the datagram from ever another address until `over`; counts what went out.
+fn flood(datagram: &[u8], to: SocketAddr, over: &AtomicBool, sent: &AtomicU64) {
+    let began = Instant::now();
+    // As many sockets as an address has room for in this host's table of files, each used many times.
+    let sockets: Vec<UdpSocket> =
+        (0..250_u8).map(|i| UdpSocket::bind((IpAddr::V4(Ipv4Addr::new(10, 200, i, 1)), 0)).unwrap()).collect();
+    while !over.load(Ordering::Relaxed) {
+        let due = (began.elapsed().as_secs_f64() * FLOOD as f64) as u64;
+        while sent.load(Ordering::Relaxed) < due {
+            let number = sent.fetch_add(1, Ordering::Relaxed);
+            let _ = sockets[number as usize % sockets.len()].send_to(datagram, to);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Goodput of a flow of five seconds through the tunnel.
+fn goodput(lan: &Lan, port: u16) -> u64 {
+    let plan = TestPlan { rate_bps: Some(RATE), ..plan(Duration::from_secs(5)) };
+    let outcome =
+        run_test(&lan.client, client_options(EAST.parse().unwrap(), port, plan), Duration::from_secs(40)).unwrap();
+    outcome.direction(Direction::Up).throughput_bps
+}
+
+#[test]
+fn a_flood_of_handshakes_takes_less_than_a_twentieth_of_the_traffic() {
+    undisturbed(|| {
+        let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+        // Addresses that are nobody's: this host has them all, and the other one sends its answers there.
+        lan.client.iproute("ip link set lo up").unwrap();
+        lan.client.iproute("ip route add local 10.200.0.0/16 dev lo").unwrap();
+        lan.server.iproute(&format!("ip route add 10.200.0.0/16 via {}", lan.client_ip())).unwrap();
+        let members = Members::start(&lan);
+        let datagram = initiation(&lan, members.folder.path());
+        let served = Served::start(&lan.server, server_options(EAST.parse().unwrap())).unwrap();
+        let quiet = goodput(&lan, served.port());
+
+        let (over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let to = SocketAddr::new(lan.server_ip(), 5460);
+        let of_flood = (Arc::clone(&over), Arc::clone(&sent));
+        let began = Instant::now();
+        let flooding = lan.client.spawn("flood", move || flood(&datagram, to, &of_flood.0, &of_flood.1)).unwrap();
+        let flooded = goodput(&lan, served.port());
+        let rate = sent.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
+        over.store(true, Ordering::Relaxed);
+        flooding.join().unwrap().unwrap();
+
+        let told = status(members.folder.path(), "east");
+        println!("{quiet} b/s, {flooded} b/s under {rate:.0} initiations a second; {}", told["counters"]);
+        assert!(rate > 0.95 * FLOOD as f64, "{rate} a second were sent");
+        assert!(flooded as f64 > 0.95 * quiet as f64, "{flooded} of {quiet} b/s");
+        // Nobody became a member by it, and nothing was forgotten.
+        assert_eq!(told["members"].as_array().map(Vec::len), Some(1));
+        assert_eq!(told["members"][0]["link"]["up"], true, "{told}");
+    });
+}

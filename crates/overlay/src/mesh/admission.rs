@@ -1,0 +1,200 @@
+//! Members whom the settings do not name: they show a certificate of the authority to whom they call, and others hear of them by gossip.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use route::{Member, Path};
+use units::Instant;
+use wire::overlay::{LANE_DIRECT, Message};
+
+use super::{Event, Mesh, Other, Output, Source};
+use crate::certificate::Certificate;
+use crate::session::{Keys, Session};
+
+/// The number of whoever has called and not yet shown who it is; no member's (see `PublicKey::member`).
+pub(crate) const GUEST: Member = Member(0);
+/// Guests at once, and for how long: a certificate comes with the first frame. A hundred a second are let in at most (see the guard), so that each has
+/// seconds even in a flood.
+const MOST_GUESTS: usize = 256;
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Members that certificates may add.
+const MOST_MEMBERS: usize = 1000;
+
+/// Somebody who has called, with a session in which nothing counts but a certificate.
+pub(super) struct Guest {
+    session: Arc<Session>,
+    exchange: [u8; 32],
+    keys: Keys,
+    from: Option<SocketAddr>,
+}
+
+/// A member that a certificate has made one.
+pub(crate) struct Certified {
+    pub(crate) text: String,
+    until: Instant,
+}
+
+/// Those who are members by certificates, and those who may become so.
+#[derive(Default)]
+pub(super) struct Admissions {
+    guests: BTreeMap<u32, Guest>,
+    pub(super) certified: BTreeMap<Member, Certified>,
+}
+
+impl Mesh {
+    /// Lets somebody unknown in who has called, as far as the door; where there are too many, who was first must go. `None`: nobody is let in here.
+    pub(super) fn receive_guest(
+        &mut self,
+        now: Instant,
+        source: Source,
+        (exchange, local, remote): ([u8; 32], u32, u32),
+        keys: Keys,
+    ) -> Option<()> {
+        self.settings.authority?;
+        let guests = &mut self.admissions.guests;
+        if guests.len() >= MOST_GUESTS
+            && let Some(first) = guests.iter().min_by_key(|(_, g)| g.session.born).map(|(n, _)| *n)
+        {
+            guests.remove(&first);
+        }
+        let session = Arc::new(Session::new(GUEST, local, remote, now, false, &keys)?);
+        let from = match source {
+            Source::Direct(from) => Some(from),
+            Source::Relayed(_) => None,
+        };
+        guests.insert(local, Guest { session, exchange, keys, from });
+        self.changed = true;
+        Some(())
+    }
+
+    /// Sessions in which guests may show their certificates.
+    pub(super) fn guests(&self) -> impl Iterator<Item = &Arc<Session>> {
+        self.admissions.guests.values().map(|g| &g.session)
+    }
+
+    /// Shows this member's certificate to who may not know it.
+    pub(super) fn show_certificate(&mut self, now: Instant, to: Member) {
+        if let Some(text) = self.settings.certificate.clone() {
+            self.send_on(now, Path::direct(to), LANE_DIRECT, &Message::Certificate(text.into_bytes()).encode());
+        }
+    }
+
+    /// A guest shows a certificate: it becomes a member, with the session that it has.
+    pub(super) fn handle_certificate(&mut self, now: Instant, from: Member, session: u32, text: &[u8]) {
+        let Some((text, certificate)) = self.verified(now, text) else { return };
+        if from != GUEST {
+            self.renew(now, from, &text, &certificate);
+            return;
+        }
+        let Some(guest) = self.admissions.guests.remove(&session) else { return };
+        let Some(member) = certificate.member().filter(|m| m.key.exchange() == guest.exchange) else { return };
+        let number = member.key.member();
+        if !self.admit(now, &text, &certificate, guest.from) {
+            return;
+        }
+        // Nothing was ever sent with these keys, so that the counters may begin again.
+        let local = guest.session.local;
+        let session = Session::new(number, local, guest.session.remote, now, false, &guest.keys);
+        if let (Some(session), Some(other)) = (session, self.others.get_mut(&number)) {
+            session.confirmed.store(true, Ordering::Relaxed);
+            other.sessions.push(Arc::new(session));
+        }
+        self.changed = true;
+    }
+
+    /// Gossip tells of a member: `endpoint` is where others reach it.
+    pub(crate) fn handle_introduction(&mut self, now: Instant, text: &str, endpoint: Option<SocketAddr>) {
+        let Some((text, certificate)) = self.verified(now, text.as_bytes()) else { return };
+        let Some(number) = certificate.member().map(|m| m.key.member()).filter(|n| *n != self.own) else { return };
+        if self.settings.members.contains(number) {
+            self.renew(now, number, &text, &certificate);
+            let other = self.others.get_mut(&number).filter(|o| o.endpoint.is_none());
+            if let (Some(other), Some(_)) = (other, endpoint) {
+                other.endpoint = endpoint;
+            }
+        } else {
+            self.admit(now, &text, &certificate, endpoint);
+        }
+    }
+
+    /// Certificates that others may want to hear of, with where their owners are reached.
+    pub(crate) fn introductions(&self) -> Vec<(Member, String, Option<SocketAddr>)> {
+        let own = self.settings.certificate.clone().map(|text| (self.own, text, None));
+        let known = self.admissions.certified.iter();
+        let known = known.map(|(m, c)| (*m, c.text.clone(), self.others.get(m).and_then(|o| o.endpoint)));
+        own.into_iter().chain(known).collect()
+    }
+
+    fn verified(&self, now: Instant, text: &[u8]) -> Option<(String, Certificate)> {
+        let text = std::str::from_utf8(text).ok()?;
+        let certificate = Certificate::verify(text, self.settings.authority.as_ref()?, self.utc_s(now)).ok()?;
+        Some((text.to_owned(), certificate))
+    }
+
+    fn utc_s(&self, now: Instant) -> u64 {
+        self.utc_at_begin + now.saturating_since(self.began).as_secs()
+    }
+
+    fn until(&self, now: Instant, certificate: &Certificate) -> Instant {
+        // No longer than a century: beyond it, instants end.
+        let left = certificate.until_utc_s.saturating_sub(self.utc_s(now)).min(3_000_000_000);
+        now + Duration::from_secs(left)
+    }
+
+    /// A member shows a later certificate. Who is named in the settings needs none, and is not bound by one.
+    fn renew(&mut self, now: Instant, member: Member, text: &str, certificate: &Certificate) {
+        let until = self.until(now, certificate);
+        let is_own = certificate.member().is_some_and(|m| m.key.member() == member);
+        if let Some(known) = self.admissions.certified.get_mut(&member).filter(|k| is_own && k.until < until) {
+            *known = Certified { text: text.to_owned(), until };
+        }
+    }
+
+    /// Takes somebody as a member, unless its subnets are others'.
+    fn admit(&mut self, now: Instant, text: &str, certificate: &Certificate, endpoint: Option<SocketAddr>) -> bool {
+        let Some(mut member) = certificate.member() else { return false };
+        member.endpoint = endpoint;
+        let (number, name) = (member.key.member(), member.name.clone());
+        let known = self.settings.members.get();
+        let is_taken = |net| known.values().flat_map(|m| &m.subnets).any(|s: &ipnet::IpNet| s.trunc() == net);
+        let is_refused = known.contains_key(&number) || member.subnets.iter().any(|s| is_taken(s.trunc()));
+        if is_refused || self.admissions.certified.len() >= MOST_MEMBERS {
+            return false;
+        }
+        if self.control.handle_member(now, number, Some(true)).is_err() {
+            return false;
+        }
+        self.others.insert(number, Other::new(&member, self.settings.t_loss, now));
+        self.outputs.push_back(Output::Routes(member.subnets.clone()));
+        self.settings.members.change(|all| {
+            all.insert(number, member);
+        });
+        let until = self.until(now, certificate);
+        self.admissions.certified.insert(number, Certified { text: text.to_owned(), until });
+        self.outputs.push_back(Output::Event(Event::Joined { member: number, name }));
+        self.changed = true;
+        true
+    }
+
+    /// Lets those go whose certificates are over, and guests who have shown none.
+    pub(super) fn tend_certificates(&mut self, now: Instant) {
+        let guests = self.admissions.guests.len();
+        self.admissions.guests.retain(|_, g| now.saturating_since(g.session.born) < PATIENCE);
+        self.changed |= self.admissions.guests.len() != guests;
+        let over = |(m, c): (&Member, &Certified)| (c.until <= now).then_some(*m);
+        let gone: Vec<Member> = self.admissions.certified.iter().filter_map(over).collect();
+        for member in gone {
+            self.let_go(now, member);
+            self.admissions.certified.remove(&member);
+            self.others.remove(&member);
+            let _ = self.control.handle_member(now, member, None);
+            self.settings.members.change(|all| {
+                all.remove(&member);
+            });
+            self.changed = true;
+        }
+    }
+}

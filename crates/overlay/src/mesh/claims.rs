@@ -1,0 +1,134 @@
+//! What members say about links, and how far it is believed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use route::{Member, Metrics};
+use serde::{Deserialize, Serialize};
+use units::{Instant, Rate};
+
+use super::Mesh;
+use super::links::CONFIDENT_FRAMES;
+use super::ways::Experience;
+
+/// By how much what becomes of own frames must contradict what others claim: this much is seen when a loss changes that both see, but not at the same
+/// moment.
+const CONTRADICTION: f64 = 0.05;
+/// For how long what others say of a link is not heard after our own frames said otherwise.
+const SUSPICION: Duration = Duration::from_secs(5);
+
+/// What a member says about a link on which it receives.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Claim {
+    pub(crate) rtt_us: u64,
+    pub(crate) loss: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) frames: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) capacity_bps: Option<u64>,
+    /// Largest datagram that came on the link, IP bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) datagram: Option<u16>,
+}
+
+impl Claim {
+    pub(crate) fn metrics(&self, age: Duration) -> Metrics {
+        Metrics {
+            capacity: self.capacity_bps.map(Rate::from_bps),
+            rtt: Duration::from_micros(self.rtt_us),
+            loss: self.loss,
+            loss_low: self.low,
+            loss_high: self.high,
+            confidence: (self.frames / CONFIDENT_FRAMES).clamp(0.0, 1.0),
+            age,
+        }
+    }
+}
+
+impl Mesh {
+    /// What this member says about the links on which it receives.
+    pub(crate) fn own_claims(&self) -> Vec<(Member, Claim)> {
+        let up = self.others.iter().filter(|(_, o)| o.link.is_up());
+        up.filter_map(|(member, o)| {
+            let loss = o.link.loss_from();
+            let rtt = o.link.rtt()?;
+            Some((
+                *member,
+                Claim {
+                    rtt_us: u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX),
+                    loss: loss.share,
+                    low: loss.low,
+                    high: loss.high,
+                    frames: loss.frames.round(),
+                    capacity_bps: self.capacity(&o.trains.from).map(Rate::as_bps),
+                    datagram: o.sizes.from(),
+                },
+            ))
+        })
+        .collect()
+    }
+
+    /// What `to` says about a link from `from`; `None`: that it is down, or that `to` is gone.
+    pub(crate) fn handle_claim(&mut self, now: Instant, from: Member, to: Member, claim: Option<Claim>, relays: bool) {
+        self.note_relays(now, to, relays);
+        self.expect(now, to);
+        // Of our own links we know more ourselves.
+        if from == self.own || to == self.own || self.suspects.contains_key(&(from, to)) {
+            return;
+        }
+        match claim.filter(|c| c.metrics(Duration::ZERO).is_valid()) {
+            Some(claim) => {
+                let before = self.claims.insert((from, to), (claim, now));
+                self.changed |= before.is_none_or(|(b, _)| b.datagram != claim.datagram);
+                self.link_is(now, from, to, Some(claim.metrics(Duration::ZERO)));
+            }
+            None => {
+                self.claims.remove(&(from, to));
+                self.link_is(now, from, to, None);
+            }
+        }
+    }
+
+    /// What each member said about the links on which it receives, and how long ago.
+    pub(crate) fn claims(&self, now: Instant) -> impl Iterator<Item = (Member, Member, Claim, Duration)> + '_ {
+        self.claims.iter().map(move |((from, to), (claim, at))| (*from, *to, *claim, now.saturating_since(*at)))
+    }
+
+    /// Holds what others claim against what became of our own frames: a claim is worth no more than that. What is behind the first hop is
+    /// out of our sight: links there over which nothing else of ours gets are blamed for silence, the last one for losses that the claims do
+    /// not explain.
+    pub(super) fn compare_with_claims(&mut self, now: Instant) {
+        let mut blamed = Vec::new();
+        let working: BTreeSet<_> = self.others.values().flat_map(|o| o.lanes.working(now)).collect();
+        let works = |link: &(Member, Member)| working.iter().any(|path| path.links(self.own).any(|l| l == *link));
+        for other in self.others.values() {
+            for (path, experience) in other.lanes.experiences(now) {
+                let Some(first) = self.others.get(&path.first_hop()).filter(|o| o.link.is_up()) else { continue };
+                let links = path.links(self.own).skip(1);
+                match experience {
+                    Experience::Silent => blamed.extend(links.filter(|l| !works(l)).map(|link| (link, None))),
+                    // Claims of intervals that are over say another thing than the last second.
+                    Experience::Loss(_) if self.settings.t_loss.is_some() => {}
+                    Experience::Loss(loss) => {
+                        let beyond = |share: f64| 1.0 - (1.0 - share) / (1.0 - first.link.loss_to()).max(0.01);
+                        let low = beyond(loss.low);
+                        let claims: Vec<_> = links.filter_map(|l| Some((l, self.claims.get(&l)?.0))).collect();
+                        let claimed = 1.0 - claims.iter().map(|(_, c)| 1.0 - c.high).product::<f64>();
+                        // The last link stands for all of them.
+                        if let Some((link, claim)) = claims.last().filter(|_| low > 2.0 * claimed + CONTRADICTION) {
+                            let share = beyond(loss.share).clamp(low, 1.0);
+                            let high = beyond(loss.high).clamp(share, 1.0);
+                            blamed.push((*link, Some(Claim { loss: share, low, high, frames: loss.frames, ..*claim })));
+                        }
+                    }
+                }
+            }
+        }
+        for (link, instead) in blamed {
+            self.suspects.insert(link, now + SUSPICION);
+            self.link_is(now, link.0, link.1, instead.map(|c| c.metrics(Duration::ZERO)));
+        }
+        self.suspects.retain(|_, until| now < *until);
+    }
+}

@@ -1,0 +1,122 @@
+//! Joining by a seed and a certificate.
+
+use super::*;
+use crate::certificate::Certificate;
+
+fn authority() -> Identity {
+    Identity::from_seed(&[200; 32])
+}
+
+fn certificate(index: usize, seconds: u64) -> String {
+    let certificate = Certificate {
+        key: identity(index).public().to_string(),
+        name: format!("m{index}"),
+        subnets: vec![inner(index).into()],
+        until_utc_s: UTC + seconds,
+    };
+    certificate.sign(&authority()).unwrap()
+}
+
+/// Settings that name nobody but the first member, and that one nobody.
+fn joins(own: usize, certificate: Option<String>) -> Settings {
+    let settings = settings(own, 3);
+    settings.members.change(|all| all.retain(|m, _| own != 0 && *m == number(0)));
+    Settings { authority: Some(authority().public()), certificate, ..settings }
+}
+
+fn world(seconds: u64, last: Option<String>) -> World {
+    let mut world = World::new(3);
+    let all = [joins(0, Some(certificate(0, seconds))), joins(1, Some(certificate(1, seconds))), joins(2, last)];
+    for (index, settings) in all.into_iter().enumerate() {
+        world.hosts[index] = Host::new(settings, 40 + index as u64, world.now);
+    }
+    world
+}
+
+fn knows(world: &World, a: usize, b: usize) -> bool {
+    world.hosts[a].mesh.settings.members.contains(number(b))
+}
+
+#[test]
+fn who_knows_one_member_and_has_a_certificate_knows_all_soon() {
+    let mut world = world(1_000_000, Some(certificate(2, 1_000_000)));
+    world.run(4 * SECOND);
+    for (a, b) in [(0, 1), (1, 0), (1, 2), (2, 1), (2, 0)] {
+        assert!(knows(&world, a, b), "{a} {b}");
+        assert!(world.hosts[a].is_linked(b), "{a} {b}");
+    }
+    assert_eq!(world.flow(2, 1, SECOND), (200, 200));
+    let joined = |e: &&(Instant, Event)| matches!(e.1, Event::Joined { .. });
+    assert_eq!(world.hosts[0].events.iter().filter(joined).count(), 2);
+}
+
+#[test]
+fn without_a_certificate_that_holds_nobody_gets_in() {
+    let over = {
+        let mut c: Certificate = Certificate::verify(&certificate(2, 10), &authority().public(), 0).unwrap();
+        c.until_utc_s = UTC - 1;
+        c.sign(&authority()).unwrap()
+    };
+    let forged = certificate(2, 10).replace("m2", "m3");
+    let others = certificate(1, 1000);
+    for last in [None, Some(over), Some(forged), Some(others)] {
+        let mut world = world(1_000_000, last.clone());
+        world.run(4 * SECOND);
+        assert!(!knows(&world, 0, 2) && !knows(&world, 1, 2), "{last:?}");
+        assert!(world.hosts[0].mesh.session(number(2)).is_none());
+        assert!(knows(&world, 0, 1) && world.hosts[0].is_linked(1), "the others do not mind");
+    }
+}
+
+#[test]
+fn nobody_gets_the_subnets_of_another_by_a_certificate() {
+    let thief = Certificate {
+        key: identity(2).public().to_string(),
+        name: "thief".to_owned(),
+        subnets: vec![inner(1).into()],
+        until_utc_s: UTC + 1000,
+    };
+    let mut world = world(1_000_000, None);
+    world.run(4 * SECOND);
+    let settings = joins(2, Some(thief.sign(&authority()).unwrap()));
+    world.hosts[2] = Host::new(settings, 9, world.now);
+    world.run(4 * SECOND);
+    assert!(!knows(&world, 0, 2) && knows(&world, 0, 1));
+}
+
+#[test]
+fn a_certificate_ends_and_a_later_one_goes_on() {
+    let mut world = world(60, Some(certificate(2, 1_000_000)));
+    world.run(10 * SECOND);
+    assert!(knows(&world, 0, 1) && knows(&world, 2, 1));
+    // A later one is shown with the next session, and by gossip.
+    let now = world.now;
+    world.hosts[2] = Host::new(joins(2, Some(certificate(2, 2_000_000))), 10, now);
+    world.run(60 * SECOND);
+    assert!(!knows(&world, 0, 1), "its time is over");
+    assert!(world.hosts[0].ways(1).is_empty());
+    assert!(knows(&world, 0, 2) && world.hosts[0].is_linked(2));
+}
+
+#[test]
+fn those_who_only_call_are_forgotten() {
+    let mut world = world(1_000_000, None);
+    world.run(SECOND);
+    let now = world.now;
+    for seed in 1..=255 {
+        let mut stranger = joins(2, None);
+        stranger.identity = Identity::from_seed(&[seed; 32]);
+        let mut mesh = Mesh::new(Arc::new(stranger), u64::from(seed), now, UTC).unwrap();
+        mesh.handle_timeout(now);
+        while let Some(output) = mesh.poll_output() {
+            if let Output::Send { to, datagram } = output {
+                assert_eq!(to, endpoint(0));
+                world.receive(0, "203.0.113.9:999".parse().unwrap(), datagram);
+            }
+        }
+    }
+    assert!((1..=101).contains(&world.hosts[0].mesh.guests().count()), "no more than are answered without a cookie");
+    world.run(4 * SECOND);
+    let mesh = &world.hosts[0].mesh;
+    assert_eq!((mesh.guests().count(), mesh.others.len()), (0, 1));
+}

@@ -1,0 +1,84 @@
+//! What links carry, by trains and by sizes.
+
+use super::*;
+
+const MBPS: u64 = 1_000_000;
+
+/// Two members on wires of these rates, from the first to the second and back, whose settings tell nothing of it.
+fn pair(there: u64, back: u64) -> World {
+    let mut world = World::new(2);
+    let now = world.now;
+    for index in 0..2 {
+        let settings = Settings { capacity: None, ..settings(index, 2) };
+        world.hosts[index] = Host::new(settings, 5 + index as u64, now);
+    }
+    world.wires =
+        BTreeMap::from([((0, 1), Wire { rate: Some(there), ..WIRE }), ((1, 0), Wire { rate: Some(back), ..WIRE })]);
+    world
+}
+
+fn capacities(world: &World) -> [Option<u64>; 4] {
+    let view = |a: usize, b: usize| world.hosts[a].mesh.link_view(number(b)).unwrap();
+    let (a, b) = (view(0, 1), view(1, 0));
+    [a.capacity_to_bps, a.capacity_from_bps, b.capacity_to_bps, b.capacity_from_bps]
+}
+
+#[test]
+fn trains_tell_both_ends_what_the_link_carries_each_way() {
+    for (there, back) in [(MBPS, 10 * MBPS), (100 * MBPS, 20 * MBPS), (1000 * MBPS, 1000 * MBPS)] {
+        let mut world = pair(there, back);
+        world.run(20 * SECOND);
+        for (told, truth) in capacities(&world).into_iter().zip([there, back, back, there]) {
+            // The wire is exact; probes that come in between take a packet of some.
+            let told = told.unwrap() as f64 / truth as f64;
+            assert!((told - 1.0).abs() < 0.02, "{there} and {back}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_link_that_becomes_slower_is_known_to_be_so() {
+    let mut world = pair(100 * MBPS, 100 * MBPS);
+    world.run(20 * SECOND);
+    world.wires.insert((0, 1), Wire { rate: Some(20 * MBPS), ..WIRE });
+    // Three trains, 45 s apart at most.
+    world.run(150 * SECOND);
+    let [to, ..] = capacities(&world);
+    assert!((to.unwrap() as f64 / 20e6 - 1.0).abs() < 0.02, "{to:?}");
+}
+
+#[test]
+fn probes_of_all_kinds_stay_within_their_budget() {
+    for rate in [MBPS, 10 * MBPS, 100 * MBPS] {
+        let mut world = pair(rate, rate);
+        world.run(10 * SECOND);
+        world.seen.clear();
+        world.run(200 * SECOND);
+        let bytes: usize = world.seen.iter().filter(|(from, ..)| *from == 0).map(|(_, _, d)| d.len() + 28).sum();
+        let share = bytes as f64 * 8.0 / 200.0 / rate as f64;
+        // A hundredth; besides, there are ten probes and ten reports a second at least: 6 and 12 kb/s. The last train may be before its time's end.
+        assert!(share < 0.011 + 18e3 / rate as f64, "{rate}: {share}");
+    }
+}
+
+#[test]
+fn packets_are_cut_to_what_each_way_carries() {
+    let mut world = World::new(3);
+    let now = world.now;
+    for index in 0..3 {
+        world.hosts[index] = Host::new(Settings { mtu: 8800, ..settings(index, 3) }, 5 + index as u64, now);
+    }
+    world.set(0, 1, Some(Wire { size: 9000, ..WIRE }));
+    world.set(0, 2, Some(Wire { size: 1400, ..WIRE }));
+    world.set(1, 2, None);
+    world.run(20 * SECOND);
+    let most = |w: &World, from: usize, to: usize| {
+        let table = &w.hosts[from].table;
+        table.peer(number(to)).unwrap().ways.first().map(|w| w.most)
+    };
+    // Less IPv4, UDP, and the frame's 40 bytes; sizes are found to 8 bytes.
+    assert_eq!(most(&world, 0, 1), Some(8800));
+    assert!((1324..=1332).contains(&most(&world, 0, 2).unwrap()), "{:?}", most(&world, 0, 2));
+    // Over the first member: what its link to the last carries, less IPv6's 48 and the envelope's 96 bytes.
+    assert!((1248..=1256).contains(&most(&world, 1, 2).unwrap()), "{:?}", most(&world, 1, 2));
+}

@@ -1,0 +1,136 @@
+//! What strangers, liars and damaged datagrams can do.
+
+use super::*;
+
+#[test]
+fn what_was_heard_once_is_worth_nothing_later() {
+    let mut world = World::new(2);
+    world.run(SECOND);
+    world.flow(0, 1, SECOND);
+    let recorded: Vec<_> = world.seen.iter().filter(|(_, to, _)| *to == 1).map(|(_, _, d)| d.clone()).collect();
+    let delivered = world.hosts[1].delivered.len();
+    let session = world.hosts[1].mesh.session(number(0)).unwrap().local;
+    for datagram in recorded {
+        world.receive(1, "203.0.113.9:999".parse().unwrap(), datagram);
+    }
+    assert_eq!(world.hosts[1].delivered.len(), delivered);
+    world.run(SECOND);
+    assert_eq!(world.hosts[1].mesh.session(number(0)).unwrap().local, session, "the session stays");
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+    assert_eq!(world.flow(1, 0, SECOND), (200, 200), "nor do answers go elsewhere");
+}
+
+#[test]
+fn an_initiation_that_is_said_again_makes_no_session() {
+    let mut world = World::new(2);
+    world.run(SECOND);
+    let recorded: Vec<_> = world.seen.iter().filter(|(_, _, d)| d[0] == 0xb1).cloned().collect();
+    let sessions =
+        |w: &World| w.hosts.iter().flat_map(|h| h.mesh.others.values()).map(|o| o.sessions.len()).sum::<usize>();
+    let before = sessions(&world);
+    assert!(!recorded.is_empty());
+    for (from, to, datagram) in recorded.iter().cycle().take(50) {
+        world.receive(*to, endpoint(*from), datagram.clone());
+    }
+    assert_eq!(sessions(&world), before);
+}
+
+#[test]
+fn damaged_datagrams_do_nothing() {
+    let mut world = World::new(3);
+    world.run(SECOND);
+    world.set(0, 1, None);
+    world.flow(0, 1, 2 * SECOND);
+    world.seen.clear();
+    world.flow(0, 1, SECOND);
+    let recorded = std::mem::take(&mut world.seen);
+    let delivered: usize = world.hosts.iter().map(|h| h.delivered.len()).sum();
+    let mut draws = Draws::new(9);
+    for (from, to, datagram) in recorded.into_iter().take(400) {
+        let mut flipped = datagram.clone();
+        let bit = draws.number() as usize % (8 * datagram.len());
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let short = datagram[..draws.number() as usize % datagram.len()].to_vec();
+        for bad in [flipped, short, Vec::new()] {
+            world.receive(to, endpoint(from), bad);
+        }
+    }
+    assert_eq!(world.hosts.iter().map(|h| h.delivered.len()).sum::<usize>(), delivered);
+    assert_eq!(world.flow(0, 1, SECOND).1, 200);
+}
+
+#[test]
+fn a_member_may_send_only_from_its_own_subnets() {
+    let mut world = World::new(3);
+    world.run(SECOND);
+    for source in [inner(2), inner(1), "198.51.100.1".parse().unwrap()] {
+        assert!(world.send_packet(0, 1, source, 100));
+    }
+    world.run(SECOND);
+    assert_eq!(world.hosts[1].counters.counts().spoofed, 3);
+    assert_eq!(world.hosts[1].delivered.len(), 0);
+}
+
+#[test]
+fn without_the_networks_secret_nobody_gets_a_session() {
+    let mut world = World::new(2);
+    let wrong = Settings { secret: [8; 32], ..settings(0, 2) };
+    world.hosts[0] = Host::new(wrong, 3, world.now);
+    world.run(5 * SECOND);
+    assert!(!world.hosts[0].is_linked(1) && !world.hosts[1].is_linked(0));
+    assert!(world.hosts.iter().enumerate().all(|(i, h)| h.mesh.session(number(1 - i)).is_none()));
+}
+
+#[test]
+fn strangers_get_no_answer() {
+    let mut world = World::new(2);
+    let now = world.now;
+    // Somebody with another key, who knows our public key and the secret.
+    let mut stranger = settings(0, 2);
+    stranger.identity = Identity::from_seed(&[99; 32]);
+    let mut mesh = Mesh::new(Arc::new(stranger), 3, now, UTC).unwrap();
+    mesh.handle_timeout(now);
+    let Some(Output::Send { datagram, .. }) = mesh.poll_output() else { panic!("an initiation") };
+    for (length, counted) in [(datagram.len(), 0), (datagram.len() - 1, 1)] {
+        world.receive(1, endpoint(0), datagram[..length].to_vec());
+        let answers = world.seen.iter().filter(|(from, _, d)| *from == 1 && d[0] != 0xb1).count();
+        assert_eq!(answers, 0);
+        assert_eq!(world.hosts[1].counters.counts().strangers, counted);
+    }
+}
+
+#[test]
+fn a_session_that_is_used_up_is_replaced_and_no_number_is_used_twice() {
+    use crate::session::{MOST_FRAMES, REKEY_FRAMES};
+    let mut world = World::new(2);
+    world.run(2 * SECOND);
+    let before = world.hosts[0].mesh.session(number(1)).unwrap();
+    before.use_up(0, REKEY_FRAMES + 1);
+    world.run(SECOND);
+    let after = world.hosts[0].mesh.session(number(1)).unwrap();
+    assert_ne!(before.local, after.local, "a successor is agreed on");
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+
+    // Even if none could be.
+    after.use_up(0, MOST_FRAMES - 1);
+    assert_eq!([after.next_sequence(0), after.next_sequence(0)], [Some(MOST_FRAMES - 1), None]);
+    let line =
+        Line { own: number(0), path: Path::direct(number(1)), lane: 0, to: endpoint(1), end: &after, hop: &after };
+    assert!(seal::message(&line, &Message::Probe.encode(), 0).is_none());
+}
+
+#[test]
+fn clocks_that_are_set_mean_nothing() {
+    // Each member's clock begins anywhere, and frames carry 32 bits of it: here it wraps in mid-flow, at each member at another time.
+    let mut world = World::new(2);
+    world.now = Instant::from_nanos((u64::from(u32::MAX) - 3_000_000) * 1000);
+    for index in 0..2 {
+        world.hosts[index] = Host::new(settings(index, 2), index as u64, world.now);
+    }
+    world.gossip_at = world.now;
+    world.run(2 * SECOND);
+    assert_eq!(world.flow(0, 1, 4 * SECOND), (800, 800));
+    let view = world.hosts[0].mesh.link_view(number(1)).unwrap();
+    assert_eq!((view.up, view.rtt_us), (true, Some(20_000)));
+    assert!(view.queued_us < 1000, "{}", view.queued_us);
+}

@@ -1,0 +1,227 @@
+//! What a link carries: trains of packets as fast as the sender can, and how they come out of the link. Their receiver tells.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use estimate::probe::{ArrivalCurve, Fate, Passage};
+use route::{Member, Path};
+use units::{Instant, Rate};
+use wire::overlay::{LANE_DIRECT, LANE_TRIALS, Message};
+
+use super::{Mesh, Output};
+use crate::receive::Car;
+
+/// Packets of the first train, and most of a train.
+const PACKETS: (u16, u16) = (10, 320);
+/// A train that comes out sooner is followed by a longer one: a thread that is woken 50 µs late is a fortieth of it then. One that takes
+/// [`TOO_LONG`] is followed by a shorter one, as others wait behind it.
+const LEAST_SPAN: Duration = Duration::from_millis(2);
+const TOO_LONG: Duration = Duration::from_millis(16);
+/// Part of what probes may cost that trains may; the rest is for what tells losses.
+pub(super) const PART: f64 = 0.25;
+/// Mean time between trains once they agree.
+const SELDOM: Duration = Duration::from_secs(30);
+/// Trains whose median is the capacity.
+const KEPT: usize = 5;
+/// Trains agree that are within this of their median, and so many are enough.
+const AGREE: f64 = 0.1;
+const ENOUGH: usize = 3;
+/// Two in a row that are off by this factor say that the link is another.
+const ANOTHER: f64 = 1.5;
+/// After so long without one of its packets a train is over, at its receiver; and after so long and a round trip there will be no answer.
+const OVER: Duration = Duration::from_millis(200);
+const UNANSWERED: Duration = Duration::from_secs(1);
+
+/// Rates at which the last trains of one length came.
+#[derive(Default)]
+pub(super) struct Rates {
+    packets: u16,
+    bps: VecDeque<u64>,
+}
+
+impl Rates {
+    /// A longer train than before says it better than all before; so does a shorter one, of a link that became slower.
+    fn note(&mut self, packets: u16, bps: u64) {
+        if packets != self.packets {
+            (self.packets, self.bps) = (packets, VecDeque::new());
+        }
+        if let (Some(known), Some(last)) = (self.median(), self.bps.back()) {
+            let is_off = |x: u64| x as f64 > known as f64 * ANOTHER || (x as f64) < known as f64 / ANOTHER;
+            if is_off(bps) && is_off(*last) {
+                self.bps = VecDeque::from([*last]);
+            }
+        }
+        if self.bps.len() == KEPT {
+            self.bps.pop_front();
+        }
+        self.bps.push_back(bps);
+    }
+
+    fn median(&self) -> Option<u64> {
+        let mut sorted: Vec<u64> = self.bps.iter().copied().collect();
+        sorted.sort_unstable();
+        // Of two the lower one.
+        sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+    }
+
+    /// What the link carries, as far as known.
+    pub(super) fn capacity(&self) -> Option<Rate> {
+        self.median().map(Rate::from_bps)
+    }
+
+    fn agree(&self) -> bool {
+        let Some(median) = self.median().map(|m| m as f64) else { return false };
+        let near = self.bps.iter().filter(|bps| (**bps as f64 - median).abs() <= AGREE * median).count();
+        near >= ENOUGH && near * 2 > self.bps.len()
+    }
+}
+
+/// A train on its way in.
+struct Coming {
+    session: u32,
+    number: u32,
+    count: u16,
+    latest: Instant,
+    passage: Passage,
+}
+
+/// Trains on a link, both ways.
+pub(super) struct Trains {
+    pub(super) to: Rates,
+    pub(super) from: Rates,
+    coming: Option<Coming>,
+    packets: u16,
+    number: u32,
+    next: Option<Instant>,
+    /// When the train was sent that waits for an answer.
+    waiting: Option<Instant>,
+    /// Trains sent.
+    pub(super) sent: u64,
+}
+
+impl Default for Trains {
+    fn default() -> Self {
+        let (to, from) = (Rates::default(), Rates::default());
+        Self { to, from, coming: None, packets: PACKETS.0, number: 0, next: None, waiting: None, sent: 0 }
+    }
+}
+
+impl Trains {
+    /// Takes the answer to the train of this number; says whether the next one can wait.
+    fn heed(&mut self, number: u32, span: Duration, bps: u64) -> Option<bool> {
+        if number != self.number || self.waiting.take().is_none() {
+            return None;
+        }
+        if bps > 0 {
+            self.to.note(self.packets, bps);
+        }
+        let before = self.packets;
+        if span < LEAST_SPAN {
+            self.packets = (self.packets * 2).min(PACKETS.1);
+        } else if span > TOO_LONG {
+            self.packets = (self.packets / 2).max(PACKETS.0);
+        }
+        Some(self.packets == before && (self.to.agree() || bps == 0))
+    }
+}
+
+impl Mesh {
+    /// Sends the trains that are due, and ends those whose rest will not come.
+    pub(super) fn tend_trains(&mut self, now: Instant) {
+        let all: Vec<Member> = self.others.keys().copied().collect();
+        for member in all {
+            let Some(other) = self.others.get_mut(&member) else { continue };
+            let patience = UNANSWERED + other.link.rtt().unwrap_or_default();
+            let is_up = other.link.is_up();
+            let trains = &mut other.trains;
+            if trains.coming.as_ref().is_some_and(|c| now.saturating_since(c.latest) > OVER) {
+                self.end_train(now, member);
+                continue;
+            }
+            if !is_up {
+                // A link that comes back may be another.
+                *trains = Trains { number: trains.number, sent: trains.sent, ..Trains::default() };
+            } else if trains.waiting.is_some_and(|at| now.saturating_since(at) > patience) {
+                trains.waiting = None;
+                trains.packets = (trains.packets / 2).max(PACKETS.0);
+            } else if trains.waiting.is_none() && trains.next.is_none_or(|at| now >= at) {
+                self.send_train(now, member);
+            }
+        }
+    }
+
+    fn send_train(&mut self, now: Instant, member: Member) {
+        let bytes = self.most_on(&Path::direct(member));
+        let Some(other) = self.others.get_mut(&member) else { return };
+        let trains = &mut other.trains;
+        trains.number = trains.number.wrapping_add(1);
+        let (number, count) = (trains.number, trains.packets);
+        let datagrams = (0..count).map_while(|index| {
+            let mut train = Message::Train { number, index, count }.encode();
+            train.resize(bytes, 0);
+            self.sealed(now, Path::direct(member), LANE_TRIALS, &train)
+        });
+        let datagrams: Vec<(_, Vec<u8>)> = datagrams.collect();
+        let Some((to, each)) = datagrams.first().map(|(to, d)| (*to, d.len())) else { return };
+        let burst = datagrams.into_iter().flat_map(|(_, d)| d).collect();
+        self.outputs.push_back(Output::Trial { to, datagrams: burst, each });
+        let next = self.next_train(now, member, false);
+        let Some(other) = self.others.get_mut(&member) else { return };
+        (other.trains.waiting, other.trains.next) = (Some(now), Some(next));
+        other.trains.sent += 1;
+    }
+
+    /// When the budget allows the next train; `seldom`: there is no haste.
+    fn next_train(&mut self, now: Instant, member: Member, seldom: bool) -> Instant {
+        let packets = self.others.get(&member).map_or(0, |o| o.trains.packets);
+        let bits = f64::from(packets) * f64::from(self.settings.mtu) * 8.0;
+        let affordable = bits / (self.probe_budget(member) * PART).max(1.0);
+        let wanted = if seldom { SELDOM.mul_f64(0.5 + self.draws.unit()) } else { Duration::ZERO };
+        now + wanted.max(Duration::try_from_secs_f64(affordable).unwrap_or(SELDOM))
+    }
+
+    /// A packet of a train came.
+    pub(crate) fn handle_train(&mut self, now: Instant, from: Member, car: &Car) {
+        let Some(other) = self.others.get_mut(&from).filter(|_| car.count <= PACKETS.1) else { return };
+        let is_same = |c: &Coming| (c.session, c.number, c.count) == (car.session, car.number, car.count);
+        if !other.trains.coming.as_ref().is_some_and(is_same) {
+            let passage = Passage::default();
+            let (session, number, count) = (car.session, car.number, car.count);
+            other.trains.coming = Some(Coming { session, number, count, latest: car.came, passage });
+        }
+        let Some(coming) = &mut other.trains.coming else { return };
+        coming.latest = car.came;
+        if coming.passage.packets.len() == usize::from(car.count) {
+            return;
+        }
+        coming.passage.packets.push(Fate { bytes: car.bytes, sent: Some(car.sent), received: Some(car.came) });
+        if car.index + 1 == car.count {
+            self.end_train(now, from);
+        }
+    }
+
+    /// Says what a train told.
+    fn end_train(&mut self, now: Instant, from: Member) {
+        let Some(other) = self.others.get_mut(&from) else { return };
+        let Some(coming) = other.trains.coming.take() else { return };
+        let span = coming.passage.span_received();
+        let service = ArrivalCurve::of(&coming.passage).service();
+        let bps = service.map_or(0, |s| s.sustained.as_bps());
+        if bps > 0 {
+            other.trains.from.note(coming.count, bps);
+        }
+        let Some(session) = other.sessions.iter().find(|s| s.local == coming.session).cloned() else { return };
+        let span = u32::try_from(span.as_micros()).unwrap_or(u32::MAX);
+        let told = Message::TrainSeen { number: coming.number, span, bps };
+        self.send_with(now, &session, Path::direct(from), LANE_DIRECT, &told.encode());
+    }
+
+    /// What a train of ours told its receiver.
+    pub(super) fn heed_train(&mut self, now: Instant, from: Member, number: u32, span: Duration, bps: u64) {
+        let Some(seldom) = self.others.get_mut(&from).and_then(|o| o.trains.heed(number, span, bps)) else { return };
+        let next = self.next_train(now, from, seldom);
+        if let Some(other) = self.others.get_mut(&from) {
+            other.trains.next = Some(next);
+        }
+    }
+}
