@@ -234,7 +234,9 @@ fn only_told(flags: Option<&[u8]>) -> bool {
 
 /// A filter in a preference's own table: bucket 0 of one of those that the kernel numbers, from 0x800 on.
 fn u32_filter(handle: u32, options: &[u8]) -> Option<Classifier> {
-    let [class, table, selector, actions, flags] = exactly(options, TCA_U32)?;
+    let settings = TCA_U32;
+    let known = [settings[0], settings[1], settings[2], settings[3], settings[4], TCA_U32_PCNT, TCA_U32_PAD];
+    let [class, table, selector, actions, flags, ..] = exactly(options, known)?;
     let own = is_own_table;
     let in_own = table.is_none_or(|v| words(v).is_some_and(|[table]| own(table) && table == handle & 0xffff_f000));
     // Before it is made, a filter has only the last part of its name, or none.
@@ -320,6 +322,7 @@ fn acceptable(kind: &str, qdisc: bool, options: &[u8]) -> Vec<u8> {
             (false, "u32", TCA_U32_ACT, _) => row.put(number, &actions_without_counts(value)),
             // A table that the kernel numbered may get another number.
             (false, "u32", TCA_U32_HASH, Some([table])) if is_own_table(table) => {}
+            (false, "u32", TCA_U32_PCNT | TCA_U32_PAD, _) => {}
             _ => row.put(number, value),
         }
     }

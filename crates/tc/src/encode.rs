@@ -26,6 +26,9 @@ pub(crate) const TCA_FQ_CODEL: [u16; 8] = [1, 2, 3, 4, 5, 6, 8, 9];
 
 /// Attributes of u32: class, hash table, selector, action, flags.
 pub(crate) const TCA_U32: [u16; 5] = [1, 2, 5, 7, 11];
+/// Attributes of u32 that are no settings: counters of a kernel with CONFIG_CLS_U32_PERF, as distributions' have, and padding.
+pub(crate) const TCA_U32_PCNT: u16 = 9;
+pub(crate) const TCA_U32_PAD: u16 = 12;
 
 /// Attributes of an action: kind, options; and of mirred: its parameters.
 pub(crate) const TCA_ACT_KIND: u16 = 1;

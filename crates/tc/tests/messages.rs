@@ -173,6 +173,24 @@ fn lines_of_tc_say_the_same() {
 }
 
 #[test]
+fn what_a_kernel_counts_beside_a_filter_is_no_setting_of_it() {
+    // As Debian's Linux 6.1 tells of our redirection, which has CONFIG_CLS_U32_PERF: TCA_U32_PCNT (9) beside the settings.
+    let filter = u32_filter(vec![], None, Some(0x3b9a_ca05));
+    let mut body = Operation::Add(Object::Filter(filter.clone())).message(6).body;
+    let options = body.len();
+    let counted = hex("14000900 0100000000000000 0000000000000000 04000c00");
+    // The options are the last attribute.
+    let at = (20..options - 4)
+        .step_by(4)
+        .find(|at| body[at + 2..at + 4] == [2, 0] && usize::from(body[*at]) + at == options);
+    let at = at.expect("TCA_OPTIONS at the end");
+    let length = u16::try_from(options - at + counted.len()).unwrap();
+    body[at..at + 2].copy_from_slice(&length.to_ne_bytes());
+    body.extend(counted);
+    assert_eq!(decode(44, &body).unwrap().1, Object::Filter(filter));
+}
+
+#[test]
 fn more_keys_than_a_filter_holds_are_not_silently_fewer() {
     let filter = Object::Filter(u32_filter(vec![ANY; 256], None, None));
     let body = Operation::Add(filter.clone()).message(1).body;

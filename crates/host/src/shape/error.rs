@@ -76,6 +76,18 @@ pub enum ShapeError {
         /// What differed or was refused.
         why: String,
     },
+    /// Likewise, but something is there that is not recognised as ours, and was left.
+    #[error(
+        "{device} could not be shaped as planned: {why}. It has {left}, which does not look like longhaul's and was left alone: see `tc qdisc show dev {device}`"
+    )]
+    Left {
+        /// The device.
+        device: String,
+        /// What differed or was refused.
+        why: String,
+        /// What is there.
+        left: String,
+    },
     /// The device went away.
     #[error("{device} disappeared while it was being changed")]
     Gone {

@@ -411,7 +411,8 @@ fn undo(netlink: &mut Netlink, notes: &Notes, journal: &Journal, why: String) ->
     let device = journal.device.clone();
     match restore::restore(netlink, notes, journal) {
         Ok(restore::Restored::DeviceGone) => ShapeError::Gone { device },
-        Ok(_) => ShapeError::Undone { device, why },
+        Ok(restore::Restored::AsBefore) => ShapeError::Undone { device, why },
+        Ok(restore::Restored::LeftAlone(left)) => ShapeError::Left { device, why, left },
         Err(e) => e,
     }
 }

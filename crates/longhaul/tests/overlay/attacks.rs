@@ -74,7 +74,8 @@ fn initiation(lan: &Lan, members: &Path) -> Vec<u8> {
     let key = key.lines().find(|l| l.starts_with("key = ") && !l.contains("west.key")).unwrap().to_owned();
     let socket = lan.client.run(|| UdpSocket::bind("127.0.0.1:0")).unwrap().unwrap();
     let endpoint = socket.local_addr().unwrap();
-    let lines = format!("[[member]]\nname = \"east\"\n{key}\nendpoint = \"{endpoint}\"\nsubnets = [\"10.78.0.1/32\"]\n");
+    let lines =
+        format!("[[member]]\nname = \"east\"\n{key}\nendpoint = \"{endpoint}\"\nsubnets = [\"10.78.0.1/32\"]\n");
     let joined = join(folder.path(), "stranger", &lines);
     assert_eq!(joined.status.code(), Some(0), "{}", text(&joined.stderr));
     let settings = folder.path().join("stranger.toml");
