@@ -349,14 +349,18 @@ impl Mesh {
 
     /// What a link carries: as trains told, and no more than this member's access does.
     pub(super) fn capacity(&self, told: &Rates) -> Option<Rate> {
+        self.within_access(told.capacity())
+    }
+
+    fn within_access(&self, told: Option<Rate>) -> Option<Rate> {
         let access = self.settings.capacity;
-        told.capacity().map_or(access, |c| Some(access.map_or(c, |a| a.min(c))))
+        told.map_or(access, |t| Some(access.map_or(t, |a| a.min(t))))
     }
 
     /// What probes of all kinds may cost on the link to a member, b/s.
     pub(super) fn probe_budget(&self, member: Member) -> f64 {
-        let told = self.others.get(&member).and_then(|o| self.capacity(&o.trains.to));
-        self.settings.probe_share * told.unwrap_or(ASSUMED).as_bps() as f64
+        let carries = self.within_access(self.others.get(&member).and_then(|o| o.trains.carries()));
+        self.settings.probe_share * carries.unwrap_or(ASSUMED).as_bps() as f64
     }
 
     /// Probes a second on the link to a member.

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use estimate::probe::{ArrivalCurve, Fate, Passage};
 use route::{Member, Path};
-use units::{Instant, Rate};
+use units::{Bytes, Instant, Rate};
 use wire::overlay::{LANE_DIRECT, LANE_TRIALS, Message};
 
 use super::{Mesh, Output};
 use crate::receive::Car;
+use crate::settings::Settings;
 
 /// Packets of the first train, and most of a train.
 const PACKETS: (u16, u16) = (10, 320);
@@ -40,8 +41,12 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// A longer train than before says it better than all before; so does a shorter one, of a link that became slower.
-    fn note(&mut self, packets: u16, bps: u64) {
+    /// A longer train than before says it better than all before; so does a shorter one, of a link that became slower. What came too fast to be read
+    /// says nothing, unless there is no longer one.
+    fn note(&mut self, packets: u16, bps: u64, span: Duration) {
+        if bps == 0 || span < LEAST_SPAN && packets < PACKETS.1 {
+            return;
+        }
         if packets != self.packets {
             (self.packets, self.bps) = (packets, VecDeque::new());
         }
@@ -91,6 +96,8 @@ pub(super) struct Trains {
     pub(super) from: Rates,
     coming: Option<Coming>,
     packets: u16,
+    /// What the link carries at least, as the last train came in less than [`LEAST_SPAN`].
+    floor: Option<Rate>,
     number: u32,
     next: Option<Instant>,
     /// When the train was sent that waits for an answer.
@@ -102,27 +109,45 @@ pub(super) struct Trains {
 impl Default for Trains {
     fn default() -> Self {
         let (to, from) = (Rates::default(), Rates::default());
-        Self { to, from, coming: None, packets: PACKETS.0, number: 0, next: None, waiting: None, sent: 0 }
+        Self { to, from, coming: None, packets: PACKETS.0, floor: None, number: 0, next: None, waiting: None, sent: 0 }
     }
 }
 
 impl Trains {
-    /// Takes the answer to the train of this number; says whether the next one can wait.
-    fn heed(&mut self, number: u32, span: Duration, bps: u64) -> Option<bool> {
+    /// What the link to the member carries, or carries at least.
+    pub(super) fn carries(&self) -> Option<Rate> {
+        self.to.capacity().or(self.floor)
+    }
+
+    /// Takes the answer to the train of this number, of packets of `bytes`; says whether the next one can wait.
+    fn heed(&mut self, number: u32, bytes: usize, span: Duration, bps: u64) -> Option<bool> {
         if number != self.number || self.waiting.take().is_none() {
             return None;
         }
-        if bps > 0 {
-            self.to.note(self.packets, bps);
-        }
         let before = self.packets;
+        self.to.note(before, bps, span);
         if span < LEAST_SPAN {
+            self.floor = Some(Rate::of(Bytes::new(u64::from(before) * bytes as u64), LEAST_SPAN));
             self.packets = (self.packets * 2).min(PACKETS.1);
         } else if span > TOO_LONG {
             self.packets = (self.packets / 2).max(PACKETS.0);
         }
         Some(self.packets == before && (self.to.agree() || bps == 0))
     }
+}
+
+/// About the rate from which on links are too fast to be told apart.
+pub(super) fn fastest(settings: &Settings) -> Rate {
+    Rate::of(Bytes::new(u64::from(PACKETS.1) * u64::from(settings.mtu)), LEAST_SPAN)
+}
+
+/// Rate of a train, b/s of IP; 0: it cannot be told. One that came too fast to be read has that of the slowest that would be, which is the same each time.
+fn rate_of(passage: &Passage, span: Duration) -> u64 {
+    if span < LEAST_SPAN {
+        let bytes = passage.packets.iter().map(|p| u64::from(p.bytes)).sum();
+        return Rate::of(Bytes::new(bytes), LEAST_SPAN).as_bps();
+    }
+    ArrivalCurve::of(passage).service().map_or(0, |s| s.sustained.as_bps())
 }
 
 impl Mesh {
@@ -205,11 +230,8 @@ impl Mesh {
         let Some(other) = self.others.get_mut(&from) else { return };
         let Some(coming) = other.trains.coming.take() else { return };
         let span = coming.passage.span_received();
-        let service = ArrivalCurve::of(&coming.passage).service();
-        let bps = service.map_or(0, |s| s.sustained.as_bps());
-        if bps > 0 {
-            other.trains.from.note(coming.count, bps);
-        }
+        let bps = rate_of(&coming.passage, span);
+        other.trains.from.note(coming.count, bps, span);
         let Some(session) = other.sessions.iter().find(|s| s.local == coming.session).cloned() else { return };
         let span = u32::try_from(span.as_micros()).unwrap_or(u32::MAX);
         let told = Message::TrainSeen { number: coming.number, span, bps };
@@ -218,7 +240,9 @@ impl Mesh {
 
     /// What a train of ours told its receiver.
     pub(super) fn heed_train(&mut self, now: Instant, from: Member, number: u32, span: Duration, bps: u64) {
-        let Some(seldom) = self.others.get_mut(&from).and_then(|o| o.trains.heed(number, span, bps)) else { return };
+        let bytes = self.most_on(&Path::direct(from));
+        let heed = |o: &mut super::Other| o.trains.heed(number, bytes, span, bps);
+        let Some(seldom) = self.others.get_mut(&from).and_then(heed) else { return };
         let next = self.next_train(now, from, seldom);
         if let Some(other) = self.others.get_mut(&from) {
             other.trains.next = Some(next);

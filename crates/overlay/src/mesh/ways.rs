@@ -152,7 +152,8 @@ pub(super) enum Experience {
 /// The route control by the settings.
 pub(super) fn control(settings: &Settings, own: Member, now: Instant) -> Option<Control> {
     let mut policy = match settings.policy {
-        PolicyName::Default => Policy::default(),
+        // A link that trains have not told of is taken for one that is too fast for them.
+        PolicyName::Default => Policy { unknown_capacity: super::trains::fastest(settings), ..Policy::default() },
         PolicyName::Safire2008 => Policy::safire_2008(),
     };
     if settings.single_path {
