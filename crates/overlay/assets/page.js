@@ -74,6 +74,7 @@ function ways(status) {
       cell(rate(speed(m.name, "from")));
       cell(link.up ? ms(link.rtt_us) : "down", !link.up);
       cell(ms(link.queued_us));
+      cell(link.capacity_to_bps ? rate(link.capacity_to_bps) : "–");
       cell(percent(link.loss_to || 0), link.loss_to > 0.01);
       cell(percent(link.loss_from || 0), link.loss_from > 0.01);
     }
@@ -123,6 +124,7 @@ function events(list, names) {
       case "route": return `${called(e.destination)}${e.place ? ` (further way ${e.place})` : ""}: ${path(e.from)} → ${path(e.to)}, ${e.reason}`;
       case "link": return `link to ${e.name} ${e.up ? "up" : "down"}`;
       case "session": return `${e.again ? "new keys" : "session"} with ${e.name}`;
+      case "joined": return `${e.name} joined by a certificate`;
       case "left": return `${e.name} left`;
       default: return JSON.stringify(e);
     }

@@ -245,9 +245,12 @@ impl Teller {
 /// Whether a claim says something else than the one before.
 fn has_moved(before: &Claim, now: &Claim) -> bool {
     let share = |a: f64, b: f64| (a - b).abs() > MOVED * a.max(b);
-    let width = (before.high - before.low).max(now.high - now.low);
+    let widths = [before.high - before.low, now.high - now.low];
+    let width = widths[0].max(widths[1]);
     share(before.rtt_us as f64, now.rtt_us as f64)
         || (before.loss - now.loss).abs() > MOVED_LOSS * width
+        // What is known twice as well may decide.
+        || width > 2.0 * widths[0].min(widths[1])
         || before.capacity_bps != now.capacity_bps
         || before.datagram != now.datagram
 }

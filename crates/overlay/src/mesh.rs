@@ -20,7 +20,7 @@ use std::time::Duration;
 use route::{Control, Member, Path};
 use serde::Serialize;
 use units::Instant;
-use wire::overlay::{Envelope, Message};
+use wire::overlay::{Envelope, LANE_DIRECT, Message};
 
 use crate::draws::Draws;
 use crate::guard::{Guard, MacKeys};
@@ -249,10 +249,16 @@ impl Mesh {
 
     fn best_way(&self, to: Member) -> Option<(Path, u16)> {
         let other = self.others.get(&to)?;
-        if other.link.is_up() || other.lanes.is_empty() {
-            return other.endpoint.map(|_| (Path::direct(to), 0));
+        let may_directly = other.link.is_up() || other.lanes.first().is_none() && self.is_direct(to);
+        if may_directly && other.endpoint.is_some() {
+            return Some((Path::direct(to), LANE_DIRECT));
         }
         other.lanes.first()
+    }
+
+    /// Whether frames may go to a member without a relay.
+    fn is_direct(&self, member: Member) -> bool {
+        self.settings.members.one(member).is_some_and(|m| m.direct)
     }
 
     fn send_on(&mut self, now: Instant, path: Path, lane: u16, bytes: &[u8]) {

@@ -197,34 +197,8 @@ impl Settings {
             return Err("`addresses` is empty: a member needs one to be reached by".to_owned());
         }
         let own = identity.public().member();
-        let authority: Option<PublicKey> =
-            file.authority.map(|k| k.parse().map_err(|e: OverlayError| e.to_string())).transpose()?;
-        match (&authority, &certificate) {
-            (None, Some(_)) => return Err("`certificate` needs `authority`, whose it is".to_owned()),
-            (Some(authority), Some(text)) => {
-                // Whether its time is over is looked at by those to whom it is shown.
-                let told = Certificate::verify(text, authority, 0).map_err(|e| format!("`certificate`: {e}"))?;
-                if told.key != identity.public().to_string() {
-                    return Err(format!("`certificate` is that of {}, with another key", told.name));
-                }
-            }
-            (_, None) => {}
-        }
-        let mut members = BTreeMap::new();
-        for m in file.member {
-            let key: PublicKey = m.key.parse().map_err(|e: OverlayError| e.to_string())?;
-            let name = m.name.unwrap_or_else(|| key.member().to_string());
-            let endpoint = m.endpoint.as_deref().map(|e| endpoint(e, &name)).transpose()?;
-            let number = key.member();
-            if number == own {
-                continue;
-            }
-            let other = MemberSettings { name, key, endpoint, subnets: m.subnets, direct: m.direct };
-            if let Some(before) = members.insert(number, other) {
-                return Err(format!("members {} and another have the same key or number {number}", before.name));
-            }
-        }
-        no_overlap(&members)?;
+        let authority = authority(file.authority, certificate.as_deref(), &identity)?;
+        let members = others(file.member, own)?;
         let rate = |text: Option<String>, key: &str| {
             text.map(|t| t.parse::<Rate>().map_err(|e| format!("`{key}`: {e}"))).transpose()
         };
@@ -277,6 +251,43 @@ impl Settings {
     pub fn name_of(&self, member: Member) -> String {
         self.members.one(member).map_or_else(|| member.to_string(), |m| m.name)
     }
+}
+
+/// Whose certificates make members; and whether this member's own is one of them.
+fn authority(key: Option<String>, certificate: Option<&str>, identity: &Identity) -> Result<Option<PublicKey>, String> {
+    let authority: Option<PublicKey> = key.map(|k| k.parse().map_err(|e: OverlayError| e.to_string())).transpose()?;
+    match (&authority, certificate) {
+        (None, Some(_)) => return Err("`certificate` needs `authority`, whose it is".to_owned()),
+        (Some(authority), Some(text)) => {
+            // Whether its time is over is looked at by those to whom it is shown.
+            let told = Certificate::verify(text, authority, 0).map_err(|e| format!("`certificate`: {e}"))?;
+            if told.key != identity.public().to_string() {
+                return Err(format!("`certificate` is that of {}, with another key", told.name));
+            }
+        }
+        (_, None) => {}
+    }
+    Ok(authority)
+}
+
+/// The members of the file but this one.
+fn others(listed: Vec<FileMember>, own: Member) -> Result<BTreeMap<Member, MemberSettings>, String> {
+    let mut members = BTreeMap::new();
+    for m in listed {
+        let key: PublicKey = m.key.parse().map_err(|e: OverlayError| e.to_string())?;
+        let name = m.name.unwrap_or_else(|| key.member().to_string());
+        let endpoint = m.endpoint.as_deref().map(|e| endpoint(e, &name)).transpose()?;
+        let number = key.member();
+        if number == own {
+            continue;
+        }
+        let other = MemberSettings { name, key, endpoint, subnets: m.subnets, direct: m.direct };
+        if let Some(before) = members.insert(number, other) {
+            return Err(format!("members {} and another have the same key or number {number}", before.name));
+        }
+    }
+    no_overlap(&members)?;
+    Ok(members)
 }
 
 /// The text of a certificate's file.

@@ -126,8 +126,7 @@ impl Mesh {
 
     /// Directly first, then by turns over each relay that can be reached.
     fn send_handshake(&mut self, now: Instant, member: Member, attempt: u32, datagram: &[u8]) {
-        let direct = self.settings.members.one(member).is_some_and(|m| m.direct);
-        let endpoint = self.others.get(&member).and_then(|o| o.endpoint).filter(|_| direct);
+        let endpoint = self.others.get(&member).and_then(|o| o.endpoint).filter(|_| self.is_direct(member));
         let relays: Vec<Member> =
             self.others.iter().filter(|(m, o)| **m != member && o.link.is_up()).map(|(m, _)| *m).collect();
         let ways = usize::from(endpoint.is_some()) + relays.len();

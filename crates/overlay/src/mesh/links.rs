@@ -254,10 +254,11 @@ impl Mesh {
     pub(super) fn look_at_links(&mut self, now: Instant) {
         let all: Vec<Member> = self.others.keys().copied().collect();
         for member in all {
+            let is_direct = self.is_direct(member);
             let Some(other) = self.others.get_mut(&member) else { continue };
             other.link.look(now, &other.sessions);
             other.lanes.look(now, &other.sessions);
-            let alive = other.link.is_alive(now);
+            let alive = is_direct && other.link.is_alive(now);
             if alive != other.link.up {
                 other.link.up = alive;
                 let name = self.settings.name_of(member);
@@ -330,9 +331,7 @@ impl Mesh {
 
     /// Sends probes that are due, where the traffic of the last while was not enough.
     pub(super) fn send_probes(&mut self, now: Instant) {
-        let members = self.settings.members.get();
-        let direct = |m: &Member| members.get(m).is_some_and(|s| s.direct);
-        let all: Vec<Member> = self.others.keys().copied().filter(direct).collect();
+        let all: Vec<Member> = self.others.keys().copied().filter(|m| self.is_direct(*m)).collect();
         for member in all {
             if self.others.get(&member).is_none_or(|o| o.link.next_probe.is_some_and(|at| now < at)) {
                 continue;

@@ -55,10 +55,6 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn is_empty(&self) -> bool {
-        self.best.is_none()
-    }
-
     /// The best way and its lane.
     pub(super) fn first(&self) -> Option<(Path, u16)> {
         self.best
@@ -231,9 +227,7 @@ impl Mesh {
     /// Lets the route control decide, and passes its decisions on.
     pub(super) fn decide(&mut self, now: Instant) {
         // Who begins waits for his own links a little: a member is told of others' links before it has found its own to them.
-        let members = self.settings.members.get();
-        let direct = |m: &Member| members.get(m).is_some_and(|s| s.direct);
-        let waits = self.others.iter().any(|(m, o)| direct(m) && !o.link.is_up());
+        let waits = self.others.iter().any(|(m, o)| self.is_direct(*m) && !o.link.is_up());
         if waits && now.saturating_since(self.began) < FIRST_LINKS {
             return;
         }
