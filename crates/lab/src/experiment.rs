@@ -13,7 +13,7 @@ use units::{Bytes, Rate, parse_duration};
 use crate::controls::Controls;
 use crate::flow::{describe, round_trip};
 use crate::run::{RunOptions, run};
-use crate::summary::{Done, summary};
+use crate::summary::{Done, Follows, summary};
 use crate::{LabError, topology};
 
 /// Share of the memory that is free at the start which the links may hold.
@@ -64,14 +64,14 @@ pub fn run_experiment(
                 let seed = scenario.seed.wrapping_add(u64::from(repetition));
                 let description = describe_run(scenario, [number, point as u32, repetition, attempt], seed);
                 let values = description.values.clone();
-                let changes = scenario.overlay.is_some().then(|| later_changes(&description));
+                let follows = scenario.overlay.is_some().then(|| follows(scenario, &description));
                 let duration = description.duration_s;
                 observe(&LabRecord::Run(description));
                 let folder = options.folder.join(format!("run-{number}"));
                 let own = RunOptions { program: options.program.clone(), folder, run: number, seed, workers, memory };
                 let end = run(&controls.in_kernel(scenario), &own, observe, interrupted)?;
                 let is_valid = end.verdict == Verdict::Valid;
-                done.push(Done { point: point as u32, repetition, values, changes, duration, end });
+                done.push(Done { point: point as u32, repetition, values, follows, duration, end });
                 if is_valid {
                     break;
                 }
@@ -83,11 +83,13 @@ pub fn run_experiment(
     Ok(last)
 }
 
-/// When links change after the begin of the run, each time once.
-fn later_changes(run: &LabRun) -> Vec<f64> {
-    let mut at: Vec<f64> = run.changes.iter().map(|c| c.at_s).filter(|at| *at > 0.0).collect();
-    at.dedup();
-    at
+/// What the overlay of a run is to follow.
+fn follows(scenario: &Scenario, run: &LabRun) -> Follows {
+    let mut changes: Vec<f64> = run.changes.iter().map(|c| c.at_s).filter(|at| *at > 0.0).collect();
+    changes.dedup();
+    let name = |node: usize| scenario.nodes[node].name.clone();
+    let ways = scenario.flows.iter().filter(|f| f.overlay).map(|f| (name(f.from), name(f.to))).collect();
+    Follows { changes, ways }
 }
 
 /// One thread moves more than two cores can send and receive; large machines share the links out.

@@ -11,11 +11,19 @@ pub(crate) struct Done {
     pub(crate) point: u32,
     pub(crate) repetition: u32,
     pub(crate) values: Vec<KeyValue>,
-    /// When the schedule changed links after the begin, each time once, seconds; only with an overlay, which is to follow.
-    pub(crate) changes: Option<Vec<f64>>,
+    /// What an overlay was to follow, where there is one.
+    pub(crate) follows: Option<Follows>,
     /// Planned length in seconds.
     pub(crate) duration: f64,
     pub(crate) end: LabRunEnd,
+}
+
+/// What the ways of an overlay are to follow.
+pub(crate) struct Follows {
+    /// When the schedule changed links after the begin, each time once, seconds.
+    pub(crate) changes: Vec<f64>,
+    /// Whose ways lead where, by the flows over the overlay: the names of their ends.
+    pub(crate) ways: Vec<(String, String)>,
 }
 
 /// The last record. Only valid runs count in the means; an invalid one in whose place another was made speaks against nothing.
@@ -91,8 +99,10 @@ fn of_traffic(t: &Traffic) -> Vec<(String, f64)> {
 }
 
 /// Changes of way of one run, after the links that had changed: `(changes of way, seconds until the first after each change of a link)`.
-fn followed(ways: &[WayChange], changes: &[f64], duration: f64) -> (usize, Vec<f64>) {
-    let at: Vec<f64> = ways.iter().filter(|w| w.from.is_some() && w.at_s >= 0.0).map(|w| w.at_s).collect();
+fn followed(ways: &[WayChange], follows: &Follows, duration: f64) -> (usize, Vec<f64>) {
+    let is_of_flow = |w: &WayChange| follows.ways.iter().any(|(from, to)| (from, to) == (&w.member, &w.destination));
+    let later = ways.iter().filter(|w| w.from.is_some() && w.at_s >= 0.0 && is_of_flow(w));
+    let (at, changes): (Vec<f64>, _) = (later.map(|w| w.at_s).collect(), &follows.changes);
     let ends = changes.iter().skip(1).copied().chain([duration]);
     let first = |(begin, end): (&f64, f64)| at.iter().find(|t| *t >= begin && **t < end).map(|t| t - begin);
     (at.len(), changes.iter().zip(ends).filter_map(first).collect())
@@ -100,8 +110,9 @@ fn followed(ways: &[WayChange], changes: &[f64], duration: f64) -> (usize, Vec<f
 
 /// The numbers of the overlay.
 fn of_ways(run: &Done) -> Vec<(String, f64)> {
-    let Some(changes) = &run.changes else { return Vec::new() };
-    let (count, delays) = followed(&run.end.ways, changes, run.duration);
+    let Some(follows) = &run.follows else { return Vec::new() };
+    let (count, delays) = followed(&run.end.ways, follows, run.duration);
+    let changes = &follows.changes;
     let mut all = vec![("overlay.ways.changes".to_owned(), count as f64)];
     let missed = changes.len() - delays.len();
     if !changes.is_empty() {
@@ -190,7 +201,7 @@ mod tests {
             stolen_cpu: None,
             lateness: None,
         };
-        Done { point: 0, repetition, values: Vec::new(), changes: None, duration: 60.0, end }
+        Done { point: 0, repetition, values: Vec::new(), follows: None, duration: 60.0, end }
     }
 
     #[test]
@@ -204,7 +215,8 @@ mod tests {
             reason: "better".to_owned(),
         };
         let mut run = done(0, 0, Verdict::Valid);
-        run.changes = Some(vec![10.0, 20.0, 30.0, 40.0]);
+        let ways = vec![("west".to_owned(), "east".to_owned())];
+        run.follows = Some(Follows { changes: vec![10.0, 20.0, 30.0, 40.0], ways });
         // Before the begin, two after the first change, none after the second, one each after the others.
         run.end.ways = vec![
             way(-1.0, None),
@@ -214,10 +226,11 @@ mod tests {
             way(33.0, Some("direct")),
             way(42.0, Some("direct")),
         ];
+        run.end.ways.push(WayChange { member: "north".to_owned(), ..way(21.0, Some("direct")) });
         let told: BTreeMap<String, f64> = of_ways(&run).into_iter().collect();
         let expected = [("changes", 4.0), ("followed_after_s", 2.0), ("not_followed", 1.0)];
         assert_eq!(told, expected.map(|(n, v)| (format!("overlay.ways.{n}"), v)).into());
-        run.changes = None;
+        run.follows = None;
         assert!(of_ways(&run).is_empty(), "nothing of an overlay where there is none");
     }
 

@@ -341,6 +341,8 @@ impl Mesh {
         if !std::mem::take(&mut self.changed) {
             return None;
         }
+        // Whoever came, went or moved has changed the table.
+        self.admissions.have_news = true;
         let mut table = Table { own: self.own, relay: self.settings.relay, ..Table::default() };
         let members: Vec<Member> = self.others.keys().copied().collect();
         for (index, member) in members.into_iter().enumerate() {

@@ -204,7 +204,11 @@ impl Node {
         if now.saturating_since(self.claims_at) >= CLAIMS_EVERY {
             self.claims_at = now;
             let _ = self.gossip.try_send(ToGossip::Claims(self.mesh.own_claims()));
-            let _ = self.gossip.try_send(ToGossip::Introductions(self.mesh.introductions()));
+            if self.mesh.has_introductions()
+                && self.gossip.try_send(ToGossip::Introductions(self.mesh.introductions())).is_err()
+            {
+                self.mesh.tell_again();
+            }
             self.mesh.handle_flows(now, &self.status.elephants());
         }
         if let Some(table) = self.mesh.table() {

@@ -42,6 +42,8 @@ pub(crate) struct Certified {
 pub(super) struct Admissions {
     guests: BTreeMap<u32, Guest>,
     pub(super) certified: BTreeMap<Member, Certified>,
+    /// Members or their addresses may be others than when they were last told.
+    pub(super) have_news: bool,
 }
 
 impl Mesh {
@@ -120,6 +122,16 @@ impl Mesh {
         }
     }
 
+    /// Whether [`Mesh::introductions`] may be others than those that were told; then they are to be told, by who asks.
+    pub(crate) fn has_introductions(&mut self) -> bool {
+        std::mem::take(&mut self.admissions.have_news)
+    }
+
+    /// They could not be told.
+    pub(crate) fn tell_again(&mut self) {
+        self.admissions.have_news = true;
+    }
+
     /// Certificates that others may want to hear of, with where their owners are reached.
     pub(crate) fn introductions(&self) -> Vec<(Member, String, Option<SocketAddr>)> {
         let own = self.settings.certificate.clone().map(|text| (self.own, text, None));
@@ -150,6 +162,7 @@ impl Mesh {
         let is_own = certificate.member().is_some_and(|m| m.key.member() == member);
         if let Some(known) = self.admissions.certified.get_mut(&member).filter(|k| is_own && k.until < until) {
             *known = Certified { text: text.to_owned(), until };
+            self.admissions.have_news = true;
         }
     }
 

@@ -25,9 +25,9 @@ const UNANSWERED: Duration = Duration::from_secs(5);
 const PROBE_BYTES: f64 = 69.0;
 /// Probes a second on a link: at least so many, so that silence is noticed, at most so many: what tells 5 % of loss from 15 % within a
 /// second, surely enough for the route control.
-const PROBES: (f64, f64) = (10.0, 400.0);
+const PROBES: (f64, f64) = (10.0, 800.0);
 /// Links that may have the most; with more, each gets less.
-const PROBED_LINKS: f64 = 8.0;
+const PROBED_LINKS: f64 = 4.0;
 /// What a link is taken to carry as long as nobody knows: what 1 % of it pays for is 100 kb/s.
 const ASSUMED: Rate = Rate::from_bps(10_000_000);
 /// Frames from which on a loss is fully believed.
