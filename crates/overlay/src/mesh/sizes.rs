@@ -13,14 +13,16 @@ use crate::seal::{head, outer, tail};
 const LEAST: u16 = 1280;
 /// What a link is taken to carry as long as nobody knows.
 const ETHERNET: u16 = 1500;
-/// Trials of a size (MAX_PROBES, RFC 8899 section 5.1.2).
-const TRIALS: u8 = 3;
+/// Trials of a size at least (MAX_PROBES, RFC 8899 section 5.1.2), and at most.
+const TRIALS: (u8, u8) = (3, 40);
+/// A size is not given up unless the losses of the link explain it with less than this probability: what is lost anyway is not too large.
+const CHANCE: f64 = 1e-6;
 /// Sizes that are nearer are not told apart.
 const GRAIN: u16 = 8;
 /// An answer comes within a round trip and this.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How often it is looked whether the size still passes, and whether a larger one does by now (PMTU_RAISE_TIMER, RFC 8899 section 5.1.1).
-const CONFIRM: Duration = Duration::from_secs(30);
+const CONFIRM: Duration = Duration::from_secs(10);
 const RAISE: Duration = Duration::from_secs(600);
 
 /// IP bytes of the datagrams that a link carries.
@@ -71,8 +73,8 @@ impl Sizes {
         (fails > works + GRAIN).then(|| works.midpoint(fails))
     }
 
-    /// What is to be tried now.
-    fn due(&mut self, now: Instant, wanted: u16, rtt: Duration) -> Option<u16> {
+    /// What is to be tried now; `loss`: share of trials whose datagram or answer is lost whatever its size.
+    fn due(&mut self, now: Instant, wanted: u16, rtt: Duration, loss: f64) -> Option<u16> {
         if let Some(trial) = &mut self.trial {
             if now.saturating_since(trial.at) <= rtt + PATIENCE {
                 return None;
@@ -95,7 +97,7 @@ impl Sizes {
             self.next = Some(now + CONFIRM);
         }
         let bytes = candidate.or(self.works)?;
-        self.trial = Some(Trial { bytes, at: now, left: TRIALS - 1 });
+        self.trial = Some(Trial { bytes, at: now, left: trials(loss) - 1 });
         Some(bytes)
     }
 
@@ -114,6 +116,12 @@ impl Sizes {
             self.works = Some(self.works.map_or(bytes, |w| w.max(bytes)));
         }
     }
+}
+
+/// Trials after which a size is given up.
+fn trials(loss: f64) -> u8 {
+    let enough = CHANCE.ln() / loss.clamp(1e-9, 0.99).ln();
+    (enough.ceil() as u8).clamp(TRIALS.0, TRIALS.1)
 }
 
 impl Mesh {
@@ -155,7 +163,8 @@ impl Mesh {
                 continue;
             }
             let before = other.sizes.known(wanted);
-            let due = other.sizes.due(now, wanted, rtt);
+            let loss = 1.0 - (1.0 - other.link.loss_to()) * (1.0 - other.link.loss_from().share);
+            let due = other.sizes.due(now, wanted, rtt, loss);
             self.changed |= other.sizes.known(wanted) != before;
             if let Some(bytes) = due {
                 self.try_size(now, member, bytes);
@@ -199,7 +208,7 @@ mod tests {
     fn after(sizes: &mut Sizes, from: Instant, span: Duration, wanted: u16, carries: u16) -> (u16, usize) {
         let (mut now, mut asked) = (from, 0);
         while now < from + span {
-            if let Some(bytes) = sizes.due(now, wanted, Duration::from_millis(20)) {
+            if let Some(bytes) = sizes.due(now, wanted, Duration::from_millis(20), 0.0) {
                 asked += 1;
                 if bytes <= carries {
                     sizes.passed(bytes);
@@ -208,6 +217,24 @@ mod tests {
             now = now + Duration::from_millis(20);
         }
         (sizes.known(wanted), asked)
+    }
+
+    #[test]
+    fn what_is_lost_anyway_is_not_too_large() {
+        assert_eq!([0.0, 0.01, 0.1, 0.28, 0.99].map(trials), [3, 3, 6, 11, 40]);
+        let (mut draws, mut now) = (crate::draws::Draws::new(4), Instant::from_nanos(1));
+        let mut sizes = Sizes::default();
+        // A day of 15 % of loss both ways, confirmed each half a minute.
+        let end = now + Duration::from_secs(86_400);
+        while now < end {
+            if let Some(bytes) = sizes.due(now, 1500, Duration::from_millis(20), 0.28)
+                && draws.unit() > 0.28
+            {
+                sizes.passed(bytes);
+            }
+            now = now + Duration::from_millis(100);
+            assert!(sizes.works.is_none_or(|w| w == 1500) && sizes.fails.is_none());
+        }
     }
 
     #[test]
