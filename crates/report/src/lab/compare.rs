@@ -41,9 +41,10 @@ pub fn write_lab_comparison(mut out: impl Write, reports: &[(String, LabReport)]
         some.sort_by_key(|m| (subject(m), place(m)));
         some
     };
+    let flows = of("flow.");
+    bars::section(&mut h, &flows, &columns);
     h.raw("<section><h2>Means</h2><p class=\"hint\">Mean and half the 95 % confidence interval (Student's t) over the valid runs; below ");
     h.raw("it the ratio to the first column, and to the published value where there is one.</p>");
-    let flows = of("flow.");
     let are_many = flows.iter().filter(|m| m.ends_with(".throughput_bps")).count() > FLOWS_SHOWN;
     section(&mut h, "All traffic", &of("run."), &columns, true);
     section(&mut h, "Small transfers", &of("mice."), &columns, true);
@@ -52,7 +53,6 @@ pub fn write_lab_comparison(mut out: impl Write, reports: &[(String, LabReport)]
     section(&mut h, "Overlay", &of("overlay."), &columns, true);
     section(&mut h, "Links", &of("link."), &columns, true);
     h.raw("</section>");
-    bars::section(&mut h, &flows, &columns);
     sources(&mut h, reports);
     h.raw("<footer><p>longhaul ").text(env!("CARGO_PKG_VERSION")).raw("</p></footer>");
     write_document(&mut out, title, PARTS, &h, &())

@@ -99,7 +99,7 @@ fn runs(h: &mut Html, report: &LabReport, data: &LabData<'_>) {
     h.raw("<p class=\"controls\" id=\"run-controls\"></p><p class=\"hint\">All charts share one time axis. Drag to zoom, ");
     h.raw("double-click to reset.");
     if data.runs.iter().any(|r| r.data.has_marks()) {
-        h.raw(" Dashed vertical lines are changes by the schedule, or the planned end; hover for their text.");
+        h.raw(" Dashed vertical lines are changes by the schedule, ways that an overlay changed, or the planned end; hover for their text.");
     }
     h.raw("</p>");
     h.raw("<div id=\"run-notes\"></div>");

@@ -1,6 +1,6 @@
 //! The page's contents, its tolerance of poor input, and that hostile text stays text.
 
-use results::lab::{LabRecord, Verdict};
+use results::lab::{LabRecord, Verdict, WayChange};
 
 use super::fixture::{Lab, REASON, records};
 use super::{LabError, LabReport, LabText, write_lab_comparison, write_lab_html};
@@ -455,6 +455,11 @@ fn a_comparison_has_a_column_for_each_experiment_and_holds_them_against_the_firs
     // The same numbers: a ratio of one in the second column alone; the published value beside it.
     assert!(body.contains("1 of the first") && body.contains("of the published 40000"), "{body}");
     assert_eq!(body.matches("web 0-10kB: slowdown").count(), 1);
+    // A bar for each experiment and flow; equal means have equal bars, and the longest ends where its interval does.
+    let flows = all[0].1.summary.as_ref().unwrap().points[0].metrics.keys();
+    let flows = flows.filter(|m| m.starts_with("flow.") && m.ends_with(".throughput_bps")).count();
+    assert_eq!(body.matches("<div class=\"barline\">").count(), 2 * flows);
+    assert!(flows > 0 && body.matches("h3").count() >= 2 * flows, "{body}");
 }
 
 #[test]
@@ -469,4 +474,31 @@ fn of_many_reasons_a_comparison_gives_the_first_and_how_many_more_there_are() {
     let page = String::from_utf8(out).unwrap();
     let body = body(&page);
     assert!(body.contains("run 0: late; and 2 more") && !body.contains("run 2: later"), "{body}");
+}
+
+#[test]
+fn ways_of_an_overlay_that_flows_take_are_marked_in_their_charts() {
+    let mut all = records(&Lab::single());
+    let way = |at_s, member: &str, to: &str| WayChange {
+        at_s,
+        member: member.to_owned(),
+        destination: to.to_owned(),
+        from: Some("direct".to_owned()),
+        to: Some("via north".to_owned()),
+        reason: "collapsed".to_owned(),
+    };
+    let ends = |r: &LabRecord| {
+        let LabRecord::Run(run) = r else { return None };
+        run.flows.first().map(|f| (f.from.clone(), f.to.clone()))
+    };
+    let (from, to) = all.iter().find_map(ends).unwrap();
+    for record in &mut all {
+        if let LabRecord::RunEnd(end) = record {
+            // Before the begin, of the flow, and of nobody's flow.
+            end.ways = vec![way(-1.0, &from, &to), way(2.5, &from, &to), way(3.0, &from, "elsewhere")];
+        }
+    }
+    let page = page_of(all, "x");
+    assert_eq!(page.matches("via north instead of direct (collapsed)").count(), 1, "{page}");
+    assert!(!page.contains("elsewhere"));
 }
