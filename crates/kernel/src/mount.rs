@@ -4,6 +4,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
+/// linux/magic.h
+const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
+
 /// For what has neither programs nor devices to offer.
 const HARMLESS: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
 
@@ -43,7 +46,8 @@ pub fn mount_bpf_file_system(place: &Path) -> io::Result<()> {
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends in NUL and the structure is writable.
     check(unsafe { libc::statfs(path.as_ptr(), &raw mut found) })?;
-    if found.f_type == libc::BPF_FS_MAGIC {
+    // glibc and musl have other types for both.
+    if found.f_type as u64 == BPF_FS_MAGIC {
         return Ok(());
     }
     mount(c"bpf", &path, Some(c"bpf"), HARMLESS)
