@@ -34,6 +34,7 @@ pub use episodes::LossEpisodes;
 pub use limit::{ReceiverEvidence, SenderEvidence, combine, judge};
 pub use one_way::OneWayHistogram;
 pub use ramp::ramp_up;
+pub use samples::median;
 pub use schedule::Schedule;
 pub use sequence::{Arrival, SequenceTracker};
 pub use signed_delay::SignedDelays;

@@ -118,14 +118,8 @@ fn of_ways(run: &Done) -> Vec<(String, f64)> {
     if !changes.is_empty() {
         all.push(("overlay.ways.not_followed".to_owned(), missed as f64));
     }
-    all.extend(median(delays).map(|m| ("overlay.ways.followed_after_s".to_owned(), m)));
+    all.extend(estimate::median(delays).map(|m| ("overlay.ways.followed_after_s".to_owned(), m)));
     all
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    (n > 0).then(|| f64::midpoint(values[(n - 1) / 2], values[n / 2]))
 }
 
 /// The numbers of one run by name.

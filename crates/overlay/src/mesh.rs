@@ -258,7 +258,7 @@ impl Mesh {
 
     /// Whether frames may go to a member without a relay.
     fn is_direct(&self, member: Member) -> bool {
-        self.settings.members.one(member).is_some_and(|m| m.direct)
+        self.settings.members.get().get(&member).is_some_and(|m| m.direct)
     }
 
     fn send_on(&mut self, now: Instant, path: Path, lane: u16, bytes: &[u8]) {
