@@ -229,7 +229,11 @@ impl Outbound {
     }
 
     fn place_of(&self, route: RouteId) -> Option<Place> {
-        self.places.get(route.index()).copied().flatten()
+        let place = self.places.get(route.index()).copied().flatten();
+        if place.is_none() {
+            bump(&self.counters.no_way);
+        }
+        place
     }
 
     /// Counts flows, for people and for the route control.
