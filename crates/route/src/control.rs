@@ -6,6 +6,7 @@ mod further;
 mod judge;
 mod links;
 mod route;
+mod shares;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,9 +15,11 @@ use units::{Instant, Rate};
 
 use crate::search::Fronts;
 use crate::{Decision, Event, Graph, Inputs, Judged, Member, Metrics, Path, Policy, PolicyError, Reason};
+use judge::Shared;
 use links::{Change, Link, Links};
 pub use route::Load;
 use route::{Route, Use};
+use shares::Shares;
 
 /// Input that was refused; it has changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +77,8 @@ pub struct Control {
     surest: Option<Fronts>,
     links: Links,
     routes: BTreeMap<Member, Route>,
+    /// Our load when paths were last compared.
+    shares: Shares,
     /// Links that have changed since the fronts were computed.
     changed: Vec<Link>,
     /// When paths are compared next because something has changed.
@@ -102,6 +107,7 @@ impl Control {
             surest,
             links: Links::default(),
             routes: BTreeMap::new(),
+            shares: Shares::default(),
             changed: Vec::new(),
             due: None,
             wake: None,
@@ -321,7 +327,17 @@ impl Control {
     fn judged(&self, path: &Path, flows: u32) -> Option<Judged> {
         let metrics = self.graph.metrics(self.source, path)?.rounded();
         let age = path.links(self.source).map(|link| self.links.age(self.now, link)).max()?;
-        Some(judge::judge(&self.policy, Metrics { age, ..metrics }, flows))
+        Some(judge::judge(&self.policy, Metrics { age, ..metrics }, self.shared(path), flows))
+    }
+
+    /// What the path is if others of our flows fill some of its links.
+    fn shared(&self, path: &Path) -> Option<Shared> {
+        let share = self.shares.along(self.source, path)?;
+        let beside = self.graph.metrics_with(self.source, path, |link, metrics| {
+            let is_filled = self.shares.on(link, path.destination()).is_some();
+            if is_filled { Metrics { loss: 0.0, loss_low: 0.0, loss_high: 0.0, ..metrics } } else { metrics }
+        })?;
+        Some(Shared { beside, share })
     }
 
     /// Compares all paths.
@@ -338,6 +354,7 @@ impl Control {
                 surest.update(&self.graph, &changed);
             }
         }
+        self.shares = Shares::of(&self.routes, self.source, self.now, &self.policy);
         let destinations: Vec<Member> = self.routes.keys().copied().collect();
         let mut fallback = None;
         let mut searches = SEARCHES;

@@ -171,11 +171,21 @@ impl Graph {
 
     /// Metrics of the path from `source`; `None`: one of its links is not there, one of its relays does not relay, or it comes back to `source`.
     pub fn metrics(&self, source: Member, path: &Path) -> Option<Metrics> {
+        self.metrics_with(source, path, |_, metrics| metrics)
+    }
+
+    /// The same with something else in place of what is known of each link.
+    pub(crate) fn metrics_with(
+        &self,
+        source: Member,
+        path: &Path,
+        seen: impl Fn((Member, Member), Metrics) -> Metrics,
+    ) -> Option<Metrics> {
         let is_relay = |m: &Member| *m != source && self.relays(*m);
         if path.destination() == source || !path.relays().iter().all(is_relay) {
             return None;
         }
-        let mut links = path.links(source).map(|(from, to)| self.link(from, to).copied());
+        let mut links = path.links(source).map(|(from, to)| Some(seen((from, to), *self.link(from, to)?)));
         let first = links.next()??;
         links.try_fold(first, |whole, link| Some(whole.then(&link?)))
     }

@@ -57,7 +57,7 @@ impl Control {
         route.changed = Some(self.now);
         route.better_since = None;
         while let Some(used) = route.uses.pop() {
-            route.leave(&self.policy, self.source, self.now, &used);
+            route.leave(&self.policy, self.source, self.now, &used, true);
             let inputs = self.inputs(&used, None);
             self.log(destination, used.place, (Some(used.path), None), Reason::Failed, inputs);
         }
@@ -72,7 +72,8 @@ impl Control {
         (path, judged, reason, sure_ratio): Choice,
     ) {
         let inputs = Inputs { to: Some(judged), sure_ratio, ..self.inputs(&used, from) };
-        route.leave(&self.policy, self.source, self.now, &used);
+        let has_failed = matches!(reason, Reason::Failed | Reason::Collapsed);
+        route.leave(&self.policy, self.source, self.now, &used, has_failed);
         // Traffic that has been there as on a further path is known already.
         let load = route.uses.iter().skip(1).find(|u| u.path == path).and_then(|u| u.load);
         if let Some(first) = route.uses.first_mut() {
@@ -100,7 +101,7 @@ impl Control {
             if !standing.doubts(&self.policy, &path, &candidate).is_empty() {
                 continue;
             }
-            if let Some(until) = route.refractory(self.now, &path) {
+            if let Some(until) = route.refractory(self.now, &path, standing.collapsed) {
                 refractory_until = Some(refractory_until.map_or(until, |u: units::Instant| u.min(until)));
                 continue;
             }
@@ -163,7 +164,7 @@ impl Control {
             let judged = all.filter_map(|(path, _)| Some((path, self.judged(&path, flows)?)));
             judged.max_by_key(|(path, judged)| {
                 let is_trusted = judged.metrics.confidence >= self.policy.least_confidence;
-                let is_free = route.refractory(self.now, path).is_none();
+                let is_free = route.refractory(self.now, path, true).is_none();
                 (is_trusted, is_free, judged.worth[0], rank(judged), core::cmp::Reverse(*path))
             })
         };

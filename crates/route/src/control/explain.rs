@@ -60,7 +60,8 @@ impl Control {
     fn holds(&self, route: &Route, standing: Option<&Standing>, path: &Path, judged: &Judged) -> Vec<Hold> {
         let withheld = path.links(self.source).filter_map(|link| self.links.withheld_until(link)).max();
         let mut holds: Vec<Hold> = withheld.map(|until| Hold::Withheld { until }).into_iter().collect();
-        holds.extend(route.refractory(self.now, path).map(|until| Hold::Refractory { until }));
+        let in_need = standing.is_none_or(|s| s.collapsed);
+        holds.extend(route.refractory(self.now, path, in_need).map(|until| Hold::Refractory { until }));
         let Some(standing) = standing else { return holds };
         let doubts = standing.doubts(&self.policy, path, judged);
         let waits = if doubts.is_empty() && holds.is_empty() {

@@ -52,7 +52,7 @@ impl Control {
             route.uses.remove(at);
             let reason = if judged.is_none() { Reason::Failed } else { Reason::Removed };
             if judged.is_none() {
-                route.leave(&self.policy, self.source, self.now, &used);
+                route.leave(&self.policy, self.source, self.now, &used, true);
             }
             if judged.is_none() || !is_disjoint {
                 // Another one is wanted now.
@@ -82,7 +82,7 @@ impl Control {
         if path == used.path || is_held || !standing.doubts(&self.policy, &path, &candidate).is_empty() {
             return;
         }
-        route.leave(&self.policy, self.source, now, &used);
+        route.leave(&self.policy, self.source, now, &used, false);
         for other in route.uses.iter_mut().filter(|u| u.place == place) {
             *other = Use::new(place, path, now, candidate.predicted);
         }
@@ -105,7 +105,7 @@ impl Control {
         let except = Except { relays: &relays, direct, withheld: false };
         let least = first.as_bps() as f64 * self.policy.least_share;
         let is_good = |path: &Path, j: &Judged| {
-            route.refractory(self.now, path).is_none()
+            route.refractory(self.now, path, false).is_none()
                 && j.worth[1].as_bps() as f64 >= least
                 && j.metrics.confidence >= self.policy.least_confidence
         };

@@ -6,18 +6,38 @@ use super::route::{Route, Use};
 use crate::explanation::Hold;
 use crate::{Judged, Metrics, Path, Policy};
 
+/// What is known of a path without the losses of links that our flows to other destinations fill, and what each of those flows gets there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shared {
+    pub(super) beside: Metrics,
+    pub(super) share: Rate,
+}
+
 /// What `flows` to the destination would get on a path of these metrics.
 ///
 /// The loss that flows meet on a path that they fill is their own: n of them share the capacity and each sees the loss that goes with a
 /// n-th of it. So an idle path looks n times as good as the one that carries them, and better by any margin, in turn. What all of them get
 /// together, at most the capacity, does not depend on that.
-pub(super) fn judge(policy: &Policy, metrics: Metrics, flows: u32) -> Judged {
+pub(super) fn judge(policy: &Policy, metrics: Metrics, shared: Option<Shared>, flows: u32) -> Judged {
     let capacity = metrics.capacity.unwrap_or(policy.unknown_capacity);
-    let wide = metrics.widened(policy.certainty);
     let rate = |loss| policy.model.rate_at(&metrics, loss, policy.mss, policy.unknown_capacity);
-    let all = |one: Rate| Rate::from_bps(one.as_bps().saturating_mul(u64::from(flows.max(1)))).min(capacity);
+    let all = |one: Rate, least: Rate| {
+        Rate::from_bps(one.max(least).as_bps().saturating_mul(u64::from(flows.max(1)))).min(capacity)
+    };
+    let least = |loss: fn(&Metrics) -> f64| {
+        shared.map_or(Rate::ZERO, |s| {
+            let loss = loss(&s.beside.widened(policy.certainty));
+            policy.model.rate_at(&s.beside, loss, policy.mss, policy.unknown_capacity).min(s.share)
+        })
+    };
+    let wide = metrics.widened(policy.certainty);
     let predicted = rate(metrics.loss);
-    Judged { metrics, predicted, worth: [all(rate(wide.loss_high)), all(predicted), all(rate(wide.loss_low))] }
+    let worth = [
+        all(rate(wide.loss_high), least(|m| m.loss_high)),
+        all(predicted, least(|m| m.loss)),
+        all(rate(wide.loss_low), least(|m| m.loss_low)),
+    ];
+    Judged { metrics, predicted, worth }
 }
 
 /// The path that is used.

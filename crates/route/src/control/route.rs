@@ -51,6 +51,8 @@ struct Left {
     at: Instant,
     flaps: f64,
     until: Instant,
+    /// Whether it had failed or collapsed. Otherwise only the path that it was left for speaks against it.
+    has_failed: bool,
 }
 
 /// Most paths that are remembered to have been left: an oscillation is between few.
@@ -76,9 +78,10 @@ impl Route {
         if used.place == 0 { self.changed } else { Some(used.since) }
     }
 
-    /// Until when the path is not taken again.
-    pub(super) fn refractory(&self, now: Instant, path: &Path) -> Option<Instant> {
-        self.left.iter().find(|l| l.path == *path).map(|l| l.until).filter(|until| *until > now)
+    /// Until when the path is not taken again. Where the present one is no good (`in_need`) this holds only for paths that were no good either.
+    pub(super) fn refractory(&self, now: Instant, path: &Path, in_need: bool) -> Option<Instant> {
+        let left = self.left.iter().find(|l| l.path == *path && (l.has_failed || !in_need));
+        left.map(|l| l.until).filter(|until| *until > now)
     }
 
     /// Whether the path is remembered to have been left.
@@ -86,8 +89,8 @@ impl Route {
         self.left.iter().any(|l| l.path == *path)
     }
 
-    /// Remembers that the path was left.
-    pub(super) fn leave(&mut self, policy: &Policy, source: Member, now: Instant, used: &Use) {
+    /// Remembers that the path was left, and whether because it had failed or collapsed.
+    pub(super) fn leave(&mut self, policy: &Policy, source: Member, now: Instant, used: &Use, has_failed: bool) {
         let before = self.left.iter().position(|l| l.path == used.path).map(|i| self.left.swap_remove(i));
         let decayed = before.map_or(0.0, |l| policy.decayed(l.flaps, now.saturating_since(l.at)));
         let has_flapped = now.saturating_since(used.since) < policy.settled;
@@ -98,7 +101,7 @@ impl Route {
             let oldest = self.left.iter().enumerate().min_by_key(|(_, l)| (l.until, l.at)).map(|(i, _)| i);
             self.left.swap_remove(oldest.unwrap_or(0));
         }
-        self.left.push(Left { path: used.path, at: now, flaps, until });
+        self.left.push(Left { path: used.path, at: now, flaps, until, has_failed });
     }
 
     /// Forgets paths that were left long ago and whose flaps are as good as forgotten.

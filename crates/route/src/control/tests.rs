@@ -50,20 +50,25 @@ impl Domestic {
     fn until(&mut self, end: f64) -> Vec<Decision> {
         let mut decided = Vec::new();
         while self.now < end - 1e-9 {
-            for (i, bridge) in [NORTH, SOUTH].into_iter().enumerate() {
-                let doubt = self.doubts[i];
-                let metrics = self.losses[i].map(|loss| Metrics {
-                    loss_low: (loss - doubt).max(0.0),
-                    loss_high: loss + doubt,
-                    ..link(loss)
-                });
-                self.control.handle_link(at(self.now), SOURCE, bridge, metrics).unwrap();
-                self.control.handle_link(at(self.now), bridge, EAST, Some(link(0.0))).unwrap();
-            }
+            self.report();
             self.now += 0.2;
             decided.extend(self.pump());
         }
         decided
+    }
+
+    /// What is known of the links of both bridges.
+    fn report(&mut self) {
+        for (i, bridge) in [NORTH, SOUTH].into_iter().enumerate() {
+            let doubt = self.doubts[i];
+            let metrics = self.losses[i].map(|loss| Metrics {
+                loss_low: (loss - doubt).max(0.0),
+                loss_high: loss + doubt,
+                ..link(loss)
+            });
+            self.control.handle_link(at(self.now), SOURCE, bridge, metrics).unwrap();
+            self.control.handle_link(at(self.now), bridge, EAST, Some(link(0.0))).unwrap();
+        }
     }
 
     fn pump(&mut self) -> Vec<Decision> {
@@ -347,6 +352,51 @@ fn what_carries_its_capacity_is_not_left_for_an_idle_path() {
     // Once it carries little, the same metrics are a reason.
     let decided = net.until(140.0);
     assert_eq!(reasons(&decided), [(Some(south()), Reason::Better)]);
+}
+
+#[test]
+fn the_loss_that_our_own_flows_make_is_not_held_against_others_on_the_same_link() {
+    // One flow to the east fills the link to the northern bridge; nothing goes to that bridge itself, and the way to it by the south loses nothing.
+    for (carried, expected) in [(90, Vec::new()), (2, vec![Reason::Collapsed])] {
+        let mut net = Domestic::new(single());
+        net.losses = [Some(0.0), Some(0.01)];
+        let mut decided = Vec::new();
+        while net.now < 60.0 {
+            net.control.handle_link(at(net.now), SOUTH, NORTH, Some(link(0.0))).unwrap();
+            if net.now > 10.0 {
+                net.losses = [Some(0.002), Some(0.0)];
+                let load = Load { flows: 1, carried: Rate::from_bps(carried * MBPS) };
+                net.control.handle_load(at(net.now), north(), load);
+            }
+            net.now += 0.2;
+            net.report();
+            while let Some(due) = net.control.poll_timeout().filter(|due| *due <= at(net.now)) {
+                net.control.handle_timeout(due);
+            }
+            decided.extend(core::iter::from_fn(|| net.control.poll_decision()));
+        }
+        let of_north = decided.iter().filter(|d| d.destination == NORTH && d.reason != Reason::First);
+        // At 2 Mb/s the loss is the link's own, as a flow over it shows.
+        assert_eq!(of_north.map(|d| d.reason).collect::<Vec<_>>(), expected, "{carried}");
+    }
+}
+
+#[test]
+fn a_way_that_was_left_for_a_better_one_is_there_when_that_one_fails() {
+    let mut net = Domestic::new(single());
+    net.losses = [Some(0.0001), Some(0.05)];
+    net.until(5.0);
+    // A link of its own is shorter.
+    let direct = Path::direct(EAST);
+    while net.path() != Some(direct) {
+        net.control.handle_link(at(net.now), SOURCE, EAST, Some(link(0.0))).unwrap();
+        net.until(net.now + 0.2);
+        assert!(net.now < 10.0);
+    }
+    assert!(matches!(net.holds(north())[..], [Hold::Refractory { .. }, ..]), "no way back without need");
+    net.control.handle_link(at(net.now), SOURCE, EAST, None).unwrap();
+    let decided = net.until(net.now + 0.2);
+    assert_eq!(reasons(&decided), [(Some(north()), Reason::Failed)]);
 }
 
 #[test]

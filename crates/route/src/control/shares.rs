@@ -1,0 +1,52 @@
+//! What our flows get on links that ways to other destinations share.
+
+use std::collections::BTreeMap;
+
+use units::{Instant, Rate};
+
+use super::links::Link;
+use super::route::{Load, Route};
+use crate::{Member, Path, Policy};
+
+/// Our load on each link, by the destination of the flows.
+///
+/// A link that our flows fill loses packets because they fill it. A way to somebody else that shares the link is not as bad as a formula makes of
+/// that loss: at least what each of those flows gets there, another one would get, too.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shares(BTreeMap<(Link, Member), Load>);
+
+impl Shares {
+    pub(super) fn of(routes: &BTreeMap<Member, Route>, source: Member, now: Instant, policy: &Policy) -> Self {
+        let mut shares = Self::default();
+        for used in routes.values().flat_map(|r| &r.uses) {
+            let load = used.load_at(now, policy);
+            if load.flows == 0 {
+                continue;
+            }
+            for link in used.path.links(source) {
+                let sum = shares.0.entry((link, used.path.destination())).or_default();
+                sum.flows = sum.flows.saturating_add(load.flows);
+                sum.carried = Rate::from_bps(sum.carried.as_bps().saturating_add(load.carried.as_bps()));
+            }
+        }
+        shares
+    }
+
+    /// What each of our flows to other destinations gets on the link; `None`: there is none.
+    pub(super) fn on(&self, link: Link, destination: Member) -> Option<Rate> {
+        let all = self.0.range((link, Member(u32::MIN))..=(link, Member(u32::MAX)));
+        let others = all.filter(|((_, to), _)| *to != destination).map(|(_, load)| load);
+        let (flows, carried) = others.fold((0, 0_u64), |(flows, carried), load| {
+            (flows + u64::from(load.flows), carried.saturating_add(load.carried.as_bps()))
+        });
+        (flows > 0).then(|| Rate::from_bps(carried / flows))
+    }
+
+    /// The least of them along a path from `source`; `None`: the path shares no link with such flows.
+    pub(super) fn along(&self, source: Member, path: &Path) -> Option<Rate> {
+        if self.0.is_empty() {
+            return None;
+        }
+        path.links(source).filter_map(|link| self.on(link, path.destination())).min()
+    }
+}
