@@ -15,8 +15,12 @@ use super::{Event, Mesh, Other, Output, micros};
 use crate::sense::{Carried, Gaps, Loss, LossEstimate, RoundTrip};
 use crate::session::{Cipher, LANES, Session};
 
-/// How often a member is told what arrived of its frames, as long as some do.
+/// How often a member is told what arrived of its frames, as long as some do, where few reports are lost.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
+/// And at most so often: twice within this is the resolution of a tick.
+const REPORT_AT_MOST_EVERY: Duration = Duration::from_millis(25);
+/// How improbable it shall be that all reports of the time after which silence is taken for a link that is down were lost.
+const ALL_REPORTS_LOST: f64 = 1e-9;
 /// A link from which nothing came for so long and a round trip is down.
 pub(super) const SILENCE: Duration = Duration::from_millis(500);
 /// A member that was spoken to and is not heard for so long is called anew; a third of WireGuard's patience, as probes ask all the time.
@@ -46,6 +50,8 @@ pub(super) struct Link {
     /// Largest delay above the least that the last report told.
     queued: Duration,
     up: bool,
+    /// When it went down: what arrived before does not bring it back, however late one hears of it.
+    down_at: Option<Instant>,
     next_probe: Option<Instant>,
     next_report: Option<Instant>,
     /// Frames sent on the link, all sessions, when it was last looked whether they suffice.
@@ -77,6 +83,19 @@ struct Direction {
     /// When it was last known that something arrived.
     alive: Option<Instant>,
     bytes: u64,
+}
+
+impl Direction {
+    /// Something arrived at this time.
+    fn was_alive(&mut self, at: Instant) {
+        self.alive = self.alive.max(Some(at));
+    }
+}
+
+/// Time between two reports that go a way on which this share is lost, so that silence means more than bad luck.
+fn report_every(loss: f64) -> Duration {
+    let needed = ALL_REPORTS_LOST.ln() / loss.clamp(f64::MIN_POSITIVE, 1.0 - 1e-9).ln();
+    SILENCE.div_f64(needed.max(1.0)).clamp(REPORT_AT_MOST_EVERY, REPORT_EVERY)
 }
 
 /// A link as people see it.
@@ -179,7 +198,7 @@ impl Link {
                 let (sent, lost) = gaps.note(arrivals.end(), arrivals.received());
                 if sent > 0 {
                     self.incoming.loss.note(now, sent, lost);
-                    self.incoming.alive = Some(now);
+                    self.incoming.was_alive(now);
                 }
             }
         }
@@ -195,7 +214,8 @@ impl Link {
     /// Whether both directions are alive.
     fn is_alive(&self, now: Instant) -> bool {
         let patience = SILENCE + self.rtt.least().unwrap_or(SILENCE);
-        let heard = |d: &Direction| d.alive.is_some_and(|at| now.saturating_since(at) < patience);
+        let is_recent = |at: Instant| now.saturating_since(at) < patience && self.down_at.is_none_or(|down| at > down);
+        let heard = |d: &Direction| d.alive.is_some_and(is_recent);
         heard(&self.incoming) && heard(&self.outgoing)
     }
 
@@ -239,7 +259,8 @@ impl Mesh {
                 continue;
             }
             link.outgoing.loss.note(now, sent, lost);
-            link.outgoing.alive = Some(now);
+            // A report by another way may be the first to tell of frames that arrived long ago.
+            link.outgoing.was_alive(now - Duration::from_micros(u64::from(lane.held)));
             if lane.lane == LANE_DIRECT {
                 link.carried.note(now, lane.bytes);
             }
@@ -261,6 +282,7 @@ impl Mesh {
             let alive = is_direct && other.link.is_alive(now);
             if alive != other.link.up {
                 other.link.up = alive;
+                other.link.down_at = (!alive).then_some(now);
                 let name = self.settings.name_of(member);
                 self.outputs.push_back(Output::Event(Event::Link { member, name, up: alive }));
                 if !alive {
@@ -285,8 +307,11 @@ impl Mesh {
             let ways = other.link.sensed.entry(session.local).or_default().ways_with_news(session, member);
             news.extend(ways.into_iter().map(|path| (Arc::clone(session), path)));
         }
-        if !news.is_empty() {
-            other.link.next_report = Some(now + REPORT_EVERY);
+        let loss = |path: &Path| other.lanes.loss_on(path).unwrap_or_else(|| other.link.loss_to());
+        if let Some(every) = news.iter().map(|(_, path)| report_every(loss(path))).min() {
+            // From when it was due, so that ticks do not make it rarer; after a rest from now.
+            let due = other.link.next_report.filter(|at| now.saturating_since(*at) < every).unwrap_or(now);
+            other.link.next_report = Some(due + every);
         }
         for (session, path) in news {
             let lane = self.others.get_mut(&member).map_or(LANE_DIRECT, |o| o.lanes.of(path));

@@ -77,6 +77,11 @@ impl Lanes {
         number
     }
 
+    /// Share that is lost on a path over relays, by what the destination reported; `None`: nothing was sent on it.
+    pub(super) fn loss_on(&self, path: &Path) -> Option<f64> {
+        self.lanes.iter().find(|l| l.path == *path).map(|l| l.loss.estimate().share)
+    }
+
     /// What the destination reported of a lane.
     pub(super) fn heed(&mut self, now: Instant, told: &LaneReport, (sent, lost): (u64, u64), rtt: Option<Duration>) {
         if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == told.lane) {

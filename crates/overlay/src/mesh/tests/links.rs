@@ -47,6 +47,54 @@ fn a_link_that_becomes_slower_is_known_to_be_so() {
     assert!((to.unwrap() as f64 / 20e6 - 1.0).abs() < 0.02, "{to:?}");
 }
 
+/// How often members said that the link between them went down.
+fn downs(world: &World) -> usize {
+    let all = world.hosts.iter().flat_map(|h| &h.events);
+    all.filter(|(_, e)| matches!(e, Event::Link { up: false, .. })).count()
+}
+
+#[test]
+fn a_link_that_loses_much_is_not_taken_for_one_that_is_down() {
+    for loss in [0.05, 0.15, 0.25] {
+        let mut world = pair(2 * MBPS, 2 * MBPS);
+        world.run(5 * SECOND);
+        for pair in [(0, 1), (1, 0)] {
+            world.wires.insert(pair, Wire { loss, ..WIRE });
+        }
+        for _ in 0..15 {
+            world.run(60 * SECOND);
+            world.seen.clear();
+        }
+        assert_eq!(downs(&world), 0, "{loss}");
+        world.set(0, 1, None);
+        world.run(SECOND);
+        assert_eq!(downs(&world), 2, "both ends notice it");
+    }
+}
+
+#[test]
+fn what_arrived_before_a_link_went_down_does_not_bring_it_back() {
+    // Over the third member come reports of what had arrived by the link before.
+    for seed in 0..10 {
+        let mut world = World::new(3);
+        world.run(2 * SECOND + Duration::from_millis(7 * seed));
+        world.set(0, 1, None);
+        world.flow(0, 1, SECOND);
+        let of_link = |host: &Host, other: usize| {
+            let told = host.events.iter().filter_map(|(_, e)| {
+                let Event::Link { member, up, .. } = e else { return None };
+                (*member == number(other)).then_some(*up)
+            });
+            told.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            [of_link(&world.hosts[0], 1), of_link(&world.hosts[1], 0)],
+            [[true, false], [true, false]],
+            "{seed}"
+        );
+    }
+}
+
 #[test]
 fn probes_of_all_kinds_stay_within_their_budget() {
     for rate in [MBPS, 10 * MBPS, 100 * MBPS] {
