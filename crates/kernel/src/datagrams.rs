@@ -1,11 +1,15 @@
-use std::io::{self, IoSliceMut};
+use std::io;
+use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use units::Bytes;
 
+use crate::control::{self, Control};
+use crate::option::set_int;
+use crate::udp::address;
 use crate::{KernelError, Op};
 
 /// Room for whatever one call receives: as much as the kernel puts together.
@@ -20,17 +24,18 @@ pub struct DatagramsReceived {
     pub each: usize,
     /// Who sent them.
     pub from: SocketAddr,
-    /// The two ECN bits that they came with.
-    pub ecn: u8,
+    /// The traffic class that they came with: DSCP and, in the lowest two bits, ECN.
+    pub class: u8,
 }
 
-/// A UDP socket that sends and receives many datagrams in a call (UDP_SEGMENT, UDP_GRO), over quinn-udp. Never fragments: what is larger
-/// than the path's MTU is refused.
+/// A UDP socket that sends and receives many datagrams in a call (UDP_SEGMENT, UDP_GRO). Never fragments: what is larger than the path's
+/// MTU is refused.
+///
+/// By hand rather than by quinn-udp, which knows two of the eight bits of the traffic class.
 #[derive(Debug)]
 pub struct Datagrams {
     socket: UdpSocket,
-    state: UdpSocketState,
-    segment: bool,
+    segment: AtomicBool,
     v6: bool,
 }
 
@@ -44,6 +49,7 @@ impl Datagrams {
         let e = |op| move |source| KernelError::new(op, local, source);
         let socket =
             Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP)).map_err(e(Op::Socket))?;
+        socket.set_nonblocking(true).map_err(e(Op::Socket))?;
         if local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
             socket.set_only_v6(false).map_err(e(Op::Socket))?;
         }
@@ -51,24 +57,34 @@ impl Datagrams {
         let size = usize::try_from(buffer.as_u64()).unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
         socket.set_recv_buffer_size(size).map_err(e(Op::Buffers))?;
         socket.set_send_buffer_size(size).map_err(e(Op::Buffers))?;
+        let fd = socket.as_raw_fd();
         // Beyond these limits with CAP_NET_ADMIN, which the owner of a tunnel device has; without it the above holds.
         for name in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
-            set_int(&socket, libc::SOL_SOCKET, name, i32::try_from(size).unwrap_or(i32::MAX));
+            let _ = set_int(fd, libc::SOL_SOCKET, name, i32::try_from(size).unwrap_or(i32::MAX));
+        }
+        if local.is_ipv6() {
+            set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)
+                .map_err(e(Op::Socket))?;
+            set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1).map_err(e(Op::Socket))?;
+        }
+        // On `::` for those who speak IPv4; a socket of IPv6 alone may refuse them.
+        for (name, value) in [(libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE), (libc::IP_RECVTOS, 1)] {
+            let set = set_int(fd, libc::IPPROTO_IP, name, value);
+            if !local.is_ipv6() {
+                set.map_err(e(Op::Socket))?;
+            }
+        }
+        if coalesce {
+            // Where the kernel does not know it, datagrams come one by one.
+            let _ = set_int(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
         }
         socket.bind(&local.into()).map_err(e(Op::Bind))?;
-        let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(e(Op::Socket))?;
-        // quinn-udp 0.6.3 asks for receive stamps, which leave no room for the ECN bits in its control buffer (MSG_CTRUNC).
-        set_int(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0);
-        if !coalesce {
-            // Where the kernel does not know it, it is off already.
-            set_int(&socket, libc::SOL_UDP, libc::UDP_GRO, 0);
-        }
-        Ok(Self { v6: local.is_ipv6(), socket: socket.into(), state, segment })
+        Ok(Self { v6: local.is_ipv6(), socket: socket.into(), segment: AtomicBool::new(segment) })
     }
 
     /// Whether the kernel still takes many datagrams at once.
     pub fn segments(&self) -> bool {
-        self.segment && self.state.max_gso_segments() > 1
+        self.segment.load(Ordering::Relaxed)
     }
 
     /// The socket, for what else can be asked of one.
@@ -76,28 +92,54 @@ impl Datagrams {
         &self.socket
     }
 
-    /// Sends `contents`, cut into datagrams of `each` bytes, the last perhaps shorter, marked with the two bits of `ecn`. Does not wait.
-    /// Where the kernel or the device refuses many at once, they are sent one by one, then and later.
+    /// Sends `contents`, cut into datagrams of `each` bytes, the last perhaps shorter, with the traffic class `class` (DSCP and ECN). Does
+    /// not wait. Where the kernel or the device refuses many at once, they are sent one by one, then and later.
     ///
     /// # Errors
     /// `WouldBlock`: the socket is full, nothing or only the first of them were sent. `EMSGSIZE`: larger than the device's or the path's
     /// MTU. Others: no route, a firewall.
-    pub fn send(&self, to: SocketAddr, contents: &[u8], each: usize, ecn: u8) -> io::Result<()> {
-        let destination = self.family(to);
-        let ecn = EcnCodepoint::from_bits(ecn);
-        let many = contents.len() > each;
-        if many && self.segments() {
-            let transmit = Transmit { destination, ecn, contents, segment_size: Some(each), src_ip: None };
-            match self.state.try_send(UdpSockRef::from(&self.socket), &transmit) {
+    pub fn send(&self, to: SocketAddr, contents: &[u8], each: usize, class: u8) -> io::Result<()> {
+        let to = self.family(to);
+        if contents.len() <= each {
+            return self.send_once(to, contents, None, class);
+        }
+        if self.segments() {
+            match self.send_once(to, contents, Some(each), class) {
                 Err(e) if matches!(e.raw_os_error(), Some(libc::EIO | libc::EINVAL)) => {}
                 done => return done,
             }
         }
-        for contents in contents.chunks(each.max(1)) {
-            let transmit = Transmit { destination, ecn, contents, segment_size: None, src_ip: None };
-            self.state.try_send(UdpSockRef::from(&self.socket), &transmit)?;
-        }
+        contents.chunks(each.max(1)).try_for_each(|c| self.send_once(to, c, None, class))?;
+        // One by one they went, so that it is their number that is refused.
+        self.segment.store(false, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// One call of sendmsg; `each`: cut by the kernel.
+    fn send_once(&self, to: SocketAddr, contents: &[u8], each: Option<usize>, class: u8) -> io::Result<()> {
+        let name = SockAddr::from(to);
+        let mut control = Control::new();
+        if to.ip().to_canonical().is_ipv4() {
+            control.push(libc::IPPROTO_IP, libc::IP_TOS, libc::c_int::from(class));
+        } else {
+            control.push(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::c_int::from(class));
+        }
+        if let Some(each) = each.and_then(|e| u16::try_from(e).ok()) {
+            control.push(libc::SOL_UDP, libc::UDP_SEGMENT, each);
+        }
+        let mut iov = libc::iovec { iov_base: contents.as_ptr().cast_mut().cast(), iov_len: contents.len() };
+        // SAFETY: all-zero is a valid msghdr (null pointers, zero lengths).
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        message.msg_name = name.as_ptr().cast_mut().cast();
+        message.msg_namelen = name.len();
+        message.msg_iov = &raw mut iov;
+        message.msg_iovlen = 1;
+        control.attach(&mut message);
+        // SAFETY: name, iovec and control buffer are live for the call, which only reads them.
+        let sent = unsafe {
+            libc::sendmsg(self.socket.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// Takes what is waiting, up to [`DATAGRAMS_ROOM`] bytes, into `room`; `None` when there is nothing. Does not wait.
@@ -105,19 +147,28 @@ impl Datagrams {
     /// # Errors
     /// Anything but an empty socket or an ICMP error about an earlier datagram.
     pub fn receive(&self, room: &mut [u8]) -> io::Result<Option<DatagramsReceived>> {
-        let mut meta = [RecvMeta::default()];
-        let mut buffers = [IoSliceMut::new(room)];
-        match self.state.recv(UdpSockRef::from(&self.socket), &mut buffers, &mut meta) {
-            Ok(0) => Ok(None),
-            Ok(_) => {
-                let [m] = meta;
-                let from = SocketAddr::new(m.addr.ip().to_canonical(), m.addr.port());
-                let ecn = m.ecn.map_or(0, |e| e as u8);
-                Ok(Some(DatagramsReceived { length: m.len, each: m.stride.max(1), from, ecn }))
-            }
-            Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED)) => Ok(None),
-            Err(e) => Err(e),
-        }
+        let mut control = Control::new();
+        let mut iov = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+        // SAFETY: all-zero is valid for both.
+        let (mut name, mut message): (libc::sockaddr_storage, libc::msghdr) = unsafe { (zeroed(), zeroed()) };
+        message.msg_name = (&raw mut name).cast();
+        message.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        message.msg_iov = &raw mut iov;
+        message.msg_iovlen = 1;
+        control.offer(&mut message);
+        // SAFETY: name, iovec and control buffer are writable for their stated lengths.
+        let got = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+        let Ok(length) = usize::try_from(got) else {
+            let e = io::Error::last_os_error();
+            return match e.raw_os_error() {
+                Some(libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED) => Ok(None),
+                _ => Err(e),
+            };
+        };
+        let Some(from) = address(&name, message.msg_namelen) else { return Ok(None) };
+        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+        let (class, each) = beside(&message);
+        Ok(Some(DatagramsReceived { length, each: each.unwrap_or(length).max(1), from, class }))
     }
 
     /// A dual-stack socket speaks with IPv4 peers in mapped addresses.
@@ -129,18 +180,21 @@ impl Datagrams {
     }
 }
 
-/// Sets an option that takes an int; what the kernel refuses stays as it is.
-fn set_int(socket: &Socket, level: libc::c_int, name: libc::c_int, value: i32) {
-    // SAFETY: the value is readable, and its size is passed.
+/// Traffic class, and the length of each datagram where there are many.
+fn beside(message: &libc::msghdr) -> (u8, Option<usize>) {
+    let (mut class, mut each) = (0, None);
+    // SAFETY: recvmsg succeeded; the values are copied out unaligned, each as the type that the kernel writes.
     unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        );
+        control::for_each(message, |level, kind, data| match (level, kind) {
+            (libc::IPPROTO_IP, libc::IP_TOS) => class = data.read(),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => class = data.cast::<libc::c_int>().read_unaligned() as u8,
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                each = usize::try_from(data.cast::<libc::c_int>().read_unaligned()).ok();
+            }
+            _ => {}
+        });
     }
+    (class, each)
 }
 
 impl AsFd for Datagrams {
@@ -154,6 +208,9 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    /// Expedited forwarding (RFC 3246) of a transport that takes marks (ECT(0)).
+    const EXPEDITED: u8 = 46 << 2 | 2;
+
     fn exchange(segment: bool, coalesce: bool, local: &str) -> Vec<Vec<u8>> {
         let bind = || Datagrams::bind(local.parse().unwrap(), Bytes::new(1 << 20), segment, coalesce).unwrap();
         let (a, b) = (bind(), bind());
@@ -162,14 +219,14 @@ mod tests {
             to.set_ip("127.0.0.1".parse().unwrap());
         }
         let contents: Vec<u8> = (0..2500_u32).map(|i| i as u8).collect();
-        a.send(to, &contents, 1000, 2).unwrap();
+        a.send(to, &contents, 1000, EXPEDITED).unwrap();
         let (mut room, mut got) = (vec![0; DATAGRAMS_ROOM], Vec::new());
         while got.len() < 3 {
             crate::wait(b.socket(), false, Duration::from_secs(5)).unwrap();
             if let Some(r) = b.receive(&mut room).unwrap() {
                 assert_eq!(
-                    (r.from.port(), r.ecn),
-                    (a.socket().local_addr().unwrap().port(), 2),
+                    (r.from.port(), r.class),
+                    (a.socket().local_addr().unwrap().port(), EXPEDITED),
                     "{segment} {coalesce} {local}"
                 );
                 got.extend(room[..r.length].chunks(r.each).map(<[u8]>::to_vec));
@@ -182,7 +239,7 @@ mod tests {
     #[test]
     fn datagrams_arrive_as_they_were_cut_with_and_without_offloads() {
         for (segment, coalesce) in [(true, true), (true, false), (false, true), (false, false)] {
-            for local in ["127.0.0.1:0", "[::]:0"] {
+            for local in ["127.0.0.1:0", "[::]:0", "[::1]:0"] {
                 let lengths: Vec<usize> = exchange(segment, coalesce, local).iter().map(Vec::len).collect();
                 assert_eq!(lengths, [1000, 1000, 500], "{segment} {coalesce} {local}");
             }

@@ -6,6 +6,7 @@
 mod bpf;
 mod child;
 mod clock;
+mod control;
 mod datagrams;
 mod error;
 mod ethtool;

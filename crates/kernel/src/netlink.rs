@@ -120,6 +120,19 @@ impl Netlink {
         self.all(requests, Op::AddRoute, |at| routes.get(at).map(|r| (r.to_string(), r.device)))
     }
 
+    /// Removes routes that were added with the same words.
+    ///
+    /// # Errors
+    /// The first that was refused, as one that is not there; the others are removed nevertheless.
+    pub fn remove_routes(&mut self, routes: &[Route]) -> Result<(), KernelError> {
+        let mut requests = Vec::with_capacity(routes.len());
+        for r in routes {
+            let request = route::without_route(r);
+            requests.push(request.map_err(|e| self.failure(Op::RemoveRoute, &format!("{r} on "), r.device, e))?);
+        }
+        self.all(requests, Op::RemoveRoute, |at| routes.get(at).map(|r| (r.to_string(), r.device)))
+    }
+
     /// Makes a neighbour known for good, in place of what was known of it.
     ///
     /// # Errors

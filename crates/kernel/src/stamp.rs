@@ -2,6 +2,7 @@ use std::mem::{size_of, zeroed};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 
+use crate::control::{self, Control};
 use crate::io::moved;
 use crate::{KernelError, Op, Received};
 
@@ -75,56 +76,29 @@ pub fn enable_stamps(socket: &TcpStream, transmit: bool, receive: bool) -> Stamp
     StampSupport { transmit: false, exact_ids: false, receive: false }
 }
 
-/// Room for the control messages used here, aligned as the kernel wants it.
-#[repr(align(8))]
-struct Control([u8; 256]);
-
 /// Writes `data` without waiting and asks for its transmit stamps; the kernel keeps the tail back for the next write.
 ///
 /// # Errors
 /// The connection failed.
 pub fn send_stamped(socket: &TcpStream, data: &[u8]) -> Result<Received, KernelError> {
-    let mut control = Control([0; 256]);
+    let flags: u32 =
+        libc::SOF_TIMESTAMPING_TX_SCHED | libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_TX_ACK;
+    let mut control = Control::new();
+    control.push(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags);
     let mut iov = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
     // SAFETY: all-zero is a valid msghdr (null pointers, zero lengths).
     let mut msg: libc::msghdr = unsafe { zeroed() };
     msg.msg_iov = &raw mut iov;
     msg.msg_iovlen = 1;
-    msg.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: CMSG_SPACE only computes.
-    msg.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<u32>() as u32) } as _;
-    let flags: u32 =
-        libc::SOF_TIMESTAMPING_TX_SCHED | libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_TX_ACK;
-    // SAFETY: the control buffer is aligned and larger than CMSG_SPACE(4), so the first header and its data lie inside it;
-    // the iovec's memory is only read by sendmsg.
-    let rc = unsafe {
-        let c = libc::CMSG_FIRSTHDR(&raw const msg);
-        (*c).cmsg_level = libc::SOL_SOCKET;
-        (*c).cmsg_type = libc::SO_TIMESTAMPING;
-        (*c).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as _;
-        libc::CMSG_DATA(c).cast::<u32>().write_unaligned(flags);
-        libc::sendmsg(socket.as_raw_fd(), &raw const msg, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE)
-    };
+    control.attach(&mut msg);
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
+    // SAFETY: the iovec and the control buffer are live for the call, which only reads them.
+    let rc = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const msg, flags) };
     moved(Op::Send, rc, Received::Nothing)
 }
 
 /// The three time stamps of SCM_TIMESTAMPING: software, deprecated, hardware.
 type ScmTimestamping = [libc::timespec; 3];
-
-/// Calls `each(level, type, data pointer)` for every control message.
-///
-/// # Safety
-/// `msg` must have been filled by a successful recvmsg into live buffers.
-unsafe fn for_each_cmsg(msg: &libc::msghdr, mut each: impl FnMut(i32, i32, *const u8)) {
-    // SAFETY: by contract msg_control points to msg_controllen valid bytes; the CMSG macros stay inside them.
-    unsafe {
-        let mut c = libc::CMSG_FIRSTHDR(msg);
-        while !c.is_null() {
-            each((*c).cmsg_level, (*c).cmsg_type, libc::CMSG_DATA(c));
-            c = libc::CMSG_NXTHDR(msg, c);
-        }
-    }
-}
 
 fn software_ns(stamps: &ScmTimestamping) -> Option<u64> {
     let t = stamps[0];
@@ -136,14 +110,13 @@ fn software_ns(stamps: &ScmTimestamping) -> Option<u64> {
 /// # Errors
 /// The connection failed.
 pub fn read_stamped(socket: &TcpStream, buffer: &mut [u8]) -> Result<(Received, Option<u64>), KernelError> {
-    let mut control = Control([0; 256]);
+    let mut control = Control::new();
     let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: all-zero is a valid msghdr.
     let mut msg: libc::msghdr = unsafe { zeroed() };
     msg.msg_iov = &raw mut iov;
     msg.msg_iovlen = 1;
-    msg.msg_control = control.0.as_mut_ptr().cast();
-    msg.msg_controllen = control.0.len() as _;
+    control.offer(&mut msg);
     // SAFETY: the iovec and the control buffer are writable for their stated lengths.
     let rc = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut msg, libc::MSG_DONTWAIT) };
     let received = moved(Op::Receive, rc, Received::End)?;
@@ -151,7 +124,7 @@ pub fn read_stamped(socket: &TcpStream, buffer: &mut [u8]) -> Result<(Received, 
     if matches!(received, Received::Bytes(_)) {
         // SAFETY: recvmsg succeeded; the stamp is copied out unaligned from inside its message.
         unsafe {
-            for_each_cmsg(&msg, |level, kind, data| {
+            control::for_each(&msg, |level, kind, data| {
                 if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING {
                     stamp = software_ns(&data.cast::<ScmTimestamping>().read_unaligned());
                 }
@@ -167,11 +140,10 @@ pub fn read_stamped(socket: &TcpStream, buffer: &mut [u8]) -> Result<(Received, 
 /// The error queue cannot be read; an empty queue is not an error.
 pub fn read_tx_stamps(socket: &TcpStream, mut each: impl FnMut(TxStamp)) -> Result<(), KernelError> {
     loop {
-        let mut control = Control([0; 256]);
+        let mut control = Control::new();
         // SAFETY: all-zero is a valid msghdr.
         let mut msg: libc::msghdr = unsafe { zeroed() };
-        msg.msg_control = control.0.as_mut_ptr().cast();
-        msg.msg_controllen = control.0.len() as _;
+        control.offer(&mut msg);
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
         // SAFETY: no data buffer is offered; the control buffer is writable for its length.
         let rc = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut msg, flags) };
@@ -181,7 +153,7 @@ pub fn read_tx_stamps(socket: &TcpStream, mut each: impl FnMut(TxStamp)) -> Resu
         let (mut stamp, mut id) = (None, None);
         // SAFETY: recvmsg succeeded; both structures are copied out unaligned from inside their messages.
         unsafe {
-            for_each_cmsg(&msg, |level, kind, data| match (level, kind) {
+            control::for_each(&msg, |level, kind, data| match (level, kind) {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => {
                     stamp = software_ns(&data.cast::<ScmTimestamping>().read_unaligned());
                 }

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use units::Bytes;
 
+use crate::control::{self, Control};
 use crate::option::set_dscp;
 use crate::{Clocks, KernelError, Op};
 
@@ -78,10 +79,6 @@ pub fn send_datagram(socket: &UdpSocket, to: Option<SocketAddr>, data: &[u8]) ->
     }
 }
 
-#[repr(align(8))]
-#[derive(Clone, Copy)]
-struct Control([u8; 64]);
-
 /// Takes up to 32 waiting datagrams, none longer than `buffer.len() / 32`; returns how many. Waits only if the
 /// socket is blocking, until its read timeout.
 ///
@@ -93,7 +90,7 @@ pub fn recv_batch(
     mut each: impl FnMut(UdpReceived<'_>),
 ) -> Result<usize, KernelError> {
     let size = buffer.len() / BATCH;
-    let mut controls = [Control([0; 64]); BATCH];
+    let mut controls = [Control::new(); BATCH];
     // SAFETY: all-zero is valid for these plain C structures.
     let (mut names, mut iovs, mut msgs): (
         [libc::sockaddr_storage; BATCH],
@@ -107,8 +104,7 @@ pub fn recv_batch(
         h.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
         h.msg_iov = &raw mut iovs[i];
         h.msg_iovlen = 1;
-        h.msg_control = controls[i].0.as_mut_ptr().cast();
-        h.msg_controllen = controls[i].0.len() as _;
+        controls[i].offer(h);
     }
     // SAFETY: every header points to live buffers of the stated lengths, disjoint from each other.
     let rc = unsafe {
@@ -137,7 +133,8 @@ pub fn recv_batch(
     Ok(got)
 }
 
-fn address(storage: &libc::sockaddr_storage, len: libc::socklen_t) -> Option<SocketAddr> {
+/// The address that the kernel wrote, `len` bytes of it.
+pub(crate) fn address(storage: &libc::sockaddr_storage, len: libc::socklen_t) -> Option<SocketAddr> {
     // SAFETY: the storage was filled by the kernel with an address of `len` bytes; socket2 copies it.
     let a = unsafe {
         SockAddr::try_init(|to, to_len| {
@@ -150,18 +147,17 @@ fn address(storage: &libc::sockaddr_storage, len: libc::socklen_t) -> Option<Soc
 }
 
 fn stamp(msg: &libc::msghdr) -> Option<u64> {
-    // SAFETY: recvmmsg filled the header; the CMSG macros stay inside msg_controllen; the stamp is copied out unaligned.
+    let mut stamp = None;
+    // SAFETY: recvmmsg filled the header; the stamp is copied out unaligned.
     unsafe {
-        let mut c = libc::CMSG_FIRSTHDR(msg);
-        while !c.is_null() {
-            if (*c).cmsg_level == libc::SOL_SOCKET && (*c).cmsg_type == libc::SCM_TIMESTAMPNS {
-                let t = libc::CMSG_DATA(c).cast::<libc::timespec>().read_unaligned();
-                return Some(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64);
+        control::for_each(msg, |level, kind, data| {
+            if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
+                let t = data.cast::<libc::timespec>().read_unaligned();
+                stamp = Some(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64);
             }
-            c = libc::CMSG_NXTHDR(msg, c);
-        }
+        });
     }
-    None
+    stamp
 }
 
 impl UdpReceived<'_> {

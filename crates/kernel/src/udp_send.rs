@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 
 use socket2::SockAddr;
 
+use crate::control::Control;
 use crate::{KernelError, Op};
 
 /// Most datagrams handed over in one call: some tens of microseconds of kernel time, so that their send times stay true.
@@ -48,10 +49,6 @@ pub fn send_batch<const H: usize>(socket: &UdpSocket, headers: &[[u8; H]], body:
     }
 }
 
-/// Room for one packet information message, aligned as the kernel wants it.
-#[repr(align(8))]
-struct Control([u8; 64]);
-
 /// Sends one datagram from the address `from` of this host, which a socket on all addresses would otherwise leave to the
 /// routing table (IP_PKTINFO, IPV6_PKTINFO): who asked at one address must be answered from it. `false` when the kernel
 /// refused it for now.
@@ -68,7 +65,7 @@ pub fn send_datagram_from(socket: &UdpSocket, from: IpAddr, to: SocketAddr, data
         SocketAddr::V6(_) => (from, to),
     };
     let name = SockAddr::from(to);
-    let mut control = Control([0; 64]);
+    let mut control = Control::new();
     let mut iov = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
     // SAFETY: all-zero is a valid msghdr (null pointers, zero lengths).
     let mut msg: libc::msghdr = unsafe { zeroed() };
@@ -80,13 +77,14 @@ pub fn send_datagram_from(socket: &UdpSocket, from: IpAddr, to: SocketAddr, data
         IpAddr::V4(v4) => {
             let source = libc::in_addr { s_addr: u32::from_ne_bytes(v4.octets()) };
             let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: source, ipi_addr: libc::in_addr { s_addr: 0 } };
-            attach(&mut msg, &mut control, libc::IPPROTO_IP, libc::IP_PKTINFO, info);
+            control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, info);
         }
         IpAddr::V6(v6) => {
             let info = libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: v6.octets() }, ipi6_ifindex: 0 };
-            attach(&mut msg, &mut control, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
+            control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
         }
     }
+    control.attach(&mut msg);
     // SAFETY: name, iovec and control buffer are live for the call, which only reads them.
     let rc = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const msg, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
     if rc >= 0 {
@@ -103,22 +101,6 @@ fn mapped(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().into(),
         IpAddr::V6(_) => ip,
-    }
-}
-
-/// Makes `info` the only control message of `msg`, in the room of `control`, which must outlive the call that sends it.
-fn attach<T>(msg: &mut libc::msghdr, control: &mut Control, level: i32, kind: i32, info: T) {
-    const { assert!(size_of::<T>() + 2 * size_of::<libc::cmsghdr>() <= size_of::<Control>()) };
-    msg.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: the buffer is aligned and, by the assertion, larger than CMSG_SPACE of T, so that the first header and its
-    // data lie inside it.
-    unsafe {
-        msg.msg_controllen = libc::CMSG_SPACE(size_of::<T>() as u32) as _;
-        let c = libc::CMSG_FIRSTHDR(msg);
-        (*c).cmsg_level = level;
-        (*c).cmsg_type = kind;
-        (*c).cmsg_len = libc::CMSG_LEN(size_of::<T>() as u32) as _;
-        libc::CMSG_DATA(c).cast::<T>().write_unaligned(info);
     }
 }
 

@@ -5,6 +5,8 @@ use kernel::{DATAGRAMS_ROOM, Datagrams};
 
 use crate::counters::{Counters, add};
 
+/// What the kernel says of a datagram that the device or the route does not take (linux/errno.h).
+const EMSGSIZE: i32 = 90;
 /// Most bytes that one send takes (UDP over IPv4).
 const MOST_BYTES: usize = 65_507;
 /// Most datagrams that one send takes on every kernel (UDP_MAX_SEGMENTS before Linux 6.9).
@@ -24,13 +26,14 @@ pub(crate) struct Batch {
     each: usize,
     last: usize,
     to: Option<SocketAddr>,
-    ecn: u8,
+    /// DSCP and ECN.
+    traffic_class: u8,
 }
 
 impl Batch {
     pub(crate) fn new() -> Self {
         let bytes = vec![0; DATAGRAMS_ROOM].into_boxed_slice();
-        Self { bytes, used: 0, count: 0, each: 0, last: 0, to: None, ecn: 0 }
+        Self { bytes, used: 0, count: 0, each: 0, last: 0, to: None, traffic_class: 0 }
     }
 
     /// Room for one more datagram of at most [`DATAGRAMS_ROOM`] bytes; sends what is there first if this one cannot go with it.
@@ -38,19 +41,19 @@ impl Batch {
         &mut self,
         to: SocketAddr,
         length: usize,
-        ecn: u8,
+        traffic_class: u8,
         socket: &Datagrams,
         counters: &Counters,
     ) -> &mut [u8] {
         let fits = self.to == Some(to)
-            && self.ecn == ecn
+            && self.traffic_class == traffic_class
             && length <= self.each
             && self.last == self.each
             && self.count < MOST_DATAGRAMS
             && self.used + length <= MOST_BYTES;
         if !fits {
             self.flush(socket, counters);
-            (self.to, self.each, self.ecn) = (Some(to), length, ecn);
+            (self.to, self.each, self.traffic_class) = (Some(to), length, traffic_class);
         }
         let begin = self.used;
         self.used += length;
@@ -71,15 +74,16 @@ impl Batch {
         let (used, count) = (std::mem::take(&mut self.used), std::mem::take(&mut self.count));
         let Some(to) = self.to.take().filter(|_| used > 0) else { return };
         let contents = &self.bytes[..used];
-        match socket.send(to, contents, self.each, self.ecn) {
+        match socket.send(to, contents, self.each, self.traffic_class) {
             Ok(()) => {}
             // The host's own queue is full: waiting for it is what holds the senders back.
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 let waited = kernel::wait_for_room(socket.socket(), std::time::Duration::from_millis(100));
-                if waited.is_err() || socket.send(to, contents, self.each, self.ecn).is_err() {
+                if waited.is_err() || socket.send(to, contents, self.each, self.traffic_class).is_err() {
                     add(&counters.send_failed, count as u64);
                 }
             }
+            Err(e) if e.raw_os_error() == Some(EMSGSIZE) => add(&counters.oversize, count as u64),
             Err(_) => add(&counters.send_failed, count as u64),
         }
     }

@@ -76,6 +76,8 @@ counters! {
     overflow,
     /// Datagrams that the network did not take.
     send_failed,
+    /// Datagrams that this host's device or route did not take because they were too large; their size is looked for anew.
+    oversize,
     /// Packets that the tunnel device did not take.
     device_failed,
     /// Packets dropped because they were marked on the way and cannot carry the mark.

@@ -9,7 +9,6 @@ use std::time::Duration;
 use kernel::{DATAGRAMS_ROOM, Datagrams, Tun};
 use packet::{Merge, Parts};
 use route::Member;
-use units::Instant;
 use wire::overlay::Envelope;
 
 use crate::batch::Batch;
@@ -63,7 +62,7 @@ impl Inbound {
                 self.opener.tidy(&self.reader.table);
             }
             let table = Arc::clone(&self.reader.table);
-            let arrival = Arrival { now: kernel::now(), from: got.from, mark: got.ecn };
+            let arrival = Arrival { now: kernel::now(), from: got.from, traffic_class: got.class };
             packets.clear();
             for begin in (0..got.length).step_by(got.each) {
                 let at = begin..(begin + got.each).min(got.length);
@@ -71,7 +70,7 @@ impl Inbound {
                 let taken = self.open(&table, datagram, arrival);
                 packets.extend(place(taken, &at));
                 if let Taken::Onward(envelope) = taken {
-                    self.pass_on(&table, envelope, datagram, arrival.now);
+                    self.pass_on(&table, envelope, datagram, arrival);
                 }
             }
             self.deliver(&room, &packets);
@@ -90,13 +89,13 @@ impl Inbound {
         self.opener.take(table, datagram, arrival, counters, &mut tell)
     }
 
-    /// Sends an envelope to the next member of its way.
-    fn pass_on(&mut self, table: &Table, envelope: Envelope, datagram: &[u8], now: Instant) {
+    /// Sends an envelope to the next member of its way, in the traffic class in which it came: a mark of congestion stays on it.
+    fn pass_on(&mut self, table: &Table, envelope: Envelope, datagram: &[u8], arrival: Arrival) {
         let next = table.peer(Member(envelope.hop_to()));
         let Some((hop, to)) = next.and_then(|p| Some((p.session.as_deref()?, p.endpoint?))) else { return };
-        let room = self.onward.room(to, datagram.len(), 0, &self.socket, &self.counters);
+        let room = self.onward.room(to, datagram.len(), arrival.traffic_class, &self.socket, &self.counters);
         room.copy_from_slice(datagram);
-        if address(hop, envelope, room, micros(now)).is_none() {
+        if address(hop, envelope, room, micros(arrival.now)).is_none() {
             self.onward.take_back();
             return bump(&self.counters.not_relayed);
         }

@@ -46,6 +46,8 @@ pub(crate) enum Output {
     Event(Event),
     /// Packets for these go to the tunnel from now on.
     Routes(Vec<ipnet::IpNet>),
+    /// No longer.
+    NoRoutes(Vec<ipnet::IpNet>),
     /// Hand a piece of gossip to the gossip.
     Gossip { from: Member, bytes: Vec<u8> },
 }

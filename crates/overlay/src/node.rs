@@ -201,6 +201,9 @@ impl Node {
     fn turn(&mut self) -> Result<(), OverlayError> {
         let now = kernel::now();
         self.mesh.handle_timeout(now);
+        if self.status.has_oversize() {
+            self.mesh.handle_oversize();
+        }
         if now.saturating_since(self.claims_at) >= CLAIMS_EVERY {
             self.claims_at = now;
             let _ = self.gossip.try_send(ToGossip::Claims(self.mesh.own_claims()));
@@ -228,6 +231,11 @@ impl Node {
                     if let Err(e) = device::add_routes(&self.settings, self.device, &subnets) {
                         // The member is reached by the others' ways; only this host has no route to it.
                         tracing::warn!("no route to what a new member serves: {e}");
+                    }
+                }
+                Output::NoRoutes(subnets) => {
+                    if let Err(e) = device::remove_routes(&self.settings, self.device, &subnets) {
+                        tracing::warn!("a route to what a member served stays: {e}");
                     }
                 }
                 Output::Gossip { from, bytes } => {

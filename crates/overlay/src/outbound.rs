@@ -162,7 +162,7 @@ impl Outbound {
         let Some(way) = table.peers.get(peer).and_then(|p| p.ways.get(way)) else { return bump(&self.counters.no_way) };
         clamp_mss(ip, way.most, partial);
         let line = way.line(table.own);
-        let mark = packet::traffic_class(ip).unwrap_or(0) & 3;
+        let traffic_class = packet::traffic_class(ip).unwrap_or(0);
         let Some(mut packet) = Packet::new(&*buffer, length, false) else { return };
         if !packet.cut_to(way.most) {
             return self.refuse(packet.frame(), way.most);
@@ -173,7 +173,7 @@ impl Outbound {
         for segment in 0..count {
             let cut = if count > 1 { Cut::new(&packet, segment, 1) } else { None };
             let parts = cut.as_ref().map_or(whole, |c| [c.headers(), c.payload()]);
-            self.seal(&line, parts, (partial || cut.is_some(), class), mark, now);
+            self.seal(&line, parts, (partial || cut.is_some(), class), traffic_class, now);
         }
     }
 
@@ -188,11 +188,11 @@ impl Outbound {
     }
 
     /// Seals one packet into the batch.
-    fn seal(&mut self, line: &Line<'_>, parts: [&[u8]; 2], (partial, class): (bool, u8), mark: u8, now: u32) {
+    fn seal(&mut self, line: &Line<'_>, parts: [&[u8]; 2], (partial, class): (bool, u8), traffic_class: u8, now: u32) {
         let (head, tail) = (head(&line.path), tail(&line.path));
         let [a, b] = parts;
         let length = head + a.len() + b.len() + tail;
-        let room = self.batch.room(line.to, length, mark, &self.socket, &self.counters);
+        let room = self.batch.room(line.to, length, traffic_class, &self.socket, &self.counters);
         let Some((_, rest)) = room.split_at_mut_checked(head) else { return };
         rest[..a.len()].copy_from_slice(a);
         rest[a.len()..a.len() + b.len()].copy_from_slice(b);

@@ -84,8 +84,8 @@ pub(crate) enum Taken {
 pub(crate) struct Arrival {
     pub(crate) now: Instant,
     pub(crate) from: SocketAddr,
-    /// The two ECN bits of its IP header.
-    pub(crate) mark: u8,
+    /// DSCP and ECN of its IP header.
+    pub(crate) traffic_class: u8,
 }
 
 /// What may still be passed on for a member: a bucket of a quarter of a second.
@@ -265,7 +265,7 @@ impl<T: FnMut(Event)> Turn<'_, T> {
         let counter = match packet::source(contents) {
             None => &self.counters.malformed,
             Some(source) if !self.table.peer(session.peer).is_some_and(|p| p.owns(source)) => &self.counters.spoofed,
-            Some(_) if self.arrival.mark & 3 == 3 && ecn(contents).is_some() && !mark_congestion(contents) => {
+            Some(_) if self.arrival.traffic_class & 3 == 3 && ecn(contents).is_some() && !mark_congestion(contents) => {
                 &self.counters.marked
             }
             Some(_) => return true,

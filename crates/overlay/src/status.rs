@@ -49,11 +49,14 @@ pub(crate) struct Status {
     /// UTC at `since`, seconds.
     began: (u64, u32),
     events: VecDeque<Value>,
+    /// Datagrams that were too large, when that was last looked at.
+    oversize: u64,
 }
 
 impl Status {
     pub(crate) fn new(settings: Arc<Settings>, counters: Arc<Counters>, gauges: Arc<Gauges>, now: Instant) -> Self {
-        Self { settings, counters, gauges, since: now, began: kernel::utc_seconds(), events: VecDeque::new() }
+        let (began, events) = (kernel::utc_seconds(), VecDeque::new());
+        Self { settings, counters, gauges, since: now, began, events, oversize: 0 }
     }
 
     /// Counts what the network did with a datagram of the controlling thread.
@@ -61,6 +64,12 @@ impl Status {
         if sent.is_err() {
             bump(&self.counters.send_failed);
         }
+    }
+
+    /// Whether this host refused datagrams as too large since the last time.
+    pub(crate) fn has_oversize(&mut self) -> bool {
+        let now = self.counters.oversize.load(Ordering::Relaxed);
+        std::mem::replace(&mut self.oversize, now) != now
     }
 
     /// Elephants on each path, as of the last count.

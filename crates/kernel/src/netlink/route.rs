@@ -78,6 +78,15 @@ pub(super) fn address(device: u32, ip: IpAddr, prefix: u8, peer: Option<IpAddr>)
 
 /// The request that adds a route.
 pub(super) fn route(route: &Route) -> io::Result<Request> {
+    Ok(Request { message: RouteNetlinkMessage::NewRoute(message(route)?), flags: NLM_F_CREATE | NLM_F_EXCL })
+}
+
+/// The request that removes it.
+pub(super) fn without_route(route: &Route) -> io::Result<Request> {
+    Ok(Request { message: RouteNetlinkMessage::DelRoute(message(route)?), flags: 0 })
+}
+
+fn message(route: &Route) -> io::Result<RouteMessage> {
     let to = route.to.trunc();
     same_family(to.addr(), route.via)?;
     same_family(to.addr(), route.source)?;
@@ -98,7 +107,7 @@ pub(super) fn route(route: &Route) -> io::Result<Request> {
     message.attributes.push(RouteAttribute::Oif(route.device));
     message.attributes.extend(route.via.map(|ip| RouteAttribute::Gateway(RouteAddress::from(ip))));
     message.attributes.extend(route.source.map(|ip| RouteAttribute::PrefSource(RouteAddress::from(ip))));
-    Ok(Request { message: RouteNetlinkMessage::NewRoute(message), flags: NLM_F_CREATE | NLM_F_EXCL })
+    Ok(message)
 }
 
 /// The request that makes a neighbour known, in place of what was known of it.

@@ -31,6 +31,11 @@ pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
         let _ = fs::remove_file(&key);
         return Err(e);
     }
+    // What was asked for may not be what a member can be: nothing stays of it.
+    if let Err(e) = Settings::read(config) {
+        let _ = (fs::remove_file(&key), fs::remove_file(config));
+        return Err(e.into());
+    }
     writeln!(io::stderr(), "wrote {} and {}; the other members need these lines:", config.display(), key.display())?;
     write!(io::stdout(), "{}", member_lines(options, &identity, config))?;
     if options.secret.is_none() {
@@ -46,8 +51,10 @@ fn quoted(items: impl Iterator<Item = String>) -> String {
 fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
     let file = key.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let mut text = format!(
-        "# A member of an overlay: longhaul overlay up --config {}\n\nkey = \"{file}\"\nsecret = \"{secret}\"\naddresses = [{}]\n",
+        "# A member of an overlay: longhaul overlay up --config {}\n\nkey = \"{file}\"\nsecret = {}\naddresses = [{}]\n",
         options.config.config.display(),
+        // Quoted as JSON, which is TOML's way, too.
+        serde_json::Value::from(secret),
         quoted(options.address.iter().map(ToString::to_string)),
     );
     if let Some(listen) = options.listen {

@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
-use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,59 +12,12 @@ use testbed::{Lan, Served, client_options, or_skip, plan, run_test, server_optio
 
 use crate::common::lab::turn;
 use crate::common::{longhaul, text};
-use crate::setup::{init, join, overlay};
+use crate::setup::{EAST, Members, init, join, status};
 
-const EAST: &str = "10.77.0.2";
 /// What the flow takes: far below what the tunnel of a test's binary carries on two cores that the flood shares.
 const RATE: u64 = 50_000_000;
 /// Initiations a second, of which each has another address and port.
 const FLOOD: u64 = 10_000;
-
-/// Members in the two hosts of a network, ended with it.
-struct Members {
-    running: Vec<Child>,
-    folder: tempfile::TempDir,
-}
-
-impl Members {
-    /// Starts both and waits until each has a way to the other.
-    fn start(lan: &Lan) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let lines = [("west", "10.77.0.1", lan.client_ip()), ("east", EAST, lan.server_ip())].map(
-            |(name, address, endpoint)| format!("{}endpoint = \"{endpoint}\"\n", init(folder.path(), name, address)),
-        );
-        for (name, lines) in [("west", &lines[1]), ("east", &lines[0])] {
-            assert_eq!(join(folder.path(), name, lines).status.code(), Some(0));
-        }
-        let up = |name: &str| {
-            let mut command = longhaul();
-            command.current_dir(folder.path()).args(["overlay", "up", "--config", &format!("{name}.toml")]);
-            command
-        };
-        let running = vec![lan.client.start(&mut up("west")).unwrap(), lan.server.start(&mut up("east")).unwrap()];
-        let members = Self { running, folder };
-        let began = Instant::now();
-        while status(members.folder.path(), "west")["members"][0]["ways"].as_array().is_none_or(Vec::is_empty) {
-            assert!(began.elapsed() < Duration::from_secs(20), "the members do not find each other");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        members
-    }
-}
-
-impl Drop for Members {
-    fn drop(&mut self) {
-        for child in &mut self.running {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-fn status(folder: &Path, name: &str) -> serde_json::Value {
-    let told = overlay(folder, &["status", "--json", "--config", &format!("{name}.toml")]);
-    serde_json::from_slice(&told.stdout).unwrap_or_default()
-}
 
 /// An initiation as a stranger would send it who knows the public key of a member: it has the right first code.
 fn initiation(lan: &Lan, members: &Path) -> Vec<u8> {
@@ -128,7 +80,7 @@ fn a_flood_of_handshakes_takes_less_than_a_twentieth_of_the_traffic() {
         lan.client.iproute("ip link set lo up").unwrap();
         lan.client.iproute("ip route add local 10.200.0.0/16 dev lo").unwrap();
         lan.server.iproute(&format!("ip route add 10.200.0.0/16 via {}", lan.client_ip())).unwrap();
-        let members = Members::start(&lan);
+        let members = Members::start(&lan, "");
         let datagram = initiation(&lan, members.folder.path());
         let served = Served::start(&lan.server, server_options(EAST.parse().unwrap())).unwrap();
         let quiet = goodput(&lan, served.port());

@@ -12,6 +12,8 @@
 mod common;
 
 mod attacks;
+mod classes;
 mod failures;
+mod page;
 mod settings;
 mod setup;

@@ -1,8 +1,12 @@
 //! Keys, settings and commands: what is made, what is refused, and that nothing half-made stays.
 
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::common::text;
+use testbed::{Namespace, or_skip};
+
+use crate::common::{longhaul, text};
 use crate::setup::{init, join, overlay, overlay_with};
 
 #[test]
@@ -38,6 +42,51 @@ fn what_exists_is_left_alone() {
     assert_eq!(again.status.code(), Some(2));
     assert!(text(&again.stderr).contains("exists already"), "{}", text(&again.stderr));
     assert_eq!(std::fs::read(folder.path().join("west.key")).unwrap(), before);
+}
+
+#[test]
+fn a_secret_that_no_member_takes_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let init = |secret: &str| {
+        overlay(folder.path(), &["init", "--config", "west.toml", "--address", "10.77.0.1", "--secret", secret])
+    };
+    let refused = init("too short");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("fewer than 16 characters"), "{}", text(&refused.stderr));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(init("with \"quotes\" and \\, of this test").status.code(), Some(0));
+}
+
+#[test]
+fn without_rights_a_device_that_root_made_ready_is_taken() {
+    let Some(host) = or_skip(Namespace::new()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "west", "10.77.0.1");
+    let start = || {
+        let mut command = Command::new("setpriv");
+        // The same user, who reaches this binary wherever it was built, without one capability.
+        command.args(["--inh-caps=-all", "--bounding-set=-all"]);
+        command.arg(longhaul().get_program()).args(["overlay", "up", "--config", "west.toml"]);
+        host.start(command.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped())).unwrap()
+    };
+    let said = || text(&start().wait_with_output().unwrap().stderr);
+    for (make, refusal) in [
+        ("ip link set lo up", "needs CAP_NET_ADMIN"),
+        ("ip tuntap add lh0 mode tun user root", "is down"),
+        ("ip link set lh0 mtu 1356 up", "no address 10.77.0.1"),
+    ] {
+        host.iproute(make).unwrap();
+        assert!(said().contains(refusal), "after {make}: {}", said());
+    }
+    host.iproute("ip address add 10.77.0.1/32 dev lh0").unwrap();
+    let mut member = start();
+    let began = Instant::now();
+    while overlay(folder.path(), &["status", "--config", "west.toml"]).status.code() != Some(0) {
+        assert!(began.elapsed() < Duration::from_secs(20) && member.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
+    assert_eq!(member.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -1,8 +1,12 @@
-//! Keys and settings of members.
+//! Keys and settings of members, and two of them that run.
 
+use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use testbed::Lan;
 
 use crate::common::{longhaul, text};
 
@@ -29,4 +33,56 @@ pub(crate) fn overlay_with(folder: &Path, arguments: &[&str], lines: &str) -> Ou
 
 pub(crate) fn join(folder: &Path, name: &str, lines: &str) -> Output {
     overlay_with(folder, &["join", "--config", &format!("{name}.toml")], lines)
+}
+
+/// Address of the second of [`Members`] in the overlay.
+pub(crate) const EAST: &str = "10.77.0.2";
+
+/// Members in the two hosts of a network, ended with it.
+pub(crate) struct Members {
+    running: Vec<Child>,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Members {
+    /// Starts both, the first one with these further settings, and waits until each has a way to the other.
+    pub(crate) fn start(lan: &Lan, further: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let lines = [("west", "10.77.0.1", lan.client_ip()), ("east", EAST, lan.server_ip())].map(
+            |(name, address, endpoint)| format!("{}endpoint = \"{endpoint}\"\n", init(folder.path(), name, address)),
+        );
+        for (name, lines) in [("west", &lines[1]), ("east", &lines[0])] {
+            assert_eq!(join(folder.path(), name, lines).status.code(), Some(0));
+        }
+        let settings = folder.path().join("west.toml");
+        fs::write(&settings, format!("{further}\n{}", fs::read_to_string(&settings).unwrap())).unwrap();
+        let up = |name: &str| {
+            let mut command = longhaul();
+            command.current_dir(folder.path()).args(["overlay", "up", "--config", &format!("{name}.toml")]);
+            command
+        };
+        let running = vec![lan.client.start(&mut up("west")).unwrap(), lan.server.start(&mut up("east")).unwrap()];
+        let members = Self { running, folder };
+        let began = Instant::now();
+        while status(members.folder.path(), "west")["members"][0]["ways"].as_array().is_none_or(Vec::is_empty) {
+            assert!(began.elapsed() < Duration::from_secs(20), "the members do not find each other");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        members
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        for child in &mut self.running {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What a member says of itself.
+pub(crate) fn status(folder: &Path, name: &str) -> serde_json::Value {
+    let told = overlay(folder, &["status", "--json", "--config", &format!("{name}.toml")]);
+    serde_json::from_slice(&told.stdout).unwrap_or_default()
 }

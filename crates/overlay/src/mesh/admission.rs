@@ -205,7 +205,8 @@ impl Mesh {
             self.others.remove(&member);
             let _ = self.control.handle_member(now, member, None);
             self.settings.members.change(|all| {
-                all.remove(&member);
+                let gone = all.remove(&member);
+                self.outputs.extend(gone.map(|m| Output::NoRoutes(m.subnets)));
             });
             self.changed = true;
         }

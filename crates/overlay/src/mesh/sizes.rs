@@ -101,6 +101,13 @@ impl Sizes {
         Some(bytes)
     }
 
+    /// The size that is known is tried at once: a datagram was refused.
+    fn doubt(&mut self) {
+        if self.trial.is_none() {
+            self.next = None;
+        }
+    }
+
     fn failed(&mut self) {
         let Some(trial) = self.trial.take() else { return };
         self.fails = Some(self.fails.map_or(trial.bytes, |f| f.min(trial.bytes)));
@@ -169,6 +176,13 @@ impl Mesh {
             if let Some(bytes) = due {
                 self.try_size(now, member, bytes);
             }
+        }
+    }
+
+    /// This host's device or route refused datagrams as too large. Whose is not known: all sizes are confirmed now.
+    pub(crate) fn handle_oversize(&mut self) {
+        for other in self.others.values_mut() {
+            other.sizes.doubt();
         }
     }
 

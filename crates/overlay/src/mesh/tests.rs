@@ -43,6 +43,8 @@ struct Host {
     /// Bytes of packets that were delivered, and events.
     delivered: Vec<Vec<u8>>,
     events: Vec<(Instant, Event)>,
+    /// What goes to the tunnel by its routes.
+    routes: Vec<ipnet::IpNet>,
     is_dead: bool,
     /// Share of what it should pass on that it drops without a word.
     drops: f64,
@@ -131,6 +133,7 @@ impl Host {
             counters: Counters::default(),
             delivered: Vec::new(),
             events: Vec::new(),
+            routes: Vec::new(),
             is_dead: false,
             drops: 0.0,
         }
@@ -199,7 +202,7 @@ impl World {
             return;
         }
         let mut events = Vec::new();
-        let arrival = Arrival { now, from, mark: 0 };
+        let arrival = Arrival { now, from, traffic_class: 0 };
         let taken = host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e| events.push(e));
         for event in events {
             match event {
@@ -243,7 +246,9 @@ impl World {
                 Output::Send { to, datagram } => out.push((to, datagram)),
                 Output::Trial { to, datagrams, each } => out.extend(datagrams.chunks(each).map(|d| (to, d.to_vec()))),
                 Output::Event(event) => host.events.push((now, event)),
-                Output::Gossip { .. } | Output::Routes(_) => {}
+                Output::Routes(subnets) => host.routes.extend(subnets),
+                Output::NoRoutes(subnets) => host.routes.retain(|r| !subnets.contains(r)),
+                Output::Gossip { .. } => {}
             }
         }
         for (to, datagram) in out {
@@ -516,7 +521,7 @@ fn gossip_arrives_whole_whatever_its_length() {
         while let Some(output) = world.hosts[0].mesh.poll_output() {
             let Output::Send { mut datagram, .. } = output else { continue };
             let host = &mut world.hosts[1];
-            let arrival = Arrival { now, from: endpoint(0), mark: 0 };
+            let arrival = Arrival { now, from: endpoint(0), traffic_class: 0 };
             let mut events = Vec::new();
             host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e| events.push(e));
             for event in events {

@@ -89,12 +89,14 @@ fn a_certificate_ends_and_a_later_one_goes_on() {
     let mut world = world(60, Some(certificate(2, 1_000_000)));
     world.run(10 * SECOND);
     assert!(knows(&world, 0, 1) && knows(&world, 2, 1));
+    assert!(world.hosts[0].routes.contains(&inner(1).into()));
     // A later one is shown with the next session, and by gossip.
     let now = world.now;
     world.hosts[2] = Host::new(joins(2, Some(certificate(2, 2_000_000))), 10, now);
     world.run(60 * SECOND);
     assert!(!knows(&world, 0, 1), "its time is over");
     assert!(world.hosts[0].ways(1).is_empty());
+    assert!(!world.hosts[0].routes.contains(&inner(1).into()), "nothing goes to the tunnel for it");
     assert!(knows(&world, 0, 2) && world.hosts[0].is_linked(2));
 }
 

@@ -127,6 +127,13 @@ fn packets_are_cut_to_what_each_way_carries() {
     // Less IPv4, UDP, and the frame's 40 bytes; sizes are found to 8 bytes.
     assert_eq!(most(&world, 0, 1), Some(8800));
     assert!((1324..=1332).contains(&most(&world, 0, 2).unwrap()), "{:?}", most(&world, 0, 2));
+    // A device that takes less, and says so: within a second it is known.
+    world.set(0, 1, Some(Wire { size: 1400, ..WIRE }));
+    world.hosts[0].mesh.handle_oversize();
+    world.run(SECOND);
+    assert!(most(&world, 0, 1).unwrap() <= 1332, "{:?}", most(&world, 0, 1));
+    world.set(0, 1, Some(Wire { size: 9000, ..WIRE }));
+    world.run(10 * SECOND);
     // Over the first member: what its link to the last carries, less IPv6's 48 and the envelope's 96 bytes.
     assert!((1248..=1256).contains(&most(&world, 1, 2).unwrap()), "{:?}", most(&world, 1, 2));
 }

@@ -1,0 +1,66 @@
+//! Control messages: what goes to the kernel, and comes from it, beside the bytes of a message (cmsg(3)).
+
+use std::mem::size_of;
+
+/// Bytes for a few of them: the largest in use has 40 with its header.
+const ROOM: usize = 256;
+
+/// Room for a few, aligned as the kernel wants it. It must outlive the call that it was given to.
+#[derive(Clone, Copy)]
+#[repr(align(8))]
+pub(crate) struct Control {
+    room: [u8; ROOM],
+    used: usize,
+}
+
+impl Control {
+    pub(crate) const fn new() -> Self {
+        Self { room: [0; ROOM], used: 0 }
+    }
+
+    /// Adds one to those that are sent.
+    pub(crate) fn push<T: Copy>(&mut self, level: i32, kind: i32, value: T) {
+        const { assert!(size_of::<T>() + 2 * size_of::<libc::cmsghdr>() <= ROOM / 2) };
+        // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
+        let (space, length) =
+            unsafe { (libc::CMSG_SPACE(size_of::<T>() as u32), libc::CMSG_LEN(size_of::<T>() as u32)) };
+        let Some(room) = self.room.get_mut(self.used..self.used + space as usize) else { return };
+        // SAFETY: the room is CMSG_SPACE of T long and aligned, for the buffer is and all spaces are multiples of it; the value is written
+        // unaligned behind the header.
+        unsafe {
+            let header = room.as_mut_ptr().cast::<libc::cmsghdr>();
+            (*header).cmsg_level = level;
+            (*header).cmsg_type = kind;
+            (*header).cmsg_len = length as _;
+            libc::CMSG_DATA(header).cast::<T>().write_unaligned(value);
+        }
+        self.used += space as usize;
+    }
+
+    /// Makes what was pushed the control messages of `message`.
+    pub(crate) fn attach(&mut self, message: &mut libc::msghdr) {
+        message.msg_control = self.room.as_mut_ptr().cast();
+        message.msg_controllen = self.used as _;
+    }
+
+    /// Offers all the room for what comes with `message`.
+    pub(crate) fn offer(&mut self, message: &mut libc::msghdr) {
+        message.msg_control = self.room.as_mut_ptr().cast();
+        message.msg_controllen = ROOM as _;
+    }
+}
+
+/// Calls `each(level, type, data pointer)` for every control message.
+///
+/// # Safety
+/// `message` must have been filled by a successful recvmsg or recvmmsg into buffers that live.
+pub(crate) unsafe fn for_each(message: &libc::msghdr, mut each: impl FnMut(i32, i32, *const u8)) {
+    // SAFETY: by contract msg_control points to msg_controllen valid bytes; the CMSG macros stay inside them.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while !header.is_null() {
+            each((*header).cmsg_level, (*header).cmsg_type, libc::CMSG_DATA(header));
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+}
