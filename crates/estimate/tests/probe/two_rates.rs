@@ -1,4 +1,7 @@
+use std::time::Duration;
+
 use estimate::probe::{Outcome, TwoRates};
+use link::QueueLimit;
 use results::estimate::{Quantity, Trouble};
 use units::Rate;
 
@@ -118,4 +121,22 @@ fn what_vanishes_is_said() {
     let mut path = VirtualPath::new(1, &[dead]);
     let outcome = path.run_within(&mut TwoRates::new(path.known()), 1_000_000);
     assert!(outcome.interval.is_none() && outcome.troubles.contains(&Trouble::Loss));
+}
+
+#[test]
+fn a_queue_shorter_than_a_train_hides_little_of_the_load() {
+    // 12 packets: a train of 16 at 75 % adds 12 to what waits, and what the load loses by that looks like no load.
+    let mut left = Vec::new();
+    for seed in 0..20 {
+        let mut hop = Hop::new(10 * MBPS, Cross::Poisson(Rate::from_bps(7_500_000)));
+        hop.settings.queue.limit = QueueLimit::Time(Duration::from_millis(15));
+        let mut path = VirtualPath::new(seed, &[hop]);
+        let outcome = path.run_within(&mut TwoRates::new(path.known()), 600_000);
+        assert!(outcome.troubles.contains(&Trouble::Loss), "{outcome:?}");
+        left.push(outcome.interval.unwrap().value.as_bps() as f64);
+    }
+    // One is off by a fifth in either direction (the number of packets that 600 kB meet), 20 of them by a twentieth.
+    let mean = left.iter().sum::<f64>() / 20.0 / 2.5e6;
+    println!("{mean}");
+    assert!((mean - 1.0).abs() < 0.15, "{mean} of what is left");
 }

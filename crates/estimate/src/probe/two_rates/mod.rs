@@ -28,8 +28,8 @@ const LOAD_PACKETS: u32 = 16;
 /// as the uncertainty of the capacity allows, for the load shows in what it adds to the train.
 const LOAD_RATE: f64 = 1.05;
 
-/// Packets of a train of load at least, the first not counted, however small the budget is.
-const FEWEST: u64 = 6;
+/// Packets of a train of load at least, the first not counted, however small the budget or the queue is.
+const FEWEST: u32 = 6;
 
 /// Trains of load in a budget from which on they have their usual length.
 const SEVERAL: u64 = 3;
@@ -97,7 +97,7 @@ impl TwoRates {
         let usual = u64::from(LOAD_PACKETS) + 1;
         let trains = ((left + usual / 2) / usual).max(1);
         if trains < SEVERAL {
-            let each = (left / trains).saturating_sub(1).max(FEWEST);
+            let each = (left / trains).saturating_sub(1).max(FEWEST.into());
             self.load_packets = u32::try_from(each).unwrap_or(LOAD_PACKETS);
         }
         self
@@ -170,6 +170,11 @@ impl TwoRates {
         let received = if curve.is_batched() { curve.rate()? } else { d.received_rate().as_bps() as f64 };
         let stretch = sent / received.max(1.0);
         let packets = self.load_packets * self.longer;
+        if passage.lost() > 0 && self.load_packets > FEWEST {
+            // The queue is shorter than what the train adds to it: what others lose by that is missing from the load, in all trains until now.
+            self.load_packets = (self.load_packets / 2).max(FEWEST);
+            self.seen.loads.clear();
+        }
         // A train of which most is missing is another train.
         (passage.lost() * 4 <= passage.sent()).then(|| self.seen.loads.push(Load { stretch, sent, packets }))
     }
