@@ -79,7 +79,7 @@ fn the_budget_is_never_exceeded_and_a_small_one_still_answers() {
 fn batches_of_the_receiver_are_noticed_and_survived() {
     let mut path = VirtualPath::new(1, &[Hop::new(100 * MBPS, Cross::Idle)]);
     // Five packets of 120 us come together.
-    path.batch = std::time::Duration::from_micros(600);
+    path.batch = Duration::from_micros(600);
     let outcome = path.run_within(&mut TwoRates::new(path.known()), 400_000);
     assert!(outcome.troubles.contains(&Trouble::Batching), "{outcome:?}");
     assert!(error(capacity(&outcome), 100 * MBPS).abs() < 0.1, "{outcome:?}");
@@ -99,7 +99,7 @@ fn a_receiver_that_stalls_once_does_not_change_the_capacity() {
                 // All that came while the host stood still has the time of its end, give or take the work for each.
                 let last = passage.packets.iter().filter_map(|p| p.received).max().unwrap();
                 for (i, p) in (0_u32..).zip(&mut passage.packets) {
-                    p.received = Some(last + std::time::Duration::from_micros(2) * i);
+                    p.received = Some(last + Duration::from_micros(2) * i);
                 }
             }
             self.0.observe(&passage);

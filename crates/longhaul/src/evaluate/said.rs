@@ -1,6 +1,6 @@
 //! What methods said of a path beside what was true.
 
-use results::estimate::{EstimateResult, Layer, Quantity, RateInterval};
+use results::estimate::{EstimateResult, Layer, Quantity, RateInterval, Trouble};
 use results::evaluate::JoinedEstimate;
 use scenario::Flow;
 
@@ -63,7 +63,10 @@ pub(super) fn told(asked: &Asked<'_>, truth: &Truth<'_>) -> Vec<JoinedEstimate> 
         return Vec::new();
     }
     let (name, cost) = (method_name(r, asked.budget), (r.bytes, r.elapsed_ns));
-    let own = Told { quantity: r.quantity, layer: r.layer, rate_bps: r.estimate.map(|e| e.rate_bps) };
+    // Who was stopped and knows a bound on one side has not told what is asked.
+    let is_bound = r.troubles.iter().any(|t| matches!(t, Trouble::LowerBound | Trouble::UpperBound));
+    let value = r.estimate.filter(|_| !is_bound);
+    let own = Told { quantity: r.quantity, layer: r.layer, rate_bps: value.map(|e| e.rate_bps) };
     let also = |e: &RateInterval| {
         let told = Told { quantity: e.quantity, layer: r.layer, rate_bps: Some(e.rate_bps) };
         truth.joined(format!("{name}, {}", short(e.quantity)), told, asked.window, cost)

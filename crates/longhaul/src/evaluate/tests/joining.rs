@@ -62,11 +62,13 @@ fn methods_follow_each_other_from_the_first_record_on() {
     // Time zero is at 00:00:01.
     let output = start("1970-01-01T00:00:03Z", "receiver", "up", "")
         + &estimate("one", "available_bandwidth", "ip", Some(9_000_000), "")
-        + &estimate("two", "available_bandwidth", "ip", None, "");
+        + &estimate("two", "available_bandwidth", "ip", None, "")
+        + &estimate("bound", "available_bandwidth", "ip", Some(9_000_000), r#","troubles":["upper_bound"]"#);
     let (path, overlaps) = path(joined(&scenario(), &run(VALID, Some(6_000_000), all), &output, false));
     let (one, two) = (told(&path, "one"), told(&path, "two"));
     assert_eq!((one.truth_bps, one.estimate_bps), (Some(8_000_000), Some(9_000_000)));
     assert_eq!((two.truth_bps, two.estimate_bps, two.payload_bps), (Some(5_000_000), None, None));
+    assert_eq!(told(&path, "bound").estimate_bps, None, "at most so much is no value");
     assert_eq!((one.bytes, one.elapsed_ns, one.quantity), (125_000, 1_000_000_000, Quantity::AvailableBandwidth));
     assert_eq!((path.transfer_bps, path.round_trip_ns, overlaps), (6_000_000, 10_000_000, false));
     assert_eq!((path.sender.as_str(), path.receiver.as_str()), ("sender", "receiver"));
