@@ -48,8 +48,8 @@ pub struct Judged {
     /// Rate predicted for one flow.
     #[serde(rename = "predicted_bps")]
     pub predicted: Rate,
-    /// What all flows to the destination would get together, by the upper end of the interval of the loss, by the loss, and by the lower end.
-    /// The middle one is what paths are compared by.
+    /// What all flows to the destination would get together, by the upper end of the interval of the loss, by the loss, and by the lower end; where
+    /// our flows to others fill a link of the path, no less than what each of those gets. The middle one is what paths are compared by.
     #[serde(rename = "worth_bps")]
     pub worth: [Rate; 3],
 }
