@@ -28,6 +28,8 @@ const MOST_AT_ONCE: usize = 32;
 const COUNT: Duration = Duration::from_millis(300);
 /// How often elephants are looked at, one by one.
 const REBALANCE: Duration = Duration::from_secs(5);
+/// How often somebody whose segments are too large is told so, at most: the kernel remembers it for all connections to the destination.
+const HINT: Duration = Duration::from_millis(100);
 /// Elephants that change their path each time at most, and by how much their share must be larger there.
 const MOVED_AT_ONCE: usize = 1;
 const REBALANCE_MARGIN: f64 = 0.5;
@@ -61,6 +63,7 @@ pub(crate) struct Outbound {
     batch: Batch,
     rebalanced: Instant,
     counted: Instant,
+    hinted: Instant,
 }
 
 impl Outbound {
@@ -83,6 +86,7 @@ impl Outbound {
             batch: Batch::new(),
             rebalanced: Instant::ZERO,
             counted: Instant::ZERO,
+            hinted: Instant::ZERO,
         };
         outbound.take_table();
         outbound
@@ -164,8 +168,13 @@ impl Outbound {
         let line = way.line(table.own);
         let traffic_class = packet::traffic_class(ip).unwrap_or(0);
         let Some(mut packet) = Packet::new(&*buffer, length, false) else { return };
+        let longest = packet.segments().longest();
         if !packet.cut_to(way.most) {
-            return self.refuse(packet.frame(), way.most);
+            bump(&self.counters.too_large);
+            return self.tell_size(packet.frame(), way.most);
+        }
+        if longest as usize > way.most {
+            self.hint(packet.frame(), way.most);
         }
         let count = packet.segments().count;
         let whole = [packet.frame(), &[]];
@@ -177,9 +186,18 @@ impl Outbound {
         }
     }
 
-    /// A packet that is too large and cannot be cut: this host is told where it wants to be.
-    fn refuse(&self, ip: &[u8], most: usize) {
-        bump(&self.counters.too_large);
+    /// The segments of a connection are larger than its way carries: each is cut, in two where they come one by one, and is lost with either. TCP makes
+    /// smaller ones once it is told.
+    fn hint(&mut self, ip: &[u8], most: usize) {
+        let now = kernel::now();
+        if now.saturating_since(self.hinted) >= HINT {
+            self.hinted = now;
+            self.tell_size(ip, most);
+        }
+    }
+
+    /// This host is told, where it wants to be, what the way of a packet carries.
+    fn tell_size(&self, ip: &[u8], most: usize) {
         let Some(answer) = packet::too_big(ip, most) else { return };
         let vnet = [0; VNET_HEADER];
         if self.tun.send(&[IoSlice::new(&vnet), IoSlice::new(&answer)]).is_err() {

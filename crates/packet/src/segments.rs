@@ -63,6 +63,13 @@ pub struct Segments {
     pub last: u32,
 }
 
+impl Segments {
+    /// IP bytes of the longest.
+    pub fn longest(&self) -> u32 {
+        self.full.max(self.last)
+    }
+}
+
 impl<B: AsRef<[u8]>> Packet<B> {
     /// Reads the layout of what a device handed over: `length` bytes of `buffer`. `ethernet`: the frame begins with an
     /// Ethernet header. `None` when it is too short to be a packet.
@@ -81,8 +88,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// Has it cut so that no segment exceeds `most` bytes of IP. `false`: it is longer, and nothing that can be cut: a datagram, or a packet
     /// with a whole checksum.
     pub fn cut_to(&mut self, most: usize) -> bool {
-        let segments = self.segments();
-        if segments.full.max(segments.last) as usize <= most {
+        if self.segments().longest() as usize <= most {
             return true;
         }
         let gso = self.gso.or_else(|| Gso::of_single(self.vnet(), self.frame(), self.ip_at));

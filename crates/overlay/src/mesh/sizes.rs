@@ -9,6 +9,8 @@ use wire::overlay::{ENVELOPE_BYTES, LANE_TRIALS, Message, SEALED_BYTES, TAG_BYTE
 use super::{Mesh, Output};
 use crate::seal::{head, outer, tail};
 
+/// Headers of a datagram over IPv6: which protocol others use on their links is not known here, and this is the longer one.
+const UDP_OVER_IPV6: usize = 48;
 /// What every link carries (IPv6, RFC 8200 section 5): nothing smaller is looked for.
 const LEAST: u16 = 1280;
 /// What a link is taken to carry as long as nobody knows.
@@ -132,26 +134,25 @@ fn trials(loss: f64) -> u8 {
 }
 
 impl Mesh {
-    /// Most IP bytes of a datagram that this member has use for.
-    fn wanted_size(&self, member: Member) -> u16 {
+    /// Most IP bytes of a datagram that members have use for.
+    fn wanted_size(&self) -> u16 {
         let headers = ENVELOPE_BYTES + SEALED_BYTES + 2 * TAG_BYTES;
-        let outer = self.others.get(&member).and_then(|o| o.endpoint).map_or(48, outer);
-        self.settings.mtu.saturating_add((headers + outer) as u16)
+        self.settings.mtu.saturating_add((headers + UDP_OVER_IPV6) as u16)
     }
 
     /// Most IP bytes of a datagram on the link to a member.
     pub(super) fn size_to(&self, member: Member) -> u16 {
-        self.others.get(&member).map_or(ETHERNET, |o| o.sizes.known(self.wanted_size(member)))
+        self.others.get(&member).map_or(ETHERNET, |o| o.sizes.known(self.wanted_size()))
     }
 
     /// Largest inner packet that a path carries.
     pub(super) fn most_on(&self, path: &Path) -> usize {
-        let first = self.others.get(&path.first_hop()).and_then(|o| o.endpoint).map_or(48, outer);
+        let first = self.others.get(&path.first_hop()).and_then(|o| o.endpoint).map_or(UDP_OVER_IPV6, outer);
         let own = usize::from(self.size_to(path.first_hop())).saturating_sub(first);
         let further = path.links(self.own).skip(1).map(|link| {
             let told = self.claims.get(&link).and_then(|(claim, _)| claim.datagram).unwrap_or(ETHERNET);
             // By which protocol others reach each other is not known here.
-            usize::from(told).saturating_sub(48)
+            usize::from(told).saturating_sub(UDP_OVER_IPV6)
         });
         let datagram = further.chain([own]).min().unwrap_or(own);
         datagram.saturating_sub(head(path) + tail(path)).min(usize::from(self.settings.mtu))
@@ -161,7 +162,7 @@ impl Mesh {
     pub(super) fn tend_sizes(&mut self, now: Instant) {
         let all: Vec<Member> = self.others.keys().copied().collect();
         for member in all {
-            let wanted = self.wanted_size(member);
+            let wanted = self.wanted_size();
             let Some(other) = self.others.get_mut(&member) else { continue };
             let rtt = other.link.rtt().unwrap_or_default();
             if !other.link.is_up() {
@@ -206,7 +207,7 @@ impl Mesh {
 
     /// A datagram of ours of this size arrived.
     pub(super) fn heed_size_seen(&mut self, from: Member, bytes: u16) {
-        let wanted = self.wanted_size(from);
+        let wanted = self.wanted_size();
         let Some(other) = self.others.get_mut(&from) else { return };
         let before = other.sizes.known(wanted);
         other.sizes.passed(bytes);

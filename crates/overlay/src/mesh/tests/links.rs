@@ -109,6 +109,22 @@ fn probes_of_all_kinds_stay_within_their_budget() {
     }
 }
 
+/// Largest packet on the best way.
+fn most(world: &World, from: usize, to: usize) -> Option<usize> {
+    world.hosts[from].table.peer(number(to))?.ways.first().map(|w| w.most)
+}
+
+#[test]
+fn an_ethernet_carries_packets_of_the_usual_mtu_over_relays_too() {
+    let mut world = World::new(3);
+    world.set(0, 2, None);
+    // Before sizes are known, and when all are: a way that carried less then would cut each segment of TCP in two.
+    for _ in 0..10 {
+        world.run(2 * SECOND);
+        assert_eq!([most(&world, 0, 1), most(&world, 0, 2)], [Some(usize::from(crate::DEFAULT_MTU)); 2]);
+    }
+}
+
 #[test]
 fn packets_are_cut_to_what_each_way_carries() {
     let mut world = World::new(3);
@@ -120,10 +136,6 @@ fn packets_are_cut_to_what_each_way_carries() {
     world.set(0, 2, Some(Wire { size: 1400, ..WIRE }));
     world.set(1, 2, None);
     world.run(20 * SECOND);
-    let most = |w: &World, from: usize, to: usize| {
-        let table = &w.hosts[from].table;
-        table.peer(number(to)).unwrap().ways.first().map(|w| w.most)
-    };
     // Less IPv4, UDP, and the frame's 40 bytes; sizes are found to 8 bytes.
     assert_eq!(most(&world, 0, 1), Some(8800));
     assert!((1324..=1332).contains(&most(&world, 0, 2).unwrap()), "{:?}", most(&world, 0, 2));
