@@ -131,3 +131,43 @@ loss = 0.1
         assert!(later.iter().sum::<u64>() > 2 * 210_000, "bytes in 2 s: {later:?}");
     });
 }
+
+#[test]
+fn a_connection_goes_on_with_smaller_segments_when_its_link_carries_less() {
+    let narrower = r#"
+duration = "20s"
+nodes = ["west", "east"]
+[links.straight]
+between = ["west", "east"]
+rate = "50Mb/s"
+delay = "5ms"
+[overlay]
+members = ["west", "east"]
+capacity = "2Mb/s"
+[flows.bulk]
+from = "west"
+to = "east"
+overlay = true
+congestion_control = "cubic"
+pacing = "2Mb/s"
+[[schedule]]
+at = "2s"
+link = "straight"
+mtu = 1400
+"#;
+    let Some(turn) = turn() else { return };
+    undisturbed(|| {
+        let ended = turn.run(narrower, &[]).end();
+        // Sizes are confirmed each ten seconds, and TCP, whose segments vanish until then, has come to wait for 6.4 s between two trials.
+        let late = |i: &&FlowInterval| (17.0..19.0).contains(&i.begin_s);
+        let bytes = intervals(&ended).into_iter().filter(late).map(|i| i.bytes).sum::<u64>();
+        assert!(bytes > 2 * 200_000, "2 Mb/s go on: {bytes} bytes in 2 s");
+        let records = std::fs::read_to_string(ended.folder.path().join("out/run-0/flow-bulk.jsonl")).unwrap();
+        let of_sender = records.lines().filter(|l| l.contains("\"end\":\"client\""));
+        let told = of_sender.filter_map(|l| l.split_once("\"mss_bytes\":")?.1.split([',', '}']).next()?.parse().ok());
+        let told: Vec<u32> = told.collect();
+        // 1400 less 28 bytes of IPv4 and UDP and the frame's 40 are 1332; less 52 of IPv4 and TCP. Sizes are found to 8 bytes.
+        let (first, last) = (told.first().unwrap(), told.last().unwrap());
+        assert!(*first == 1304 && (1272..=1280).contains(last), "{first} to {last} bytes");
+    });
+}

@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// How often it is looked whether the size still passes, and whether a larger one does by now (PMTU_RAISE_TIMER, RFC 8899 section 5.1.1).
 const CONFIRM: Duration = Duration::from_secs(10);
 const RAISE: Duration = Duration::from_secs(600);
+/// How long a size that came counts: each is confirmed again before.
+const LATELY: Duration = Duration::from_secs(12);
 
 /// IP bytes of the datagrams that a link carries.
 #[derive(Default)]
@@ -59,7 +61,7 @@ impl Sizes {
     }
 
     fn came(&mut self, now: Instant, bytes: u16) {
-        let is_old = |at: Instant| now.saturating_since(at) > CONFIRM * 3;
+        let is_old = |at: Instant| now.saturating_since(at) > LATELY;
         if self.seen.is_none_or(|(most, at)| bytes >= most || is_old(at)) {
             self.seen = Some((bytes, now));
         }
