@@ -17,7 +17,7 @@ use crate::session::{Cipher, LANES, Session};
 
 /// How often a member is told what arrived of its frames, as long as some do, where few reports are lost.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
-/// And at most so often: twice within this is the resolution of a tick.
+/// And at most so often, however many are lost: little more than a tick.
 const REPORT_AT_MOST_EVERY: Duration = Duration::from_millis(25);
 /// How improbable it shall be that all reports of the time after which silence is taken for a link that is down were lost.
 const ALL_REPORTS_LOST: f64 = 1e-9;
