@@ -189,6 +189,7 @@ impl Mesh {
             }
             Message::SizeAsked { bytes } => self.heed_size(now, from, bytes),
             Message::SizeSeen { bytes } => self.heed_size_seen(from, bytes),
+            Message::SizeIs { bytes } => self.heed_size_told(from, bytes),
             Message::Gossip { number, piece, pieces, data } => self.put_together(from, number, piece, pieces, data),
             Message::Bye => self.let_go(now, from),
         }

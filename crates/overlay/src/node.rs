@@ -202,7 +202,7 @@ impl Node {
         let now = kernel::now();
         self.mesh.handle_timeout(now);
         if self.status.has_oversize() {
-            self.mesh.handle_oversize();
+            self.mesh.handle_oversize(now);
         }
         if now.saturating_since(self.claims_at) >= CLAIMS_EVERY {
             self.claims_at = now;

@@ -47,6 +47,13 @@ impl Fading {
     }
 }
 
+/// What a link loses has become another share than before, beyond chance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Less,
+    More,
+}
+
 /// Share of the frames that a link loses, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LossEstimate {
@@ -102,8 +109,8 @@ impl Loss {
         Self { intervals: t_loss.map(of), ..Self::default() }
     }
 
-    /// Of `frames` that were sent since the last time, `lost` did not arrive.
-    pub(crate) fn note(&mut self, now: Instant, frames: u64, lost: u64) {
+    /// Of `frames` that were sent since the last time, `lost` did not arrive. Says whether that is another share than before.
+    pub(crate) fn note(&mut self, now: Instant, frames: u64, lost: u64) -> Option<Change> {
         let passed = self.at.map_or(0.0, |at| now.saturating_since(at).as_secs_f64());
         self.at = Some(now);
         self.quick.fade(passed, QUICK);
@@ -118,10 +125,12 @@ impl Loss {
         let calm = self.calm.share();
         // One that has just begun anew waits until what was before has faded from the quick one, too.
         let may_contradict = self.quick.frames >= LEAST_FRAMES && self.calm.frames >= self.quick.frames;
-        if may_contradict && (calm < low || calm > high) {
+        let change = if calm < low { Change::More } else { Change::Less };
+        (may_contradict && (calm < low || calm > high)).then(|| {
             // From here on only what is new: the quick one still holds some of what was before.
             self.calm = Fading::default();
-        }
+            change
+        })
     }
 
     /// What the last half second or so says, with an interval of three standard deviations.

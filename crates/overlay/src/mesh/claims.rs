@@ -74,7 +74,11 @@ impl Mesh {
         self.note_relays(now, to, relays);
         self.expect(now, to);
         // Of our own links we know more ourselves.
-        if from == self.own || to == self.own || self.suspects.contains_key(&(from, to)) {
+        if from == self.own || to == self.own {
+            return;
+        }
+        if self.suspects.contains_key(&(from, to)) {
+            self.take_smaller_size((from, to), claim);
             return;
         }
         match claim.filter(|c| c.metrics(Duration::ZERO).is_valid()) {
@@ -87,6 +91,16 @@ impl Mesh {
                 self.claims.remove(&(from, to));
                 self.link_is(now, from, to, None);
             }
+        }
+    }
+
+    /// Even on a link that is suspected: smaller datagrams do no harm, and larger ones may be what vanished there.
+    fn take_smaller_size(&mut self, link: (Member, Member), claim: Option<Claim>) {
+        let Some((known, _)) = self.claims.get_mut(&link) else { return };
+        let told = claim.and_then(|c| c.datagram).filter(|told| known.datagram.is_none_or(|k| *told < k));
+        if told.is_some() {
+            known.datagram = told;
+            self.changed = true;
         }
     }
 

@@ -12,7 +12,7 @@ use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_TRIALS, LaneReport, Message,
 
 use super::trains::{PART, Rates};
 use super::{Event, Mesh, Other, Output, micros};
-use crate::sense::{Carried, Gaps, Loss, LossEstimate, RoundTrip};
+use crate::sense::{Carried, Change, Gaps, Loss, LossEstimate, RoundTrip};
 use crate::session::{Cipher, LANES, Session};
 
 /// How often a member is told what arrived of its frames, as long as some do, where few reports are lost.
@@ -258,7 +258,10 @@ impl Mesh {
                 other.lanes.heed(now, lane, (sent, lost), rtt);
                 continue;
             }
-            link.outgoing.loss.note(now, sent, lost);
+            if link.outgoing.loss.note(now, sent, lost) == Some(Change::More) {
+                // What is lost of late may be what has become too large.
+                other.sizes.doubt(now);
+            }
             // A report by another way may be the first to tell of frames that arrived long ago.
             link.outgoing.was_alive(now - Duration::from_micros(u64::from(lane.held)));
             if lane.lane == LANE_DIRECT {

@@ -15,9 +15,11 @@ const UDP_OVER_IPV6: usize = 48;
 const LEAST: u16 = 1280;
 /// What a link is taken to carry as long as nobody knows.
 const ETHERNET: u16 = 1500;
-/// Trials of a size at least (MAX_PROBES, RFC 8899 section 5.1.2), and at most.
-const TRIALS: (u8, u8) = (3, 40);
-/// A size is not given up unless the losses of the link explain it with less than this probability: what is lost anyway is not too large.
+/// Datagrams of a size that are sent by the end of each round, as long as none is answered.
+const ROUNDS: [u32; 4] = [1, 6, 18, 60];
+/// Small ones that go along with each: how many of them are answered tells what is lost whatever its size.
+const COMPANIONS: u32 = 5;
+/// A size is not given up unless bad luck explains it with less than this probability.
 const CHANCE: f64 = 1e-6;
 /// Sizes that are nearer are not told apart.
 const GRAIN: u16 = 8;
@@ -26,6 +28,8 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// How often it is looked whether the size still passes, and whether a larger one does by now (PMTU_RAISE_TIMER, RFC 8899 section 5.1.1).
 const CONFIRM: Duration = Duration::from_secs(10);
 const RAISE: Duration = Duration::from_secs(600);
+/// How often losses or refusals have it looked at between, at most.
+const DOUBT: Duration = Duration::from_secs(1);
 /// How long a size that came counts: each is confirmed again before.
 const LATELY: Duration = Duration::from_secs(12);
 
@@ -36,16 +40,44 @@ pub(super) struct Sizes {
     works: Option<u16>,
     fails: Option<u16>,
     trial: Option<Trial>,
+    /// Of the last trial.
+    number: u16,
     next: Option<Instant>,
     raised: Option<Instant>,
-    /// Largest size that came from the member lately.
+    /// What the member was last told about the size.
+    told: Option<u16>,
+    doubted: Option<Instant>,
+    /// Largest size that came from the member lately, and the largest that it sends, as it says: that of a way that became narrower is
+    /// known to it first, and who says less than is so harms nobody more than who drops what he gets.
     seen: Option<(u16, Instant)>,
+    limit: Option<u16>,
 }
 
 struct Trial {
     bytes: u16,
+    /// What its companions say instead of a size: less than any size.
+    number: u16,
+    round: usize,
     at: Instant,
-    left: u8,
+    sent: u32,
+    /// Companions that were answered.
+    answered: u32,
+}
+
+impl Trial {
+    /// The probability that all of what is unanswered happens to include each datagram of the size, if size makes no difference.
+    fn chance(&self) -> f64 {
+        let all = self.sent * (1 + COMPANIONS);
+        let unanswered = all.saturating_sub(self.answered);
+        (0..self.sent).map(|i| f64::from(unanswered.saturating_sub(i)) / f64::from(all - i)).product()
+    }
+}
+
+/// One datagram of a size, and its companions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Due {
+    bytes: u16,
+    number: u16,
 }
 
 impl Sizes {
@@ -55,12 +87,15 @@ impl Sizes {
         self.works.unwrap_or_else(unknown)
     }
 
-    /// Largest datagram that came from the member.
+    /// Largest datagram that comes from the member.
     pub(super) fn from(&self) -> Option<u16> {
-        self.seen.map(|(bytes, _)| bytes)
+        self.seen.map(|(bytes, _)| self.limit.map_or(bytes, |l| l.min(bytes)))
     }
 
     fn came(&mut self, now: Instant, bytes: u16) {
+        if bytes < LEAST {
+            return;
+        }
         let is_old = |at: Instant| now.saturating_since(at) > LATELY;
         if self.seen.is_none_or(|(most, at)| bytes >= most || is_old(at)) {
             self.seen = Some((bytes, now));
@@ -77,17 +112,25 @@ impl Sizes {
         (fails > works + GRAIN).then(|| works.midpoint(fails))
     }
 
-    /// What is to be tried now; `loss`: share of trials whose datagram or answer is lost whatever its size.
-    fn due(&mut self, now: Instant, wanted: u16, rtt: Duration, loss: f64) -> Option<u16> {
+    /// What is to be tried now.
+    fn due(&mut self, now: Instant, wanted: u16, rtt: Duration) -> Option<Due> {
         if let Some(trial) = &mut self.trial {
-            if now.saturating_since(trial.at) <= rtt + PATIENCE {
+            let is_over = trial.sent >= ROUNDS[trial.round];
+            if is_over && now.saturating_since(trial.at) <= rtt + PATIENCE {
                 return None;
             }
-            if trial.left > 0 {
-                (trial.left, trial.at) = (trial.left - 1, now);
-                return Some(trial.bytes);
+            let has_failed = is_over && trial.chance() < CHANCE;
+            let next = trial.round + usize::from(is_over);
+            if !has_failed && next < ROUNDS.len() {
+                (trial.round, trial.sent, trial.at) = (next, trial.sent + 1, now);
+                return Some(Due { bytes: trial.bytes, number: trial.number });
             }
-            self.failed();
+            if has_failed {
+                self.failed();
+            } else {
+                // So much is lost that nothing can be said.
+                (self.trial, self.next) = (None, Some(now + CONFIRM));
+            }
         }
         if self.next.is_some_and(|at| now < at) {
             return None;
@@ -101,14 +144,16 @@ impl Sizes {
             self.next = Some(now + CONFIRM);
         }
         let bytes = candidate.or(self.works)?;
-        self.trial = Some(Trial { bytes, at: now, left: trials(loss) - 1 });
-        Some(bytes)
+        self.number = self.number % (LEAST - 1) + 1;
+        self.trial = Some(Trial { bytes, number: self.number, round: 0, at: now, sent: 1, answered: 0 });
+        Some(Due { bytes, number: self.number })
     }
 
-    /// The size that is known is tried at once: a datagram was refused.
-    fn doubt(&mut self) {
-        if self.trial.is_none() {
-            self.next = None;
+    /// The size that is known is tried at once: a datagram was refused, or many are lost.
+    pub(super) fn doubt(&mut self, now: Instant) {
+        let is_again = self.doubted.is_some_and(|at| now.saturating_since(at) < DOUBT);
+        if self.trial.is_none() && !is_again {
+            (self.doubted, self.next) = (Some(now), None);
         }
     }
 
@@ -121,18 +166,16 @@ impl Sizes {
         }
     }
 
+    /// A datagram of this size arrived, or a companion of this number.
     fn passed(&mut self, bytes: u16) {
-        if self.trial.as_ref().is_some_and(|t| t.bytes == bytes) {
+        let Some(trial) = &mut self.trial else { return };
+        if trial.number == bytes {
+            trial.answered = (trial.answered + 1).min(trial.sent * COMPANIONS);
+        } else if trial.bytes == bytes {
             self.trial = None;
             self.works = Some(self.works.map_or(bytes, |w| w.max(bytes)));
         }
     }
-}
-
-/// Trials after which a size is given up.
-fn trials(loss: f64) -> u8 {
-    let enough = CHANCE.ln() / loss.clamp(1e-9, 0.99).ln();
-    (enough.ceil() as u8).clamp(TRIALS.0, TRIALS.1)
 }
 
 impl Mesh {
@@ -173,26 +216,33 @@ impl Mesh {
                 continue;
             }
             let before = other.sizes.known(wanted);
-            let loss = 1.0 - (1.0 - other.link.loss_to()) * (1.0 - other.link.loss_from().share);
-            let due = other.sizes.due(now, wanted, rtt, loss);
+            let due = other.sizes.due(now, wanted, rtt);
             self.changed |= other.sizes.known(wanted) != before;
-            if let Some(bytes) = due {
-                self.try_size(now, member, bytes);
+            // With each trial, as it may have been lost before.
+            let known = other.sizes.known(wanted);
+            if due.is_some() || other.sizes.told != Some(known) {
+                other.sizes.told = Some(known);
+                self.tell(now, member, &Message::SizeIs { bytes: known });
+            }
+            if let Some(due) = due {
+                self.try_size(now, member, due.bytes);
+                (0..COMPANIONS).for_each(|_| self.try_size(now, member, due.number));
             }
         }
     }
 
     /// This host's device or route refused datagrams as too large. Whose is not known: all sizes are confirmed now.
-    pub(crate) fn handle_oversize(&mut self) {
+    pub(crate) fn handle_oversize(&mut self, now: Instant) {
         for other in self.others.values_mut() {
-            other.sizes.doubt();
+            other.sizes.doubt(now);
         }
     }
 
     fn try_size(&mut self, now: Instant, member: Member, bytes: u16) {
         let Some(to) = self.others.get(&member).and_then(|o| o.endpoint) else { return };
         let mut message = Message::SizeAsked { bytes }.encode();
-        message.resize(usize::from(bytes).saturating_sub(outer(to) + SEALED_BYTES + TAG_BYTES), 0);
+        let filled = usize::from(bytes).saturating_sub(outer(to) + SEALED_BYTES + TAG_BYTES);
+        message.resize(filled.max(message.len()), 0);
         if let Some((to, datagram)) = self.sealed(now, Path::direct(member), LANE_TRIALS, &message) {
             let each = datagram.len();
             self.outputs.push_back(Output::Trial { to, datagrams: datagram, each });
@@ -205,6 +255,13 @@ impl Mesh {
             other.sizes.came(now, bytes);
         }
         self.tell(now, from, &Message::SizeSeen { bytes });
+    }
+
+    /// The member sends no larger ones.
+    pub(super) fn heed_size_told(&mut self, from: Member, bytes: u16) {
+        if let Some(other) = self.others.get_mut(&from) {
+            other.sizes.limit = Some(bytes);
+        }
     }
 
     /// A datagram of ours of this size arrived.
@@ -221,37 +278,66 @@ impl Mesh {
 mod tests {
     use super::*;
 
+    const RTT: Duration = Duration::from_millis(20);
+
+    /// Lets what is due be answered at once where it is not too large, nor lost; says how many were asked.
+    fn pass(sizes: &mut Sizes, now: Instant, wanted: u16, mut arrives: impl FnMut(u16) -> bool) -> usize {
+        let Some(due) = sizes.due(now, wanted, RTT) else { return 0 };
+        for bytes in [due.bytes].into_iter().chain((0..COMPANIONS).map(|_| due.number)) {
+            if arrives(bytes) {
+                sizes.passed(bytes);
+            }
+        }
+        1
+    }
+
     /// What is known of a link that carries `carries`, after so long.
     fn after(sizes: &mut Sizes, from: Instant, span: Duration, wanted: u16, carries: u16) -> (u16, usize) {
         let (mut now, mut asked) = (from, 0);
         while now < from + span {
-            if let Some(bytes) = sizes.due(now, wanted, Duration::from_millis(20), 0.0) {
-                asked += 1;
-                if bytes <= carries {
-                    sizes.passed(bytes);
-                }
-            }
+            asked += pass(sizes, now, wanted, |bytes| bytes <= carries);
             now = now + Duration::from_millis(20);
         }
         (sizes.known(wanted), asked)
     }
 
     #[test]
+    fn the_chance_is_that_of_drawing_all_large_ones_from_an_urn() {
+        let of =
+            |sent, answered| Trial { bytes: 1500, number: 1, round: 0, at: Instant::ZERO, sent, answered }.chance();
+        // One of 36 choose 6; no answer at all says nothing; 14 choose 6 of 36 choose 6.
+        assert!((of(6, 30) * 1_947_792.0 - 1.0).abs() < 1e-9);
+        assert_eq!(of(6, 0), 1.0);
+        assert!((of(6, 22) * 1_947_792.0 / 3003.0 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
     fn what_is_lost_anyway_is_not_too_large() {
-        assert_eq!([0.0, 0.01, 0.1, 0.28, 0.99].map(trials), [3, 3, 6, 11, 40]);
         let (mut draws, mut now) = (crate::draws::Draws::new(4), Instant::from_nanos(1));
         let mut sizes = Sizes::default();
-        // A day of 15 % of loss both ways, confirmed each half a minute.
-        let end = now + Duration::from_secs(86_400);
-        while now < end {
-            if let Some(bytes) = sizes.due(now, 1500, Duration::from_millis(20), 0.28)
-                && draws.unit() > 0.28
-            {
-                sizes.passed(bytes);
+        // A day of which each hour loses another share of datagrams and answers, up to nine of ten.
+        for hour in 0..24 {
+            let loss = f64::from(hour % 10) / 10.0;
+            let end = now + Duration::from_secs(3600);
+            while now < end {
+                pass(&mut sizes, now, 1500, |_| draws.unit() > loss);
+                now = now + Duration::from_millis(20);
+                assert!(sizes.works.is_none_or(|w| w == 1500) && sizes.fails.is_none(), "loss of {loss}");
             }
-            now = now + Duration::from_millis(100);
-            assert!(sizes.works.is_none_or(|w| w == 1500) && sizes.fails.is_none());
         }
+    }
+
+    #[test]
+    fn a_smaller_size_is_found_on_a_link_that_loses_much() {
+        let (mut draws, mut now) = (crate::draws::Draws::new(4), Instant::from_nanos(1));
+        let mut sizes = Sizes::default();
+        after(&mut sizes, now, Duration::from_secs(1), 1500, 1500);
+        let end = now + Duration::from_secs(60);
+        while now < end {
+            pass(&mut sizes, now, 1500, |bytes| bytes <= 1400 && draws.unit() > 0.3);
+            now = now + Duration::from_millis(20);
+        }
+        assert!((1392..=1400).contains(&sizes.known(1500)), "{}", sizes.known(1500));
     }
 
     #[test]
@@ -262,12 +348,12 @@ mod tests {
             let mut sizes = Sizes::default();
             let (known, asked) = after(&mut sizes, start, Duration::from_secs(10), wanted, carries);
             assert!(known <= carries && known + GRAIN >= carries.min(wanted), "{known} of {carries}");
-            // Three trials of each of log2(7916 / 8) sizes that fail, at most.
-            assert!(asked <= 3 * (2 + 10), "{asked}");
+            // Six datagrams of each of log2(7916 / 8) sizes that fail, at most.
+            assert!(asked <= 6 * (2 + 10), "{asked}");
             let start = start + Duration::from_secs(10);
             let (known, asked) = after(&mut sizes, start, Duration::from_secs(60), wanted, 1400);
             assert!(known <= 1400 && known + GRAIN >= carries.min(1400), "{known} after the change");
-            assert!(asked <= 3 * (2 + 10), "{asked}");
+            assert!(asked <= 6 * (2 + 10), "{asked}");
             let (known, _) = after(&mut sizes, start + Duration::from_secs(60), RAISE, wanted, 1500);
             assert!(known + GRAIN >= wanted.min(1500), "{known} after it became wider again");
         }

@@ -15,6 +15,7 @@ const BYE: u8 = 6;
 const TRAIN: u8 = 7;
 const TRAIN_SEEN: u8 = 8;
 const CERTIFICATE: u8 = 9;
+const SIZE_IS: u8 = 10;
 
 /// Bytes of a lane in a report.
 const LANE: usize = 40;
@@ -70,6 +71,11 @@ pub enum Message {
         /// As asked.
         bytes: u16,
     },
+    /// The sender makes no larger datagrams for the link to the receiver.
+    SizeIs {
+        /// IP bytes of the datagram.
+        bytes: u16,
+    },
     /// The sender leaves: its links are to be taken as gone at once.
     Bye,
     /// One packet of a train, whose distances on arrival tell what the link carries; the rest of the frame is filler.
@@ -116,6 +122,7 @@ impl Message {
             }
             Self::SizeAsked { bytes } => [&[SIZE_ASKED], &bytes.to_be_bytes()[..]].concat(),
             Self::SizeSeen { bytes } => [&[SIZE_SEEN], &bytes.to_be_bytes()[..]].concat(),
+            Self::SizeIs { bytes } => [&[SIZE_IS], &bytes.to_be_bytes()[..]].concat(),
             Self::Bye => vec![BYE],
             Self::Train { number, index, count } => {
                 [&[TRAIN], &number.to_be_bytes()[..], &index.to_be_bytes(), &count.to_be_bytes()].concat()
@@ -143,6 +150,7 @@ impl Message {
             GOSSIP => Self::gossip(rest).filter(|_| bytes.len() <= MESSAGE_MAX),
             SIZE_ASKED => size(rest).map(|bytes| Self::SizeAsked { bytes }),
             SIZE_SEEN => size(rest).map(|bytes| Self::SizeSeen { bytes }),
+            SIZE_IS => size(rest).map(|bytes| Self::SizeIs { bytes }),
             BYE => Some(Self::Bye),
             TRAIN => Self::train(rest),
             TRAIN_SEEN => {

@@ -37,6 +37,7 @@ fn message() -> impl Strategy<Value = Message> {
         }),
         any::<u16>().prop_map(|bytes| Message::SizeAsked { bytes }),
         any::<u16>().prop_map(|bytes| Message::SizeSeen { bytes }),
+        any::<u16>().prop_map(|bytes| Message::SizeIs { bytes }),
         Just(Message::Bye),
         proptest::collection::vec(any::<u8>(), 0..=Message::CERTIFICATE_DATA).prop_map(Message::Certificate),
         (any::<u32>(), any::<u16>(), 1..=u16::MAX).prop_map(|(number, index, count)| Message::Train {

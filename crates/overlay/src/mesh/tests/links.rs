@@ -141,11 +141,32 @@ fn packets_are_cut_to_what_each_way_carries() {
     assert!((1324..=1332).contains(&most(&world, 0, 2).unwrap()), "{:?}", most(&world, 0, 2));
     // A device that takes less, and says so: within a second it is known.
     world.set(0, 1, Some(Wire { size: 1400, ..WIRE }));
-    world.hosts[0].mesh.handle_oversize();
+    let now = world.now;
+    world.hosts[0].mesh.handle_oversize(now);
     world.run(SECOND);
     assert!(most(&world, 0, 1).unwrap() <= 1332, "{:?}", most(&world, 0, 1));
     world.set(0, 1, Some(Wire { size: 9000, ..WIRE }));
     world.run(10 * SECOND);
     // Over the first member: what its link to the last carries, less IPv6's 48 and the envelope's 96 bytes.
+    assert!((1248..=1256).contains(&most(&world, 1, 2).unwrap()), "{:?}", most(&world, 1, 2));
+}
+
+#[test]
+fn a_way_over_a_relay_follows_a_link_that_became_narrower() {
+    let mut world = World::new(3);
+    world.set(1, 2, None);
+    // Half way between two confirmations.
+    world.run(25 * SECOND);
+    assert_eq!(most(&world, 1, 2), Some(usize::from(crate::DEFAULT_MTU)));
+    // Without a word to anybody: what is lost of a flow of 2 Mb/s has the relay look at the link's size, and it says what it found.
+    world.set(0, 2, Some(Wire { size: 1400, ..WIRE }));
+    let narrowed = world.now;
+    while most(&world, 1, 2).is_none_or(|m| m > 1400 - 48 - 96) {
+        assert!(world.now < narrowed + 3 * SECOND, "{:?}", most(&world, 1, 2));
+        world.send_packet(1, 2, inner(1), usize::from(crate::DEFAULT_MTU));
+        world.run(Duration::from_millis(5));
+    }
+    // The rest of the search, and of the time for which the link is suspected of its losses.
+    world.run(10 * SECOND);
     assert!((1248..=1256).contains(&most(&world, 1, 2).unwrap()), "{:?}", most(&world, 1, 2));
 }
