@@ -91,7 +91,10 @@ impl Clocks {
 
     /// Reads both clocks again; call it at least once a second. Counts steps.
     pub fn refresh(&mut self) {
-        let offset = Self::measure();
+        self.heed(Self::measure());
+    }
+
+    fn heed(&mut self, offset: i64) {
         if (offset - self.offset_ns).abs() > STEP_NS {
             self.steps += 1;
         }
@@ -123,5 +126,17 @@ mod tests {
         // 100 us: the two clocks are read within the bracket, plus the error of the offset itself.
         assert!(mapped.nanos_since(before) > -100_000 && after.nanos_since(mapped) > -100_000);
         assert_eq!(clocks.steps(), 0);
+    }
+
+    #[test]
+    fn a_clock_that_is_slewed_is_followed_and_one_that_is_set_is_noticed() {
+        let mut clocks = Clocks { offset_ns: 0, steps: 0 };
+        // As fast as the kernel slews by itself, 500 ppm, for a thousand seconds: half a second in all.
+        let per_look = 50_000;
+        (1..=10_000).for_each(|look| clocks.heed(look * per_look));
+        assert_eq!((clocks.steps(), clocks.offset_ns), (0, 500_000_000));
+        assert_eq!(clocks.monotonic(1_500_000_000), Instant::from_nanos(1_000_000_000));
+        clocks.heed(500_000_000 + 2_000_000);
+        assert_eq!(clocks.steps(), 1);
     }
 }

@@ -8,19 +8,11 @@ use estimate::probe::{
 };
 use kernel::Shutdown;
 use measure::probe::{Bounds, Prober, Run};
-use measure::{MeasureError, run_test};
 use results::estimate::{EstimateResult, Layer, Quantity, RateInterval, Trouble};
-use results::{Completion, EndRecord, TestPlan};
 use units::{Bytes, Rate};
 
 use super::cli::{EstimateOptions, MethodName};
-use super::{client_options, direction, plan};
-
-/// Prefix of a transfer that the thesis calls short (§4.3).
-const SHORT_TCP: u64 = 128 << 10;
-
-/// Headers of IP and TCP with timestamps over a full segment.
-const TCP_PACKET: f64 = 1500.0 / 1448.0;
+use super::transfer;
 
 /// What is known of a path before a method runs.
 #[derive(Debug, Clone, Copy)]
@@ -54,10 +46,11 @@ pub(super) fn run(
         MethodName::Pathload => Box::new(Pathload::new(path).at_most(bounds.bytes)),
         MethodName::Pathrate if faithful => Box::new(Pathrate::faithful(path)),
         MethodName::Pathrate => Box::new(Pathrate::new(path)),
-        MethodName::SqueezedPairs => return squeezed(faithful, prober, capacity, bounds),
+        // In 2002 their capacity came from ADR, whatever else was known.
+        MethodName::SqueezedPairs => return squeezed(faithful, prober, capacity.filter(|_| !faithful), bounds),
         MethodName::Loss => Box::new(ron(faithful, prober)),
         MethodName::LossOnly => Box::new(ron(faithful, prober).loss_only()),
-        MethodName::ShortTcp | MethodName::Tcp => return transfer(name, options, bounds),
+        MethodName::ShortTcp | MethodName::Tcp => return transfer::run(name, options, bounds),
     };
     let run = prober.run(method.as_mut(), bounds, &|| Shutdown::asked() > 0)?;
     Ok(result(name, faithful, &run))
@@ -137,50 +130,4 @@ pub(crate) fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateRes
 
 fn rates(quantity: Quantity, i: Interval) -> RateInterval {
     RateInterval { quantity, rate_bps: i.value.as_bps(), low_bps: i.low.as_bps(), high_bps: i.high.as_bps() }
-}
-
-/// A real transfer: payload over the time from its start to its last byte.
-fn transfer(name: MethodName, options: &EstimateOptions, bounds: Bounds) -> anyhow::Result<EstimateResult> {
-    let short = name == MethodName::ShortTcp;
-    let seconds = if options.faithful_2002 { 30 } else { 10 };
-    let load = TestPlan {
-        bytes: short.then_some(SHORT_TCP),
-        duration_ns: (!short).then(|| units::nanos(Duration::from_secs(seconds).min(bounds.time))),
-        window_bytes: options.window.map(Bytes::as_u64).or_else(|| options.faithful_2002.then_some(1 << 20)),
-        ..plan(direction(options))
-    };
-    let begin = kernel::now();
-    let end = run_test(&client_options(options, load)?, &mut |_| (), &Shutdown::asked);
-    let end = match end {
-        Err(MeasureError::Refused { address, code, reason }) => {
-            anyhow::bail!("{address} answers probes but refuses a transfer ({code}): {reason}")
-        }
-        other => other?,
-    };
-    Ok(of_transfer(name, options.faithful_2002, &end, units::nanos(kernel::now().saturating_since(begin))))
-}
-
-fn of_transfer(name: MethodName, faithful: bool, end: &EndRecord, elapsed_ns: u64) -> EstimateResult {
-    let direction = end.directions.first();
-    let bytes = direction.map_or(0, |d| d.receiver.bytes);
-    let bps = direction.map_or(0, |d| d.throughput_bps);
-    let whole = matches!(end.completion, Completion::Complete) && bps > 0;
-    let wire = (bytes as f64 * TCP_PACKET) as u64;
-    let quantity = Quantity::BulkTransferCapacity;
-    EstimateResult {
-        method: name.name().to_owned(),
-        faithful,
-        quantity,
-        layer: Layer::Payload,
-        // One transfer says nothing of how much the next will differ.
-        estimate: whole.then_some(RateInterval { quantity, rate_bps: bps, low_bps: bps, high_bps: bps }),
-        also: Vec::new(),
-        loss: None,
-        squeezed: None,
-        packets: wire.div_ceil(1500),
-        bytes: wire,
-        elapsed_ns,
-        troubles: if whole { Vec::new() } else { vec![Trouble::NoAnswer] },
-        error: None,
-    }
 }

@@ -4,6 +4,7 @@ pub(crate) mod cli;
 mod facts;
 pub(crate) mod methods;
 mod output;
+mod transfer;
 
 use std::process::ExitCode;
 use std::time::Duration;

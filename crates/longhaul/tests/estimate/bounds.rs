@@ -34,6 +34,31 @@ fn a_budget_is_kept_over_all_methods_and_said() {
 }
 
 #[test]
+fn transfers_cost_no_more_than_the_budget_either() {
+    let server = Serve::start(&[]);
+    let output = estimate(server.port, &["-m", "short-tcp", "-m", "tcp", "--budget", "200kB", "--json"]);
+    let results = results(&records(&output.stdout));
+    // 128 KiB of payload fit, with headers 136 kB; a transfer of ten seconds on this path does not fit the rest.
+    assert!(results[0].estimate.is_some() && results[0].troubles.is_empty(), "{results:?}");
+    assert!((131_072..137_000).contains(&results[0].bytes), "{results:?}");
+    assert_eq!(results[1].troubles, [Trouble::BudgetSpent], "{results:?}");
+    assert!(results[1].bytes > 50_000 && results.iter().map(|r| r.bytes).sum::<u64>() <= 200_000, "{results:?}");
+}
+
+#[test]
+fn a_rate_that_leaves_no_time_for_a_train_ends_the_method_before_it() {
+    // 15 packets of 1428 bytes take 171 s.
+    let server = Serve::start(&["--max-rate", "1kb/s"]);
+    for direction in [&["--json"][..], &["--json", "--reverse"]] {
+        let begin = Instant::now();
+        let output = estimate(server.port, &[direction, &["-m", "short-adr", "--time", "20s"]].concat());
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+        let results = results(&records(&output.stdout));
+        assert!(results[0].bytes == 0 && results[0].troubles.contains(&Trouble::TimeSpent), "{results:?}");
+    }
+}
+
+#[test]
 fn a_server_without_consent_is_not_probed() {
     let server = Serve::start(&["--max-probe-bytes", "0"]);
     let output = estimate(server.port, &[]);

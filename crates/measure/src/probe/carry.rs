@@ -6,17 +6,17 @@ use estimate::probe::{Departure, Fate, Passage, Train};
 use units::Instant;
 use wire::{Message, ProbeDeparture, TRAIN_NUMBERS};
 
-use super::SETTLE;
 use super::conversation::look;
 use super::port::Arrival;
 use super::prober::{LOOK_EVERY, Prober};
+use super::{FIRST_SETTLE, SETTLE, SETTLE_MAX};
 use crate::MeasureError;
 use crate::control::PEER_TIMEOUT;
 
 impl Prober {
     pub(super) fn carry(&mut self, train: &Train, interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
         self.number = (self.number + 1) % TRAIN_NUMBERS;
-        let departures = &self.port.within_ceiling(train.departures().iter().copied(), self.ceiling);
+        let departures = &self.port.within_ceiling(train.departures().iter().copied());
         self.bytes += self.cost(train);
         self.packets += departures.len() as u64 * if train.is_echoed() { 2 } else { 1 };
         let passage = if train.is_echoed() {
@@ -27,6 +27,7 @@ impl Prober {
             self.sent(departures, interrupted)?
         };
         self.last_packet = kernel::now();
+        self.longest_gap = self.longest_gap.max(longest_gap(&passage));
         Ok(passage)
     }
 
@@ -130,16 +131,25 @@ impl Prober {
         })
     }
 
-    /// Long enough for stragglers: several round trips, and several of the longest gaps.
+    /// Long enough for stragglers: several round trips, several of the longest gaps between departures, and several of those that the
+    /// path has made of them, which on a slow link are longer than anything else. Of a path that has let nothing through nobody knows.
     fn settle(&self, departures: &[Departure]) -> Duration {
         let gap = departures.windows(2).map(|w| w[1].after.saturating_sub(w[0].after)).max().unwrap_or_default();
-        (self.path.round_trip * 2 + SETTLE).max((gap * 2).min(Duration::from_secs(1)))
+        let (least, made) = self.longest_gap.map_or((FIRST_SETTLE, Duration::ZERO), |gap| (SETTLE, gap * 4));
+        (self.path.round_trip * 2 + least).max((gap * 2).min(Duration::from_secs(1))).max(made).min(SETTLE_MAX)
     }
 
     /// The packets with the lengths that they really had.
     fn real(&self, departures: &[Departure]) -> Vec<u32> {
         departures.iter().map(|d| self.port.real_bytes(d.bytes)).collect()
     }
+}
+
+/// By how much packets that left one after the other came further apart, at most; `None`: no two came.
+fn longest_gap(passage: &Passage) -> Option<Duration> {
+    let times =
+        passage.packets.windows(2).filter_map(|w| Some([w[0].sent?, w[1].sent?, w[0].received?, w[1].received?]));
+    times.map(|[a, b, x, y]| y.saturating_since(x).saturating_sub(b.saturating_since(a))).max()
 }
 
 fn instants(times: &[Option<u64>]) -> Vec<Option<Instant>> {

@@ -17,6 +17,7 @@ pub(super) const PING_EVERY: Duration = Duration::from_secs(2);
 
 impl Prober {
     pub(super) fn keep_alive(&mut self, now: Instant, interrupted: &dyn Fn() -> bool) -> Result<(), MeasureError> {
+        self.port.follow_clocks();
         look(&self.session.writer, &mut self.next_ping, now, interrupted)
     }
 

@@ -8,6 +8,7 @@ use kernel::Clocks;
 use units::{Bytes, Instant, Rate};
 use wire::{PROBE_HEADER_BYTES, ProbeHeader};
 
+use super::LONGEST_TRAIN;
 use crate::MeasureError;
 
 /// Datagrams that `kernel::recv_batch` takes at most in one call.
@@ -36,9 +37,19 @@ pub(super) struct Arrival {
     pub(super) bytes: u32,
 }
 
+/// How often the clocks are compared while a socket is in use: the kernel's slewing moves 50 us between two looks.
+const LOOK_AT_CLOCKS_EVERY: Duration = Duration::from_millis(100);
+
+/// How much of a rate that is the most may be sent back ahead of it: echoes leave when their questions come, not when there is room.
+const ECHOES_AHEAD: Duration = Duration::from_millis(100);
+
 pub(super) struct Port {
     socket: UdpSocket,
     clocks: Clocks,
+    compared: Instant,
+    /// The rate that must not be exceeded, and when what was sent has passed at it.
+    ceiling: Option<Rate>,
+    passed_at: Instant,
     /// Bytes of the headers of IP and UDP.
     headers: u32,
     watch: Duration,
@@ -47,12 +58,15 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// On a socket that is connected to the other end.
-    pub(super) fn new(socket: UdpSocket) -> Self {
+    /// On a socket that is connected to the other end; sends no faster than the ceiling.
+    pub(super) fn new(socket: UdpSocket, ceiling: Option<Rate>) -> Self {
         let is_v6 = socket.peer_addr().is_ok_and(|a| !crate::address::plain(a).is_ipv4());
         Self {
             socket,
             clocks: Clocks::new(),
+            compared: kernel::now(),
+            ceiling,
+            passed_at: Instant::ZERO,
             headers: if is_v6 { 48 } else { 28 },
             watch: if kernel::cpus() > 2 { WATCH } else { WATCH_BRIEFLY },
             buffer: vec![0; BATCH * LONGEST_PACKET as usize],
@@ -70,20 +84,28 @@ impl Port {
         self.payload(bytes) as u32 + self.headers
     }
 
-    /// The same packets, no faster than a rate.
-    pub(super) fn within_ceiling(
-        &self,
-        departures: impl Iterator<Item = Departure>,
-        ceiling: Option<Rate>,
-    ) -> Vec<Departure> {
-        let mut before = Bytes::ZERO;
+    /// The same packets, no faster than the ceiling, what was sent before included.
+    pub(super) fn within_ceiling(&self, departures: impl Iterator<Item = Departure>) -> Vec<Departure> {
+        let Some(rate) = self.ceiling else { return departures.collect() };
+        let mut earliest = self.passed_at.saturating_since(kernel::now());
         departures
             .map(|d| {
-                let earliest = ceiling.and_then(|rate| rate.time_for(before)).unwrap_or_default();
-                before = Bytes::new(before.as_u64() + u64::from(self.real_bytes(d.bytes)));
-                Departure { after: d.after.max(earliest), bytes: d.bytes }
+                let after = d.after.max(earliest);
+                earliest = after.saturating_add(self.time_at(rate, d.bytes));
+                Departure { after, bytes: d.bytes }
             })
             .collect()
+    }
+
+    /// How long a packet takes at a rate; at none longer than any train.
+    fn time_at(&self, rate: Rate, bytes: u32) -> Duration {
+        rate.time_for(Bytes::new(self.real_bytes(bytes).into())).unwrap_or(LONGEST_TRAIN)
+    }
+
+    /// Sends a packet back, unless that would be more than the ceiling allows; whether it was sent.
+    pub(super) fn send_back(&mut self, header: ProbeHeader, bytes: u32) -> Result<bool, MeasureError> {
+        let ahead = self.passed_at.saturating_since(kernel::now());
+        if ahead > ECHOES_AHEAD { Ok(false) } else { self.send(header, bytes) }
     }
 
     /// Sends one packet; whether the kernel took it.
@@ -91,6 +113,10 @@ impl Port {
         let length = self.payload(bytes);
         let packet = &mut self.packet[..length];
         packet[..PROBE_HEADER_BYTES].copy_from_slice(&header.encode());
+        if let Some(rate) = self.ceiling {
+            self.passed_at = self.passed_at.max(kernel::now()) + self.time_at(rate, bytes);
+        }
+        let packet = &self.packet[..length];
         Ok(kernel::send_datagram(&self.socket, None, packet)?)
     }
 
@@ -123,6 +149,7 @@ impl Port {
     /// Waits for what arrives, at most that long; how much it was.
     pub(super) fn receive(&mut self, wait: Duration, mut each: impl FnMut(Arrival)) -> Result<usize, MeasureError> {
         kernel::wait(&self.socket, false, wait)?;
+        self.follow_clocks();
         let (clocks, headers) = (&self.clocks, self.headers);
         Ok(kernel::recv_batch(&self.socket, &mut self.buffer, |d| {
             // The last copies of the address validation.
@@ -143,6 +170,15 @@ impl Port {
     /// Forgets what waits.
     pub(super) fn drain(&self) {
         crate::udp::drain(&self.socket);
+    }
+
+    /// Compares the clocks now and then: over minutes a time daemon's corrections are as large as a step.
+    pub(super) fn follow_clocks(&mut self) {
+        let now = kernel::now();
+        if now.saturating_since(self.compared) >= LOOK_AT_CLOCKS_EVERY {
+            self.compared = now;
+            self.clocks.refresh();
+        }
     }
 
     /// How often the clock of the stamps was set since the beginning, as far as is seen by a look at it now.

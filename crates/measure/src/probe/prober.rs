@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use estimate::probe::{Method, Outcome, Passage, Path, Step, Train};
+use estimate::probe::{Fate, Method, Outcome, Passage, Path, Step, Train};
 use results::Direction;
 use results::estimate::Trouble;
 use units::{Bytes, Instant, Rate};
@@ -25,6 +25,9 @@ const USUAL_MTU: u32 = 1500;
 
 /// Distance at which a sender can send apart without sending late: a system call and two looks at the clock.
 const LEAST_GAP: Duration = Duration::from_micros(4);
+
+/// Messages of the far end that may wait while a train is under way: beyond, its connection waits.
+const INBOX: usize = 64;
 
 /// How much faster than ours another clock may run: a hundred times what quartz does.
 const CLOCKS: f64 = 1.01;
@@ -48,6 +51,9 @@ pub struct Bounds {
     /// Time.
     pub time: Duration,
 }
+
+/// By how much a stamp of the kernel and a look at the clock may differ: much more than either errs.
+const STAMPS: Duration = Duration::from_millis(1);
 
 /// What became of a method.
 #[derive(Debug)]
@@ -94,15 +100,16 @@ pub struct Prober {
     pub(super) number: u16,
     pub(super) packets: u64,
     pub(super) bytes: u64,
-    /// Bytes that the server allows, all methods together, and the rate.
+    /// Bytes that the server allows, all methods together.
     pub(super) granted: u64,
-    pub(super) ceiling: Option<Rate>,
     pub(super) next_ping: Instant,
     /// How often the server's clock was set since the session began, by its latest word.
     pub(super) far_steps: u64,
     steps: Steps,
     /// The last packet of the train before.
     pub(super) last_packet: Instant,
+    /// By how much the path has spread packets at most.
+    pub(super) longest_gap: Option<Duration>,
 }
 
 impl Prober {
@@ -124,12 +131,12 @@ impl Prober {
         let ceiling = session.plan.rate_bps.map(Rate::from_bps);
         let down = session.plan.directions.contains(&Direction::Down);
         let (session, reader) = session.split()?;
-        let (outbox, inbox) = mpsc::channel();
+        let (outbox, inbox) = mpsc::sync_channel(INBOX);
         reader.spawn(move |incoming| drop(outbox.send(incoming)))?;
         let round_trip = round_trip(&session.writer, &inbox)?;
         let stream = session.join_probes()?;
         session.writer.send(&Message::Start { clock: None })?;
-        let port = Port::new(stream.socket);
+        let port = Port::new(stream.socket, ceiling);
         let mtu = options.mtu.unwrap_or_else(|| port.mtu().unwrap_or(USUAL_MTU).min(USUAL_MTU));
         let path = Path { round_trip, mtu, least_gap: LEAST_GAP, seed: options.seed };
         let now = kernel::now();
@@ -143,11 +150,11 @@ impl Prober {
             packets: 0,
             bytes: 0,
             granted,
-            ceiling,
             next_ping: now + PING_EVERY,
             far_steps: 0,
             steps: Steps::default(),
             last_packet: now,
+            longest_gap: None,
         };
         match prober.message(kernel::now() + HANDSHAKE_TIMEOUT, "when asked to start")? {
             Message::Started { .. } => Ok(prober),
@@ -219,7 +226,11 @@ impl Prober {
             progress.troubles.push(Trouble::BudgetSpent);
             return Ok(false);
         }
-        if (kernel::now() + pause + train.span()).saturating_since(progress.begin) > progress.bounds.time {
+        // At the rate that the server allows, which may take longer than the method meant.
+        let span =
+            self.port.within_ceiling(train.departures().iter().copied()).last().map_or(Duration::ZERO, |d| d.after);
+        let elapsed = kernel::now().saturating_since(progress.begin);
+        if elapsed.saturating_add(pause).saturating_add(span) > progress.bounds.time {
             progress.troubles.push(Trouble::TimeSpent);
             return Ok(false);
         }
@@ -230,7 +241,7 @@ impl Prober {
                 let took = kernel::now().saturating_since(sent);
                 let steps = Steps { ours: self.port.clock_steps(), theirs: self.far_steps };
                 let before = std::mem::replace(&mut self.steps, steps);
-                if let Some(trouble) = doubt(&passage, took, before != steps) {
+                if let Some(trouble) = doubt(&passage, train.is_echoed(), took, before != steps) {
                     progress.troubles.push(trouble);
                     passage.packets.iter_mut().for_each(|p| p.received = None);
                 }
@@ -286,13 +297,22 @@ impl Prober {
     }
 }
 
-/// Why the times of a train say nothing: a clock was set meanwhile, at either end, or the far end received for longer than
-/// there was time, whatever its clock shows.
-fn doubt(passage: &Passage, took: Duration, stepped: bool) -> Option<Trouble> {
+/// Why the times of a train say nothing: a clock was set meanwhile, at either end, or the far end sent or received for longer than
+/// there was time, whatever its clock shows, or answered before it was asked.
+fn doubt(passage: &Passage, is_echoed: bool, took: Duration, stepped: bool) -> Option<Trouble> {
     if stepped {
         return Some(Trouble::ClockStep);
     }
-    (passage.span_received() > took.mul_f64(CLOCKS)).then_some(Trouble::Implausible)
+    let span = |time: fn(&Fate) -> Option<Instant>| {
+        let times = || passage.packets.iter().filter_map(time);
+        times().max().zip(times().min()).map_or(Duration::ZERO, |(last, first)| last.saturating_since(first))
+    };
+    let most = took.mul_f64(CLOCKS);
+    let too_early =
+        |f: &Fate| f.sent.zip(f.received).is_some_and(|(sent, received)| sent.saturating_since(received) > STAMPS);
+    let is_impossible =
+        span(|f| f.sent) > most || span(|f| f.received) > most || is_echoed && passage.packets.iter().any(too_early);
+    is_impossible.then_some(Trouble::Implausible)
 }
 
 #[cfg(test)]
@@ -300,14 +320,32 @@ mod tests {
     use super::*;
     use estimate::probe::Fate;
 
+    const fn at(ms: u64) -> Option<Instant> {
+        Some(Instant::from_nanos(ms * 1_000_000))
+    }
+
+    const fn fate(sent: u64, received: u64) -> Fate {
+        Fate { bytes: 1500, sent: at(sent), received: at(received) }
+    }
+
     #[test]
     fn times_that_cannot_be_and_clocks_that_were_set_are_doubted() {
-        let at = |ms| Some(Instant::ZERO + Duration::from_millis(ms));
-        let fate = |ms| Fate { bytes: 1500, sent: at(0), received: at(ms) };
-        let passage = Passage { packets: vec![fate(1000), fate(1100)] };
-        assert_eq!(doubt(&passage, Duration::from_millis(100), false), None);
-        assert_eq!(doubt(&passage, Duration::from_millis(98), false), Some(Trouble::Implausible));
-        assert_eq!(doubt(&passage, Duration::from_millis(100), true), Some(Trouble::ClockStep));
-        assert_eq!(doubt(&Passage::default(), Duration::ZERO, false), None);
+        let passage = Passage { packets: vec![fate(0, 1000), fate(0, 1100)] };
+        let of = |took, stepped| doubt(&passage, false, Duration::from_millis(took), stepped);
+        assert_eq!(of(100, false), None);
+        assert_eq!(of(98, false), Some(Trouble::Implausible));
+        assert_eq!(of(100, true), Some(Trouble::ClockStep));
+        assert_eq!(doubt(&Passage::default(), false, Duration::ZERO, false), None);
+        let departures = Passage { packets: vec![fate(5000, 1000), fate(5200, 1050)] };
+        assert_eq!(doubt(&departures, false, Duration::from_millis(100), false), Some(Trouble::Implausible));
+    }
+
+    #[test]
+    fn an_answer_before_the_question_is_none() {
+        let took = Duration::from_millis(500);
+        let early = Passage { packets: vec![fate(100, 150), fate(200, 190)] };
+        assert_eq!(doubt(&early, true, took, false), Some(Trouble::Implausible));
+        // One way the clocks of two hosts differ by whatever they do.
+        assert_eq!(doubt(&early, false, took, false), None);
     }
 }

@@ -1,6 +1,7 @@
 //! The server's side of a probing session: notes what comes, sends back what asks for it, sends what it is asked for.
 
 use std::collections::BTreeMap;
+use std::net::UdpSocket;
 use std::time::Duration;
 
 use estimate::probe::Departure;
@@ -10,7 +11,6 @@ use wire::{MAX_TRAIN, Message, ProbeDeparture};
 use super::port::{Arrival, Port};
 use super::{LONGEST_TRAIN, SETTLE_MAX};
 use crate::MeasureError;
-use crate::udp::UdpStream;
 
 /// Trains of which arrivals are kept: the one that is under way, and one that comes late.
 const KEPT: usize = 4;
@@ -22,7 +22,6 @@ pub(crate) struct Responder {
     port: Port,
     /// Bytes that may still be received and sent.
     left: u64,
-    ceiling: Option<Rate>,
     trains: BTreeMap<u16, Vec<Option<Instant>>>,
     latest: Vec<u16>,
     last_arrival: Instant,
@@ -39,11 +38,10 @@ struct Awaited {
 }
 
 impl Responder {
-    pub(crate) fn new(stream: UdpStream, bytes: u64, ceiling: Option<Rate>) -> Self {
+    pub(crate) fn new(socket: UdpSocket, bytes: u64, ceiling: Option<Rate>) -> Self {
         Self {
-            port: Port::new(stream.socket),
+            port: Port::new(socket, ceiling),
             left: bytes,
-            ceiling,
             trains: BTreeMap::new(),
             latest: Vec::new(),
             last_arrival: Instant::ZERO,
@@ -75,7 +73,7 @@ impl Responder {
         let header = arrival.header;
         if header.echo {
             self.charge(arrival.bytes.into())?;
-            self.port.send(header, arrival.bytes)?;
+            self.port.send_back(header, arrival.bytes)?;
             return Ok(());
         }
         if u32::from(header.index) >= MAX_TRAIN {
@@ -129,10 +127,10 @@ impl Responder {
         meanwhile: &dyn Fn() -> Result<(), MeasureError>,
     ) -> Result<Message, MeasureError> {
         let asked = departures.iter().map(|d| Departure { after: Duration::from_nanos(d.after_ns), bytes: d.bytes });
-        let departures = self.port.within_ceiling(asked, self.ceiling);
+        let departures = self.port.within_ceiling(asked);
         let bytes = departures.iter().map(|d| u64::from(self.port.real_bytes(d.bytes))).sum();
         self.charge(bytes)?;
-        if departures.last().is_some_and(|d| d.after > LONGEST_TRAIN) {
+        if departures.iter().any(|d| d.after > LONGEST_TRAIN) {
             return Err(MeasureError::Unsupported("a train of more than an hour".to_owned()));
         }
         let sent = self.port.send_train(train, false, &departures, &mut |_, until| {
@@ -146,3 +144,6 @@ impl Responder {
         Ok(Message::TrainDeparted { train, sent_ns })
     }
 }
+
+#[cfg(test)]
+mod tests;

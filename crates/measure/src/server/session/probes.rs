@@ -19,7 +19,7 @@ impl Session<'_> {
     pub(super) fn answer_probes(&mut self) -> Result<(), MeasureError> {
         let Some(Stream::Udp(stream)) = self.streams.pop() else { return Err(self.closed("before its probes")) };
         let ceiling = self.plan.rate_bps.map(Rate::from_bps);
-        let mut responder = Responder::new(stream, self.plan.bytes.unwrap_or(0), ceiling);
+        let mut responder = Responder::new(stream.socket, self.plan.bytes.unwrap_or(0), ceiling);
         self.writer.send(&Message::Started { at: kernel::now() })?;
         let longest = self.begun + self.shared.options.max_duration;
         loop {
