@@ -13,6 +13,8 @@ mod common;
 
 mod bounds;
 mod choice;
+mod experiments;
+mod formats;
 mod page;
 mod truth;
 

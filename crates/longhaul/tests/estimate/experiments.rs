@@ -1,0 +1,99 @@
+//! The experiments about estimates, in their short form, from the lab to the judgement.
+
+use std::path::{Path, PathBuf};
+
+use results::estimate::Quantity;
+use results::evaluate::{EvaluateRecord, MethodAccuracy};
+use results::lab::{LabRecord, Verdict};
+use testbed::undisturbed;
+
+use crate::common::lab::{Turn, read, turn};
+use crate::common::{longhaul, text};
+use crate::{records, results};
+
+/// Runs the short form of an experiment; `None`, with a note, where the machine could not carry any of its runs.
+#[allow(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
+fn short(turn: &Turn, scenario: &str, folder: &Path) -> Option<PathBuf> {
+    let file = format!("{}/../../scenarios/{scenario}", env!("CARGO_MANIFEST_DIR"));
+    let out = folder.join("out");
+    // The programs of the experiments call longhaul by its name.
+    let built = Path::new(env!("CARGO_BIN_EXE_longhaul")).parent().unwrap();
+    let path = format!("{}:{}", built.display(), std::env::var("PATH").unwrap());
+    let mut command = turn.longhaul(&["lab", "run", &file, "--variant", "short", "--out", &out.display().to_string()]);
+    let output = command.env("PATH", path).output().unwrap();
+    println!("{}{}", text(&output.stdout), text(&output.stderr));
+    let is_valid =
+        |r: LabRecord| matches!(r, LabRecord::RunEnd(end) if !matches!(end.verdict, Verdict::Invalid { .. }));
+    if read(&out.join("records.jsonl")).into_iter().any(is_valid) {
+        return Some(out);
+    }
+    eprintln!("the machine could not carry {scenario}, and said so");
+    None
+}
+
+fn judged(folder: &Path) -> Vec<EvaluateRecord> {
+    let output = longhaul().args(["evaluate", "--json"]).arg(folder).output().unwrap();
+    let said = text(&output.stdout);
+    println!("{said}{}", text(&output.stderr));
+    said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn accuracy(all: &[EvaluateRecord], method: &str, quantity: Quantity) -> MethodAccuracy {
+    let of = |r: &EvaluateRecord| match r {
+        EvaluateRecord::Accuracy(a) if a.method == method && a.quantity == quantity => Some(a.clone()),
+        _ => None,
+    };
+    all.iter().find_map(of).unwrap()
+}
+
+#[test]
+fn what_a_poisson_load_leaves_of_100_mbps_is_told_within_15_per_cent() {
+    undisturbed(|| {
+        let Some(turn) = turn() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let Some(out) = short(&turn, "estimate.toml", folder.path()) else { return };
+        let told = results(&records(&std::fs::read(out.join("run-0/probe.out")).unwrap()));
+        let left = told[0].estimate.unwrap();
+        assert_eq!((told[0].method.as_str(), left.quantity), ("two-rates", Quantity::AvailableBandwidth));
+        // The goal of the project; half of 100 Mb/s of IP is used.
+        assert!((left.rate_bps as f64 / 50e6 - 1.0).abs() < 0.15, "{told:?}");
+    });
+}
+
+#[test]
+fn an_ensemble_is_measured_and_judged() {
+    undisturbed(|| {
+        let Some(turn) = turn() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let Some(out) = short(&turn, "paths.toml", folder.path()) else { return };
+        let all = judged(&out);
+        let paths = all.iter().filter(|r| matches!(r, EvaluateRecord::Path(_))).count();
+        let auto = accuracy(&all, "auto/41kB, capacity", Quantity::Capacity);
+        // Two rates and two round trips, nobody else on the way.
+        assert!(paths > 0 && auto.asked as usize == paths, "{auto:?}");
+        let capacity = auto.to_truth.clone().unwrap();
+        assert!(capacity.within_15_percent > 0.99, "{capacity:?}");
+        // What it may spend here (41 kB), in the middle of the paths.
+        assert!(auto.bytes <= 41_000, "{auto:?}");
+        if paths < 4 {
+            return;
+        }
+        let decisions = all.iter().find_map(|r| match r {
+            EvaluateRecord::Decisions(d) if d.method == "auto/41kB" && d.pairs == 6 => Some(d.clone()),
+            _ => None,
+        });
+        // Of the six pairs four are of paths of 3.5 and 54.8 Mb/s: nobody should mistake these.
+        assert!(decisions.unwrap().rates[0].share > 0.66);
+    });
+}
+
+#[test]
+fn an_elastic_load_is_judged_beside_one_that_does_not_give_way() {
+    undisturbed(|| {
+        let Some(turn) = turn() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let Some(out) = short(&turn, "estimate-grid.toml", folder.path()) else { return };
+        let adr = accuracy(&judged(&out), "short-adr", Quantity::AsymptoticDispersion);
+        assert!(adr.answered > 0, "{adr:?}");
+    });
+}
