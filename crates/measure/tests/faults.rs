@@ -1,5 +1,11 @@
 //! Hostile, clumsy and vanishing peers: each gets an answer or an end, frees what it held, and harms no other session.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::wildcard_enum_match_arm,
+    reason = "helpers of tests are tests too"
+)]
 
 #[path = "faults/handshake.rs"]
 mod handshake;
@@ -7,6 +13,8 @@ mod handshake;
 mod load;
 #[path = "faults/peer.rs"]
 mod peer;
+#[path = "faults/probe.rs"]
+mod probe;
 #[path = "faults/proxy.rs"]
 mod proxy;
 #[path = "faults/vanish.rs"]
