@@ -11,6 +11,8 @@ mod delay;
 mod limits;
 #[path = "truth/rate.rs"]
 mod rate;
+#[path = "truth/turns.rs"]
+mod turns;
 
 use std::time::Duration;
 

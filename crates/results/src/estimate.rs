@@ -86,6 +86,9 @@ pub enum Trouble {
     SenderTooSlow,
     /// A burst passes faster than what follows: a token bucket.
     TokenBucket,
+    /// A message of another flow passed the probes where they waited: flows take turns (fair queueing), or have priorities. What is told is the share of
+    /// one flow.
+    FairQueueing,
     /// Packets overtook each other.
     Reordering,
     /// Packets were lost.
@@ -117,6 +120,9 @@ impl Trouble {
             Self::Batching => "packets came in batches",
             Self::SenderTooSlow => "the sender was not fast or even enough",
             Self::TokenBucket => "a burst passes faster than what follows (token bucket)",
+            Self::FairQueueing => {
+                "another flow passes the probes (fair queueing, or priorities): this is the share of one"
+            }
             Self::Reordering => "packets overtook each other",
             Self::Loss => "packets were lost",
             Self::TooFewSamples => "too few samples",

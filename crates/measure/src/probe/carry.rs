@@ -7,6 +7,7 @@ use units::Instant;
 use wire::{Message, ProbeDeparture, TRAIN_NUMBERS};
 
 use super::conversation::look;
+use super::passing::LEAST_PACKETS;
 use super::port::Arrival;
 use super::prober::{LOOK_EVERY, Prober};
 use super::{FIRST_SETTLE, SETTLE, SETTLE_MAX};
@@ -34,6 +35,10 @@ impl Prober {
     /// A train to the server, which tells when its packets came.
     fn sent(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
         let sent = self.depart(false, departures, &mut Arrivals::of(self.number, 0), interrupted)?;
+        let asked = kernel::now();
+        if departures.len() >= LEAST_PACKETS {
+            self.follow_train()?;
+        }
         let settle = self.settle(departures);
         let order = Message::TrainSent {
             train: self.number,
@@ -50,7 +55,11 @@ impl Prober {
             _ => None,
         })?;
         self.far_steps = received.1;
-        Ok(join(self.real(departures), &sent, &instants(&received.0)))
+        let passage = join(self.real(departures), &sent, &instants(&received.0));
+        if let Some(waited) = self.waited.take() {
+            self.passing.note(&passage, asked, waited);
+        }
+        Ok(passage)
     }
 
     /// A train from the server, which tells when its packets left.

@@ -7,10 +7,14 @@ use estimate::ClockEstimator;
 use units::Instant;
 use wire::Message;
 
+use super::passing::waited;
 use super::prober::{LOOK_EVERY, Prober};
 use crate::MeasureError;
 use crate::client::Idle;
 use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT};
+
+/// Numbers of pings that leave right behind a train, with the number of the train.
+const BEHIND_TRAIN: u64 = 1 << 32;
 
 /// How often a session without other messages is kept alive.
 pub(super) const PING_EVERY: Duration = Duration::from_secs(2);
@@ -34,6 +38,12 @@ impl Prober {
                 return Ok(got);
             }
         }
+    }
+
+    /// Sends a message right behind a train, on the session's connection.
+    pub(super) fn follow_train(&mut self) -> Result<(), MeasureError> {
+        self.waited = None;
+        self.session.writer.ping(BEHIND_TRAIN | u64::from(self.number))
     }
 
     /// Asks the far end whether it is there: what is missing of a train was lost only if it is.
@@ -81,12 +91,16 @@ impl Prober {
         }
     }
 
-    fn taken(&self, incoming: Incoming) -> Result<Option<Message>, MeasureError> {
+    fn taken(&mut self, incoming: Incoming) -> Result<Option<Message>, MeasureError> {
         match incoming {
             Incoming::Message(m) => match *m {
                 Message::Failed { reason } => Err(MeasureError::protocol(self.peer(), reason)),
                 other => Ok(Some(other)),
             },
+            Incoming::Pong(pong, received) if pong.id == BEHIND_TRAIN | u64::from(self.number) => {
+                self.waited = Some(waited(&pong, received, self.path.round_trip));
+                Ok(None)
+            }
             Incoming::Pinged | Incoming::Pong(..) => Ok(None),
         }
     }

@@ -7,6 +7,7 @@
 
 mod carry;
 mod conversation;
+mod passing;
 mod port;
 mod prober;
 mod responder;

@@ -11,6 +11,7 @@ use units::{Bytes, Instant, Rate};
 use wire::Message;
 
 use super::conversation::{PING_EVERY, round_trip};
+use super::passing::Passing;
 use super::port::Port;
 use crate::MeasureError;
 use crate::client::{ClientOptions, Opened, Session, open};
@@ -77,6 +78,7 @@ pub struct Progress {
     begin: Instant,
     packets: u64,
     bytes: u64,
+    passing: Passing,
     troubles: Vec<Trouble>,
     error: Option<String>,
     outcome: Option<Outcome>,
@@ -110,6 +112,9 @@ pub struct Prober {
     pub(super) last_packet: Instant,
     /// By how much the path has spread packets at most.
     pub(super) longest_gap: Option<Duration>,
+    /// How long what was sent behind the last train waited, and what came of that up to now.
+    pub(super) waited: Option<Duration>,
+    pub(super) passing: Passing,
 }
 
 impl Prober {
@@ -155,6 +160,8 @@ impl Prober {
             steps: Steps::default(),
             last_packet: now,
             longest_gap: None,
+            waited: None,
+            passing: Passing::default(),
         };
         match prober.message(kernel::now() + HANDSHAKE_TIMEOUT, "when asked to start")? {
             Message::Started { .. } => Ok(prober),
@@ -201,7 +208,8 @@ impl Prober {
     /// The begin of a run that is made train by train.
     pub fn begin(&self, bounds: Bounds) -> Progress {
         let (begin, packets, bytes) = (kernel::now(), self.packets, self.bytes);
-        Progress { bounds, begin, packets, bytes, troubles: Vec::new(), error: None, outcome: None }
+        let passing = self.passing;
+        Progress { bounds, begin, packets, bytes, passing, troubles: Vec::new(), error: None, outcome: None }
     }
 
     /// Carries out the next train; whether more are wanted and allowed.
@@ -261,8 +269,9 @@ impl Prober {
     /// What came of it up to now.
     pub fn ended(&self, method: &dyn Method, progress: &Progress) -> Run {
         let outcome = progress.outcome.clone().unwrap_or_else(|| method.so_far());
+        let fair = self.passing.is_fair_queueing_since(progress.passing).then_some(Trouble::FairQueueing);
         Run {
-            outcome: outcome.troubled(progress.troubles.iter().copied()),
+            outcome: outcome.troubled(progress.troubles.iter().copied().chain(fair)),
             packets: self.packets - progress.packets,
             bytes: Bytes::new(self.bytes - progress.bytes),
             elapsed: kernel::now().saturating_since(progress.begin),
