@@ -109,10 +109,11 @@ impl Pathload {
         }
     }
 
-    /// To send at most so many bytes, headers included.
+    /// To send at most so many bytes, headers included. The method's own bound holds beside it: what a caller allows to
+    /// all methods together is not what this one needs.
     #[must_use]
     pub fn at_most(mut self, bytes: u64) -> Self {
-        self.p.most_bytes = bytes;
+        self.p.most_bytes = self.p.most_bytes.min(bytes);
         self
     }
 

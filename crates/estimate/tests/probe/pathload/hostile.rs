@@ -52,6 +52,19 @@ fn a_far_end_that_falls_silent_ends_the_search() {
     }
 }
 
+#[test]
+fn a_large_budget_does_not_lift_the_bound_of_the_method() {
+    // Streams of full packets, as at 10 Gb/s, that say now this and now that: a dozen rates and more of 1.8 MB each.
+    let path = Path { round_trip: Duration::ZERO, mtu: 1500, least_gap: Duration::from_nanos(1200), seed: 0 };
+    for allowed in [u64::MAX, 50_000_000, 20_000_000] {
+        let mut method = Pathload::new(path).at_most(allowed);
+        let contradict =
+            |train: &Train, number: usize| sloped(train, if number.is_multiple_of(2) { 0.5 } else { 0.0 }, false);
+        let (_, sent, outcome) = exhaust(&mut method, contradict);
+        assert!(sent <= 20_000_000, "{sent} of {allowed}: {outcome:?}");
+    }
+}
+
 /// Any path, any far end.
 fn any_path() -> impl Strategy<Value = Path> {
     let nanos = || prop_oneof![Just(0), Just(1_200), Just(80_000), any::<u64>()].prop_map(Duration::from_nanos);
