@@ -1,8 +1,11 @@
 //! What one long TCP transfer will get, from what probes told of the path.
 
+mod lost;
+
 use results::estimate::{PredictionBound, TransferPrediction};
 use units::{Bytes, Duration, Rate};
 
+pub use self::lost::{LossOver, Lost};
 use crate::choice::Belief;
 use crate::history::Prediction;
 use crate::model::{Reno, Way, cubic_response, ideal_completion, pftk};
@@ -43,7 +46,7 @@ pub struct PathState {
     pub available: Interval,
     /// Without queues.
     pub round_trip: Duration,
-    /// Probes lost and sent that came one by one: what a burst loses says nothing of the path.
+    /// Of probes that came one by one: what a burst loses says nothing of the path.
     pub loss: Option<Lost>,
     /// Largest window, the receiver's or the socket's.
     pub window: Option<Bytes>,
@@ -78,15 +81,6 @@ const TCP_HEADERS: u32 = 52;
 /// No round trip is shorter; what a clock reads as zero is not.
 const LEAST_ROUND_TRIP: Duration = Duration::from_micros(1);
 
-/// A count of losses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lost {
-    /// Probes that did not arrive.
-    pub lost: u64,
-    /// Probes that left.
-    pub sent: u64,
-}
-
 /// Loss at which BBR still goes at the full rate: version 1 leaves it alone up to the gain of its probing, a quarter, less
 /// what is retransmitted.
 const BBR_BEARS: f64 = 0.15;
@@ -96,7 +90,8 @@ const BBR_BEARS: f64 = 0.15;
 /// - The link: what is left of it, in payload. Where less than half of the capacity is left, the load may be TCP that gives
 ///   way: one such flow would leave half. Then the value is the geometric mean of both, and half is the upper end.
 /// - Loss: PFTK for Reno, the response function for CUBIC, with the count of losses give or take its standard error. No
-///   loss among the probes bounds nothing: a hundred of them cannot see what slows a fast transfer down.
+///   loss among the probes bounds nothing: a hundred of them cannot see what slows a fast transfer down. Losses of echoed
+///   probes are taken for half of the round trip's; the interval then reaches from all to nothing of them.
 /// - The window over the round trip.
 ///
 /// The least of them is the answer. Earlier transfers, where there were any and their interval meets that of the probes, are
@@ -161,9 +156,8 @@ fn by_loss(path: &PathState, control: Control, lost: Lost) -> Option<[f64; 3]> {
     if lost.lost == 0 || lost.sent == 0 {
         return None;
     }
-    let spread = (lost.lost as f64).sqrt();
-    let of = |count: f64| {
-        let p = (count / lost.sent as f64).clamp(1e-9, 0.99);
+    let of = |share: f64| {
+        let p = share.clamp(1e-9, 0.99);
         let by_formula = match control {
             Control::Cubic => cubic_response(path.mss, path.round_trip, p),
             Control::Reno => pftk(Reno {
@@ -181,10 +175,10 @@ fn by_loss(path: &PathState, control: Control, lost: Lost) -> Option<[f64; 3]> {
         };
         by_formula.map(|r| r.as_bps() as f64)
     };
+    let [value, most, least] = lost.shares();
     // A single loss may as well have been none.
-    let fewest = lost.lost as f64 - spread;
-    let high = if fewest > 0.0 { of(fewest)? } else { f64::INFINITY };
-    Some([of(lost.lost as f64)?, of(lost.lost as f64 + spread)?, high])
+    let high = if least > 0.0 { of(least)? } else { f64::INFINITY };
+    Some([of(value)?, of(most)?, high])
 }
 
 fn completion(path: &PathState, bytes: Bytes, goodput: Rate) -> Option<Duration> {
@@ -194,94 +188,4 @@ fn completion(path: &PathState, bytes: Bytes, goodput: Rate) -> Option<Duration>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::history::Predictor;
-
-    fn mbps(n: u64) -> Rate {
-        Rate::from_bps(n * 1_000_000)
-    }
-
-    fn path(capacity: u64, left: u64) -> PathState {
-        let exactly = |n| Interval { value: mbps(n), low: mbps(n), high: mbps(n) };
-        PathState {
-            capacity: Some(exactly(capacity)),
-            available: exactly(left),
-            round_trip: Duration::from_millis(100),
-            loss: None,
-            window: None,
-            earlier: None,
-            mss: Bytes::new(1448),
-            packet: Bytes::new(1500),
-        }
-    }
-
-    #[test]
-    fn an_idle_link_gives_its_payload() {
-        let got = predict(&path(100, 100), Control::Cubic, Some(Bytes::new(1_000_000_000)));
-        // 100 Mb/s x 1448/1500.
-        assert_eq!((got.goodput_bps, got.bound), (96_533_333, PredictionBound::Link));
-        // 8 Gb at that rate take 82.9 s; handshake and slow start add less than a second.
-        let seconds = got.completion_ns.unwrap() as f64 / 1e9;
-        assert!((82.9..83.9).contains(&seconds), "{seconds}");
-    }
-
-    #[test]
-    fn a_window_bounds_it() {
-        // 1 MB over 100 ms is 80 Mb/s: what bounded the thesis' transfers across the Atlantic.
-        let state = PathState { window: Some(Bytes::new(1_000_000)), ..path(1000, 1000) };
-        let got = predict(&state, Control::Reno, None);
-        assert_eq!((got.goodput_bps, got.bound, got.completion_ns), (80_000_000, PredictionBound::Window, None));
-    }
-
-    #[test]
-    fn loss_slows_reno_and_cubic_down_and_bbr_hardly() {
-        let state = PathState { loss: Some(Lost { lost: 4, sent: 400 }), ..path(100, 100) };
-        let goodput = |control| predict(&state, control, None);
-        // RFC 9438, table 1: 12 segments at a loss of 1e-2 and 100 ms.
-        let cubic = goodput(Control::Cubic);
-        assert!((cubic.goodput_bps as f64 / (12.0 * 1448.0 * 80.0) - 1.0).abs() < 0.02, "{cubic:?}");
-        assert_eq!(cubic.bound, PredictionBound::Loss);
-        assert!(cubic.low_bps < cubic.goodput_bps && cubic.goodput_bps < cubic.high_bps);
-        assert!(goodput(Control::Reno).goodput_bps < cubic.goodput_bps);
-        assert!(goodput(Control::Bbr).goodput_bps > 95_000_000);
-    }
-
-    #[test]
-    fn earlier_transfers_count_as_far_as_they_are_certain_and_do_not_contradict() {
-        let earlier = |mbps: f64, spread: f64| {
-            let rate_bps = mbps * 1e6;
-            let (low_bps, high_bps) = (rate_bps / spread, rate_bps * spread);
-            Some(Prediction {
-                rate_bps,
-                low_bps,
-                high_bps,
-                samples: 7,
-                since_shift_s: None,
-                predictor: Predictor::Last,
-            })
-        };
-        let some = |n| Interval { value: mbps(n), low: mbps(n / 2), high: mbps(n * 2) };
-        let probed = PathState { available: some(100), ..path(100, 100) };
-        let with = |earlier| predict(&PathState { earlier, ..probed }, Control::Cubic, None);
-        // Payload of 96.5 Mb/s by a factor of two at 95 %, and 60 Mb/s by a factor that is 1.96/1.28 as wide at 95 %:
-        // as certain as each other, so the geometric mean, and an interval narrower by the root of two.
-        let same = 2_f64.powf(1.28 / 1.96);
-        let got = with(earlier(60.0, same));
-        assert!((got.goodput_bps as f64 / (96.533_f64 * 60.0).sqrt() / 1e6 - 1.0).abs() < 0.01, "{got:?}");
-        let half = (got.high_bps as f64 / got.goodput_bps as f64).ln();
-        assert!((half / (2_f64.ln() / 2_f64.sqrt()) - 1.0).abs() < 0.01, "{got:?}");
-        assert_eq!(got.earlier_transfers, Some(7));
-        // 5 Mb/s within a tenth: the path has changed since.
-        assert_eq!(with(earlier(5.0, 1.1)), predict(&probed, Control::Cubic, None));
-    }
-
-    #[test]
-    fn a_full_link_may_be_full_of_tcp() {
-        let got = predict(&path(100, 10), Control::Cubic, None);
-        // Between what is left and the half that one other flow would leave, in payload.
-        assert_eq!((got.low_bps, got.high_bps), (9_653_333, 48_266_667));
-        assert!(got.low_bps < got.goodput_bps && got.goodput_bps < got.high_bps);
-        assert!(predict(&path(100, 0), Control::Cubic, None).goodput_bps > 0);
-    }
-}
+mod tests;

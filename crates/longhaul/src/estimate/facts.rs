@@ -1,8 +1,8 @@
 //! What the methods told of the path, for the prediction of a transfer.
 
-use estimate::prediction::{Control, Lost, PathState, predict};
+use estimate::prediction::{Control, LossOver, Lost, PathState, predict};
 use estimate::probe::{Interval, Path};
-use results::estimate::{EstimateResult, Quantity, RateInterval, TransferPrediction};
+use results::estimate::{EstimateResult, ProbeLoss, Quantity, RateInterval, TransferPrediction};
 use units::Rate;
 
 use super::cli::EstimateOptions;
@@ -28,7 +28,9 @@ impl Facts {
             }
         }
         self.any |= result.squeezed.as_ref().is_some_and(|s| s.label.is_some());
-        self.lost = result.loss.map(|l| Lost { lost: l.lost, sent: l.sent }).or(self.lost);
+        // Only RON's probes are counted, and they are echoed.
+        let lost = |l: ProbeLoss| Lost { lost: l.lost, sent: l.sent, over: LossOver::RoundTrip };
+        self.lost = result.loss.map(lost).or(self.lost);
     }
 
     /// Rate of the narrow link, if a method has told it.

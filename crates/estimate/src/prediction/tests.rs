@@ -1,0 +1,101 @@
+use super::*;
+use crate::history::Predictor;
+
+fn mbps(n: u64) -> Rate {
+    Rate::from_bps(n * 1_000_000)
+}
+
+fn path(capacity: u64, left: u64) -> PathState {
+    let exactly = |n| Interval { value: mbps(n), low: mbps(n), high: mbps(n) };
+    PathState {
+        capacity: Some(exactly(capacity)),
+        available: exactly(left),
+        round_trip: Duration::from_millis(100),
+        loss: None,
+        window: None,
+        earlier: None,
+        mss: Bytes::new(1448),
+        packet: Bytes::new(1500),
+    }
+}
+
+#[test]
+fn an_idle_link_gives_its_payload() {
+    let got = predict(&path(100, 100), Control::Cubic, Some(Bytes::new(1_000_000_000)));
+    // 100 Mb/s x 1448/1500.
+    assert_eq!((got.goodput_bps, got.bound), (96_533_333, PredictionBound::Link));
+    // 8 Gb at that rate take 82.9 s; handshake and slow start add less than a second.
+    let seconds = got.completion_ns.unwrap() as f64 / 1e9;
+    assert!((82.9..83.9).contains(&seconds), "{seconds}");
+}
+
+#[test]
+fn a_window_bounds_it() {
+    // 1 MB over 100 ms is 80 Mb/s: what bounded the thesis' transfers across the Atlantic.
+    let state = PathState { window: Some(Bytes::new(1_000_000)), ..path(1000, 1000) };
+    let got = predict(&state, Control::Reno, None);
+    assert_eq!((got.goodput_bps, got.bound, got.completion_ns), (80_000_000, PredictionBound::Window, None));
+}
+
+#[test]
+fn loss_slows_reno_and_cubic_down_and_bbr_hardly() {
+    let state = PathState { loss: Some(Lost { lost: 4, sent: 400, over: LossOver::OneWay }), ..path(100, 100) };
+    let goodput = |control| predict(&state, control, None);
+    // RFC 9438, table 1: 12 segments at a loss of 1e-2 and 100 ms.
+    let cubic = goodput(Control::Cubic);
+    assert!((cubic.goodput_bps as f64 / (12.0 * 1448.0 * 80.0) - 1.0).abs() < 0.02, "{cubic:?}");
+    assert_eq!(cubic.bound, PredictionBound::Loss);
+    assert!(cubic.low_bps < cubic.goodput_bps && cubic.goodput_bps < cubic.high_bps);
+    assert!(goodput(Control::Reno).goodput_bps < cubic.goodput_bps);
+    assert!(goodput(Control::Bbr).goodput_bps > 95_000_000);
+}
+
+#[test]
+fn a_loss_over_the_round_trip_is_half_as_much_each_way_and_may_be_all_or_nothing_of_it() {
+    let goodput = |lost, sent, over| {
+        let state = PathState { loss: Some(Lost { lost, sent, over }), ..path(100, 100) };
+        predict(&state, Control::Cubic, None)
+    };
+    // Of 10 000 probes 9801 come back: 0.99 x 0.99. So each way loses 1 %: 12 segments at 100 ms (RFC 9438, table 1).
+    let echoed = goodput(199, 10_000, LossOver::RoundTrip);
+    assert!((echoed.goodput_bps as f64 / (12.0 * 1448.0 * 80.0) - 1.0).abs() < 0.02, "{echoed:?}");
+    // As a count of the data's way it would be twice as much loss, and its lower end is what may still be true.
+    let counted = goodput(199, 10_000, LossOver::OneWay);
+    assert!(counted.goodput_bps < echoed.goodput_bps && counted.low_bps == echoed.low_bps, "{counted:?}");
+    // All of it may have been lost on the way back, which leaves the link: 100 Mb/s x 1448/1500.
+    assert_eq!((echoed.high_bps, echoed.bound), (96_533_333, PredictionBound::Loss));
+    // 75 of 100 lost are half of each way; all of them leave no way that carries anything.
+    assert_eq!(Lost { lost: 75, sent: 100, over: LossOver::RoundTrip }.shares()[0], 0.5);
+    assert_eq!(Lost { lost: 100, sent: 100, over: LossOver::RoundTrip }.shares(), [1.0, 1.0, 0.0]);
+}
+
+#[test]
+fn earlier_transfers_count_as_far_as_they_are_certain_and_do_not_contradict() {
+    let earlier = |mbps: f64, spread: f64| {
+        let rate_bps = mbps * 1e6;
+        let (low_bps, high_bps) = (rate_bps / spread, rate_bps * spread);
+        Some(Prediction { rate_bps, low_bps, high_bps, samples: 7, since_shift_s: None, predictor: Predictor::Last })
+    };
+    let some = |n| Interval { value: mbps(n), low: mbps(n / 2), high: mbps(n * 2) };
+    let probed = PathState { available: some(100), ..path(100, 100) };
+    let with = |earlier| predict(&PathState { earlier, ..probed }, Control::Cubic, None);
+    // Payload of 96.5 Mb/s by a factor of two at 95 %, and 60 Mb/s by a factor that is 1.96/1.28 as wide at 95 %:
+    // as certain as each other, so the geometric mean, and an interval narrower by the root of two.
+    let same = 2_f64.powf(1.28 / 1.96);
+    let got = with(earlier(60.0, same));
+    assert!((got.goodput_bps as f64 / (96.533_f64 * 60.0).sqrt() / 1e6 - 1.0).abs() < 0.01, "{got:?}");
+    let half = (got.high_bps as f64 / got.goodput_bps as f64).ln();
+    assert!((half / (2_f64.ln() / 2_f64.sqrt()) - 1.0).abs() < 0.01, "{got:?}");
+    assert_eq!(got.earlier_transfers, Some(7));
+    // 5 Mb/s within a tenth: the path has changed since.
+    assert_eq!(with(earlier(5.0, 1.1)), predict(&probed, Control::Cubic, None));
+}
+
+#[test]
+fn a_full_link_may_be_full_of_tcp() {
+    let got = predict(&path(100, 10), Control::Cubic, None);
+    // Between what is left and the half that one other flow would leave, in payload.
+    assert_eq!((got.low_bps, got.high_bps), (9_653_333, 48_266_667));
+    assert!(got.low_bps < got.goodput_bps && got.goodput_bps < got.high_bps);
+    assert!(predict(&path(100, 0), Control::Cubic, None).goodput_bps > 0);
+}
