@@ -5,12 +5,14 @@
 //! defined: no segment, no round trip, a loss ratio outside `0 < p <= 1`.
 
 mod overlay;
+mod sawtooth;
 mod timeouts;
 mod transfer;
 
 use units::{Bytes, Duration, Rate};
 
 pub use overlay::{RON_LEAST_LOSS, rate_aware, ron_score, safire};
+pub use sawtooth::{cubic_share, reno_share};
 pub use timeouts::{Reno, pftk, pftk_approximate, pftk_received, tfrc};
 pub use transfer::cardwell;
 

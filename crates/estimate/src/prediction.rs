@@ -8,7 +8,7 @@ use units::{Bytes, Duration, Rate};
 pub use self::lost::{LossOver, Lost};
 use crate::choice::Belief;
 use crate::history::Prediction;
-use crate::model::{Reno, Way, cubic_response, ideal_completion, pftk};
+use crate::model::{Reno, Way, cubic_response, cubic_share, ideal_completion, pftk, reno_share};
 use crate::probe::{Interval, Path};
 use crate::samples::rate;
 
@@ -46,6 +46,9 @@ pub struct PathState {
     pub available: Interval,
     /// Without queues.
     pub round_trip: Duration,
+    /// How long a packet waits at most that still finds room in the queue of the narrow link: the buffer as time. Absent when
+    /// no probe saw that queue full; it may then be of any length.
+    pub queue: Option<Duration>,
     /// Of probes that came one by one: what a burst loses says nothing of the path.
     pub loss: Option<Lost>,
     /// Largest window, the receiver's or the socket's.
@@ -60,12 +63,13 @@ pub struct PathState {
 
 impl PathState {
     /// Of a path that was probed, for segments as long as its packets, of IPv4 and TCP with timestamps. Neither loss nor a
-    /// window bounds it.
+    /// window nor a short queue bounds it.
     pub fn new(path: &Path, capacity: Option<Interval>, available: Interval) -> Self {
         Self {
             capacity,
             available,
             round_trip: path.round_trip.max(LEAST_ROUND_TRIP),
+            queue: None,
             loss: None,
             window: None,
             earlier: None,
@@ -89,6 +93,10 @@ const BBR_BEARS: f64 = 0.15;
 ///
 /// - The link: what is left of it, in payload. Where less than half of the capacity is left, the load may be TCP that gives
 ///   way: one such flow would leave half. Then the value is the geometric mean of both, and half is the upper end.
+/// - The queue of the link, where it is known: Reno and CUBIC fill it, lose what overflows and then leave the link idle in
+///   part where it is short ([`reno_share`], [`cubic_share`]). That is so for a single transfer; beside others, whose windows swing at
+///   other times, a shorter queue does (Appenzeller et al. 2004, §3), so the upper end is without it. BBR does not
+///   wait for an overflow.
 /// - Loss: PFTK for Reno, the response function for CUBIC, with the count of losses give or take its standard error. No
 ///   loss among the probes bounds nothing: a hundred of them cannot see what slows a fast transfer down. Losses of echoed
 ///   probes are taken for half of the round trip's; the interval then reaches from all to nothing of them.
@@ -99,7 +107,9 @@ const BBR_BEARS: f64 = 0.15;
 /// Ammar (2005) ask for. Where the intervals do not meet the path has changed, and the probes are of now. The choice where the load is unknown is ours; no probe here tells TCP from others.
 pub fn predict(path: &PathState, control: Control, transfer: Option<Bytes>) -> TransferPrediction {
     let share = path.mss.as_u64() as f64 / path.packet.as_u64().max(1) as f64;
-    let link = left_to_tcp(path).map(|bps| bps * share);
+    let [value, low, high] = left_to_tcp(path).map(|bps| bps * share);
+    let used = |bps: f64| bps * used_of_link(path, control, bps);
+    let link = [used(value), used(low), high];
     let bounds = [
         Some((link, PredictionBound::Link)),
         path.loss.and_then(|l| by_loss(path, control, l)).map(|b| (b, PredictionBound::Loss)),
@@ -150,6 +160,23 @@ fn left_to_tcp(path: &PathState) -> [f64; 3] {
     // A path of which nothing is left still lets a window of a segment through.
     let least = value.max(half / 32.0);
     [(least * half).sqrt(), low, high.max(half)]
+}
+
+/// Share of a link that carries so much payload in b/s which a transfer uses that loses only what overflows its queue.
+fn used_of_link(path: &PathState, control: Control, bps: f64) -> f64 {
+    let Some(queue) = path.queue else { return 1.0 };
+    let bytes = |time: Duration| bps * time.as_secs_f64() / 8.0;
+    // A window that never fills the queue loses nothing there.
+    if path.window.is_some_and(|w| (w.as_u64() as f64) < bytes(path.round_trip) + bytes(queue)) {
+        return 1.0;
+    }
+    let segments = bytes(path.round_trip) / path.mss.as_u64().max(1) as f64;
+    let share = match control {
+        Control::Reno => reno_share(path.round_trip, queue),
+        Control::Cubic => cubic_share(segments, path.round_trip, queue),
+        Control::Bbr => None,
+    };
+    share.unwrap_or(1.0)
 }
 
 fn by_loss(path: &PathState, control: Control, lost: Lost) -> Option<[f64; 3]> {

@@ -11,6 +11,7 @@ fn path(capacity: u64, left: u64) -> PathState {
         capacity: Some(exactly(capacity)),
         available: exactly(left),
         round_trip: Duration::from_millis(100),
+        queue: None,
         loss: None,
         window: None,
         earlier: None,
@@ -98,4 +99,45 @@ fn a_full_link_may_be_full_of_tcp() {
     assert_eq!((got.low_bps, got.high_bps), (9_653_333, 48_266_667));
     assert!(got.low_bps < got.goodput_bps && got.goodput_bps < got.high_bps);
     assert!(predict(&path(100, 0), Control::Cubic, None).goodput_bps > 0);
+}
+
+/// A link of 100 Mb/s whose queue holds so many ms.
+fn with_queue(ms: u64) -> PathState {
+    PathState { queue: Some(Duration::from_millis(ms)), ..path(100, 100) }
+}
+
+#[test]
+fn a_short_queue_leaves_the_link_idle_in_part_except_with_bbr() {
+    // Payload of the whole link: 100 Mb/s x 1448/1500.
+    let whole = 96_533_333.0;
+    let goodput = |control, ms| predict(&with_queue(ms), control, None).goodput_bps as f64 / whole;
+    // No queue: the mean of half and all of the window; of 0.7 and all of it on CUBIC's curve.
+    assert!((goodput(Control::Reno, 0) - 0.75).abs() < 1e-6);
+    assert!((goodput(Control::Cubic, 0) - 0.925).abs() < 1e-6);
+    // A queue of a round trip (Reno), of 3/7 of one (CUBIC).
+    assert!((goodput(Control::Reno, 100) - 1.0).abs() < 1e-6 && (goodput(Control::Cubic, 43) - 1.0).abs() < 1e-6);
+    assert_eq!(predict(&with_queue(0), Control::Bbr, None), predict(&path(100, 100), Control::Bbr, None));
+    for control in Control::ALL {
+        let all: Vec<f64> = (0..=20).map(|n| goodput(control, n * 5)).collect();
+        assert!(all.is_sorted(), "{control:?}: {all:?}");
+    }
+}
+
+#[test]
+fn beside_other_transfers_a_short_queue_may_do() {
+    let got = predict(&with_queue(0), Control::Reno, None);
+    assert_eq!((got.low_bps, got.goodput_bps, got.high_bps), (72_400_000, 72_400_000, 96_533_333));
+    assert_eq!(got.bound, PredictionBound::Link);
+}
+
+#[test]
+fn a_window_that_never_fills_the_queue_leaves_the_link_full() {
+    // 96.5 Mb/s of payload over 100 ms are 1.21 MB, and 0.30 MB more wait in 25 ms: 1.3 MB fill the link and not the queue.
+    let goodput = |bytes| {
+        let state = PathState { window: Some(Bytes::new(bytes)), ..with_queue(25) };
+        predict(&state, Control::Reno, None).goodput_bps
+    };
+    assert_eq!(goodput(1_300_000), 96_533_333);
+    // A window of 0.625 to 1.25 of what fills the link: (1.5625 - 0.390625) / (0.75 + 0.5625) = 0.892857.
+    assert_eq!(goodput(1_600_000), 86_190_476);
 }
