@@ -78,8 +78,8 @@ impl Hop {
     }
 }
 
-/// Packets in the model: those of the train have their number.
-type Packet = Option<usize>;
+/// Packets in the model: those of a train have its number and theirs.
+type Packet = Option<(u64, usize)>;
 
 struct Running {
     link: Direction<Packet>,
@@ -103,6 +103,7 @@ pub(crate) struct VirtualPath {
     pub(crate) seed: u64,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
+    trains: u64,
 }
 
 impl VirtualPath {
@@ -124,6 +125,7 @@ impl VirtualPath {
             seed,
             packets: 0,
             bytes: 0,
+            trains: 0,
         };
         path.advance(Instant::ZERO + Duration::from_secs(1), &mut |_, _| ());
         path
@@ -146,12 +148,22 @@ impl VirtualPath {
 
     /// The same within so many bytes, as a driver does: the train that would exceed them is not sent.
     pub(crate) fn run_within(&mut self, method: &mut dyn Method, budget: u64) -> Outcome {
-        let before = self.bytes;
+        self.run_bounded(method, budget, Duration::MAX)
+    }
+
+    /// The same within so much time besides: the train that would not have left by then is not sent.
+    pub(crate) fn run_bounded(&mut self, method: &mut dyn Method, budget: u64, time: Duration) -> Outcome {
+        let (before, begin) = (self.bytes, self.clock);
         for _ in 0..100_000 {
             match method.next() {
                 Step::Done(outcome) => return outcome,
                 Step::Send { train, .. } if self.bytes - before + train.bytes().as_u64() > budget => {
                     return method.so_far().troubled([Trouble::BudgetSpent]);
+                }
+                Step::Send { train, pause }
+                    if (self.clock.saturating_since(begin)).saturating_add(pause + train.span()) > time =>
+                {
+                    return method.so_far().troubled([Trouble::TimeSpent]);
                 }
                 Step::Send { train, pause } => {
                     self.advance(self.clock + pause, &mut |_, _| ());
@@ -166,14 +178,22 @@ impl VirtualPath {
     /// Sends a train and waits for what comes of it, at most 2 s behind its last packet.
     pub(crate) fn send(&mut self, train: &Train) -> Passage {
         let start = self.clock;
+        self.trains += 1;
+        let own = self.trains;
+        // What comes late of an earlier train is none of this one, as for a driver.
+        let note = |received: &mut Vec<Option<Instant>>, (train, number): (u64, usize), at| {
+            if train == own {
+                received[number] = Some(at);
+            }
+        };
         let mut passage = Passage::default();
         let mut left = start;
         let mut received = vec![None; train.departures().len()];
         for (number, departure) in train.departures().iter().enumerate() {
             let earliest = if number == 0 { start } else { left + self.least_gap };
             left = earliest.max(start + departure.after);
-            self.advance(left, &mut |number, at| received[number] = Some(at));
-            self.hops[0].link.offer(left, single(Some(number), departure.bytes));
+            self.advance(left, &mut |packet, at| note(&mut received, packet, at));
+            self.hops[0].link.offer(left, single(Some((own, number)), departure.bytes));
             self.packets += 1;
             self.bytes += u64::from(departure.bytes);
             passage.packets.push(Fate { bytes: departure.bytes, sent: Some(left), received: None });
@@ -181,7 +201,7 @@ impl VirtualPath {
         let give_up = left + Duration::from_secs(2);
         while self.clock < give_up && received.iter().any(Option::is_none) {
             let next = self.clock + Duration::from_millis(1);
-            self.advance(next, &mut |number, at| received[number] = Some(at));
+            self.advance(next, &mut |packet, at| note(&mut received, packet, at));
         }
         // The word that a train has passed comes back over the path.
         let back = if train.is_echoed() { self.one_way * 2 } else { self.one_way };
@@ -202,7 +222,7 @@ impl VirtualPath {
     }
 
     /// Lets time pass. What of a train leaves the last link is told with its time.
-    fn advance(&mut self, end: Instant, arrived: &mut dyn FnMut(usize, Instant)) {
+    fn advance(&mut self, end: Instant, arrived: &mut dyn FnMut((u64, usize), Instant)) {
         while let Some((at, hop)) = self.next_event().filter(|(at, _)| *at <= end) {
             self.clock = self.clock.max(at);
             self.serve(hop, at, arrived);
@@ -222,13 +242,13 @@ impl VirtualPath {
         self.hops.iter().enumerate().filter_map(due).min()
     }
 
-    fn serve(&mut self, hop: usize, now: Instant, arrived: &mut dyn FnMut(usize, Instant)) {
+    fn serve(&mut self, hop: usize, now: Instant, arrived: &mut dyn FnMut((u64, usize), Instant)) {
         while let Some(d) = self.hops[hop].link.poll(now) {
-            let Some(number) = d.payload else { continue };
+            let Some(packet) = d.payload else { continue };
             let bytes = u32::try_from(d.bytes).unwrap();
             match self.hops.get_mut(hop + 1) {
                 Some(next) => next.link.offer(d.at, single(d.payload, bytes)),
-                None => arrived(number, d.at),
+                None => arrived(packet, d.at),
             }
         }
         let bytes = self.hops[hop].cross_bytes;
