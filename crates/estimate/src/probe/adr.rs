@@ -14,6 +14,7 @@ const BYTES: u32 = 1428;
 /// Of the gaps of each train the two largest and the two smallest are dropped; the rate is that of one packet in the mean
 /// of the others. A sender much faster than the path makes this the capacity, whatever the load: that was not so for the
 /// hosts of 2002, whose interfaces had about the rate of the narrowest link. [`super::TwoRates`] is what a fast host needs.
+/// Where no train comes slower than it left, the rate is the sender's: a lower bound.
 #[derive(Debug)]
 pub struct Adr {
     path: Path,
@@ -21,6 +22,7 @@ pub struct Adr {
     trains: u32,
     rates: Vec<f64>,
     gaps_ns: Vec<f64>,
+    slowed: bool,
     troubles: Vec<Trouble>,
 }
 
@@ -36,7 +38,7 @@ impl Adr {
     }
 
     fn new(path: Path, packets: u32) -> Self {
-        Self { path, packets, trains: 0, rates: Vec::new(), gaps_ns: Vec::new(), troubles: Vec::new() }
+        Self { path, packets, trains: 0, rates: Vec::new(), gaps_ns: Vec::new(), slowed: false, troubles: Vec::new() }
     }
 
     fn bytes(&self) -> u32 {
@@ -64,6 +66,7 @@ impl Method for Adr {
         if passage.reordered() > 0 {
             self.troubles.push(Trouble::Reordering);
         }
+        self.slowed |= passage.dispersion().is_some_and(|d| d.is_slowed());
         self.rates.extend(rate_of(kept, self.bytes()));
     }
 
@@ -73,7 +76,9 @@ impl Method for Adr {
             let (low, high) = (bounds.clone().fold(bps, f64::min), bounds.fold(bps, f64::max));
             Interval::from_bps(bps, low, high)
         });
-        Outcome::of(Quantity::AsymptoticDispersion, interval).troubled(self.troubles.iter().copied())
+        let is_senders = interval.is_some() && !self.slowed;
+        let outcome = Outcome::of(Quantity::AsymptoticDispersion, interval).troubled(self.troubles.iter().copied());
+        outcome.troubled([Trouble::SenderTooSlow, Trouble::LowerBound].into_iter().filter(|_| is_senders))
     }
 }
 

@@ -142,6 +142,9 @@ pub struct Gap {
     pub bytes: u32,
 }
 
+/// How much slower than it left a train must come to tell of the path and not of the sender.
+const SLOWED: f64 = 1.1;
+
 /// A whole train from its first to its last packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dispersion {
@@ -162,6 +165,13 @@ impl Dispersion {
     /// Rate at which they came.
     pub fn received_rate(&self) -> Rate {
         Rate::of(self.bytes, self.received)
+    }
+
+    /// Whether they came clearly slower than they left. The rate of what did not is the sender's: the path may be any
+    /// faster.
+    pub fn is_slowed(&self) -> bool {
+        let least = self.received_rate().as_bps() as f64 * SLOWED;
+        self.sent_rate().is_none_or(|sent| sent.as_bps() as f64 > least)
     }
 }
 
@@ -186,6 +196,7 @@ mod tests {
         // 3000 bytes in 24 us are 1 Gb/s, in 240 us 100 Mb/s.
         assert_eq!(d.sent_rate(), Some(Rate::from_bps(1_000_000_000)));
         assert_eq!(d.received_rate(), Rate::from_bps(100_000_000));
+        assert!(d.is_slowed());
         assert_eq!(p.delays_ns(), [0, 108_000, 216_000]);
         assert_eq!(p.gaps().len(), 2);
     }

@@ -63,6 +63,8 @@ pub struct Spruce {
     /// Capacity by each burst in b/s.
     bursts: Vec<f64>,
     bursts_sent: u32,
+    /// Bursts that came no slower than they left.
+    unslowed: usize,
     trains_sent: u32,
     silent: u32,
     pairs: Pairs,
@@ -108,7 +110,7 @@ impl Spruce {
     pub fn new(path: Path, capacity: Option<Rate>) -> Self {
         let given = capacity.map(|c| c.as_bps() as f64);
         let (bursts, troubles, pairs) = (Vec::new(), Vec::new(), Pairs::default());
-        Self { path, given, bursts, bursts_sent: 0, trains_sent: 0, silent: 0, pairs, troubles }
+        Self { path, given, bursts, bursts_sent: 0, unslowed: 0, trains_sent: 0, silent: 0, pairs, troubles }
     }
 
     fn bytes(&self) -> u32 {
@@ -159,6 +161,7 @@ impl Spruce {
         if service.burst.is_some() {
             self.troubles.push(Trouble::TokenBucket);
         }
+        self.unslowed += usize::from(passage.dispersion().is_some_and(|d| !d.is_slowed()));
         self.bursts.push(service.sustained.as_bps() as f64);
     }
 
@@ -228,9 +231,12 @@ impl Method for Spruce {
             let slowest = self.bursts.iter().copied().fold(c, f64::min);
             outcome.also.push((Quantity::Capacity, Interval::from_bps(c, slowest, c)));
         }
+        // The capacity is then the rate of the sender: a faster one might have found more.
+        let is_senders = self.unslowed * 2 > self.bursts.len();
         let troubles = [
             (self.pairs.are_batched(), Trouble::Batching),
-            (self.pairs.are_uneven(), Trouble::SenderTooSlow),
+            (self.pairs.are_uneven() || is_senders, Trouble::SenderTooSlow),
+            (is_senders, Trouble::LowerBound),
             (left.len() < LEAST_PAIRS.1, Trouble::TooFewSamples),
             (changed(left), Trouble::Unsteady),
         ];

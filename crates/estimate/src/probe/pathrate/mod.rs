@@ -23,9 +23,6 @@ use super::{ArrivalCurve, Dispersion, Interval, Method, Outcome, Passage, Path, 
 /// Packets of the shortest train whose arrival curve shows batches and buckets.
 const CURVE_PACKETS: u32 = 12;
 
-/// How much slower than it left a train must come to tell of the path and not of the sender.
-const SLOWED: f64 = 1.1;
-
 /// The method. Every train has one packet more in front, whose gap is not used: what it waits for is not of the train.
 #[derive(Debug)]
 pub struct Pathrate {
@@ -132,9 +129,7 @@ impl Pathrate {
     /// What a train that passed whole tells besides its rate.
     fn note(&mut self, dispersion: Dispersion) {
         self.last = dispersion.received;
-        let least = dispersion.received_rate().as_bps() as f64 * SLOWED;
-        let slowed = dispersion.sent_rate().is_none_or(|sent| sent.as_bps() as f64 > least);
-        self.unslowed = (self.unslowed.0 + u32::from(!slowed), self.unslowed.1 + 1);
+        self.unslowed = (self.unslowed.0 + u32::from(!dispersion.is_slowed()), self.unslowed.1 + 1);
     }
 
     fn learn(&mut self, behind: &Passage, (packets, bytes): (u32, u32), whole: bool) {
