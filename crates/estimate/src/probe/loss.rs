@@ -2,11 +2,11 @@
 //! Paths*, 2002, §3.2 and §4.1.1).
 
 use results::estimate::{ProbeLoss, Quantity, Trouble};
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Rate};
 
 use super::{Departure, Interval, Method, Outcome, Passage, Path, Step, Train};
 use crate::draw;
-use crate::model::ron_score;
+use crate::model::{Reno, pftk, ron_score};
 
 /// How the probes come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,9 @@ const PROBES: u32 = 100;
 /// Length with headers, which leaves four bytes for the probe itself.
 const BYTES: u32 = 32;
 
+/// What a timeout is beyond the round trip at least (Linux: `TCP_RTO_MIN`).
+const LEAST_VARIATION: Duration = Duration::from_millis(200);
+
 /// Weight of the old value in the smoothed round trip.
 const KEEP: f64 = 0.9;
 
@@ -57,6 +60,20 @@ impl RonProbes {
     pub fn loss_only(mut self) -> Self {
         self.least_lost = 3;
         self
+    }
+
+    /// Whether losses are so many that a transfer mostly waits for timeouts, of which the score knows nothing: with them it
+    /// gets less than half of the score.
+    fn is_beyond(&self, ratio: f64, round_trip: Duration, score: Rate) -> bool {
+        let with_timeouts = pftk(Reno {
+            mss: Bytes::new(self.path.mtu.into()),
+            rtt: round_trip,
+            loss: ratio,
+            timeout: round_trip + LEAST_VARIATION,
+            segments_per_ack: 1.0,
+            window: None,
+        });
+        with_timeouts.is_some_and(|rate| rate.as_bps() < score.as_bps() / 2)
     }
 
     fn train(&self) -> Train {
@@ -107,7 +124,12 @@ impl Method for RonProbes {
             let low = score(many).unwrap_or(value).min(value);
             Interval { value, low, high: score(few).unwrap_or(value).max(value) }
         });
-        let trouble = if lost == 0 { Some(Trouble::TooFewSamples) } else { None };
-        Outcome { loss, ..Outcome::of(Quantity::BulkTransferCapacity, interval) }.troubled(trouble)
+        let ratio = lost as f64 / sent.max(1) as f64;
+        let troubles = [
+            (lost == 0, Trouble::TooFewSamples),
+            (interval.is_some_and(|i| self.is_beyond(ratio, smoothed, i.value)), Trouble::UpperBound),
+        ];
+        let troubles = troubles.into_iter().filter(|(is, _)| *is).map(|(_, trouble)| trouble);
+        Outcome { loss, ..Outcome::of(Quantity::BulkTransferCapacity, interval) }.troubled(troubles)
     }
 }
