@@ -6,6 +6,7 @@ mod absurd;
 mod adr;
 mod chirp;
 mod expected;
+mod extremes;
 mod fair_queue;
 mod far_end;
 mod few_bytes;

@@ -1,0 +1,217 @@
+//! Paths that are slower, faster or worse than what methods were made for: all methods within the bounds of the driver.
+
+use std::time::Duration;
+
+use estimate::model::{Reno, pftk};
+use estimate::probe::{
+    Adr, Igi, Interval, Method, Outcome, Path, PathChirp, Pathload, Pathrate, RonProbes, Spruce, SqueezedPairs,
+    TwoRates,
+};
+use link::{Loss, QueueLimit};
+use results::estimate::{Quantity, Trouble};
+use units::{Bytes, Rate};
+
+use crate::path::{Cross, Hop, VirtualPath};
+
+/// What `longhaul estimate` allows a method unless the user says otherwise.
+const BYTES: u64 = 50_000_000;
+const TIME: Duration = Duration::from_secs(120);
+
+/// How long the last train may be on its way beyond the time: its packets wait in a queue of a second, and what is lost is
+/// waited for two.
+const LAST_TRAIN: Duration = Duration::from_secs(4);
+
+const KBPS: u64 = 1_000;
+const GBPS: u64 = 1_000_000_000;
+
+/// A method with the bytes that it sends by itself at most.
+struct Entry {
+    name: &'static str,
+    method: Box<dyn Method>,
+    most_bytes: u64,
+}
+
+fn methods(path: Path, capacity: u64) -> Vec<Entry> {
+    let rate = Rate::from_bps(capacity);
+    let entry = |name, method: Box<dyn Method>, most_bytes| Entry { name, method, most_bytes };
+    // 40 gaps of three trains of 60 packets, and those that are sent at once.
+    let igi = 41 * 3 * 60 * 1500;
+    vec![
+        entry("adr", Box::new(Adr::full(path)), 2 * 30 * 1428),
+        entry("short-adr", Box::new(Adr::short(path)), 2 * 15 * 1428),
+        // 200 trains of 17 packets, a burst of 10 for each three of them, 80 packets of 64 bytes.
+        entry("two-rates", Box::new(TwoRates::new(path)), (200 * 17 + 67 * 10) * 1500 + 80 * 64),
+        entry("spruce", Box::new(Spruce::new(path, None)), (200 + 36) * 1500),
+        entry("spruce of a capacity", Box::new(Spruce::new(path, Some(rate))), 200 * 1500),
+        entry("igi", Box::new(Igi::new(path)), igi),
+        entry("igi of 2003", Box::new(Igi::faithful(path)), igi),
+        // 60 chirps of 33 or fewer packets.
+        entry("pathchirp", Box::new(PathChirp::new(path)), 60 * 33 * 1500),
+        entry("pathchirp of 2003", Box::new(PathChirp::faithful(path)), 60 * 18 * 1000),
+        entry("pathload", Box::new(Pathload::new(path)), 20_000_000),
+        entry("pathload of 2002", Box::new(Pathload::faithful(path)), 40_000_000),
+        entry("pathrate", Box::new(Pathrate::new(path)), 1_100_000),
+        entry("pathrate of 2004", Box::new(Pathrate::faithful(path)), 42_000_000),
+        entry("squeezed pairs", Box::new(SqueezedPairs::new(path, rate)), 200_000),
+        entry("loss", Box::new(RonProbes::quick(path)), 100 * 32),
+        entry("loss-only", Box::new(RonProbes::quick(path).loss_only()), 100 * 32),
+    ]
+}
+
+/// Runs each of these methods over a new path of its own; all must end within their bounds.
+#[allow(clippy::print_stdout, reason = "what a case told; shown on request")]
+fn each(
+    case: &str,
+    capacity: u64,
+    path: impl Fn() -> VirtualPath,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<(String, Outcome)> {
+    let names = methods(path().known(), capacity).into_iter().enumerate().filter(|(_, e)| wanted(e.name));
+    let run = |(number, _): (usize, Entry)| {
+        let mut path = path();
+        let Entry { name, mut method, most_bytes } = methods(path.known(), capacity).swap_remove(number);
+        let begin = path.elapsed();
+        let outcome = path.run_bounded(&mut *method, BYTES, TIME);
+        let took = path.elapsed() - begin;
+        let of = |r: Rate| r.as_bps() as f64 / capacity as f64;
+        let told = outcome.interval.map(|i| (of(i.low), of(i.value), of(i.high)));
+        println!("{case}, {name}: {told:.3?} {:?} {took:.1?} {} kB", outcome.troubles, path.bytes / 1000);
+        assert!(path.bytes <= most_bytes, "{case}, {name}: {} bytes", path.bytes);
+        assert!(took <= TIME + LAST_TRAIN, "{case}, {name}: {took:?}");
+        (format!("{case}, {name}"), outcome)
+    };
+    names.map(run).collect()
+}
+
+/// A method that says no trouble is right: its interval comes within a factor of two of the truth. And what it says to be a
+/// lower bound is one, give or take a tenth, a step of the coarsest of them.
+fn assert_honest(case: &str, outcome: &Outcome, capacity: u64, left: u64) {
+    let told = outcome.interval.map(|i| (outcome.quantity, i)).into_iter().chain(outcome.also.iter().copied());
+    for (quantity, Interval { low, high, .. }) in told {
+        let (low, high) = (low.as_bps() as f64, high.as_bps() as f64);
+        let (least, most) = match quantity {
+            Quantity::Capacity => (capacity, capacity),
+            Quantity::AvailableBandwidth => (left, left),
+            // Between the two, by how fast the sender is.
+            Quantity::AsymptoticDispersion => (left, capacity),
+            // A transfer of Reno gets some of what is left.
+            Quantity::BulkTransferCapacity => (0, left),
+        };
+        let near = low <= 2.0 * most as f64 && 2.0 * high >= least as f64;
+        assert!(near || !outcome.troubles.is_empty(), "{case}: {outcome:?}");
+        if outcome.troubles.contains(&Trouble::LowerBound) {
+            assert!(low <= 1.1 * most as f64, "{case}: {outcome:?}");
+        }
+    }
+}
+
+/// A link of 64 kb/s with a queue of a second, which holds five large packets.
+fn modem(load: Cross) -> VirtualPath {
+    let mut hop = Hop::new(64 * KBPS, load);
+    hop.settings.queue.limit = QueueLimit::Time(Duration::from_secs(1));
+    VirtualPath::new(1, &[hop])
+}
+
+#[test]
+fn a_modem_that_nobody_uses_has_its_rate_left() {
+    let mut answers = 0;
+    for (case, outcome) in each("64 kb/s", 64 * KBPS, || modem(Cross::Idle), |_| true) {
+        assert_honest(&case, &outcome, 64 * KBPS, 64 * KBPS);
+        let Some(interval) = outcome.interval.filter(|_| outcome.quantity != Quantity::BulkTransferCapacity) else {
+            continue;
+        };
+        answers += 1;
+        // The coarsest: a range of 25 % above the truth (Pathload 2002), a step of 20 % (pathChirp 2003).
+        let value = interval.value.as_bps() as f64 / 64e3;
+        assert!((0.99..1.2).contains(&value), "{case}: {outcome:?}");
+    }
+    // A chirp of 33 large packets finds no room in the queue, and pairs need two minutes and more.
+    assert!(answers >= 12, "{answers}");
+}
+
+#[test]
+fn a_modem_that_is_half_loaded_is_not_told_wrong() {
+    let half = Cross::Poisson(Rate::from_bps(32 * KBPS));
+    for (case, outcome) in each("64 kb/s, half", 64 * KBPS, || modem(half), |_| true) {
+        assert_honest(&case, &outcome, 64 * KBPS, 32 * KBPS);
+        // Five packets of others a second: two minutes of them vary by a tenth, and trains see a part of that.
+        if case.ends_with("two-rates") {
+            let left = outcome.interval.unwrap().value.as_bps() as f64 / 32e3;
+            assert!((0.7..1.3).contains(&left), "{case}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn ten_gigabits_idle_are_told_or_bounded() {
+    let path = || VirtualPath::new(1, &[Hop::new(10 * GBPS, Cross::Idle)]);
+    for (case, outcome) in each("10 Gb/s", 10 * GBPS, path, |_| true) {
+        assert_honest(&case, &outcome, 10 * GBPS, 10 * GBPS);
+    }
+}
+
+#[test]
+fn ten_gigabits_half_loaded_are_told_or_bounded() {
+    let path = || {
+        let mut hop = Hop::new(10 * GBPS, Cross::Poisson(Rate::from_bps(5 * GBPS)));
+        // A quarter of the events to simulate; a large packet still takes but 5 us.
+        hop.cross_bytes = 6000;
+        VirtualPath::new(1, &[hop])
+    };
+    // Those that take no more than seconds, each of which is 100 000 packets of others.
+    let short = |name: &str| ["adr", "short-adr", "two-rates", "igi", "pathload"].contains(&name);
+    for (case, outcome) in each("10 Gb/s, half", 10 * GBPS, path, short) {
+        assert_honest(&case, &outcome, 10 * GBPS, 5 * GBPS);
+    }
+}
+
+#[test]
+fn a_sender_far_slower_than_the_path_tells_a_lower_bound() {
+    let path = || {
+        let mut path = VirtualPath::new(1, &[Hop::new(10 * GBPS, Cross::Idle)]);
+        // 1500 bytes in 10 us: 1.2 Gb/s.
+        path.least_gap = Duration::from_micros(10);
+        path
+    };
+    for (case, outcome) in each("10 Gb/s from 1.2", 10 * GBPS, path, |name| !name.starts_with("loss")) {
+        assert_honest(&case, &outcome, 10 * GBPS, 10 * GBPS);
+        let bounded = outcome.troubles.contains(&Trouble::LowerBound);
+        assert!(outcome.interval.is_none() || bounded, "{case}: {outcome:?}");
+    }
+}
+
+#[test]
+fn half_of_the_packets_lost_is_said_and_leaves_no_nonsense() {
+    const CAPACITY: u64 = 10_000_000;
+    let path = || {
+        let mut hop = Hop::new(CAPACITY, Cross::Idle);
+        hop.settings.loss = Loss::Independent(0.5);
+        VirtualPath::new(1, &[hop])
+    };
+    for (case, outcome) in each("half lost", CAPACITY, path, |_| true) {
+        if let Some(loss) = outcome.loss {
+            // Binomial: a standard deviation of 5, four of them.
+            assert!(loss.lost.abs_diff(50) <= 20, "{case}: {loss:?}");
+            // A transfer that loses half waits for timeouts; its score, which knows of none, is far above and says so.
+            let reno = Reno {
+                mss: Bytes::new(1500),
+                rtt: Duration::from_millis(20),
+                loss: 0.5,
+                timeout: Duration::from_millis(220),
+                segments_per_ack: 1.0,
+                window: None,
+            };
+            assert!(outcome.interval.unwrap().low > pftk(reno).unwrap(), "{case}: {outcome:?}");
+            assert!(outcome.troubles.contains(&Trouble::UpperBound), "{case}: {outcome:?}");
+            continue;
+        }
+        assert!(outcome.troubles.contains(&Trouble::Loss), "{case}: {outcome:?}");
+        // Pathload takes so much loss for a rate that is too fast, whatever the delays say, as its authors have it: it
+        // ends at its lowest rates, and the loss is all that tells of it.
+        if let Some(i) = outcome.interval.filter(|_| !case.contains("pathload")) {
+            // A gap in which two of three packets are missing has a third of the rate.
+            let value = i.value.as_bps() as f64 / CAPACITY as f64;
+            assert!((0.3..1.1).contains(&value), "{case}: {outcome:?}");
+        }
+    }
+}
