@@ -16,6 +16,9 @@ const BURST: f64 = 1.5;
 /// A bend is one if two lines leave less than this of the squared error of one line: jitter bends no train that much.
 const EXPLAINED: f64 = 0.1;
 
+/// A first part that is no slower than this share of what was sent has passed as it was.
+const AS_SENT: f64 = 0.9;
+
 /// What came by when: one point for each batch, at the time of its last packet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ArrivalCurve {
@@ -137,6 +140,14 @@ impl ArrivalCurve {
             Some((burst, sustained)) => ServiceCurve { burst: Some(burst), sustained: rate(sustained) },
             None => ServiceCurve { burst: None, sustained: rate(plain) },
         })
+    }
+
+    /// The rate in b/s of what follows a burst that came as fast as the train was sent, at `sent` b/s: a bucket let it
+    /// through. A first part that was slowed down met the packets of others.
+    pub(super) fn behind_bucket(&self, sent: f64) -> Option<f64> {
+        let service = self.service()?;
+        let passed = service.burst.is_some_and(|b| b.peak.as_bps() as f64 >= sent * AS_SENT);
+        passed.then_some(service.sustained.as_bps() as f64)
     }
 
     /// Squared distance in bytes from the straight line between two points.

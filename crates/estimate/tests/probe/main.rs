@@ -18,4 +18,5 @@ mod pathload;
 mod pathrate;
 mod spruce;
 mod squeezed;
+mod token_bucket;
 mod two_rates;

@@ -51,6 +51,11 @@ const GOOD: f64 = 0.05;
 const FASTER: f64 = 1.5;
 
 /// The method; it ends when its interval is narrow, or by its caller's bounds.
+///
+/// Behind a token bucket that a train of load empties, what it tells is the sustained rate; where no more than the last
+/// two packets of a train wait, something between that and the peak, and that there is a bucket. A bucket that lets a whole
+/// train through and is full again for the next is not seen, and what is told is its peak: a peak of five times the
+/// sustained rate does that with 14 packets.
 #[derive(Debug)]
 pub struct TwoRates {
     path: Path,
@@ -112,6 +117,10 @@ impl TwoRates {
     }
 
     fn is_ready(&self) -> bool {
+        if let Some(behind) = self.seen.behind_bucket() {
+            let width = behind.high.as_bps().saturating_sub(behind.low.as_bps()) as f64;
+            return self.seen.loads.len() > 2 && width <= 2.0 * GOOD * behind.value.as_bps() as f64;
+        }
         let narrow = |s: Solution| s.left_half <= GOOD * s.left && s.capacity_half <= GOOD * s.capacity;
         let enough = self.seen.loads.len() > 2 && (self.seen.bursts.len() > 2 || self.seen.is_confirmed());
         enough && self.seen.solve().is_some_and(narrow)
@@ -175,25 +184,27 @@ impl TwoRates {
             self.load_packets = (self.load_packets / 2).max(FEWEST);
             self.seen.loads.clear();
         }
+        let behind_bucket = curve.behind_bucket(sent);
         // A train of which most is missing is another train.
-        (passage.lost() * 4 <= passage.sent()).then(|| self.seen.loads.push(Load { stretch, sent, packets }))
+        (passage.lost() * 4 <= passage.sent())
+            .then(|| self.seen.loads.push(Load { stretch, sent, packets, behind_bucket }))
     }
 
     /// What the trains together say of themselves.
     fn judged(&self, solution: Option<&Solution>) -> Vec<Trouble> {
         let (mut all, bursts) = (Vec::new(), &self.seen.bursts);
         let most = |count: usize| count * 2 > bursts.len();
-        if most(bursts.iter().filter(|b| b.has_bucket).count()) {
+        let behind_bucket = self.seen.behind_bucket();
+        if behind_bucket.is_some() || most(bursts.iter().filter(|b| b.has_bucket).count()) {
             all.push(Trouble::TokenBucket);
         }
         if most(bursts.iter().filter(|b| b.sent < b.received * FASTER).count()) {
             all.extend([Trouble::SenderTooSlow, Trouble::LowerBound]);
         }
-        if let Some(s) = solution
-            && (self.seen.loads.len() < 3 && self.seen.busy.is_none() || s.left_half > s.left.max(0.0) / 2.0)
-        {
-            all.push(Trouble::TooFewSamples);
-        }
+        let few = self.seen.loads.len() < 3;
+        let wide = |s: &Solution| few && self.seen.busy.is_none() || s.left_half > s.left.max(0.0) / 2.0;
+        let is_little = if behind_bucket.is_some() { few } else { solution.is_some_and(wide) };
+        all.extend(is_little.then_some(Trouble::TooFewSamples));
         all
     }
 }
@@ -227,10 +238,12 @@ impl Method for TwoRates {
 
     fn so_far(&self) -> Outcome {
         let solution = self.seen.solve();
-        let left = solution.map(|s| around(s.left, s.left_half).within(rate(s.capacity + s.capacity_half)));
-        let capacity = solution.map(|s| (s.capacity, s.capacity_half)).or_else(|| self.seen.burst_rate());
-        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, left);
-        outcome.also.extend(capacity.map(|(c, half)| (Quantity::Capacity, around(c, half))));
+        let left = || solution.map(|s| around(s.left, s.left_half).within(rate(s.capacity + s.capacity_half)));
+        let capacity = || solution.map(|s| (s.capacity, s.capacity_half)).or_else(|| self.seen.burst_rate());
+        let behind_bucket = self.seen.behind_bucket();
+        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, behind_bucket.or_else(left));
+        let capacity = behind_bucket.or_else(|| capacity().map(|(c, half)| around(c, half)));
+        outcome.also.extend(capacity.map(|c| (Quantity::Capacity, c)));
         outcome.troubled(self.troubles.iter().copied()).troubled(self.judged(solution.as_ref()))
     }
 }

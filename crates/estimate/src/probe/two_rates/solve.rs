@@ -23,6 +23,8 @@ pub(super) struct Load {
     pub(super) sent: f64,
     /// Packets, the first not counted.
     pub(super) packets: u32,
+    /// Where its first part came as it was sent and the rest clearly slower: the rate of the rest in b/s.
+    pub(super) behind_bucket: Option<f64>,
 }
 
 /// What the trains told.
@@ -60,6 +62,13 @@ impl Evidence {
     /// Whether a burst has confirmed what was expected.
     pub(super) fn is_confirmed(&self) -> bool {
         self.expected.is_some() && !self.bursts.is_empty()
+    }
+
+    /// What trains came at once a bucket was empty. It empties in all of them, but for what load does to one; of those without a
+    /// bucket up to one in five, by bursts of others, is held up as if there were one.
+    pub(super) fn behind_bucket(&self) -> Option<Interval> {
+        let behind: Vec<f64> = self.loads.iter().filter_map(|l| l.behind_bucket).collect();
+        Interval::of_mean(&behind).filter(|_| behind.len() > 1 && behind.len() * 3 > self.loads.len() * 2)
     }
 
     /// Rate at which bursts came, and half the width of its interval: the median, because a host that stalls for a

@@ -1,0 +1,121 @@
+//! What trains at two rates say of a shaper that passes a burst at one rate and what follows at another.
+
+use estimate::probe::{Fate, Interval, Method, Outcome, Passage, Path, Step, Train, TwoRates};
+use results::estimate::{Quantity, Trouble};
+use units::{Duration, Instant, Rate};
+
+use crate::path::{Cross, Hop, VirtualPath};
+
+/// Packets leave at the peak rate while there are tokens for them, and wait for tokens otherwise; none is lost.
+struct Shaper {
+    peak_bps: f64,
+    sustained_bps: f64,
+    depth_bytes: f64,
+    tokens: f64,
+    /// When the last packet had left, in seconds; tokens are of that time.
+    free: f64,
+}
+
+impl Shaper {
+    /// 20 Mb/s behind a bucket of so many bytes that empties at 100 Mb/s.
+    fn new(depth_bytes: f64) -> Self {
+        Self { peak_bps: 100e6, sustained_bps: 20e6, depth_bytes, tokens: depth_bytes, free: 0.0 }
+    }
+
+    fn advance(&mut self, to: f64) {
+        self.tokens = self.depth_bytes.min(self.tokens + (to - self.free) * self.sustained_bps / 8.0);
+        self.free = to;
+    }
+
+    /// When a packet has left that came at this time.
+    fn pass(&mut self, at: f64, bytes: u32) -> f64 {
+        let bytes = f64::from(bytes);
+        self.advance(self.free.max(at));
+        let missing = (bytes - self.tokens).max(0.0);
+        self.advance(self.free + missing * 8.0 / self.sustained_bps);
+        self.tokens -= bytes;
+        self.advance(self.free + bytes * 8.0 / self.peak_bps);
+        self.free
+    }
+}
+
+const PATH: Path =
+    Path { round_trip: Duration::from_millis(20), mtu: 1500, least_gap: Duration::from_nanos(1200), seed: 1 };
+
+/// Runs the method within a budget in bytes, in virtual time.
+fn run(shaper: &mut Shaper, method: &mut dyn Method, budget: u64) -> Outcome {
+    let (mut now, mut spent) = (1.0, 0);
+    let at = |seconds: f64| Some(Instant::from_nanos((seconds * 1e9) as u64));
+    let mut carry = |train: &Train, pause: Duration| {
+        now += pause.as_secs_f64();
+        let begin = now;
+        let packets = train.departures().iter().map(|d| {
+            now = (begin + d.after.as_secs_f64()).max(now + PATH.least_gap.as_secs_f64());
+            Fate { bytes: d.bytes, sent: at(now), received: at(shaper.pass(now, d.bytes) + 0.01) }
+        });
+        let passage = Passage { packets: packets.collect() };
+        // The word of it comes a round trip behind its last packet.
+        now = now.max(shaper.free) + PATH.round_trip.as_secs_f64();
+        passage
+    };
+    loop {
+        match method.next() {
+            Step::Done(outcome) => return outcome,
+            Step::Send { train, .. } if spent + train.bytes().as_u64() > budget => return method.so_far(),
+            Step::Send { train, pause } => {
+                spent += train.bytes().as_u64();
+                method.observe(&carry(&train, pause));
+            }
+        }
+    }
+}
+
+/// What is left and what the capacity is, in Mb/s, and whether a bucket is told.
+fn told(kilobytes: f64, budget: u64) -> (f64, f64, bool) {
+    let outcome = run(&mut Shaper::new(kilobytes * 1e3), &mut TwoRates::new(PATH).for_budget(budget), budget);
+    let [(quantity, capacity)] = outcome.also[..] else { panic!("{outcome:?}") };
+    assert_eq!(quantity, Quantity::Capacity);
+    let mbps = |i: Interval| i.value.as_bps() as f64 / 1e6;
+    (mbps(outcome.interval.unwrap()), mbps(capacity), outcome.troubles.contains(&Trouble::TokenBucket))
+}
+
+#[test]
+fn behind_a_bucket_of_some_packets_the_sustained_rate_is_told() {
+    // As `auto` has it, and enough for any number of trains.
+    for budget in [100_000, 1_000_000] {
+        for kilobytes in [12.0, 14.0, 16.0] {
+            let (left, capacity, is_bucket) = told(kilobytes, budget);
+            // Where the bucket ends within a packet, one faster gap of five or more counts to those that are slow.
+            let near = |mbps: f64| (mbps / 20.0 - 1.0).abs() < 0.05;
+            assert!(near(left) && near(capacity) && is_bucket, "{kilobytes} kB: {left} of {capacity}, {is_bucket}");
+        }
+        // Two packets of a train that wait make no slope, but they are seen.
+        for kilobytes in [18.0, 20.0] {
+            assert!(told(kilobytes, budget).2, "{kilobytes} kB");
+        }
+    }
+}
+
+#[test]
+fn of_a_bucket_that_no_train_empties_only_the_peak_is_seen() {
+    let (left, capacity, is_bucket) = told(100.0, 1_000_000);
+    // No packet has ever waited: this is a fast path, for all that the probes can know.
+    assert!((left - 100.0).abs() < 1.0 && (capacity - 100.0).abs() < 1.0 && !is_bucket, "{left} of {capacity}");
+}
+
+#[test]
+fn bursts_of_others_are_no_bucket() {
+    let mean = Rate::from_bps(50_000_000);
+    let bursts = Cross::ParetoOnOff { mean, peak: Rate::from_bps(200_000_000) };
+    let mut mistaken = 0;
+    for load in [Cross::Poisson(mean), bursts] {
+        for seed in 0..20 {
+            let mut path = VirtualPath::new(seed, &[Hop::new(100_000_000, load)]);
+            let outcome = path.run_within(&mut TwoRates::new(path.known()).for_budget(100_000), 100_000);
+            mistaken += u32::from(outcome.troubles.contains(&Trouble::TokenBucket));
+        }
+    }
+    // Three trains of 17 packets, each of which bursts hold up as a bucket does in one of five cases: all three in one of
+    // a hundred.
+    assert!(mistaken <= 2, "{mistaken} of 40");
+}
