@@ -247,6 +247,9 @@ pub struct EstimateResult {
     /// Probes that were lost, of those that were sent one by one; absent where trains say nothing of the loss of others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<ProbeLoss>,
+    /// Longest that a packet can wait at the bottleneck, where probes filled its queue; absent where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_ns: Option<u64>,
     /// Class of the path and histograms; of squeezed pairs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub squeezed: Option<SqueezedPairsResult>,

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use results::estimate::{ProbeLoss, Quantity, Trouble};
-use units::Rate;
+use units::{Duration, Rate};
 
 use crate::samples::rate;
 
@@ -58,6 +58,8 @@ pub struct Outcome {
     pub also: Vec<(Quantity, Interval)>,
     /// Probes that came one by one: how many were lost.
     pub loss: Option<ProbeLoss>,
+    /// How long the longest queue was that the probes filled until it lost packets; `None`: they filled none.
+    pub queue: Option<Duration>,
     /// What stood in the way.
     pub troubles: BTreeSet<Trouble>,
 }
@@ -71,7 +73,7 @@ impl Outcome {
     /// A value and nothing else.
     pub fn of(quantity: Quantity, interval: Option<Interval>) -> Self {
         let troubles = if interval.is_none() { BTreeSet::from([Trouble::TooFewSamples]) } else { BTreeSet::new() };
-        Self { quantity, interval, also: Vec::new(), loss: None, troubles }
+        Self { quantity, interval, also: Vec::new(), loss: None, queue: None, troubles }
     }
 
     /// The same with one more trouble, if there is one.

@@ -206,6 +206,7 @@ fn half_of_the_packets_lost_is_said_and_leaves_no_nonsense() {
             continue;
         }
         assert!(outcome.troubles.contains(&Trouble::Loss), "{case}: {outcome:?}");
+        assert_eq!(outcome.queue, None, "{case}: what is lost at random fills no queue");
         // Pathload takes so much loss for a rate that is too fast, whatever the delays say, as its authors have it: it
         // ends at its lowest rates, and the loss is all that tells of it.
         if let Some(i) = outcome.interval.filter(|_| !case.contains("pathload")) {

@@ -170,6 +170,23 @@ fn a_path_that_loses_everything_gives_no_value() {
 }
 
 #[test]
+fn the_queue_that_it_fills_is_told() {
+    for ms in [1, 3, 5] {
+        let mut hop = loaded(100, 0);
+        hop.settings.queue.limit = link::QueueLimit::Time(Duration::from_millis(ms));
+        let mut path = VirtualPath::new(1, &[hop]);
+        let method = Pathload::new(path.known());
+        let queue = run(&format!("a queue of {ms} ms"), &mut path, method).queue.unwrap().as_secs_f64() * 1e3;
+        // A packet of 0.12 ms fits or does not.
+        assert!((queue - ms as f64).abs() <= 0.12, "{queue} of {ms}");
+    }
+    // 200 ms are more than its trains fill at 100 Mb/s.
+    let mut path = VirtualPath::new(1, &[loaded(100, 50)]);
+    let method = Pathload::new(path.known());
+    assert_eq!(run("a long queue", &mut path, method).queue, None);
+}
+
+#[test]
 fn a_budget_ends_the_search_with_what_it_has() {
     let mut path = VirtualPath::new(1, &[loaded(100, 50)]);
     path.one_way = Duration::from_millis(2);

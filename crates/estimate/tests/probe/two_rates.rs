@@ -124,6 +124,20 @@ fn what_vanishes_is_said() {
 }
 
 #[test]
+fn a_queue_shorter_than_a_burst_is_told() {
+    // Five packets of 1.2 ms; a burst of ten loses the rest.
+    let mut hop = Hop::new(10 * MBPS, Cross::Idle);
+    hop.settings.queue.limit = QueueLimit::Packets(5);
+    let mut path = VirtualPath::new(1, &[hop]);
+    let outcome = path.run_within(&mut TwoRates::new(path.known()), 600_000);
+    // The first of a burst does not wait, the sixth for five.
+    let queue = outcome.queue.unwrap().as_secs_f64() * 1e3;
+    assert!((queue - 6.0).abs() < 0.1, "{outcome:?}");
+    let mut path = VirtualPath::new(1, &[Hop::new(10 * MBPS, Cross::Idle)]);
+    assert_eq!(path.run_within(&mut TwoRates::new(path.known()), 600_000).queue, None);
+}
+
+#[test]
 fn a_queue_shorter_than_a_train_hides_little_of_the_load() {
     // 12 packets: a train of 16 at 75 % adds 12 to what waits, and what the load loses by that looks like no load.
     let mut left = Vec::new();

@@ -188,6 +188,6 @@ fn believed(outcome: &Outcome, path: &Path, earlier: Option<Prediction>) -> Opti
     let part = |c: Interval, share: u64| Rate::from_bps(c.value.as_bps() / share);
     let open = |c: Interval| Interval { value: part(c, 2), low: part(c, 8), high: c.high };
     let available = outcome.interval.or_else(|| capacity.map(open))?;
-    let state = PathState { earlier, ..PathState::new(path, capacity, available) };
+    let state = PathState { earlier, queue: outcome.queue, ..PathState::new(path, capacity, available) };
     Some(predict(&state, Control::Cubic, None))
 }

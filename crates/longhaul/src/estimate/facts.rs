@@ -3,7 +3,7 @@
 use estimate::prediction::{Control, LossOver, Lost, PathState, predict};
 use estimate::probe::{Interval, Path};
 use results::estimate::{EstimateResult, ProbeLoss, Quantity, RateInterval, TransferPrediction};
-use units::Rate;
+use units::{Duration, Rate};
 
 use super::cli::EstimateOptions;
 use crate::history::memory::Memory;
@@ -13,12 +13,14 @@ pub(super) struct Facts {
     capacity: Option<Interval>,
     available: Option<Interval>,
     lost: Option<Lost>,
+    queue: Option<Duration>,
     any: bool,
 }
 
 impl Facts {
     /// Later methods replace what earlier ones told.
     pub(super) fn note(&mut self, result: &EstimateResult) {
+        self.queue = result.queue_ns.map(Duration::from_nanos).or(self.queue);
         for told in result.estimate.iter().chain(&result.also) {
             self.any = true;
             match told.quantity {
@@ -51,7 +53,7 @@ impl Facts {
     ) -> Vec<TransferPrediction> {
         let Some(available) = self.available else { return Vec::new() };
         let bounds = PathState::new(path, self.capacity, available);
-        let state = PathState { loss: self.lost, window: options.window, ..bounds };
+        let state = PathState { loss: self.lost, queue: self.queue, window: options.window, ..bounds };
         let of = |control| {
             let earlier = memory.and_then(|m| m.goodput(control));
             predict(&PathState { earlier, ..state }, control, options.transfer)

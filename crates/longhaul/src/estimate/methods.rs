@@ -119,6 +119,7 @@ pub(crate) fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateRes
         estimate: outcome.interval.map(|i| rates(outcome.quantity, i)),
         also: outcome.also.iter().map(|(q, i)| rates(*q, *i)).collect(),
         loss: outcome.loss,
+        queue_ns: outcome.queue.map(units::nanos),
         squeezed: None,
         packets: run.packets,
         bytes: run.bytes.as_u64(),

@@ -156,6 +156,7 @@ fn nothing(name: MethodName, options: &EstimateOptions, trouble: Trouble, error:
         estimate: None,
         also: Vec::new(),
         loss: None,
+        queue_ns: None,
         squeezed: None,
         packets: 0,
         bytes: 0,

@@ -33,6 +33,7 @@ fn records(squeezed: SqueezedPairsResult) -> Vec<EstimateRecord> {
         estimate: None,
         also: Vec::new(),
         loss: None,
+        queue_ns: None,
         squeezed: Some(squeezed),
         packets: 2006,
         bytes: 80_240,

@@ -63,6 +63,8 @@ pub struct Pathload {
     silent: u32,
     bytes: u64,
     pause: Duration,
+    /// The longest queue that was filled.
+    queue: Option<Duration>,
     troubles: BTreeSet<Trouble>,
 }
 
@@ -105,6 +107,7 @@ impl Pathload {
             silent: 0,
             bytes: 0,
             pause: path.round_trip,
+            queue: None,
             troubles: BTreeSet::new(),
         }
     }
@@ -248,6 +251,7 @@ impl Method for Pathload {
 
     fn observe(&mut self, passage: &Passage) {
         self.troubles.extend((passage.lost() > 0).then_some(Trouble::Loss));
+        self.queue = self.queue.max(passage.full_queue());
         self.troubles.extend((passage.reordered() > 0).then_some(Trouble::Reordering));
         match self.stage {
             Stage::Start => {
@@ -269,6 +273,7 @@ impl Method for Pathload {
             }
         };
         let mut outcome = Outcome::of(Quantity::AvailableBandwidth, interval).troubled(bound);
+        outcome.queue = self.queue;
         outcome.also.extend(self.start.interval().map(|i| (Quantity::AsymptoticDispersion, i)));
         outcome.troubled(self.troubles.iter().copied())
     }

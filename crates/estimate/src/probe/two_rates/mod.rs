@@ -67,6 +67,8 @@ pub struct TwoRates {
     /// How many times longer trains are than usual.
     longer: u32,
     fruitless: usize,
+    /// The longest that was filled.
+    queue: Option<Duration>,
     troubles: Vec<Trouble>,
 }
 
@@ -89,6 +91,7 @@ impl TwoRates {
             singled: false,
             longer: 1,
             fruitless: 0,
+            queue: None,
             troubles: Vec::new(),
         }
     }
@@ -223,6 +226,7 @@ impl Method for TwoRates {
     fn observe(&mut self, passage: &Passage) {
         if passage.lost() > 0 {
             self.troubles.push(Trouble::Loss);
+            self.queue = self.queue.max(passage.full_queue());
         }
         if passage.reordered() > 0 {
             self.troubles.push(Trouble::Reordering);
@@ -244,6 +248,7 @@ impl Method for TwoRates {
         let mut outcome = Outcome::of(Quantity::AvailableBandwidth, behind_bucket.or_else(left));
         let capacity = behind_bucket.or_else(|| capacity().map(|(c, half)| around(c, half)));
         outcome.also.extend(capacity.map(|c| (Quantity::Capacity, c)));
+        outcome.queue = self.queue;
         outcome.troubled(self.troubles.iter().copied()).troubled(self.judged(solution.as_ref()))
     }
 }
