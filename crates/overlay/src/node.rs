@@ -31,6 +31,8 @@ use crate::{OverlayError, batch, device, http, offload};
 const SOCKET_BUFFER: Bytes = Bytes::new(8 << 20);
 /// Events that may wait for the controlling thread: a flood of handshakes fills it, and is dropped.
 const EVENTS: usize = 1024;
+/// Inputs that are handled between two looks at the time: some 10 ms of handshakes, which cost the most.
+const AT_ONCE: usize = 64;
 /// The loop looks at least so often whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Own claims are handed to the gossip so often; it says only what has moved.
@@ -143,8 +145,7 @@ impl Node {
             match self.inputs.recv_timeout(wait) {
                 Ok(input) => {
                     self.handle(input);
-                    // What has come meanwhile, before time is looked at again.
-                    while let Ok(input) = self.inputs.try_recv() {
+                    for input in waiting(&self.inputs) {
                         self.handle(input);
                     }
                 }
@@ -254,6 +255,11 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// What has come meanwhile, before time is looked at again. Bounded: where input comes as fast as it is handled, time must pass all the same.
+fn waiting<T>(inputs: &Receiver<T>) -> Vec<T> {
+    inputs.try_iter().take(AT_ONCE).collect()
 }
 
 /// A number that nobody can guess.
@@ -397,6 +403,16 @@ pub fn ask(settings: &Settings, question: &Question) -> Result<String, OverlayEr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn however_much_waits_time_passes_in_between() {
+        let (sender, inputs) = sync_channel(EVENTS);
+        (0..EVENTS).for_each(|n| sender.send(n).unwrap());
+        let first = waiting(&inputs);
+        assert_eq!(first, Vec::from_iter(0..AT_ONCE));
+        let rest: Vec<usize> = (1..EVENTS / AT_ONCE).flat_map(|_| waiting(&inputs)).collect();
+        assert_eq!(rest, Vec::from_iter(AT_ONCE..EVENTS), "and nothing is lost");
+    }
 
     #[test]
     fn each_start_has_a_larger_number_whatever_the_clock_says() {
