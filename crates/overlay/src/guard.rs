@@ -1,12 +1,15 @@
 //! What keeps a flood of handshakes from costing a member its CPU: a first code that only those can make who know our public key, a second
-//! that only those can make who receive at the address that they claim. The construction is WireGuard's (section 5.3 of its paper).
+//! that only those can make who receive at the address that they claim, and a bound on what comes from each address. The construction is
+//! WireGuard's (section 5.3 of its paper).
 
-use std::net::{IpAddr, SocketAddr};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::rand;
 use hmac::{Hmac, KeyInit, Mac};
+use route::Member;
 use sha2::{Digest, Sha256};
 use units::Instant;
 use wire::overlay::{Cookie, MAC_BYTES, Macs};
@@ -17,6 +20,14 @@ use crate::identity::PublicKey;
 const COOKIE_LIFE: Duration = Duration::from_secs(120);
 /// Initiations a second that are answered without a cookie; each costs some 150 microseconds.
 const UNDER_LOAD: f64 = 100.0;
+/// Initiations a second from one address that has shown a cookie, and from one member over one relay: WireGuard's bound.
+const FROM_ONE: f64 = 20.0;
+/// The same over one relay, whoever calls.
+const OVER_ONE_RELAY: f64 = 100.0;
+/// And from all addresses with cookies: some 15 % of a CPU, however many addresses somebody has.
+const IN_ALL: f64 = 1000.0;
+/// Callers that are counted one by one; the one that called longest ago makes room.
+const MOST_CALLERS: usize = 1024;
 
 /// Keys that follow from a member's public key.
 pub(crate) struct MacKeys {
@@ -75,39 +86,107 @@ pub(crate) enum Admission {
     Drop,
 }
 
-/// Counts initiations, and asks for cookies when there are too many.
+/// On whose account an initiation goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Account {
+    /// An IPv4 address, or the first half of an IPv6 address: one host may have all of the other.
+    Network(IpAddr),
+    Relay(Member),
+    /// A relay may say of anybody that he calls, so that what it says counts for what it hands over alone.
+    OverRelay {
+        origin: Member,
+        relay: Member,
+    },
+}
+
+impl Account {
+    fn of(address: IpAddr) -> Self {
+        // A socket for both families gives IPv4 addresses as IPv6 ones that all have the same first half.
+        Self::Network(match address.to_canonical() {
+            IpAddr::V4(ip) => ip.into(),
+            IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
+        })
+    }
+}
+
+/// A bucket that leaks in a second what it holds.
+struct Bucket {
+    level: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    fn new(now: Instant) -> Self {
+        Self { level: 0.0, at: now }
+    }
+
+    fn leak(&mut self, now: Instant, per_second: f64) {
+        let passed = now.saturating_since(self.at).as_secs_f64();
+        self.level = (self.level - passed * per_second).max(0.0);
+        self.at = now;
+    }
+
+    /// Puts one more in, if it fits.
+    fn takes(&mut self, now: Instant, per_second: f64) -> bool {
+        self.leak(now, per_second);
+        let fits = self.level + 1.0 <= per_second;
+        self.level += f64::from(u8::from(fits));
+        fits
+    }
+}
+
+/// Counts initiations, asks for cookies when there are too many, and bounds what each address may cost.
 pub(crate) struct Guard {
     keys: MacKeys,
     secret: [u8; 32],
     secret_since: Instant,
-    /// Initiations of the last second or so: a bucket that leaks.
-    level: f64,
-    level_at: Instant,
+    /// Initiations of the last second or so.
+    load: Bucket,
+    /// Those of them that came with a cookie and were answered.
+    in_all: Bucket,
+    callers: HashMap<Account, Bucket>,
 }
 
 impl Guard {
     pub(crate) fn new(own: &PublicKey, now: Instant) -> Option<Self> {
         let mut secret = [0; 32];
         rand::fill(&mut secret).ok()?;
-        Some(Self { keys: MacKeys::of(own), secret, secret_since: now, level: 0.0, level_at: now })
+        let (load, in_all) = (Bucket::new(now), Bucket::new(now));
+        Some(Self { keys: MacKeys::of(own), secret, secret_since: now, load, in_all, callers: HashMap::new() })
     }
 
     /// Decides about an initiation from `from`, whose first code is right.
     pub(crate) fn admit(&mut self, now: Instant, from: SocketAddr, receiver: u32, datagram: &[u8]) -> Admission {
-        let passed = now.saturating_since(self.level_at).as_secs_f64();
-        self.level = (self.level - passed * UNDER_LOAD).max(0.0) + 1.0;
-        self.level_at = now;
-        if self.level <= UNDER_LOAD {
+        self.load.leak(now, UNDER_LOAD);
+        self.load.level += 1.0;
+        if self.load.level <= UNDER_LOAD {
             return Admission::Answer;
         }
-        self.level = self.level.min(2.0 * UNDER_LOAD);
+        self.load.level = self.load.level.min(2.0 * UNDER_LOAD);
         let Some(macs) = Macs::of(datagram) else { return Admission::Drop };
         let cookie = self.cookie(now, from);
         if same(&code(&cookie, Macs::with_first(datagram)), &macs.second) {
-            return Admission::Answer;
+            let may = self.takes(now, Account::of(from.ip()), FROM_ONE) && self.in_all.takes(now, IN_ALL);
+            return if may { Admission::Answer } else { Admission::Drop };
         }
         self.sealed(&cookie, &macs.first)
             .map_or(Admission::Drop, |sealed| Admission::SendCookie(Cookie { receiver, sealed }))
+    }
+
+    /// Whether an initiation is answered that `relay` handed over, by its word from `origin`. No cookies: who hands it over has a session.
+    pub(crate) fn admit_relayed(&mut self, now: Instant, relay: Member, origin: Member) -> bool {
+        self.takes(now, Account::OverRelay { origin, relay }, FROM_ONE)
+            && self.takes(now, Account::Relay(relay), OVER_ONE_RELAY)
+    }
+
+    fn takes(&mut self, now: Instant, account: Account, per_second: f64) -> bool {
+        if self.callers.len() >= MOST_CALLERS
+            && !self.callers.contains_key(&account)
+            && let Some(oldest) = self.callers.iter().min_by_key(|(_, bucket)| bucket.at).map(|(account, _)| *account)
+        {
+            self.callers.remove(&oldest);
+        }
+        self.callers.entry(account).or_insert_with(|| Bucket::new(now)).takes(now, per_second)
     }
 
     /// The cookie of an address and port: a function of our secret, so nothing is kept for who asks.
@@ -188,6 +267,78 @@ mod tests {
             guard.admit(later, address(A), 1, &datagram);
         }
         assert!(matches!(guard.admit(later, address(A), 1, &datagram), Admission::SendCookie(_)), "cookies end");
+    }
+
+    /// Initiations by this address with its cookie, `per_second` for `seconds`; gives how many were answered.
+    fn flood(
+        guard: &mut Guard,
+        keys: &MacKeys,
+        from: SocketAddr,
+        begin: Instant,
+        per_second: u64,
+        seconds: u64,
+    ) -> u64 {
+        let mut datagram = [9; 100];
+        (0..per_second * seconds)
+            .map(|n| {
+                let now = begin + Duration::from_nanos(n * 1_000_000_000 / per_second);
+                let cookie = guard.cookie(now, from);
+                keys.write(&mut datagram, Some(&cookie));
+                u64::from(guard.admit(now, from, 1, &datagram) == Admission::Answer)
+            })
+            .sum()
+    }
+
+    #[test]
+    fn who_receives_at_its_address_is_answered_no_more_often_than_others_can_bear() {
+        let own = Identity::from_seed(&[7; 32]).public();
+        let keys = MacKeys::of(&own);
+        let now = Instant::from_nanos(5_000_000_000);
+        let mut guard = Guard::new(&own, now).unwrap();
+        let answered = flood(&mut guard, &keys, address(A), now, 20_000, 10);
+        // A hundred before it is a flood, a bucketful, and what leaks of it.
+        assert!((300..=325).contains(&answered), "{answered} in 10 s");
+        let now = now + Duration::from_secs(10);
+        for other in ["198.51.100.1:1000", "[::ffff:198.51.100.2]:1000", "[2001:db8::1]:1000"] {
+            assert_eq!(flood(&mut guard, &keys, address(other), now, 1000, 1), 39, "{other}");
+        }
+        // What belongs to one host shares a bucket, ports and the second half of an IPv6 address.
+        for same in ["192.0.2.1:2000", "[::ffff:192.0.2.1]:1000", "[2001:db8::9:1]:1000"] {
+            flood(&mut guard, &keys, address(A), now, 1000, 1);
+            let from_now = now + Duration::from_secs(1);
+            assert!(flood(&mut guard, &keys, address(same), from_now, 20_000, 1) <= 21, "{same}");
+        }
+    }
+
+    #[test]
+    fn many_addresses_neither_take_the_cpu_nor_fill_the_memory() {
+        let own = Identity::from_seed(&[7; 32]).public();
+        let keys = MacKeys::of(&own);
+        let now = Instant::from_nanos(5_000_000_000);
+        let mut guard = Guard::new(&own, now).unwrap();
+        let answered: u64 = (0..5000)
+            .map(|n| {
+                let from = SocketAddr::new(std::net::Ipv4Addr::from_bits(0x0a00_0000 + n).into(), 7);
+                flood(&mut guard, &keys, from, now + Duration::from_micros(u64::from(n) * 200), 1, 1)
+            })
+            .sum();
+        assert!((1000..=2200).contains(&answered), "{answered} in a second");
+        assert!(guard.callers.len() <= MOST_CALLERS);
+    }
+
+    #[test]
+    fn what_relays_hand_over_is_bounded_by_relay_and_by_who_calls() {
+        let own = Identity::from_seed(&[7; 32]).public();
+        let now = Instant::from_nanos(5_000_000_000);
+        let mut guard = Guard::new(&own, now).unwrap();
+        let relay = Member(8);
+        let one = (0..20_000).filter(|_| guard.admit_relayed(now, relay, Member(1))).count();
+        assert_eq!(one, 20);
+        assert!(guard.admit_relayed(now, relay, Member(2)), "others call over the same relay");
+        assert!(guard.admit_relayed(now, Member(9), Member(1)), "and what one relay says counts for it alone");
+        let many = (0..20_000).filter(|n| guard.admit_relayed(now, relay, Member(100 + n))).count();
+        assert_eq!(many, 79);
+        assert!(guard.admit_relayed(now, Member(9), Member(3)));
     }
 
     #[test]

@@ -16,8 +16,8 @@ use crate::session::{Keys, Session};
 
 /// The number of whoever has called and not yet shown who it is; no member's (see `PublicKey::member`).
 pub(crate) const GUEST: Member = Member(0);
-/// Guests at once, and for how long: a certificate comes with the first frame. A hundred a second are let in at most (see the guard), so that each has
-/// seconds even in a flood.
+/// Guests at once, and for how long: a certificate comes with the first frame. A hundred a second are let in, and twenty from each address (see the guard),
+/// so that each has seconds even in a flood.
 const MOST_GUESTS: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Members that certificates may add.

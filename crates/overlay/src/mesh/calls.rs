@@ -180,11 +180,16 @@ impl Mesh {
 
     fn answer(&mut self, now: Instant, source: Source, datagram: &[u8]) {
         let Some(initiation) = Initiation::decode(datagram) else { return };
-        if let Source::Direct(from) = source {
-            match self.guard.admit(now, from, initiation.sender, datagram) {
+        match source {
+            Source::Direct(from) => match self.guard.admit(now, from, initiation.sender, datagram) {
                 Admission::Answer => {}
                 Admission::SendCookie(cookie) => return self.reply(now, source, &cookie.encode()),
                 Admission::Drop => return,
+            },
+            Source::Relayed(e) => {
+                if !self.guard.admit_relayed(now, Member(e.hop_from()), Member(e.origin)) {
+                    return;
+                }
             }
         }
         let Some(caller) = handshake::hear(&self.settings.identity, &self.settings.secret, &initiation) else { return };
