@@ -70,7 +70,7 @@ counters! {
     spoofed,
     /// Frames that relays were not allowed to pass on: no consent, a wrong way, over the quota.
     not_relayed,
-    /// Datagrams of handshakes that nobody can have made who knows this member.
+    /// Datagrams of handshakes that nobody can have made who knows this member, or that answer no call.
     strangers,
     /// Datagrams of handshakes and messages dropped because there were too many.
     overflow,

@@ -29,7 +29,7 @@ use crate::session::{REJECT_AFTER, Session};
 use crate::settings::{MemberSettings, Settings};
 use crate::table::{Peer, Table};
 
-pub(crate) use calls::{Source, is_for};
+pub(crate) use calls::{OpenCalls, Source, is_for};
 pub(crate) use claims::Claim;
 
 /// How often links are looked at.
@@ -97,6 +97,7 @@ pub(crate) struct Mesh {
     settings: Arc<Settings>,
     own: Member,
     guard: Guard,
+    open_calls: Arc<OpenCalls>,
     others: BTreeMap<Member, Other>,
     control: Control,
     outputs: VecDeque<Output>,
@@ -131,6 +132,7 @@ impl Mesh {
         Some(Self {
             own,
             guard,
+            open_calls: Arc::default(),
             others,
             control,
             outputs: VecDeque::new(),
@@ -147,6 +149,11 @@ impl Mesh {
             claims: BTreeMap::new(),
             settings,
         })
+    }
+
+    /// The calls that wait for an answer, for the thread that receives them.
+    pub(crate) fn open_calls(&self) -> Arc<OpenCalls> {
+        Arc::clone(&self.open_calls)
     }
 
     /// When [`Mesh::handle_timeout`] is due.

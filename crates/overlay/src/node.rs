@@ -29,7 +29,7 @@ use crate::{OverlayError, batch, device, http, offload};
 
 /// Room in the UDP socket: 64 ms at 1 Gb/s, less where the host's limit is lower.
 const SOCKET_BUFFER: Bytes = Bytes::new(8 << 20);
-/// Events that may wait for the controlling thread: a flood of handshakes fills it, and is dropped.
+/// Events that may wait for the controlling thread; more are dropped.
 const EVENTS: usize = 1024;
 /// Inputs that are handled between two looks at the time: some 10 ms of handshakes, which cost the most.
 const AT_ONCE: usize = 64;
@@ -102,7 +102,7 @@ impl Node {
         let (sender, inputs) = sync_channel(EVENTS);
 
         let mut node_threads = Vec::new();
-        let opener = Opener::new(MacKeys::of(&settings.identity.public()), settings.relay_rate);
+        let opener = Opener::new(MacKeys::of(&settings.identity.public()), mesh.open_calls(), settings.relay_rate);
         let network = forward(sender.clone(), Input::Network, &mut node_threads)?;
         let ends_of = || (Arc::clone(&socket), Arc::clone(&tun));
         let inbound = Inbound::new(ends_of(), &published, Arc::clone(&counters), network, opener, offload.tun_gro);
@@ -169,8 +169,9 @@ impl Node {
     fn handle(&mut self, input: Input) {
         let now = kernel::now();
         match input {
-            Input::Network(FromNetwork::Handshake { source, datagram }) => {
+            Input::Network(FromNetwork::Handshake { source, datagram, waits }) => {
                 self.mesh.handle_handshake(now, source, &datagram);
+                drop(waits);
             }
             Input::Network(FromNetwork::Message { from, session, message }) => {
                 self.mesh.handle_message(now, from, session, message);

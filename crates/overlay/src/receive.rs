@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,11 +17,14 @@ use wire::overlay::{
 
 use crate::counters::{Counters, bump};
 use crate::guard::MacKeys;
-use crate::mesh::{Source, is_for, micros};
+use crate::mesh::{OpenCalls, Source, is_for, micros};
 use crate::seal::outer;
 use crate::session::{LANES, Session};
 use crate::table::Table;
 use crate::window::{Fresh, Window};
+
+/// Datagrams of handshakes that may wait for the controlling thread: a quarter of its queue, so that no flood of them keeps reports out.
+const HANDSHAKES: usize = 256;
 
 /// What the controlling thread must see.
 #[derive(Debug)]
@@ -28,6 +32,8 @@ pub(crate) enum Event {
     Handshake {
         source: Source,
         datagram: Vec<u8>,
+        /// Kept until the datagram has been handled.
+        waits: Waits,
     },
     Message {
         from: Member,
@@ -52,6 +58,12 @@ pub(crate) enum Event {
     },
     /// A session was used for the first time.
     Confirmed,
+}
+
+/// One of [`HANDSHAKES`] that wait: as many as there are references, less the one that hands them out.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    _one: Arc<()>,
 }
 
 /// One packet of a train.
@@ -97,6 +109,8 @@ struct Quota {
 /// Opens datagrams.
 pub(crate) struct Opener {
     keys: MacKeys,
+    calls: Arc<OpenCalls>,
+    waiting: Arc<()>,
     relay_rate: Option<Rate>,
     /// Against replays, by session.
     windows: HashMap<u32, [Option<Window>; LANES]>,
@@ -106,9 +120,15 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// `keys`: this member's own. `relay_rate`: most that is passed on for each member.
-    pub(crate) fn new(keys: MacKeys, relay_rate: Option<Rate>) -> Self {
-        Self { keys, relay_rate, windows: HashMap::new(), quotas: HashMap::new(), routes: HashMap::new() }
+    /// `keys`: this member's own. `calls`: those to which answers are let through. `relay_rate`: most that is passed on for each member.
+    pub(crate) fn new(keys: MacKeys, calls: Arc<OpenCalls>, relay_rate: Option<Rate>) -> Self {
+        let (windows, quotas, routes) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { keys, calls, waiting: Arc::default(), relay_rate, windows, quotas, routes }
+    }
+
+    /// A place in the queue for a handshake; `None`: enough wait.
+    fn wait(&self) -> Option<Waits> {
+        (Arc::strong_count(&self.waiting) <= HANDSHAKES).then(|| Waits { _one: Arc::clone(&self.waiting) })
     }
 
     /// Forgets sessions that are over.
@@ -159,10 +179,12 @@ impl<T: FnMut(Event)> Turn<'_, T> {
     }
 
     fn handshake(&mut self, datagram: &[u8], source: Source) {
-        if is_for(&self.opener.keys, datagram) {
-            (self.tell)(Event::Handshake { source, datagram: datagram.to_vec() });
-        } else {
-            bump(&self.counters.strangers);
+        if !is_for(&self.opener.keys, &self.opener.calls, datagram) {
+            return bump(&self.counters.strangers);
+        }
+        match self.opener.wait() {
+            Some(waits) => (self.tell)(Event::Handshake { source, datagram: datagram.to_vec(), waits }),
+            None => bump(&self.counters.overflow),
         }
     }
 

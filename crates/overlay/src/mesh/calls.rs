@@ -1,9 +1,9 @@
 //! Handshakes: who is called when and which way, and who is answered.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use route::{Member, Path};
@@ -39,9 +39,37 @@ pub(crate) enum Source {
     Relayed(Envelope),
 }
 
+/// Numbers of the calls that wait for an answer. The receiving thread lets answers to no other call through: a cookie bears no code by which to
+/// tell it from what anybody may send.
+#[derive(Default)]
+pub(crate) struct OpenCalls(RwLock<HashSet<u32>>);
+
+impl OpenCalls {
+    fn open(self: &Arc<Self>, number: u32) -> OpenCall {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(number);
+        OpenCall { number, of: Arc::clone(self) }
+    }
+
+    fn has(&self, number: u32) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).contains(&number)
+    }
+}
+
+/// A call that waits for an answer as long as this lives.
+struct OpenCall {
+    number: u32,
+    of: Arc<OpenCalls>,
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.of.0.write().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+    }
+}
+
 /// Attempts to get a session with a member.
 pub(super) struct Calls {
-    call: Option<Call>,
+    call: Option<(Call, OpenCall)>,
     /// First authentication code of the last initiation: a cookie belongs to it.
     first_mac: [u8; MAC_BYTES],
     cookie: Option<([u8; MAC_BYTES], Instant)>,
@@ -64,6 +92,12 @@ impl Calls {
             in_use: None,
             known: VecDeque::new(),
         }
+    }
+
+    /// Number of the call that waits for an answer.
+    #[cfg(test)]
+    pub(super) fn open_call(&self) -> Option<u32> {
+        self.call.as_ref().map(|(_, open)| open.number)
     }
 
     /// The member has left: it is called again, but not at once.
@@ -118,7 +152,7 @@ impl Mesh {
         let mut datagram = initiation.encode();
         other.mac.write(&mut datagram, cookie.as_ref());
         calls.first_mac = Macs::of(&datagram).map_or([0; MAC_BYTES], |m| m.first);
-        calls.call = Some(call);
+        calls.call = Some((call, self.open_calls.open(local)));
         let attempt = calls.attempts;
         calls.again(now, jitter);
         self.send_handshake(now, member, attempt, &datagram);
@@ -242,10 +276,10 @@ impl Mesh {
 
     fn finish(&mut self, now: Instant, source: Source, datagram: &[u8]) {
         let Some(response) = Response::decode(datagram) else { return };
-        let called = |o: &Other| o.calls.call.as_ref().is_some_and(|c| c.local == response.receiver);
+        let called = |o: &Other| o.calls.call.as_ref().is_some_and(|(c, _)| c.local == response.receiver);
         let Some((member, other)) = self.others.iter_mut().find(|(_, o)| called(o)) else { return };
         let member = *member;
-        let Some((remote, keys)) = other.calls.call.as_mut().and_then(|c| c.answered(&response)) else { return };
+        let Some((remote, keys)) = other.calls.call.as_mut().and_then(|(c, _)| c.answered(&response)) else { return };
         other.calls.call = None;
         other.calls.attempts = 0;
         if let Source::Direct(from) = source {
@@ -266,7 +300,7 @@ impl Mesh {
 
     fn take_cookie(&mut self, now: Instant, datagram: &[u8]) {
         let Some(cookie) = Cookie::decode(datagram) else { return };
-        let called = |o: &Other| o.calls.call.as_ref().is_some_and(|c| c.local == cookie.receiver);
+        let called = |o: &Other| o.calls.call.as_ref().is_some_and(|(c, _)| c.local == cookie.receiver);
         let Some(other) = self.others.values_mut().find(|o| called(o)) else { return };
         if let Some(opened) = other.mac.open_cookie(&cookie, &other.calls.first_mac) {
             other.calls.cookie = Some((opened, now));
@@ -291,7 +325,8 @@ impl Mesh {
         loop {
             let number = self.draws.number();
             let taken = self.others.values().any(|o| {
-                o.sessions.iter().any(|s| s.local == number) || o.calls.call.as_ref().is_some_and(|c| c.local == number)
+                o.sessions.iter().any(|s| s.local == number)
+                    || o.calls.call.as_ref().is_some_and(|(c, _)| c.local == number)
             });
             if !taken && number != 0 {
                 return number;
@@ -300,11 +335,14 @@ impl Mesh {
     }
 }
 
-/// Whether a datagram of a handshake is meant for the owner of these keys: told apart before it costs anything.
-pub(crate) fn is_for(keys: &MacKeys, datagram: &[u8]) -> bool {
+/// Whether a datagram of a handshake is meant for the owner of these keys and calls: told apart before it costs anything.
+pub(crate) fn is_for(keys: &MacKeys, calls: &OpenCalls, datagram: &[u8]) -> bool {
     match Kind::of(datagram) {
-        Some(Kind::Initiation | Kind::Response) => keys.knows_us(datagram),
-        Some(Kind::Cookie) => true,
+        Some(Kind::Initiation) => keys.knows_us(datagram),
+        Some(Kind::Response) => {
+            Response::decode(datagram).is_some_and(|r| calls.has(r.receiver)) && keys.knows_us(datagram)
+        }
+        Some(Kind::Cookie) => Cookie::decode(datagram).is_some_and(|c| calls.has(c.receiver)),
         Some(Kind::Sealed | Kind::Envelope) | None => false,
     }
 }

@@ -127,8 +127,8 @@ impl Host {
         let relay_rate = settings.relay_rate;
         let mesh = Mesh::new(Arc::new(settings), seed, now, UTC).unwrap();
         Self {
+            opener: Opener::new(keys, mesh.open_calls(), relay_rate),
             mesh,
-            opener: Opener::new(keys, relay_rate),
             table: Table::default(),
             counters: Counters::default(),
             delivered: Vec::new(),
@@ -206,7 +206,7 @@ impl World {
         let taken = host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e| events.push(e));
         for event in events {
             match event {
-                FromNetwork::Handshake { source, datagram } => host.mesh.handle_handshake(now, source, &datagram),
+                FromNetwork::Handshake { source, datagram, .. } => host.mesh.handle_handshake(now, source, &datagram),
                 FromNetwork::Message { from, session, message } => {
                     host.mesh.handle_message(now, from, session, message)
                 }

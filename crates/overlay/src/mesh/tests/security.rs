@@ -134,3 +134,57 @@ fn clocks_that_are_set_mean_nothing() {
     assert_eq!((view.up, view.rtt_us), (true, Some(20_000)));
     assert!(view.queued_us < 1000, "{}", view.queued_us);
 }
+
+#[test]
+fn answers_to_no_call_do_not_reach_who_decides() {
+    let mut world = World::new(2);
+    // Nobody answers, so that the first call stays open.
+    world.set(0, 1, None);
+    world.hosts[1].is_dead = true;
+    world.run(Duration::from_millis(50));
+    let open = world.hosts[0].mesh.others[&number(1)].calls.open_call().unwrap();
+    let [mut reached, mut strangers] = [0, 0];
+    for (receiver, counts) in [(open, true), (open ^ 1, false), (0, false)] {
+        let mut cookie = wire::overlay::Cookie { receiver, sealed: [3; 44] }.encode();
+        let mut response = wire::overlay::Response { sender: 9, receiver, noise: [3; 56] }.encode();
+        MacKeys::of(&identity(0).public()).write(&mut response, None);
+        for datagram in [&mut cookie[..], &mut response[..]] {
+            let host = &mut world.hosts[0];
+            let arrival = Arrival { now: world.now, from: endpoint(1), traffic_class: 0 };
+            host.opener.take(&host.table, datagram, arrival, &host.counters, &mut |_| reached += 1);
+            strangers += u64::from(!counts);
+        }
+    }
+    assert_eq!((reached, world.hosts[0].counters.counts().strangers), (2, strangers));
+    // Nor does a second answer to a call that was answered.
+    world.hosts[1].is_dead = false;
+    world.set(0, 1, Some(WIRE));
+    world.run(3 * SECOND);
+    let caller = (0..2).find(|i| world.hosts[*i].mesh.session(number(1 - i)).unwrap().initiator).unwrap();
+    let receiver = world.hosts[caller].mesh.session(number(1 - caller)).unwrap().local;
+    let before = world.hosts[caller].counters.counts().strangers;
+    let cookie = wire::overlay::Cookie { receiver, sealed: [3; 44] }.encode();
+    world.receive(caller, endpoint(1 - caller), cookie.to_vec());
+    assert_eq!(world.hosts[caller].counters.counts().strangers, before + 1);
+}
+
+#[test]
+fn a_flood_of_handshakes_leaves_room_for_reports() {
+    let mut world = World::new(2);
+    world.run(SECOND);
+    let host = &mut world.hosts[0];
+    let mut initiation = wire::overlay::Initiation { sender: 1, noise: [3; 104] }.encode();
+    MacKeys::of(&identity(0).public()).write(&mut initiation, None);
+    let arrival = Arrival { now: world.now, from: endpoint(1), traffic_class: 0 };
+    let mut queue = Vec::new();
+    for round in 1..=2 {
+        for _ in 0..1000 {
+            host.opener.take(&host.table, &mut initiation, arrival, &host.counters, &mut |e| queue.push(e));
+        }
+        // The queue of the controlling thread has 1024 places.
+        assert_eq!(queue.len(), 256);
+        assert_eq!(host.counters.counts().overflow, round * (1000 - 256));
+        // They have been handled.
+        queue.clear();
+    }
+}
