@@ -9,9 +9,11 @@ use crate::session::{Cipher, Keys};
 
 const PATTERN: &str = "Noise_IKpsk2_25519_ChaChaPoly_SHA256";
 const PROLOGUE: &[u8] = b"longhaul overlay 1";
-/// Payload of both messages: version, cipher, six bytes for later.
+/// Payload of both messages: version, cipher, and in the first one the time of the call, six bytes.
 const PAYLOAD: usize = 8;
 const VERSION: u8 = 1;
+/// The bits of a time in a payload.
+const TIME: u64 = (1 << 48) - 1;
 
 /// A handshake that we began.
 pub(crate) struct Call {
@@ -26,19 +28,27 @@ pub(crate) struct Caller {
     state: HandshakeState,
     /// The caller's static key, in Montgomery form.
     pub(crate) exchange: [u8; 32],
+    /// When it called, by its clock: 1/65536 s since 1970, 48 bits. Good for no more than to tell which of several calls is the latest.
+    pub(crate) called: u64,
     offered: Cipher,
     remote: u32,
 }
 
-/// Begins a handshake with the owner of `peer`.
-pub(crate) fn call(own: &Identity, secret: &[u8; 32], peer: &PublicKey, local: u32) -> Option<(Call, Initiation)> {
+/// Begins a handshake with the owner of `peer`. `called`: as [`Caller::called`].
+pub(crate) fn call(
+    own: &Identity,
+    secret: &[u8; 32],
+    peer: &PublicKey,
+    local: u32,
+    called: u64,
+) -> Option<(Call, Initiation)> {
     let (private, remote) = (own.exchange(), peer.exchange());
     let builder = Builder::new(PATTERN.parse().ok()?).prologue(PROLOGUE).ok()?;
     let builder = builder.local_private_key(&private).ok()?.remote_public_key(&remote).ok()?.psk(2, secret).ok()?;
     let mut state = builder.build_initiator().ok()?;
     let offered = Cipher::preferred();
     let mut noise = [0; 104];
-    let n = state.write_message(&payload(offered), &mut noise).ok()?;
+    let n = state.write_message(&payload(offered, called), &mut noise).ok()?;
     (n == noise.len()).then_some((Call { state, offered, local }, Initiation { sender: local, noise }))
 }
 
@@ -52,7 +62,8 @@ pub(crate) fn hear(own: &Identity, secret: &[u8; 32], initiation: &Initiation) -
     let n = state.read_message(&initiation.noise, &mut said).ok()?;
     let exchange = state.get_remote_static()?.try_into().ok()?;
     let offered = understood(&said[..n])?;
-    Some(Caller { state, exchange, offered, remote: initiation.sender })
+    let called = u64::from_be_bytes(said) & TIME;
+    Some(Caller { state, exchange, called, offered, remote: initiation.sender })
 }
 
 impl Caller {
@@ -62,7 +73,7 @@ impl Caller {
         let both = self.offered == Cipher::Aes256Gcm && Cipher::preferred() == Cipher::Aes256Gcm;
         let cipher = if both { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
         let mut noise = [0; 56];
-        let n = self.state.write_message(&payload(cipher), &mut noise).ok()?;
+        let n = self.state.write_message(&payload(cipher, 0), &mut noise).ok()?;
         let (receive, send) = self.state.dangerously_get_raw_split();
         let response = Response { sender: local, receiver: self.remote, noise };
         (n == noise.len()).then_some((response, self.remote, Keys { cipher, send, receive }))
@@ -84,12 +95,14 @@ impl Call {
     }
 }
 
-fn payload(cipher: Cipher) -> [u8; PAYLOAD] {
+fn payload(cipher: Cipher, called: u64) -> [u8; PAYLOAD] {
     let cipher = match cipher {
         Cipher::Aes256Gcm => 1,
         Cipher::ChaCha20Poly1305 => 2,
     };
-    [VERSION, cipher, 0, 0, 0, 0, 0, 0]
+    let mut payload = (called & TIME).to_be_bytes();
+    payload[..2].copy_from_slice(&[VERSION, cipher]);
+    payload
 }
 
 fn understood(payload: &[u8]) -> Option<Cipher> {

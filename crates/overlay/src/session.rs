@@ -69,6 +69,8 @@ pub(crate) struct Session {
     pub(crate) born: Instant,
     /// We began the handshake: who does so also begins the next.
     pub(crate) initiator: bool,
+    /// When the other end called, by its clock (see [`crate::handshake::Caller::called`]); 0 where we did.
+    pub(crate) called: u64,
     cipher: Cipher,
     send: LessSafeKey,
     receive: LessSafeKey,
@@ -96,6 +98,7 @@ impl Session {
             remote,
             born,
             initiator,
+            called: 0,
             cipher: keys.cipher,
             send: keys.cipher.key(&keys.send)?,
             receive: keys.cipher.key(&keys.receive)?,

@@ -27,7 +27,8 @@ const GRACE: Duration = Duration::from_secs(10);
 const MOST_SESSIONS: usize = 6;
 /// Length of the ephemeral key that an initiation begins with (Noise revision 34, section 5).
 const EPHEMERAL: usize = 32;
-/// Initiations of a member that are remembered: two hours of renewed keys. Older ones that are said again make a session that is never used.
+/// Initiations of a member that are remembered: two hours of renewed keys. Older ones that are said again make a session that is never used,
+/// and makes room for a later one.
 const REMEMBERED: usize = 64;
 
 /// Where a datagram of a handshake came from.
@@ -144,7 +145,8 @@ impl Mesh {
     fn call(&mut self, now: Instant, member: Member) {
         let (local, jitter) = (self.session_number(), self.draws.unit());
         let Some(key) = self.settings.members.one(member).map(|m| m.key) else { return };
-        let begun = handshake::call(&self.settings.identity, &self.settings.secret, &key, local);
+        let called = self.time_of_call(now);
+        let begun = handshake::call(&self.settings.identity, &self.settings.secret, &key, local, called);
         let (Some((call, initiation)), Some(other)) = (begun, self.others.get_mut(&member)) else { return };
         let calls = &mut other.calls;
         let cookie =
@@ -237,9 +239,11 @@ impl Mesh {
         if !self.is_to_be_answered(member, &initiation) {
             return;
         }
-        let local = self.session_number();
+        let (local, called) = (self.session_number(), caller.called);
         let Some((response, remote, keys)) = caller.answer(local) else { return };
-        self.begin_session(now, member, local, remote, false, &keys);
+        if self.begin_session(now, member, (local, remote), Some(called), &keys).is_none() {
+            return;
+        }
         let mut datagram = response.encode();
         if let Some(other) = self.others.get(&member) {
             other.mac.write(&mut datagram, None);
@@ -285,7 +289,7 @@ impl Mesh {
         if let Source::Direct(from) = source {
             other.endpoint = Some(from);
         }
-        self.begin_session(now, member, response.receiver, remote, true, &keys);
+        self.begin_session(now, member, (response.receiver, remote), None, &keys);
         // The other end may use the session once it has seen that we can.
         match source {
             Source::Direct(_) => self.send_on(now, Path::direct(member), 0, &Message::Probe.encode()),
@@ -308,16 +312,37 @@ impl Mesh {
         }
     }
 
-    fn begin_session(&mut self, now: Instant, member: Member, local: u32, remote: u32, initiator: bool, keys: &Keys) {
-        let Some(session) = Session::new(member, local, remote, now, initiator, keys) else { return };
-        let Some(other) = self.others.get_mut(&member) else { return };
-        // Those that never carried a frame go first: a replayed initiation must not cost a session that works.
+    /// `called`: when the other end did by its clock, if we did not call. `None`: there is no room for the session.
+    fn begin_session(
+        &mut self,
+        now: Instant,
+        member: Member,
+        (local, remote): (u32, u32),
+        called: Option<u64>,
+        keys: &Keys,
+    ) -> Option<()> {
+        let mut session = Session::new(member, local, remote, now, called.is_none(), keys)?;
+        session.called = called.unwrap_or_default();
+        let other = self.others.get_mut(&member)?;
         if other.sessions.len() >= MOST_SESSIONS {
-            let idle = other.sessions.iter().position(|s| !s.confirmed.load(Ordering::Relaxed)).unwrap_or(0);
-            other.sessions.remove(idle);
+            // Those that never carried a frame go first: an initiation that is said again must not cost a session that works. Of these the one
+            // that was called for first: whoever says old ones again must not push out one that is about to work.
+            let idle = other.sessions.iter().enumerate().filter(|(_, s)| !s.confirmed.load(Ordering::Relaxed));
+            let first = idle.min_by_key(|(_, s)| s.called).map(|(i, s)| (i, s.called));
+            if first.is_some_and(|(_, first)| called.is_some_and(|c| c < first)) {
+                return None;
+            }
+            other.sessions.remove(first.map_or(0, |(i, _)| i));
         }
         other.sessions.push(Arc::new(session));
         self.changed = true;
+        Some(())
+    }
+
+    /// The time of day as handshakes carry it, 1/65536 s.
+    fn time_of_call(&self, now: Instant) -> u64 {
+        let since = now.saturating_since(self.began);
+        (self.utc_at_begin << 16) + (since.as_secs() << 16) + (u64::from(since.subsec_nanos()) << 16) / 1_000_000_000
     }
 
     /// A number that no session here has.

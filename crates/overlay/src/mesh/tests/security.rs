@@ -36,6 +36,43 @@ fn an_initiation_that_is_said_again_makes_no_session() {
 }
 
 #[test]
+fn who_says_old_initiations_again_keeps_nobody_from_beginning_anew() {
+    let mut world = World::new(2);
+    world.set(0, 1, Some(Wire { delay: Duration::from_millis(100), ..WIRE }));
+    // The second never calls.
+    let settings = settings(1, 2);
+    settings.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
+    world.hosts[1] = Host::new(settings, 7, world.now);
+    // What somebody has recorded of the first, more than is remembered.
+    let key = identity(1).public();
+    let recorded = (0..200).map(|n| {
+        let (_, initiation) = crate::handshake::call(&identity(0), &[7; 32], &key, n, (UTC - 1000) << 16).unwrap();
+        let mut datagram = initiation.encode().to_vec();
+        MacKeys::of(&key).write(&mut datagram, None);
+        datagram
+    });
+    let recorded = Vec::from_iter(recorded);
+    // As often as is answered without a cookie: twenty in each round trip.
+    for datagram in recorded.iter().cycle().take(300) {
+        world.receive(1, "203.0.113.9:999".parse().unwrap(), datagram.clone());
+        world.run(Duration::from_millis(11));
+    }
+    assert!(world.hosts[0].is_linked(1) && world.hosts[1].is_linked(0));
+}
+
+#[test]
+fn a_clock_that_was_set_back_locks_nobody_out() {
+    let mut world = World::new(2);
+    world.run(3 * SECOND);
+    let mut mesh = Host::new(settings(0, 2), 8, world.now);
+    mesh.mesh = Mesh::new(Arc::new(settings(0, 2)), 8, world.now, UTC - 100_000_000).unwrap();
+    mesh.opener = Opener::new(MacKeys::of(&identity(0).public()), mesh.mesh.open_calls(), None);
+    world.hosts[0] = mesh;
+    world.run(8 * SECOND);
+    assert!(world.hosts[0].is_linked(1) && world.hosts[1].is_linked(0));
+}
+
+#[test]
 fn damaged_datagrams_do_nothing() {
     let mut world = World::new(3);
     world.run(SECOND);
