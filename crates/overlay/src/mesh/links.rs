@@ -74,6 +74,8 @@ struct Sensed {
     reported: [u64; LANES],
     /// The way back of each lane over relays.
     back: [Option<Path>; LANES],
+    /// Bytes to and from the member that the link's totals have already.
+    bytes: [u64; 2],
 }
 
 /// One direction of a link.
@@ -82,6 +84,7 @@ struct Direction {
     loss: Loss,
     /// When it was last known that something arrived.
     alive: Option<Instant>,
+    /// Of all sessions, those that have ended, too.
     bytes: u64,
 }
 
@@ -201,14 +204,17 @@ impl Link {
                     self.incoming.was_alive(now);
                 }
             }
+            let direct = [LANE_DIRECT, LANE_RELAYED].map(|lane| session.arrivals[usize::from(lane)].bytes());
+            let bytes = [session.sent_bytes(), direct.iter().sum()];
+            let [sent, received] = std::mem::replace(&mut sensed.bytes, bytes);
+            self.outgoing.bytes += bytes[0].saturating_sub(sent);
+            self.incoming.bytes += bytes[1].saturating_sub(received);
         }
         let arrived = sessions.iter().flat_map(|s| &s.arrivals).map(|a| a.received()).sum();
         self.sent_in_all = sessions.iter().map(|s| s.sent_in_all()).sum();
         if arrived != self.arrived || self.heard.is_none_or(|(_, sent)| sent > self.sent_in_all) {
             (self.arrived, self.heard) = (arrived, Some((now, self.sent_in_all)));
         }
-        self.incoming.bytes = sessions.iter().map(|s| s.arrivals[0].bytes() + s.arrivals[1].bytes()).sum();
-        self.outgoing.bytes = sessions.iter().map(|s| s.sent_bytes()).sum();
     }
 
     /// Whether both directions are alive.

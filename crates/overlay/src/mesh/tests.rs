@@ -14,6 +14,7 @@ use crate::table::Table;
 use wire::overlay::Content;
 
 mod admission;
+mod counted;
 mod links;
 mod security;
 
