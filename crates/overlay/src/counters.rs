@@ -68,7 +68,7 @@ counters! {
     too_old,
     /// Packets from a source that is not their member's.
     spoofed,
-    /// Frames that relays were not allowed to pass on: no consent, a wrong way, over the quota.
+    /// Frames that this member was to pass on and did not: no consent, a wrong way, no member's, over the quota.
     not_relayed,
     /// Datagrams of handshakes that nobody can have made who knows this member, or that answer no call.
     strangers,

@@ -100,7 +100,7 @@ pub(crate) struct Arrival {
     pub(crate) traffic_class: u8,
 }
 
-/// What may still be passed on for a member: a bucket of a quarter of a second.
+/// What a member may still hand over to be passed on: a bucket of a quarter of a second.
 struct Quota {
     bytes: f64,
     at: Instant,
@@ -120,7 +120,8 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// `keys`: this member's own. `calls`: those to which answers are let through. `relay_rate`: most that is passed on for each member.
+    /// `keys`: this member's own. `calls`: those to which answers are let through. `relay_rate`: most that is passed on of what each
+    /// member hands over.
     pub(crate) fn new(keys: MacKeys, calls: Arc<OpenCalls>, relay_rate: Option<Rate>) -> Self {
         let (windows, quotas, routes) = (HashMap::new(), HashMap::new(), HashMap::new());
         Self { keys, calls, waiting: Arc::default(), relay_rate, windows, quotas, routes }
@@ -316,7 +317,7 @@ impl<T: FnMut(Event)> Turn<'_, T> {
             return self.refuse(&counters.not_relayed);
         }
         if envelope.destination != self.table.own.0 {
-            return self.onward(envelope, bytes);
+            return self.onward(envelope, session.peer, bytes);
         }
         let end = datagram.len() - TAG_BYTES;
         let Some(body) = datagram.get_mut(ENVELOPE_BYTES..end) else { return self.refuse(&counters.malformed) };
@@ -330,21 +331,24 @@ impl<T: FnMut(Event)> Turn<'_, T> {
         }
     }
 
-    fn onward(&mut self, mut envelope: Envelope, bytes: usize) -> Taken {
+    fn onward(&mut self, mut envelope: Envelope, from: Member, bytes: usize) -> Taken {
         envelope.position += 1;
         let next = self.table.peer(Member(envelope.hop_to()));
         let reachable = next.is_some_and(|p| p.session.is_some() && p.endpoint.is_some());
-        if !self.table.relay || !reachable || !self.within_quota(Member(envelope.origin), bytes) {
+        // Who has not shown a certificate yet has a session, too.
+        let is_among_members = [from, Member(envelope.origin)].iter().all(|m| self.table.index.contains_key(m));
+        if !self.table.relay || !reachable || !is_among_members || !self.within_quota(from, bytes) {
             return self.refuse(&self.counters.not_relayed);
         }
         Taken::Onward(envelope)
     }
 
-    fn within_quota(&mut self, origin: Member, bytes: usize) -> bool {
+    /// The origin is what those before on the way say, who could spare themselves and burden others; `from` is who hands it over, by its session.
+    fn within_quota(&mut self, from: Member, bytes: usize) -> bool {
         let Some(rate) = self.opener.relay_rate else { return true };
         let (now, per_second) = (self.arrival.now, rate.as_bps() as f64 / 8.0);
         let burst = rate.bytes_in(Duration::from_millis(250)).max(Bytes::new(65_536)).as_u64() as f64;
-        let quota = self.opener.quotas.entry(origin).or_insert(Quota { bytes: burst, at: now });
+        let quota = self.opener.quotas.entry(from).or_insert(Quota { bytes: burst, at: now });
         let earned = now.saturating_since(quota.at).as_secs_f64() * per_second;
         let has = (quota.bytes + earned).min(burst);
         let may = has >= bytes as f64;

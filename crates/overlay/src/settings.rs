@@ -141,7 +141,7 @@ pub struct Settings {
     pub mtu: u16,
     /// Whether this member passes on what is not for it.
     pub relay: bool,
-    /// Most that it passes on for each member.
+    /// Most that it passes on of what each member hands over.
     pub relay_rate: Option<Rate>,
     /// Which congestion control the predictions are for; absent: the kernel's default.
     pub congestion_control: Option<String>,

@@ -16,6 +16,7 @@ use wire::overlay::Content;
 mod admission;
 mod counted;
 mod links;
+mod relaying;
 mod security;
 
 const SECOND: Duration = Duration::from_secs(1);
