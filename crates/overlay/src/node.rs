@@ -1,7 +1,7 @@
 //! A running member: device, socket, threads, and the loop that feeds what decides.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +35,12 @@ const EVENTS: usize = 1024;
 const AT_ONCE: usize = 64;
 /// The loop looks at least so often whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// How long whoever asks on the control socket may take to say something more, or to take more of the answer.
+const ASKER_PATIENCE: Duration = Duration::from_secs(1);
+/// How long whoever asks waits for the answer.
+const PATIENCE_WITH_ANSWERS: Duration = Duration::from_secs(5);
+/// Longest question in bytes: that for the way to a member, by its name.
+const LONGEST_QUESTION: u64 = 4096;
 /// Own claims are handed to the gossip so often; it says only what has moved.
 const CLAIMS_EVERY: Duration = Duration::from_millis(100);
 
@@ -359,25 +365,32 @@ fn listen(
     threads.push(thread("overlay-control", move || {
         while !ends.load(Ordering::Relaxed) {
             match listener.accept() {
-                Ok((stream, _)) => {
-                    let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
-                    let _ = stream.set_nonblocking(false);
-                    let mut line = String::new();
-                    let read = BufReader::new(&stream).read_line(&mut line);
-                    if read.is_ok()
-                        && let Ok(question) = serde_json::from_str(&line)
-                    {
-                        // Who asked may have gone away.
-                        let reply = Box::new(move |answer: String| drop(writeln!(&stream, "{answer}")));
-                        let _ = inputs.try_send(Input::Question(question, reply));
-                    }
-                }
+                // Who asked may have gone away.
+                Ok((stream, _)) => drop(answer(&stream, &inputs)),
                 Err(_) => kernel::nap(Duration::from_millis(50)),
             }
         }
         Ok::<(), OverlayError>(())
     })?);
     Ok(())
+}
+
+/// Answers one question. The controlling thread hands the answer over and goes on: whether somebody reads it is no matter to the tunnel.
+fn answer(stream: &UnixStream, inputs: &SyncSender<Input>) -> std::io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(ASKER_PATIENCE))?;
+    stream.set_write_timeout(Some(ASKER_PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LONGEST_QUESTION)).read_line(&mut line)?;
+    let Ok(question) = serde_json::from_str(&line) else { return Ok(()) };
+    let (sender, answer) = sync_channel(1);
+    let reply = Box::new(move |text| drop(sender.try_send(text)));
+    if inputs.try_send(Input::Question(question, reply)).is_err() {
+        return Ok(());
+    }
+    let Ok(text) = answer.recv_timeout(PATIENCE_WITH_ANSWERS) else { return Ok(()) };
+    let mut stream = stream;
+    stream.write_all(format!("{text}\n").as_bytes())
 }
 
 fn open_events(path: &Path) -> Result<File, OverlayError> {
@@ -393,7 +406,7 @@ pub fn ask(settings: &Settings, question: &Question) -> Result<String, OverlayEr
     let path = &settings.control;
     let not_running = |source| OverlayError::NotRunning { path: path.clone(), source };
     let mut stream = UnixStream::connect(path).map_err(not_running)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).map_err(not_running)?;
+    stream.set_read_timeout(Some(PATIENCE_WITH_ANSWERS)).map_err(not_running)?;
     let text = serde_json::to_string(question).map_err(|e| OverlayError::Refused(e.to_string()))?;
     writeln!(stream, "{text}").map_err(not_running)?;
     let mut answer = String::new();
@@ -413,6 +426,35 @@ mod tests {
         assert_eq!(first, Vec::from_iter(0..AT_ONCE));
         let rest: Vec<usize> = (1..EVENTS / AT_ONCE).flat_map(|_| waiting(&inputs)).collect();
         assert_eq!(rest, Vec::from_iter(AT_ONCE..EVENTS), "and nothing is lost");
+    }
+
+    #[test]
+    fn who_asks_and_does_not_read_the_answer_holds_nothing_up() {
+        let (sender, inputs) = sync_channel(4);
+        let (mut asker, stream) = UnixStream::pair().unwrap();
+        let control = std::thread::spawn(move || answer(&stream, &sender));
+        asker.write_all(b"{\"ask\":\"status\"}\n").unwrap();
+        let Input::Question(Question::Status, reply) = inputs.recv().unwrap() else { panic!("a question") };
+        // More than the socket holds.
+        let begun = std::time::Instant::now();
+        reply("x".repeat(32 << 20));
+        let took = begun.elapsed();
+        assert!(took < ASKER_PATIENCE / 2, "the controlling thread was held up for {took:?}");
+        assert!(control.join().unwrap().is_err(), "and the next one is answered");
+    }
+
+    #[test]
+    fn an_answer_is_one_line() {
+        let (sender, inputs) = sync_channel(4);
+        let (mut asker, stream) = UnixStream::pair().unwrap();
+        let control = std::thread::spawn(move || answer(&stream, &sender));
+        asker.write_all(b"{\"ask\":\"routes\"}\n").unwrap();
+        let Input::Question(Question::Routes, reply) = inputs.recv().unwrap() else { panic!("a question") };
+        reply("{}".to_owned());
+        control.join().unwrap().unwrap();
+        let mut text = String::new();
+        asker.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "{}\n");
     }
 
     #[test]
