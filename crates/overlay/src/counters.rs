@@ -82,6 +82,8 @@ counters! {
     device_failed,
     /// Packets dropped because they were marked on the way and cannot carry the mark.
     marked,
+    /// Events that could not be written to their file.
+    events_unwritten,
 }
 
 /// One more.

@@ -70,6 +70,28 @@ impl Asker {
     }
 }
 
+/// The file of events. That it cannot be written, on a full disk for instance, ends no tunnel.
+struct EventFile<W> {
+    file: W,
+    fails: bool,
+}
+
+impl<W: Write> EventFile<W> {
+    /// Says whether the event is in the file.
+    fn write(&mut self, event: &str) -> bool {
+        // A failure may have left a piece of a line.
+        let begin = if self.fails { "\n" } else { "" };
+        let written = self.file.write_all(format!("{begin}{event}\n").as_bytes());
+        match &written {
+            Err(e) if !self.fails => tracing::warn!("events are lost, as their file cannot be written: {e}"),
+            Ok(()) if self.fails => tracing::warn!("the file of events can be written again"),
+            Err(_) | Ok(()) => {}
+        }
+        self.fails = written.is_err();
+        !self.fails
+    }
+}
+
 /// A member that runs.
 pub struct Node {
     settings: Arc<Settings>,
@@ -81,7 +103,7 @@ pub struct Node {
     device: u32,
     inputs: Receiver<Input>,
     gossip: Sender<ToGossip>,
-    events: Option<File>,
+    events: Option<EventFile<File>>,
     ends: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     claims_at: Instant,
@@ -142,10 +164,9 @@ impl Node {
     /// Runs until `asked` says to end, or somebody asks by `overlay down`; then tells the others and takes everything back.
     ///
     /// # Errors
-    /// The file of events cannot be written.
+    /// None as yet.
     pub fn run(mut self, asked: impl Fn() -> bool) -> Result<(), OverlayError> {
-        let mut ended = Ok(());
-        while ended.is_ok() && !asked() && !self.ends.load(Ordering::Relaxed) {
+        while !asked() && !self.ends.load(Ordering::Relaxed) {
             let now = kernel::now();
             let wait = self.mesh.poll_timeout().saturating_since(now).min(PATIENCE);
             match self.inputs.recv_timeout(wait) {
@@ -158,10 +179,10 @@ impl Node {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            ended = self.turn();
+            self.turn();
         }
         self.mesh.say_goodbye(kernel::now());
-        let told = self.turn();
+        self.turn();
         self.ends.store(true, Ordering::Relaxed);
         let _ = std::fs::remove_file(&self.settings.control);
         drop(self.gossip);
@@ -169,7 +190,7 @@ impl Node {
         for thread in self.threads {
             let _ = thread.join();
         }
-        ended.and(told)
+        Ok(())
     }
 
     fn handle(&mut self, input: Input) {
@@ -206,7 +227,7 @@ impl Node {
     }
 
     /// Lets time pass, and does what the mesh wants.
-    fn turn(&mut self) -> Result<(), OverlayError> {
+    fn turn(&mut self) {
         let now = kernel::now();
         self.mesh.handle_timeout(now);
         if self.status.has_oversize() {
@@ -249,18 +270,16 @@ impl Node {
                 Output::Gossip { from, bytes } => {
                     let _ = self.gossip.try_send(ToGossip::Received { from, bytes });
                 }
-                Output::Event(event) => self.tell(&event)?,
+                Output::Event(event) => self.tell(&event),
             }
         }
-        Ok(())
     }
 
-    fn tell(&mut self, event: &crate::mesh::Event) -> Result<(), OverlayError> {
+    fn tell(&mut self, event: &crate::mesh::Event) {
         let line = self.status.note(event);
-        if let Some(file) = &mut self.events {
-            writeln!(file, "{line}").map_err(OverlayError::io("writing the events"))?;
+        if self.events.as_mut().is_some_and(|file| !file.write(&line)) {
+            self.status.count_unwritten();
         }
-        Ok(())
     }
 }
 
@@ -393,9 +412,10 @@ fn answer(stream: &UnixStream, inputs: &SyncSender<Input>) -> std::io::Result<()
     stream.write_all(format!("{text}\n").as_bytes())
 }
 
-fn open_events(path: &Path) -> Result<File, OverlayError> {
+fn open_events(path: &Path) -> Result<EventFile<File>, OverlayError> {
     let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    open.map_err(OverlayError::io(format!("the file of events {}", path.display())))
+    let file = open.map_err(OverlayError::io(format!("the file of events {}", path.display())))?;
+    Ok(EventFile { file, fails: false })
 }
 
 /// Asks a running member something, and gives its answer, a JSON text.
@@ -426,6 +446,35 @@ mod tests {
         assert_eq!(first, Vec::from_iter(0..AT_ONCE));
         let rest: Vec<usize> = (1..EVENTS / AT_ONCE).flat_map(|_| waiting(&inputs)).collect();
         assert_eq!(rest, Vec::from_iter(AT_ONCE..EVENTS), "and nothing is lost");
+    }
+
+    /// Takes what fits.
+    struct Disk {
+        room: usize,
+        taken: Vec<u8>,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let n = bytes.len().min(self.room);
+            self.room -= n;
+            self.taken.extend(&bytes[..n]);
+            if n == 0 { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(n) }
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_costs_events_and_no_more() {
+        let mut file = EventFile { file: Disk { room: 12, taken: Vec::new() }, fails: false };
+        assert_eq!([r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":3}"#].map(|e| file.write(e)), [true, false, false]);
+        file.file.room = 100;
+        assert_eq!([r#"{"n":4}"#, r#"{"n":5}"#].map(|e| file.write(e)), [true, true]);
+        let text = String::from_utf8(file.file.taken).unwrap();
+        assert_eq!(text, "{\"n\":1}\n{\"n\"\n{\"n\":4}\n{\"n\":5}\n", "what follows the failure is whole");
     }
 
     #[test]

@@ -66,6 +66,11 @@ impl Status {
         }
     }
 
+    /// Counts an event that is not in the file of events.
+    pub(crate) fn count_unwritten(&self) {
+        bump(&self.counters.events_unwritten);
+    }
+
     /// Whether this host refused datagrams as too large since the last time.
     pub(crate) fn has_oversize(&mut self) -> bool {
         let now = self.counters.oversize.load(Ordering::Relaxed);
