@@ -57,6 +57,14 @@ pub enum OverlayError {
     /// The gossip could not begin.
     #[error("the gossip could not begin: {0}")]
     Gossip(String),
+    /// Something that a member cannot do without came to an end while it ran.
+    #[error("the member cannot go on: {what}: {why}")]
+    Ended {
+        /// What was being done.
+        what: String,
+        /// Why it ended.
+        why: String,
+    },
     /// A running member does not answer.
     #[error("no member runs with these settings ({}): {source}", path.display())]
     NotRunning {

@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -104,9 +105,74 @@ pub struct Node {
     inputs: Receiver<Input>,
     gossip: Sender<ToGossip>,
     events: Option<EventFile<File>>,
-    ends: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Threads,
     claims_at: Instant,
+}
+
+/// That all shall end, and why if nobody has asked for it.
+#[derive(Default)]
+struct Ending {
+    is_due: AtomicBool,
+    why: Mutex<Option<OverlayError>>,
+}
+
+impl Ending {
+    fn begin(&self) {
+        self.is_due.store(true, Ordering::Relaxed);
+    }
+
+    fn is_due(&self) -> bool {
+        self.is_due.load(Ordering::Relaxed)
+    }
+
+    /// Something ends that the others need. The first of them is why; the rest follows from it.
+    fn fail(&self, what: &str, why: String) {
+        if !self.is_due() {
+            let error = || OverlayError::Ended { what: what.to_owned(), why };
+            self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(error);
+        }
+        self.begin();
+    }
+}
+
+/// The member's threads. When one of them fails, all end.
+#[derive(Default)]
+struct Threads {
+    ending: Arc<Ending>,
+    running: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// `what`: what it does, for people who read that it failed.
+    fn start<E: std::fmt::Display>(
+        &mut self,
+        name: &str,
+        what: String,
+        work: impl FnOnce() -> Result<(), E> + Send + 'static,
+    ) -> Result<(), OverlayError> {
+        let ending = Arc::clone(&self.ending);
+        // Nothing of what a panic leaves half done is used again.
+        let work = AssertUnwindSafe(work);
+        let work = move || match catch_unwind(work) {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => ending.fail(&what, e.to_string()),
+            Err(_) => ending.fail(&what, "a fault of longhaul's, please report the panic above".to_owned()),
+        };
+        let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        self.running.push(started.map_err(OverlayError::io(format!("starting {name}")))?);
+        Ok(())
+    }
+
+    /// Waits until all have ended.
+    ///
+    /// # Errors
+    /// Why they did, if nobody had asked for it.
+    fn join(self) -> Result<(), OverlayError> {
+        for thread in self.running {
+            let _ = thread.join();
+        }
+        self.ending.why.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
 }
 
 impl Node {
@@ -126,47 +192,35 @@ impl Node {
         let socket = Arc::new(Datagrams::bind(settings.listen, SOCKET_BUFFER, offload.udp_gso, offload.udp_gro)?);
         let (counters, gauges) = (Arc::new(Counters::default()), Arc::new(Gauges::default()));
         let published = Arc::new(Published::default());
-        let ends = Arc::new(AtomicBool::new(false));
         let (sender, inputs) = sync_channel(EVENTS);
 
-        let mut node_threads = Vec::new();
+        let mut threads = Threads::default();
         let opener = Opener::new(MacKeys::of(&settings.identity.public()), mesh.open_calls(), settings.relay_rate);
-        let network = forward(sender.clone(), Input::Network, &mut node_threads)?;
+        let network = forward(sender.clone(), Input::Network, &mut threads)?;
         let ends_of = || (Arc::clone(&socket), Arc::clone(&tun));
         let inbound = Inbound::new(ends_of(), &published, Arc::clone(&counters), network, opener, offload.tun_gro);
         let secret = [random()?, random()?];
         let counted = (Arc::clone(&counters), Arc::clone(&gauges));
         let outbound = Outbound::new(ends_of(), &published, counted, secret);
-        let over = Arc::clone(&ends);
-        node_threads.push(thread("overlay-in", move || inbound.run(|| over.load(Ordering::Relaxed)))?);
-        let over = Arc::clone(&ends);
-        node_threads.push(thread("overlay-out", move || outbound.run(|| over.load(Ordering::Relaxed)))?);
-        let gossip = start_gossip(&settings, &sender, &mut node_threads)?;
-        listen(&settings, sender, Arc::clone(&ends), &mut node_threads)?;
+        let ending = Arc::clone(&threads.ending);
+        let what = "receiving datagrams from the network".to_owned();
+        threads.start("overlay-in", what, move || inbound.run(|| ending.is_due()))?;
+        let ending = Arc::clone(&threads.ending);
+        let what = format!("taking packets from the tunnel device {}", settings.device);
+        threads.start("overlay-out", what, move || outbound.run(|| ending.is_due()))?;
+        let gossip = start_gossip(&settings, &sender, &mut threads)?;
+        listen(&settings, sender, &mut threads)?;
         let events = settings.events.as_ref().map(|path| open_events(path)).transpose()?;
         let status = Status::new(Arc::clone(&settings), counters, gauges, now);
-        Ok(Self {
-            mesh,
-            status,
-            published,
-            socket,
-            device,
-            inputs,
-            gossip,
-            events,
-            ends,
-            threads: node_threads,
-            claims_at: now,
-            settings,
-        })
+        Ok(Self { mesh, status, published, socket, device, inputs, gossip, events, threads, claims_at: now, settings })
     }
 
     /// Runs until `asked` says to end, or somebody asks by `overlay down`; then tells the others and takes everything back.
     ///
     /// # Errors
-    /// None as yet.
+    /// It had to end because something that it needs did, as the tunnel device when somebody deletes it: says what.
     pub fn run(mut self, asked: impl Fn() -> bool) -> Result<(), OverlayError> {
-        while !asked() && !self.ends.load(Ordering::Relaxed) {
+        while !asked() && !self.threads.ending.is_due() {
             let now = kernel::now();
             let wait = self.mesh.poll_timeout().saturating_since(now).min(PATIENCE);
             match self.inputs.recv_timeout(wait) {
@@ -183,14 +237,11 @@ impl Node {
         }
         self.mesh.say_goodbye(kernel::now());
         self.turn();
-        self.ends.store(true, Ordering::Relaxed);
+        self.threads.ending.begin();
         let _ = std::fs::remove_file(&self.settings.control);
         drop(self.gossip);
         drop(self.inputs);
-        for thread in self.threads {
-            let _ = thread.join();
-        }
-        Ok(())
+        self.threads.join()
     }
 
     fn handle(&mut self, input: Input) {
@@ -220,7 +271,7 @@ impl Node {
             Input::Question(question, reply) => {
                 reply(self.status.answer(&question, &self.mesh, now).to_string());
                 if matches!(question, Question::Down) {
-                    self.ends.store(true, Ordering::Relaxed);
+                    self.threads.ending.begin();
                 }
             }
         }
@@ -295,34 +346,21 @@ fn random() -> Result<u64, OverlayError> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-fn thread<E: std::fmt::Display>(
-    name: &str,
-    work: impl FnOnce() -> Result<(), E> + Send + 'static,
-) -> Result<JoinHandle<()>, OverlayError> {
-    let told = name.to_owned();
-    let work = move || {
-        if let Err(e) = work() {
-            tracing::error!("{told}: {e}");
-        }
-    };
-    std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(OverlayError::io(format!("starting {name}")))
-}
-
 /// Lets a thread of its own pass events on as inputs, so that the receiving thread never waits.
 fn forward<T: Send + 'static>(
     to: SyncSender<Input>,
     wrap: impl Fn(T) -> Input + Send + 'static,
-    threads: &mut Vec<JoinHandle<()>>,
+    threads: &mut Threads,
 ) -> Result<SyncSender<T>, OverlayError> {
     let (sender, receiver) = sync_channel(EVENTS);
-    threads.push(thread("overlay-events", move || {
+    threads.start("overlay-events", "passing events on".to_owned(), move || {
         for event in receiver {
             if to.send(wrap(event)).is_err() {
                 break;
             }
         }
         Ok::<(), OverlayError>(())
-    })?);
+    })?;
     Ok(sender)
 }
 
@@ -338,7 +376,7 @@ fn start_number(file: &Path, utc_s: u64) -> Result<u64, OverlayError> {
 fn start_gossip(
     settings: &Arc<Settings>,
     inputs: &SyncSender<Input>,
-    threads: &mut Vec<JoinHandle<()>>,
+    threads: &mut Threads,
 ) -> Result<Sender<ToGossip>, OverlayError> {
     let (to, queue) = gossip::queue();
     let (started, wait) = tokio::sync::oneshot::channel();
@@ -351,7 +389,8 @@ fn start_gossip(
     let generation = start_number(&settings.control.with_extension("start"), kernel::utc_seconds().0)?;
     let page = settings.status.map(|address| runtime.block_on(http::bind(address))).transpose()?;
     let asker = Asker(inputs.clone());
-    threads.push(thread("overlay-gossip", move || {
+    let ending = Arc::clone(&threads.ending);
+    threads.start("overlay-gossip", "the gossip, or the status page".to_owned(), move || {
         runtime.block_on(async {
             let gossip = gossip::run(&settings, generation, queue, out, started);
             match page {
@@ -360,19 +399,14 @@ fn start_gossip(
                 None => gossip.await,
             }
         });
-        Ok::<(), OverlayError>(())
-    })?);
+        if ending.is_due() { Ok(()) } else { Err("it ended") }
+    })?;
     wait.blocking_recv().map_err(|e| OverlayError::Gossip(e.to_string()))??;
     Ok(to)
 }
 
 /// Answers on the control socket, one connection at a time.
-fn listen(
-    settings: &Settings,
-    inputs: SyncSender<Input>,
-    ends: Arc<AtomicBool>,
-    threads: &mut Vec<JoinHandle<()>>,
-) -> Result<(), OverlayError> {
+fn listen(settings: &Settings, inputs: SyncSender<Input>, threads: &mut Threads) -> Result<(), OverlayError> {
     let path = settings.control.clone();
     if UnixStream::connect(&path).is_ok() {
         return Err(OverlayError::Refused(format!("a member runs with these settings already ({})", path.display())));
@@ -381,8 +415,9 @@ fn listen(
     let what = || format!("the control socket {}", path.display());
     let listener = UnixListener::bind(&path).map_err(OverlayError::io(what()))?;
     listener.set_nonblocking(true).map_err(OverlayError::io(what()))?;
-    threads.push(thread("overlay-control", move || {
-        while !ends.load(Ordering::Relaxed) {
+    let ending = Arc::clone(&threads.ending);
+    threads.start("overlay-control", "the control socket".to_owned(), move || {
+        while !ending.is_due() {
             match listener.accept() {
                 // Who asked may have gone away.
                 Ok((stream, _)) => drop(answer(&stream, &inputs)),
@@ -390,8 +425,7 @@ fn listen(
             }
         }
         Ok::<(), OverlayError>(())
-    })?);
-    Ok(())
+    })
 }
 
 /// Answers one question. The controlling thread hands the answer over and goes on: whether somebody reads it is no matter to the tunnel.
@@ -446,6 +480,33 @@ mod tests {
         assert_eq!(first, Vec::from_iter(0..AT_ONCE));
         let rest: Vec<usize> = (1..EVENTS / AT_ONCE).flat_map(|_| waiting(&inputs)).collect();
         assert_eq!(rest, Vec::from_iter(AT_ONCE..EVENTS), "and nothing is lost");
+    }
+
+    #[test]
+    fn when_a_thread_fails_all_end_and_it_is_said_why() {
+        let fails = |work: fn() -> Result<(), String>| {
+            let mut threads = Threads::default();
+            let ending = Arc::clone(&threads.ending);
+            let waits = move || -> Result<(), String> {
+                while !ending.is_due() {
+                    kernel::nap(Duration::from_millis(1));
+                }
+                Err("it was told to end".to_owned())
+            };
+            threads.start("waits", "waiting".to_owned(), waits).unwrap();
+            threads.start("works", "working".to_owned(), work).unwrap();
+            threads.join().unwrap_err().to_string()
+        };
+        let said = fails(|| Err("the device is gone".to_owned()));
+        assert_eq!(said, "the member cannot go on: working: the device is gone");
+        let said = fails(|| panic!("as a test"));
+        assert!(said.contains("working") && said.contains("report"), "{said}");
+
+        let mut threads = Threads::default();
+        let ending = Arc::clone(&threads.ending);
+        threads.start("ends", String::new(), || Ok::<(), String>(())).unwrap();
+        ending.begin();
+        threads.join().unwrap();
     }
 
     /// Takes what fits.
