@@ -182,6 +182,7 @@ impl Node {
     /// The device, its addresses or the socket cannot be had: says which, and what it takes.
     pub fn start(mut settings: Settings) -> Result<Self, OverlayError> {
         settings.offload = offload::working(settings.offload, offload::over_loopback);
+        settings.fill_in(kernel::accepted_congestion_control());
         let settings = Arc::new(settings);
         let now = kernel::now();
         let mesh =

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
-use route::Member;
+use route::{Member, Model, Policy};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use units::Rate;
@@ -143,7 +143,8 @@ pub struct Settings {
     pub relay: bool,
     /// Most that it passes on of what each member hands over.
     pub relay_rate: Option<Rate>,
-    /// Which congestion control the predictions are for; absent: the kernel's default.
+    /// Which congestion control the predictions are for, by its name in the kernel; absent: with our own rules the kernel's default, with the
+    /// paper's its formula.
     pub congestion_control: Option<String>,
     /// The rules.
     pub policy: PolicyName,
@@ -245,6 +246,22 @@ impl Settings {
             offload: file.offload,
             members: members.into(),
         })
+    }
+
+    /// Takes the kernel's default congestion control for what flows run by, where the settings name none and the rules bring no formula.
+    pub(crate) fn fill_in(&mut self, default: Option<String>) {
+        if self.policy == PolicyName::Default && self.congestion_control.is_none() {
+            self.congestion_control = default;
+        }
+    }
+
+    /// What predicts rates.
+    pub(crate) fn model(&self) -> Model {
+        let policy = || match self.policy {
+            PolicyName::Default => Policy::default(),
+            PolicyName::Safire2008 => Policy::safire_2008(),
+        };
+        self.congestion_control.as_deref().map_or_else(|| policy().model, Model::for_congestion_control)
     }
 
     /// What a member is called.

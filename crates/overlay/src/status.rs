@@ -130,6 +130,7 @@ impl Status {
         json!({
             "member": own.member(), "key": own.to_string(), "device": self.settings.device,
             "listen": self.settings.listen, "offload": self.settings.offload, "began_utc_s": self.began.0,
+            "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
             "running_s": now.saturating_since(self.since).as_secs_f64(),
             "members": members, "claims": claims, "counters": self.counters.counts(), "flows": self.flows(),
         })
