@@ -156,7 +156,7 @@ pub struct Settings {
     pub t_loss: Option<std::time::Duration>,
     /// Rate of this member's access; absent: unknown.
     pub capacity: Option<Rate>,
-    /// Most of a link's rate that probes take.
+    /// Most of a link's rate that probes and trains take, beyond what it takes to know that the link works.
     pub probe_share: f64,
     /// Socket for `overlay status` and its likes.
     pub control: PathBuf,

@@ -1,5 +1,5 @@
 //! What members of an overlay send each other in UDP datagrams: sealed frames with packets or messages, the envelope in which relays
-//! pass frames on, and the three datagrams of the handshake. docs/overlay-protocol.md describes the layouts.
+//! pass frames on, and the three datagrams of the handshake. docs/reference/overlay-protocol.md describes the layouts.
 //!
 //! Nothing here encrypts: layouts only, each of fixed length, in network order.
 
