@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use axum::Router;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
@@ -25,7 +26,7 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, OverlayErro
 pub(crate) async fn serve(listener: TcpListener, asker: Asker) {
     let ask = move |question: Question| {
         let asker = asker.clone();
-        async move { asker.ask(question).await.unwrap_or_else(|| "{}".to_owned()) }
+        async move { asker.ask(question).await }
     };
     let (status, events, metrics) = (ask.clone(), ask.clone(), ask);
     let router = Router::new()
@@ -40,13 +41,21 @@ pub(crate) async fn serve(listener: TcpListener, asker: Asker) {
     }
 }
 
-async fn answer(json: impl Future<Output = String>) -> Response {
-    ([(CONTENT_TYPE, "application/json")], json.await).into_response()
+/// What a member says that is too busy to answer, or ends: nothing, which must not look like a member without links.
+const BUSY: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "the member is busy, or ends");
+
+async fn answer(json: impl Future<Output = Option<String>>) -> Response {
+    match json.await {
+        Some(json) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
+        None => BUSY.into_response(),
+    }
 }
 
-async fn measured(json: impl Future<Output = String>) -> Response {
-    let status = serde_json::from_str(&json.await).unwrap_or_default();
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics(&status)).into_response()
+async fn measured(json: impl Future<Output = Option<String>>) -> Response {
+    match json.await.and_then(|json| serde_json::from_str(&json).ok()) {
+        Some(status) => ([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics(&status)).into_response(),
+        None => BUSY.into_response(),
+    }
 }
 
 /// One metric of links: its name, its kind, what it means, the key in the status, and what one of that is in the metric's unit.

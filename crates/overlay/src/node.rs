@@ -483,6 +483,52 @@ mod tests {
         assert_eq!(rest, Vec::from_iter(AT_ONCE..EVENTS), "and nothing is lost");
     }
 
+    /// What the status page's server says when it is asked for a path, and `answer` is what the member says.
+    fn fetched(path: &str, answer: Option<&'static str>) -> String {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (sender, inputs) = sync_channel(4);
+        let listener = runtime.block_on(http::bind("127.0.0.1:0".parse().unwrap())).unwrap();
+        let address = listener.local_addr().unwrap();
+        let member = std::thread::spawn(move || {
+            let Input::Question(_, reply) = inputs.recv().unwrap() else { panic!("a question") };
+            answer.map(|text| reply(text.to_owned()))
+        });
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        let browser = std::thread::spawn(move || {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        });
+        runtime.block_on(async {
+            let served = http::serve(listener, Asker(sender));
+            let done = async {
+                while !browser.is_finished() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::select! { () = served => {}, () = done => {} }
+        });
+        member.join().unwrap();
+        browser.join().unwrap()
+    }
+
+    #[test]
+    fn metrics_and_status_are_served_and_a_busy_member_is_no_empty_one() {
+        let status = r#"{"members":[{"name":"east","link":{"up":true}}],"counters":{"forged":3}}"#;
+        let metrics = fetched("/metrics", Some(status));
+        assert!(metrics.starts_with("HTTP/1.1 200 ") && metrics.contains("text/plain; version=0.0.4"), "{metrics}");
+        for line in ["longhaul_overlay_link_up{member=\"east\"} 1\n", "longhaul_overlay_forged_total 3\n"] {
+            assert!(metrics.contains(line), "{line} in {metrics}");
+        }
+        assert!(fetched("/status.json", Some(status)).ends_with(status));
+        for path in ["/metrics", "/status.json", "/events.json"] {
+            let said = fetched(path, None);
+            assert!(said.starts_with("HTTP/1.1 503 "), "{path}: {said}");
+        }
+    }
+
     #[test]
     fn when_a_thread_fails_all_end_and_it_is_said_why() {
         let fails = |work: fn() -> Result<(), String>| {

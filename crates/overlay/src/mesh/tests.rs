@@ -16,6 +16,7 @@ use wire::overlay::Content;
 mod admission;
 mod counted;
 mod links;
+mod metrics;
 mod models;
 mod relaying;
 mod security;

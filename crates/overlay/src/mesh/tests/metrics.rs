@@ -1,0 +1,63 @@
+//! What a monitoring system reads.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::http;
+use crate::outbound::Gauges;
+use crate::status::{Question, Status};
+
+const PREFIX: &str = "longhaul_overlay_";
+
+/// The metrics of a member with two others after some seconds.
+fn metrics() -> String {
+    let mut world = World::new(3);
+    world.run(5 * SECOND);
+    let mesh = &world.hosts[0].mesh;
+    let settings = settings(0, 3);
+    settings.members.change(|all| all.values_mut().for_each(|m| m.name.push_str("\"\\\n")));
+    let status = Status::new(Arc::new(settings), Arc::new(Counters::default()), Arc::new(Gauges::default()), world.now);
+    http::metrics(&status.answer(&Question::Status, mesh, world.now))
+}
+
+#[test]
+fn the_reference_has_all_metrics_and_no_others() {
+    let text = metrics();
+    let types = text.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.strip_prefix(PREFIX)?.split_whitespace().next());
+    let told: BTreeSet<&str> = types.collect();
+    let reference = include_str!("../../../../../docs/reference/overlay.md");
+    let (_, section) = reference.split_once("## Metrics").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let first = section.lines().filter(|l| l.starts_with("| `")).filter_map(|l| l.split('|').nth(1));
+    let listed: BTreeSet<&str> = first.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    assert_eq!(told, listed);
+}
+
+/// By the rules of Prometheus' text format: https://prometheus.io/docs/instrumenting/exposition_formats/.
+#[test]
+fn metrics_are_in_the_text_format() {
+    let text = metrics();
+    assert!(text.ends_with('\n'));
+    let (mut helped, mut typed, mut series) = (BTreeSet::new(), None, BTreeSet::new());
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            assert!(helped.insert(name) && help.len() > 5, "{line}");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(helped.contains(name) && name.starts_with(PREFIX), "{line}");
+            assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'), "{line}");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            typed = Some(name);
+        } else {
+            let (of, value) = line.rsplit_once(' ').unwrap();
+            let name = of.split('{').next().unwrap();
+            assert_eq!(Some(name), typed, "samples follow their type: {line}");
+            assert!(value.parse::<f64>().unwrap() >= 0.0, "{line}");
+            assert!(series.insert(of), "{line}");
+        }
+    }
+    // What people call a member may hold anything.
+    let up = format!("{PREFIX}link_up{{member=\"m1\\\"\\\\\\n\"}} 1\n");
+    assert!(text.contains(&up), "{up} in {text}");
+}
