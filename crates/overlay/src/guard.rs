@@ -332,11 +332,15 @@ mod tests {
         let now = Instant::from_nanos(5_000_000_000);
         let mut guard = Guard::new(&own, now).unwrap();
         let relay = Member(8);
-        let one = (0..20_000).filter(|_| guard.admit_relayed(now, relay, Member(1))).count();
+        // No two at the same instant, so that who called longest ago is known.
+        let one = (0..20_000).filter(|n| guard.admit_relayed(now + Duration::from_nanos(*n), relay, Member(1))).count();
         assert_eq!(one, 20);
+        let now = now + Duration::from_nanos(20_000);
         assert!(guard.admit_relayed(now, relay, Member(2)), "others call over the same relay");
         assert!(guard.admit_relayed(now, Member(9), Member(1)), "and what one relay says counts for it alone");
-        let many = (0..20_000).filter(|n| guard.admit_relayed(now, relay, Member(100 + n))).count();
+        let many = (0..20_000_u32)
+            .filter(|n| guard.admit_relayed(now + Duration::from_nanos(u64::from(*n)), relay, Member(100 + n)));
+        let many = many.count();
         assert_eq!(many, 79);
         assert!(guard.admit_relayed(now, Member(9), Member(3)));
     }
