@@ -22,6 +22,7 @@ mod node;
 mod offload;
 mod outbound;
 mod receive;
+mod record;
 mod seal;
 mod sense;
 mod session;

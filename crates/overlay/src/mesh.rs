@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use route::{Control, Member, Path};
+use route::{Member, Path, Recorder};
 use serde::Serialize;
 use units::Instant;
 use wire::overlay::{Envelope, LANE_DIRECT, Message};
@@ -50,6 +50,8 @@ pub(crate) enum Output {
     NoRoutes(Vec<ipnet::IpNet>),
     /// Hand a piece of gossip to the gossip.
     Gossip { from: Member, bytes: Vec<u8> },
+    /// Add a line to the record of the route control.
+    Record(Box<route::Record>),
 }
 
 /// What happened, for people and programs.
@@ -99,7 +101,7 @@ pub(crate) struct Mesh {
     guard: Guard,
     open_calls: Arc<OpenCalls>,
     others: BTreeMap<Member, Other>,
-    control: Control,
+    control: Recorder,
     outputs: VecDeque<Output>,
     began: Instant,
     /// Seconds since 1970 at `began`.
@@ -165,7 +167,7 @@ impl Mesh {
 
     /// What to do next; `None`: nothing.
     pub(crate) fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.outputs.pop_front().or_else(|| self.control.poll_record().map(|r| Output::Record(Box::new(r))))
     }
 
     /// Time has passed.
@@ -367,6 +369,11 @@ impl Mesh {
         table.sessions.extend(self.guests().map(|s| (s.local, Arc::clone(s))));
         table.prefixes.sort_by_key(|(net, _)| std::cmp::Reverse(net.prefix_len()));
         Some(table)
+    }
+
+    /// The first line of the record of the route control.
+    pub(crate) fn record_begin(&self) -> route::Begin {
+        self.control.begin()
     }
 
     /// What `why` tells about the ways to a member.

@@ -23,6 +23,7 @@ use crate::inbound::Inbound;
 use crate::mesh::{Mesh, Output};
 use crate::outbound::{Gauges, Outbound};
 use crate::receive::{Event as FromNetwork, Opener};
+use crate::record::RecordFile;
 use crate::settings::Settings;
 use crate::status::{Question, Status};
 use crate::table::Published;
@@ -105,6 +106,7 @@ pub struct Node {
     inputs: Receiver<Input>,
     gossip: Sender<ToGossip>,
     events: Option<EventFile<File>>,
+    record: Option<RecordFile>,
     threads: Threads,
     claims_at: Instant,
 }
@@ -212,8 +214,24 @@ impl Node {
         let gossip = start_gossip(&settings, &sender, &mut threads)?;
         listen(&settings, sender, &mut threads)?;
         let events = settings.events.as_ref().map(|path| open_events(path)).transpose()?;
+        let record =
+            settings.record.as_ref().map(|path| RecordFile::create(path, &mesh.record_begin(), settings.record_size));
+        let record = record.transpose()?;
         let status = Status::new(Arc::clone(&settings), counters, gauges, now);
-        Ok(Self { mesh, status, published, socket, device, inputs, gossip, events, threads, claims_at: now, settings })
+        Ok(Self {
+            mesh,
+            status,
+            published,
+            socket,
+            device,
+            inputs,
+            gossip,
+            events,
+            record,
+            threads,
+            claims_at: now,
+            settings,
+        })
     }
 
     /// Runs until `asked` says to end, or somebody asks by `overlay down`; then tells the others and takes everything back.
@@ -322,8 +340,12 @@ impl Node {
                 Output::Gossip { from, bytes } => {
                     let _ = self.gossip.try_send(ToGossip::Received { from, bytes });
                 }
+                Output::Record(line) => self.record.iter_mut().for_each(|file| file.add(&line)),
                 Output::Event(event) => self.tell(&event),
             }
+        }
+        if let Some(record) = &mut self.record {
+            record.flush();
         }
     }
 

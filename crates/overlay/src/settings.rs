@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use route::{Member, Model, Policy};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use units::Rate;
+use units::{Bytes, Rate};
 
 use crate::OverlayError;
 use crate::certificate::Certificate;
@@ -20,6 +20,10 @@ pub const DEFAULT_MTU: u16 = 1356;
 const MTU: std::ops::RangeInclusive<u16> = 576..=65_000;
 /// The paper's interval of losses (Mark et al. 2008, section IV.C).
 const T_LOSS: std::time::Duration = std::time::Duration::from_secs(60);
+/// Where a record of the route control ends: some hours of ten members, a day of three.
+pub(crate) const RECORD_SIZE: Bytes = Bytes::new(1_000_000_000);
+/// Less has no room for anything after the policy and the members.
+const LEAST_RECORD: Bytes = Bytes::new(1_000_000);
 /// Port of the overlay where nothing else is said.
 pub const DEFAULT_PORT: u16 = 5460;
 
@@ -49,6 +53,8 @@ struct File {
     control: Option<PathBuf>,
     status: Option<SocketAddr>,
     events: Option<PathBuf>,
+    record: Option<PathBuf>,
+    record_size: Option<String>,
     #[serde(default)]
     offload: Offload,
     #[serde(default)]
@@ -164,6 +170,10 @@ pub struct Settings {
     pub status: Option<SocketAddr>,
     /// File of events, one JSON object a line.
     pub events: Option<PathBuf>,
+    /// File of what the route control is told and decides, for `overlay replay`.
+    pub record: Option<PathBuf>,
+    /// Where that ends.
+    pub record_size: Bytes,
     /// What the kernel may do for many packets at once.
     pub offload: Offload,
     /// The others.
@@ -184,7 +194,8 @@ impl Settings {
         let identity = Identity::read(&base.join(&file.key))?;
         let certificate = file.certificate.as_ref().map(|f| certificate(&base.join(f))).transpose().map_err(wrong)?;
         let mut settings = Self::of(path, file, certificate, identity).map_err(wrong)?;
-        for file in [&mut settings.control].into_iter().chain(settings.events.as_mut()) {
+        let files = [&mut settings.control].into_iter().chain(settings.events.as_mut()).chain(settings.record.as_mut());
+        for file in files {
             *file = base.join(&*file);
         }
         Ok(settings)
@@ -219,6 +230,7 @@ impl Settings {
         if !(0.0..=0.5).contains(&probe_share) {
             return Err("`probe_share` is a share of a link's rate, 0 to 0.5".to_owned());
         }
+        let record_size = record_size(file.record_size.as_deref(), file.record.is_some())?;
         Ok(Self {
             secret: Sha256::digest(file.secret.as_bytes()).into(),
             authority,
@@ -243,6 +255,8 @@ impl Settings {
             control: file.control.unwrap_or_else(|| PathBuf::from("overlay.sock")),
             status: file.status,
             events: file.events,
+            record: file.record,
+            record_size,
             offload: file.offload,
             members: members.into(),
         })
@@ -285,6 +299,19 @@ fn authority(key: Option<String>, certificate: Option<&str>, identity: &Identity
         (_, None) => {}
     }
     Ok(authority)
+}
+
+/// How much may be recorded.
+fn record_size(text: Option<&str>, records: bool) -> Result<Bytes, String> {
+    let Some(text) = text else { return Ok(RECORD_SIZE) };
+    let size: Bytes = text.parse().map_err(|e| format!("`record_size`: {e}"))?;
+    if !records {
+        return Err("`record_size` needs `record`, the file that it bounds".to_owned());
+    }
+    if size < LEAST_RECORD {
+        return Err(format!("`record_size` is {size}; less than {LEAST_RECORD} has no room for anything"));
+    }
+    Ok(size)
 }
 
 /// The members of the file but this one.

@@ -115,6 +115,11 @@ impl Control {
         })
     }
 
+    /// The member that decides.
+    pub const fn source(&self) -> Member {
+        self.source
+    }
+
     /// The policy.
     pub const fn policy(&self) -> &Policy {
         &self.policy

@@ -7,7 +7,7 @@
 //! with their weights, and an [`Explanation`] for who asks why. [`Table`](flows::Table) is given the packets' flows and keeps each on its path.
 //!
 //! Contract: no clock, no I/O, no randomness, no iteration order that depends on the host. From the same policy and the same events follow
-//! the same decisions ([`replay`]). Control routes one class of traffic, by the model of its policy; who routes two classes keeps two of them.
+//! the same decisions ([`replay`]); a [`Recorder`] keeps both, and a [`Replay`] compares them. Control routes one class of traffic, by the model of its policy; who routes two classes keeps two of them.
 
 mod control;
 mod decision;
@@ -20,6 +20,7 @@ mod metrics;
 mod path;
 mod policy;
 mod predict;
+mod record;
 pub mod search;
 mod serial;
 
@@ -32,4 +33,5 @@ pub use metrics::Metrics;
 pub use path::{MAX_RELAYS, Path};
 pub use policy::{Policy, PolicyError};
 pub use predict::{ALPHA, BETA, Model};
+pub use record::{Begin, BeginError, Difference, Record, Recorder, Replay};
 pub use search::Fronts;

@@ -35,6 +35,8 @@ pub(crate) enum OverlayCommand {
     Why(WhyOptions),
     /// Show what happened lately, one JSON object a line.
     Events(AskOptions),
+    /// Decide anew by the record of a member, and compare.
+    Replay(ReplayOptions),
     /// End a running member.
     Down(AskOptions),
 }
@@ -120,4 +122,17 @@ pub(crate) struct WhyOptions {
     /// Name or number of a member, or an address behind it.
     #[arg(value_name = "DEST")]
     pub(crate) destination: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul overlay replay west.decisions\n\
+    The file is what a member writes whose settings have `record`: what its route control was told, and what it decided.\n\
+    Exit status: 0 the same is decided again; 1 something else is; 2 it could not be done.")]
+pub(crate) struct ReplayOptions {
+    /// Record of a member's decisions.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

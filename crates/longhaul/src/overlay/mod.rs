@@ -2,6 +2,7 @@
 
 pub(crate) mod cli;
 mod init;
+mod replay;
 mod show;
 
 use std::io::{self, Write};
@@ -25,6 +26,7 @@ pub(crate) fn run(options: OverlayOptions) -> anyhow::Result<ExitCode> {
         OverlayCommand::Flows(options) => question(&options, &Question::Flows, show::flows),
         OverlayCommand::Events(options) => question(&options, &Question::Events, show::events),
         OverlayCommand::Down(options) => question(&options, &Question::Down, |_| String::new()),
+        OverlayCommand::Replay(options) => replay::run(&options),
         OverlayCommand::Why(options) => {
             question(&options.ask, &Question::Why { destination: options.destination.clone() }, show::why)
         }

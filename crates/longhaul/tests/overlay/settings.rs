@@ -129,6 +129,8 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("capacity = \"fast\"\n{good}"), "`capacity`"),
         (format!("mtu = 50\n{good}"), "`mtu` is 50; it goes from 576"),
         (format!("probe_share = 2\n{good}"), "`probe_share`"),
+        (format!("record = \"west.decisions\"\nrecord_size = \"10kB\"\n{good}"), "`record_size` is 10.00 kB"),
+        (format!("record_size = \"10MB\"\n{good}"), "`record_size` needs `record`"),
         (format!("colour = \"blue\"\n{good}"), "colour"),
         (good.replace("west.key", "none.key"), "none.key"),
     ] {
@@ -192,4 +194,59 @@ fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
         assert_eq!(refused.status.code(), Some(2));
         assert!(text(&refused.stderr).contains(said), "{said}: {}", text(&refused.stderr));
     }
+}
+
+#[test]
+fn a_record_is_decided_anew_and_what_is_none_is_told_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("west.decisions");
+    let replay = |content: &str| {
+        std::fs::write(&file, content).unwrap();
+        overlay(folder.path(), &["replay", "west.decisions"])
+    };
+    let begin = r#"{"longhaul_route_record":1,"own":1,"policy":{}}"#;
+    let member = r#"{"input":{"event":"member","at_ns":0,"member":2,"relays":true}}"#;
+    let metrics = r#"{"rtt_ns":20000000,"loss":0.01,"loss_low":0.01,"loss_high":0.01,"confidence":1.0,"age_ns":0}"#;
+    let link = format!(r#"{{"input":{{"event":"link","at_ns":1,"from":1,"to":2,"metrics":{metrics}}}}}"#);
+    let time = r#"{"input":{"event":"timeout","at_ns":1000000000}}"#;
+    let inputs = format!("{begin}\n{member}\n{link}\n{time}\n");
+
+    // The record of a member that died before it wrote what it decided.
+    let short = replay(&inputs);
+    assert_eq!(short.status.code(), Some(0), "{}", text(&short.stderr));
+    assert!(text(&short.stdout).contains("ends before 1 decisions"), "{}", text(&short.stdout));
+    // What follows shows that nothing was decided: it is now.
+    let other = replay(&format!("{inputs}{time}\n"));
+    assert_eq!(other.status.code(), Some(1), "{}", text(&other.stderr));
+    let said = text(&other.stdout);
+    assert!(said.contains("0 decisions as recorded, 1 not"), "{said}");
+    assert!(said.contains("recorded  nothing\nreplayed  00000002: no path -> direct"), "{said}");
+    assert!(said.contains("inputs  {\"to\":{\"metrics\""), "{said}");
+    let json = overlay(folder.path(), &["replay", "--json", "west.decisions"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["first"]["event"], 3, "{json}");
+    let decision = serde_json::json!({ "decision": json["first"]["replayed"] });
+    let good = format!("{inputs}{decision}\n{time}\n");
+    let same = replay(&good);
+    assert_eq!((same.status.code(), &*text(&same.stdout)), (Some(0), "4 events, 1 decisions as recorded\n"));
+    let cut = replay(&good[..good.len() - 9]);
+    assert_eq!(cut.status.code(), Some(0));
+    assert!(text(&cut.stdout).contains("the last line is cut"), "{}", text(&cut.stdout));
+
+    for (bad, said) in [
+        ("", "is empty"),
+        ("key = \"west.key\"\n", "does not begin as a record"),
+        ("{\"longhaul_route_record\":2}\n", "is a record of version 2, and this program reads version 1"),
+        (&begin.replace("{}", "{\"margin\":-1.0}"), "`margin` must be 0 or more"),
+        (&begin.replace("{}", "{\"colour\":1}"), "unknown field `colour`"),
+        (&good.replace(member, &member[..20]), "line 2: no line of a record"),
+        (&good.replace(time, "{\"input\":{\"event\":\"eclipse\"}}"), "line 4"),
+    ] {
+        let refused = replay(bad);
+        assert_eq!(refused.status.code(), Some(2), "{bad}: {}", text(&refused.stdout));
+        assert!(text(&refused.stderr).contains(said), "{bad}: {}", text(&refused.stderr));
+    }
+    let none = overlay(folder.path(), &["replay", "none.decisions"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(text(&none.stderr).contains("none.decisions"), "{}", text(&none.stderr));
 }

@@ -18,6 +18,7 @@ mod counted;
 mod links;
 mod metrics;
 mod models;
+mod record;
 mod relaying;
 mod security;
 
@@ -47,6 +48,7 @@ struct Host {
     /// Bytes of packets that were delivered, and events.
     delivered: Vec<Vec<u8>>,
     events: Vec<(Instant, Event)>,
+    records: Vec<route::Record>,
     /// What goes to the tunnel by its routes.
     routes: Vec<ipnet::IpNet>,
     is_dead: bool,
@@ -120,6 +122,8 @@ fn settings(own: usize, count: usize) -> Settings {
         control: "none".into(),
         status: None,
         events: None,
+        record: None,
+        record_size: crate::settings::RECORD_SIZE,
         offload: Offload::default(),
         members: members.collect::<BTreeMap<_, _>>().into(),
     }
@@ -137,6 +141,7 @@ impl Host {
             counters: Counters::default(),
             delivered: Vec::new(),
             events: Vec::new(),
+            records: Vec::new(),
             routes: Vec::new(),
             is_dead: false,
             drops: 0.0,
@@ -252,6 +257,7 @@ impl World {
                 Output::Event(event) => host.events.push((now, event)),
                 Output::Routes(subnets) => host.routes.extend(subnets),
                 Output::NoRoutes(subnets) => host.routes.retain(|r| !subnets.contains(r)),
+                Output::Record(record) => host.records.push(*record),
                 Output::Gossip { .. } => {}
             }
         }

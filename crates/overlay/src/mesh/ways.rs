@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use route::{Control, Load, Member, Path, Policy, Weighted};
+use route::{Load, Member, Path, Policy, Recorder, Weighted};
 use units::Instant;
 use wire::overlay::{LANE_TRIALS, LaneReport, Message};
 
@@ -151,7 +151,7 @@ pub(super) enum Experience {
 }
 
 /// The route control by the settings.
-pub(super) fn control(settings: &Settings, own: Member, now: Instant) -> Option<Control> {
+pub(super) fn control(settings: &Settings, own: Member, now: Instant) -> Option<Recorder> {
     let mut policy = match settings.policy {
         // A link that trains have not told of is taken for one that is too fast for them.
         PolicyName::Default => Policy { unknown_capacity: super::trains::fastest(settings), ..Policy::default() },
@@ -167,7 +167,7 @@ pub(super) fn control(settings: &Settings, own: Member, now: Instant) -> Option<
         policy.model = route::Model::for_congestion_control(name);
     }
     policy.mss = units::Bytes::new(u64::from(settings.mtu) - TCP_HEADERS);
-    let mut control = Control::new(own, policy).ok()?;
+    let mut control = Recorder::new(own, policy, settings.record.is_some()).ok()?;
     for member in settings.members.get().keys() {
         control.handle_member(now, *member, Some(true)).ok()?;
     }
