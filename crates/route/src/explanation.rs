@@ -122,15 +122,22 @@ pub struct Explanation {
     pub candidates: Vec<Candidate>,
 }
 
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.destination)?;
+impl Explanation {
+    /// The text, with members called as `name` says.
+    pub fn with_names<N: fmt::Display>(&self, name: impl Fn(Member) -> N) -> impl fmt::Display {
+        fmt::from_fn(move |f| self.show(f, &name))
+    }
+
+    fn show<N: fmt::Display>(&self, f: &mut fmt::Formatter<'_>, name: &impl Fn(Member) -> N) -> fmt::Result {
+        write!(f, "{}", name(self.destination))?;
         if self.used.is_empty() {
             f.write_str(": no path")?;
         }
         for used in &self.used {
             let age = self.at.saturating_since(used.since).as_secs_f64();
-            write!(f, "\n  uses {} for {age:.1} s", used.path)?;
+            f.write_str("\n  uses ")?;
+            used.path.show(f, name)?;
+            write!(f, " for {age:.1} s")?;
             match &used.judged {
                 Some(judged) => judged.show(f)?,
                 None => f.write_str(": failed")?,
@@ -140,7 +147,8 @@ impl fmt::Display for Explanation {
             }
         }
         for candidate in &self.candidates {
-            write!(f, "\n  could {}", candidate.path)?;
+            f.write_str("\n  could ")?;
+            candidate.path.show(f, name)?;
             candidate.judged.show(f)?;
             for (i, hold) in candidate.holds.iter().enumerate() {
                 f.write_str(if i == 0 { "\n    not now: " } else { "; " })?;
@@ -148,6 +156,13 @@ impl fmt::Display for Explanation {
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Explanation {
+    /// With the numbers of the members.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.show(f, &|member| member)
     }
 }
 

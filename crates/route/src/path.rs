@@ -76,12 +76,19 @@ impl Path {
     }
 }
 
+impl Path {
+    /// `direct`, or `via west, north`, with members called as `name` says.
+    pub(crate) fn show<N: fmt::Display>(&self, f: &mut fmt::Formatter<'_>, name: &impl Fn(Member) -> N) -> fmt::Result {
+        let Some((first, others)) = self.relays().split_first() else { return f.write_str("direct") };
+        write!(f, "via {}", name(*first))?;
+        others.iter().try_for_each(|m| write!(f, ", {}", name(*m)))
+    }
+}
+
 impl fmt::Display for Path {
     /// `direct`, or `via 0000002a, 0000002b`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((first, others)) = self.relays().split_first() else { return f.write_str("direct") };
-        write!(f, "via {first}")?;
-        others.iter().try_for_each(|m| write!(f, ", {m}"))
+        self.show(f, &|member| member)
     }
 }
 

@@ -30,6 +30,9 @@ fn an_explanation_reads_as_text_and_as_a_record() {
         loss 0.0500 (0.0500 to 0.0500), capacity 45.00 Mb/s\n    \
         not now: less than 1.500 Mb/s; last change too recent, for another 2.5 s";
     assert_eq!(explanation.to_string(), expected);
+    let name = |m: Member| if m == destination { "east" } else { "north" };
+    let named = expected.replacen("00000009", "east", 1).replace("00000001", "north");
+    assert_eq!(explanation.with_names(name).to_string(), named);
     let record = serde_json::to_string(&explanation).unwrap();
     assert!(record.contains(r#"{"hold":"hold-down","until_ns":102500000000}"#), "{record}");
     assert_eq!(serde_json::from_str::<Explanation>(&record).unwrap(), explanation);
