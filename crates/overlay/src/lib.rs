@@ -27,6 +27,7 @@ mod seal;
 mod sense;
 mod session;
 mod settings;
+mod spent;
 mod status;
 mod table;
 mod tally;

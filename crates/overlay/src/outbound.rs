@@ -10,7 +10,7 @@ use std::time::Duration;
 use kernel::{Datagrams, LARGEST_PACKET, Poller, Tun};
 use packet::{Cut, Flow, Packet, VNET_HEADER, clamp_mss, needs_checksum};
 use route::Path;
-use route::flows::{self, FlowKey, RouteId, Share, spread_by};
+use route::flows::{self, Active, FlowKey, RouteId, Share, spread_by};
 use units::{Bytes, Instant, Rate};
 use wire::overlay::{CLASS_ELEPHANT, CLASS_MOUSE, Content};
 
@@ -40,8 +40,8 @@ pub(crate) struct Gauges {
     pub(crate) flows: AtomicU64,
     pub(crate) elephants: AtomicU64,
     pub(crate) unremembered: AtomicU64,
-    /// Elephants on each path, as of the last count.
-    pub(crate) by_path: Mutex<Vec<(Path, u32)>>,
+    /// Flows on each path, as of the last count.
+    pub(crate) by_path: Mutex<Vec<(Path, Active)>>,
 }
 
 /// A way in the table: index of the peer, and of its way.
@@ -260,13 +260,14 @@ impl Outbound {
             return;
         }
         self.counted = now;
-        let active: Vec<_> = self.routes.iter().map(|(path, id)| (*path, self.flows.active(*id))).collect();
-        let sum = |of: fn(&flows::Active) -> u32| active.iter().map(|(_, a)| u64::from(of(a))).sum::<u64>();
+        let mut active: Vec<_> = self.routes.iter().map(|(path, id)| (*path, self.flows.active(*id))).collect();
+        // As people read it: by destination, the shortest path first.
+        active.sort_unstable_by_key(|(path, _)| (path.destination(), *path));
+        let sum = |of: fn(&Active) -> u32| active.iter().map(|(_, a)| u64::from(of(a))).sum::<u64>();
         self.gauges.flows.store(sum(|a| a.flows), Ordering::Relaxed);
         self.gauges.elephants.store(sum(|a| a.elephants), Ordering::Relaxed);
         self.gauges.unremembered.store(self.flows.unremembered(), Ordering::Relaxed);
-        let elephants = active.into_iter().map(|(path, a)| (path, a.elephants)).collect();
-        *self.gauges.by_path.lock().unwrap_or_else(PoisonError::into_inner) = elephants;
+        *self.gauges.by_path.lock().unwrap_or_else(PoisonError::into_inner) = active;
     }
 
     /// Moves single elephants to where their share is larger.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use route::{Member, Path};
+use route::{Explanation, Member, Path};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use units::Instant;
@@ -27,7 +27,7 @@ pub enum Question {
     Status,
     /// Ways in use to each member.
     Routes,
-    /// How many flows there are.
+    /// How many flows there are, and on which paths.
     Flows,
     /// Why packets to a destination go as they go.
     Why {
@@ -79,7 +79,8 @@ impl Status {
 
     /// Elephants on each path, as of the last count.
     pub(crate) fn elephants(&self) -> Vec<(Path, u32)> {
-        self.gauges.by_path.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let by_path = self.gauges.by_path.lock().unwrap_or_else(PoisonError::into_inner);
+        by_path.iter().map(|(path, active)| (*path, active.elephants)).collect()
     }
 
     /// Keeps an event; gives its line.
@@ -118,14 +119,17 @@ impl Status {
             .map(|(number, m)| {
                 json!({
                     "member": number, "name": m.name, "key": m.key.to_string(), "subnets": m.subnets,
-                    "link": mesh.link_view(*number),
+                    "link": mesh.link_view(*number, now),
                     "ways": self.ways(mesh, *number),
                 })
             })
             .collect();
         let claims: Vec<Value> = mesh
             .claims(now)
-            .map(|(from, to, claim, age)| json!({ "from": from, "to": to, "claim": claim, "age_s": age.as_secs_f64() }))
+            .map(|(from, to, claim, age)| {
+                let (age_s, confidence) = (age.as_secs_f64(), claim.metrics(age).confidence);
+                json!({ "from": from, "to": to, "claim": claim, "age_s": age_s, "confidence": confidence })
+            })
             .collect();
         json!({
             "member": own.member(), "key": own.to_string(), "device": self.settings.device,
@@ -137,14 +141,16 @@ impl Status {
     }
 
     fn ways(&self, mesh: &Mesh, member: Member) -> Vec<Value> {
-        let name = |m: &Member| self.settings.name_of(*m);
-        mesh.ways(member)
-            .iter()
-            .map(|w| {
-                let relays: Vec<String> = w.path.relays().iter().map(name).collect();
-                json!({ "relays": relays, "weight": w.weight, "predicted_bps": w.predicted.as_bps() })
-            })
-            .collect()
+        let ways = mesh.ways(member).iter();
+        ways.map(
+            |w| json!({ "relays": self.relays(&w.path), "weight": w.weight, "predicted_bps": w.predicted.as_bps() }),
+        )
+        .collect()
+    }
+
+    /// What the relays of a path are called.
+    fn relays(&self, path: &Path) -> Vec<String> {
+        path.relays().iter().map(|m| self.settings.name_of(*m)).collect()
     }
 
     fn routes(&self, mesh: &Mesh) -> Value {
@@ -158,10 +164,35 @@ impl Status {
 
     fn flows(&self) -> Value {
         let of = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
+        let by_path = self.gauges.by_path.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let paths: Vec<Value> = by_path
+            .iter()
+            .map(|(path, active)| {
+                let member = path.destination();
+                json!({
+                    "member": member, "name": self.settings.name_of(member), "relays": self.relays(path),
+                    "flows": active.flows, "elephants": active.elephants,
+                })
+            })
+            .collect();
         json!({
-            "active": of(&self.gauges.flows), "elephants": of(&self.gauges.elephants),
+            "paths": paths, "active": of(&self.gauges.flows), "elephants": of(&self.gauges.elephants),
             "unremembered": of(&self.gauges.unremembered),
         })
+    }
+
+    /// The explanation with the names of the relays beside each path, which has their numbers.
+    fn explained(&self, explanation: &Explanation) -> Value {
+        let mut value = serde_json::to_value(explanation).unwrap_or_default();
+        let used: Vec<Path> = explanation.used.iter().map(|u| u.path).collect();
+        let candidates = explanation.candidates.iter().map(|c| c.path).collect();
+        for (key, paths) in [("used", used), ("candidates", candidates)] {
+            let entries = value.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten();
+            for (entry, path) in entries.filter_map(Value::as_object_mut).zip(&paths) {
+                entry.insert("relays".to_owned(), json!(self.relays(path)));
+            }
+        }
+        value
     }
 
     fn why(&self, mesh: &Mesh, destination: &str) -> Value {
@@ -179,7 +210,8 @@ impl Status {
         match found.and_then(|m| Some((m, mesh.why(m)?))) {
             Some((member, explanation)) => json!({
                 "member": member, "name": self.settings.name_of(member),
-                "explanation": explanation, "text": explanation.to_string(),
+                "explanation": self.explained(&explanation),
+                "text": explanation.with_names(|m| self.settings.name_of(m)).to_string(),
             }),
             None => json!({ "error": format!("no member is called {destination} or has that address") }),
         }

@@ -29,7 +29,7 @@ pub(crate) enum OverlayCommand {
     Status(AskOptions),
     /// Show the ways in use.
     Routes(AskOptions),
-    /// Show how many flows there are.
+    /// Show how many flows there are, and which way they go.
     Flows(AskOptions),
     /// Explain why packets to a destination go as they go.
     Why(WhyOptions),

@@ -81,6 +81,7 @@ pub(super) fn status(answer: &Value) -> String {
             ways(member),
         );
     }
+    out.push_str(&metrics(answer));
     let unusual = answer.get("counters").and_then(Value::as_object).into_iter().flatten();
     let worth_a_look: Vec<String> = unusual
         .filter(|(k, v)| !FINE.contains(&k.as_str()) && v.as_u64() != Some(0))
@@ -88,6 +89,33 @@ pub(super) fn status(answer: &Value) -> String {
         .collect();
     if !worth_a_look.is_empty() {
         let _ = writeln!(out, "\nworth a look: {}", worth_a_look.join(", "));
+    }
+    out
+}
+
+/// How far what is known of each link can be relied on, and what it costs to know it.
+fn metrics(answer: &Value) -> String {
+    let mut out = format!(
+        "\n{:<16} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11}\n",
+        "member", "age to", "age from", "confidence to", "confidence from", "probes", "at most"
+    );
+    for member in list(answer, "members") {
+        let link = member.get("link").unwrap_or(&Value::Null);
+        let shown = |key: &str, unit: &str| {
+            let value = link.get(key).and_then(Value::as_f64);
+            value.map_or_else(|| "-".to_owned(), |x| format!("{x:.2}{unit}"))
+        };
+        let _ = writeln!(
+            out,
+            "{:<16} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11}",
+            text(member, "name"),
+            shown("age_to_s", " s"),
+            shown("age_from_s", " s"),
+            shown("confidence_to", ""),
+            shown("confidence_from", ""),
+            Rate::from_bps(number(link, "probe_bps")).to_string(),
+            Rate::from_bps(number(link, "probe_budget_bps")).to_string(),
+        );
     }
     out
 }
@@ -108,12 +136,17 @@ const FINE: [&str; 8] = [
 fn ways(member: &Value) -> String {
     let ways: Vec<String> = list(member, "ways")
         .map(|way| {
-            let relays: Vec<&str> = list(way, "relays").filter_map(Value::as_str).collect();
-            let path = if relays.is_empty() { "direct".to_owned() } else { format!("via {}", relays.join(", ")) };
-            format!("{path} {:.0} % ({})", 100.0 * float(way, "weight"), Rate::from_bps(number(way, "predicted_bps")))
+            let predicted = Rate::from_bps(number(way, "predicted_bps"));
+            format!("{} {:.0} % ({predicted})", relays(way), 100.0 * float(way, "weight"))
         })
         .collect();
     if ways.is_empty() { "none".to_owned() } else { ways.join("; ") }
+}
+
+/// By whom a path goes.
+fn relays(path: &Value) -> String {
+    let relays: Vec<&str> = list(path, "relays").filter_map(Value::as_str).collect();
+    if relays.is_empty() { "direct".to_owned() } else { format!("via {}", relays.join(", ")) }
 }
 
 pub(super) fn routes(answer: &Value) -> String {
@@ -126,18 +159,61 @@ pub(super) fn routes(answer: &Value) -> String {
 }
 
 pub(super) fn flows(answer: &Value) -> String {
-    format!(
-        "{} active flows, {} of them elephants; {} were too many to remember\n",
+    let mut out = format!("{:<16} {:>8} {:>10}  way\n", "member", "flows", "elephants");
+    for path in list(answer, "paths") {
+        let (flows, elephants) = (number(path, "flows"), number(path, "elephants"));
+        let _ = writeln!(out, "{:<16} {flows:>8} {elephants:>10}  {}", text(path, "name"), relays(path));
+    }
+    let _ = writeln!(
+        out,
+        "{} active flows, {} of them elephants; {} were too many to remember",
         number(answer, "active"),
         number(answer, "elephants"),
         number(answer, "unremembered")
-    )
+    );
+    out
 }
 
 pub(super) fn why(answer: &Value) -> String {
-    format!("{}: {}\n", text(answer, "name"), text(answer, "text").trim_end())
+    format!("{}\n", text(answer, "text").trim_end())
 }
 
 pub(super) fn events(answer: &Value) -> String {
     list(answer, "events").map(|e| format!("{e}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn flows_have_a_line_for_each_way() {
+        let answer = json!({
+            "active": 10, "elephants": 2, "unremembered": 0,
+            "paths": [
+                { "name": "east", "relays": [], "flows": 7, "elephants": 0 },
+                { "name": "east", "relays": ["north", "south"], "flows": 3, "elephants": 2 },
+            ],
+        });
+        let expected = "member              flows  elephants  way\n\
+                        east                    7          0  direct\n\
+                        east                    3          2  via north, south\n\
+                        10 active flows, 2 of them elephants; 0 were too many to remember\n";
+        assert_eq!(flows(&answer), expected);
+    }
+
+    #[test]
+    fn status_shows_what_metrics_are_worth_and_what_they_cost() {
+        let link = json!({
+            "age_to_s": 0.021, "age_from_s": 0.004, "confidence_to": 1.0, "confidence_from": 0.5,
+            "probe_bps": 86_200, "probe_budget_bps": 100_000,
+        });
+        let answer = json!({ "members": [{ "name": "east", "link": link }, { "name": "west", "link": {} }] });
+        let shown = status(&answer);
+        let lines: Vec<Vec<&str>> =
+            shown.lines().skip_while(|l| !l.contains("age to")).map(|l| l.split_whitespace().collect()).collect();
+        assert_eq!(lines[1], "east 0.02 s 0.00 s 1.00 0.50 86.20 kb/s 100.0 kb/s".split(' ').collect::<Vec<_>>());
+        assert_eq!(lines[2][..5], ["west", "-", "-", "-", "-"], "of whom nothing is known");
+    }
 }

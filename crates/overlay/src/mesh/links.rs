@@ -14,6 +14,7 @@ use super::trains::{PART, Rates};
 use super::{Event, Mesh, Other, Output, micros};
 use crate::sense::{Carried, Change, Gaps, Loss, LossEstimate, RoundTrip};
 use crate::session::{Cipher, LANES, Session};
+use crate::spent::Spent;
 
 /// How often a member is told what arrived of its frames, as long as some do, where few reports are lost.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
@@ -27,6 +28,8 @@ pub(super) const SILENCE: Duration = Duration::from_millis(500);
 const UNANSWERED: Duration = Duration::from_secs(5);
 /// Bytes of a probe with its headers: IPv4 28, frame 40, message 1.
 const PROBE_BYTES: f64 = 69.0;
+/// Of these, those in front of the datagram.
+const OUTER_BYTES: usize = 28;
 /// Probes a second on a link: at least so many, so that silence is noticed, at most so many: what tells 5 % of loss from 15 % within a
 /// second, surely enough for the route control.
 const PROBES: (f64, f64) = (10.0, 800.0);
@@ -59,6 +62,8 @@ pub(super) struct Link {
     sent_at: Option<Instant>,
     /// Probes sent.
     probes: u64,
+    /// What these, trains and trials of sizes took, IP bytes.
+    spent: Spent,
     /// Frames that arrived in any lane, when that number last grew, and how many had been sent by then.
     arrived: u64,
     heard: Option<(Instant, u64)>,
@@ -116,7 +121,14 @@ pub(crate) struct LinkView {
     pub(crate) bytes_to: u64,
     pub(crate) bytes_from: u64,
     pub(crate) probes: u64,
+    /// What probes of all kinds took lately, and what they may.
     pub(crate) probe_bps: u64,
+    pub(crate) probe_budget_bps: u64,
+    /// How much what is known of each direction is trusted, 0 to 1, and how long ago something was known to arrive.
+    pub(crate) confidence_to: Option<f64>,
+    pub(crate) confidence_from: Option<f64>,
+    pub(crate) age_to_s: Option<f64>,
+    pub(crate) age_from_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) capacity_to_bps: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,6 +185,11 @@ impl Link {
     /// Rate at which the member receives what was sent to it without relays.
     pub(super) fn carried(&self, now: Instant) -> Rate {
         self.carried.rate(now)
+    }
+
+    /// A datagram was sent for no other reason than to find something out.
+    pub(super) fn spend(&mut self, now: Instant, datagrams: usize, bytes: usize) {
+        self.spent.note(now, (bytes + datagrams * OUTER_BYTES) as u64);
     }
 
     /// Frames of a lane come by the reverse of this path.
@@ -404,9 +421,11 @@ impl Mesh {
     }
 
     /// The direct link to a member, as people see it.
-    pub(crate) fn link_view(&self, member: Member) -> Option<LinkView> {
+    pub(crate) fn link_view(&self, member: Member, now: Instant) -> Option<LinkView> {
         let other = self.others.get(&member)?;
         let link = &other.link;
+        let known = |d: &Direction| link.metrics(now, d, None).filter(|_| d.alive.is_some());
+        let (to, from) = (known(&link.outgoing), known(&link.incoming));
         let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
         Some(LinkView {
             up: link.up,
@@ -421,7 +440,12 @@ impl Mesh {
             bytes_to: link.outgoing.bytes,
             bytes_from: link.incoming.bytes,
             probes: link.probes,
-            probe_bps: (self.probe_rate(member) * PROBE_BYTES * 8.0) as u64,
+            probe_bps: link.spent.rate(now).as_bps(),
+            probe_budget_bps: self.probe_budget(member) as u64,
+            confidence_to: to.map(|m| m.confidence),
+            confidence_from: from.map(|m| m.confidence),
+            age_to_s: to.map(|m| m.age.as_secs_f64()),
+            age_from_s: from.map(|m| m.age.as_secs_f64()),
             capacity_to_bps: self.capacity(&other.trains.to).map(Rate::as_bps),
             capacity_from_bps: self.capacity(&other.trains.from).map(Rate::as_bps),
             trains: other.trains.sent,
@@ -440,7 +464,10 @@ impl Other {
         let enough = passed > 0.0 && sent.saturating_sub(link.sent) as f64 > rate * passed;
         // The probe itself is not traffic.
         (link.sent, link.sent_at) = (sent + u64::from(!enough), Some(now));
-        link.probes += u64::from(!enough);
+        if !enough {
+            link.probes += 1;
+            link.spend(now, 1, PROBE_BYTES as usize - OUTER_BYTES);
+        }
         !enough
     }
 }

@@ -246,6 +246,9 @@ impl Mesh {
         if let Some((to, datagram)) = self.sealed(now, Path::direct(member), LANE_TRIALS, &message) {
             let each = datagram.len();
             self.outputs.push_back(Output::Trial { to, datagrams: datagram, each });
+            if let Some(other) = self.others.get_mut(&member) {
+                other.link.spend(now, 1, each);
+            }
         }
     }
 

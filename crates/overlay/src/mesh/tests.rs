@@ -21,6 +21,7 @@ mod models;
 mod record;
 mod relaying;
 mod security;
+mod status;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Time of day at the begin.
@@ -153,7 +154,7 @@ impl Host {
     }
 
     fn is_linked(&self, to: usize) -> bool {
-        self.mesh.link_view(number(to)).unwrap().up
+        self.mesh.link_view(number(to), Instant::ZERO).unwrap().up
     }
 }
 
@@ -360,7 +361,7 @@ fn members_find_each_other_and_packets_arrive() {
         assert_eq!(world.hosts[a].ways(b), ["direct"]);
     }
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
-    let view = world.hosts[0].mesh.link_view(number(1)).unwrap();
+    let view = world.hosts[0].mesh.link_view(number(1), world.now).unwrap();
     // 10 ms each way, nothing else.
     assert_eq!((view.rtt_us, view.loss_to), (Some(20_000), 0.0));
 }

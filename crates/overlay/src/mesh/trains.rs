@@ -188,12 +188,15 @@ impl Mesh {
         });
         let datagrams: Vec<(_, Vec<u8>)> = datagrams.collect();
         let Some((to, each)) = datagrams.first().map(|(to, d)| (*to, d.len())) else { return };
-        let burst = datagrams.into_iter().flat_map(|(_, d)| d).collect();
+        let sent = datagrams.len();
+        let burst: Vec<u8> = datagrams.into_iter().flat_map(|(_, d)| d).collect();
+        let bytes_sent = burst.len();
         self.outputs.push_back(Output::Trial { to, datagrams: burst, each });
         let next = self.next_train(now, member, false);
         let Some(other) = self.others.get_mut(&member) else { return };
         (other.trains.waiting, other.trains.next) = (Some(now), Some(next));
         other.trains.sent += 1;
+        other.link.spend(now, sent, bytes_sent);
     }
 
     /// When the budget allows the next train; `seldom`: there is no haste.

@@ -18,7 +18,7 @@ fn pair(there: u64, back: u64) -> World {
 }
 
 fn capacities(world: &World) -> [Option<u64>; 4] {
-    let view = |a: usize, b: usize| world.hosts[a].mesh.link_view(number(b)).unwrap();
+    let view = |a: usize, b: usize| world.hosts[a].mesh.link_view(number(b), world.now).unwrap();
     let (a, b) = (view(0, 1), view(1, 0));
     [a.capacity_to_bps, a.capacity_from_bps, b.capacity_to_bps, b.capacity_from_bps]
 }

@@ -167,7 +167,7 @@ fn clocks_that_are_set_mean_nothing() {
     world.gossip_at = world.now;
     world.run(2 * SECOND);
     assert_eq!(world.flow(0, 1, 4 * SECOND), (800, 800));
-    let view = world.hosts[0].mesh.link_view(number(1)).unwrap();
+    let view = world.hosts[0].mesh.link_view(number(1), world.now).unwrap();
     assert_eq!((view.up, view.rtt_us), (true, Some(20_000)));
     assert!(view.queued_us < 1000, "{}", view.queued_us);
 }

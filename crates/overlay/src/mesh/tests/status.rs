@@ -1,0 +1,73 @@
+//! What people are told of a member.
+
+use super::*;
+use crate::outbound::Gauges;
+use crate::status::{Question, Status};
+use route::flows::Active;
+use serde_json::Value;
+
+fn status(host: &Host, gauges: &Arc<Gauges>) -> Status {
+    Status::new(Arc::clone(&host.mesh.settings), Arc::default(), Arc::clone(gauges), Instant::ZERO)
+}
+
+#[test]
+fn why_calls_members_by_their_names() {
+    let mut world = World::new(3);
+    world.set(0, 1, Some(Wire { loss: 0.3, ..WIRE }));
+    world.run(5 * SECOND);
+    let host = &world.hosts[0];
+    assert_eq!(host.ways(1), [format!("via {}", number(2))]);
+    let status = status(host, &Arc::default());
+    let answer = status.answer(&Question::Why { destination: "m1".to_owned() }, &host.mesh, world.now);
+    let text = answer["text"].as_str().unwrap();
+    assert!(text.starts_with("m1\n  uses via m2 for"), "{text}");
+    let numbers = [number(1).to_string(), number(2).to_string()];
+    assert!(numbers.iter().all(|n| !text.contains(n)), "{text}");
+    let used = &answer["explanation"]["used"][0];
+    assert_eq!((&used["relays"], &used["path"]["relays"]), (&Value::from(vec!["m2"]), &Value::from(vec![number(2).0])));
+}
+
+#[test]
+fn flows_are_told_path_by_path() {
+    let world = World::new(3);
+    let gauges = Arc::new(Gauges::default());
+    let over = Path::via(&[number(2)], number(1)).unwrap();
+    let active = |flows, elephants| Active { flows, elephants };
+    *gauges.by_path.lock().unwrap() = vec![(Path::direct(number(1)), active(7, 0)), (over, active(3, 2))];
+    let status = status(&world.hosts[0], &gauges);
+    let answer = status.answer(&Question::Flows, &world.hosts[0].mesh, world.now);
+    let second = &answer["paths"][1];
+    assert_eq!(
+        (&answer["paths"][0]["flows"], &second["flows"], &second["elephants"]),
+        (&7.into(), &3.into(), &2.into())
+    );
+    assert_eq!((&second["name"], &second["relays"]), (&"m1".into(), &Value::from(vec!["m2"])));
+    assert_eq!(status.elephants(), [(Path::direct(number(1)), 0), (over, 2)], "what route control is told");
+}
+
+#[test]
+fn status_tells_what_probes_take_and_how_far_metrics_can_be_relied_on() {
+    let mut world = World::new(2);
+    let status = status(&world.hosts[0], &Arc::default());
+    let link = |world: &World| {
+        let answer = status.answer(&Question::Status, &world.hosts[0].mesh, world.now);
+        answer["members"][0]["link"].clone()
+    };
+    world.run(30 * SECOND);
+    let now = link(&world);
+    let bytes = |d: &(usize, usize, Vec<u8>)| (d.2.len() + 28) as f64;
+    let all = world.seen.iter().filter(|(from, to, _)| (*from, *to) == (0, 1)).map(bytes).sum::<f64>();
+    let all = 8.0 * all / 30.0;
+    let spent = now["probe_bps"].as_f64().unwrap();
+    // Reports and their likes are in the other number.
+    assert!(spent > 0.95 * all && spent < all, "{spent} of {all}");
+    assert!(spent > 8.0 * 69.0 * 500.0, "probes alone: {spent}");
+    assert_eq!(now["probe_budget_bps"], 1_000_000, "1 % of 100 Mb/s");
+    assert!(spent < 1_000_000.0, "{spent}");
+    assert_eq!((now["confidence_to"].as_f64(), now["confidence_from"].as_f64()), (Some(1.0), Some(1.0)));
+    assert!(now["age_to_s"].as_f64().unwrap() < 0.5 && now["age_from_s"].as_f64().unwrap() < 0.5, "{now}");
+    world.set(0, 1, None);
+    world.run(3 * SECOND);
+    let dark = link(&world);
+    assert!(dark["age_to_s"].as_f64().unwrap() > 2.0, "{dark}");
+}
