@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
-use route::{Member, Model, Policy};
+use route::{Member, Model};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use units::{Bytes, Rate};
@@ -13,6 +13,8 @@ use crate::OverlayError;
 use crate::certificate::Certificate;
 use crate::identity::{Identity, PublicKey};
 use crate::members::Members;
+
+mod rules;
 
 /// Inner packets that every path over relays can carry on an Ethernet: 1500 less IPv6 and UDP 48, envelope 40 + 16, frame 24 + 16.
 pub const DEFAULT_MTU: u16 = 1356;
@@ -46,6 +48,11 @@ struct File {
     policy: Option<PolicyName>,
     #[serde(default)]
     single_path: bool,
+    paths: Option<usize>,
+    eta: Option<f64>,
+    model: Option<rules::ModelName>,
+    alpha: Option<f64>,
+    beta: Option<f64>,
     t_ch: Option<String>,
     t_loss: Option<String>,
     capacity: Option<String>,
@@ -156,6 +163,12 @@ pub struct Settings {
     pub policy: PolicyName,
     /// All flows to a destination go one way.
     pub single_path: bool,
+    /// Most ways to a destination at once; absent: the policy's.
+    pub paths: Option<usize>,
+    /// By which share of the present rate another way must be better; absent: the policy's.
+    pub eta: Option<f64>,
+    /// By which formula rates are predicted; absent: that of the congestion control, or the policy's.
+    pub model: Option<Model>,
     /// Least time between two changes; absent: the policy's.
     pub t_ch: Option<std::time::Duration>,
     /// Losses are told for intervals of this length, as the paper does; absent: as they come.
@@ -208,6 +221,7 @@ impl Settings {
         if file.addresses.is_empty() {
             return Err("`addresses` is empty: a member needs one to be reached by".to_owned());
         }
+        let model = rules::check(&file)?;
         let own = identity.public().member();
         let authority = authority(file.authority, certificate.as_deref(), &identity)?;
         let members = others(file.member, own)?;
@@ -248,6 +262,9 @@ impl Settings {
             congestion_control: file.congestion_control,
             policy,
             single_path: file.single_path,
+            paths: file.paths,
+            eta: file.eta,
+            model,
             t_ch: time(file.t_ch, "t_ch")?,
             t_loss: t_loss.or_else(|| (policy == PolicyName::Safire2008).then_some(T_LOSS)),
             capacity: rate(file.capacity, "capacity")?,
@@ -264,18 +281,14 @@ impl Settings {
 
     /// Takes the kernel's default congestion control for what flows run by, where the settings name none and the rules bring no formula.
     pub(crate) fn fill_in(&mut self, default: Option<String>) {
-        if self.policy == PolicyName::Default && self.congestion_control.is_none() {
+        if self.policy == PolicyName::Default && self.model.is_none() && self.congestion_control.is_none() {
             self.congestion_control = default;
         }
     }
 
     /// What predicts rates.
     pub(crate) fn model(&self) -> Model {
-        let policy = || match self.policy {
-            PolicyName::Default => Policy::default(),
-            PolicyName::Safire2008 => Policy::safire_2008(),
-        };
-        self.congestion_control.as_deref().map_or_else(|| policy().model, Model::for_congestion_control)
+        self.rules().model
     }
 
     /// What a member is called.

@@ -72,6 +72,9 @@ pub(crate) struct InitOptions {
 pub(crate) struct UpOptions {
     #[command(flatten)]
     pub(crate) config: ConfigOptions,
+    /// Send all flows to a destination one way, as `single_path` in the settings does.
+    #[arg(long)]
+    pub(crate) single_path: bool,
     /// Read and check the settings, and say what would be done.
     #[arg(long)]
     pub(crate) dry_run: bool,

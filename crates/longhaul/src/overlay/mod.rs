@@ -34,7 +34,8 @@ pub(crate) fn run(options: OverlayOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
-    let settings = Settings::read(&options.config.config)?;
+    let mut settings = Settings::read(&options.config.config)?;
+    settings.single_path |= options.single_path;
     if options.dry_run {
         write!(io::stdout(), "{}", show::plan(&settings))?;
         return Ok(ExitCode::SUCCESS);

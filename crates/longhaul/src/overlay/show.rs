@@ -34,6 +34,16 @@ pub(super) fn plan(settings: &Settings) -> String {
         list(settings.addresses.iter().map(ToString::to_string).collect()),
         settings.mtu,
     );
+    let rules = settings.rules();
+    let model = serde_json::to_value(rules.model).unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "{} to each destination, another if it is better by {} %, {:.1} s after the last change; predicts by {}",
+        if rules.max_paths == 1 { "one way".to_owned() } else { format!("up to {} ways", rules.max_paths) },
+        100.0 * rules.margin,
+        rules.hold_down.as_secs_f64(),
+        text(&model, "name"),
+    );
     for m in settings.members.get().values() {
         let subnets = list(m.subnets.iter().map(ToString::to_string).collect());
         let endpoint = m.endpoint.map_or_else(|| "is waited for".to_owned(), |e| format!("is called at {e}"));

@@ -131,6 +131,16 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("probe_share = 2\n{good}"), "`probe_share`"),
         (format!("record = \"west.decisions\"\nrecord_size = \"10kB\"\n{good}"), "`record_size` is 10.00 kB"),
         (format!("record_size = \"10MB\"\n{good}"), "`record_size` needs `record`"),
+        (format!("eta = -0.1\n{good}"), "`eta` is -0.1"),
+        (format!("eta = nan\n{good}"), "`eta` is NaN"),
+        (format!("eta = 50\n{good}"), "0.5 for half as much more"),
+        (format!("paths = 0\n{good}"), "`paths` is 0; it goes from 1 to 16"),
+        (format!("paths = 2\nsingle_path = true\n{good}"), "`single_path` and `paths` contradict"),
+        (format!("alpha = 20.0\n{good}"), "`alpha` needs `model = \"rate-aware\"`"),
+        (format!("model = \"cubic\"\nbeta = 0.1\n{good}"), "`beta` needs"),
+        (format!("model = \"rate-aware\"\nalpha = inf\n{good}"), "`alpha` is inf"),
+        (format!("model = \"formula\"\n{good}"), "rate-aware"),
+        (format!("model = \"pftk\"\ncongestion_control = \"reno\"\n{good}"), "`model` and `congestion_control`"),
         (format!("colour = \"blue\"\n{good}"), "colour"),
         (good.replace("west.key", "none.key"), "none.key"),
     ] {
@@ -143,6 +153,37 @@ fn bad_settings_are_named_with_their_mend() {
     std::fs::set_permissions(folder.path().join("west.key"), std::fs::Permissions::from_mode(0o644)).unwrap();
     let refused = overlay(folder.path(), &["up", "--config", "west.toml"]);
     assert!(text(&refused.stderr).contains("may be read by others"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn the_rules_are_those_of_the_settings_and_of_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "west", "10.77.0.1");
+    let file = folder.path().join("west.toml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    for (keys, flag, said) in [
+        (
+            "",
+            None,
+            "up to 2 ways to each destination, another if it is better by 50 %, 10.0 s after the last change; predicts by cubic\n",
+        ),
+        ("", Some("--single-path"), "one way to each"),
+        ("paths = 4\n", None, "up to 4 ways to each"),
+        ("paths = 4\n", Some("--single-path"), "one way to each"),
+        ("eta = 0.25\nt_ch = \"3s\"\n", None, "by 25 %, 3.0 s after"),
+        ("model = \"rate-aware\"\nalpha = 20\nbeta = 0\n", None, "predicts by rate-aware"),
+        ("congestion_control = \"reno\"\n", None, "predicts by pftk"),
+        (
+            "policy = \"safire-2008\"\n",
+            None,
+            "one way to each destination, another if it is better by 50 %, 10.0 s after the last change; predicts by safire\n",
+        ),
+    ] {
+        std::fs::write(&file, format!("{keys}{good}")).unwrap();
+        let arguments = ["up", "--dry-run", "--config", "west.toml"].into_iter().chain(flag).collect::<Vec<_>>();
+        let plan = overlay(folder.path(), &arguments);
+        assert!(text(&plan.stdout).contains(said), "{keys} {flag:?}: {}{}", text(&plan.stdout), text(&plan.stderr));
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use route::{Load, Member, Path, Policy, Recorder, Weighted};
+use route::{Load, Member, Path, Recorder, Weighted};
 use units::Instant;
 use wire::overlay::{LANE_TRIALS, LaneReport, Message};
 
@@ -152,19 +152,10 @@ pub(super) enum Experience {
 
 /// The route control by the settings.
 pub(super) fn control(settings: &Settings, own: Member, now: Instant) -> Option<Recorder> {
-    let mut policy = match settings.policy {
+    let mut policy = settings.rules();
+    if settings.policy == PolicyName::Default {
         // A link that trains have not told of is taken for one that is too fast for them.
-        PolicyName::Default => Policy { unknown_capacity: super::trains::fastest(settings), ..Policy::default() },
-        PolicyName::Safire2008 => Policy::safire_2008(),
-    };
-    if settings.single_path {
-        policy.max_paths = 1;
-    }
-    if let Some(t_ch) = settings.t_ch {
-        policy.hold_down = t_ch;
-    }
-    if let Some(name) = &settings.congestion_control {
-        policy.model = route::Model::for_congestion_control(name);
+        policy.unknown_capacity = super::trains::fastest(settings);
     }
     policy.mss = units::Bytes::new(u64::from(settings.mtu) - TCP_HEADERS);
     let mut control = Recorder::new(own, policy, settings.record.is_some()).ok()?;

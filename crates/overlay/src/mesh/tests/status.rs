@@ -71,3 +71,18 @@ fn status_tells_what_probes_take_and_how_far_metrics_can_be_relied_on() {
     let dark = link(&world);
     assert!(dark["age_to_s"].as_f64().unwrap() > 2.0, "{dark}");
 }
+
+#[test]
+fn the_constants_of_the_settings_are_those_that_rates_are_predicted_by() {
+    let model = |alpha| Some(route::Model::RateAware { alpha, beta: 0.0 });
+    let predicted = [0.0, 100.0].map(|alpha| {
+        let mut world = World::new(2);
+        world.hosts[0] = Host::new(Settings { model: model(alpha), ..settings(0, 2) }, 4711, world.now);
+        world.set(0, 1, Some(Wire { loss: 0.1, ..WIRE }));
+        world.run(20 * SECOND);
+        world.hosts[0].mesh.ways(number(1))[0].predicted.as_bps() as f64
+    });
+    assert!((predicted[0] / 95e6 - 1.0).abs() < 0.01, "0.95 of what it carries: {predicted:?}");
+    let ratio = predicted[0] / predicted[1];
+    assert!((8.0..14.0).contains(&ratio), "1 + 100 * 0.1: {predicted:?}");
+}

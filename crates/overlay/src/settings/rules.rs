@@ -1,0 +1,76 @@
+//! The rules of the route control, as the settings have them.
+
+use route::{ALPHA, BETA, Model, Policy};
+use serde::Deserialize;
+
+use super::{File, PolicyName, Settings};
+
+/// Ways to a destination at once, as the route control takes them.
+const PATHS: std::ops::RangeInclusive<usize> = 1..=16;
+/// Of eta: beyond, nobody means a share.
+const ETA: std::ops::RangeInclusive<f64> = 0.0..=10.0;
+
+/// Formulas by which rates are predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ModelName {
+    Safire,
+    Pftk,
+    Cubic,
+    RateBased,
+    RateAware,
+}
+
+/// Looks whether rules have a meaning; gives the formula that they name.
+pub(super) fn check(file: &File) -> Result<Option<Model>, String> {
+    let both = |a: &str, b: &str| format!("`{a}` and `{b}` contradict each other; leave one out");
+    if file.single_path && file.paths.is_some_and(|paths| paths > 1) {
+        return Err(both("single_path", "paths"));
+    }
+    if let Some(paths) = file.paths.filter(|paths| !PATHS.contains(paths)) {
+        return Err(format!("`paths` is {paths}; it goes from {} to {}", PATHS.start(), PATHS.end()));
+    }
+    if let Some(eta) = file.eta.filter(|eta| !ETA.contains(eta)) {
+        return Err(format!("`eta` is {eta}; it is a share of a rate, 0.5 for half as much more, 0 to {}", ETA.end()));
+    }
+    if file.model.is_some() && file.congestion_control.is_some() {
+        return Err(both("model", "congestion_control"));
+    }
+    model(file.model, file.alpha, file.beta)
+}
+
+/// The formula of this name with its constants.
+fn model(name: Option<ModelName>, alpha: Option<f64>, beta: Option<f64>) -> Result<Option<Model>, String> {
+    for (key, value) in [("alpha", alpha), ("beta", beta)] {
+        let Some(value) = value else { continue };
+        if name != Some(ModelName::RateAware) {
+            return Err(format!("`{key}` needs `model = \"rate-aware\"`, whose constant it is"));
+        }
+        if !value.is_finite() || value < 0.0 {
+            return Err(format!("`{key}` is {value}; it is 0 or more"));
+        }
+    }
+    Ok(name.map(|name| match name {
+        ModelName::Safire => Model::Safire { k: 1.0 },
+        ModelName::Pftk => Model::Pftk,
+        ModelName::Cubic => Model::Cubic,
+        ModelName::RateBased => Model::RateBased,
+        ModelName::RateAware => Model::RateAware { alpha: alpha.unwrap_or(ALPHA), beta: beta.unwrap_or(BETA) },
+    }))
+}
+
+impl Settings {
+    /// The rules of the route control as far as the file has them.
+    pub fn rules(&self) -> Policy {
+        let mut policy = match self.policy {
+            PolicyName::Default => Policy::default(),
+            PolicyName::Safire2008 => Policy::safire_2008(),
+        };
+        policy.max_paths = if self.single_path { 1 } else { self.paths.unwrap_or(policy.max_paths) };
+        policy.hold_down = self.t_ch.unwrap_or(policy.hold_down);
+        policy.margin = self.eta.unwrap_or(policy.margin);
+        let of_control = || self.congestion_control.as_deref().map(Model::for_congestion_control);
+        policy.model = self.model.or_else(of_control).unwrap_or(policy.model);
+        policy
+    }
+}
