@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use testbed::{Namespace, or_skip};
+use testbed::{Lan, Namespace, or_skip};
 
 use crate::common::{longhaul, text};
-use crate::setup::{init, join, overlay, overlay_with};
+use crate::setup::{Members, init, join, overlay, overlay_with};
 
 #[test]
 fn two_members_need_nothing_but_init_and_join() {
@@ -290,4 +290,20 @@ fn a_record_is_decided_anew_and_what_is_none_is_told_why() {
     let none = overlay(folder.path(), &["replay", "none.decisions"]);
     assert_eq!(none.status.code(), Some(2));
     assert!(text(&none.stderr).contains("none.decisions"), "{}", text(&none.stderr));
+}
+
+#[test]
+fn what_a_running_member_recorded_is_decided_again() {
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    let members = Members::start(&lan, "record = \"west.decisions\"");
+    let folder = members.folder.path();
+    let flows = text(&overlay(folder, &["flows", "--config", "west.toml"]).stdout);
+    assert!(flows.contains("elephants  way"), "{flows}");
+    let why = text(&overlay(folder, &["why", "east", "--config", "west.toml"]).stdout);
+    assert!(why.starts_with("east\n  uses direct for"), "{why}");
+    // Who reads while it is written may see half of the last line.
+    let replayed = overlay(folder, &["replay", "west.decisions"]);
+    let said = text(&replayed.stdout);
+    assert_eq!(replayed.status.code(), Some(0), "{said}{}", text(&replayed.stderr));
+    assert!(said.contains(" 1 decisions as recorded"), "{said}");
 }
