@@ -1,43 +1,55 @@
-//! Link state spreads by gossip: chitchat, over the sealed messages of the overlay. Each member says only what it measured on links on which
-//! it receives, and signs it, so that whoever passes it on cannot change it.
+//! Link state spreads by gossip, over the sealed messages of the overlay. Each member says only what it measured on links on which it
+//! receives, and signs it, so that whoever passes it on cannot change it: members tell each other how far they have heard whom, and pass on what
+//! the other one has not. All that counts in that is signed by who speaks (who, which word, about what), so that a member can withhold and
+//! repeat, but neither invent nor make others deaf to somebody.
 
-use std::collections::BTreeMap;
-use std::net::{Ipv6Addr, SocketAddr};
-use std::sync::mpsc::SyncSender;
+mod held;
+mod message;
+mod said;
+mod teller;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use chitchat::transport::{Socket, Transport};
-use chitchat::{
-    ChitchatConfig, ChitchatHandle, ChitchatId, ChitchatMessage, Deserializable, FailureDetectorConfig, NodeState,
-    Serializable, spawn_chitchat,
-};
 use route::Member;
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::oneshot;
+use units::Instant;
 
-use crate::identity::{Identity, PublicKey};
+use crate::OverlayError;
+use crate::draws::Draws;
+use crate::identity::PublicKey;
 use crate::mesh::Claim;
-use crate::{OverlayError, settings::Settings};
+use crate::settings::Settings;
+use held::Held;
+use message::{Known, MOST_KNOWN, Message};
+use said::{Said, What};
+use teller::Teller;
 
-/// How often members exchange what is new: with a handful of members all know it within two rounds.
-const ROUND: Duration = Duration::from_millis(150);
-/// How often what others say is looked at.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often another member is asked for what is new: with a handful of members all know it within some rounds.
+const ROUND: Duration = Duration::from_millis(50);
 /// A claim that did not change is said again so often, so that it is known to be alive.
 const REFRESH: Duration = Duration::from_secs(2);
-/// Changes below these are not worth a message: of the loss against the width of its interval, and of the rest as a share.
-const MOVED_LOSS: f64 = 0.25;
-const MOVED: f64 = 0.1;
+/// Who was heard lately is asked, with one round in so many for the others.
+const LATELY: Duration = Duration::from_secs(5);
+const OTHERS: f64 = 0.25;
+/// Most bytes in answer to one digest; the next round asks for the rest.
+const MOST_NEWS: usize = 8192;
+/// What one member may cost in a [`WINDOW`]: answers to its digests (some 4 Mb/s) and signatures looked at (some 12 % of a processor). Of two
+/// members each asks the other 20 times a second, and answers as often.
+const WINDOW: Duration = Duration::from_secs(1);
+const MOST_ANSWERS: u32 = 60;
+const MOST_SIGNATURES: u32 = 2000;
+/// Members pass on what they have looked at: who passes on a wrong signature is not heard for so long.
+const DEAF: Duration = Duration::from_secs(10);
 /// Messages that may wait; more are dropped, as the network does.
 const QUEUE: usize = 256;
-/// Keys of certificates in the state of a member: by the number of their owner.
-const MEMBER: &str = "member/";
-/// Keys of claims in the state of a member: by the number of the member at the link's other end.
-const LINK: &str = "link/";
+/// The same for what waits for the controlling thread.
+const OUTPUTS: usize = 4096;
 
 /// From the controlling thread.
 pub(crate) enum ToGossip {
@@ -50,6 +62,7 @@ pub(crate) enum ToGossip {
 }
 
 /// To the controlling thread.
+#[derive(Debug, PartialEq)]
 pub(crate) enum FromGossip {
     /// A message is to be sent.
     Send { to: Member, bytes: Vec<u8> },
@@ -57,82 +70,6 @@ pub(crate) enum FromGossip {
     Claim { from: Member, to: Member, claim: Option<Claim>, relays: bool },
     /// A certificate, and where its owner is said to be reached.
     Introduction { text: String, endpoint: Option<SocketAddr> },
-}
-
-/// A claim as it is signed: with the link and a number that grows, so that an older one cannot take its place.
-#[derive(Serialize, Deserialize)]
-struct Said {
-    from: Member,
-    to: Member,
-    number: u64,
-    /// Absent: the link is down.
-    claim: Option<Claim>,
-    relays: bool,
-}
-
-fn said_text(own: &Identity, said: &Said) -> Option<String> {
-    let json = serde_json::to_string(said).ok()?;
-    Some(format!("{} {json}", BASE64.encode(own.sign(json.as_bytes()))))
-}
-
-/// Reads what a member is told to have said; `None` when it did not.
-fn heard(text: &str, of: &PublicKey, from: Member) -> Option<Said> {
-    let (signature, json) = text.split_once(' ')?;
-    let signature = BASE64.decode(signature).ok()?.try_into().ok()?;
-    let said: Said = serde_json::from_str(json).ok()?;
-    (of.verifies(json.as_bytes(), &signature) && said.to == of.member() && said.from == from).then_some(said)
-}
-
-/// Members have no addresses of their own in the gossip: it gets some that say their number.
-fn address(member: Member) -> SocketAddr {
-    let [a, b, c, d] = member.0.to_be_bytes().map(u16::from);
-    SocketAddr::new(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, a << 8 | b, c << 8 | d).into(), 1)
-}
-
-fn member(address: SocketAddr) -> Option<Member> {
-    let SocketAddr::V6(v6) = address else { return None };
-    let octets = v6.ip().octets();
-    octets.last_chunk().map(|b| Member(u32::from_be_bytes(*b)))
-}
-
-/// chitchat's socket: what it sends becomes messages of the overlay.
-struct Pipe {
-    out: SyncSender<FromGossip>,
-    incoming: Receiver<(Member, Vec<u8>)>,
-}
-
-#[async_trait]
-impl Socket for Pipe {
-    async fn send(&mut self, to: SocketAddr, message: ChitchatMessage) -> anyhow::Result<()> {
-        let bytes = message.serialize_to_vec();
-        if let Some(to) = member(to) {
-            // Full: dropped, as a network would; the next round says it again.
-            let _ = self.out.try_send(FromGossip::Send { to, bytes });
-        }
-        Ok(())
-    }
-
-    async fn recv(&mut self) -> anyhow::Result<(SocketAddr, ChitchatMessage)> {
-        loop {
-            let Some((from, bytes)) = self.incoming.recv().await else { anyhow::bail!("the member ends") };
-            let mut rest = bytes.as_slice();
-            if let Ok(message) = ChitchatMessage::deserialize(&mut rest) {
-                return Ok((address(from), message));
-            }
-        }
-    }
-}
-
-/// Gives out the one pipe that there is.
-struct Pipes(Mutex<Option<Pipe>>);
-
-#[async_trait]
-impl Transport for Pipes {
-    async fn open(&self, _: SocketAddr) -> anyhow::Result<Box<dyn Socket>> {
-        let pipe = self.0.lock().await.take();
-        let pipe = pipe.ok_or_else(|| anyhow::anyhow!("opened twice"))?;
-        Ok(Box::new(pipe))
-    }
 }
 
 /// Runs until the sender of `input` is gone. `generation`: grows with each start of this member.
@@ -143,178 +80,214 @@ pub(crate) async fn run(
     out: SyncSender<FromGossip>,
     started: oneshot::Sender<Result<(), OverlayError>>,
 ) {
-    let own = settings.identity.public().member();
-    let (incoming, queue) = channel(QUEUE);
-    let pipe = Pipe { out: out.clone(), incoming: queue };
-    let config = ChitchatConfig {
-        chitchat_id: ChitchatId::new(own.to_string(), generation, address(own)),
-        cluster_id: "longhaul overlay".to_owned(),
-        gossip_interval: ROUND,
-        listen_addr: address(own),
-        seed_nodes: settings.members.get().keys().map(|m| address(*m).to_string()).collect(),
-        failure_detector_config: FailureDetectorConfig { initial_interval: ROUND, ..FailureDetectorConfig::default() },
-        marked_for_deletion_grace_period: Duration::from_secs(60),
-        catchup_callback: None,
-        extra_liveness_predicate: None,
-    };
-    let handle = match spawn_chitchat(config, Vec::new(), &Pipes(Mutex::new(Some(pipe)))).await {
-        Ok(handle) => handle,
-        Err(e) => {
-            let _ = started.send(Err(OverlayError::Gossip(e.to_string())));
-            return;
-        }
-    };
     if started.send(Ok(())).is_err() {
         return;
     }
-    let mut teller = Teller { own, number: generation << 20, told: BTreeMap::new(), introduced: BTreeMap::new() };
-    let mut listener = Listener::default();
-    let mut look = tokio::time::interval(LOOK);
+    let mut gossip = Gossip::new(settings, generation, kernel::now());
+    let mut waiting = VecDeque::new();
+    let mut round = tokio::time::interval(ROUND);
     loop {
         tokio::select! {
             got = input.recv() => match got {
-                Some(ToGossip::Received { from, bytes }) => { let _ = incoming.try_send((from, bytes)); }
-                Some(ToGossip::Claims(claims)) => teller.tell(settings, &handle, claims).await,
-                Some(ToGossip::Introductions(all)) => teller.introduce(&handle, all).await,
+                Some(ToGossip::Received { from, bytes }) => {
+                    waiting.extend(gossip.handle_message(kernel::now(), from, &bytes));
+                }
+                Some(ToGossip::Claims(claims)) => gossip.handle_claims(kernel::now(), claims),
+                Some(ToGossip::Introductions(all)) => gossip.handle_introductions(kernel::now(), all),
                 None => break,
             },
-            _ = look.tick() => listener.look(settings, &handle, &out).await,
+            _ = round.tick() => waiting.extend(gossip.handle_round(kernel::now())),
         }
-    }
-    drop(incoming);
-    handle.abort();
-}
-
-/// Says what changed.
-struct Teller {
-    own: Member,
-    number: u64,
-    told: BTreeMap<Member, (Claim, tokio::time::Instant)>,
-    introduced: BTreeMap<Member, String>,
-}
-
-impl Teller {
-    async fn tell(&mut self, settings: &Settings, handle: &ChitchatHandle, claims: Vec<(Member, Claim)>) {
-        let now = tokio::time::Instant::now();
-        let gone: Vec<Member> = self.told.keys().filter(|m| !claims.iter().any(|(c, _)| c == *m)).copied().collect();
-        let due: Vec<(Member, Claim)> = claims.into_iter().filter(|(m, c)| self.is_due(now, *m, c)).collect();
-        for (from, claim) in &due {
-            self.told.insert(*from, (*claim, now));
-        }
-        for member in &gone {
-            self.told.remove(member);
-        }
-        let new = due.into_iter().map(|(m, c)| (m, Some(c))).chain(gone.into_iter().map(|m| (m, None)));
-        let mut texts = Vec::new();
-        for (from, claim) in new {
-            self.number += 1;
-            let said = Said { from, to: self.own, number: self.number, claim, relays: settings.relay };
-            texts.extend(said_text(&settings.identity, &said).map(|t| (from, t)));
-        }
-        if !texts.is_empty() {
-            let set = |c: &mut chitchat::Chitchat| {
-                texts.iter().for_each(|(from, text)| c.self_node_state().set(format!("{LINK}{from}"), text));
-            };
-            handle.with_chitchat(set).await;
-        }
-    }
-
-    async fn introduce(&mut self, handle: &ChitchatHandle, all: Vec<(Member, String, Option<SocketAddr>)>) {
-        let told = |(m, text, at): (Member, String, Option<SocketAddr>)| {
-            (m, format!("{} {text}", at.map_or_else(|| "-".to_owned(), |a| a.to_string())))
-        };
-        let all: BTreeMap<Member, String> = all.into_iter().map(told).collect();
-        if all == self.introduced {
-            return;
-        }
-        let gone: Vec<_> = self.introduced.keys().filter(|m| !all.contains_key(m)).collect();
-        let new: Vec<_> = all.iter().filter(|(m, text)| self.introduced.get(m) != Some(text)).collect();
-        let set = |c: &mut chitchat::Chitchat| {
-            gone.iter().for_each(|m| c.self_node_state().delete(&format!("{MEMBER}{m}")));
-            new.iter().for_each(|(m, text)| c.self_node_state().set(format!("{MEMBER}{m}"), text));
-        };
-        handle.with_chitchat(set).await;
-        self.introduced = all;
-    }
-
-    fn is_due(&self, now: tokio::time::Instant, from: Member, claim: &Claim) -> bool {
-        self.told.get(&from).is_none_or(|(before, at)| now.duration_since(*at) >= REFRESH || has_moved(before, claim))
-    }
-}
-
-/// Whether a claim says something else than the one before.
-fn has_moved(before: &Claim, now: &Claim) -> bool {
-    let share = |a: f64, b: f64| (a - b).abs() > MOVED * a.max(b);
-    let widths = [before.high - before.low, now.high - now.low];
-    let width = widths[0].max(widths[1]);
-    share(before.rtt_us as f64, now.rtt_us as f64)
-        || (before.loss - now.loss).abs() > MOVED_LOSS * width
-        // What is known twice as well may decide.
-        || width > 2.0 * widths[0].min(widths[1])
-        || before.capacity_bps != now.capacity_bps
-        || before.datagram != now.datagram
-}
-
-/// Hears what is new.
-#[derive(Default)]
-struct Listener {
-    /// How far the state of each member was read.
-    versions: BTreeMap<(Member, u64), u64>,
-    /// The number of the last claim about each link.
-    numbers: BTreeMap<(Member, Member), u64>,
-}
-
-impl Listener {
-    async fn look(&mut self, settings: &Settings, handle: &ChitchatHandle, out: &SyncSender<FromGossip>) {
-        let found = handle.with_chitchat(|c| {
-            let mut found = Vec::new();
-            for (id, state) in c.node_states() {
-                found.extend(self.news(settings, id, state));
-            }
-            found
-        });
-        for claim in found.await {
-            let _ = out.try_send(claim);
-        }
-    }
-
-    fn news(&mut self, settings: &Settings, id: &ChitchatId, state: &NodeState) -> Vec<FromGossip> {
-        let Some((to, key)) = member(id.gossip_advertise_addr).and_then(|m| Some((m, settings.members.one(m)?.key)))
-        else {
-            return Vec::new();
-        };
-        let read = self.versions.entry((to, id.generation_id)).or_default();
-        let (from_version, max) = (*read, state.max_version());
-        if max <= from_version {
-            return Vec::new();
-        }
-        *read = max;
-        let mut news = Vec::new();
-        for (name, value) in state.key_values_including_deleted() {
-            if name.starts_with(MEMBER) && value.version > from_version {
-                news.extend(introduction(&value.value));
-            }
-            let from = name.strip_prefix(LINK).and_then(|n| u32::from_str_radix(n, 16).ok()).map(Member);
-            // Links between members only: what a member may say is bounded by how many there are.
-            let is_member = |m: &Member| settings.members.contains(*m) || settings.identity.public().member() == *m;
-            let Some(from) = from.filter(|m| value.version > from_version && is_member(m)) else { continue };
-            let number = self.numbers.entry((from, to)).or_default();
-            if let Some(said) = heard(&value.value, &key, from).filter(|s| s.number > *number) {
-                *number = said.number;
-                news.push(FromGossip::Claim { from, to, claim: said.claim, relays: said.relays });
+        let beyond = waiting.len().saturating_sub(OUTPUTS);
+        waiting.drain(..beyond);
+        while let Some(output) = waiting.pop_front() {
+            match out.try_send(output) {
+                Ok(()) => {}
+                // It waits for its turn: a certificate is not said again.
+                Err(TrySendError::Full(output)) => {
+                    waiting.push_front(output);
+                    break;
+                }
+                Err(TrySendError::Disconnected(_)) => return,
             }
         }
-        news
     }
-}
-
-/// Reads what is said of a member; who it is, is looked at where the authority is known.
-fn introduction(text: &str) -> Option<FromGossip> {
-    let (endpoint, text) = text.split_once(' ')?;
-    Some(FromGossip::Introduction { text: text.to_owned(), endpoint: endpoint.parse().ok() })
 }
 
 /// A queue to the gossip.
 pub(crate) fn queue() -> (Sender<ToGossip>, Receiver<ToGossip>) {
     channel(QUEUE)
+}
+
+/// What a member says and passes on: no sockets, no clock.
+struct Gossip<'a> {
+    settings: &'a Settings,
+    own: Member,
+    teller: Teller<'a>,
+    held: Held,
+    others: BTreeMap<Member, Other>,
+    window: Instant,
+    draws: Draws,
+}
+
+/// Another member, as far as the gossip goes.
+#[derive(Default)]
+struct Other {
+    heard: Option<Instant>,
+    deaf_until: Option<Instant>,
+    /// In this [`WINDOW`].
+    answers: u32,
+    signatures: u32,
+}
+
+impl<'a> Gossip<'a> {
+    fn new(settings: &'a Settings, generation: u64, now: Instant) -> Self {
+        let own = settings.identity.public().member();
+        Self {
+            settings,
+            own,
+            teller: Teller::new(settings, generation, now),
+            held: Held::default(),
+            others: BTreeMap::new(),
+            window: now,
+            draws: Draws::new(generation ^ u64::from(own.0)),
+        }
+    }
+
+    /// A message of a member came.
+    fn handle_message(&mut self, now: Instant, from: Member, bytes: &[u8]) -> Vec<FromGossip> {
+        if !self.settings.members.contains(from) {
+            return Vec::new();
+        }
+        let other = self.others.entry(from).or_default();
+        if other.deaf_until.is_some_and(|until| now < until) {
+            return Vec::new();
+        }
+        let Some(message) = Message::read(bytes) else { return Vec::new() };
+        other.heard = Some(now);
+        let mut outputs = self.hear(now, from, &message.words);
+        if !message.digest.is_empty() {
+            outputs.extend(self.answer(now, from, &message));
+        }
+        outputs
+    }
+
+    fn hear(&mut self, now: Instant, from: Member, words: &[&[u8]]) -> Vec<FromGossip> {
+        let mut all: Vec<(Said, &[u8])> = words.iter().filter_map(|w| Some((Said::read(w)?, *w))).collect();
+        // The newest first: it is what the age of the others is told by.
+        all.sort_by_key(|(said, _)| std::cmp::Reverse(said.number));
+        let mut outputs = Vec::new();
+        for (said, bytes) in all {
+            let Some(key) = self.key(said.by).filter(|_| self.is_news(&said)) else { continue };
+            let other = self.others.entry(from).or_default();
+            if other.signatures >= MOST_SIGNATURES {
+                break;
+            }
+            other.signatures += 1;
+            if !Said::is_signed(bytes, &key) {
+                other.deaf_until = Some(now + DEAF);
+                tracing::warn!("{} passes on what {} did not say", self.settings.name_of(from), said.by);
+                break;
+            }
+            if said.by == self.own {
+                let again = self.teller.go_on_after(now, &said);
+                self.say(now, again);
+                continue;
+            }
+            let age = self.held.keep(now, &said, bytes, self.most_words());
+            outputs.extend(self.output(said, age));
+        }
+        outputs
+    }
+
+    /// What a word means here.
+    fn output(&self, said: Said, age: Duration) -> Option<FromGossip> {
+        match said.what {
+            // Links between members only: what a member may say is bounded by how many there are.
+            What::Link { from, claim, relays } => self.key(from).map(|_| {
+                let claim = claim.map(|c| Claim { age, ..c });
+                FromGossip::Claim { from, to: said.by, claim, relays }
+            }),
+            // Who it is, is looked at where the authority is known.
+            What::Certificate { endpoint, text, .. } => {
+                (!text.is_empty()).then_some(FromGossip::Introduction { text, endpoint })
+            }
+        }
+    }
+
+    /// Gives who tells what it knows the rest, and asks it for what it knows beyond that.
+    fn answer(&mut self, now: Instant, to: Member, theirs: &Message<'_>) -> Vec<FromGossip> {
+        let other = self.others.entry(to).or_default();
+        if other.answers >= MOST_ANSWERS {
+            return Vec::new();
+        }
+        other.answers += 1;
+        let ours: Vec<Known> = theirs.digest.iter().map(|k| self.held.known(now, k.of)).collect();
+        let turn = self.draws.number() as usize;
+        let mut messages = message::words(self.held.news(now, &theirs.digest, turn, MOST_NEWS).into_iter());
+        let is_known = |k: &Known| self.key(k.of).is_some();
+        let lacks = |(t, o): (&Known, &Known)| t.newest > o.newest || t.newest == o.newest && t.sum != o.sum;
+        if theirs.asks && theirs.digest.iter().zip(&ours).any(|pair| is_known(pair.0) && lacks(pair)) {
+            let ours: Vec<Known> = ours.into_iter().filter(is_known).collect();
+            messages.push(message::digest(false, &ours));
+        }
+        messages.into_iter().map(|bytes| FromGossip::Send { to, bytes }).collect()
+    }
+
+    /// [`ROUND`] has passed.
+    fn handle_round(&mut self, now: Instant) -> Vec<FromGossip> {
+        let members = self.settings.members.get();
+        let is_member = |m: &Member| *m == self.own || members.contains_key(m);
+        self.held.retain(|m| is_member(&m));
+        self.others.retain(|m, _| is_member(m));
+        if now.saturating_since(self.window) >= WINDOW {
+            self.window = now;
+            self.others.values_mut().for_each(|o| (o.answers, o.signatures) = (0, 0));
+        }
+        let was_heard = |o: &Other| o.heard.is_some_and(|at| now.saturating_since(at) < LATELY);
+        let mut asked: Vec<Member> = self.others.iter().filter(|(_, o)| was_heard(o)).map(|(m, _)| *m).collect();
+        if asked.is_empty() || self.draws.unit() < OTHERS {
+            asked = members.keys().copied().collect();
+        }
+        let turn = self.draws.number() as usize;
+        let Some(to) = asked.get(turn % asked.len().max(1)).copied() else { return Vec::new() };
+        let mut all: Vec<Member> = members.keys().copied().chain([self.own]).collect();
+        let first = turn % all.len();
+        all.rotate_left(first);
+        let known: Vec<Known> = all.into_iter().take(MOST_KNOWN).map(|m| self.held.known(now, m)).collect();
+        vec![FromGossip::Send { to, bytes: message::digest(true, &known) }]
+    }
+
+    /// What this member measured on the links on which it receives.
+    fn handle_claims(&mut self, now: Instant, claims: Vec<(Member, Claim)>) {
+        let said = self.teller.claims(now, claims);
+        self.say(now, said);
+    }
+
+    /// Certificates that this member knows.
+    fn handle_introductions(&mut self, now: Instant, all: Vec<(Member, String, Option<SocketAddr>)>) {
+        let said = self.teller.introductions(now, all);
+        self.say(now, said);
+    }
+
+    fn say(&mut self, now: Instant, all: Vec<Said>) {
+        for said in all {
+            let bytes = said.sign(&self.settings.identity);
+            self.held.keep(now, &said, &bytes, self.most_words());
+        }
+    }
+
+    fn key(&self, of: Member) -> Option<PublicKey> {
+        let own = self.settings.identity.public();
+        if of == self.own { Some(own) } else { self.settings.members.one(of).map(|m| m.key) }
+    }
+
+    fn is_news(&self, said: &Said) -> bool {
+        if said.by == self.own { self.teller.is_ahead(said) } else { self.held.is_news(said) }
+    }
+
+    /// Of each member: on a link with each other one, and a certificate of each; and as many again of those that only others know yet.
+    fn most_words(&self) -> usize {
+        4 * (self.settings.members.get().len() + 2)
+    }
 }

@@ -7,7 +7,7 @@ mod claims;
 mod links;
 mod sizes;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod trains;
 mod ways;
 

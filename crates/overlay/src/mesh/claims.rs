@@ -30,10 +30,13 @@ pub(crate) struct Claim {
     /// Largest datagram that came on the link, IP bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) datagram: Option<u16>,
+    /// How much longer ago it was said than the quickest word of who said it.
+    #[serde(skip)]
+    pub(crate) age: Duration,
 }
 
 impl Claim {
-    pub(crate) fn metrics(&self, age: Duration) -> Metrics {
+    pub(crate) fn metrics(&self) -> Metrics {
         Metrics {
             capacity: self.capacity_bps.map(Rate::from_bps),
             rtt: Duration::from_micros(self.rtt_us),
@@ -41,7 +44,7 @@ impl Claim {
             loss_low: self.low,
             loss_high: self.high,
             confidence: (self.frames / CONFIDENT_FRAMES).clamp(0.0, 1.0),
-            age,
+            age: self.age,
         }
     }
 }
@@ -63,6 +66,7 @@ impl Mesh {
                     frames: loss.frames.round(),
                     capacity_bps: self.capacity(&o.trains.from).map(Rate::as_bps),
                     datagram: o.sizes.from(),
+                    age: Duration::ZERO,
                 },
             ))
         })
@@ -81,11 +85,11 @@ impl Mesh {
             self.take_smaller_size((from, to), claim);
             return;
         }
-        match claim.filter(|c| c.metrics(Duration::ZERO).is_valid()) {
+        match claim.filter(|c| c.metrics().is_valid()) {
             Some(claim) => {
                 let before = self.claims.insert((from, to), (claim, now));
                 self.changed |= before.is_none_or(|(b, _)| b.datagram != claim.datagram);
-                self.link_is(now, from, to, Some(claim.metrics(Duration::ZERO)));
+                self.link_is(now, from, to, Some(claim.metrics()));
             }
             None => {
                 self.claims.remove(&(from, to));
@@ -106,7 +110,9 @@ impl Mesh {
 
     /// What each member said about the links on which it receives, and how long ago.
     pub(crate) fn claims(&self, now: Instant) -> impl Iterator<Item = (Member, Member, Claim, Duration)> + '_ {
-        self.claims.iter().map(move |((from, to), (claim, at))| (*from, *to, *claim, now.saturating_since(*at)))
+        self.claims
+            .iter()
+            .map(move |((from, to), (claim, at))| (*from, *to, *claim, now.saturating_since(*at) + claim.age))
     }
 
     /// Holds what others claim against what became of our own frames: a claim is worth no more than that. What is behind the first hop is
@@ -133,7 +139,9 @@ impl Mesh {
                         if let Some((link, claim)) = claims.last().filter(|_| low > 2.0 * claimed + CONTRADICTION) {
                             let share = beyond(loss.share).clamp(low, 1.0);
                             let high = beyond(loss.high).clamp(share, 1.0);
-                            blamed.push((*link, Some(Claim { loss: share, low, high, frames: loss.frames, ..*claim })));
+                            let age = Duration::ZERO;
+                            let instead = Claim { loss: share, low, high, frames: loss.frames, age, ..*claim };
+                            blamed.push((*link, Some(instead)));
                         }
                     }
                 }
@@ -141,7 +149,7 @@ impl Mesh {
         }
         for (link, instead) in blamed {
             self.suspects.insert(link, now + SUSPICION);
-            self.link_is(now, link.0, link.1, instead.map(|c| c.metrics(Duration::ZERO)));
+            self.link_is(now, link.0, link.1, instead.map(|c| c.metrics()));
         }
         self.suspects.retain(|_, until| now < *until);
     }

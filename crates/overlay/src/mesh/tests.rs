@@ -73,7 +73,7 @@ struct World {
     seen: Vec<(usize, usize, Vec<u8>)>,
 }
 
-fn identity(index: usize) -> Identity {
+pub(crate) fn identity(index: usize) -> Identity {
     Identity::from_seed(&[index as u8 + 1; 32])
 }
 
@@ -85,11 +85,11 @@ fn inner(index: usize) -> IpAddr {
     Ipv4Addr::new(10, 77, 0, index as u8 + 1).into()
 }
 
-fn number(index: usize) -> Member {
+pub(crate) fn number(index: usize) -> Member {
     identity(index).public().member()
 }
 
-fn settings(own: usize, count: usize) -> Settings {
+pub(crate) fn settings(own: usize, count: usize) -> Settings {
     let members = (0..count).filter(|i| *i != own).map(|i| {
         let key = identity(i).public();
         let member = MemberSettings {

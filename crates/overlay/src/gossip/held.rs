@@ -1,0 +1,138 @@
+//! What has been heard of whom, to be passed on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use route::Member;
+use units::Instant;
+
+use super::message::Known;
+use super::said::{Said, Subject};
+
+/// What was not said again for so long is not passed on: who speaks says it again each [`super::REFRESH`], so that its speaker is gone.
+pub(super) const FORGET: Duration = Duration::from_secs(10);
+/// Two clocks differ by less than this.
+const DRIFT: f64 = 0.0005;
+
+/// What members said, the last word of each about each subject.
+#[derive(Default)]
+pub(super) struct Held(BTreeMap<Member, Speaker>);
+
+struct Speaker {
+    start: u64,
+    words: BTreeMap<Subject, Word>,
+    /// When it last said something new.
+    heard: Instant,
+    /// Its quickest word so far: when that came, and by how much our clock was ahead of the speaker's, ms.
+    quickest: Option<(Instant, f64)>,
+}
+
+struct Word {
+    number: u64,
+    bytes: Vec<u8>,
+    heard: Instant,
+}
+
+impl Speaker {
+    /// What is still passed on. A certificate lasts as long as who speaks; a link may go, and the word that it did be lost.
+    fn current(&self, now: Instant) -> impl Iterator<Item = &Word> {
+        let current = move |(subject, word): &(&Subject, &Word)| {
+            let heard = match subject {
+                Subject::Link(_) => word.heard,
+                Subject::Certificate(_) => self.heard,
+            };
+            now.saturating_since(heard) < FORGET
+        };
+        self.words.iter().filter(current).map(|(_, word)| word)
+    }
+
+    /// How much longer ago it was said than the quickest word took.
+    fn age(&mut self, now: Instant, at_ms: u64) -> Duration {
+        let ahead = now.as_nanos() as f64 / 1e6 - at_ms as f64;
+        // Rises slowly, so that it follows a clock that is slower than ours.
+        let risen = |(at, least): (Instant, f64)| least + now.saturating_since(at).as_secs_f64() * 1e3 * DRIFT;
+        let least = self.quickest.map_or(ahead, |q| risen(q).min(ahead));
+        self.quickest = Some((now, least));
+        Duration::try_from_secs_f64((ahead - least) / 1e3).unwrap_or(Duration::MAX)
+    }
+}
+
+impl Held {
+    /// Whether a word is not yet known, nor one that takes its place.
+    pub(super) fn is_news(&self, said: &Said) -> bool {
+        let Some(speaker) = self.0.get(&said.by) else { return true };
+        match speaker.start.cmp(&said.start) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Equal => speaker.words.get(&said.subject()).is_none_or(|w| w.number < said.number),
+            std::cmp::Ordering::Greater => false,
+        }
+    }
+
+    /// Keeps a word that is news, and at most `most` of its speaker; says how old it is.
+    pub(super) fn keep(&mut self, now: Instant, said: &Said, bytes: &[u8], most: usize) -> Duration {
+        let new = || Speaker { start: said.start, words: BTreeMap::new(), heard: now, quickest: None };
+        let speaker = self.0.entry(said.by).or_insert_with(new);
+        if speaker.start != said.start {
+            *speaker = new();
+        }
+        let subject = said.subject();
+        if speaker.words.len() >= most && !speaker.words.contains_key(&subject) {
+            let oldest = speaker.words.iter().min_by_key(|(_, w)| w.number).map(|(s, _)| *s);
+            oldest.map(|s| speaker.words.remove(&s));
+        }
+        speaker.heard = now;
+        speaker.words.insert(subject, Word { number: said.number, bytes: bytes.to_vec(), heard: now });
+        speaker.age(now, said.at_ms)
+    }
+
+    /// Forgets who is no member any more.
+    pub(super) fn retain(&mut self, is_member: impl Fn(Member) -> bool) {
+        self.0.retain(|m, _| is_member(*m));
+    }
+
+    /// What is known of a member.
+    pub(super) fn known(&self, now: Instant, of: Member) -> Known {
+        let none = Known { of, newest: 0, sum: 0 };
+        let Some(speaker) = self.0.get(&of) else { return none };
+        speaker.current(now).fold(none, |k, w| Known {
+            newest: k.newest.max(w.number),
+            sum: k.sum.wrapping_add(w.number),
+            ..k
+        })
+    }
+
+    /// What somebody with this digest does not know, about `most` bytes of it; `turn`: any number, another one each time, so that nothing has to
+    /// wait for ever behind something else.
+    pub(super) fn news(&self, now: Instant, digest: &[Known], turn: usize, most: usize) -> Vec<&[u8]> {
+        let (before, after) = digest.split_at(turn % digest.len().max(1));
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        for theirs in after.iter().chain(before) {
+            let Some(speaker) = self.0.get(&theirs.of) else { continue };
+            let ours = self.known(now, theirs.of);
+            // Who knows the last word, but not all of them: whatever there is.
+            let has_gaps = ours.newest == theirs.newest && ours.sum != theirs.sum;
+            let is_new = |w: &&Word| has_gaps || w.number > theirs.newest;
+            let mut words: Vec<&Word> = speaker.current(now).filter(is_new).collect();
+            words.sort_by_key(|w| w.number);
+            if has_gaps {
+                let turned = turn % words.len().max(1);
+                words.rotate_left(turned);
+            }
+            for word in words {
+                bytes += word.bytes.len();
+                if bytes > most {
+                    return found;
+                }
+                found.push(&word.bytes[..]);
+            }
+        }
+        found
+    }
+
+    /// How many words are held.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.values().map(|s| s.words.len()).sum()
+    }
+}

@@ -1,0 +1,492 @@
+//! Members that gossip, in virtual time; and what liars can do to them.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::identity::Identity;
+use crate::mesh::tests::{identity, number, settings};
+
+const CLAIM: Claim = Claim {
+    rtt_us: 20_000,
+    loss: 0.0,
+    low: 0.0,
+    high: 0.01,
+    frames: 400.0,
+    capacity_bps: Some(100_000_000),
+    datagram: Some(1500),
+    age: Duration::ZERO,
+};
+const BEGIN: Instant = Instant::from_nanos(7_000_000_000_000);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Members by index, and who reaches whom.
+struct World<'a> {
+    now: Instant,
+    members: Vec<Gossip<'a>>,
+    reaches: fn(usize, usize) -> bool,
+    /// Share of the messages that is lost.
+    loss: f64,
+    draws: Draws,
+    /// What each one was told, with the time.
+    heard: Vec<Vec<(Instant, FromGossip)>>,
+    bytes: usize,
+}
+
+fn all_settings(count: usize) -> Vec<Settings> {
+    (0..count).map(|i| settings(i, count)).collect()
+}
+
+impl<'a> World<'a> {
+    fn new(settings: &'a [Settings]) -> Self {
+        let members = settings.iter().map(|s| Gossip::new(s, 1000, BEGIN)).collect();
+        let heard = settings.iter().map(|_| Vec::new()).collect();
+        Self { now: BEGIN, members, reaches: |_, _| true, loss: 0.0, draws: Draws::new(3), heard, bytes: 0 }
+    }
+
+    fn deliver(&mut self, from: usize, outputs: Vec<FromGossip>) {
+        for output in outputs {
+            match output {
+                FromGossip::Send { to, bytes } => {
+                    self.bytes += bytes.len();
+                    let Some(to) = (0..self.members.len()).find(|i| number(*i) == to) else { continue };
+                    if (self.reaches)(from, to) && self.draws.unit() > self.loss {
+                        let answers = self.members[to].handle_message(self.now, number(from), &bytes);
+                        self.deliver(to, answers);
+                    }
+                }
+                news @ (FromGossip::Claim { .. } | FromGossip::Introduction { .. }) => {
+                    self.heard[from].push((self.now, news));
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.now < end {
+            self.now = self.now + ROUND;
+            for index in 0..self.members.len() {
+                let outputs = self.members[index].handle_round(self.now);
+                self.deliver(index, outputs);
+            }
+        }
+    }
+
+    /// A member says what it measured on its links from the others.
+    fn claim(&mut self, by: usize, claims: &[(usize, Claim)]) {
+        let claims = claims.iter().map(|(from, claim)| (number(*from), *claim)).collect();
+        self.members[by].handle_claims(self.now, claims);
+    }
+
+    fn introduce(&mut self, by: usize, of: usize, text: &str) {
+        let at = Some("192.0.2.7:5460".parse().unwrap());
+        self.members[by].handle_introductions(self.now, vec![(number(of), text.to_owned(), at)]);
+    }
+
+    /// What a member heard last about a link.
+    fn last(&self, at: usize, from: usize, to: usize) -> Option<Option<Claim>> {
+        self.heard[at].iter().rev().find_map(|(_, news)| match news {
+            FromGossip::Claim { from: f, to: t, claim, .. } => {
+                ((*f, *t) == (number(from), number(to))).then_some(*claim)
+            }
+            FromGossip::Introduction { .. } | FromGossip::Send { .. } => None,
+        })
+    }
+
+    /// A member says something to another one by hand.
+    fn hand(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        let outputs = self.members[to].handle_message(self.now, number(from), bytes);
+        self.deliver(to, outputs);
+    }
+}
+
+fn link(by: usize, from: usize, number_of: u64) -> Said {
+    let what = What::Link { from: number(from), claim: Some(CLAIM), relays: true };
+    Said { by: number(by), start: 1000, number: number_of, at_ms: 0, what }
+}
+
+fn as_message(words: &[Vec<u8>]) -> Vec<u8> {
+    message::words(words.iter().map(|w| &w[..])).concat()
+}
+
+fn claim_of(rtt_us: u64) -> Claim {
+    Claim { rtt_us, ..CLAIM }
+}
+
+#[test]
+fn what_is_measured_reaches_all_over_others_within_a_second() {
+    let all = all_settings(4);
+    for loss in [0.0, 0.15] {
+        let mut world = World::new(&all);
+        world.loss = loss;
+        world.reaches = |a, b| a.abs_diff(b) == 1;
+        world.claim(3, &[(2, CLAIM)]);
+        world.introduce(3, 2, "a certificate");
+        world.run(2 * SECOND);
+        world.claim(3, &[(2, claim_of(50_000))]);
+        world.run(SECOND);
+        assert_eq!(world.last(0, 2, 3).flatten().map(|c| c.rtt_us), Some(50_000), "{loss}");
+        let is_certificate = |n: &&(Instant, FromGossip)| matches!(n.1, FromGossip::Introduction { .. });
+        assert_eq!(world.heard[0].iter().filter(is_certificate).count(), 1, "{loss}");
+        // A link that is no more.
+        world.claim(3, &[]);
+        world.run(SECOND);
+        assert_eq!(world.last(0, 2, 3), Some(None), "{loss}");
+    }
+}
+
+#[test]
+fn everything_that_is_said_arrives_as_it_was() {
+    let certificate = |endpoint: Option<&str>| What::Certificate {
+        of: number(1),
+        endpoint: endpoint.map(|e| e.parse().unwrap()),
+        text: "signature {\"name\":\"north\"}".to_owned(),
+    };
+    let whats = [
+        What::Link { from: number(1), claim: Some(CLAIM), relays: false },
+        What::Link { from: number(1), claim: None, relays: true },
+        What::Link {
+            from: number(1),
+            claim: Some(Claim { capacity_bps: None, datagram: None, ..CLAIM }),
+            relays: true,
+        },
+        certificate(None),
+        certificate(Some("192.0.2.1:5460")),
+        certificate(Some("[2001:db8::1]:5460")),
+    ];
+    for what in whats {
+        let said = Said { by: number(0), start: 1, number: 2, at_ms: 3, what };
+        let mut bytes = said.sign(&identity(0));
+        assert!(Said::is_signed(&bytes, &identity(0).public()) && !Said::is_signed(&bytes, &identity(1).public()));
+        let read = Said::read(&bytes).unwrap();
+        let rounded = |x: f64| f64::from(x as f32);
+        match (&said.what, &read.what) {
+            (What::Link { claim: Some(a), .. }, What::Link { claim: Some(b), .. }) => {
+                assert_eq!(Claim { high: rounded(a.high), ..*a }, *b);
+            }
+            (a, b) => assert_eq!(a, b),
+        }
+        assert_eq!((read.by, read.start, read.number, read.at_ms), (said.by, 1, 2, 3));
+        for byte in 0..bytes.len() {
+            bytes[byte] ^= 1;
+            assert!(!Said::is_signed(&bytes, &identity(0).public()), "{byte}");
+            bytes[byte] ^= 1;
+        }
+    }
+}
+
+#[test]
+fn a_changed_claim_is_said_at_once_and_an_unchanged_one_when_it_is_time() {
+    let all = all_settings(2);
+    let mut teller = Teller::new(&all[0], 1, BEGIN);
+    let mut says = |after: Duration, claim: Claim| teller.claims(BEGIN + after, vec![(number(1), claim)]).len();
+    let ms = Duration::from_millis;
+    assert_eq!(says(ms(0), CLAIM), 1);
+    assert_eq!(says(ms(100), CLAIM), 0);
+    assert_eq!(says(ms(200), claim_of(21_000)), 0, "too little to tell");
+    assert_eq!(says(ms(300), claim_of(30_000)), 1);
+    assert_eq!(says(ms(400), Claim { loss: 0.02, high: 0.03, ..claim_of(30_000) }), 1);
+    let changed = Claim { loss: 0.02, high: 0.03, datagram: Some(1400), ..claim_of(30_000) };
+    assert_eq!(says(ms(500), changed), 1);
+    assert_eq!(says(ms(499) + REFRESH, changed), 0);
+    assert_eq!(says(ms(500) + REFRESH, changed), 1);
+    assert_eq!(teller.claims(BEGIN + ms(501) + REFRESH, Vec::new()).len(), 1, "it is down");
+    assert_eq!(teller.claims(BEGIN + ms(502) + REFRESH, Vec::new()).len(), 0);
+}
+
+#[test]
+fn nobody_speaks_for_another_and_who_tries_is_not_heard_for_a_while() {
+    let all = all_settings(4);
+    for by in [2, 3] {
+        let mut world = World::new(&all);
+        // The link from 3 to 2 is 2's to tell of, and 0's own words are 0's.
+        let forged = Said { by: number(if by == 2 { 2 } else { 0 }), ..link(2, 3, 1 << 40) };
+        world.hand(1, 0, &as_message(&[forged.sign(&identity(1))]));
+        assert!(world.heard[0].is_empty());
+        assert_eq!(world.members[0].held.known(world.now, number(2)).newest, 0);
+        world.hand(1, 0, &as_message(&[link(1, 3, 5).sign(&identity(1))]));
+        assert!(world.heard[0].is_empty(), "it has lied");
+        // What the others say is heard as before.
+        world.hand(3, 0, &as_message(&[link(2, 3, 6).sign(&identity(2))]));
+        assert_eq!(world.heard[0].len(), 1);
+        world.now = world.now + DEAF;
+        world.hand(1, 0, &as_message(&[link(1, 3, 5).sign(&identity(1))]));
+        assert_eq!(world.heard[0].len(), 2);
+    }
+}
+
+#[test]
+fn old_words_strangers_and_links_of_strangers_are_ignored() {
+    let all = all_settings(3);
+    let mut world = World::new(&all);
+    let new = link(2, 1, 7).sign(&identity(2));
+    world.hand(1, 0, &as_message(&[new.clone()]));
+    assert_eq!(world.heard[0].len(), 1);
+    for old in [new, link(2, 1, 6).sign(&identity(2)), Said { start: 999, ..link(2, 1, 8) }.sign(&identity(2))] {
+        world.hand(1, 0, &as_message(&[old]));
+    }
+    assert_eq!(world.heard[0].len(), 1, "each word counts once");
+    // Of a stranger, from a stranger, and about the link from one.
+    world.hand(1, 0, &as_message(&[link(9, 1, 8).sign(&identity(9))]));
+    world.hand(9, 0, &as_message(&[link(2, 1, 8).sign(&identity(2))]));
+    world.hand(1, 0, &as_message(&[link(2, 9, 9).sign(&identity(2))]));
+    assert_eq!(world.heard[0].len(), 1);
+    assert!(
+        world.members[0].held.known(world.now, number(9)).newest == 0
+            && !world.members[0].others.contains_key(&number(9))
+    );
+}
+
+/// What brought an earlier gossip down, as this one would say it: of a victim a last word that it never said, words out of order, and invented members.
+#[test]
+fn what_a_liar_tells_of_others_makes_nobody_deaf_to_them() {
+    let all = all_settings(4);
+    let mut world = World::new(&all);
+    let known = |of: usize, newest: u64| Known { of: number(of), newest, sum: newest };
+    let invented: Vec<Known> =
+        (0..MOST_KNOWN as u32).map(|i| Known { of: Member(i), newest: u64::MAX, sum: 1 }).collect();
+    for _ in 0..20 {
+        for to in [0, 2, 3] {
+            for asks in [true, false] {
+                for newest in [u64::MAX, 5, 1] {
+                    world.hand(1, to, &message::digest(asks, &[known(2, newest), known(to, newest), known(1, newest)]));
+                }
+                world.hand(1, to, &message::digest(asks, &invented));
+            }
+            let words = [10, 5, 10, u64::MAX, 6].map(|n| link(1, 3, n).sign(&identity(1)));
+            world.hand(1, to, &as_message(&words));
+        }
+        world.claim(2, &[(3, CLAIM)]);
+        world.claim(0, &[(3, CLAIM)]);
+        world.run(Duration::from_millis(100));
+    }
+    world.claim(2, &[(3, claim_of(60_000))]);
+    world.claim(0, &[(3, claim_of(70_000))]);
+    world.run(SECOND);
+    for (at, to, rtt_us) in [(0, 2, 60_000), (3, 2, 60_000), (2, 0, 70_000), (3, 0, 70_000)] {
+        assert_eq!(world.last(at, 3, to).flatten().map(|c| c.rtt_us), Some(rtt_us), "{at} of {to}");
+    }
+}
+
+#[test]
+fn what_a_liar_keeps_to_itself_others_tell() {
+    let all = all_settings(3);
+    let mut world = World::new(&all);
+    // The middle one passes on nothing; a liar has given the last word of the third, and not those before.
+    world.reaches = |_, _| false;
+    world.claim(2, &[(0, CLAIM), (1, CLAIM)]);
+    let newest = world.members[2].held.known(world.now, number(2)).newest;
+    let none = [Known { of: number(2), newest: newest - 1, sum: 0 }];
+    let last: Vec<Vec<u8>> =
+        world.members[2].held.news(world.now, &none, 0, MOST_NEWS).into_iter().map(<[u8]>::to_vec).collect();
+    assert_eq!(last.len(), 1);
+    world.hand(1, 0, &as_message(&last));
+    assert_eq!(world.last(0, 1, 2).is_some(), true);
+    assert_eq!(world.last(0, 0, 2), None);
+    world.reaches = |_, _| true;
+    world.run(Duration::from_millis(500));
+    assert!(world.last(0, 0, 2).is_some());
+}
+
+#[test]
+fn who_starts_again_is_heard_even_if_it_forgot_its_number() {
+    let all = all_settings(3);
+    for start in [1001, 3] {
+        let mut world = World::new(&all);
+        world.claim(2, &[(1, CLAIM)]);
+        world.introduce(2, 1, "a certificate");
+        world.run(SECOND);
+        world.members[2] = Gossip::new(&all[2], start, world.now);
+        world.introduce(2, 1, "another one");
+        for _ in 0..10 {
+            world.claim(2, &[(1, claim_of(50_000))]);
+            world.run(Duration::from_millis(100));
+        }
+        assert_eq!(world.last(0, 1, 2).flatten().map(|c| c.rtt_us), Some(50_000), "{start}");
+        let another =
+            |n: &(Instant, FromGossip)| matches!(&n.1, FromGossip::Introduction { text, .. } if text == "another one");
+        assert!(world.heard[0].iter().any(another), "{start}");
+    }
+}
+
+#[test]
+fn starts_and_subjects_do_not_pile_up() {
+    let all = all_settings(3);
+    let mut world = World::new(&all);
+    for start in 1000..1200 {
+        world.hand(1, 0, &as_message(&[Said { start, ..link(1, 2, start) }.sign(&identity(1))]));
+        world.run(ROUND);
+    }
+    assert_eq!(world.members[0].held.len(), 1);
+    for subject in 0..200 {
+        let what = What::Link { from: Member(subject), claim: None, relays: true };
+        world.hand(
+            1,
+            0,
+            &as_message(&[Said { start: 4000, what, ..link(1, 2, 5000 + u64::from(subject)) }.sign(&identity(1))]),
+        );
+        world.run(ROUND);
+    }
+    assert!(world.members[0].held.len() <= world.members[0].most_words());
+    // Who is no member any more is forgotten.
+    all[0].members.change(|m| m.clear());
+    world.run(ROUND);
+    assert_eq!((world.members[0].held.len(), world.members[0].others.len()), (0, 0));
+}
+
+#[test]
+fn a_word_that_took_longer_than_others_is_older_by_that() {
+    let all = all_settings(3);
+    let mut world = World::new(&all);
+    world.reaches = |a, b| a + b == 3 || a + b == 1;
+    let said = |number: u64, at_ms| Said { number, at_ms, ..link(2, 1, number) };
+    let age = |w: &World<'_>| w.last(0, 1, 2).flatten().unwrap().age;
+    world.hand(1, 0, &as_message(&[said(1, 5000).sign(&identity(2))]));
+    assert_eq!(age(&world), Duration::ZERO, "clocks begin anywhere");
+    world.now = world.now + 3 * SECOND;
+    world.hand(1, 0, &as_message(&[said(2, 6000).sign(&identity(2))]));
+    assert!((age(&world).as_secs_f64() - 2.0).abs() < 0.01, "{:?}", age(&world));
+    world.now = world.now + SECOND;
+    world.hand(1, 0, &as_message(&[said(3, 9000).sign(&identity(2))]));
+    assert!(age(&world) < Duration::from_millis(10), "{:?}", age(&world));
+    // Within a message, too; and whatever the clock says.
+    for wrong in [0, u64::MAX] {
+        world.hand(1, 0, &as_message(&[said(4, wrong).sign(&identity(2)), said(5, 9000).sign(&identity(2))]));
+    }
+}
+
+#[test]
+fn what_its_speaker_does_not_say_any_more_is_not_passed_on() {
+    let all = all_settings(3);
+    let mut world = World::new(&all);
+    world.reaches = |a, b| a + b != 2;
+    world.claim(2, &[(1, CLAIM)]);
+    world.introduce(2, 1, "a certificate");
+    world.run(SECOND);
+    assert!(world.last(0, 1, 2).is_some());
+    world.reaches = |a, b| a + b == 1;
+    world.now = world.now + held::FORGET + SECOND;
+    world.members[0] = Gossip::new(&all[0], 2000, world.now);
+    world.heard[0].clear();
+    world.run(SECOND);
+    assert!(world.heard[0].is_empty(), "{:?}", world.heard[0]);
+}
+
+#[test]
+fn a_liar_draws_only_so_much() {
+    let all = all_settings(3);
+    let mut world = World::new(&all);
+    let many: Vec<Said> = (0..8)
+        .map(|i| Said {
+            what: What::Certificate { of: Member(i), endpoint: None, text: "x".repeat(1000) },
+            ..link(2, 1, 10 + u64::from(i))
+        })
+        .collect();
+    world.hand(2, 0, &as_message(&[many[0].sign(&identity(2))]));
+    for said in &many {
+        world.hand(2, 0, &as_message(&[said.sign(&identity(2))]));
+    }
+    let asks = message::digest(true, &[Known { of: number(2), newest: 0, sum: 0 }]);
+    let begin = world.now;
+    let mut drawn = 0;
+    while world.now < begin + SECOND {
+        world.now = world.now + Duration::from_millis(1);
+        for output in world.members[0].handle_message(world.now, number(1), &asks) {
+            drawn += if let FromGossip::Send { bytes, .. } = output { bytes.len() } else { 0 };
+        }
+    }
+    assert!(drawn > 100_000 && drawn <= MOST_ANSWERS as usize * (MOST_NEWS + 1100), "{drawn}");
+    let signatures = |w: &World<'_>| w.members[0].others[&number(1)].signatures;
+    for number in 0..3000 {
+        world.hand(1, 0, &as_message(&[link(1, 2, number + 1).sign(&identity(1))]));
+    }
+    assert_eq!(signatures(&world), MOST_SIGNATURES);
+    world.run(SECOND);
+    world.hand(1, 0, &as_message(&[link(1, 2, 9000).sign(&identity(1))]));
+    assert_eq!(world.members[0].held.known(world.now, number(1)).newest, 9000);
+}
+
+#[test]
+fn the_task_goes_on_whatever_comes() {
+    let settings = settings(0, 3);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let (to, input) = queue();
+        let (out, from) = std::sync::mpsc::sync_channel(64);
+        let (started, wait) = oneshot::channel::<Result<(), OverlayError>>();
+        let feeds = async {
+            wait.await.unwrap().unwrap();
+            for bytes in [
+                Vec::new(),
+                vec![2; 70_000],
+                message::digest(true, &[Known { of: number(2), newest: u64::MAX, sum: 0 }]),
+            ] {
+                to.send(ToGossip::Received { from: number(1), bytes }).await.unwrap();
+            }
+            to.send(ToGossip::Claims(vec![(number(1), CLAIM)])).await.unwrap();
+            let bytes = as_message(&[link(2, 1, 3).sign(&identity(2))]);
+            to.send(ToGossip::Received { from: number(1), bytes }).await.unwrap();
+            tokio::time::sleep(3 * ROUND).await;
+            drop(to);
+        };
+        tokio::join!(run(&settings, 1000, input, out, started), feeds);
+        let all: Vec<FromGossip> = from.into_iter().collect();
+        let claims = all.iter().filter(|o| matches!(o, FromGossip::Claim { .. })).count();
+        assert_eq!((claims, all.len() > claims), (1, true), "{all:?}");
+    });
+}
+
+fn any_said() -> impl Strategy<Value = Said> {
+    let extreme = || prop_oneof![Just(0), Just(u64::MAX), any::<u64>()];
+    let claim =
+        (any::<u32>(), any::<[f32; 4]>(), any::<u64>(), any::<u16>()).prop_map(|(rtt, x, capacity, size)| Claim {
+            rtt_us: rtt.into(),
+            loss: x[0].into(),
+            low: x[1].into(),
+            high: x[2].into(),
+            frames: x[3].into(),
+            capacity_bps: Some(capacity),
+            datagram: Some(size),
+            age: Duration::ZERO,
+        });
+    let member = || prop_oneof![(0..4usize).prop_map(number), any::<u32>().prop_map(Member)];
+    let link = (member(), proptest::option::of(claim), any::<bool>()).prop_map(|(from, claim, relays)| What::Link {
+        from,
+        claim,
+        relays,
+    });
+    let certificate = (member(), ".{0,40}").prop_map(|(of, text)| What::Certificate { of, endpoint: None, text });
+    (0..3usize, extreme(), extreme(), extreme(), prop_oneof![link, certificate])
+        .prop_map(|(by, start, n, at_ms, what)| Said { by: number(by), start, number: n, at_ms, what })
+}
+
+fn speaker(said: &Said) -> Identity {
+    (0..3).map(identity).find(|i| i.public().member() == said.by).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn no_bytes_make_it_panic(
+        garbage in vec(vec(any::<u8>(), 0..300), 0..4),
+        bodies in vec(vec(any::<u8>(), 0..80), 0..4),
+        saids in vec(any_said(), 0..6),
+        digests in vec((any::<u32>(), any::<u64>(), any::<u64>()), 0..20),
+        asks: bool,
+    ) {
+        let all = all_settings(3);
+        let mut world = World::new(&all);
+        let known: Vec<Known> = digests.into_iter().map(|(of, newest, sum)| Known { of: number(of as usize % 4), newest, sum }).collect();
+        let signed: Vec<Vec<u8>> = saids.iter().map(|s| s.sign(&speaker(s))).collect();
+        for bytes in garbage.iter().cloned().chain([as_message(&bodies), as_message(&signed), message::digest(asks, &known)]) {
+            let _ = Said::read(&bytes);
+            world.hand(1, 0, &bytes);
+            let versioned = [&[2, 1, 0, 1][..], &bytes].concat();
+            world.hand(2, 0, &versioned);
+            world.claim(0, &[(1, CLAIM)]);
+            world.run(ROUND);
+        }
+    }
+}
