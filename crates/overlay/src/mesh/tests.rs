@@ -15,6 +15,7 @@ use wire::overlay::Content;
 
 mod admission;
 mod counted;
+mod liars;
 mod links;
 mod metrics;
 mod models;
@@ -69,6 +70,8 @@ struct World {
     draws: Draws,
     now: Instant,
     gossip_at: Instant,
+    /// What one of them says instead of the truth.
+    lies: Option<liars::Lies>,
     /// Everything that was ever sent, for those who listen.
     seen: Vec<(usize, usize, Vec<u8>)>,
 }
@@ -176,6 +179,7 @@ impl World {
             draws: Draws::new(5),
             now,
             gossip_at: now,
+            lies: None,
             seen: Vec::new(),
         }
     }
@@ -221,6 +225,7 @@ impl World {
             match event {
                 FromNetwork::Handshake { source, datagram, .. } => host.mesh.handle_handshake(now, source, &datagram),
                 FromNetwork::Message { from, session, message } => {
+                    let message = liars::message(self.lies.as_ref(), from, message);
                     host.mesh.handle_message(now, from, session, message)
                 }
                 FromNetwork::Train { from, car } => host.mesh.handle_train(now, from, &car),
@@ -282,7 +287,8 @@ impl World {
             }
             for (to, claims) in &claims {
                 for (from, claim) in claims {
-                    host.mesh.handle_claim(self.now, *from, *to, Some(*claim), true);
+                    let claim = liars::claim(self.lies.as_ref(), *to, *claim);
+                    host.mesh.handle_claim(self.now, *from, *to, Some(claim), true);
                 }
             }
         }

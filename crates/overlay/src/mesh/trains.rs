@@ -244,6 +244,8 @@ impl Mesh {
     /// What a train of ours told its receiver.
     pub(super) fn heed_train(&mut self, now: Instant, from: Member, number: u32, span: Duration, bps: u64) {
         let bytes = self.most_on(&Path::direct(from));
+        // No train tells more; and what it tells, decides how many more are sent.
+        let bps = bps.min(fastest(&self.settings).as_bps());
         let heed = |o: &mut super::Other| o.trains.heed(number, bytes, span, bps);
         let Some(seldom) = self.others.get_mut(&from).and_then(heed) else { return };
         let next = self.next_train(now, from, seldom);

@@ -1,0 +1,139 @@
+//! What members can do to others by what they say: of links, of what arrived, of trains.
+
+use wire::overlay::LaneReport;
+
+use super::*;
+
+/// What a member says instead of what it knows.
+pub(super) struct Lies {
+    by: usize,
+    claim: fn(Claim) -> Claim,
+    message: fn(Message) -> Message,
+}
+
+const NONE: Lies = Lies { by: 0, claim: |c| c, message: |m| m };
+
+pub(super) fn message(lies: Option<&Lies>, from: Member, message: Message) -> Message {
+    match lies.filter(|l| number(l.by) == from) {
+        Some(lies) => (lies.message)(message),
+        None => message,
+    }
+}
+
+pub(super) fn claim(lies: Option<&Lies>, by: Member, claim: Claim) -> Claim {
+    match lies.filter(|l| number(l.by) == by) {
+        Some(lies) => (lies.claim)(claim),
+        None => claim,
+    }
+}
+
+fn praise(claim: Claim) -> Claim {
+    Claim { rtt_us: 1, loss: 0.0, low: 0.0, high: 1e-6, frames: 1e6, capacity_bps: Some(10_000_000_000), ..claim }
+}
+
+/// Everything arrived.
+fn all_arrived(message: Message) -> Message {
+    let Message::Report(lanes) = message else { return message };
+    Message::Report(lanes.into_iter().map(|l| LaneReport { received: l.highest + 1, ..l }).collect())
+}
+
+const LOSSY: Wire = Wire { loss: 0.3, ..WIRE };
+
+/// Packets of the flow from the first to the second member that were lost, each second.
+fn lost_each_second(world: &mut World, seconds: usize) -> Vec<usize> {
+    let mut lost = Vec::new();
+    for _ in 0..seconds {
+        let (sent, arrived) = world.flow(0, 1, SECOND);
+        lost.push(200 - arrived.min(200).min(sent));
+    }
+    lost
+}
+
+/// After `left` seconds a liar's link is used no more, but for looks at it.
+fn is_left(lost: &[usize], left: usize) {
+    let after: usize = lost[left..].iter().sum();
+    let of = 200 * (lost.len() - left);
+    assert!(after * 50 < of, "{after} of {of} packets lost: {lost:?}");
+}
+
+#[test]
+fn a_relay_that_praises_a_lossy_link_to_it_is_left() {
+    // To the second member by the third and fourth, or by the third and fifth: the fourth says that its link from the third is perfect.
+    let mut world = World::new(5);
+    // Sessions are agreed on over one relay at most.
+    world.run(2 * SECOND);
+    for (a, b) in [(0, 1), (0, 3), (0, 4), (1, 2), (3, 4)] {
+        world.set(a, b, None);
+    }
+    world.set(2, 3, Some(LOSSY));
+    world.set(2, 4, Some(Wire { delay: Duration::from_millis(20), ..WIRE }));
+    world.lies = Some(Lies { by: 3, claim: praise, ..NONE });
+    world.run(5 * SECOND);
+    let lost = lost_each_second(&mut world, 30);
+    is_left(&lost, 5);
+}
+
+#[test]
+fn a_destination_that_praises_a_lossy_link_to_it_is_reached_by_another() {
+    let mut world = World::new(4);
+    world.set(0, 1, None);
+    world.set(1, 2, Some(LOSSY));
+    world.set(1, 3, Some(Wire { delay: Duration::from_millis(20), ..WIRE }));
+    world.lies = Some(Lies { by: 1, claim: praise, ..NONE });
+    world.run(5 * SECOND);
+    let lost = lost_each_second(&mut world, 30);
+    is_left(&lost, 5);
+}
+
+#[test]
+fn a_relay_that_reports_what_never_arrived_is_left() {
+    let mut world = World::new(4);
+    world.set(0, 1, None);
+    world.set(0, 2, Some(LOSSY));
+    world.set(0, 3, Some(Wire { delay: Duration::from_millis(20), ..WIRE }));
+    world.lies = Some(Lies { by: 2, message: all_arrived, ..NONE });
+    world.run(5 * SECOND);
+    let lost = lost_each_second(&mut world, 30);
+    is_left(&lost, 5);
+}
+
+#[test]
+fn who_reports_what_never_arrived_harms_only_itself() {
+    let mut world = World::new(3);
+    world.set(0, 2, Some(LOSSY));
+    world.lies = Some(Lies { by: 2, claim: praise, message: all_arrived });
+    world.run(5 * SECOND);
+    let lost = lost_each_second(&mut world, 20);
+    assert_eq!(lost.iter().sum::<usize>(), 0, "{lost:?}");
+}
+
+#[test]
+fn a_liar_draws_no_more_trains_than_the_fastest_link_would() {
+    let bytes_sent = |message: fn(Message) -> Message| {
+        let mut world = World::new(2);
+        for index in 0..2 {
+            let settings = Settings { capacity: None, ..settings(index, 2) };
+            world.hosts[index] = Host::new(settings, 5 + index as u64, world.now);
+        }
+        world.lies = Some(Lies { by: 1, message, ..NONE });
+        world.run(5 * SECOND);
+        world.seen.clear();
+        world.run(20 * SECOND);
+        let sent = world.seen.iter().filter(|(from, _, _)| *from == 0);
+        sent.map(|(_, _, d)| d.len()).sum::<usize>() as f64 * 8.0 / 20.0
+    };
+    let fast = |message| match message {
+        Message::TrainSeen { number, .. } => Message::TrainSeen { number, span: 0, bps: u64::MAX },
+        other => other,
+    };
+    let slow = |message| match message {
+        Message::TrainSeen { number, .. } => Message::TrainSeen { number, span: 3000, bps: u64::MAX - 1 },
+        other => other,
+    };
+    let fastest = trains::fastest(&settings(0, 2)).as_bps() as f64;
+    for lie in [fast, slow] {
+        let drawn = bytes_sent(lie);
+        // The share of a link that probes and trains may cost, and what goes on besides.
+        assert!(drawn < 0.01 * fastest * 1.2 + 500_000.0, "{drawn} b/s");
+    }
+}
