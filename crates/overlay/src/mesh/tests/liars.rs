@@ -107,6 +107,12 @@ fn who_reports_what_never_arrived_harms_only_itself() {
     assert_eq!(lost.iter().sum::<usize>(), 0, "{lost:?}");
 }
 
+/// Trains get longer as long as they come too soon, and go on as long as they do not agree.
+fn trains_seen(message: Message, most: u64) -> Message {
+    let Message::TrainSeen { number, .. } = message else { return message };
+    Message::TrainSeen { number, span: 0, bps: most >> (number % 5) }
+}
+
 #[test]
 fn a_liar_draws_no_more_trains_than_the_fastest_link_would() {
     let bytes_sent = |message: fn(Message) -> Message| {
@@ -122,18 +128,24 @@ fn a_liar_draws_no_more_trains_than_the_fastest_link_would() {
         let sent = world.seen.iter().filter(|(from, _, _)| *from == 0);
         sent.map(|(_, _, d)| d.len()).sum::<usize>() as f64 * 8.0 / 20.0
     };
-    let fast = |message| match message {
-        Message::TrainSeen { number, .. } => Message::TrainSeen { number, span: 0, bps: u64::MAX },
-        other => other,
-    };
-    let slow = |message| match message {
-        Message::TrainSeen { number, .. } => Message::TrainSeen { number, span: 3000, bps: u64::MAX - 1 },
-        other => other,
-    };
     let fastest = trains::fastest(&settings(0, 2)).as_bps() as f64;
-    for lie in [fast, slow] {
+    let lies: [fn(Message) -> Message; 3] =
+        [|m| trains_seen(m, u64::MAX), |m| trains_seen(m, 100_000_000_000), |m| trains_seen(m, 1_700_000_000)];
+    for lie in lies {
         let drawn = bytes_sent(lie);
         // The share of a link that probes and trains may cost, and what goes on besides.
         assert!(drawn < 0.01 * fastest * 1.2 + 500_000.0, "{drawn} b/s");
+    }
+}
+
+#[test]
+fn a_claim_that_was_held_back_makes_no_way() {
+    for (age, ways) in [(Duration::ZERO, 1), (60 * SECOND, 0)] {
+        let mut world = World::new(3);
+        world.set(0, 1, None);
+        let old = |c| Claim { age: 60 * SECOND, ..c };
+        world.lies = Some(Lies { by: 1, claim: if age.is_zero() { |c| c } else { old }, ..NONE });
+        world.run(4 * SECOND);
+        assert_eq!(world.hosts[0].ways(1).len(), ways, "{age:?}");
     }
 }
