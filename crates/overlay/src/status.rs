@@ -127,7 +127,7 @@ impl Status {
         let claims: Vec<Value> = mesh
             .claims(now)
             .map(|(from, to, claim, age)| {
-                let (age_s, confidence) = (age.as_secs_f64(), claim.metrics(age).confidence);
+                let (age_s, confidence) = (age.as_secs_f64(), claim.metrics().confidence);
                 json!({ "from": from, "to": to, "claim": claim, "age_s": age_s, "confidence": confidence })
             })
             .collect();
