@@ -221,7 +221,7 @@ fn old_words_strangers_and_links_of_strangers_are_ignored() {
     let all = all_settings(3);
     let mut world = World::new(&all);
     let new = link(2, 1, 7).sign(&identity(2));
-    world.hand(1, 0, &as_message(&[new.clone()]));
+    world.hand(1, 0, &as_message(std::slice::from_ref(&new)));
     assert_eq!(world.heard[0].len(), 1);
     for old in [new, link(2, 1, 6).sign(&identity(2)), Said { start: 999, ..link(2, 1, 8) }.sign(&identity(2))] {
         world.hand(1, 0, &as_message(&[old]));
@@ -282,7 +282,7 @@ fn what_a_liar_keeps_to_itself_others_tell() {
         world.members[2].held.news(world.now, &none, 0, MOST_NEWS).into_iter().map(<[u8]>::to_vec).collect();
     assert_eq!(last.len(), 1);
     world.hand(1, 0, &as_message(&last));
-    assert_eq!(world.last(0, 1, 2).is_some(), true);
+    assert!(world.last(0, 1, 2).is_some());
     assert_eq!(world.last(0, 0, 2), None);
     world.reaches = |_, _| true;
     world.run(Duration::from_millis(500));
