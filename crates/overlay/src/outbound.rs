@@ -18,7 +18,7 @@ use crate::batch::Batch;
 use crate::counters::{Counters, add, bump};
 use crate::mesh::micros;
 use crate::seal::{Line, head, tail};
-use crate::table::{Published, Reader, Table};
+use crate::table::{Published, Reader, Table, Way};
 
 /// How long to wait for packets before looking whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -30,6 +30,9 @@ const COUNT: Duration = Duration::from_millis(300);
 const REBALANCE: Duration = Duration::from_secs(5);
 /// How often somebody whose segments are too large is told so, at most: the kernel remembers it for all connections to the destination.
 const HINT: Duration = Duration::from_millis(100);
+/// And not before the size has stayed the same for so long: what the kernel was told once it does not forget for minutes, and while a size is sought
+/// less is known than there is, for a second or two.
+const SETTLED: Duration = Duration::from_secs(3);
 /// Elephants that change their path each time at most, and by how much their share must be larger there.
 const MOVED_AT_ONCE: usize = 1;
 const REBALANCE_MARGIN: f64 = 0.5;
@@ -59,6 +62,8 @@ pub(crate) struct Outbound {
     routes: HashMap<Path, RouteId>,
     /// Where each routing entry leads, in the present table, by its index.
     places: Vec<Option<Place>>,
+    /// The largest packet on each path, and since when.
+    sizes: HashMap<Path, (usize, Instant)>,
     secret: [u64; 2],
     batch: Batch,
     rebalanced: Instant,
@@ -82,6 +87,7 @@ impl Outbound {
             flows: flows::Table::new(flows::Settings::default()),
             routes: HashMap::new(),
             places: Vec::new(),
+            sizes: HashMap::new(),
             secret,
             batch: Batch::new(),
             rebalanced: Instant::ZERO,
@@ -143,6 +149,10 @@ impl Outbound {
             let best = table.peer(path.destination()).and_then(|p| p.ways.first());
             self.flows.remove_route(id, best.and_then(|w| self.routes.get(&w.path).copied()));
         }
+        let now = kernel::now();
+        let ways = table.peers.iter().flat_map(|p| &p.ways);
+        let same = |path: &Path, most: usize| self.sizes.get(path).filter(|(before, _)| *before == most).copied();
+        self.sizes = ways.map(|w| (w.path, same(&w.path, w.most).unwrap_or((w.most, now)))).collect();
         let end = self.routes.values().map(|id| id.index() + 1).max().unwrap_or(0);
         self.places = vec![None; end];
         for (path, id) in &self.routes {
@@ -174,7 +184,7 @@ impl Outbound {
             return self.tell_size(packet.frame(), way.most);
         }
         if longest as usize > way.most {
-            self.hint(packet.frame(), way.most);
+            self.hint(packet.frame(), way);
         }
         let count = packet.segments().count;
         let whole = [packet.frame(), &[]];
@@ -188,11 +198,12 @@ impl Outbound {
 
     /// The segments of a connection are larger than its way carries: each is cut, in two where they come one by one, and is lost with either. TCP makes
     /// smaller ones once it is told.
-    fn hint(&mut self, ip: &[u8], most: usize) {
+    fn hint(&mut self, ip: &[u8], way: &Way) {
         let now = kernel::now();
-        if now.saturating_since(self.hinted) >= HINT {
+        let has_settled = self.sizes.get(&way.path).is_some_and(|(_, since)| now.saturating_since(*since) >= SETTLED);
+        if has_settled && now.saturating_since(self.hinted) >= HINT {
             self.hinted = now;
-            self.tell_size(ip, most);
+            self.tell_size(ip, way.most);
         }
     }
 
@@ -277,7 +288,7 @@ impl Outbound {
         }
         self.rebalanced = now;
         for peer in &self.reader.table.peers {
-            let share = |w: &crate::table::Way| {
+            let share = |w: &Way| {
                 let route = *self.routes.get(&w.path)?;
                 Some(Share { route, predicted: Rate::from_bps(w.predicted_bps) })
             };

@@ -158,7 +158,8 @@ mtu = 1400
     let Some(turn) = turn() else { return };
     undisturbed(|| {
         let ended = turn.run(narrower, &[]).end();
-        // Sizes are confirmed each ten seconds, and TCP, whose segments vanish until then, has come to wait for 6.4 s between two trials.
+        // Losses have the size sought within a second or two; where chance hides them it is confirmed each ten seconds, and TCP, whose segments
+        // vanish until then, has come to wait for 6.4 s between two trials. It is told what the way carries once that has settled.
         let late = |i: &&FlowInterval| (17.0..19.0).contains(&i.begin_s);
         let bytes = intervals(&ended).into_iter().filter(late).map(|i| i.bytes).sum::<u64>();
         assert!(bytes > 2 * 200_000, "2 Mb/s go on: {bytes} bytes in 2 s");
