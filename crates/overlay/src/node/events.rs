@@ -1,0 +1,70 @@
+//! The file of events.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use crate::OverlayError;
+
+/// The file of events. That it cannot be written, on a full disk for instance, ends no tunnel.
+pub(super) struct EventFile<W> {
+    file: W,
+    fails: bool,
+}
+
+impl<W: Write> EventFile<W> {
+    /// Says whether the event is in the file.
+    pub(super) fn write(&mut self, event: &str) -> bool {
+        // A failure may have left a piece of a line.
+        let begin = if self.fails { "\n" } else { "" };
+        let written = self.file.write_all(format!("{begin}{event}\n").as_bytes());
+        match &written {
+            Err(e) if !self.fails => tracing::warn!("events are lost, as their file cannot be written: {e}"),
+            Ok(()) if self.fails => tracing::warn!("the file of events can be written again"),
+            Err(_) | Ok(()) => {}
+        }
+        self.fails = written.is_err();
+        !self.fails
+    }
+}
+
+/// Opens it, to add to what is there.
+pub(super) fn open(path: &Path) -> Result<EventFile<File>, OverlayError> {
+    let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    let file = open.map_err(OverlayError::io(format!("the file of events {}", path.display())))?;
+    Ok(EventFile { file, fails: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes what fits.
+    struct Disk {
+        room: usize,
+        taken: Vec<u8>,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let n = bytes.len().min(self.room);
+            self.room -= n;
+            self.taken.extend(&bytes[..n]);
+            if n == 0 { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(n) }
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_costs_events_and_no_more() {
+        let mut file = EventFile { file: Disk { room: 12, taken: Vec::new() }, fails: false };
+        assert_eq!([r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":3}"#].map(|e| file.write(e)), [true, false, false]);
+        file.file.room = 100;
+        assert_eq!([r#"{"n":4}"#, r#"{"n":5}"#].map(|e| file.write(e)), [true, true]);
+        let text = String::from_utf8(file.file.taken).unwrap();
+        assert_eq!(text, "{\"n\":1}\n{\"n\"\n{\"n\":4}\n{\"n\":5}\n", "what follows the failure is whole");
+    }
+}

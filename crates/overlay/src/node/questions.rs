@@ -1,0 +1,181 @@
+//! Questions to a running member: by the control socket, and by its status page.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+
+use super::Input;
+use super::threads::Threads;
+use crate::OverlayError;
+use crate::settings::Settings;
+use crate::status::Question;
+
+/// How long whoever asks on the control socket may take to say something more, or to take more of the answer.
+const ASKER_PATIENCE: Duration = Duration::from_secs(1);
+/// How long whoever asks waits for the answer.
+const PATIENCE_WITH_ANSWERS: Duration = Duration::from_secs(5);
+/// Longest question in bytes: that for the way to a member, by its name.
+const LONGEST_QUESTION: u64 = 4096;
+
+/// Takes an answer to who asked.
+pub(super) type Reply = Box<dyn FnOnce(String) + Send>;
+
+/// Asks the controlling thread.
+#[derive(Clone)]
+pub(crate) struct Asker(pub(super) SyncSender<Input>);
+
+impl Asker {
+    /// The answer as JSON; `None`: the member is too busy, or ends.
+    pub(crate) async fn ask(&self, question: Question) -> Option<String> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let reply = Box::new(move |answer| {
+            let _ = sender.send(answer);
+        });
+        self.0.try_send(Input::Question(question, reply)).ok()?;
+        receiver.await.ok()
+    }
+}
+
+/// Answers on the control socket, one connection at a time.
+pub(super) fn listen(
+    settings: &Settings,
+    inputs: SyncSender<Input>,
+    threads: &mut Threads,
+) -> Result<(), OverlayError> {
+    let path = settings.control.clone();
+    if UnixStream::connect(&path).is_ok() {
+        return Err(OverlayError::Refused(format!("a member runs with these settings already ({})", path.display())));
+    }
+    let _ = std::fs::remove_file(&path);
+    let what = || format!("the control socket {}", path.display());
+    let listener = UnixListener::bind(&path).map_err(OverlayError::io(what()))?;
+    listener.set_nonblocking(true).map_err(OverlayError::io(what()))?;
+    let ending = Arc::clone(&threads.ending);
+    threads.start("overlay-control", "the control socket".to_owned(), move || {
+        while !ending.is_due() {
+            match listener.accept() {
+                // Who asked may have gone away.
+                Ok((stream, _)) => drop(answer(&stream, &inputs)),
+                Err(_) => kernel::nap(Duration::from_millis(50)),
+            }
+        }
+        Ok::<(), OverlayError>(())
+    })
+}
+
+/// Answers one question. The controlling thread hands the answer over and goes on: whether somebody reads it is no matter to the tunnel.
+fn answer(stream: &UnixStream, inputs: &SyncSender<Input>) -> std::io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(ASKER_PATIENCE))?;
+    stream.set_write_timeout(Some(ASKER_PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LONGEST_QUESTION)).read_line(&mut line)?;
+    let Ok(question) = serde_json::from_str(&line) else { return Ok(()) };
+    let (sender, answer) = sync_channel(1);
+    let reply = Box::new(move |text| drop(sender.try_send(text)));
+    if inputs.try_send(Input::Question(question, reply)).is_err() {
+        return Ok(());
+    }
+    let Ok(text) = answer.recv_timeout(PATIENCE_WITH_ANSWERS) else { return Ok(()) };
+    let mut stream = stream;
+    stream.write_all(format!("{text}\n").as_bytes())
+}
+
+/// Asks a running member something, and gives its answer, a JSON text.
+///
+/// # Errors
+/// None runs with these settings, or it does not answer.
+pub fn ask(settings: &Settings, question: &Question) -> Result<String, OverlayError> {
+    let path = &settings.control;
+    let not_running = |source| OverlayError::NotRunning { path: path.clone(), source };
+    let mut stream = UnixStream::connect(path).map_err(not_running)?;
+    stream.set_read_timeout(Some(PATIENCE_WITH_ANSWERS)).map_err(not_running)?;
+    let text = serde_json::to_string(question).map_err(|e| OverlayError::Refused(e.to_string()))?;
+    writeln!(stream, "{text}").map_err(not_running)?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).map_err(not_running)?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http;
+
+    #[test]
+    fn who_asks_and_does_not_read_the_answer_holds_nothing_up() {
+        let (sender, inputs) = sync_channel(4);
+        let (mut asker, stream) = UnixStream::pair().unwrap();
+        let control = std::thread::spawn(move || answer(&stream, &sender));
+        asker.write_all(b"{\"ask\":\"status\"}\n").unwrap();
+        let Input::Question(Question::Status, reply) = inputs.recv().unwrap() else { panic!("a question") };
+        // More than the socket holds.
+        let begun = std::time::Instant::now();
+        reply("x".repeat(32 << 20));
+        let took = begun.elapsed();
+        assert!(took < ASKER_PATIENCE / 2, "the controlling thread was held up for {took:?}");
+        assert!(control.join().unwrap().is_err(), "and the next one is answered");
+    }
+
+    #[test]
+    fn an_answer_is_one_line() {
+        let (sender, inputs) = sync_channel(4);
+        let (mut asker, stream) = UnixStream::pair().unwrap();
+        let control = std::thread::spawn(move || answer(&stream, &sender));
+        asker.write_all(b"{\"ask\":\"routes\"}\n").unwrap();
+        let Input::Question(Question::Routes, reply) = inputs.recv().unwrap() else { panic!("a question") };
+        reply("{}".to_owned());
+        control.join().unwrap().unwrap();
+        let mut text = String::new();
+        asker.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "{}\n");
+    }
+
+    /// What the status page's server says when it is asked for a path, and `answer` is what the member says.
+    fn fetched(path: &str, answer: Option<&'static str>) -> String {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (sender, inputs) = sync_channel(4);
+        let listener = runtime.block_on(http::bind("127.0.0.1:0".parse().unwrap())).unwrap();
+        let address = listener.local_addr().unwrap();
+        let member = std::thread::spawn(move || {
+            let Input::Question(_, reply) = inputs.recv().unwrap() else { panic!("a question") };
+            answer.map(|text| reply(text.to_owned()))
+        });
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        let browser = std::thread::spawn(move || {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        });
+        runtime.block_on(async {
+            let served = http::serve(listener, Asker(sender));
+            let done = async {
+                while !browser.is_finished() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::select! { () = served => {}, () = done => {} }
+        });
+        member.join().unwrap();
+        browser.join().unwrap()
+    }
+
+    #[test]
+    fn metrics_and_status_are_served_and_a_busy_member_is_no_empty_one() {
+        let status = r#"{"members":[{"name":"east","link":{"up":true}}],"counters":{"forged":3}}"#;
+        let metrics = fetched("/metrics", Some(status));
+        assert!(metrics.starts_with("HTTP/1.1 200 ") && metrics.contains("text/plain; version=0.0.4"), "{metrics}");
+        for line in ["longhaul_overlay_link_up{member=\"east\"} 1\n", "longhaul_overlay_forged_total 3\n"] {
+            assert!(metrics.contains(line), "{line} in {metrics}");
+        }
+        assert!(fetched("/status.json", Some(status)).ends_with(status));
+        for path in ["/metrics", "/status.json", "/events.json"] {
+            let said = fetched(path, None);
+            assert!(said.starts_with("HTTP/1.1 503 "), "{path}: {said}");
+        }
+    }
+}
