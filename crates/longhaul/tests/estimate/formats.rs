@@ -38,8 +38,8 @@ fn all_methods_run_in_turn_and_their_records_obey_the_schema() {
         ["short-adr", "adr", "two-rates", "spruce", "igi", "pathchirp", "pathrate", "squeezed-pairs", "pathload"];
     assert_eq!(names, [&first[..], &["loss", "loss-only", "short-tcp", "tcp"]].concat());
     for result in &told {
-        // A method that is cut off by time says so; transfers last as long as they may, and the session before them.
-        assert!(result.elapsed_ns < 5_000_000_000, "{result:?}");
+        // A method that is cut off by time says so; squeezed pairs are two in one, and transfers have a session of their own.
+        assert!(result.elapsed_ns < 10_000_000_000, "{result:?}");
         assert!(result.estimate.is_some() || !result.troubles.is_empty(), "{result:?}");
     }
 }
