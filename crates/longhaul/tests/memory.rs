@@ -16,6 +16,7 @@ use archive::{Archive, Entry, Filter};
 use common::{Serve, longhaul, text};
 use results::estimate::{EstimateRecord, Expected, Quantity};
 use results::history::HistorySource;
+use testbed::{Lan, Served, or_skip, server_options};
 
 fn run(history: &Path, port: u16, arguments: &[&str]) -> Output {
     let port = port.to_string();
@@ -40,22 +41,27 @@ fn entries(history: &Path) -> Vec<Entry> {
 
 #[test]
 fn an_estimate_is_kept_and_the_next_one_begins_with_what_is_expected() {
-    let (server, folder) = (Serve::start(&[]), tempfile::tempdir().unwrap());
+    // A link that is slower than its sender: what only the sender bounds is not kept.
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    lan.client.iproute("tc qdisc add dev eth0 root tbf rate 10mbit burst 3000 limit 200000").unwrap();
+    let server = Served::start(&lan.server, server_options(lan.server_ip())).unwrap();
+    let (host, folder) = (lan.server_ip().to_string(), tempfile::tempdir().unwrap());
     let history = folder.path().join("history.sqlite");
-    let arguments = ["estimate", "127.0.0.1", "-m", "short-adr", "--json"];
-    let first = run(&history, server.port, &arguments);
+    let arguments = ["estimate", &host, "-m", "short-adr", "--json"];
+    let run = || lan.client.run(|| run(&history, server.port(), &arguments)).unwrap();
+    let first = run();
     assert!(expected(&first.stdout).is_empty());
     let kept = entries(&history);
     let [adr] = kept.as_slice() else { panic!("{kept:?}") };
     assert_eq!(
         (adr.method.as_str(), adr.source, adr.host.as_str()),
-        ("short-adr", HistorySource::Estimate, "127.0.0.1")
+        ("short-adr", HistorySource::Estimate, host.as_str())
     );
     assert_eq!((adr.quantity, adr.bytes), (Quantity::AsymptoticDispersion, 2 * 15 * 1428));
     // A capacity, as another method would have left it: one value is its own forecast.
     let capacity = Entry { quantity: Quantity::Capacity, rate_bps: 93_000_000, ..adr.clone() };
     Archive::open(&history).unwrap().add(&[capacity]).unwrap();
-    let again = expected(&run(&history, server.port, &arguments).stdout);
+    let again = expected(&run().stdout);
     assert_eq!((again.len(), again[0].rate_bps, again[0].samples), (1, 93_000_000, 1), "{again:?}");
 }
 
