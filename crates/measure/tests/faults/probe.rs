@@ -166,7 +166,9 @@ fn answers_of_trains_that_nobody_sent_are_passed_over() {
         (if is_about_train { 100..200 } else { 0..0 }).map(number).chain([(message, 1)]).collect()
     };
     let run = probed(eager, Direction::Up, short_adr);
-    assert!(run.outcome.interval.is_some() && run.outcome.troubles.is_empty(), "{run:?}");
+    // On the loopback device the rate is the sender's, which ADR says.
+    let wrong = [Trouble::Implausible, Trouble::NoAnswer, Trouble::Loss];
+    assert!(run.outcome.interval.is_some() && !wrong.iter().any(|t| run.outcome.troubles.contains(t)), "{run:?}");
 }
 
 #[test]
