@@ -5,7 +5,7 @@ mod common;
 
 use std::io::Cursor;
 
-use common::{Serve, longhaul, path, text};
+use common::{Serve, assert_valid, longhaul, path, text};
 use results::{Completion, Direction, Record, Role, read_records};
 
 const SCHEMA: &str = include_str!("../../../docs/schema/longhaul.test-1.schema.json");
@@ -38,11 +38,7 @@ fn every_record_of_a_real_run_obeys_the_schema() {
         assert!(out.status.success(), "{}", text(&out.stderr));
         let stdout = text(&out.stdout);
         assert!(stdout.lines().count() > 5, "{stdout}");
-        for line in stdout.lines() {
-            let value = serde_json::from_str(line).unwrap();
-            let errors: Vec<String> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
-            assert!(errors.is_empty(), "{errors:?} in {line}");
-        }
+        assert_valid(&validator, &stdout);
     }
 }
 

@@ -24,6 +24,15 @@ pub(crate) fn longhaul() -> Command {
     c
 }
 
+/// That each line is a record as the schema says.
+pub(crate) fn assert_valid(schema: &jsonschema::Validator, lines: &str) {
+    for line in lines.lines() {
+        let record = serde_json::from_str(line).unwrap();
+        let faults: Vec<String> = schema.iter_errors(&record).map(|e| e.to_string()).collect();
+        assert!(faults.is_empty(), "{faults:?} in {line}");
+    }
+}
+
 /// A server process; ended when dropped.
 pub(crate) struct Serve {
     child: Child,

@@ -1,34 +1,39 @@
 //! The experiments about estimates, in their short form, from the lab to the judgement.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use results::estimate::Quantity;
 use results::evaluate::{EvaluateRecord, MethodAccuracy};
 use results::lab::{LabRecord, Verdict};
 use testbed::undisturbed;
 
-use crate::common::lab::{Turn, read, turn};
+use crate::common::lab::{read, turn};
 use crate::common::{longhaul, text};
 use crate::{records, results};
 
-/// Runs the short form of an experiment; `None`, with a note, where the machine could not carry any of its runs.
+/// Runs the short form of an experiment and looks at its folder; says so where the machine could not carry any of its runs.
 #[allow(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
-fn short(turn: &Turn, scenario: &str, changes: &[&str], folder: &Path) -> Option<PathBuf> {
-    let file = format!("{}/../../scenarios/{scenario}", env!("CARGO_MANIFEST_DIR"));
-    let out = folder.join("out");
-    // The programs of the experiments call longhaul by its name.
-    let built = Path::new(env!("CARGO_BIN_EXE_longhaul")).parent().unwrap();
-    let path = format!("{}:{}", built.display(), std::env::var("PATH").unwrap());
-    let mut command = turn.longhaul(&["lab", "run", &file, "--variant", "short", "--out", &out.display().to_string()]);
-    let output = command.args(changes).env("PATH", path).output().unwrap();
-    println!("{}{}", text(&output.stdout), text(&output.stderr));
-    let is_valid =
-        |r: LabRecord| matches!(r, LabRecord::RunEnd(end) if !matches!(end.verdict, Verdict::Invalid { .. }));
-    if read(&out.join("records.jsonl")).into_iter().any(is_valid) {
-        return Some(out);
-    }
-    eprintln!("the machine could not carry {scenario}, and said so");
-    None
+fn short(scenario: &str, changes: &[&str], look: impl Fn(&Path)) {
+    undisturbed(|| {
+        let Some(turn) = turn() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let file = format!("{}/../../scenarios/{scenario}", env!("CARGO_MANIFEST_DIR"));
+        let out = folder.path().join("out");
+        // The programs of the experiments call longhaul by its name.
+        let built = Path::new(env!("CARGO_BIN_EXE_longhaul")).parent().unwrap();
+        let path = format!("{}:{}", built.display(), std::env::var("PATH").unwrap());
+        let mut command =
+            turn.longhaul(&["lab", "run", &file, "--variant", "short", "--out", &out.display().to_string()]);
+        let output = command.args(changes).env("PATH", path).output().unwrap();
+        println!("{}{}", text(&output.stdout), text(&output.stderr));
+        let is_valid =
+            |r: LabRecord| matches!(r, LabRecord::RunEnd(end) if !matches!(end.verdict, Verdict::Invalid { .. }));
+        if read(&out.join("records.jsonl")).into_iter().any(is_valid) {
+            look(&out);
+        } else {
+            eprintln!("the machine could not carry {scenario}, and said so");
+        }
+    });
 }
 
 fn judged(folder: &Path) -> Vec<EvaluateRecord> {
@@ -48,13 +53,10 @@ fn accuracy(all: &[EvaluateRecord], method: &str, quantity: Quantity) -> MethodA
 
 #[test]
 fn what_a_poisson_load_leaves_is_told_within_15_per_cent() {
-    undisturbed(|| {
-        let Some(turn) = turn() else { return };
-        let folder = tempfile::tempdir().unwrap();
-        // It takes some five seconds; at 100 Mb/s load and probes of one machine of two CPUs hold each other up.
-        let changes = ["parameters.mbps=50", "duration=13s", "flows.transfer.start=12s"];
-        let three = [&changes.map(|c| ["--set", c]).concat()[..], &["--repeat", "3"]].concat();
-        let Some(out) = short(&turn, "estimate.toml", &three, folder.path()) else { return };
+    // It takes some five seconds; at 100 Mb/s load and probes of one machine of two CPUs hold each other up.
+    let changes = ["parameters.mbps=50", "duration=13s", "flows.transfer.start=12s"];
+    let three = [&changes.map(|c| ["--set", c]).concat()[..], &["--repeat", "3"]].concat();
+    short("estimate.toml", &three, |out| {
         let told = |run: u32| {
             let told = results(&records(&std::fs::read(out.join(format!("run-{run}/probe.out"))).unwrap()));
             told.first().and_then(|r| r.estimate).filter(|e| e.quantity == Quantity::AvailableBandwidth)
@@ -70,11 +72,8 @@ fn what_a_poisson_load_leaves_is_told_within_15_per_cent() {
 
 #[test]
 fn an_ensemble_is_measured_and_judged() {
-    undisturbed(|| {
-        let Some(turn) = turn() else { return };
-        let folder = tempfile::tempdir().unwrap();
-        let Some(out) = short(&turn, "paths.toml", &[], folder.path()) else { return };
-        let all = judged(&out);
+    short("paths.toml", &[], |out| {
+        let all = judged(out);
         let paths = all.iter().filter(|r| matches!(r, EvaluateRecord::Path(_))).count();
         let auto = accuracy(&all, "auto/41kB, capacity", Quantity::Capacity);
         // Two rates and two round trips, nobody else on the way.
@@ -97,11 +96,8 @@ fn an_ensemble_is_measured_and_judged() {
 
 #[test]
 fn an_elastic_load_is_judged_beside_one_that_does_not_give_way() {
-    undisturbed(|| {
-        let Some(turn) = turn() else { return };
-        let folder = tempfile::tempdir().unwrap();
-        let Some(out) = short(&turn, "estimate-grid.toml", &[], folder.path()) else { return };
-        let adr = accuracy(&judged(&out), "short-adr", Quantity::AsymptoticDispersion);
+    short("estimate-grid.toml", &[], |out| {
+        let adr = accuracy(&judged(out), "short-adr", Quantity::AsymptoticDispersion);
         assert!(adr.answered > 0, "{adr:?}");
     });
 }

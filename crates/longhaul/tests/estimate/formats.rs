@@ -5,7 +5,7 @@ use results::estimate::{EstimateRecord, PredictionBound};
 use schemars::{JsonSchema, schema_for};
 
 use crate::common::lab::turn;
-use crate::common::{Serve, longhaul, text};
+use crate::common::{Serve, assert_valid, longhaul, text};
 use crate::{estimate, records, results};
 
 /// The schema that is published, which has to be that of the code.
@@ -18,20 +18,12 @@ fn published<T: JsonSchema>(name: &str) -> jsonschema::Validator {
     jsonschema::validator_for(&published).unwrap()
 }
 
-fn all_valid(validator: &jsonschema::Validator, json: &[u8]) {
-    for line in text(json).lines() {
-        let record = serde_json::from_str(line).unwrap();
-        let faults: Vec<_> = validator.iter_errors(&record).map(|e| e.to_string()).collect();
-        assert!(faults.is_empty(), "{line}: {faults:?}");
-    }
-}
-
 #[test]
 fn all_methods_run_in_turn_and_their_records_obey_the_schema() {
     let server = Serve::start(&[]);
     let output = estimate(server.port, &["--all", "--time", "2s", "--transfer", "10GB", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    all_valid(&published::<EstimateRecord>("estimate"), &output.stdout);
+    assert_valid(&published::<EstimateRecord>("estimate"), &text(&output.stdout));
     let told = results(&records(&output.stdout));
     let names: Vec<&str> = told.iter().map(|r| r.method.as_str()).collect();
     let first =
@@ -51,7 +43,7 @@ fn the_records_of_choose_obey_their_schema() {
     let hosts = ["choose", "127.0.0.1", "127.0.0.1@127.0.0.2", "--port", &port, "--budget", "100kB", "--json"];
     let output = longhaul().args(hosts).output().unwrap();
     assert!(text(&output.stdout).lines().count() >= 4, "{}", text(&output.stderr));
-    all_valid(&schema, &output.stdout);
+    assert_valid(&schema, &text(&output.stdout));
 }
 
 #[test]

@@ -101,16 +101,25 @@ pub fn ask(settings: &Settings, question: &Question) -> Result<String, OverlayEr
 
 #[cfg(test)]
 mod tests {
+    use std::thread::JoinHandle;
+
     use super::*;
     use crate::http;
 
-    #[test]
-    fn who_asks_and_does_not_read_the_answer_holds_nothing_up() {
+    /// Asks; gives the asker's end, the thread that answers, and what takes the answer.
+    fn asked(line: &[u8], is_it: fn(&Question) -> bool) -> (UnixStream, JoinHandle<std::io::Result<()>>, Reply) {
         let (sender, inputs) = sync_channel(4);
         let (mut asker, stream) = UnixStream::pair().unwrap();
         let control = std::thread::spawn(move || answer(&stream, &sender));
-        asker.write_all(b"{\"ask\":\"status\"}\n").unwrap();
-        let Input::Question(Question::Status, reply) = inputs.recv().unwrap() else { panic!("a question") };
+        asker.write_all(line).unwrap();
+        let Input::Question(question, reply) = inputs.recv().unwrap() else { panic!("a question") };
+        assert!(is_it(&question));
+        (asker, control, reply)
+    }
+
+    #[test]
+    fn who_asks_and_does_not_read_the_answer_holds_nothing_up() {
+        let (_asker, control, reply) = asked(b"{\"ask\":\"status\"}\n", |q| matches!(q, Question::Status));
         // More than the socket holds.
         let begun = std::time::Instant::now();
         reply("x".repeat(32 << 20));
@@ -121,11 +130,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_one_line() {
-        let (sender, inputs) = sync_channel(4);
-        let (mut asker, stream) = UnixStream::pair().unwrap();
-        let control = std::thread::spawn(move || answer(&stream, &sender));
-        asker.write_all(b"{\"ask\":\"routes\"}\n").unwrap();
-        let Input::Question(Question::Routes, reply) = inputs.recv().unwrap() else { panic!("a question") };
+        let (mut asker, control, reply) = asked(b"{\"ask\":\"routes\"}\n", |q| matches!(q, Question::Routes));
         reply("{}".to_owned());
         control.join().unwrap().unwrap();
         let mut text = String::new();
