@@ -38,6 +38,13 @@ impl Passage {
             .filter_map(|(index, p)| Some(Arrived { index, bytes: p.bytes, sent: p.sent?, received: p.received? }))
     }
 
+    /// The same without the first packet. Hosts that were idle hand that one over late, by some 0.1 ms, and those behind it not:
+    /// with it a train seems to come faster than it does.
+    #[must_use]
+    pub(super) fn without_first(&self) -> Self {
+        Self { packets: self.packets.iter().skip(1).copied().collect() }
+    }
+
     /// How many left.
     pub fn sent(&self) -> usize {
         self.packets.iter().filter(|p| p.sent.is_some()).count()

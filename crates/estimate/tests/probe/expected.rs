@@ -42,7 +42,7 @@ fn capacity(outcome: &Outcome) -> Rate {
 fn a_right_expectation_saves_bytes_and_costs_no_accuracy() {
     // Of an idle path half is spent on telling the capacity, of a loaded one most on telling the load.
     for (load, share) in [(0.0, 0.6), (25.0, 1.0)] {
-        let bytes = |expected| median((0..15).map(|seed| probe(load, seed, expected).0).collect());
+        let bytes = |expected| median((0..75).map(|seed| probe(load, seed, expected).0).collect());
         let (without, with) = (bytes(None), bytes(Some(about(100.0, 2.0))));
         println!("load {load}: {without} bytes, with an expectation {with}");
         assert!((with as f64) < without as f64 * share, "{load}: {with} {without}");

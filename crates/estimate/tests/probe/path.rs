@@ -99,6 +99,8 @@ pub(crate) struct VirtualPath {
     pub(crate) least_gap: Duration,
     /// The receiver takes packets in batches at multiples of this; zero takes each as it comes.
     pub(crate) batch: Duration,
+    /// The receiver needs this long to wake up for a train: its first packet is taken so much later, but not after the second.
+    pub(crate) asleep: Duration,
     pub(crate) mtu: u32,
     pub(crate) seed: u64,
     pub(crate) packets: u64,
@@ -121,6 +123,7 @@ impl VirtualPath {
             clock_offset_ns: 1 << 62,
             least_gap: Duration::from_nanos(1200),
             batch: Duration::ZERO,
+            asleep: Duration::ZERO,
             mtu: 1500,
             seed,
             packets: 0,
@@ -205,6 +208,9 @@ impl VirtualPath {
         }
         // The word that a train has passed comes back over the path.
         let back = if train.is_echoed() { self.one_way * 2 } else { self.one_way };
+        if let [Some(first), Some(second), ..] = &mut received[..] {
+            *first = (*first + self.asleep).min(*second);
+        }
         for (fate, at) in passage.packets.iter_mut().zip(received) {
             fate.received = at.map(|at| self.stamp(at + back, train.is_echoed()));
         }

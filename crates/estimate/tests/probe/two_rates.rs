@@ -27,6 +27,18 @@ fn an_idle_path_has_its_whole_capacity_left() {
 }
 
 #[test]
+fn hosts_that_wake_up_for_a_train_make_no_path_faster() {
+    for bps in [100 * MBPS, 500 * MBPS] {
+        let mut path = VirtualPath::new(1, &[Hop::new(bps, Cross::Idle)]);
+        // Three quarters of a gap at 100 Mb/s, as found between virtual hosts, or a whole one: of nine gaps that is 9 to 12 %.
+        path.asleep = Duration::from_micros(90);
+        let outcome = path.run_within(&mut TwoRates::new(path.known()), 1_000_000);
+        assert!(error(outcome.interval.unwrap().value, bps).abs() < 0.01, "{bps}: {outcome:?}");
+        assert!(error(capacity(&outcome), bps).abs() < 0.01, "{bps}: {outcome:?}");
+    }
+}
+
+#[test]
 fn load_and_capacity_are_told_apart() {
     for bps in [20 * MBPS, 100 * MBPS, 200 * MBPS] {
         for percent in [25, 50, 75] {

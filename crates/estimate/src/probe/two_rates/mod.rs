@@ -152,7 +152,8 @@ impl TwoRates {
     }
 
     fn observe_burst(&mut self, passage: &Passage) -> Option<()> {
-        let curve = ArrivalCurve::of(passage);
+        let passage = passage.without_first();
+        let curve = ArrivalCurve::of(&passage);
         if curve.is_batched() {
             self.troubles.push(Trouble::Batching);
             if curve.batches() < BATCHES && self.longer < LONGEST {
@@ -175,13 +176,14 @@ impl TwoRates {
     }
 
     fn observe_load(&mut self, passage: &Passage) -> Option<()> {
-        let d = passage.dispersion()?;
+        let awake = passage.without_first();
+        let d = awake.dispersion()?;
         let sent = d.sent_rate()?.as_bps() as f64;
-        let curve = ArrivalCurve::of(passage);
+        let curve = ArrivalCurve::of(&awake);
         // The ends of a train that comes in batches are wrong by a batch each; its slope is not.
         let received = if curve.is_batched() { curve.rate()? } else { d.received_rate().as_bps() as f64 };
         let stretch = sent / received.max(1.0);
-        let packets = self.load_packets * self.longer;
+        let packets = self.load_packets * self.longer - 1;
         if passage.lost() > 0 && self.load_packets > FEWEST {
             // The queue is shorter than what the train adds to it: what others lose by that is missing from the load, in all trains until now.
             self.load_packets = (self.load_packets / 2).max(FEWEST);

@@ -6,6 +6,9 @@ use crate::confidence;
 use crate::probe::Interval;
 use crate::samples::{mean, median, percentile, sorted};
 
+/// Bursts from which on their quartiles say how far they spread: those of fewer make it out too small.
+const MANY: usize = 6;
+
 /// A train far above the capacity; rates in b/s.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Burst {
@@ -21,7 +24,7 @@ pub(super) struct Load {
     pub(super) stretch: f64,
     /// Rate at the sender in b/s.
     pub(super) sent: f64,
-    /// Packets, the first not counted.
+    /// Gaps between packets that count.
     pub(super) packets: u32,
     /// Where its first part came as it was sent and the rest clearly slower: the rate of the rest in b/s.
     pub(super) behind_bucket: Option<f64>,
@@ -80,9 +83,12 @@ impl Evidence {
         // A train near the capacity never comes faster than that: when it does, the bursts were held up.
         let passed = median(self.loads.iter().map(|l| l.sent / l.stretch));
         let median = passed.map_or(came, |p| p.max(came));
-        if rates.len() > 2 {
+        if rates.len() >= MANY {
             // McGill, Tukey, Larsen 1978: 1.57 interquartile ranges over the root of the count hold a median at about 95 %.
             return Some((median, 1.57 * (high - low) / (rates.len() as f64).sqrt()));
+        }
+        if rates.len() > 2 {
+            return Some((median, confidence(&rates)?.half_width?));
         }
         // One burst, or two, know nothing of their spread: what one packet more or less between them makes.
         let alone = median / f64::from(BURST_PACKETS);
