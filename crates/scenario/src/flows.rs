@@ -19,6 +19,8 @@ const DATAGRAM: std::ops::RangeInclusive<u64> = 24..=65_507;
 const WINDOW: std::ops::RangeInclusive<u64> = 1..=0x7fff_ffff;
 /// TCP_MIN_MSS and MAX_TCP_WINDOW in the kernel's include/net/tcp.h.
 const MSS: std::ops::RangeInclusive<u32> = 88..=32_767;
+/// What flows use that name none: what most hosts do.
+pub(crate) const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
 /// Most flows of one group: each is a process.
 const MAX_GROUP: u32 = 200;
 
@@ -206,7 +208,7 @@ fn tcp_only(section: &mut Section<'_>) -> Flow {
     section.refuse("rate", "a TCP flow finds its own rate", "for a ceiling write pacing, or protocol = \"udp\"");
     section.refuse("arrivals", "only datagrams are sent at given times", "add protocol = \"udp\", or leave it out");
     Flow {
-        congestion_control: Some(congestion_control.unwrap_or_else(|| "cubic".to_owned())),
+        congestion_control: Some(congestion_control.unwrap_or_else(|| DEFAULT_CONGESTION_CONTROL.to_owned())),
         rate: section.read("pacing", quantity::rate),
         mss: section.read("mss", quantity::whole_u32(MSS)),
         ..blank_flow(Transport::Tcp)

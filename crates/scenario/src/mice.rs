@@ -5,7 +5,7 @@ use std::time::Duration;
 use link::Capacity;
 use units::Bytes;
 
-use crate::flows::{Draft, Times, check_name, congestion_control, ends};
+use crate::flows::{DEFAULT_CONGESTION_CONTROL, Draft, Times, check_name, congestion_control, ends};
 use crate::model::{Medium, Mice};
 use crate::problem::{Fault, Report};
 use crate::quantity;
@@ -46,7 +46,7 @@ pub(crate) fn read(name: String, item: &Item<'_>, topology: &Topology) -> Option
     };
     let poisson = section.read("arrivals", quantity::word(&[("poisson", true), ("constant", false)])).unwrap_or(true);
     let congestion_control =
-        section.read("congestion_control", congestion_control).unwrap_or_else(|| "cubic".to_owned());
+        section.read("congestion_control", congestion_control).unwrap_or_else(|| DEFAULT_CONGESTION_CONTROL.to_owned());
     let spot = section.spot();
     section.finish();
     let ((from, to), bytes, every) = (ends?, bytes?, every?);

@@ -1,6 +1,6 @@
 //! `[overlay]`: members of an overlay that run during the experiment.
 
-use crate::flows::Draft;
+use crate::flows::{DEFAULT_CONGESTION_CONTROL, Draft};
 use crate::model::{Flow, Overlay};
 use crate::problem::{Fault, Report};
 use crate::quantity;
@@ -10,6 +10,9 @@ use crate::topology::Topology;
 /// Most members: each is a process with four threads.
 const MOST: usize = 64;
 
+/// The policy that has a formula of its own.
+const SAFIRE: &str = "safire-2008";
+
 /// Reads the table.
 pub(crate) fn read(root: &mut Section<'_>, topology: &Topology) -> Option<Overlay> {
     let item = root.item("overlay")?;
@@ -17,17 +20,18 @@ pub(crate) fn read(root: &mut Section<'_>, topology: &Topology) -> Option<Overla
     let members = section.required("members", "name the nodes: members = [\"west\", \"east\"]");
     let members: Vec<usize> = members.map_or_else(Vec::new, |i| nodes(&i, topology));
     let links = section.item("links").map(|i| i.items().iter().filter_map(|l| link(l, topology, &members)).collect());
+    let policy = section.read("policy", quantity::word(&[("default", "default"), (SAFIRE, SAFIRE)]));
+    // What the members would take by themselves is this machine's default, which says nothing of the flows of an experiment.
+    let of_flows = || (policy != Some(SAFIRE)).then(|| DEFAULT_CONGESTION_CONTROL.to_owned());
     let overlay = Overlay {
         links,
-        policy: section
-            .read("policy", quantity::word(&[("default", "default"), ("safire-2008", "safire-2008")]))
-            .map(str::to_owned),
+        policy: policy.map(str::to_owned),
         single_path: section.read("single_path", quantity::boolean).unwrap_or(false),
         t_ch: section.read("t_ch", quantity::duration),
         t_loss: section.read("t_loss", quantity::duration),
         capacity: section.read("capacity", quantity::rate),
         probe_share: section.read("probe_share", quantity::probability),
-        congestion_control: section.read("congestion_control", quantity::text),
+        congestion_control: section.read("congestion_control", quantity::text).or_else(of_flows),
         members,
     };
     section.finish();
