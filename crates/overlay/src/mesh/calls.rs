@@ -160,23 +160,24 @@ impl Mesh {
         self.send_handshake(now, member, attempt, &datagram);
     }
 
-    /// Directly first, then by turns over each relay that can be reached.
+    /// Directly first, then by turns the ways over relays that the route control knows, and each relay that can be reached.
     fn send_handshake(&mut self, now: Instant, member: Member, attempt: u32, datagram: &[u8]) {
         let endpoint = self.others.get(&member).and_then(|o| o.endpoint).filter(|_| self.is_direct(member));
-        let relays: Vec<Member> =
-            self.others.iter().filter(|(m, o)| **m != member && o.link.is_up()).map(|(m, _)| *m).collect();
-        let ways = usize::from(endpoint.is_some()) + relays.len();
+        let ways = self.control.paths(member).iter().map(|w| w.path);
+        let mut relayed: Vec<Path> = ways.filter(|p| !p.relays().is_empty()).collect();
+        let relays = self.others.iter().filter(|(m, o)| **m != member && o.link.is_up());
+        for way in relays.filter_map(|(m, _)| Path::via(&[*m], member)) {
+            if !relayed.contains(&way) {
+                relayed.push(way);
+            }
+        }
+        let ways = usize::from(endpoint.is_some()) + relayed.len();
         if ways == 0 {
             return;
         }
         match (endpoint, attempt as usize % ways) {
             (Some(to), 0) => self.outputs.push_back(Output::Send { to, datagram: datagram.to_vec() }),
-            (_, turn) => {
-                let relay = relays[turn - usize::from(endpoint.is_some())];
-                if let Some(path) = Path::via(&[relay], member) {
-                    self.send_relayed(now, path, datagram);
-                }
-            }
+            (_, turn) => self.send_relayed(now, relayed[turn - usize::from(endpoint.is_some())], datagram),
         }
     }
 

@@ -84,3 +84,17 @@ fn for_strangers_nothing_is_passed_on() {
     assert_eq!(not_relayed(&world, 3), before + 20);
     assert_eq!(hand_over(&mut world, 2, 3, number(0), &[2, 3], 10), 10);
 }
+
+#[test]
+fn members_that_only_three_relays_connect_talk_over_all_of_them() {
+    let mut world = World::new(5);
+    // A chain: each reaches its neighbours only.
+    for (a, b) in (0..5).flat_map(|a| (a + 2..5).map(move |b| (a, b))) {
+        world.set(a, b, None);
+    }
+    world.run(60 * SECOND);
+    let (sent, came) = world.flow(0, 4, SECOND);
+    assert!(sent > 190 && came == sent, "{came} of {sent}");
+    let way = world.hosts[0].mesh.ways(number(4))[0].path;
+    assert_eq!(way.relays(), [1, 2, 3].map(number));
+}
