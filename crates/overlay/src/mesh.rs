@@ -378,12 +378,12 @@ impl Mesh {
 
     /// What `why` tells about the ways to a member.
     pub(crate) fn why(&self, member: Member) -> Option<route::Explanation> {
-        self.control.why(member)
+        self.control.inner().why(member)
     }
 
     /// The ways in use to a member.
     pub(crate) fn ways(&self, member: Member) -> &[route::Weighted] {
-        self.control.paths(member)
+        self.control.inner().paths(member)
     }
 
     /// Relays and destination as the envelope has them, backwards: the way to who sent it.

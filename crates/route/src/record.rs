@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use units::Instant;
 
-use crate::control::{Control, Error, Load};
-use crate::{Decision, Event, Explanation, Member, Metrics, Path, Policy, PolicyError, Weighted};
+use crate::control::{Control, Error};
+use crate::{Decision, Event, Member, Metrics, Policy, PolicyError};
 
 /// What this version writes and reads.
 const VERSION: u32 = 1;
@@ -105,45 +104,17 @@ impl Recorder {
         self.records.as_mut()?.pop_front()
     }
 
-    /// As [`Control::handle_member`].
+    /// As [`Control::handle`].
     ///
     /// # Errors
     /// As there.
-    pub fn handle_member(&mut self, now: Instant, member: Member, relays: Option<bool>) -> Result<(), Error> {
-        self.handle(Event::Member { at: now, member, relays })
-    }
-
-    /// As [`Control::handle_link`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn handle_link(
-        &mut self,
-        now: Instant,
-        from: Member,
-        to: Member,
-        metrics: Option<Metrics>,
-    ) -> Result<(), Error> {
-        self.handle(Event::Link { at: now, from, to, metrics })
-    }
-
-    /// As [`Control::handle_load`].
-    pub fn handle_load(&mut self, now: Instant, path: Path, load: Load) {
-        // Nothing that could be refused.
-        let _ = self.handle(Event::Load { at: now, path, load });
-    }
-
-    /// As [`Control::handle_timeout`].
-    pub fn handle_timeout(&mut self, now: Instant) {
-        if self.control.poll_timeout().is_some_and(|at| at <= now) {
-            let _ = self.handle(Event::Timeout { at: now });
-        } else {
-            self.control.handle_timeout(now);
-        }
-    }
-
-    fn handle(&mut self, event: Event) -> Result<(), Error> {
+    pub fn handle(&mut self, event: Event) -> Result<(), Error> {
+        let is_early = |at| self.control.poll_timeout().is_none_or(|due| due > at);
+        let changes_nothing = matches!(event, Event::Timeout { at } if is_early(at));
         self.control.handle(&event)?;
+        if changes_nothing {
+            return Ok(());
+        }
         if let Some(records) = &mut self.records {
             records.push_back(Record::Input(event.in_text()));
         }
@@ -161,14 +132,9 @@ impl Recorder {
         self.decisions.pop_front()
     }
 
-    /// As [`Control::why`].
-    pub fn why(&self, destination: Member) -> Option<Explanation> {
-        self.control.why(destination)
-    }
-
-    /// As [`Control::paths`].
-    pub fn paths(&self, destination: Member) -> &[Weighted] {
-        self.control.paths(destination)
+    /// What it decides by.
+    pub fn inner(&self) -> &Control {
+        &self.control
     }
 }
 

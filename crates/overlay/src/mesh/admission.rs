@@ -177,7 +177,7 @@ impl Mesh {
         if is_refused || self.admissions.certified.len() >= MOST_MEMBERS {
             return false;
         }
-        if self.control.handle_member(now, number, Some(true)).is_err() {
+        if self.control.handle(route::Event::Member { at: now, member: number, relays: Some(true) }).is_err() {
             return false;
         }
         self.others.insert(number, Other::new(&member, self.settings.t_loss, now));
@@ -203,7 +203,7 @@ impl Mesh {
             self.let_go(now, member);
             self.admissions.certified.remove(&member);
             self.others.remove(&member);
-            let _ = self.control.handle_member(now, member, None);
+            let _ = self.control.handle(route::Event::Member { at: now, member, relays: None });
             self.settings.members.change(|all| {
                 let gone = all.remove(&member);
                 self.outputs.extend(gone.map(|m| Output::NoRoutes(m.subnets)));

@@ -370,7 +370,7 @@ impl Mesh {
 
     /// Tells the route control. What it refuses, it has refused before anything changed; own metrics are always sane, claims were looked at.
     pub(super) fn link_is(&mut self, now: Instant, from: Member, to: Member, metrics: Option<Metrics>) {
-        if let Err(e) = self.control.handle_link(now, from, to, metrics) {
+        if let Err(e) = self.control.handle(route::Event::Link { at: now, from, to, metrics }) {
             tracing::debug!("{e}");
         }
     }

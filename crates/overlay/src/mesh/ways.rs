@@ -160,7 +160,7 @@ pub(super) fn control(settings: &Settings, own: Member, now: Instant) -> Option<
     policy.mss = units::Bytes::new(u64::from(settings.mtu) - TCP_HEADERS);
     let mut control = Recorder::new(own, policy, settings.record.is_some()).ok()?;
     for member in settings.members.get().keys() {
-        control.handle_member(now, *member, Some(true)).ok()?;
+        control.handle(route::Event::Member { at: now, member: *member, relays: Some(true) }).ok()?;
     }
     Some(control)
 }
@@ -170,7 +170,7 @@ impl Mesh {
     pub(super) fn ways_for_table(&mut self, member: Member) -> Vec<Way> {
         let Some(other) = self.others.get_mut(&member) else { return Vec::new() };
         let mut lanes = std::mem::take(&mut other.lanes);
-        let chosen = self.control.paths(member).iter();
+        let chosen = self.control.inner().paths(member).iter();
         let ways: Vec<Way> = chosen.filter_map(|w| self.way(w, &mut lanes)).collect();
         lanes.best = ways.first().map(|w| (w.path, w.lane));
         lanes.in_use = ways.iter().map(|w| w.lane).collect();
@@ -198,7 +198,7 @@ impl Mesh {
     pub(super) fn note_relays(&mut self, now: Instant, member: Member, relays: bool) {
         if self.settings.members.contains(member) && self.relays.insert(member, relays) != Some(relays) {
             // Known members only, so that there is room for each.
-            let _ = self.control.handle_member(now, member, Some(relays));
+            let _ = self.control.handle(route::Event::Member { at: now, member, relays: Some(relays) });
         }
     }
 
@@ -216,7 +216,9 @@ impl Mesh {
             let Some(other) = self.others.get(&path.destination()) else { continue };
             let lane = other.lanes.lanes.iter().find(|l| l.path == *path);
             let carried = lane.map_or_else(|| other.link.carried(now), |l| l.carried.rate(now));
-            self.control.handle_load(now, *path, Load { flows: *flows, carried });
+            // Nothing that could be refused.
+            let _ =
+                self.control.handle(route::Event::Load { at: now, path: *path, load: Load { flows: *flows, carried } });
         }
     }
 
@@ -227,7 +229,8 @@ impl Mesh {
         if waits && now.saturating_since(self.began) < FIRST_LINKS {
             return;
         }
-        self.control.handle_timeout(now);
+        // Time is not refused.
+        let _ = self.control.handle(route::Event::Timeout { at: now });
         while let Some(decision) = self.control.poll_decision() {
             self.changed = true;
             self.outputs.push_back(Output::Event(Event::Route(Box::new(decision))));

@@ -1,6 +1,7 @@
-use units::{Duration, Rate};
+use units::{Duration, Instant, Rate};
 
 use super::*;
+use crate::Path;
 
 const EAST: Member = Member(3);
 
@@ -12,7 +13,7 @@ fn at(ms: u64) -> Instant {
 fn recorded() -> (Begin, Vec<Record>) {
     let mut recorder = Recorder::new(Member(0), Policy::default(), true).unwrap();
     for member in [Member(1), Member(2), EAST] {
-        recorder.handle_member(at(0), member, Some(true)).unwrap();
+        recorder.handle(Event::Member { at: at(0), member, relays: Some(true) }).unwrap();
     }
     for tick in 0..6000 {
         if tick % 10 == 0 {
@@ -24,11 +25,14 @@ fn recorded() -> (Begin, Vec<Record>) {
                     ..Metrics::exact(Some(Rate::from_bps(100_000_000)), Duration::from_millis(20), loss)
                 };
                 let out = metrics(loss / 3.0);
-                recorder.handle_link(at(tick * 10), Member(0), Member(bridge), Some(out)).unwrap();
-                recorder.handle_link(at(tick * 10), Member(bridge), EAST, Some(metrics(0.001))).unwrap();
+                let mut link = |from, to, metrics| {
+                    recorder.handle(Event::Link { at: at(tick * 10), from, to, metrics: Some(metrics) }).unwrap();
+                };
+                link(Member(0), Member(bridge), out);
+                link(Member(bridge), EAST, metrics(0.001));
             }
         }
-        recorder.handle_timeout(at(tick * 10));
+        recorder.handle(Event::Timeout { at: at(tick * 10) }).unwrap();
     }
     let begin = recorder.begin();
     (begin, std::iter::from_fn(|| recorder.poll_record()).collect())
