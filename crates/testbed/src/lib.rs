@@ -26,4 +26,4 @@ pub use probe::idle_round_trip;
 pub use qdisc::{BacklogWatch, Bottleneck, Counters};
 pub use serve::{Served, server_options};
 pub use trial::{Outcome, client_options, plan, run_test};
-pub use undisturbed::undisturbed;
+pub use undisturbed::{undecided, undisturbed};

@@ -36,12 +36,17 @@ pub fn undisturbed(trial: impl Fn()) {
                 self::rest(rest);
             }
             Next::Undecided => {
-                let name = std::thread::current().name().unwrap_or("a test").to_owned();
-                say(&format!("UNDECIDED: {name}: {taken}, as it did in all {TRIALS} trials"));
-                return;
+                return undecided(&format!("{taken}, as it did in all {TRIALS} trials"));
             }
         }
     }
+}
+
+/// Says that this test decides nothing, and why: the machine could not carry what it measures. It is said on standard error, past the capture
+/// of passing tests, for it must not look like one that passed.
+pub fn undecided(because: &str) {
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    say(&format!("UNDECIDED: {name}: {because}"));
 }
 
 #[derive(Debug, PartialEq, Eq)]

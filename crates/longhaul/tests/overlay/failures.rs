@@ -1,7 +1,7 @@
 //! What members do when the network between them fails, seen by a flow of datagrams at a constant rate.
 
 use results::lab::{FlowInterval, LabRecord, Verdict};
-use testbed::undisturbed;
+use testbed::{undecided, undisturbed};
 
 use crate::common::lab::{Ended, turn};
 
@@ -36,7 +36,7 @@ fn run(extra: &str) -> Option<Ended> {
     match &ended.end.verdict {
         Verdict::Valid => Some(ended),
         Verdict::Invalid { because } => {
-            println!("the machine could not carry it, and said so: {because:?}");
+            undecided(&because.join("; "));
             None
         }
     }
