@@ -32,6 +32,15 @@ const BURSTS: u32 = 3;
 /// Packets of such a train, as in [`super::TwoRates`]: enough to see a token bucket of some packets end.
 const BURST_PACKETS: u32 = 12;
 
+/// A packet ahead of each pair, in bytes of IP: hosts that were idle hand the first packet over late, and the pair behind it not.
+const WAKER: u32 = 64;
+
+/// How long before the pair it leaves, at least: above what hosts need to wake up.
+const WAKING: Duration = Duration::from_micros(200);
+
+/// Packets of a pair, with the one ahead.
+const PACKETS_A_PAIR: usize = 3;
+
 /// Deviation of a pair's distance at the sender from what was asked at which it is left out: as it is over 1, the error
 /// that it makes over the capacity.
 const UNEVEN: f64 = 0.1;
@@ -145,15 +154,18 @@ impl Spruce {
         let mut after = Duration::ZERO;
         let departures = (0..PAIRS_A_TRAIN).flat_map(|i| {
             after += if i == 0 { Duration::ZERO } else { self.spacing(capacity, first + i) };
+            let waker = Departure { after, bytes: WAKER };
+            after += gap.max(WAKING);
             let one = Departure { after, bytes };
             after += gap;
-            [one, Departure { after, bytes }]
+            [waker, one, Departure { after, bytes }]
         });
         Step::Send { train: Train::new(departures.collect()), pause: self.spacing(capacity, first) }
     }
 
     fn observe_burst(&mut self, passage: &Passage) {
-        let curve = ArrivalCurve::of(passage);
+        let passage = passage.without_first();
+        let curve = ArrivalCurve::of(&passage);
         if curve.is_batched() {
             self.troubles.push(Trouble::Batching);
         }
@@ -167,8 +179,8 @@ impl Spruce {
 
     fn observe_pairs(&mut self, passage: &Passage, capacity: f64) {
         let asked = self.gap_ns(capacity);
-        for pair in passage.packets.chunks_exact(2).take(PAIRS_A_TRAIN as usize) {
-            let [a, b] = pair else { continue };
+        for pair in passage.packets.chunks_exact(PACKETS_A_PAIR).take(PAIRS_A_TRAIN as usize) {
+            let [_, a, b] = pair else { continue };
             let Some((sent, received)) = distances(a, b) else { continue };
             self.pairs.add(sent, received, asked, capacity);
         }

@@ -99,7 +99,8 @@ pub(crate) struct VirtualPath {
     pub(crate) least_gap: Duration,
     /// The receiver takes packets in batches at multiples of this; zero takes each as it comes.
     pub(crate) batch: Duration,
-    /// The receiver needs this long to wake up for a train: its first packet is taken so much later, but not after the second.
+    /// The receiver needs this long to wake up after a millisecond without packets: the next is taken so much later, but not after the
+    /// one behind it.
     pub(crate) asleep: Duration,
     pub(crate) mtu: u32,
     pub(crate) seed: u64,
@@ -208,14 +209,25 @@ impl VirtualPath {
         }
         // The word that a train has passed comes back over the path.
         let back = if train.is_echoed() { self.one_way * 2 } else { self.one_way };
-        if let [Some(first), Some(second), ..] = &mut received[..] {
-            *first = (*first + self.asleep).min(*second);
-        }
+        self.wake_up(&mut received);
         for (fate, at) in passage.packets.iter_mut().zip(received) {
             fate.received = at.map(|at| self.stamp(at + back, train.is_echoed()));
         }
         self.advance(self.clock + self.one_way * 2, &mut |_, _| ());
         passage
+    }
+
+    fn wake_up(&self, received: &mut [Option<Instant>]) {
+        let mut last = None;
+        for i in 0..received.len() {
+            let Some(at) = received[i] else { continue };
+            let is_idle = last.is_none_or(|l| at.saturating_since(l) > Duration::from_millis(1));
+            last = Some(at);
+            if is_idle {
+                let behind = received[i + 1..].iter().flatten().next();
+                received[i] = Some(behind.map_or(at + self.asleep, |b| (at + self.asleep).min(*b)));
+            }
+        }
     }
 
     fn stamp(&self, at: Instant, own_clock: bool) -> Instant {

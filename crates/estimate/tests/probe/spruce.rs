@@ -20,6 +20,16 @@ fn an_idle_path_has_its_capacity_left_and_tells_it_besides() {
 }
 
 #[test]
+fn hosts_that_wake_up_for_a_pair_leave_no_more_of_a_path() {
+    let mut path = VirtualPath::new(1, &[Hop::new(100_000_000, Cross::Idle)]);
+    // Three quarters of the distance of a pair.
+    path.asleep = Duration::from_micros(90);
+    let outcome = path.run(&mut Spruce::new(path.known(), None));
+    assert!(error(outcome.interval.unwrap().value, 100_000_000).abs() < 0.001, "{outcome:?}");
+    assert!(error(outcome.also[0].1.value, 100_000_000).abs() < 0.001, "{outcome:?}");
+}
+
+#[test]
 fn random_load_is_met_without_bias_and_with_the_spread_of_a_hundred_pairs() {
     for load in [0.25_f64, 0.5, 0.75] {
         let errors: Vec<f64> = (0..8)
@@ -27,7 +37,7 @@ fn random_load_is_met_without_bias_and_with_the_spread_of_a_hundred_pairs() {
                 let mut path = VirtualPath::new(seed, &[Hop::new(10_000_000, Cross::Poisson(mbps(10.0 * load)))]);
                 let begun = path.elapsed();
                 let outcome = path.run(&mut Spruce::new(path.known(), Some(mbps(10.0))));
-                assert_eq!(path.bytes, 300_000, "of the reference: 300 kB");
+                assert_eq!(path.bytes, 300_000 + 100 * 64, "of the reference: 300 kB; and what wakes up the hosts");
                 // 100 exponential distances of 100 ms: 10 s, off by a tenth; and ten answers to wait for.
                 assert!((path.elapsed() - begun).as_secs_f64() > 6.0 && (path.elapsed() - begun).as_secs_f64() < 16.0);
                 let i = outcome.interval.unwrap();
