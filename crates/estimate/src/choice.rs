@@ -89,6 +89,15 @@ pub fn rank(beliefs: &[Option<Belief>], seed: u64) -> Ranking {
     Ranking { best, probability, expected_loss }
 }
 
+/// How probable the best must be for probing to end early, when the share `spent` of what may be spent has been: who looks after each
+/// train sees chance favour one of two equals sooner or later, so what ends it falls with the root of the share to `confidence`
+/// (O'Brien, Fleming, *A Multiple Testing Procedure for Clinical Trials*, Biometrics 35, 1979).
+pub fn enough(confidence: f64, spent: f64) -> f64 {
+    let Ok(normal) = Normal::new(0.0, 1.0) else { return 1.0 };
+    let deviations = normal.inverse_cdf(confidence.clamp(0.0, 1.0));
+    normal.cdf(deviations / spent.clamp(f64::MIN_POSITIVE, 1.0).sqrt()).max(confidence)
+}
+
 fn largest(values: impl Iterator<Item = Option<f64>>) -> Option<usize> {
     values.enumerate().filter_map(|(i, v)| Some((i, v?))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(i, _)| i)
 }
@@ -118,6 +127,39 @@ mod tests {
         assert!((ranking.probability.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         // The best of three normal values is 0.846 sigma above the mean (order statistics), sigma being 3 %.
         assert!((ranking.expected_loss / (0.846 * LEAST_SIGMA) - 1.0).abs() < 0.15, "{ranking:?}");
+    }
+
+    #[test]
+    fn who_looks_early_must_be_surer() {
+        // One-sided quantiles of the normal distribution: 1.645 is 0.95, twice that 0.9995.
+        for (spent, least) in [(1.0, 0.95), (0.25, 0.9995), (0.0, 1.0), (7.0, 0.95)] {
+            assert!((enough(0.95, spent) - least).abs() < 1e-4, "{spent}");
+        }
+        assert_eq!((enough(1.0, 0.5), enough(0.3, 0.1)), (1.0, 0.3));
+    }
+
+    #[test]
+    fn many_looks_at_two_equals_end_no_more_often_than_one() {
+        let normal = Normal::new(0.0, 1.0).unwrap();
+        let ended = |enough: &dyn Fn(f64) -> f64| {
+            let trials = 2000;
+            let ends = |trial: u64| {
+                let mut sum = 0.0;
+                // The difference of two equals, known better by each of 25 trains.
+                (1..=25).any(|look: u32| {
+                    sum += normal.inverse_cdf(draw(trial, look.into()).clamp(1e-9, 1.0 - 1e-9));
+                    let best = normal.cdf(f64::abs(sum) / f64::from(look).sqrt());
+                    best >= enough(f64::from(look) / 25.0)
+                })
+            };
+            (0..trials).filter(|t| ends(*t)).count() as f64 / trials as f64
+        };
+        // Once at the end: 0.1, for each of the two may be the one. Four standard errors of 2000 trials are 0.027.
+        let (once, at_each) = (ended(&|spent| if spent < 1.0 { 2.0 } else { 0.95 }), ended(&|_| 0.95));
+        assert!((once - 0.1).abs() < 0.027 && at_each > 0.35, "{once} {at_each}");
+        let early = ended(&|spent| enough(0.95, spent));
+        // The reflection principle: a random walk that ever reaches a level is above it at the end in half of the cases.
+        assert!(early < 2.0 * 0.1, "{early}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Candidates that are probed in turn until one of them is sure enough.
 
-use estimate::choice::{Belief, Ranking, rank};
+use estimate::choice::{Belief, Ranking, enough, rank};
 use estimate::history::Prediction;
 use estimate::prediction::{Control, PathState, predict};
 use estimate::probe::{Interval, Outcome, Path, TwoRates};
@@ -93,7 +93,7 @@ impl Contest {
                 any |= racer.more;
             }
             self.ranking = rank(&self.beliefs(), options.seed);
-            if !any || self.is_decided(options) || Shutdown::asked() > 0 {
+            if !any || self.is_decided(enough(options.confidence, self.spent())) || Shutdown::asked() > 0 {
                 return;
             }
         }
@@ -107,16 +107,22 @@ impl Contest {
             .collect()
     }
 
+    /// By the candidate who has spent most of what it may.
+    fn spent(&self) -> f64 {
+        let racers = self.entries.iter().filter_map(|e| e.racer.as_ref());
+        racers.map(|r| r.prober.spent(&r.progress)).fold(0.0, f64::max)
+    }
+
     /// A candidate of which nothing is known yet may still be the best.
-    fn is_decided(&self, options: &ChooseOptions) -> bool {
+    fn is_decided(&self, confidence: f64) -> bool {
         let unknown = |e: &Entry| e.racer.as_ref().is_some_and(|r| r.more && r.predicted.is_none());
-        self.ranking.best.is_some_and(|b| self.ranking.probability[b] >= options.confidence)
+        self.ranking.best.is_some_and(|b| self.ranking.probability[b] >= confidence)
             && !self.entries.iter().any(unknown)
     }
 
     /// Ends all sessions; the candidates, the best first.
     pub(super) fn close(self, options: &ChooseOptions) -> (Vec<Candidate>, Decision) {
-        let decided = self.is_decided(options);
+        let decided = self.is_decided(options.confidence);
         let best = self.ranking.best.map(|i| self.entries[i].named.name.clone());
         let probability = self.ranking.probability;
         let mut candidates: Vec<Candidate> =

@@ -212,6 +212,13 @@ impl Prober {
         Progress { bounds, begin, packets, bytes, passing, troubles: Vec::new(), error: None, outcome: None }
     }
 
+    /// Which share of its bounds a method has spent: of the bytes or of the time, whichever is more.
+    pub fn spent(&self, progress: &Progress) -> f64 {
+        let bytes = (self.bytes - progress.bytes) as f64 / progress.bounds.bytes.max(1) as f64;
+        let elapsed = kernel::now().saturating_since(progress.begin);
+        bytes.max(elapsed.as_secs_f64() / progress.bounds.time.as_secs_f64().max(f64::MIN_POSITIVE))
+    }
+
     /// Carries out the next train; whether more are wanted and allowed.
     ///
     /// # Errors
