@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn many_looks_at_two_equals_end_no_more_often_than_one() {
+    fn many_looks_at_two_equals_end_at_most_twice_as_often_as_one() {
         let normal = Normal::new(0.0, 1.0).unwrap();
         let ended = |enough: &dyn Fn(f64) -> f64| {
             let trials = 2000;

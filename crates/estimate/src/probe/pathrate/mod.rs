@@ -200,7 +200,7 @@ impl Method for Pathrate {
         let (lost, reordered) = (passage.lost(), passage.reordered());
         self.troubles.extend((lost > 0).then_some(Trouble::Loss));
         self.troubles.extend((reordered > 0).then_some(Trouble::Reordering));
-        let behind = Passage { packets: passage.packets.get(1..).unwrap_or_default().to_vec() };
+        let behind = passage.without_first();
         let whole = lost == 0 && reordered == 0 && passage.sent() == asked.0 as usize + 1;
         self.learn(&behind, asked, whole);
     }
