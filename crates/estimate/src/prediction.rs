@@ -8,7 +8,7 @@ use units::{Bytes, Duration, Rate};
 pub use self::lost::{LossOver, Lost};
 use crate::choice::Belief;
 use crate::history::Prediction;
-use crate::model::{Reno, Way, cubic_response, cubic_share, ideal_completion, pftk, reno_share};
+use crate::model::{Reno, Way, cubic_share, cubic_with_timeouts, ideal_completion, pftk, reno_share};
 use crate::probe::{Interval, Path};
 use crate::samples::rate;
 
@@ -85,6 +85,9 @@ const TCP_HEADERS: u32 = 52;
 /// No round trip is shorter; what a clock reads as zero is not.
 const LEAST_ROUND_TRIP: Duration = Duration::from_micros(1);
 
+/// What Linux waits beyond the round trip before it sends anew at least (`TCP_RTO_MIN`).
+const TIMEOUT: Duration = Duration::from_millis(200);
+
 /// Loss at which BBR still goes at the full rate: version 1 leaves it alone up to the gain of its probing, a quarter, less
 /// what is retransmitted.
 const BBR_BEARS: f64 = 0.15;
@@ -97,7 +100,7 @@ const BBR_BEARS: f64 = 0.15;
 ///   part where it is short ([`reno_share`], [`cubic_share`]). That is so for a single transfer; beside others, whose windows swing at
 ///   other times, a shorter queue does (Appenzeller et al. 2004, §3), so the upper end is without it. BBR does not
 ///   wait for an overflow.
-/// - Loss: PFTK for Reno, the response function for CUBIC, with the count of losses give or take its standard error. No
+/// - Loss: PFTK for Reno, the response function with timeouts for CUBIC, with the count of losses give or take its standard error. No
 ///   loss among the probes bounds nothing: a hundred of them cannot see what slows a fast transfer down. Losses of echoed
 ///   probes are taken for half of the round trip's; the interval then reaches from all to nothing of them.
 /// - The window over the round trip.
@@ -183,15 +186,16 @@ fn by_loss(path: &PathState, control: Control, lost: Lost) -> Option<[f64; 3]> {
     if lost.lost == 0 || lost.sent == 0 {
         return None;
     }
+    let timeout = path.round_trip + TIMEOUT;
     let of = |share: f64| {
         let p = share.clamp(1e-9, 0.99);
         let by_formula = match control {
-            Control::Cubic => cubic_response(path.mss, path.round_trip, p),
+            Control::Cubic => cubic_with_timeouts(path.mss, path.round_trip, p, timeout),
             Control::Reno => pftk(Reno {
                 mss: path.mss,
                 rtt: path.round_trip,
                 loss: p,
-                timeout: path.round_trip + Duration::from_millis(200),
+                timeout,
                 segments_per_ack: 2.0,
                 window: None,
             }),

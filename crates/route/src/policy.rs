@@ -87,8 +87,8 @@ impl Default for Policy {
             unknown_capacity: Rate::from_bps(1_000_000_000),
             // The paper's, and RON's for throughput: a formula errs by some ten per cent, and a change reorders.
             margin: 0.5,
-            // Below, no transfer ends noticeably sooner.
-            least_gain: Rate::from_bps(50_000),
+            // A fifth of what TCP gets over a satellite that loses 15 %: less is as good as nothing there, too.
+            least_gain: Rate::from_bps(10_000),
             prefer_shorter: true,
             // Some round trips for flows to find their rate on the new path, and for its loss to be counted under their load.
             hold_down: Duration::from_secs(10),
@@ -101,7 +101,7 @@ impl Default for Policy {
             least_confidence: 0.3,
             count_load: true,
             fast_fail: true,
-            // From 0.05 to 0.15 a window is divided by sqrt(3): 0.58 of the rate.
+            // From 0.05 to 0.15 a window is divided by sqrt(3), 0.58 of the rate, and timeouts make it less.
             collapse: 0.7,
             // Ten reports of the slowest. Ends that are next to a link know sooner and say so; this is for links whose both ends are gone.
             silence: Duration::from_secs(5),

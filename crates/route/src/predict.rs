@@ -1,6 +1,6 @@
 //! What a long transfer of one flow gets on a path.
 
-use estimate::model::{Reno, cubic_response, mathis, pftk};
+use estimate::model::{Reno, cubic_with_timeouts, mathis, pftk};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Rate};
 
@@ -38,7 +38,8 @@ pub enum Model {
     /// Reno with timeouts (Padhye et al. 1998, in full), an acknowledgement counted for each segment as Linux does, and a timeout of 200 ms
     /// beyond the round trip.
     Pftk,
-    /// CUBIC's response function (RFC 9438 §5.1), Reno's where that is larger.
+    /// CUBIC's response function (RFC 9438 §5.1), Reno's where that is larger, and what timeouts cost ([`cubic_with_timeouts`]), of 200 ms
+    /// beyond the round trip.
     Cubic,
     /// A control that keeps a rate and not a window: `C (1 - p)` up to a loss of 15 %, then steeply less; see the constants.
     RateBased,
@@ -84,13 +85,11 @@ impl Model {
         let rtt = metrics.rtt.max(LEAST_RTT);
         // No rate from a formula: no loss, or a rate beyond all numbers. Neither limits.
         let limited = |by: Option<Rate>| by.map_or(capacity, |rate| rate.min(capacity));
+        let timeout = rtt.saturating_add(TIMEOUT);
         match self {
             Self::Safire { k } => limited(mathis(mss, rtt, loss, k)),
-            Self::Cubic => limited(cubic_response(mss, rtt, loss)),
-            Self::Pftk => {
-                let timeout = rtt.saturating_add(TIMEOUT);
-                limited(pftk(Reno { mss, rtt, loss, timeout, segments_per_ack: 1.0, window: None }))
-            }
+            Self::Cubic => limited(cubic_with_timeouts(mss, rtt, loss, timeout)),
+            Self::Pftk => limited(pftk(Reno { mss, rtt, loss, timeout, segments_per_ack: 1.0, window: None })),
             Self::RateBased => rate_based(capacity, rtt, loss, mss),
             Self::RateAware { alpha, beta } => {
                 let divisor = (1.0 + alpha * loss) * (1.0 + beta * rtt.as_secs_f64() * 1e3);

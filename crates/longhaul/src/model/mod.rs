@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use estimate::model::{
-    MATHIS_DELAYED_ACK, MATHIS_PERIODIC, Reno, Way, cardwell, cubic_response, ideal_completion, mathis, pftk,
-    pftk_approximate, pftk_received, rate_aware, ron_score, safire, tfrc,
+    MATHIS_DELAYED_ACK, MATHIS_PERIODIC, Reno, Way, cardwell, cubic_response, cubic_with_timeouts, ideal_completion,
+    mathis, pftk, pftk_approximate, pftk_received, rate_aware, ron_score, safire, tfrc,
 };
 use results::model::{MODEL_SCHEMA, ModelBound, ModelRecord, ModelResult, ModelStart};
 use units::Rate;
@@ -75,6 +75,12 @@ fn all(options: &ModelOptions, timeout: Duration) -> Vec<ModelResult> {
         row("pftk-received", "the same, what arrives", "Padhye et al. 2000", pftk_received(reno)),
         row("tfrc", "TCP-friendly rate control", "RFC 5348 section 3.1", tfrc(mss, rtt, loss)),
         row("cubic", "CUBIC", "RFC 9438 section 5", cubic_response(mss, rtt, loss)),
+        row(
+            "cubic-timeouts",
+            "CUBIC with timeouts",
+            "RFC 9438; Padhye et al.",
+            cubic_with_timeouts(mss, rtt, loss, timeout),
+        ),
         row("ron-score", "RON's score, loss 0.01 if none", "Strauss 2002, eq. 3.1", ron_score(mss, rtt, loss)),
     ];
     if let Some(rate) = rate {

@@ -92,6 +92,9 @@ impl Domestic {
     }
 }
 
+/// By which ratios of rates are easily told.
+const BY_ROOT: Model = Model::Safire { k: 1.0 };
+
 fn single() -> Policy {
     Policy::default().single_path()
 }
@@ -111,9 +114,9 @@ fn the_first_path_is_the_best_one() {
 
 #[test]
 fn a_better_path_is_taken_by_the_margin_and_not_below() {
-    // Reno's region of CUBIC: rates are as 1 / sqrt(p). 0.0105 over 0.005 is 1.449, 0.012 over 0.005 is 1.549.
+    // Rates are as 1 / sqrt(p). 0.0105 over 0.005 is 1.449, 0.012 over 0.005 is 1.549.
     for (loss, changes) in [(0.0105, 0), (0.012, 1)] {
-        let mut net = Domestic::new(single());
+        let mut net = Domestic::new(Policy { model: BY_ROOT, ..single() });
         net.losses = [Some(0.005), Some(0.006)];
         net.until(30.0);
         assert_eq!(net.path(), Some(north()));
@@ -290,7 +293,7 @@ fn losses_counted_from_few_packets_change_nothing() {
 
 #[test]
 fn both_of_two_disjoint_paths_are_used_in_proportion() {
-    let mut net = Domestic::new(Policy::default());
+    let mut net = Domestic::new(Policy { model: BY_ROOT, ..Policy::default() });
     net.losses = [Some(0.01), Some(0.02)];
     net.until(5.0);
     let paths = net.control.paths(EAST);
