@@ -106,6 +106,16 @@ impl Clocks {
         self.steps
     }
 
+    /// When a packet came that the kernel stamped at `realtime_ns` and this thread has just read. Now where there is no stamp, or
+    /// where CLOCK_REALTIME was set, or not compared for long, so that the stamp may be of the time before.
+    pub fn came(&mut self, realtime_ns: Option<u64>) -> Instant {
+        let now = now();
+        let steps = self.steps;
+        self.heed(read(libc::CLOCK_REALTIME).wrapping_sub(now.as_nanos()) as i64);
+        let stamp = realtime_ns.filter(|_| self.steps == steps);
+        stamp.map_or(now, |ns| self.monotonic(ns).min(now))
+    }
+
     /// The monotonic instant of a realtime stamp.
     pub fn monotonic(&self, realtime_ns: u64) -> Instant {
         Instant::from_nanos(realtime_ns.wrapping_sub(self.offset_ns as u64))
@@ -126,6 +136,21 @@ mod tests {
         // 100 us: the two clocks are read within the bracket, plus the error of the offset itself.
         assert!(mapped.nanos_since(before) > -100_000 && after.nanos_since(mapped) > -100_000);
         assert_eq!(clocks.steps(), 0);
+    }
+
+    #[test]
+    fn a_packet_came_when_it_was_stamped_unless_the_clock_was_set_since() {
+        let realtime = || read(libc::CLOCK_REALTIME);
+        // A thread that is held up between two readings of the clocks looks like a step; one of some tries is not.
+        let stamped = |ago: u64| {
+            let mut clocks = Clocks::new();
+            (0..100).map(|_| now().saturating_since(clocks.came(Some(realtime() - ago)))).max().unwrap()
+        };
+        assert!(stamped(400_000_000) >= Duration::from_millis(399));
+        let mut set = Clocks { offset_ns: Clocks::measure() - 400_000_000, steps: 0 };
+        let before = now();
+        assert!(set.came(Some(realtime() - 1_000_000)) >= before, "its stamp may be of the time before");
+        assert!(set.came(None) >= before && set.came(Some(realtime() + 1_000_000_000)) <= now());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use units::Bytes;
 
 use crate::control::{self, Control};
 use crate::option::set_int;
-use crate::udp::address;
+use crate::udp::{address, stamp_arrivals, stamp_in};
 use crate::{KernelError, Op};
 
 /// Room for whatever one call receives: as much as the kernel puts together.
@@ -26,6 +26,8 @@ pub struct DatagramsReceived {
     pub from: SocketAddr,
     /// The traffic class that they came with: DSCP and, in the lowest two bits, ECN.
     pub class: u8,
+    /// When this host's kernel received the first of them (CLOCK_REALTIME ns, SO_TIMESTAMPNS); absent when the kernel does not say.
+    pub realtime_ns: Option<u64>,
 }
 
 /// A UDP socket that sends and receives many datagrams in a call (UDP_SEGMENT, UDP_GRO). Never fragments: what is larger than the path's
@@ -78,6 +80,7 @@ impl Datagrams {
             // Where the kernel does not know it, datagrams come one by one.
             let _ = set_int(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
         }
+        stamp_arrivals(fd);
         socket.bind(&local.into()).map_err(e(Op::Bind))?;
         Ok(Self { v6: local.is_ipv6(), socket: socket.into(), segment: AtomicBool::new(segment) })
     }
@@ -167,8 +170,8 @@ impl Datagrams {
         };
         let Some(from) = address(&name, message.msg_namelen) else { return Ok(None) };
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-        let (class, each) = beside(&message);
-        Ok(Some(DatagramsReceived { length, each: each.unwrap_or(length).max(1), from, class }))
+        let Beside { class, each, realtime_ns } = Beside::of(&message);
+        Ok(Some(DatagramsReceived { length, each: each.unwrap_or(length).max(1), from, class, realtime_ns }))
     }
 
     /// A dual-stack socket speaks with IPv4 peers in mapped addresses.
@@ -180,21 +183,33 @@ impl Datagrams {
     }
 }
 
-/// Traffic class, and the length of each datagram where there are many.
-fn beside(message: &libc::msghdr) -> (u8, Option<usize>) {
-    let (mut class, mut each) = (0, None);
-    // SAFETY: recvmsg succeeded; the values are copied out unaligned, each as the type that the kernel writes.
-    unsafe {
-        control::for_each(message, |level, kind, data| match (level, kind) {
-            (libc::IPPROTO_IP, libc::IP_TOS) => class = data.read(),
-            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => class = data.cast::<libc::c_int>().read_unaligned() as u8,
-            (libc::SOL_UDP, libc::UDP_GRO) => {
-                each = usize::try_from(data.cast::<libc::c_int>().read_unaligned()).ok();
-            }
-            _ => {}
-        });
+/// What comes beside datagrams.
+#[derive(Default)]
+struct Beside {
+    class: u8,
+    /// Length of each datagram where there are many.
+    each: Option<usize>,
+    realtime_ns: Option<u64>,
+}
+
+impl Beside {
+    fn of(message: &libc::msghdr) -> Self {
+        let mut beside = Self::default();
+        // SAFETY: recvmsg succeeded; the values are copied out unaligned, each as the type that the kernel writes.
+        unsafe {
+            control::for_each(message, |level, kind, data| match (level, kind) {
+                (libc::IPPROTO_IP, libc::IP_TOS) => beside.class = data.read(),
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                    beside.class = data.cast::<libc::c_int>().read_unaligned() as u8;
+                }
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    beside.each = usize::try_from(data.cast::<libc::c_int>().read_unaligned()).ok();
+                }
+                (level, kind) => beside.realtime_ns = beside.realtime_ns.or_else(|| stamp_in(level, kind, data)),
+            });
+        }
+        beside
     }
-    (class, each)
 }
 
 impl AsFd for Datagrams {
@@ -229,6 +244,7 @@ mod tests {
                     (a.socket().local_addr().unwrap().port(), EXPEDITED),
                     "{segment} {coalesce} {local}"
                 );
+                assert!(r.realtime_ns.is_some(), "{segment} {coalesce} {local}");
                 got.extend(room[..r.length].chunks(r.each).map(<[u8]>::to_vec));
             }
         }

@@ -1,13 +1,13 @@
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use units::Bytes;
 
 use crate::control::{self, Control};
-use crate::option::set_dscp;
+use crate::option::{set_dscp, set_int};
 use crate::{Clocks, KernelError, Op};
 
 /// Most datagrams taken in one call.
@@ -46,17 +46,7 @@ pub fn udp_socket(local: SocketAddr, share: bool, buffer: Bytes, dscp: Option<u8
     if let Some(dscp) = dscp {
         set_dscp(socket.as_raw_fd(), dscp, local).map_err(e(Op::Dscp))?;
     }
-    let on = 1_i32;
-    // SAFETY: SO_TIMESTAMPNS takes an int, which is passed with its size. Without it there are merely no stamps.
-    unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPNS,
-            (&raw const on).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        );
-    }
+    stamp_arrivals(socket.as_raw_fd());
     socket.bind(&local.into()).map_err(e(Op::Bind))?;
     Ok(socket.into())
 }
@@ -146,17 +136,28 @@ pub(crate) fn address(storage: &libc::sockaddr_storage, len: libc::socklen_t) ->
     a.ok().and_then(|((), a)| a.as_socket())
 }
 
+/// Asks for a stamp of each datagram that comes (SO_TIMESTAMPNS). Without them there is merely less to know.
+pub(crate) fn stamp_arrivals(socket: RawFd) {
+    let _ = set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
+}
+
+/// CLOCK_REALTIME in ns, if this control message is a stamp.
+///
+/// # Safety
+/// `data` must point to the data of a control message of this level and type.
+pub(crate) unsafe fn stamp_in(level: i32, kind: i32, data: *const u8) -> Option<u64> {
+    if (level, kind) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+        return None;
+    }
+    // SAFETY: by contract the kernel wrote a timespec there, which is copied out unaligned.
+    let t = unsafe { data.cast::<libc::timespec>().read_unaligned() };
+    Some(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
 fn stamp(msg: &libc::msghdr) -> Option<u64> {
     let mut stamp = None;
-    // SAFETY: recvmmsg filled the header; the stamp is copied out unaligned.
-    unsafe {
-        control::for_each(msg, |level, kind, data| {
-            if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
-                let t = data.cast::<libc::timespec>().read_unaligned();
-                stamp = Some(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64);
-            }
-        });
-    }
+    // SAFETY: recvmmsg filled the header, and the pointer is that of the message's data.
+    unsafe { control::for_each(msg, |level, kind, data| stamp = stamp.or_else(|| stamp_in(level, kind, data))) };
     stamp
 }
 

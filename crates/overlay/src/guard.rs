@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use units::Instant;
 use wire::overlay::{Cookie, MAC_BYTES, Macs};
 
+use crate::bucket::{Bucket, Limit};
 use crate::identity::PublicKey;
 
 /// How long a cookie is good.
@@ -109,32 +110,6 @@ impl Account {
     }
 }
 
-/// A bucket that leaks in a second what it holds.
-struct Bucket {
-    level: f64,
-    at: Instant,
-}
-
-impl Bucket {
-    fn new(now: Instant) -> Self {
-        Self { level: 0.0, at: now }
-    }
-
-    fn leak(&mut self, now: Instant, per_second: f64) {
-        let passed = now.saturating_since(self.at).as_secs_f64();
-        self.level = (self.level - passed * per_second).max(0.0);
-        self.at = now;
-    }
-
-    /// Puts one more in, if it fits.
-    fn takes(&mut self, now: Instant, per_second: f64) -> bool {
-        self.leak(now, per_second);
-        let fits = self.level + 1.0 <= per_second;
-        self.level += f64::from(u8::from(fits));
-        fits
-    }
-}
-
 /// Counts initiations, asks for cookies when there are too many, and bounds what each address may cost.
 pub(crate) struct Guard {
     keys: MacKeys,
@@ -157,20 +132,26 @@ impl Guard {
 
     /// Decides about an initiation from `from`, whose first code is right.
     pub(crate) fn admit(&mut self, now: Instant, from: SocketAddr, receiver: u32, datagram: &[u8]) -> Admission {
-        self.load.leak(now, UNDER_LOAD);
-        self.load.level += 1.0;
-        if self.load.level <= UNDER_LOAD {
+        if !self.is_under_load(now) {
             return Admission::Answer;
         }
-        self.load.level = self.load.level.min(2.0 * UNDER_LOAD);
         let Some(macs) = Macs::of(datagram) else { return Admission::Drop };
         let cookie = self.cookie(now, from);
         if same(&code(&cookie, Macs::with_first(datagram)), &macs.second) {
-            let may = self.takes(now, Account::of(from.ip()), FROM_ONE) && self.in_all.takes(now, IN_ALL);
+            let may = self.takes(now, Account::of(from.ip()), FROM_ONE)
+                && self.in_all.takes(now, Limit::a_second_of(IN_ALL), 1.0);
             return if may { Admission::Answer } else { Admission::Drop };
         }
         self.sealed(&cookie, &macs.first)
             .map_or(Admission::Drop, |sealed| Admission::SendCookie(Cookie { receiver, sealed }))
+    }
+
+    /// Whether one more initiation is one too many; after a flood, for a second more at most.
+    fn is_under_load(&mut self, now: Instant) -> bool {
+        let limit = Limit::a_second_of(UNDER_LOAD);
+        let is_full = self.load.room(now, limit) < 1.0;
+        self.load.takes(now, Limit { most: 2.0 * UNDER_LOAD, ..limit }, 1.0);
+        is_full
     }
 
     /// Whether an initiation is answered that `relay` handed over, by its word from `origin`. No cookies: who hands it over has a session.
@@ -182,11 +163,13 @@ impl Guard {
     fn takes(&mut self, now: Instant, account: Account, per_second: f64) -> bool {
         if self.callers.len() >= MOST_CALLERS
             && !self.callers.contains_key(&account)
-            && let Some(oldest) = self.callers.iter().min_by_key(|(_, bucket)| bucket.at).map(|(account, _)| *account)
+            && let Some(oldest) =
+                self.callers.iter().min_by_key(|(_, bucket)| bucket.used_at()).map(|(account, _)| *account)
         {
             self.callers.remove(&oldest);
         }
-        self.callers.entry(account).or_insert_with(|| Bucket::new(now)).takes(now, per_second)
+        let bucket = self.callers.entry(account).or_insert_with(|| Bucket::new(now));
+        bucket.takes(now, Limit::a_second_of(per_second), 1.0)
     }
 
     /// The cookie of an address and port: a function of our secret, so nothing is kept for who asks.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-use kernel::{DATAGRAMS_ROOM, Datagrams, Tun};
+use kernel::{Clocks, DATAGRAMS_ROOM, Datagrams, Tun};
 use packet::{Merge, Parts};
 use route::Member;
 use wire::overlay::Envelope;
@@ -34,6 +34,7 @@ pub(crate) struct Inbound {
     merge: bool,
     reader: Reader,
     onward: Batch,
+    clocks: Clocks,
 }
 
 impl Inbound {
@@ -46,7 +47,7 @@ impl Inbound {
         merge: bool,
     ) -> Self {
         let reader = Reader::new(published);
-        Self { socket, tun, counters, events, opener, merge, reader, onward: Batch::new() }
+        Self { socket, tun, counters, events, opener, merge, reader, onward: Batch::new(), clocks: Clocks::new() }
     }
 
     /// Until `ends` says so.
@@ -62,7 +63,7 @@ impl Inbound {
                 self.opener.tidy(&self.reader.table);
             }
             let table = Arc::clone(&self.reader.table);
-            let arrival = Arrival { now: kernel::now(), from: got.from, traffic_class: got.class };
+            let arrival = Arrival { came: self.clocks.came(got.realtime_ns), from: got.from, traffic_class: got.class };
             packets.clear();
             for begin in (0..got.length).step_by(got.each) {
                 let at = begin..(begin + got.each).min(got.length);
@@ -95,7 +96,7 @@ impl Inbound {
         let Some((hop, to)) = next.and_then(|p| Some((p.session.as_deref()?, p.endpoint?))) else { return };
         let room = self.onward.room(to, datagram.len(), arrival.traffic_class, &self.socket, &self.counters);
         room.copy_from_slice(datagram);
-        if address(hop, envelope, room, micros(arrival.now)).is_none() {
+        if address(hop, envelope, room, micros(kernel::now())).is_none() {
             self.onward.take_back();
             return bump(&self.counters.not_relayed);
         }

@@ -5,6 +5,7 @@
 //! and one gossips and serves pages. What the first two need is published to them as a table that never changes (`table`).
 
 mod batch;
+mod bucket;
 mod certificate;
 mod counters;
 mod device;

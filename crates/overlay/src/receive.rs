@@ -15,6 +15,7 @@ use wire::overlay::{
     SEALED_BYTES, Sealed, TAG_BYTES,
 };
 
+use crate::bucket::{Bucket, Limit};
 use crate::counters::{Counters, bump};
 use crate::guard::MacKeys;
 use crate::mesh::{OpenCalls, Source, is_for, micros};
@@ -25,6 +26,10 @@ use crate::window::{Fresh, Window};
 
 /// Datagrams of handshakes that may wait for the controlling thread: a quarter of its queue, so that no flood of them keeps reports out.
 const HANDSHAKES: usize = 256;
+
+/// What a member may hand over at once to be passed on: what its rate is for so long, and this much at least.
+const RELAY_BURST: Duration = Duration::from_millis(250);
+const LEAST_RELAY_BURST: Bytes = Bytes::new(65_536);
 
 /// What the controlling thread must see.
 #[derive(Debug)]
@@ -94,16 +99,11 @@ pub(crate) enum Taken {
 /// When and how a datagram came.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
-    pub(crate) now: Instant,
+    /// As the kernel took it from the network: how soon this thread had a CPU is not in it.
+    pub(crate) came: Instant,
     pub(crate) from: SocketAddr,
     /// DSCP and ECN of its IP header.
     pub(crate) traffic_class: u8,
-}
-
-/// What a member may still hand over to be passed on: a bucket of a quarter of a second.
-struct Quota {
-    bytes: f64,
-    at: Instant,
 }
 
 /// Opens datagrams.
@@ -114,7 +114,8 @@ pub(crate) struct Opener {
     relay_rate: Option<Rate>,
     /// Against replays, by session.
     windows: HashMap<u32, [Option<Window>; LANES]>,
-    quotas: HashMap<Member, Quota>,
+    /// What each member handed over to be passed on.
+    quotas: HashMap<Member, Bucket>,
     /// Which relays the last frame of each lane came over, by session.
     routes: HashMap<(u32, u16), [u32; MOST_RELAYS]>,
 }
@@ -207,7 +208,7 @@ impl<T: FnMut(Event)> Turn<'_, T> {
             window.get_or_insert_with(Window::new).note(sequence);
         }
         if let Some(arrivals) = session.arrivals.get(usize::from(lane)) {
-            arrivals.note(sequence, bytes as u64, sent, micros(self.arrival.now));
+            arrivals.note(sequence, bytes as u64, sent, micros(self.arrival.came));
         }
         if !session.confirmed.load(Ordering::Relaxed) {
             session.confirmed.store(true, Ordering::Relaxed);
@@ -269,7 +270,7 @@ impl<T: FnMut(Event)> Turn<'_, T> {
     }
 
     fn message(&mut self, session: &Session, contents: &[u8], bytes: usize, sent: u32) {
-        let came = self.arrival.now;
+        let came = self.arrival.came;
         match Message::decode(contents) {
             // Only to be counted.
             Some(Message::Probe) => {}
@@ -346,14 +347,10 @@ impl<T: FnMut(Event)> Turn<'_, T> {
     /// The origin is what those before on the way say, who could spare themselves and burden others; `from` is who hands it over, by its session.
     fn within_quota(&mut self, from: Member, bytes: usize) -> bool {
         let Some(rate) = self.opener.relay_rate else { return true };
-        let (now, per_second) = (self.arrival.now, rate.as_bps() as f64 / 8.0);
-        let burst = rate.bytes_in(Duration::from_millis(250)).max(Bytes::new(65_536)).as_u64() as f64;
-        let quota = self.opener.quotas.entry(from).or_insert(Quota { bytes: burst, at: now });
-        let earned = now.saturating_since(quota.at).as_secs_f64() * per_second;
-        let has = (quota.bytes + earned).min(burst);
-        let may = has >= bytes as f64;
-        *quota = Quota { bytes: if may { has - bytes as f64 } else { has }, at: now };
-        may
+        let burst = rate.bytes_in(RELAY_BURST).max(LEAST_RELAY_BURST).as_u64() as f64;
+        let limit = Limit { per_second: rate.as_bps() as f64 / 8.0, most: burst };
+        let bucket = self.opener.quotas.entry(from).or_insert_with(|| Bucket::new(self.arrival.came));
+        bucket.takes(self.arrival.came, limit, bytes as f64)
     }
 }
 

@@ -124,8 +124,9 @@ pub(crate) fn settings(own: usize, count: usize) -> Settings {
         model: None,
         t_ch: None,
         t_loss: None,
-        capacity: Some(units::Rate::from_bps(100_000_000)),
+        capacity: Some(Rate::from_bps(100_000_000)),
         probe_share: 0.01,
+        gossip_rate: Rate::from_bps(1_000_000),
         control: "none".into(),
         status: None,
         events: None,
@@ -219,7 +220,7 @@ impl World {
             return;
         }
         let mut events = Vec::new();
-        let arrival = Arrival { now, from, traffic_class: 0 };
+        let arrival = Arrival { came: now, from, traffic_class: 0 };
         let taken = host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e| events.push(e));
         for event in events {
             match event {
@@ -541,7 +542,7 @@ fn gossip_arrives_whole_whatever_its_length() {
         while let Some(output) = world.hosts[0].mesh.poll_output() {
             let Output::Send { mut datagram, .. } = output else { continue };
             let host = &mut world.hosts[1];
-            let arrival = Arrival { now, from: endpoint(0), traffic_class: 0 };
+            let arrival = Arrival { came: now, from: endpoint(0), traffic_class: 0 };
             let mut events = Vec::new();
             host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e| events.push(e));
             for event in events {

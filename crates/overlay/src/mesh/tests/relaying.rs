@@ -7,10 +7,10 @@ use super::*;
 /// IP bytes of the datagrams of [`hand_over`].
 const BYTES: usize = 1000;
 /// A relay's bound at which its bucket holds 64 KiB, the least that it may.
-const SLOW: units::Rate = units::Rate::from_bps(1_000_000);
+const SLOW: Rate = Rate::from_bps(1_000_000);
 
 /// The last one of these members passes on by these settings.
-fn world(count: usize, relay: bool, relay_rate: Option<units::Rate>) -> World {
+fn world(count: usize, relay: bool, relay_rate: Option<Rate>) -> World {
     let mut world = World::new(count);
     let last = count - 1;
     world.hosts[last] = Host::new(Settings { relay, relay_rate, ..settings(last, count) }, 3, world.now);

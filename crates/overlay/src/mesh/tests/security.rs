@@ -187,7 +187,7 @@ fn answers_to_no_call_do_not_reach_who_decides() {
         MacKeys::of(&identity(0).public()).write(&mut response, None);
         for datagram in [&mut cookie[..], &mut response[..]] {
             let host = &mut world.hosts[0];
-            let arrival = Arrival { now: world.now, from: endpoint(1), traffic_class: 0 };
+            let arrival = Arrival { came: world.now, from: endpoint(1), traffic_class: 0 };
             host.opener.take(&host.table, datagram, arrival, &host.counters, &mut |_| reached += 1);
             strangers += u64::from(!counts);
         }
@@ -212,7 +212,7 @@ fn a_flood_of_handshakes_leaves_room_for_reports() {
     let host = &mut world.hosts[0];
     let mut initiation = wire::overlay::Initiation { sender: 1, noise: [3; 104] }.encode();
     MacKeys::of(&identity(0).public()).write(&mut initiation, None);
-    let arrival = Arrival { now: world.now, from: endpoint(1), traffic_class: 0 };
+    let arrival = Arrival { came: world.now, from: endpoint(1), traffic_class: 0 };
     let mut queue = Vec::new();
     for round in 1..=2 {
         for _ in 0..1000 {
