@@ -74,6 +74,8 @@ counters! {
     strangers,
     /// Datagrams of handshakes and messages dropped because there were too many.
     overflow,
+    /// Rounds and answers of the gossip that were left out because what it may take (`gossip_rate`) was spent.
+    gossip_held_back,
     /// Datagrams that the network did not take.
     send_failed,
     /// Datagrams that this host's device or route did not take because they were too large; their size is looked for anew.

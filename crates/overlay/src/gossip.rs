@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use tokio::sync::oneshot;
 use units::Instant;
 
 use crate::OverlayError;
+use crate::bucket::{Bucket, Limit};
+use crate::counters::{Counters, bump};
 use crate::draws::Draws;
 use crate::identity::PublicKey;
 use crate::mesh::Claim;
@@ -39,13 +42,18 @@ const LATELY: Duration = Duration::from_secs(5);
 const OTHERS: f64 = 0.25;
 /// Most bytes in answer to one digest; the next round asks for the rest.
 const MOST_NEWS: usize = 8192;
-/// What one member may cost in a [`WINDOW`]: answers to its digests (some 4 Mb/s) and signatures looked at (some 12 % of a processor). Of two
+/// What one member may cost in a [`WINDOW`]: answers to its digests and signatures looked at (some 12 % of a processor). Of two
 /// members each asks the other 20 times a second, and answers as often.
 const WINDOW: Duration = Duration::from_secs(1);
 const MOST_ANSWERS: u32 = 60;
 const MOST_SIGNATURES: u32 = 2000;
 /// Members pass on what they have looked at: who passes on a wrong signature is not heard for so long.
 const DEAF: Duration = Duration::from_secs(10);
+/// What each frame of a message costs beside the message: IPv6 and UDP 48, envelope 56, frame 40, number and piece 9.
+const FRAME: usize = 153;
+/// Who has less than this share of what it may send in a second does not ask: what is left is for answers, by which others learn of it. Nor does one
+/// member draw more than this share by its digests.
+const FOR_ANSWERS: f64 = 0.5;
 /// Messages that may wait; more are dropped, as the network does.
 const QUEUE: usize = 256;
 /// The same for what waits for the controlling thread.
@@ -75,6 +83,7 @@ pub(crate) enum FromGossip {
 /// Runs until the sender of `input` is gone. `generation`: grows with each start of this member.
 pub(crate) async fn run(
     settings: &Settings,
+    counters: Arc<Counters>,
     generation: u64,
     mut input: Receiver<ToGossip>,
     out: SyncSender<FromGossip>,
@@ -83,7 +92,7 @@ pub(crate) async fn run(
     if started.send(Ok(())).is_err() {
         return;
     }
-    let mut gossip = Gossip::new(settings, generation, kernel::now());
+    let mut gossip = Gossip::new(settings, counters, generation, kernel::now());
     let mut waiting = VecDeque::new();
     let mut round = tokio::time::interval(ROUND);
     loop {
@@ -128,6 +137,9 @@ struct Gossip<'a> {
     others: BTreeMap<Member, Other>,
     window: Instant,
     draws: Draws,
+    /// What was sent, bytes of IP.
+    spent: Bucket,
+    counters: Arc<Counters>,
 }
 
 /// Another member, as far as the gossip goes.
@@ -135,13 +147,19 @@ struct Gossip<'a> {
 struct Other {
     heard: Option<Instant>,
     deaf_until: Option<Instant>,
-    /// In this [`WINDOW`].
+    /// In this [`WINDOW`]; drawn: bytes of answers.
     answers: u32,
+    drawn: usize,
     signatures: u32,
 }
 
+/// What a message takes on the network, bytes of IP.
+fn cost(message: &[u8]) -> usize {
+    message.len() + FRAME * message.len().div_ceil(message::FRAME_BYTES).max(1)
+}
+
 impl<'a> Gossip<'a> {
-    fn new(settings: &'a Settings, generation: u64, now: Instant) -> Self {
+    fn new(settings: &'a Settings, counters: Arc<Counters>, generation: u64, now: Instant) -> Self {
         let own = settings.identity.public().member();
         Self {
             settings,
@@ -151,6 +169,8 @@ impl<'a> Gossip<'a> {
             others: BTreeMap::new(),
             window: now,
             draws: Draws::new(generation ^ u64::from(own.0)),
+            spent: Bucket::new(now),
+            counters,
         }
     }
 
@@ -215,23 +235,42 @@ impl<'a> Gossip<'a> {
         }
     }
 
+    /// What may be sent in a second.
+    fn limit(&self) -> Limit {
+        Limit::a_second_of(self.settings.gossip_rate.as_bps() as f64 / 8.0)
+    }
+
+    fn send(&mut self, to: Member, bytes: Vec<u8>) -> FromGossip {
+        self.spent.put(cost(&bytes) as f64);
+        FromGossip::Send { to, bytes }
+    }
+
     /// Gives who tells what it knows the rest, and asks it for what it knows beyond that.
     fn answer(&mut self, now: Instant, to: Member, theirs: &Message<'_>) -> Vec<FromGossip> {
+        let limit = self.limit();
+        let room = self.spent.room(now, limit);
         let other = self.others.entry(to).or_default();
         if other.answers >= MOST_ANSWERS {
+            return Vec::new();
+        }
+        let room = room.min(FOR_ANSWERS * limit.most - other.drawn as f64);
+        if room < FRAME as f64 {
+            bump(&self.counters.gossip_held_back);
             return Vec::new();
         }
         other.answers += 1;
         let ours: Vec<Known> = theirs.digest.iter().map(|k| self.held.known(now, k.of)).collect();
         let turn = self.draws.number() as usize;
-        let mut messages = message::words(self.held.news(now, &theirs.digest, turn, MOST_NEWS).into_iter());
+        let mut messages =
+            message::words(self.held.news(now, &theirs.digest, turn, MOST_NEWS.min(room as usize)).into_iter());
         let is_known = |k: &Known| self.key(k.of).is_some();
         let lacks = |(t, o): (&Known, &Known)| t.newest > o.newest || t.newest == o.newest && t.sum != o.sum;
         if theirs.asks && theirs.digest.iter().zip(&ours).any(|pair| is_known(pair.0) && lacks(pair)) {
             let ours: Vec<Known> = ours.into_iter().filter(is_known).collect();
             messages.push(message::digest(false, &ours));
         }
-        messages.into_iter().map(|bytes| FromGossip::Send { to, bytes }).collect()
+        self.others.entry(to).or_default().drawn += messages.iter().map(|m| cost(m)).sum::<usize>();
+        messages.into_iter().map(|bytes| self.send(to, bytes)).collect()
     }
 
     /// [`ROUND`] has passed.
@@ -242,7 +281,12 @@ impl<'a> Gossip<'a> {
         self.others.retain(|m, _| is_member(m));
         if now.saturating_since(self.window) >= WINDOW {
             self.window = now;
-            self.others.values_mut().for_each(|o| (o.answers, o.signatures) = (0, 0));
+            self.others.values_mut().for_each(|o| (o.answers, o.drawn, o.signatures) = (0, 0, 0));
+        }
+        let limit = self.limit();
+        if self.spent.room(now, limit) < FOR_ANSWERS * limit.most {
+            bump(&self.counters.gossip_held_back);
+            return Vec::new();
         }
         let was_heard = |o: &Other| o.heard.is_some_and(|at| now.saturating_since(at) < LATELY);
         let mut asked: Vec<Member> = self.others.iter().filter(|(_, o)| was_heard(o)).map(|(m, _)| *m).collect();
@@ -255,7 +299,7 @@ impl<'a> Gossip<'a> {
         let first = turn % all.len();
         all.rotate_left(first);
         let known: Vec<Known> = all.into_iter().take(MOST_KNOWN).map(|m| self.held.known(now, m)).collect();
-        vec![FromGossip::Send { to, bytes: message::digest(true, &known) }]
+        vec![self.send(to, message::digest(true, &known))]
     }
 
     /// What this member measured on the links on which it receives.

@@ -104,6 +104,12 @@ pub(crate) fn metrics(status: &Value) -> String {
             let _ = writeln!(out, "longhaul_overlay_predicted_bps{{member=\"{}\"}} {best}", name(member));
         }
     }
+    let help = "What the gossip with all members takes, of IP; its bound is the member's gossip_rate.";
+    let gossip = status.get("gossip_bps").and_then(Value::as_u64).unwrap_or(0);
+    let _ = writeln!(
+        out,
+        "# HELP longhaul_overlay_gossip_bps {help}\n# TYPE longhaul_overlay_gossip_bps gauge\nlonghaul_overlay_gossip_bps {gossip}"
+    );
     for (key, value) in status.get("counters").and_then(Value::as_object).into_iter().flatten() {
         let help = crate::counters::meaning(key);
         let _ = writeln!(

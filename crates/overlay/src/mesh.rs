@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use route::{Member, Path, Recorder};
 use serde::Serialize;
-use units::Instant;
+use units::{Instant, Rate};
 use wire::overlay::{Envelope, LANE_DIRECT, Message};
 
 use crate::draws::Draws;
@@ -27,6 +27,7 @@ use crate::guard::{Guard, MacKeys};
 use crate::seal::{self, Line};
 use crate::session::{REJECT_AFTER, Session};
 use crate::settings::{MemberSettings, Settings};
+use crate::spent::Spent;
 use crate::table::{Peer, Table};
 
 pub(crate) use calls::{OpenCalls, Source, is_for};
@@ -113,6 +114,8 @@ pub(crate) struct Mesh {
     /// Numbers of sessions are drawn from here.
     draws: Draws,
     gossip_number: u32,
+    /// What the gossip took, IP bytes.
+    gossip_spent: Spent,
     /// When the route control was last told about own links.
     handed_over: Option<Instant>,
     /// Links that others praise and our own frames did not get over, and until when what is said of them is not heard.
@@ -145,6 +148,7 @@ impl Mesh {
             changed: true,
             draws: Draws::new(seed),
             gossip_number: 0,
+            gossip_spent: Spent::default(),
             handed_over: None,
             relays: BTreeMap::new(),
             suspects: BTreeMap::new(),
@@ -224,8 +228,15 @@ impl Mesh {
         let pieces = bytes.len().div_ceil(Message::GOSSIP_DATA).max(1);
         let Ok(pieces) = u16::try_from(pieces) else { return };
         for (piece, data) in (0..).zip(bytes.chunks(Message::GOSSIP_DATA)) {
-            self.tell(now, to, &Message::Gossip { number, piece, pieces, data: data.to_vec() });
+            let message = Message::Gossip { number, piece, pieces, data: data.to_vec() };
+            let bytes = self.tell(now, to, &message);
+            self.gossip_spent.note(now, bytes as u64);
         }
+    }
+
+    /// What the gossip took lately.
+    pub(crate) fn gossip_rate(&self, now: Instant) -> Rate {
+        self.gossip_spent.rate(now)
     }
 
     /// Everybody is told that this member leaves.
@@ -252,11 +263,10 @@ impl Mesh {
         }
     }
 
-    /// Sends a message the best way: directly where that works, else over relays.
-    fn tell(&mut self, now: Instant, to: Member, message: &Message) {
+    /// Sends a message the best way: directly where that works, else over relays. Gives the IP bytes that it took.
+    fn tell(&mut self, now: Instant, to: Member, message: &Message) -> usize {
         let bytes = message.encode();
-        let Some((path, lane)) = self.best_way(to) else { return };
-        self.send_on(now, path, lane, &bytes);
+        self.best_way(to).map_or(0, |(path, lane)| self.send_on(now, path, lane, &bytes))
     }
 
     fn best_way(&self, to: Member) -> Option<(Path, u16)> {
@@ -273,10 +283,12 @@ impl Mesh {
         self.settings.members.get().get(&member).is_some_and(|m| m.direct)
     }
 
-    fn send_on(&mut self, now: Instant, path: Path, lane: u16, bytes: &[u8]) {
-        if let Some((to, datagram)) = self.sealed(now, path, lane, bytes) {
-            self.outputs.push_back(Output::Send { to, datagram });
-        }
+    /// Gives the IP bytes that it took.
+    fn send_on(&mut self, now: Instant, path: Path, lane: u16, bytes: &[u8]) -> usize {
+        let Some((to, datagram)) = self.sealed(now, path, lane, bytes) else { return 0 };
+        let taken = datagram.len() + seal::outer(to);
+        self.outputs.push_back(Output::Send { to, datagram });
+        taken
     }
 
     /// A message as a datagram, and where that goes.

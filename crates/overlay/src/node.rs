@@ -103,7 +103,7 @@ impl Node {
         let ending = Arc::clone(&threads.ending);
         let what = format!("taking packets from the tunnel device {}", settings.device);
         threads.start("overlay-out", what, move || outbound.run(|| ending.is_due()))?;
-        let gossip = start_gossip(&settings, &sender, &mut threads)?;
+        let gossip = start_gossip((&settings, &counters), &sender, &mut threads)?;
         listen(&settings, sender, &mut threads)?;
         let events = settings.events.as_ref().map(|path| events::open(path)).transpose()?;
         let record =
@@ -289,7 +289,7 @@ fn start_number(file: &Path, utc_s: u64) -> Result<u64, OverlayError> {
 }
 
 fn start_gossip(
-    settings: &Arc<Settings>,
+    (settings, counters): (&Arc<Settings>, &Arc<Counters>),
     inputs: &SyncSender<Input>,
     threads: &mut Threads,
 ) -> Result<Sender<ToGossip>, OverlayError> {
@@ -299,7 +299,7 @@ fn start_gossip(
         .enable_all()
         .build()
         .map_err(OverlayError::io("starting the gossip"))?;
-    let settings = Arc::clone(settings);
+    let (settings, counters) = (Arc::clone(settings), Arc::clone(counters));
     let out = forward(inputs.clone(), Input::Gossip, threads)?;
     let generation = start_number(&settings.control.with_extension("start"), kernel::utc_seconds().0)?;
     let page = settings.status.map(|address| runtime.block_on(http::bind(address))).transpose()?;
@@ -307,7 +307,7 @@ fn start_gossip(
     let ending = Arc::clone(&threads.ending);
     threads.start("overlay-gossip", "the gossip, or the status page".to_owned(), move || {
         runtime.block_on(async {
-            let gossip = gossip::run(&settings, generation, queue, out, started);
+            let gossip = gossip::run(&settings, counters, generation, queue, out, started);
             match page {
                 // The page ends with the gossip, which ends with the member.
                 Some(page) => tokio::select! { () = gossip => {}, () = http::serve(page, asker) => {} },

@@ -26,6 +26,10 @@ const T_LOSS: std::time::Duration = std::time::Duration::from_secs(60);
 pub(crate) const RECORD_SIZE: Bytes = Bytes::new(1_000_000_000);
 /// Less has no room for anything after the policy and the members.
 const LEAST_RECORD: Bytes = Bytes::new(1_000_000);
+/// Of gossip: enough for some thirty members of which each has a link to each.
+const GOSSIP_RATE: Rate = Rate::from_bps(1_000_000);
+/// A second of less has no room for what has to be asked and for a certificate.
+const LEAST_GOSSIP_RATE: Rate = Rate::from_bps(64_000);
 /// Port of the overlay where nothing else is said.
 pub const DEFAULT_PORT: u16 = 5460;
 
@@ -57,6 +61,7 @@ struct File {
     t_loss: Option<String>,
     capacity: Option<String>,
     probe_share: Option<f64>,
+    gossip_rate: Option<String>,
     control: Option<PathBuf>,
     status: Option<SocketAddr>,
     events: Option<PathBuf>,
@@ -177,6 +182,8 @@ pub struct Settings {
     pub capacity: Option<Rate>,
     /// Most of a link's rate that probes and trains take, beyond what it takes to know that the link works.
     pub probe_share: f64,
+    /// Most that this member sends of gossip, to all others together.
+    pub gossip_rate: Rate,
     /// Socket for `overlay status` and its likes.
     pub control: PathBuf,
     /// Where the status page and the metrics are served.
@@ -244,6 +251,12 @@ impl Settings {
         if !(0.0..=0.5).contains(&probe_share) {
             return Err("`probe_share` is a share of a link's rate, 0 to 0.5".to_owned());
         }
+        let gossip_rate = rate(file.gossip_rate, "gossip_rate")?.unwrap_or(GOSSIP_RATE);
+        if gossip_rate < LEAST_GOSSIP_RATE {
+            return Err(format!(
+                "`gossip_rate` is {gossip_rate}; members lose sight of each other below {LEAST_GOSSIP_RATE}"
+            ));
+        }
         let record_size = record_size(file.record_size.as_deref(), file.record.is_some())?;
         Ok(Self {
             secret: Sha256::digest(file.secret.as_bytes()).into(),
@@ -269,6 +282,7 @@ impl Settings {
             t_loss: t_loss.or_else(|| (policy == PolicyName::Safire2008).then_some(T_LOSS)),
             capacity: rate(file.capacity, "capacity")?,
             probe_share,
+            gossip_rate,
             control: file.control.unwrap_or_else(|| PathBuf::from("overlay.sock")),
             status: file.status,
             events: file.events,

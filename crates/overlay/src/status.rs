@@ -136,6 +136,7 @@ impl Status {
             "listen": self.settings.listen, "offload": self.settings.offload, "began_utc_s": self.began.0,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
             "running_s": now.saturating_since(self.since).as_secs_f64(),
+            "gossip_bps": mesh.gossip_rate(now).as_bps(), "gossip_budget_bps": self.settings.gossip_rate.as_bps(),
             "members": members, "claims": claims, "counters": self.counters.counts(), "flows": self.flows(),
         })
     }

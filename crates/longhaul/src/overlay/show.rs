@@ -127,6 +127,8 @@ fn metrics(answer: &Value) -> String {
             Rate::from_bps(number(link, "probe_budget_bps")).to_string(),
         );
     }
+    let [gossip, most] = ["gossip_bps", "gossip_budget_bps"].map(|key| Rate::from_bps(number(answer, key)));
+    let _ = writeln!(out, "gossip with all of them: {gossip}, at most {most}");
     out
 }
 
@@ -219,11 +221,13 @@ mod tests {
             "age_to_s": 0.021, "age_from_s": 0.004, "confidence_to": 1.0, "confidence_from": 0.5,
             "probe_bps": 86_200, "probe_budget_bps": 100_000,
         });
-        let answer = json!({ "members": [{ "name": "east", "link": link }, { "name": "west", "link": {} }] });
+        let members = json!([{ "name": "east", "link": link }, { "name": "west", "link": {} }]);
+        let answer = json!({ "members": members, "gossip_bps": 31_000, "gossip_budget_bps": 1_000_000 });
         let shown = status(&answer);
         let lines: Vec<Vec<&str>> =
             shown.lines().skip_while(|l| !l.contains("age to")).map(|l| l.split_whitespace().collect()).collect();
         assert_eq!(lines[1], "east 0.02 s 0.00 s 1.00 0.50 86.20 kb/s 100.0 kb/s".split(' ').collect::<Vec<_>>());
         assert_eq!(lines[2][..5], ["west", "-", "-", "-", "-"], "of whom nothing is known");
+        assert_eq!(lines[3].join(" "), "gossip with all of them: 31.00 kb/s, at most 1.000 Mb/s");
     }
 }

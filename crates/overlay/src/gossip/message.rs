@@ -12,7 +12,7 @@ const ASKS: u8 = 1;
 /// Most entries of a digest, 20 bytes each. Where there are more members, each message tells of some.
 pub(super) const MOST_KNOWN: usize = 256;
 /// Most bytes of a message with several words: no more than fits a frame, as who loses one frame of a message loses all of it.
-const MOST_BYTES: usize = Frame::GOSSIP_DATA;
+pub(super) const FRAME_BYTES: usize = Frame::GOSSIP_DATA;
 const HEADER: usize = 4;
 
 /// What somebody has heard of a member.
@@ -78,7 +78,7 @@ pub(super) fn words<'a>(words: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     for word in words {
         let Ok(length) = u16::try_from(word.len()) else { continue };
         let bytes = [&length.to_be_bytes(), word].concat();
-        match messages.last_mut().filter(|m| m.len() + bytes.len() <= MOST_BYTES) {
+        match messages.last_mut().filter(|m| m.len() + bytes.len() <= FRAME_BYTES) {
             Some(message) => message.extend(bytes),
             None => messages.push([header(false, 0), bytes].concat()),
         }

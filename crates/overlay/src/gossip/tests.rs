@@ -31,6 +31,7 @@ struct World<'a> {
     /// What each one was told, with the time.
     heard: Vec<Vec<(Instant, FromGossip)>>,
     bytes: usize,
+    messages: usize,
 }
 
 fn all_settings(count: usize) -> Vec<Settings> {
@@ -39,9 +40,18 @@ fn all_settings(count: usize) -> Vec<Settings> {
 
 impl<'a> World<'a> {
     fn new(settings: &'a [Settings]) -> Self {
-        let members = settings.iter().map(|s| Gossip::new(s, 1000, BEGIN)).collect();
+        let members = settings.iter().map(|s| Gossip::new(s, Arc::default(), 1000, BEGIN)).collect();
         let heard = settings.iter().map(|_| Vec::new()).collect();
-        Self { now: BEGIN, members, reaches: |_, _| true, loss: 0.0, draws: Draws::new(3), heard, bytes: 0 }
+        Self {
+            now: BEGIN,
+            members,
+            reaches: |_, _| true,
+            loss: 0.0,
+            draws: Draws::new(3),
+            heard,
+            bytes: 0,
+            messages: 0,
+        }
     }
 
     fn deliver(&mut self, from: usize, outputs: Vec<FromGossip>) {
@@ -49,6 +59,7 @@ impl<'a> World<'a> {
             match output {
                 FromGossip::Send { to, bytes } => {
                     self.bytes += bytes.len();
+                    self.messages += 1;
                     let Some(to) = (0..self.members.len()).find(|i| number(*i) == to) else { continue };
                     if (self.reaches)(from, to) && self.draws.unit() > self.loss {
                         let answers = self.members[to].handle_message(self.now, number(from), &bytes);
@@ -297,7 +308,7 @@ fn who_starts_again_is_heard_even_if_it_forgot_its_number() {
         world.claim(2, &[(1, CLAIM)]);
         world.introduce(2, 1, "a certificate");
         world.run(SECOND);
-        world.members[2] = Gossip::new(&all[2], start, world.now);
+        world.members[2] = Gossip::new(&all[2], Arc::default(), start, world.now);
         world.introduce(2, 1, "another one");
         for _ in 0..10 {
             world.claim(2, &[(1, claim_of(50_000))]);
@@ -367,7 +378,7 @@ fn what_its_speaker_does_not_say_any_more_is_not_passed_on() {
     assert!(world.last(0, 1, 2).is_some());
     world.reaches = |a, b| a + b == 1;
     world.now = world.now + held::FORGET + SECOND;
-    world.members[0] = Gossip::new(&all[0], 2000, world.now);
+    world.members[0] = Gossip::new(&all[0], Arc::default(), 2000, world.now);
     world.heard[0].clear();
     world.run(SECOND);
     assert!(world.heard[0].is_empty(), "{:?}", world.heard[0]);
@@ -396,7 +407,10 @@ fn a_liar_draws_only_so_much() {
             drawn += if let FromGossip::Send { bytes, .. } = output { bytes.len() } else { 0 };
         }
     }
-    assert!(drawn > 100_000 && drawn <= MOST_ANSWERS as usize * (MOST_NEWS + 1100), "{drawn}");
+    // Half of what may be sent in a second, an answer more, and somebody else still has one.
+    let most = all[0].gossip_rate.as_bps() as usize / 8 / 2;
+    assert!(drawn > most / 2 && drawn <= most + MOST_NEWS, "{drawn}");
+    assert!(!world.members[0].handle_message(world.now, number(2), &asks).is_empty());
     let signatures = |w: &World<'_>| w.members[0].others[&number(1)].signatures;
     for number in 0..3000 {
         world.hand(1, 0, &as_message(&[link(1, 2, number + 1).sign(&identity(1))]));
@@ -440,10 +454,43 @@ fn the_task_goes_on_whatever_comes() {
             drop(to);
             all
         };
-        let (_, mut all) = tokio::join!(run(&settings, 1000, input, out, started), feeds);
+        let (_, mut all) = tokio::join!(run(&settings, Arc::default(), 1000, input, out, started), feeds);
         all.extend(from.try_iter());
         assert_eq!(claims(&all), 1, "{all:?}");
     });
+}
+
+#[test]
+fn gossip_keeps_to_its_rate_and_changes_arrive_all_the_same() {
+    let mut all = all_settings(8);
+    let mut took = Vec::new();
+    for bps in [64_000, 1_000_000] {
+        for settings in &mut all {
+            settings.gossip_rate = units::Rate::from_bps(bps);
+        }
+        let mut world = World::new(&all);
+        let span = 20;
+        for second in 0..span {
+            for member in 0..8 {
+                let claims: Vec<_> = (0..8).filter(|o| *o != member).map(|o| (o, claim_of(20_000 + second))).collect();
+                world.claim(member, &claims);
+            }
+            world.run(SECOND);
+        }
+        world.claim(7, &[(6, claim_of(90_000))]);
+        world.run(5 * SECOND);
+        for member in 0..6 {
+            assert_eq!(world.last(member, 6, 7).flatten().map(|c| c.rtt_us), Some(90_000), "{member} at {bps}");
+        }
+        let sent = 8.0 * (world.bytes + world.messages * FRAME) as f64 / all.len() as f64;
+        // What was in the bucket, and an answer beyond it.
+        let may = bps as f64 * (span + 6) as f64 + 8.0 * MOST_NEWS as f64;
+        assert!(sent <= may, "{sent} of {may} bits each");
+        let held_back: u64 = world.members.iter().map(|m| m.counters.counts().gossip_held_back).sum();
+        assert_eq!(held_back > 0, bps == 64_000, "{held_back} at {bps}");
+        took.push(sent);
+    }
+    assert!(took[0] < took[1], "{took:?}");
 }
 
 fn any_said() -> impl Strategy<Value = Said> {

@@ -293,7 +293,9 @@ impl Mesh {
         self.begin_session(now, member, (response.receiver, remote), None, &keys);
         // The other end may use the session once it has seen that we can.
         match source {
-            Source::Direct(_) => self.send_on(now, Path::direct(member), 0, &Message::Probe.encode()),
+            Source::Direct(_) => {
+                self.send_on(now, Path::direct(member), 0, &Message::Probe.encode());
+            }
             Source::Relayed(envelope) => {
                 if let Some(path) = self.way_back(&envelope) {
                     let lane = self.others.get_mut(&member).map_or(LANE_DIRECT, |o| o.lanes.of(path));
