@@ -39,8 +39,8 @@ fn methods(path: Path, capacity: u64) -> Vec<Entry> {
     vec![
         entry("adr", Box::new(Adr::full(path)), 2 * 30 * 1428),
         entry("short-adr", Box::new(Adr::short(path)), 2 * 15 * 1428),
-        // 200 trains of 17 packets, a burst of 10 for each three of them, 80 packets of 64 bytes.
-        entry("two-rates", Box::new(TwoRates::new(path)), (200 * 17 + 67 * 10) * 1500 + 80 * 64),
+        // 200 trains of 17 packets, a burst of 10 for each three of them, 80 packets of 64 bytes, two trains of 256 kB.
+        entry("two-rates", Box::new(TwoRates::new(path)), (200 * 17 + 67 * 10) * 1500 + 80 * 64 + 2 * 256_000),
         entry("spruce", Box::new(Spruce::new(path, None)), (200 + 36) * 1500 + 100 * 64),
         entry("spruce of a capacity", Box::new(Spruce::new(path, Some(rate))), 200 * 1500 + 100 * 64),
         entry("igi", Box::new(Igi::new(path)), igi),

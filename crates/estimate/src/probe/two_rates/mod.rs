@@ -7,12 +7,14 @@
 //! Few trains tell little of `l`: what they count is the packets that come between theirs. Small packets, one by one, tell
 //! more of it for their bytes.
 
+mod patient;
 mod singles;
 mod solve;
 
 use results::estimate::{Quantity, Trouble};
-use units::Duration;
+use units::{Bytes, Duration};
 
+use self::patient::Patient;
 use self::solve::{Burst, Evidence, Load, Solution};
 use super::curve::ArrivalCurve;
 use super::{Interval, Method, Outcome, Passage, Path, Step, Train};
@@ -53,14 +55,17 @@ const FASTER: f64 = 1.5;
 /// The method; it ends when its interval is narrow, or by its caller's bounds.
 ///
 /// Behind a token bucket that a train of load empties, what it tells is the sustained rate; where no more than the last
-/// two packets of a train wait, something between that and the peak, and that there is a bucket. A bucket that lets a whole
-/// train through and is full again for the next is not seen, and what is told is its peak: a peak of five times the
-/// sustained rate does that with 14 packets.
+/// two packets of a train wait, something between that and the peak, and that there is a bucket. For a bucket that lets a whole
+/// train through and is full again for the next, as one of 20 kB, there is a train of up to 256 kB in the end, if the budget has
+/// it: a deeper one is not seen, and what is told is its peak.
 #[derive(Debug)]
 pub struct TwoRates {
     path: Path,
     seen: Evidence,
+    patient: Patient,
     asked: Asked,
+    budget: Option<Bytes>,
+    spent: Bytes,
     load_packets: u32,
     /// Whether single packets were sent.
     singled: bool,
@@ -78,6 +83,7 @@ enum Asked {
     Burst,
     Singles,
     Load,
+    Patience,
 }
 
 impl TwoRates {
@@ -86,7 +92,10 @@ impl TwoRates {
         Self {
             path,
             seen: Evidence::default(),
+            patient: Patient::default(),
             asked: Asked::Nothing,
+            budget: None,
+            spent: Bytes::ZERO,
             load_packets: LOAD_PACKETS,
             singled: false,
             longer: 1,
@@ -100,6 +109,7 @@ impl TwoRates {
     /// the method when it is spent.
     #[must_use]
     pub fn for_budget(mut self, bytes: u64) -> Self {
+        self.budget = Some(Bytes::new(bytes));
         let mtu = u64::from(self.path.mtu.max(1));
         let left = bytes.saturating_sub(u64::from(BURST_PACKETS) * mtu + singles::BYTES_OF_ALL) / mtu;
         let usual = u64::from(LOAD_PACKETS) + 1;
@@ -131,8 +141,11 @@ impl TwoRates {
 
     fn wanted(&self) -> Option<(Asked, Train)> {
         let (bursts, loads) = (self.seen.bursts.len(), self.seen.loads.len());
-        if self.fruitless > 4 || loads >= MOST_LOADS || self.is_ready() {
+        if self.fruitless > 4 {
             return None;
+        }
+        if loads >= MOST_LOADS || self.is_ready() {
+            return self.patience();
         }
         let burst = || (Asked::Burst, Train::spaced(BURST_PACKETS * self.longer, self.path.mtu, Duration::ZERO));
         let Some((capacity, half)) = self.seen.burst_rate() else { return Some(burst()) };
@@ -143,6 +156,17 @@ impl TwoRates {
         }
         let known = self.seen.is_confirmed() && half <= GOOD * capacity;
         Some(if known || loads < bursts * LOADS_A_BURST { (Asked::Load, self.load(capacity)) } else { burst() })
+    }
+
+    /// Once all else is known.
+    fn patience(&self) -> Option<(Asked, Train)> {
+        let left = self.seen.solve().filter(|_| self.seen.behind_bucket().is_none())?.left;
+        let spare = self.budget.map(|b| b.saturating_sub(self.spent));
+        self.patient.train(&self.path, left, spare).map(|train| (Asked::Patience, train))
+    }
+
+    fn behind_bucket(&self) -> Option<Interval> {
+        self.seen.behind_bucket().or_else(|| self.patient.behind_bucket())
     }
 
     fn load(&self, capacity: f64) -> Train {
@@ -199,7 +223,7 @@ impl TwoRates {
     fn judged(&self, solution: Option<&Solution>) -> Vec<Trouble> {
         let (mut all, bursts) = (Vec::new(), &self.seen.bursts);
         let most = |count: usize| count * 2 > bursts.len();
-        let behind_bucket = self.seen.behind_bucket();
+        let behind_bucket = self.behind_bucket();
         if behind_bucket.is_some() || most(bursts.iter().filter(|b| b.has_bucket).count()) {
             all.push(Trouble::TokenBucket);
         }
@@ -218,6 +242,7 @@ impl Method for TwoRates {
     fn next(&mut self) -> Step {
         let Some((asked, train)) = self.wanted() else { return Step::Done(self.so_far()) };
         self.asked = asked;
+        self.spent = self.spent + train.bytes();
         self.singled |= asked == Asked::Singles;
         // The queue that a train leaves behind is gone after the time that the train took.
         let took = if asked == Asked::Singles { Duration::ZERO } else { train.span() * 2 };
@@ -237,6 +262,10 @@ impl Method for TwoRates {
             Asked::Burst => self.observe_burst(passage),
             Asked::Singles => self.observe_singles(passage),
             Asked::Load => self.observe_load(passage),
+            Asked::Patience => {
+                self.patient.note(passage);
+                Some(())
+            }
             Asked::Nothing => None,
         };
         self.fruitless += usize::from(told.is_none());
@@ -246,7 +275,7 @@ impl Method for TwoRates {
         let solution = self.seen.solve();
         let left = || solution.map(|s| around(s.left, s.left_half).within(rate(s.capacity + s.capacity_half)));
         let capacity = || solution.map(|s| (s.capacity, s.capacity_half)).or_else(|| self.seen.burst_rate());
-        let behind_bucket = self.seen.behind_bucket();
+        let behind_bucket = self.behind_bucket();
         let mut outcome = Outcome::of(Quantity::AvailableBandwidth, behind_bucket.or_else(left));
         let capacity = behind_bucket.or_else(|| capacity().map(|(c, half)| around(c, half)));
         outcome.also.extend(capacity.map(|c| (Quantity::Capacity, c)));
