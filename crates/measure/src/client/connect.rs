@@ -278,7 +278,6 @@ impl Session {
         if reader.has_unread() {
             return Err(MeasureError::protocol(&peer, "data before the start"));
         }
-        kernel::give_up_after(&socket, crate::PEER_TIMEOUT);
         let start = self.describe(&socket, stream, direction, server_buffers, server_cc)?;
         let index = stream % self.plan.streams.max(1);
         let sends = direction.sender() == End::Client;

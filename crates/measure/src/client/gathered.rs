@@ -23,6 +23,8 @@ pub(crate) struct Gathered {
     pub(super) local: Option<(Vec<EndSide>, Vec<String>)>,
     pub(super) remote: Option<Finished>,
     pub(super) failure: Option<String>,
+    /// A stream that ended too soon, while the test went on.
+    pub(super) broken: Option<String>,
     pub(super) stopped: bool,
     /// When the load began.
     pub(super) begin: Option<LoadBegin>,
@@ -41,6 +43,7 @@ impl Gathered {
             local: None,
             remote: None,
             failure: None,
+            broken: None,
             stopped: false,
             begin: None,
             memory: Memory::default(),
@@ -66,7 +69,7 @@ impl Gathered {
 
     /// How the test ended.
     pub(super) fn completion(&self) -> Completion {
-        match &self.failure {
+        match self.failure.as_ref().or(self.broken.as_ref()) {
             Some(reason) if !self.stopped => Completion::Failed { reason: reason.clone() },
             _ if self.stopped => Completion::Interrupted,
             _ => Completion::Complete,

@@ -209,7 +209,7 @@ impl Run<'_> {
                     }
                 }
                 Ok(Some(Event::Control(Err(e)))) => self.fail(side, e.to_string()),
-                Ok(Some(Event::Side(event))) => self.handle_side(event),
+                Ok(Some(Event::Side(event))) => self.handle_side(plan, event),
                 Ok(Some(Event::Control(Ok(Incoming::Pinged))) | None) => {}
                 Err(e) => self.fail(side, e.to_string()),
             }
@@ -253,7 +253,7 @@ impl Run<'_> {
         }
     }
 
-    fn handle_side(&mut self, event: SideEvent) {
+    fn handle_side(&mut self, plan: &LoadPlan, event: SideEvent) {
         match event {
             SideEvent::Interval(record) => {
                 self.remember(&record);
@@ -272,8 +272,12 @@ impl Run<'_> {
             SideEvent::Sent { stream, datagrams } => {
                 let _ = self.writer.send(&Message::Sent { stream, datagrams });
             }
-            // The warnings that come with the end name it too.
-            SideEvent::Failed { .. } => {}
+            // What the others still carry is not the test that was asked for. Of one that ends with its time the warnings tell.
+            SideEvent::Failed { stream, reason } => {
+                if !self.got.stopped && plan.end().is_none_or(|end| kernel::now() < end) {
+                    self.got.broken.get_or_insert(format!("stream {stream} broke off before its time: {reason}"));
+                }
+            }
             SideEvent::Finished { sides, warnings } => self.got.local = Some((sides, warnings)),
         }
     }

@@ -134,7 +134,6 @@ impl Join {
         if let Err(e) = apply(&socket, &options) {
             return refuse(RefuseCode::Unsupported, &e.to_string());
         }
-        kernel::give_up_after(&socket, crate::PEER_TIMEOUT);
         let joined = Message::Joined {
             buffers: data::grant(&socket, &session.plan)?,
             congestion_control: kernel::congestion_control(&socket),

@@ -96,6 +96,23 @@ fn both_ends_of_a_test_that_is_cut_end_soon_and_say_so() {
 }
 
 #[test]
+fn a_test_of_which_a_stream_breaks_off_is_not_complete() {
+    let served = serve(|_| ());
+    let proxy = Proxy::to(&served);
+    let options = client_options(LOCAL, proxy.port(), small(20 * SECOND));
+    let client = std::thread::spawn(|| run_test(&Namespace::here(), options, PATIENCE));
+    assert!(served.has_sessions_within(1, PATIENCE));
+    std::thread::sleep(SECOND);
+    proxy.cut_data();
+    let outcome = client.join().unwrap().unwrap();
+    let Completion::Failed { reason } = &outcome.end.completion else { panic!("{:?}", outcome.end.completion) };
+    assert!(reason.contains("stream 0 broke off"), "{reason}");
+    assert!(!outcome.intervals.is_empty(), "what was measured until then is there");
+    assert!(served.has_sessions_within(0, PATIENCE));
+    assert_healthy(&served);
+}
+
+#[test]
 fn a_data_connection_that_is_cut_ends_the_test_with_what_there_is() {
     let served = serve(|_| ());
     let (control, data) = begin(&served, &small(20 * SECOND));

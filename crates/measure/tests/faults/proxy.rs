@@ -45,7 +45,16 @@ impl Proxy {
 
     /// Ends all connections, towards both ends.
     pub(crate) fn cut(&self) {
-        for stream in self.open.lock().unwrap().iter() {
+        self.cut_but(0);
+    }
+
+    /// Ends all connections but the first one, which is the control connection of a test.
+    pub(crate) fn cut_data(&self) {
+        self.cut_but(1);
+    }
+
+    fn cut_but(&self, first: usize) {
+        for stream in self.open.lock().unwrap().iter().skip(2 * first) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
