@@ -251,12 +251,7 @@ impl Settings {
         if !(0.0..=0.5).contains(&probe_share) {
             return Err("`probe_share` is a share of a link's rate, 0 to 0.5".to_owned());
         }
-        let gossip_rate = rate(file.gossip_rate, "gossip_rate")?.unwrap_or(GOSSIP_RATE);
-        if gossip_rate < LEAST_GOSSIP_RATE {
-            return Err(format!(
-                "`gossip_rate` is {gossip_rate}; members lose sight of each other below {LEAST_GOSSIP_RATE}"
-            ));
-        }
+        let gossip_rate = gossip_rate(rate(file.gossip_rate, "gossip_rate")?)?;
         let record_size = record_size(file.record_size.as_deref(), file.record.is_some())?;
         Ok(Self {
             secret: Sha256::digest(file.secret.as_bytes()).into(),
@@ -326,6 +321,15 @@ fn authority(key: Option<String>, certificate: Option<&str>, identity: &Identity
         (_, None) => {}
     }
     Ok(authority)
+}
+
+/// How much the gossip may take.
+fn gossip_rate(asked: Option<Rate>) -> Result<Rate, String> {
+    let rate = asked.unwrap_or(GOSSIP_RATE);
+    if rate < LEAST_GOSSIP_RATE {
+        return Err(format!("`gossip_rate` is {rate}; members lose sight of each other below {LEAST_GOSSIP_RATE}"));
+    }
+    Ok(rate)
 }
 
 /// How much may be recorded.

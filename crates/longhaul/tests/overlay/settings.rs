@@ -129,6 +129,7 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("capacity = \"fast\"\n{good}"), "`capacity`"),
         (format!("mtu = 50\n{good}"), "`mtu` is 50; it goes from 576"),
         (format!("probe_share = 2\n{good}"), "`probe_share`"),
+        (format!("gossip_rate = \"10kb/s\"\n{good}"), "`gossip_rate` is 10.00 kb/s"),
         (format!("record = \"west.decisions\"\nrecord_size = \"10kB\"\n{good}"), "`record_size` is 10.00 kB"),
         (format!("record_size = \"10MB\"\n{good}"), "`record_size` needs `record`"),
         (format!("eta = -0.1\n{good}"), "`eta` is -0.1"),

@@ -275,7 +275,9 @@ impl Run<'_> {
             // What the others still carry is not the test that was asked for. Of one that ends with its time the warnings tell.
             SideEvent::Failed { stream, reason } => {
                 if !self.got.stopped && plan.end().is_none_or(|end| kernel::now() < end) {
-                    self.got.broken.get_or_insert(format!("stream {stream} broke off before its time: {reason}"));
+                    self.got
+                        .broken
+                        .get_or_insert_with(|| format!("stream {stream} broke off before its time: {reason}"));
                 }
             }
             SideEvent::Finished { sides, warnings } => self.got.local = Some((sides, warnings)),

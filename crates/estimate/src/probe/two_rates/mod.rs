@@ -242,7 +242,7 @@ impl Method for TwoRates {
     fn next(&mut self) -> Step {
         let Some((asked, train)) = self.wanted() else { return Step::Done(self.so_far()) };
         self.asked = asked;
-        self.spent = self.spent + train.bytes();
+        self.spent += train.bytes();
         self.singled |= asked == Asked::Singles;
         // The queue that a train leaves behind is gone after the time that the train took.
         let took = if asked == Asked::Singles { Duration::ZERO } else { train.span() * 2 };
