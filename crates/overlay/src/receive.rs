@@ -243,6 +243,9 @@ impl<T: FnMut(Event)> Turn<'_, T> {
             Content::Packet { partial } => {
                 let begin = at + SEALED_BYTES;
                 let end = begin + contents.len();
+                if let Some(arrivals) = session.arrivals.get(usize::from(header.lane)) {
+                    arrivals.note_packet(contents.len() as u64);
+                }
                 let may = self.may_deliver(session, contents);
                 if may { Taken::Packet { begin, end, partial } } else { Taken::Nothing }
             }

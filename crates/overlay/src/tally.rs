@@ -8,6 +8,8 @@ pub(crate) struct Arrivals {
     end: AtomicU64,
     received: AtomicU64,
     bytes: AtomicU64,
+    /// Of the packets in the frames.
+    carried: AtomicU64,
     /// `sent` of the last frame, and when it came, microseconds.
     echo: AtomicU32,
     at: AtomicU32,
@@ -23,6 +25,7 @@ impl Arrivals {
             end: AtomicU64::new(0),
             received: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            carried: AtomicU64::new(0),
             echo: AtomicU32::new(0),
             at: AtomicU32::new(0),
             least: AtomicU32::new(0),
@@ -32,7 +35,6 @@ impl Arrivals {
 
     /// A frame that is authentic and new: `bytes` of IP, sent at `sent` by its sender's clock, here at `now`, both microseconds.
     pub(crate) fn note(&self, sequence: u64, bytes: u64, sent: u32, now: u32) {
-        let add = |n: &AtomicU64, by| n.store(n.load(Ordering::Relaxed) + by, Ordering::Relaxed);
         add(&self.received, 1);
         add(&self.bytes, bytes);
         if sequence >= self.end.load(Ordering::Relaxed) {
@@ -49,6 +51,11 @@ impl Arrivals {
             }
             Ok(_) | Err(_) => self.least.store(difference, Ordering::Relaxed),
         }
+    }
+
+    /// One of those frames had a packet of so many bytes in it.
+    pub(crate) fn note_packet(&self, bytes: u64) {
+        add(&self.carried, bytes);
     }
 
     /// Frames that arrived.
@@ -73,12 +80,16 @@ impl Arrivals {
             lane,
             highest: end - 1,
             received: self.received(),
-            bytes: self.bytes(),
+            bytes: self.carried.load(Ordering::Relaxed),
             echo: self.echo.load(Ordering::Relaxed),
             held: now.wrapping_sub(self.at.load(Ordering::Relaxed)),
             queued: self.queued.swap(0, Ordering::Relaxed),
         })
     }
+}
+
+fn add(to: &AtomicU64, more: u64) {
+    to.store(to.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub struct LaneReport {
     pub highest: u64,
     /// Frames received since the session began, duplicates not counted.
     pub received: u64,
-    /// IP bytes of the datagrams received since the session began.
+    /// Bytes of the packets in them: what the members' hosts sent each other, not what the members did.
     pub bytes: u64,
     /// `sent` of the frame that arrived last.
     pub echo: u32,

@@ -170,3 +170,18 @@ fn a_way_over_a_relay_follows_a_link_that_became_narrower() {
     world.run(10 * SECOND);
     assert!((1248..=1256).contains(&most(&world, 1, 2).unwrap()), "{:?}", most(&world, 1, 2));
 }
+
+#[test]
+fn what_members_say_to_each_other_is_no_traffic_that_a_way_carries() {
+    let mut world = World::new(2);
+    let carried = |world: &World| world.hosts[0].mesh.others[&number(1)].link.carried(world.now).as_bps();
+    world.run(5 * SECOND);
+    assert_eq!(carried(&world), 0, "800 probes a second are half a megabit");
+    // A packet of 1000 bytes each 10 ms, of which the wire loses none: 800 kb/s.
+    for _ in 0..300 {
+        assert!(world.send_packet(0, 1, inner(0), 1000));
+        world.run(Duration::from_millis(10));
+    }
+    let told = carried(&world) as f64;
+    assert!((told / 800_000.0 - 1.0).abs() < 0.1, "{told}");
+}
