@@ -54,7 +54,7 @@ pub use netlink::{
 };
 pub use option::{
     Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
-    connect, give_up_after, listen, paces_itself, reset_on_close, set_control_priority,
+    connect, give_up_after, give_up_late, listen, paces_itself, reset_on_close, set_control_priority,
 };
 pub use poller::Poller;
 pub use privilege::{Privilege, gain, may_change_networks, tun_available};

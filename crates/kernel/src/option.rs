@@ -229,3 +229,8 @@ pub fn reset_on_close(stream: &TcpStream) {
 pub fn give_up_after(stream: &TcpStream, limit: Duration) {
     let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(limit));
 }
+
+/// Takes [`give_up_after`] back: the connection lives as long as the kernel repeats what is lost, a quarter of an hour by default.
+pub fn give_up_late(stream: &TcpStream) {
+    let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(None);
+}

@@ -134,6 +134,8 @@ impl Join {
         if let Err(e) = apply(&socket, &options) {
             return refuse(RefuseCode::Unsupported, &e.to_string());
         }
+        // As at the client: losses alone do not end it.
+        kernel::give_up_late(&socket);
         let joined = Message::Joined {
             buffers: data::grant(&socket, &session.plan)?,
             congestion_control: kernel::congestion_control(&socket),
