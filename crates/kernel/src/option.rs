@@ -234,3 +234,20 @@ pub fn give_up_after(stream: &TcpStream, limit: Duration) {
 pub fn give_up_late(stream: &TcpStream) {
     let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(None);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_on_silence_can_be_taken_back() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let bound = || socket2::SockRef::from(&stream).tcp_user_timeout().unwrap();
+        assert_eq!(bound(), None);
+        give_up_after(&stream, Duration::from_secs(20));
+        assert_eq!(bound(), Some(Duration::from_secs(20)));
+        give_up_late(&stream);
+        assert_eq!(bound(), None);
+    }
+}
