@@ -32,13 +32,11 @@ fn compare(mtu: f64, overhead: f64, arguments: &[&str]) {
     let share = |from, to| 8.0 * tcp::rate(&reads, Duration::from_secs(from), Duration::from_secs(to)) / arithmetic;
     let (seconds, whole): (Vec<f64>, f64) = ((1..6).map(|s| share(s, s + 1)).collect(), share(2, 6));
     println!("{whole:.5} of {arithmetic:.0} b/s, by seconds {seconds:.5?}; {busy:.2} of the CPUs in use");
-    // What comes a moment late in one second is too much in the next: of all seconds up to each together it is not.
-    let together = |n: usize| seconds.iter().take(n).sum::<f64>() / n as f64;
-    assert!((1..=5).all(|n| together(n) < 1.003) || !ended.valid(), "more than the wire carries: {seconds:?}");
-    // Seconds in which others took the CPU from the sender are no fault of the lab, nor are those that make up for them.
-    let mut sorted = seconds.clone();
-    sorted.sort_by(f64::total_cmp);
-    assert!((sorted[2] - 1.0).abs() < 0.003 || busy > BUSY || !ended.valid(), "{seconds:?}");
+    // An engine that was late can make up for it with a second that is too good; the verdict tells.
+    assert!(seconds.iter().all(|s| *s < 1.003) || !ended.valid(), "more than the wire carries: {seconds:?}");
+    // Seconds in which others took the CPU from the sender are no fault of the lab.
+    let best = seconds.iter().copied().fold(0.0, f64::max);
+    assert!((best - 1.0).abs() < 0.003 || !ended.valid(), "{seconds:?}");
     assert!((whole - 1.0).abs() < 0.003 || busy > BUSY || !ended.valid(), "{whole}");
 }
 
