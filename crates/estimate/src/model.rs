@@ -13,7 +13,7 @@ use units::{Bytes, Duration, Rate};
 
 pub use overlay::{RON_LEAST_LOSS, rate_aware, ron_score, safire};
 pub use sawtooth::{cubic_share, reno_share};
-pub use timeouts::{Reno, cubic_with_timeouts, pftk, pftk_approximate, pftk_received, tfrc};
+pub use timeouts::{Reno, TIMEOUT_BEYOND_RTT, cubic_with_timeouts, pftk, pftk_approximate, pftk_received, tfrc};
 pub use transfer::cardwell;
 
 /// Factor of [`mathis`] for evenly spaced losses and an acknowledgement per segment: `sqrt(3/2)` (Mathis, Semke, Mahdavi,

@@ -8,7 +8,9 @@ use units::{Bytes, Duration, Rate};
 pub use self::lost::{LossOver, Lost};
 use crate::choice::Belief;
 use crate::history::Prediction;
-use crate::model::{Reno, Way, cubic_share, cubic_with_timeouts, ideal_completion, pftk, reno_share};
+use crate::model::{
+    Reno, TIMEOUT_BEYOND_RTT, Way, cubic_share, cubic_with_timeouts, ideal_completion, pftk, reno_share,
+};
 use crate::probe::{Interval, Path};
 use crate::samples::rate;
 
@@ -84,9 +86,6 @@ const TCP_HEADERS: u32 = 52;
 
 /// No round trip is shorter; what a clock reads as zero is not.
 const LEAST_ROUND_TRIP: Duration = Duration::from_micros(1);
-
-/// What Linux waits beyond the round trip before it sends anew at least (`TCP_RTO_MIN`).
-const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Loss at which BBR still goes at the full rate: version 1 leaves it alone up to the gain of its probing, a quarter, less
 /// what is retransmitted.
@@ -186,7 +185,7 @@ fn by_loss(path: &PathState, control: Control, lost: Lost) -> Option<[f64; 3]> {
     if lost.lost == 0 || lost.sent == 0 {
         return None;
     }
-    let timeout = path.round_trip + TIMEOUT;
+    let timeout = path.round_trip + TIMEOUT_BEYOND_RTT;
     let of = |share: f64| {
         let p = share.clamp(1e-9, 0.99);
         let by_formula = match control {

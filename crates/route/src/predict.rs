@@ -1,6 +1,6 @@
 //! What a long transfer of one flow gets on a path.
 
-use estimate::model::{Reno, cubic_with_timeouts, mathis, pftk};
+use estimate::model::{Reno, TIMEOUT_BEYOND_RTT, cubic_with_timeouts, mathis, pftk};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Rate};
 
@@ -19,9 +19,6 @@ const RATE_BASED_FILLS: f64 = 0.15;
 const RATE_BASED_FAILS: f64 = 0.2;
 /// Segments a round trip that BBR always keeps on its way (`BBRMinPipeCwnd`, the same paper).
 const RATE_BASED_LEAST: f64 = 4.0;
-
-/// Linux's least retransmission timeout beyond the round trip (`TCP_RTO_MIN`).
-const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Below this the formulas ask for windows of less than a segment; no path between two hosts is shorter.
 const LEAST_RTT: Duration = Duration::from_micros(1);
@@ -85,7 +82,7 @@ impl Model {
         let rtt = metrics.rtt.max(LEAST_RTT);
         // No rate from a formula: no loss, or a rate beyond all numbers. Neither limits.
         let limited = |by: Option<Rate>| by.map_or(capacity, |rate| rate.min(capacity));
-        let timeout = rtt.saturating_add(TIMEOUT);
+        let timeout = rtt.saturating_add(TIMEOUT_BEYOND_RTT);
         match self {
             Self::Safire { k } => limited(mathis(mss, rtt, loss, k)),
             Self::Cubic => limited(cubic_with_timeouts(mss, rtt, loss, timeout)),

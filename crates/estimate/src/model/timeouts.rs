@@ -3,6 +3,9 @@
 use super::{checked, cubic_window, rate};
 use units::{Bytes, Duration, Rate};
 
+/// By how much Linux's retransmission timeout exceeds the round trip at least (`TCP_RTO_MIN`).
+pub const TIMEOUT_BEYOND_RTT: Duration = Duration::from_millis(200);
+
 /// What a Reno sender and its path are like, for formulas with timeouts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reno {

@@ -15,6 +15,13 @@ pub struct Path {
     pub seed: u64,
 }
 
+impl Path {
+    /// Rate in b/s of packets of full size as fast as the sender can send them apart.
+    pub(crate) fn fastest(&self) -> f64 {
+        f64::from(self.mtu) * 8e9 / (self.least_gap.as_nanos().max(1) as f64)
+    }
+}
+
 /// What a method wants next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {

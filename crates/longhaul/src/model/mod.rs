@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use estimate::model::{
-    MATHIS_DELAYED_ACK, MATHIS_PERIODIC, Reno, Way, cardwell, cubic_response, cubic_with_timeouts, ideal_completion,
-    mathis, pftk, pftk_approximate, pftk_received, rate_aware, ron_score, safire, tfrc,
+    MATHIS_DELAYED_ACK, MATHIS_PERIODIC, Reno, TIMEOUT_BEYOND_RTT, Way, cardwell, cubic_response, cubic_with_timeouts,
+    ideal_completion, mathis, pftk, pftk_approximate, pftk_received, rate_aware, ron_score, safire, tfrc,
 };
 use results::model::{MODEL_SCHEMA, ModelBound, ModelRecord, ModelResult, ModelStart};
 use units::Rate;
@@ -16,8 +16,6 @@ use units::Rate;
 use crate::output::{json_line, open};
 use cli::ModelOptions;
 
-/// What Linux adds to the round trip at least (TCP_RTO_MIN).
-const LEAST_VARIANCE: Duration = Duration::from_millis(200);
 /// Segments of the first window (RFC 6928).
 const FIRST_WINDOW: f64 = 10.0;
 
@@ -27,7 +25,7 @@ pub(crate) fn run(options: &ModelOptions) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(options.window.is_none_or(|w| w >= options.mss), "--window must hold a segment at least");
     anyhow::ensure!(options.rate.is_none_or(|r| r.as_bps() > 0), "--rate must be above zero");
     anyhow::ensure!(options.timeout.is_none_or(|t| !t.is_zero()), "--timeout must be above zero");
-    let timeout = options.timeout.unwrap_or(options.rtt + LEAST_VARIANCE);
+    let timeout = options.timeout.unwrap_or(options.rtt + TIMEOUT_BEYOND_RTT);
     let start = start(options, timeout);
     let results = all(options, timeout);
     let Some(path) = &options.json else {

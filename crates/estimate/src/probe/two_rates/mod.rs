@@ -170,9 +170,8 @@ impl TwoRates {
     }
 
     fn load(&self, capacity: f64) -> Train {
-        let fastest = f64::from(self.path.mtu) * 8e9 / (self.path.least_gap.as_nanos().max(1) as f64);
         let packets = self.load_packets * self.longer + 1;
-        Train::at_rate(packets, self.path.mtu, rate((capacity * LOAD_RATE).min(fastest)))
+        Train::at_rate(packets, self.path.mtu, rate((capacity * LOAD_RATE).min(self.path.fastest())))
     }
 
     fn observe_burst(&mut self, passage: &Passage) -> Option<()> {

@@ -32,8 +32,7 @@ impl Patient {
         if !matches!(self.seen[..], [] | [Some(_)]) {
             return None;
         }
-        let fastest = f64::from(path.mtu) * 8e9 / (path.least_gap.as_nanos().max(1) as f64);
-        let at = rate((left * RATE).min(fastest));
+        let at = rate((left * RATE).min(path.fastest()));
         let bytes = MOST.min(at.bytes_in(LONGEST)).min(spare.unwrap_or(MOST));
         let packets = u32::try_from(bytes.as_u64() / u64::from(path.mtu.max(1))).ok()?;
         (bytes >= LEAST && at > Rate::ZERO).then(|| Train::at_rate(packets, path.mtu, at))
