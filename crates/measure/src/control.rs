@@ -28,8 +28,8 @@ pub(crate) const SAMPLES_IN_MESSAGE: usize = 1024;
 /// What arrives on the control connection.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// A message.
-    Message(Box<Message>),
+    /// A message, and when its last byte arrived.
+    Message(Box<Message>, Instant),
     /// The answer to a clock ping, and when it arrived.
     Pong(ClockPong, Instant),
     /// A clock ping, already answered.
@@ -127,7 +127,7 @@ impl ControlReader {
     /// The next message; pings are answered, other clock frames ignored.
     pub(crate) fn message(&mut self, deadline: Instant, during: &'static str) -> Result<Message, MeasureError> {
         loop {
-            if let Incoming::Message(m) = self.next(deadline, during)? {
+            if let Incoming::Message(m, _) = self.next(deadline, during)? {
                 return Ok(*m);
             }
         }
@@ -163,7 +163,7 @@ impl ControlReader {
         match frame {
             Frame::Json(json) => {
                 let message = Message::decode(&json).map_err(MeasureError::message(&self.peer))?;
-                Ok(Incoming::Message(Box::new(message)))
+                Ok(Incoming::Message(Box::new(message), received))
             }
             Frame::ClockPong(pong) => Ok(Incoming::Pong(pong, received)),
             Frame::ClockPing(ping) => {

@@ -62,10 +62,10 @@ impl Idle {
             let until = if sent < IDLE_EXCHANGES { due.min(give_up) } else { give_up };
             match next(until)? {
                 Some(Incoming::Pong(pong, received)) => idle.count(&exchange(&pong, received), clock),
-                Some(Incoming::Message(m)) if !matches!(*m, Message::Unknown) => {
+                Some(Incoming::Message(m, _)) if !matches!(*m, Message::Unknown) => {
                     return Err(MeasureError::unexpected("server", *m));
                 }
-                Some(Incoming::Message(_) | Incoming::Pinged) | None => {}
+                Some(Incoming::Message(..) | Incoming::Pinged) | None => {}
             }
         }
         Ok(idle)

@@ -119,7 +119,7 @@ impl Run<'_> {
         let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
         let server_begin = loop {
             match self.next(deadline)? {
-                Some(Event::Control(Ok(Incoming::Message(m)))) => match *m {
+                Some(Event::Control(Ok(Incoming::Message(m, _)))) => match *m {
                     Message::Started { at } => break at,
                     other => return Err(MeasureError::unexpected(&self.options.host, other)),
                 },
@@ -199,7 +199,7 @@ impl Run<'_> {
                 let _ = self.writer.ping(self.pings);
             }
             match self.next(now + LOOK_EVERY) {
-                Ok(Some(Event::Control(Ok(Incoming::Message(m))))) => self.handle_message(*m, side),
+                Ok(Some(Event::Control(Ok(Incoming::Message(m, _))))) => self.handle_message(*m, side),
                 Ok(Some(Event::Control(Ok(Incoming::Pong(pong, received))))) => {
                     self.got.clock.handle_exchange(exchange(&pong, received));
                     self.got.during += 1;

@@ -35,7 +35,6 @@ impl Prober {
     /// A train to the server, which tells when its packets came.
     fn sent(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
         let sent = self.depart(false, departures, &mut Arrivals::of(self.number, 0), interrupted)?;
-        let asked = kernel::now();
         if departures.len() >= LEAST_PACKETS {
             self.follow_train()?;
         }
@@ -56,8 +55,8 @@ impl Prober {
         })?;
         self.far_steps = received.1;
         let passage = join(self.real(departures), &sent, &instants(&received.0));
-        if let Some(waited) = self.waited.take() {
-            self.passing.note(&passage, asked, waited);
+        if let Some(came) = self.followed.take() {
+            self.passing.note(&passage, came);
         }
         Ok(passage)
     }
@@ -68,35 +67,38 @@ impl Prober {
         self.session.writer.send(&Message::SendTrain { train: self.number, departures: wanted.collect() })?;
         let number = self.number;
         let mut arrivals = Arrivals::of(number, departures.len());
-        let mut sent = None;
+        let mut departed = None;
         let span = departures.last().map_or(Duration::ZERO, |d| d.after);
         let settle = self.settle(departures);
         let give_up = kernel::now() + span * 2 + settle + PEER_TIMEOUT;
         let mut quiet_since = kernel::now();
-        loop {
+        let (sent, came) = loop {
             let before = arrivals.come;
             self.port.receive(Duration::from_millis(2), |a| arrivals.note(a))?;
             let now = kernel::now();
             if arrivals.come > before {
                 quiet_since = now;
             }
-            while let Some(message) = self.waiting()? {
+            while let Some((message, came)) = self.waiting()? {
                 if let Message::TrainDeparted { train, sent_ns } = message
                     && train == number
                 {
-                    sent = Some(sent_ns);
+                    departed = Some((instants(&sent_ns), came));
                     quiet_since = now;
                 }
             }
-            if sent.is_some() && (arrivals.are_complete() || now.saturating_since(quiet_since) >= settle) {
-                break;
+            let is_over = arrivals.are_complete() || now.saturating_since(quiet_since) >= settle;
+            if let Some(told) = departed.take_if(|_| is_over) {
+                break told;
             }
             self.keep_alive(now, interrupted)?;
             if now >= give_up {
                 return Err(self.silent(settle));
             }
-        }
-        Ok(join(self.real(departures), &instants(&sent.unwrap_or_default()), &arrivals.times))
+        };
+        let passage = join(self.real(departures), &sent, &arrivals.times);
+        self.passing.note(&passage, came);
+        Ok(passage)
     }
 
     /// A train that comes back.

@@ -7,7 +7,6 @@ use estimate::ClockEstimator;
 use units::Instant;
 use wire::Message;
 
-use super::passing::waited;
 use super::prober::{LOOK_EVERY, Prober};
 use crate::MeasureError;
 use crate::client::Idle;
@@ -34,7 +33,7 @@ impl Prober {
     ) -> Result<T, MeasureError> {
         loop {
             let incoming = self.hear(deadline, interrupted)?;
-            if let Some(got) = self.taken(incoming)?.and_then(&mut *wanted) {
+            if let Some(got) = self.taken(incoming)?.and_then(|(message, _)| wanted(message)) {
                 return Ok(got);
             }
         }
@@ -42,7 +41,7 @@ impl Prober {
 
     /// Sends a message right behind a train, on the session's connection.
     pub(super) fn follow_train(&mut self) -> Result<(), MeasureError> {
-        self.waited = None;
+        self.followed = None;
         self.session.writer.ping(BEHIND_TRAIN | u64::from(self.number))
     }
 
@@ -76,8 +75,8 @@ impl Prober {
         }
     }
 
-    /// A message that is there already.
-    pub(super) fn waiting(&mut self) -> Result<Option<Message>, MeasureError> {
+    /// A message that is there already, and when it came.
+    pub(super) fn waiting(&mut self) -> Result<Option<(Message, Instant)>, MeasureError> {
         loop {
             match self.inbox.try_recv() {
                 Ok(incoming) => {
@@ -91,14 +90,14 @@ impl Prober {
         }
     }
 
-    fn taken(&mut self, incoming: Incoming) -> Result<Option<Message>, MeasureError> {
+    fn taken(&mut self, incoming: Incoming) -> Result<Option<(Message, Instant)>, MeasureError> {
         match incoming {
-            Incoming::Message(m) => match *m {
+            Incoming::Message(m, came) => match *m {
                 Message::Failed { reason } => Err(MeasureError::protocol(self.peer(), reason)),
-                other => Ok(Some(other)),
+                other => Ok(Some((other, came))),
             },
-            Incoming::Pong(pong, received) if pong.id == BEHIND_TRAIN | u64::from(self.number) => {
-                self.waited = Some(waited(&pong, received, self.path.round_trip));
+            Incoming::Pong(pong, _) if pong.id == BEHIND_TRAIN | u64::from(self.number) => {
+                self.followed = Some(Instant::from_nanos(pong.t2));
                 Ok(None)
             }
             Incoming::Pinged | Incoming::Pong(..) => Ok(None),

@@ -1,22 +1,22 @@
 //! Whether another flow passes the probes: fair queueing on the path, or priorities.
 //!
-//! Right behind the last packet of a train a message leaves on the session's own connection, which is a flow of its own. In one queue for all it waits
-//! for the train; where flows take turns it does not. The train itself cannot tell: its packets come as over an idle link of the rate of one share.
+//! Right behind the last packet of a train a message leaves on the session's own connection, which is a flow of its own. In one queue for all it comes
+//! behind the train, whatever hosts add to its delay; where flows take turns it comes before. The train itself cannot tell: its packets come as over an
+//! idle link of the rate of one share.
 
 use std::time::Duration;
 
 use estimate::probe::Passage;
 use units::Instant;
-use wire::ClockPong;
 
-/// A shorter queue says nothing: hosts that are busy add half as much.
-const LEAST_QUEUE: Duration = Duration::from_millis(5);
+/// A shorter queue says nothing: whoever reads a message adds tenths of a millisecond to its delay, the kernel's stamps of packets have none of that.
+const LEAST_QUEUE: Duration = Duration::from_millis(1);
 
 /// Trains that must have made such a queue, and the share of them that was passed.
 const LEAST_TRAINS: u32 = 3;
 const MOST_OF: f64 = 0.8;
 
-/// Shorter trains are not followed by a message.
+/// Shorter trains say nothing, nor are they followed by a message.
 pub(super) const LEAST_PACKETS: usize = 10;
 
 /// Trains that made a queue, and those of them that were passed.
@@ -27,11 +27,11 @@ pub(super) struct Passing {
 }
 
 impl Passing {
-    /// A message left at `asked` right behind a train, and waited so long.
-    pub(super) fn note(&mut self, passage: &Passage, asked: Instant, waited: Duration) {
-        let Some(queue) = queue_at(passage, asked).filter(|q| *q >= LEAST_QUEUE) else { return };
+    /// A message left right behind the last packet of a train, and came at `came` by the clock that tells when the packets did.
+    pub(super) fn note(&mut self, passage: &Passage, came: Instant) {
+        let Some((queue, arrived)) = end(passage).filter(|(queue, _)| *queue >= LEAST_QUEUE) else { return };
         self.trains += 1;
-        self.passed += u32::from(waited < queue / 2);
+        self.passed += u32::from(arrived.saturating_since(came) > queue / 2);
     }
 
     /// Whether the trains since then were passed.
@@ -41,18 +41,12 @@ impl Passing {
     }
 }
 
-/// What is left at this time of the queue that the last packet of a train found.
-fn queue_at(passage: &Passage, asked: Instant) -> Option<Duration> {
+/// For how long the last packet of a train waited in a queue, and when it came.
+fn end(passage: &Passage) -> Option<(Duration, Instant)> {
+    let last = passage.packets.last().filter(|_| passage.packets.len() >= LEAST_PACKETS)?;
     let delays = passage.packets.iter().filter_map(|p| Some(p.received?.nanos_since(p.sent?)));
-    let last = passage.packets.last()?;
-    let found = last.received?.nanos_since(last.sent?) - delays.min()?;
-    Some(Duration::from_nanos(u64::try_from(found).ok()?).saturating_sub(asked.saturating_since(last.sent?)))
-}
-
-/// How much longer a message was under way than it is on an idle path, without the time that it spent at the far end.
-pub(super) fn waited(pong: &ClockPong, received: Instant, round_trip: Duration) -> Duration {
-    let away = received.saturating_since(Instant::from_nanos(pong.t1));
-    away.saturating_sub(Duration::from_nanos(pong.t3.saturating_sub(pong.t2))).saturating_sub(round_trip)
+    let waited = last.received?.nanos_since(last.sent?) - delays.min()?;
+    Some((Duration::from_nanos(u64::try_from(waited).ok()?), last.received?))
 }
 
 #[cfg(test)]
@@ -60,39 +54,47 @@ mod tests {
     use super::*;
     use estimate::probe::Fate;
 
-    /// Fifteen packets at once, which a link of this distance between packets lets through one after the other.
-    fn train(distance_ms: u64) -> Passage {
-        let at = |ms| Some(Instant::from_nanos((5 + ms) * 1_000_000));
-        let fate = |i| Fate { bytes: 1500, sent: at(0), received: at(1000 + i * distance_ms) };
-        Passage { packets: (0..15).map(fate).collect() }
+    const fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
     }
 
-    fn told(distance_ms: u64, waited_ms: u64, times: u32) -> bool {
+    /// So many packets at once, which a link of 2 ms a packet lets through one after the other; the clocks are a second apart.
+    fn train(packets: u64) -> Passage {
+        let fate = |i| Fate { bytes: 1500, sent: Some(at(5)), received: Some(at(1000 + 2 * i)) };
+        Passage { packets: (0..packets).map(fate).collect() }
+    }
+
+    fn told(passage: &Passage, came_ms: u64, times: u32) -> bool {
         let mut passing = Passing::default();
-        let asked = Instant::from_nanos(5_000_000);
-        (0..times).for_each(|_| passing.note(&train(distance_ms), asked, Duration::from_millis(waited_ms)));
+        (0..times).for_each(|_| passing.note(passage, at(came_ms)));
         passing.is_fair_queueing_since(Passing::default())
     }
 
     #[test]
-    fn who_does_not_wait_behind_a_train_has_a_queue_of_his_own() {
-        // 14 packets wait 28 ms in all.
-        assert!(told(2, 1, 3) && told(2, 13, 3));
-        assert!(!told(2, 28, 3) && !told(2, 40, 3), "one queue for all");
-        assert!(!told(2, 1, 2), "twice may be chance");
-        assert!(!told(0, 0, 9), "no queue");
+    fn who_comes_before_the_end_of_a_train_has_a_queue_of_his_own() {
+        // The last of fifteen comes at 1028 ms, and has waited for 28.
+        assert!(told(&train(15), 1001, 3) && told(&train(15), 1013, 3));
+        assert!(!told(&train(15), 1028, 3) && !told(&train(15), 1040, 3), "one queue for all");
+        assert!(!told(&train(15), 1015, 3), "left late, or was read late");
+        assert!(!told(&train(15), 1001, 2), "twice may be chance");
+        assert!(!told(&train(9), 1001, 3), "too short");
     }
 
     #[test]
-    fn a_message_that_leaves_late_finds_less_of_the_queue() {
-        let asked = Instant::from_nanos(5_000_000 + 20_000_000);
-        assert_eq!(queue_at(&train(2), asked), Some(Duration::from_millis(8)));
+    fn a_train_that_made_no_queue_says_nothing() {
+        let fate = |i: u64| Fate { bytes: 1500, sent: Some(at(2 * i)), received: Some(at(1000 + 2 * i)) };
+        assert!(!told(&Passage { packets: (0..15).map(fate).collect() }, 1001, 9));
+        let lost = Fate { received: None, ..fate(0) };
+        assert!(!told(&Passage { packets: vec![lost; 15] }, 1001, 9));
     }
 
     #[test]
-    fn the_time_at_the_far_end_is_none_of_the_path() {
-        let pong = ClockPong { id: 1, t1: 1_000_000, t2: 500, t3: 2_000_500 };
-        let received = Instant::from_nanos(15_000_000);
-        assert_eq!(waited(&pong, received, Duration::from_millis(10)), Duration::from_millis(2));
+    fn four_in_five_must_have_been_passed() {
+        let mut passing = Passing::default();
+        (0..3).for_each(|_| passing.note(&train(15), at(1001)));
+        let before = passing;
+        [1001, 1001, 1001, 1030].into_iter().for_each(|ms| passing.note(&train(15), at(ms)));
+        assert!(passing.is_fair_queueing_since(Passing::default()), "six of seven");
+        assert!(!passing.is_fair_queueing_since(before), "three of four");
     }
 }

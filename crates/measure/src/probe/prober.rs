@@ -112,8 +112,8 @@ pub struct Prober {
     pub(super) last_packet: Instant,
     /// By how much the path has spread packets at most.
     pub(super) longest_gap: Option<Duration>,
-    /// How long what was sent behind the last train waited, and what came of that up to now.
-    pub(super) waited: Option<Duration>,
+    /// When what was sent behind the last train came to the far end, by its clock, and what all trains up to now say.
+    pub(super) followed: Option<Instant>,
     pub(super) passing: Passing,
 }
 
@@ -160,7 +160,7 @@ impl Prober {
             steps: Steps::default(),
             last_packet: now,
             longest_gap: None,
-            waited: None,
+            followed: None,
             passing: Passing::default(),
         };
         match prober.message(kernel::now() + HANDSHAKE_TIMEOUT, "when asked to start")? {

@@ -227,7 +227,7 @@ impl<'a> Session<'a> {
             match self.next(deadline)? {
                 SessionEvent::Joined(stream) => self.add(stream)?,
                 SessionEvent::Control(incoming) => match incoming? {
-                    Incoming::Message(m) => match *m {
+                    Incoming::Message(m, _) => match *m {
                         Message::Start { clock } => {
                             self.take_model(clock);
                             break;
@@ -325,7 +325,7 @@ impl<'a> Session<'a> {
             };
             match event {
                 SessionEvent::Control(incoming) => match incoming? {
-                    Incoming::Message(m) => self.handle_message(*m, side)?,
+                    Incoming::Message(m, _) => self.handle_message(*m, side)?,
                     Incoming::Pinged | Incoming::Pong(..) => {}
                 },
                 SessionEvent::Side(SideEvent::Finished { sides, warnings }) => {
@@ -392,7 +392,7 @@ impl<'a> Session<'a> {
         let deadline = kernel::now() + HANDSHAKE_TIMEOUT * 2;
         while let Ok(event) = self.next(deadline) {
             match event {
-                SessionEvent::Control(Ok(Incoming::Message(m))) if matches!(*m, Message::Bye) => break,
+                SessionEvent::Control(Ok(Incoming::Message(m, _))) if matches!(*m, Message::Bye) => break,
                 SessionEvent::Control(Err(_)) => break,
                 SessionEvent::Control(Ok(_)) | SessionEvent::Joined(_) | SessionEvent::Side(_) => {}
             }

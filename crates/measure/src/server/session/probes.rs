@@ -47,7 +47,7 @@ impl Session<'_> {
         loop {
             let message = match self.inbox.try_recv() {
                 Ok(SessionEvent::Control(incoming)) => match incoming? {
-                    Incoming::Message(m) => *m,
+                    Incoming::Message(m, _) => *m,
                     Incoming::Pinged | Incoming::Pong(..) => continue,
                 },
                 Ok(SessionEvent::Joined(_) | SessionEvent::Side(_)) => continue,
