@@ -17,6 +17,7 @@ mod handshake;
 mod http;
 mod identity;
 mod inbound;
+mod loss;
 mod members;
 mod mesh;
 mod node;

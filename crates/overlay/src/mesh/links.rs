@@ -12,7 +12,8 @@ use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_TRIALS, LaneReport, Message,
 
 use super::trains::{PART, Rates};
 use super::{Event, Mesh, Other, Output, micros};
-use crate::sense::{Carried, Change, Gaps, Loss, LossEstimate, RoundTrip};
+use crate::loss::{Change, Loss, LossEstimate};
+use crate::sense::{Carried, Gaps, RoundTrip};
 use crate::session::{Cipher, LANES, Session};
 use crate::spent::Spent;
 

@@ -9,7 +9,8 @@ use wire::overlay::{LANE_TRIALS, LaneReport, Message};
 
 use super::links::SILENCE;
 use super::{Event, Mesh, Output};
-use crate::sense::{Carried, Loss, LossEstimate, RoundTrip};
+use crate::loss::{Loss, LossEstimate};
+use crate::sense::{Carried, RoundTrip};
 use crate::session::{LANES, Session};
 use crate::settings::{PolicyName, Settings};
 use crate::table::Way;
