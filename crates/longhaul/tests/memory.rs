@@ -80,6 +80,26 @@ fn a_transfer_is_kept_and_counts_in_the_next_prediction() {
 }
 
 #[test]
+fn a_transfer_that_is_a_method_of_estimate_is_kept_as_one() {
+    let (server, folder) = (Serve::start(&[]), tempfile::tempdir().unwrap());
+    let history = folder.path().join("history.sqlite");
+    let tcp = ["estimate", "127.0.0.1", "-m", "tcp", "--time", "3.2s", "--json"];
+    let said = text(&run(&history, server.port, &tcp).stdout);
+    let told = said.lines().find_map(|l| match serde_json::from_str(l).unwrap() {
+        EstimateRecord::Estimate(e) => Some(e),
+        _ => None,
+    });
+    let told = told.unwrap();
+    // Nothing else was asked for, so that it is the kernel's own.
+    let control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
+    assert_eq!(told.congestion_control.as_deref(), Some(control.trim()));
+    let kept = entries(&history);
+    let [transfer] = kept.as_slice() else { panic!("{kept:?}") };
+    assert_eq!((transfer.source, transfer.method.as_str()), (HistorySource::Test, control.trim()));
+    assert_eq!(transfer.rate_bps, told.estimate.unwrap().rate_bps);
+}
+
+#[test]
 fn what_the_user_held_back_is_short_or_shall_not_be_kept_is_not_kept() {
     let (server, folder) = (Serve::start(&[]), tempfile::tempdir().unwrap());
     let history = folder.path().join("history.sqlite");
@@ -91,6 +111,9 @@ fn what_the_user_held_back_is_short_or_shall_not_be_kept_is_not_kept() {
         &["test", "127.0.0.1", "-t", "0.5s"],
         &["test", "127.0.0.1", "-t", "3.2s", "--no-history"],
         &["estimate", "127.0.0.1", "-m", "short-adr", "--no-history"],
+        &["estimate", "127.0.0.1", "-m", "tcp", "--time", "3.2s", "--window", "64KiB"],
+        &["estimate", "127.0.0.1", "-m", "tcp", "--time", "0.5s"],
+        &["estimate", "127.0.0.1", "-m", "tcp", "--time", "3.2s", "--no-history"],
     ] {
         run(&history, server.port, arguments);
         assert!(entries(&history).is_empty(), "{arguments:?}");

@@ -234,6 +234,9 @@ pub struct EstimateResult {
     pub method: String,
     /// Whether the parameters of 2002 were used (`--faithful-2002`).
     pub faithful: bool,
+    /// Congestion control of the transfer that told it; absent where packets alone did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion_control: Option<String>,
     /// What it is an estimate of.
     pub quantity: Quantity,
     /// Whose bits its rates count.

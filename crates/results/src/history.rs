@@ -74,7 +74,7 @@ pub struct HistoryPath {
 pub enum HistorySource {
     /// `longhaul estimate`.
     Estimate,
-    /// `longhaul test`.
+    /// `longhaul test`, or the method `tcp` of `longhaul estimate`, which is one.
     Test,
     /// `longhaul choose`.
     Choose,

@@ -114,6 +114,7 @@ pub(crate) fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateRes
     EstimateResult {
         method: name.name().to_owned(),
         faithful,
+        congestion_control: None,
         quantity: outcome.quantity,
         layer: Layer::Ip,
         estimate: outcome.interval.map(|i| rates(outcome.quantity, i)),

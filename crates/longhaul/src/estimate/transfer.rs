@@ -7,11 +7,12 @@ use kernel::Shutdown;
 use measure::probe::Bounds;
 use measure::{MeasureError, run_test};
 use results::estimate::{EstimateResult, Layer, Quantity, RateInterval, Trouble};
-use results::{Completion, EndRecord, Record, TestPlan};
+use results::{Completion, EndRecord, Record, StartRecord, TestPlan};
 use units::{Bytes, Instant};
 
 use super::cli::{EstimateOptions, MethodName};
 use super::{client_options, direction, plan};
+use crate::history::memory::keep_test;
 
 /// Prefix of a transfer that the thesis calls short (§4.3).
 const SHORT: u64 = 128 << 10;
@@ -89,10 +90,13 @@ pub(super) fn run(name: MethodName, options: &EstimateOptions, bounds: Bounds) -
     }
     let begin = kernel::now();
     let (started, arrived, ended) = (Cell::new(None::<Instant>), Cell::new(0), Cell::new(Ended::ByItself));
+    let mut told = None;
     let mut observe = |record: &Record| {
         started.set(Some(started.get().unwrap_or_else(kernel::now)));
-        if let Record::Interval(i) = record {
-            arrived.set(arrived.get() + if i.role == results::Role::Receiver { i.bytes } else { 0 });
+        match record {
+            Record::Start(start) => told = Some(start.clone()),
+            Record::Interval(i) if i.role == results::Role::Receiver => arrived.set(arrived.get() + i.bytes),
+            Record::Interval(_) | Record::End(_) => {}
         }
     };
     let asked = || {
@@ -107,11 +111,22 @@ pub(super) fn run(name: MethodName, options: &EstimateOptions, bounds: Bounds) -
     let end = run_test(&client_options(options, terms.plan(options))?, &mut observe, &asked);
     let elapsed_ns = units::nanos(kernel::now().saturating_since(begin));
     match end {
-        Ok(end) => Ok(EstimateResult { elapsed_ns, ..of_end(name, options, terms, ended.get(), &end) }),
+        Ok(end) => {
+            if let Some(start) = told.as_ref().filter(|_| name == MethodName::Tcp) {
+                keep_test(options.memory, start, &end);
+            }
+            let congestion_control = told.as_ref().and_then(congestion_control);
+            Ok(EstimateResult { elapsed_ns, congestion_control, ..of_end(name, options, terms, ended.get(), &end) })
+        }
         Err(e @ MeasureError::Interrupted) if Shutdown::asked() > 0 => Err(e.into()),
         // Other methods may get through: probes did.
         Err(e) => Ok(EstimateResult { elapsed_ns, ..nothing(name, options, Trouble::NoAnswer, Some(e.to_string())) }),
     }
+}
+
+/// Of the one connection; a far end that speaks thrulay does not say.
+fn congestion_control(start: &StartRecord) -> Option<String> {
+    start.streams.first()?.congestion_control.clone()
 }
 
 fn of_end(name: MethodName, options: &EstimateOptions, terms: Terms, ended: Ended, end: &EndRecord) -> EstimateResult {
@@ -151,6 +166,7 @@ fn nothing(name: MethodName, options: &EstimateOptions, trouble: Trouble, error:
     EstimateResult {
         method: name.name().to_owned(),
         faithful: options.faithful_2002,
+        congestion_control: None,
         quantity: Quantity::BulkTransferCapacity,
         layer: Layer::Payload,
         estimate: None,

@@ -73,7 +73,8 @@ fn notes(r: &EstimateResult) -> String {
     let label = r.squeezed.as_ref().map(|s| s.label.map_or("not told", Similarity::text).to_owned());
     let troubles = r.troubles.iter().map(|t| t.text().to_owned());
     let error = r.error.as_ref().map(|e| format!("broken off: {}", printable(e)));
-    label.into_iter().chain(troubles).chain(error).collect::<Vec<_>>().join("; ")
+    let control = r.congestion_control.as_ref().map(|c| format!("congestion control: {}", printable(c)));
+    control.into_iter().chain(label).chain(troubles).chain(error).collect::<Vec<_>>().join("; ")
 }
 
 fn predictions(h: &mut Html, records: &[EstimateRecord]) {

@@ -28,6 +28,7 @@ fn records(squeezed: SqueezedPairsResult) -> Vec<EstimateRecord> {
     let result = EstimateResult {
         method: "squeezed-pairs".to_owned(),
         faithful: false,
+        congestion_control: None,
         quantity: Quantity::AvailableBandwidth,
         layer: Layer::Ip,
         estimate: None,

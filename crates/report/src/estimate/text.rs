@@ -10,7 +10,7 @@ use results::estimate::{
 
 use super::gaps::{Drawing, drawings};
 use crate::model::span;
-use crate::summary::{bytes, nanos, rate};
+use crate::summary::{bytes, nanos, printable, rate};
 
 /// Writes records as they come, a table of the methods and one of the predictions.
 #[derive(Debug, Default)]
@@ -92,6 +92,9 @@ fn row(result: &EstimateResult, out: &mut impl Write) -> io::Result<()> {
     for also in &result.also {
         let (value, between) = rates(also);
         writeln!(out, "{:<14} {:<26} {value:>11}   {between}", "", self::quantity(also.quantity, result.layer))?;
+    }
+    if let Some(control) = &result.congestion_control {
+        writeln!(out, "{:<14} congestion control: {}", "", printable(control))?;
     }
     if let Some(squeezed) = &result.squeezed {
         let label = squeezed.label.map_or("not told", Similarity::text);
