@@ -10,7 +10,7 @@ mod teller;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -35,7 +35,7 @@ use teller::Teller;
 
 /// How often another member is asked for what is new: with a handful of members all know it within some rounds.
 const ROUND: Duration = Duration::from_millis(50);
-/// A claim that did not change is said again so often, so that it is known to be alive.
+/// How often a member says that its claims which did not change still hold.
 const REFRESH: Duration = Duration::from_secs(2);
 /// Who was heard lately is asked, with one round in so many for the others.
 const LATELY: Duration = Duration::from_secs(5);
@@ -196,7 +196,7 @@ impl<'a> Gossip<'a> {
         let mut all: Vec<(Said, &[u8])> = words.iter().filter_map(|w| Some((Said::read(w)?, *w))).collect();
         // The newest first: it is what the age of the others is told by.
         all.sort_by_key(|(said, _)| std::cmp::Reverse(said.number));
-        let mut outputs = Vec::new();
+        let (mut outputs, mut speakers) = (Vec::new(), BTreeSet::new());
         for (said, bytes) in all {
             let Some(key) = self.key(said.by).filter(|_| self.is_news(&said)) else { continue };
             let other = self.others.entry(from).or_default();
@@ -215,7 +215,12 @@ impl<'a> Gossip<'a> {
                 continue;
             }
             let age = self.held.keep(now, &said, bytes, self.most_words());
+            speakers.insert(said.by);
             outputs.extend(self.output(said, age));
+        }
+        for speaker in speakers {
+            let confirmed = self.held.confirm(now, speaker);
+            outputs.extend(confirmed.into_iter().filter_map(|(said, age)| self.output(said, age)));
         }
         outputs
     }
@@ -232,6 +237,7 @@ impl<'a> Gossip<'a> {
             What::Certificate { endpoint, text, .. } => {
                 (!text.is_empty()).then_some(FromGossip::Introduction { text, endpoint })
             }
+            What::Alive { .. } => None,
         }
     }
 
@@ -265,9 +271,10 @@ impl<'a> Gossip<'a> {
             message::words(self.held.news(now, &theirs.digest, turn, MOST_NEWS.min(room as usize)).into_iter());
         let is_known = |k: &Known| self.key(k.of).is_some();
         let lacks = |(t, o): (&Known, &Known)| t.newest > o.newest || t.newest == o.newest && t.sum != o.sum;
-        if theirs.asks && theirs.digest.iter().zip(&ours).any(|pair| is_known(pair.0) && lacks(pair)) {
-            let ours: Vec<Known> = ours.into_iter().filter(is_known).collect();
-            messages.push(message::digest(false, &ours));
+        let wanted = theirs.digest.iter().zip(&ours).filter(|pair| is_known(pair.0) && lacks(*pair));
+        let wanted: Vec<Known> = wanted.map(|(_, o)| *o).collect();
+        if theirs.asks && !wanted.is_empty() {
+            messages.push(message::digest(false, &wanted));
         }
         self.others.entry(to).or_default().drawn += messages.iter().map(|m| cost(m)).sum::<usize>();
         messages.into_iter().map(|bytes| self.send(to, bytes)).collect()
@@ -319,6 +326,7 @@ impl<'a> Gossip<'a> {
             let bytes = said.sign(&self.settings.identity);
             self.held.keep(now, &said, &bytes, self.most_words());
         }
+        self.held.confirm(now, self.own);
     }
 
     fn key(&self, of: Member) -> Option<PublicKey> {
@@ -330,7 +338,7 @@ impl<'a> Gossip<'a> {
         if said.by == self.own { self.teller.is_ahead(said) } else { self.held.is_news(said) }
     }
 
-    /// Of each member: on a link with each other one, and a certificate of each; and as many again of those that only others know yet.
+    /// Of each member: on a link with each other one, and a certificate of each, and that it is alive; and as many again of those that only others know yet.
     fn most_words(&self) -> usize {
         4 * (self.settings.members.get().len() + 2)
     }

@@ -6,7 +6,7 @@ use wire::overlay::Message as Frame;
 use super::said::{LONGEST, take};
 
 /// First byte of each; another one is of another version, and means nothing here.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// The digest is to be answered by one.
 const ASKS: u8 = 1;
 /// Most entries of a digest, 20 bytes each. Where there are more members, each message tells of some.

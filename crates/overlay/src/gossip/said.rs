@@ -8,13 +8,14 @@ use crate::identity::{Identity, PublicKey};
 use crate::mesh::Claim;
 
 /// Signed along with what is said, so that no signature of a member on something else passes for one on this.
-const CONTEXT: &[u8] = b"longhaul gossip 2";
+const CONTEXT: &[u8] = b"longhaul gossip 3";
 const SIGNATURE: usize = 64;
 /// Longest of them, bytes: a certificate with what is around it fits.
 pub(super) const LONGEST: usize = crate::certificate::LONGEST + 160;
 
 const LINK: u8 = 1;
 const CERTIFICATE: u8 = 2;
+const ALIVE: u8 = 3;
 const UP: u8 = 1;
 const RELAYS: u8 = 2;
 
@@ -36,6 +37,8 @@ pub(super) enum What {
     Link { from: Member, claim: Option<Claim>, relays: bool },
     /// A certificate, and where its owner is reached; an empty one: nothing any more.
     Certificate { of: Member, endpoint: Option<SocketAddr>, text: String },
+    /// Its last words before this one about links that are up still hold: how many there are, and the sum of their numbers.
+    Alive { links: u32, sum: u64 },
 }
 
 /// What is said about: a later word about the same takes the place of the earlier one.
@@ -43,6 +46,7 @@ pub(super) enum What {
 pub(super) enum Subject {
     Link(Member),
     Certificate(Member),
+    Alive,
 }
 
 impl Said {
@@ -50,6 +54,7 @@ impl Said {
         match self.what {
             What::Link { from, .. } => Subject::Link(from),
             What::Certificate { of, .. } => Subject::Certificate(of),
+            What::Alive { .. } => Subject::Alive,
         }
     }
 
@@ -97,6 +102,11 @@ impl Said {
                 b.extend(endpoint_bytes(*endpoint));
                 b.extend(text.as_bytes());
             }
+            What::Alive { links, sum } => {
+                b.push(ALIVE);
+                b.extend(links.to_be_bytes());
+                b.extend(sum.to_be_bytes());
+            }
         }
         b
     }
@@ -105,18 +115,19 @@ impl Said {
 impl What {
     fn read(rest: &mut &[u8]) -> Option<Self> {
         let [kind] = take(rest)?;
-        let about = Member(u32::from_be_bytes(take(rest)?));
+        let about = u32::from_be_bytes(take(rest)?);
         match kind {
             LINK => {
                 let [flags] = take(rest)?;
                 let claim = if flags & UP == 0 { None } else { Some(read_claim(rest)?) };
-                Some(Self::Link { from: about, claim, relays: flags & RELAYS != 0 })
+                Some(Self::Link { from: Member(about), claim, relays: flags & RELAYS != 0 })
             }
             CERTIFICATE => {
                 let endpoint = read_endpoint(rest)?;
                 let text = std::str::from_utf8(std::mem::take(rest)).ok()?.to_owned();
-                Some(Self::Certificate { of: about, endpoint, text })
+                Some(Self::Certificate { of: Member(about), endpoint, text })
             }
+            ALIVE => Some(Self::Alive { links: about, sum: u64::from_be_bytes(take(rest)?) }),
             _ => None,
         }
     }

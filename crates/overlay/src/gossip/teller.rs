@@ -21,7 +21,10 @@ pub(super) struct Teller<'a> {
     start: u64,
     began: Instant,
     number: u64,
-    told: BTreeMap<Member, (Claim, Instant)>,
+    /// What was said last about each link that is up, and the number of that word.
+    told: BTreeMap<Member, (Claim, u64)>,
+    /// When this member said last that all that still holds.
+    alive: Option<Instant>,
     introduced: BTreeMap<Member, (String, Option<SocketAddr>)>,
 }
 
@@ -30,7 +33,16 @@ impl<'a> Teller<'a> {
         let own = settings.identity.public().member();
         // A million words a second, and still each start begins beyond the one before.
         let number = start.saturating_mul(1 << 20);
-        Self { settings, own, start, began: now, number, told: BTreeMap::new(), introduced: BTreeMap::new() }
+        Self {
+            settings,
+            own,
+            start,
+            began: now,
+            number,
+            told: BTreeMap::new(),
+            alive: None,
+            introduced: BTreeMap::new(),
+        }
     }
 
     /// Whether this member said it, and later than it knows of: in an earlier start whose number was lost.
@@ -43,6 +55,7 @@ impl<'a> Teller<'a> {
         self.start = self.start.max(said.start.saturating_add(1));
         self.number = self.number.max(said.number);
         self.told.clear();
+        self.alive = None;
         let known = std::mem::take(&mut self.introduced);
         self.introductions(now, known.into_iter().map(|(m, (text, at))| (m, text, at)).collect())
     }
@@ -50,16 +63,26 @@ impl<'a> Teller<'a> {
     /// What is to be said about the links.
     pub(super) fn claims(&mut self, now: Instant, claims: Vec<(Member, Claim)>) -> Vec<Said> {
         let gone: Vec<Member> = self.told.keys().filter(|m| !claims.iter().any(|(c, _)| c == *m)).copied().collect();
-        let due: Vec<(Member, Claim)> = claims.into_iter().filter(|(m, c)| self.is_due(now, *m, c)).collect();
-        for (from, claim) in &due {
-            self.told.insert(*from, (*claim, now));
-        }
-        for member in &gone {
-            self.told.remove(member);
-        }
+        let is_news = |(m, c): &(Member, Claim)| self.told.get(m).is_none_or(|(before, _)| has_moved(before, c));
+        let due: Vec<(Member, Claim)> = claims.into_iter().filter(is_news).collect();
         let relays = self.settings.relay;
-        let all = due.into_iter().map(|(m, c)| (m, Some(c))).chain(gone.into_iter().map(|m| (m, None)));
-        all.map(|(from, claim)| self.said(now, What::Link { from, claim, relays })).collect()
+        let mut all = Vec::new();
+        for (from, claim) in due {
+            let said = self.said(now, What::Link { from, claim: Some(claim), relays });
+            self.told.insert(from, (claim, said.number));
+            all.push(said);
+        }
+        for from in gone {
+            self.told.remove(&from);
+            all.push(self.said(now, What::Link { from, claim: None, relays }));
+        }
+        if self.alive.is_none_or(|at| now.saturating_since(at) >= REFRESH) {
+            self.alive = Some(now);
+            let links = u32::try_from(self.told.len()).unwrap_or(u32::MAX);
+            let sum = self.told.values().fold(0, |sum: u64, (_, number)| sum.wrapping_add(*number));
+            all.push(self.said(now, What::Alive { links, sum }));
+        }
+        all
     }
 
     /// What is to be said about certificates.
@@ -79,10 +102,6 @@ impl<'a> Teller<'a> {
         self.number = self.number.saturating_add(1);
         let at_ms = u64::try_from(now.saturating_since(self.began).as_millis()).unwrap_or(u64::MAX);
         Said { by: self.own, start: self.start, number: self.number, at_ms, what }
-    }
-
-    fn is_due(&self, now: Instant, from: Member, claim: &Claim) -> bool {
-        self.told.get(&from).is_none_or(|(before, at)| now.saturating_since(*at) >= REFRESH || has_moved(before, claim))
     }
 }
 
