@@ -10,7 +10,7 @@ mod teller;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -196,7 +196,7 @@ impl<'a> Gossip<'a> {
         let mut all: Vec<(Said, &[u8])> = words.iter().filter_map(|w| Some((Said::read(w)?, *w))).collect();
         // The newest first: it is what the age of the others is told by.
         all.sort_by_key(|(said, _)| std::cmp::Reverse(said.number));
-        let (mut outputs, mut speakers) = (Vec::new(), BTreeSet::new());
+        let mut outputs = Vec::new();
         for (said, bytes) in all {
             let Some(key) = self.key(said.by).filter(|_| self.is_news(&said)) else { continue };
             let other = self.others.entry(from).or_default();
@@ -214,13 +214,10 @@ impl<'a> Gossip<'a> {
                 self.say(now, again);
                 continue;
             }
+            let mut hold = self.held.confirm(now, &said);
             let age = self.held.keep(now, &said, bytes, self.most_words());
-            speakers.insert(said.by);
-            outputs.extend(self.output(said, age));
-        }
-        for speaker in speakers {
-            let confirmed = self.held.confirm(now, speaker);
-            outputs.extend(confirmed.into_iter().filter_map(|(said, age)| self.output(said, age)));
+            hold.push(said);
+            outputs.extend(hold.into_iter().filter_map(|said| self.output(said, age)));
         }
         outputs
     }
@@ -324,9 +321,9 @@ impl<'a> Gossip<'a> {
     fn say(&mut self, now: Instant, all: Vec<Said>) {
         for said in all {
             let bytes = said.sign(&self.settings.identity);
+            self.held.confirm(now, &said);
             self.held.keep(now, &said, &bytes, self.most_words());
         }
-        self.held.confirm(now, self.own);
     }
 
     fn key(&self, of: Member) -> Option<PublicKey> {
@@ -338,7 +335,7 @@ impl<'a> Gossip<'a> {
         if said.by == self.own { self.teller.is_ahead(said) } else { self.held.is_news(said) }
     }
 
-    /// Of each member: on a link with each other one, and a certificate of each, and that it is alive; and as many again of those that only others know yet.
+    /// Of each member: on a link with each other one, and a certificate of each, and that these hold; and as many again of those that only others know yet.
     fn most_words(&self) -> usize {
         4 * (self.settings.members.get().len() + 2)
     }

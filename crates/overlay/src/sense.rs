@@ -38,22 +38,23 @@ impl Gaps {
 /// The rate at which something arrives, by what its receiver reports.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Carried {
+    /// Bytes that are not in the rate yet.
     bytes: u64,
     at: Option<Instant>,
     bps: f64,
 }
 
 impl Carried {
-    /// So many bytes had arrived; a number that goes back is that of a new session.
+    /// So many bytes have arrived since the last time. Two reports may come at once.
     pub(crate) fn note(&mut self, now: Instant, bytes: u64) {
         let passed = self.at.map_or(0.0, |at| now.saturating_since(at).as_secs_f64());
-        let arrived = bytes.checked_sub(self.bytes);
-        if let Some(arrived) = arrived.filter(|_| passed > 0.0) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if passed > 0.0 {
             // Half of it is that of the last third of a second or so.
             let weight = 1.0 - (-passed / QUICK).exp2();
-            self.bps += weight * (8.0 * arrived as f64 / passed - self.bps);
+            self.bps += weight * (8.0 * std::mem::take(&mut self.bytes) as f64 / passed - self.bps);
         }
-        (self.bytes, self.at) = (bytes, Some(now));
+        self.at = Some(now);
     }
 
     /// Bits a second, nothing when there was no report for a while.
@@ -113,13 +114,12 @@ mod tests {
     #[test]
     fn what_arrives_is_known_within_a_second_and_forgotten_with_the_reports() {
         let (mut carried, mut now) = (Carried::default(), Instant::from_nanos(1));
-        for report in 0..20 {
+        for _ in 0..20 {
             now = now + TICK;
-            carried.note(now, 125_000 * report);
+            carried.note(now, 125_000);
         }
         let rate = carried.rate(now).as_bps() as f64;
         assert!((rate / 10e6 - 1.0).abs() < 0.1, "10 Mb/s: {rate}");
-        carried.note(now + TICK, 0);
         assert_eq!(carried.rate(now + 2 * Duration::from_secs(1)).as_bps(), 0);
     }
 

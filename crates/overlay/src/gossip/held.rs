@@ -1,6 +1,6 @@
 //! What has been heard of whom, to be passed on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use route::Member;
@@ -26,36 +26,13 @@ struct Speaker {
     heard: Instant,
     /// Its quickest word so far: when that came, and by how much our clock was ahead of the speaker's, ms.
     quickest: Option<(Instant, f64)>,
-    /// What it said last of all its links, until that has been looked at; and when it was.
-    alive: Option<Alive>,
-    confirmed: Option<Instant>,
-}
-
-/// That a speaker's words about links that are up hold, as of one of its words.
-#[derive(Clone, Copy)]
-struct Alive {
-    number: u64,
-    at_ms: u64,
-    links: u32,
-    sum: u64,
 }
 
 struct Word {
     number: u64,
     bytes: Vec<u8>,
-    /// It says of a link that it is up.
-    is_up: bool,
-    /// Number of the word before it about the same link, if that said so.
-    before: Option<u64>,
     /// Or said to hold.
     heard: Instant,
-}
-
-impl Word {
-    /// The last word not after `number` about this link, if it said that it is up: what the speaker meant then.
-    fn as_of(&self, number: u64) -> Option<u64> {
-        if self.number <= number { Some(self.number).filter(|_| self.is_up) } else { self.before }
-    }
 }
 
 impl Speaker {
@@ -63,19 +40,12 @@ impl Speaker {
     fn current(&self, now: Instant) -> impl Iterator<Item = &Word> {
         let current = move |(subject, word): &(&Subject, &Word)| {
             let heard = match subject {
-                Subject::Link(_) | Subject::Alive => word.heard,
+                Subject::Link(_) | Subject::Alive(_) => word.heard,
                 Subject::Certificate(_) => self.heard,
             };
             now.saturating_since(heard) < FORGET
         };
         self.words.iter().filter(current).map(|(_, word)| word)
-    }
-
-    /// Whether what it says of all its links is of the words that are held: none is missing, one that it is down no less.
-    fn agrees(&self, alive: &Alive) -> bool {
-        let meant = || self.words.values().filter_map(|w| w.as_of(alive.number));
-        let sum = meant().fold(0, |sum: u64, number| sum.wrapping_add(number));
-        (meant().count() as u64, sum) == (alive.links.into(), alive.sum)
     }
 
     /// How much longer ago it was said than the quickest word took.
@@ -102,14 +72,7 @@ impl Held {
 
     /// Keeps a word that is news, and at most `most` of its speaker; says how old it is.
     pub(super) fn keep(&mut self, now: Instant, said: &Said, bytes: &[u8], most: usize) -> Duration {
-        let new = || Speaker {
-            start: said.start,
-            words: BTreeMap::new(),
-            heard: now,
-            quickest: None,
-            alive: None,
-            confirmed: None,
-        };
+        let new = || Speaker { start: said.start, words: BTreeMap::new(), heard: now, quickest: None };
         let speaker = self.0.entry(said.by).or_insert_with(new);
         if speaker.start != said.start {
             *speaker = new();
@@ -120,28 +83,24 @@ impl Held {
             oldest.map(|s| speaker.words.remove(&s));
         }
         speaker.heard = now;
-        let before = speaker.words.get(&subject).filter(|w| w.is_up).map(|w| w.number);
-        let is_up = matches!(said.what, What::Link { claim: Some(_), .. });
-        let word = Word { number: said.number, bytes: bytes.to_vec(), is_up, before, heard: now };
-        speaker.words.insert(subject, word);
-        if let What::Alive { links, sum } = said.what {
-            speaker.alive = Some(Alive { number: said.number, at_ms: said.at_ms, links, sum });
-        }
+        speaker.words.insert(subject, Word { number: said.number, bytes: bytes.to_vec(), heard: now });
         speaker.age(now, said.at_ms)
     }
 
-    /// What a member said of its links and now says to hold, and how long ago it did; nothing where words are missing, until they have come. Nobody is heard on that more than
-    /// twice in a [`REFRESH`].
-    pub(super) fn confirm(&mut self, now: Instant, by: Member) -> Vec<(Said, Duration)> {
-        let Some(speaker) = self.0.get_mut(&by) else { return Vec::new() };
-        let is_early = speaker.confirmed.is_some_and(|at| now.saturating_since(at) < REFRESH / 2);
-        let Some(alive) = speaker.alive.filter(|a| !is_early && speaker.agrees(a)) else { return Vec::new() };
-        (speaker.alive, speaker.confirmed) = (None, Some(now));
-        let age = speaker.age(now, alive.at_ms);
+    /// What is held of the words that this one says to hold. Whoever says so more than twice in a [`REFRESH`] has nothing looked at.
+    pub(super) fn confirm(&mut self, now: Instant, alive: &Said) -> Vec<Said> {
+        let What::Alive { back, .. } = &alive.what else { return Vec::new() };
+        let Some(speaker) = self.0.get_mut(&alive.by) else { return Vec::new() };
+        let before = speaker.words.get(&alive.subject()).map(|w| w.heard);
+        if before.is_some_and(|at| now.saturating_since(at) < REFRESH / 2) {
+            return Vec::new();
+        }
+        let hold: BTreeSet<u64> = back.iter().filter_map(|n| alive.number.checked_sub((*n).into())).collect();
         let mut all = Vec::new();
-        for word in speaker.words.values_mut().filter(|w| w.is_up && w.number <= alive.number) {
-            word.heard = now;
-            all.extend(Said::read(&word.bytes).map(|said| (said, age)));
+        for word in speaker.words.values_mut().filter(|w| hold.contains(&w.number)) {
+            let said = Said::read(&word.bytes).filter(|s| matches!(s.what, What::Link { claim: Some(_), .. }));
+            word.heard = if said.is_some() { now } else { word.heard };
+            all.extend(said);
         }
         all
     }

@@ -37,8 +37,8 @@ pub(super) enum What {
     Link { from: Member, claim: Option<Claim>, relays: bool },
     /// A certificate, and where its owner is reached; an empty one: nothing any more.
     Certificate { of: Member, endpoint: Option<SocketAddr>, text: String },
-    /// Its last words before this one about links that are up still hold: how many there are, and the sum of their numbers.
-    Alive { links: u32, sum: u64 },
+    /// Words of links that still hold: how many numbers before this one each was said. Where there are many, each part tells of some.
+    Alive { part: u32, back: Vec<u32> },
 }
 
 /// What is said about: a later word about the same takes the place of the earlier one.
@@ -46,7 +46,7 @@ pub(super) enum What {
 pub(super) enum Subject {
     Link(Member),
     Certificate(Member),
-    Alive,
+    Alive(u32),
 }
 
 impl Said {
@@ -54,7 +54,7 @@ impl Said {
         match self.what {
             What::Link { from, .. } => Subject::Link(from),
             What::Certificate { of, .. } => Subject::Certificate(of),
-            What::Alive { .. } => Subject::Alive,
+            What::Alive { part, .. } => Subject::Alive(part),
         }
     }
 
@@ -102,10 +102,10 @@ impl Said {
                 b.extend(endpoint_bytes(*endpoint));
                 b.extend(text.as_bytes());
             }
-            What::Alive { links, sum } => {
+            What::Alive { part, back } => {
                 b.push(ALIVE);
-                b.extend(links.to_be_bytes());
-                b.extend(sum.to_be_bytes());
+                b.extend(part.to_be_bytes());
+                b.extend(back.iter().flat_map(|n| n.to_be_bytes()));
             }
         }
         b
@@ -127,7 +127,13 @@ impl What {
                 let text = std::str::from_utf8(std::mem::take(rest)).ok()?.to_owned();
                 Some(Self::Certificate { of: Member(about), endpoint, text })
             }
-            ALIVE => Some(Self::Alive { links: about, sum: u64::from_be_bytes(take(rest)?) }),
+            ALIVE => {
+                let mut back = Vec::new();
+                while !rest.is_empty() {
+                    back.push(u32::from_be_bytes(take(rest)?));
+                }
+                Some(Self::Alive { part: about, back })
+            }
             _ => None,
         }
     }

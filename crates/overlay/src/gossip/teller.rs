@@ -11,9 +11,20 @@ use super::said::{Said, What};
 use crate::mesh::Claim;
 use crate::settings::Settings;
 
-/// Changes below these are not worth a message: of the loss against the width of its interval, and of the rest as a share.
-const MOVED_LOSS: f64 = 0.25;
-const MOVED: f64 = 0.1;
+/// What has changed by less says the same: of the loss against the width of its interval, of the round trip as a share of it, and the width itself.
+struct Tolerance {
+    loss: f64,
+    round_trip: f64,
+    width: f64,
+}
+
+/// What has changed by more than this is said at once; twice as wide or narrow an interval may decide.
+const AT_ONCE: Tolerance = Tolerance { loss: 0.25, round_trip: 0.1, width: 2.0 };
+/// And by more than this when it would otherwise be said to hold.
+const IN_TIME: Tolerance = Tolerance { loss: 0.05, round_trip: 0.02, width: 1.1 };
+/// Words that one says to hold: it still fits a frame. Words further back than a number of them can tell are said again.
+const PART: usize = 128;
+const FAR: u64 = 1 << 31;
 
 pub(super) struct Teller<'a> {
     settings: &'a Settings,
@@ -23,7 +34,7 @@ pub(super) struct Teller<'a> {
     number: u64,
     /// What was said last about each link that is up, and the number of that word.
     told: BTreeMap<Member, (Claim, u64)>,
-    /// When this member said last that all that still holds.
+    /// When this member said last which of that still holds.
     alive: Option<Instant>,
     introduced: BTreeMap<Member, (String, Option<SocketAddr>)>,
 }
@@ -63,8 +74,13 @@ impl<'a> Teller<'a> {
     /// What is to be said about the links.
     pub(super) fn claims(&mut self, now: Instant, claims: Vec<(Member, Claim)>) -> Vec<Said> {
         let gone: Vec<Member> = self.told.keys().filter(|m| !claims.iter().any(|(c, _)| c == *m)).copied().collect();
-        let is_news = |(m, c): &(Member, Claim)| self.told.get(m).is_none_or(|(before, _)| has_moved(before, c));
-        let due: Vec<(Member, Claim)> = claims.into_iter().filter(is_news).collect();
+        let is_time = self.alive.is_none_or(|at| now.saturating_since(at) >= REFRESH);
+        let tolerance = if is_time { &IN_TIME } else { &AT_ONCE };
+        let is_told = |m: &Member, c: &Claim| {
+            let told = self.told.get(m).filter(|(_, number)| self.number - number < FAR);
+            told.is_some_and(|(before, _)| !has_moved(before, c, tolerance))
+        };
+        let due: Vec<(Member, Claim)> = claims.into_iter().filter(|(m, c)| !is_told(m, c)).collect();
         let relays = self.settings.relay;
         let mut all = Vec::new();
         for (from, claim) in due {
@@ -76,11 +92,14 @@ impl<'a> Teller<'a> {
             self.told.remove(&from);
             all.push(self.said(now, What::Link { from, claim: None, relays }));
         }
-        if self.alive.is_none_or(|at| now.saturating_since(at) >= REFRESH) {
+        if is_time {
             self.alive = Some(now);
-            let links = u32::try_from(self.told.len()).unwrap_or(u32::MAX);
-            let sum = self.told.values().fold(0, |sum: u64, (_, number)| sum.wrapping_add(*number));
-            all.push(self.said(now, What::Alive { links, sum }));
+            let holds: Vec<u64> = self.told.values().map(|(_, number)| *number).collect();
+            for (part, numbers) in (0..).zip(holds.chunks(PART)) {
+                let next = self.number.saturating_add(1);
+                let back = numbers.iter().filter_map(|n| u32::try_from(next - n).ok()).collect();
+                all.push(self.said(now, What::Alive { part, back }));
+            }
         }
         all
     }
@@ -106,14 +125,12 @@ impl<'a> Teller<'a> {
 }
 
 /// Whether a claim says something else than the one before.
-fn has_moved(before: &Claim, now: &Claim) -> bool {
-    let share = |a: f64, b: f64| (a - b).abs() > MOVED * a.max(b);
+fn has_moved(before: &Claim, now: &Claim, by: &Tolerance) -> bool {
     let widths = [before.high - before.low, now.high - now.low];
     let width = widths[0].max(widths[1]);
-    share(before.rtt_us as f64, now.rtt_us as f64)
-        || (before.loss - now.loss).abs() > MOVED_LOSS * width
-        // What is known twice as well may decide.
-        || width > 2.0 * widths[0].min(widths[1])
+    before.rtt_us.abs_diff(now.rtt_us) as f64 > by.round_trip * before.rtt_us.max(now.rtt_us) as f64
+        || (before.loss - now.loss).abs() > by.loss * width
+        || width > by.width * widths[0].min(widths[1])
         || before.capacity_bps != now.capacity_bps
         || before.datagram != now.datagram
 }

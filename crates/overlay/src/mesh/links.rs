@@ -76,6 +76,8 @@ pub(super) struct Link {
 struct Sensed {
     incoming: [Gaps; 2],
     outgoing: [Gaps; LANES],
+    /// Bytes that had arrived by the last report. Each session counts its own, and for a while there are two.
+    arrived: [u64; LANES],
     /// Frames that had arrived when the last report was made, lane by lane.
     reported: [u64; LANES],
     /// The way back of each lane over relays.
@@ -275,11 +277,13 @@ impl Mesh {
             if sent == 0 {
                 continue;
             }
+            let before = std::mem::replace(&mut sensed.arrived[usize::from(lane.lane)], lane.bytes);
+            let bytes = lane.bytes.saturating_sub(before);
             let rtt = micros(now).wrapping_sub(lane.echo).wrapping_sub(lane.held);
             // Times of 35 minutes and more are those of a clock that is not ours.
             let rtt = (rtt < 1 << 31).then(|| Duration::from_micros(u64::from(rtt)));
             if lane.lane > LANE_RELAYED {
-                other.lanes.heed(now, lane, (sent, lost), rtt);
+                other.lanes.heed(now, lane.lane, (sent, lost, bytes), rtt);
                 continue;
             }
             if link.outgoing.loss.note(now, sent, lost) == Some(Change::More) {
@@ -289,7 +293,7 @@ impl Mesh {
             // A report by another way may be the first to tell of frames that arrived long ago.
             link.outgoing.was_alive(now - Duration::from_micros(u64::from(lane.held)));
             if lane.lane == LANE_DIRECT {
-                link.carried.note(now, lane.bytes);
+                link.carried.note(now, bytes);
             }
             link.queued = Duration::from_micros(u64::from(lane.queued));
             if let Some(rtt) = rtt {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use route::{Load, Member, Path, Recorder, Weighted};
 use units::Instant;
-use wire::overlay::{LANE_TRIALS, LaneReport, Message};
+use wire::overlay::{LANE_TRIALS, Message};
 
 use super::links::SILENCE;
 use super::{Event, Mesh, Output};
@@ -83,11 +83,12 @@ impl Lanes {
         self.lanes.iter().find(|l| l.path == *path).map(|l| l.loss.estimate().share)
     }
 
-    /// What the destination reported of a lane.
-    pub(super) fn heed(&mut self, now: Instant, told: &LaneReport, (sent, lost): (u64, u64), rtt: Option<Duration>) {
-        if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == told.lane) {
+    /// What the destination reported of a lane: frames sent and lost and bytes that arrived since the last report.
+    pub(super) fn heed(&mut self, now: Instant, told: u16, since: (u64, u64, u64), rtt: Option<Duration>) {
+        if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == told) {
+            let (sent, lost, bytes) = since;
             lane.loss.note(now, sent, lost);
-            lane.carried.note(now, told.bytes);
+            lane.carried.note(now, bytes);
             if let Some(rtt) = rtt {
                 lane.rtt.note(now, rtt);
             }

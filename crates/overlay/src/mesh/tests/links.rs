@@ -185,3 +185,19 @@ fn what_members_say_to_each_other_is_no_traffic_that_a_way_carries() {
     let told = carried(&world) as f64;
     assert!((told / 800_000.0 - 1.0).abs() < 0.1, "{told}");
 }
+
+#[test]
+fn what_a_way_carries_is_known_across_a_change_of_keys() {
+    let mut world = World::new(2);
+    let carried = |world: &World| world.hosts[0].mesh.others[&number(1)].link.carried(world.now).as_bps() as f64;
+    world.run(SECOND);
+    let (mut told, begin) = (Vec::new(), world.now);
+    while world.now < begin + crate::session::REKEY_AFTER + 10 * SECOND {
+        assert!(world.send_packet(0, 1, inner(0), 1000));
+        world.run(Duration::from_millis(10));
+        told.push(carried(&world));
+    }
+    // 800 kb/s all the time, two seconds after the begin; and a report more or less where one session takes over.
+    let (least, most) = told[200..].iter().fold((f64::MAX, 0_f64), |(l, m), t| (l.min(*t), m.max(*t)));
+    assert!(least > 600_000.0 && most < 1_000_000.0, "{least} to {most}");
+}
