@@ -40,6 +40,10 @@ const SEVERAL: u64 = 3;
 const BATCHES: usize = 5;
 const LONGEST: u32 = 16;
 
+/// How long a burst takes to arrive at least, in ns, if a tenth of the budget pays for it: the clocks and wakes of hosts are good for some
+/// tens of microseconds, a few hundredths of this. Shorter ones are made longer in the same way.
+const LEAST_SPAN_NS: f64 = 0.8e6;
+
 /// A burst is followed by so many trains of load.
 const LOADS_A_BURST: usize = 3;
 
@@ -179,10 +183,10 @@ impl TwoRates {
         let curve = ArrivalCurve::of(&passage);
         if curve.is_batched() {
             self.troubles.push(Trouble::Batching);
-            if curve.batches() < BATCHES && self.longer < LONGEST {
-                self.longer *= 2;
-                return Some(());
-            }
+        }
+        if self.longer < LONGEST && self.is_too_short(&curve) {
+            self.longer *= 2;
+            return Some(());
         }
         let service = curve.service()?;
         let came = service.sustained.as_bps() as f64;
@@ -190,6 +194,14 @@ impl TwoRates {
         // Nothing comes faster than it was sent; what seems to is the jitter of the receiver's clock readings.
         self.seen.add(Burst { sent, received: came.min(sent), has_bucket: service.burst.is_some() });
         Some(())
+    }
+
+    fn is_too_short(&self, curve: &ArrivalCurve) -> bool {
+        let in_batches = curve.is_batched() && curve.batches() < BATCHES;
+        let longer = u64::from(BURST_PACKETS * self.longer * 2) * u64::from(self.path.mtu);
+        let is_paid = self.budget.is_none_or(|b| longer * 10 <= b.as_u64());
+        let in_no_time = curve.points().last().is_some_and(|(ns, _)| *ns < LEAST_SPAN_NS);
+        in_batches || in_no_time && is_paid
     }
 
     fn observe_singles(&mut self, passage: &Passage) -> Option<()> {
