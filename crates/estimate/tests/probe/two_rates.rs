@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use estimate::probe::{Outcome, TwoRates};
+use estimate::probe::{Method, Outcome, Passage, Step, TwoRates};
 use link::QueueLimit;
 use results::estimate::{Quantity, Trouble};
 use units::Rate;
@@ -99,61 +99,59 @@ fn batches_of_the_receiver_are_noticed_and_survived() {
     assert!(error(capacity(&outcome), 100 * MBPS).abs() < 0.1, "{outcome:?}");
 }
 
+/// The method, told of trains as a receiver with such a clock would.
+struct Told<F>(TwoRates, F);
+
+impl<F: FnMut(&mut Passage)> Method for Told<F> {
+    fn next(&mut self) -> Step {
+        self.0.next()
+    }
+    fn observe(&mut self, passage: &Passage) {
+        let mut passage = passage.clone();
+        self.1(&mut passage);
+        self.0.observe(&passage);
+    }
+    fn so_far(&self) -> Outcome {
+        self.0.so_far()
+    }
+}
+
 #[test]
 fn a_receiver_that_stalls_once_does_not_change_the_capacity() {
-    struct Stalled(TwoRates, u32);
-    impl estimate::probe::Method for Stalled {
-        fn next(&mut self) -> estimate::probe::Step {
-            self.0.next()
-        }
-        fn observe(&mut self, passage: &estimate::probe::Passage) {
-            self.1 += 1;
-            let mut passage = passage.clone();
-            if self.1 == 1 {
-                // All that came while the host stood still has the time of its end, give or take the work for each.
-                let last = passage.packets.iter().filter_map(|p| p.received).max().unwrap();
-                for (i, p) in (0_u32..).zip(&mut passage.packets) {
-                    p.received = Some(last + Duration::from_micros(2) * i);
-                }
+    let mut trains = 0;
+    let stalled = |passage: &mut Passage| {
+        trains += 1;
+        if trains == 1 {
+            // All that came while the host stood still has the time of its end, give or take the work for each.
+            let last = passage.packets.iter().filter_map(|p| p.received).max().unwrap();
+            for (i, p) in (0_u32..).zip(&mut passage.packets) {
+                p.received = Some(last + Duration::from_micros(2) * i);
             }
-            self.0.observe(&passage);
         }
-        fn so_far(&self) -> Outcome {
-            self.0.so_far()
-        }
-    }
+    };
     let mut path = VirtualPath::new(1, &[Hop::new(100 * MBPS, Cross::Idle)]);
     let method = TwoRates::new(path.known());
-    let outcome = path.run_within(&mut Stalled(method, 0), 4_000_000);
+    let outcome = path.run_within(&mut Told(method, stalled), 4_000_000);
     assert!(error(capacity(&outcome), 100 * MBPS).abs() < 0.01, "{outcome:?}");
 }
 
 #[test]
 fn wakes_that_come_late_now_and_then_make_no_fast_link_faster() {
-    /// Each packet comes up to 100 us late, in order, as between virtual hosts: at 500 Mb/s that is four packets.
-    struct Late(TwoRates, u64);
-    impl estimate::probe::Method for Late {
-        fn next(&mut self) -> estimate::probe::Step {
-            self.0.next()
-        }
-        fn observe(&mut self, passage: &estimate::probe::Passage) {
-            let (mut passage, mut last) = (passage.clone(), None);
+    for (bps, seed) in [200 * MBPS, 500 * MBPS].into_iter().flat_map(|bps| (0..10).map(move |seed| (bps, seed))) {
+        let mut packet = seed * 1000;
+        // Each packet comes up to 100 us late, in order, as between virtual hosts: at 500 Mb/s that is four packets.
+        let late = |passage: &mut Passage| {
+            let mut last = None;
             for p in &mut passage.packets {
-                self.1 += 1;
-                let late = Duration::from_micros(100).mul_f64(estimate::draw(1, self.1));
+                packet += 1;
+                let late = Duration::from_micros(100).mul_f64(estimate::draw(1, packet));
                 p.received = p.received.map(|at| at + late).max(last);
                 last = p.received;
             }
-            self.0.observe(&passage);
-        }
-        fn so_far(&self) -> Outcome {
-            self.0.so_far()
-        }
-    }
-    for (bps, seed) in [200 * MBPS, 500 * MBPS].into_iter().flat_map(|bps| (0..10).map(move |seed| (bps, seed))) {
+        };
         let mut path = VirtualPath::new(seed, &[Hop::new(bps, Cross::Idle)]);
         let method = TwoRates::new(path.known());
-        let outcome = path.run_within(&mut Late(method, seed * 1000), 4_000_000);
+        let outcome = path.run_within(&mut Told(method, late), 4_000_000);
         // The goal of the project for an idle path.
         assert!(error(capacity(&outcome), bps).abs() < 0.05, "{bps} {seed}: {outcome:?}");
     }
