@@ -181,6 +181,26 @@ fn a_queue_shorter_than_a_burst_is_told() {
 }
 
 #[test]
+fn trains_for_a_fast_link_become_no_longer_than_its_queue() {
+    for (mbps, packets) in [(200, 5), (200, 12), (500, 16), (500, 40)] {
+        let bps = mbps * MBPS;
+        let mut errors = Vec::new();
+        for seed in 0..5 {
+            let mut hop = Hop::new(bps, Cross::Poisson(Rate::from_bps(bps / 2)));
+            hop.settings.queue.limit = QueueLimit::Packets(packets);
+            let mut path = VirtualPath::new(seed, &[hop]);
+            let outcome = path.run_within(&mut TwoRates::new(path.known()), 20_000_000);
+            // At 10 Gb/s of the sender, its load takes 2.5 % of what a burst gets at 500 Mb/s.
+            assert!(error(capacity(&outcome), bps).abs() < 0.05, "{mbps} {packets} {seed}: {outcome:?}");
+            errors.push(error(outcome.interval.unwrap().value, bps / 2));
+        }
+        errors.sort_unstable_by(f64::total_cmp);
+        // The goal of the project for a Poisson load.
+        assert!(errors[2].abs() < 0.15, "{mbps} {packets}: {errors:?}");
+    }
+}
+
+#[test]
 fn a_queue_shorter_than_a_train_hides_little_of_the_load() {
     // 12 packets: a train of 16 at 75 % adds 12 to what waits, and what the load loses by that looks like no load.
     let mut left = Vec::new();

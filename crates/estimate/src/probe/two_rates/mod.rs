@@ -73,8 +73,9 @@ pub struct TwoRates {
     load_packets: u32,
     /// Whether single packets were sent.
     singled: bool,
-    /// How many times longer trains are than usual.
+    /// How many times longer trains are than usual, and may become: no longer than the queue.
     longer: u32,
+    longest: u32,
     fruitless: usize,
     /// The longest that was filled.
     queue: Option<Duration>,
@@ -103,6 +104,7 @@ impl TwoRates {
             load_packets: LOAD_PACKETS,
             singled: false,
             longer: 1,
+            longest: LONGEST,
             fruitless: 0,
             queue: None,
             troubles: Vec::new(),
@@ -179,12 +181,18 @@ impl TwoRates {
     }
 
     fn observe_burst(&mut self, passage: &Passage) -> Option<()> {
+        if self.longer > 1 && passage.full_queue().is_some() {
+            // Packets of others are lost beside its own, so that the rest comes faster than it would.
+            self.longest = self.longer / 2;
+            self.longer = self.longest;
+            return Some(());
+        }
         let passage = passage.without_first();
         let curve = ArrivalCurve::of(&passage);
         if curve.is_batched() {
             self.troubles.push(Trouble::Batching);
         }
-        if self.longer < LONGEST && self.is_too_short(&curve) {
+        if self.longer < self.longest && self.is_too_short(&curve) {
             self.longer *= 2;
             return Some(());
         }
