@@ -332,6 +332,10 @@ impl<'a> Gossip<'a> {
     }
 
     fn is_news(&self, said: &Said) -> bool {
+        // Each part makes others look at all words of its speaker: nobody has need of more parts than words.
+        if matches!(said.what, What::Alive { part, .. } if part as usize >= self.most_words().div_ceil(teller::PART)) {
+            return false;
+        }
         if said.by == self.own { self.teller.is_ahead(said) } else { self.held.is_news(said) }
     }
 

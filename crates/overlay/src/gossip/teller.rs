@@ -23,7 +23,7 @@ const AT_ONCE: Tolerance = Tolerance { loss: 0.25, round_trip: 0.1, width: 2.0 }
 /// And by more than this when it would otherwise be said to hold.
 const IN_TIME: Tolerance = Tolerance { loss: 0.05, round_trip: 0.02, width: 1.1 };
 /// Words that one says to hold: it still fits a frame. Words further back than a number of them can tell are said again.
-const PART: usize = 128;
+pub(super) const PART: usize = 128;
 const FAR: u64 = 1 << 31;
 
 pub(super) struct Teller<'a> {

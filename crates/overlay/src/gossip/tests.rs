@@ -247,6 +247,13 @@ fn what_holds_is_confirmed_and_nothing_that_may_not() {
     world.heard[0].clear();
     world.hand(1, 0, &as_message(&[alive(&[9, 2], 11).sign(&identity(2))]));
     assert!(world.heard[0].is_empty());
+    // Nor by parts that five members have no words for.
+    world.now = world.now + SECOND;
+    for part in 1..10 {
+        let said = of(What::Alive { part, back: vec![9 + part, 2 + part] }, 11 + u64::from(part));
+        world.hand(1, 0, &as_message(&[said.sign(&identity(2))]));
+    }
+    assert!(world.heard[0].is_empty());
 }
 
 #[test]
