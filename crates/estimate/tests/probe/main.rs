@@ -16,6 +16,7 @@ mod on_off;
 mod path;
 mod pathload;
 mod pathrate;
+mod receiver;
 mod spruce;
 mod squeezed;
 mod token_bucket;

@@ -1,11 +1,12 @@
 use std::time::Duration;
 
-use estimate::probe::{Method, Outcome, Passage, Step, TwoRates};
+use estimate::probe::{Outcome, Passage, TwoRates};
 use link::QueueLimit;
 use results::estimate::{Quantity, Trouble};
 use units::Rate;
 
 use crate::path::{Cross, Hop, VirtualPath, error};
+use crate::receiver::{Told, late};
 
 const MBPS: u64 = 1_000_000;
 
@@ -99,23 +100,6 @@ fn batches_of_the_receiver_are_noticed_and_survived() {
     assert!(error(capacity(&outcome), 100 * MBPS).abs() < 0.1, "{outcome:?}");
 }
 
-/// The method, told of trains as a receiver with such a clock would.
-struct Told<F>(TwoRates, F);
-
-impl<F: FnMut(&mut Passage)> Method for Told<F> {
-    fn next(&mut self) -> Step {
-        self.0.next()
-    }
-    fn observe(&mut self, passage: &Passage) {
-        let mut passage = passage.clone();
-        self.1(&mut passage);
-        self.0.observe(&passage);
-    }
-    fn so_far(&self) -> Outcome {
-        self.0.so_far()
-    }
-}
-
 #[test]
 fn a_receiver_that_stalls_once_does_not_change_the_capacity() {
     let mut trains = 0;
@@ -138,19 +122,10 @@ fn a_receiver_that_stalls_once_does_not_change_the_capacity() {
 #[test]
 fn wakes_that_come_late_now_and_then_make_no_fast_link_faster() {
     for (bps, seed) in [200 * MBPS, 500 * MBPS].into_iter().flat_map(|bps| (0..10).map(move |seed| (bps, seed))) {
-        let mut packet = seed * 1000;
-        // Each packet comes up to 100 us late, in order, as between virtual hosts: at 500 Mb/s that is four packets.
-        let late = |passage: &mut Passage| {
-            let mut last = None;
-            for p in &mut passage.packets {
-                packet += 1;
-                let late = Duration::from_micros(100).mul_f64(estimate::draw(1, packet));
-                p.received = p.received.map(|at| at + late).max(last);
-                last = p.received;
-            }
-        };
         let mut path = VirtualPath::new(seed, &[Hop::new(bps, Cross::Idle)]);
         let method = TwoRates::new(path.known());
+        // At 500 Mb/s that is four packets.
+        let late = late(Duration::from_micros(100), seed);
         let outcome = path.run_within(&mut Told(method, late), 4_000_000);
         // The goal of the project for an idle path.
         assert!(error(capacity(&outcome), bps).abs() < 0.05, "{bps} {seed}: {outcome:?}");

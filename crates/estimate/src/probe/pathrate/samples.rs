@@ -3,6 +3,7 @@
 use super::modes::{Mode, bin_width, modes, trimmed};
 use super::phases::Pairs;
 use super::plan::{NARROW, Plan, UNLOADED};
+use crate::samples::median;
 
 /// Rates in b/s.
 #[derive(Debug)]
@@ -28,6 +29,14 @@ impl Samples {
     pub(super) fn agreed(&self) -> Option<f64> {
         let (mean, deviation) = trimmed(&self.preliminary, self.plan.trim_preliminary)?;
         (deviation < mean * NARROW).then_some(mean)
+    }
+
+    /// The capacity of a path without load: short trains agree, and the longest, if some came before and at about that rate, tell it best,
+    /// because what is wrong with a stamp is shared by all their gaps.
+    fn without_load(&self) -> Option<f64> {
+        let mean = self.agreed()?;
+        let long = median(self.trains.iter().copied()).filter(|l| (l / mean - 1.0).abs() < 2.0 * NARROW);
+        Some(long.unwrap_or(mean))
     }
 
     /// Modes of the longest trains; `None` where they are too few for that.
@@ -61,7 +70,7 @@ impl Samples {
 
     /// The capacity in b/s, and the bin around it.
     pub(super) fn capacity(&self) -> Option<(f64, f64, f64)> {
-        let centre = self.agreed().or_else(|| self.by_phases())?;
+        let centre = self.without_load().or_else(|| self.by_phases())?;
         let half = self.width() / 2.0;
         Some((centre, centre - half, centre + half))
     }
