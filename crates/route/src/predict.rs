@@ -35,8 +35,8 @@ pub enum Model {
     /// Reno with timeouts (Padhye et al. 1998, in full), an acknowledgement counted for each segment as Linux does, and a timeout of 200 ms
     /// beyond the round trip.
     Pftk,
-    /// CUBIC's response function (RFC 9438 §5.1), Reno's where that is larger, and what timeouts cost ([`cubic_with_timeouts`]), of 200 ms
-    /// beyond the round trip.
+    /// CUBIC's window where losses come at random, that of its Reno-friendly region where that is larger, and what timeouts cost
+    /// ([`cubic_with_timeouts`]), of 200 ms beyond the round trip.
     Cubic,
     /// A control that keeps a rate and not a window: `C (1 - p)` up to a loss of 15 %, then steeply less; see the constants.
     RateBased,
