@@ -190,11 +190,11 @@ impl Mesh {
     }
 
     /// A sealed message of a member, authentic; `session`: its number here.
-    pub(crate) fn handle_message(&mut self, now: Instant, from: Member, session: u32, message: Message) {
+    pub(crate) fn handle_message(&mut self, now: Instant, from: Member, (session, lane): (u32, u16), message: Message) {
         match message {
             Message::Certificate(text) => self.handle_certificate(now, from, session, &text),
             _ if from == admission::GUEST => {}
-            Message::Report(lanes) => self.heed_report(now, from, session, &lanes),
+            Message::Report(lanes) => self.heed_report(now, from, (session, lane), &lanes),
             // A train's packets come by themselves, with their times.
             Message::Probe | Message::Train { .. } => {}
             Message::TrainSeen { number, span, bps } => {

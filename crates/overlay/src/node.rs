@@ -162,8 +162,8 @@ impl Node {
                 self.mesh.handle_handshake(now, source, &datagram);
                 drop(waits);
             }
-            Input::Network(FromNetwork::Message { from, session, message }) => {
-                self.mesh.handle_message(now, from, session, message);
+            Input::Network(FromNetwork::Message { from, session, lane, message }) => {
+                self.mesh.handle_message(now, from, (session, lane), message);
             }
             Input::Network(FromNetwork::Train { from, car }) => self.mesh.handle_train(now, from, &car),
             Input::Network(FromNetwork::Moved { member, to }) => self.mesh.handle_moved(member, to),

@@ -43,6 +43,8 @@ pub(crate) enum Event {
     Message {
         from: Member,
         session: u32,
+        /// That it came in.
+        lane: u16,
         message: Message,
     },
     /// A packet of a train.
@@ -237,7 +239,7 @@ impl<T: FnMut(Event)> Turn<'_, T> {
         bump(&counters.frames_opened);
         let taken = match header.content {
             Content::Message => {
-                self.message(session, contents, bytes, header.sent);
+                self.message(session, contents, bytes, &header);
                 Taken::Nothing
             }
             Content::Packet { partial } => {
@@ -272,17 +274,20 @@ impl<T: FnMut(Event)> Turn<'_, T> {
         }
     }
 
-    fn message(&mut self, session: &Session, contents: &[u8], bytes: usize, sent: u32) {
+    fn message(&mut self, session: &Session, contents: &[u8], bytes: usize, header: &Sealed) {
         let came = self.arrival.came;
         match Message::decode(contents) {
             // Only to be counted.
             Some(Message::Probe) => {}
             Some(Message::Train { number, index, count }) => {
-                let sent = Instant::from_nanos(u64::from(sent) * 1000);
+                let sent = Instant::from_nanos(u64::from(header.sent) * 1000);
                 let car = Car { session: session.local, number, index, count, bytes: bytes as u32, sent, came };
                 (self.tell)(Event::Train { from: session.peer, car });
             }
-            Some(message) => (self.tell)(Event::Message { from: session.peer, session: session.local, message }),
+            Some(message) => {
+                let (from, session, lane) = (session.peer, session.local, header.lane);
+                (self.tell)(Event::Message { from, session, lane, message });
+            }
             None => bump(&self.counters.malformed),
         }
     }

@@ -11,6 +11,7 @@ use units::{Instant, Rate};
 use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_TRIALS, LaneReport, Message, REPORTS_MAX};
 
 use super::trains::{PART, Rates};
+use super::ways::{DOUBT, PROBE_EVERY};
 use super::{Event, Mesh, Other, Output, micros};
 use crate::loss::{Change, Loss, LossEstimate};
 use crate::sense::{Carried, Gaps, RoundTrip};
@@ -57,8 +58,10 @@ pub(super) struct Link {
     /// When it went down: what arrived before does not bring it back, however late one hears of it.
     down_at: Option<Instant>,
     next_probe: Option<Instant>,
+    /// When it was last probed because nothing had been heard for a while.
+    doubted: Option<Instant>,
     next_report: Option<Instant>,
-    /// Frames sent on the link, all sessions, when it was last looked whether they suffice.
+    /// Frames sent on the link when it was last looked whether they suffice, with probes and reports since: these are no traffic.
     sent: u64,
     sent_at: Option<Instant>,
     /// Probes sent.
@@ -245,6 +248,22 @@ impl Link {
         heard(&self.incoming) && heard(&self.outgoing)
     }
 
+    /// Whether it is to be probed now because one direction has not been known to work for a while: few frames are no evidence, and each end tells only of
+    /// what it hears.
+    fn is_doubtful(&mut self, now: Instant) -> bool {
+        let patience = DOUBT + self.rtt.least().unwrap_or(DOUBT);
+        let heard = self.incoming.alive.min(self.outgoing.alive);
+        let is_due = self.up
+            && heard.is_none_or(|at| now.saturating_since(at) > patience)
+            && self.doubted.is_none_or(|at| now.saturating_since(at) >= PROBE_EVERY);
+        if is_due {
+            self.doubted = Some(now);
+            self.probes += 1;
+            self.spend(now, 1, PROBE_BYTES as usize - OUTER_BYTES);
+        }
+        is_due
+    }
+
     fn metrics(&self, now: Instant, direction: &Direction, capacity: Option<Rate>) -> Option<Metrics> {
         let rtt = self.rtt.least()?;
         let loss = direction.loss.estimate();
@@ -261,8 +280,9 @@ impl Link {
 }
 
 impl Mesh {
-    /// What a report says about frames that went to `from`.
-    pub(super) fn heed_report(&mut self, now: Instant, from: Member, session: u32, lanes: &[LaneReport]) {
+    /// What a report says about frames that went to `from`; `by`: the session and the lane that it came in.
+    pub(super) fn heed_report(&mut self, now: Instant, from: Member, by: (u32, u16), lanes: &[LaneReport]) {
+        let (session, came_in) = by;
         let Some(other) = self.others.get_mut(&from) else { return };
         let Some(of) = other.sessions.iter().find(|s| s.local == session) else { return };
         let link = &mut other.link;
@@ -296,7 +316,8 @@ impl Mesh {
                 link.carried.note(now, bytes);
             }
             link.queued = Duration::from_micros(u64::from(lane.queued));
-            if let Some(rtt) = rtt {
+            // A report that came over relays may have come sooner than by the link itself.
+            if let Some(rtt) = rtt.filter(|_| came_in == LANE_DIRECT) {
                 link.rtt.note(now, rtt);
             }
         }
@@ -322,8 +343,16 @@ impl Mesh {
             }
             self.report(now, member);
         }
+        self.probe_doubtful_links(now);
         self.probe_doubtful_ways(now);
         self.hand_over_links(now);
+    }
+
+    fn probe_doubtful_links(&mut self, now: Instant) {
+        let due = self.others.iter_mut().filter_map(|(member, o)| o.link.is_doubtful(now).then_some(*member));
+        for member in due.collect::<Vec<_>>() {
+            self.send_on(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode());
+        }
     }
 
     /// Tells a member what arrived of its frames, each by the way that it came: so an answer says that the way works in both directions.
@@ -350,6 +379,10 @@ impl Mesh {
             let lanes = told.filter_map(|(a, lane)| a.report(lane, micros(now)));
             let bytes = Message::Report(lanes.take(REPORTS_MAX).collect()).encode();
             self.send_with(now, &session, path, lane, &bytes);
+            // Nor is what is said of traffic: a slow link needs all the probes that it pays for.
+            if let Some(other) = self.others.get_mut(&member).filter(|_| path.relays().is_empty()) {
+                other.link.sent += 1;
+            }
         }
     }
 
@@ -467,7 +500,6 @@ impl Other {
         let link = &mut self.link;
         let passed = link.sent_at.map_or(0.0, |at| now.saturating_since(at).as_secs_f64());
         let enough = passed > 0.0 && sent.saturating_sub(link.sent) as f64 > rate * passed;
-        // The probe itself is not traffic.
         (link.sent, link.sent_at) = (sent + u64::from(!enough), Some(now));
         if !enough {
             link.probes += 1;

@@ -15,6 +15,7 @@ use wire::overlay::Content;
 
 mod admission;
 mod counted;
+mod follow;
 mod liars;
 mod links;
 mod metrics;
@@ -225,9 +226,9 @@ impl World {
         for event in events {
             match event {
                 FromNetwork::Handshake { source, datagram, .. } => host.mesh.handle_handshake(now, source, &datagram),
-                FromNetwork::Message { from, session, message } => {
+                FromNetwork::Message { from, session, lane, message } => {
                     let message = liars::message(self.lies.as_ref(), from, message);
-                    host.mesh.handle_message(now, from, session, message)
+                    host.mesh.handle_message(now, from, (session, lane), message)
                 }
                 FromNetwork::Train { from, car } => host.mesh.handle_train(now, from, &car),
                 FromNetwork::Moved { member, to } => host.mesh.handle_moved(member, to),
@@ -546,8 +547,8 @@ fn gossip_arrives_whole_whatever_its_length() {
             let mut events = Vec::new();
             host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e| events.push(e));
             for event in events {
-                if let FromNetwork::Message { from, session, message } = event {
-                    host.mesh.handle_message(now, from, session, message);
+                if let FromNetwork::Message { from, session, lane, message } = event {
+                    host.mesh.handle_message(now, from, (session, lane), message);
                 }
             }
         }

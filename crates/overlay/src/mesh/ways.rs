@@ -21,9 +21,9 @@ const TCP_HEADERS: u64 = 52;
 const LEAST_FRAMES: f64 = 40.0;
 /// Frames without a word that make a path silent: ten lost ones in a row are one in 10^8 at a loss of 0.15.
 const UNANSWERED: u64 = 10;
-/// A path whose frames wait for so long is probed, this often.
-const DOUBT: Duration = Duration::from_millis(150);
-const PROBE_EVERY: Duration = Duration::from_millis(30);
+/// A path whose frames wait for so long is probed, this often; so is a link.
+pub(super) const DOUBT: Duration = Duration::from_millis(150);
+pub(super) const PROBE_EVERY: Duration = Duration::from_millis(30);
 /// For how long the first decisions wait for own links: two handshakes of which one datagram was lost, on a path of 300 ms.
 const FIRST_LINKS: Duration = Duration::from_secs(1);
 /// First lane of paths over relays.
