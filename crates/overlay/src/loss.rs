@@ -313,7 +313,7 @@ mod tests {
                 looks.count()
             };
             let changes: Vec<usize> = (0..4).map(of_seed).collect();
-            // A wrong one is often followed by a second, back. With four standard deviations for all stretches a fast link had up to seven.
+            // A wrong one is often followed by a second, back.
             assert!(changes.iter().all(|n| *n <= 3), "{frames} of {share}: {changes:?}");
         }
     }
