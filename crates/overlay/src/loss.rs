@@ -11,7 +11,7 @@ const QUICK: f64 = 0.4;
 const Z: f64 = 1.96;
 /// Standard deviations of the interval of the latest.
 const Z_LATEST: f64 = 3.0;
-/// What speaks for a change, twice the logarithm of a ratio of likelihoods, beyond what chance has in store: four standard deviations where a stretch is more than half of
+/// What speaks for a change, twice the logarithm of a ratio of likelihoods, beyond what chance has in store: four standard deviations where a stretch is two fifths of
 /// what is known, five where it is a 150th. Ways are compared by what is known since, which must not be chance.
 const CHANGED: f64 = 15.0;
 /// Frames of the shortest [`Stretch`] that is held against what was before, and by how much each further one is longer: up to 8800. What was lost before a change

@@ -198,6 +198,11 @@ impl Link {
         self.spent.note(now, (bytes + datagrams * OUTER_BYTES) as u64);
     }
 
+    fn note_probe(&mut self, now: Instant) {
+        self.probes += 1;
+        self.spend(now, 1, PROBE_BYTES as usize - OUTER_BYTES);
+    }
+
     /// Frames of a lane come by the reverse of this path.
     pub(super) fn came(&mut self, session: u32, lane: u16, back: Path) {
         if let Some(slot) = self.sensed.entry(session).or_default().back.get_mut(usize::from(lane)) {
@@ -258,8 +263,7 @@ impl Link {
             && self.doubted.is_none_or(|at| now.saturating_since(at) >= PROBE_EVERY);
         if is_due {
             self.doubted = Some(now);
-            self.probes += 1;
-            self.spend(now, 1, PROBE_BYTES as usize - OUTER_BYTES);
+            self.note_probe(now);
         }
         is_due
     }
@@ -502,8 +506,7 @@ impl Other {
         let enough = passed > 0.0 && sent.saturating_sub(link.sent) as f64 > rate * passed;
         (link.sent, link.sent_at) = (sent + u64::from(!enough), Some(now));
         if !enough {
-            link.probes += 1;
-            link.spend(now, 1, PROBE_BYTES as usize - OUTER_BYTES);
+            link.note_probe(now);
         }
         !enough
     }
