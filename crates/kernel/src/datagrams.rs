@@ -48,6 +48,15 @@ impl Datagrams {
     /// # Errors
     /// Names the operation and the address.
     pub fn bind(local: SocketAddr, buffer: Bytes, segment: bool, coalesce: bool) -> Result<Self, KernelError> {
+        Self::bind_as(local, buffer, (segment, coalesce), false)
+    }
+
+    fn bind_as(
+        local: SocketAddr,
+        buffer: Bytes,
+        (segment, coalesce): (bool, bool),
+        shares: bool,
+    ) -> Result<Self, KernelError> {
         let e = |op| move |source| KernelError::new(op, local, source);
         let socket =
             Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP)).map_err(e(Op::Socket))?;
@@ -81,8 +90,36 @@ impl Datagrams {
             let _ = set_int(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
         }
         stamp_arrivals(fd);
+        if shares {
+            set_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1).map_err(e(Op::Socket))?;
+        }
         socket.bind(&local.into()).map_err(e(Op::Bind))?;
         Ok(Self { v6: local.is_ipv6(), socket: socket.into(), segment: AtomicBool::new(segment) })
+    }
+
+    /// Sockets that share `local`, at least one: each sender's datagrams go to one of them, always the same one (SO_REUSEPORT), so that each can be
+    /// read by a thread of its own. With port 0 all get the one that the kernel chooses for the first.
+    ///
+    /// # Errors
+    /// As [`Self::bind`]. An address that another process has is refused, even if that one shares it.
+    pub fn bind_shared(
+        local: SocketAddr,
+        buffer: Bytes,
+        (segment, coalesce): (bool, bool),
+        count: usize,
+    ) -> Result<Vec<Self>, KernelError> {
+        let e = |source| KernelError::new(Op::Bind, local, source);
+        // It asks to share only once it has the address, so that it does not come to share it with another process.
+        let first = Self::bind(local, buffer, segment, coalesce)?;
+        let chosen = SocketAddr::new(local.ip(), first.socket.local_addr().map_err(e)?.port());
+        let mut all = vec![first];
+        if count > 1 {
+            set_int(all[0].socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1).map_err(e)?;
+        }
+        for _ in 1..count {
+            all.push(Self::bind_as(chosen, buffer, (segment, coalesce), true)?);
+        }
+        Ok(all)
     }
 
     /// Whether the kernel still takes many datagrams at once.
@@ -250,6 +287,36 @@ mod tests {
         }
         assert_eq!(got.concat(), contents);
         got
+    }
+
+    #[test]
+    fn sockets_that_share_an_address_share_the_senders_and_with_nobody_else() {
+        let bind = |local: SocketAddr| Datagrams::bind_shared(local, Bytes::new(1 << 16), (true, true), 3);
+        let shared = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let local = shared[0].socket().local_addr().unwrap();
+        assert!(shared.iter().all(|s| s.socket().local_addr().unwrap() == local));
+        let senders: Vec<UdpSocket> = (0..60).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        for sender in senders.iter().chain(&senders) {
+            sender.send_to(b"x", local).unwrap();
+        }
+        let mut room = vec![0; DATAGRAMS_ROOM];
+        let mut heard: Vec<Vec<SocketAddr>> = Vec::new();
+        for socket in &shared {
+            let mut from = Vec::new();
+            // On loopback everything has arrived when it has been sent. Equal datagrams of one sender come together.
+            while let Some(r) = socket.receive(&mut room).unwrap() {
+                from.extend(std::iter::repeat_n(r.from, r.length));
+            }
+            heard.push(from);
+        }
+        assert_eq!(heard.concat().len(), 120, "{heard:?}");
+        assert!(heard.iter().all(|from| from.len() > 10), "each hears some: {heard:?}");
+        for sender in senders {
+            let from = sender.local_addr().unwrap();
+            let by = heard.iter().filter(|h| h.contains(&from)).count();
+            assert_eq!(by, 1, "{from} is heard by one");
+        }
+        assert!(bind(local).is_err(), "somebody else does not get in");
     }
 
     #[test]

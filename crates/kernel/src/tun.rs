@@ -16,6 +16,9 @@ const IFF_TUN: libc::c_short = 0x0001;
 const IFF_TAP: libc::c_short = 0x0002;
 const IFF_NO_PI: libc::c_short = 0x1000;
 const IFF_VNET_HDR: libc::c_short = 0x4000;
+const IFF_MULTI_QUEUE: libc::c_short = 0x0100;
+// 0x8000 of an unsigned short.
+const IFF_TUN_EXCL: libc::c_short = libc::c_short::MIN;
 const TUN_F_CSUM: libc::c_uint = 0x01;
 const TUN_F_TSO4: libc::c_uint = 0x02;
 const TUN_F_TSO6: libc::c_uint = 0x04;
@@ -41,7 +44,7 @@ pub struct Offloads {
     pub udp: bool,
 }
 
-/// A network device whose other end is this process. It ends with its last descriptor.
+/// A network device whose other end is this process, or one queue of it. It ends with its last descriptor.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
@@ -58,6 +61,28 @@ impl Tun {
     /// # Errors
     /// /dev/net/tun is missing or not open to the user; CAP_NET_ADMIN in the namespace is missing; the name is taken.
     pub fn new(name: &str, kind: TunKind, offload: bool) -> io::Result<Self> {
+        Self::attach(name, kind, 0, offload)
+    }
+
+    /// The same with so many queues, at least one, each a part of the device that can be read and written by itself (IFF_MULTI_QUEUE). What a
+    /// connection sends comes by the queue by which it was last handed something. `exists`: they are added to a device that is there already, where
+    /// the kernel does not mind that another process has it; whether one does shows by its [carrier](crate::Device::carrier).
+    ///
+    /// # Errors
+    /// As [`Self::new`]; a device that is there was made for one queue (`EINVAL`), or is there and should not be (`EBUSY`); the kernel has no more
+    /// than 256 queues.
+    pub fn with_queues(name: &str, kind: TunKind, offload: bool, queues: usize, exists: bool) -> io::Result<Vec<Self>> {
+        let exclusive = if exists { 0 } else { IFF_TUN_EXCL };
+        let first = Self::attach(name, kind, IFF_MULTI_QUEUE | exclusive, offload)?;
+        let mut all = vec![first];
+        for _ in 1..queues {
+            let another = Self::attach(all[0].name(), kind, IFF_MULTI_QUEUE, offload)?;
+            all.push(another);
+        }
+        Ok(all)
+    }
+
+    fn attach(name: &str, kind: TunKind, flags: libc::c_short, offload: bool) -> io::Result<Self> {
         let path = "/dev/net/tun";
         let say = |what: &str, e: &io::Error| io::Error::new(e.kind(), format!("{what}: {e}"));
         let file = OpenOptions::new()
@@ -70,7 +95,8 @@ impl Tun {
                 Some(libc::EMFILE | libc::ENFILE) => e,
                 _ => say(&format!("{path} (CONFIG_TUN; in a container, the device must be passed in)"), &e),
             })?;
-        let device = set_interface(&file, name, kind).map_err(|e| say(&format!("making the device {name}"), &e))?;
+        let device =
+            set_interface(&file, name, kind, flags).map_err(|e| say(&format!("making the device {name}"), &e))?;
         let size = libc::c_int::try_from(VNET_HEADER).map_err(io::Error::other)?;
         // SAFETY: TUNSETVNETHDRSZ reads one int.
         if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETVNETHDRSZ, &raw const size) } < 0 {
@@ -133,7 +159,7 @@ impl AsFd for Tun {
     }
 }
 
-fn set_interface(file: &File, name: &str, kind: TunKind) -> io::Result<String> {
+fn set_interface(file: &File, name: &str, kind: TunKind, flags: libc::c_short) -> io::Result<String> {
     // SAFETY: all-zero is a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() {
@@ -146,7 +172,7 @@ fn set_interface(file: &File, name: &str, kind: TunKind) -> io::Result<String> {
         TunKind::Tun => IFF_TUN,
         TunKind::Tap => IFF_TAP,
     };
-    request.ifr_ifru.ifru_flags = mode | IFF_NO_PI | IFF_VNET_HDR;
+    request.ifr_ifru.ifru_flags = mode | IFF_NO_PI | IFF_VNET_HDR | flags;
     // SAFETY: TUNSETIFF reads and writes one ifreq.
     if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());

@@ -5,13 +5,14 @@ use serde::Serialize;
 /// Declares counters that threads share, and a copy of them for people.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// What the threads that move packets counted.
+        /// What one thread counted: on cache lines of its own.
         #[derive(Default)]
+        #[repr(align(128))]
         pub(crate) struct Counters {
             $($(#[doc = $doc])+ pub(crate) $name: AtomicU64,)+
         }
 
-        /// A copy of [`Counters`] at one time.
+        /// A copy of [`Counters`] at one time, of one thread or of several together.
         #[derive(Debug, Clone, Copy, Default, Serialize)]
         pub(crate) struct Counts {
             $($(#[doc = $doc])+ pub(crate) $name: u64,)+
@@ -20,6 +21,14 @@ macro_rules! counters {
         impl Counters {
             pub(crate) fn counts(&self) -> Counts {
                 Counts { $($name: self.$name.load(Ordering::Relaxed),)+ }
+            }
+        }
+
+        impl std::ops::Add for Counts {
+            type Output = Self;
+
+            fn add(self, other: Self) -> Self {
+                Self { $($name: self.$name + other.$name,)+ }
             }
         }
 

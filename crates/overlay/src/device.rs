@@ -9,21 +9,14 @@ use crate::settings::Settings;
 /// Packets that the device keeps for us; the kernel's own is 500.
 const QUEUE: u32 = 1000;
 
-/// The tunnel device with its addresses, and routes to what the members serve; and its index. Who may not change networks needs one that
-/// has all of it already.
-pub(crate) fn make(settings: &Settings) -> Result<(Tun, u32), OverlayError> {
-    let what = || format!("the tunnel device {} (needs CAP_NET_ADMIN)", settings.device);
-    let make = |offload| Tun::new(&settings.device, TunKind::Tun, offload);
-    let tun = make(settings.offload.tun_gso).or_else(|first| {
-        let plain = make(false).map_err(|_| first)?;
-        tracing::warn!("this kernel hands over no super-packets (TUNSETOFFLOAD): packets come one by one");
-        Ok(plain)
-    });
-    let tun = tun.map_err(OverlayError::io(what()))?;
+/// The queues of the tunnel device, with its addresses, and routes to what the members serve; and its index. Who may not change networks needs
+/// one that has all of it already.
+pub(crate) fn make(settings: &Settings, queues: usize) -> Result<(Vec<Tun>, u32), OverlayError> {
     let mut netlink = Netlink::open()?;
-    let device = netlink.index(tun.name())?;
+    let tuns = open(settings, &mut netlink, queues)?;
+    let device = netlink.index(tuns[0].name())?;
     if !kernel::may_change_networks() {
-        return prepared(settings, &mut netlink, device).map(|()| (tun, device));
+        return prepared(settings, &mut netlink, device).map(|()| (tuns, device));
     }
     let link = LinkSettings {
         up: Some(true),
@@ -39,7 +32,37 @@ pub(crate) fn make(settings: &Settings) -> Result<(Tun, u32), OverlayError> {
     netlink.set_link(device, &link)?;
     let subnets: Vec<IpNet> = settings.members.get().values().flat_map(|m| m.subnets.clone()).collect();
     add_routes(settings, device, &subnets)?;
-    Ok((tun, device))
+    Ok((tuns, device))
+}
+
+/// As many queues of the device as are wanted, or one where somebody made the device for one.
+fn open(settings: &Settings, netlink: &mut Netlink, queues: usize) -> Result<Vec<Tun>, OverlayError> {
+    let (name, offload) = (&settings.device, settings.offload.tun_gso);
+    let there = netlink.links()?.into_iter().find(|d| d.name == *name);
+    if there.as_ref().is_some_and(|d| d.carrier) {
+        return Err(OverlayError::Refused(format!(
+            "another process has the tunnel device {name}; `device` names another"
+        )));
+    }
+    let attach = |several: bool, offload| match several {
+        true => Tun::with_queues(name, TunKind::Tun, offload, queues, there.is_some()),
+        false => Tun::new(name, TunKind::Tun, offload).map(|tun| vec![tun]),
+    };
+    // A device that is there was made for one queue or for several; nothing but trying tells.
+    let either = |offload| match attach(queues > 1, offload) {
+        Err(first) if there.is_some() => attach(queues == 1, offload).map_err(|_| first),
+        done => done,
+    };
+    let tuns = either(offload).or_else(|first| {
+        let plain = either(false).map_err(|_| first)?;
+        tracing::warn!("this kernel hands over no super-packets (TUNSETOFFLOAD): packets come one by one");
+        Ok(plain)
+    });
+    let tuns = tuns.map_err(OverlayError::io(format!("the tunnel device {name} (needs CAP_NET_ADMIN)")))?;
+    if tuns.len() < queues {
+        tracing::warn!("the tunnel device {name} was made for one queue: one thread sends, one receives");
+    }
+    Ok(tuns)
 }
 
 /// Looks whether somebody who may has made the device ready.

@@ -31,6 +31,7 @@ const IN_ALL: f64 = 1000.0;
 const MOST_CALLERS: usize = 1024;
 
 /// Keys that follow from a member's public key.
+#[derive(Clone)]
 pub(crate) struct MacKeys {
     mac: [u8; 32],
     cookie: [u8; 32],

@@ -1,4 +1,4 @@
-//! From the network to the tunnel device, or on to the next member: one thread, no lock and no allocation per packet.
+//! From one socket to the tunnel device, or on to the next member: one thread, no lock and no allocation per packet.
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -7,8 +7,9 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use kernel::{Clocks, DATAGRAMS_ROOM, Datagrams, Tun};
-use packet::{Merge, Parts};
+use packet::{Flow, Merge, Parts};
 use route::Member;
+use route::flows::FlowKey;
 use wire::overlay::Envelope;
 
 use crate::batch::Batch;
@@ -25,13 +26,12 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What one thread needs to take datagrams.
 pub(crate) struct Inbound {
+    queue: u8,
     socket: Arc<Datagrams>,
-    tun: Arc<Tun>,
+    device: Device,
     counters: Arc<Counters>,
     events: SyncSender<Event>,
     opener: Opener,
-    /// Super-packets to the host.
-    merge: bool,
     reader: Reader,
     onward: Batch,
     clocks: Clocks,
@@ -39,15 +39,14 @@ pub(crate) struct Inbound {
 
 impl Inbound {
     pub(crate) fn new(
-        (socket, tun): (Arc<Datagrams>, Arc<Tun>),
+        (queue, socket, device): (u8, Arc<Datagrams>, Device),
         published: &Arc<Published>,
         counters: Arc<Counters>,
         events: SyncSender<Event>,
         opener: Opener,
-        merge: bool,
     ) -> Self {
         let reader = Reader::new(published);
-        Self { socket, tun, counters, events, opener, merge, reader, onward: Batch::new(), clocks: Clocks::new() }
+        Self { queue, socket, device, counters, events, opener, reader, onward: Batch::new(), clocks: Clocks::new() }
     }
 
     /// Until `ends` says so.
@@ -59,9 +58,7 @@ impl Inbound {
                 kernel::wait(self.socket.socket(), false, PATIENCE).map_err(io::Error::other)?;
                 continue;
             };
-            if self.reader.refresh() {
-                self.opener.tidy(&self.reader.table);
-            }
+            self.reader.refresh();
             let table = Arc::clone(&self.reader.table);
             let arrival = Arrival { came: self.clocks.came(got.realtime_ns), from: got.from, traffic_class: got.class };
             packets.clear();
@@ -74,7 +71,7 @@ impl Inbound {
                     self.pass_on(&table, envelope, datagram, arrival);
                 }
             }
-            self.deliver(&room, &packets);
+            self.device.deliver(&room, &packets, &self.counters);
             self.onward.flush(&self.socket, &self.counters);
         }
         Ok(())
@@ -96,40 +93,66 @@ impl Inbound {
         let Some((hop, to)) = next.and_then(|p| Some((p.session.as_deref()?, p.endpoint?))) else { return };
         let room = self.onward.room(to, datagram.len(), arrival.traffic_class, &self.socket, &self.counters);
         room.copy_from_slice(datagram);
-        if address(hop, envelope, room, micros(kernel::now())).is_none() {
+        if address(hop, (envelope, self.queue), room, micros(kernel::now())).is_none() {
             self.onward.take_back();
             return bump(&self.counters.not_relayed);
         }
         let bytes = (datagram.len() + outer(to)) as u64;
-        hop.note_sent(bytes);
+        hop.note_sent(self.queue, bytes);
         add(&self.counters.bytes_relayed, bytes);
         bump(&self.counters.frames_relayed);
     }
+}
 
-    /// Hands packets to this host, those of one connection put together.
-    fn deliver(&mut self, room: &[u8], packets: &[(Range<usize>, bool)]) {
-        let mut rest = packets.iter().filter_map(|(at, partial)| Some((room.get(at.clone())?, *partial)));
-        let Some((ip, partial)) = rest.next() else { return };
-        let mut merge = Merge::new(ip, partial);
-        for (ip, partial) in rest {
-            if !(self.merge && merge.add(ip, partial)) {
-                self.write(merge);
-                merge = Merge::new(ip, partial);
-            }
-        }
-        self.write(merge);
+/// The tunnel device as packets are handed to it.
+pub(crate) struct Device {
+    /// Its queues.
+    tuns: Vec<Arc<Tun>>,
+    secret: [u64; 2],
+    /// Super-packets to the host.
+    merge: bool,
+}
+
+impl Device {
+    pub(crate) fn new(tuns: Vec<Arc<Tun>>, secret: [u64; 2], merge: bool) -> Self {
+        Self { tuns, secret, merge }
     }
 
-    fn write(&mut self, mut merge: Merge<'_>) {
+    /// Hands packets to this host, those of one connection put together.
+    fn deliver(&mut self, room: &[u8], packets: &[(Range<usize>, bool)], counters: &Counters) {
+        let mut rest = packets.iter().filter_map(|(at, partial)| Some((room.get(at.clone())?, *partial)));
+        let Some((mut first, partial)) = rest.next() else { return };
+        let mut merge = Merge::new(first, partial);
+        for (ip, partial) in rest {
+            if !(self.merge && merge.add(ip, partial)) {
+                self.write(first, merge, counters);
+                (first, merge) = (ip, Merge::new(ip, partial));
+            }
+        }
+        self.write(first, merge, counters);
+    }
+
+    /// The queue of a connection is the same in both directions: the kernel hands over what a connection sends by the queue by which it got something
+    /// last, so that all of a member would else go by the queue of the thread that hears that member, and change it when the thread changes.
+    fn queue(&self, ip: &[u8]) -> Option<&Arc<Tun>> {
+        let [_, _, ..] = &*self.tuns else { return self.tuns.first() };
+        let flow = Flow::of(ip)?;
+        let (a, b) = ((flow.source, flow.source_port), (flow.destination, flow.destination_port));
+        let key = FlowKey::new(a.min(b), a.max(b), flow.protocol, 0);
+        self.tuns.get((key.hash(self.secret) % self.tuns.len() as u64) as usize)
+    }
+
+    fn write(&mut self, first: &[u8], mut merge: Merge<'_>, counters: &Counters) {
+        let Some(tun) = self.queue(first) else { return bump(&counters.malformed) };
         let bytes = merge.ip_bytes() as u64;
         let mut parts: Parts<'_> = std::array::from_fn(|_| IoSlice::new(&[]));
-        match self.tun.send(merge.parts(&mut parts)) {
+        match tun.send(merge.parts(&mut parts)) {
             Ok(()) => {
-                bump(&self.counters.packets_out);
-                add(&self.counters.bytes_out, bytes);
+                bump(&counters.packets_out);
+                add(&counters.bytes_out, bytes);
             }
             Err(e) => {
-                bump(&self.counters.device_failed);
+                bump(&counters.device_failed);
                 if self.merge && merge.count() > 1 && e.raw_os_error() == Some(EINVAL) {
                     self.merge = false;
                     tracing::warn!("this kernel refuses super-packets: packets are handed over one by one");

@@ -1,8 +1,8 @@
 //! The overlay: members tunnel traffic of their hosts and networks over each other, and send each flow where TCP is predicted to be fastest.
 //!
-//! A driver: it owns a tunnel device, a UDP socket and threads. One thread takes packets from the device and seals them (`outbound`), one takes
-//! datagrams, opens them and hands them to the device or passes them on (`inbound`), one decides (`mesh`, which knows no clock and no socket),
-//! and one gossips and serves pages. What the first two need is published to them as a table that never changes (`table`).
+//! A driver: it owns a tunnel device, UDP sockets and threads. For each queue one thread takes packets from the device and seals them (`outbound`),
+//! and one takes datagrams, opens them and hands them to the device or passes them on (`inbound`); one decides (`mesh`, which knows no clock and no
+//! socket), and one gossips and serves pages. What those of the queues need is published to them as a table that never changes (`table`).
 
 mod batch;
 mod bucket;
@@ -23,6 +23,7 @@ mod mesh;
 mod node;
 mod offload;
 mod outbound;
+mod quota;
 mod receive;
 mod record;
 mod seal;

@@ -24,6 +24,7 @@ use wire::overlay::{Envelope, LANE_DIRECT, Message};
 
 use crate::draws::Draws;
 use crate::guard::{Guard, MacKeys};
+use crate::quota::Quota;
 use crate::seal::{self, Line};
 use crate::session::{REJECT_AFTER, Session};
 use crate::settings::{MemberSettings, Settings};
@@ -80,6 +81,7 @@ struct Other {
     trains: trains::Trains,
     sizes: sizes::Sizes,
     lanes: ways::Lanes,
+    quota: Arc<Quota>,
     /// Sessions with it, the newest last.
     sessions: Vec<Arc<Session>>,
     gossip: GossipPieces,
@@ -190,7 +192,7 @@ impl Mesh {
     }
 
     /// A sealed message of a member, authentic; `session`: its number here.
-    pub(crate) fn handle_message(&mut self, now: Instant, from: Member, (session, lane): (u32, u16), message: Message) {
+    pub(crate) fn handle_message(&mut self, now: Instant, from: Member, (session, lane): (u32, u8), message: Message) {
         match message {
             Message::Certificate(text) => self.handle_certificate(now, from, session, &text),
             _ if from == admission::GUEST => {}
@@ -269,7 +271,7 @@ impl Mesh {
         self.best_way(to).map_or(0, |(path, lane)| self.send_on(now, path, lane, &bytes))
     }
 
-    fn best_way(&self, to: Member) -> Option<(Path, u16)> {
+    fn best_way(&self, to: Member) -> Option<(Path, u8)> {
         let other = self.others.get(&to)?;
         let may_directly = other.link.is_up() || other.lanes.first().is_none() && self.is_direct(to);
         if may_directly && other.endpoint.is_some() {
@@ -284,7 +286,7 @@ impl Mesh {
     }
 
     /// Gives the IP bytes that it took.
-    fn send_on(&mut self, now: Instant, path: Path, lane: u16, bytes: &[u8]) -> usize {
+    fn send_on(&mut self, now: Instant, path: Path, lane: u8, bytes: &[u8]) -> usize {
         let Some((to, datagram)) = self.sealed(now, path, lane, bytes) else { return 0 };
         let taken = datagram.len() + seal::outer(to);
         self.outputs.push_back(Output::Send { to, datagram });
@@ -292,7 +294,7 @@ impl Mesh {
     }
 
     /// A message as a datagram, and where that goes.
-    fn sealed(&self, now: Instant, path: Path, lane: u16, bytes: &[u8]) -> Option<(SocketAddr, Vec<u8>)> {
+    fn sealed(&self, now: Instant, path: Path, lane: u8, bytes: &[u8]) -> Option<(SocketAddr, Vec<u8>)> {
         self.sealed_with(now, &self.session(path.destination())?, path, lane, bytes)
     }
 
@@ -302,16 +304,16 @@ impl Mesh {
         now: Instant,
         end: &Arc<Session>,
         path: Path,
-        lane: u16,
+        lane: u8,
         bytes: &[u8],
     ) -> Option<(SocketAddr, Vec<u8>)> {
         let hop = if path.relays().is_empty() { Arc::clone(end) } else { self.session(path.first_hop())? };
         let to = self.others.get(&path.first_hop())?.endpoint?;
-        let line = Line { own: self.own, path, lane, to, end, hop: &hop };
+        let line = Line { own: self.own, path, lane, queue: seal::CONTROL_QUEUE, to, end, hop: &hop };
         Some((to, seal::message(&line, bytes, micros(now))?))
     }
 
-    fn send_with(&mut self, now: Instant, end: &Arc<Session>, path: Path, lane: u16, bytes: &[u8]) {
+    fn send_with(&mut self, now: Instant, end: &Arc<Session>, path: Path, lane: u8, bytes: &[u8]) {
         if let Some((to, datagram)) = self.sealed_with(now, end, path, lane, bytes) {
             self.outputs.push_back(Output::Send { to, datagram });
         }
@@ -323,7 +325,7 @@ impl Mesh {
     }
 
     /// Frames of a lane of a session come by this way: what is told about them goes back by it.
-    pub(crate) fn handle_came(&mut self, from: Member, session: u32, lane: u16, envelope: &Envelope) {
+    pub(crate) fn handle_came(&mut self, from: Member, session: u32, lane: u8, envelope: &Envelope) {
         let Some(path) = self.way_back(envelope) else { return };
         if let Some(other) = self.others.get_mut(&from) {
             other.link.came(session, lane, path);
@@ -376,7 +378,8 @@ impl Mesh {
             let ways = self.ways_for_table(member);
             let Some(other) = self.others.get(&member) else { continue };
             table.sessions.extend(other.sessions.iter().map(|s| (s.local, Arc::clone(s))));
-            table.peers.push(Peer { endpoint: other.endpoint, session: other.session().cloned(), subnets, ways });
+            let (endpoint, session, quota) = (other.endpoint, other.session().cloned(), Arc::clone(&other.quota));
+            table.peers.push(Peer { endpoint, session, subnets, ways, quota });
         }
         table.sessions.extend(self.guests().map(|s| (s.local, Arc::clone(s))));
         table.prefixes.sort_by_key(|(net, _)| std::cmp::Reverse(net.prefix_len()));
@@ -416,6 +419,7 @@ impl Other {
             sizes: sizes::Sizes::default(),
             lanes: ways::Lanes::default(),
             sessions: Vec::new(),
+            quota: Arc::default(),
             gossip: GossipPieces::default(),
         }
     }

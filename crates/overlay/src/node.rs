@@ -11,20 +11,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use aws_lc_rs::rand;
-use kernel::Datagrams;
+use kernel::{Datagrams, Tun};
 use tokio::sync::mpsc::Sender;
 use units::{Bytes, Instant};
 
 use crate::counters::Counters;
 use crate::gossip::{self, FromGossip, ToGossip};
 use crate::guard::MacKeys;
-use crate::inbound::Inbound;
+use crate::inbound::{Device, Inbound};
 use crate::mesh::{Mesh, Output};
-use crate::outbound::{Gauges, Outbound};
+use crate::outbound::Outbound;
 use crate::receive::{Event as FromNetwork, Opener};
 use crate::record::RecordFile;
 use crate::settings::Settings;
-use crate::status::{Question, Status};
+use crate::status::{Counted, Question, Status};
 use crate::table::Published;
 use crate::{OverlayError, batch, device, http, offload};
 use events::EventFile;
@@ -82,34 +82,28 @@ impl Node {
         let mesh =
             Mesh::new(Arc::clone(&settings), random()?, now, kernel::utc_seconds().0).ok_or(OverlayError::Random)?;
         let offload = settings.offload;
-        let (tun, device) = device::make(&settings)?;
-        let tun = Arc::new(tun);
-        let socket = Arc::new(Datagrams::bind(settings.listen, SOCKET_BUFFER, offload.udp_gso, offload.udp_gro)?);
-        let (counters, gauges) = (Arc::new(Counters::default()), Arc::new(Gauges::default()));
+        let (tuns, device) = device::make(&settings, settings.queues())?;
+        let switches = (offload.udp_gso, offload.udp_gro);
+        let sockets = Datagrams::bind_shared(settings.listen, SOCKET_BUFFER, switches, tuns.len())?;
+        let ends = Ends {
+            sockets: sockets.into_iter().map(Arc::new).collect(),
+            tuns: tuns.into_iter().map(Arc::new).collect(),
+        };
+        let socket = Arc::clone(&ends.sockets[0]);
         let published = Arc::new(Published::default());
         let (sender, inputs) = sync_channel(EVENTS);
 
         let mut threads = Threads::default();
         let opener = Opener::new(MacKeys::of(&settings.identity.public()), mesh.open_calls(), settings.relay_rate);
         let network = forward(sender.clone(), Input::Network, &mut threads)?;
-        let ends_of = || (Arc::clone(&socket), Arc::clone(&tun));
-        let inbound = Inbound::new(ends_of(), &published, Arc::clone(&counters), network, opener, offload.tun_gro);
-        let secret = [random()?, random()?];
-        let counted = (Arc::clone(&counters), Arc::clone(&gauges));
-        let outbound = Outbound::new(ends_of(), &published, counted, secret);
-        let ending = Arc::clone(&threads.ending);
-        let what = "receiving datagrams from the network".to_owned();
-        threads.start("overlay-in", what, move || inbound.run(|| ending.is_due()))?;
-        let ending = Arc::clone(&threads.ending);
-        let what = format!("taking packets from the tunnel device {}", settings.device);
-        threads.start("overlay-out", what, move || outbound.run(|| ending.is_due()))?;
-        let gossip = start_gossip((&settings, &counters), &sender, &mut threads)?;
+        let counted = start_queues(&settings, &ends, &published, (&network, &opener), &mut threads)?;
+        let gossip = start_gossip((&settings, &counted.control), &sender, &mut threads)?;
         listen(&settings, sender, &mut threads)?;
         let events = settings.events.as_ref().map(|path| events::open(path)).transpose()?;
         let record =
             settings.record.as_ref().map(|path| RecordFile::create(path, &mesh.record_begin(), settings.record_size));
         let record = record.transpose()?;
-        let status = Status::new(Arc::clone(&settings), counters, gauges, now);
+        let status = Status::new(Arc::clone(&settings), counted, now);
         Ok(Self {
             mesh,
             status,
@@ -286,6 +280,41 @@ fn start_number(file: &Path, utc_s: u64) -> Result<u64, OverlayError> {
     std::fs::write(file, format!("{number}\n"))
         .map_err(OverlayError::io(format!("the file with the number of the last start {}", file.display())))?;
     Ok(number)
+}
+
+/// What packets come and go by: a socket and a part of the device for each queue.
+struct Ends {
+    sockets: Vec<Arc<Datagrams>>,
+    tuns: Vec<Arc<Tun>>,
+}
+
+/// Starts the two threads of each queue.
+fn start_queues(
+    settings: &Settings,
+    ends: &Ends,
+    published: &Arc<Published>,
+    (network, opener): (&SyncSender<FromNetwork>, &Opener),
+    threads: &mut Threads,
+) -> Result<Counted, OverlayError> {
+    let mut counted = Counted::default();
+    let secret = [random()?, random()?];
+    for (queue, (socket, tun)) in (0..).zip(ends.sockets.iter().zip(&ends.tuns)) {
+        let (counts_in, counts_out, gauges) = (Arc::default(), Arc::default(), Arc::default());
+        let device = Device::new(ends.tuns.clone(), secret, settings.offload.tun_gro);
+        let end = (queue, Arc::clone(socket), device);
+        let inbound = Inbound::new(end, published, Arc::clone(&counts_in), network.clone(), opener.clone());
+        let end = (queue, Arc::clone(socket), Arc::clone(tun));
+        let outbound = Outbound::new(end, published, (Arc::clone(&counts_out), Arc::clone(&gauges)), secret);
+        counted.queues.extend([counts_in, counts_out]);
+        counted.gauges.push(gauges);
+        let ending = Arc::clone(&threads.ending);
+        let what = "receiving datagrams from the network".to_owned();
+        threads.start(&format!("overlay-in-{queue}"), what, move || inbound.run(|| ending.is_due()))?;
+        let ending = Arc::clone(&threads.ending);
+        let what = format!("taking packets from the tunnel device {}", settings.device);
+        threads.start(&format!("overlay-out-{queue}"), what, move || outbound.run(|| ending.is_due()))?;
+    }
+    Ok(counted)
 }
 
 fn start_gossip(

@@ -1,6 +1,6 @@
-//! From the tunnel device to the network: one thread, no lock and no allocation per packet.
+//! From one queue of the tunnel device to the network: one thread, no lock and no allocation per packet.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,14 +37,24 @@ const SETTLED: Duration = Duration::from_secs(3);
 const MOVED_AT_ONCE: usize = 1;
 const REBALANCE_MARGIN: f64 = 0.5;
 
-/// What flows a path carries, for people: written by this thread, read by others.
+/// What flows of this queue each path carries, for people: written by this thread, read by others.
 #[derive(Default)]
 pub(crate) struct Gauges {
-    pub(crate) flows: AtomicU64,
-    pub(crate) elephants: AtomicU64,
     pub(crate) unremembered: AtomicU64,
     /// Flows on each path, as of the last count.
     pub(crate) by_path: Mutex<Vec<(Path, Active)>>,
+}
+
+/// Flows of all queues on each path, in the order in which people read them: by destination, the shortest path first.
+pub(crate) fn active(gauges: &[Arc<Gauges>]) -> Vec<(Path, Active)> {
+    let mut all: BTreeMap<_, Active> = BTreeMap::new();
+    for queue in gauges {
+        for (path, active) in queue.by_path.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let sum = all.entry((path.destination(), *path)).or_default();
+            (sum.flows, sum.elephants) = (sum.flows + active.flows, sum.elephants + active.elephants);
+        }
+    }
+    all.into_iter().map(|((_, path), active)| (path, active)).collect()
 }
 
 /// A way in the table: index of the peer, and of its way.
@@ -52,6 +62,7 @@ type Place = (usize, usize);
 
 /// What one thread needs to send packets.
 pub(crate) struct Outbound {
+    queue: u8,
     socket: Arc<Datagrams>,
     tun: Arc<Tun>,
     counters: Arc<Counters>,
@@ -72,13 +83,15 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
+    /// `secret`: the same for all queues, so that a flow that comes by another one goes the same way.
     pub(crate) fn new(
-        (socket, tun): (Arc<Datagrams>, Arc<Tun>),
+        (queue, socket, tun): (u8, Arc<Datagrams>, Arc<Tun>),
         published: &Arc<Published>,
         (counters, gauges): (Arc<Counters>, Arc<Gauges>),
         secret: [u64; 2],
     ) -> Self {
         let mut outbound = Self {
+            queue,
             socket,
             tun,
             counters,
@@ -175,7 +188,7 @@ impl Outbound {
         let Some(((peer, way), class)) = self.place(table, &flow, bytes) else { return };
         let Some(way) = table.peers.get(peer).and_then(|p| p.ways.get(way)) else { return bump(&self.counters.no_way) };
         clamp_mss(ip, way.most, partial);
-        let line = way.line(table.own);
+        let line = way.line(table.own, self.queue);
         let traffic_class = packet::traffic_class(ip).unwrap_or(0);
         let Some(mut packet) = Packet::new(&*buffer, length, false) else { return };
         let longest = packet.segments().longest();
@@ -271,12 +284,7 @@ impl Outbound {
             return;
         }
         self.counted = now;
-        let mut active: Vec<_> = self.routes.iter().map(|(path, id)| (*path, self.flows.active(*id))).collect();
-        // As people read it: by destination, the shortest path first.
-        active.sort_unstable_by_key(|(path, _)| (path.destination(), *path));
-        let sum = |of: fn(&Active) -> u32| active.iter().map(|(_, a)| u64::from(of(a))).sum::<u64>();
-        self.gauges.flows.store(sum(|a| a.flows), Ordering::Relaxed);
-        self.gauges.elephants.store(sum(|a| a.elephants), Ordering::Relaxed);
+        let active: Vec<_> = self.routes.iter().map(|(path, id)| (*path, self.flows.active(*id))).collect();
         self.gauges.unremembered.store(self.flows.unremembered(), Ordering::Relaxed);
         *self.gauges.by_path.lock().unwrap_or_else(PoisonError::into_inner) = active;
     }

@@ -1,28 +1,26 @@
 //! What a datagram from the network is: opened, checked, and what is to be done with it. No socket and no clock.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use packet::{ecn, mark_congestion};
 use route::Member;
 use units::{Bytes, Instant, Rate};
 use wire::overlay::{
-    Content, ENVELOPE_BYTES, Envelope, Kind, LANE_DIRECT, LANE_RELAYED, LANE_TRIALS, MOST_RELAYS, Message,
-    SEALED_BYTES, Sealed, TAG_BYTES,
+    Content, ENVELOPE_BYTES, Envelope, Kind, LANE_DIRECT, LANE_RELAYED, LANE_TRIALS, Message, SEALED_BYTES, Sealed,
+    TAG_BYTES,
 };
 
-use crate::bucket::{Bucket, Limit};
 use crate::counters::{Counters, bump};
 use crate::guard::MacKeys;
 use crate::mesh::{OpenCalls, Source, is_for, micros};
 use crate::seal::outer;
-use crate::session::{LANES, Session};
+use crate::session::{Number, Session};
 use crate::table::Table;
-use crate::window::{Fresh, Window};
+use crate::window::Stale;
 
 /// Datagrams of handshakes that may wait for the controlling thread: a quarter of its queue, so that no flood of them keeps reports out.
 const HANDSHAKES: usize = 256;
@@ -44,7 +42,7 @@ pub(crate) enum Event {
         from: Member,
         session: u32,
         /// That it came in.
-        lane: u16,
+        lane: u8,
         message: Message,
     },
     /// A packet of a train.
@@ -60,17 +58,23 @@ pub(crate) enum Event {
     Came {
         from: Member,
         session: u32,
-        lane: u16,
+        lane: u8,
         envelope: Envelope,
     },
     /// A session was used for the first time.
     Confirmed,
 }
 
-/// One of [`HANDSHAKES`] that wait: as many as there are references, less the one that hands them out.
+/// One of [`HANDSHAKES`] that wait, of all threads together.
 #[derive(Debug)]
 pub(crate) struct Waits {
-    _one: Arc<()>,
+    all: Arc<AtomicUsize>,
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.all.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// One packet of a train.
@@ -108,43 +112,32 @@ pub(crate) struct Arrival {
     pub(crate) traffic_class: u8,
 }
 
-/// Opens datagrams.
+/// Opens datagrams. Each thread that does so has a copy.
+#[derive(Clone)]
 pub(crate) struct Opener {
     keys: MacKeys,
     calls: Arc<OpenCalls>,
-    waiting: Arc<()>,
+    waiting: Arc<AtomicUsize>,
     relay_rate: Option<Rate>,
-    /// Against replays, by session.
-    windows: HashMap<u32, [Option<Window>; LANES]>,
-    /// What each member handed over to be passed on.
-    quotas: HashMap<Member, Bucket>,
-    /// Which relays the last frame of each lane came over, by session.
-    routes: HashMap<(u32, u16), [u32; MOST_RELAYS]>,
 }
 
 impl Opener {
     /// `keys`: this member's own. `calls`: those to which answers are let through. `relay_rate`: most that is passed on of what each
     /// member hands over.
     pub(crate) fn new(keys: MacKeys, calls: Arc<OpenCalls>, relay_rate: Option<Rate>) -> Self {
-        let (windows, quotas, routes) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { keys, calls, waiting: Arc::default(), relay_rate, windows, quotas, routes }
+        Self { keys, calls, waiting: Arc::default(), relay_rate }
     }
 
     /// A place in the queue for a handshake; `None`: enough wait.
     fn wait(&self) -> Option<Waits> {
-        (Arc::strong_count(&self.waiting) <= HANDSHAKES).then(|| Waits { _one: Arc::clone(&self.waiting) })
-    }
-
-    /// Forgets sessions that are over.
-    pub(crate) fn tidy(&mut self, table: &Table) {
-        self.windows.retain(|number, _| table.sessions.contains_key(number));
-        self.quotas.retain(|member, _| table.index.contains_key(member));
-        self.routes.retain(|(number, _), _| table.sessions.contains_key(number));
+        let one_more = |waiting| (waiting < HANDSHAKES).then_some(waiting + 1);
+        self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        Some(Waits { all: Arc::clone(&self.waiting) })
     }
 
     /// Takes a datagram, opening it in place.
     pub(crate) fn take(
-        &mut self,
+        &self,
         table: &Table,
         datagram: &mut [u8],
         arrival: Arrival,
@@ -169,7 +162,7 @@ impl Opener {
 
 /// One datagram's way through the opener.
 struct Turn<'a, T> {
-    opener: &'a mut Opener,
+    opener: &'a Opener,
     table: &'a Table,
     arrival: Arrival,
     counters: &'a Counters,
@@ -192,52 +185,47 @@ impl<T: FnMut(Event)> Turn<'_, T> {
         }
     }
 
-    /// Whether a frame is new; only then is it worth opening.
-    fn is_fresh(&self, session: &Session, lane: u16, sequence: u64) -> bool {
-        let window = self.opener.windows.get(&session.local).and_then(|w| w.get(usize::from(lane))?.as_ref());
-        match window.map_or(Fresh::New, |w| w.check(sequence)) {
-            Fresh::New => return true,
-            Fresh::Replayed => bump(&self.counters.replayed),
-            Fresh::TooOld => bump(&self.counters.too_old),
-        }
-        false
+    /// A frame that is not taken.
+    fn refuse_stale(&self, stale: Stale) -> Taken {
+        self.refuse(match stale {
+            Stale::Replayed => &self.counters.replayed,
+            Stale::TooOld => &self.counters.too_old,
+        })
     }
 
-    /// Notes an authentic frame.
-    fn note(&mut self, session: &Session, lane: u16, sequence: u64, bytes: usize, sent: u32) {
-        let windows = self.opener.windows.entry(session.local).or_insert_with(|| [const { None }; LANES]);
-        if let Some(window) = windows.get_mut(usize::from(lane)) {
-            window.get_or_insert_with(Window::new).note(sequence);
+    /// Takes an authentic frame of `bytes`.
+    fn note(&mut self, session: &Session, number: Number, bytes: usize, sent: u32) -> Result<(), Stale> {
+        let ahead = session.note(number)?;
+        if let Some(arrivals) = session.arrivals.get(usize::from(number.lane)) {
+            arrivals.note(ahead, bytes as u64, sent, micros(self.arrival.came));
         }
-        if let Some(arrivals) = session.arrivals.get(usize::from(lane)) {
-            arrivals.note(sequence, bytes as u64, sent, micros(self.arrival.came));
-        }
-        if !session.confirmed.load(Ordering::Relaxed) {
-            session.confirmed.store(true, Ordering::Relaxed);
+        if !session.confirmed.load(Ordering::Relaxed) && !session.confirmed.swap(true, Ordering::Relaxed) {
             (self.tell)(Event::Confirmed);
         }
+        Ok(())
     }
 
     /// A sealed frame for this member, `at` bytes behind the begin of its datagram of `bytes`.
     fn open(&mut self, frame: &mut [u8], at: usize, bytes: usize, via: Option<Envelope>) -> Taken {
         let counters = self.counters;
-        let Some(header) = Sealed::decode(frame).filter(|h| usize::from(h.lane) < LANES) else {
-            return self.refuse(&counters.malformed);
-        };
+        let decoded = Sealed::decode(frame).and_then(|h| Some((h, Number::of_frame(&h)?)));
+        let Some((header, number)) = decoded else { return self.refuse(&counters.malformed) };
         let Some(session) = self.table.sessions.get(&header.receiver) else { return self.refuse(&counters.no_session) };
         // The lane of hops is for envelopes, the direct ones for what came directly: only so do they tell of this link.
         let is_direct = matches!(header.lane, LANE_DIRECT | LANE_TRIALS);
         if header.lane == LANE_RELAYED || via.is_none() != is_direct {
             return self.refuse(&counters.malformed);
         }
-        if !self.is_fresh(session, header.lane, header.sequence) {
-            return Taken::Nothing;
+        if let Err(stale) = session.check(number) {
+            return self.refuse_stale(stale);
         }
-        let Some(contents) = session.open(header.lane, header.sequence, frame) else {
-            return self.refuse(&counters.forged);
-        };
+        let Some(contents) = session.open(number, frame) else { return self.refuse(&counters.forged) };
+        if let Err(stale) = self.note(session, number, bytes, header.sent) {
+            return self.refuse_stale(stale);
+        }
         bump(&counters.frames_opened);
-        let taken = match header.content {
+        self.note_way(session, header.lane, via);
+        match header.content {
             Content::Message => {
                 self.message(session, contents, bytes, &header);
                 Taken::Nothing
@@ -251,26 +239,21 @@ impl<T: FnMut(Event)> Turn<'_, T> {
                 let may = self.may_deliver(session, contents);
                 if may { Taken::Packet { begin, end, partial } } else { Taken::Nothing }
             }
-        };
-        self.note(session, header.lane, header.sequence, bytes, header.sent);
-        self.note_way(session, header.lane, via);
-        taken
+        }
     }
 
     /// Tells when a member's frames come another way than before.
-    fn note_way(&mut self, session: &Session, lane: u16, via: Option<Envelope>) {
-        let (from, session) = (session.peer, session.local);
+    fn note_way(&mut self, session: &Session, lane: u8, via: Option<Envelope>) {
+        let from = session.peer;
         let Some(envelope) = via else {
             if self.table.peer(from).and_then(|p| p.endpoint) != Some(self.arrival.from) {
                 (self.tell)(Event::Moved { member: from, to: self.arrival.from });
             }
             return;
         };
-        let known = self.opener.routes.get(&(session, lane));
         // What an envelope says of its way is not its origin's word but that of the hops; an answer that goes astray is lost, no more.
-        if envelope.origin == from.0 && known != Some(&envelope.relays) {
-            self.opener.routes.insert((session, lane), envelope.relays);
-            (self.tell)(Event::Came { from, session, lane, envelope });
+        if envelope.origin == from.0 && session.came_over(lane, envelope.relays) {
+            (self.tell)(Event::Came { from, session: session.local, lane, envelope });
         }
     }
 
@@ -309,18 +292,21 @@ impl<T: FnMut(Event)> Turn<'_, T> {
     /// An envelope: for this member, or to be passed on.
     fn envelope(&mut self, datagram: &mut [u8]) -> Taken {
         let counters = self.counters;
-        let Some(envelope) = Envelope::decode(datagram) else { return self.refuse(&counters.malformed) };
+        let decoded = Envelope::decode(datagram).and_then(|e| Some((e, Number::of_envelope(&e)?)));
+        let Some((envelope, number)) = decoded else { return self.refuse(&counters.malformed) };
         let Some(session) = self.table.sessions.get(&envelope.receiver) else {
             return self.refuse(&counters.no_session);
         };
-        if !self.is_fresh(session, LANE_RELAYED, envelope.sequence) {
-            return Taken::Nothing;
+        if let Err(stale) = session.check(number) {
+            return self.refuse_stale(stale);
         }
-        if !session.opens_envelope(LANE_RELAYED, envelope.sequence, datagram) {
+        if !session.opens_envelope(number, datagram) {
             return self.refuse(&counters.forged);
         }
         let bytes = datagram.len() + outer(self.arrival.from);
-        self.note(session, LANE_RELAYED, envelope.sequence, bytes, envelope.sent);
+        if let Err(stale) = self.note(session, number, bytes, envelope.sent) {
+            return self.refuse_stale(stale);
+        }
         // Who sent this hop is who the envelope says, and this member is who it is for: nobody is made to relay a way that is none.
         if envelope.hop_from() != session.peer.0 || envelope.hop_to() != self.table.own.0 {
             return self.refuse(&counters.not_relayed);
@@ -353,12 +339,11 @@ impl<T: FnMut(Event)> Turn<'_, T> {
     }
 
     /// The origin is what those before on the way say, who could spare themselves and burden others; `from` is who hands it over, by its session.
-    fn within_quota(&mut self, from: Member, bytes: usize) -> bool {
+    fn within_quota(&self, from: Member, bytes: usize) -> bool {
         let Some(rate) = self.opener.relay_rate else { return true };
-        let burst = rate.bytes_in(RELAY_BURST).max(LEAST_RELAY_BURST).as_u64() as f64;
-        let limit = Limit { per_second: rate.as_bps() as f64 / 8.0, most: burst };
-        let bucket = self.opener.quotas.entry(from).or_insert_with(|| Bucket::new(self.arrival.came));
-        bucket.takes(self.arrival.came, limit, bytes as f64)
+        let burst = rate.time_for(LEAST_RELAY_BURST).map(|least| least.max(RELAY_BURST));
+        let peer = self.table.peer(from);
+        peer.zip(burst).is_some_and(|(p, burst)| p.quota.takes(self.arrival.came, rate, burst, bytes as u64))
     }
 }
 

@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use route::{Member, Path};
 use wire::overlay::{Content, ENVELOPE_BYTES, Envelope, LANE_RELAYED, SEALED_BYTES, Sealed, TAG_BYTES, UNKNOWN_RATE};
 
-use crate::session::Session;
+use crate::session::{Number, Session};
+
+/// Queue of what the controlling thread sends, which it shares with the first of those that move packets.
+pub(crate) const CONTROL_QUEUE: u8 = 0;
 
 /// Bytes that a frame on a path has more than its contents, in front of them.
 pub(crate) fn head(path: &Path) -> usize {
@@ -26,7 +29,9 @@ pub(crate) fn outer(to: SocketAddr) -> usize {
 pub(crate) struct Line<'a> {
     pub(crate) own: Member,
     pub(crate) path: Path,
-    pub(crate) lane: u16,
+    pub(crate) lane: u8,
+    /// Of this member: each thread that sends has its own.
+    pub(crate) queue: u8,
     pub(crate) to: SocketAddr,
     /// With the destination.
     pub(crate) end: &'a Session,
@@ -40,20 +45,21 @@ impl Line<'_> {
     pub(crate) fn seal(&self, datagram: &mut [u8], content: Content, class: u8, now: u32) -> Option<()> {
         let relayed = !self.path.relays().is_empty();
         let (begin, end) = if relayed { (ENVELOPE_BYTES, datagram.len() - TAG_BYTES) } else { (0, datagram.len()) };
-        let sequence = self.end.next_sequence(self.lane)?;
+        let number = self.end.next(self.queue, self.lane)?;
         let header = Sealed {
             content,
             class,
+            queue: self.queue,
             lane: self.lane,
             receiver: self.end.remote,
-            sequence,
+            sequence: number.sequence,
             sent: now,
             rate: UNKNOWN_RATE,
         };
         let frame = datagram.get_mut(begin..end)?;
         frame.get_mut(..SEALED_BYTES)?.copy_from_slice(&header.encode());
-        self.end.seal(self.lane, sequence, frame)?;
-        self.hop.note_sent((datagram.len() + outer(self.to)) as u64);
+        self.end.seal(number, frame)?;
+        self.hop.note_sent(self.queue, (datagram.len() + outer(self.to)) as u64);
         if relayed { self.envelop(datagram, now) } else { Some(()) }
     }
 
@@ -65,17 +71,16 @@ impl Line<'_> {
         }
         let relays = relays.get(..self.path.relays().len())?;
         let envelope = Envelope::new(self.own.0, relays, self.path.destination().0)?;
-        address(self.hop, envelope, datagram, now)
+        address(self.hop, (envelope, self.queue), datagram, now)
     }
 }
 
-/// Writes an envelope's header for a hop and authenticates it.
-pub(crate) fn address(hop: &Session, mut envelope: Envelope, datagram: &mut [u8], now: u32) -> Option<()> {
-    envelope.receiver = hop.remote;
-    envelope.sequence = hop.next_sequence(LANE_RELAYED)?;
-    envelope.sent = now;
+/// Writes an envelope's header for a hop, by a queue of this member, and authenticates it.
+pub(crate) fn address(hop: &Session, (envelope, queue): (Envelope, u8), datagram: &mut [u8], now: u32) -> Option<()> {
+    let number @ Number { sequence, .. } = hop.next(queue, LANE_RELAYED)?;
+    let envelope = Envelope { queue, receiver: hop.remote, sequence, sent: now, ..envelope };
     datagram.get_mut(..ENVELOPE_BYTES)?.copy_from_slice(&envelope.encode());
-    hop.seal_envelope(LANE_RELAYED, envelope.sequence, datagram)
+    hop.seal_envelope(number, datagram)
 }
 
 /// A datagram of a message, sealed.
@@ -91,7 +96,7 @@ pub(crate) fn message(line: &Line<'_>, message: &[u8], now: u32) -> Option<Vec<u
 pub(crate) fn handshake(hop: &Session, envelope: Envelope, body: &[u8], now: u32) -> Option<Vec<u8>> {
     let mut datagram = vec![0; ENVELOPE_BYTES + body.len() + TAG_BYTES];
     datagram.get_mut(ENVELOPE_BYTES..ENVELOPE_BYTES + body.len())?.copy_from_slice(body);
-    hop.note_sent((datagram.len() + 48) as u64);
-    address(hop, envelope, &mut datagram, now)?;
+    hop.note_sent(CONTROL_QUEUE, (datagram.len() + 48) as u64);
+    address(hop, (envelope, CONTROL_QUEUE), &mut datagram, now)?;
     Some(datagram)
 }

@@ -1,13 +1,17 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use route::Member;
 use units::Instant;
-use wire::overlay::{ENVELOPE_BYTES, SEALED_BYTES, TAG_BYTES};
+use wire::overlay::{
+    ENVELOPE_BYTES, Envelope, LANE_RELAYED, MOST_QUEUES, MOST_RELAYS, SEALED_BYTES, Sealed, TAG_BYTES,
+};
 
 use crate::tally::Arrivals;
+use crate::window::{Stale, Window};
 
-/// Sequences that a session has: the direct one, that of its hop, and one for each path over relays.
+/// Lanes that a session has: the direct one, that of its hop, that of trials, and one for each path over relays.
 pub(crate) const LANES: usize = 16;
 
 /// How long a session is used for sending; its successor is agreed on before.
@@ -17,7 +21,7 @@ pub(crate) const REJECT_AFTER: std::time::Duration = std::time::Duration::from_s
 /// Frames after which a successor is agreed on: the confidentiality limit of AES-GCM for packets of at most 2^11 bytes (RFC 9001 section
 /// 6.6 and appendix B.1.1).
 pub(crate) const REKEY_FRAMES: u64 = 1 << 28;
-/// Frames of a lane after which nothing more is sent: far below the end of the counter, so that no nonce is ever used twice.
+/// Frames of a lane and queue after which nothing more is sent: far below the end of the counter, so that no nonce is ever used twice.
 pub(crate) const MOST_FRAMES: u64 = 1 << 32;
 
 /// How frames are encrypted.
@@ -59,6 +63,50 @@ pub(crate) struct Keys {
     pub(crate) receive: [u8; 32],
 }
 
+/// Which frame of a session one is. No two have the same, so that it is the nonce.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Number {
+    /// Of its sender.
+    pub(crate) queue: u8,
+    pub(crate) lane: u8,
+    pub(crate) sequence: u64,
+}
+
+impl Number {
+    /// That of a frame; `None`: no frame has such a one.
+    pub(crate) fn of_frame(header: &Sealed) -> Option<Self> {
+        Self { queue: header.queue, lane: header.lane, sequence: header.sequence }.checked()
+    }
+
+    /// That of an envelope on this hop.
+    pub(crate) fn of_envelope(envelope: &Envelope) -> Option<Self> {
+        Self { queue: envelope.queue, lane: LANE_RELAYED, sequence: envelope.sequence }.checked()
+    }
+
+    fn checked(self) -> Option<Self> {
+        (usize::from(self.lane) < LANES && self.sequence < MOST_FRAMES).then_some(self)
+    }
+
+    fn nonce(self) -> Nonce {
+        let mut bytes = [0; 12];
+        bytes[2..4].copy_from_slice(&[self.queue, self.lane]);
+        bytes[4..].copy_from_slice(&self.sequence.to_be_bytes());
+        Nonce::assume_unique_for_key(bytes)
+    }
+}
+
+/// What one queue has sent in a session: on cache lines of its own, as each queue has a CPU.
+#[derive(Default)]
+#[repr(align(128))]
+struct Sent {
+    frames: [AtomicU64; LANES],
+    /// IP bytes of datagrams that went to the peer itself.
+    bytes: AtomicU64,
+}
+
+/// Which frames of each queue of the peer arrived: made as they come.
+type Windows = [OnceLock<Box<[OnceLock<Window>; LANES]>>; MOST_QUEUES];
+
 /// Keys and counters that two members share for some minutes. Used by all threads: what changes is atomic.
 pub(crate) struct Session {
     pub(crate) peer: Member,
@@ -74,10 +122,14 @@ pub(crate) struct Session {
     cipher: Cipher,
     send: LessSafeKey,
     receive: LessSafeKey,
-    sent: [AtomicU64; LANES],
-    sent_bytes: AtomicU64,
-    /// What arrived, lane by lane; written by the receiving thread alone.
+    /// By queue of this member.
+    sent: [OnceLock<Box<Sent>>; MOST_QUEUES],
+    /// Against replays.
+    windows: Arc<Windows>,
+    /// What arrived, lane by lane.
     pub(crate) arrivals: [Arrivals; LANES],
+    /// Which relays the last frame of each lane came over, as [`digest`] has them.
+    relays: [AtomicU64; LANES],
     /// Something authentic arrived: the other end has the keys, too.
     pub(crate) confirmed: AtomicBool,
 }
@@ -102,9 +154,10 @@ impl Session {
             cipher: keys.cipher,
             send: keys.cipher.key(&keys.send)?,
             receive: keys.cipher.key(&keys.receive)?,
-            sent: [const { AtomicU64::new(0) }; LANES],
-            sent_bytes: AtomicU64::new(0),
+            sent: [const { OnceLock::new() }; MOST_QUEUES],
+            windows: Arc::new([const { OnceLock::new() }; MOST_QUEUES]),
             arrivals: [const { Arrivals::new() }; LANES],
+            relays: [const { AtomicU64::new(0) }; LANES],
             confirmed: AtomicBool::new(initiator),
         })
     }
@@ -114,68 +167,106 @@ impl Session {
         self.cipher
     }
 
-    /// The next sequence number of a lane; `None` when the session is used up.
-    pub(crate) fn next_sequence(&self, lane: u16) -> Option<u64> {
-        let n = self.sent.get(usize::from(lane))?.fetch_add(1, Ordering::Relaxed);
-        (n < MOST_FRAMES).then_some(n)
+    /// Makes this one go on where another with the same keys ends: what arrived there cannot be said again here.
+    pub(crate) fn follow(&mut self, other: &Self) {
+        self.windows = Arc::clone(&other.windows);
+    }
+
+    fn sent_by(&self, queue: u8) -> Option<&Sent> {
+        self.sent.get(usize::from(queue)).map(|s| &**s.get_or_init(Box::default))
+    }
+
+    fn sent_by_all(&self) -> impl Iterator<Item = &Sent> {
+        self.sent.iter().filter_map(|s| s.get().map(|s| &**s))
+    }
+
+    /// The next number of a lane in a queue; `None` when the session is used up.
+    pub(crate) fn next(&self, queue: u8, lane: u8) -> Option<Number> {
+        let sequence = self.sent_by(queue)?.frames.get(usize::from(lane))?.fetch_add(1, Ordering::Relaxed);
+        Number { queue, lane, sequence }.checked()
     }
 
     /// Lets so many frames have been sent in a lane.
     #[cfg(test)]
-    pub(crate) fn use_up(&self, lane: u16, frames: u64) {
-        self.sent[usize::from(lane)].store(frames, Ordering::Relaxed);
+    pub(crate) fn use_up(&self, lane: u8, frames: u64) {
+        self.sent_by(0).unwrap().frames[usize::from(lane)].store(frames, Ordering::Relaxed);
     }
 
-    /// Frames sent in a lane.
-    pub(crate) fn sent(&self, lane: u16) -> u64 {
-        self.sent.get(usize::from(lane)).map_or(0, |n| n.load(Ordering::Relaxed))
+    /// Frames sent in a lane, by all queues.
+    pub(crate) fn sent(&self, lane: u8) -> u64 {
+        self.sent_by_all().filter_map(|s| s.frames.get(usize::from(lane))).map(|n| n.load(Ordering::Relaxed)).sum()
     }
 
     /// Frames sent in all lanes.
     pub(crate) fn sent_in_all(&self) -> u64 {
-        self.sent.iter().map(|n| n.load(Ordering::Relaxed)).sum()
+        self.sent_by_all().flat_map(|s| &s.frames).map(|n| n.load(Ordering::Relaxed)).sum()
     }
 
     /// Counts IP bytes of datagrams that went to the peer itself.
-    pub(crate) fn note_sent(&self, bytes: u64) {
-        self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
+    pub(crate) fn note_sent(&self, queue: u8, bytes: u64) {
+        if let Some(sent) = self.sent_by(queue) {
+            sent.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 
     /// IP bytes of datagrams that went to the peer itself.
     pub(crate) fn sent_bytes(&self) -> u64 {
-        self.sent_bytes.load(Ordering::Relaxed)
+        self.sent_by_all().map(|s| s.bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether a frame is new; only then is it worth opening.
+    pub(crate) fn check(&self, number: Number) -> Result<(), Stale> {
+        let lanes = self.windows.get(usize::from(number.queue)).and_then(|q| q.get());
+        let window = lanes.and_then(|l| l.get(usize::from(number.lane))?.get());
+        window.map_or(Ok(()), |w| w.check(number.sequence))
+    }
+
+    /// Takes an authentic frame, unless it has been taken meanwhile; gives how many numbers it is ahead of all before it in its queue.
+    pub(crate) fn note(&self, number: Number) -> Result<u64, Stale> {
+        let lanes = self.windows.get(usize::from(number.queue)).ok_or(Stale::TooOld)?;
+        let lanes = lanes.get_or_init(|| Box::new([const { OnceLock::new() }; LANES]));
+        let window = lanes.get(usize::from(number.lane)).ok_or(Stale::TooOld)?;
+        window.get_or_init(Window::new).note(number.sequence)
+    }
+
+    /// Notes over which relays a frame of a lane came; says whether these are others than before.
+    pub(crate) fn came_over(&self, lane: u8, relays: [u32; MOST_RELAYS]) -> bool {
+        let digest = digest(relays);
+        self.relays.get(usize::from(lane)).is_some_and(|last| {
+            last.load(Ordering::Relaxed) != digest && last.swap(digest, Ordering::Relaxed) != digest
+        })
     }
 
     /// Encrypts a frame in place: header, plaintext, room for the tag.
-    pub(crate) fn seal(&self, lane: u16, sequence: u64, frame: &mut [u8]) -> Option<()> {
+    pub(crate) fn seal(&self, number: Number, frame: &mut [u8]) -> Option<()> {
         let (header, rest) = frame.split_at_mut_checked(SEALED_BYTES)?;
         let (text, room) = rest.split_last_chunk_mut::<TAG_BYTES>()?;
-        let tag = self.send.seal_in_place_separate_tag(nonce(lane, sequence), Aad::from(&*header), text).ok()?;
+        let tag = self.send.seal_in_place_separate_tag(number.nonce(), Aad::from(&*header), text).ok()?;
         room.copy_from_slice(tag.as_ref());
         Some(())
     }
 
     /// Decrypts a frame in place and gives the plaintext; `None`: it is not authentic.
-    pub(crate) fn open<'a>(&self, lane: u16, sequence: u64, frame: &'a mut [u8]) -> Option<&'a mut [u8]> {
+    pub(crate) fn open<'a>(&self, number: Number, frame: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let (header, rest) = frame.split_at_mut_checked(SEALED_BYTES)?;
-        self.receive.open_in_place(nonce(lane, sequence), Aad::from(&*header), rest).ok()
+        self.receive.open_in_place(number.nonce(), Aad::from(&*header), rest).ok()
     }
 
     /// Authenticates an envelope with the head of the frame in it: the frame's own tag covers the rest.
-    pub(crate) fn seal_envelope(&self, lane: u16, sequence: u64, datagram: &mut [u8]) -> Option<()> {
+    pub(crate) fn seal_envelope(&self, number: Number, datagram: &mut [u8]) -> Option<()> {
         let (text, room) = datagram.split_last_chunk_mut::<TAG_BYTES>()?;
         let covered = covered(text)?;
-        let tag = self.send.seal_in_place_separate_tag(nonce(lane, sequence), Aad::from(covered), &mut []).ok()?;
+        let tag = self.send.seal_in_place_separate_tag(number.nonce(), Aad::from(covered), &mut []).ok()?;
         room.copy_from_slice(tag.as_ref());
         Some(())
     }
 
     /// Whether an envelope is authentic.
-    pub(crate) fn opens_envelope(&self, lane: u16, sequence: u64, datagram: &[u8]) -> bool {
+    pub(crate) fn opens_envelope(&self, number: Number, datagram: &[u8]) -> bool {
         let Some((text, tag)) = datagram.split_last_chunk::<TAG_BYTES>() else { return false };
         let Some(covered) = covered(text) else { return false };
         let mut tag = *tag;
-        self.receive.open_in_place(nonce(lane, sequence), Aad::from(covered), &mut tag).is_ok()
+        self.receive.open_in_place(number.nonce(), Aad::from(covered), &mut tag).is_ok()
     }
 }
 
@@ -184,9 +275,8 @@ fn covered(text: &[u8]) -> Option<&[u8]> {
     text.get(..text.len().min(ENVELOPE_BYTES + SEALED_BYTES + TAG_BYTES)).filter(|t| t.len() > ENVELOPE_BYTES)
 }
 
-fn nonce(lane: u16, sequence: u64) -> Nonce {
-    let mut bytes = [0; 12];
-    bytes[..4].copy_from_slice(&u32::from(lane).to_be_bytes());
-    bytes[4..].copy_from_slice(&sequence.to_be_bytes());
-    Nonce::assume_unique_for_key(bytes)
+/// Relays as one number, never 0. Two rows of relays with the same one are no danger: an answer would go the way that was good before.
+fn digest([a, b, c]: [u32; MOST_RELAYS]) -> u64 {
+    let mixed = (u64::from(a) << 32 | u64::from(b)) ^ u64::from(c).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed.max(1)
 }

@@ -20,6 +20,10 @@ mod rules;
 pub const DEFAULT_MTU: u16 = 1356;
 /// What every host must take (RFC 791), and what fits a UDP datagram with the headers of a way over relays.
 const MTU: std::ops::RangeInclusive<u16> = 576..=65_000;
+/// Queues that a member may have.
+const QUEUES: std::ops::RangeInclusive<usize> = 1..=wire::overlay::MOST_QUEUES;
+/// Of those that it has where nothing is said, most: eight threads in each direction carry what a 40 Gb/s card does.
+const USUAL_QUEUES: usize = 8;
 /// The paper's interval of losses (Mark et al. 2008, section IV.C).
 const T_LOSS: std::time::Duration = std::time::Duration::from_secs(60);
 /// Where a record of the route control ends: some hours of ten members, a day of three.
@@ -45,6 +49,7 @@ struct File {
     listen: Option<SocketAddr>,
     device: Option<String>,
     mtu: Option<u16>,
+    queues: Option<usize>,
     #[serde(default = "yes")]
     relay: bool,
     relay_rate: Option<String>,
@@ -157,6 +162,8 @@ pub struct Settings {
     pub device: String,
     /// Largest inner packet in bytes.
     pub mtu: u16,
+    /// Queues of the tunnel device, with a sending and a receiving thread each; absent: by the CPUs.
+    pub queues: Option<usize>,
     /// Whether this member passes on what is not for it.
     pub relay: bool,
     /// Most that it passes on of what each member hands over.
@@ -247,6 +254,9 @@ impl Settings {
         if !MTU.contains(&mtu) {
             return Err(format!("`mtu` is {mtu}; it goes from {} to {}", MTU.start(), MTU.end()));
         }
+        if let Some(queues) = file.queues.filter(|q| !QUEUES.contains(q)) {
+            return Err(format!("`queues` is {queues}; it goes from {} to {}", QUEUES.start(), QUEUES.end()));
+        }
         let probe_share = file.probe_share.unwrap_or(0.01);
         if !(0.0..=0.5).contains(&probe_share) {
             return Err("`probe_share` is a share of a link's rate, 0 to 0.5".to_owned());
@@ -265,6 +275,7 @@ impl Settings {
                 .unwrap_or_else(|| SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), DEFAULT_PORT)),
             device: file.device.unwrap_or_else(|| "lh0".to_owned()),
             mtu,
+            queues: file.queues,
             relay: file.relay,
             relay_rate: rate(file.relay_rate, "relay_rate")?,
             congestion_control: file.congestion_control,
@@ -293,6 +304,11 @@ impl Settings {
         if self.policy == PolicyName::Default && self.model.is_none() && self.congestion_control.is_none() {
             self.congestion_control = default;
         }
+    }
+
+    /// Queues of the tunnel device: as set, or one for every two CPUs, as each has two threads.
+    pub(crate) fn queues(&self) -> usize {
+        self.queues.unwrap_or_else(|| (kernel::cpus() / 2).clamp(1, USUAL_QUEUES))
     }
 
     /// What predicts rates.

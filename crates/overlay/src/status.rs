@@ -3,17 +3,18 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
+use route::flows::Active;
 use route::{Explanation, Member, Path};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use units::Instant;
 
-use crate::counters::{Counters, bump};
+use crate::counters::{Counters, Counts, bump};
 use crate::mesh::{Event, Mesh};
-use crate::outbound::Gauges;
+use crate::outbound::{Gauges, active};
 use crate::settings::Settings;
 
 /// Events that are kept for who asks later.
@@ -40,11 +41,27 @@ pub enum Question {
     Down,
 }
 
+/// Where the threads count.
+#[derive(Default)]
+pub(crate) struct Counted {
+    /// The controlling one and the gossip.
+    pub(crate) control: Arc<Counters>,
+    /// Those of the queues.
+    pub(crate) queues: Vec<Arc<Counters>>,
+    /// Of each queue.
+    pub(crate) gauges: Vec<Arc<Gauges>>,
+}
+
+impl Counted {
+    fn counts(&self) -> Counts {
+        self.queues.iter().fold(self.control.counts(), |sum, c| sum + c.counts())
+    }
+}
+
 /// What people may know.
 pub(crate) struct Status {
     settings: Arc<Settings>,
-    counters: Arc<Counters>,
-    gauges: Arc<Gauges>,
+    counters: Counted,
     since: Instant,
     /// UTC at `since`, seconds.
     began: (u64, u32),
@@ -54,33 +71,32 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    pub(crate) fn new(settings: Arc<Settings>, counters: Arc<Counters>, gauges: Arc<Gauges>, now: Instant) -> Self {
+    pub(crate) fn new(settings: Arc<Settings>, counters: Counted, now: Instant) -> Self {
         let (began, events) = (kernel::utc_seconds(), VecDeque::new());
-        Self { settings, counters, gauges, since: now, began, events, oversize: 0 }
+        Self { settings, counters, since: now, began, events, oversize: 0 }
     }
 
     /// Counts what the network did with a datagram of the controlling thread.
     pub(crate) fn count_sent(&self, sent: io::Result<()>) {
         if sent.is_err() {
-            bump(&self.counters.send_failed);
+            bump(&self.counters.control.send_failed);
         }
     }
 
     /// Counts an event that is not in the file of events.
     pub(crate) fn count_unwritten(&self) {
-        bump(&self.counters.events_unwritten);
+        bump(&self.counters.control.events_unwritten);
     }
 
     /// Whether this host refused datagrams as too large since the last time.
     pub(crate) fn has_oversize(&mut self) -> bool {
-        let now = self.counters.oversize.load(Ordering::Relaxed);
+        let now = self.counters.counts().oversize;
         std::mem::replace(&mut self.oversize, now) != now
     }
 
     /// Elephants on each path, as of the last count.
     pub(crate) fn elephants(&self) -> Vec<(Path, u32)> {
-        let by_path = self.gauges.by_path.lock().unwrap_or_else(PoisonError::into_inner);
-        by_path.iter().map(|(path, active)| (*path, active.elephants)).collect()
+        active(&self.counters.gauges).into_iter().map(|(path, active)| (path, active.elephants)).collect()
     }
 
     /// Keeps an event; gives its line.
@@ -133,7 +149,7 @@ impl Status {
             .collect();
         json!({
             "member": own.member(), "key": own.to_string(), "device": self.settings.device,
-            "listen": self.settings.listen, "offload": self.settings.offload, "began_utc_s": self.began.0,
+            "listen": self.settings.listen, "offload": self.settings.offload, "queues": self.counters.gauges.len(), "began_utc_s": self.began.0,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
             "running_s": now.saturating_since(self.since).as_secs_f64(),
             "gossip_bps": mesh.gossip_rate(now).as_bps(), "gossip_budget_bps": self.settings.gossip_rate.as_bps(),
@@ -164,8 +180,9 @@ impl Status {
     }
 
     fn flows(&self) -> Value {
-        let of = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
-        let by_path = self.gauges.by_path.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let by_path = active(&self.counters.gauges);
+        let sum = |of: fn(&Active) -> u32| by_path.iter().map(|(_, a)| u64::from(of(a))).sum::<u64>();
+        let unremembered: u64 = self.counters.gauges.iter().map(|g| g.unremembered.load(Ordering::Relaxed)).sum();
         let paths: Vec<Value> = by_path
             .iter()
             .map(|(path, active)| {
@@ -177,8 +194,8 @@ impl Status {
             })
             .collect();
         json!({
-            "paths": paths, "active": of(&self.gauges.flows), "elephants": of(&self.gauges.elephants),
-            "unremembered": of(&self.gauges.unremembered),
+            "paths": paths, "active": sum(|a| a.flows), "elephants": sum(|a| a.elephants),
+            "unremembered": unremembered,
         })
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ipnet::IpNet;
 use route::{Member, Path};
 
+use crate::quota::Quota;
 use crate::seal::Line;
 use crate::session::Session;
 
@@ -14,7 +15,7 @@ use crate::session::Session;
 pub(crate) struct Way {
     pub(crate) path: Path,
     /// Lane of the session with the destination.
-    pub(crate) lane: u16,
+    pub(crate) lane: u8,
     pub(crate) weight: f64,
     /// Predicted rate of one flow, bit/s.
     pub(crate) predicted_bps: u64,
@@ -28,9 +29,9 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// What seals frames of this way.
-    pub(crate) fn line(&self, own: Member) -> Line<'_> {
-        Line { own, path: self.path, lane: self.lane, to: self.to, end: &self.end, hop: &self.hop }
+    /// What seals frames of this way that a queue of this member sends.
+    pub(crate) fn line(&self, own: Member, queue: u8) -> Line<'_> {
+        Line { own, path: self.path, lane: self.lane, queue, to: self.to, end: &self.end, hop: &self.hop }
     }
 }
 
@@ -43,6 +44,8 @@ pub(crate) struct Peer {
     pub(crate) subnets: Vec<IpNet>,
     /// Best first; none: it cannot be reached.
     pub(crate) ways: Vec<Way>,
+    /// What it handed over to be passed on.
+    pub(crate) quota: Arc<Quota>,
 }
 
 impl Peer {

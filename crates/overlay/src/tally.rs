@@ -2,19 +2,22 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use wire::overlay::LaneReport;
 
-/// What arrived in a lane of a session. One thread writes, others read: each number is exact, and they may be one frame apart.
+/// That there is a value in the lower half of a word.
+const THERE: u64 = 1 << 32;
+
+/// What arrived in a lane of a session, by all queues of its sender. Any thread may write and read, without waiting for another.
 pub(crate) struct Arrivals {
-    /// One more than the highest sequence number; 0: nothing yet.
+    /// Sum over the sender's queues of one more than the highest sequence number; 0: nothing yet.
     end: AtomicU64,
+    /// Changed after `end`, and read before it: never more than that.
     received: AtomicU64,
     bytes: AtomicU64,
     /// Of the packets in the frames.
     carried: AtomicU64,
-    /// `sent` of the last frame, and when it came, microseconds.
-    echo: AtomicU32,
-    at: AtomicU32,
-    /// Least difference of arrival and departure by the two clocks, microseconds modulo 2^32; the clocks' difference is in it.
-    least: AtomicU32,
+    /// Of the frame that was the latest of its queue: `sent`, in the upper half, and when it came, microseconds.
+    latest: AtomicU64,
+    /// Least difference of arrival and departure by the two clocks, microseconds modulo 2^32, beside [`THERE`]; the clocks' difference is in it.
+    least: AtomicU64,
     /// Largest delay above it since the last report, microseconds.
     queued: AtomicU32,
 }
@@ -26,46 +29,37 @@ impl Arrivals {
             received: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             carried: AtomicU64::new(0),
-            echo: AtomicU32::new(0),
-            at: AtomicU32::new(0),
-            least: AtomicU32::new(0),
+            latest: AtomicU64::new(0),
+            least: AtomicU64::new(0),
             queued: AtomicU32::new(0),
         }
     }
 
-    /// A frame that is authentic and new: `bytes` of IP, sent at `sent` by its sender's clock, here at `now`, both microseconds.
-    pub(crate) fn note(&self, sequence: u64, bytes: u64, sent: u32, now: u32) {
-        add(&self.received, 1);
-        add(&self.bytes, bytes);
-        if sequence >= self.end.load(Ordering::Relaxed) {
-            self.end.store(sequence + 1, Ordering::Relaxed);
-            self.echo.store(sent, Ordering::Relaxed);
-            self.at.store(now, Ordering::Relaxed);
+    /// A frame that is authentic and new: it is `ahead` numbers ahead of all before it in its queue, 0 if it was overtaken. `bytes` of IP, sent at
+    /// `sent` by its sender's clock, here at `now`, both microseconds.
+    pub(crate) fn note(&self, ahead: u64, bytes: u64, sent: u32, now: u32) {
+        if ahead > 0 {
+            self.end.fetch_add(ahead, Ordering::Relaxed);
+            self.latest.store(u64::from(sent) << 32 | u64::from(now), Ordering::Relaxed);
         }
-        // All of it is modulo 71 minutes: only by how much two differences differ has a sign.
+        self.received.fetch_add(1, Ordering::Release);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let difference = now.wrapping_sub(sent);
-        let is_first = self.received.load(Ordering::Relaxed) == 1;
-        match u32::try_from(difference.wrapping_sub(self.least.load(Ordering::Relaxed)) as i32) {
-            Ok(queued) if !is_first => {
-                self.queued.fetch_max(queued, Ordering::Relaxed);
-            }
-            Ok(_) | Err(_) => self.least.store(difference, Ordering::Relaxed),
+        let lower = |least| above(least, difference).is_none().then_some(THERE | u64::from(difference));
+        if let Err(least) = self.least.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lower) {
+            self.queued.fetch_max(above(least, difference).unwrap_or_default(), Ordering::Relaxed);
         }
     }
 
     /// One of those frames had a packet of so many bytes in it.
     pub(crate) fn note_packet(&self, bytes: u64) {
-        add(&self.carried, bytes);
+        self.carried.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Frames that arrived.
-    pub(crate) fn received(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
-    }
-
-    /// One more than the highest sequence number that arrived.
-    pub(crate) fn end(&self) -> u64 {
-        self.end.load(Ordering::Relaxed)
+    /// Frames that were sent up to the latest that arrived, and frames that arrived: never more.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let received = self.received.load(Ordering::Acquire);
+        (self.end.load(Ordering::Relaxed), received)
     }
 
     /// IP bytes that arrived.
@@ -74,22 +68,26 @@ impl Arrivals {
     }
 
     /// What to tell the sender, at `now` in microseconds; `None` when nothing ever arrived. Begins the next largest delay.
-    pub(crate) fn report(&self, lane: u16, now: u32) -> Option<LaneReport> {
-        let end = self.end();
-        (end > 0).then(|| LaneReport {
+    pub(crate) fn report(&self, lane: u8, now: u32) -> Option<LaneReport> {
+        let (sent, received) = self.counts();
+        let latest = self.latest.load(Ordering::Relaxed);
+        (received > 0).then(|| LaneReport {
             lane,
-            highest: end - 1,
-            received: self.received(),
+            sent,
+            received,
             bytes: self.carried.load(Ordering::Relaxed),
-            echo: self.echo.load(Ordering::Relaxed),
-            held: now.wrapping_sub(self.at.load(Ordering::Relaxed)),
+            echo: (latest >> 32) as u32,
+            held: now.wrapping_sub(latest as u32),
             queued: self.queued.swap(0, Ordering::Relaxed),
         })
     }
 }
 
-fn add(to: &AtomicU64, more: u64) {
-    to.store(to.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+/// By how much a difference is above the least one; `None`: it is less, or the first. All of it is modulo 71 minutes: only by how much two
+/// differences differ has a sign.
+fn above(least: u64, difference: u32) -> Option<u32> {
+    let more = u32::try_from(difference.wrapping_sub(least as u32) as i32).ok();
+    more.filter(|_| least & THERE != 0)
 }
 
 #[cfg(test)]
@@ -103,11 +101,30 @@ mod tests {
             let arrivals = Arrivals::new();
             for (sequence, delay) in [5_000_u32, 4_000, 9_000, 6_000].into_iter().enumerate() {
                 let sent = 1_000_000 * sequence as u32;
-                arrivals.note(sequence as u64, 100, sent, sent.wrapping_add(delay).wrapping_add(offset));
+                arrivals.note(1, 100, sent, sent.wrapping_add(delay).wrapping_add(offset));
             }
             let report = arrivals.report(0, 0).unwrap();
-            assert_eq!((report.queued, report.received, report.highest), (5_000, 4, 3), "{offset}");
+            assert_eq!((report.queued, report.received, report.sent), (5_000, 4, 4), "{offset}");
             assert_eq!(arrivals.report(0, 0).unwrap().queued, 0, "told once");
         }
+    }
+
+    #[test]
+    fn whoever_looks_while_others_write_finds_no_more_received_than_sent() {
+        let arrivals = Arrivals::new();
+        std::thread::scope(|scope| {
+            // One queue without loss, and one that loses every second frame.
+            let writers = [1, 2].map(|ahead| {
+                scope.spawn({
+                    let arrivals = &arrivals;
+                    move || (0..100_000).for_each(|n| arrivals.note(ahead, 100, n, n + 50))
+                })
+            });
+            while !writers.iter().all(|w| w.is_finished()) {
+                let (sent, received) = arrivals.counts();
+                assert!(sent >= received, "{sent} {received}");
+            }
+        });
+        assert_eq!((arrivals.counts(), arrivals.bytes()), ((300_000, 200_000), 20_000_000));
     }
 }

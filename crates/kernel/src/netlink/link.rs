@@ -61,6 +61,8 @@ pub struct Device {
     pub tx_queue_len: u32,
     /// Administratively up (IFF_UP).
     pub up: bool,
+    /// It has a carrier (IFLA_CARRIER): a cable, or of a tunnel device a process that holds one of its queues.
+    pub carrier: bool,
     /// Operational: up, with a carrier, and its queue attached (RFC 2863 states up and unknown). The kernel gets there some
     /// time after `up` when the other end of a pair came up last; it silently loses what is sent before.
     pub operational: bool,
@@ -123,7 +125,7 @@ fn about(index: u32) -> LinkMessage {
 pub(super) fn device(answer: RouteNetlinkMessage) -> io::Result<Device> {
     let RouteNetlinkMessage::NewLink(message) = answer else { return Err(incomplete("a device")) };
     let (mut name, mut mac, mut mtu, mut queue, mut state, mut counted) = (None, None, None, None, None, None);
-    let (mut kind, mut tx_queues, mut gso_max_size, mut qdisc) = (None, 1, None, None);
+    let (mut kind, mut tx_queues, mut gso_max_size, mut qdisc, mut carrier) = (None, 1, None, None, false);
     for attribute in message.attributes {
         match attribute {
             LinkAttribute::IfName(v) => name = Some(v),
@@ -136,6 +138,7 @@ pub(super) fn device(answer: RouteNetlinkMessage) -> io::Result<Device> {
             LinkAttribute::NumTxQueues(v) => tx_queues = v,
             LinkAttribute::GsoMaxSize(v) => gso_max_size = Some(v),
             LinkAttribute::Qdisc(v) => qdisc = Some(v),
+            LinkAttribute::Carrier(v) => carrier = v != 0,
             _ => {}
         }
     }
@@ -148,6 +151,7 @@ pub(super) fn device(answer: RouteNetlinkMessage) -> io::Result<Device> {
         mtu: mtu.ok_or_else(|| incomplete("an MTU"))?,
         tx_queue_len: queue.ok_or_else(|| incomplete("a queue length"))?,
         up,
+        carrier,
         hardware: u16::from(message.header.link_layer_type),
         kind,
         tx_queues,

@@ -90,8 +90,8 @@ fn stream(c: &Connection) {
 /// would be made up for at once when it is.
 fn goal_is_no_debt(samples: &[TraceSample], at: &TraceSample) -> bool {
     let Some(goal) = at.fast.as_ref().map(|f| f.target_segments) else { return true };
-    let earlier = samples.iter().rev().filter(|s| s.cause == TraceCause::Ack).skip_while(|s| s.at_s >= at.at_s);
-    let set_by = earlier.skip_while(|s| s.fast.as_ref().is_some_and(|f| f.target_segments == goal)).next();
+    let mut earlier = samples.iter().rev().filter(|s| s.cause == TraceCause::Ack && s.at_s < at.at_s);
+    let set_by = earlier.find(|s| s.fast.as_ref().is_none_or(|f| f.target_segments != goal));
     goal <= at.cwnd_segments || set_by.is_some_and(|s| s.window_limited == Some(true))
 }
 

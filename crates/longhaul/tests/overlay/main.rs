@@ -15,5 +15,6 @@ mod attacks;
 mod classes;
 mod failures;
 mod page;
+mod queues;
 mod settings;
 mod setup;

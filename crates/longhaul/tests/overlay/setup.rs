@@ -47,6 +47,11 @@ pub(crate) struct Members {
 impl Members {
     /// Starts both, the first one with these further settings, and waits until each has a way to the other.
     pub(crate) fn start(lan: &Lan, further: &str) -> Self {
+        Self::start_with(lan, [further, ""])
+    }
+
+    /// The same with further settings of each.
+    pub(crate) fn start_with(lan: &Lan, further: [&str; 2]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let lines = [("west", "10.77.0.1", lan.client_ip()), ("east", EAST, lan.server_ip())].map(
             |(name, address, endpoint)| format!("{}endpoint = \"{endpoint}\"\n", init(folder.path(), name, address)),
@@ -54,8 +59,10 @@ impl Members {
         for (name, lines) in [("west", &lines[1]), ("east", &lines[0])] {
             assert_eq!(join(folder.path(), name, lines).status.code(), Some(0));
         }
-        let settings = folder.path().join("west.toml");
-        fs::write(&settings, format!("{further}\n{}", fs::read_to_string(&settings).unwrap())).unwrap();
+        for (name, further) in ["west", "east"].into_iter().zip(further) {
+            let settings = folder.path().join(format!("{name}.toml"));
+            fs::write(&settings, format!("{further}\n{}", fs::read_to_string(&settings).unwrap())).unwrap();
+        }
         let up = |name: &str| {
             let mut command = longhaul();
             command.current_dir(folder.path()).args(["overlay", "up", "--config", &format!("{name}.toml")]);
@@ -69,6 +76,13 @@ impl Members {
             std::thread::sleep(Duration::from_millis(50));
         }
         members
+    }
+}
+
+impl Members {
+    /// The processes of the first and the second one.
+    pub(crate) fn ids(&self) -> Vec<u32> {
+        self.running.iter().map(Child::id).collect()
     }
 }
 

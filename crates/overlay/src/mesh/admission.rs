@@ -100,7 +100,8 @@ impl Mesh {
         // Nothing was ever sent with these keys, so that the counters may begin again.
         let local = guest.session.local;
         let session = Session::new(number, local, guest.session.remote, now, false, &guest.keys);
-        if let (Some(session), Some(other)) = (session, self.others.get_mut(&number)) {
+        if let (Some(mut session), Some(other)) = (session, self.others.get_mut(&number)) {
+            session.follow(&guest.session);
             session.confirmed.store(true, Ordering::Relaxed);
             other.sessions.push(Arc::new(session));
         }

@@ -152,8 +152,9 @@ impl Sensed {
             session.arrivals.iter().zip(&mut self.reported).zip((0..).zip(&self.back))
         {
             let way = if lane <= LANE_RELAYED { Some(Path::direct(member)) } else { *back };
-            let Some(way) = way.filter(|_| *before != arrivals.received()) else { continue };
-            *before = arrivals.received();
+            let (_, received) = arrivals.counts();
+            let Some(way) = way.filter(|_| *before != received) else { continue };
+            *before = received;
             if !ways.contains(&way) {
                 ways.push(way);
             }
@@ -204,7 +205,7 @@ impl Link {
     }
 
     /// Frames of a lane come by the reverse of this path.
-    pub(super) fn came(&mut self, session: u32, lane: u16, back: Path) {
+    pub(super) fn came(&mut self, session: u32, lane: u8, back: Path) {
         if let Some(slot) = self.sensed.entry(session).or_default().back.get_mut(usize::from(lane)) {
             *slot = Some(back);
         }
@@ -225,8 +226,8 @@ impl Link {
         for session in sessions {
             let sensed = self.sensed.entry(session.local).or_default();
             for (gaps, lane) in sensed.incoming.iter_mut().zip([LANE_DIRECT, LANE_RELAYED]) {
-                let arrivals = &session.arrivals[usize::from(lane)];
-                let (sent, lost) = gaps.note(arrivals.end(), arrivals.received());
+                let (sent, received) = session.arrivals[usize::from(lane)].counts();
+                let (sent, lost) = gaps.note(sent, received);
                 if sent > 0 {
                     self.incoming.loss.note(now, sent, lost);
                     self.incoming.was_alive(now);
@@ -238,7 +239,7 @@ impl Link {
             self.outgoing.bytes += bytes[0].saturating_sub(sent);
             self.incoming.bytes += bytes[1].saturating_sub(received);
         }
-        let arrived = sessions.iter().flat_map(|s| &s.arrivals).map(|a| a.received()).sum();
+        let arrived = sessions.iter().flat_map(|s| &s.arrivals).map(|a| a.counts().1).sum();
         self.sent_in_all = sessions.iter().map(|s| s.sent_in_all()).sum();
         if arrived != self.arrived || self.heard.is_none_or(|(_, sent)| sent > self.sent_in_all) {
             (self.arrived, self.heard) = (arrived, Some((now, self.sent_in_all)));
@@ -285,7 +286,7 @@ impl Link {
 
 impl Mesh {
     /// What a report says about frames that went to `from`; `by`: the session and the lane that it came in.
-    pub(super) fn heed_report(&mut self, now: Instant, from: Member, by: (u32, u16), lanes: &[LaneReport]) {
+    pub(super) fn heed_report(&mut self, now: Instant, from: Member, by: (u32, u8), lanes: &[LaneReport]) {
         let (session, came_in) = by;
         let Some(other) = self.others.get_mut(&from) else { return };
         let Some(of) = other.sessions.iter().find(|s| s.local == session) else { return };
@@ -294,10 +295,10 @@ impl Mesh {
         for lane in lanes {
             let Some(gaps) = sensed.outgoing.get_mut(usize::from(lane.lane)) else { continue };
             // What was never sent cannot have arrived.
-            if lane.highest >= of.sent(lane.lane) || lane.received > lane.highest.saturating_add(1) {
+            if lane.sent > of.sent(lane.lane) || lane.received > lane.sent {
                 continue;
             }
-            let (sent, lost) = gaps.note(lane.highest + 1, lane.received);
+            let (sent, lost) = gaps.note(lane.sent, lane.received);
             if sent == 0 {
                 continue;
             }

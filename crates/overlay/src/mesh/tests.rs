@@ -20,6 +20,7 @@ mod liars;
 mod links;
 mod metrics;
 mod models;
+mod queues;
 mod record;
 mod relaying;
 mod security;
@@ -115,6 +116,7 @@ pub(crate) fn settings(own: usize, count: usize) -> Settings {
         listen: endpoint(own),
         device: "none".to_owned(),
         mtu: crate::DEFAULT_MTU,
+        queues: None,
         relay: true,
         relay_rate: None,
         congestion_control: Some("cubic".to_owned()),
@@ -245,7 +247,7 @@ impl World {
             Taken::Onward(envelope) => {
                 let next = host.table.peer(Member(envelope.hop_to())).unwrap();
                 let (hop, address_to) = (next.session.clone().unwrap(), next.endpoint.unwrap());
-                address(&hop, envelope, &mut datagram, micros(now)).unwrap();
+                address(&hop, (envelope, 0), &mut datagram, micros(now)).unwrap();
                 self.send(to, address_to, datagram);
             }
         }
@@ -258,7 +260,6 @@ impl World {
         let mut out = Vec::new();
         let host = &mut self.hosts[index];
         if let Some(table) = host.mesh.table() {
-            host.opener.tidy(&table);
             host.table = table;
         }
         while let Some(output) = host.mesh.poll_output() {
@@ -326,18 +327,20 @@ impl World {
         self.now = end;
     }
 
-    /// Sends a packet of a flow as the outbound thread would: on the first way.
-    fn send_packet(&mut self, from: usize, to: usize, source: IpAddr, bytes: usize) -> bool {
-        let packet = ipv4(source, inner(to), bytes);
+    /// A packet of a flow as an outbound thread seals it, and where it goes: on the first way.
+    fn sealed_packet(&self, from: usize, to: usize, queue: u8, packet: Vec<u8>) -> Option<(SocketAddr, Vec<u8>)> {
         let host = &self.hosts[from];
-        let Some(peer) = host.table.owner(inner(to)).and_then(|i| host.table.peers.get(i)) else { return false };
-        let Some(way) = peer.ways.first() else { return false };
-        let line = way.line(host.table.own);
+        let way = host.table.owner(inner(to)).and_then(|i| host.table.peers.get(i)?.ways.first())?;
+        let line = way.line(host.table.own, queue);
         let mut datagram = [vec![0; head(&way.path)], packet, vec![0; tail(&way.path)]].concat();
-        line.seal(&mut datagram, Content::Packet { partial: false }, 0, micros(self.now)).unwrap();
-        let address = line.to;
-        self.send(from, address, datagram);
-        true
+        line.seal(&mut datagram, Content::Packet { partial: false }, 0, micros(self.now))?;
+        Some((line.to, datagram))
+    }
+
+    /// Sends a packet of a flow.
+    fn send_packet(&mut self, from: usize, to: usize, source: IpAddr, bytes: usize) -> bool {
+        let sealed = self.sealed_packet(from, to, 0, ipv4(source, inner(to), bytes));
+        sealed.map(|(address, datagram)| self.send(from, address, datagram)).is_some()
     }
 
     /// A flow of a packet each 5 ms; says how many arrived.

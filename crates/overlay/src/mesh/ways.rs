@@ -33,15 +33,15 @@ const FIRST: usize = LANE_TRIALS as usize + 1;
 #[derive(Default)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
-    best: Option<(Path, u16)>,
+    best: Option<(Path, u8)>,
     /// Those of the ways in the table: packets are being sent in them.
-    in_use: Vec<u16>,
+    in_use: Vec<u8>,
     next: usize,
 }
 
 struct Lane {
     path: Path,
-    number: u16,
+    number: u8,
     loss: Loss,
     carried: Carried,
     rtt: RoundTrip,
@@ -57,20 +57,20 @@ struct Lane {
 
 impl Lanes {
     /// The best way and its lane.
-    pub(super) fn first(&self) -> Option<(Path, u16)> {
+    pub(super) fn first(&self) -> Option<(Path, u8)> {
         self.best
     }
 
     /// The lane of a path, a new one if it has none: that of the path that has had one for longest and is not in use.
-    pub(super) fn of(&mut self, path: Path) -> u16 {
+    pub(super) fn of(&mut self, path: Path) -> u8 {
         if path.relays().is_empty() {
             return 0;
         }
         if let Some(lane) = self.lanes.iter().find(|l| l.path == path) {
             return lane.number;
         }
-        let mut turns = (0..LANES - FIRST).map(|i| (FIRST + (self.next + i) % (LANES - FIRST)) as u16);
-        let number = turns.find(|n| !self.in_use.contains(n)).unwrap_or(FIRST as u16);
+        let mut turns = (0..LANES - FIRST).map(|i| (FIRST + (self.next + i) % (LANES - FIRST)) as u8);
+        let number = turns.find(|n| !self.in_use.contains(n)).unwrap_or(FIRST as u8);
         self.next = usize::from(number) - FIRST + 1;
         self.lanes.retain(|l| l.number != number);
         let (loss, carried, rtt) = (Loss::default(), Carried::default(), RoundTrip::default());
@@ -84,7 +84,7 @@ impl Lanes {
     }
 
     /// What the destination reported of a lane: frames sent and lost and bytes that arrived since the last report.
-    pub(super) fn heed(&mut self, now: Instant, told: u16, since: (u64, u64, u64), rtt: Option<Duration>) {
+    pub(super) fn heed(&mut self, now: Instant, told: u8, since: (u64, u64, u64), rtt: Option<Duration>) {
         if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == told) {
             let (sent, lost, bytes) = since;
             lane.loss.note(now, sent, lost);
@@ -109,7 +109,7 @@ impl Lanes {
     }
 
     /// Paths whose frames wait for a word, to be probed now: few frames are no evidence, and a sender whose frames are lost sends few.
-    fn doubtful(&mut self, now: Instant) -> Vec<(Path, u16)> {
+    fn doubtful(&mut self, now: Instant) -> Vec<(Path, u8)> {
         let is_due = |l: &&mut Lane| {
             l.waiting.is_some_and(|(at, _)| now.saturating_since(at) > DOUBT)
                 && l.probed.is_none_or(|at| now.saturating_since(at) >= PROBE_EVERY)
@@ -250,7 +250,7 @@ mod tests {
         let mut lanes = Lanes::default();
         let used = [lanes.of(path(100)), lanes.of(path(101))];
         lanes.in_use = used.to_vec();
-        let others: Vec<u16> = (0..100).map(|i| lanes.of(path(200 + i))).collect();
+        let others: Vec<u8> = (0..100).map(|i| lanes.of(path(200 + i))).collect();
         assert!(others.iter().all(|l| !used.contains(l) && (FIRST..LANES).contains(&usize::from(*l))));
         assert_eq!([lanes.of(path(100)), lanes.of(path(101))], used);
         assert_eq!(

@@ -1,4 +1,4 @@
-use super::{Kind, UNKNOWN_RATE, u32_at, u64_at};
+use super::{Kind, MOST_QUEUES, UNKNOWN_RATE, u32_at, u64_at};
 
 /// Length of an envelope's header. Behind it come the frame and the envelope's tag.
 pub const ENVELOPE_BYTES: usize = 40;
@@ -7,9 +7,9 @@ pub const ENVELOPE_BYTES: usize = 40;
 pub const MOST_RELAYS: usize = 3;
 
 /// What carries a frame over relays. It is authenticated on each hop by the session of its two ends, together with the head of the frame,
-/// and made anew for the next hop: only position, session, sequence, time and rate change.
+/// and made anew for the next hop: only position, queue, session, sequence, time and rate change.
 ///
-/// `kind` u8 | `relays` 4 bits, `position` 4 bits | `rate` u8 | zero u8 | `receiver` u32 | `sequence` u64 | `origin` u32 | three `relays` u32 |
+/// `kind` u8 | `relays` 4 bits, `position` 4 bits | `rate` u8 | `queue` u8 | `receiver` u32 | `sequence` u64 | `origin` u32 | three `relays` u32 |
 /// `destination` u32 | `sent` u32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Envelope {
@@ -17,9 +17,11 @@ pub struct Envelope {
     pub position: u8,
     /// Lowest available rate of the hops so far; relays may only lower it.
     pub rate: u8,
+    /// Which queue of who sends this hop it went through, below [`MOST_QUEUES`].
+    pub queue: u8,
     /// Number of the session of this hop, chosen by who receives the datagram.
     pub receiver: u32,
-    /// Number in the lane of this hop.
+    /// Number in the lane of this hop and its queue.
     pub sequence: u64,
     /// Member that sealed the frame.
     pub origin: u32,
@@ -43,6 +45,7 @@ impl Envelope {
         Some(Self {
             position: 0,
             rate: UNKNOWN_RATE,
+            queue: 0,
             receiver: 0,
             sequence: 0,
             origin,
@@ -75,6 +78,7 @@ impl Envelope {
         b[0] = Kind::Envelope.byte();
         b[1] = self.count << 4 | self.position & 0x0f;
         b[2] = self.rate;
+        b[3] = self.queue;
         b[4..8].copy_from_slice(&self.receiver.to_be_bytes());
         b[8..16].copy_from_slice(&self.sequence.to_be_bytes());
         b[16..20].copy_from_slice(&self.origin.to_be_bytes());
@@ -94,6 +98,7 @@ impl Envelope {
         let envelope = Self {
             position,
             rate: b[2],
+            queue: b[3],
             receiver: u32_at(b, 4)?,
             sequence: u64_at(b, 8)?,
             origin: u32_at(b, 16)?,
@@ -102,7 +107,7 @@ impl Envelope {
             destination: u32_at(b, 32)?,
             sent: u32_at(b, 36)?,
         };
-        let of_ours = b[0] == Kind::Envelope.byte() && b[3] == 0;
+        let of_ours = b[0] == Kind::Envelope.byte() && usize::from(b[3]) < MOST_QUEUES;
         let bounded = (1..=MOST_RELAYS as u8).contains(&count) && position <= count;
         (of_ours && bounded && envelope.is_simple()).then_some(envelope)
     }

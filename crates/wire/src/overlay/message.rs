@@ -26,9 +26,9 @@ const GOSSIP_HEADER: usize = 9;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LaneReport {
     /// Lane of the session.
-    pub lane: u16,
-    /// Highest sequence number received.
-    pub highest: u64,
+    pub lane: u8,
+    /// Frames that its sender had sent by the latest of them that arrived, as their numbers tell, queue by queue.
+    pub sent: u64,
     /// Frames received since the session began, duplicates not counted.
     pub received: u64,
     /// Bytes of the packets in them: what the members' hosts sent each other, not what the members did.
@@ -184,7 +184,7 @@ impl Message {
 impl LaneReport {
     fn write(&self, b: &mut Vec<u8>) {
         b.extend(u32::from(self.lane).to_be_bytes());
-        b.extend(self.highest.to_be_bytes());
+        b.extend(self.sent.to_be_bytes());
         b.extend(self.received.to_be_bytes());
         b.extend(self.bytes.to_be_bytes());
         b.extend(self.echo.to_be_bytes());
@@ -194,8 +194,8 @@ impl LaneReport {
 
     fn read(b: &[u8]) -> Option<Self> {
         Some(Self {
-            lane: u16::try_from(u32_at(b, 0)?).ok()?,
-            highest: u64_at(b, 4)?,
+            lane: u8::try_from(u32_at(b, 0)?).ok()?,
+            sent: u64_at(b, 4)?,
             received: u64_at(b, 12)?,
             bytes: u64_at(b, 20)?,
             echo: u32_at(b, 28)?,

@@ -4,12 +4,15 @@ use super::{Kind, u32_at, u64_at};
 pub const SEALED_BYTES: usize = 24;
 
 /// Lane of frames that go to their receiver directly.
-pub const LANE_DIRECT: u16 = 0;
+pub const LANE_DIRECT: u8 = 0;
 /// Lane of envelopes on one hop.
-pub const LANE_RELAYED: u16 = 1;
+pub const LANE_RELAYED: u8 = 1;
 /// Lane of what goes to its receiver directly and may be lost by its own doing: trains and datagrams of uncertain size. Frames over relays have
 /// lanes above it, a path each.
-pub const LANE_TRIALS: u16 = 2;
+pub const LANE_TRIALS: u8 = 2;
+
+/// Queues that a member may send by, each of which numbers its own frames.
+pub const MOST_QUEUES: usize = 16;
 
 /// Class of a flow that has carried little.
 pub const CLASS_MOUSE: u8 = 1;
@@ -32,18 +35,21 @@ pub enum Content {
 }
 
 /// Header of a sealed frame, all of it authenticated:
-/// `kind` u8 | `content` 4 bits, `class` 4 bits | `lane` u16 | `receiver` u32 | `sequence` u64 | `sent` u32 | `rate` u8 | zero 3 bytes.
+/// `kind` u8 | `content` 4 bits, `class` 4 bits | `queue` u8 | `lane` u8 | `receiver` u32 | `sequence` u64 | `sent` u32 | `rate` u8 | zero 3 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sealed {
     /// What is inside.
     pub content: Content,
     /// Flow class, 0 to 15: 0 a flow of no known kind, 1 a mouse, 2 an elephant, 3 a rate-aware sender.
     pub class: u8,
-    /// Which sequence of the session it belongs to: each path has its own.
-    pub lane: u16,
+    /// Which of its sender's queues it went through, below [`MOST_QUEUES`]: each numbers the frames of a lane by itself, so that none waits for
+    /// another, and what one overtakes of another is no loss.
+    pub queue: u8,
+    /// Which path of the session it belongs to.
+    pub lane: u8,
     /// Number of the session, chosen by who receives the frame.
     pub receiver: u32,
-    /// Number in its lane, from 0: the nonce, and what tells losses.
+    /// Number in its lane and queue, from 0: with both the nonce, and what tells losses.
     pub sequence: u64,
     /// When it was sent, microseconds of the sender's clock, modulo 2^32.
     pub sent: u32,
@@ -62,7 +68,7 @@ impl Sealed {
         let mut b = [0; SEALED_BYTES];
         b[0] = Kind::Sealed.byte();
         b[1] = content << 4 | self.class & 0x0f;
-        b[2..4].copy_from_slice(&self.lane.to_be_bytes());
+        b[2..4].copy_from_slice(&[self.queue, self.lane]);
         b[4..8].copy_from_slice(&self.receiver.to_be_bytes());
         b[8..16].copy_from_slice(&self.sequence.to_be_bytes());
         b[16..20].copy_from_slice(&self.sent.to_be_bytes());
@@ -79,11 +85,12 @@ impl Sealed {
             2 => Content::Message,
             _ => return None,
         };
-        let known = b[0] == Kind::Sealed.byte() && b[21..] == [0; 3];
+        let known = b[0] == Kind::Sealed.byte() && usize::from(b[2]) < MOST_QUEUES && b[21..] == [0; 3];
         known.then_some(Self {
             content,
             class: b[1] & 0x0f,
-            lane: u16::from_be_bytes([b[2], b[3]]),
+            queue: b[2],
+            lane: b[3],
             receiver: u32_at(b, 4)?,
             sequence: u64_at(b, 8)?,
             sent: u32_at(b, 16)?,

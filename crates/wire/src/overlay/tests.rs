@@ -3,21 +3,21 @@ use proptest::prelude::*;
 use super::*;
 
 prop_compose! {
-    fn sealed()(content in 0..3_u8, class in 0..16_u8, lane: u16, receiver: u32, sequence: u64, sent: u32, rate: u8) -> Sealed {
+    fn sealed()(content in 0..3_u8, class in 0..16_u8, queue in 0..MOST_QUEUES as u8, lane: u8, receiver: u32, sequence: u64, sent: u32, rate: u8) -> Sealed {
         let content = match content {
             0 => Content::Packet { partial: false },
             1 => Content::Packet { partial: true },
             _ => Content::Message,
         };
-        Sealed { content, class, lane, receiver, sequence, sent, rate }
+        Sealed { content, class, queue, lane, receiver, sequence, sent, rate }
     }
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    let lane = (any::<(u16, u64, u64, u64)>(), any::<(u32, u32, u32)>()).prop_map(
-        |((lane, highest, received, bytes), (echo, held, queued))| LaneReport {
+    let lane = (any::<(u8, u64, u64, u64)>(), any::<(u32, u32, u32)>()).prop_map(
+        |((lane, sent, received, bytes), (echo, held, queued))| LaneReport {
             lane,
-            highest,
+            sent,
             received,
             bytes,
             echo,
@@ -110,7 +110,7 @@ fn routes_that_are_none_are_refused() {
         assert_eq!(Envelope::decode(&looped.encode()), None, "{relays:?}");
     }
     let good = Envelope::new(1, &[3], 2).unwrap().encode();
-    for (at, value) in [(1, 0x00), (1, 0x40), (1, 0x12), (3, 1), (24 + 3, 9)] {
+    for (at, value) in [(1, 0x00), (1, 0x40), (1, 0x12), (3, 16), (24 + 3, 9)] {
         let mut bad = good;
         bad[at] = value;
         assert_eq!(Envelope::decode(&bad), None, "byte {at} is {value:#x}");

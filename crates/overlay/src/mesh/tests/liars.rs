@@ -34,7 +34,7 @@ fn praise(claim: Claim) -> Claim {
 /// Everything arrived.
 fn all_arrived(message: Message) -> Message {
     let Message::Report(lanes) = message else { return message };
-    Message::Report(lanes.into_iter().map(|l| LaneReport { received: l.highest + 1, ..l }).collect())
+    Message::Report(lanes.into_iter().map(|l| LaneReport { received: l.sent, ..l }).collect())
 }
 
 const LOSSY: Wire = Wire { loss: 0.3, ..WIRE };

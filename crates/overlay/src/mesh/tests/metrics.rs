@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::http;
-use crate::outbound::Gauges;
-use crate::status::{Question, Status};
+use crate::status::{Counted, Question, Status};
 
 const PREFIX: &str = "longhaul_overlay_";
 
@@ -16,7 +15,7 @@ fn metrics() -> String {
     let mesh = &world.hosts[0].mesh;
     let settings = settings(0, 3);
     settings.members.change(|all| all.values_mut().for_each(|m| m.name.push_str("\"\\\n")));
-    let status = Status::new(Arc::new(settings), Arc::new(Counters::default()), Arc::new(Gauges::default()), world.now);
+    let status = Status::new(Arc::new(settings), Counted::default(), world.now);
     http::metrics(&status.answer(&Question::Status, mesh, world.now))
 }
 

@@ -33,7 +33,7 @@ fn hand_over(world: &mut World, from: usize, relay: usize, origin: Member, relay
         envelope.position = relays.len() as u8 - 1;
         let mut datagram = vec![0; BYTES - 28];
         assert!(datagram.len() > ENVELOPE_BYTES + TAG_BYTES);
-        address(&hop, envelope, &mut datagram, micros(world.now)).unwrap();
+        address(&hop, (envelope, 0), &mut datagram, micros(world.now)).unwrap();
         world.receive(to, endpoint(from), datagram);
     }
     went_on(world) - before

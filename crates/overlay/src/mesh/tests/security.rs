@@ -150,9 +150,17 @@ fn a_session_that_is_used_up_is_replaced_and_no_number_is_used_twice() {
 
     // Even if none could be.
     after.use_up(0, MOST_FRAMES - 1);
-    assert_eq!([after.next_sequence(0), after.next_sequence(0)], [Some(MOST_FRAMES - 1), None]);
-    let line =
-        Line { own: number(0), path: Path::direct(number(1)), lane: 0, to: endpoint(1), end: &after, hop: &after };
+    let next = || after.next(0, 0).map(|n| n.sequence);
+    assert_eq!([next(), next()], [Some(MOST_FRAMES - 1), None]);
+    let line = Line {
+        own: number(0),
+        path: Path::direct(number(1)),
+        lane: 0,
+        queue: 0,
+        to: endpoint(1),
+        end: &after,
+        hop: &after,
+    };
     assert!(seal::message(&line, &Message::Probe.encode(), 0).is_none());
 }
 

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::outbound::Gauges;
-use crate::status::{Question, Status};
+use crate::status::{Counted, Question, Status};
 use route::flows::Active;
 use serde_json::Value;
 
-fn status(host: &Host, gauges: &Arc<Gauges>) -> Status {
-    Status::new(Arc::clone(&host.mesh.settings), Arc::default(), Arc::clone(gauges), Instant::ZERO)
+fn status(host: &Host, gauges: Vec<Arc<Gauges>>) -> Status {
+    Status::new(Arc::clone(&host.mesh.settings), Counted { gauges, ..Counted::default() }, Instant::ZERO)
 }
 
 #[test]
@@ -17,7 +17,7 @@ fn why_calls_members_by_their_names() {
     world.run(5 * SECOND);
     let host = &world.hosts[0];
     assert_eq!(host.ways(1), [format!("via {}", number(2))]);
-    let status = status(host, &Arc::default());
+    let status = status(host, Vec::new());
     let answer = status.answer(&Question::Why { destination: "m1".to_owned() }, &host.mesh, world.now);
     let text = answer["text"].as_str().unwrap();
     assert!(text.starts_with("m1\n  uses via m2 for"), "{text}");
@@ -30,11 +30,14 @@ fn why_calls_members_by_their_names() {
 #[test]
 fn flows_are_told_path_by_path() {
     let world = World::new(3);
-    let gauges = Arc::new(Gauges::default());
     let over = Path::via(&[number(2)], number(1)).unwrap();
     let active = |flows, elephants| Active { flows, elephants };
-    *gauges.by_path.lock().unwrap() = vec![(Path::direct(number(1)), active(7, 0)), (over, active(3, 2))];
-    let status = status(&world.hosts[0], &gauges);
+    let queue = |flows: Vec<(Path, Active)>| Arc::new(Gauges { by_path: flows.into(), ..Gauges::default() });
+    let gauges = vec![
+        queue(vec![(over, active(2, 1)), (Path::direct(number(1)), active(7, 0))]),
+        queue(vec![(over, active(1, 1))]),
+    ];
+    let status = status(&world.hosts[0], gauges);
     let answer = status.answer(&Question::Flows, &world.hosts[0].mesh, world.now);
     let second = &answer["paths"][1];
     assert_eq!(
@@ -48,7 +51,7 @@ fn flows_are_told_path_by_path() {
 #[test]
 fn status_tells_what_probes_take_and_how_far_metrics_can_be_relied_on() {
     let mut world = World::new(2);
-    let status = status(&world.hosts[0], &Arc::default());
+    let status = status(&world.hosts[0], Vec::new());
     let link = |world: &World| {
         let answer = status.answer(&Question::Status, &world.hosts[0].mesh, world.now);
         answer["members"][0]["link"].clone()

@@ -1,0 +1,168 @@
+//! Members with several queues: two threads each, and nothing that their users notice but the rate.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use results::{Direction, TestPlan};
+use testbed::{Lan, Namespace, Served, client_options, or_skip, plan, run_test, server_options, undisturbed};
+
+use crate::common::lab::turn;
+use crate::common::{longhaul, text};
+use crate::setup::{EAST, Members, init, overlay, status};
+
+/// CPU time of each thread of a process whose name begins so, by the kernel's account.
+fn busy(process: u32, name: &str) -> Vec<u64> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap().map(|t| t.unwrap().path());
+    let named = tasks.filter(|t| fs::read_to_string(t.join("comm")).unwrap().starts_with(name));
+    let nanos = |t: &Path| fs::read_to_string(t.join("schedstat")).unwrap().split(' ').next().unwrap().parse().unwrap();
+    named.map(|t| nanos(&t)).collect()
+}
+
+/// TCP segments that came out of their order to this thread's network namespace, by the kernel's account.
+fn out_of_order() -> u64 {
+    let all = fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
+    let mut tcp = all.lines().filter_map(|l| l.strip_prefix("TcpExt: ")).map(|l| l.split(' '));
+    let (names, values) = (tcp.next().unwrap(), tcp.next().unwrap());
+    let (_, segments) = names.zip(values).find(|(name, _)| *name == "TCPOFOQueue").unwrap();
+    segments.parse().unwrap()
+}
+
+#[test]
+fn flows_are_spread_over_threads_and_none_is_disturbed_by_it() {
+    let Some(_turn) = turn() else { return };
+    undisturbed(|| {
+        let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+        let members = Members::start_with(&lan, ["queues = 3", "queues = 2"]);
+        let served = Served::start(&lan.server, server_options(EAST.parse().unwrap())).unwrap();
+        let before: Vec<_> = members.ids().into_iter().map(|id| busy(id, "overlay-out")).collect();
+        // Some 7 Mb/s each, both ways.
+        let plan = TestPlan {
+            directions: vec![Direction::Up, Direction::Down],
+            streams: 24,
+            rate_bps: Some(7_000_000),
+            ..plan(Duration::from_secs(4))
+        };
+        let options = client_options(EAST.parse().unwrap(), served.port(), plan);
+        let outcome = run_test(&lan.client, options, Duration::from_secs(40)).unwrap();
+        for direction in [Direction::Up, Direction::Down] {
+            let throughput = outcome.direction(direction).throughput_bps;
+            assert!(throughput > 150_000_000, "{throughput} b/s");
+        }
+        for host in [&lan.client, &lan.server] {
+            assert_eq!(host.run(out_of_order).unwrap(), 0, "segments came out of their order");
+        }
+        for (n, (name, queues)) in [("west", 3), ("east", 2)].into_iter().enumerate() {
+            let told = status(members.folder.path(), name);
+            assert_eq!(told["queues"], queues);
+            let after = busy(members.ids()[n], "overlay-out");
+            let worked: Vec<u64> = after.iter().zip(&before[n]).map(|(a, b)| a - b).collect();
+            println!("{name}: {worked:?} ns, {}", told["counters"]);
+            assert_eq!(worked.len(), queues);
+            // Of 48 flows chance gives one of three threads 16, and 3 in a hundred million times less than one.
+            let least = *worked.iter().min().unwrap();
+            assert!(least * 20 > worked.iter().sum::<u64>(), "{worked:?}");
+            for counter in ["replayed", "too_old", "forged", "malformed", "no_session", "no_way", "spoofed"] {
+                assert_eq!(told["counters"][counter], 0, "{counter}");
+            }
+            assert_eq!(told["members"][0]["link"]["loss_to"], 0.0, "{told}");
+        }
+    });
+}
+
+/// A member on its own.
+struct Alone {
+    child: Child,
+}
+
+impl Alone {
+    fn start(host: &Namespace, folder: &Path, name: &str) -> Self {
+        let mut command = longhaul();
+        command.current_dir(folder).args(["overlay", "up", "--config", &format!("{name}.toml")]);
+        Self { child: host.start(command.stdout(Stdio::null()).stderr(Stdio::piped())).unwrap() }
+    }
+
+    /// How many queues it has.
+    fn queues(&self, folder: &Path, name: &str) -> u64 {
+        let began = Instant::now();
+        loop {
+            if let Some(queues) = status(folder, name)["queues"].as_u64() {
+                return queues;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "{name} does not start");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Ends it, if it has not ended; gives its status and what it said.
+    fn end(mut self, folder: &Path, name: &str) -> (Option<i32>, String) {
+        overlay(folder, &["down", "--config", &format!("{name}.toml")]);
+        let status = self.child.wait().unwrap();
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut said).unwrap();
+        (status.code(), said)
+    }
+}
+
+fn settings(folder: &Path, name: &str, address: &str, further: &str) {
+    let file = folder.join(format!("{name}.toml"));
+    if !file.exists() {
+        init(folder, name, address);
+    }
+    let own: Vec<String> = fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect();
+    let own = own.into_iter().skip_while(|l| l.starts_with("#further") || l.ends_with("#further"));
+    let further: String = further.lines().map(|l| format!("{l} #further\n")).collect();
+    fs::write(&file, format!("{further}{}", own.map(|l| l + "\n").collect::<String>())).unwrap();
+}
+
+#[test]
+fn a_device_is_taken_as_it_was_made() {
+    let Some(host) = or_skip(Namespace::new()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for (made, wanted, had) in [("", 2, 2), ("multi_queue", 2, 2), ("multi_queue", 1, 1)] {
+        host.iproute(&format!("ip tuntap add lh0 mode tun {made}")).unwrap();
+        settings(folder.path(), "west", "10.77.0.1", &format!("queues = {wanted}"));
+        let member = Alone::start(&host, folder.path(), "west");
+        let expected = if made.is_empty() { 1 } else { had };
+        assert_eq!(member.queues(folder.path(), "west"), expected, "{made} {wanted}");
+        let (status, said) = member.end(folder.path(), "west");
+        assert_eq!(status, Some(0), "{said}");
+        assert_eq!(said.contains("made for one queue"), made.is_empty(), "{said}");
+        host.iproute(&format!("ip tuntap del lh0 mode tun {made}")).unwrap();
+    }
+}
+
+#[test]
+fn nobody_shares_a_device_or_a_port_by_mistake() {
+    let Some(host) = or_skip(Namespace::new()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    host.iproute("ip link set lo up").unwrap();
+    // A device that several processes could have, and a port that several sockets share.
+    settings(folder.path(), "west", "10.77.0.1", "queues = 2\nlisten = \"127.0.0.1:5460\"");
+    let first = Alone::start(&host, folder.path(), "west");
+    assert_eq!(first.queues(folder.path(), "west"), 2);
+    for (further, refusal) in [
+        ("queues = 2\nlisten = \"127.0.0.1:5461\"", "another process has the tunnel device lh0"),
+        ("queues = 1\nlisten = \"127.0.0.1:5461\"", "another process has the tunnel device lh0"),
+        ("queues = 2\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "in use"),
+        ("queues = 1\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "in use"),
+    ] {
+        settings(folder.path(), "east", "10.77.0.2", further);
+        let (status, said) = Alone::start(&host, folder.path(), "east").end(folder.path(), "east");
+        assert!(status != Some(0) && said.contains(refusal), "{further}: {status:?} {said}");
+    }
+    assert_eq!(first.queues(folder.path(), "west"), 2, "and the first goes on");
+    assert_eq!(first.end(folder.path(), "west").0, Some(0));
+}
+
+#[test]
+fn more_queues_than_there_can_be_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for queues in ["0", "17", "-1", "\"two\""] {
+        settings(folder.path(), "west", "10.77.0.1", &format!("queues = {queues}"));
+        let refused = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
+        assert_eq!(refused.status.code(), Some(2), "{queues}");
+        assert!(text(&refused.stderr).contains("queues"), "{}", text(&refused.stderr));
+    }
+}
