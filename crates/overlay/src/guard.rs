@@ -149,10 +149,14 @@ impl Guard {
 
     /// Whether one more initiation is one too many; after a flood, for a second more at most.
     fn is_under_load(&mut self, now: Instant) -> bool {
-        let limit = Limit::a_second_of(UNDER_LOAD);
-        let is_full = self.load.room(now, limit) < 1.0;
-        self.load.takes(now, Limit { most: 2.0 * UNDER_LOAD, ..limit }, 1.0);
+        let is_full = self.is_flooded(now);
+        self.load.takes(now, Limit { most: 2.0 * UNDER_LOAD, ..Limit::a_second_of(UNDER_LOAD) }, 1.0);
         is_full
+    }
+
+    /// Whether more initiations have come lately than are answered without a cookie.
+    pub(crate) fn is_flooded(&mut self, now: Instant) -> bool {
+        self.load.room(now, Limit::a_second_of(UNDER_LOAD)) < 1.0
     }
 
     /// Whether an initiation is answered that `relay` handed over, by its word from `origin`. No cookies: who hands it over has a session.

@@ -3,7 +3,6 @@
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use kernel::{Clocks, DATAGRAMS_ROOM, Datagrams, Tun};
@@ -24,13 +23,16 @@ const EINVAL: i32 = 22;
 /// How long to wait for the network before looking whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// Tells the controlling thread, without waiting for it; says whether there was room.
+pub(crate) type Tell = Box<dyn Fn(Event) -> bool + Send>;
+
 /// What one thread needs to take datagrams.
 pub(crate) struct Inbound {
     queue: u8,
     socket: Arc<Datagrams>,
     device: Device,
     counters: Arc<Counters>,
-    events: SyncSender<Event>,
+    tell: Tell,
     opener: Opener,
     reader: Reader,
     onward: Batch,
@@ -42,11 +44,11 @@ impl Inbound {
         (queue, socket, device): (u8, Arc<Datagrams>, Device),
         published: &Arc<Published>,
         counters: Arc<Counters>,
-        events: SyncSender<Event>,
+        tell: Tell,
         opener: Opener,
     ) -> Self {
         let reader = Reader::new(published);
-        Self { queue, socket, device, counters, events, opener, reader, onward: Batch::new(), clocks: Clocks::new() }
+        Self { queue, socket, device, counters, tell, opener, reader, onward: Batch::new(), clocks: Clocks::new() }
     }
 
     /// Until `ends` says so.
@@ -78,9 +80,9 @@ impl Inbound {
     }
 
     fn open(&mut self, table: &Table, datagram: &mut [u8], arrival: Arrival) -> Taken {
-        let (events, counters) = (&self.events, &self.counters);
+        let counters = &self.counters;
         let mut tell = |event| {
-            if events.try_send(event).is_err() {
+            if !(self.tell)(event) {
                 bump(&counters.overflow);
             }
         };

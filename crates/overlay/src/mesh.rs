@@ -176,6 +176,11 @@ impl Mesh {
         self.outputs.pop_front().or_else(|| self.control.poll_record().map(|r| Output::Record(Box::new(r))))
     }
 
+    /// Whether more members call than are answered at once.
+    pub(crate) fn is_flooded(&mut self, now: Instant) -> bool {
+        self.guard.is_flooded(now)
+    }
+
     /// Time has passed.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if now >= self.next_tick {

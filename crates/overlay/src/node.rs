@@ -40,6 +40,9 @@ const SOCKET_BUFFER: Bytes = Bytes::new(8 << 20);
 const EVENTS: usize = 1024;
 /// Inputs that are handled between two looks at the time: some 10 ms of handshakes, which cost the most.
 const AT_ONCE: usize = 64;
+/// Under a flood of handshakes they are handled together after so long: to be woken for each would take more of the CPU than to answer it. What else
+/// comes waits no longer.
+const FLOODED: Duration = Duration::from_millis(1);
 /// The loop looks at least so often whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Own claims are handed to the gossip so often; it says only what has moved.
@@ -95,8 +98,7 @@ impl Node {
 
         let mut threads = Threads::default();
         let opener = Opener::new(MacKeys::of(&settings.identity.public()), mesh.open_calls(), settings.relay_rate);
-        let network = forward(sender.clone(), Input::Network, &mut threads)?;
-        let counted = start_queues(&settings, &ends, &published, (&network, &opener), &mut threads)?;
+        let counted = start_queues(&settings, &ends, &published, (&sender, &opener), &mut threads)?;
         let gossip = start_gossip((&settings, &counted.control), &sender, &mut threads)?;
         listen(&settings, sender, &mut threads)?;
         let events = settings.events.as_ref().map(|path| events::open(path)).transpose()?;
@@ -139,6 +141,9 @@ impl Node {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.turn();
+            if self.mesh.is_flooded(kernel::now()) {
+                kernel::nap(FLOODED);
+            }
         }
         self.mesh.say_goodbye(kernel::now());
         self.turn();
@@ -255,16 +260,12 @@ fn random() -> Result<u64, OverlayError> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Lets a thread of its own pass events on as inputs, so that the receiving thread never waits.
-fn forward<T: Send + 'static>(
-    to: SyncSender<Input>,
-    wrap: impl Fn(T) -> Input + Send + 'static,
-    threads: &mut Threads,
-) -> Result<SyncSender<T>, OverlayError> {
+/// Lets a thread of its own pass what the gossip says on as inputs: it waits for room, which the gossip must not.
+fn forward(to: SyncSender<Input>, threads: &mut Threads) -> Result<SyncSender<FromGossip>, OverlayError> {
     let (sender, receiver) = sync_channel(EVENTS);
     threads.start("overlay-events", "passing events on".to_owned(), move || {
-        for event in receiver {
-            if to.send(wrap(event)).is_err() {
+        for said in receiver {
+            if to.send(Input::Gossip(said)).is_err() {
                 break;
             }
         }
@@ -293,7 +294,7 @@ fn start_queues(
     settings: &Settings,
     ends: &Ends,
     published: &Arc<Published>,
-    (network, opener): (&SyncSender<FromNetwork>, &Opener),
+    (inputs, opener): (&SyncSender<Input>, &Opener),
     threads: &mut Threads,
 ) -> Result<Counted, OverlayError> {
     let mut counted = Counted::default();
@@ -302,7 +303,9 @@ fn start_queues(
         let (counts_in, counts_out, gauges) = (Arc::default(), Arc::default(), Arc::default());
         let device = Device::new(ends.tuns.clone(), secret, settings.offload.tun_gro);
         let end = (queue, Arc::clone(socket), device);
-        let inbound = Inbound::new(end, published, Arc::clone(&counts_in), network.clone(), opener.clone());
+        let inputs = inputs.clone();
+        let tell = Box::new(move |event| inputs.try_send(Input::Network(event)).is_ok());
+        let inbound = Inbound::new(end, published, Arc::clone(&counts_in), tell, opener.clone());
         let end = (queue, Arc::clone(socket), Arc::clone(tun));
         let outbound = Outbound::new(end, published, (Arc::clone(&counts_out), Arc::clone(&gauges)), secret);
         counted.queues.extend([counts_in, counts_out]);
@@ -329,7 +332,7 @@ fn start_gossip(
         .build()
         .map_err(OverlayError::io("starting the gossip"))?;
     let (settings, counters) = (Arc::clone(settings), Arc::clone(counters));
-    let out = forward(inputs.clone(), Input::Gossip, threads)?;
+    let out = forward(inputs.clone(), threads)?;
     let generation = start_number(&settings.control.with_extension("start"), kernel::utc_seconds().0)?;
     let page = settings.status.map(|address| runtime.block_on(http::bind(address))).transpose()?;
     let asker = Asker(inputs.clone());

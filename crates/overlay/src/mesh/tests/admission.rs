@@ -51,6 +51,20 @@ fn who_knows_one_member_and_has_a_certificate_knows_all_soon() {
 }
 
 #[test]
+fn what_a_guest_has_said_cannot_be_said_again_by_the_member() {
+    let mut world = world(1_000_000, Some(certificate(2, 1_000_000)));
+    world.run(4 * SECOND);
+    // The certificate was in the first frame of the guest, and the session is still the same.
+    let session = world.hosts[0].mesh.session(number(2)).unwrap().local.to_be_bytes();
+    let shown = |(from, to, d): &&(usize, usize, Vec<u8>)| (*from, *to, d[0]) == (2, 0, 0xb4) && d[4..8] == session;
+    let (_, _, first) = world.seen.iter().find(shown).unwrap().clone();
+    let before = world.hosts[0].counters.counts();
+    world.receive(0, endpoint(2), first);
+    let after = world.hosts[0].counters.counts();
+    assert_eq!((after.replayed - before.replayed, after.frames_opened - before.frames_opened), (1, 0));
+}
+
+#[test]
 fn without_a_certificate_that_holds_nobody_gets_in() {
     let over = {
         let mut c: Certificate = Certificate::verify(&certificate(2, 10), &authority().public(), 0).unwrap();
