@@ -307,7 +307,7 @@ impl Settings {
     }
 
     /// Queues of the tunnel device: as set, or one for every two CPUs, as each has two threads.
-    pub(crate) fn queues(&self) -> usize {
+    pub fn queues(&self) -> usize {
         self.queues.unwrap_or_else(|| (kernel::cpus() / 2).clamp(1, USUAL_QUEUES))
     }
 

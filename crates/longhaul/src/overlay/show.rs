@@ -26,13 +26,14 @@ fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
 pub(super) fn plan(settings: &Settings) -> String {
     let list = |items: Vec<String>| items.join(", ");
     let mut out = format!(
-        "member {} ({})\nreceives at {}\nmakes the device {} with {}, MTU {}\n",
+        "member {} ({})\nreceives at {}\nmakes the device {} with {}, MTU {}, queues: {}\n",
         settings.identity.public().member(),
         settings.identity.public(),
         settings.listen,
         settings.device,
         list(settings.addresses.iter().map(ToString::to_string).collect()),
         settings.mtu,
+        settings.queues(),
     );
     let rules = settings.rules();
     let model = serde_json::to_value(rules.model).unwrap_or_default();
