@@ -102,7 +102,7 @@ impl Tun {
         if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETVNETHDRSZ, &raw const size) } < 0 {
             return Err(say("setting the virtio header's size (TUNSETVNETHDRSZ)", &io::Error::last_os_error()));
         }
-        let offloads = if offload { set_offloads(&file)? } else { Offloads::default() };
+        let offloads = set_offloads(&file, offload)?;
         Ok(Self { file, name: device, kind, offloads })
     }
 
@@ -181,15 +181,19 @@ fn set_interface(file: &File, name: &str, kind: TunKind, flags: libc::c_short) -
 }
 
 /// Asks for all offloads, then for fewer: a kernel refuses the whole set when it lacks one.
-fn set_offloads(file: &File) -> io::Result<Offloads> {
+/// What a device that is there was asked for before stays until something else is.
+fn set_offloads(file: &File, wanted: bool) -> io::Result<Offloads> {
     let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     let udp = TUN_F_USO4 | TUN_F_USO6;
     // SAFETY: TUNSETOFFLOAD takes its flags by value.
     let ask = |flags: libc::c_uint| unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD, libc::c_ulong::from(flags)) };
-    if ask(tcp | udp) == 0 {
+    if !wanted && ask(0) == 0 {
+        return Ok(Offloads::default());
+    }
+    if wanted && ask(tcp | udp) == 0 {
         return Ok(Offloads { tcp: true, udp: true });
     }
-    if ask(tcp) == 0 {
+    if wanted && ask(tcp) == 0 {
         return Ok(Offloads { tcp: true, udp: false });
     }
     Err(io::Error::last_os_error())

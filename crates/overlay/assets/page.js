@@ -91,7 +91,7 @@ function remember(status) {
   }
 }
 
-// Counters begin anew with a session; a step back is no rate.
+// Counters begin anew with the member; a step back is no rate.
 const between = (a, b, key) => Math.max(0, (8 * (b[key] - a[key])) / Math.max(0.1, b.at - a.at));
 const speed = (name, key) => {
   const list = past.get(name) || [];

@@ -1,5 +1,6 @@
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use kernel::{DATAGRAMS_ROOM, Datagrams};
 
@@ -11,6 +12,8 @@ const EMSGSIZE: i32 = 90;
 const MOST_BYTES: usize = 65_507;
 /// Most datagrams that one send takes on every kernel (UDP_MAX_SEGMENTS before Linux 6.9).
 const MOST_DATAGRAMS: usize = 64;
+/// Room comes with each datagram that leaves; a device that is stuck is not waited for.
+const MOST_WAIT: Duration = Duration::from_millis(100);
 
 /// Most datagrams of `each` bytes that one send takes.
 pub(crate) fn most_datagrams(each: usize) -> usize {
@@ -28,12 +31,24 @@ pub(crate) struct Batch {
     to: Option<SocketAddr>,
     /// DSCP and ECN.
     traffic_class: u8,
+    /// Whether it waits for room in the host's queue.
+    waits: bool,
 }
 
 impl Batch {
-    pub(crate) fn new() -> Self {
+    /// Of what this host sends: where its queue is full, waiting for it is what holds the senders back.
+    pub(crate) fn own() -> Self {
+        Self::new(true)
+    }
+
+    /// Of what it passes on: where its queue is full, that is lost, as at every router, and what is for this host does not wait behind it.
+    pub(crate) fn onward() -> Self {
+        Self::new(false)
+    }
+
+    fn new(waits: bool) -> Self {
         let bytes = vec![0; DATAGRAMS_ROOM].into_boxed_slice();
-        Self { bytes, used: 0, count: 0, each: 0, last: 0, to: None, traffic_class: 0 }
+        Self { bytes, used: 0, count: 0, each: 0, last: 0, to: None, traffic_class: 0, waits }
     }
 
     /// Room for one more datagram of at most [`DATAGRAMS_ROOM`] bytes; sends what is there first if this one cannot go with it.
@@ -76,9 +91,8 @@ impl Batch {
         let contents = &self.bytes[..used];
         match socket.send(to, contents, self.each, self.traffic_class) {
             Ok(()) => {}
-            // The host's own queue is full: waiting for it is what holds the senders back.
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                let waited = kernel::wait_for_room(socket.socket(), std::time::Duration::from_millis(100));
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && self.waits => {
+                let waited = kernel::wait_for_room(socket.socket(), MOST_WAIT);
                 if waited.is_err() || socket.send(to, contents, self.each, self.traffic_class).is_err() {
                     add(&counters.send_failed, count as u64);
                 }

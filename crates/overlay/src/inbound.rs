@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kernel::{Clocks, DATAGRAMS_ROOM, Datagrams, Tun};
@@ -14,6 +15,8 @@ use wire::overlay::Envelope;
 use crate::batch::Batch;
 use crate::counters::{Counters, add, bump};
 use crate::mesh::micros;
+use crate::offload::Switches;
+use crate::places::Place;
 use crate::receive::{Arrival, Event, Opener, Taken, place};
 use crate::seal::{address, outer};
 use crate::table::{Published, Reader, Table};
@@ -24,7 +27,7 @@ const EINVAL: i32 = 22;
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Tells the controlling thread, without waiting for it; says whether there was room.
-pub(crate) type Tell = Box<dyn Fn(Event) -> bool + Send>;
+pub(crate) type Tell = Box<dyn Fn(Event, Place) -> bool + Send>;
 
 /// What one thread needs to take datagrams.
 pub(crate) struct Inbound {
@@ -48,7 +51,7 @@ impl Inbound {
         opener: Opener,
     ) -> Self {
         let reader = Reader::new(published);
-        Self { queue, socket, device, counters, tell, opener, reader, onward: Batch::new(), clocks: Clocks::new() }
+        Self { queue, socket, device, counters, tell, opener, reader, onward: Batch::onward(), clocks: Clocks::new() }
     }
 
     /// Until `ends` says so.
@@ -57,6 +60,8 @@ impl Inbound {
         let mut packets = Vec::with_capacity(DATAGRAMS_ROOM / 64);
         while !ends() {
             let Some(got) = self.socket.receive(&mut room)? else {
+                // Who hears nothing for long keeps no keys of sessions that have ended.
+                self.reader.refresh();
                 kernel::wait(self.socket.socket(), false, PATIENCE).map_err(io::Error::other)?;
                 continue;
             };
@@ -81,8 +86,8 @@ impl Inbound {
 
     fn open(&mut self, table: &Table, datagram: &mut [u8], arrival: Arrival) -> Taken {
         let counters = &self.counters;
-        let mut tell = |event| {
-            if !(self.tell)(event) {
+        let mut tell = |event, place| {
+            if !(self.tell)(event, place) {
                 bump(&counters.overflow);
             }
         };
@@ -113,11 +118,13 @@ pub(crate) struct Device {
     secret: [u64; 2],
     /// Super-packets to the host.
     merge: bool,
+    refuses: Arc<AtomicBool>,
 }
 
 impl Device {
-    pub(crate) fn new(tuns: Vec<Arc<Tun>>, secret: [u64; 2], merge: bool) -> Self {
-        Self { tuns, secret, merge }
+    /// `switches`: which of them is told when the device refuses super-packets.
+    pub(crate) fn new(tuns: Vec<Arc<Tun>>, secret: [u64; 2], switches: &Switches) -> Self {
+        Self { tuns, secret, merge: switches.now().tun_gro, refuses: Arc::clone(&switches.device_refuses) }
     }
 
     /// Hands packets to this host, those of one connection put together.
@@ -157,6 +164,7 @@ impl Device {
                 bump(&counters.device_failed);
                 if self.merge && merge.count() > 1 && e.raw_os_error() == Some(EINVAL) {
                     self.merge = false;
+                    self.refuses.store(true, Ordering::Relaxed);
                     tracing::warn!("this kernel refuses super-packets: packets are handed over one by one");
                 }
             }

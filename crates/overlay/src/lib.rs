@@ -23,6 +23,7 @@ mod mesh;
 mod node;
 mod offload;
 mod outbound;
+mod places;
 mod quota;
 mod receive;
 mod record;

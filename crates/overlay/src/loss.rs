@@ -14,6 +14,10 @@ const Z_LATEST: f64 = 3.0;
 /// What speaks for a change, twice the logarithm of a ratio of likelihoods, beyond what chance has in store: four standard deviations where a stretch is two fifths of
 /// what is known, five where it is a 150th. Ways are compared by what is known since, which must not be chance.
 const CHANGED: f64 = 15.0;
+/// What speaks for a change so much that it is worth a closer look: by chance in one of twelve looks that share nothing, which costs some probes.
+const IN_DOUBT: f64 = 3.0;
+/// Frames after a change from which on its share is known well enough: 0.05 within 0.025.
+const SETTLED: f64 = 300.0;
 /// Frames of the shortest [`Stretch`] that is held against what was before, and by how much each further one is longer: up to 8800. What was lost before a change
 /// and is counted as since then is wrong for as long as that is remembered.
 const SHORTEST: f64 = 20.0;
@@ -165,6 +169,8 @@ pub(crate) struct Loss {
     stretches: [Stretch; STRETCHES],
     latest: Fading,
     at: Option<Instant>,
+    /// What speaks for a change since some time, in the terms of [`CHANGED`].
+    told: f64,
     /// Instead, in the paper's way.
     intervals: Option<Intervals>,
 }
@@ -199,15 +205,21 @@ impl Loss {
         Some(if since.share() > before.share() { Change::More } else { Change::Less })
     }
 
-    /// What was counted since the share changed, and before; `None`: nothing speaks for a change.
-    fn change(&self) -> Option<(Fading, Fading)> {
+    /// What was counted since the share changed, and before; `None`: too little speaks for a change.
+    fn change(&mut self) -> Option<(Fading, Fading)> {
         let splits = self.stretches.iter().flat_map(Stretch::parts).map(|since| (since, self.known.without(since)));
         let may_tell = |(since, before): &(Fading, Fading)| since.frames >= SHORTEST && before.frames >= since.frames;
         // So many stretches of this length are in what is known, each of which might differ: a fast link has more of them in the same time.
         let chance = |(since, before): &(Fading, Fading)| 2.0 * (before.frames / since.frames).ln();
-        let told = |split: &(Fading, Fading)| split.0.differs(split.1) - chance(split);
-        let most = splits.filter(may_tell).max_by(|a, b| told(a).total_cmp(&told(b)))?;
-        (told(&most) > CHANGED).then_some(most)
+        let told = |split: (Fading, Fading)| (split.0.differs(split.1) - chance(&split), split);
+        let most = splits.filter(may_tell).map(told).max_by(|a, b| a.0.total_cmp(&b.0));
+        self.told = most.map_or(0.0, |(told, _)| told);
+        most.filter(|(told, _)| *told > CHANGED).map(|(_, split)| split)
+    }
+
+    /// Whether something speaks for a change, or too little is known since the last one.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.told > IN_DOUBT || self.known.frames < SETTLED
     }
 
     fn begin_with(&mut self, since: Fading) {

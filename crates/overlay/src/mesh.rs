@@ -5,6 +5,7 @@ pub(crate) mod admission;
 mod calls;
 mod claims;
 mod links;
+mod probes;
 mod sizes;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -24,6 +25,7 @@ use wire::overlay::{Envelope, LANE_DIRECT, Message};
 
 use crate::draws::Draws;
 use crate::guard::{Guard, MacKeys};
+use crate::places::MemberPlaces;
 use crate::quota::Quota;
 use crate::seal::{self, Line};
 use crate::session::{REJECT_AFTER, Session};
@@ -31,6 +33,7 @@ use crate::settings::{MemberSettings, Settings};
 use crate::spent::Spent;
 use crate::table::{Peer, Table};
 
+pub(crate) use admission::GUEST;
 pub(crate) use calls::{OpenCalls, Source, is_for};
 pub(crate) use claims::Claim;
 
@@ -75,13 +78,20 @@ pub(crate) enum Event {
 /// Another member, as far as the mesh goes.
 struct Other {
     mac: MacKeys,
+    /// Its key of the handshake.
+    exchange: [u8; 32],
     endpoint: Option<SocketAddr>,
+    /// When it was last found at another address.
+    moved: Option<Instant>,
+    /// When a certificate that it showed as a member was last looked at.
+    shown: Option<Instant>,
     calls: calls::Calls,
     link: links::Link,
     trains: trains::Trains,
     sizes: sizes::Sizes,
     lanes: ways::Lanes,
     quota: Arc<Quota>,
+    places: MemberPlaces,
     /// Sessions with it, the newest last.
     sessions: Vec<Arc<Session>>,
     gossip: GossipPieces,
@@ -94,6 +104,8 @@ struct GossipPieces {
     pieces: BTreeMap<u16, Vec<u8>>,
 }
 
+/// A member is followed to another address at most so often: each time all threads take another table.
+const MOVES_EVERY: Duration = Duration::from_millis(100);
 /// Most pieces of a gossip message: those of the largest UDP datagram, the gossip's own bound.
 const MOST_PIECES: u16 = 64;
 
@@ -200,7 +212,7 @@ impl Mesh {
     pub(crate) fn handle_message(&mut self, now: Instant, from: Member, (session, lane): (u32, u8), message: Message) {
         match message {
             Message::Certificate(text) => self.handle_certificate(now, from, session, &text),
-            _ if from == admission::GUEST => {}
+            _ if from == GUEST => {}
             Message::Report(lanes) => self.heed_report(now, from, (session, lane), &lanes),
             // A train's packets come by themselves, with their times.
             Message::Probe | Message::Train { .. } => {}
@@ -337,10 +349,12 @@ impl Mesh {
         }
     }
 
-    /// Frames of a member come from another address: it has moved.
-    pub(crate) fn handle_moved(&mut self, member: Member, to: SocketAddr) {
-        if let Some(other) = self.others.get_mut(&member).filter(|o| o.endpoint != Some(to)) {
-            other.endpoint = Some(to);
+    /// Frames of a member come from another address: it has moved, and what its link carries may be another.
+    pub(crate) fn handle_moved(&mut self, now: Instant, member: Member, to: SocketAddr) {
+        let is_rested = |o: &Other| o.moved.is_none_or(|at| now.saturating_since(at) >= MOVES_EVERY);
+        if let Some(other) = self.others.get_mut(&member).filter(|o| o.endpoint != Some(to) && is_rested(o)) {
+            (other.endpoint, other.moved) = (Some(to), Some(now));
+            other.trains.doubt();
             self.changed = true;
         }
     }
@@ -384,7 +398,8 @@ impl Mesh {
             let Some(other) = self.others.get(&member) else { continue };
             table.sessions.extend(other.sessions.iter().map(|s| (s.local, Arc::clone(s))));
             let (endpoint, session, quota) = (other.endpoint, other.session().cloned(), Arc::clone(&other.quota));
-            table.peers.push(Peer { endpoint, session, subnets, ways, quota });
+            let places = other.places.clone();
+            table.peers.push(Peer { endpoint, session, subnets, ways, quota, places });
         }
         table.sessions.extend(self.guests().map(|s| (s.local, Arc::clone(s))));
         table.prefixes.sort_by_key(|(net, _)| std::cmp::Reverse(net.prefix_len()));
@@ -417,7 +432,10 @@ impl Other {
     fn new(member: &MemberSettings, t_loss: Option<Duration>, now: Instant) -> Self {
         Self {
             mac: MacKeys::of(&member.key),
+            exchange: member.key.exchange(),
             endpoint: member.endpoint,
+            moved: None,
+            shown: None,
             calls: calls::Calls::new(now),
             link: links::Link::new(t_loss),
             trains: trains::Trains::default(),
@@ -425,6 +443,7 @@ impl Other {
             lanes: ways::Lanes::default(),
             sessions: Vec::new(),
             quota: Arc::default(),
+            places: MemberPlaces::default(),
             gossip: GossipPieces::default(),
         }
     }

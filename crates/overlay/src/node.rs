@@ -20,7 +20,9 @@ use crate::gossip::{self, FromGossip, ToGossip};
 use crate::guard::MacKeys;
 use crate::inbound::{Device, Inbound};
 use crate::mesh::{Mesh, Output};
+use crate::offload::Switches;
 use crate::outbound::Outbound;
+use crate::places::Place;
 use crate::receive::{Event as FromNetwork, Opener};
 use crate::record::RecordFile;
 use crate::settings::Settings;
@@ -36,8 +38,8 @@ use threads::Threads;
 
 /// Room in the UDP socket: 64 ms at 1 Gb/s, less where the host's limit is lower.
 const SOCKET_BUFFER: Bytes = Bytes::new(8 << 20);
-/// Events that may wait for the controlling thread; more are dropped.
-const EVENTS: usize = 1024;
+/// Events that may wait for the controlling thread; more are dropped. Calls, answers to own ones and four members who do their worst do not fill it.
+const EVENTS: usize = 2048;
 /// Inputs that are handled between two looks at the time: some 10 ms of handshakes, which cost the most.
 const AT_ONCE: usize = 64;
 /// Under a flood of handshakes they are handled together after so long: to be woken for each would take more of the CPU than to answer it. What else
@@ -50,7 +52,7 @@ const CLAIMS_EVERY: Duration = Duration::from_millis(100);
 
 /// What reaches the controlling thread.
 enum Input {
-    Network(FromNetwork),
+    Network(FromNetwork, Place),
     Gossip(FromGossip),
     Question(Question, Reply),
 }
@@ -80,12 +82,13 @@ impl Node {
     pub fn start(mut settings: Settings) -> Result<Self, OverlayError> {
         settings.offload = offload::working(settings.offload, offload::over_loopback);
         settings.fill_in(kernel::accepted_congestion_control());
+        let (tuns, device) = device::make(&settings, settings.queues())?;
+        settings.offload.tun_gso &= tuns.iter().all(|tun| tun.offloads().tcp);
         let settings = Arc::new(settings);
         let now = kernel::now();
         let mesh =
             Mesh::new(Arc::clone(&settings), random()?, now, kernel::utc_seconds().0).ok_or(OverlayError::Random)?;
         let offload = settings.offload;
-        let (tuns, device) = device::make(&settings, settings.queues())?;
         let switches = (offload.udp_gso, offload.udp_gro);
         let sockets = Datagrams::bind_shared(settings.listen, SOCKET_BUFFER, switches, tuns.len())?;
         let ends = Ends {
@@ -157,20 +160,10 @@ impl Node {
     fn handle(&mut self, input: Input) {
         let now = kernel::now();
         match input {
-            Input::Network(FromNetwork::Handshake { source, datagram, waits }) => {
-                self.mesh.handle_handshake(now, source, &datagram);
-                drop(waits);
+            Input::Network(event, place) => {
+                self.handle_network(now, event);
+                drop(place);
             }
-            Input::Network(FromNetwork::Message { from, session, lane, message }) => {
-                self.mesh.handle_message(now, from, (session, lane), message);
-            }
-            Input::Network(FromNetwork::Train { from, car }) => self.mesh.handle_train(now, from, &car),
-            Input::Network(FromNetwork::Moved { member, to }) => self.mesh.handle_moved(member, to),
-            Input::Network(FromNetwork::Came { from, session, lane, envelope }) => {
-                self.mesh.handle_came(from, session, lane, &envelope);
-            }
-            // The next turn looks at the sessions.
-            Input::Network(FromNetwork::Confirmed) => {}
             Input::Gossip(FromGossip::Send { to, bytes }) => self.mesh.send_gossip(now, to, &bytes),
             Input::Gossip(FromGossip::Claim { from, to, claim, relays }) => {
                 self.mesh.handle_claim(now, from, to, claim, relays);
@@ -184,6 +177,22 @@ impl Node {
                     self.threads.ending.begin();
                 }
             }
+        }
+    }
+
+    fn handle_network(&mut self, now: Instant, event: FromNetwork) {
+        match event {
+            FromNetwork::Handshake { source, datagram } => self.mesh.handle_handshake(now, source, &datagram),
+            FromNetwork::Message { from, session, lane, message } => {
+                self.mesh.handle_message(now, from, (session, lane), message);
+            }
+            FromNetwork::Train { from, car } => self.mesh.handle_train(now, from, &car),
+            FromNetwork::Moved { member, to } => self.mesh.handle_moved(now, member, to),
+            FromNetwork::Came { from, session, lane, envelope } => {
+                self.mesh.handle_came(from, session, lane, &envelope);
+            }
+            // The next turn looks at the sessions.
+            FromNetwork::Confirmed => {}
         }
     }
 
@@ -297,14 +306,15 @@ fn start_queues(
     (inputs, opener): (&SyncSender<Input>, &Opener),
     threads: &mut Threads,
 ) -> Result<Counted, OverlayError> {
-    let mut counted = Counted::default();
+    let switches = Switches::new(settings.offload, ends.sockets.clone());
+    let mut counted = Counted { switches, ..Counted::default() };
     let secret = [random()?, random()?];
     for (queue, (socket, tun)) in (0..).zip(ends.sockets.iter().zip(&ends.tuns)) {
         let (counts_in, counts_out, gauges) = (Arc::default(), Arc::default(), Arc::default());
-        let device = Device::new(ends.tuns.clone(), secret, settings.offload.tun_gro);
+        let device = Device::new(ends.tuns.clone(), secret, &counted.switches);
         let end = (queue, Arc::clone(socket), device);
         let inputs = inputs.clone();
-        let tell = Box::new(move |event| inputs.try_send(Input::Network(event)).is_ok());
+        let tell = Box::new(move |event, place| inputs.try_send(Input::Network(event, place)).is_ok());
         let inbound = Inbound::new(end, published, Arc::clone(&counts_in), tell, opener.clone());
         let end = (queue, Arc::clone(socket), Arc::clone(tun));
         let outbound = Outbound::new(end, published, (Arc::clone(&counts_out), Arc::clone(&gauges)), secret);

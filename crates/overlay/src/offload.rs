@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kernel::{DATAGRAMS_ROOM, Datagrams};
@@ -14,6 +16,30 @@ const DATAGRAMS: usize = 20;
 const EACH: usize = 1400;
 const LAST: usize = 333;
 const PATIENCE: Duration = Duration::from_millis(200);
+
+/// The four switches of a member that runs: what the kernel refuses later is off from then on.
+#[derive(Default, Clone)]
+pub(crate) struct Switches {
+    at_start: Offload,
+    sockets: Vec<Arc<Datagrams>>,
+    /// The device takes no super-packets.
+    pub(crate) device_refuses: Arc<AtomicBool>,
+}
+
+impl Switches {
+    pub(crate) fn new(at_start: Offload, sockets: Vec<Arc<Datagrams>>) -> Self {
+        Self { at_start, sockets, device_refuses: Arc::default() }
+    }
+
+    /// What is on.
+    pub(crate) fn now(&self) -> Offload {
+        Offload {
+            udp_gso: self.at_start.udp_gso && self.sockets.iter().all(|s| s.segments()),
+            tun_gro: self.at_start.tun_gro && !self.device_refuses.load(Ordering::Relaxed),
+            ..self.at_start
+        }
+    }
+}
 
 /// What is asked for and works. `exchange` sends these bytes, cut into datagrams of `EACH`, with and without each of the two switches, and gives what
 /// arrived; an error says that nothing can be tried here.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kernel::{Datagrams, LARGEST_PACKET, Poller, Tun};
-use packet::{Cut, Flow, Packet, VNET_HEADER, clamp_mss, needs_checksum};
+use packet::{Checksum, Cut, Flow, Packet, VNET_HEADER, clamp_mss, complete_checksum};
 use route::Path;
 use route::flows::{self, Active, FlowKey, RouteId, Share, spread_by};
 use units::{Bytes, Instant, Rate};
@@ -102,7 +102,7 @@ impl Outbound {
             places: Vec::new(),
             sizes: HashMap::new(),
             secret,
-            batch: Batch::new(),
+            batch: Batch::own(),
             rebalanced: Instant::ZERO,
             counted: Instant::ZERO,
             hinted: Instant::ZERO,
@@ -180,14 +180,14 @@ impl Outbound {
         let Some((vnet, ip)) = buffer.get_mut(..length).and_then(|b| b.split_at_mut_checked(VNET_HEADER)) else {
             return;
         };
-        let partial = needs_checksum(vnet);
+        let checksum = Checksum::of(vnet, ip);
         let bytes = ip.len();
         bump(&self.counters.packets_in);
         add(&self.counters.bytes_in, bytes as u64);
         let Some(flow) = Flow::of(ip) else { return bump(&self.counters.malformed) };
         let Some(((peer, way), class)) = self.place(table, &flow, bytes) else { return };
         let Some(way) = table.peers.get(peer).and_then(|p| p.ways.get(way)) else { return bump(&self.counters.no_way) };
-        clamp_mss(ip, way.most, partial);
+        clamp_mss(ip, way.most, checksum != Checksum::Whole);
         let line = way.line(table.own, self.queue);
         let traffic_class = packet::traffic_class(ip).unwrap_or(0);
         let Some(mut packet) = Packet::new(&*buffer, length, false) else { return };
@@ -205,7 +205,9 @@ impl Outbound {
         for segment in 0..count {
             let cut = if count > 1 { Cut::new(&packet, segment, 1) } else { None };
             let parts = cut.as_ref().map_or(whole, |c| [c.headers(), c.payload()]);
-            self.seal(&line, parts, (partial || cut.is_some(), class), traffic_class, now);
+            // Those of segments are, whatever the super-packet's was.
+            let checksum = if cut.is_some() && checksum == Checksum::Whole { Checksum::Partial } else { checksum };
+            self.seal(&line, parts, (checksum, class), traffic_class, now);
         }
     }
 
@@ -230,7 +232,14 @@ impl Outbound {
     }
 
     /// Seals one packet into the batch.
-    fn seal(&mut self, line: &Line<'_>, parts: [&[u8]; 2], (partial, class): (bool, u8), traffic_class: u8, now: u32) {
+    fn seal(
+        &mut self,
+        line: &Line<'_>,
+        parts: [&[u8]; 2],
+        (checksum, class): (Checksum, u8),
+        traffic_class: u8,
+        now: u32,
+    ) {
         let (head, tail) = (head(&line.path), tail(&line.path));
         let [a, b] = parts;
         let length = head + a.len() + b.len() + tail;
@@ -238,6 +247,11 @@ impl Outbound {
         let Some((_, rest)) = room.split_at_mut_checked(head) else { return };
         rest[..a.len()].copy_from_slice(a);
         rest[a.len()..a.len() + b.len()].copy_from_slice(b);
+        if let Checksum::Elsewhere { start, field } = checksum {
+            // The frame has no room to say where.
+            complete_checksum(&mut rest[..a.len() + b.len()], start, field);
+        }
+        let partial = checksum == Checksum::Partial;
         if line.seal(room, Content::Packet { partial }, class, now).is_some() {
             bump(&self.counters.frames_sealed);
         } else {

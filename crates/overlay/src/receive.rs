@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use packet::{ecn, mark_congestion};
@@ -16,14 +16,17 @@ use wire::overlay::{
 
 use crate::counters::{Counters, bump};
 use crate::guard::MacKeys;
-use crate::mesh::{OpenCalls, Source, is_for, micros};
+use crate::mesh::{GUEST, OpenCalls, Source, is_for, micros};
+use crate::places::{Place, Places};
 use crate::seal::outer;
 use crate::session::{Number, Session};
 use crate::table::Table;
 use crate::window::Stale;
 
-/// Datagrams of handshakes that may wait for the controlling thread: a quarter of its queue, so that no flood of them keeps reports out.
-const HANDSHAKES: usize = 256;
+/// Calls that may wait for the controlling thread: anybody can make them, and no flood of them shall keep reports out.
+const CALLS: usize = 256;
+/// Answers to own calls that may wait: few can be forged, as they name a call that is open, and calls must not keep them out.
+const ANSWERS: usize = 64;
 
 /// What a member may hand over at once to be passed on: what its rate is for so long, and this much at least.
 const RELAY_BURST: Duration = Duration::from_millis(250);
@@ -35,8 +38,6 @@ pub(crate) enum Event {
     Handshake {
         source: Source,
         datagram: Vec<u8>,
-        /// Kept until the datagram has been handled.
-        waits: Waits,
     },
     Message {
         from: Member,
@@ -63,18 +64,6 @@ pub(crate) enum Event {
     },
     /// A session was used for the first time.
     Confirmed,
-}
-
-/// One of [`HANDSHAKES`] that wait, of all threads together.
-#[derive(Debug)]
-pub(crate) struct Waits {
-    all: Arc<AtomicUsize>,
-}
-
-impl Drop for Waits {
-    fn drop(&mut self) {
-        self.all.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// One packet of a train.
@@ -116,23 +105,17 @@ pub(crate) struct Arrival {
 #[derive(Clone)]
 pub(crate) struct Opener {
     keys: MacKeys,
-    calls: Arc<OpenCalls>,
-    waiting: Arc<AtomicUsize>,
+    open_calls: Arc<OpenCalls>,
+    calls: Places,
+    answers: Places,
     relay_rate: Option<Rate>,
 }
 
 impl Opener {
-    /// `keys`: this member's own. `calls`: those to which answers are let through. `relay_rate`: most that is passed on of what each
+    /// `keys`: this member's own. `open_calls`: those to which answers are let through. `relay_rate`: most that is passed on of what each
     /// member hands over.
-    pub(crate) fn new(keys: MacKeys, calls: Arc<OpenCalls>, relay_rate: Option<Rate>) -> Self {
-        Self { keys, calls, waiting: Arc::default(), relay_rate }
-    }
-
-    /// A place in the queue for a handshake; `None`: enough wait.
-    fn wait(&self) -> Option<Waits> {
-        let one_more = |waiting| (waiting < HANDSHAKES).then_some(waiting + 1);
-        self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
-        Some(Waits { all: Arc::clone(&self.waiting) })
+    pub(crate) fn new(keys: MacKeys, open_calls: Arc<OpenCalls>, relay_rate: Option<Rate>) -> Self {
+        Self { keys, open_calls, calls: Places::new(CALLS), answers: Places::new(ANSWERS), relay_rate }
     }
 
     /// Takes a datagram, opening it in place.
@@ -142,7 +125,7 @@ impl Opener {
         datagram: &mut [u8],
         arrival: Arrival,
         counters: &Counters,
-        tell: &mut impl FnMut(Event),
+        tell: &mut impl FnMut(Event, Place),
     ) -> Taken {
         let mut turn = Turn { opener: self, table, arrival, counters, tell };
         match Kind::of(datagram) {
@@ -169,18 +152,31 @@ struct Turn<'a, T> {
     tell: &'a mut T,
 }
 
-impl<T: FnMut(Event)> Turn<'_, T> {
+impl<T: FnMut(Event, Place)> Turn<'_, T> {
     fn refuse(&self, counter: &std::sync::atomic::AtomicU64) -> Taken {
         bump(counter);
         Taken::Nothing
     }
 
     fn handshake(&mut self, datagram: &[u8], source: Source) {
-        if !is_for(&self.opener.keys, &self.opener.calls, datagram) {
+        if !is_for(&self.opener.keys, &self.opener.open_calls, datagram) {
             return bump(&self.counters.strangers);
         }
-        match self.opener.wait() {
-            Some(waits) => (self.tell)(Event::Handshake { source, datagram: datagram.to_vec(), waits }),
+        let is_call = Kind::of(datagram) == Some(Kind::Initiation);
+        let places = if is_call { &self.opener.calls } else { &self.opener.answers };
+        match places.take() {
+            Some(place) => (self.tell)(Event::Handshake { source, datagram: datagram.to_vec() }, place),
+            None => bump(&self.counters.overflow),
+        }
+    }
+
+    /// Tells what a frame of a member brings, if the member has a place left.
+    fn told(&mut self, from: Member, event: Event) {
+        let peer = self.table.peer(from).map(|p| &p.places);
+        let places =
+            if matches!(event, Event::Train { .. }) { peer.map(|p| &p.cars) } else { peer.map(|p| &p.messages) };
+        match places.and_then(Places::take) {
+            Some(place) => (self.tell)(event, place),
             None => bump(&self.counters.overflow),
         }
     }
@@ -199,8 +195,9 @@ impl<T: FnMut(Event)> Turn<'_, T> {
         if let Some(arrivals) = session.arrivals.get(usize::from(number.lane)) {
             arrivals.note(ahead, bytes as u64, sent, micros(self.arrival.came));
         }
-        if !session.confirmed.load(Ordering::Relaxed) && !session.confirmed.swap(true, Ordering::Relaxed) {
-            (self.tell)(Event::Confirmed);
+        let is_first = !session.confirmed.load(Ordering::Relaxed) && !session.confirmed.swap(true, Ordering::Relaxed);
+        if is_first && session.peer != GUEST {
+            self.told(session.peer, Event::Confirmed);
         }
         Ok(())
     }
@@ -216,6 +213,9 @@ impl<T: FnMut(Event)> Turn<'_, T> {
         if header.lane == LANE_RELAYED || via.is_none() != is_direct {
             return self.refuse(&counters.malformed);
         }
+        if session.peer == GUEST && (via.is_some() || (header.lane, header.queue) != (LANE_DIRECT, 0)) {
+            return self.refuse(&counters.strangers);
+        }
         if let Err(stale) = session.check(number) {
             return self.refuse_stale(stale);
         }
@@ -224,6 +224,10 @@ impl<T: FnMut(Event)> Turn<'_, T> {
             return self.refuse_stale(stale);
         }
         bump(&counters.frames_opened);
+        if session.peer == GUEST {
+            self.guest(session, contents);
+            return Taken::Nothing;
+        }
         self.note_way(session, header.lane, via);
         match header.content {
             Content::Message => {
@@ -247,13 +251,28 @@ impl<T: FnMut(Event)> Turn<'_, T> {
         let from = session.peer;
         let Some(envelope) = via else {
             if self.table.peer(from).and_then(|p| p.endpoint) != Some(self.arrival.from) {
-                (self.tell)(Event::Moved { member: from, to: self.arrival.from });
+                self.told(from, Event::Moved { member: from, to: self.arrival.from });
             }
             return;
         };
         // What an envelope says of its way is not its origin's word but that of the hops; an answer that goes astray is lost, no more.
         if envelope.origin == from.0 && session.came_over(lane, envelope.relays) {
-            (self.tell)(Event::Came { from, session: session.local, lane, envelope });
+            self.told(from, Event::Came { from, session: session.local, lane, envelope });
+        }
+    }
+
+    /// Who has called and is not known yet is heard once: with its certificate.
+    fn guest(&mut self, session: &Session, contents: &[u8]) {
+        let Some(message @ Message::Certificate(_)) = Message::decode(contents) else { return };
+        if session.shown.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        match self.opener.calls.take() {
+            Some(place) => {
+                let told = Event::Message { from: GUEST, session: session.local, lane: LANE_DIRECT, message };
+                (self.tell)(told, place);
+            }
+            None => bump(&self.counters.overflow),
         }
     }
 
@@ -265,11 +284,11 @@ impl<T: FnMut(Event)> Turn<'_, T> {
             Some(Message::Train { number, index, count }) => {
                 let sent = Instant::from_nanos(u64::from(header.sent) * 1000);
                 let car = Car { session: session.local, number, index, count, bytes: bytes as u32, sent, came };
-                (self.tell)(Event::Train { from: session.peer, car });
+                self.told(session.peer, Event::Train { from: session.peer, car });
             }
             Some(message) => {
                 let (from, session, lane) = (session.peer, session.local, header.lane);
-                (self.tell)(Event::Message { from, session, lane, message });
+                self.told(from, Event::Message { from, session, lane, message });
             }
             None => bump(&self.counters.malformed),
         }
@@ -297,6 +316,9 @@ impl<T: FnMut(Event)> Turn<'_, T> {
         let Some(session) = self.table.sessions.get(&envelope.receiver) else {
             return self.refuse(&counters.no_session);
         };
+        if session.peer == GUEST {
+            return self.refuse(&counters.not_relayed);
+        }
         if let Err(stale) = session.check(number) {
             return self.refuse_stale(stale);
         }

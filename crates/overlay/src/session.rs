@@ -132,6 +132,8 @@ pub(crate) struct Session {
     relays: [AtomicU64; LANES],
     /// Something authentic arrived: the other end has the keys, too.
     pub(crate) confirmed: AtomicBool,
+    /// Who is not known yet has shown a certificate in it.
+    pub(crate) shown: AtomicBool,
 }
 
 impl Session {
@@ -159,6 +161,7 @@ impl Session {
             arrivals: [const { Arrivals::new() }; LANES],
             relays: [const { AtomicU64::new(0) }; LANES],
             confirmed: AtomicBool::new(initiator),
+            shown: AtomicBool::new(false),
         })
     }
 

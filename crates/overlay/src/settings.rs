@@ -46,6 +46,8 @@ struct File {
     authority: Option<String>,
     certificate: Option<PathBuf>,
     addresses: Vec<IpAddr>,
+    #[serde(default)]
+    subnets: Vec<IpNet>,
     listen: Option<SocketAddr>,
     device: Option<String>,
     mtu: Option<u16>,
@@ -156,6 +158,8 @@ pub struct Settings {
     pub certificate: Option<String>,
     /// Addresses of the tunnel device.
     pub addresses: Vec<IpAddr>,
+    /// Networks behind this member, as the others are told by its lines: this host forwards what is for them.
+    pub subnets: Vec<IpNet>,
     /// Where datagrams are received.
     pub listen: SocketAddr,
     /// Name of the tunnel device.
@@ -239,6 +243,7 @@ impl Settings {
         let own = identity.public().member();
         let authority = authority(file.authority, certificate.as_deref(), &identity)?;
         let members = others(file.member, own)?;
+        no_overlap(&members, &serves(&file.addresses, &file.subnets))?;
         let rate = |text: Option<String>, key: &str| {
             text.map(|t| t.parse::<Rate>().map_err(|e| format!("`{key}`: {e}"))).transpose()
         };
@@ -251,12 +256,7 @@ impl Settings {
             return Err("`t_loss` must be more than 0".to_owned());
         }
         let mtu = file.mtu.unwrap_or(DEFAULT_MTU);
-        if !MTU.contains(&mtu) {
-            return Err(format!("`mtu` is {mtu}; it goes from {} to {}", MTU.start(), MTU.end()));
-        }
-        if let Some(queues) = file.queues.filter(|q| !QUEUES.contains(q)) {
-            return Err(format!("`queues` is {queues}; it goes from {} to {}", QUEUES.start(), QUEUES.end()));
-        }
+        check_device(mtu, file.queues)?;
         let probe_share = file.probe_share.unwrap_or(0.01);
         if !(0.0..=0.5).contains(&probe_share) {
             return Err("`probe_share` is a share of a link's rate, 0 to 0.5".to_owned());
@@ -270,6 +270,7 @@ impl Settings {
             identity,
             path: path.to_owned(),
             addresses: file.addresses,
+            subnets: file.subnets,
             listen: file
                 .listen
                 .unwrap_or_else(|| SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), DEFAULT_PORT)),
@@ -311,6 +312,11 @@ impl Settings {
         self.queues.unwrap_or_else(|| (kernel::cpus() / 2).clamp(1, USUAL_QUEUES))
     }
 
+    /// What is this member's: its addresses, and the networks behind it.
+    pub(crate) fn serves(&self) -> Vec<IpNet> {
+        serves(&self.addresses, &self.subnets)
+    }
+
     /// What predicts rates.
     pub(crate) fn model(&self) -> Model {
         self.rules().model
@@ -319,6 +325,16 @@ impl Settings {
     /// What a member is called.
     pub fn name_of(&self, member: Member) -> String {
         self.members.one(member).map_or_else(|| member.to_string(), |m| m.name)
+    }
+}
+
+fn check_device(mtu: u16, queues: Option<usize>) -> Result<(), String> {
+    if !MTU.contains(&mtu) {
+        return Err(format!("`mtu` is {mtu}; it goes from {} to {}", MTU.start(), MTU.end()));
+    }
+    match queues.filter(|q| !QUEUES.contains(q)) {
+        Some(queues) => Err(format!("`queues` is {queues}; it goes from {} to {}", QUEUES.start(), QUEUES.end())),
+        None => Ok(()),
     }
 }
 
@@ -377,8 +393,11 @@ fn others(listed: Vec<FileMember>, own: Member) -> Result<BTreeMap<Member, Membe
             return Err(format!("members {} and another have the same key or number {number}", before.name));
         }
     }
-    no_overlap(&members)?;
     Ok(members)
+}
+
+fn serves(addresses: &[IpAddr], subnets: &[IpNet]) -> Vec<IpNet> {
+    addresses.iter().map(|a| IpNet::from(*a)).chain(subnets.iter().copied()).collect()
 }
 
 /// The text of a certificate's file.
@@ -422,9 +441,9 @@ pub fn member_lines(text: &str) -> Result<Vec<MemberSettings>, String> {
 }
 
 /// Two members with the same subnet could take each other's packets.
-fn no_overlap(members: &BTreeMap<Member, MemberSettings>) -> Result<(), String> {
-    let all: Vec<(&IpNet, &str)> =
-        members.values().flat_map(|m| m.subnets.iter().map(move |s| (s, m.name.as_str()))).collect();
+fn no_overlap(members: &BTreeMap<Member, MemberSettings>, own: &[IpNet]) -> Result<(), String> {
+    let others = members.values().flat_map(|m| m.subnets.iter().map(move |s| (*s, m.name.as_str())));
+    let all: Vec<(IpNet, &str)> = own.iter().map(|s| (*s, "this member")).chain(others).collect();
     for (i, (subnet, owner)) in all.iter().enumerate() {
         if let Some((_, other)) = all[..i].iter().find(|(s, o)| s.trunc() == subnet.trunc() && o != owner) {
             return Err(format!("{subnet} belongs to both {other} and {owner}"));

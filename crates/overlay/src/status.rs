@@ -14,6 +14,7 @@ use units::Instant;
 
 use crate::counters::{Counters, Counts, bump};
 use crate::mesh::{Event, Mesh};
+use crate::offload::Switches;
 use crate::outbound::{Gauges, active};
 use crate::settings::Settings;
 
@@ -50,6 +51,7 @@ pub(crate) struct Counted {
     pub(crate) queues: Vec<Arc<Counters>>,
     /// Of each queue.
     pub(crate) gauges: Vec<Arc<Gauges>>,
+    pub(crate) switches: Switches,
 }
 
 impl Counted {
@@ -148,8 +150,8 @@ impl Status {
             })
             .collect();
         json!({
-            "member": own.member(), "key": own.to_string(), "device": self.settings.device,
-            "listen": self.settings.listen, "offload": self.settings.offload, "queues": self.counters.gauges.len(), "began_utc_s": self.began.0,
+            "member": own.member(), "key": own.to_string(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
+            "listen": self.settings.listen, "offload": self.counters.switches.now(), "queues": self.counters.gauges.len(), "began_utc_s": self.began.0,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
             "running_s": now.saturating_since(self.since).as_secs_f64(),
             "gossip_bps": mesh.gossip_rate(now).as_bps(), "gossip_budget_bps": self.settings.gossip_rate.as_bps(),

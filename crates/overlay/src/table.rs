@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ipnet::IpNet;
 use route::{Member, Path};
 
+use crate::places::MemberPlaces;
 use crate::quota::Quota;
 use crate::seal::Line;
 use crate::session::Session;
@@ -46,6 +47,8 @@ pub(crate) struct Peer {
     pub(crate) ways: Vec<Way>,
     /// What it handed over to be passed on.
     pub(crate) quota: Arc<Quota>,
+    /// In the queue of the controlling thread.
+    pub(crate) places: MemberPlaces,
 }
 
 impl Peer {

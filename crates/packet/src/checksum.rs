@@ -24,6 +24,6 @@ pub(crate) fn pseudo_header(ip: &[u8], protocol: u8, length: usize) -> u32 {
         _ => None,
     };
     let length = u32::try_from(length).unwrap_or(u32::MAX);
-    let rest = [&length.to_be_bytes()[..], &[0, 0, 0, protocol][..]].concat();
-    sum(&rest, sum(addresses.unwrap_or_default(), 0))
+    let rest = sum(&[0, 0, 0, protocol], sum(&length.to_be_bytes(), 0));
+    sum(addresses.unwrap_or_default(), rest)
 }

@@ -10,6 +10,7 @@ mod cut;
 mod ecn;
 mod flow;
 mod merge;
+mod partial;
 mod segments;
 #[cfg(test)]
 mod tests;
@@ -20,5 +21,6 @@ pub use cut::Cut;
 pub use ecn::{Ecn, ecn, mark_congestion, traffic_class};
 pub use flow::{Flow, destination, source};
 pub use merge::{MOST_SEGMENTS, Merge, Parts};
-pub use segments::{ETHERNET, Packet, Segments, Transport, VNET_HEADER, needs_checksum};
+pub use partial::{Checksum, complete_checksum};
+pub use segments::{ETHERNET, Packet, Segments, Transport, VNET_HEADER};
 pub use too_big::too_big;

@@ -141,7 +141,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
 }
 
 /// Whether the checksum of a packet is partial: its field holds the sum of the pseudo-header, and who sends it on a wire completes it.
-pub fn needs_checksum(vnet: &[u8]) -> bool {
+pub(crate) fn needs_checksum(vnet: &[u8]) -> bool {
     vnet.first().is_some_and(|flags| flags & NEEDS_CSUM != 0)
 }
 

@@ -3,6 +3,7 @@
 mod cut;
 mod fields;
 mod merge;
+mod partial;
 mod too_big;
 
 pub(crate) const SOURCE: [u8; 4] = [10, 0, 0, 1];

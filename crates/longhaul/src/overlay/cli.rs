@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use ipnet::IpNet;
 
 #[derive(Debug, Args)]
 #[command(after_help = "A member needs CAP_NET_ADMIN for its tunnel device, and /dev/net/tun.\n\
@@ -57,6 +58,9 @@ pub(crate) struct InitOptions {
     /// Address in the overlay, repeatable: one for IPv4, one for IPv6.
     #[arg(long, short, value_name = "ADDRESS", required = true)]
     pub(crate) address: Vec<IpAddr>,
+    /// Network behind this host that it serves, repeatable.
+    #[arg(long, value_name = "NETWORK/LENGTH")]
+    pub(crate) subnet: Vec<IpNet>,
     /// Where other members reach this one, for the lines that are printed.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) endpoint: Option<String>,

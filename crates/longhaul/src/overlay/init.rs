@@ -57,6 +57,9 @@ fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
         serde_json::Value::from(secret),
         quoted(options.address.iter().map(ToString::to_string)),
     );
+    if !options.subnet.is_empty() {
+        let _ = writeln!(text, "subnets = [{}]", quoted(options.subnet.iter().map(ToString::to_string)));
+    }
     if let Some(listen) = options.listen {
         let _ = writeln!(text, "listen = \"{listen}\"");
     }
@@ -67,7 +70,8 @@ fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
 
 fn member_lines(options: &InitOptions, identity: &Identity, config: &Path) -> String {
     let name = config.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let subnets = options.address.iter().map(|a| format!("{a}/{}", if a.is_ipv4() { 32 } else { 128 }));
+    let own = options.address.iter().map(|a| format!("{a}/{}", if a.is_ipv4() { 32 } else { 128 }));
+    let subnets = own.chain(options.subnet.iter().map(ToString::to_string));
     let mut text = format!("[[member]]\nname = \"{name}\"\nkey = \"{}\"\n", identity.public());
     if let Some(endpoint) = &options.endpoint {
         let _ = writeln!(text, "endpoint = \"{endpoint}\"");

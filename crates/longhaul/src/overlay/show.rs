@@ -35,6 +35,9 @@ pub(super) fn plan(settings: &Settings) -> String {
         settings.mtu,
         settings.queues(),
     );
+    if !settings.subnets.is_empty() {
+        let _ = writeln!(out, "serves {}", list(settings.subnets.iter().map(ToString::to_string).collect()));
+    }
     let rules = settings.rules();
     let model = serde_json::to_value(rules.model).unwrap_or_default();
     let _ = writeln!(

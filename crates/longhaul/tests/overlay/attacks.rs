@@ -16,7 +16,7 @@ use crate::setup::{EAST, Members, init, join, status};
 
 /// What the flow takes: far below what the tunnel of a test's binary carries on two cores that the flood shares.
 const RATE: u64 = 50_000_000;
-/// Initiations a second, of which each has another address and port.
+/// Initiations a second, of which no two in a row have the same address.
 const FLOOD: u64 = 10_000;
 
 /// An initiation as a stranger would send it who knows the public key of a member: it has the right first code.
@@ -46,7 +46,7 @@ fn initiation(lan: &Lan, members: &Path) -> Vec<u8> {
     room[..got.unwrap()].to_vec()
 }
 
-/// Sends the datagram from ever another address until `over`; counts what went out.
+/// Sends the datagram from one address after the other until `over`; counts what went out.
 fn flood(datagram: &[u8], to: SocketAddr, over: &AtomicBool, sent: &AtomicU64) {
     let began = Instant::now();
     // As many sockets as an address has room for in this host's table of files, each used many times.

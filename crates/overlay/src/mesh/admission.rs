@@ -16,10 +16,12 @@ use crate::session::{Keys, Session};
 
 /// The number of whoever has called and not yet shown who it is; no member's (see `PublicKey::member`).
 pub(crate) const GUEST: Member = Member(0);
-/// Guests at once, and for how long: a certificate comes with the first frame. A hundred a second are let in, and twenty from each address (see the guard),
-/// so that each has seconds even in a flood.
-const MOST_GUESTS: usize = 256;
+/// Guests at once, and for how long: a certificate comes with the first frame. A thousand a second are let in at most, and twenty from each address (see the
+/// guard), so that each has a second even in a flood.
+const MOST_GUESTS: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(3);
+/// What a member shows is looked at at most so often.
+const SHOWN_EVERY: Duration = Duration::from_secs(1);
 /// Members that certificates may add.
 const MOST_MEMBERS: usize = 1000;
 
@@ -47,7 +49,7 @@ pub(super) struct Admissions {
 }
 
 impl Mesh {
-    /// Lets somebody unknown in who has called, as far as the door; where there are too many, who was first must go. `None`: nobody is let in here.
+    /// Lets somebody unknown in who has called, as far as the door; where there are too many, who was first must go. `None`: no keys.
     pub(super) fn receive_guest(
         &mut self,
         now: Instant,
@@ -55,7 +57,6 @@ impl Mesh {
         (exchange, local, remote): ([u8; 32], u32, u32),
         keys: Keys,
     ) -> Option<()> {
-        self.settings.authority?;
         let guests = &mut self.admissions.guests;
         if guests.len() >= MOST_GUESTS
             && let Some(first) = guests.iter().min_by_key(|(_, g)| g.session.born).map(|(n, _)| *n)
@@ -86,12 +87,14 @@ impl Mesh {
 
     /// A guest shows a certificate: it becomes a member, with the session that it has.
     pub(super) fn handle_certificate(&mut self, now: Instant, from: Member, session: u32, text: &[u8]) {
-        let Some((text, certificate)) = self.verified(now, text) else { return };
         if from != GUEST {
-            self.renew(now, from, &text, &certificate);
+            self.handle_later_certificate(now, from, text);
             return;
         }
+        // Whatever it shows, it does so once.
         let Some(guest) = self.admissions.guests.remove(&session) else { return };
+        self.changed = true;
+        let Some((text, certificate)) = self.verified(now, text) else { return };
         let Some(member) = certificate.member().filter(|m| m.key.exchange() == guest.exchange) else { return };
         let number = member.key.member();
         if !self.admit(now, &text, &certificate, guest.from) {
@@ -105,7 +108,16 @@ impl Mesh {
             session.confirmed.store(true, Ordering::Relaxed);
             other.sessions.push(Arc::new(session));
         }
-        self.changed = true;
+    }
+
+    /// A member shows one, as it does when it calls. To look at it costs as much as a handshake.
+    fn handle_later_certificate(&mut self, now: Instant, from: Member, text: &[u8]) {
+        let is_rested = |o: &Other| o.shown.is_none_or(|at| now.saturating_since(at) >= SHOWN_EVERY);
+        let Some(other) = self.others.get_mut(&from).filter(|o| is_rested(o)) else { return };
+        other.shown = Some(now);
+        if let Some((text, certificate)) = self.verified(now, text) {
+            self.renew(now, from, &text, &certificate);
+        }
     }
 
     /// Gossip tells of a member: `endpoint` is where others reach it.
@@ -173,7 +185,9 @@ impl Mesh {
         member.endpoint = endpoint;
         let (number, name) = (member.key.member(), member.name.clone());
         let known = self.settings.members.get();
-        let is_taken = |net| known.values().flat_map(|m| &m.subnets).any(|s: &ipnet::IpNet| s.trunc() == net);
+        let own = self.settings.serves();
+        let is_taken =
+            |net| known.values().flat_map(|m| &m.subnets).chain(&own).any(|s: &ipnet::IpNet| s.trunc() == net);
         let is_refused = known.contains_key(&number) || member.subnets.iter().any(|s| is_taken(s.trunc()));
         if is_refused || self.admissions.certified.len() >= MOST_MEMBERS {
             return false;

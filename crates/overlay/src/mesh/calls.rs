@@ -230,8 +230,7 @@ impl Mesh {
             }
         }
         let Some(caller) = handshake::hear(&self.settings.identity, &self.settings.secret, &initiation) else { return };
-        let members = self.settings.members.get();
-        let known = members.iter().find(|(_, m)| m.key.exchange() == caller.exchange);
+        let known = self.others.iter().find(|(_, o)| o.exchange == caller.exchange);
         let Some(member) = known.map(|(m, _)| *m) else { return self.answer_guest(now, source, caller) };
         // Over relays the envelope says who calls, and whoever it is must be the one.
         if matches!(source, Source::Relayed(e) if e.origin != member.0) {
@@ -254,6 +253,9 @@ impl Mesh {
 
     /// Somebody calls whom nobody has told of: it may have a certificate.
     fn answer_guest(&mut self, now: Instant, source: Source, caller: Caller) {
+        if self.settings.authority.is_none() {
+            return;
+        }
         let (local, exchange) = (self.session_number(), caller.exchange);
         let Some((response, remote, keys)) = caller.answer(local) else { return };
         if self.receive_guest(now, source, (exchange, local, remote), keys).is_some() {

@@ -10,13 +10,13 @@ use serde::Serialize;
 use units::{Instant, Rate};
 use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_TRIALS, LaneReport, Message, REPORTS_MAX};
 
-use super::trains::{PART, Rates};
+use super::probes::Probing;
+use super::trains::Rates;
 use super::ways::{DOUBT, PROBE_EVERY};
-use super::{Event, Mesh, Other, Output, micros};
+use super::{Event, Mesh, Output, micros};
 use crate::loss::{Change, Loss, LossEstimate};
 use crate::sense::{Carried, Gaps, RoundTrip};
 use crate::session::{Cipher, LANES, Session};
-use crate::spent::Spent;
 
 /// How often a member is told what arrived of its frames, as long as some do, where few reports are lost.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
@@ -28,17 +28,6 @@ const ALL_REPORTS_LOST: f64 = 1e-9;
 pub(super) const SILENCE: Duration = Duration::from_millis(500);
 /// A member that was spoken to and is not heard for so long is called anew; a third of WireGuard's patience, as probes ask all the time.
 const UNANSWERED: Duration = Duration::from_secs(5);
-/// Bytes of a probe with its headers: IPv4 28, frame 40, message 1.
-const PROBE_BYTES: f64 = 69.0;
-/// Of these, those in front of the datagram.
-const OUTER_BYTES: usize = 28;
-/// Probes a second on a link: at least so many, so that silence is noticed, at most so many: what tells 5 % of loss from 15 % within a
-/// second, surely enough for the route control.
-const PROBES: (f64, f64) = (10.0, 800.0);
-/// Links that may have the most; with more, each gets less.
-const PROBED_LINKS: f64 = 4.0;
-/// What a link is taken to carry as long as nobody knows: what 1 % of it pays for is 100 kb/s.
-const ASSUMED: Rate = Rate::from_bps(10_000_000);
 /// Frames from which on a loss is fully believed.
 pub(super) const CONFIDENT_FRAMES: f64 = 50.0;
 
@@ -57,17 +46,10 @@ pub(super) struct Link {
     up: bool,
     /// When it went down: what arrived before does not bring it back, however late one hears of it.
     down_at: Option<Instant>,
-    next_probe: Option<Instant>,
+    probing: Probing,
     /// When it was last probed because nothing had been heard for a while.
     doubted: Option<Instant>,
     next_report: Option<Instant>,
-    /// Frames sent on the link when it was last looked whether they suffice, with probes and reports since: these are no traffic.
-    sent: u64,
-    sent_at: Option<Instant>,
-    /// Probes sent.
-    probes: u64,
-    /// What these, trains and trials of sizes took, IP bytes.
-    spent: Spent,
     /// Frames that arrived in any lane, when that number last grew, and how many had been sent by then.
     arrived: u64,
     heard: Option<(Instant, u64)>,
@@ -196,12 +178,22 @@ impl Link {
 
     /// A datagram was sent for no other reason than to find something out.
     pub(super) fn spend(&mut self, now: Instant, datagrams: usize, bytes: usize) {
-        self.spent.note(now, (bytes + datagrams * OUTER_BYTES) as u64);
+        self.probing.spend(now, datagrams, bytes);
     }
 
-    fn note_probe(&mut self, now: Instant) {
-        self.probes += 1;
-        self.spend(now, 1, PROBE_BYTES as usize - OUTER_BYTES);
+    /// Whether what is known of its losses is about to change, or has just changed.
+    fn is_in_doubt(&self) -> bool {
+        self.incoming.loss.is_in_doubt() || self.outgoing.loss.is_in_doubt()
+    }
+
+    /// Probes a second, if so many can be paid for.
+    pub(super) fn pace(&mut self, now: Instant, affordable: f64) -> f64 {
+        let is_in_doubt = self.is_in_doubt();
+        self.probing.pace(now, affordable, is_in_doubt)
+    }
+
+    pub(super) fn probing(&mut self) -> &mut Probing {
+        &mut self.probing
     }
 
     /// Frames of a lane come by the reverse of this path.
@@ -217,7 +209,7 @@ impl Link {
     }
 
     pub(super) fn next_probe(&self) -> Option<Instant> {
-        self.next_probe
+        self.probing.next
     }
 
     /// Reads the counters of what arrived directly, and of what was passed on.
@@ -264,7 +256,7 @@ impl Link {
             && self.doubted.is_none_or(|at| now.saturating_since(at) >= PROBE_EVERY);
         if is_due {
             self.doubted = Some(now);
-            self.note_probe(now);
+            self.probing.note_probe(now);
         }
         is_due
     }
@@ -298,15 +290,19 @@ impl Mesh {
             if lane.sent > of.sent(lane.lane) || lane.received > lane.sent {
                 continue;
             }
+            let rtt = micros(now).wrapping_sub(lane.echo).wrapping_sub(lane.held);
+            // Times of 35 minutes and more are those of a clock that is not ours.
+            let rtt = (rtt < 1 << 31).then(|| Duration::from_micros(u64::from(rtt)));
+            // A report that came over relays may have come sooner than by the link itself; all that this one says may then be known, but for the time that it took.
+            if let Some(rtt) = rtt.filter(|_| lane.lane <= LANE_RELAYED && came_in == LANE_DIRECT) {
+                link.rtt.note(now, rtt);
+            }
             let (sent, lost) = gaps.note(lane.sent, lane.received);
             if sent == 0 {
                 continue;
             }
             let before = std::mem::replace(&mut sensed.arrived[usize::from(lane.lane)], lane.bytes);
             let bytes = lane.bytes.saturating_sub(before);
-            let rtt = micros(now).wrapping_sub(lane.echo).wrapping_sub(lane.held);
-            // Times of 35 minutes and more are those of a clock that is not ours.
-            let rtt = (rtt < 1 << 31).then(|| Duration::from_micros(u64::from(rtt)));
             if lane.lane > LANE_RELAYED {
                 other.lanes.heed(now, lane.lane, (sent, lost, bytes), rtt);
                 continue;
@@ -321,10 +317,6 @@ impl Mesh {
                 link.carried.note(now, bytes);
             }
             link.queued = Duration::from_micros(u64::from(lane.queued));
-            // A report that came over relays may have come sooner than by the link itself.
-            if let Some(rtt) = rtt.filter(|_| came_in == LANE_DIRECT) {
-                link.rtt.note(now, rtt);
-            }
         }
     }
 
@@ -386,7 +378,7 @@ impl Mesh {
             self.send_with(now, &session, path, lane, &bytes);
             // Nor is what is said of traffic: a slow link needs all the probes that it pays for.
             if let Some(other) = self.others.get_mut(&member).filter(|_| path.relays().is_empty()) {
-                other.link.sent += 1;
+                other.link.probing.note_report();
             }
         }
     }
@@ -423,44 +415,14 @@ impl Mesh {
         self.link_is(now, member, self.own, None);
     }
 
-    /// Sends probes that are due, where the traffic of the last while was not enough.
-    pub(super) fn send_probes(&mut self, now: Instant) {
-        let all: Vec<Member> = self.others.keys().copied().filter(|m| self.is_direct(*m)).collect();
-        for member in all {
-            if self.others.get(&member).is_none_or(|o| o.link.next_probe.is_some_and(|at| now < at)) {
-                continue;
-            }
-            let rate = self.probe_rate(member);
-            let Some(other) = self.others.get_mut(&member) else { continue };
-            let gap = self.draws.exponential(Duration::from_secs_f64(1.0 / rate));
-            other.link.next_probe = other.session().map(|_| now + gap);
-            if other.needs_probe(now, rate) {
-                self.send_on(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode());
-            }
-        }
-    }
-
     /// What a link carries: as trains told, and no more than this member's access does.
     pub(super) fn capacity(&self, told: &Rates) -> Option<Rate> {
         self.within_access(told.capacity())
     }
 
-    fn within_access(&self, told: Option<Rate>) -> Option<Rate> {
+    pub(super) fn within_access(&self, told: Option<Rate>) -> Option<Rate> {
         let access = self.settings.capacity;
         told.map_or(access, |t| Some(access.map_or(t, |a| a.min(t))))
-    }
-
-    /// What probes of all kinds may cost on the link to a member, b/s.
-    pub(super) fn probe_budget(&self, member: Member) -> f64 {
-        let carries = self.within_access(self.others.get(&member).and_then(|o| o.trains.carries()));
-        self.settings.probe_share * carries.unwrap_or(ASSUMED).as_bps() as f64
-    }
-
-    /// Probes a second on the link to a member.
-    fn probe_rate(&self, member: Member) -> f64 {
-        let links = self.others.values().filter(|o| o.session().is_some()).count() as f64;
-        let affordable = self.probe_budget(member) * (1.0 - PART) / 8.0 / PROBE_BYTES;
-        (affordable.min(PROBES.1) * (PROBED_LINKS / links.max(1.0)).min(1.0)).max(PROBES.0)
     }
 
     /// The direct link to a member, as people see it.
@@ -482,8 +444,8 @@ impl Mesh {
             frames: link.outgoing.loss.estimate().frames.round(),
             bytes_to: link.outgoing.bytes,
             bytes_from: link.incoming.bytes,
-            probes: link.probes,
-            probe_bps: link.spent.rate(now).as_bps(),
+            probes: link.probing.sent(),
+            probe_bps: link.probing.spent(now).as_bps(),
             probe_budget_bps: self.probe_budget(member) as u64,
             confidence_to: to.map(|m| m.confidence),
             confidence_from: from.map(|m| m.confidence),
@@ -494,21 +456,5 @@ impl Mesh {
             trains: other.trains.sent,
             datagram: self.size_to(member),
         })
-    }
-}
-
-impl Other {
-    /// Whether fewer frames went out since the last look than the probes would have been.
-    fn needs_probe(&mut self, now: Instant, rate: f64) -> bool {
-        let Some(session) = self.session().cloned() else { return false };
-        let sent = session.sent(LANE_DIRECT) + session.sent(LANE_RELAYED);
-        let link = &mut self.link;
-        let passed = link.sent_at.map_or(0.0, |at| now.saturating_since(at).as_secs_f64());
-        let enough = passed > 0.0 && sent.saturating_sub(link.sent) as f64 > rate * passed;
-        (link.sent, link.sent_at) = (sent + u64::from(!enough), Some(now));
-        if !enough {
-            link.note_probe(now);
-        }
-        !enough
     }
 }

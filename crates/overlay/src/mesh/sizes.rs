@@ -197,7 +197,7 @@ impl Mesh {
         let further = path.links(self.own).skip(1).map(|link| {
             let told = self.claims.get(&link).and_then(|(claim, _)| claim.datagram).unwrap_or(ETHERNET);
             // By which protocol others reach each other is not known here.
-            usize::from(told).saturating_sub(UDP_OVER_IPV6)
+            usize::from(told.max(LEAST)).saturating_sub(UDP_OVER_IPV6)
         });
         let datagram = further.chain([own]).min().unwrap_or(own);
         datagram.saturating_sub(head(path) + tail(path)).min(usize::from(self.settings.mtu))
@@ -263,7 +263,7 @@ impl Mesh {
     /// The member sends no larger ones.
     pub(super) fn heed_size_told(&mut self, from: Member, bytes: u16) {
         if let Some(other) = self.others.get_mut(&from) {
-            other.sizes.limit = Some(bytes);
+            other.sizes.limit = Some(bytes.max(LEAST));
         }
     }
 

@@ -20,6 +20,7 @@ mod liars;
 mod links;
 mod metrics;
 mod models;
+mod places;
 mod queues;
 mod record;
 mod relaying;
@@ -113,6 +114,7 @@ pub(crate) fn settings(own: usize, count: usize) -> Settings {
         authority: None,
         certificate: None,
         addresses: vec![inner(own)],
+        subnets: Vec::new(),
         listen: endpoint(own),
         device: "none".to_owned(),
         mtu: crate::DEFAULT_MTU,
@@ -224,7 +226,7 @@ impl World {
         }
         let mut events = Vec::new();
         let arrival = Arrival { came: now, from, traffic_class: 0 };
-        let taken = host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e| events.push(e));
+        let taken = host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e, _| events.push(e));
         for event in events {
             match event {
                 FromNetwork::Handshake { source, datagram, .. } => host.mesh.handle_handshake(now, source, &datagram),
@@ -233,7 +235,7 @@ impl World {
                     host.mesh.handle_message(now, from, (session, lane), message)
                 }
                 FromNetwork::Train { from, car } => host.mesh.handle_train(now, from, &car),
-                FromNetwork::Moved { member, to } => host.mesh.handle_moved(member, to),
+                FromNetwork::Moved { member, to } => host.mesh.handle_moved(now, member, to),
                 FromNetwork::Came { from, session, lane, envelope } => {
                     host.mesh.handle_came(from, session, lane, &envelope);
                 }
@@ -548,7 +550,7 @@ fn gossip_arrives_whole_whatever_its_length() {
             let host = &mut world.hosts[1];
             let arrival = Arrival { came: now, from: endpoint(0), traffic_class: 0 };
             let mut events = Vec::new();
-            host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e| events.push(e));
+            host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e, _| events.push(e));
             for event in events {
                 if let FromNetwork::Message { from, session, lane, message } = event {
                     host.mesh.handle_message(now, from, (session, lane), message);

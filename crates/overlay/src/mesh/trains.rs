@@ -74,6 +74,11 @@ impl Rates {
         self.median().map(Rate::from_bps)
     }
 
+    /// Only the latest is kept: the link may be another.
+    fn doubt(&mut self) {
+        self.bps.drain(..self.bps.len().saturating_sub(1));
+    }
+
     fn agree(&self) -> bool {
         let Some(median) = self.median().map(|m| m as f64) else { return false };
         let near = self.bps.iter().filter(|bps| (**bps as f64 - median).abs() <= AGREE * median).count();
@@ -100,6 +105,10 @@ pub(super) struct Trains {
     floor: Option<Rate>,
     number: u32,
     next: Option<Instant>,
+    /// When the budget has paid for the last one.
+    paid: Option<Instant>,
+    /// The least round trip when it was sent.
+    rtt: Option<Duration>,
     /// When the train was sent that waits for an answer.
     waiting: Option<Instant>,
     /// Trains sent.
@@ -109,7 +118,19 @@ pub(super) struct Trains {
 impl Default for Trains {
     fn default() -> Self {
         let (to, from) = (Rates::default(), Rates::default());
-        Self { to, from, coming: None, packets: PACKETS.0, floor: None, number: 0, next: None, waiting: None, sent: 0 }
+        Self {
+            to,
+            from,
+            coming: None,
+            packets: PACKETS.0,
+            floor: None,
+            number: 0,
+            next: None,
+            paid: None,
+            rtt: None,
+            waiting: None,
+            sent: 0,
+        }
     }
 }
 
@@ -117,6 +138,13 @@ impl Trains {
     /// What the link to the member carries, or carries at least.
     pub(super) fn carries(&self) -> Option<Rate> {
         self.to.capacity().or(self.floor)
+    }
+
+    /// The way that the link takes may be another: what it carries is found anew, as soon as the budget allows.
+    pub(super) fn doubt(&mut self) {
+        self.to.doubt();
+        self.from.doubt();
+        self.next = self.next.min(self.paid);
     }
 
     /// Takes the answer to the train of this number, of packets of `bytes`; says whether the next one can wait.
@@ -141,6 +169,12 @@ pub(super) fn fastest(settings: &Settings) -> Rate {
     Rate::of(Bytes::new(u64::from(PACKETS.1) * u64::from(settings.mtu)), LEAST_SPAN)
 }
 
+/// Whether a round trip says that the way is another: the least of some seconds is more than a quarter off, and by more than threads are late.
+fn is_another(now: Duration, then: Duration) -> bool {
+    let off = now.abs_diff(then);
+    off > then / 4 && off > Duration::from_millis(2)
+}
+
 /// Rate of a train, b/s of IP; 0: it cannot be told. One that came too fast to be read has that of the slowest that would be, which is the same each time.
 fn rate_of(passage: &Passage, span: Duration) -> u64 {
     if span < LEAST_SPAN {
@@ -159,6 +193,10 @@ impl Mesh {
             let patience = UNANSWERED + other.link.rtt().unwrap_or_default();
             let is_up = other.link.is_up();
             let trains = &mut other.trains;
+            if other.link.rtt().zip(trains.rtt).is_some_and(|(now, then)| is_another(now, then)) {
+                trains.rtt = other.link.rtt();
+                trains.doubt();
+            }
             if trains.coming.as_ref().is_some_and(|c| now.saturating_since(c.latest) > OVER) {
                 self.end_train(now, member);
                 continue;
@@ -194,7 +232,8 @@ impl Mesh {
         self.outputs.push_back(Output::Trial { to, datagrams: burst, each });
         let next = self.next_train(now, member, false);
         let Some(other) = self.others.get_mut(&member) else { return };
-        (other.trains.waiting, other.trains.next) = (Some(now), Some(next));
+        (other.trains.waiting, other.trains.next, other.trains.paid) = (Some(now), Some(next), Some(next));
+        other.trains.rtt = other.link.rtt();
         other.trains.sent += 1;
         other.link.spend(now, sent, bytes_sent);
     }

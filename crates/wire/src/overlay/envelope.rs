@@ -15,7 +15,7 @@ pub const MOST_RELAYS: usize = 3;
 pub struct Envelope {
     /// Relays of the path that have been passed, the one that reads it not included.
     pub position: u8,
-    /// Lowest available rate of the hops so far; relays may only lower it.
+    /// Room for the lowest available rate of the hops so far, which relays may only lower. Members write [`UNKNOWN_RATE`] as yet.
     pub rate: u8,
     /// Which queue of who sends this hop it went through, below [`MOST_QUEUES`].
     pub queue: u8,

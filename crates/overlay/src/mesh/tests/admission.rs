@@ -115,6 +115,46 @@ fn a_certificate_ends_and_a_later_one_goes_on() {
 }
 
 #[test]
+fn of_who_is_not_known_nothing_is_taken_but_one_certificate() {
+    use super::places::sealed;
+    let mut world = world(1_000_000, None);
+    world.run(Duration::from_millis(100));
+    let told = |world: &World, datagram: &[u8]| {
+        let (host, mut told) = (&world.hosts[0], 0);
+        let arrival = Arrival { came: world.now, from: endpoint(2), traffic_class: 0 };
+        host.opener.take(&host.table, &mut datagram.to_vec(), arrival, &host.counters, &mut |_, _| told += 1);
+        told
+    };
+    assert_eq!(world.hosts[0].mesh.guests().count(), 1);
+    let before = world.hosts[0].counters.counts();
+    let shown = Message::Certificate(b"none".to_vec());
+    // Other lanes and queues would each take memory.
+    for place in [(1, 0), (2, 0), (3, 0), (0, 1), (0, 15)] {
+        assert_eq!(told(&world, &sealed(&world, 2, 0, place, &shown)), 0, "{place:?}");
+    }
+    for message in [Message::Probe, Message::SizeAsked { bytes: 1280 }, Message::Bye] {
+        assert_eq!(told(&world, &sealed(&world, 2, 0, (0, 0), &message)), 0);
+    }
+    // By its own word it is a relay whose number is that of nobody.
+    let hop = world.hosts[2].mesh.session(number(0)).unwrap();
+    let mut envelope = Envelope::new(number(1).0, &[0], number(0).0).unwrap();
+    envelope.position = 1;
+    let mut relayed = vec![0; 200];
+    address(&hop, (envelope, 0), &mut relayed, micros(world.now)).unwrap();
+    assert_eq!(told(&world, &relayed), 0);
+    let after = world.hosts[0].counters.counts();
+    assert_eq!((after.frames_opened - before.frames_opened, after.not_relayed - before.not_relayed), (3, 1));
+    let certificates: Vec<u32> = (0..5).map(|_| told(&world, &sealed(&world, 2, 0, (0, 0), &shown))).collect();
+    assert_eq!(certificates, [1, 0, 0, 0, 0]);
+    // One that does not hold ends it.
+    world.receive(0, endpoint(2), sealed(&world, 2, 0, (0, 0), &shown));
+    let session = world.hosts[0].mesh.guests().next().unwrap().local;
+    let now = world.now;
+    world.hosts[0].mesh.handle_message(now, Member(0), (session, 0), shown);
+    assert_eq!(world.hosts[0].mesh.guests().count(), 0);
+}
+
+#[test]
 fn those_who_only_call_are_forgotten() {
     let mut world = world(1_000_000, None);
     world.run(SECOND);

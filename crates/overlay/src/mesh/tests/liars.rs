@@ -104,6 +104,21 @@ fn who_reports_what_never_arrived_harms_only_itself() {
 }
 
 /// Trains get longer as long as they come too soon, and go on as long as they do not agree.
+#[test]
+fn who_says_that_nothing_fits_is_believed_no_further_than_every_link_goes() {
+    // The destination, of the second hop, and to the relay, of what it sends itself. A way that carries nothing would lose nothing, and so be kept.
+    let silent = |message| if let Message::SizeIs { .. } = message { Message::SizeIs { bytes: 1 } } else { message };
+    let mut world = World::new(3);
+    world.set(0, 1, None);
+    world.lies = Some(Lies { by: 1, claim: |claim| Claim { datagram: Some(1), ..claim }, message: silent });
+    world.run(5 * SECOND);
+    let way = world.hosts[0].mesh.ways(number(1)).first().map(|w| w.path).unwrap();
+    // 1280 bytes are what every link carries; 48 of IPv6 and UDP, 56 of the envelope and 40 of the frame are no packet's.
+    let most = world.hosts[0].mesh.most_on(&way);
+    assert!((1100..1280).contains(&most), "{most}");
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+}
+
 fn trains_seen(message: Message, most: u64) -> Message {
     let Message::TrainSeen { number, .. } = message else { return message };
     Message::TrainSeen { number, span: 0, bps: most >> (number % 5) }

@@ -84,7 +84,7 @@ fn of_threads_that_get_the_same_datagrams_one_delivers_each() {
     let take = || {
         let taken = datagrams.iter().map(|d| {
             let mut datagram = d.clone();
-            host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |_| {})
+            host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |_, _| {})
         });
         taken.filter(|t| matches!(t, Taken::Packet { .. })).count()
     };

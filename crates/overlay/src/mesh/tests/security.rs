@@ -196,7 +196,7 @@ fn answers_to_no_call_do_not_reach_who_decides() {
         for datagram in [&mut cookie[..], &mut response[..]] {
             let host = &mut world.hosts[0];
             let arrival = Arrival { came: world.now, from: endpoint(1), traffic_class: 0 };
-            host.opener.take(&host.table, datagram, arrival, &host.counters, &mut |_| reached += 1);
+            host.opener.take(&host.table, datagram, arrival, &host.counters, &mut |_, _| reached += 1);
             strangers += u64::from(!counts);
         }
     }
@@ -224,9 +224,10 @@ fn a_flood_of_handshakes_leaves_room_for_reports() {
     let mut queue = Vec::new();
     for round in 1..=2 {
         for _ in 0..1000 {
-            host.opener.take(&host.table, &mut initiation, arrival, &host.counters, &mut |e| queue.push(e));
+            host.opener
+                .take(&host.table, &mut initiation, arrival, &host.counters, &mut |e, place| queue.push((e, place)));
         }
-        // The queue of the controlling thread has 1024 places.
+        // The queue of the controlling thread has 2048 places.
         assert_eq!(queue.len(), 256);
         assert_eq!(host.counters.counts().overflow, round * (1000 - 256));
         // They have been handled.

@@ -1,0 +1,179 @@
+//! Probes for losses: where traffic is too thin to tell, as many as their byte budget pays for, and for a while several times as many where something is in doubt.
+
+use std::time::Duration;
+
+use route::{Member, Path};
+use units::{Instant, Rate};
+use wire::overlay::{LANE_DIRECT, LANE_RELAYED, Message};
+
+use super::trains::PART;
+use super::{Mesh, Other};
+use crate::bucket::{Bucket, Limit};
+use crate::spent::Spent;
+
+/// Bytes of a probe with its headers: IPv4 28, frame 40, message 1.
+const PROBE_BYTES: f64 = 69.0;
+/// Of these, those in front of the datagram.
+const OUTER_BYTES: usize = 28;
+/// Probes a second on a link: at least so many, so that silence is noticed, at most so many: what tells 5 % of loss from 15 % within a
+/// second, surely enough for the route control.
+const PROBES: (f64, f64) = (10.0, 800.0);
+/// Links that may have the most; with more, each gets less.
+const PROBED_LINKS: f64 = 4.0;
+/// What a link is taken to carry as long as nobody knows: what 1 % of it pays for is 100 kb/s.
+const ASSUMED: Rate = Rate::from_bps(10_000_000);
+/// How many times as often a link in doubt is probed as the budget pays for, out of what has been saved: by less than a tenth of the link.
+const CLOSER: f64 = 8.0;
+/// What is saved at most, in seconds of the budget: enough to look so closely for four seconds. Half of it is there at the begin.
+const SAVED: Limit = Limit { per_second: 1.0, most: 30.0 };
+/// Of the budget, what is spent while there is less saved than nearly all of that.
+const SAVING: f64 = 0.6;
+const NEARLY: f64 = 0.9;
+
+/// When a link is probed, and what that took.
+#[derive(Default)]
+pub(super) struct Probing {
+    pub(super) next: Option<Instant>,
+    /// Frames sent on the link when it was last looked whether they suffice, with probes and reports since: these are no traffic.
+    frames: u64,
+    looked: Option<Instant>,
+    sent: u64,
+    /// What probes, trains and trials of sizes took, IP bytes.
+    spent: Spent,
+    /// Seconds of the budget that are spent ahead.
+    ahead: Option<Bucket>,
+    /// What one probe takes of them.
+    each: f64,
+}
+
+impl Probing {
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(super) fn spent(&self, now: Instant) -> Rate {
+        self.spent.rate(now)
+    }
+
+    pub(super) fn spend(&mut self, now: Instant, datagrams: usize, bytes: usize) {
+        self.spent.note(now, (bytes + datagrams * OUTER_BYTES) as u64);
+    }
+
+    pub(super) fn note_probe(&mut self, now: Instant) {
+        self.sent += 1;
+        self.ahead.iter_mut().for_each(|ahead| ahead.put(self.each));
+        self.spend(now, 1, PROBE_BYTES as usize - OUTER_BYTES);
+    }
+
+    /// What is said of traffic is none: a slow link needs all the probes that it pays for.
+    pub(super) fn note_report(&mut self) {
+        self.frames += 1;
+    }
+
+    /// Probes a second where the budget pays for so many in the long run.
+    pub(super) fn pace(&mut self, now: Instant, affordable: f64, is_in_doubt: bool) -> f64 {
+        self.each = 1.0 / affordable.max(PROBES.0);
+        let begin = || {
+            let mut half = Bucket::new(now);
+            half.put(SAVED.most / 2.0);
+            half
+        };
+        let saved = self.ahead.get_or_insert_with(begin).room(now, SAVED);
+        if is_in_doubt && saved >= self.each {
+            (CLOSER * affordable).min(PROBES.1).max(affordable)
+        } else if saved < NEARLY * SAVED.most {
+            SAVING * affordable
+        } else {
+            affordable
+        }
+    }
+}
+
+impl Mesh {
+    /// Sends probes that are due, where the traffic of the last while was not enough.
+    pub(super) fn send_probes(&mut self, now: Instant) {
+        let all: Vec<Member> = self.others.keys().copied().filter(|m| self.is_direct(*m)).collect();
+        for member in all {
+            let affordable = self.affordable_probes(member);
+            let Some(other) = self.others.get_mut(&member) else { continue };
+            if other.link.next_probe().is_some_and(|at| now < at) {
+                continue;
+            }
+            let rate = other.link.pace(now, affordable).max(PROBES.0);
+            let gap = self.draws.exponential(Duration::from_secs_f64(1.0 / rate));
+            other.link.probing().next = other.session().map(|_| now + gap);
+            if other.needs_probe(now, rate) {
+                self.send_on(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode());
+            }
+        }
+    }
+
+    /// What probes of all kinds may cost on the link to a member, b/s.
+    pub(super) fn probe_budget(&self, member: Member) -> f64 {
+        let carries = self.within_access(self.others.get(&member).and_then(|o| o.trains.carries()));
+        self.settings.probe_share * carries.unwrap_or(ASSUMED).as_bps() as f64
+    }
+
+    /// Probes a second that the budget of the link to a member pays for.
+    fn affordable_probes(&self, member: Member) -> f64 {
+        let links = self.others.values().filter(|o| o.session().is_some()).count() as f64;
+        let affordable = self.probe_budget(member) * (1.0 - PART) / 8.0 / PROBE_BYTES;
+        affordable.min(PROBES.1) * (PROBED_LINKS / links.max(1.0)).min(1.0)
+    }
+}
+
+impl Other {
+    /// Whether fewer frames went out since the last look than the probes would have been.
+    fn needs_probe(&mut self, now: Instant, rate: f64) -> bool {
+        let Some(session) = self.session().cloned() else { return false };
+        let sent = session.sent(LANE_DIRECT) + session.sent(LANE_RELAYED);
+        let probing = self.link.probing();
+        let passed = probing.looked.map_or(0.0, |at| now.saturating_since(at).as_secs_f64());
+        let enough = passed > 0.0 && sent.saturating_sub(probing.frames) as f64 > rate * passed;
+        (probing.frames, probing.looked) = (sent + u64::from(!enough), Some(now));
+        if !enough {
+            probing.note_probe(now);
+        }
+        !enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Probes in so many seconds, at the pace of a link whose budget pays for 40 a second.
+    fn probes(probing: &mut Probing, now: &mut Instant, seconds: f64, is_in_doubt: bool) -> u64 {
+        let (before, end) = (probing.sent(), *now + Duration::from_secs_f64(seconds));
+        while *now < end {
+            *now = *now + Duration::from_secs_f64(1.0 / probing.pace(*now, 40.0, is_in_doubt));
+            probing.note_probe(*now);
+        }
+        probing.sent() - before
+    }
+
+    #[test]
+    fn a_link_in_doubt_is_looked_at_closely_out_of_what_was_saved() {
+        let (mut probing, mut now) = (Probing::default(), Instant::from_nanos(1_000_000_000));
+        // Half of what is saved at most: 15 s of the budget, which last for 15 / (8 - 1) s.
+        let first = probes(&mut probing, &mut now, 3.0, true);
+        assert!((700..=722).contains(&first), "{first}");
+        let then = probes(&mut probing, &mut now, 1.0, true);
+        assert!((36..=43).contains(&then), "no more than the budget gives: {then}");
+        // 27 s of it are saved, at 0.4 of it, after 67.5 s.
+        let rest = probes(&mut probing, &mut now, 100.0, false);
+        assert!((2700..=3000).contains(&rest), "{rest}");
+        let second = probes(&mut probing, &mut now, 4.0, true);
+        assert!((1160..=1285).contains(&second), "{second}");
+    }
+
+    #[test]
+    fn however_often_it_is_in_doubt_the_budget_is_kept() {
+        let (mut probing, mut now) = (Probing::default(), Instant::from_nanos(1_000_000_000));
+        let begin = now;
+        let all: u64 = (0..2000).map(|n| probes(&mut probing, &mut now, 0.5, n % 3 == 0)).sum();
+        // And the 15 s that were there.
+        let paid = 40.0 * (now.saturating_since(begin).as_secs_f64() + 15.0);
+        assert!((0.97..=1.0).contains(&(all as f64 / paid)), "{all} of {paid}");
+    }
+}

@@ -1,0 +1,88 @@
+//! Nobody fills the queue of the controlling thread alone.
+
+use super::*;
+use crate::places::Place;
+
+type Queue = Vec<(FromNetwork, Place)>;
+
+/// What a member's thread does with a datagram, as long as nobody handles what it tells.
+fn take(world: &World, to: usize, from: usize, mut datagram: Vec<u8>, queue: &mut Queue) {
+    let host = &world.hosts[to];
+    let arrival = Arrival { came: world.now, from: endpoint(from), traffic_class: 0 };
+    host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |event, place| {
+        queue.push((event, place));
+    });
+}
+
+/// A message in a frame of its own, as this queue of the sender numbers it.
+pub(super) fn sealed(world: &World, from: usize, to: usize, (lane, queue): (u8, u8), message: &Message) -> Vec<u8> {
+    let session = world.hosts[from].mesh.session(number(to)).unwrap();
+    let path = Path::direct(number(to));
+    let line = Line { own: number(from), path, lane, queue, to: endpoint(to), end: &session, hop: &session };
+    seal::message(&line, &message.encode(), micros(world.now)).unwrap()
+}
+
+fn overflow(world: &World, index: usize) -> u64 {
+    world.hosts[index].counters.counts().overflow
+}
+
+#[test]
+fn a_member_that_never_stops_talking_leaves_room_for_others() {
+    let mut world = World::new(3);
+    world.run(SECOND);
+    let (mut queue, chatter) = (Queue::new(), Message::SizeAsked { bytes: 1280 });
+    for round in 1..=2 {
+        for _ in 0..1000 {
+            take(&world, 0, 1, sealed(&world, 1, 0, (0, 0), &chatter), &mut queue);
+        }
+        assert_eq!((queue.len(), overflow(&world, 0)), (64, round * (1000 - 64)));
+        // Its trains have places of their own: as many as one has packets.
+        for index in 0..320 {
+            take(
+                &world,
+                0,
+                1,
+                sealed(&world, 1, 0, (0, 0), &Message::Train { number: 9, index, count: 320 }),
+                &mut queue,
+            );
+        }
+        assert_eq!((queue.len(), overflow(&world, 0)), (64 + 320, round * (1000 - 64)));
+        take(&world, 0, 2, sealed(&world, 2, 0, (0, 0), &chatter), &mut queue);
+        assert_eq!(queue.len(), 64 + 320 + 1, "another member");
+        // They have been handled.
+        queue.clear();
+    }
+}
+
+#[test]
+fn calls_of_strangers_keep_no_answer_to_an_own_call_out() {
+    let mut world = World::new(2);
+    world.hosts[1].is_dead = true;
+    world.run(Duration::from_millis(50));
+    let open = world.hosts[0].mesh.others[&number(1)].calls.open_call().unwrap();
+    let mut call = wire::overlay::Initiation { sender: 1, noise: [3; 104] }.encode();
+    MacKeys::of(&identity(0).public()).write(&mut call, None);
+    let mut queue = Queue::new();
+    (0..1000).for_each(|_| take(&world, 0, 1, call.to_vec(), &mut queue));
+    let calls = queue.len();
+    assert_eq!(overflow(&world, 0), 1000 - calls as u64);
+    let cookie = wire::overlay::Cookie { receiver: open, sealed: [3; 44] }.encode();
+    take(&world, 0, 1, cookie.to_vec(), &mut queue);
+    assert_eq!(queue.len(), calls + 1);
+}
+
+#[test]
+fn who_says_that_it_moves_all_the_time_is_followed_ten_times_a_second() {
+    let mut world = World::new(2);
+    world.run(SECOND);
+    let mut moves = 0;
+    for n in 0..500 {
+        world.now = world.now + Duration::from_millis(1);
+        let now = world.now;
+        let before = world.hosts[0].mesh.others[&number(1)].endpoint;
+        let to = SocketAddr::new(Ipv4Addr::new(198, 51, 100, 1).into(), 1000 + n);
+        world.hosts[0].mesh.handle_moved(now, number(1), to);
+        moves += u32::from(world.hosts[0].mesh.others[&number(1)].endpoint != before);
+    }
+    assert_eq!(moves, 5);
+}

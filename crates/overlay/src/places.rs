@@ -1,0 +1,64 @@
+//! Places in the queue of the controlling thread: each of those who can fill it has so many, and what nobody has a place for is dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// So many places. Copies share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    taken: Arc<AtomicUsize>,
+    most: usize,
+}
+
+/// One of them, until it is dropped: kept until what came has been handled.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<AtomicUsize>);
+
+impl Places {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { taken: Arc::default(), most }
+    }
+
+    /// `None`: all are taken.
+    pub(crate) fn take(&self) -> Option<Place> {
+        let one_more = |taken| (taken < self.most).then_some(taken + 1);
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        Some(Place(Arc::clone(&self.taken)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Those of one member.
+#[derive(Debug, Clone)]
+pub(crate) struct MemberPlaces {
+    /// For what it says: reports ten times a second, pieces of gossip, answers.
+    pub(crate) messages: Places,
+    /// For the packets of a train, which come at once.
+    pub(crate) cars: Places,
+}
+
+impl Default for MemberPlaces {
+    fn default() -> Self {
+        Self { messages: Places::new(64), cars: Places::new(320) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_again_when_it_has_been_dropped() {
+        let places = Places::new(2);
+        let copy = places.clone();
+        let (first, second) = (places.take(), copy.take());
+        assert!(first.is_some() && second.is_some() && places.take().is_none());
+        drop(first);
+        assert!(places.take().is_some());
+    }
+}
