@@ -1,6 +1,7 @@
 //! What strangers, liars and damaged datagrams can do.
 
 use super::*;
+use wire::overlay::{ENVELOPE_BYTES, LaneReport, SEALED_BYTES, TAG_BYTES};
 
 #[test]
 fn what_was_heard_once_is_worth_nothing_later() {
@@ -72,28 +73,123 @@ fn a_clock_that_was_set_back_locks_nobody_out() {
     assert!(world.hosts[0].is_linked(1) && world.hosts[1].is_linked(0));
 }
 
+/// Datagrams that a member has refused, whatever for, and frames that it has opened.
+fn refused_and_opened(world: &World, of: usize) -> (u64, u64) {
+    let c = world.hosts[of].counters.counts();
+    (c.malformed + c.no_session + c.forged + c.replayed + c.too_old + c.strangers, c.frames_opened)
+}
+
+fn forged(world: &World, of: usize) -> u64 {
+    world.hosts[of].counters.counts().forged
+}
+
+/// Copies of a datagram with one bit of these bytes turned over, each bit once.
+fn flipped(datagram: &[u8], bytes: impl Iterator<Item = usize>) -> Vec<Vec<u8>> {
+    let bits = bytes.flat_map(|byte| (0..8).map(move |bit| (byte, 1 << bit)));
+    let flip = |(byte, bit): (usize, u8)| {
+        let mut copy = datagram.to_vec();
+        copy[byte] ^= bit;
+        copy
+    };
+    bits.map(flip).collect()
+}
+
+/// Hands all of these and what is left of a datagram when it is cut to one who must refuse them: it has not got the datagram itself, so that only its
+/// tag speaks against them.
+fn refuses(world: &mut World, (from, to): (usize, usize), datagram: &[u8], flipped: Vec<Vec<u8>>) {
+    let (refused, opened) = refused_and_opened(world, to);
+    let (delivered, sent) = (world.hosts[to].delivered.len(), world.seen.len());
+    let cut = (0..datagram.len()).map(|length| datagram[..length].to_vec());
+    let bad = flipped.into_iter().chain(cut).collect::<Vec<_>>();
+    let count = bad.len() as u64;
+    for bad in bad {
+        world.receive(to, endpoint(from), bad);
+    }
+    assert_eq!(refused_and_opened(world, to), (refused + count, opened), "each is counted");
+    assert_eq!((world.hosts[to].delivered.len(), world.seen.len()), (delivered, sent), "nor is any passed on");
+}
+
+/// Three members, of which the first and the second reach each other over the third only.
+fn over_a_relay() -> World {
+    let mut world = World::new(3);
+    world.set(0, 1, None);
+    world.run(3 * SECOND);
+    assert_eq!(world.hosts[0].ways(1), [format!("via {}", number(2))]);
+    world
+}
+
 #[test]
 fn damaged_datagrams_do_nothing() {
-    let mut world = World::new(3);
-    world.run(SECOND);
-    world.set(0, 1, None);
-    world.flow(0, 1, 2 * SECOND);
-    world.seen.clear();
-    world.flow(0, 1, SECOND);
-    let recorded = std::mem::take(&mut world.seen);
-    let delivered: usize = world.hosts.iter().map(|h| h.delivered.len()).sum();
-    let mut draws = Draws::new(9);
-    for (from, to, datagram) in recorded.into_iter().take(400) {
-        let mut flipped = datagram.clone();
-        let bit = draws.number() as usize % (8 * datagram.len());
-        flipped[bit / 8] ^= 1 << (bit % 8);
-        let short = datagram[..draws.number() as usize % datagram.len()].to_vec();
-        for bad in [flipped, short, Vec::new()] {
-            world.receive(to, endpoint(from), bad);
+    let mut world = over_a_relay();
+    let (_, data) = world.sealed_packet(0, 2, 0, ipv4(inner(0), inner(2), 100)).unwrap();
+    let session = world.hosts[0].mesh.session(number(2)).unwrap();
+    let line = Line {
+        own: number(0),
+        path: Path::direct(number(2)),
+        lane: LANE_DIRECT,
+        queue: 0,
+        to: endpoint(2),
+        end: &session,
+        hop: &session,
+    };
+    // It says that all has arrived.
+    let lane = LaneReport { sent: session.sent(0), received: session.sent(0), ..LaneReport::default() };
+    let report = seal::message(&line, &Message::Report(vec![lane]).encode(), micros(world.now)).unwrap();
+    for (datagram, delivers) in [(data, 1), (report, 0)] {
+        let all = flipped(&datagram, 0..datagram.len());
+        refuses(&mut world, (0, 2), &datagram, all);
+        // What is behind the header changes nothing by which it would be refused sooner.
+        let before = forged(&world, 2);
+        let contents = flipped(&datagram, SEALED_BYTES..datagram.len());
+        let count = contents.len() as u64;
+        contents.into_iter().for_each(|bad| world.receive(2, endpoint(0), bad));
+        assert_eq!(forged(&world, 2), before + count);
+        let (delivered, (refused, opened)) = (world.hosts[2].delivered.len(), refused_and_opened(&world, 2));
+        for _ in 0..2 {
+            world.receive(2, endpoint(0), datagram.clone());
+        }
+        assert_eq!(world.hosts[2].delivered.len(), delivered + delivers);
+        assert_eq!(refused_and_opened(&world, 2), (refused + 1, opened + 1), "the second time it is replayed");
+    }
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+}
+
+#[test]
+fn envelopes_that_are_damaged_go_nowhere_and_the_originals_do() {
+    let mut world = over_a_relay();
+    let packet = ipv4(inner(0), inner(1), 100);
+    let (_, mut datagram) = world.sealed_packet(0, 1, 0, packet.clone()).unwrap();
+    let length = datagram.len();
+    // What the tag of a hop vouches for: both headers, a block of the contents, and the tag itself.
+    let covered = || (0..ENVELOPE_BYTES + SEALED_BYTES + TAG_BYTES).chain(length - TAG_BYTES..length);
+    for (from, to) in [(0, 2), (2, 1)] {
+        let bad = flipped(&datagram, covered());
+        refuses(&mut world, (from, to), &datagram, bad);
+        let (sent, delivered) = (world.seen.len(), world.hosts[1].delivered.len());
+        for _ in 0..2 {
+            world.receive(to, endpoint(from), datagram.clone());
+        }
+        if to == 1 {
+            assert_eq!(world.hosts[1].delivered[delivered..], [packet.clone()]);
+        } else {
+            assert_eq!(world.seen.len(), sent + 1, "passed on once");
+            // Before it arrives.
+            (_, (_, _, datagram)) = world.flying.pop_last().unwrap();
         }
     }
-    assert_eq!(world.hosts.iter().map(|h| h.delivered.len()).sum::<usize>(), delivered);
-    assert_eq!(world.flow(0, 1, SECOND).1, 200);
+    // The rest is for the destination to look at: a relay takes no time for it. A datagram for each bit, as the hop has taken the envelope.
+    for at in (ENVELOPE_BYTES + SEALED_BYTES + TAG_BYTES..length - TAG_BYTES)
+        .flat_map(|byte| (0..8).map(move |bit| (byte, bit)))
+    {
+        let (_, mut datagram) = world.sealed_packet(0, 1, 0, packet.clone()).unwrap();
+        datagram[at.0] ^= 1 << at.1;
+        world.receive(2, endpoint(0), datagram);
+        let (_, (_, _, onward)) = world.flying.pop_last().unwrap();
+        let (before, delivered) = (forged(&world, 1), world.hosts[1].delivered.len());
+        world.receive(1, endpoint(2), onward);
+        assert_eq!((forged(&world, 1), world.hosts[1].delivered.len()), (before + 1, delivered), "{at:?}");
+    }
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
 }
 
 #[test]
