@@ -15,6 +15,7 @@ use wire::overlay::Content;
 
 mod admission;
 mod counted;
+mod flood;
 mod follow;
 mod liars;
 mod links;
