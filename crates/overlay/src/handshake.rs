@@ -34,19 +34,19 @@ pub(crate) struct Caller {
     remote: u32,
 }
 
-/// Begins a handshake with the owner of `peer`. `called`: as [`Caller::called`].
+/// Begins a handshake with the owner of `peer`. `called`: as [`Caller::called`]; `offered`: the cipher that is fast here.
 pub(crate) fn call(
     own: &Identity,
     secret: &[u8; 32],
     peer: &PublicKey,
     local: u32,
     called: u64,
+    offered: Cipher,
 ) -> Option<(Call, Initiation)> {
     let (private, remote) = (own.exchange(), peer.exchange());
     let builder = Builder::new(PATTERN.parse().ok()?).prologue(PROLOGUE).ok()?;
     let builder = builder.local_private_key(&private).ok()?.remote_public_key(&remote).ok()?.psk(2, secret).ok()?;
     let mut state = builder.build_initiator().ok()?;
-    let offered = Cipher::preferred();
     let mut noise = [0; 104];
     let n = state.write_message(&payload(offered, called), &mut noise).ok()?;
     (n == noise.len()).then_some((Call { state, offered, local }, Initiation { sender: local, noise }))
@@ -67,10 +67,10 @@ pub(crate) fn hear(own: &Identity, secret: &[u8; 32], initiation: &Initiation) -
 }
 
 impl Caller {
-    /// Answers; `local`: number of the session here. Gives the response, the caller's number, and the keys.
-    pub(crate) fn answer(mut self, local: u32) -> Option<(Response, u32, Keys)> {
+    /// Answers; `local`: number of the session here; `preferred`: the cipher that is fast here. Gives the response, the caller's number, and the keys.
+    pub(crate) fn answer(mut self, local: u32, preferred: Cipher) -> Option<(Response, u32, Keys)> {
         // One without instructions for AES would be five times as slow with it; one with them loses a factor of five without.
-        let both = self.offered == Cipher::Aes256Gcm && Cipher::preferred() == Cipher::Aes256Gcm;
+        let both = self.offered == Cipher::Aes256Gcm && preferred == Cipher::Aes256Gcm;
         let cipher = if both { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
         let mut noise = [0; 56];
         let n = self.state.write_message(&payload(cipher, 0), &mut noise).ok()?;
@@ -110,5 +110,76 @@ fn understood(payload: &[u8]) -> Option<Cipher> {
         [VERSION, 1, ..] => Some(Cipher::Aes256Gcm),
         [VERSION, 2, ..] => Some(Cipher::ChaCha20Poly1305),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::aead::{AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+    use route::Member;
+    use units::Instant;
+    use wire::overlay::{SEALED_BYTES, TAG_BYTES};
+
+    use super::*;
+    use crate::session::{Number, Session};
+
+    const AES: Cipher = Cipher::Aes256Gcm;
+    const CHACHA: Cipher = Cipher::ChaCha20Poly1305;
+
+    /// What the caller and who is called have agreed on, when these are fast on their CPUs.
+    fn agreed(caller: Cipher, called: Cipher) -> [Keys; 2] {
+        let [a, b] = [1, 2].map(|n| Identity::from_seed(&[n; 32]));
+        let (mut call, initiation) = call(&a, &[7; 32], &b.public(), 10, 0, caller).unwrap();
+        let (response, _, theirs) = hear(&b, &[7; 32], &initiation).unwrap().answer(20, called).unwrap();
+        let (_, ours) = call.answered(&response).unwrap();
+        [ours, theirs]
+    }
+
+    fn opens(algorithm: &'static Algorithm, key: &[u8; 32], nonce: [u8; 12], frame: &[u8]) -> Option<Vec<u8>> {
+        let key = LessSafeKey::new(UnboundKey::new(algorithm, key).unwrap());
+        let (header, rest) = frame.split_at(SEALED_BYTES);
+        let mut rest = rest.to_vec();
+        Some(key.open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(header), &mut rest).ok()?.to_vec())
+    }
+
+    #[test]
+    fn both_ends_use_the_cipher_that_is_fast_on_both() {
+        let all = [(AES, AES, AES), (AES, CHACHA, CHACHA), (CHACHA, AES, CHACHA), (CHACHA, CHACHA, CHACHA)];
+        for (caller, called, wanted) in all {
+            let keys = agreed(caller, called);
+            assert_eq!(keys.each_ref().map(|k| k.cipher), [wanted; 2], "{caller:?} {called:?}");
+            let ends = keys.each_ref().map(|k| Session::new(Member(1), 1, 1, Instant::ZERO, true, k).unwrap());
+            for (from, to) in [(0, 1), (1, 0)] {
+                let number = Number { queue: 3, lane: 5, sequence: 0x0102_0304 };
+                let mut frame = [&[9; SEALED_BYTES][..], b"contents", &[0; TAG_BYTES]].concat();
+                ends[from].seal(number, &mut frame).unwrap();
+                // By the protocol's own words: two zeros, queue, lane and sequence.
+                let nonce = [0, 0, 3, 5, 0, 0, 0, 0, 1, 2, 3, 4];
+                let by = |algorithm| opens(algorithm, &keys[from].send, nonce, &frame);
+                let of_both = [by(&AES_256_GCM), by(&CHACHA20_POLY1305)];
+                let text = |cipher| (wanted == cipher).then(|| b"contents".to_vec());
+                assert_eq!(of_both, [text(AES), text(CHACHA)], "{caller:?} {called:?}");
+                let mut damaged = frame.clone();
+                damaged[SEALED_BYTES] ^= 1;
+                assert!(ends[to].open(number, &mut damaged).is_none());
+                assert_eq!(ends[to].open(number, &mut frame).unwrap(), b"contents");
+                // An envelope's tag is made with the same keys.
+                let mut envelope = vec![8; 200];
+                ends[from].seal_envelope(number, &mut envelope).unwrap();
+                assert!(ends[to].opens_envelope(number, &envelope));
+                envelope[0] ^= 1;
+                assert!(!ends[to].opens_envelope(number, &envelope));
+            }
+        }
+    }
+
+    #[test]
+    fn who_answers_with_a_cipher_that_was_not_offered_is_not_heard() {
+        let [a, b] = [1, 2].map(|n| Identity::from_seed(&[n; 32]));
+        let (mut call, initiation) = call(&a, &[7; 32], &b.public(), 10, 0, CHACHA).unwrap();
+        let mut caller = hear(&b, &[7; 32], &initiation).unwrap();
+        caller.offered = AES;
+        let (response, ..) = caller.answer(20, AES).unwrap();
+        assert!(call.answered(&response).is_none());
     }
 }

@@ -14,7 +14,7 @@ use super::{Mesh, Other, Output, micros};
 use crate::guard::{Admission, MacKeys};
 use crate::handshake::{self, Call, Caller};
 use crate::seal;
-use crate::session::{Keys, REKEY_AFTER, REKEY_FRAMES, Session};
+use crate::session::{Cipher, Keys, REKEY_AFTER, REKEY_FRAMES, Session};
 
 /// Time to the second attempt; each further one takes half as long again.
 const FIRST_RETRY: Duration = Duration::from_millis(300);
@@ -146,7 +146,8 @@ impl Mesh {
         let (local, jitter) = (self.session_number(), self.draws.unit());
         let Some(key) = self.settings.members.one(member).map(|m| m.key) else { return };
         let called = self.time_of_call(now);
-        let begun = handshake::call(&self.settings.identity, &self.settings.secret, &key, local, called);
+        let begun =
+            handshake::call(&self.settings.identity, &self.settings.secret, &key, local, called, Cipher::preferred());
         let (Some((call, initiation)), Some(other)) = (begun, self.others.get_mut(&member)) else { return };
         let calls = &mut other.calls;
         let cookie =
@@ -240,7 +241,7 @@ impl Mesh {
             return;
         }
         let (local, called) = (self.session_number(), caller.called);
-        let Some((response, remote, keys)) = caller.answer(local) else { return };
+        let Some((response, remote, keys)) = caller.answer(local, Cipher::preferred()) else { return };
         if self.begin_session(now, member, (local, remote), Some(called), &keys).is_none() {
             return;
         }
@@ -257,7 +258,7 @@ impl Mesh {
             return;
         }
         let (local, exchange) = (self.session_number(), caller.exchange);
-        let Some((response, remote, keys)) = caller.answer(local) else { return };
+        let Some((response, remote, keys)) = caller.answer(local, Cipher::preferred()) else { return };
         if self.receive_guest(now, source, (exchange, local, remote), keys).is_some() {
             let mut datagram = response.encode();
             MacKeys::of_exchange(&exchange).write(&mut datagram, None);

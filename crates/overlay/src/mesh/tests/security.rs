@@ -47,7 +47,9 @@ fn who_says_old_initiations_again_keeps_nobody_from_beginning_anew() {
     // What somebody has recorded of the first, more than is remembered.
     let key = identity(1).public();
     let recorded = (0..200).map(|n| {
-        let (_, initiation) = crate::handshake::call(&identity(0), &[7; 32], &key, n, (UTC - 1000) << 16).unwrap();
+        let cipher = crate::session::Cipher::preferred();
+        let (_, initiation) =
+            crate::handshake::call(&identity(0), &[7; 32], &key, n, (UTC - 1000) << 16, cipher).unwrap();
         let mut datagram = initiation.encode().to_vec();
         MacKeys::of(&key).write(&mut datagram, None);
         datagram
