@@ -25,6 +25,7 @@ mod places;
 mod queues;
 mod record;
 mod relaying;
+mod restarts;
 mod security;
 mod status;
 

@@ -1,0 +1,53 @@
+//! Members that begin anew while packets flow.
+
+use super::*;
+
+/// A flow of a packet each 5 ms from the first to the second member, one of which begins anew in the middle. The longest time in which nothing arrived.
+fn outage(restarts: usize) -> (World, Duration) {
+    let mut world = World::new(2);
+    world.run(2 * SECOND);
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+    let (mut longest, mut last, mut came) = (Duration::ZERO, world.now, world.hosts[1].delivered.len());
+    let begin = world.now;
+    let mut is_new = false;
+    while world.now < begin + 10 * SECOND {
+        if !is_new && world.now >= begin + SECOND {
+            let now = world.now;
+            world.hosts[restarts] = Host::new(settings(restarts, 2), 4711, now);
+            came = world.hosts[1].delivered.len();
+            is_new = true;
+        }
+        world.send_packet(0, 1, inner(0), 500);
+        world.run(Duration::from_millis(5));
+        let now = world.hosts[1].delivered.len();
+        if now > came {
+            longest = longest.max(world.now.saturating_since(last));
+            (last, came) = (world.now, now);
+        }
+    }
+    // What is on its way.
+    world.run(Duration::from_millis(100));
+    (world, longest)
+}
+
+#[test]
+fn a_receiver_that_begins_anew_gets_packets_at_once() {
+    let (mut world, longest) = outage(1);
+    // It calls with its first tick: a round trip of 20 ms and half of one that shows that it has the keys, then the sender's next tick, half a round trip
+    // of the packet, and what lies between two packets. Nothing waits for silence to be noticed, which takes seconds.
+    let bound = 2 * TICK + Duration::from_millis(30 + 10 + 2 * 5);
+    assert!(longest <= bound, "{longest:?}");
+    assert_eq!(world.flow(0, 1, 3 * SECOND), (600, 600));
+    assert_eq!(world.flow(1, 0, 3 * SECOND), (600, 600));
+}
+
+#[test]
+fn a_sender_that_begins_anew_sends_as_soon_as_its_link_is_known() {
+    let (mut world, longest) = outage(0);
+    // It calls with its first tick, and half a round trip behind the answer the other end has its keys. That one tells within 100 ms and a tick what
+    // arrived, and with that link the first way is chosen, in the tick after: the second that is waited for links is for those on which nobody answers.
+    let bound = Duration::from_millis(30 + 100 + 10 + 10 + 2 * 5) + 3 * TICK;
+    assert!(longest <= bound, "{longest:?}");
+    assert_eq!(world.flow(0, 1, 3 * SECOND), (600, 600));
+    assert_eq!(world.flow(1, 0, 3 * SECOND), (600, 600));
+}
