@@ -22,6 +22,7 @@ mod links;
 mod metrics;
 mod models;
 mod places;
+mod prefixes;
 mod queues;
 mod record;
 mod relaying;
@@ -333,8 +334,13 @@ impl World {
 
     /// A packet of a flow as an outbound thread seals it, and where it goes: on the first way.
     fn sealed_packet(&self, from: usize, to: usize, queue: u8, packet: Vec<u8>) -> Option<(SocketAddr, Vec<u8>)> {
+        self.sealed_to(from, inner(to), queue, packet)
+    }
+
+    /// The same, to any address.
+    fn sealed_to(&self, from: usize, to: IpAddr, queue: u8, packet: Vec<u8>) -> Option<(SocketAddr, Vec<u8>)> {
         let host = &self.hosts[from];
-        let way = host.table.owner(inner(to)).and_then(|i| host.table.peers.get(i)?.ways.first())?;
+        let way = host.table.owner(to).and_then(|i| host.table.peers.get(i)?.ways.first())?;
         let line = way.line(host.table.own, queue);
         let mut datagram = [vec![0; head(&way.path)], packet, vec![0; tail(&way.path)]].concat();
         line.seal(&mut datagram, Content::Packet { partial: false }, 0, micros(self.now))?;

@@ -6,7 +6,7 @@ use crate::status::{Counted, Question, Status};
 use route::flows::Active;
 use serde_json::Value;
 
-fn status(host: &Host, gauges: Vec<Arc<Gauges>>) -> Status {
+pub(super) fn status(host: &Host, gauges: Vec<Arc<Gauges>>) -> Status {
     Status::new(Arc::clone(&host.mesh.settings), Counted { gauges, ..Counted::default() }, Instant::ZERO)
 }
 
