@@ -23,6 +23,7 @@ mod metrics;
 mod models;
 mod places;
 mod prefixes;
+mod probing;
 mod queues;
 mod record;
 mod relaying;

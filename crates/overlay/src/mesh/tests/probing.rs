@@ -1,0 +1,70 @@
+//! When probes are sent.
+
+use super::*;
+
+/// Two members on a link that pays for few probes.
+fn slow() -> World {
+    let mut world = World::new(2);
+    for index in 0..2 {
+        let slow = Settings { capacity: Some(Rate::from_bps(1_000_000)), ..settings(index, 2) };
+        world.hosts[index] = Host::new(slow, 5 + index as u64, world.now);
+    }
+    world.run(5 * SECOND);
+    world
+}
+
+fn probes(world: &World) -> u64 {
+    world.hosts[0].mesh.link_view(number(1), world.now).unwrap().probes
+}
+
+#[test]
+fn where_there_is_traffic_no_probes_are_sent() {
+    let mut world = slow();
+    let before = probes(&world);
+    world.run(60 * SECOND);
+    let idle = probes(&world) - before;
+    // Ten a second at least.
+    assert!(idle > 500, "{idle}");
+    let before = probes(&world);
+    let end = world.now + 60 * SECOND;
+    while world.now < end {
+        assert!(world.send_packet(0, 1, inner(0), 500));
+        world.run(Duration::from_millis(1));
+    }
+    let busy = probes(&world) - before;
+    // A thousand packets a second. Only where two draws lie within the same millisecond there is none between them: one in sixty at 18 probes a second.
+    assert!(busy * 30 < idle, "{busy} and {idle}");
+    let before = probes(&world);
+    world.run(60 * SECOND);
+    let again = (probes(&world) - before) as f64 / idle as f64;
+    assert!((again - 1.0).abs() < 0.15, "{again}");
+}
+
+#[test]
+fn gaps_between_probes_are_exponential() {
+    let mut world = slow();
+    let (mut gaps, mut last, mut known) = (Vec::new(), world.now, probes(&world));
+    // Each gap is known to half a millisecond, of some 60 to 100.
+    for _ in 0..120_000 {
+        world.run(Duration::from_micros(500));
+        let now = probes(&world);
+        if now > known {
+            gaps.push(world.now.saturating_since(last).as_secs_f64());
+            // The first of several within a step.
+            gaps.extend((known + 1..now).map(|_| 0.0));
+            (last, known) = (world.now, now);
+        }
+    }
+    let n = gaps.len() as f64;
+    let mean = gaps.iter().sum::<f64>() / n;
+    let deviation = (gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / n).sqrt();
+    // That of n exponential ones deviates from 1 by 1/sqrt(n).
+    let variation = deviation / mean;
+    assert!(n > 500.0 && (variation - 1.0).abs() < 4.0 / n.sqrt(), "{variation} of {n}");
+    // What is longer than the mean, than twice and thrice: 1/e, 1/e^2, 1/e^3.
+    for times in 1..4 {
+        let share = gaps.iter().filter(|g| **g > mean * f64::from(times)).count() as f64 / n;
+        let wanted = (-f64::from(times)).exp();
+        assert!((share - wanted).abs() < 4.0 * (wanted / n).sqrt(), "{times}: {share} and {wanted}");
+    }
+}
