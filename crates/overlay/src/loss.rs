@@ -171,6 +171,8 @@ pub(crate) struct Loss {
     at: Option<Instant>,
     /// What speaks for a change since some time, in the terms of [`CHANGED`].
     told: f64,
+    /// Frames that were counted since the last change, however long ago.
+    counted: f64,
     /// Instead, in the paper's way.
     intervals: Option<Intervals>,
 }
@@ -192,6 +194,7 @@ impl Loss {
         }
         self.latest.fade((-passed / QUICK).exp2());
         self.latest.add(counts);
+        self.counted += counts.frames;
         // All alike, so that what is known and is in no stretch is what was before it.
         let factor = (-passed / HALF_LIFE).exp2();
         self.known.fade(factor);
@@ -201,6 +204,7 @@ impl Loss {
             stretch.add(length, counts);
         }
         let (since, before) = self.change()?;
+        self.counted = since.frames;
         self.begin_with(since);
         Some(if since.share() > before.share() { Change::More } else { Change::Less })
     }
@@ -219,7 +223,7 @@ impl Loss {
 
     /// Whether something speaks for a change, or too little is known since the last one.
     pub(crate) fn is_in_doubt(&self) -> bool {
-        self.told > IN_DOUBT || self.known.frames < SETTLED
+        self.told > IN_DOUBT || self.counted < SETTLED
     }
 
     fn begin_with(&mut self, since: Fading) {

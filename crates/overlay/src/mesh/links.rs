@@ -251,9 +251,12 @@ impl Link {
     fn is_doubtful(&mut self, now: Instant) -> bool {
         let patience = DOUBT + self.rtt.least().unwrap_or(DOUBT);
         let heard = self.incoming.alive.min(self.outgoing.alive);
+        // The more are lost, of probes and of what is said of them, the more it takes until silence says something.
+        let arrive = (1.0 - self.loss_to()) * (1.0 - self.loss_from().share);
+        let every = PROBE_EVERY.mul_f64(arrive.clamp(0.0, 1.0));
         let is_due = self.up
             && heard.is_none_or(|at| now.saturating_since(at) > patience)
-            && self.doubted.is_none_or(|at| now.saturating_since(at) >= PROBE_EVERY);
+            && self.doubted.is_none_or(|at| now.saturating_since(at) >= every);
         if is_due {
             self.doubted = Some(now);
             self.probing.note_probe(now);

@@ -45,7 +45,9 @@ impl Control {
         while let Some(used) = route.uses.get(at).copied() {
             let judged = self.judged(&used.path, flows);
             let is_disjoint = route.uses[..at].iter().all(|u| u.path.is_disjoint(&used.path));
-            if is_disjoint && judged.is_some_and(|j| j.worth[1].as_bps() as f64 >= least) {
+            // What a path demonstrably carries it is worth, as the first one is: the loss of flows that fill it is their own.
+            let worth = |j: Judged| j.worth[1].max(used.load_at(self.now, &self.policy).carried);
+            if is_disjoint && judged.is_some_and(|j| worth(j).as_bps() as f64 >= least) {
                 at += 1;
                 continue;
             }

@@ -358,6 +358,24 @@ fn what_carries_its_capacity_is_not_left_for_an_idle_path() {
 }
 
 #[test]
+fn a_further_path_that_our_flows_fill_is_kept_and_one_that_carries_little_is_not() {
+    for (carried, kept) in [(90, 2), (2, 1)] {
+        let mut net = Domestic::new(Policy::default());
+        net.losses = [Some(0.0), Some(0.0)];
+        net.until(20.0);
+        let further = net.control.paths(EAST)[1].path;
+        // Slow start loses as much at a full queue: by the formula the path gives next to nothing.
+        net.losses = if further == south() { [Some(0.0), Some(0.2)] } else { [Some(0.2), Some(0.0)] };
+        while net.now < 60.0 {
+            let load = Load { flows: 2, carried: Rate::from_bps(carried * MBPS) };
+            net.control.handle_load(at(net.now), further, load);
+            net.until(net.now + 0.2);
+        }
+        assert_eq!(net.control.paths(EAST).len(), kept, "{carried} Mb/s");
+    }
+}
+
+#[test]
 fn the_loss_that_our_own_flows_make_is_not_held_against_others_on_the_same_link() {
     // One flow to the east fills the link to the northern bridge; nothing goes to that bridge itself, and the way to it by the south loses nothing.
     for (carried, expected) in [(90, Vec::new()), (2, vec![Reason::Collapsed])] {

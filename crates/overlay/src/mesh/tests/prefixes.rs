@@ -39,9 +39,10 @@ fn world(first: usize) -> World {
         settings.members.change(|all| {
             for (member, served) in all.iter_mut() {
                 let place = (1..4).find(|i| number(*i) == *member).map(|i| (i + 3 - first) % 3);
-                let subnets = place.map_or(SOURCE.map(|s| s.parse::<IpAddr>().unwrap().into()), |p| {
-                    NESTED[p].map(|s| s.parse().unwrap())
-                });
+                let subnets = place.map_or_else(
+                    || SOURCE.map(|s| s.parse::<IpAddr>().unwrap().into()),
+                    |p| NESTED[p].map(|s| s.parse().unwrap()),
+                );
                 served.subnets = subnets.to_vec();
             }
         });

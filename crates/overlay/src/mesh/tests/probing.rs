@@ -9,7 +9,8 @@ fn slow() -> World {
         let slow = Settings { capacity: Some(Rate::from_bps(1_000_000)), ..settings(index, 2) };
         world.hosts[index] = Host::new(slow, 5 + index as u64, world.now);
     }
-    world.run(5 * SECOND);
+    // Until all is saved that may be, so that the pace is that of the budget.
+    world.run(90 * SECOND);
     world
 }
 

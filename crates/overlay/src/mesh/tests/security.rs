@@ -172,7 +172,7 @@ fn envelopes_that_are_damaged_go_nowhere_and_the_originals_do() {
             world.receive(to, endpoint(from), datagram.clone());
         }
         if to == 1 {
-            assert_eq!(world.hosts[1].delivered[delivered..], [packet.clone()]);
+            assert_eq!(world.hosts[1].delivered[delivered..], *std::slice::from_ref(&packet));
         } else {
             assert_eq!(world.seen.len(), sent + 1, "passed on once");
             // Before it arrives.
