@@ -34,6 +34,40 @@ fn two_members_need_nothing_but_init_and_join() {
 }
 
 #[test]
+fn a_network_behind_a_member_is_told_to_all_and_is_nobody_elses() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = |name: &str, networks: &[&str]| {
+        let (file, secret) = (format!("{name}.toml"), "of this test alone");
+        let mut arguments = vec!["init", "--config", &file, "--address", "10.77.0.1", "--secret", secret];
+        networks.iter().for_each(|n| arguments.extend(["--subnet", n]));
+        overlay(folder.path(), &arguments)
+    };
+    let west = made("west", &["10.1.0.0/16", "2001:db8:1::/48"]);
+    let lines = text(&west.stdout);
+    assert!(lines.contains(r#"subnets = ["10.77.0.1/32", "10.1.0.0/16", "2001:db8:1::/48"]"#), "{lines}");
+    let plan = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
+    assert!(text(&plan.stdout).contains("serves 10.1.0.0/16, 2001:db8:1::/48"), "{}", text(&plan.stdout));
+    // Who claims the same, or the other's address, cannot be a member beside it.
+    let thief = |networks: &str| {
+        let other = overlay(folder.path(), &["init", "--config", "thief.toml", "--address", "10.77.0.9"]);
+        let key = text(&other.stdout).lines().find(|l| l.starts_with("key")).unwrap().to_owned();
+        for file in ["thief.toml", "thief.key"] {
+            std::fs::remove_file(folder.path().join(file)).unwrap();
+        }
+        join(folder.path(), "west", &format!("[[member]]\nname = \"thief\"\n{key}\nsubnets = [\"{networks}\"]\n"))
+    };
+    for network in ["10.1.0.0/16", "10.77.0.1/32"] {
+        let refused = thief(network);
+        assert_eq!(refused.status.code(), Some(2), "{network}");
+        let said = text(&refused.stderr);
+        assert!(said.contains(&format!("{network} belongs to both this member and thief")), "{said}");
+    }
+    // A part of it is another's to serve: the longest prefix counts.
+    assert_eq!(thief("10.1.2.0/24").status.code(), Some(0));
+    assert_eq!(made("east", &["10.1.0.0"]).status.code(), Some(2), "no network");
+}
+
+#[test]
 fn what_exists_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     init(folder.path(), "west", "10.77.0.1");
