@@ -18,4 +18,3 @@ mod page;
 mod queues;
 mod settings;
 mod setup;
-mod ways;

@@ -71,7 +71,9 @@ impl Members {
         let running = vec![lan.client.start(&mut up("west")).unwrap(), lan.server.start(&mut up("east")).unwrap()];
         let members = Self { running, folder };
         let began = Instant::now();
-        while status(members.folder.path(), "west")["members"][0]["ways"].as_array().is_none_or(Vec::is_empty) {
+        let has_none =
+            |name: &str| status(members.folder.path(), name)["members"][0]["ways"].as_array().is_none_or(Vec::is_empty);
+        while has_none("west") || has_none("east") {
             assert!(began.elapsed() < Duration::from_secs(20), "the members do not find each other");
             std::thread::sleep(Duration::from_millis(50));
         }
