@@ -33,8 +33,7 @@ const HINT: Duration = Duration::from_millis(100);
 /// And not before the size has stayed the same for so long: what the kernel was told once it does not forget for minutes, and while a size is sought
 /// less is known than there is, for a second or two.
 const SETTLED: Duration = Duration::from_secs(3);
-/// Elephants that change their path each time at most, and by how much their share must be larger there.
-const MOVED_AT_ONCE: usize = 1;
+/// By how much the share of an elephant that changes its path must be larger there.
 const REBALANCE_MARGIN: f64 = 0.5;
 
 /// What flows of this queue each path carries, for people: written by this thread, read by others.
@@ -309,15 +308,12 @@ impl Outbound {
             return;
         }
         self.rebalanced = now;
-        for peer in &self.reader.table.peers {
-            let share = |w: &Way| {
-                let route = *self.routes.get(&w.path)?;
-                Some(Share { route, predicted: Rate::from_bps(w.predicted_bps) })
-            };
-            let shares: Vec<Share> = peer.ways.iter().filter_map(share).collect();
-            if shares.len() > 1 {
-                self.flows.rebalance(&shares, MOVED_AT_ONCE, REBALANCE_MARGIN);
-            }
-        }
+        let share = |w: &Way| {
+            let route = *self.routes.get(&w.path)?;
+            Some(Share { route, predicted: Rate::from_bps(w.predicted_bps) })
+        };
+        let several = self.reader.table.peers.iter().filter(|peer| peer.ways.len() > 1);
+        let destinations: Vec<Vec<Share>> = several.map(|peer| peer.ways.iter().filter_map(share).collect()).collect();
+        self.flows.rebalance(&destinations, REBALANCE_MARGIN);
     }
 }

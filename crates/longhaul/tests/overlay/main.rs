@@ -18,3 +18,4 @@ mod page;
 mod queues;
 mod settings;
 mod setup;
+mod ways;

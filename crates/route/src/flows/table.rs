@@ -92,7 +92,7 @@ struct RouteEntry {
     active: Active,
 }
 
-/// The flow table: which routing entry each flow points to. Nothing is allocated after [`Table::new`].
+/// The flow table: which routing entry each flow points to. No packet makes it allocate anything.
 #[derive(Debug, Clone)]
 pub struct Table {
     settings: Settings,
@@ -101,7 +101,6 @@ pub struct Table {
     /// Where maintenance goes on, and when its present turn was due.
     cursor: usize,
     turn: Option<Instant>,
-    pub(super) balanced: usize,
     unremembered: u64,
 }
 
@@ -111,7 +110,7 @@ impl Table {
         let flows = settings.flows.clamp(WAYS, 1 << 24).next_power_of_two();
         let routes = settings.routes.clamp(1, 1 << 16);
         let (entries, routes) = (vec![None; flows].into(), vec![None; routes].into());
-        Self { settings, entries, routes, cursor: 0, turn: None, balanced: 0, unremembered: 0 }
+        Self { settings, entries, routes, cursor: 0, turn: None, unremembered: 0 }
     }
 
     /// Adds a routing entry; `None`: there are as many as the settings allow.

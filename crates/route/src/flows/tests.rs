@@ -244,11 +244,12 @@ fn crowded(elephants: u32) -> (Table, RouteId, RouteId) {
 fn elephants_are_moved_to_where_their_share_is_best_and_stay_there() {
     let (mut table, a, b) = crowded(12);
     let shares = [(a, 100), (b, 50)].map(|(route, mbps)| Share { route, predicted: Rate::from_bps(mbps * 1_000_000) });
-    assert_eq!(table.rebalance(&shares, 2, 0.1), 2, "no more at once");
-    let moved: usize = (0..20).map(|_| table.rebalance(&shares, 2, 0.1)).sum();
+    let destinations = [shares.to_vec()];
+    assert_eq!(table.rebalance(&destinations, 0.1), 1, "no more at once");
+    let moved: usize = (0..20).map(|_| table.rebalance(&destinations, 0.1)).sum();
     // 8 and 4 have 12.5 Mb/s each. From 9 and 3, 100/9 is 11.1 and 50/4 is 12.5: more by a tenth.
     assert_eq!((table.active(a).elephants, table.active(b).elephants), (8, 4));
-    assert_eq!(moved, 2);
+    assert_eq!(moved, 3);
     assert_eq!(table.active(a).flows, 28, "mice stay where they are");
 }
 
@@ -257,8 +258,28 @@ fn flows_of_other_destinations_are_left_alone() {
     let (mut table, a, b) = crowded(4);
     let other = table.add_route(path(3)).unwrap();
     let shares = [b, other].map(|route| Share { route, predicted: Rate::from_bps(1_000_000) });
-    assert_eq!(table.rebalance(&shares, 10, 0.0), 0);
+    assert_eq!(table.rebalance(&[shares.to_vec()], 0.0), 0);
     assert_eq!(table.active(a).elephants, 4);
+}
+
+#[test]
+fn of_each_destination_one_elephant_is_moved_wherever_it_is_in_a_large_table() {
+    let mut table = Table::new(Settings::default());
+    let routes: Vec<RouteId> = (1..=6).map(|n| table.add_route(path(n)).unwrap()).collect();
+    // Three destinations with two routing entries each; four elephants are on each first one, all others mice.
+    for n in 0..20_000 {
+        let (route, bytes) =
+            if n % 5000 < 3 { (routes[2 * (n as usize % 5000)], Bytes::new(2_000_000)) } else { (routes[0], KB) };
+        table.assign(key(n).hash(SECRET), key(n), bytes, route);
+    }
+    let share = |route: &RouteId| Share { route: *route, predicted: Rate::from_bps(1_000_000) };
+    let destinations: Vec<Vec<Share>> = routes.chunks(2).map(|pair| pair.iter().map(share).collect()).collect();
+    let elephants = |table: &Table| routes.iter().map(|r| table.active(*r).elephants).collect::<Vec<_>>();
+    assert_eq!(elephants(&table), [4, 0, 4, 0, 4, 0]);
+    assert_eq!(table.rebalance(&destinations, 0.5), 3);
+    assert_eq!(elephants(&table), [3, 1, 3, 1, 3, 1]);
+    // Half of it would be 1.5 times a third, not more.
+    assert_eq!(table.rebalance(&destinations, 0.5), 0);
 }
 
 #[derive(Debug, Clone)]
