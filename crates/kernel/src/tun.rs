@@ -180,21 +180,18 @@ fn set_interface(file: &File, name: &str, kind: TunKind, flags: libc::c_short) -
     Ok(request.ifr_name.iter().take_while(|c| **c != 0).map(|c| char::from(*c as u8)).collect())
 }
 
-/// Asks for all offloads, then for fewer: a kernel refuses the whole set when it lacks one.
-/// What a device that is there was asked for before stays until something else is.
+/// Asks for all offloads, then for fewer: a kernel refuses the whole set when it lacks one. Or for none: what was asked of a device that outlives its
+/// processes stays until something else is.
 fn set_offloads(file: &File, wanted: bool) -> io::Result<Offloads> {
     let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     let udp = TUN_F_USO4 | TUN_F_USO6;
     // SAFETY: TUNSETOFFLOAD takes its flags by value.
     let ask = |flags: libc::c_uint| unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD, libc::c_ulong::from(flags)) };
-    if !wanted && ask(0) == 0 {
-        return Ok(Offloads::default());
-    }
-    if wanted && ask(tcp | udp) == 0 {
-        return Ok(Offloads { tcp: true, udp: true });
-    }
-    if wanted && ask(tcp) == 0 {
-        return Ok(Offloads { tcp: true, udp: false });
+    let all = [(tcp | udp, Offloads { tcp: true, udp: true }), (tcp, Offloads { tcp: true, udp: false })];
+    let none = [(0, Offloads::default())];
+    let asked: &[_] = if wanted { &all } else { &none };
+    if let Some((_, got)) = asked.iter().find(|(flags, _)| ask(*flags) == 0) {
+        return Ok(*got);
     }
     Err(io::Error::last_os_error())
 }

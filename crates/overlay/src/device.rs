@@ -30,7 +30,7 @@ pub(crate) fn make(settings: &Settings, queues: usize) -> Result<(Vec<Tun>, u32)
         netlink.add_address(device, *address, if address.is_ipv4() { 32 } else { 128 }, None)?;
     }
     netlink.set_link(device, &link)?;
-    if let Some(key) = not_forwarded(settings) {
+    for key in not_forwarded(settings) {
         tracing::warn!("this host forwards nothing to the networks behind it (`subnets`): sysctl -w {key}=1");
     }
     let subnets: Vec<IpNet> = settings.members.get().values().flat_map(|m| m.subnets.clone()).collect();
@@ -85,12 +85,12 @@ fn prepared(settings: &Settings, netlink: &mut Netlink, device: u32) -> Result<(
     }
 }
 
-/// The kernel's setting that keeps this host from passing on what is for the networks behind it.
-fn not_forwarded(settings: &Settings) -> Option<&'static str> {
-    let has = |v4: bool| settings.subnets.iter().any(|s| s.addr().is_ipv4() == v4);
+/// The kernel's settings that keep this host from passing on what is for the networks behind it.
+fn not_forwarded(settings: &Settings) -> impl Iterator<Item = &'static str> {
+    let has = move |v4: bool| settings.subnets.iter().any(|s| s.addr().is_ipv4() == v4);
     let families = [(true, "net.ipv4.ip_forward"), (false, "net.ipv6.conf.all.forwarding")];
     let is_off = |key: &str| kernel::read_sysctl(key).is_ok_and(|value| value.trim() == "0");
-    families.into_iter().find(|(v4, key)| has(*v4) && is_off(key)).map(|(_, key)| key)
+    families.into_iter().filter(move |(v4, key)| has(*v4) && is_off(key)).map(|(_, key)| key)
 }
 
 /// Lets packets for these go to the device.

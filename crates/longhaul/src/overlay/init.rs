@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use ipnet::IpNet;
 use overlay::{Certificate, Identity, Settings, member_lines as read_lines};
 
 use super::cli::{AuthorityOptions, CertifyOptions, InitOptions, JoinOptions};
@@ -70,8 +71,8 @@ fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
 
 fn member_lines(options: &InitOptions, identity: &Identity, config: &Path) -> String {
     let name = config.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let own = options.address.iter().map(|a| format!("{a}/{}", if a.is_ipv4() { 32 } else { 128 }));
-    let subnets = own.chain(options.subnet.iter().map(ToString::to_string));
+    let own = options.address.iter().map(|a| IpNet::from(*a));
+    let subnets = own.chain(options.subnet.iter().copied()).map(|net| net.to_string());
     let mut text = format!("[[member]]\nname = \"{name}\"\nkey = \"{}\"\n", identity.public());
     if let Some(endpoint) = &options.endpoint {
         let _ = writeln!(text, "endpoint = \"{endpoint}\"");
