@@ -31,7 +31,7 @@ use crate::seal::{self, Line};
 use crate::session::{REJECT_AFTER, Session};
 use crate::settings::{MemberSettings, Settings};
 use crate::spent::Spent;
-use crate::table::{Peer, Table};
+use crate::table::{Peer, Sources, Table};
 
 pub(crate) use admission::GUEST;
 pub(crate) use calls::{OpenCalls, Source, is_for};
@@ -389,17 +389,21 @@ impl Mesh {
         // Whoever came, went or moved has changed the table.
         self.admissions.have_news = true;
         let mut table = Table { own: self.own, relay: self.settings.relay, ..Table::default() };
-        let members: Vec<Member> = self.others.keys().copied().collect();
-        for (index, member) in members.into_iter().enumerate() {
-            let subnets = self.settings.members.one(member).map(|m| m.subnets).unwrap_or_default();
+        let (members, own) = (self.settings.members.get(), self.settings.serves());
+        let subnets_of = |member| members.get(&member).map_or(&[][..], |m| &m.subnets);
+        let numbers: Vec<Member> = self.others.keys().copied().collect();
+        for (index, member) in numbers.into_iter().enumerate() {
+            let subnets = subnets_of(member);
             table.prefixes.extend(subnets.iter().map(|s| (*s, index)));
+            let others = members.iter().filter(|(m, _)| **m != member).flat_map(|(_, m)| &m.subnets);
+            let sources = Sources::new(subnets, others.chain(&own));
             table.index.insert(member, index);
             let ways = self.ways_for_table(member);
             let Some(other) = self.others.get(&member) else { continue };
             table.sessions.extend(other.sessions.iter().map(|s| (s.local, Arc::clone(s))));
             let (endpoint, session, quota) = (other.endpoint, other.session().cloned(), Arc::clone(&other.quota));
             let places = other.places.clone();
-            table.peers.push(Peer { endpoint, session, subnets, ways, quota, places });
+            table.peers.push(Peer { endpoint, session, sources, ways, quota, places });
         }
         table.sessions.extend(self.guests().map(|s| (s.local, Arc::clone(s))));
         table.prefixes.sort_by_key(|(net, _)| std::cmp::Reverse(net.prefix_len()));

@@ -298,7 +298,9 @@ impl<T: FnMut(Event, Place)> Turn<'_, T> {
     fn may_deliver(&self, session: &Session, contents: &mut [u8]) -> bool {
         let counter = match packet::source(contents) {
             None => &self.counters.malformed,
-            Some(source) if !self.table.peer(session.peer).is_some_and(|p| p.owns(source)) => &self.counters.spoofed,
+            Some(source) if !self.table.peer(session.peer).is_some_and(|p| p.sources.has(source)) => {
+                &self.counters.spoofed
+            }
             Some(_) if self.arrival.traffic_class & 3 == 3 && ecn(contents).is_some() && !mark_congestion(contents) => {
                 &self.counters.marked
             }

@@ -42,7 +42,7 @@ pub(crate) struct Peer {
     pub(crate) endpoint: Option<SocketAddr>,
     /// For what is sent to it, or over it.
     pub(crate) session: Option<Arc<Session>>,
-    pub(crate) subnets: Vec<IpNet>,
+    pub(crate) sources: Sources,
     /// Best first; none: it cannot be reached.
     pub(crate) ways: Vec<Way>,
     /// What it handed over to be passed on.
@@ -51,10 +51,29 @@ pub(crate) struct Peer {
     pub(crate) places: MemberPlaces,
 }
 
-impl Peer {
-    /// Whether packets of the member may come from there.
-    pub(crate) fn owns(&self, source: IpAddr) -> bool {
-        self.subnets.iter().any(|s| s.contains(&source))
+/// Where packets of a member may come from: the addresses of which no longer prefix is somebody else's.
+///
+/// Longest prefix first: the member's own (`true`) and those inside them that are others'. So the check of a packet looks at the few prefixes that
+/// can decide it, however many members there are.
+#[derive(Debug, Default)]
+pub(crate) struct Sources(Vec<(IpNet, bool)>);
+
+impl Sources {
+    /// `subnets` are the member's, `others` those of everybody else, this host among them.
+    pub(crate) fn new<'a>(subnets: &[IpNet], others: impl Iterator<Item = &'a IpNet>) -> Self {
+        let mut all: Vec<(IpNet, bool)> = subnets.iter().map(|s| (*s, true)).collect();
+        // Nothing lies inside single addresses, which is what most members have.
+        let wide: Vec<&IpNet> = subnets.iter().filter(|s| s.prefix_len() < s.max_prefix_len()).collect();
+        if !wide.is_empty() {
+            all.extend(others.filter(|net| wide.iter().any(|w| w.contains(*net))).map(|net| (*net, false)));
+        }
+        all.sort_by_key(|(net, _)| std::cmp::Reverse(net.prefix_len()));
+        Self(all)
+    }
+
+    /// Whether a packet of the member may have this source.
+    pub(crate) fn has(&self, source: IpAddr) -> bool {
+        self.0.iter().find(|(net, _)| net.contains(&source)).is_some_and(|(_, is_own)| *is_own)
     }
 }
 

@@ -23,27 +23,29 @@ const ADDRESSES: [(&str, usize); 9] = [
 /// Of the first member.
 const SOURCE: [&str; 2] = ["192.168.7.7", "fd00::7"];
 
+/// From an address to another one of its family.
+fn from_to(source: IpAddr, to: IpAddr) -> Vec<u8> {
+    let (IpAddr::V6(from), IpAddr::V6(to)) = (source, to) else { return ipv4(source, to, 100) };
+    [&[0x60, 0, 0, 0, 0, 60, 17, 64][..], &from.octets(), &to.octets(), &[0; 60]].concat()
+}
+
+/// From the first member.
 fn packet(to: IpAddr) -> Vec<u8> {
-    let (own, IpAddr::V6(to)) = (SOURCE.map(|s| s.parse::<IpAddr>().unwrap()), to) else {
-        return ipv4(SOURCE[0].parse().unwrap(), to, 100);
-    };
-    let IpAddr::V6(source) = own[1] else { panic!("IPv6") };
-    [&[0x60, 0, 0, 0, 0, 60, 17, 64][..], &source.octets(), &to.octets(), &[0; 60]].concat()
+    from_to(SOURCE[usize::from(to.is_ipv6())].parse().unwrap(), to)
 }
 
 /// Members of which the ones behind the first serve [`NESTED`], beginning with this one.
 fn world(first: usize) -> World {
     let mut world = World::new(4);
+    let subnets = |index: usize| match index.checked_sub(1) {
+        None => SOURCE.map(|s| s.parse::<IpAddr>().unwrap().into()).to_vec(),
+        Some(_) => NESTED[(index + 3 - first) % 3].map(|s| s.parse().unwrap()).to_vec(),
+    };
     for index in 0..4 {
-        let settings = settings(index, 4);
+        let settings = Settings { subnets: subnets(index), ..settings(index, 4) };
         settings.members.change(|all| {
-            for (member, served) in all.iter_mut() {
-                let place = (1..4).find(|i| number(*i) == *member).map(|i| (i + 3 - first) % 3);
-                let subnets = place.map_or_else(
-                    || SOURCE.map(|s| s.parse::<IpAddr>().unwrap().into()),
-                    |p| NESTED[p].map(|s| s.parse().unwrap()),
-                );
-                served.subnets = subnets.to_vec();
+            for other in 0..4 {
+                all.entry(number(other)).and_modify(|m| m.subnets = subnets(other));
             }
         });
         world.hosts[index] = Host::new(settings, index as u64, world.now);
@@ -77,5 +79,41 @@ fn packets_go_to_who_serves_the_longest_prefix_and_why_says_so() {
             let answer = status::status(host, Vec::new()).answer(&why, &host.mesh, world.now);
             assert!(answer["error"].is_string(), "{text}: {answer}");
         }
+    }
+}
+
+#[test]
+fn nobody_sends_from_a_part_of_its_subnets_that_is_somebody_elses() {
+    for first in 1..4 {
+        let mut world = world(first);
+        for (text, place) in ADDRESSES {
+            let (source, owner) = (text.parse::<IpAddr>().unwrap(), (place + first - 1) % 3 + 1);
+            let to: IpAddr = SOURCE[usize::from(source.is_ipv6())].parse().unwrap();
+            for sender in 1..4 {
+                let (address, datagram) = world.sealed_to(sender, to, 0, from_to(source, to)).unwrap();
+                let before = world.hosts[0].counters.counts().spoofed;
+                world.hosts[0].delivered.clear();
+                world.send(sender, address, datagram);
+                world.run(Duration::from_millis(50));
+                let got = (world.hosts[0].delivered.len(), world.hosts[0].counters.counts().spoofed - before);
+                assert_eq!(got, if sender == owner { (1, 0) } else { (0, 1) }, "{text} from m{sender}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_sends_from_what_the_receiver_serves_inside_its_subnets() {
+    // The first of the nested ones receives: what it serves lies around that of the others; the last one: inside.
+    let (mut world, last) = (world(1), 3);
+    for (sender, source, is_taken) in
+        [(1, "10.1.2.3", false), (2, "10.1.2.3", false), (1, "10.200.0.1", true), (2, "10.1.9.9", true)]
+    {
+        let (source, to) = (source.parse::<IpAddr>().unwrap(), "10.1.2.3".parse().unwrap());
+        let (address, datagram) = world.sealed_to(sender, to, 0, from_to(source, to)).unwrap();
+        world.hosts[last].delivered.clear();
+        world.send(sender, address, datagram);
+        world.run(Duration::from_millis(50));
+        assert_eq!(world.hosts[last].delivered.len(), usize::from(is_taken), "{source} from m{sender}");
     }
 }
