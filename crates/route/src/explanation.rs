@@ -90,6 +90,9 @@ pub struct InUse {
     pub since: Instant,
     /// Its metrics and rates; nothing: it has failed.
     pub judged: Option<Judged>,
+    /// What one sender that is told its rate would get.
+    #[serde(rename = "rate_aware_bps", default, skip_serializing_if = "Option::is_none")]
+    pub rate_aware: Option<Rate>,
     /// What was predicted for one flow when it was chosen.
     #[serde(rename = "chosen_for_bps")]
     pub chosen_for: Rate,
@@ -104,6 +107,9 @@ pub struct Candidate {
     pub path: Path,
     /// Its metrics and rates.
     pub judged: Judged,
+    /// What one sender that is told its rate would get.
+    #[serde(rename = "rate_aware_bps")]
+    pub rate_aware: Rate,
     /// What holds the change back; nothing: it is about to come.
     pub holds: Vec<Hold>,
 }
@@ -139,7 +145,7 @@ impl Explanation {
             used.path.show(f, name)?;
             write!(f, " for {age:.1} s")?;
             match &used.judged {
-                Some(judged) => judged.show(f)?,
+                Some(judged) => judged.show(f, used.rate_aware)?,
                 None => f.write_str(": failed")?,
             }
             if used.load.flows > 0 {
@@ -149,7 +155,7 @@ impl Explanation {
         for candidate in &self.candidates {
             f.write_str("\n  could ")?;
             candidate.path.show(f, name)?;
-            candidate.judged.show(f)?;
+            candidate.judged.show(f, Some(candidate.rate_aware))?;
             for (i, hold) in candidate.holds.iter().enumerate() {
                 f.write_str(if i == 0 { "\n    not now: " } else { "; " })?;
                 hold.show(f, self.at)?;
@@ -167,9 +173,10 @@ impl fmt::Display for Explanation {
 }
 
 impl Judged {
-    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show(&self, f: &mut fmt::Formatter<'_>, rate_aware: Option<Rate>) -> fmt::Result {
         let m = &self.metrics;
         write!(f, ": {} predicted ({} to {} for all flows)", self.predicted, self.worth[0], self.worth[2])?;
+        rate_aware.map_or(Ok(()), |rate| write!(f, ", {rate} if told its rate"))?;
         let rtt = m.rtt.as_secs_f64() * 1e3;
         write!(f, ", rtt {rtt:.1} ms, loss {:.4} ({:.4} to {:.4})", m.loss, m.loss_low, m.loss_high)?;
         m.capacity.map_or(Ok(()), |capacity| write!(f, ", capacity {capacity}"))

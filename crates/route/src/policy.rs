@@ -12,6 +12,8 @@ use crate::{Metrics, Model};
 pub struct Policy {
     /// How the senders whose traffic is routed answer to loss and delay.
     pub model: Model,
+    /// How senders would answer that are told their rate: for explanations, which tell what each class of flows would get on a path.
+    pub rate_aware: Model,
     /// Data in their segments.
     #[serde(rename = "mss_bytes")]
     pub mss: Bytes,
@@ -36,8 +38,11 @@ pub struct Policy {
     pub certainty: f64,
     /// Below this confidence a path is taken only if there is no other.
     pub least_confidence: f64,
-    /// Whether paths are compared by what all our flows get, and never worth less than what they carry; otherwise by what one flow gets.
+    /// Whether paths are compared by what all our flows get; otherwise by what one flow gets.
     pub count_load: bool,
+    /// A path that carries this share of its capacity or more, or whose capacity nobody knows, is worth no less than what it carries: its losses may be our own
+    /// flows' doing. On others they are not, and a sender in luck for half a second says nothing about the next minute.
+    pub filled: f64,
     /// Whether a path that has failed or collapsed is left at once, whenever the last change was.
     pub fast_fail: bool,
     /// A path has collapsed below this share of the rate that was predicted when it was chosen.
@@ -81,6 +86,7 @@ impl Default for Policy {
         Self {
             // The kernel's default congestion control.
             model: Model::Cubic,
+            rate_aware: Model::RATE_AWARE_2008,
             // An MTU of 1500 with timestamps, less 60 bytes and an overlay's header.
             mss: Bytes::new(1360),
             // The usual interface of a host.
@@ -100,6 +106,8 @@ impl Default for Policy {
             certainty: 1.5,
             least_confidence: 0.3,
             count_load: true,
+            // A flow that fills its path has at least 0.7 of it, by CUBIC's beta, and after a timeout a fraction of that for a second.
+            filled: 0.25,
             fast_fail: true,
             // From 0.05 to 0.15 a window is divided by sqrt(3), 0.58 of the rate, and timeouts make it less.
             collapse: 0.7,
@@ -142,6 +150,7 @@ impl Policy {
             least_confidence: 0.0,
             // "for a single TCP flow".
             count_load: false,
+            filled: 0.0,
             fast_fail: false,
             collapse: 0.0,
             // Three of the paper's T_loss of 60 s.
@@ -177,8 +186,11 @@ impl Policy {
             }
             Model::Pftk | Model::Cubic | Model::RateBased => (true, ""),
         };
+        let has_constants =
+            |m: Model| !matches!(m, Model::RateAware { alpha, beta } if !is_factor(alpha) || !is_factor(beta));
         let wrong = [
             ("model", model, wanted),
+            ("rate_aware", has_constants(self.rate_aware), "an `alpha` and `beta` of 0 or more"),
             ("mss_bytes", self.mss > Bytes::ZERO, "more than 0"),
             ("unknown_capacity_bps", self.unknown_capacity > Rate::ZERO, "more than 0"),
             ("margin", is_factor(self.margin), "0 or more"),
@@ -186,6 +198,7 @@ impl Policy {
             ("certainty", is_factor(self.certainty), "0 or more"),
             ("least_confidence", is_share(self.least_confidence), "from 0 to 1"),
             ("collapse", is_share(self.collapse), "from 0 to 1"),
+            ("filled", is_share(self.filled), "from 0 to 1"),
             ("least_share", is_share(self.least_share), "from 0 to 1"),
             ("silence_ns", !self.silence.is_zero(), "more than 0"),
             ("flap_half_life_ns", !self.flap_half_life.is_zero(), "more than 0"),

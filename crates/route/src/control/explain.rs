@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use units::Rate;
+
 use super::Control;
 use super::judge::Standing;
 use super::route::Route;
@@ -16,7 +18,8 @@ impl Control {
         let used = route.uses.iter().map(|u| {
             let load = u.load_at(self.now, &self.policy);
             let judged = self.judged(&u.path, load.flows);
-            InUse { path: u.path, since: u.since, judged, chosen_for: u.chosen_for, load }
+            let rate_aware = judged.map(|judged| self.rate_aware(&judged));
+            InUse { path: u.path, since: u.since, judged, rate_aware, chosen_for: u.chosen_for, load }
         });
         let used: Vec<InUse> = used.collect();
         let first = used.first().map(|u| u.path);
@@ -50,11 +53,16 @@ impl Control {
             .map(|(path, judged)| Candidate {
                 path,
                 judged,
+                rate_aware: self.rate_aware(&judged),
                 holds: self.holds(route, standing.as_ref(), &path, &judged),
             })
             .collect();
         candidates.sort_by(|a, b| b.judged.worth[1].cmp(&a.judged.worth[1]).then(a.path.cmp(&b.path)));
         Some(Explanation { at: self.now, destination, used, candidates })
+    }
+
+    fn rate_aware(&self, judged: &Judged) -> Rate {
+        self.policy.rate_aware.predict(&judged.metrics, self.policy.mss, self.policy.unknown_capacity)
     }
 
     fn holds(&self, route: &Route, standing: Option<&Standing>, path: &Path, judged: &Judged) -> Vec<Hold> {

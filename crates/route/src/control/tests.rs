@@ -358,6 +358,39 @@ fn what_carries_its_capacity_is_not_left_for_an_idle_path() {
 }
 
 #[test]
+fn a_burst_on_a_path_that_is_not_full_does_not_hold_a_change_back() {
+    // Of 100 Mb/s: what is a quarter of it may be full, what is a tenth is not, and loses by itself.
+    for (carried, changes) in [(10, 1), (30, 0)] {
+        let mut net = Domestic::new(single());
+        net.losses = [Some(0.005), Some(0.006)];
+        net.until(30.0);
+        net.losses = [Some(0.05), Some(0.001)];
+        let mut decided = Vec::new();
+        for tenth in 0..100 {
+            let load = Load { flows: 1, carried: Rate::from_bps(carried * MBPS) };
+            net.control.handle_load(at(net.now), north(), load);
+            decided.extend(net.until(30.0 + 0.2 * f64::from(tenth)));
+        }
+        assert_eq!(decided.len(), changes, "{carried} Mb/s: {decided:?}");
+    }
+}
+
+#[test]
+fn the_explanation_tells_what_each_class_of_flows_would_get() {
+    let mut net = Domestic::new(single());
+    net.losses = [Some(0.04), Some(0.04)];
+    net.until(5.0);
+    let why = net.control.why(EAST).unwrap();
+    // Two links of 20 ms and 100 Mb/s, one of which loses 0.04: 0.95 * 100 / ((1 + 25 * 0.04) (1 + 0.00274 * 40)) (equation 2).
+    let told = [why.used[0].rate_aware.unwrap(), why.candidates[0].rate_aware];
+    assert_eq!(told.map(|r| r.as_bps() / 10_000), [4280, 4280]);
+    assert!(
+        why.used[0].judged.unwrap().predicted.as_bps() < 3 * MBPS,
+        "as the first class of flows is predicted: CUBIC"
+    );
+}
+
+#[test]
 fn a_further_path_that_our_flows_fill_is_kept_and_one_that_carries_little_is_not() {
     for (carried, kept) in [(90, 2), (2, 1)] {
         let mut net = Domestic::new(Policy::default());
