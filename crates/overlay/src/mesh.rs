@@ -132,6 +132,8 @@ pub(crate) struct Mesh {
     gossip_spent: Spent,
     /// When the route control was last told about own links.
     handed_over: Option<Instant>,
+    /// When some link, anybody's, was last found to lose more than before.
+    worse: Option<Instant>,
     /// Links that others praise and our own frames did not get over, and until when what is said of them is not heard.
     suspects: BTreeMap<(Member, Member), Instant>,
     /// Whether each member passes on what is not for it, as far as known.
@@ -164,6 +166,7 @@ impl Mesh {
             gossip_number: 0,
             gossip_spent: Spent::default(),
             handed_over: None,
+            worse: None,
             relays: BTreeMap::new(),
             suspects: BTreeMap::new(),
             claims: BTreeMap::new(),

@@ -185,6 +185,8 @@ pub struct Settings {
     pub eta: Option<f64>,
     /// By which formula rates are predicted; absent: that of the congestion control, or the policy's.
     pub model: Option<Model>,
+    /// Formula for senders that are told their rate.
+    pub rate_aware: Model,
     /// Least time between two changes; absent: the policy's.
     pub t_ch: Option<std::time::Duration>,
     /// Losses are told for intervals of this length, as the paper does; absent: as they come.
@@ -239,7 +241,7 @@ impl Settings {
         if file.addresses.is_empty() {
             return Err("`addresses` is empty: a member needs one to be reached by".to_owned());
         }
-        let model = rules::check(&file)?;
+        let (model, rate_aware) = rules::check(&file)?;
         let own = identity.public().member();
         let authority = authority(file.authority, certificate.as_deref(), &identity)?;
         let members = others(file.member, own)?;
@@ -285,6 +287,7 @@ impl Settings {
             paths: file.paths,
             eta: file.eta,
             model,
+            rate_aware,
             t_ch: time(file.t_ch, "t_ch")?,
             t_loss: t_loss.or_else(|| (policy == PolicyName::Safire2008).then_some(T_LOSS)),
             capacity: rate(file.capacity, "capacity")?,

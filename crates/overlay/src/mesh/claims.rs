@@ -88,6 +88,9 @@ impl Mesh {
         match claim.filter(|c| c.metrics().is_valid()) {
             Some(claim) => {
                 let before = self.claims.insert((from, to), (claim, now));
+                if before.is_some_and(|(b, _)| b.high < claim.low) {
+                    self.worse = Some(now);
+                }
                 self.changed |= before.is_none_or(|(b, _)| b.datagram != claim.datagram);
                 self.link_is(now, from, to, Some(claim.metrics()));
             }

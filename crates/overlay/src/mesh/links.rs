@@ -186,9 +186,9 @@ impl Link {
         self.incoming.loss.is_in_doubt() || self.outgoing.loss.is_in_doubt()
     }
 
-    /// Probes a second, if so many can be paid for.
-    pub(super) fn pace(&mut self, now: Instant, affordable: f64) -> f64 {
-        let is_in_doubt = self.is_in_doubt();
+    /// Probes a second, if so many can be paid for; `closely`: whatever is known of its losses.
+    pub(super) fn pace(&mut self, now: Instant, affordable: f64, closely: bool) -> f64 {
+        let is_in_doubt = closely || self.is_in_doubt();
         self.probing.pace(now, affordable, is_in_doubt)
     }
 
@@ -212,8 +212,9 @@ impl Link {
         self.probing.next
     }
 
-    /// Reads the counters of what arrived directly, and of what was passed on.
-    fn look(&mut self, now: Instant, sessions: &[Arc<Session>]) {
+    /// Reads the counters of what arrived directly, and of what was passed on. Says whether more of it is lost than before.
+    fn look(&mut self, now: Instant, sessions: &[Arc<Session>]) -> bool {
+        let mut is_worse = false;
         self.sensed.retain(|number, _| sessions.iter().any(|s| s.local == *number));
         for session in sessions {
             let sensed = self.sensed.entry(session.local).or_default();
@@ -221,7 +222,7 @@ impl Link {
                 let (sent, received) = session.arrivals[usize::from(lane)].counts();
                 let (sent, lost) = gaps.note(sent, received);
                 if sent > 0 {
-                    self.incoming.loss.note(now, sent, lost);
+                    is_worse |= self.incoming.loss.note(now, sent, lost) == Some(Change::More);
                     self.incoming.was_alive(now);
                 }
             }
@@ -236,6 +237,7 @@ impl Link {
         if arrived != self.arrived || self.heard.is_none_or(|(_, sent)| sent > self.sent_in_all) {
             (self.arrived, self.heard) = (arrived, Some((now, self.sent_in_all)));
         }
+        is_worse
     }
 
     /// Whether both directions are alive.
@@ -313,6 +315,7 @@ impl Mesh {
             if link.outgoing.loss.note(now, sent, lost) == Some(Change::More) {
                 // What is lost of late may be what has become too large.
                 other.sizes.doubt(now);
+                self.worse = Some(now);
             }
             // A report by another way may be the first to tell of frames that arrived long ago.
             link.outgoing.was_alive(now - Duration::from_micros(u64::from(lane.held)));
@@ -329,7 +332,9 @@ impl Mesh {
         for member in all {
             let is_direct = self.is_direct(member);
             let Some(other) = self.others.get_mut(&member) else { continue };
-            other.link.look(now, &other.sessions);
+            if other.link.look(now, &other.sessions) {
+                self.worse = Some(now);
+            }
             other.lanes.look(now, &other.sessions);
             let alive = is_direct && other.link.is_alive(now);
             if alive != other.link.up {

@@ -131,6 +131,7 @@ pub(crate) fn settings(own: usize, count: usize) -> Settings {
         paths: None,
         eta: None,
         model: None,
+        rate_aware: route::Model::RATE_AWARE_2008,
         t_ch: None,
         t_loss: None,
         capacity: Some(Rate::from_bps(100_000_000)),

@@ -21,8 +21,8 @@ pub(super) enum ModelName {
     RateAware,
 }
 
-/// Looks whether rules have a meaning; gives the formula that they name.
-pub(super) fn check(file: &File) -> Result<Option<Model>, String> {
+/// Looks whether rules have a meaning; gives the formula that they name, and that of senders that are told their rate.
+pub(super) fn check(file: &File) -> Result<(Option<Model>, Model), String> {
     let both = |a: &str, b: &str| format!("`{a}` and `{b}` contradict each other; leave one out");
     if file.single_path && file.paths.is_some_and(|paths| paths > 1) {
         return Err(both("single_path", "paths"));
@@ -36,27 +36,24 @@ pub(super) fn check(file: &File) -> Result<Option<Model>, String> {
     if file.model.is_some() && file.congestion_control.is_some() {
         return Err(both("model", "congestion_control"));
     }
-    model(file.model, file.alpha, file.beta)
-}
-
-/// The formula of this name with its constants.
-fn model(name: Option<ModelName>, alpha: Option<f64>, beta: Option<f64>) -> Result<Option<Model>, String> {
-    for (key, value) in [("alpha", alpha), ("beta", beta)] {
-        let Some(value) = value else { continue };
-        if name != Some(ModelName::RateAware) {
-            return Err(format!("`{key}` needs `model = \"rate-aware\"`, whose constant it is"));
-        }
-        if !value.is_finite() || value < 0.0 {
-            return Err(format!("`{key}` is {value}; it is 0 or more"));
-        }
-    }
-    Ok(name.map(|name| match name {
+    let rate_aware = rate_aware(file)?;
+    let model = file.model.map(|name| match name {
         ModelName::Safire => Model::Safire { k: 1.0 },
         ModelName::Pftk => Model::Pftk,
         ModelName::Cubic => Model::Cubic,
         ModelName::RateBased => Model::RateBased,
-        ModelName::RateAware => Model::RateAware { alpha: alpha.unwrap_or(ALPHA), beta: beta.unwrap_or(BETA) },
-    }))
+        ModelName::RateAware => rate_aware,
+    });
+    Ok((model, rate_aware))
+}
+
+/// Formula (2) of the paper with the constants that the file has.
+fn rate_aware(file: &File) -> Result<Model, String> {
+    let constant = |key: &str, value: Option<f64>, usual: f64| match value {
+        Some(value) if !value.is_finite() || value < 0.0 => Err(format!("`{key}` is {value}; it is 0 or more")),
+        value => Ok(value.unwrap_or(usual)),
+    };
+    Ok(Model::RateAware { alpha: constant("alpha", file.alpha, ALPHA)?, beta: constant("beta", file.beta, BETA)? })
 }
 
 impl Settings {
@@ -71,6 +68,7 @@ impl Settings {
         policy.margin = self.eta.unwrap_or(policy.margin);
         let of_control = || self.congestion_control.as_deref().map(Model::for_congestion_control);
         policy.model = self.model.or_else(of_control).unwrap_or(policy.model);
+        policy.rate_aware = self.rate_aware;
         policy
     }
 }

@@ -90,10 +90,11 @@ fn a_slow_link_gets_all_the_probes_that_it_pays_for() {
     world.run(60 * SECOND);
     let probes = |world: &World| world.hosts[1].mesh.link_view(number(2), world.now).unwrap().probes as f64;
     let before = probes(&world);
-    world.run(100 * SECOND);
-    // Three quarters of a hundredth of 3 Mb/s, at 69 bytes each: 40.8 a second. The spacing is Poisson's: 4000 vary by 1.6 %. Reports are sent besides.
-    let each_second = (probes(&world) - before) / 100.0;
-    assert!((each_second / 40.8 - 1.0).abs() < 0.06, "{each_second}");
+    world.run(300 * SECOND);
+    // Three quarters of a hundredth of 3 Mb/s, at 69 bytes each: 40.8 a second. What is saved of that at the begin and at the end differs by 30 s of it at most, 10 %; the
+    // spacing is Poisson's: 12,000 vary by 0.9 %. Reports are sent besides.
+    let each_second = (probes(&world) - before) / 300.0;
+    assert!((each_second / 40.8 - 1.0).abs() < 0.11, "{each_second}");
 }
 
 /// 50 kb/s: less than what TCP gets at a loss of 0.15. A way that carries more is not left for one that promises less than that.
@@ -155,4 +156,29 @@ fn a_changing_network_is_followed_for_twenty_minutes() {
     assert_eq!(extra, 0, "changes that the network did not have");
     let downs = world.hosts.iter().flat_map(|h| &h.events).filter(|(_, e)| matches!(e, Event::Link { up: false, .. }));
     assert_eq!(downs.count(), 0);
+}
+
+/// The schedule of figure 4 over the two satellites (figures 7 and 8): as 0.15 and 0.05 change sides, so does the better way, by 1.6 to 2.5 times.
+#[test]
+fn the_papers_satellites_are_followed_within_two_seconds() {
+    let (mut world, mut spans) = (forward(6), Draws::new(7));
+    satellites(&mut world, [0.15, 0.05]);
+    connection(&mut world, 60 * SECOND, tcp());
+    let mut lags = [Vec::new(), Vec::new()];
+    for period in 0..12 {
+        satellites(&mut world, if period % 2 == 0 { [0.05, 0.15] } else { [0.15, 0.05] });
+        let begin = world.now;
+        connection(&mut world, SECOND.mul_f64(50.0 + 20.0 * spans.unit()), tcp());
+        let found = changes(&world, begin);
+        assert_eq!(found.len(), 1, "period {period}: {found:?}");
+        lags[period % 2].push(found[0]);
+    }
+    let of = |lags: &[f64]| {
+        let mut sorted = lags.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted[sorted.len() / 2]
+    };
+    // The goal. To the satellite of 3 Mb/s it takes longer: 160 probes tell 0.05 from 0.15, and until the other one is seen to have become worse it gets 40 a
+    // second (in 30 changes of five seeds 1.05 to 10.3 s, 2.0 s in the median; to the one of 45 Mb/s 0.85 to 1.5 s).
+    assert!(of(&lags.concat()) < 2.0 && of(&lags[0]) < 1.6 && of(&lags[1]) < 2.6, "{lags:?}");
 }
