@@ -320,6 +320,37 @@ mod tests {
     }
 
     #[test]
+    fn what_the_kernel_refuses_at_once_goes_one_by_one_and_then_always() {
+        let v4 = ("127.0.0.1:0", libc::SOL_SOCKET, libc::SO_NO_CHECK);
+        let v6 = ("[::1]:0", libc::SOL_UDP, libc::UDP_NO_CHECK6_TX);
+        for (local, level, no_checksums) in [v4, v6] {
+            let bind = |coalesce| Datagrams::bind(local.parse().unwrap(), Bytes::new(1 << 20), true, coalesce).unwrap();
+            let (from, to) = (bind(false), bind(true));
+            let address = to.socket().local_addr().unwrap();
+            let contents: Vec<u8> = (0..20_500_u32).map(|i| (i / 1000 * 31 + i % 251) as u8).collect();
+            let mut room = vec![0; DATAGRAMS_ROOM];
+            // On loopback everything has arrived when it has been sent.
+            let mut calls = || {
+                from.send(address, &contents, 1000, EXPEDITED).unwrap();
+                let mut calls = Vec::new();
+                while let Some(r) = to.receive(&mut room).unwrap() {
+                    calls.push(room[..r.length].to_vec());
+                }
+                assert!(calls.concat() == contents, "{local}: all, each once and in order");
+                calls.len()
+            };
+            assert_eq!((calls(), from.segments()), (1, true), "{local}");
+            // Linux cuts nothing that shall have no checksum (EINVAL). Over IPv6 only who says so takes it.
+            let without_checksums = |on| set_int(from.socket.as_raw_fd(), level, no_checksums, on);
+            set_int(to.socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_NO_CHECK6_RX, 1).unwrap();
+            without_checksums(1).unwrap();
+            assert_eq!((calls(), from.segments()), (21, false), "{local}");
+            without_checksums(0).unwrap();
+            assert_eq!((calls(), from.segments()), (21, false), "{local}: not asked for again");
+        }
+    }
+
+    #[test]
     fn datagrams_arrive_as_they_were_cut_with_and_without_offloads() {
         for (segment, coalesce) in [(true, true), (true, false), (false, true), (false, false)] {
             for local in ["127.0.0.1:0", "[::]:0", "[::1]:0"] {
