@@ -80,7 +80,7 @@ impl Node {
     /// # Errors
     /// The device, its addresses or the socket cannot be had: says which, and what it takes.
     pub fn start(mut settings: Settings) -> Result<Self, OverlayError> {
-        settings.offload = offload::working(settings.offload, offload::over_loopback);
+        settings.offload = offload::working(settings.offload, offload::over_loopback, |said| tracing::warn!("{said}"));
         settings.fill_in(kernel::accepted_congestion_control());
         let (tuns, device) = device::make(&settings, settings.queues())?;
         settings.offload.tun_gso &= tuns.iter().all(|tun| tun.offloads().tcp);
