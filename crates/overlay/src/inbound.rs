@@ -22,7 +22,7 @@ use crate::seal::{address, outer};
 use crate::table::{Published, Reader, Table};
 
 /// What the device says of a malformed packet (linux/errno-base.h).
-const EINVAL: i32 = 22;
+pub(crate) const EINVAL: i32 = 22;
 /// How long to wait for the network before looking whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -111,39 +111,63 @@ impl Inbound {
     }
 }
 
+/// What takes packets for this host: a queue of the tunnel device, or a test's.
+pub(crate) trait Takes {
+    /// As [`Tun::send`].
+    fn take(&self, parts: &[IoSlice<'_>]) -> io::Result<()>;
+}
+
+impl Takes for Tun {
+    fn take(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        self.send(parts)
+    }
+}
+
 /// The tunnel device as packets are handed to it.
-pub(crate) struct Device {
+pub(crate) struct Device<T = Tun> {
     /// Its queues.
-    tuns: Vec<Arc<Tun>>,
+    tuns: Vec<Arc<T>>,
     secret: [u64; 2],
     /// Super-packets to the host.
     merge: bool,
     refuses: Arc<AtomicBool>,
 }
 
-impl Device {
+/// A super-packet that the device does not take because it is one.
+struct Refused;
+
+impl<T: Takes> Device<T> {
     /// `switches`: which of them is told when the device refuses super-packets.
-    pub(crate) fn new(tuns: Vec<Arc<Tun>>, secret: [u64; 2], switches: &Switches) -> Self {
+    pub(crate) fn new(tuns: Vec<Arc<T>>, secret: [u64; 2], switches: &Switches) -> Self {
         Self { tuns, secret, merge: switches.now().tun_gro, refuses: Arc::clone(&switches.device_refuses) }
     }
 
-    /// Hands packets to this host, those of one connection put together.
+    /// Hands packets to this host, those of one connection put together. Where that is refused they go one by one, then and later.
     fn deliver(&mut self, room: &[u8], packets: &[(Range<usize>, bool)], counters: &Counters) {
         let mut rest = packets.iter().filter_map(|(at, partial)| Some((room.get(at.clone())?, *partial)));
-        let Some((mut first, partial)) = rest.next() else { return };
-        let mut merge = Merge::new(first, partial);
-        for (ip, partial) in rest {
-            if !(self.merge && merge.add(ip, partial)) {
-                self.write(first, merge, counters);
-                (first, merge) = (ip, Merge::new(ip, partial));
+        let mut next = rest.next();
+        while let Some((first, partial)) = next {
+            let (mut merge, behind) = (Merge::new(first, partial), rest.clone());
+            loop {
+                next = rest.next();
+                if !next.is_some_and(|(ip, partial)| self.merge && merge.add(ip, partial)) {
+                    break;
+                }
+            }
+            let others = merge.count() - 1;
+            if self.write(first, merge, counters).is_err() {
+                self.refuse();
+                for (ip, partial) in std::iter::once((first, partial)).chain(behind.take(others)) {
+                    // It is no super-packet.
+                    let _ = self.write(ip, Merge::new(ip, partial), counters);
+                }
             }
         }
-        self.write(first, merge, counters);
     }
 
     /// The queue of a connection is the same in both directions: the kernel hands over what a connection sends by the queue by which it got something
     /// last, so that all of a member would else go by the queue of the thread that hears that member, and change it when the thread changes.
-    fn queue(&self, ip: &[u8]) -> Option<&Arc<Tun>> {
+    fn queue(&self, ip: &[u8]) -> Option<&Arc<T>> {
         let [_, _, ..] = &*self.tuns else { return self.tuns.first() };
         let flow = Flow::of(ip)?;
         let (a, b) = ((flow.source, flow.source_port), (flow.destination, flow.destination_port));
@@ -151,23 +175,113 @@ impl Device {
         self.tuns.get((key.hash(self.secret) % self.tuns.len() as u64) as usize)
     }
 
-    fn write(&mut self, first: &[u8], mut merge: Merge<'_>, counters: &Counters) {
-        let Some(tun) = self.queue(first) else { return bump(&counters.malformed) };
+    fn write(&self, first: &[u8], mut merge: Merge<'_>, counters: &Counters) -> Result<(), Refused> {
+        let Some(tun) = self.queue(first) else {
+            bump(&counters.malformed);
+            return Ok(());
+        };
         let bytes = merge.ip_bytes() as u64;
+        let is_super = merge.count() > 1;
         let mut parts: Parts<'_> = std::array::from_fn(|_| IoSlice::new(&[]));
-        match tun.send(merge.parts(&mut parts)) {
+        match tun.take(merge.parts(&mut parts)) {
             Ok(()) => {
                 bump(&counters.packets_out);
                 add(&counters.bytes_out, bytes);
             }
-            Err(e) => {
-                bump(&counters.device_failed);
-                if self.merge && merge.count() > 1 && e.raw_os_error() == Some(EINVAL) {
-                    self.merge = false;
-                    self.refuses.store(true, Ordering::Relaxed);
-                    tracing::warn!("this kernel refuses super-packets: packets are handed over one by one");
-                }
-            }
+            Err(e) if is_super && e.raw_os_error() == Some(EINVAL) => return Err(Refused),
+            Err(_) => bump(&counters.device_failed),
         }
+        Ok(())
+    }
+
+    /// No more super-packets from here on; the threads of other queues find out for themselves, and lose nothing by it.
+    fn refuse(&mut self) {
+        self.merge = false;
+        if !self.refuses.swap(true, Ordering::Relaxed) {
+            tracing::warn!("tun_gro is off: this kernel refuses super-packets; packets are handed over one by one");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Offload;
+    use packet::VNET_HEADER;
+    use std::sync::{Mutex, PoisonError};
+
+    const EIO: i32 = 5;
+
+    /// Whether each was a super-packet, and what it was.
+    type Offered = Vec<(bool, Vec<u8>)>;
+
+    /// A device that refuses super-packets, or everything, with this error; and all that it was offered.
+    struct Refusing {
+        error: i32,
+        everything: bool,
+        offered: Mutex<Offered>,
+    }
+
+    impl Takes for Refusing {
+        fn take(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+            let bytes = parts.iter().map(|p| &**p).collect::<Vec<_>>().concat();
+            let is_super = bytes[1] != 0;
+            self.offered.lock().unwrap_or_else(PoisonError::into_inner).push((is_super, bytes));
+            if is_super || self.everything { Err(io::Error::from_raw_os_error(self.error)) } else { Ok(()) }
+        }
+    }
+
+    /// Segments of 100 bytes of one connection, each told by its payload.
+    fn segments(numbers: Range<u8>) -> (Vec<u8>, Vec<(Range<usize>, bool)>) {
+        let mut room = Vec::new();
+        let mut packets = Vec::new();
+        for n in numbers {
+            let begin = room.len();
+            room.extend([
+                0x45, 0, 0, 140, 0, n, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x13, 0x8b, 0x9c, 0x40,
+            ]);
+            room.extend((u32::from(n) * 100).to_be_bytes());
+            room.extend([0, 0, 0, 9, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+            room.extend([n; 100]);
+            packets.push((begin..room.len(), true));
+        }
+        (room, packets)
+    }
+
+    /// What a device was offered of two deliveries of four segments each: whether put together, and the numbers of the segments; what was counted as
+    /// taken and as failed; whether the switch is on afterwards.
+    fn offered(error: i32, everything: bool) -> (Offered, [u64; 3], bool) {
+        let refusing = Arc::new(Refusing { error, everything, offered: Mutex::default() });
+        let switches = Switches::new(Offload::default(), Vec::new());
+        let mut device = Device::new(vec![Arc::clone(&refusing)], [1, 2], &switches);
+        let counters = Counters::default();
+        for numbers in [0..4, 4..8] {
+            let (room, packets) = segments(numbers);
+            device.deliver(&room, &packets, &counters);
+        }
+        let offered = std::mem::take(&mut *refusing.offered.lock().unwrap());
+        let numbers = |(is_super, bytes): (bool, Vec<u8>)| {
+            (is_super, bytes[VNET_HEADER + 40..].chunks(100).map(|segment| segment[0]).collect())
+        };
+        let counts = counters.counts();
+        let counts = [counts.packets_out, counts.bytes_out, counts.device_failed];
+        (offered.into_iter().map(numbers).collect(), counts, switches.now().tun_gro)
+    }
+
+    #[test]
+    fn a_super_packet_that_the_device_refuses_is_delivered_cut_and_later_ones_at_once() {
+        let single = |n| (false, vec![n]);
+        let all: Vec<_> = std::iter::once((true, vec![0, 1, 2, 3])).chain((0..8).map(single)).collect();
+        assert_eq!(offered(EINVAL, false), (all, [8, 8 * 140, 0], false));
+    }
+
+    #[test]
+    fn what_is_lost_for_another_reason_is_counted_and_super_packets_go_on() {
+        // The device is down for a while.
+        let all = vec![(true, vec![0, 1, 2, 3]), (true, vec![4, 5, 6, 7])];
+        assert_eq!(offered(EIO, true), (all, [0, 0, 2], true));
+        // All is malformed to it: cut, too.
+        let (all, counts, _) = offered(EINVAL, true);
+        assert_eq!((all.len(), counts), (9, [0, 0, 8]));
     }
 }
