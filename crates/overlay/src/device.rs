@@ -4,17 +4,24 @@ use ipnet::IpNet;
 use kernel::{LinkSettings, Netlink, Route, Tun, TunKind};
 
 use crate::OverlayError;
+use crate::offload::takes_super_packets;
 use crate::settings::Settings;
 
 /// Packets that the device keeps for us; the kernel's own is 500.
 const QUEUE: u32 = 1000;
 
 /// The queues of the tunnel device, with its addresses, and routes to what the members serve; and its index. Who may not change networks needs
-/// one that has all of it already.
-pub(crate) fn make(settings: &Settings, queues: usize) -> Result<(Vec<Tun>, u32), OverlayError> {
+/// one that has all of it already. What it does not do is turned off in the settings.
+pub(crate) fn make(settings: &mut Settings, queues: usize) -> Result<(Vec<Tun>, u32), OverlayError> {
     let mut netlink = Netlink::open()?;
     let tuns = open(settings, &mut netlink, queues)?;
     let device = netlink.index(tuns[0].name())?;
+    settings.offload.tun_gso &= tuns.iter().all(|tun| tun.offloads().tcp);
+    let is_down = netlink.links()?.iter().any(|d| d.index == device && !d.up);
+    if settings.offload.tun_gro && is_down && !takes_super_packets(&tuns[0]) {
+        settings.offload.tun_gro = false;
+        tracing::warn!("tun_gro is off: this kernel refuses super-packets; packets are handed over one by one");
+    }
     if !kernel::may_change_networks() {
         return prepared(settings, &mut netlink, device).map(|()| (tuns, device));
     }
@@ -58,7 +65,9 @@ fn open(settings: &Settings, netlink: &mut Netlink, queues: usize) -> Result<Vec
     };
     let tuns = either(offload).or_else(|first| {
         let plain = either(false).map_err(|_| first)?;
-        tracing::warn!("this kernel hands over no super-packets (TUNSETOFFLOAD): packets come one by one");
+        tracing::warn!(
+            "tun_gso is off: this kernel hands over no super-packets (TUNSETOFFLOAD); packets come one by one"
+        );
         Ok(plain)
     });
     let tuns = tuns.map_err(OverlayError::io(format!("the tunnel device {name} (needs CAP_NET_ADMIN)")))?;

@@ -82,8 +82,8 @@ impl Node {
     pub fn start(mut settings: Settings) -> Result<Self, OverlayError> {
         settings.offload = offload::working(settings.offload, offload::over_loopback, |said| tracing::warn!("{said}"));
         settings.fill_in(kernel::accepted_congestion_control());
-        let (tuns, device) = device::make(&settings, settings.queues())?;
-        settings.offload.tun_gso &= tuns.iter().all(|tun| tun.offloads().tcp);
+        let queues = settings.queues();
+        let (tuns, device) = device::make(&mut settings, queues)?;
         let settings = Arc::new(settings);
         let now = kernel::now();
         let mesh =

@@ -1,14 +1,16 @@
 //! Whether this kernel takes and gives many datagrams at once without harming them: tried at the start, and turned off where it does not.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kernel::{DATAGRAMS_ROOM, Datagrams};
+use packet::{Merge, Parts};
 use units::Bytes;
 
+use crate::inbound::{EINVAL, Takes};
 use crate::settings::Offload;
 
 /// Datagrams of a trial, all of [`EACH`] bytes but the last.
@@ -93,9 +95,38 @@ pub(crate) fn over_loopback(contents: &[u8], segment: bool, coalesce: bool) -> i
     Ok(got)
 }
 
+/// Bytes of each TCP segment of a trial but the last, and of the last. With headers of 40 bytes the first two are what Linux 6.6.44 and its like
+/// refuse: packets by 1 to 40 bytes longer than a multiple of the segments' size (kernel commit e269d79c7d35).
+const SEGMENT: usize = 1000;
+const LAST_SEGMENTS: [usize; 3] = [SEGMENT, SEGMENT - 39, 1];
+
+/// Whether a device takes super-packets. It must be down: then it refuses those that it would take (`EIO`, since Linux 5.1), after it has looked at
+/// them, and nothing gets into the host's network but the three that the device counts as dropped.
+pub(crate) fn takes_super_packets(device: &impl Takes) -> bool {
+    LAST_SEGMENTS.into_iter().all(|last| {
+        let (first, second) = (segment(0, SEGMENT), segment(SEGMENT as u16, last));
+        let mut merge = Merge::new(&first, true);
+        let mut parts: Parts<'_> = std::array::from_fn(|_| IoSlice::new(&[]));
+        let is_refused = |e: io::Error| e.raw_os_error() == Some(EINVAL);
+        !merge.add(&second, true) || !device.take(merge.parts(&mut parts)).is_err_and(is_refused)
+    })
+}
+
+/// A TCP segment between nobody and nobody (TEST-NET-1, RFC 5737).
+fn segment(sequence: u16, payload: usize) -> Vec<u8> {
+    let [high, low] = sequence.to_be_bytes();
+    let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 1, 6, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+    ip[2..4].copy_from_slice(&((40 + payload) as u16).to_be_bytes());
+    ip.extend([0, 9, 0, 9, 0, 0, high, low, 0, 0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+    ip.resize(40 + payload, 0);
+    ip
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernel::{Tun, TunKind};
+    use testbed::{Namespace, or_skip};
 
     fn right(contents: &[u8]) -> Vec<Vec<u8>> {
         contents.chunks(EACH).map(<[u8]>::to_vec).collect()
@@ -150,5 +181,47 @@ mod tests {
                 assert!(got == right(&contents), "{segment} {coalesce} {}", contents.len());
             }
         }
+    }
+
+    /// A device that is down, on a kernel that looks at super-packets so, by their length and their segments'.
+    struct Down<F>(F);
+
+    impl<F: Fn(usize, usize) -> bool> Takes for Down<F> {
+        fn take(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+            let all = parts.iter().map(|p| &**p).collect::<Vec<_>>().concat();
+            let (vnet, ip) = all.split_at(packet::VNET_HEADER);
+            assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), ip.len(), "it is whole");
+            let is_right = (self.0)(ip.len(), usize::from(u16::from_ne_bytes([vnet[4], vnet[5]])));
+            Err(io::Error::from_raw_os_error(if is_right { 5 } else { EINVAL }))
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_refuses_super_packets_is_found_out_while_the_device_is_down() {
+        assert!(takes_super_packets(&Down(|_, _| true)));
+        assert!(!takes_super_packets(&Down(|_, _| false)));
+        // Linux 6.6.44.
+        assert!(!takes_super_packets(&Down(|length, each| length % each > 40 || length % each == 0)));
+        assert!(!takes_super_packets(&Down(|length, _| length != 40 + SEGMENT + 1)), "a last segment of a byte alone");
+    }
+
+    #[test]
+    fn a_trial_of_super_packets_sends_nothing_and_this_kernel_takes_them() {
+        let Some(host) = or_skip(Namespace::new()) else { return };
+        let tun = host.run(|| Tun::new("lh0", TunKind::Tun, true)).unwrap().unwrap();
+        assert!(takes_super_packets(&tun));
+        let shown = host.iproute("ip -s link show lh0").unwrap();
+        let received = shown.lines().skip_while(|l| !l.contains("RX:")).nth(1).unwrap();
+        let columns: Vec<&str> = received.split_whitespace().collect();
+        assert_eq!(columns[..4], ["0", "0", "0", "3"], "{shown}");
+        // What the kernel would not take is told apart although the device is down: segments of no bytes.
+        let parts = segment(0, SEGMENT);
+        let mut merge = Merge::new(&parts, true);
+        let mut room: Parts<'_> = std::array::from_fn(|_| IoSlice::new(&[]));
+        let mut whole = merge.parts(&mut room).iter().map(|p| p.to_vec()).collect::<Vec<_>>().concat();
+        let refusal = |whole: &[u8]| tun.take(&[IoSlice::new(whole)]).unwrap_err().raw_os_error();
+        assert_eq!(refusal(&whole), Some(5));
+        whole[1] = 1;
+        assert_eq!(refusal(&whole), Some(EINVAL));
     }
 }
