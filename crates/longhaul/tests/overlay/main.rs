@@ -14,6 +14,7 @@ mod common;
 mod attacks;
 mod classes;
 mod failures;
+mod offloads;
 mod page;
 mod queues;
 mod settings;
