@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use kernel::{Datagrams, Tun, TunKind};
+use kernel::{Datagrams, Ethtool, Tun, TunKind};
 use serde_json::Value;
 use testbed::{Lan, Namespace, or_skip};
 use units::Bytes;
@@ -90,6 +90,8 @@ fn a_device_that_somebody_left_with_offloads_on_gives_whole_packets_to_who_wants
     let left = lan.client.run(|| Tun::new("lh0", TunKind::Tun, true)).unwrap().unwrap();
     assert!(left.offloads().tcp);
     drop(left);
+    let features = lan.client.run(|| Ethtool::open().unwrap().features("lh0")).unwrap().unwrap();
+    assert!(features["tx-tcp-segmentation"].active, "they outlive their process");
     let members = Members::start(&lan, "queues = 1\noffload.tun_gso = false");
     transfer(&lan);
     let west = status(members.folder.path(), "west");
