@@ -133,26 +133,31 @@ impl Datagrams {
     }
 
     /// Sends `contents`, cut into datagrams of `each` bytes, the last perhaps shorter, with the traffic class `class` (DSCP and ECN). Does
-    /// not wait. Where the kernel or the device refuses many at once, they are sent one by one, then and later.
+    /// not wait. Where the kernel or the device refuses many at once, they are sent one by one, then and later. Gives how many bytes went: all, or those of the
+    /// first datagrams, after which something kept the next one back.
     ///
     /// # Errors
-    /// `WouldBlock`: the socket is full, nothing or only the first of them were sent. `EMSGSIZE`: larger than the device's or the path's
-    /// MTU. Others: no route, a firewall.
-    pub fn send(&self, to: SocketAddr, contents: &[u8], each: usize, class: u8) -> io::Result<()> {
+    /// Nothing went. `WouldBlock`: the socket is full. `EMSGSIZE`: larger than the device's or the path's MTU. Others: no route, a firewall.
+    pub fn send(&self, to: SocketAddr, contents: &[u8], each: usize, class: u8) -> io::Result<usize> {
         let to = self.family(to);
-        if contents.len() <= each {
-            return self.send_once(to, contents, None, class);
-        }
-        if self.segments() {
-            match self.send_once(to, contents, Some(each), class) {
-                Err(e) if matches!(e.raw_os_error(), Some(libc::EIO | libc::EINVAL)) => {}
-                done => return done,
+        let is_one = contents.len() <= each;
+        if is_one || self.segments() {
+            match self.send_once(to, contents, (!is_one).then_some(each), class) {
+                Err(e) if !is_one && matches!(e.raw_os_error(), Some(libc::EIO | libc::EINVAL)) => {}
+                done => return done.map(|()| contents.len()),
             }
         }
-        contents.chunks(each.max(1)).try_for_each(|c| self.send_once(to, c, None, class))?;
-        // One by one they went, so that it is their number that is refused.
-        self.segment.store(false, Ordering::Relaxed);
-        Ok(())
+        let mut sent = 0;
+        for datagram in contents.chunks(each.max(1)) {
+            match self.send_once(to, datagram, None, class) {
+                // By itself it goes, so that it is the number of them that is refused.
+                Ok(()) => self.segment.store(false, Ordering::Relaxed),
+                Err(e) if sent == 0 => return Err(e),
+                Err(_) => break,
+            }
+            sent += datagram.len();
+        }
+        Ok(sent)
     }
 
     /// One call of sendmsg; `each`: cut by the kernel.
@@ -331,7 +336,7 @@ mod tests {
             let mut room = vec![0; DATAGRAMS_ROOM];
             // On loopback everything has arrived when it has been sent.
             let mut calls = || {
-                from.send(address, &contents, 1000, EXPEDITED).unwrap();
+                assert_eq!(from.send(address, &contents, 1000, EXPEDITED).unwrap(), contents.len());
                 let mut calls = Vec::new();
                 while let Some(r) = to.receive(&mut room).unwrap() {
                     calls.push(room[..r.length].to_vec());

@@ -86,19 +86,24 @@ impl Batch {
 
     /// Sends what is there.
     pub(crate) fn flush(&mut self, socket: &Datagrams, counters: &Counters) {
-        let (used, count) = (std::mem::take(&mut self.used), std::mem::take(&mut self.count));
+        let used = std::mem::take(&mut self.used);
+        self.count = 0;
         let Some(to) = self.to.take().filter(|_| used > 0) else { return };
-        let contents = &self.bytes[..used];
-        match socket.send(to, contents, self.each, self.traffic_class) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock && self.waits => {
-                let waited = kernel::wait_for_room(socket.socket(), MOST_WAIT);
-                if waited.is_err() || socket.send(to, contents, self.each, self.traffic_class).is_err() {
-                    add(&counters.send_failed, count as u64);
+        let (mut rest, mut has_waited) = (&self.bytes[..used], false);
+        while !rest.is_empty() {
+            match socket.send(to, rest, self.each, self.traffic_class) {
+                Ok(sent) => (rest, has_waited) = (rest.get(sent..).unwrap_or(&[]), false),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && self.waits && !has_waited => {
+                    // Where that fails the next try does, too.
+                    let _ = kernel::wait_for_room(socket.socket(), MOST_WAIT);
+                    has_waited = true;
+                }
+                Err(e) => {
+                    let is_too_large = e.raw_os_error() == Some(EMSGSIZE);
+                    let counter = if is_too_large { &counters.oversize } else { &counters.send_failed };
+                    return add(counter, rest.len().div_ceil(self.each) as u64);
                 }
             }
-            Err(e) if e.raw_os_error() == Some(EMSGSIZE) => add(&counters.oversize, count as u64),
-            Err(_) => add(&counters.send_failed, count as u64),
         }
     }
 }

@@ -224,7 +224,7 @@ impl Node {
                 Output::Trial { to, datagrams, each } => {
                     let most = each * batch::most_datagrams(each);
                     // What the device does not take is as lost as what the network drops.
-                    let _ = datagrams.chunks(most).try_for_each(|c| self.socket.send(to, c, each, 0));
+                    let _ = datagrams.chunks(most).try_for_each(|c| self.socket.send(to, c, each, 0).map(drop));
                 }
                 Output::Routes(subnets) => {
                     if let Err(e) = device::add_routes(&self.settings, self.device, &subnets) {

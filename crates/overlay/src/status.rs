@@ -79,7 +79,7 @@ impl Status {
     }
 
     /// Counts what the network did with a datagram of the controlling thread.
-    pub(crate) fn count_sent(&self, sent: io::Result<()>) {
+    pub(crate) fn count_sent(&self, sent: io::Result<usize>) {
         if sent.is_err() {
             bump(&self.counters.control.send_failed);
         }
