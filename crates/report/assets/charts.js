@@ -11,6 +11,7 @@ const shared = (() => {
   // The largest unit in which the largest value is at least 1.
   const RATES = [[1e9, "Gb/s"], [1e6, "Mb/s"], [1e3, "kb/s"], [1, "b/s"]];
   const SPANS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+  const SHARES = [[0.01, "%"]];
   function unitFor(units, specs) {
     let max = 0;
     for (const s of specs) for (const v of s.v) if (v !== null && Math.abs(v) > max) max = Math.abs(v);
@@ -42,6 +43,46 @@ const shared = (() => {
     const style = (dash) => (!dash ? "solid" : dash[0] <= 2 ? "dotted" : "dashed");
     return { markers: { width: 3, dash: (u, i) => style(series[i - 1] && series[i - 1].dash), fill: () => "transparent" } };
   }
+
+  // Dashed lines at times, `{at_s, text}` each, and places on them that the pointer can find, with the text.
+  function marks(all) {
+    const draw = (u) => {
+      const { ctx, bbox } = u;
+      ctx.save();
+      ctx.strokeStyle = colour("muted");
+      ctx.lineWidth = uPlot.pxRatio;
+      ctx.setLineDash([4 * uPlot.pxRatio, 4 * uPlot.pxRatio]);
+      for (const m of all) {
+        const x = Math.round(u.valToPos(m.at_s, "x", true));
+        if (x < bbox.left || x > bbox.left + bbox.width) continue;
+        ctx.beginPath();
+        ctx.moveTo(x, bbox.top);
+        ctx.lineTo(x, bbox.top + bbox.height);
+        ctx.stroke();
+      }
+      ctx.restore();
+      u.marks.forEach((e, i) => {
+        const x = u.valToPos(all[i].at_s, "x"), width = u.over.clientWidth;
+        e.style.left = x + "px";
+        e.classList.toggle("left", x > width / 2);
+        e.hidden = x < 0 || x > width;
+      });
+    };
+    const init = (u) => {
+      u.marks = all.map((m) => {
+        const e = document.createElement("div"), text = document.createElement("span");
+        e.className = "mark";
+        text.textContent = m.at_s + " s: " + m.text;
+        e.append(text);
+        u.over.append(e);
+        return e;
+      });
+    };
+    return { init, draw };
+  }
+
+  // Up to the whole, unless that would leave every curve at the foot.
+  const shares = (u, min, max) => [0, max > 20 ? Math.max(104, max * 1.04) : Math.max(1, max * 1.1)];
 
   function place(id, options, aligned) {
     const section = document.getElementById(id);
@@ -119,7 +160,7 @@ const shared = (() => {
   }
 
   return {
-    COLOURS, RATES, SPANS, colour, track, hasAny, unitFor, number, span, axes, legend, place, timeChart, yRange, logRange,
+    COLOURS, RATES, SPANS, SHARES, marks, shares, colour, track, hasAny, unitFor, number, span, axes, legend, place, timeChart, yRange, logRange,
     clear, watch,
   };
 })();

@@ -1,10 +1,10 @@
 // Charts of an emulated experiment. Input: the JSON in #data (crates/report/src/lab/data.rs). Needs charts.js.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const { RATES, SPANS, COLOURS, colour, track, hasAny, unitFor, number, axes, legend, place, logRange } = shared;
+  const { RATES, SPANS, SHARES, COLOURS, shares, colour, track, hasAny, unitFor, number, axes, legend, place, logRange } = shared;
   const SECONDS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
   const SIZES = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
-  const SHARES = [[0.01, "%"]], PACKETS = [[1, "packets"]], PLAIN = [[1, ""]];
+  const PACKETS = [[1, "packets"]], PLAIN = [[1, ""]];
   const UNITS = { "b/s": RATES, s: SECONDS, B: SIZES, 1: SHARES, "": PLAIN };
   // As many link directions as a chart can hold before the reader chooses.
   const BUSIEST = 12;
@@ -29,40 +29,6 @@
     return `hsl(${Math.round((i * 137.5) % 360)} 60% ${isDark ? 68 : 40}%)`;
   }
 
-  // Lines where the schedule changed something.
-  function drawMarks(u) {
-    const { ctx, bbox } = u;
-    ctx.save();
-    ctx.strokeStyle = colour("muted");
-    ctx.lineWidth = uPlot.pxRatio;
-    ctx.setLineDash([4 * uPlot.pxRatio, 4 * uPlot.pxRatio]);
-    for (const m of state.run.marks) {
-      const x = Math.round(u.valToPos(m.at_s, "x", true));
-      if (x < bbox.left || x > bbox.left + bbox.width) continue;
-      ctx.beginPath();
-      ctx.moveTo(x, bbox.top);
-      ctx.lineTo(x, bbox.top + bbox.height);
-      ctx.stroke();
-    }
-    ctx.restore();
-    u.marks.forEach((e, i) => {
-      const x = u.valToPos(state.run.marks[i].at_s, "x"), width = u.over.clientWidth;
-      e.style.left = x + "px";
-      e.classList.toggle("left", x > width / 2);
-      e.hidden = x < 0 || x > width;
-    });
-  }
-
-  // Places that the pointer can find, with the text of the change.
-  function addMarks(u) {
-    u.marks = state.run.marks.map((m) => {
-      const e = element("div", "mark");
-      e.append(element("span", "", m.at_s + " s: " + m.text));
-      u.over.append(e);
-      return e;
-    });
-  }
-
   function chart(id, specs, units, yName, options) {
     const o = options || {};
     const drawn = specs.filter((s) => s.t.length);
@@ -73,21 +39,20 @@
     byId(id).querySelector(".canvas").textContent = isFlat ? o.zero : "";
     byId(id).classList.toggle("flat", isFlat);
     if (isFlat) return;
-    const draw = [drawMarks, ...(o.draw || [])];
+    const marks = shared.marks(state.run.marks);
     live.push(shared.timeChart(id, drawn, units, yName, {
       endS: state.run.end_s, xName: "time since the run began (s)", height: o.height || 220, isLog: o.isLog, range: o.range,
-      hooks: { init: [addMarks], draw },
+      hooks: { init: [marks.init], draw: [marks.draw, ...(o.draw || [])] },
     }));
   }
-
-  // Up to the whole, unless that would leave every curve at the foot.
-  const shares = (u, min, max) => [0, max > 20 ? Math.max(104, max * 1.04) : Math.max(1, max * 1.1)];
 
   const at = (series) => state.run.times[series.t];
 
   function flows() {
     const run = state.run;
     chart("throughput", run.flows.map((f, i) => ({ label: f.label, colour: hue(i), width: 2, t: at(f), v: f.bps })), RATES, "goodput");
+    const lossy = run.links.map((l, i) => [l, i]).filter(([l]) => l.lost.length).slice(0, BUSIEST);
+    chart("losses", lossy.map(([l, i]) => ({ label: l.label, colour: hue(i), t: at(l), v: l.lost })), SHARES, "lost", { range: shares });
     const rtt = [], block = [], window = [];
     run.flows.forEach((f, i) => {
       if (hasAny(f.cwnd_bytes)) window.push({ label: f.label, colour: hue(i), width: 2, t: at(f), v: f.cwnd_bytes });

@@ -4,18 +4,26 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use results::lab::{Estimate, PointSummary};
+use serde::Serialize;
 
-use super::records::{LabReport, Standing};
+use super::data::RunData;
+use super::records::{LabReport, RunRecords, Standing};
 use super::tables::{Table, place, subject};
 use super::words::{arrow, metric_name, metric_value, point_label};
 use super::{bars, points};
 use crate::html::document::{Parts, write_document};
 use crate::html::markup::Html;
 
-const PARTS: Parts = Parts { script: "", style: include_str!("../../assets/lab.css") };
+const PARTS: Parts = Parts {
+    script: concat!(include_str!("../../assets/charts.js"), include_str!("../../assets/timelines.js")),
+    style: include_str!("../../assets/lab.css"),
+};
 
 /// Flows whose metrics stand in the open.
 const FLOWS_SHOWN: usize = 8;
+
+/// Experiments with a time line.
+const TIME_LINES_MAX: usize = 12;
 
 /// A point of an experiment.
 pub(super) struct Column<'a> {
@@ -43,6 +51,8 @@ pub fn write_lab_comparison(mut out: impl Write, reports: &[(String, LabReport)]
     };
     let flows = of("flow.");
     bars::section(&mut h, &flows, &columns);
+    let lines = time_lines(reports);
+    time_line_section(&mut h, &lines);
     h.raw("<section><h2>Means</h2><p class=\"hint\">Mean and half the 95 % confidence interval (Student's t) over the valid runs; below ");
     h.raw("it the ratio to the first column, and to the published value where there is one.</p>");
     let are_many = flows.iter().filter(|m| m.ends_with(".throughput_bps")).count() > FLOWS_SHOWN;
@@ -55,7 +65,53 @@ pub fn write_lab_comparison(mut out: impl Write, reports: &[(String, LabReport)]
     h.raw("</section>");
     sources(&mut h, reports);
     h.raw("<footer><p>longhaul ").text(env!("CARGO_PKG_VERSION")).raw("</p></footer>");
-    write_document(&mut out, title, PARTS, &h, &())
+    write_document(&mut out, title, PARTS, &h, &lines)
+}
+
+/// One run of an experiment, over time.
+#[derive(Debug, Serialize)]
+struct TimeLine<'a> {
+    #[serde(skip)]
+    name: String,
+    #[serde(flatten)]
+    data: &'a RunData,
+}
+
+/// The first valid run of each experiment, where at least one of them has an overlay: what it decided is to be seen beside losses and throughput.
+fn time_lines(reports: &[(String, LabReport)]) -> Vec<TimeLine<'_>> {
+    let has_overlay = |r: &RunRecords| r.end.as_ref().is_some_and(|end| !end.ways.is_empty());
+    if !reports.iter().any(|(_, report)| report.runs.iter().any(has_overlay)) {
+        return Vec::new();
+    }
+    let mut lines = Vec::new();
+    for (name, report) in reports {
+        let charted = report.runs.iter().filter(|r| r.charts.is_some());
+        let charted = charted.min_by_key(|r| (r.is_valid() != Some(true), r.rank()));
+        if let Some((run, data)) = charted.and_then(|r| Some((r, r.charts.as_ref()?))) {
+            lines.push(TimeLine { name: format!("{name}: {}", report.run_label(run)), data });
+        }
+    }
+    lines.truncate(TIME_LINES_MAX);
+    lines
+}
+
+fn time_line_section(h: &mut Html, lines: &[TimeLine<'_>]) {
+    if lines.is_empty() {
+        return;
+    }
+    h.raw("<section><h2>Over time</h2><p class=\"hint\">One run of each, the first valid one. Dashed vertical lines are changes by the schedule, ");
+    h.raw("ways that an overlay changed, or the planned end; hover for their text. Losses: share of what a link was offered that it lost by chance.</p>");
+    for (i, line) in lines.iter().enumerate() {
+        h.element("h3", &line.name);
+        for id in ["throughput", "losses"] {
+            h.raw("<section class=\"chart\" id=\"")
+                .raw(id)
+                .raw("-")
+                .text(i)
+                .raw("\"><div class=\"canvas\"></div></section>");
+        }
+    }
+    h.raw("</section>");
 }
 
 fn columns(reports: &[(String, LabReport)]) -> Vec<Column<'_>> {

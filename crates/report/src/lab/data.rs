@@ -91,6 +91,8 @@ struct LinkData {
     queue_p95_bytes: Vec<u64>,
     queue_max_bytes: Vec<u64>,
     utilisation: Vec<Option<f64>>,
+    /// Share of what was offered that was lost by chance or by list; empty where that never happened.
+    lost: Vec<Option<f64>>,
     drops: Vec<DropData>,
 }
 
@@ -355,9 +357,19 @@ fn links(data: &mut RunData, run: &Intervals) {
             queue_p95_bytes: queue(|r| r.queue.p95_bytes),
             queue_max_bytes: queue(|r| r.queue.max_bytes),
             utilisation: mean(rows, span, |r| r.utilisation),
+            lost: lost(rows),
             drops: drops(rows),
         });
     }
+}
+
+fn lost(rows: &[LinkInterval]) -> Vec<Option<f64>> {
+    let by_chance = |r: &LinkInterval| r.dropped.loss + r.dropped.listed;
+    if rows.iter().all(|r| by_chance(r) == 0) {
+        return Vec::new();
+    }
+    let sums = total(rows, by_chance).into_iter().zip(total(rows, |r| r.offered.packets));
+    sums.map(|(lost, offered)| (offered > 0).then(|| round(lost as f64 / offered as f64))).collect()
 }
 
 /// The causes that dropped anything at all.

@@ -51,8 +51,13 @@ fn capital(text: &str) -> String {
 }
 
 /// Places for the charts of one run, by id, heading and hint; the script fills them and hides those without data.
-const CHARTS: [(&str, &str, &str); 11] = [
+const CHARTS: [(&str, &str, &str); 12] = [
     ("throughput", "Throughput", "Bytes that the receiving application read."),
+    (
+        "losses",
+        "Losses of the links",
+        "Share of what a link was offered that it lost by chance, whoever sent it; not what found its queue full.",
+    ),
     (
         "window",
         "Congestion window",

@@ -498,7 +498,20 @@ fn ways_of_an_overlay_that_flows_take_are_marked_in_their_charts() {
             end.ways = vec![way(-1.0, &from, &to), way(2.5, &from, &to), way(3.0, &from, "elsewhere")];
         }
     }
-    let page = page_of(all, "x");
+    let page = page_of(all.clone(), "x");
     assert_eq!(page.matches("via north instead of direct (collapsed)").count(), 1, "{page}");
     assert!(!page.contains("elsewhere"));
+    // Side by side each experiment has a time line, with what was decided in those that decided something; without any overlay there is none.
+    let compared = |overlay: Vec<LabRecord>| {
+        let plain = LabReport::from_records(records(&Lab::single())).unwrap();
+        let reports = [("fixed".to_owned(), plain), ("adaptive".to_owned(), LabReport::from_records(overlay).unwrap())];
+        let mut out = Vec::new();
+        write_lab_comparison(&mut out, &reports, "x").unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let page = compared(all);
+    assert_balanced(&page);
+    assert_eq!(page.matches("via north instead of direct (collapsed)").count(), 1);
+    assert_eq!(["throughput", "losses"].map(|id| page.matches(&format!("id=\"{id}-")).count()), [2, 2]);
+    assert!(!compared(records(&Lab::single())).contains("id=\"throughput-"));
 }
