@@ -132,10 +132,10 @@ pub(crate) struct Mesh {
     gossip_spent: Spent,
     /// When the route control was last told about own links.
     handed_over: Option<Instant>,
-    /// When some link, anybody's, was last found to lose more than before.
+    /// When some link, anybody's, was found to lose more than before, and all were looked at closely because of that.
     worse: Option<Instant>,
     /// Links that others praise and our own frames did not get over, and until when what is said of them is not heard.
-    suspects: BTreeMap<(Member, Member), Instant>,
+    suspects: BTreeMap<(Member, Member), claims::Suspicion>,
     /// Whether each member passes on what is not for it, as far as known.
     relays: BTreeMap<Member, bool>,
     /// Claims about links by those who receive on them: `(from, to)`.
@@ -275,6 +275,10 @@ impl Mesh {
         let Some(other) = self.others.get_mut(&member) else { return };
         other.sessions.clear();
         other.calls.rest(now);
+        let was_up = other.link.leave(now);
+        if was_up {
+            self.outputs.push_back(Output::Event(Event::Link { member, name: name.clone(), up: false }));
+        }
         self.outputs.push_back(Output::Event(Event::Left { member, name }));
         self.changed = true;
         self.forget_link(now, member);

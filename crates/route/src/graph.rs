@@ -116,7 +116,6 @@ impl Graph {
             return false;
         }
         let (a, b) = (self.node(from), self.node(to));
-        let metrics = Metrics { capacity: Some(metrics.capacity.unwrap_or(self.unknown)), ..metrics };
         let (cost, sure_survival) = (Cost::of(&metrics, self.unknown), 1.0 - metrics.loss_high);
         let node = &mut self.nodes[a];
         match node.out.binary_search_by_key(&b, |e| e.peer) {
@@ -162,7 +161,7 @@ impl Graph {
         }
     }
 
-    /// Metrics of the link, its capacity filled in.
+    /// Metrics of the link.
     pub fn link(&self, from: Member, to: Member) -> Option<&Metrics> {
         let (a, b) = (self.position(from)?, self.position(to)?);
         let at = self.nodes[a].out.binary_search_by_key(&b, |e| e.peer).ok()?;

@@ -54,7 +54,7 @@ impl Path {
     }
 
     /// The directed links of this path from `source`, in order.
-    pub fn links(&self, source: Member) -> impl Iterator<Item = (Member, Member)> + '_ {
+    pub fn links(&self, source: Member) -> impl Iterator<Item = (Member, Member)> + Clone + '_ {
         let from = core::iter::once(source).chain(self.relays().iter().copied());
         from.zip(self.relays().iter().copied().chain(core::iter::once(self.destination)))
     }

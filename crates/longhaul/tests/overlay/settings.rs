@@ -169,7 +169,7 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("eta = -0.1\n{good}"), "`eta` is -0.1"),
         (format!("eta = nan\n{good}"), "`eta` is NaN"),
         (format!("eta = 50\n{good}"), "0.5 for half as much more"),
-        (format!("paths = 0\n{good}"), "`paths` is 0; it goes from 1 to 16"),
+        (format!("paths = 15\n{good}"), "`paths` is 15; it goes from 1 to 14"),
         (format!("paths = 2\nsingle_path = true\n{good}"), "`single_path` and `paths` contradict"),
         (format!("beta = -0.1\n{good}"), "`beta` is -0.1; it is 0 or more"),
         (format!("model = \"rate-aware\"\nalpha = inf\n{good}"), "`alpha` is inf"),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use route::{Member, Path};
 use units::Instant;
 use wire::overlay::{LANE_DIRECT, Message};
@@ -13,6 +14,7 @@ use wire::overlay::{LANE_DIRECT, Message};
 use super::{Event, Mesh, Other, Output, Source};
 use crate::certificate::Certificate;
 use crate::session::{Keys, Session};
+use crate::settings::MemberSettings;
 
 /// The number of whoever has called and not yet shown who it is; no member's (see `PublicKey::member`).
 pub(crate) const GUEST: Member = Member(0);
@@ -169,14 +171,36 @@ impl Mesh {
         now + Duration::from_secs(left)
     }
 
-    /// A member shows a later certificate. Who is named in the settings needs none, and is not bound by one.
+    /// A member shows a later certificate, of the same key: it has what that one gives it. Who is named in the settings needs none, and is not bound by one.
     fn renew(&mut self, now: Instant, member: Member, text: &str, certificate: &Certificate) {
         let until = self.until(now, certificate);
-        let is_own = certificate.member().is_some_and(|m| m.key.member() == member);
-        if let Some(known) = self.admissions.certified.get_mut(&member).filter(|k| is_own && k.until < until) {
-            *known = Certified { text: text.to_owned(), until };
-            self.admissions.have_news = true;
+        let Some((shown, known)) = certificate.member().zip(self.settings.members.one(member)) else { return };
+        let is_later = self.admissions.certified.get(&member).is_some_and(|c| c.until < until);
+        if shown.key != known.key || !is_later || self.is_taken(member, &shown.subnets) {
+            return;
         }
+        self.admissions.certified.insert(member, Certified { text: text.to_owned(), until });
+        self.admissions.have_news = true;
+        if (&shown.name, &shown.subnets) == (&known.name, &known.subnets) {
+            return;
+        }
+        let beyond = |some: &[IpNet], others: &[IpNet]| -> Vec<IpNet> {
+            some.iter().filter(|s| !others.contains(s)).copied().collect()
+        };
+        self.outputs.push_back(Output::NoRoutes(beyond(&known.subnets, &shown.subnets)));
+        self.outputs.push_back(Output::Routes(beyond(&shown.subnets, &known.subnets)));
+        let renewed = MemberSettings { name: shown.name, subnets: shown.subnets, ..known };
+        self.settings.members.change(|all| {
+            all.insert(member, renewed);
+        });
+        self.changed = true;
+    }
+
+    /// Whether one of these subnets is somebody else's than this member's.
+    fn is_taken(&self, member: Member, subnets: &[IpNet]) -> bool {
+        let (known, own) = (self.settings.members.get(), self.settings.serves());
+        let others = known.iter().filter(|(m, _)| **m != member).flat_map(|(_, m)| &m.subnets);
+        others.chain(&own).any(|theirs| subnets.iter().any(|s| s.trunc() == theirs.trunc()))
     }
 
     /// Takes somebody as a member, unless its subnets are others'.
@@ -184,11 +208,8 @@ impl Mesh {
         let Some(mut member) = certificate.member() else { return false };
         member.endpoint = endpoint;
         let (number, name) = (member.key.member(), member.name.clone());
-        let known = self.settings.members.get();
-        let own = self.settings.serves();
-        let is_taken =
-            |net| known.values().flat_map(|m| &m.subnets).chain(&own).any(|s: &ipnet::IpNet| s.trunc() == net);
-        let is_refused = known.contains_key(&number) || member.subnets.iter().any(|s| is_taken(s.trunc()));
+        let is_there = number == self.own || self.settings.members.contains(number);
+        let is_refused = is_there || self.is_taken(number, &member.subnets);
         if is_refused || self.admissions.certified.len() >= MOST_MEMBERS {
             return false;
         }
@@ -218,6 +239,7 @@ impl Mesh {
             self.let_go(now, member);
             self.admissions.certified.remove(&member);
             self.others.remove(&member);
+            self.relays.remove(&member);
             let _ = self.control.handle(route::Event::Member { at: now, member, relays: None });
             self.settings.members.change(|all| {
                 let gone = all.remove(&member);

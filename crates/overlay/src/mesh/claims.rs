@@ -49,6 +49,14 @@ impl Claim {
     }
 }
 
+/// Of what others say about a link.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Suspicion {
+    until: Instant,
+    /// Nothing came over it, rather than less than was said.
+    is_of_silence: bool,
+}
+
 impl Mesh {
     /// What this member says about the links on which it receives.
     pub(crate) fn own_claims(&self) -> Vec<(Member, Claim)> {
@@ -81,7 +89,7 @@ impl Mesh {
         if from == self.own || to == self.own {
             return;
         }
-        if self.suspects.contains_key(&(from, to)) {
+        if claim.is_some() && self.suspects.contains_key(&(from, to)) {
             self.take_smaller_size((from, to), claim);
             return;
         }
@@ -89,14 +97,21 @@ impl Mesh {
             Some(claim) => {
                 let before = self.claims.insert((from, to), (claim, now));
                 if before.is_some_and(|(b, _)| b.high < claim.low) {
-                    self.worse = Some(now);
+                    self.alert(now);
                 }
                 self.changed |= before.is_none_or(|(b, _)| b.datagram != claim.datagram);
                 self.link_is(now, from, to, Some(claim.metrics()));
+                if before.is_none() {
+                    self.acquit_beside(now, (from, to));
+                }
             }
             None => {
-                self.claims.remove(&(from, to));
                 self.link_is(now, from, to, None);
+                // Now they say what our own frames did.
+                self.suspects.remove(&(from, to));
+                if self.claims.remove(&(from, to)).is_some() {
+                    self.acquit_beside(now, (from, to));
+                }
             }
         }
     }
@@ -118,6 +133,27 @@ impl Mesh {
             .map(move |((from, to), (claim, at))| (*from, *to, *claim, now.saturating_since(*at) + claim.age))
     }
 
+    /// The link has gone down, or has come back: that nothing came over it said nothing about the others of its paths.
+    pub(super) fn acquit_beside(&mut self, now: Instant, link: (Member, Member)) {
+        let own = self.own;
+        let paths = self.others.values_mut().flat_map(|o| o.lanes.begin_anew_over(own, link));
+        let beside: BTreeSet<(Member, Member)> = paths.flat_map(|p| p.links(own).skip(1).collect::<Vec<_>>()).collect();
+        for other in beside.into_iter().filter(|l| *l != link) {
+            self.acquit(now, other);
+        }
+    }
+
+    /// What others say of the link counts again.
+    fn acquit(&mut self, now: Instant, link: (Member, Member)) {
+        if self.suspects.remove(&link).is_none() {
+            return;
+        }
+        if let Some((claim, at)) = self.claims.get(&link).copied() {
+            let age = claim.age + now.saturating_since(at);
+            self.link_is(now, link.0, link.1, Some(Metrics { age, ..claim.metrics() }));
+        }
+    }
+
     /// Holds what others claim against what became of our own frames: a claim is worth no more than that. What is behind the first hop is
     /// out of our sight: links there over which nothing else of ours gets are blamed for silence, the last one for losses that the claims do
     /// not explain.
@@ -130,6 +166,8 @@ impl Mesh {
                 let Some(first) = self.others.get(&path.first_hop()).filter(|o| o.link.is_up()) else { continue };
                 let links = path.links(self.own).skip(1);
                 match experience {
+                    // Where one of them is known to be down, that explains it.
+                    Experience::Silent if !links.clone().all(|l| self.claims.contains_key(&l)) => {}
                     Experience::Silent => blamed.extend(links.filter(|l| !works(l)).map(|link| (link, None))),
                     // Claims of intervals that are over say another thing than the last second.
                     Experience::Loss(_) if self.settings.t_loss.is_some() => {}
@@ -150,10 +188,15 @@ impl Mesh {
                 }
             }
         }
+        // What our frames get over is not silent, whatever it was a moment ago.
+        let silent = self.suspects.iter().filter(|(link, s)| s.is_of_silence && works(link));
+        for link in silent.map(|(link, _)| *link).collect::<Vec<_>>() {
+            self.acquit(now, link);
+        }
         for (link, instead) in blamed {
-            self.suspects.insert(link, now + SUSPICION);
+            self.suspects.insert(link, Suspicion { until: now + SUSPICION, is_of_silence: instead.is_none() });
             self.link_is(now, link.0, link.1, instead.map(|c| c.metrics()));
         }
-        self.suspects.retain(|_, until| now < *until);
+        self.suspects.retain(|_, s| now < s.until);
     }
 }

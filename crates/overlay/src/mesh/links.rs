@@ -28,6 +28,8 @@ const ALL_REPORTS_LOST: f64 = 1e-9;
 pub(super) const SILENCE: Duration = Duration::from_millis(500);
 /// A member that was spoken to and is not heard for so long is called anew; a third of WireGuard's patience, as probes ask all the time.
 const UNANSWERED: Duration = Duration::from_secs(5);
+/// Bytes of the largest datagram.
+const LARGEST: u64 = 65_535;
 /// Frames from which on a loss is fully believed.
 pub(super) const CONFIDENT_FRAMES: f64 = 50.0;
 
@@ -154,6 +156,12 @@ impl Link {
 
     pub(super) fn is_up(&self) -> bool {
         self.up
+    }
+
+    /// The member has left: what arrived until now does not keep the link up. Says whether it was.
+    pub(super) fn leave(&mut self, now: Instant) -> bool {
+        self.down_at = Some(now);
+        std::mem::take(&mut self.up)
     }
 
     /// Share of the frames to the member that are lost.
@@ -288,6 +296,7 @@ impl Mesh {
         let Some(other) = self.others.get_mut(&from) else { return };
         let Some(of) = other.sessions.iter().find(|s| s.local == session) else { return };
         let link = &mut other.link;
+        let mut is_worse = false;
         let sensed = link.sensed.entry(session).or_default();
         for lane in lanes {
             let Some(gaps) = sensed.outgoing.get_mut(usize::from(lane.lane)) else { continue };
@@ -307,7 +316,8 @@ impl Mesh {
                 continue;
             }
             let before = std::mem::replace(&mut sensed.arrived[usize::from(lane.lane)], lane.bytes);
-            let bytes = lane.bytes.saturating_sub(before);
+            // No more than so many frames can have carried: others' ways are judged by it, too.
+            let bytes = lane.bytes.saturating_sub(before).min((sent - lost) * LARGEST);
             if lane.lane > LANE_RELAYED {
                 other.lanes.heed(now, lane.lane, (sent, lost, bytes), rtt);
                 continue;
@@ -315,7 +325,7 @@ impl Mesh {
             if link.outgoing.loss.note(now, sent, lost) == Some(Change::More) {
                 // What is lost of late may be what has become too large.
                 other.sizes.doubt(now);
-                self.worse = Some(now);
+                is_worse = true;
             }
             // A report by another way may be the first to tell of frames that arrived long ago.
             link.outgoing.was_alive(now - Duration::from_micros(u64::from(lane.held)));
@@ -324,17 +334,19 @@ impl Mesh {
             }
             link.queued = Duration::from_micros(u64::from(lane.queued));
         }
+        if is_worse {
+            self.alert(now);
+        }
     }
 
     /// Reads all counters, tells the others what arrived, and notices links that come and go.
     pub(super) fn look_at_links(&mut self, now: Instant) {
         let all: Vec<Member> = self.others.keys().copied().collect();
+        let mut is_worse = false;
         for member in all {
             let is_direct = self.is_direct(member);
             let Some(other) = self.others.get_mut(&member) else { continue };
-            if other.link.look(now, &other.sessions) {
-                self.worse = Some(now);
-            }
+            is_worse |= other.link.look(now, &other.sessions);
             other.lanes.look(now, &other.sessions);
             let alive = is_direct && other.link.is_alive(now);
             if alive != other.link.up {
@@ -345,8 +357,12 @@ impl Mesh {
                 if !alive {
                     self.forget_link(now, member);
                 }
+                self.acquit_beside(now, (self.own, member));
             }
             self.report(now, member);
+        }
+        if is_worse {
+            self.alert(now);
         }
         self.probe_doubtful_links(now);
         self.probe_doubtful_ways(now);

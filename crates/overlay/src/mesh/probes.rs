@@ -29,6 +29,8 @@ const SAVED: Limit = Limit { per_second: 1.0, most: 30.0 };
 /// For how long all links are looked at so closely when some link has become worse: what traffic leaves it for is to be known soon, and 0.05 is told
 /// from 0.15 by 320 frames a second, as 8 % of 3 Mb/s pay for, within a second and a round trip over satellites.
 const ALERT: Duration = Duration::from_millis(1500);
+/// The next such time begins this much later at the earliest, so that a link which changes all the time, or who says so, leaves something saved for others.
+const CALM: Duration = Duration::from_secs(20);
 /// Of the budget, what is spent while there is less saved than nearly all of that.
 const SAVING: f64 = 0.6;
 const NEARLY: f64 = 0.9;
@@ -109,6 +111,13 @@ impl Mesh {
             if other.needs_probe(now, rate) {
                 self.send_on(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode());
             }
+        }
+    }
+
+    /// Some link, anybody's, loses more than before.
+    pub(super) fn alert(&mut self, now: Instant) {
+        if self.worse.is_none_or(|at| now.saturating_since(at) >= CALM) {
+            self.worse = Some(now);
         }
     }
 

@@ -543,7 +543,12 @@ fn a_member_that_leaves_is_not_waited_for() {
     world.hosts[2].is_dead = true;
     world.run(Duration::from_millis(50));
     assert_eq!(world.hosts[0].ways(2), Vec::<String>::new());
-    assert!(!world.hosts[0].is_linked(2) || world.hosts[0].mesh.session(number(2)).is_none());
+    assert!(!world.hosts[0].is_linked(2));
+    // What had arrived of it before does not bring it back.
+    let is_route =
+        |(at, e): &&(Instant, Event)| *at > now && matches!(e, Event::Route(d) if d.destination == number(2));
+    world.run(3 * SECOND);
+    assert_eq!(world.hosts[0].events.iter().filter(is_route).count(), 1, "{:?}", world.hosts[0].events);
 }
 
 #[test]

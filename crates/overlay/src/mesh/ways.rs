@@ -108,6 +108,15 @@ impl Lanes {
         }
     }
 
+    /// Paths over a link, whose frames wait for no word any more.
+    pub(super) fn begin_anew_over(&mut self, own: Member, link: (Member, Member)) -> impl Iterator<Item = Path> + '_ {
+        let over = self.lanes.iter_mut().filter(move |l| l.path.links(own).any(|of_path| of_path == link));
+        over.map(|l| {
+            l.waiting = None;
+            l.path
+        })
+    }
+
     /// Paths whose frames wait for a word, to be probed now: few frames are no evidence, and a sender whose frames are lost sends few.
     fn doubtful(&mut self, now: Instant) -> Vec<(Path, u8)> {
         let is_due = |l: &&mut Lane| {

@@ -5,8 +5,8 @@ use serde::Deserialize;
 
 use super::{File, PolicyName, Settings};
 
-/// Ways to a destination at once, as the route control takes them.
-const PATHS: std::ops::RangeInclusive<usize> = 1..=16;
+/// Ways to a destination at once: the direct one, and one for each of the lanes that ways over relays have.
+const PATHS: std::ops::RangeInclusive<usize> = 1..=14;
 /// Of eta: beyond, nobody means a share.
 const ETA: std::ops::RangeInclusive<f64> = 0.0..=10.0;
 

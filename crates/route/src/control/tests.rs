@@ -34,6 +34,8 @@ struct Domestic {
     losses: [Option<f64>; 2],
     /// By how much each may be off.
     doubts: [f64; 2],
+    /// Whether the capacities are known.
+    is_measured: bool,
 }
 
 impl Domestic {
@@ -43,7 +45,7 @@ impl Domestic {
             control.handle_member(at(0.0), member, Some(true)).unwrap();
         }
         control.handle_member(at(0.0), EAST, Some(false)).unwrap();
-        Self { control, now: 0.0, losses: [Some(0.01), Some(0.01)], doubts: [0.0; 2] }
+        Self { control, now: 0.0, losses: [Some(0.01), Some(0.01)], doubts: [0.0; 2], is_measured: true }
     }
 
     /// Runs until this time. What was decided about the east, in its first place.
@@ -61,13 +63,15 @@ impl Domestic {
     fn report(&mut self) {
         for (i, bridge) in [NORTH, SOUTH].into_iter().enumerate() {
             let doubt = self.doubts[i];
+            let capacity = link(0.0).capacity.filter(|_| self.is_measured);
             let metrics = self.losses[i].map(|loss| Metrics {
+                capacity,
                 loss_low: (loss - doubt).max(0.0),
                 loss_high: loss + doubt,
                 ..link(loss)
             });
             self.control.handle_link(at(self.now), SOURCE, bridge, metrics).unwrap();
-            self.control.handle_link(at(self.now), bridge, EAST, Some(link(0.0))).unwrap();
+            self.control.handle_link(at(self.now), bridge, EAST, Some(Metrics { capacity, ..link(0.0) })).unwrap();
         }
     }
 
@@ -359,9 +363,10 @@ fn what_carries_its_capacity_is_not_left_for_an_idle_path() {
 
 #[test]
 fn a_burst_on_a_path_that_is_not_full_does_not_hold_a_change_back() {
-    // Of 100 Mb/s: what is a quarter of it may be full, what is a tenth is not, and loses by itself.
-    for (carried, changes) in [(10, 1), (30, 0)] {
+    // Of 100 Mb/s: what is a quarter of it may be full, what is a tenth is not, and loses by itself. Of a path that nobody has measured that cannot be said.
+    for (is_known, carried, changes) in [(true, 10, 1), (true, 30, 0), (false, 10, 0)] {
         let mut net = Domestic::new(single());
+        net.is_measured = is_known;
         net.losses = [Some(0.005), Some(0.006)];
         net.until(30.0);
         net.losses = [Some(0.05), Some(0.001)];

@@ -43,10 +43,23 @@ fn a_path_with_a_missing_link_or_an_unwilling_relay_is_none() {
 }
 
 #[test]
-fn a_link_of_unknown_capacity_has_the_given_one() {
+fn a_link_of_unknown_capacity_is_searched_by_the_given_one_and_not_said_to_have_it() {
     let mut graph = Graph::new(UNKNOWN);
     graph.set(Member(0), Member(1), Metrics::exact(None, Duration::ZERO, 0.0));
-    assert_eq!(graph.link(Member(0), Member(1)).unwrap().capacity, Some(UNKNOWN));
+    assert_eq!(graph.link(Member(0), Member(1)).unwrap().capacity, None);
+    let fronts = crate::Fronts::full(&graph, Member(0));
+    let best = |capacity: u64| {
+        let mut fewer = graph.clone();
+        for (from, to) in [(0, 2), (2, 1)] {
+            fewer.set_member(Member(2), true);
+            fewer.set(Member(from), Member(to), Metrics::exact(Some(Rate::from_bps(capacity)), Duration::ZERO, 0.0));
+        }
+        crate::Fronts::full(&fewer, Member(0)).candidates(&fewer, Member(1)).map(|(path, _)| path).collect::<Vec<_>>()
+    };
+    assert_eq!(fronts.candidates(&graph, Member(1)).count(), 1);
+    // A way over a relay is worth a look where it carries more than that.
+    assert_eq!(best(UNKNOWN.as_bps()), [Path::direct(Member(1))]);
+    assert_eq!(best(UNKNOWN.as_bps() + 1).len(), 2);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Joining by a seed and a certificate.
 
+use ipnet::IpNet;
+
 use super::*;
 use crate::certificate::Certificate;
 
@@ -112,6 +114,56 @@ fn a_certificate_ends_and_a_later_one_goes_on() {
     assert!(world.hosts[0].ways(1).is_empty());
     assert!(!world.hosts[0].routes.contains(&inner(1).into()), "nothing goes to the tunnel for it");
     assert!(knows(&world, 0, 2) && world.hosts[0].is_linked(2));
+}
+
+/// The third member with what its certificate gives it.
+fn gives(name: &str, subnets: &[IpNet], seconds: u64) -> String {
+    let (key, subnets) = (identity(2).public().to_string(), subnets.to_vec());
+    Certificate { key, name: name.to_owned(), subnets, until_utc_s: UTC + seconds }.sign(&authority()).unwrap()
+}
+
+#[test]
+fn a_later_certificate_gives_and_takes_subnets() {
+    let [kept, gone, new]: [IpNet; 3] =
+        [inner(2).into(), "10.8.0.0/16".parse().unwrap(), "10.9.0.0/16".parse().unwrap()];
+    let mut world = world(1_000_000, Some(gives("before", &[kept, gone], 1000)));
+    world.run(4 * SECOND);
+    let owner = |world: &World, net: IpNet| world.hosts[0].table.owner(net.network());
+    assert!(owner(&world, gone).is_some() && owner(&world, new).is_none());
+    let now = world.now;
+    world.hosts[2] = Host::new(joins(2, Some(gives("after", &[kept, new], 2000))), 10, now);
+    world.run(10 * SECOND);
+    for host in [0, 1] {
+        assert_eq!(world.hosts[host].mesh.settings.name_of(number(2)), "after");
+        let has = |net| world.hosts[host].routes.contains(&net);
+        assert!(has(kept) && !has(gone) && has(new), "{:?}", world.hosts[host].routes);
+    }
+    assert!(owner(&world, gone).is_none() && owner(&world, new) == owner(&world, kept));
+    // It sends from what it has now, and from what it had no more.
+    for (net, delivered) in [(new, 1), (gone, 0)] {
+        world.hosts[0].delivered.clear();
+        world.send_packet(2, 0, net.network(), 100);
+        world.run(SECOND);
+        assert_eq!(world.hosts[0].delivered.len(), delivered, "{net}");
+    }
+    // An earlier one does not bring it back, nor does one with what is somebody else's.
+    for (subnets, seconds) in [([kept, gone], 1500), ([kept, inner(1).into()], 3000)] {
+        let now = world.now;
+        world.hosts[2] = Host::new(joins(2, Some(gives("thief", &subnets, seconds))), 11, now);
+        world.run(10 * SECOND);
+        assert!(owner(&world, gone).is_none() && owner(&world, new).is_some());
+        assert_eq!(world.hosts[0].mesh.settings.name_of(number(2)), "after");
+    }
+}
+
+#[test]
+fn who_comes_back_with_a_certificate_is_asked_anew_whether_it_relays() {
+    let mut world = world(1_000_000, Some(gives("m2", &[inner(2).into()], 20)));
+    world.run(4 * SECOND);
+    let relays = |world: &World| world.hosts[0].mesh.relays.get(&number(2)).copied();
+    assert_eq!(relays(&world), Some(true));
+    world.run(30 * SECOND);
+    assert_eq!(relays(&world), None, "its time is over");
 }
 
 #[test]

@@ -201,3 +201,25 @@ fn what_a_way_carries_is_known_across_a_change_of_keys() {
     let (least, most) = told[200..].iter().fold((f64::MAX, 0_f64), |(l, m), t| (l.min(*t), m.max(*t)));
     assert!(least > 600_000.0 && most < 1_000_000.0, "{least} to {most}");
 }
+
+#[test]
+fn a_way_over_a_relay_is_there_again_with_the_link_to_the_relay() {
+    // What is sent while one link is dark is not answered, and says nothing about the other one; and who has said that its link was down is heard when it
+    // says that it is up.
+    for dark in [&[(0, 1)][..], &[(1, 2)], &[(0, 1), (1, 2)]] {
+        let mut world = World::new(3);
+        world.set(0, 2, None);
+        world.run(3 * SECOND);
+        let (sent, got) = world.flow(0, 2, SECOND);
+        assert!(sent > 190 && sent == got, "{got} of {sent}");
+        dark.iter().for_each(|(a, b)| world.set(*a, *b, None));
+        world.flow(0, 2, 1500 * Duration::from_millis(1));
+        assert_eq!(world.hosts[0].ways(2), [""; 0], "nowhere to go");
+        dark.iter().for_each(|(a, b)| world.set(*a, *b, Some(WIRE)));
+        let begin = world.now;
+        while world.hosts[0].ways(2).is_empty() || world.hosts[2].ways(0).is_empty() {
+            world.run(Duration::from_millis(50));
+            assert!(world.now.saturating_since(begin) < SECOND, "{dark:?}");
+        }
+    }
+}
