@@ -117,5 +117,105 @@ fn routes_that_are_none_are_refused() {
     }
 }
 
+/// Bytes written as the document has them: two digits each, blanks between fields.
+fn bytes(text: &str) -> Vec<u8> {
+    let digits = text.split_whitespace().collect::<String>();
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
+}
+
+#[test]
+fn datagrams_of_a_handshake_are_as_the_document_has_them() {
+    let noise = "a0a1a2a3a4a5a6a7 b0b1b2b3b4b5b6b7 c0c1c2c3c4c5c6c7 d0d1d2d3d4d5d6d7 e0e1e2e3e4e5e6e7 f0f1f2f3f4f5f6f7 0a1a2a3a4a5a6a7a";
+    let codes = ["00112233445566778899aabbccddeeff", "0f1e2d3c4b5a69788796a5b4c3d2e1f0"];
+    // b1 | 0 0 0 | sender u32 | Noise 104 | mac1 16 | mac2 16
+    let longer = format!(
+        "{noise} 8b9babbbcbdbebfb 0c1c2c3c4c5c6c7c 8d9dadbdcdddedfd 0e1e2e3e4e5e6e7e 8f9fafbfcfdfefff 0123456789abcdef"
+    );
+    let initiation = bytes(&format!("b1 000000 12345678 {longer} {} {}", codes[0], codes[1]));
+    let said = Initiation { sender: 0x1234_5678, noise: bytes(&longer).try_into().unwrap() };
+    // b2 | 0 0 0 | sender u32 | receiver u32 | Noise 56 | mac1 16 | mac2 16
+    let response = bytes(&format!("b2 000000 9abcdef0 12345678 {noise} {} {}", codes[0], codes[1]));
+    let answered = Response { sender: 0x9abc_def0, receiver: 0x1234_5678, noise: bytes(noise).try_into().unwrap() };
+    assert_eq!((initiation.len(), response.len()), (144, 100));
+    assert_eq!((Kind::of(&initiation), Kind::of(&response)), (Some(Kind::Initiation), Some(Kind::Response)));
+    assert_eq!(Initiation::decode(&initiation), Some(said));
+    assert_eq!(Response::decode(&response), Some(answered));
+    // The codes are written by who has the keys.
+    assert_eq!(said.encode()[..], [&initiation[..144 - 32], &[0; 32]].concat());
+    assert_eq!(answered.encode()[..], [&response[..100 - 32], &[0; 32]].concat());
+    for datagram in [&initiation, &response] {
+        let [first, second] = codes.map(|code| bytes(code).try_into().unwrap());
+        let body = &datagram[..datagram.len() - 32];
+        assert_eq!(Macs::of(datagram), Some(Macs { body, first, second }));
+        assert_eq!(Macs::with_first(datagram), &datagram[..datagram.len() - 16]);
+    }
+    // b3 | 0 0 0 | receiver u32 | nonce 12 | sealed cookie 32
+    let sealed = "a0a1a2a3a4a5a6a7a8a9aaab b0b1b2b3b4b5b6b7 c0c1c2c3c4c5c6c7 d0d1d2d3d4d5d6d7 e0e1e2e3e4e5e6e7";
+    let cookie = bytes(&format!("b3 000000 12345678 {sealed}"));
+    let sent = Cookie { receiver: 0x1234_5678, sealed: bytes(sealed).try_into().unwrap() };
+    assert_eq!((cookie.len(), Kind::of(&cookie)), (52, Some(Kind::Cookie)));
+    assert_eq!((sent.encode().to_vec(), Cookie::decode(&cookie)), (cookie, Some(sent)));
+}
+
+#[test]
+fn a_sealed_frame_is_as_the_document_has_it() {
+    // b4 | content 4 bits, class 4 bits | queue u8 | lane u8 | receiver u32 | sequence u64 | sent u32 | rate u8 | 0 0 0 | contents | tag 16
+    let frame = |second: &str| bytes(&format!("b4 {second} 0b 0d 12345678 0123456789abcdef fedcba98 5a 000000"));
+    let all = [
+        ("00", Content::Packet { partial: false }, 0),
+        ("01", Content::Packet { partial: false }, CLASS_MOUSE),
+        ("12", Content::Packet { partial: true }, CLASS_ELEPHANT),
+        ("23", Content::Message, 3),
+        ("2f", Content::Message, 15),
+    ];
+    for (second, content, class) in all {
+        let header = Sealed {
+            content,
+            class,
+            queue: 11,
+            lane: 13,
+            receiver: 0x1234_5678,
+            sequence: 0x0123_4567_89ab_cdef,
+            sent: 0xfedc_ba98,
+            rate: 90,
+        };
+        let bytes = frame(second);
+        assert_eq!(bytes.len() + TAG_BYTES, 40);
+        assert_eq!((header.encode().to_vec(), Sealed::decode(&bytes)), (bytes, Some(header)), "{second}");
+    }
+    assert_eq!(Kind::of(&frame("00")), Some(Kind::Sealed));
+    assert_eq!(["30", "40", "f0"].map(|second| Sealed::decode(&frame(second))), [None; 3], "contents of no kind");
+}
+
+#[test]
+fn an_envelope_is_as_the_document_has_it() {
+    // b5 | relays 4 bits, position 4 bits | rate u8 | queue u8 | receiver u32 | sequence u64 | origin u32 | relay u32, three times |
+    // destination u32 | sent u32 | frame | tag 16
+    let of = |second: &str, relays: &str| {
+        let (before, behind) = ("5a 0b 12345678 0123456789abcdef a1b2c3d4", "e1f2a3b4 fedcba98");
+        bytes(&format!("b5 {second} {before} {relays} {behind}"))
+    };
+    let all = [
+        ("10", "11121314 00000000 00000000", vec![0x1112_1314], 0),
+        ("21", "11121314 21222324 00000000", vec![0x1112_1314, 0x2122_2324], 1),
+        ("33", "11121314 21222324 31323334", vec![0x1112_1314, 0x2122_2324, 0x3132_3334], 3),
+    ];
+    for (second, relays, route, position) in all {
+        let envelope = Envelope {
+            position,
+            rate: 90,
+            queue: 11,
+            receiver: 0x1234_5678,
+            sequence: 0x0123_4567_89ab_cdef,
+            sent: 0xfedc_ba98,
+            ..Envelope::new(0xa1b2_c3d4, &route, 0xe1f2_a3b4).unwrap()
+        };
+        let bytes = of(second, relays);
+        assert_eq!((bytes.len() + TAG_BYTES, Kind::of(&bytes)), (56, Some(Kind::Envelope)));
+        assert_eq!((envelope.encode().to_vec(), Envelope::decode(&bytes)), (bytes, Some(envelope)), "{second}");
+        assert_eq!(envelope.route(), route);
+    }
+}
+
 // No answer of a handshake is longer than its question.
 const _: () = assert!(RESPONSE_BYTES < INITIATION_BYTES && COOKIE_BYTES < INITIATION_BYTES);
