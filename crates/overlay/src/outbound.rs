@@ -317,3 +317,82 @@ impl Outbound {
         self.flows.rebalance(&destinations, REBALANCE_MARGIN);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    use kernel::TunKind;
+    use route::Member;
+    use testbed::{Namespace, or_skip};
+    use wire::overlay::Sealed;
+
+    use super::*;
+    use crate::session::{Cipher, Keys, Session};
+    use crate::table::{Peer, Sources};
+
+    /// Inner packets of this length: a thousand of them are a megabyte.
+    const BYTES: usize = 1000;
+
+    /// One member, reached directly there.
+    fn table(to: std::net::SocketAddr) -> Table {
+        let keys = Keys { cipher: Cipher::preferred(), send: [1; 32], receive: [2; 32] };
+        let end = Arc::new(Session::new(Member(2), 3, 4, Instant::ZERO, true, &keys).unwrap());
+        let (hop, session) = (Arc::clone(&end), Some(Arc::clone(&end)));
+        let way =
+            Way { path: Path::direct(Member(2)), lane: 0, weight: 1.0, predicted_bps: 0, most: 1400, to, end, hop };
+        let subnet = std::net::IpAddr::from(Ipv4Addr::new(10, 77, 0, 2)).into();
+        let (quota, places) = (Arc::default(), crate::places::MemberPlaces::default());
+        let peer = Peer {
+            endpoint: Some(to),
+            session,
+            sources: Sources::new(&[subnet], [].iter()),
+            ways: vec![way],
+            quota,
+            places,
+        };
+        Table { own: Member(1), peers: vec![peer], prefixes: vec![(subnet, 0)], ..Table::default() }
+    }
+
+    /// A datagram of UDP from this port, as the device hands it over.
+    fn packet_from(port: u16) -> Vec<u8> {
+        let mut ip = vec![0; BYTES];
+        ip[..10].copy_from_slice(&[0x45, 0, (BYTES >> 8) as u8, BYTES as u8, 0, 0, 0, 0, 64, 17]);
+        ip[12..20].copy_from_slice(&[10, 77, 0, 1, 10, 77, 0, 2]);
+        ip[20..22].copy_from_slice(&port.to_be_bytes());
+        let length = (BYTES - 20) as u16;
+        ip[24..26].copy_from_slice(&length.to_be_bytes());
+        [&[0; VNET_HEADER][..], &ip].concat()
+    }
+
+    #[test]
+    fn frames_say_which_flow_has_carried_more_than_a_megabyte() {
+        let Some(namespace) = or_skip(Namespace::new()) else { return };
+        let Some(tun) = or_skip(namespace.run(|| Tun::new("lh%d", TunKind::Tun, false)).unwrap()) else { return };
+        let there = UdpSocket::bind("127.0.0.1:0").unwrap();
+        there.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let here = Datagrams::bind("127.0.0.1:0".parse().unwrap(), Bytes::new(1 << 18), false, false).unwrap();
+        let published = Arc::new(Published::default());
+        published.publish(table(there.local_addr().unwrap()));
+        let mut outbound =
+            Outbound::new((0, Arc::new(here), Arc::new(tun)), &published, (Arc::default(), Arc::default()), [5, 6]);
+        let table = Arc::clone(&outbound.reader.table);
+        let mut class = |port: u16| {
+            let mut packet = packet_from(port);
+            let length = packet.len();
+            outbound.send(&table, &mut packet, length);
+            outbound.batch.flush(&outbound.socket, &outbound.counters);
+            let mut frame = vec![0; 2000];
+            let length = there.recv(&mut frame).unwrap();
+            assert_eq!(length, BYTES + 40);
+            // 0 an IP packet, and the class.
+            assert_eq!(Sealed::decode(&frame).unwrap().content, Content::Packet { partial: false });
+            frame[1]
+        };
+        let first = Vec::from_iter((0..1003).map(|_| class(7000)));
+        // A megabyte is not more than one.
+        assert_eq!(first, [vec![1; 1000], vec![2; 3]].concat());
+        assert_eq!(class(7001), 1, "another flow");
+        assert_eq!(class(7000), 2);
+    }
+}

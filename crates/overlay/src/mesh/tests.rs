@@ -505,6 +505,42 @@ fn keys_are_renewed_without_a_lost_packet() {
 }
 
 #[test]
+fn keys_are_renewed_over_a_relay_without_a_lost_packet() {
+    let mut world = World::new(3);
+    world.set(0, 1, None);
+    world.run(3 * SECOND);
+    let session = |w: &World, of: usize, with: usize| w.hosts[of].mesh.session(number(with)).unwrap();
+    // That of the ends, and those of the two hops.
+    let pairs = [(0, 1), (0, 2), (2, 1)];
+    let mut known = pairs.map(|(a, b)| std::collections::BTreeSet::from([session(&world, a, b).local]));
+    let delivered = |w: &World| [0, 1].map(|i| w.hosts[i].delivered.len());
+    let (mut sent, begin) = ([0; 2], delivered(&world));
+    let end = world.now + 260 * SECOND;
+    while world.now < end {
+        // Once the first way is known there always is one.
+        assert_eq!(world.hosts[0].ways(1), [format!("via {}", number(2))]);
+        for (a, b) in [(0, 1), (1, 0)] {
+            sent[b] += usize::from(world.send_packet(a, b, inner(a), 500));
+        }
+        world.run(Duration::from_millis(5));
+        for ((a, b), known) in pairs.into_iter().zip(&mut known) {
+            known.insert(session(&world, a, b).local);
+        }
+    }
+    // What is on its way.
+    world.run(Duration::from_millis(100));
+    let came = [0, 1].map(|i| delivered(&world)[i] - begin[i]);
+    assert_eq!((sent, came), ([52_000; 2], [52_000; 2]));
+    // After 120 s, and again. Who answers begins to use the new keys on its own, so that nobody has more of them than that.
+    assert_eq!(known.map(|k| k.len()), [3; 3]);
+    for (a, b) in pairs {
+        assert!(world.now.saturating_since(session(&world, a, b).born) < 140 * SECOND, "{a} {b}");
+        assert_eq!(session(&world, a, b).remote, session(&world, b, a).local, "{a} {b}");
+    }
+    assert!(world.hosts.iter().all(|h| h.mesh.others.values().all(|o| o.sessions.len() <= 3)));
+}
+
+#[test]
 fn a_member_that_restarts_is_reached_again() {
     let mut world = World::new(2);
     world.run(2 * SECOND);

@@ -206,6 +206,112 @@ fn of_who_is_not_known_nothing_is_taken_but_one_certificate() {
     assert_eq!(world.hosts[0].mesh.guests().count(), 0);
 }
 
+/// Keys of a guest's session; no two have the same.
+fn keys(n: u16) -> crate::session::Keys {
+    let [high, low] = n.to_be_bytes();
+    let key = |of: u8| std::array::from_fn(|i| [high, low, of].get(i).copied().unwrap_or(9));
+    crate::session::Keys { cipher: crate::session::Cipher::preferred(), send: key(1), receive: key(2) }
+}
+
+#[test]
+fn of_more_guests_than_there_is_room_for_the_first_must_go() {
+    const MOST: u32 = 1024;
+    let mut world = world(1_000_000, None);
+    world.run(3 * SECOND);
+    // Nobody else calls.
+    world.hosts[2].is_dead = true;
+    world.run(4 * SECOND);
+    let begin = world.now;
+    let guests = |w: &World| w.hosts[0].mesh.guests().map(|s| s.local).collect::<std::collections::BTreeSet<_>>();
+    let held = |w: &World| w.hosts[0].mesh.others[&number(1)].sessions.len();
+    assert!(guests(&world).is_empty());
+    // The first and the last are the same third member; a millisecond lies between two.
+    for n in 1..=MOST + 1 {
+        world.now = begin + n * Duration::from_millis(1);
+        let exchange = if n == 1 || n > MOST { identity(2).public().exchange() } else { [n as u8; 32] };
+        let source = Source::Direct(endpoint(2));
+        let now = world.now;
+        // Numbers against the order in which they come, so that these tell nothing.
+        world.hosts[0].mesh.receive_guest(now, source, (exchange, 5000 - n, n), keys(n as u16)).unwrap();
+        world.settle(0);
+        assert_eq!(guests(&world).len(), n.min(MOST) as usize);
+        let sessions = world.hosts[0].table.sessions.len();
+        assert_eq!(sessions, n.min(MOST) as usize + held(&world), "nor do the threads have more");
+    }
+    assert_eq!(guests(&world), (5000 - MOST - 1..=5000 - 2).collect());
+    // Whoever had to go may show what it likes.
+    let shown = Message::Certificate(certificate(2, 1_000_000).into_bytes());
+    let now = world.now;
+    for (n, gets_in) in [(1, false), (MOST + 1, true)] {
+        world.hosts[0].mesh.handle_message(now, Member(0), (5000 - n, 0), shown.clone());
+        assert_eq!(knows(&world, 0, 2), gets_in);
+    }
+    assert_eq!(guests(&world).len(), MOST as usize - 1, "that makes room for another");
+    world.run(4 * SECOND);
+    assert!(guests(&world).is_empty());
+}
+
+#[test]
+fn a_member_has_six_sessions_at_most_and_keeps_the_one_that_works() {
+    let mut world = World::new(2);
+    world.run(2 * SECOND);
+    let held = |w: &World| w.hosts[1].mesh.others[&number(0)].sessions.iter().map(|s| s.called).collect::<Vec<_>>();
+    let session = world.hosts[1].mesh.session(number(0)).unwrap().local;
+    let key = identity(1).public();
+    let begin = (UTC + 100) << 16;
+    for n in 0..50 {
+        let cipher = crate::session::Cipher::preferred();
+        let (_, initiation) = crate::handshake::call(&identity(0), &[7; 32], &key, 9, begin + n, cipher).unwrap();
+        let mut datagram = initiation.encode();
+        MacKeys::of(&key).write(&mut datagram, None);
+        world.receive(1, endpoint(0), datagram.to_vec());
+        assert!(held(&world).len() <= 6, "{n}");
+        assert_eq!(world.hosts[1].table.sessions.len(), held(&world).len());
+    }
+    // Those that were called for last, and the one in use.
+    assert_eq!(held(&world)[1..], Vec::from_iter(begin + 45..begin + 50));
+    assert_eq!(world.hosts[1].mesh.session(number(0)).unwrap().local, session);
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+    assert_eq!(world.flow(1, 0, SECOND), (200, 200));
+}
+
+#[test]
+fn a_thousand_certificates_are_taken_and_no_more_until_one_ends() {
+    const MOST: u16 = 1000;
+    let introduced = |n: u16, seconds: u64| {
+        let [high, low] = n.to_be_bytes();
+        let seed: [u8; 32] = std::array::from_fn(|i| [high, low, 99].get(i).copied().unwrap_or(1));
+        let key = Identity::from_seed(&seed).public();
+        let address = IpAddr::from(Ipv4Addr::new(10, 88, high, low));
+        let (key, member) = (key.to_string(), key.member());
+        let (name, until_utc_s) = (format!("n{n}"), UTC + seconds);
+        let certificate = Certificate { key, name, subnets: vec![address.into()], until_utc_s };
+        (member, certificate.sign(&authority()).unwrap())
+    };
+    let mut world = world(1_000_000, None);
+    let now = world.now;
+    let mesh = &mut world.hosts[0].mesh;
+    let known = |mesh: &Mesh| (mesh.settings.members.get().len(), mesh.others.len(), mesh.introductions().len());
+    for n in 0..MOST {
+        // The first one ends soon.
+        let (member, text) = introduced(n, if n == 0 { 10 } else { 1_000_000 });
+        mesh.handle_introduction(now, &text, None);
+        assert!(mesh.settings.members.contains(member), "{n}");
+    }
+    // Its own is told besides.
+    let full = (usize::from(MOST), usize::from(MOST), usize::from(MOST) + 1);
+    assert_eq!(known(mesh), full);
+    let (late, text) = introduced(MOST, 1_000_000);
+    mesh.handle_introduction(now, &text, None);
+    assert!(!mesh.settings.members.contains(late));
+    assert_eq!(known(mesh), full);
+    let later = now + 11 * SECOND;
+    mesh.tend_certificates(later);
+    mesh.handle_introduction(later, &text, None);
+    assert!(mesh.settings.members.contains(late) && !mesh.settings.members.contains(introduced(0, 10).0));
+    assert_eq!(known(mesh), full);
+}
+
 #[test]
 fn those_who_only_call_are_forgotten() {
     let mut world = world(1_000_000, None);

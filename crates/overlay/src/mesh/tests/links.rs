@@ -47,6 +47,54 @@ fn a_link_that_becomes_slower_is_known_to_be_so() {
     assert!((to.unwrap() as f64 / 20e6 - 1.0).abs() < 0.02, "{to:?}");
 }
 
+/// When the first member sent trains, for a span, during which all tell what the link carries.
+fn trains(world: &mut World, span: Duration, carries: u64) -> Vec<Instant> {
+    let view = |w: &World| w.hosts[0].mesh.link_view(number(1), w.now).unwrap();
+    let (mut sent, mut times, end) = (view(world).trains, Vec::new(), world.now + span);
+    while world.now < end {
+        world.run(Duration::from_millis(20));
+        let now = view(world).trains;
+        times.extend((now > sent).then_some(world.now));
+        sent = now;
+        for told in capacities(world) {
+            let told = told.unwrap() as f64 / carries as f64;
+            assert!((told - 1.0).abs() < 0.02, "{told}");
+        }
+    }
+    times
+}
+
+#[test]
+fn a_round_trip_that_is_another_has_trains_sent_anew() {
+    const SELDOM: Duration = Duration::from_secs(15);
+    // Of 10 ms each way. A quarter of the round trip of 20 ms more or less is another link, and less is what happens on the same.
+    for (delay, is_another) in [(10, false), (12, false), (8, false), (5, true), (30, true)] {
+        let mut world = pair(100 * MBPS, 100 * MBPS);
+        // They agree.
+        world.run(60 * SECOND);
+        let before = trains(&mut world, 100 * SECOND, 100 * MBPS);
+        let gaps = |times: &[Instant]| Vec::from_iter(times.windows(2).map(|t| t[1].saturating_since(t[0])));
+        // 15 to 45 s apart, as known to 20 ms.
+        let slack = Duration::from_millis(20);
+        assert!(before.len() >= 2 && gaps(&before).iter().all(|gap| *gap + slack >= SELDOM), "{before:?}");
+        let wire = Wire { rate: Some(100 * MBPS), delay: Duration::from_millis(delay), ..WIRE };
+        world.set(0, 1, Some(wire));
+        let changed = world.now;
+        // The least round trip is that of 10 to 20 s; the budget of the next train was paid for long ago.
+        let after = trains(&mut world, 35 * SECOND, 100 * MBPS);
+        let all = [&before[before.len() - 1..], &after].concat();
+        let soon = gaps(&all).iter().filter(|gap| **gap + slack < SELDOM).count();
+        if is_another {
+            // Three agree: the latest of before, and two of now.
+            assert!(soon >= 1 && after.len() >= 2, "{delay} ms: {after:?}");
+            let first = after[0].saturating_since(changed);
+            assert!(first <= 21 * SECOND, "{delay} ms: {first:?}");
+        } else {
+            assert_eq!(soon, 0, "{delay} ms: {after:?}");
+        }
+    }
+}
+
 /// How often members said that the link between them went down.
 fn downs(world: &World) -> usize {
     let all = world.hosts.iter().flat_map(|h| &h.events);

@@ -1,8 +1,9 @@
 //! What a relay passes on, and for whom.
 
-use wire::overlay::{ENVELOPE_BYTES, TAG_BYTES};
+use wire::overlay::{CLASS_ELEPHANT, ENVELOPE_BYTES, LANE_RELAYED, SEALED_BYTES, Sealed, TAG_BYTES};
 
 use super::*;
+use crate::session::Number;
 
 /// IP bytes of the datagrams of [`hand_over`].
 const BYTES: usize = 1000;
@@ -83,6 +84,54 @@ fn for_strangers_nothing_is_passed_on() {
     }
     assert_eq!(not_relayed(&world, 3), before + 20);
     assert_eq!(hand_over(&mut world, 2, 3, number(0), &[2, 3], 10), 10);
+}
+
+/// A packet from the first to the second member over the third, with these rates in the headers of the frame and of its envelope.
+fn rated(world: &World, [frame, envelope]: [u8; 2]) -> Vec<u8> {
+    let [end, hop] = [1, 2].map(|of| world.hosts[0].mesh.session(number(of)).unwrap());
+    let lane = world.hosts[0].table.peer(number(1)).unwrap().ways[0].lane;
+    let Number { sequence, .. } = end.next(0, lane).unwrap();
+    let header = Sealed {
+        content: Content::Packet { partial: false },
+        class: CLASS_ELEPHANT,
+        queue: 0,
+        lane,
+        receiver: end.remote,
+        sequence,
+        sent: micros(world.now),
+        rate: frame,
+    };
+    let room = [0; TAG_BYTES];
+    let body = [&header.encode()[..], &ipv4(inner(0), inner(1), 100), &room].concat();
+    let mut datagram = [&[0; ENVELOPE_BYTES][..], &body, &room].concat();
+    let end_of_frame = datagram.len() - TAG_BYTES;
+    end.seal(Number { queue: 0, lane, sequence }, &mut datagram[ENVELOPE_BYTES..end_of_frame]).unwrap();
+    let Number { sequence, .. } = hop.next(0, LANE_RELAYED).unwrap();
+    let new = Envelope::new(number(0).0, &[number(2).0], number(1).0).unwrap();
+    let header = Envelope { rate: envelope, receiver: hop.remote, sequence, sent: micros(world.now), ..new };
+    datagram[..ENVELOPE_BYTES].copy_from_slice(&header.encode());
+    hop.seal_envelope(Number { queue: 0, lane: LANE_RELAYED, sequence }, &mut datagram).unwrap();
+    datagram
+}
+
+#[test]
+fn a_relay_keeps_rates_and_class_as_they_are() {
+    let mut world = World::new(3);
+    world.set(0, 1, None);
+    world.run(3 * SECOND);
+    for rates in [[0, 0], [17, 42], [42, 17], [127, 127], [255, 254]] {
+        let datagram = rated(&world, rates);
+        let delivered = world.hosts[1].delivered.len();
+        world.receive(2, endpoint(0), datagram.clone());
+        let (from, to, onward) = world.seen.last().unwrap().clone();
+        assert_eq!((from, to), (2, 1));
+        assert_eq!(Envelope::decode(&onward).map(|e| (e.position, e.rate)), Some((1, rates[1])));
+        let frame = &onward[ENVELOPE_BYTES..onward.len() - TAG_BYTES];
+        assert_eq!(frame, &datagram[ENVELOPE_BYTES..datagram.len() - TAG_BYTES]);
+        assert_eq!(Sealed::decode(&frame[..SEALED_BYTES]).map(|h| (h.class, h.rate)), Some((2, rates[0])));
+        world.run(Duration::from_millis(20));
+        assert_eq!(world.hosts[1].delivered.len(), delivered + 1, "{rates:?}");
+    }
 }
 
 #[test]

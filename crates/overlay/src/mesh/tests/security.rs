@@ -1,7 +1,8 @@
 //! What strangers, liars and damaged datagrams can do.
 
 use super::*;
-use wire::overlay::{ENVELOPE_BYTES, LaneReport, SEALED_BYTES, TAG_BYTES};
+use crate::session::Number;
+use wire::overlay::{ENVELOPE_BYTES, LANE_RELAYED, LaneReport, SEALED_BYTES, Sealed, TAG_BYTES};
 
 #[test]
 fn what_was_heard_once_is_worth_nothing_later() {
@@ -86,7 +87,7 @@ fn forged(world: &World, of: usize) -> u64 {
 }
 
 /// Copies of a datagram with one bit of these bytes turned over, each bit once.
-fn flipped(datagram: &[u8], bytes: impl Iterator<Item = usize>) -> Vec<Vec<u8>> {
+pub(super) fn flipped(datagram: &[u8], bytes: impl Iterator<Item = usize>) -> Vec<Vec<u8>> {
     let bits = bytes.flat_map(|byte| (0..8).map(move |bit| (byte, 1 << bit)));
     let flip = |(byte, bit): (usize, u8)| {
         let mut copy = datagram.to_vec();
@@ -260,6 +261,95 @@ fn a_session_that_is_used_up_is_replaced_and_no_number_is_used_twice() {
         hop: &after,
     };
     assert!(seal::message(&line, &Message::Probe.encode(), 0).is_none());
+}
+
+/// Numbers that no frame has.
+const BEYOND: [u64; 5] = [crate::session::MOST_FRAMES, crate::session::MOST_FRAMES + 1, 1 << 33, 1 << 48, u64::MAX];
+
+/// A frame with a packet from the first to the second member that has this number, sealed as it should be.
+fn numbered(world: &World, sequence: u64) -> Vec<u8> {
+    let session = world.hosts[0].mesh.session(number(1)).unwrap();
+    let header = Sealed {
+        content: Content::Packet { partial: false },
+        class: 0,
+        queue: 0,
+        lane: LANE_DIRECT,
+        receiver: session.remote,
+        sequence,
+        sent: micros(world.now),
+        rate: 127,
+    };
+    let mut frame = [&header.encode()[..], &ipv4(inner(0), inner(1), 100), &[0; TAG_BYTES]].concat();
+    session.seal(Number { queue: 0, lane: LANE_DIRECT, sequence }, &mut frame).unwrap();
+    frame
+}
+
+#[test]
+fn a_frame_whose_number_is_beyond_all_is_not_taken_however_well_it_is_sealed() {
+    let mut world = World::new(2);
+    world.run(2 * SECOND);
+    let malformed = |w: &World| w.hosts[1].counters.counts().malformed;
+    for (refused, sequence) in (1..).zip(BEYOND) {
+        let frame = numbered(&world, sequence);
+        world.receive(1, endpoint(0), frame);
+        assert_eq!((malformed(&world), world.hosts[1].delivered.len()), (refused, 0), "{sequence}");
+    }
+    // Nor has it moved the window.
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+    // The last that there is: nothing but its number spoke against the others.
+    let frame = numbered(&world, crate::session::MOST_FRAMES - 1);
+    world.receive(1, endpoint(0), frame);
+    assert_eq!((malformed(&world), world.hosts[1].delivered.len()), (BEYOND.len() as u64, 201));
+}
+
+#[test]
+fn an_envelope_whose_number_is_beyond_all_is_not_passed_on() {
+    let mut world = over_a_relay();
+    let hop = world.hosts[0].mesh.session(number(2)).unwrap();
+    let (_, sealed) = world.sealed_packet(0, 1, 0, ipv4(inner(0), inner(1), 100)).unwrap();
+    let numbered = |sequence: u64| {
+        let mut datagram = sealed.clone();
+        let envelope = Envelope { sequence, ..Envelope::decode(&datagram).unwrap() };
+        datagram[..ENVELOPE_BYTES].copy_from_slice(&envelope.encode());
+        hop.seal_envelope(Number { queue: 0, lane: LANE_RELAYED, sequence }, &mut datagram).unwrap();
+        datagram
+    };
+    let state = |w: &World| (w.hosts[2].counters.counts().malformed, w.seen.len());
+    let (malformed, sent) = state(&world);
+    for (refused, sequence) in (1..).zip(BEYOND) {
+        world.receive(2, endpoint(0), numbered(sequence));
+        assert_eq!(state(&world), (malformed + refused, sent), "{sequence}");
+    }
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+    let (malformed, sent) = state(&world);
+    world.receive(2, endpoint(0), numbered(crate::session::MOST_FRAMES - 1));
+    assert_eq!(state(&world), (malformed, sent + 1));
+}
+
+#[test]
+fn a_hop_that_is_used_up_is_replaced_and_no_number_of_it_is_used_twice() {
+    use crate::session::{MOST_FRAMES, REKEY_FRAMES};
+    let mut world = over_a_relay();
+    let hops = |w: &World| [(0, 2), (2, 1)].map(|(a, b)| w.hosts[a].mesh.session(number(b)).unwrap());
+    let before = hops(&world);
+    before.iter().for_each(|hop| hop.use_up(LANE_RELAYED, REKEY_FRAMES + 1));
+    // Packets go on meanwhile.
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+    let after = hops(&world);
+    assert!(before.iter().zip(&after).all(|(b, a)| b.local != a.local), "successors are agreed on");
+
+    // Even if none could be, at the origin and at the relay.
+    after.iter().for_each(|hop| hop.use_up(LANE_RELAYED, MOST_FRAMES - 1));
+    let sealed = |w: &World| w.sealed_packet(0, 1, 0, ipv4(inner(0), inner(1), 100)).map(|(_, d)| d);
+    let mut last = sealed(&world).unwrap();
+    assert_eq!(Envelope::decode(&last).unwrap().sequence, MOST_FRAMES - 1);
+    assert!(sealed(&world).is_none());
+    let onward = Envelope { position: 1, ..Envelope::decode(&last).unwrap() };
+    assert!(address(&after[1], (onward, 0), &mut last, 0).is_some());
+    assert_eq!(Envelope::decode(&last).unwrap().sequence, MOST_FRAMES - 1);
+    let written = last.clone();
+    assert!(address(&after[1], (onward, 0), &mut last, 0).is_none());
+    assert_eq!(last, written);
 }
 
 #[test]
