@@ -14,7 +14,10 @@ use crate::certificate::Certificate;
 use crate::identity::{Identity, PublicKey};
 use crate::members::Members;
 
+mod joined;
 mod rules;
+
+pub use joined::joined;
 
 /// Inner packets that every path over relays can carry on an Ethernet: 1500 less IPv6 and UDP 48, envelope 40 + 16, frame 24 + 16.
 pub const DEFAULT_MTU: u16 = 1356;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use ipnet::IpNet;
-use overlay::{Certificate, Identity, Settings, member_lines as read_lines};
+use overlay::{Certificate, Identity, Settings, joined, member_lines as read_lines};
 
 use super::cli::{AuthorityOptions, CertifyOptions, InitOptions, JoinOptions};
 
@@ -133,7 +133,9 @@ pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
     if !lines.contains("[[member]]") {
         bail!("no `[[member]]` on standard input: it takes the lines that `longhaul overlay init` printed");
     }
-    let after = format!("{}\n\n{}", before.trim_end(), lines.trim_start());
+    let after = joined(&before, &lines)
+        .map_err(anyhow::Error::msg)
+        .with_context(|| format!("adding to {}", config.display()))?;
     let draft = config.with_extension("toml.new");
     let _ = fs::remove_file(&draft);
     new_file(&draft, &after)?;

@@ -33,6 +33,73 @@ fn two_members_need_nothing_but_init_and_join() {
     assert_ne!(keys[0], keys[1]);
 }
 
+/// The list of members that the guide shows.
+fn list_of_the_guide() -> &'static str {
+    let guide = include_str!("../../../../docs/guide/overlay.md");
+    let list = guide.split("```toml\n").find(|block| block.starts_with("member = [")).unwrap();
+    list.split("```").next().unwrap()
+}
+
+#[test]
+fn a_member_list_of_three_lines_is_enough_to_start() {
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "west", "10.77.0.1");
+    let file = folder.path().join("west.toml");
+    let list = list_of_the_guide();
+    let members: Vec<&str> = list.lines().filter(|l| l.trim().starts_with('{')).collect();
+    assert_eq!(members.len(), 3, "{list}");
+    std::fs::write(&file, format!("{}{list}", std::fs::read_to_string(&file).unwrap())).unwrap();
+    let plan = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
+    let plan = text(&plan.stdout);
+    for (name, last) in [("east", 2), ("north", 3), ("south", 4)] {
+        let said = format!("{name} is called at 192.0.2.{last}:5460; routes 10.77.0.{last}/32 to the device\n");
+        assert!(plan.contains(&said), "{said} in {plan}");
+    }
+}
+
+#[test]
+fn who_joins_comes_into_the_list_that_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "west", "10.77.0.1");
+    let lines = init(folder.path(), "late", "10.77.0.9") + "endpoint = \"192.0.2.9\"\ndirect = false\n";
+    let file = folder.path().join("west.toml");
+    let bare = std::fs::read_to_string(&file).unwrap();
+    let list = list_of_the_guide();
+    let no_comma = list.replace("},\n]", "} # the last\n]");
+    assert_ne!(no_comma, list);
+    let table = "\n[offload]\nudp_gso = false\n";
+    for (list, table, members) in [
+        (list, "", 4),
+        (list, table, 4),
+        (&*no_comma, table, 4),
+        ("member = []\n", table, 1),
+        ("member = [ # nobody yet\n]\n", "", 1),
+        ("", table, 1),
+    ] {
+        let before = format!("{bare}{list}{table}");
+        std::fs::write(&file, &before).unwrap();
+        let joined = join(folder.path(), "west", &lines);
+        assert_eq!(joined.status.code(), Some(0), "{before}{}", text(&joined.stderr));
+        let plan = text(&overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]).stdout);
+        assert!(plan.contains("late is called at 192.0.2.9:5460; routes 10.77.0.9/32"), "{before}{plan}");
+        assert_eq!(plan.matches(" to the device\n").count(), members, "{before}{plan}");
+        let after = std::fs::read_to_string(&file).unwrap();
+        assert!(before.split_whitespace().all(|word| after.contains(word.trim_end_matches(']'))), "{after}");
+        // Not a second time, and what is there stays.
+        let again = join(folder.path(), "west", &lines);
+        assert_eq!(again.status.code(), Some(2));
+        assert!(text(&again.stderr).contains("same key"), "{}", text(&again.stderr));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), after);
+    }
+    // A file that has both forms is none, and is named.
+    let both = format!("{bare}{list}\n{lines}");
+    std::fs::write(&file, &both).unwrap();
+    let refused = join(folder.path(), "west", &lines);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("adding to west.toml: the settings: "), "{}", text(&refused.stderr));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), both);
+}
+
 #[test]
 fn a_network_behind_a_member_is_told_to_all_and_is_nobody_elses() {
     let folder = tempfile::tempdir().unwrap();
