@@ -59,7 +59,7 @@ async fn measured(json: impl Future<Output = Option<String>>) -> Response {
 }
 
 /// One metric of links: its name, its kind, what it means, the key in the status, and what one of that is in the metric's unit.
-const LINKS: [(&str, &str, &str, &str, f64); 12] = [
+const LINKS: [(&str, &str, &str, &str, f64); 16] = [
     ("link_up", "gauge", "Whether the direct link to the member works.", "up", 1.0),
     ("link_rtt_seconds", "gauge", "Least round trip of the last seconds.", "rtt_us", 1e-6),
     (
@@ -71,6 +71,34 @@ const LINKS: [(&str, &str, &str, &str, f64); 12] = [
     ),
     ("link_loss_to_ratio", "gauge", "Share of the frames to the member that are lost.", "loss_to", 1.0),
     ("link_loss_from_ratio", "gauge", "Share of the frames from the member that are lost.", "loss_from", 1.0),
+    (
+        "link_age_to_seconds",
+        "gauge",
+        "How long ago something was known to arrive at the member; absent: never.",
+        "age_to_s",
+        1.0,
+    ),
+    (
+        "link_age_from_seconds",
+        "gauge",
+        "How long ago something arrived from the member; absent: never.",
+        "age_from_s",
+        1.0,
+    ),
+    (
+        "link_confidence_to_ratio",
+        "gauge",
+        "How much the loss to the member is trusted: 1 from 50 frames on.",
+        "confidence_to",
+        1.0,
+    ),
+    (
+        "link_confidence_from_ratio",
+        "gauge",
+        "How much the loss from the member is trusted: 1 from 50 frames on.",
+        "confidence_from",
+        1.0,
+    ),
     ("link_sent_bytes_total", "counter", "IP bytes sent to the member.", "bytes_to", 1.0),
     ("link_received_bytes_total", "counter", "IP bytes received from the member.", "bytes_from", 1.0),
     ("link_probes_total", "counter", "Probes sent to the member.", "probes", 1.0),

@@ -32,6 +32,19 @@ fn the_reference_has_all_metrics_and_no_others() {
     assert_eq!(told, listed);
 }
 
+#[test]
+fn how_far_a_link_is_known_is_told_for_each_direction() {
+    let text = metrics();
+    let value = |name: &str| -> f64 {
+        let of = format!("{PREFIX}link_{name}{{member=\"m1");
+        text.lines().find(|l| l.starts_with(&of)).unwrap().rsplit_once(' ').unwrap().1.parse().unwrap()
+    };
+    for direction in ["to", "from"] {
+        assert!(value(&format!("age_{direction}_seconds")) < 0.5, "{text}");
+        assert!((value(&format!("confidence_{direction}_ratio")) - 1.0).abs() < 1e-9, "{text}");
+    }
+}
+
 /// By the rules of Prometheus' text format: https://prometheus.io/docs/instrumenting/exposition_formats/.
 #[test]
 fn metrics_are_in_the_text_format() {

@@ -1,5 +1,7 @@
 //! What people are told of a member.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::outbound::Gauges;
 use crate::status::{Counted, Question, Status};
@@ -8,6 +10,48 @@ use serde_json::Value;
 
 pub(super) fn status(host: &Host, gauges: Vec<Arc<Gauges>>) -> Status {
     Status::new(Arc::clone(&host.mesh.settings), Counted { gauges, ..Counted::default() }, Instant::ZERO)
+}
+
+/// All keys of an answer: those of what is in it behind a dot, behind `[]` for what a list holds.
+fn keys(value: &Value, path: &str, all: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(of) => {
+            of.iter().for_each(|(key, v)| keys(v, format!("{path}.{key}").trim_start_matches('.'), all))
+        }
+        Value::Array(of) if of.iter().any(Value::is_object) => {
+            of.iter().for_each(|v| keys(v, &format!("{path}[]"), all))
+        }
+        _ => {
+            all.insert(path.to_owned());
+        }
+    }
+}
+
+#[test]
+fn the_reference_has_all_keys_of_the_status_and_no_others() {
+    let mut world = World::new(3);
+    world.run(30 * SECOND);
+    let path = (Path::direct(number(1)), Active { flows: 1, elephants: 0 });
+    let models = [route::Model::Safire { k: 1.0 }, route::Model::RATE_AWARE_2008];
+    let mut told = BTreeSet::new();
+    for model in models {
+        let settings = Settings { model: Some(model), ..settings(0, 3) };
+        let gauges = vec![Arc::new(Gauges { by_path: vec![path].into(), ..Gauges::default() })];
+        let status = Status::new(Arc::new(settings), Counted { gauges, ..Counted::default() }, Instant::ZERO);
+        keys(&status.answer(&Question::Status, &world.hosts[0].mesh, world.now), "", &mut told);
+    }
+    let reference = include_str!("../../../../../docs/reference/overlay.md");
+    let (_, section) = reference.split_once("## The status as JSON").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let first = section.lines().filter(|l| l.starts_with("| `")).filter_map(|l| l.split('|').nth(1));
+    let listed: Vec<&str> = first.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let each: BTreeSet<String> = listed.iter().map(|key| (*key).to_owned()).collect();
+    assert_eq!(each.len(), listed.len(), "one of them stands there twice");
+    assert_eq!(told, each);
+    // A number has its unit beside it.
+    for row in section.lines().filter(|l| l.starts_with("| `")) {
+        assert!(row.split('|').nth(2).is_some_and(|unit| !unit.trim().is_empty()), "{row}");
+    }
 }
 
 #[test]
