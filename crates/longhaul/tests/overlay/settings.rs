@@ -9,6 +9,9 @@ use testbed::{Lan, Namespace, or_skip};
 use crate::common::{longhaul, text};
 use crate::setup::{Members, init, join, overlay, overlay_with};
 
+/// A user and a group without any right: nobody's.
+const NOBODY: u32 = 65_534;
+
 #[test]
 fn two_members_need_nothing_but_init_and_join() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,17 +166,25 @@ fn without_rights_a_device_that_root_made_ready_is_taken() {
     let Some(host) = or_skip(Namespace::new()) else { return };
     let folder = tempfile::tempdir().unwrap();
     init(folder.path(), "west", "10.77.0.1");
+    for file in ["", "west.toml", "west.key"] {
+        std::os::unix::fs::chown(folder.path().join(file), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    // The binary where that user reaches it, wherever it was built, and a /dev/net/tun as udev makes it for all: both in a mount namespace of this process alone.
+    let script = format!(
+        "set -e; mount -t tmpfs none /dev/net; mknod -m 666 /dev/net/tun c 10 200; touch longhaul; mount --bind {} longhaul; \
+         exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups --inh-caps=-all --bounding-set=-all \
+         ./longhaul overlay up --config west.toml",
+        longhaul().get_program().to_str().unwrap()
+    );
     let start = || {
-        let mut command = Command::new("setpriv");
-        // The same user, who reaches this binary wherever it was built, without one capability.
-        command.args(["--inh-caps=-all", "--bounding-set=-all"]);
-        command.arg(longhaul().get_program()).args(["overlay", "up", "--config", "west.toml"]);
-        host.start(command.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped())).unwrap()
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script]).current_dir(folder.path());
+        host.start(command.stdout(Stdio::null()).stderr(Stdio::piped())).unwrap()
     };
     let said = || text(&start().wait_with_output().unwrap().stderr);
     for (make, refusal) in [
         ("ip link set lo up", "needs CAP_NET_ADMIN"),
-        ("ip tuntap add lh0 mode tun user root", "is down"),
+        (&*format!("ip tuntap add lh0 mode tun user {NOBODY}"), "is down"),
         ("ip link set lh0 mtu 1356 up", "no address 10.77.0.1"),
     ] {
         host.iproute(make).unwrap();
@@ -185,6 +196,10 @@ fn without_rights_a_device_that_root_made_ready_is_taken() {
     while overlay(folder.path(), &["status", "--config", "west.toml"]).status.code() != Some(0) {
         assert!(began.elapsed() < Duration::from_secs(20) && member.try_wait().unwrap().is_none());
         std::thread::sleep(Duration::from_millis(50));
+    }
+    let process = std::fs::read_to_string(format!("/proc/{}/status", member.id())).unwrap();
+    for has in [&*format!("Uid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t"), "Groups:\t \n", "CapEff:\t0000000000000000\n"] {
+        assert!(process.contains(has), "{has} in {process}");
     }
     assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
     assert_eq!(member.wait().unwrap().code(), Some(0));
