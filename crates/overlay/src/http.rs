@@ -59,7 +59,7 @@ async fn measured(json: impl Future<Output = Option<String>>) -> Response {
 }
 
 /// One metric of links: its name, its kind, what it means, the key in the status, and what one of that is in the metric's unit.
-const LINKS: [(&str, &str, &str, &str, f64); 16] = [
+const LINKS: [(&str, &str, &str, &str, f64); 18] = [
     ("link_up", "gauge", "Whether the direct link to the member works.", "up", 1.0),
     ("link_rtt_seconds", "gauge", "Least round trip of the last seconds.", "rtt_us", 1e-6),
     (
@@ -105,6 +105,20 @@ const LINKS: [(&str, &str, &str, &str, f64); 16] = [
     ("link_trains_total", "counter", "Trains sent to the member.", "trains", 1.0),
     ("link_capacity_to_bps", "gauge", "What the link to the member carries, by trains.", "capacity_to_bps", 1.0),
     ("link_capacity_from_bps", "gauge", "What the link from the member carries, by trains.", "capacity_from_bps", 1.0),
+    (
+        "link_capacity_age_to_seconds",
+        "gauge",
+        "How long ago a train last told what the link to the member carries; absent: none did.",
+        "capacity_age_to_s",
+        1.0,
+    ),
+    (
+        "link_capacity_age_from_seconds",
+        "gauge",
+        "How long ago a train last told what the link from the member carries; absent: none did.",
+        "capacity_age_from_s",
+        1.0,
+    ),
     ("link_datagram_bytes", "gauge", "Largest datagram to the member, IP bytes.", "datagram", 1.0),
 ];
 

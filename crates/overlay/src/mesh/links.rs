@@ -123,6 +123,9 @@ pub(crate) struct LinkView {
     pub(crate) capacity_to_bps: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) capacity_from_bps: Option<u64>,
+    /// How long ago a train last told what the link carries each way.
+    pub(crate) capacity_age_to_s: Option<f64>,
+    pub(crate) capacity_age_from_s: Option<f64>,
     pub(crate) trains: u64,
     /// Largest datagram to the member, IP bytes.
     pub(crate) datagram: u16,
@@ -477,6 +480,8 @@ impl Mesh {
             age_from_s: from.map(|m| m.age.as_secs_f64()),
             capacity_to_bps: self.capacity(&other.trains.to).map(Rate::as_bps),
             capacity_from_bps: self.capacity(&other.trains.from).map(Rate::as_bps),
+            capacity_age_to_s: other.trains.to.age(now).map(|age| age.as_secs_f64()),
+            capacity_age_from_s: other.trains.from.age(now).map(|age| age.as_secs_f64()),
             trains: other.trains.sent,
             datagram: self.size_to(member),
         })

@@ -38,12 +38,14 @@ const UNANSWERED: Duration = Duration::from_secs(1);
 pub(super) struct Rates {
     packets: u16,
     bps: VecDeque<u64>,
+    /// When the last of them came: at its receiver, or, where a train was ours, the word of it.
+    told: Option<Instant>,
 }
 
 impl Rates {
     /// A longer train than before says it better than all before; so does a shorter one, of a link that became slower. What came too fast to be read
     /// says nothing, unless there is no longer one.
-    fn note(&mut self, packets: u16, bps: u64, span: Duration) {
+    fn note(&mut self, now: Instant, packets: u16, bps: u64, span: Duration) {
         if bps == 0 || span < LEAST_SPAN && packets < PACKETS.1 {
             return;
         }
@@ -60,6 +62,12 @@ impl Rates {
             self.bps.pop_front();
         }
         self.bps.push_back(bps);
+        self.told = Some(now);
+    }
+
+    /// How long ago a train last told what the link carries.
+    pub(super) fn age(&self, now: Instant) -> Option<Duration> {
+        self.told.map(|at| now.saturating_since(at))
     }
 
     fn median(&self) -> Option<u64> {
@@ -148,12 +156,12 @@ impl Trains {
     }
 
     /// Takes the answer to the train of this number, of packets of `bytes`; says whether the next one can wait.
-    fn heed(&mut self, number: u32, bytes: usize, span: Duration, bps: u64) -> Option<bool> {
+    fn heed(&mut self, now: Instant, number: u32, bytes: usize, span: Duration, bps: u64) -> Option<bool> {
         if number != self.number || self.waiting.take().is_none() {
             return None;
         }
         let before = self.packets;
-        self.to.note(before, bps, span);
+        self.to.note(now, before, bps, span);
         if span < LEAST_SPAN {
             self.floor = Some(Rate::of(Bytes::new(u64::from(before) * bytes as u64), LEAST_SPAN));
             self.packets = (self.packets * 2).min(PACKETS.1);
@@ -273,7 +281,7 @@ impl Mesh {
         let Some(coming) = other.trains.coming.take() else { return };
         let span = coming.passage.span_received();
         let bps = rate_of(&coming.passage, span);
-        other.trains.from.note(coming.count, bps, span);
+        other.trains.from.note(now, coming.count, bps, span);
         let Some(session) = other.sessions.iter().find(|s| s.local == coming.session).cloned() else { return };
         let span = u32::try_from(span.as_micros()).unwrap_or(u32::MAX);
         let told = Message::TrainSeen { number: coming.number, span, bps };
@@ -285,7 +293,7 @@ impl Mesh {
         let bytes = self.most_on(&Path::direct(from));
         // No train tells more; and what it tells, decides how many more are sent.
         let bps = bps.min(fastest(&self.settings).as_bps());
-        let heed = |o: &mut super::Other| o.trains.heed(number, bytes, span, bps);
+        let heed = |o: &mut super::Other| o.trains.heed(now, number, bytes, span, bps);
         let Some(seldom) = self.others.get_mut(&from).and_then(heed) else { return };
         let next = self.next_train(now, from, seldom);
         if let Some(other) = self.others.get_mut(&from) {

@@ -120,6 +120,33 @@ fn status_tells_what_probes_take_and_how_far_metrics_can_be_relied_on() {
 }
 
 #[test]
+fn what_trains_told_ages_until_the_next_one_and_frames_make_it_no_younger() {
+    let mut world = World::new(2);
+    // Ten packets take longer than a train must.
+    world.set(0, 1, Some(Wire { rate: Some(20_000_000), ..WIRE }));
+    let status = status(&world.hosts[0], Vec::new());
+    let ages = |world: &World, keys: [&str; 2]| {
+        let answer = status.answer(&Question::Status, &world.hosts[0].mesh, world.now);
+        keys.map(|key| answer["members"][0]["link"][key].as_f64())
+    };
+    let trains = ["capacity_age_to_s", "capacity_age_from_s"];
+    assert_eq!(ages(&world, trains), [None, None], "no train told anything");
+    world.run(10 * SECOND);
+    let mut told = Vec::new();
+    for _ in 0..120 {
+        world.run(SECOND);
+        assert!(ages(&world, ["age_to_s", "age_from_s"]).iter().all(|age| age.unwrap() < 0.5));
+        told.push(ages(&world, trains).map(Option::unwrap));
+    }
+    for direction in [0, 1] {
+        let ages: Vec<f64> = told.iter().map(|t| t[direction]).collect();
+        // Trains that agree come each 15 to 45 s.
+        assert!(ages.windows(2).any(|pair| pair[0] > 5.0 && pair[1] < 1.0), "{ages:?}");
+        assert!(ages.windows(2).all(|pair| pair[1] < 1.0 || (pair[1] - pair[0] - 1.0).abs() < 0.01), "{ages:?}");
+    }
+}
+
+#[test]
 fn the_constants_of_the_settings_are_those_that_rates_are_predicted_by() {
     let model = |alpha| Some(route::Model::RateAware { alpha, beta: 0.0 });
     let predicted = [0.0, 100.0].map(|alpha| {
