@@ -1,0 +1,50 @@
+//! What two members that run answer, as text.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testbed::{Lan, or_skip};
+
+use crate::common::text;
+use crate::setup::{EAST, Members, overlay};
+
+#[test]
+fn two_members_tell_their_routes_events_and_flows() {
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    let members = Members::start(&lan, "");
+    let answer = |question: &str, name: &str| {
+        let told = overlay(members.folder.path(), &[question, "--config", &format!("{name}.toml")]);
+        assert_eq!(told.status.code(), Some(0), "{question}: {}", text(&told.stderr));
+        text(&told.stdout)
+    };
+    for (name, other, address) in [("west", "east", EAST), ("east", "west", "10.77.0.1")] {
+        let routes = answer("routes", name);
+        let fields: Vec<&str> = routes.split_whitespace().collect();
+        assert_eq!(routes.lines().count(), 1, "one other member: {routes}");
+        assert_eq!(fields[..5], [other, &*format!("{address}/32"), "direct", "100", "%"], "{routes}");
+        assert!(routes.trim_end().ends_with("b/s)"), "what is predicted: {routes}");
+
+        let told = answer("events", name);
+        let events: Vec<Value> = told.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let first = |kind: &str| events.iter().find(|e| e["event"] == kind).unwrap_or_else(|| panic!("{kind}: {told}"));
+        assert_eq!((&first("session")["name"], &first("session")["again"]), (&other.into(), &false.into()), "{told}");
+        assert_eq!((&first("link")["name"], &first("link")["up"]), (&other.into(), &true.into()), "{told}");
+        assert_eq!(first("route")["reason"], "first", "{told}");
+        let times: Vec<f64> = events.iter().map(|e| e["utc_s"].as_f64().unwrap()).collect();
+        assert!(times.is_sorted() && times[0] > 1e9, "{told}");
+    }
+    // One flow from one port, for as long as it takes until it is counted.
+    let socket = lan.client.run(|| UdpSocket::bind("10.77.0.1:0")).unwrap().unwrap();
+    let (began, mut flows) = (Instant::now(), String::new());
+    while !flows.contains("1 active flows, 0 of them elephants; 0 were too many to remember") {
+        assert!(began.elapsed() < Duration::from_secs(20), "{flows}");
+        // The kernel may say of the last one that nobody listens there.
+        let _ = socket.send_to(b"one flow", (EAST, 9));
+        std::thread::sleep(Duration::from_millis(50));
+        flows = answer("flows", "west");
+    }
+    let lines: Vec<Vec<&str>> = flows.lines().map(|l| l.split_whitespace().collect()).collect();
+    assert_eq!(lines[..2], [vec!["member", "flows", "elephants", "way"], vec!["east", "1", "0", "direct"]], "{flows}");
+    assert_eq!(lines.len(), 3, "{flows}");
+}
