@@ -21,7 +21,7 @@ fn keys(value: &Value, path: &str, all: &mut BTreeSet<String>) {
         Value::Array(of) if of.iter().any(Value::is_object) => {
             of.iter().for_each(|v| keys(v, &format!("{path}[]"), all))
         }
-        _ => {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             all.insert(path.to_owned());
         }
     }
