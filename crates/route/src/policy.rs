@@ -25,8 +25,8 @@ pub struct Policy {
     /// And by how much at least.
     #[serde(rename = "least_gain_bps")]
     pub least_gain: Rate,
-    /// Whether a path with fewer relays is gone back to when it is as good, not longer, and at its worst not worse by the margin: each relay
-    /// carries what it passes on twice.
+    /// Whether a path with fewer relays is gone back to when it is not longer and as good, as far as the intervals of both tell: each relay carries what it
+    /// passes on twice.
     pub prefer_shorter: bool,
     /// How long the last change must be past (the paper's T_ch).
     #[serde(rename = "hold_down_ns", with = "nanos")]

@@ -140,7 +140,7 @@ impl Control {
             // First by the loss alone: nearly always nothing is left, and intervals cost.
             let one = self.policy.predict(metrics).as_bps();
             let is_shorter = self.policy.prefer_shorter && path.relays().len() < standing.used.path.relays().len();
-            let needed = if is_shorter { standing.worth } else { needed };
+            let needed = if is_shorter { standing.as_good() } else { needed };
             *path != standing.used.path && one.saturating_mul(u64::from(flows.max(1))) >= needed.as_bps()
         });
         // Of the others none is surely better whose least rate is not.

@@ -6,6 +6,11 @@ use super::route::{Route, Use};
 use crate::explanation::Hold;
 use crate::{Judged, Metrics, Path, Policy};
 
+/// A path with fewer relays is as good with this share of the rate: two capacities that trains tell differ by 5 % each.
+const AS_GOOD: f64 = 0.9;
+/// Confidence from which on a path with fewer relays may be as good as it looks.
+const KNOWN: f64 = 1.0;
+
 /// What is known of a path without the losses of links that our flows to other destinations fill, and what each of those flows gets there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shared {
@@ -78,16 +83,21 @@ impl Standing {
         Rate::from_bps(by_share.max(at_least))
     }
 
-    /// Whether the candidate saves relays and is as good.
+    /// Rate that a candidate with fewer relays must have.
+    pub(super) fn as_good(&self) -> Rate {
+        Rate::from_bps((AS_GOOD * self.worth.as_bps() as f64) as u64)
+    }
+
+    /// Whether the candidate saves relays and is as good, as far as both are known.
     pub(super) fn is_shortcut(&self, policy: &Policy, path: &Path, candidate: &Judged) -> bool {
         let is_shorter = policy.prefer_shorter && path.relays().len() < self.used.path.relays().len();
-        let is_as_good = candidate.worth[1] >= self.worth && candidate.metrics.rtt <= self.judged.metrics.rtt;
-        // Two paths without losses are never surely equal; the worst that each may be can be compared.
-        let at_least = |judged: &Judged| judged.worth[0].as_bps() as f64;
-        is_shorter
-            && is_as_good
-            && candidate.metrics.confidence >= policy.least_confidence
-            && at_least(candidate) * (1.0 + policy.margin) >= at_least(&self.judged)
+        let is_as_good = candidate.worth[1] >= self.as_good() && candidate.metrics.rtt <= self.judged.metrics.rtt;
+        let is_within = |one: Rate, other: Rate| one.as_bps() as f64 * (1.0 + policy.margin) >= other.as_bps() as f64;
+        // Few frames may have made the present path look worse than it is, or the candidate better. Of a candidate that has lost nothing the worst tells only
+        // that it carries fewer frames, as a path that is not used does.
+        let is_bad_luck = !is_within(candidate.worth[1], self.judged.worth[2]);
+        let is_good_luck = candidate.metrics.loss > 0.0 && !is_within(candidate.worth[0], self.judged.worth[0]);
+        is_shorter && is_as_good && candidate.metrics.confidence >= KNOWN && !is_bad_luck && !is_good_luck
     }
 
     /// What speaks against the candidate, whatever the time.

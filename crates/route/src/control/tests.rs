@@ -508,24 +508,43 @@ fn nothing_is_due_where_nothing_happens() {
     assert!(net.control.poll_timeout().unwrap() > at(5.2));
 }
 
+/// The way that is used, and how many changes there were, when the straight link comes up, as after an outage, beside a bridge that loses `bridge`.
+fn with_straight_link(policy: Policy, (bridge, bridge_doubt): (f64, f64), straight: Metrics) -> (Path, usize) {
+    let mut net = Domestic::new(policy);
+    (net.losses, net.doubts) = ([Some(bridge); 2], [bridge_doubt; 2]);
+    net.until(5.0);
+    let straight = Metrics { rtt: Duration::from_millis(30), ..straight };
+    let mut decided = Vec::new();
+    for second in 6..60 {
+        net.control.handle_link(at(net.now), SOURCE, EAST, Some(straight)).unwrap();
+        decided.extend(net.until(f64::from(second)));
+    }
+    (net.control.paths(EAST)[0].path, decided.len())
+}
+
 #[test]
 fn a_way_without_relays_is_gone_back_to_when_it_is_as_good() {
-    let run = |policy: Policy, loss: f64| {
-        let mut d = Domestic::new(policy);
-        d.until(5.0);
-        // The straight link comes up later, as after an outage.
-        let direct = Metrics { rtt: Duration::from_millis(30), ..link(loss) };
-        let mut decided = Vec::new();
-        for second in 6..60 {
-            d.control.handle_link(at(d.now), SOURCE, EAST, Some(direct)).unwrap();
-            decided.extend(d.until(f64::from(second)));
-        }
-        (d.control.paths(EAST)[0].path, decided.len())
-    };
     // Two links of 20 ms, one of which loses 0.01.
-    assert_eq!(run(Policy::default().single_path(), 0.01), (Path::direct(EAST), 1));
-    let (path, changes) = run(Policy::default().single_path(), 0.02);
+    assert_eq!(with_straight_link(single(), (0.01, 0.0), link(0.01)), (Path::direct(EAST), 1));
+    let (path, changes) = with_straight_link(single(), (0.01, 0.0), link(0.02));
     assert!(!path.relays().is_empty() && changes == 0, "it is worse, if not by much");
-    let (path, _) = run(Policy::safire_2008(), 0.01);
+    let (path, _) = with_straight_link(Policy::safire_2008(), (0.01, 0.0), link(0.01));
     assert!(!path.relays().is_empty(), "the paper looks at the rate alone");
+}
+
+#[test]
+fn a_way_without_relays_is_as_good_though_few_frames_tell() {
+    // Nothing of 10,000 frames of a flow, and of 300 probes; trains told two per cent less.
+    let probed = Metrics { capacity: Some(Rate::from_bps(98 * MBPS)), loss_high: 0.0128, ..link(0.0) };
+    assert_eq!(with_straight_link(single(), (0.0, 0.000_38), probed), (Path::direct(EAST), 1));
+    // 15 of 300 for 0.05 of 10,000.
+    let probed = Metrics { loss_low: 0.031, loss_high: 0.081, ..link(0.05) };
+    let (_, changes) = with_straight_link(single(), (0.05, 0.0043), probed);
+    assert_eq!(changes, 0, "it may lose 0.1");
+    // The same of ten times as many.
+    let probed = Metrics { loss_low: 0.043, loss_high: 0.058, ..link(0.05) };
+    assert_eq!(with_straight_link(single(), (0.05, 0.0043), probed), (Path::direct(EAST), 1));
+    // 6 of 50 of the bridge's: it may lose half as much as the straight link.
+    let (_, changes) = with_straight_link(single(), (0.12, 0.064), link(0.12));
+    assert_eq!(changes, 0, "the bridge may be better than it looks");
 }
