@@ -19,8 +19,6 @@ const TIME: u64 = (1 << 48) - 1;
 pub(crate) struct Call {
     state: HandshakeState,
     offered: Cipher,
-    /// Number of the session here.
-    pub(crate) local: u32,
 }
 
 /// What an initiation showed, before it is answered.
@@ -34,7 +32,7 @@ pub(crate) struct Caller {
     remote: u32,
 }
 
-/// Begins a handshake with the owner of `peer`. `called`: as [`Caller::called`]; `offered`: the cipher that is fast here.
+/// Begins a handshake with the owner of `peer`. `local`: number of the session here; `called`: as [`Caller::called`]; `offered`: the cipher that is fast here.
 pub(crate) fn call(
     own: &Identity,
     secret: &[u8; 32],
@@ -49,7 +47,7 @@ pub(crate) fn call(
     let mut state = builder.build_initiator().ok()?;
     let mut noise = [0; 104];
     let n = state.write_message(&payload(offered, called), &mut noise).ok()?;
-    (n == noise.len()).then_some((Call { state, offered, local }, Initiation { sender: local, noise }))
+    (n == noise.len()).then_some((Call { state, offered }, Initiation { sender: local, noise }))
 }
 
 /// Reads an initiation: two Diffie-Hellman operations. `None`: not made for us. Whether the caller has the network's secret shows later: it

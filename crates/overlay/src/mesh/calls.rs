@@ -19,6 +19,8 @@ use crate::session::{Cipher, Keys, REKEY_AFTER, REKEY_FRAMES, Session};
 /// Time to the second attempt; each further one takes half as long again.
 const FIRST_RETRY: Duration = Duration::from_millis(300);
 const LONGEST_RETRY: Duration = Duration::from_secs(8);
+/// Calls of a member that wait for an answer at once: the fourth is sent after 1.4 s, twice the round trip over a geostationary satellite.
+const MOST_OPEN: usize = 4;
 /// Attempts after which a member is taken not to be there, and waited for longer and longer: 1.4 s have passed.
 const PATIENT_AFTER: u32 = 3;
 /// How much later the one who was called before begins the next handshake, so that not both do.
@@ -68,11 +70,18 @@ impl Drop for OpenCall {
     }
 }
 
+/// An initiation that was sent and not answered yet.
+struct Open {
+    call: Call,
+    number: OpenCall,
+    /// Its first authentication code: a cookie belongs to it.
+    first_mac: [u8; MAC_BYTES],
+}
+
 /// Attempts to get a session with a member.
 pub(super) struct Calls {
-    call: Option<(Call, OpenCall)>,
-    /// First authentication code of the last initiation: a cookie belongs to it.
-    first_mac: [u8; MAC_BYTES],
+    /// The latest last. On a long path the answer to one comes when the next has been sent.
+    open: VecDeque<Open>,
     cookie: Option<([u8; MAC_BYTES], Instant)>,
     next: Instant,
     attempts: u32,
@@ -85,8 +94,7 @@ pub(super) struct Calls {
 impl Calls {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            call: None,
-            first_mac: [0; MAC_BYTES],
+            open: VecDeque::new(),
             cookie: None,
             next: now,
             attempts: 0,
@@ -95,10 +103,15 @@ impl Calls {
         }
     }
 
-    /// Number of the call that waits for an answer.
+    /// Number of the latest call that waits for an answer.
     #[cfg(test)]
     pub(super) fn open_call(&self) -> Option<u32> {
-        self.call.as_ref().map(|(_, open)| open.number)
+        self.open.back().map(|open| open.number.number)
+    }
+
+    /// The call of this number, if it waits for an answer.
+    fn opened(&mut self, number: u32) -> Option<&mut Open> {
+        self.open.iter_mut().find(|open| open.number.number == number)
     }
 
     /// The member has left: it is called again, but not at once.
@@ -154,15 +167,23 @@ impl Mesh {
             calls.cookie.filter(|(_, at)| now.saturating_since(*at) < Duration::from_secs(110)).map(|(c, _)| c);
         let mut datagram = initiation.encode();
         other.mac.write(&mut datagram, cookie.as_ref());
-        calls.first_mac = Macs::of(&datagram).map_or([0; MAC_BYTES], |m| m.first);
-        calls.call = Some((call, self.open_calls.open(local)));
+        let first_mac = Macs::of(&datagram).map_or([0; MAC_BYTES], |m| m.first);
         let attempt = calls.attempts;
         calls.again(now, jitter);
-        self.send_handshake(now, member, attempt, &datagram);
+        if !self.send_handshake(now, member, attempt, &datagram) {
+            return;
+        }
+        let number = self.open_calls.open(local);
+        if let Some(Other { calls, .. }) = self.others.get_mut(&member) {
+            if calls.open.len() == MOST_OPEN {
+                calls.open.pop_front();
+            }
+            calls.open.push_back(Open { call, number, first_mac });
+        }
     }
 
-    /// Directly first, then by turns the ways over relays that the route control knows, and each relay that can be reached.
-    fn send_handshake(&mut self, now: Instant, member: Member, attempt: u32, datagram: &[u8]) {
+    /// Directly first, then by turns the ways over relays that the route control knows, and each relay that can be reached. Whether there was any.
+    fn send_handshake(&mut self, now: Instant, member: Member, attempt: u32, datagram: &[u8]) -> bool {
         let endpoint = self.others.get(&member).and_then(|o| o.endpoint).filter(|_| self.is_direct(member));
         let ways = self.control.inner().paths(member).iter().map(|w| w.path);
         let mut relayed: Vec<Path> = ways.filter(|p| !p.relays().is_empty()).collect();
@@ -174,12 +195,13 @@ impl Mesh {
         }
         let ways = usize::from(endpoint.is_some()) + relayed.len();
         if ways == 0 {
-            return;
+            return false;
         }
         match (endpoint, attempt as usize % ways) {
             (Some(to), 0) => self.outputs.push_back(Output::Send { to, datagram: datagram.to_vec() }),
             (_, turn) => self.send_relayed(now, relayed[turn - usize::from(endpoint.is_some())], datagram),
         }
+        true
     }
 
     fn send_relayed(&mut self, now: Instant, path: Path, body: &[u8]) {
@@ -270,7 +292,7 @@ impl Mesh {
     /// on, so that there is one session.
     fn is_to_be_answered(&mut self, member: Member, initiation: &Initiation) -> bool {
         let Some(calls) = self.others.get_mut(&member).map(|o| &mut o.calls) else { return false };
-        let is_first_try = calls.call.is_some() && calls.attempts == 1;
+        let is_first_try = !calls.open.is_empty() && calls.attempts == 1;
         let Some(ephemeral) = initiation.noise.first_chunk::<EPHEMERAL>() else { return false };
         if calls.known.contains(ephemeral) {
             return false;
@@ -284,11 +306,11 @@ impl Mesh {
 
     fn finish(&mut self, now: Instant, source: Source, datagram: &[u8]) {
         let Some(response) = Response::decode(datagram) else { return };
-        let called = |o: &Other| o.calls.call.as_ref().is_some_and(|(c, _)| c.local == response.receiver);
-        let Some((member, other)) = self.others.iter_mut().find(|(_, o)| called(o)) else { return };
-        let member = *member;
-        let Some((remote, keys)) = other.calls.call.as_mut().and_then(|(c, _)| c.answered(&response)) else { return };
-        other.calls.call = None;
+        let called = self.others.iter_mut().find_map(|(m, o)| Some((*m, o.calls.opened(response.receiver)?)));
+        let Some((member, open)) = called else { return };
+        let Some((remote, keys)) = open.call.answered(&response) else { return };
+        let Some(other) = self.others.get_mut(&member) else { return };
+        other.calls.open.clear();
         other.calls.attempts = 0;
         if let Source::Direct(from) = source {
             other.endpoint = Some(from);
@@ -310,9 +332,9 @@ impl Mesh {
 
     fn take_cookie(&mut self, now: Instant, datagram: &[u8]) {
         let Some(cookie) = Cookie::decode(datagram) else { return };
-        let called = |o: &Other| o.calls.call.as_ref().is_some_and(|(c, _)| c.local == cookie.receiver);
-        let Some(other) = self.others.values_mut().find(|o| called(o)) else { return };
-        if let Some(opened) = other.mac.open_cookie(&cookie, &other.calls.first_mac) {
+        let found = self.others.values_mut().find_map(|o| Some((o.calls.opened(cookie.receiver)?.first_mac, o)));
+        let Some((first_mac, other)) = found else { return };
+        if let Some(opened) = other.mac.open_cookie(&cookie, &first_mac) {
             other.calls.cookie = Some((opened, now));
             other.calls.next = now;
         }
@@ -357,7 +379,7 @@ impl Mesh {
             let number = self.draws.number();
             let taken = self.others.values().any(|o| {
                 o.sessions.iter().any(|s| s.local == number)
-                    || o.calls.call.as_ref().is_some_and(|(c, _)| c.local == number)
+                    || o.calls.open.iter().any(|open| open.number.number == number)
             });
             if !taken && number != 0 {
                 return number;

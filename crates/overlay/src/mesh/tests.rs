@@ -17,6 +17,7 @@ mod admission;
 mod counted;
 mod flood;
 mod follow;
+mod handshakes;
 mod liars;
 mod links;
 mod metrics;
