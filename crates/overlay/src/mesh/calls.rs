@@ -93,14 +93,7 @@ pub(super) struct Calls {
 
 impl Calls {
     pub(super) fn new(now: Instant) -> Self {
-        Self {
-            open: VecDeque::new(),
-            cookie: None,
-            next: now,
-            attempts: 0,
-            in_use: None,
-            known: VecDeque::new(),
-        }
+        Self { open: VecDeque::new(), cookie: None, next: now, attempts: 0, in_use: None, known: VecDeque::new() }
     }
 
     /// Number of the latest call that waits for an answer.
