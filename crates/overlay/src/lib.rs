@@ -11,6 +11,7 @@ mod counters;
 mod device;
 mod draws;
 mod error;
+mod gauges;
 mod gossip;
 mod guard;
 mod handshake;

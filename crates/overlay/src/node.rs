@@ -16,6 +16,7 @@ use tokio::sync::mpsc::Sender;
 use units::{Bytes, Instant};
 
 use crate::counters::Counters;
+use crate::gauges::Queues;
 use crate::gossip::{self, FromGossip, ToGossip};
 use crate::guard::MacKeys;
 use crate::inbound::{Device, Inbound};
@@ -309,17 +310,17 @@ fn start_queues(
     let switches = Switches::new(settings.offload, ends.sockets.clone());
     let mut counted = Counted { switches, ..Counted::default() };
     let secret = [random()?, random()?];
+    counted.gauges = ends.tuns.iter().map(|_| Arc::default()).collect();
     for (queue, (socket, tun)) in (0..).zip(ends.sockets.iter().zip(&ends.tuns)) {
-        let (counts_in, counts_out, gauges) = (Arc::default(), Arc::default(), Arc::default());
+        let (counts_in, counts_out) = (Arc::default(), Arc::default());
         let device = Device::new(ends.tuns.clone(), secret, &counted.switches);
         let end = (queue, Arc::clone(socket), device);
         let inputs = inputs.clone();
         let tell = Box::new(move |event, place| inputs.try_send(Input::Network(event, place)).is_ok());
         let inbound = Inbound::new(end, published, Arc::clone(&counts_in), tell, opener.clone());
-        let end = (queue, Arc::clone(socket), Arc::clone(tun));
-        let outbound = Outbound::new(end, published, (Arc::clone(&counts_out), Arc::clone(&gauges)), secret);
+        let end = (Queues { own: queue, all: counted.gauges.clone() }, Arc::clone(socket), Arc::clone(tun));
+        let outbound = Outbound::new(end, published, Arc::clone(&counts_out), secret);
         counted.queues.extend([counts_in, counts_out]);
-        counted.gauges.push(gauges);
         let ending = Arc::clone(&threads.ending);
         let what = "receiving datagrams from the network".to_owned();
         threads.start(&format!("overlay-in-{queue}"), what, move || inbound.run(|| ending.is_due()))?;

@@ -1,21 +1,21 @@
 //! From one queue of the tunnel device to the network: one thread, no lock and no allocation per packet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::{Datagrams, LARGEST_PACKET, Poller, Tun};
 use packet::{Checksum, Cut, Flow, Packet, VNET_HEADER, clamp_mss, complete_checksum};
 use route::Path;
-use route::flows::{self, Active, FlowKey, RouteId, Share, spread_by};
+use route::flows::{self, FlowKey, RouteId, Share, spread_by};
 use units::{Bytes, Instant, Rate};
 use wire::overlay::{CLASS_ELEPHANT, CLASS_MOUSE, Content};
 
 use crate::batch::Batch;
 use crate::counters::{Counters, add, bump};
+use crate::gauges::Queues;
 use crate::mesh::micros;
 use crate::seal::{Line, head, tail};
 use crate::table::{Published, Reader, Table, Way};
@@ -26,8 +26,6 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const MOST_AT_ONCE: usize = 32;
 /// How often flows are counted.
 const COUNT: Duration = Duration::from_millis(300);
-/// How often elephants are looked at, one by one.
-const REBALANCE: Duration = Duration::from_secs(5);
 /// How often somebody whose segments are too large is told so, at most: the kernel remembers it for all connections to the destination.
 const HINT: Duration = Duration::from_millis(100);
 /// And not before the size has stayed the same for so long: what the kernel was told once it does not forget for minutes, and while a size is sought
@@ -36,36 +34,15 @@ const SETTLED: Duration = Duration::from_secs(3);
 /// By how much the share of an elephant that changes its path must be larger there.
 const REBALANCE_MARGIN: f64 = 0.5;
 
-/// What flows of this queue each path carries, for people: written by this thread, read by others.
-#[derive(Default)]
-pub(crate) struct Gauges {
-    pub(crate) unremembered: AtomicU64,
-    /// Flows on each path, as of the last count.
-    pub(crate) by_path: Mutex<Vec<(Path, Active)>>,
-}
-
-/// Flows of all queues on each path, in the order in which people read them: by destination, the shortest path first.
-pub(crate) fn active(gauges: &[Arc<Gauges>]) -> Vec<(Path, Active)> {
-    let mut all: BTreeMap<_, Active> = BTreeMap::new();
-    for queue in gauges {
-        for (path, active) in queue.by_path.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let sum = all.entry((path.destination(), *path)).or_default();
-            (sum.flows, sum.elephants) = (sum.flows + active.flows, sum.elephants + active.elephants);
-        }
-    }
-    all.into_iter().map(|((_, path), active)| (path, active)).collect()
-}
-
 /// A way in the table: index of the peer, and of its way.
 type Place = (usize, usize);
 
 /// What one thread needs to send packets.
 pub(crate) struct Outbound {
-    queue: u8,
     socket: Arc<Datagrams>,
     tun: Arc<Tun>,
     counters: Arc<Counters>,
-    gauges: Arc<Gauges>,
+    queues: Queues,
     reader: Reader,
     flows: flows::Table,
     /// Which routing entry of the flow table each path has.
@@ -76,7 +53,8 @@ pub(crate) struct Outbound {
     sizes: HashMap<Path, (usize, Instant)>,
     secret: [u64; 2],
     batch: Batch,
-    rebalanced: Instant,
+    /// The last turn in which elephants were looked at.
+    turn: u64,
     counted: Instant,
     hinted: Instant,
 }
@@ -84,17 +62,16 @@ pub(crate) struct Outbound {
 impl Outbound {
     /// `secret`: the same for all queues, so that a flow that comes by another one goes the same way.
     pub(crate) fn new(
-        (queue, socket, tun): (u8, Arc<Datagrams>, Arc<Tun>),
+        (queues, socket, tun): (Queues, Arc<Datagrams>, Arc<Tun>),
         published: &Arc<Published>,
-        (counters, gauges): (Arc<Counters>, Arc<Gauges>),
+        counters: Arc<Counters>,
         secret: [u64; 2],
     ) -> Self {
         let mut outbound = Self {
-            queue,
             socket,
             tun,
             counters,
-            gauges,
+            queues,
             reader: Reader::new(published),
             flows: flows::Table::new(flows::Settings::default()),
             routes: HashMap::new(),
@@ -102,7 +79,7 @@ impl Outbound {
             sizes: HashMap::new(),
             secret,
             batch: Batch::own(),
-            rebalanced: Instant::ZERO,
+            turn: 0,
             counted: Instant::ZERO,
             hinted: Instant::ZERO,
         };
@@ -187,7 +164,7 @@ impl Outbound {
         let Some(((peer, way), class)) = self.place(table, &flow, bytes) else { return };
         let Some(way) = table.peers.get(peer).and_then(|p| p.ways.get(way)) else { return bump(&self.counters.no_way) };
         clamp_mss(ip, way.most, checksum != Checksum::Whole);
-        let line = way.line(table.own, self.queue);
+        let line = way.line(table.own, self.queues.own);
         let traffic_class = packet::traffic_class(ip).unwrap_or(0);
         let Some(mut packet) = Packet::new(&*buffer, length, false) else { return };
         let longest = packet.segments().longest();
@@ -291,30 +268,37 @@ impl Outbound {
         place
     }
 
-    /// Counts flows, for people and for the route control.
+    /// Counts flows, for people, for the route control, and for the other queues.
     fn count(&mut self, now: Instant) {
         if now.saturating_since(self.counted) < COUNT {
             return;
         }
         self.counted = now;
-        let active: Vec<_> = self.routes.iter().map(|(path, id)| (*path, self.flows.active(*id))).collect();
-        self.gauges.unremembered.store(self.flows.unremembered(), Ordering::Relaxed);
-        *self.gauges.by_path.lock().unwrap_or_else(PoisonError::into_inner) = active;
+        let active = self.routes.iter().map(|(path, id)| (*path, self.flows.active(*id))).collect();
+        self.queues.tell(self.flows.unremembered(), active);
     }
 
     /// Moves single elephants to where their share is larger.
     fn rebalance(&mut self, now: Instant) {
-        if now.saturating_since(self.rebalanced) < REBALANCE {
+        let Some(turn) = self.queues.turn(now).filter(|turn| *turn != self.turn) else { return };
+        self.turn = turn;
+        let several = self.reader.table.peers.iter().filter(|peer| peer.ways.len() > 1);
+        let ways = Vec::from_iter(several.map(|peer| &peer.ways));
+        if ways.is_empty() {
             return;
         }
-        self.rebalanced = now;
+        let elsewhere = self.queues.elephants_elsewhere();
         let share = |w: &Way| {
             let route = *self.routes.get(&w.path)?;
-            Some(Share { route, predicted: Rate::from_bps(w.predicted_bps) })
+            let elsewhere = elsewhere.get(&w.path).copied().unwrap_or(0);
+            Some(Share { route, predicted: Rate::from_bps(w.predicted_bps), elsewhere })
         };
-        let several = self.reader.table.peers.iter().filter(|peer| peer.ways.len() > 1);
-        let destinations: Vec<Vec<Share>> = several.map(|peer| peer.ways.iter().filter_map(share).collect()).collect();
-        self.flows.rebalance(&destinations, REBALANCE_MARGIN);
+        let destinations: Vec<Vec<Share>> = ways.iter().map(|w| w.iter().filter_map(share).collect()).collect();
+        if self.flows.rebalance(&destinations, REBALANCE_MARGIN) > 0 {
+            // The next queue has to know.
+            self.counted = Instant::ZERO;
+            self.count(now);
+        }
     }
 }
 
@@ -375,7 +359,7 @@ mod tests {
         let published = Arc::new(Published::default());
         published.publish(table(there.local_addr().unwrap()));
         let mut outbound =
-            Outbound::new((0, Arc::new(here), Arc::new(tun)), &published, (Arc::default(), Arc::default()), [5, 6]);
+            Outbound::new((Queues::default(), Arc::new(here), Arc::new(tun)), &published, Arc::default(), [5, 6]);
         let table = Arc::clone(&outbound.reader.table);
         let mut class = |port: u16| {
             let mut packet = packet_from(port);

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use units::Instant;
 
 use crate::counters::{Counters, Counts, bump};
+use crate::gauges::{Gauges, active};
 use crate::mesh::{Event, Mesh};
 use crate::offload::Switches;
-use crate::outbound::{Gauges, active};
 use crate::settings::Settings;
 
 /// Events that are kept for who asks later.

@@ -9,6 +9,8 @@ pub struct Share {
     pub route: RouteId,
     /// What all flows on it get together.
     pub predicted: Rate,
+    /// Elephants on its path that other tables hold.
+    pub elsewhere: u32,
 }
 
 impl Table {
@@ -43,7 +45,8 @@ impl Table {
 
     /// What each elephant gets with `more` of them.
     fn share(&self, share: &Share, more: u32) -> f64 {
-        let elephants = self.active(share.route).elephants.saturating_add(more).max(1);
+        let own = self.active(share.route).elephants;
+        let elephants = own.saturating_add(share.elsewhere).saturating_add(more).max(1);
         share.predicted.as_bps() as f64 / f64::from(elephants)
     }
 }

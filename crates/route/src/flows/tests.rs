@@ -243,7 +243,11 @@ fn crowded(elephants: u32) -> (Table, RouteId, RouteId) {
 #[test]
 fn elephants_are_moved_to_where_their_share_is_best_and_stay_there() {
     let (mut table, a, b) = crowded(12);
-    let shares = [(a, 100), (b, 50)].map(|(route, mbps)| Share { route, predicted: Rate::from_bps(mbps * 1_000_000) });
+    let shares = [(a, 100), (b, 50)].map(|(route, mbps)| Share {
+        route,
+        predicted: Rate::from_bps(mbps * 1_000_000),
+        elsewhere: 0,
+    });
     let destinations = [shares.to_vec()];
     assert_eq!(table.rebalance(&destinations, 0.1), 1, "no more at once");
     let moved: usize = (0..20).map(|_| table.rebalance(&destinations, 0.1)).sum();
@@ -257,7 +261,7 @@ fn elephants_are_moved_to_where_their_share_is_best_and_stay_there() {
 fn flows_of_other_destinations_are_left_alone() {
     let (mut table, a, b) = crowded(4);
     let other = table.add_route(path(3)).unwrap();
-    let shares = [b, other].map(|route| Share { route, predicted: Rate::from_bps(1_000_000) });
+    let shares = [b, other].map(|route| Share { route, predicted: Rate::from_bps(1_000_000), elsewhere: 0 });
     assert_eq!(table.rebalance(&[shares.to_vec()], 0.0), 0);
     assert_eq!(table.active(a).elephants, 4);
 }
@@ -272,7 +276,7 @@ fn of_each_destination_one_elephant_is_moved_wherever_it_is_in_a_large_table() {
             if n % 5000 < 3 { (routes[2 * (n as usize % 5000)], Bytes::new(2_000_000)) } else { (routes[0], KB) };
         table.assign(key(n).hash(SECRET), key(n), bytes, route);
     }
-    let share = |route: &RouteId| Share { route: *route, predicted: Rate::from_bps(1_000_000) };
+    let share = |route: &RouteId| Share { route: *route, predicted: Rate::from_bps(1_000_000), elsewhere: 0 };
     let destinations: Vec<Vec<Share>> = routes.chunks(2).map(|pair| pair.iter().map(share).collect()).collect();
     let elephants = |table: &Table| routes.iter().map(|r| table.active(*r).elephants).collect::<Vec<_>>();
     assert_eq!(elephants(&table), [4, 0, 4, 0, 4, 0]);
@@ -280,6 +284,25 @@ fn of_each_destination_one_elephant_is_moved_wherever_it_is_in_a_large_table() {
     assert_eq!(elephants(&table), [3, 1, 3, 1, 3, 1]);
     // Half of it would be 1.5 times a third, not more.
     assert_eq!(table.rebalance(&destinations, 0.5), 0);
+}
+
+#[test]
+fn tables_that_know_of_each_other_share_two_paths_evenly() {
+    // Of two queues each has three elephants on the first of two equal paths.
+    let mut tables = [crowded(3), crowded(3)];
+    let on = |tables: &[(Table, RouteId, RouteId); 2], other: usize| {
+        let (table, a, b) = &tables[other];
+        [table.active(*a).elephants, table.active(*b).elephants]
+    };
+    for turn in 0..10 {
+        let elsewhere = on(&tables, 1 - turn % 2);
+        let (table, a, b) = &mut tables[turn % 2];
+        let shares = [(*a, elsewhere[0]), (*b, elsewhere[1])];
+        let shares = shares.map(|(route, elsewhere)| Share { route, predicted: Rate::from_bps(1_000_000), elsewhere });
+        table.rebalance(&[shares.to_vec()], 0.1);
+    }
+    let [one, other] = [on(&tables, 0), on(&tables, 1)];
+    assert_eq!([one[0] + other[0], one[1] + other[1]], [3, 3]);
 }
 
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::outbound::Gauges;
+use crate::gauges::Gauges;
 use crate::status::{Counted, Question, Status};
 use route::flows::Active;
 use serde_json::Value;
