@@ -12,7 +12,7 @@ use scenario::{Extent, Flow, Scenario, Transport};
 use units::{Bytes, Instant};
 
 use crate::traffic::received;
-use crate::way::path_delay;
+use crate::way::{overlay_delay, path_delay};
 
 /// Port of the servers in the nodes.
 pub(crate) const PORT: u16 = 5003;
@@ -37,8 +37,12 @@ pub(crate) fn lead(scenario: &Scenario, flow: &Flow) -> Duration {
 
 /// Propagation delay of the way there and back.
 pub(crate) fn round_trip(scenario: &Scenario, flow: &Flow) -> Duration {
-    let there = path_delay(scenario, flow.from, flow.to).unwrap_or_default();
-    there + path_delay(scenario, flow.to, flow.from).unwrap_or_default()
+    let overlay = scenario.overlay.as_ref().filter(|_| flow.overlay);
+    let delay = |from, to| match overlay {
+        Some(overlay) => overlay_delay(scenario, overlay, from, to),
+        None => path_delay(scenario, from, to),
+    };
+    delay(flow.from, flow.to).unwrap_or_default() + delay(flow.to, flow.from).unwrap_or_default()
 }
 
 /// Most bytes that wait unsent in a flow's socket. Autotuned buffers hold megabytes more than the window after a loss; a slow flow

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use estimate::model::Way;
 use link::Capacity;
-use scenario::{Scenario, Stretch};
+use scenario::{Overlay, Scenario, Stretch};
 use units::{Bytes, Rate};
 
 /// IP and TCP headers with timestamps (RFC 7323 appendix A).
@@ -13,6 +13,24 @@ pub(crate) const HEADERS: u32 = 52;
 /// Sum of the propagation delays from one node to another along its routes; `None` when there is no way.
 pub(crate) fn path_delay(scenario: &Scenario, from: usize, to: usize) -> Option<Duration> {
     Some(scenario.way(from, to)?.iter().map(|s| s.settings.delay).sum())
+}
+
+/// Most links of a path over the overlay: three relays.
+const MOST_LINKS: usize = 4;
+
+/// The same over an overlay, whose members reach each other by fewer ways than the network has: the shortest over its links.
+pub(crate) fn overlay_delay(scenario: &Scenario, overlay: &Overlay, from: usize, to: usize) -> Option<Duration> {
+    let mut known = vec![(from, Duration::ZERO)];
+    for _ in 0..MOST_LINKS {
+        let onward = |next: usize| {
+            let linked = known.iter().filter(|(member, _)| overlay.is_linked(*member, next));
+            let delays = linked.filter_map(|(member, delay)| Some(*delay + path_delay(scenario, *member, next)?));
+            let stayed = known.iter().filter(|(member, _)| *member == next).map(|(_, delay)| *delay);
+            delays.chain(stayed).min().map(|delay| (next, delay))
+        };
+        known = overlay.members.iter().filter_map(|m| onward(*m)).collect();
+    }
+    known.into_iter().find(|(member, _)| *member == to).map(|(_, delay)| delay)
 }
 
 /// The way as the links are at the start of the run; `None` when there is none, or a link of it follows a trace.
@@ -54,12 +72,30 @@ mod tests {
 
     use super::*;
 
+    fn read(text: &str) -> Scenario {
+        let read = scenario::read(Path::new("x.toml"), text, &scenario::Options::default(), &|_| Err(String::new()));
+        read.unwrap_or_else(|e| panic!("{e}")).scenarios.remove(0)
+    }
+
+    #[test]
+    fn the_way_over_an_overlay_is_the_shortest_over_its_links() {
+        let network = "duration = \"1s\"\nnodes = [\"a\", \"b\", \"c\"]\n[links.straight]\nbetween = [\"a\", \"c\"]\ndelay = \"150ms\"\n\
+                       [links.one]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n[links.two]\nbetween = [\"b\", \"c\"]\ndelay = \"270ms\"\n";
+        let delay = |links: &str| {
+            let overlay = format!("[overlay]\nmembers = [\"a\", \"b\", \"c\"]\n{links}");
+            let scenario = read(&format!("{network}{overlay}"));
+            overlay_delay(&scenario, scenario.overlay.as_ref().unwrap(), 0, 2).map(|d| d.as_millis())
+        };
+        assert_eq!(delay(""), Some(150));
+        assert_eq!(delay("links = [[\"a\", \"b\"], [\"b\", \"c\"]]\n"), Some(271));
+        assert_eq!(delay("links = [[\"a\", \"b\"]]\n"), None);
+    }
+
     #[test]
     fn the_way_has_the_smallest_mtu_and_the_slowest_link_in_its_direction() {
         let text = "duration = \"1s\"\nnodes = [\"a\", \"b\", \"c\"]\n[links.one]\nbetween = [\"a\", \"b\"]\nrate = \"10Mb/s\"\nmtu = 9000\n\
                     delay = \"30ms\"\nbackward.rate = \"1Mb/s\"\n[links.two]\nbetween = [\"b\", \"c\"]\nrate = \"9Mb/s\"\noverhead = \"ip\"\n";
-        let read = scenario::read(Path::new("x.toml"), text, &scenario::Options::default(), &|_| Err(String::new()));
-        let scenario = read.unwrap_or_else(|e| panic!("{e}")).scenarios.remove(0);
+        let scenario = read(text);
         // 1500 B at 9 Mb/s are slower than 1538 B at 10 Mb/s.
         let there = way(&scenario, 0, 2).unwrap();
         assert_eq!((there.mss, there.wire), (Bytes::new(1448), Bytes::new(1500)));
