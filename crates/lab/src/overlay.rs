@@ -111,6 +111,10 @@ enum Event {
         to: Option<Way>,
         reason: String,
     },
+    Stalled {
+        utc_s: f64,
+        for_s: f64,
+    },
     #[serde(other)]
     Other,
 }
@@ -126,11 +130,34 @@ pub(crate) fn decisions(overlay: &Overlay, scenario: &Scenario, folder: &Path, z
     for node in &overlay.members {
         let member = &scenario.nodes[*node].name;
         // A member that failed at the start has no events, and its run is no run.
-        let text = fs::read_to_string(folder.join(format!("overlay-{member}.jsonl"))).unwrap_or_default();
+        let text = fs::read_to_string(events_file(folder, member)).unwrap_or_default();
         all.extend(decisions_of(member, &text, zero));
     }
     all.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     all
+}
+
+/// The members that did nothing for so long that others may have taken them to be gone, and the longest such time of each, in seconds.
+pub(crate) fn stalls(overlay: &Overlay, scenario: &Scenario, folder: &Path, zero: f64) -> Vec<(String, f64)> {
+    let names = overlay.members.iter().map(|node| &scenario.nodes[*node].name);
+    let longest = |name: &String| {
+        let text = fs::read_to_string(events_file(folder, name)).unwrap_or_default();
+        Some((name.clone(), longest_stall(&text, zero, zero + scenario.duration.as_secs_f64())?))
+    };
+    names.filter_map(longest).collect()
+}
+
+/// Of those that ended in the run.
+fn longest_stall(events: &str, begin: f64, end: f64) -> Option<f64> {
+    let stalls = events.lines().filter_map(|l| match serde_json::from_str(l).ok()? {
+        Event::Stalled { utc_s, for_s } if (begin..=end).contains(&utc_s) => Some(for_s),
+        _ => None,
+    });
+    stalls.max_by(f64::total_cmp)
+}
+
+fn events_file(folder: &Path, member: &str) -> PathBuf {
+    folder.join(format!("overlay-{member}.jsonl"))
 }
 
 fn decisions_of(member: &str, events: &str, zero: f64) -> Vec<WayChange> {
@@ -155,7 +182,7 @@ fn decisions_of(member: &str, events: &str, zero: f64) -> Vec<WayChange> {
             to: to.map(way),
             reason,
         }),
-        Event::Route { .. } | Event::Session { .. } | Event::Other => None,
+        Event::Route { .. } | Event::Session { .. } | Event::Stalled { .. } | Event::Other => None,
     };
     events.into_iter().filter_map(change).collect()
 }
@@ -234,6 +261,14 @@ fn is_ready(member: &Member, count: usize, program: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_stall_within_the_run_speaks_against_it() {
+        let stall = |utc_s: f64, for_s: f64| format!("{{\"event\":\"stalled\",\"for_s\":{for_s},\"utc_s\":{utc_s}}}\n");
+        let events = [stall(99.0, 3.0), stall(101.0, 0.3), stall(108.0, 0.8), stall(109.0, 0.4), stall(111.0, 2.0)];
+        assert_eq!(longest_stall(&events.concat(), 100.0, 110.0), Some(0.8));
+        assert_eq!(longest_stall(&events[0], 100.0, 110.0), None);
+    }
 
     #[test]
     fn decisions_are_told_by_names_and_from_the_begin_of_the_run() {

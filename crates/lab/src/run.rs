@@ -290,6 +290,8 @@ impl Run<'_> {
         }
         self.programs.end_all();
         self.servers.iter_mut().chain(self.flows.iter_mut().flatten()).for_each(Running::end);
+        // As long as they have links: without them they would write down that all have failed.
+        self.members = None;
         if let Some(engine) = self.engine.take() {
             match engine.stop() {
                 Ok(reports) => reports.into_iter().for_each(|r| self.take_report(r)),
@@ -333,6 +335,8 @@ impl Run<'_> {
         let zero = utc_at(began);
         let overlay = self.scenario.overlay.as_ref();
         let ways = overlay.map(|o| overlay::decisions(o, self.scenario, &self.options.folder, zero));
+        let stalls = overlay.map(|o| overlay::stalls(o, self.scenario, &self.options.folder, zero));
+        stalls.unwrap_or_default().iter().for_each(|(member, seconds)| self.doubts.stalled(member, *seconds));
         let end = LabRunEnd {
             run,
             verdict: std::mem::take(&mut self.doubts).verdict(),

@@ -71,6 +71,11 @@ impl Doubts {
         }
     }
 
+    /// A member of the overlay did nothing for so long that its links were taken to be down.
+    pub(crate) fn stalled(&mut self, member: &str, seconds: f64) {
+        self.add(format!("the overlay's member in {member} did nothing for {seconds:.2} s: the machine is too busy"));
+    }
+
     /// A flow got smaller socket buffers than the experiment says.
     pub(crate) fn cut_window(&mut self, flow: &str, cut: Option<(Bytes, Bytes)>) {
         if let Some((asked, granted)) = cut {

@@ -126,6 +126,7 @@ function events(list, names) {
       case "session": return `${e.again ? "new keys" : "session"} with ${e.name}`;
       case "joined": return `${e.name} joined by a certificate`;
       case "left": return `${e.name} left`;
+      case "stalled": return `this member did nothing for ${e.for_s.toFixed(2)} s`;
       default: return JSON.stringify(e);
     }
   };

@@ -93,6 +93,8 @@ counters! {
     device_failed,
     /// Packets dropped because they were marked on the way and cannot carry the mark.
     marked,
+    /// Times that the controlling thread did nothing for so long that others may take the member to be gone.
+    stalls,
     /// Events that could not be written to their file.
     events_unwritten,
 }

@@ -73,6 +73,8 @@ pub(crate) enum Event {
     Joined { member: Member, name: String },
     /// A member says that it leaves, or its certificate is over.
     Left { member: Member, name: String },
+    /// This member did nothing for so long though it had to: its host was busy with other things, or stood still. Others may have taken it to be gone.
+    Stalled { for_s: f64 },
 }
 
 /// Another member, as far as the mesh goes.

@@ -85,6 +85,11 @@ impl Status {
         }
     }
 
+    /// Counts a time that this member did nothing.
+    pub(crate) fn count_stall(&self) {
+        bump(&self.counters.control.stalls);
+    }
+
     /// Counts an event that is not in the file of events.
     pub(crate) fn count_unwritten(&self) {
         bump(&self.counters.control.events_unwritten);

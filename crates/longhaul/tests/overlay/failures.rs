@@ -133,6 +133,27 @@ loss = 0.1
 }
 
 #[test]
+fn a_member_that_stood_still_says_so_and_the_run_does_not_count() {
+    undisturbed(|| {
+        let Some(turn) = turn() else { return };
+        let pause = r#"
+[programs.pause]
+node = "south"
+start = "3s"
+command = 'for p in /proc/[0-9]*; do if tr "\\0" " " <$p/cmdline | grep -q "overlay up.*/sout[h].toml"; then kill -STOP ${p#/proc/}; sleep 0.6; kill -CONT ${p#/proc/}; fi; done'
+"#;
+        let ended = turn.run(&format!("{FOUR}{pause}"), &[]).end();
+        let Verdict::Invalid { because } = &ended.end.verdict else { panic!("valid: {:?}", events(&ended, "south")) };
+        assert!(because.iter().any(|b| b.contains("member in south did nothing for 0.")), "{because:?}");
+        let south = events(&ended, "south");
+        let stalls =
+            Vec::from_iter(south.iter().filter(|e| e["event"] == "stalled").filter_map(|e| e["for_s"].as_f64()));
+        // Of the 0.6 s it would have slept up to a tenth.
+        assert!(stalls.iter().any(|s| (0.45..2.0).contains(s)), "{stalls:?}");
+    });
+}
+
+#[test]
 fn a_connection_goes_on_with_smaller_segments_when_its_link_carries_less() {
     let narrower = r#"
 duration = "20s"
