@@ -150,8 +150,8 @@ pub(crate) fn stalls(overlay: &Overlay, scenario: &Scenario, folder: &Path, zero
 /// Of those that ended in the run.
 fn longest_stall(events: &str, begin: f64, end: f64) -> Option<f64> {
     let stalls = events.lines().filter_map(|l| match serde_json::from_str(l).ok()? {
-        Event::Stalled { utc_s, for_s } if (begin..=end).contains(&utc_s) => Some(for_s),
-        _ => None,
+        Event::Stalled { utc_s, for_s } => (begin..=end).contains(&utc_s).then_some(for_s),
+        Event::Session { .. } | Event::Route { .. } | Event::Other => None,
     });
     stalls.max_by(f64::total_cmp)
 }

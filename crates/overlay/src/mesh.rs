@@ -134,6 +134,8 @@ pub(crate) struct Mesh {
     gossip_spent: Spent,
     /// When the route control was last told about own links.
     handed_over: Option<Instant>,
+    /// Until when silence says nothing, as it was this member that did not listen.
+    deaf_until: Option<Instant>,
     /// When some link, anybody's, was found to lose more than before, and all were looked at closely because of that.
     worse: Option<Instant>,
     /// Links that others praise and our own frames did not get over, and until when what is said of them is not heard.
@@ -168,6 +170,7 @@ impl Mesh {
             gossip_number: 0,
             gossip_spent: Spent::default(),
             handed_over: None,
+            deaf_until: None,
             worse: None,
             relays: BTreeMap::new(),
             suspects: BTreeMap::new(),
@@ -201,6 +204,7 @@ impl Mesh {
     /// Time has passed.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if now >= self.next_tick {
+            self.note_stall(now);
             self.next_tick = now + TICK;
             self.tend_sessions(now);
             self.make_calls(now);

@@ -48,8 +48,6 @@ const AT_ONCE: usize = 64;
 const FLOODED: Duration = Duration::from_millis(1);
 /// The loop looks at least so often whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// A turn that comes so much later than it is due is told of: half of the silence by which others take a link to be down.
-const STALL: Duration = Duration::from_millis(250);
 /// Own claims are handed to the gossip so often; it says only what has moved.
 const CLAIMS_EVERY: Duration = Duration::from_millis(100);
 
@@ -147,7 +145,6 @@ impl Node {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.turn();
-            self.note_stall(kernel::now().saturating_since(now + wait));
             if self.mesh.is_flooded(kernel::now()) {
                 kernel::nap(FLOODED);
             }
@@ -253,19 +250,11 @@ impl Node {
         }
     }
 
-    /// `late`: how much later than it was due a turn was done.
-    fn note_stall(&mut self, late: Duration) {
-        if late >= STALL {
-            tracing::warn!(
-                "this member did nothing for {:.2} s: its host is too busy, or stood still",
-                late.as_secs_f64()
-            );
-            self.status.count_stall();
-            self.tell(&crate::mesh::Event::Stalled { for_s: late.as_secs_f64() });
-        }
-    }
-
     fn tell(&mut self, event: &crate::mesh::Event) {
+        if let crate::mesh::Event::Stalled { for_s } = event {
+            tracing::warn!("this member did nothing for {for_s:.2} s: its host is too busy, or stood still");
+            self.status.count_stall();
+        }
         let line = self.status.note(event);
         if self.events.as_mut().is_some_and(|file| !file.write(&line)) {
             self.status.count_unwritten();

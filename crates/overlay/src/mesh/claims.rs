@@ -166,6 +166,7 @@ impl Mesh {
                 let Some(first) = self.others.get(&path.first_hop()).filter(|o| o.link.is_up()) else { continue };
                 let links = path.links(self.own).skip(1);
                 match experience {
+                    Experience::Silent if self.is_deaf(now) => {}
                     // Where one of them is known to be down, that explains it.
                     Experience::Silent if !links.clone().all(|l| self.claims.contains_key(&l)) => {}
                     Experience::Silent => blamed.extend(links.filter(|l| !works(l)).map(|link| (link, None))),

@@ -26,6 +26,8 @@ const REPORT_AT_MOST_EVERY: Duration = Duration::from_millis(25);
 const ALL_REPORTS_LOST: f64 = 1e-9;
 /// A link from which nothing came for so long and a round trip is down.
 pub(super) const SILENCE: Duration = Duration::from_millis(500);
+/// A member that is called so much later than it asked for may have been deaf as long. Half of [`SILENCE`]: what it missed by less takes no link down.
+const STALL: Duration = Duration::from_millis(250);
 /// A member that was spoken to and is not heard for so long is called anew; a third of WireGuard's patience, as probes ask all the time.
 const UNANSWERED: Duration = Duration::from_secs(5);
 /// Bytes of the largest datagram.
@@ -293,6 +295,21 @@ impl Link {
 }
 
 impl Mesh {
+    /// Whether time has passed in which nobody let this member do anything. What came meanwhile is not read yet, and what others would have been told of it was
+    /// not sent: until both can have been made up for, silence is its own.
+    pub(super) fn note_stall(&mut self, now: Instant) {
+        let late = now.saturating_since(self.next_tick);
+        if late >= STALL {
+            self.deaf_until = Some(now + SILENCE);
+            self.outputs.push_back(Output::Event(Event::Stalled { for_s: late.as_secs_f64() }));
+        }
+    }
+
+    /// Whether silence says nothing now.
+    pub(super) fn is_deaf(&self, now: Instant) -> bool {
+        self.deaf_until.is_some_and(|until| now < until)
+    }
+
     /// What a report says about frames that went to `from`; `by`: the session and the lane that it came in.
     pub(super) fn heed_report(&mut self, now: Instant, from: Member, by: (u32, u8), lanes: &[LaneReport]) {
         let (session, came_in) = by;
@@ -347,11 +364,11 @@ impl Mesh {
         let all: Vec<Member> = self.others.keys().copied().collect();
         let mut is_worse = false;
         for member in all {
-            let is_direct = self.is_direct(member);
+            let (is_direct, is_deaf) = (self.is_direct(member), self.is_deaf(now));
             let Some(other) = self.others.get_mut(&member) else { continue };
             is_worse |= other.link.look(now, &other.sessions);
             other.lanes.look(now, &other.sessions);
-            let alive = is_direct && other.link.is_alive(now);
+            let alive = is_direct && (other.link.is_alive(now) || (is_deaf && other.link.up));
             if alive != other.link.up {
                 other.link.up = alive;
                 other.link.down_at = (!alive).then_some(now);

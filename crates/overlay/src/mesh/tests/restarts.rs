@@ -31,6 +31,30 @@ fn outage(restarts: usize) -> (World, Duration) {
 }
 
 #[test]
+fn a_member_that_stood_still_does_not_take_its_links_to_be_down() {
+    for seconds in [0.3, 1.0, 3.0] {
+        let mut world = World::new(3);
+        world.run(3 * SECOND);
+        // What is sent to it meanwhile is lost, as where its socket is full.
+        world.hosts[0].is_dead = true;
+        world.run(SECOND.mul_f64(seconds));
+        (world.hosts[0].is_dead, world.hosts[0].events) = (false, Vec::new());
+        world.run(3 * SECOND);
+        let events = Vec::from_iter(world.hosts[0].events.iter().map(|(_, e)| e));
+        let of_stall = |e: &&Event| if let Event::Stalled { for_s } = e { Some(*for_s) } else { None };
+        let stalls = Vec::from_iter(events.iter().filter_map(of_stall));
+        // Due each 20 ms.
+        assert!(stalls.len() == 1 && (seconds - 0.02..=seconds).contains(&stalls[0]), "{seconds}: {stalls:?}");
+        assert!(!events.iter().any(|e| matches!(e, Event::Link { up: false, .. })), "{seconds}: {events:?}");
+        assert!((1..3).all(|other| world.hosts[other].is_linked(0)));
+        // One that is dark indeed is found out nevertheless.
+        world.set(0, 1, None);
+        world.run(SECOND);
+        assert!(!world.hosts[0].is_linked(1) && world.hosts[0].is_linked(2));
+    }
+}
+
+#[test]
 fn a_receiver_that_begins_anew_gets_packets_at_once() {
     let (mut world, longest) = outage(1);
     // It calls with its first tick: a round trip of 20 ms and half of one that shows that it has the keys, then the sender's next tick, half a round trip
