@@ -9,6 +9,7 @@ mod clamp;
 mod cut;
 mod ecn;
 mod flow;
+pub mod fuzzing;
 mod merge;
 mod partial;
 mod segments;

@@ -1,0 +1,87 @@
+//! Body of the fuzz target `packets` in `fuzz/`, so that stable tests replay the committed corpus through the same code.
+//!
+//! It takes any bytes and panics where a promise of this crate is broken; that is its purpose.
+
+use crate::{
+    Cut, Ecn, Flow, Merge, Packet, VNET_HEADER, clamp_mss, complete_checksum, destination, ecn, mark_congestion,
+    source, too_big,
+};
+
+/// What a device, or a member of an overlay, may hand over: two bytes for what the way carries, a virtio header, and an IP packet.
+pub fn packets(data: &[u8]) {
+    let Some((most, raw)) = data.split_first_chunk::<2>() else { return };
+    let most = usize::from(u16::from_be_bytes(*most));
+    let Some((vnet, ip)) = raw.split_at_checked(VNET_HEADER) else { return };
+    fields(vnet, ip, most);
+    for ethernet in [false, true] {
+        if let Some(packet) = Packet::new(raw, raw.len(), ethernet) {
+            cuts(&packet);
+        }
+    }
+    if let Some(mut packet) = Packet::new(raw, raw.len(), false)
+        && packet.cut_to(most)
+    {
+        assert!(packet.segments().longest() as usize <= most);
+        cuts(&packet);
+    }
+}
+
+/// What is read of a packet, and mended in it.
+fn fields(vnet: &[u8], ip: &[u8], most: usize) {
+    if let Some(flow) = Flow::of(ip) {
+        assert_eq!((Some(flow.source), Some(flow.destination)), (source(ip), destination(ip)));
+    }
+    let mut marked = ip.to_vec();
+    if mark_congestion(&mut marked) {
+        assert_eq!(ecn(&marked), Some(Ecn::Congestion));
+    }
+    for partial in [false, true] {
+        let mut clamped = ip.to_vec();
+        clamp_mss(&mut clamped, most, partial);
+        assert!(!clamp_mss(&mut clamped, most, partial), "once is enough");
+        assert_eq!(Flow::of(&clamped), Flow::of(ip));
+    }
+    let (start, field) = (usize::from(vnet[6]), usize::from(vnet[8]));
+    complete_checksum(&mut ip.to_vec(), start, field);
+    if let Some(answer) = too_big(ip, most) {
+        assert_eq!((source(&answer), destination(&answer)), (destination(ip), source(ip)));
+        assert!(answer.len() <= 1280);
+    }
+}
+
+/// Segments are what was told of them, have all that the packet has, and make the same packet again.
+fn cuts(packet: &Packet<&[u8]>) {
+    let segments = packet.segments();
+    let cut = (0..segments.count).map_while(|n| Cut::new(packet, n, 1));
+    let all = Vec::from_iter(cut.map(|c| [c.headers(), c.payload()].concat()));
+    if all.len() < segments.count as usize {
+        return;
+    }
+    let headers = all.iter().map(Vec::len).sum::<usize>() - (packet.frame().len() - packet.headers);
+    assert_eq!(headers, packet.headers * all.len(), "all of its payload, once");
+    for (n, segment) in all.iter().enumerate() {
+        let told = if n + 1 == all.len() { segments.last } else { segments.full };
+        assert_eq!(segment.len() - packet.ip_at, told as usize);
+    }
+    if packet.ip_at == 0 {
+        merges(&all);
+    }
+}
+
+/// Whatever is put together is as long as its parts.
+fn merges(all: &[Vec<u8>]) {
+    let Some((first, rest)) = all.split_first() else { return };
+    let mut merge = Merge::new(first, true);
+    let mut bytes = first.len();
+    for segment in rest {
+        let before = merge.ip_bytes();
+        if !merge.add(segment, true) {
+            break;
+        }
+        bytes += merge.ip_bytes() - before;
+    }
+    assert_eq!(merge.ip_bytes(), bytes);
+    let mut room = std::array::from_fn(|_| std::io::IoSlice::new(&[]));
+    let written: usize = merge.parts(&mut room).iter().map(|part| part.len()).sum();
+    assert_eq!(written, VNET_HEADER + bytes);
+}
