@@ -91,7 +91,10 @@ pub(crate) fn fix_ip(ip: &mut [u8], transport_length: usize, first: u32) -> Opti
             let sum = !(checksum::sum(ip, 0) as u16);
             ip.get_mut(10..12)?.copy_from_slice(&sum.to_be_bytes());
         }
-        6 => ip.get_mut(4..6)?.copy_from_slice(&((header - 40 + transport_length) as u16).to_be_bytes()),
+        6 => {
+            let extensions = header.checked_sub(40)?;
+            ip.get_mut(4..6)?.copy_from_slice(&((extensions + transport_length) as u16).to_be_bytes());
+        }
         _ => return None,
     }
     Some(())
