@@ -124,44 +124,45 @@ struct Way {
     relays: Vec<u32>,
 }
 
-/// The best ways that the members took one after another, as their files of events in `folder` tell; `zero`: begin of the run, seconds UTC.
-pub(crate) fn decisions(overlay: &Overlay, scenario: &Scenario, folder: &Path, zero: f64) -> Vec<WayChange> {
-    let mut all = Vec::new();
+/// What the members' files of events tell of a run.
+pub(crate) struct Told {
+    /// The best ways that they took one after another.
+    pub(crate) ways: Vec<WayChange>,
+    /// Those that did nothing for so long that others may have taken them to be gone, and the longest such time of each, in seconds.
+    pub(crate) stalls: Vec<(String, f64)>,
+}
+
+/// Reads the files of events in `folder`; `zero`: begin of the run, seconds UTC.
+pub(crate) fn told(overlay: &Overlay, scenario: &Scenario, folder: &Path, zero: f64) -> Told {
+    let (mut ways, mut stalls) = (Vec::new(), Vec::new());
     for node in &overlay.members {
         let member = &scenario.nodes[*node].name;
         // A member that failed at the start has no events, and its run is no run.
-        let text = fs::read_to_string(events_file(folder, member)).unwrap_or_default();
-        all.extend(decisions_of(member, &text, zero));
+        let text = fs::read_to_string(folder.join(format!("overlay-{member}.jsonl"))).unwrap_or_default();
+        let events = read(&text);
+        let longest = longest_stall(&events, zero, zero + scenario.duration.as_secs_f64());
+        stalls.extend(longest.map(|seconds| (member.clone(), seconds)));
+        ways.extend(decisions_of(member, events, zero));
     }
-    all.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-    all
+    ways.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    Told { ways, stalls }
 }
 
-/// The members that did nothing for so long that others may have taken them to be gone, and the longest such time of each, in seconds.
-pub(crate) fn stalls(overlay: &Overlay, scenario: &Scenario, folder: &Path, zero: f64) -> Vec<(String, f64)> {
-    let names = overlay.members.iter().map(|node| &scenario.nodes[*node].name);
-    let longest = |name: &String| {
-        let text = fs::read_to_string(events_file(folder, name)).unwrap_or_default();
-        Some((name.clone(), longest_stall(&text, zero, zero + scenario.duration.as_secs_f64())?))
-    };
-    names.filter_map(longest).collect()
+/// A line that was cut short, as by the end of its member, is left out.
+fn read(events: &str) -> Vec<Event> {
+    events.lines().filter_map(|l| serde_json::from_str(l).ok()).collect()
 }
 
 /// Of those that ended in the run.
-fn longest_stall(events: &str, begin: f64, end: f64) -> Option<f64> {
-    let stalls = events.lines().filter_map(|l| match serde_json::from_str(l).ok()? {
-        Event::Stalled { utc_s, for_s } => (begin..=end).contains(&utc_s).then_some(for_s),
+fn longest_stall(events: &[Event], begin: f64, end: f64) -> Option<f64> {
+    let stalls = events.iter().filter_map(|e| match e {
+        Event::Stalled { utc_s, for_s } => (begin..=end).contains(utc_s).then_some(*for_s),
         Event::Session { .. } | Event::Route { .. } | Event::Other => None,
     });
     stalls.max_by(f64::total_cmp)
 }
 
-fn events_file(folder: &Path, member: &str) -> PathBuf {
-    folder.join(format!("overlay-{member}.jsonl"))
-}
-
-fn decisions_of(member: &str, events: &str, zero: f64) -> Vec<WayChange> {
-    let events: Vec<Event> = events.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
+fn decisions_of(member: &str, events: Vec<Event>, zero: f64) -> Vec<WayChange> {
     let mut names = BTreeMap::new();
     for event in &events {
         if let Event::Session { member, name } = event {
@@ -266,8 +267,8 @@ mod tests {
     fn only_a_stall_within_the_run_speaks_against_it() {
         let stall = |utc_s: f64, for_s: f64| format!("{{\"event\":\"stalled\",\"for_s\":{for_s},\"utc_s\":{utc_s}}}\n");
         let events = [stall(99.0, 3.0), stall(101.0, 0.3), stall(108.0, 0.8), stall(109.0, 0.4), stall(111.0, 2.0)];
-        assert_eq!(longest_stall(&events.concat(), 100.0, 110.0), Some(0.8));
-        assert_eq!(longest_stall(&events[0], 100.0, 110.0), None);
+        assert_eq!(longest_stall(&read(&events.concat()), 100.0, 110.0), Some(0.8));
+        assert_eq!(longest_stall(&read(&events[0]), 100.0, 110.0), None);
     }
 
     #[test]
@@ -279,7 +280,7 @@ mod tests {
 {"event":"route","utc_s":103,"destination":9,"place":0,"from":{"relays":[7]},"to":{"relays":[]},"reason":"better","inputs":{}}
 {"event":"left","member":7,"name":"north","utc_s":104}
 cut"#;
-        let told: Vec<_> = decisions_of("west", events, 100.0)
+        let told: Vec<_> = decisions_of("west", read(events), 100.0)
             .into_iter()
             .map(|c| (c.at_s, c.destination, c.from, c.to, c.reason))
             .collect();

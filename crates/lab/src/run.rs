@@ -334,15 +334,15 @@ impl Run<'_> {
         let spans = (self.scenario.duration, self.scenario.record.interval);
         let zero = utc_at(began);
         let overlay = self.scenario.overlay.as_ref();
-        let ways = overlay.map(|o| overlay::decisions(o, self.scenario, &self.options.folder, zero));
-        let stalls = overlay.map(|o| overlay::stalls(o, self.scenario, &self.options.folder, zero));
-        stalls.unwrap_or_default().iter().for_each(|(member, seconds)| self.doubts.stalled(member, *seconds));
+        let told = overlay.map(|o| overlay::told(o, self.scenario, &self.options.folder, zero));
+        let stalls = told.iter().flat_map(|t| &t.stalls);
+        stalls.for_each(|(member, seconds)| self.doubts.stalled(member, *seconds));
         let end = LabRunEnd {
             run,
             verdict: std::mem::take(&mut self.doubts).verdict(),
             interrupted,
             zero_utc_s: Some(zero),
-            ways: ways.unwrap_or_default(),
+            ways: told.map(|t| t.ways).unwrap_or_default(),
             traffic: traffic::traffic(&flows, &totals, &links, spans),
             links,
             flows: totals,

@@ -64,24 +64,22 @@ fn cuts(packet: &Packet<&[u8]>) {
         assert_eq!(segment.len() - packet.ip_at, told as usize);
     }
     if packet.ip_at == 0 {
-        merges(&all);
+        merges(packet, &all);
     }
 }
 
-/// Whatever is put together is as long as its parts.
-fn merges(all: &[Vec<u8>]) {
+/// Whatever is put together has the payload of its parts, and all segments of a packet that can be have that of the packet.
+fn merges(packet: &Packet<&[u8]>, all: &[Vec<u8>]) {
     let Some((first, rest)) = all.split_first() else { return };
     let mut merge = Merge::new(first, true);
-    let mut bytes = first.len();
-    for segment in rest {
-        let before = merge.ip_bytes();
-        if !merge.add(segment, true) {
-            break;
-        }
-        bytes += merge.ip_bytes() - before;
-    }
-    assert_eq!(merge.ip_bytes(), bytes);
+    let added = rest.iter().take_while(|segment| merge.add(segment, true)).count();
+    let (count, bytes) = (merge.count(), merge.ip_bytes());
     let mut room = std::array::from_fn(|_| std::io::IoSlice::new(&[]));
-    let written: usize = merge.parts(&mut room).iter().map(|part| part.len()).sum();
-    assert_eq!(written, VNET_HEADER + bytes);
+    let written = merge.parts(&mut room).iter().flat_map(|part| part.iter().copied()).collect::<Vec<u8>>();
+    assert_eq!((count, written.len()), (1 + added, VNET_HEADER + bytes));
+    if added > 0 {
+        // Where segments are put together, their headers are as long as those that were cut.
+        let payload = &packet.frame()[packet.headers..];
+        assert!(payload.starts_with(&written[VNET_HEADER + packet.headers..]));
+    }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
@@ -19,6 +20,9 @@ fn the_committed_corpus_passes() {
     all.iter().for_each(|data| packet::fuzzing::packets(data));
 }
 
+/// Read once for all cases.
+static CORPUS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| corpus().unwrap_or_default());
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
@@ -30,8 +34,7 @@ proptest! {
         length in any::<prop::sample::Index>(),
         is_cut: bool,
     ) {
-        let corpus = corpus().unwrap();
-        let mut data = corpus[of.index(corpus.len())].clone();
+        let mut data = of.get(&CORPUS).clone();
         for (at, within, byte) in changes {
             let end = data.len().min(within);
             data[at.index(end)] = byte;

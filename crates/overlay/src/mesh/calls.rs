@@ -73,7 +73,7 @@ impl Drop for OpenCall {
 /// An initiation that was sent and not answered yet.
 struct Open {
     call: Call,
-    number: OpenCall,
+    entry: OpenCall,
     /// Its first authentication code: a cookie belongs to it.
     first_mac: [u8; MAC_BYTES],
 }
@@ -99,12 +99,12 @@ impl Calls {
     /// Number of the latest call that waits for an answer.
     #[cfg(test)]
     pub(super) fn open_call(&self) -> Option<u32> {
-        self.open.back().map(|open| open.number.number)
+        self.open.back().map(|open| open.entry.number)
     }
 
     /// The call of this number, if it waits for an answer.
     fn opened(&mut self, number: u32) -> Option<&mut Open> {
-        self.open.iter_mut().find(|open| open.number.number == number)
+        self.open.iter_mut().find(|open| open.entry.number == number)
     }
 
     /// The member has left: it is called again, but not at once.
@@ -166,12 +166,12 @@ impl Mesh {
         if !self.send_handshake(now, member, attempt, &datagram) {
             return;
         }
-        let number = self.open_calls.open(local);
+        let entry = self.open_calls.open(local);
         if let Some(Other { calls, .. }) = self.others.get_mut(&member) {
             if calls.open.len() == MOST_OPEN {
                 calls.open.pop_front();
             }
-            calls.open.push_back(Open { call, number, first_mac });
+            calls.open.push_back(Open { call, entry, first_mac });
         }
     }
 
@@ -372,7 +372,7 @@ impl Mesh {
             let number = self.draws.number();
             let taken = self.others.values().any(|o| {
                 o.sessions.iter().any(|s| s.local == number)
-                    || o.calls.open.iter().any(|open| open.number.number == number)
+                    || o.calls.open.iter().any(|open| open.entry.number == number)
             });
             if !taken && number != 0 {
                 return number;

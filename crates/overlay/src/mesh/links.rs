@@ -299,7 +299,8 @@ impl Mesh {
     /// not sent: until both can have been made up for, silence is its own.
     pub(super) fn note_stall(&mut self, now: Instant) {
         let late = now.saturating_since(self.next_tick);
-        if late >= STALL {
+        // The first tick waits for what the member's host makes first.
+        if late >= STALL && self.next_tick > self.began {
             self.deaf_until = Some(now + SILENCE);
             self.outputs.push_back(Output::Event(Event::Stalled { for_s: late.as_secs_f64() }));
         }

@@ -8,7 +8,7 @@ use crate::{Judged, Metrics, Path, Policy};
 
 /// A path with fewer relays is as good with this share of the rate: two capacities that trains tell differ by 5 % each.
 const AS_GOOD: f64 = 0.9;
-/// Confidence from which on a path with fewer relays may be as good as it looks.
+/// Confidence from which on a path that has lost nothing is taken for one that does not.
 const KNOWN: f64 = 1.0;
 
 /// What is known of a path without the losses of links that our flows to other destinations fill, and what each of those flows gets there.
@@ -93,11 +93,14 @@ impl Standing {
         let is_shorter = policy.prefer_shorter && path.relays().len() < self.used.path.relays().len();
         let is_as_good = candidate.worth[1] >= self.as_good() && candidate.metrics.rtt <= self.judged.metrics.rtt;
         let is_within = |one: Rate, other: Rate| one.as_bps() as f64 * (1.0 + policy.margin) >= other.as_bps() as f64;
-        // Few frames may have made the present path look worse than it is, or the candidate better. Of a candidate that has lost nothing the worst tells only
-        // that it carries fewer frames, as a path that is not used does.
-        let is_bad_luck = !is_within(candidate.worth[1], self.judged.worth[2]);
-        let is_good_luck = candidate.metrics.loss > 0.0 && !is_within(candidate.worth[0], self.judged.worth[0]);
-        is_shorter && is_as_good && candidate.metrics.confidence >= KNOWN && !is_bad_luck && !is_good_luck
+        let is_known = candidate.metrics.confidence >= policy.least_confidence;
+        // Few frames may have made the candidate look better than it is. Where it has lost nothing its worst tells only that it carries fewer frames, as a path
+        // that is not used does.
+        let is_clean = candidate.metrics.loss <= 0.0 && candidate.metrics.confidence >= KNOWN;
+        let is_as_good_at_worst = is_clean || is_within(candidate.worth[0], self.judged.worth[0]);
+        // Or the present path worse.
+        let is_as_good_as_its_best = is_within(candidate.worth[1], self.judged.worth[2]);
+        is_shorter && is_as_good && is_known && is_as_good_at_worst && is_as_good_as_its_best
     }
 
     /// What speaks against the candidate, whatever the time.
