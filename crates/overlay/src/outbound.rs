@@ -1,4 +1,4 @@
-//! From one queue of the tunnel device to the network: one thread, no lock and no allocation per packet.
+//! From one queue of the tunnel device to the network: one thread, no lock and no allocation per packet, but for those that are cut in fragments.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::{Datagrams, LARGEST_PACKET, Poller, Tun};
-use packet::{Checksum, Cut, Flow, Packet, VNET_HEADER, clamp_mss, complete_checksum};
+use packet::{Checksum, Cut, Flow, Fragments, Packet, VNET_HEADER, clamp_mss, complete_checksum};
 use route::Path;
 use route::flows::{self, FlowKey, RouteId, Share, spread_by};
 use units::{Bytes, Instant, Rate};
@@ -169,8 +169,7 @@ impl Outbound {
         let Some(mut packet) = Packet::new(&*buffer, length, false) else { return };
         let longest = packet.segments().longest();
         if !packet.cut_to(way.most) {
-            bump(&self.counters.too_large);
-            return self.tell_size(packet.frame(), way.most);
+            return self.send_fragments((&line, way.most), &packet, class, traffic_class);
         }
         if longest as usize > way.most {
             self.hint(packet.frame(), way);
@@ -184,6 +183,27 @@ impl Outbound {
             // Those of segments are, whatever the super-packet's was.
             let checksum = if cut.is_some() && checksum == Checksum::Whole { Checksum::Partial } else { checksum };
             self.seal(&line, parts, (checksum, class), traffic_class, now);
+        }
+    }
+
+    /// Packets that the way does not carry, and that are none of a connection whose segments could be cut: in fragments, where that is allowed.
+    fn send_fragments(
+        &mut self,
+        (line, most): (&Line<'_>, usize),
+        packet: &Packet<&[u8]>,
+        class: u8,
+        traffic_class: u8,
+    ) {
+        let now = micros(kernel::now());
+        let whole = (0..packet.segments().count).filter_map(|segment| packet.on_wire(segment));
+        for ip in whole {
+            let Some(fragments) = Fragments::new(&ip, most) else {
+                bump(&self.counters.too_large);
+                return self.tell_size(packet.frame(), most);
+            };
+            for fragment in fragments {
+                self.seal(line, fragment.parts(), (Checksum::Whole, class), traffic_class, now);
+            }
         }
     }
 

@@ -2,9 +2,10 @@
 //!
 //! It takes any bytes and panics where a promise of this crate is broken; that is its purpose.
 
+use crate::checksum;
 use crate::{
-    Cut, Ecn, Flow, Merge, Packet, VNET_HEADER, clamp_mss, complete_checksum, destination, ecn, mark_congestion,
-    source, too_big,
+    Cut, Ecn, Flow, Fragments, Merge, Packet, VNET_HEADER, clamp_mss, complete_checksum, destination, ecn,
+    mark_congestion, source, too_big,
 };
 
 /// What a device, or a member of an overlay, may hand over: two bytes for what the way carries, a virtio header, and an IP packet.
@@ -41,6 +42,7 @@ fn fields(vnet: &[u8], ip: &[u8], most: usize) {
         assert!(!clamp_mss(&mut clamped, most, partial), "once is enough");
         assert_eq!(Flow::of(&clamped), Flow::of(ip));
     }
+    fragments(ip, most);
     let (start, field) = (usize::from(vnet[6]), usize::from(vnet[8]));
     complete_checksum(&mut ip.to_vec(), start, field);
     if let Some(answer) = too_big(ip, most) {
@@ -49,11 +51,32 @@ fn fields(vnet: &[u8], ip: &[u8], most: usize) {
     }
 }
 
+/// Fragments fit, and have all of the packet, each where it was.
+fn fragments(ip: &[u8], most: usize) {
+    let Some(fragments) = Fragments::new(ip, most) else { return };
+    let mut at = None;
+    for fragment in fragments {
+        let [header, payload] = fragment.parts();
+        assert!(header.len() + payload.len() <= most && checksum::sum(header, 0) == 0xffff);
+        let offset = usize::from(u16::from_be_bytes([header[6], header[7]]) & 0x1fff) * 8;
+        let (begin, end) = at.unwrap_or((offset, header.len()));
+        assert_eq!(offset - begin, end - header.len());
+        assert_eq!(payload, &ip[end..end + payload.len()]);
+        at = Some((begin, end + payload.len()));
+    }
+    let length = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+    assert!(at.is_none_or(|(_, end)| end == length));
+}
+
 /// Segments are what was told of them, have all that the packet has, and make the same packet again.
 fn cuts(packet: &Packet<&[u8]>) {
     let segments = packet.segments();
     let cut = (0..segments.count).map_while(|n| Cut::new(packet, n, 1));
     let all = Vec::from_iter(cut.map(|c| [c.headers(), c.payload()].concat()));
+    assert!(packet.on_wire(segments.count).is_none());
+    for (n, segment) in (0..).zip(&all) {
+        assert_eq!(packet.on_wire(n).map(|wire| wire.len()), Some(segment.len()));
+    }
     if all.len() < segments.count as usize {
         return;
     }

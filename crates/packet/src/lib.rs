@@ -1,6 +1,6 @@
 //! IP packets as the kernel hands them over: behind a virtio header, perhaps an Ethernet header, and often as super-packets of many
 //! segments. Reads their layout, cuts runs of segments out of them as the kernel's own segmentation would, puts segments together
-//! again, and reads and mends the few fields that a router needs: the flow, the ECN field, the maximum segment size.
+//! again, cuts packets of IPv4 into fragments, and reads and mends the few fields that a router needs: the flow, the ECN field, the maximum segment size.
 //!
 //! Pure: bytes in, bytes out. What cannot be understood is carried whole, as one packet. No input makes it panic.
 
@@ -9,6 +9,7 @@ mod clamp;
 mod cut;
 mod ecn;
 mod flow;
+mod fragment;
 pub mod fuzzing;
 mod merge;
 mod partial;
@@ -21,6 +22,7 @@ pub use clamp::clamp_mss;
 pub use cut::Cut;
 pub use ecn::{Ecn, ecn, mark_congestion, traffic_class};
 pub use flow::{Flow, destination, source};
+pub use fragment::{Fragment, Fragments};
 pub use merge::{MOST_SEGMENTS, Merge, Parts};
 pub use partial::{Checksum, complete_checksum};
 pub use segments::{ETHERNET, Packet, Segments, Transport, VNET_HEADER};

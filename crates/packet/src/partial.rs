@@ -24,14 +24,24 @@ pub enum Checksum {
 impl Checksum {
     /// Of a packet that begins with its IP header, behind this virtio header.
     pub fn of(vnet: &[u8], ip: &[u8]) -> Self {
-        let number = |at: usize| Some(usize::from(u16::from_ne_bytes([*vnet.get(at)?, *vnet.get(at + 1)?])));
-        let Some((start, field)) = number(6).zip(number(8)).filter(|_| needs_checksum(vnet)) else {
-            return Self::Whole;
-        };
+        let Some((start, field)) = place(vnet) else { return Self::Whole };
         match transport(ip) {
             Some((6 | 17, at, false)) if at == start => Self::Partial,
             _ => Self::Elsewhere { start, field },
         }
+    }
+}
+
+/// Where the checksum of a packet is partial: from where it covers it, and where it is from there.
+fn place(vnet: &[u8]) -> Option<(usize, usize)> {
+    let number = |at: usize| Some(usize::from(u16::from_ne_bytes([*vnet.get(at)?, *vnet.get(at + 1)?])));
+    number(6).zip(number(8)).filter(|_| needs_checksum(vnet))
+}
+
+/// Does what the device left to others about the checksum of a packet, by the virtio header that came with it.
+pub(crate) fn complete(vnet: &[u8], ip: &mut [u8]) {
+    if let Some((start, field)) = place(vnet) {
+        complete_checksum(ip, start, field);
     }
 }
 

@@ -1,7 +1,8 @@
 use std::io::IoSlice;
 
-use crate::cut::MOST_HEADERS;
+use crate::cut::{Cut, MOST_HEADERS};
 use crate::flow::transport;
+use crate::partial::complete;
 
 /// Bytes of the virtio header in front of each packet (struct virtio_net_hdr, virtio 1.2 §5.1.6, without `num_buffers`).
 pub const VNET_HEADER: usize = 10;
@@ -101,6 +102,21 @@ impl<B: AsRef<[u8]>> Packet<B> {
         self.headers = headers;
         self.gso = Some(Gso { size: size.min(gso.size), ..gso });
         true
+    }
+
+    /// A segment as it would be on a wire, its checksum complete: a copy. `None`: there are not so many.
+    pub fn on_wire(&self, segment: u32) -> Option<Vec<u8>> {
+        if segment >= self.segments().count {
+            return None;
+        }
+        let [head, payload] = match self.gso {
+            Some(_) => Cut::new(self, segment, 1)?.parts().map(|part| part.to_vec()),
+            None => [self.whole().to_vec(), Vec::new()],
+        };
+        let (vnet, frame) = head.split_at_checked(VNET_HEADER)?;
+        let mut frame = [frame, &payload].concat();
+        complete(vnet, &mut frame);
+        Some(frame)
     }
 
     /// Gives the buffer back for the next packet.

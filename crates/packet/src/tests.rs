@@ -2,6 +2,7 @@
 
 mod cut;
 mod fields;
+mod fragment;
 mod merge;
 mod partial;
 mod too_big;

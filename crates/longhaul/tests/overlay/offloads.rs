@@ -101,6 +101,30 @@ fn a_device_that_somebody_left_with_offloads_on_gives_whole_packets_to_who_wants
 }
 
 #[test]
+fn datagrams_that_may_be_fragmented_arrive_though_their_way_carries_less() {
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    // The cable takes as much as the device, and so the tunnel 68 bytes less.
+    let members = Members::start_with(&lan, ["mtu = 1500", "mtu = 1500"]);
+    let there = lan.server.run(|| std::net::UdpSocket::bind((EAST, 7))).unwrap().unwrap();
+    there.set_read_timeout(Some(PATIENCE)).unwrap();
+    let here = lan.client.run(|| {
+        std::fs::write("/proc/sys/net/ipv4/ip_no_pmtu_disc", "1").unwrap();
+        std::net::UdpSocket::bind("0.0.0.0:0")
+    });
+    let here = here.unwrap().unwrap();
+    // One that fits, one that the tunnel cuts, and one that the host has cut before.
+    for length in [1300, 1472, 4000] {
+        let sent = Vec::from_iter((0..length).map(|i| (i * 7 % 251) as u8));
+        here.send_to(&sent, (EAST, 7)).unwrap();
+        let mut came = vec![0; 5000];
+        let got = there.recv(&mut came).unwrap();
+        assert_eq!(came[..got], sent);
+    }
+    let west = status(members.folder.path(), "west");
+    assert_eq!((count(&west, "too_large"), count(&west, "malformed")), (0, 0));
+}
+
+#[test]
 fn a_member_goes_on_after_the_largest_datagram_and_a_burst_of_nonsense() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     let members = Members::start(&lan, "");
