@@ -127,6 +127,7 @@ function events(list, names) {
       case "joined": return `${e.name} joined by a certificate`;
       case "left": return `${e.name} left`;
       case "stalled": return `this member did nothing for ${e.for_s.toFixed(2)} s`;
+      case "unresolved": return `${e.endpoint}, where ${e.name} is to be called, cannot be looked up: ${e.why}`;
       default: return JSON.stringify(e);
     }
   };

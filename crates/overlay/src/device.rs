@@ -1,3 +1,4 @@
+use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 
 use ipnet::IpNet;
@@ -34,7 +35,11 @@ pub(crate) fn make(settings: &mut Settings, queues: usize) -> Result<(Vec<Tun>, 
     };
     netlink.set_link(device, &LinkSettings { up: None, ..link })?;
     for address in &settings.addresses {
-        netlink.add_address(device, *address, if address.is_ipv4() { 32 } else { 128 }, None)?;
+        match netlink.add_address(device, *address, if address.is_ipv4() { 32 } else { 128 }, None) {
+            // Whom the device outlives leaves its address there.
+            Err(e) if e.source.kind() == ErrorKind::AlreadyExists => {}
+            done => done?,
+        }
     }
     netlink.set_link(device, &link)?;
     for key in not_forwarded(settings) {
@@ -104,7 +109,12 @@ fn not_forwarded(settings: &Settings) -> impl Iterator<Item = &'static str> {
 
 /// Lets packets for these go to the device.
 pub(crate) fn add_routes(settings: &Settings, device: u32, subnets: &[IpNet]) -> Result<(), OverlayError> {
-    Ok(Netlink::open()?.add_routes(&routes(settings, device, subnets))?)
+    let mut netlink = Netlink::open()?;
+    // Whom the device outlives leaves its routes there, perhaps with another source. Those to other devices stay.
+    for route in routes(settings, device, subnets) {
+        let _ = netlink.remove_routes(&[Route { source: None, ..route }]);
+    }
+    Ok(netlink.add_routes(&routes(settings, device, subnets))?)
 }
 
 /// Packets for these no longer go there.

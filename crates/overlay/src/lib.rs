@@ -43,5 +43,7 @@ pub use error::OverlayError;
 pub use identity::{Identity, PublicKey};
 pub use members::Members;
 pub use node::{Node, ask};
-pub use settings::{DEFAULT_MTU, DEFAULT_PORT, MemberSettings, Offload, PolicyName, Settings, joined, member_lines};
+pub use settings::{
+    DEFAULT_MTU, DEFAULT_PORT, Endpoint, MemberSettings, Offload, PolicyName, Settings, joined, member_lines,
+};
 pub use status::Question;

@@ -5,6 +5,7 @@ pub(crate) mod admission;
 mod calls;
 mod claims;
 mod links;
+mod names;
 mod probes;
 mod sizes;
 #[cfg(test)]
@@ -29,7 +30,7 @@ use crate::places::MemberPlaces;
 use crate::quota::Quota;
 use crate::seal::{self, Line};
 use crate::session::{REJECT_AFTER, Session};
-use crate::settings::{MemberSettings, Settings};
+use crate::settings::{Endpoint, MemberSettings, Settings};
 use crate::spent::Spent;
 use crate::table::{Peer, Sources, Table};
 
@@ -45,6 +46,8 @@ const TICK: Duration = Duration::from_millis(20);
 pub(crate) enum Output {
     /// Send this datagram.
     Send { to: SocketAddr, datagram: Vec<u8> },
+    /// Look this name up, and hand what is found to [`Mesh::handle_addresses`].
+    LookUp { member: Member, host: String, port: u16 },
     /// Send these datagrams of `each` bytes as fast as can be; that they cannot be sent is an answer, too.
     Trial { to: SocketAddr, datagrams: Vec<u8>, each: usize },
     /// Tell whoever listens.
@@ -73,6 +76,8 @@ pub(crate) enum Event {
     Joined { member: Member, name: String },
     /// A member says that it leaves, or its certificate is over.
     Left { member: Member, name: String },
+    /// The name at which a member is to be called could not be looked up; that is tried again, and told again when it fails for another reason.
+    Unresolved { member: Member, name: String, endpoint: String, why: String },
     /// This member did nothing for so long though it had to: its host was busy with other things, or stood still. Others may have taken it to be gone.
     Stalled { for_s: f64 },
 }
@@ -83,6 +88,8 @@ struct Other {
     /// Its key of the handshake.
     exchange: [u8; 32],
     endpoint: Option<SocketAddr>,
+    /// Where the settings say a name instead of an address.
+    name: Option<names::Name>,
     /// When it was last found at another address.
     moved: Option<Instant>,
     /// When a certificate that it showed as a member was last looked at.
@@ -207,6 +214,7 @@ impl Mesh {
             self.note_stall(now);
             self.next_tick = now + TICK;
             self.tend_sessions(now);
+            self.tend_names(now);
             self.make_calls(now);
             self.look_at_links(now);
             self.tend_trains(now);
@@ -450,7 +458,8 @@ impl Other {
         Self {
             mac: MacKeys::of(&member.key),
             exchange: member.key.exchange(),
-            endpoint: member.endpoint,
+            endpoint: if let Some(Endpoint::Address(address)) = member.endpoint { Some(address) } else { None },
+            name: names::Name::of(member.endpoint.as_ref(), now),
             moved: None,
             shown: None,
             calls: calls::Calls::new(now),

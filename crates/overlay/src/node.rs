@@ -1,17 +1,20 @@
 //! A running member: device, socket, threads, and the loop that feeds what decides.
 
 mod events;
+mod files;
 mod questions;
+mod resolver;
 mod threads;
 
-use std::fs::File;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use aws_lc_rs::rand;
-use kernel::{Datagrams, Tun};
+use kernel::{Datagrams, KernelError, Tun};
 use tokio::sync::mpsc::Sender;
 use units::{Bytes, Instant};
 
@@ -25,16 +28,16 @@ use crate::offload::Switches;
 use crate::outbound::Outbound;
 use crate::places::Place;
 use crate::receive::{Event as FromNetwork, Opener};
-use crate::record::RecordFile;
 use crate::settings::Settings;
 use crate::status::{Counted, Question, Status};
 use crate::table::Published;
 use crate::{OverlayError, batch, device, http, offload};
-use events::EventFile;
+use files::Files;
 pub(crate) use questions::Asker;
 use questions::Reply;
 pub use questions::ask;
 use questions::listen;
+use resolver::{Asked, Found};
 use threads::Threads;
 
 /// Room in the UDP socket: 64 ms at 1 Gb/s, less where the host's limit is lower.
@@ -56,6 +59,7 @@ enum Input {
     Network(FromNetwork, Place),
     Gossip(FromGossip),
     Question(Question, Reply),
+    Found(Found),
 }
 
 /// A member that runs.
@@ -69,9 +73,9 @@ pub struct Node {
     device: u32,
     inputs: Receiver<Input>,
     gossip: Sender<ToGossip>,
-    events: Option<EventFile<File>>,
-    record: Option<RecordFile>,
+    files: Files,
     threads: Threads,
+    resolver: SyncSender<Asked>,
     claims_at: Instant,
 }
 
@@ -84,14 +88,19 @@ impl Node {
         settings.offload = offload::working(settings.offload, offload::over_loopback, |said| tracing::warn!("{said}"));
         settings.fill_in(kernel::accepted_congestion_control());
         let queues = settings.queues();
+        let found = resolver::before_the_tunnel(&settings)?;
         let (tuns, device) = device::make(&mut settings, queues)?;
         let settings = Arc::new(settings);
         let now = kernel::now();
-        let mesh =
+        let mut mesh =
             Mesh::new(Arc::clone(&settings), random()?, now, kernel::utc_seconds().0).ok_or(OverlayError::Random)?;
+        for Found { member, addresses } in found {
+            mesh.handle_addresses(now, member, addresses);
+        }
         let offload = settings.offload;
         let switches = (offload.udp_gso, offload.udp_gro);
-        let sockets = Datagrams::bind_shared(settings.listen, SOCKET_BUFFER, switches, tuns.len())?;
+        let sockets = Datagrams::bind_shared(settings.listen, SOCKET_BUFFER, switches, tuns.len());
+        let sockets = sockets.map_err(|e| unbound(settings.listen, e))?;
         let ends = Ends {
             sockets: sockets.into_iter().map(Arc::new).collect(),
             tuns: tuns.into_iter().map(Arc::new).collect(),
@@ -104,11 +113,9 @@ impl Node {
         let opener = Opener::new(MacKeys::of(&settings.identity.public()), mesh.open_calls(), settings.relay_rate);
         let counted = start_queues(&settings, &ends, &published, (&sender, &opener), &mut threads)?;
         let gossip = start_gossip((&settings, &counted.control), &sender, &mut threads)?;
+        let resolver = resolver::start(&settings, sender.clone())?;
         listen(&settings, sender, &mut threads)?;
-        let events = settings.events.as_ref().map(|path| events::open(path)).transpose()?;
-        let record =
-            settings.record.as_ref().map(|path| RecordFile::create(path, &mesh.record_begin(), settings.record_size));
-        let record = record.transpose()?;
+        let files = Files::start(&settings, &mesh.record_begin(), &counted.control, &mut threads)?;
         let status = Status::new(Arc::clone(&settings), counted, now);
         Ok(Self {
             mesh,
@@ -118,9 +125,9 @@ impl Node {
             device,
             inputs,
             gossip,
-            events,
-            record,
+            files,
             threads,
+            resolver,
             claims_at: now,
             settings,
         })
@@ -155,6 +162,7 @@ impl Node {
         let _ = std::fs::remove_file(&self.settings.control);
         drop(self.gossip);
         drop(self.inputs);
+        drop(self.files);
         self.threads.join()
     }
 
@@ -172,6 +180,7 @@ impl Node {
             Input::Gossip(FromGossip::Introduction { text, endpoint }) => {
                 self.mesh.handle_introduction(now, &text, endpoint);
             }
+            Input::Found(Found { member, addresses }) => self.mesh.handle_addresses(now, member, addresses),
             Input::Question(question, reply) => {
                 reply(self.status.answer(&question, &self.mesh, now).to_string());
                 if matches!(question, Question::Down) {
@@ -222,6 +231,10 @@ impl Node {
                 Output::Send { to, datagram } => {
                     self.status.count_sent(self.socket.send(to, &datagram, datagram.len(), 0))
                 }
+                Output::LookUp { member, host, port } => {
+                    // Each member has one place in the queue: it is not asked for again before there was an answer.
+                    let _ = self.resolver.try_send(Asked { member, host, port });
+                }
                 Output::Trial { to, datagrams, each } => {
                     let most = each * batch::most_datagrams(each);
                     // What the device does not take is as lost as what the network drops.
@@ -241,12 +254,9 @@ impl Node {
                 Output::Gossip { from, bytes } => {
                     let _ = self.gossip.try_send(ToGossip::Received { from, bytes });
                 }
-                Output::Record(line) => self.record.iter_mut().for_each(|file| file.add(&line)),
+                Output::Record(line) => self.files.record(line),
                 Output::Event(event) => self.tell(&event),
             }
-        }
-        if let Some(record) = &mut self.record {
-            record.flush();
         }
     }
 
@@ -256,9 +266,19 @@ impl Node {
             self.status.count_stall();
         }
         let line = self.status.note(event);
-        if self.events.as_mut().is_some_and(|file| !file.write(&line)) {
-            self.status.count_unwritten();
-        }
+        self.files.event(line);
+    }
+}
+
+/// Why datagrams cannot be received there, in the words of the settings.
+fn unbound(listen: SocketAddr, error: KernelError) -> OverlayError {
+    let kind = error.source.kind();
+    if kind == ErrorKind::AddrInUse {
+        OverlayError::Refused(format!("another process receives at {listen} (UDP); `listen` names another port"))
+    } else if kind == ErrorKind::AddrNotAvailable {
+        OverlayError::Refused(format!("this host has no address {}; `listen` names one that it has", listen.ip()))
+    } else {
+        error.into()
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct RecordFile {
     path: PathBuf,
     /// Nothing: it has ended.
     file: Option<File>,
-    /// Lines of this turn of the loop.
+    /// Lines that were added since the last time that it was written.
     pending: Vec<u8>,
     written: u64,
     most: Bytes,

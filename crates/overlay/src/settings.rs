@@ -14,9 +14,11 @@ use crate::certificate::Certificate;
 use crate::identity::{Identity, PublicKey};
 use crate::members::Members;
 
+mod endpoint;
 mod joined;
 mod rules;
 
+pub use endpoint::Endpoint;
 pub use joined::joined;
 
 /// Inner packets that every path over relays can carry on an Ethernet: 1500 less IPv6 and UDP 48, envelope 40 + 16, frame 24 + 16.
@@ -139,7 +141,7 @@ pub struct MemberSettings {
     /// Who it is.
     pub key: PublicKey,
     /// Where it can be called; a member without is waited for.
-    pub endpoint: Option<SocketAddr>,
+    pub endpoint: Option<Endpoint>,
     /// Where its packets may come from, and what is sent to it.
     pub subnets: Vec<IpNet>,
     /// Whether frames may go there without a relay.
@@ -389,7 +391,8 @@ fn others(listed: Vec<FileMember>, own: Member) -> Result<BTreeMap<Member, Membe
     for m in listed {
         let key: PublicKey = m.key.parse().map_err(|e: OverlayError| e.to_string())?;
         let name = m.name.unwrap_or_else(|| key.member().to_string());
-        let endpoint = m.endpoint.as_deref().map(|e| endpoint(e, &name)).transpose()?;
+        let endpoint = m.endpoint.as_deref().map(str::parse).transpose();
+        let endpoint = endpoint.map_err(|e: String| format!("the endpoint of {name}: {e}"))?;
         let number = key.member();
         if number == own {
             continue;
@@ -410,21 +413,6 @@ fn serves(addresses: &[IpAddr], subnets: &[IpNet]) -> Vec<IpNet> {
 fn certificate(file: &Path) -> Result<String, String> {
     let text = fs::read_to_string(file).map_err(|e| format!("`certificate`: {}: {e}", file.display()))?;
     Ok(text.trim().to_owned())
-}
-
-/// A host name or an address with a port, or with the usual one.
-fn endpoint(text: &str, member: &str) -> Result<SocketAddr, String> {
-    use std::net::ToSocketAddrs;
-    let wrong = |e: std::io::Error| format!("endpoint `{text}` of {member}: {e}");
-    if let Ok(ip) = text.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, DEFAULT_PORT));
-    }
-    let mut found = match text.to_socket_addrs() {
-        Ok(found) => found,
-        Err(_) if !text.contains(':') => (text, DEFAULT_PORT).to_socket_addrs().map_err(wrong)?,
-        Err(e) => return Err(wrong(e)),
-    };
-    found.next().ok_or_else(|| format!("endpoint `{text}` of {member} has no address"))
 }
 
 /// The members that lines as `overlay init` prints them tell of.

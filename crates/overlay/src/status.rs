@@ -90,11 +90,6 @@ impl Status {
         bump(&self.counters.control.stalls);
     }
 
-    /// Counts an event that is not in the file of events.
-    pub(crate) fn count_unwritten(&self) {
-        bump(&self.counters.control.events_unwritten);
-    }
-
     /// Whether this host refused datagrams as too large since the last time.
     pub(crate) fn has_oversize(&mut self) -> bool {
         let now = self.counters.counts().oversize;

@@ -42,6 +42,11 @@ pub(crate) enum OverlayCommand {
     Down(AskOptions),
 }
 
+/// Refuses what `overlay up` of another member would refuse later.
+fn endpoint(text: &str) -> Result<String, String> {
+    text.parse::<overlay::Endpoint>().map(|_| text.to_owned())
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ConfigOptions {
     /// Settings of the member.
@@ -62,7 +67,7 @@ pub(crate) struct InitOptions {
     #[arg(long, value_name = "NETWORK/LENGTH")]
     pub(crate) subnet: Vec<IpNet>,
     /// Where other members reach this one, for the lines that are printed.
-    #[arg(long, value_name = "HOST[:PORT]")]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = endpoint)]
     pub(crate) endpoint: Option<String>,
     /// What all members of the overlay share; a new one is made for the first member.
     #[arg(long, value_name = "TEXT")]

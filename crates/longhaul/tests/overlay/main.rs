@@ -15,6 +15,7 @@ mod answers;
 mod attacks;
 mod classes;
 mod failures;
+mod names;
 mod offloads;
 mod page;
 mod queues;

@@ -72,6 +72,10 @@ fn flows_are_spread_over_threads_and_none_is_disturbed_by_it() {
     });
 }
 
+/// Another member, for a route to the device.
+const EASTS_LINE: &str =
+    r#"member = [{ key = "Xa5kakQPX/x93PawmOwy3omAcnouyUZVbAUwsTnMd5I=", subnets = ["10.77.0.2/32"] }]"#;
+
 /// A member on its own.
 struct Alone {
     child: Child,
@@ -138,12 +142,15 @@ fn a_device_is_taken_as_it_was_made() {
     let folder = tempfile::tempdir().unwrap();
     for (made, wanted, had) in [("", 2, 1), ("multi_queue", 2, 2), ("multi_queue", 1, 1)] {
         host.iproute(&format!("ip tuntap add lh0 mode tun {made}")).unwrap();
-        settings(folder.path(), "west", "10.77.0.1", &format!("queues = {wanted}"));
-        let member = Alone::start(&host, folder.path(), "west");
-        assert_eq!(member.queues(folder.path(), "west"), had, "{made} {wanted}");
-        let (status, said) = member.end(folder.path(), "west");
-        assert_eq!(status, Some(0), "{said}");
-        assert_eq!(said.contains("made for one queue"), had < wanted, "{said}");
+        settings(folder.path(), "west", "10.77.0.1", &format!("queues = {wanted}\n{EASTS_LINE}"));
+        // The second time it has the address and the route that the first has left there.
+        for _ in 0..2 {
+            let member = Alone::start(&host, folder.path(), "west");
+            assert_eq!(member.queues(folder.path(), "west"), had, "{made} {wanted}");
+            let (status, said) = member.end(folder.path(), "west");
+            assert_eq!(status, Some(0), "{said}");
+            assert_eq!(said.contains("made for one queue"), had < wanted, "{said}");
+        }
         host.iproute(&format!("ip tuntap del lh0 mode tun {made}")).unwrap();
     }
 }
@@ -160,8 +167,9 @@ fn nobody_shares_a_device_or_a_port_by_mistake() {
     for (further, refusal) in [
         ("queues = 2\nlisten = \"127.0.0.1:5461\"", "another process has the tunnel device lh0"),
         ("queues = 1\nlisten = \"127.0.0.1:5461\"", "another process has the tunnel device lh0"),
-        ("queues = 2\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "in use"),
-        ("queues = 1\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "in use"),
+        ("queues = 2\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "another process receives at 127.0.0.1:5460"),
+        ("device = \"lh1\"\nlisten = \"192.0.2.1:5460\"", "this host has no address 192.0.2.1"),
+        ("queues = 1\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "another process receives at 127.0.0.1:5460"),
     ] {
         settings(folder.path(), "east", "10.77.0.2", further);
         let (status, said) = Alone::start(&host, folder.path(), "east").end(folder.path(), "east");

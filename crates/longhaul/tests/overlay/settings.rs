@@ -9,6 +9,8 @@ use testbed::{Lan, Namespace, or_skip};
 use crate::common::{longhaul, text};
 use crate::setup::{Members, init, join, overlay, overlay_with};
 
+/// The key of somebody.
+const EASTS: &str = "Xa5kakQPX/x93PawmOwy3omAcnouyUZVbAUwsTnMd5I=";
 /// A user and a group without any right: nobody's.
 const NOBODY: u32 = 65_534;
 
@@ -149,7 +151,7 @@ fn what_exists_is_left_alone() {
 }
 
 #[test]
-fn a_secret_that_no_member_takes_leaves_nothing_behind() {
+fn what_no_member_takes_is_refused_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let init = |secret: &str| {
         overlay(folder.path(), &["init", "--config", "west.toml", "--address", "10.77.0.1", "--secret", secret])
@@ -157,6 +159,15 @@ fn a_secret_that_no_member_takes_leaves_nothing_behind() {
     let refused = init("too short");
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("fewer than 16 characters"), "{}", text(&refused.stderr));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let init_at = |endpoint: &str| {
+        overlay(folder.path(), &["init", "--config", "west.toml", "--address", "10.77.0.1", "--endpoint", endpoint])
+    };
+    for wrong in ["http://west.example.net", "192.0.2.300", "west.example.net:port"] {
+        let refused = init_at(wrong);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains(&format!("`{wrong}`")), "{}", text(&refused.stderr));
+    }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     assert_eq!(init("with \"quotes\" and \\, of this test").status.code(), Some(0));
 }
@@ -259,6 +270,10 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("model = \"pftk\"\ncongestion_control = \"reno\"\n{good}"), "`model` and `congestion_control`"),
         (format!("colour = \"blue\"\n{good}"), "colour"),
         (good.replace("west.key", "none.key"), "none.key"),
+        (
+            format!("{good}[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\nendpoint = \"192.0.2.300\"\n"),
+            "endpoint of east: `192.0.2.300`",
+        ),
     ] {
         std::fs::write(&file, &bad).unwrap();
         let refused = overlay(folder.path(), &["up", "--config", "west.toml"]);

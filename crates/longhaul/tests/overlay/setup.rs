@@ -69,15 +69,25 @@ impl Members {
             command
         };
         let running = vec![lan.client.start(&mut up("west")).unwrap(), lan.server.start(&mut up("east")).unwrap()];
-        let members = Self { running, folder };
+        let members = Self::of(running, folder);
+        members.find_each_other();
+        members
+    }
+
+    /// Those that run already.
+    pub(crate) fn of(running: Vec<Child>, folder: tempfile::TempDir) -> Self {
+        Self { running, folder }
+    }
+
+    /// Waits until each has a way to the other.
+    pub(crate) fn find_each_other(&self) {
         let began = Instant::now();
         let has_none =
-            |name: &str| status(members.folder.path(), name)["members"][0]["ways"].as_array().is_none_or(Vec::is_empty);
+            |name: &str| status(self.folder.path(), name)["members"][0]["ways"].as_array().is_none_or(Vec::is_empty);
         while has_none("west") || has_none("east") {
             assert!(began.elapsed() < Duration::from_secs(20), "the members do not find each other");
             std::thread::sleep(Duration::from_millis(50));
         }
-        members
     }
 }
 

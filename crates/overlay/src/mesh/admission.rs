@@ -14,7 +14,7 @@ use wire::overlay::{LANE_DIRECT, Message};
 use super::{Event, Mesh, Other, Output, Source};
 use crate::certificate::Certificate;
 use crate::session::{Keys, Session};
-use crate::settings::MemberSettings;
+use crate::settings::{Endpoint, MemberSettings};
 
 /// The number of whoever has called and not yet shown who it is; no member's (see `PublicKey::member`).
 pub(crate) const GUEST: Member = Member(0);
@@ -206,7 +206,7 @@ impl Mesh {
     /// Takes somebody as a member, unless its subnets are others'.
     fn admit(&mut self, now: Instant, text: &str, certificate: &Certificate, endpoint: Option<SocketAddr>) -> bool {
         let Some(mut member) = certificate.member() else { return false };
-        member.endpoint = endpoint;
+        member.endpoint = endpoint.map(Endpoint::Address);
         let (number, name) = (member.key.member(), member.name.clone());
         let is_there = number == self.own || self.settings.members.contains(number);
         let is_refused = is_there || self.is_taken(number, &member.subnets);

@@ -113,6 +113,11 @@ impl Calls {
         self.attempts = 0;
     }
 
+    /// Something about the member is new: it is called without waiting, and as often as one that has not been called yet.
+    pub(super) fn at_once(&mut self, now: Instant) {
+        (self.attempts, self.next) = (0, now);
+    }
+
     fn again(&mut self, now: Instant, jitter: f64) {
         let wait = FIRST_RETRY.mul_f64(1.5_f64.powi(self.attempts.min(20) as i32)).min(LONGEST_RETRY);
         self.attempts += 1;
@@ -144,7 +149,7 @@ impl Mesh {
     pub(super) fn expect(&mut self, now: Instant, member: Member) {
         let Some(other) = self.others.get_mut(&member).filter(|o| o.session().is_none()) else { return };
         if other.calls.attempts > PATIENT_AFTER {
-            (other.calls.attempts, other.calls.next) = (0, now);
+            other.calls.at_once(now);
         }
     }
 
@@ -177,7 +182,8 @@ impl Mesh {
 
     /// Directly first, then by turns the ways over relays that the route control knows, and each relay that can be reached. Whether there was any.
     fn send_handshake(&mut self, now: Instant, member: Member, attempt: u32, datagram: &[u8]) -> bool {
-        let endpoint = self.others.get(&member).and_then(|o| o.endpoint).filter(|_| self.is_direct(member));
+        let is_direct = self.is_direct(member);
+        let endpoint = self.others.get(&member).and_then(|o| o.endpoint).filter(|_| is_direct);
         let ways = self.control.inner().paths(member).iter().map(|w| w.path);
         let mut relayed: Vec<Path> = ways.filter(|p| !p.relays().is_empty()).collect();
         let relays = self.others.iter().filter(|(m, o)| **m != member && o.link.is_up());
@@ -191,7 +197,10 @@ impl Mesh {
             return false;
         }
         match (endpoint, attempt as usize % ways) {
-            (Some(to), 0) => self.outputs.push_back(Output::Send { to, datagram: datagram.to_vec() }),
+            (Some(to), 0) => {
+                self.outputs.push_back(Output::Send { to, datagram: datagram.to_vec() });
+                self.turn_to_next_address(member);
+            }
             (_, turn) => self.send_relayed(now, relayed[turn - usize::from(endpoint.is_some())], datagram),
         }
         true

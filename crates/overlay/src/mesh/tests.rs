@@ -9,7 +9,7 @@ use crate::counters::Counters;
 use crate::identity::Identity;
 use crate::receive::{Arrival, Event as FromNetwork, Opener, Taken};
 use crate::seal::{address, head, tail};
-use crate::settings::{MemberSettings, Offload, PolicyName};
+use crate::settings::{Endpoint, MemberSettings, Offload, PolicyName};
 use crate::table::Table;
 use wire::overlay::Content;
 
@@ -22,6 +22,7 @@ mod liars;
 mod links;
 mod metrics;
 mod models;
+mod names;
 mod places;
 mod prefixes;
 mod probing;
@@ -59,6 +60,8 @@ struct Host {
     delivered: Vec<Vec<u8>>,
     events: Vec<(Instant, Event)>,
     records: Vec<route::Record>,
+    /// Names that were to be looked up.
+    asked: Vec<(Instant, Member, String)>,
     /// What goes to the tunnel by its routes.
     routes: Vec<ipnet::IpNet>,
     is_dead: bool,
@@ -106,7 +109,7 @@ pub(crate) fn settings(own: usize, count: usize) -> Settings {
         let member = MemberSettings {
             name: format!("m{i}"),
             key,
-            endpoint: Some(endpoint(i)),
+            endpoint: Some(Endpoint::Address(endpoint(i))),
             subnets: vec![inner(i).into()],
             direct: true,
         };
@@ -161,6 +164,7 @@ impl Host {
             delivered: Vec::new(),
             events: Vec::new(),
             records: Vec::new(),
+            asked: Vec::new(),
             routes: Vec::new(),
             is_dead: false,
             drops: 0.0,
@@ -274,6 +278,7 @@ impl World {
             match output {
                 Output::Send { to, datagram } => out.push((to, datagram)),
                 Output::Trial { to, datagrams, each } => out.extend(datagrams.chunks(each).map(|d| (to, d.to_vec()))),
+                Output::LookUp { member, host: name, port } => host.asked.push((now, member, format!("{name}:{port}"))),
                 Output::Event(event) => host.events.push((now, event)),
                 Output::Routes(subnets) => host.routes.extend(subnets),
                 Output::NoRoutes(subnets) => host.routes.retain(|r| !subnets.contains(r)),

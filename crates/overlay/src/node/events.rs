@@ -13,6 +13,10 @@ pub(super) struct EventFile<W> {
 }
 
 impl<W: Write> EventFile<W> {
+    pub(super) fn new(file: W) -> Self {
+        Self { file, fails: false }
+    }
+
     /// Says whether the event is in the file.
     pub(super) fn write(&mut self, event: &str) -> bool {
         // A failure may have left a piece of a line.
@@ -32,7 +36,7 @@ impl<W: Write> EventFile<W> {
 pub(super) fn open(path: &Path) -> Result<EventFile<File>, OverlayError> {
     let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
     let file = open.map_err(OverlayError::io(format!("the file of events {}", path.display())))?;
-    Ok(EventFile { file, fails: false })
+    Ok(EventFile::new(file))
 }
 
 #[cfg(test)]
@@ -60,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_costs_events_and_no_more() {
-        let mut file = EventFile { file: Disk { room: 12, taken: Vec::new() }, fails: false };
+        let mut file = EventFile::new(Disk { room: 12, taken: Vec::new() });
         assert_eq!([r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":3}"#].map(|e| file.write(e)), [true, false, false]);
         file.file.room = 100;
         assert_eq!([r#"{"n":4}"#, r#"{"n":5}"#].map(|e| file.write(e)), [true, true]);

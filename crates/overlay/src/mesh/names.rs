@@ -1,0 +1,124 @@
+//! Members whose endpoint is a name: when it is looked up, and what follows from the answer. A name is looked up for as long as the direct link to its
+//! member does not work: a resolver may come later than this member does, and the address behind a name may change.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use route::Member;
+use units::Instant;
+
+use super::{Event, Mesh, Other, Output};
+use crate::settings::Endpoint;
+
+/// How soon a name is looked up again: calls come every 8 s by then. Where it leads where it did, each further time takes twice as long: it may be
+/// that its member is reached over relays alone.
+const LOOK_AGAIN: Duration = Duration::from_secs(8);
+const LONGEST: Duration = Duration::from_secs(64);
+/// Addresses of a name that are called in turn: hosts have one or two in each family.
+const MOST_ADDRESSES: usize = 8;
+
+/// A name, and what is known of it.
+pub(super) struct Name {
+    host: String,
+    port: u16,
+    /// When it is looked up next; `None`: it is being looked up.
+    next: Option<Instant>,
+    /// How long after the next answer that is.
+    again: Duration,
+    addresses: Vec<SocketAddr>,
+    /// What the resolver said instead of addresses, the last time.
+    fails: Option<String>,
+}
+
+impl Name {
+    /// That of a member's endpoint, where it is one.
+    pub(super) fn of(endpoint: Option<&Endpoint>, now: Instant) -> Option<Self> {
+        let Endpoint::Name { host, port } = endpoint? else { return None };
+        Some(Self {
+            host: host.clone(),
+            port: *port,
+            next: Some(now),
+            again: LOOK_AGAIN,
+            addresses: Vec::new(),
+            fails: None,
+        })
+    }
+
+    /// The address behind `present`, if there are several.
+    fn after(&self, present: Option<SocketAddr>) -> Option<SocketAddr> {
+        let at = self.addresses.iter().position(|a| Some(*a) == present).map_or(0, |at| at + 1);
+        self.addresses.get(at).or_else(|| self.addresses.first()).copied()
+    }
+}
+
+impl Other {
+    /// Lets what goes directly go to another address of its name, of which one may be of a family that does not get through.
+    fn try_next(&mut self) -> bool {
+        let next = self.name.as_ref().and_then(|n| n.after(self.endpoint));
+        let is_new = next.is_some() && next != self.endpoint;
+        if is_new {
+            self.endpoint = next;
+            self.trains.doubt();
+        }
+        is_new
+    }
+}
+
+impl Mesh {
+    /// Asks for the addresses of members whose direct link does not work.
+    pub(super) fn tend_names(&mut self, now: Instant) {
+        let members = self.settings.members.get();
+        let others = self.others.iter_mut().filter(|(m, _)| members.get(m).is_some_and(|m| m.direct));
+        for (member, other) in others {
+            let Some(name) = &mut other.name else { continue };
+            if other.link.is_up() {
+                name.again = LOOK_AGAIN;
+            } else if name.next.is_some_and(|at| at <= now) {
+                name.next = None;
+                let (host, port) = (name.host.clone(), name.port);
+                self.outputs.push_back(Output::LookUp { member: *member, host, port });
+            }
+        }
+    }
+
+    /// Before another call to a member goes directly: where to.
+    pub(super) fn turn_to_next_address(&mut self, member: Member) {
+        let other = self.others.get_mut(&member).filter(|o| !o.link.is_up());
+        self.changed |= other.is_some_and(Other::try_next);
+    }
+
+    /// What the resolver says of a member's name. One that leads elsewhere is followed at once.
+    pub(crate) fn handle_addresses(&mut self, now: Instant, member: Member, found: Result<Vec<SocketAddr>, String>) {
+        let Some(other) = self.others.get_mut(&member) else { return };
+        let (present, is_up) = (other.endpoint, other.link.is_up());
+        let Some(name) = &mut other.name else { return };
+        let again = std::mem::replace(&mut name.again, LOOK_AGAIN);
+        name.next = Some(now + again);
+        let found = found.and_then(|f| if f.is_empty() { Err("it has no address".to_owned()) } else { Ok(f) });
+        match found {
+            Ok(mut addresses) => {
+                name.fails = None;
+                addresses.truncate(MOST_ADDRESSES);
+                let is_elsewhere = present.is_none_or(|p| !addresses.contains(&p));
+                name.addresses = addresses;
+                if !is_elsewhere {
+                    name.again = (2 * again).min(LONGEST);
+                }
+                // Nobody calls who has a session over relays, and its probes go where the last call went.
+                if !is_up && other.try_next() {
+                    self.changed = true;
+                    if is_elsewhere {
+                        other.calls.at_once(now);
+                    }
+                }
+            }
+            Err(why) if name.fails.as_ref() != Some(&why) => {
+                name.fails = Some(why.clone());
+                let endpoint = format!("{}:{}", name.host, name.port);
+                let name = self.settings.name_of(member);
+                self.outputs.push_back(Output::Event(Event::Unresolved { member, name, endpoint, why }));
+            }
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The files that a member writes, events and the record of its route control, by a thread of their own: a disk that takes its time costs lines of
+//! them, and not the tunnel.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use route::{Begin, Record};
+
+use super::events::{self, EventFile};
+use super::threads::Threads;
+use crate::OverlayError;
+use crate::counters::{Counters, bump};
+use crate::record::RecordFile;
+use crate::settings::Settings;
+
+/// Lines that may wait for the disk: of ten members some ten seconds of their record.
+const WAITING: usize = 8192;
+
+enum Line {
+    Event(String),
+    Record(Box<Record>),
+}
+
+/// Where lines go.
+pub(super) struct Files {
+    lines: SyncSender<Line>,
+    has_events: bool,
+    has_record: bool,
+    counters: Arc<Counters>,
+}
+
+impl Files {
+    /// Opens the files that the settings name, and starts the thread. `counters`: where lost events are counted.
+    pub(super) fn start(
+        settings: &Settings,
+        begin: &Begin,
+        counters: &Arc<Counters>,
+        threads: &mut Threads,
+    ) -> Result<Self, OverlayError> {
+        let events = settings.events.as_ref().map(|path| events::open(path)).transpose()?;
+        let record = settings.record.as_ref().map(|path| RecordFile::create(path, begin, settings.record_size));
+        Self::writing((events, record.transpose()?), counters, threads)
+    }
+
+    fn writing(
+        (events, record): (Option<EventFile<File>>, Option<RecordFile>),
+        counters: &Arc<Counters>,
+        threads: &mut Threads,
+    ) -> Result<Self, OverlayError> {
+        let (lines, waiting) = sync_channel(WAITING);
+        let (has_events, has_record) = (events.is_some(), record.is_some());
+        let counts = Arc::clone(counters);
+        threads.start("overlay-files", "writing events and the record".to_owned(), move || {
+            write(&waiting, events, record, &counts);
+            Ok::<(), OverlayError>(())
+        })?;
+        Ok(Self { lines, has_events, has_record, counters: Arc::clone(counters) })
+    }
+
+    pub(super) fn event(&self, line: String) {
+        if self.has_events && self.lines.try_send(Line::Event(line)).is_err() {
+            bump(&self.counters.events_unwritten);
+        }
+    }
+
+    pub(super) fn record(&mut self, record: Box<Record>) {
+        if self.has_record && self.lines.try_send(Line::Record(record)).is_err() {
+            // With a gap it would not replay.
+            tracing::warn!("the record of decisions ends here, as its disk is too slow; all else goes on");
+            self.has_record = false;
+        }
+    }
+}
+
+/// Until nobody has lines any more.
+fn write<W: Write>(
+    lines: &Receiver<Line>,
+    mut events: Option<EventFile<W>>,
+    mut record: Option<RecordFile>,
+    counters: &Counters,
+) {
+    while let Ok(first) = lines.recv() {
+        for line in std::iter::once(first).chain(lines.try_iter().take(WAITING)) {
+            match line {
+                Line::Event(line) => {
+                    if events.as_mut().is_some_and(|file| !file.write(&line)) {
+                        bump(&counters.events_unwritten);
+                    }
+                }
+                Line::Record(line) => record.iter_mut().for_each(|file| file.add(&line)),
+            }
+        }
+        record.iter_mut().for_each(RecordFile::flush);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::OwnedFd;
+
+    #[test]
+    fn a_disk_that_takes_nothing_costs_events_and_nobody_waits_for_it() {
+        const EVENTS: usize = 3 * WAITING;
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let counters = Arc::<Counters>::default();
+        let mut threads = Threads::default();
+        let file = EventFile::new(File::from(OwnedFd::from(writer)));
+        let files = Files::writing((Some(file), None), &counters, &mut threads).unwrap();
+        // Nobody reads: the thread stands still after the 64 KiB that a pipe takes.
+        for n in 0..EVENTS {
+            files.event(format!(r#"{{"event":"left","name":"west","member":{n:>9}}}"#));
+        }
+        let lost = counters.counts().events_unwritten as usize;
+        assert!((WAITING..=EVENTS - WAITING).contains(&lost), "{lost}");
+        drop(files);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        threads.join().unwrap();
+        assert_eq!(text.lines().count() + lost, EVENTS, "each is in the file or counted");
+        assert!(text.lines().all(|l| serde_json::from_str::<serde_json::Value>(l).is_ok()));
+    }
+}
