@@ -54,9 +54,6 @@ pub enum OverlayError {
         /// Why it failed.
         source: io::Error,
     },
-    /// The gossip could not begin.
-    #[error("the gossip could not begin: {0}")]
-    Gossip(String),
     /// Something that a member cannot do without came to an end while it ran.
     #[error("the member cannot go on: {what}: {why}")]
     Ended {

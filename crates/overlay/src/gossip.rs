@@ -18,10 +18,8 @@ use std::time::Duration;
 
 use route::Member;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::oneshot;
 use units::Instant;
 
-use crate::OverlayError;
 use crate::bucket::{Bucket, Limit};
 use crate::counters::{Counters, bump};
 use crate::draws::Draws;
@@ -87,11 +85,7 @@ pub(crate) async fn run(
     generation: u64,
     mut input: Receiver<ToGossip>,
     out: SyncSender<FromGossip>,
-    started: oneshot::Sender<Result<(), OverlayError>>,
 ) {
-    if started.send(Ok(())).is_err() {
-        return;
-    }
     let mut gossip = Gossip::new(settings, counters, generation, kernel::now());
     let mut waiting = VecDeque::new();
     let mut round = tokio::time::interval(ROUND);

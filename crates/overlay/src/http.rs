@@ -1,7 +1,11 @@
 //! What a browser and a monitoring system see: a page, the status as JSON, and metrics in Prometheus' text format (version 0.0.4).
 
+mod visitors;
+
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -10,9 +14,19 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use serde_json::Value;
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::status::Question;
 use crate::{OverlayError, node::Asker};
+use visitors::Bounded;
+
+/// Connections at once: a few browsers with six each, and who monitors.
+const MOST_VISITORS: usize = 64;
+/// A connection that moves nothing for so long is closed: several times as long as the page and who monitors wait between two questions.
+const IDLE: Duration = Duration::from_secs(75);
+/// An answer is given again for so long: whoever asks all the time does not keep the member from its work.
+const FRESH: Duration = Duration::from_millis(200);
 
 /// Binds the page's socket.
 ///
@@ -24,19 +38,16 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, OverlayErro
 
 /// Serves until the runtime ends.
 pub(crate) async fn serve(listener: TcpListener, asker: Asker) {
-    let ask = move |question: Question| {
-        let asker = asker.clone();
-        async move { asker.ask(question).await }
-    };
-    let (status, events, metrics) = (ask.clone(), ask.clone(), ask);
+    let status = Answers::new(Question::Status, asker.clone());
+    let (metrics, events) = (Arc::clone(&status), Answers::new(Question::Events, asker));
     let router = Router::new()
         .route("/", get(async || Html(include_str!("../assets/page.html"))))
         .route("/page.js", get(async || ([(CONTENT_TYPE, "text/javascript")], include_str!("../assets/page.js"))))
         .route("/page.css", get(async || ([(CONTENT_TYPE, "text/css")], include_str!("../assets/page.css"))))
-        .route("/status.json", get(move || answer(status(Question::Status))))
-        .route("/events.json", get(move || answer(events(Question::Events))))
-        .route("/metrics", get(move || measured(metrics(Question::Status))));
-    if let Err(e) = axum::serve(listener, router).await {
+        .route("/status.json", get(move || answer(status)))
+        .route("/events.json", get(move || answer(events)))
+        .route("/metrics", get(move || measured(metrics)));
+    if let Err(e) = axum::serve(Bounded::new(listener, MOST_VISITORS, IDLE), router).await {
         tracing::error!("the status page: {e}");
     }
 }
@@ -44,15 +55,43 @@ pub(crate) async fn serve(listener: TcpListener, asker: Asker) {
 /// What a member says that is too busy to answer, or ends: nothing, which must not look like a member without links.
 const BUSY: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "the member is busy, or ends");
 
-async fn answer(json: impl Future<Output = Option<String>>) -> Response {
-    match json.await {
+/// The answers to one question.
+struct Answers {
+    question: Question,
+    asker: Asker,
+    /// The last one, and when it was given.
+    last: Mutex<Option<(Instant, String)>>,
+}
+
+impl Answers {
+    fn new(question: Question, asker: Asker) -> Arc<Self> {
+        Arc::new(Self { question, asker, last: Mutex::default() })
+    }
+
+    /// As JSON; `None`: the member is too busy, or ends.
+    async fn get(&self) -> Option<String> {
+        // Who asks meanwhile gets the same.
+        let mut last = self.last.lock().await;
+        if let Some((at, answer)) = &*last
+            && at.elapsed() < FRESH
+        {
+            return Some(answer.clone());
+        }
+        let answer = self.asker.ask(self.question.clone()).await?;
+        *last = Some((Instant::now(), answer.clone()));
+        Some(answer)
+    }
+}
+
+async fn answer(answers: Arc<Answers>) -> Response {
+    match answers.get().await {
         Some(json) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
         None => BUSY.into_response(),
     }
 }
 
-async fn measured(json: impl Future<Output = Option<String>>) -> Response {
-    match json.await.and_then(|json| serde_json::from_str(&json).ok()) {
+async fn measured(answers: Arc<Answers>) -> Response {
+    match answers.get().await.and_then(|json| serde_json::from_str(&json).ok()) {
         Some(status) => ([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics(&status)).into_response(),
         None => BUSY.into_response(),
     }

@@ -115,7 +115,7 @@ impl Node {
         let gossip = start_gossip((&settings, &counted.control), &sender, &mut threads)?;
         let resolver = resolver::start(&settings, sender.clone())?;
         listen(&settings, sender, &mut threads)?;
-        let files = Files::start(&settings, &mesh.record_begin(), &counted.control, &mut threads)?;
+        let files = Files::start(&settings, &mesh.record_begin(), &counted.control)?;
         let status = Status::new(Arc::clone(&settings), counted, now);
         Ok(Self {
             mesh,
@@ -162,7 +162,7 @@ impl Node {
         let _ = std::fs::remove_file(&self.settings.control);
         drop(self.gossip);
         drop(self.inputs);
-        drop(self.files);
+        self.files.end();
         self.threads.join()
     }
 
@@ -361,7 +361,6 @@ fn start_gossip(
     threads: &mut Threads,
 ) -> Result<Sender<ToGossip>, OverlayError> {
     let (to, queue) = gossip::queue();
-    let (started, wait) = tokio::sync::oneshot::channel();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -374,7 +373,7 @@ fn start_gossip(
     let ending = Arc::clone(&threads.ending);
     threads.start("overlay-gossip", "the gossip, or the status page".to_owned(), move || {
         runtime.block_on(async {
-            let gossip = gossip::run(&settings, counters, generation, queue, out, started);
+            let gossip = gossip::run(&settings, counters, generation, queue, out);
             match page {
                 // The page ends with the gossip, which ends with the member.
                 Some(page) => tokio::select! { () = gossip => {}, () = http::serve(page, asker) => {} },
@@ -383,7 +382,6 @@ fn start_gossip(
         });
         if ending.is_due() { Ok(()) } else { Err("it ended") }
     })?;
-    wait.blocking_recv().map_err(|e| OverlayError::Gossip(e.to_string()))??;
     Ok(to)
 }
 

@@ -541,9 +541,7 @@ fn the_task_goes_on_whatever_comes() {
     runtime.block_on(async {
         let (to, input) = queue();
         let (out, from) = std::sync::mpsc::sync_channel(64);
-        let (started, wait) = oneshot::channel::<Result<(), OverlayError>>();
         let feeds = async {
-            wait.await.unwrap().unwrap();
             for bytes in [
                 Vec::new(),
                 vec![3; 70_000],
@@ -566,7 +564,7 @@ fn the_task_goes_on_whatever_comes() {
             drop(to);
             all
         };
-        let (_, mut all) = tokio::join!(run(&settings, Arc::default(), 1000, input, out, started), feeds);
+        let (_, mut all) = tokio::join!(run(&settings, Arc::default(), 1000, input, out), feeds);
         all.extend(from.try_iter());
         assert_eq!(claims(&all), 1, "{all:?}");
     });

@@ -4,12 +4,12 @@
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use route::{Begin, Record};
 
 use super::events::{self, EventFile};
-use super::threads::Threads;
 use crate::OverlayError;
 use crate::counters::{Counters, bump};
 use crate::record::RecordFile;
@@ -17,6 +17,8 @@ use crate::settings::Settings;
 
 /// Lines that may wait for the disk: of ten members some ten seconds of their record.
 const WAITING: usize = 8192;
+/// How long the end waits for the last of them.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 enum Line {
     Event(String),
@@ -29,34 +31,41 @@ pub(super) struct Files {
     has_events: bool,
     has_record: bool,
     counters: Arc<Counters>,
+    /// Nobody sends here; the thread has the other end until it ends.
+    ended: Receiver<()>,
 }
 
 impl Files {
     /// Opens the files that the settings name, and starts the thread. `counters`: where lost events are counted.
-    pub(super) fn start(
-        settings: &Settings,
-        begin: &Begin,
-        counters: &Arc<Counters>,
-        threads: &mut Threads,
-    ) -> Result<Self, OverlayError> {
+    pub(super) fn start(settings: &Settings, begin: &Begin, counters: &Arc<Counters>) -> Result<Self, OverlayError> {
         let events = settings.events.as_ref().map(|path| events::open(path)).transpose()?;
         let record = settings.record.as_ref().map(|path| RecordFile::create(path, begin, settings.record_size));
-        Self::writing((events, record.transpose()?), counters, threads)
+        Self::writing((events, record.transpose()?), counters)
     }
 
     fn writing(
         (events, record): (Option<EventFile<File>>, Option<RecordFile>),
         counters: &Arc<Counters>,
-        threads: &mut Threads,
     ) -> Result<Self, OverlayError> {
         let (lines, waiting) = sync_channel(WAITING);
         let (has_events, has_record) = (events.is_some(), record.is_some());
         let counts = Arc::clone(counters);
-        threads.start("overlay-files", "writing events and the record".to_owned(), move || {
+        let (until_then, ended) = sync_channel(0);
+        // Not one of those that the end waits for: nothing wakes a thread whose disk does not answer.
+        let thread = std::thread::Builder::new().name("overlay-files".to_owned()).spawn(move || {
             write(&waiting, events, record, &counts);
-            Ok::<(), OverlayError>(())
-        })?;
-        Ok(Self { lines, has_events, has_record, counters: Arc::clone(counters) })
+            drop(until_then);
+        });
+        thread.map_err(OverlayError::io("starting overlay-files"))?;
+        Ok(Self { lines, has_events, has_record, counters: Arc::clone(counters), ended })
+    }
+
+    /// Waits a moment until all is written.
+    pub(super) fn end(self) {
+        drop(self.lines);
+        if let Err(RecvTimeoutError::Timeout) = self.ended.recv_timeout(LAST_LINES) {
+            tracing::warn!("the last events, or the end of the record, may be missing, as their disk is too slow");
+        }
     }
 
     pub(super) fn event(&self, line: String) {
@@ -107,19 +116,18 @@ mod tests {
         const EVENTS: usize = 3 * WAITING;
         let (mut reader, writer) = std::io::pipe().unwrap();
         let counters = Arc::<Counters>::default();
-        let mut threads = Threads::default();
         let file = EventFile::new(File::from(OwnedFd::from(writer)));
-        let files = Files::writing((Some(file), None), &counters, &mut threads).unwrap();
+        let files = Files::writing((Some(file), None), &counters).unwrap();
         // Nobody reads: the thread stands still after the 64 KiB that a pipe takes.
         for n in 0..EVENTS {
             files.event(format!(r#"{{"event":"left","name":"west","member":{n:>9}}}"#));
         }
         let lost = counters.counts().events_unwritten as usize;
         assert!((WAITING..=EVENTS - WAITING).contains(&lost), "{lost}");
-        drop(files);
+        files.end();
+        // Now that somebody reads, the thread writes what waits, and ends.
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
-        threads.join().unwrap();
         assert_eq!(text.lines().count() + lost, EVENTS, "each is in the file or counted");
         assert!(text.lines().all(|l| serde_json::from_str::<serde_json::Value>(l).is_ok()));
     }

@@ -138,24 +138,28 @@ mod tests {
         assert_eq!(text, "{}\n");
     }
 
-    /// What the status page's server says when it is asked for a path, and `answer` is what the member says.
-    fn fetched(path: &str, answer: Option<&'static str>) -> String {
+    /// What the status page's server says when it is asked for paths, one after the other, and `answer` is what the member says; and how often that is
+    /// asked for it.
+    fn visited(paths: &'static [&'static str], answer: Option<&'static str>) -> (Vec<String>, usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (sender, inputs) = sync_channel(4);
         let listener = runtime.block_on(http::bind("127.0.0.1:0".parse().unwrap())).unwrap();
         let address = listener.local_addr().unwrap();
         let member = std::thread::spawn(move || {
-            let Input::Question(_, reply) = inputs.recv().unwrap() else { panic!("a question") };
-            answer.map(|text| reply(text.to_owned()))
+            let asked = inputs.into_iter().map(|input| {
+                let Input::Question(_, reply) = input else { panic!("a question") };
+                answer.map(|text| reply(text.to_owned()))
+            });
+            asked.count()
         });
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-        let browser = std::thread::spawn(move || {
+        let fetch = move |path| {
             let mut stream = std::net::TcpStream::connect(address).unwrap();
-            stream.write_all(request.as_bytes()).unwrap();
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
             let mut text = String::new();
             stream.read_to_string(&mut text).unwrap();
             text
-        });
+        };
+        let browser = std::thread::spawn(move || paths.iter().map(fetch).collect());
         runtime.block_on(async {
             let served = http::serve(listener, Asker(sender));
             let done = async {
@@ -165,22 +169,36 @@ mod tests {
             };
             tokio::select! { () = served => {}, () = done => {} }
         });
-        member.join().unwrap();
-        browser.join().unwrap()
+        // Connections can ask until then.
+        drop(runtime);
+        (browser.join().unwrap(), member.join().unwrap())
+    }
+
+    fn fetched(paths: &'static [&'static str; 1], answer: Option<&'static str>) -> String {
+        visited(paths, answer).0.remove(0)
+    }
+
+    #[test]
+    fn who_asks_all_the_time_does_not_keep_the_member_from_its_work() {
+        let began = std::time::Instant::now();
+        let (said, asked) = visited(&["/status.json"; 50], Some(r#"{"members":[]}"#));
+        assert!(said.iter().all(|text| text.ends_with(r#"{"members":[]}"#)), "{said:?}");
+        // Five times a second.
+        let most = 1 + began.elapsed().as_millis() as usize / 200;
+        assert!((1..=most).contains(&asked), "{asked} questions");
     }
 
     #[test]
     fn metrics_and_status_are_served_and_a_busy_member_is_no_empty_one() {
         let status = r#"{"members":[{"name":"east","link":{"up":true}}],"counters":{"forged":3}}"#;
-        let metrics = fetched("/metrics", Some(status));
+        let metrics = fetched(&["/metrics"], Some(status));
         assert!(metrics.starts_with("HTTP/1.1 200 ") && metrics.contains("text/plain; version=0.0.4"), "{metrics}");
         for line in ["longhaul_overlay_link_up{member=\"east\"} 1\n", "longhaul_overlay_forged_total 3\n"] {
             assert!(metrics.contains(line), "{line} in {metrics}");
         }
-        assert!(fetched("/status.json", Some(status)).ends_with(status));
-        for path in ["/metrics", "/status.json", "/events.json"] {
-            let said = fetched(path, None);
-            assert!(said.starts_with("HTTP/1.1 503 "), "{path}: {said}");
-        }
+        assert!(fetched(&["/status.json"], Some(status)).ends_with(status));
+        let paths = &["/metrics", "/status.json", "/events.json"];
+        let (busy, _) = visited(paths, None);
+        assert!(busy.iter().all(|said| said.starts_with("HTTP/1.1 503 ")), "{busy:?}");
     }
 }
