@@ -345,6 +345,9 @@ impl Mesh {
         lane: u8,
         bytes: &[u8],
     ) -> Option<(SocketAddr, Vec<u8>)> {
+        if !self.is_direct(path.first_hop()) {
+            return None;
+        }
         let hop = if path.relays().is_empty() { Arc::clone(end) } else { self.session(path.first_hop())? };
         let to = self.others.get(&path.first_hop())?.endpoint?;
         let line = Line { own: self.own, path, lane, queue: seal::CONTROL_QUEUE, to, end, hop: &hop };
@@ -422,7 +425,9 @@ impl Mesh {
             let ways = self.ways_for_table(member);
             let Some(other) = self.others.get(&member) else { continue };
             table.sessions.extend(other.sessions.iter().map(|s| (s.local, Arc::clone(s))));
-            let (endpoint, session, quota) = (other.endpoint, other.session().cloned(), Arc::clone(&other.quota));
+            // Where nothing is to go without a relay, nothing is passed on, either.
+            let endpoint = other.endpoint.filter(|_| members.get(&member).is_some_and(|m| m.direct));
+            let (session, quota) = (other.session().cloned(), Arc::clone(&other.quota));
             let places = other.places.clone();
             table.peers.push(Peer { endpoint, session, sources, ways, quota, places });
         }

@@ -207,6 +207,9 @@ impl Mesh {
     }
 
     fn send_relayed(&mut self, now: Instant, path: Path, body: &[u8]) {
+        if !self.is_direct(path.first_hop()) {
+            return;
+        }
         let relays: Vec<u32> = path.relays().iter().map(|m| m.0).collect();
         let Some(envelope) = Envelope::new(self.own.0, &relays, path.destination().0) else { return };
         let (Some(hop), Some(to)) =
@@ -257,8 +260,13 @@ impl Mesh {
         let Some(caller) = handshake::hear(&self.settings.identity, &self.settings.secret, &initiation) else { return };
         let known = self.others.iter().find(|(_, o)| o.exchange == caller.exchange);
         let Some(member) = known.map(|(m, _)| *m) else { return self.answer_guest(now, source, caller) };
-        // Over relays the envelope says who calls, and whoever it is must be the one.
-        if matches!(source, Source::Relayed(e) if e.origin != member.0) {
+        let is_for_us = match source {
+            // Who says that it is never without a relay does not answer what comes without one.
+            Source::Direct(_) => self.is_direct(member),
+            // The envelope says who calls, and whoever it is must be the one.
+            Source::Relayed(e) => e.origin == member.0,
+        };
+        if !is_for_us {
             return;
         }
         if !self.is_to_be_answered(member, &initiation) {

@@ -1,6 +1,6 @@
 //! What a relay passes on, and for whom.
 
-use wire::overlay::{CLASS_ELEPHANT, ENVELOPE_BYTES, LANE_RELAYED, SEALED_BYTES, Sealed, TAG_BYTES};
+use wire::overlay::{CLASS_ELEPHANT, ENVELOPE_BYTES, Kind, LANE_RELAYED, SEALED_BYTES, Sealed, TAG_BYTES};
 
 use super::*;
 use crate::session::Number;
@@ -146,4 +146,28 @@ fn members_that_only_three_relays_connect_talk_over_all_of_them() {
     assert!(sent > 190 && came == sent, "{came} of {sent}");
     let way = world.hosts[0].mesh.ways(number(4))[0].path;
     assert_eq!(way.relays(), [1, 2, 3].map(number));
+}
+
+#[test]
+fn nothing_goes_directly_where_that_is_not_wanted() {
+    // Both ends say so, or one alone.
+    for unwilling in [&[(0, 2), (2, 0)][..], &[(2, 0)]] {
+        let mut world = World::new(3);
+        for (own, other) in unwilling {
+            let settings = settings(*own, 3);
+            settings.members.change(|all| all.get_mut(&number(*other)).unwrap().direct = false);
+            world.hosts[*own] = Host::new(settings, 4711, world.now);
+        }
+        // A slow satellite behind the relay, over which calls are lost and tried another way, and a good link that is not to be used.
+        world.set(1, 2, Some(Wire { delay: Duration::from_millis(270), loss: 0.15, ..WIRE }));
+        world.run(10 * SECOND);
+        assert_eq!(world.hosts[0].ways(2), [format!("via {}", number(1))]);
+        let (arrived, _) = world.flow(0, 2, 60 * SECOND);
+        assert!(arrived > 60 * 200 * 8 / 10, "{arrived}");
+        // Keys are renewed meanwhile.
+        world.run(200 * SECOND);
+        let directly = |(from, to, _): &&(usize, usize, Vec<u8>)| unwilling.contains(&(*from, *to));
+        let found: Vec<_> = world.seen.iter().filter(directly).map(|(from, to, d)| (*from, *to, Kind::of(d))).collect();
+        assert!(found.is_empty(), "{} datagrams, as {:?}", found.len(), &found[..found.len().min(8)]);
+    }
 }
