@@ -81,6 +81,8 @@ const shared = (() => {
     return { init, draw };
   }
 
+  // What a link loses is seldom near all that there is.
+  const losses = (u, min, max) => [0, Math.max(1, max * 1.1)];
   // Up to the whole, unless that would leave every curve at the foot.
   const shares = (u, min, max) => [0, max > 20 ? Math.max(104, max * 1.04) : Math.max(1, max * 1.1)];
 
@@ -160,7 +162,7 @@ const shared = (() => {
   }
 
   return {
-    COLOURS, RATES, SPANS, SHARES, marks, shares, colour, track, hasAny, unitFor, number, span, axes, legend, place, timeChart, yRange, logRange,
+    COLOURS, RATES, SPANS, SHARES, marks, shares, losses, colour, track, hasAny, unitFor, number, span, axes, legend, place, timeChart, yRange, logRange,
     clear, watch,
   };
 })();

@@ -1,7 +1,7 @@
 // Charts of an emulated experiment. Input: the JSON in #data (crates/report/src/lab/data.rs). Needs charts.js.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const { RATES, SPANS, SHARES, COLOURS, shares, colour, track, hasAny, unitFor, number, axes, legend, place, logRange } = shared;
+  const { RATES, SPANS, SHARES, COLOURS, shares, losses, colour, track, hasAny, unitFor, number, axes, legend, place, logRange } = shared;
   const SECONDS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
   const SIZES = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
   const PACKETS = [[1, "packets"]], PLAIN = [[1, ""]];
@@ -52,7 +52,7 @@
     const run = state.run;
     chart("throughput", run.flows.map((f, i) => ({ label: f.label, colour: hue(i), width: 2, t: at(f), v: f.bps })), RATES, "goodput");
     const lossy = run.links.map((l, i) => [l, i]).filter(([l]) => l.lost.length).slice(0, BUSIEST);
-    chart("losses", lossy.map(([l, i]) => ({ label: l.label, colour: hue(i), t: at(l), v: l.lost })), SHARES, "lost", { range: shares });
+    chart("losses", lossy.map(([l, i]) => ({ label: l.label, colour: hue(i), t: at(l), v: l.lost })), SHARES, "lost", { range: losses });
     const rtt = [], block = [], window = [];
     run.flows.forEach((f, i) => {
       if (hasAny(f.cwnd_bytes)) window.push({ label: f.label, colour: hue(i), width: 2, t: at(f), v: f.cwnd_bytes });

@@ -1,7 +1,7 @@
 // Time lines of experiments side by side. Input: the JSON in #data (crates/report/src/lab/compare.rs). Needs charts.js.
 (() => {
   const lines = JSON.parse(document.getElementById("data").textContent);
-  const { RATES, SHARES, COLOURS, shares, track } = shared;
+  const { RATES, SHARES, COLOURS, losses, track } = shared;
 
   function chart(id, line, curves, units, yName, range) {
     document.getElementById(id).classList.toggle("empty", !curves.length);
@@ -17,7 +17,7 @@
     shared.clear();
     lines.forEach((line, i) => {
       chart("throughput-" + i, line, line.flows.map((f) => [f, f.bps]), RATES, "goodput");
-      chart("losses-" + i, line, line.links.filter((l) => l.lost.length).slice(0, COLOURS).map((l) => [l, l.lost]), SHARES, "lost", shares);
+      chart("losses-" + i, line, line.links.filter((l) => l.lost.length).slice(0, COLOURS).map((l) => [l, l.lost]), SHARES, "lost", losses);
     });
   }
 
