@@ -111,10 +111,10 @@ fn not_forwarded(settings: &Settings) -> impl Iterator<Item = &'static str> {
 pub(crate) fn add_routes(settings: &Settings, device: u32, subnets: &[IpNet]) -> Result<(), OverlayError> {
     let mut netlink = Netlink::open()?;
     // Whom the device outlives leaves its routes there, perhaps with another source. Those to other devices stay.
-    for route in routes(settings, device, subnets) {
-        let _ = netlink.remove_routes(&[Route { source: None, ..route }]);
-    }
-    Ok(netlink.add_routes(&routes(settings, device, subnets))?)
+    let routes = routes(settings, device, subnets);
+    let left: Vec<Route> = routes.iter().map(|route| Route { source: None, ..*route }).collect();
+    let _ = netlink.remove_routes(&left);
+    Ok(netlink.add_routes(&routes)?)
 }
 
 /// Packets for these no longer go there.

@@ -426,7 +426,7 @@ impl Mesh {
             let Some(other) = self.others.get(&member) else { continue };
             table.sessions.extend(other.sessions.iter().map(|s| (s.local, Arc::clone(s))));
             // Where nothing is to go without a relay, nothing is passed on, either.
-            let endpoint = other.endpoint.filter(|_| members.get(&member).is_some_and(|m| m.direct));
+            let endpoint = other.endpoint.filter(|_| self.is_direct(member));
             let (session, quota) = (other.session().cloned(), Arc::clone(&other.quota));
             let places = other.places.clone();
             table.peers.push(Peer { endpoint, session, sources, ways, quota, places });

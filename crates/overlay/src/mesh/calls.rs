@@ -182,8 +182,7 @@ impl Mesh {
 
     /// Directly first, then by turns the ways over relays that the route control knows, and each relay that can be reached. Whether there was any.
     fn send_handshake(&mut self, now: Instant, member: Member, attempt: u32, datagram: &[u8]) -> bool {
-        let is_direct = self.is_direct(member);
-        let endpoint = self.others.get(&member).and_then(|o| o.endpoint).filter(|_| is_direct);
+        let endpoint = self.others.get(&member).and_then(|o| o.endpoint).filter(|_| self.is_direct(member));
         let ways = self.control.inner().paths(member).iter().map(|w| w.path);
         let mut relayed: Vec<Path> = ways.filter(|p| !p.relays().is_empty()).collect();
         let relays = self.others.iter().filter(|(m, o)| **m != member && o.link.is_up());

@@ -2,7 +2,6 @@
 //! them, and not the tunnel.
 
 use std::fs::File;
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
@@ -84,9 +83,9 @@ impl Files {
 }
 
 /// Until nobody has lines any more.
-fn write<W: Write>(
+fn write(
     lines: &Receiver<Line>,
-    mut events: Option<EventFile<W>>,
+    mut events: Option<EventFile<File>>,
     mut record: Option<RecordFile>,
     counters: &Counters,
 ) {
