@@ -53,8 +53,8 @@ impl Claim {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Suspicion {
     until: Instant,
-    /// Nothing came over it, rather than less than was said.
-    is_of_silence: bool,
+    /// Share that is lost there by what became of our frames; `None`: nothing came over it.
+    loss: Option<f64>,
 }
 
 impl Mesh {
@@ -89,11 +89,8 @@ impl Mesh {
         if from == self.own || to == self.own {
             return;
         }
-        if claim.is_some() && self.suspects.contains_key(&(from, to)) {
-            self.take_smaller_size((from, to), claim);
-            return;
-        }
         match claim.filter(|c| c.metrics().is_valid()) {
+            Some(claim) if self.is_held_back((from, to), &claim) => self.hold_back(now, (from, to), claim),
             Some(claim) => {
                 let before = self.claims.insert((from, to), (claim, now));
                 if before.is_some_and(|(b, _)| b.high < claim.low) {
@@ -116,14 +113,23 @@ impl Mesh {
         }
     }
 
-    /// Even on a link that is suspected: smaller datagrams do no harm, and larger ones may be what vanished there.
-    fn take_smaller_size(&mut self, link: (Member, Member), claim: Option<Claim>) {
-        let Some((known, _)) = self.claims.get_mut(&link) else { return };
-        let told = claim.and_then(|c| c.datagram).filter(|told| known.datagram.is_none_or(|k| *told < k));
-        if told.is_some() {
-            known.datagram = told;
-            self.changed = true;
+    /// Whether our own frames told otherwise; they say no more when the claim says no less.
+    fn is_held_back(&mut self, link: (Member, Member), claim: &Claim) -> bool {
+        let Some(suspicion) = self.suspects.get(&link) else { return false };
+        let is_admitted = suspicion.loss.is_some_and(|told| claim.loss >= told);
+        if is_admitted {
+            self.suspects.remove(&link);
         }
+        !is_admitted
+    }
+
+    /// Keeps what is said of a link that is suspected for later. Of the size it counts at once where that is smaller: smaller datagrams do no harm, and larger ones
+    /// may be what vanished there.
+    fn hold_back(&mut self, now: Instant, link: (Member, Member), claim: Claim) {
+        let known = self.claims.get(&link).and_then(|(known, _)| known.datagram);
+        let datagram = known.map_or(claim.datagram, |k| Some(claim.datagram.map_or(k, |told| told.min(k))));
+        self.changed |= datagram != known;
+        self.claims.insert(link, (Claim { datagram, ..claim }, now));
     }
 
     /// What each member said about the links on which it receives, and how long ago.
@@ -173,7 +179,8 @@ impl Mesh {
                     // Claims of intervals that are over say another thing than the last second.
                     Experience::Loss(_) if self.settings.t_loss.is_some() => {}
                     Experience::Loss(loss) => {
-                        let beyond = |share: f64| 1.0 - (1.0 - share) / (1.0 - first.link.loss_to()).max(0.01);
+                        let before = first.link.loss_to().max(first.link.latest_loss_to());
+                        let beyond = |share: f64| 1.0 - (1.0 - share) / (1.0 - before).max(0.01);
                         let low = beyond(loss.low);
                         let claims: Vec<_> = links.filter_map(|l| Some((l, self.claims.get(&l)?.0))).collect();
                         let claimed = 1.0 - claims.iter().map(|(_, c)| 1.0 - c.high).product::<f64>();
@@ -190,14 +197,17 @@ impl Mesh {
             }
         }
         // What our frames get over is not silent, whatever it was a moment ago.
-        let silent = self.suspects.iter().filter(|(link, s)| s.is_of_silence && works(link));
+        let silent = self.suspects.iter().filter(|(link, s)| s.loss.is_none() && works(link));
         for link in silent.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.acquit(now, link);
         }
         for (link, instead) in blamed {
-            self.suspects.insert(link, Suspicion { until: now + SUSPICION, is_of_silence: instead.is_none() });
+            self.suspects.insert(link, Suspicion { until: now + SUSPICION, loss: instead.map(|c| c.loss) });
             self.link_is(now, link.0, link.1, instead.map(|c| c.metrics()));
         }
-        self.suspects.retain(|_, s| now < s.until);
+        let over = self.suspects.iter().filter(|(_, s)| s.until <= now).map(|(link, _)| *link);
+        for link in over.collect::<Vec<_>>() {
+            self.acquit(now, link);
+        }
     }
 }

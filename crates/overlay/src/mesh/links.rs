@@ -174,6 +174,11 @@ impl Link {
         self.outgoing.loss.estimate().share
     }
 
+    /// The same, of the last half second: a queue of our own that overflows does so only for a moment.
+    pub(super) fn latest_loss_to(&self) -> f64 {
+        self.outgoing.loss.latest().share
+    }
+
     /// What is known of the frames from the member that are lost.
     pub(super) fn loss_from(&self) -> LossEstimate {
         self.incoming.loss.estimate()

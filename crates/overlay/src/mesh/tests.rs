@@ -32,6 +32,7 @@ mod relaying;
 mod restarts;
 mod security;
 mod status;
+mod steady;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Time of day at the begin.
@@ -44,12 +45,14 @@ struct Wire {
     loss: f64,
     /// b/s; infinite where there is none.
     rate: Option<u64>,
+    /// For how long a datagram waits for its turn at most; one that would have to wait longer is dropped.
+    queue: Duration,
     /// IP bytes of the largest datagram.
     size: usize,
 }
 
 /// Members reach each other within 10 ms each way, without loss.
-const WIRE: Wire = Wire { delay: Duration::from_millis(10), loss: 0.0, rate: None, size: 1500 };
+const WIRE: Wire = Wire { delay: Duration::from_millis(10), loss: 0.0, rate: None, queue: Duration::MAX, size: 1500 };
 
 struct Host {
     mesh: Mesh,
@@ -78,6 +81,8 @@ struct World {
     /// Datagrams on their way: when they arrive, a number that keeps their order, where from and to.
     flying: BTreeMap<(Instant, u64), (usize, usize, Vec<u8>)>,
     number: u64,
+    /// Datagrams that found a queue full.
+    overflowed: Vec<Vec<u8>>,
     draws: Draws,
     now: Instant,
     gossip_at: Instant,
@@ -192,6 +197,7 @@ impl World {
             busy: BTreeMap::new(),
             flying: BTreeMap::new(),
             number: 0,
+            overflowed: Vec::new(),
             draws: Draws::new(5),
             now,
             gossip_at: now,
@@ -220,6 +226,10 @@ impl World {
         let mut left = self.now;
         if let Some(rate) = wire.rate {
             let busy = self.busy.entry((from, to)).or_insert(left);
+            if busy.saturating_since(left) > wire.queue {
+                self.overflowed.push(datagram);
+                return;
+            }
             left = left.max(*busy) + Duration::from_nanos(bytes as u64 * 8_000_000_000 / rate);
             *busy = left;
         }

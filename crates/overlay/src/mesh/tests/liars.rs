@@ -6,12 +6,12 @@ use super::*;
 
 /// What a member says instead of what it knows.
 pub(super) struct Lies {
-    by: usize,
-    claim: fn(Claim) -> Claim,
-    message: fn(Message) -> Message,
+    pub(super) by: usize,
+    pub(super) claim: fn(Claim) -> Claim,
+    pub(super) message: fn(Message) -> Message,
 }
 
-const NONE: Lies = Lies { by: 0, claim: |c| c, message: |m| m };
+pub(super) const NONE: Lies = Lies { by: 0, claim: |c| c, message: |m| m };
 
 pub(super) fn message(lies: Option<&Lies>, from: Member, message: Message) -> Message {
     match lies.filter(|l| number(l.by) == from) {

@@ -1,0 +1,140 @@
+//! A steady network under a flow that fills its own first hop: nothing changes but its queue.
+
+use std::collections::VecDeque;
+
+use super::*;
+
+const RATE: u64 = 5_000_000;
+/// Bytes of a packet, and of it on the wire: frame, envelope, UDP and IPv4 besides.
+const PACKET: usize = 1300;
+const ON_THE_WIRE: usize = PACKET + 40 + 56 + 28;
+/// A packet's time on the wire.
+const TICK: Duration = Duration::from_nanos(ON_THE_WIRE as u64 * 8_000_000_000 / RATE);
+/// Packets that wait for the first hop at most: 0.57 s.
+const QUEUE: u32 = 250;
+/// Round trip of a flow whose way is idle: twice 10 ms, and what waits in its own host.
+const IDLE: Duration = Duration::from_millis(150);
+
+/// A sender with the window of CUBIC (RFC 9438). It notices a loss two round trips later: the kernel's, with this queue at 20 Mb/s, overflows it for 1.3 s at a
+/// round trip of 0.75 s, each 6 to 20 s, and then a tenth of what is sent is lost.
+struct Sender {
+    sent: usize,
+    /// As far as it has noticed.
+    lost: usize,
+    /// When each further loss will be noticed.
+    losses: VecDeque<Instant>,
+    recovers_until: Instant,
+    /// Packets: the window when it was last lowered, and where it stays for longest.
+    reached: f64,
+    plateau: f64,
+    lowered: Instant,
+}
+
+impl Sender {
+    fn new(now: Instant) -> Self {
+        let (reached, losses) = (f64::from(QUEUE), VecDeque::new());
+        Self { sent: 0, lost: 0, losses, recovers_until: now, reached, plateau: reached, lowered: now }
+    }
+
+    /// How many packets it sends now.
+    fn room(&mut self, now: Instant, round_trip: Duration, arrived: usize) -> usize {
+        while self.losses.pop_front_if(|at| *at <= now).is_some() {
+            self.lost += 1;
+            if now >= self.recovers_until {
+                self.lower(now, round_trip);
+            }
+        }
+        (self.window(now, round_trip) as usize).saturating_sub(self.sent - arrived - self.lost)
+    }
+
+    /// Section 4.7, fast convergence.
+    fn lower(&mut self, now: Instant, round_trip: Duration) {
+        let window = self.window(now, round_trip);
+        self.plateau = if window < self.reached { 0.85 * window } else { window };
+        (self.reached, self.lowered, self.recovers_until) = (window, now, now + round_trip);
+    }
+
+    /// Section 4.2, equations 1 and 2 with C = 0.4 and beta = 0.7, a round trip ahead.
+    fn window(&self, now: Instant, round_trip: Duration) -> f64 {
+        let k = ((self.plateau - 0.7 * self.reached) / 0.4).cbrt();
+        let passed = now.saturating_since(self.lowered) + round_trip;
+        self.plateau + 0.4 * (passed.as_secs_f64() - k).powi(3)
+    }
+}
+
+/// The paper's *Domestic* with slow links: from the first member to the last over one of two relays.
+fn domestic() -> World {
+    let mut world = World::new(4);
+    let now = world.now;
+    for index in 0..4 {
+        let settings = Settings { capacity: Some(Rate::from_bps(RATE)), ..settings(index, 4) };
+        world.hosts[index] = Host::new(settings, 10 + index as u64, now);
+    }
+    for (a, b, ms) in [(0, 1, 10), (0, 2, 10), (1, 3, 0), (2, 3, 0)] {
+        let delay = Duration::from_millis(ms);
+        world.set(a, b, Some(Wire { delay, rate: Some(RATE), queue: TICK * QUEUE, ..WIRE }));
+    }
+    world.set(0, 3, None);
+    world.set(1, 2, None);
+    world
+}
+
+/// How many packets of a flow from the first to the last member were sent, and found the queue full.
+fn fill(world: &mut World, span: Duration) -> (usize, usize) {
+    let datagram = world.sealed_packet(0, 3, 0, ipv4(inner(0), inner(3), PACKET)).unwrap().1.len();
+    let (mut sender, before, end) = (Sender::new(world.now), world.hosts[3].delivered.len(), world.now + span);
+    let (mut told, mut dropped) = (world.now, 0);
+    while world.now < end {
+        let now = world.now;
+        let path = world.hosts[0].mesh.ways(number(3))[0].path;
+        let hop = (1..3).find(|i| number(*i) == path.first_hop()).unwrap();
+        let waits = world.busy.get(&(0, hop)).map_or(Duration::ZERO, |until| until.saturating_since(now));
+        let arrived = world.hosts[3].delivered.len() - before;
+        // Ten at a time, as a super-packet has them.
+        for _ in 0..sender.room(now, waits + IDLE, arrived).min(10) {
+            sender.sent += usize::from(world.send_packet(0, 3, inner(0), PACKET));
+        }
+        let full = world.overflowed.drain(..).filter(|d| d.len() == datagram).count();
+        sender.losses.extend(std::iter::repeat_n(now + 2 * (waits + IDLE), full));
+        dropped += full;
+        if now >= told {
+            told = now + Duration::from_millis(50);
+            world.hosts[0].mesh.handle_flows(now, &[(path, 1)]);
+            assert!(world.hosts[0].mesh.suspects.is_empty(), "what is lost in the first hop is nobody else's");
+        }
+        world.run(TICK);
+        world.seen.clear();
+    }
+    (sender.sent, dropped)
+}
+
+#[test]
+fn a_flow_that_overflows_its_own_queue_for_ten_minutes_changes_no_way() {
+    let mut world = domestic();
+    world.run(5 * SECOND);
+    let begin = world.now;
+    let (sent, dropped) = fill(&mut world, 600 * SECOND);
+    // Nine tenths of the link, and some dropped each 20 s at least: else it is no load that could move anything.
+    assert!(sent as f64 * TICK.as_secs_f64() > 0.9 * 600.0, "{sent}");
+    assert!(dropped > 30 * 10, "{dropped} of {sent}");
+    let moved = world.hosts[0].events.iter().filter(|(at, e)| *at >= begin && matches!(e, Event::Route(_)));
+    assert_eq!(moved.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn a_burst_of_losses_that_nobody_owns_to_takes_no_link_away() {
+    // From the first member over the third to the second, who says that nothing is lost on its link.
+    let mut world = World::new(3);
+    world.set(0, 1, None);
+    let praise = |c: Claim| Claim { loss: 0.0, low: 0.0, high: 1e-6, ..c };
+    world.lies = Some(liars::Lies { by: 1, claim: praise, ..liars::NONE });
+    world.run(5 * SECOND);
+    world.set(2, 1, Some(Wire { loss: 0.3, ..WIRE }));
+    world.flow(0, 1, SECOND);
+    world.set(2, 1, Some(WIRE));
+    let end = world.now;
+    let (sent, arrived) = world.flow(0, 1, 10 * SECOND);
+    assert_eq!((sent, arrived), (2000, 2000), "what is lost no more is taken for nothing else than before");
+    let moved = world.hosts[0].events.iter().filter(|(at, e)| *at >= end && matches!(e, Event::Route(_)));
+    assert_eq!(moved.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new());
+}
