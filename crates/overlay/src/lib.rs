@@ -44,6 +44,6 @@ pub use identity::{Identity, PublicKey};
 pub use members::Members;
 pub use node::{Node, ask};
 pub use settings::{
-    DEFAULT_MTU, DEFAULT_PORT, Endpoint, MemberSettings, Offload, PolicyName, Settings, joined, member_lines,
+    DEFAULT_MTU, DEFAULT_PORT, Endpoint, HostPort, MemberSettings, Offload, PolicyName, Settings, joined, member_lines,
 };
 pub use status::Question;

@@ -30,7 +30,7 @@ use crate::places::MemberPlaces;
 use crate::quota::Quota;
 use crate::seal::{self, Line};
 use crate::session::{REJECT_AFTER, Session};
-use crate::settings::{Endpoint, MemberSettings, Settings};
+use crate::settings::{Endpoint, HostPort, MemberSettings, Settings};
 use crate::spent::Spent;
 use crate::table::{Peer, Sources, Table};
 
@@ -47,7 +47,7 @@ pub(crate) enum Output {
     /// Send this datagram.
     Send { to: SocketAddr, datagram: Vec<u8> },
     /// Look this name up, and hand what is found to [`Mesh::handle_addresses`].
-    LookUp { member: Member, host: String, port: u16 },
+    LookUp { member: Member, name: HostPort },
     /// Send these datagrams of `each` bytes as fast as can be; that they cannot be sent is an answer, too.
     Trial { to: SocketAddr, datagrams: Vec<u8>, each: usize },
     /// Tell whoever listens.

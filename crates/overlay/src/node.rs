@@ -231,9 +231,9 @@ impl Node {
                 Output::Send { to, datagram } => {
                     self.status.count_sent(self.socket.send(to, &datagram, datagram.len(), 0))
                 }
-                Output::LookUp { member, host, port } => {
+                Output::LookUp { member, name } => {
                     // Each member has one place in the queue: it is not asked for again before there was an answer.
-                    let _ = self.resolver.try_send(Asked { member, host, port });
+                    let _ = self.resolver.try_send(Asked { member, name });
                 }
                 Output::Trial { to, datagrams, each } => {
                     let most = each * batch::most_datagrams(each);

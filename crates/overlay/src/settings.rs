@@ -18,7 +18,7 @@ mod endpoint;
 mod joined;
 mod rules;
 
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, HostPort};
 pub use joined::joined;
 
 /// Inner packets that every path over relays can carry on an Ethernet: 1500 less IPv6 and UDP 48, envelope 40 + 16, frame 24 + 16.

@@ -8,7 +8,7 @@ use route::Member;
 use units::Instant;
 
 use super::{Event, Mesh, Other, Output};
-use crate::settings::Endpoint;
+use crate::settings::{Endpoint, HostPort};
 
 /// How soon a name is looked up again: calls come every 8 s by then. Where it leads where it did, each further time takes twice as long: it may be
 /// that its member is reached over relays alone.
@@ -19,8 +19,7 @@ const MOST_ADDRESSES: usize = 8;
 
 /// A name, and what is known of it.
 pub(super) struct Name {
-    host: String,
-    port: u16,
+    is: HostPort,
     /// When it is looked up next; `None`: it is being looked up.
     next: Option<Instant>,
     /// How long after the next answer that is.
@@ -33,15 +32,8 @@ pub(super) struct Name {
 impl Name {
     /// That of a member's endpoint, where it is one.
     pub(super) fn of(endpoint: Option<&Endpoint>, now: Instant) -> Option<Self> {
-        let Endpoint::Name { host, port } = endpoint? else { return None };
-        Some(Self {
-            host: host.clone(),
-            port: *port,
-            next: Some(now),
-            again: LOOK_AGAIN,
-            addresses: Vec::new(),
-            fails: None,
-        })
+        let Endpoint::Name(is) = endpoint?.clone() else { return None };
+        Some(Self { is, next: Some(now), again: LOOK_AGAIN, addresses: Vec::new(), fails: None })
     }
 
     /// The address behind `present`, if there are several.
@@ -75,8 +67,7 @@ impl Mesh {
                 name.again = LOOK_AGAIN;
             } else if name.next.is_some_and(|at| at <= now) {
                 name.next = None;
-                let (host, port) = (name.host.clone(), name.port);
-                self.outputs.push_back(Output::LookUp { member: *member, host, port });
+                self.outputs.push_back(Output::LookUp { member: *member, name: name.is.clone() });
             }
         }
     }
@@ -114,7 +105,7 @@ impl Mesh {
             }
             Err(why) if name.fails.as_ref() != Some(&why) => {
                 name.fails = Some(why.clone());
-                let endpoint = format!("{}:{}", name.host, name.port);
+                let endpoint = name.is.to_string();
                 let name = self.settings.name_of(member);
                 self.outputs.push_back(Output::Event(Event::Unresolved { member, name, endpoint, why }));
             }

@@ -288,7 +288,7 @@ impl World {
             match output {
                 Output::Send { to, datagram } => out.push((to, datagram)),
                 Output::Trial { to, datagrams, each } => out.extend(datagrams.chunks(each).map(|d| (to, d.to_vec()))),
-                Output::LookUp { member, host: name, port } => host.asked.push((now, member, format!("{name}:{port}"))),
+                Output::LookUp { member, name } => host.asked.push((now, member, name.to_string())),
                 Output::Event(event) => host.events.push((now, event)),
                 Output::Routes(subnets) => host.routes.extend(subnets),
                 Output::NoRoutes(subnets) => host.routes.retain(|r| !subnets.contains(r)),

@@ -8,7 +8,7 @@ use route::Member;
 
 use super::Input;
 use crate::OverlayError;
-use crate::settings::{Endpoint, Settings};
+use crate::settings::{Endpoint, HostPort, Settings};
 
 /// How long a start waits for names, that of a member in whose subnets the resolver is: packets to it go into the tunnel afterwards.
 const BEFORE_THE_TUNNEL: Duration = Duration::from_secs(2);
@@ -16,8 +16,7 @@ const BEFORE_THE_TUNNEL: Duration = Duration::from_secs(2);
 /// A name to be looked up.
 pub(super) struct Asked {
     pub(super) member: Member,
-    pub(super) host: String,
-    pub(super) port: u16,
+    pub(super) name: HostPort,
 }
 
 /// Addresses behind the name of a member, or why there are none.
@@ -30,7 +29,7 @@ pub(super) struct Found {
 pub(super) fn before_the_tunnel(settings: &Settings) -> Result<Vec<Found>, OverlayError> {
     let members = settings.members.get();
     let names = members.iter().filter_map(|(member, m)| match m.endpoint.clone()? {
-        Endpoint::Name { host, port } => Some(Asked { member: *member, host, port }),
+        Endpoint::Name(name) => Some(Asked { member: *member, name }),
         Endpoint::Address(_) => None,
     });
     let names: Vec<Asked> = names.collect();
@@ -69,12 +68,12 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), OverlayError> {
 }
 
 fn look_up(asked: Asked, listen: SocketAddr) -> Found {
-    Found { member: asked.member, addresses: addresses(&asked.host, asked.port, listen) }
+    Found { member: asked.member, addresses: addresses(&asked.name, listen) }
 }
 
 /// Those to which the socket can send, in the order in which the host prefers them (RFC 6724).
-fn addresses(host: &str, port: u16, listen: SocketAddr) -> Result<Vec<SocketAddr>, String> {
-    let found: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(|e| e.to_string())?.collect();
+fn addresses(name: &HostPort, listen: SocketAddr) -> Result<Vec<SocketAddr>, String> {
+    let found: Vec<SocketAddr> = (&*name.host, name.port).to_socket_addrs().map_err(|e| e.to_string())?.collect();
     // A socket for any address of IPv6 is one for IPv4, too.
     let takes_both = listen.ip() == IpAddr::from(Ipv6Addr::UNSPECIFIED);
     let is_usable = |a: &&SocketAddr| takes_both || a.is_ipv4() == listen.is_ipv4();
@@ -92,7 +91,8 @@ mod tests {
 
     #[test]
     fn names_have_the_addresses_that_the_socket_can_send_to() {
-        let at = |listen: &str| addresses("localhost", 7, SocketAddr::new(listen.parse().unwrap(), 5460));
+        let name = |host: &str| HostPort { host: host.to_owned(), port: 7 };
+        let at = |listen: &str| addresses(&name("localhost"), SocketAddr::new(listen.parse().unwrap(), 5460));
         // RFC 6761, section 6.3: it is this host, and is asked nobody else.
         assert_eq!(at("0.0.0.0").unwrap(), ["127.0.0.1:7".parse().unwrap()]);
         assert!(at("::").unwrap().iter().all(|a| a.ip().is_loopback() && a.port() == 7));
@@ -102,6 +102,6 @@ mod tests {
             Err(why) => assert!(why.contains("of IPv4 alone"), "{why}"),
         }
         // Longer than any label (RFC 1035, section 2.3.4), so that nobody is asked.
-        assert!(addresses(&format!("{}.test", "a".repeat(64)), 7, "[::]:7".parse().unwrap()).is_err());
+        assert!(addresses(&name(&format!("{}.test", "a".repeat(64))), "[::]:7".parse().unwrap()).is_err());
     }
 }

@@ -15,12 +15,16 @@ pub enum Endpoint {
     /// Address and UDP port.
     Address(SocketAddr),
     /// Host name and UDP port.
-    Name {
-        /// As the resolver takes it.
-        host: String,
-        /// UDP port.
-        port: u16,
-    },
+    Name(HostPort),
+}
+
+/// Host name and UDP port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPort {
+    /// As the resolver takes it.
+    pub host: String,
+    /// UDP port.
+    pub port: u16,
 }
 
 impl FromStr for Endpoint {
@@ -48,7 +52,7 @@ impl FromStr for Endpoint {
         if host.len() > LONGEST_NAME || !host.chars().all(is_of_names) || is_number {
             return Err(format!("`{text}` is neither an address nor a host name"));
         }
-        Ok(Self::Name { host: host.to_owned(), port })
+        Ok(Self::Name(HostPort { host: host.to_owned(), port }))
     }
 }
 
@@ -56,8 +60,14 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => write!(f, "{address}"),
-            Self::Name { host, port } => write!(f, "{host}:{port}"),
+            Self::Name(name) => write!(f, "{name}"),
         }
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
     }
 }
 

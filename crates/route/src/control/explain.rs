@@ -19,7 +19,8 @@ impl Control {
             let load = u.load_at(self.now, &self.policy);
             let judged = self.judged(&u.path, load.flows);
             let rate_aware = judged.map(|judged| self.rate_aware(&judged));
-            InUse { path: u.path, since: u.since, judged, rate_aware, chosen_for: u.chosen_for, load }
+            let proven = judged.map(|j| u.proven(self.now, &j.metrics)).filter(|p| *p > Rate::ZERO);
+            InUse { path: u.path, since: u.since, judged, rate_aware, chosen_for: u.chosen_for, load, proven }
         });
         let used: Vec<InUse> = used.collect();
         let first = used.first().map(|u| u.path);

@@ -122,6 +122,29 @@ fn a_flow_that_overflows_its_own_queue_for_ten_minutes_changes_no_way() {
 }
 
 #[test]
+fn flows_that_overflow_their_queue_and_pause_come_back_by_the_same_way() {
+    let mut world = domestic();
+    world.run(5 * SECOND);
+    let begin = world.now;
+    for turn in 0..6 {
+        // Long enough for some overflows, and each time another part of a cycle.
+        fill(&mut world, (45 + 4 * turn) * SECOND);
+        let end = world.now + 15 * SECOND;
+        // What the flow table says meanwhile: the flow is remembered for a second, and then there is none.
+        while world.now < end {
+            let path = world.hosts[0].mesh.ways(number(3))[0].path;
+            let now = world.now;
+            let flows = u32::from(end.saturating_since(now) > 14 * SECOND);
+            world.hosts[0].mesh.handle_flows(now, &[(path, flows)]);
+            world.run(Duration::from_millis(50));
+            world.seen.clear();
+        }
+    }
+    let moved = world.hosts[0].events.iter().filter(|(at, e)| *at >= begin && matches!(e, Event::Route(_)));
+    assert_eq!(moved.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
 fn a_burst_of_losses_that_nobody_owns_to_takes_no_link_away() {
     // From the first member over the third to the second, who says that nothing is lost on its link.
     let mut world = World::new(3);
