@@ -332,7 +332,7 @@ mod tests {
     use wire::overlay::Sealed;
 
     use super::*;
-    use crate::session::{Cipher, Keys, Session};
+    use crate::session::{Cipher, Keys, Number, Session};
     use crate::table::{Peer, Sources};
 
     /// Inner packets of this length: a thousand of them are a megabyte.
@@ -369,17 +369,47 @@ mod tests {
         [&[0; VNET_HEADER][..], &ip].concat()
     }
 
-    #[test]
-    fn frames_say_which_flow_has_carried_more_than_a_megabyte() {
-        let Some(namespace) = or_skip(Namespace::new()) else { return };
-        let Some(tun) = or_skip(namespace.run(|| Tun::new("lh%d", TunKind::Tun, false)).unwrap()) else { return };
+    /// A thread's part, and who gets what it sends; nothing where there can be no device.
+    fn outbound() -> Option<(Outbound, UdpSocket)> {
+        let namespace = or_skip(Namespace::new())?;
+        let tun = or_skip(namespace.run(|| Tun::new("lh%d", TunKind::Tun, false)).unwrap())?;
         let there = UdpSocket::bind("127.0.0.1:0").unwrap();
         there.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let here = Datagrams::bind("127.0.0.1:0".parse().unwrap(), Bytes::new(1 << 18), false, false).unwrap();
         let published = Arc::new(Published::default());
         published.publish(table(there.local_addr().unwrap()));
-        let mut outbound =
-            Outbound::new((Queues::default(), Arc::new(here), Arc::new(tun)), &published, Arc::default(), [5, 6]);
+        let ends = (Queues::default(), Arc::new(here), Arc::new(tun));
+        Some((Outbound::new(ends, &published, Arc::default(), [5, 6]), there))
+    }
+
+    #[test]
+    fn a_connection_is_told_how_large_its_way_is() {
+        let Some((mut outbound, there)) = outbound() else { return };
+        let table = Arc::clone(&outbound.reader.table);
+        let keys = Keys { cipher: Cipher::preferred(), send: [2; 32], receive: [1; 32] };
+        let far = Session::new(Member(1), 4, 3, Instant::ZERO, false, &keys).unwrap();
+        let mut announced = |mss: u16| {
+            // A SYN with that option alone (RFC 9293, section 3.1).
+            let mut ip = vec![0x45, 0, 0, 44, 0, 0, 0, 0, 64, 6, 0, 0, 10, 77, 0, 1, 10, 77, 0, 2];
+            ip.extend([0x1b, 0x58, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 2, 0xff, 0xff, 0, 0, 0, 0, 2, 4]);
+            ip.extend(mss.to_be_bytes());
+            let mut packet = [&[0; VNET_HEADER][..], &ip].concat();
+            let length = packet.len();
+            outbound.send(&table, &mut packet, length);
+            outbound.batch.flush(&outbound.socket, &outbound.counters);
+            let mut frame = vec![0; 2000];
+            frame.truncate(there.recv(&mut frame).unwrap());
+            let number = Number::of_frame(&Sealed::decode(&frame).unwrap()).unwrap();
+            let inner = far.open(number, &mut frame).unwrap();
+            u16::from_be_bytes([inner[42], inner[43]])
+        };
+        // The way carries 1400 bytes: less 20 of IPv4 and 20 of TCP.
+        assert_eq!([1460, 1361, 1360, 536].map(&mut announced), [1360, 1360, 1360, 536]);
+    }
+
+    #[test]
+    fn frames_say_which_flow_has_carried_more_than_a_megabyte() {
+        let Some((mut outbound, there)) = outbound() else { return };
         let table = Arc::clone(&outbound.reader.table);
         let mut class = |port: u16| {
             let mut packet = packet_from(port);

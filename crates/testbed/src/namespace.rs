@@ -88,7 +88,7 @@ impl Namespace {
     }
 
     /// A path that names the namespace to iproute2 while this process lives.
-    pub(crate) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         let process = std::process::id();
         match &self.0 {
             Some(file) => format!("/proc/{process}/fd/{}", file.as_raw_fd()),

@@ -62,6 +62,13 @@ fn flood(datagram: &[u8], to: SocketAddr, over: &AtomicBool, sent: &AtomicU64) {
     }
 }
 
+/// Memory of a process, bytes.
+fn resident(process: u32) -> u64 {
+    let told = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = told.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
+    1024 * line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+}
+
 /// Goodput of a flow of five seconds through the tunnel.
 fn goodput(lan: &Lan, port: u16) -> u64 {
     let plan = TestPlan { rate_bps: Some(RATE), ..plan(Duration::from_secs(5)) };
@@ -84,6 +91,7 @@ fn a_flood_of_handshakes_takes_less_than_a_twentieth_of_the_traffic() {
         let datagram = initiation(&lan, members.folder.path());
         let served = Served::start(&lan.server, server_options(EAST.parse().unwrap())).unwrap();
         let quiet = goodput(&lan, served.port());
+        let before = resident(members.ids()[1]);
 
         let (over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let to = SocketAddr::new(lan.server_ip(), 5460);
@@ -95,10 +103,13 @@ fn a_flood_of_handshakes_takes_less_than_a_twentieth_of_the_traffic() {
         over.store(true, Ordering::Relaxed);
         flooding.join().unwrap().unwrap();
 
+        let grown = resident(members.ids()[1]).saturating_sub(before);
         let told = status(members.folder.path(), "east");
         println!("{quiet} b/s, {flooded} b/s under {rate:.0} initiations a second; {}", told["counters"]);
         assert!(rate > 0.95 * FLOOD as f64, "{rate} a second were sent");
         assert!(flooded as f64 > 0.95 * quiet as f64, "{flooded} of {quiet} b/s");
+        // 50,000 callers and more: 200 bytes of each would be 10 MB.
+        assert!(grown < 4_000_000, "{grown} bytes more");
         // Nobody became a member by it, and nothing was forgotten.
         assert_eq!(told["members"].as_array().map(Vec::len), Some(1));
         assert_eq!(told["members"][0]["link"]["up"], true, "{told}");

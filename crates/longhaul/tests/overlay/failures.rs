@@ -133,6 +133,36 @@ loss = 0.1
 }
 
 #[test]
+fn a_flow_goes_on_when_its_end_is_killed_and_begins_anew() {
+    undisturbed(|| {
+        // As a service manager does it: half a second later, by the same command.
+        let again = r#"
+[programs.again]
+node = "east"
+start = "4s"
+command = '''
+for p in /proc/[0-9]*; do
+  file=$(tr "\\0" "\\n" <$p/cmdline | grep "/eas[t].toml$") || continue
+  program=$(readlink $p/exe) && cd $(readlink $p/cwd) && kill -KILL ${p#/proc/} || continue
+  sleep 0.5
+  exec "$program" overlay up --config "$file"
+done
+'''
+"#;
+        let Some(ended) = run(again) else { return };
+        let silence = longest_silence(&ended);
+        println!("silence of {silence} intervals of 100 ms");
+        // Half a second until it is there, as much for its start, and a round trip or two.
+        assert!((5..=15).contains(&silence), "{silence} intervals");
+        let later = |i: &&FlowInterval| (6.0..8.0).contains(&i.begin_s);
+        let later: Vec<u64> = intervals(&ended).into_iter().filter(later).map(|i| i.bytes).collect();
+        assert!(later.iter().sum::<u64>() > 2 * 240_000, "it goes on at its rate: {later:?}");
+        let began = events(&ended, "east").iter().filter(|e| e["event"] == "session" && e["name"] == "west").count();
+        assert!(began >= 2, "{:?}", events(&ended, "east"));
+    });
+}
+
+#[test]
 fn a_member_that_stood_still_says_so_and_the_run_does_not_count() {
     undisturbed(|| {
         let Some(turn) = turn() else { return };

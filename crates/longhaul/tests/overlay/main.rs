@@ -16,6 +16,7 @@ mod attacks;
 mod classes;
 mod failures;
 mod names;
+mod networks;
 mod offloads;
 mod page;
 mod queues;

@@ -1,0 +1,86 @@
+//! Both families, outside and inside, and a network behind a member.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use results::Direction;
+use testbed::{Lan, Namespace, Served, client_options, or_skip, plan, run_test, server_options};
+
+use crate::common::{longhaul, text};
+use crate::setup::{Members, join, overlay, status};
+
+/// A member's settings; gives its lines for the others.
+fn init(folder: &std::path::Path, name: &str, further: &[&str]) -> String {
+    let file = format!("{name}.toml");
+    let arguments = [&["init", "--config", &file, "--secret", "of this test alone"], further].concat();
+    let made = overlay(folder, &arguments);
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    text(&made.stdout)
+}
+
+/// A host that reaches others over the second host of `lan` alone.
+fn behind(lan: &Lan) -> Namespace {
+    let host = Namespace::new().unwrap();
+    lan.server.iproute(&format!("ip link add net0 type veth peer name eth0 netns {}", host.path())).unwrap();
+    for (node, device, addresses) in
+        [(&lan.server, "net0", ["192.168.7.1/24", "fd07::1/64"]), (&host, "eth0", ["192.168.7.2/24", "fd07::2/64"])]
+    {
+        node.iproute(&format!("ip address add {} dev {device}", addresses[0])).unwrap();
+        node.iproute(&format!("ip address add {} dev {device} nodad", addresses[1])).unwrap();
+        node.iproute(&format!("ip link set {device} up")).unwrap();
+    }
+    host.iproute("ip route add default via 192.168.7.1").unwrap();
+    host.iproute("ip -6 route add default via fd07::1").unwrap();
+    lan.server.set("net/ipv4/ip_forward", "1").unwrap();
+    lan.server.set("net/ipv6/conf/all/forwarding", "1").unwrap();
+    host
+}
+
+#[test]
+fn networks_behind_members_are_reached_in_both_families_over_ipv6() {
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    lan.client.iproute("ip address add fd99::1/64 dev eth0 nodad").unwrap();
+    lan.server.iproute("ip address add fd99::2/64 dev eth0 nodad").unwrap();
+    let host = behind(&lan);
+    let folder = tempfile::tempdir().unwrap();
+    let west = init(folder.path(), "west", &["--address", "10.77.0.1", "--address", "fd77::1"]);
+    let east =
+        ["--address", "10.77.0.2", "--address", "fd77::2", "--subnet", "192.168.7.0/24", "--subnet", "fd07::/64"];
+    let east = init(folder.path(), "east", &east);
+    for (name, other) in [("west", format!("{east}endpoint = \"fd99::2\"\n")), ("east", west)] {
+        assert_eq!(join(folder.path(), name, &other).status.code(), Some(0));
+    }
+    let up = |name: &str| {
+        let mut command = longhaul();
+        command.current_dir(folder.path()).args(["overlay", "up", "--config", &format!("{name}.toml")]);
+        command
+    };
+    let running = vec![lan.client.start(&mut up("west")).unwrap(), lan.server.start(&mut up("east")).unwrap()];
+    let members = Members::of(running, folder);
+    members.find_each_other();
+    // Who has no endpoint for the other has learnt it.
+    let told = [status(members.folder.path(), "west"), status(members.folder.path(), "east")];
+    let endpoints = told.map(|t| t["members"][0]["link"]["endpoint"].as_str().map(str::to_owned));
+    assert_eq!(endpoints, [Some("[fd99::2]:5460".to_owned()), Some("[fd99::1]:5460".to_owned())]);
+
+    for (at, to) in [(&lan.server, "10.77.0.2"), (&lan.server, "fd77::2"), (&host, "192.168.7.2"), (&host, "fd07::2")] {
+        let to: IpAddr = to.parse().unwrap();
+        let served = Served::start(at, server_options(to)).unwrap();
+        // Both ways: what the member gets for its network, and what that sends.
+        for direction in [Direction::Up, Direction::Down] {
+            let plan = results::TestPlan {
+                directions: vec![direction],
+                bytes: Some(3_000_000),
+                duration_ns: None,
+                ..plan(Duration::ZERO)
+            };
+            let options = client_options(to, served.port(), plan);
+            let outcome = run_test(&lan.client, options, Duration::from_secs(30)).unwrap();
+            assert_eq!(outcome.direction(direction).receiver.bytes, 3_000_000, "{to} {direction:?}");
+        }
+    }
+    // All of it went through the tunnel: 24 MB of payload.
+    let east = status(members.folder.path(), "east");
+    let bytes = ["bytes_to", "bytes_from"].map(|of| east["members"][0]["link"][of].as_u64().unwrap());
+    assert!(bytes.iter().all(|b| *b > 12_000_000), "{bytes:?}");
+}
