@@ -398,7 +398,8 @@ mod tests {
             outbound.send(&table, &mut packet, length);
             outbound.batch.flush(&outbound.socket, &outbound.counters);
             let mut frame = vec![0; 2000];
-            frame.truncate(there.recv(&mut frame).unwrap());
+            let length = there.recv(&mut frame).unwrap();
+            frame.truncate(length);
             let number = Number::of_frame(&Sealed::decode(&frame).unwrap()).unwrap();
             let inner = far.open(number, &mut frame).unwrap();
             u16::from_be_bytes([inner[42], inner[43]])
