@@ -301,6 +301,7 @@ impl Mesh {
             self.claims.remove(&(from, to));
             self.link_is(now, from, to, None);
         }
+        self.suspects.retain(|(from, to), _| *from != member && *to != member);
     }
 
     /// Sends a message the best way: directly where that works, else over relays. Gives the IP bytes that it took.

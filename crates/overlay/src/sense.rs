@@ -9,6 +9,8 @@ const QUICK: f64 = 0.4;
 /// For how long the least round trip is remembered: two such spans at most. A path that became longer is known to be so then.
 const RTT_SPAN: Duration = Duration::from_secs(10);
 
+const PEAK_SPAN: Duration = Duration::from_secs(1);
+
 /// Counts of a sequence at two times, and what was lost in between. Frames that are overtaken count as lost first and are given back when
 /// they come.
 #[derive(Debug, Clone, Copy, Default)]
@@ -95,6 +97,31 @@ impl RoundTrip {
     }
 }
 
+/// The largest of the values of the last one or two seconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Peak {
+    /// Of the second that goes on, and of the one before.
+    most: [f64; 2],
+    since: Option<Instant>,
+}
+
+impl Peak {
+    pub(crate) fn note(&mut self, now: Instant, value: f64) {
+        let passed = self.since.map_or(Duration::MAX, |since| now.saturating_since(since));
+        if passed >= PEAK_SPAN {
+            self.most = [0.0, if passed < 2 * PEAK_SPAN { self.most[0] } else { 0.0 }];
+            self.since = Some(now);
+        }
+        self.most[0] = self.most[0].max(value);
+    }
+
+    /// Nothing when there was no value for a while.
+    pub(crate) fn most(&self, now: Instant) -> f64 {
+        let is_recent = self.since.is_some_and(|since| now.saturating_since(since) < 2 * PEAK_SPAN);
+        if is_recent { self.most[0].max(self.most[1]) } else { 0.0 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +148,21 @@ mod tests {
         let rate = carried.rate(now).as_bps() as f64;
         assert!((rate / 10e6 - 1.0).abs() < 0.1, "10 Mb/s: {rate}");
         assert_eq!(carried.rate(now + 2 * Duration::from_secs(1)).as_bps(), 0);
+    }
+
+    #[test]
+    fn a_peak_is_remembered_for_a_second_or_two() {
+        let mut peak = Peak::default();
+        let at = |tenths: u64| Instant::from_nanos(tenths * 100_000_000);
+        assert_eq!(peak.most(at(1)), 0.0);
+        (10..60).for_each(|t| peak.note(at(t), if t == 18 { 0.4 } else { 0.1 }));
+        let most = |until| {
+            let mut peak = Peak::default();
+            (10..=until).for_each(|t| peak.note(at(t), if t == 18 { 0.4 } else { 0.1 }));
+            peak.most(at(until))
+        };
+        assert_eq!([17, 18, 28, 29, 31].map(most), [0.1, 0.4, 0.4, 0.4, 0.1]);
+        assert_eq!(peak.most(at(100)), 0.0, "nothing was said for a while");
     }
 
     #[test]

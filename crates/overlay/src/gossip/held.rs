@@ -12,8 +12,9 @@ use super::said::{Said, Subject, What};
 
 /// What was not said, or said to hold, for so long is not passed on: who speaks says so each [`REFRESH`], so that its speaker is gone.
 pub(super) const FORGET: Duration = Duration::from_secs(10);
-/// Two clocks differ by less than this.
-const DRIFT: f64 = 0.0005;
+/// The quickest word of one or two such spans is what others are held against: clocks differ by less than 0.0005, 30 ms in them, and one that has
+/// stood still, as that of a host that slept does, is behind for ever.
+const QUICKEST_OF: Duration = Duration::from_secs(30);
 
 /// What members said, the last word of each about each subject.
 #[derive(Default)]
@@ -24,8 +25,9 @@ struct Speaker {
     words: BTreeMap<Subject, Word>,
     /// When it last said something new.
     heard: Instant,
-    /// Its quickest word so far: when that came, and by how much our clock was ahead of the speaker's, ms.
-    quickest: Option<(Instant, f64)>,
+    /// By how much our clock was ahead of the speaker's at its quickest word, ms: in the span that began then, and in the one before.
+    quickest: [f64; 2],
+    span: Instant,
 }
 
 struct Word {
@@ -51,10 +53,11 @@ impl Speaker {
     /// How much longer ago it was said than the quickest word took.
     fn age(&mut self, now: Instant, at_ms: u64) -> Duration {
         let ahead = now.as_nanos() as f64 / 1e6 - at_ms as f64;
-        // Rises slowly, so that it follows a clock that is slower than ours.
-        let risen = |(at, least): (Instant, f64)| least + now.saturating_since(at).as_secs_f64() * 1e3 * DRIFT;
-        let least = self.quickest.map_or(ahead, |q| risen(q).min(ahead));
-        self.quickest = Some((now, least));
+        if now.saturating_since(self.span) >= QUICKEST_OF {
+            (self.quickest, self.span) = ([f64::INFINITY, self.quickest[0]], now);
+        }
+        self.quickest[0] = self.quickest[0].min(ahead);
+        let least = self.quickest[0].min(self.quickest[1]);
         Duration::try_from_secs_f64((ahead - least) / 1e3).unwrap_or(Duration::MAX)
     }
 }
@@ -72,7 +75,8 @@ impl Held {
 
     /// Keeps a word that is news, and at most `most` of its speaker; says how old it is.
     pub(super) fn keep(&mut self, now: Instant, said: &Said, bytes: &[u8], most: usize) -> Duration {
-        let new = || Speaker { start: said.start, words: BTreeMap::new(), heard: now, quickest: None };
+        let (words, quickest) = (BTreeMap::new, [f64::INFINITY; 2]);
+        let new = || Speaker { start: said.start, words: words(), heard: now, quickest, span: now };
         let speaker = self.0.entry(said.by).or_insert_with(new);
         if speaker.start != said.start {
             *speaker = new();

@@ -480,6 +480,24 @@ fn a_word_that_took_longer_than_others_is_older_by_that() {
 }
 
 #[test]
+fn who_slept_is_heard_again_within_a_minute() {
+    let all = all_settings(3);
+    let mut world = World::new(&all);
+    world.reaches = |a, b| a + b == 3 || a + b == 1;
+    // Its clock stood still for ten minutes; a word each two seconds.
+    let mut ages = Vec::new();
+    for number in 1..=60 {
+        world.now = world.now + if number == 20 { 600 * SECOND } else { 2 * SECOND };
+        let said = Said { number, at_ms: 5000 + 2000 * number, ..link(2, 1, number) };
+        world.hand(1, 0, &as_message(&[said.sign(&identity(2))]));
+        ages.push(world.last(0, 1, 2).flatten().unwrap().age.as_secs_f64());
+    }
+    assert!(ages[..19].iter().all(|age| *age < 0.01), "{ages:?}");
+    assert!((ages[19] - 598.0).abs() < 0.01, "as old as if it had been held back: {ages:?}");
+    assert!(ages[19 + 30..].iter().all(|age| *age < 0.01), "{ages:?}");
+}
+
+#[test]
 fn what_its_speaker_does_not_say_any_more_is_not_passed_on() {
     let all = all_settings(3);
     let mut world = World::new(&all);

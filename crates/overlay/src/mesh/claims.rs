@@ -14,8 +14,9 @@ use super::ways::Experience;
 /// By how much what becomes of own frames must contradict what others claim: this much is seen when a loss changes that both see, but not at the same
 /// moment.
 const CONTRADICTION: f64 = 0.05;
-/// For how long what others say of a link is not heard after our own frames said otherwise.
-const SUSPICION: Duration = Duration::from_secs(5);
+/// For how long what others say of a link is not heard after our own frames said otherwise. Well below the time after which the route control takes a link to be
+/// down of which nobody speaks: it is told what they say before.
+const SUSPICION: Duration = Duration::from_secs(4);
 
 /// What a member says about a link on which it receives.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -113,14 +114,9 @@ impl Mesh {
         }
     }
 
-    /// Whether our own frames told otherwise; they say no more when the claim says no less.
-    fn is_held_back(&mut self, link: (Member, Member), claim: &Claim) -> bool {
-        let Some(suspicion) = self.suspects.get(&link) else { return false };
-        let is_admitted = suspicion.loss.is_some_and(|told| claim.loss >= told);
-        if is_admitted {
-            self.suspects.remove(&link);
-        }
-        !is_admitted
+    /// Whether our own frames told otherwise, and more than is said now.
+    fn is_held_back(&self, link: (Member, Member), claim: &Claim) -> bool {
+        self.suspects.get(&link).is_some_and(|s| s.loss.is_none_or(|told| claim.loss < told))
     }
 
     /// Keeps what is said of a link that is suspected for later. Of the size it counts at once where that is smaller: smaller datagrams do no harm, and larger ones
@@ -179,10 +175,12 @@ impl Mesh {
                     // Claims of intervals that are over say another thing than the last second.
                     Experience::Loss(_) if self.settings.t_loss.is_some() => {}
                     Experience::Loss(loss) => {
-                        let before = first.link.loss_to().max(first.link.latest_loss_to());
+                        let before = first.link.loss_to().max(first.link.worst_loss_to(now));
                         let beyond = |share: f64| 1.0 - (1.0 - share) / (1.0 - before).max(0.01);
                         let low = beyond(loss.low);
-                        let claims: Vec<_> = links.filter_map(|l| Some((l, self.claims.get(&l)?.0))).collect();
+                        // Where one of them is down, that explains it, and none of the others.
+                        let claims = links.map(|l| Some((l, self.claims.get(&l)?.0)));
+                        let Some(claims) = claims.collect::<Option<Vec<_>>>() else { continue };
                         let claimed = 1.0 - claims.iter().map(|(_, c)| 1.0 - c.high).product::<f64>();
                         // The last link stands for all of them.
                         if let Some((link, claim)) = claims.last().filter(|_| low > 2.0 * claimed + CONTRADICTION) {

@@ -15,7 +15,7 @@ use super::trains::Rates;
 use super::ways::{DOUBT, PROBE_EVERY};
 use super::{Event, Mesh, Output, micros};
 use crate::loss::{Change, Loss, LossEstimate};
-use crate::sense::{Carried, Gaps, RoundTrip};
+use crate::sense::{Carried, Gaps, Peak, RoundTrip};
 use crate::session::{Cipher, LANES, Session};
 
 /// How often a member is told what arrived of its frames, as long as some do, where few reports are lost.
@@ -43,6 +43,8 @@ pub(super) struct Link {
     incoming: Direction,
     outgoing: Direction,
     rtt: RoundTrip,
+    /// Largest share of the frames to the member that was lost of late.
+    worst_to: Peak,
     /// What goes directly to the member and arrives.
     carried: Carried,
     /// Largest delay above the least that the last report told.
@@ -174,9 +176,10 @@ impl Link {
         self.outgoing.loss.estimate().share
     }
 
-    /// The same, of the last half second: a queue of our own that overflows does so only for a moment.
-    pub(super) fn latest_loss_to(&self) -> f64 {
-        self.outgoing.loss.latest().share
+    /// The same, the most that any half second of the last one or two said: a queue of our own that overflows does so only for a moment, and the end
+    /// of a way tells of it a round trip later.
+    pub(super) fn worst_loss_to(&self, now: Instant) -> f64 {
+        self.worst_to.most(now)
     }
 
     /// What is known of the frames from the member that are lost.
@@ -348,7 +351,9 @@ impl Mesh {
                 other.lanes.heed(now, lane.lane, (sent, lost, bytes), rtt);
                 continue;
             }
-            if link.outgoing.loss.note(now, sent, lost) == Some(Change::More) {
+            let change = link.outgoing.loss.note(now, sent, lost);
+            link.worst_to.note(now, link.outgoing.loss.latest().share);
+            if change == Some(Change::More) {
                 // What is lost of late may be what has become too large.
                 other.sizes.doubt(now);
                 is_worse = true;

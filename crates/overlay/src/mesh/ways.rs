@@ -101,6 +101,9 @@ impl Lanes {
     pub(super) fn look(&mut self, now: Instant, sessions: &[Arc<Session>]) {
         for lane in &mut self.lanes {
             let sent = sessions.iter().map(|s| s.sent(lane.number)).sum::<u64>();
+            // A session that ends takes its frames along.
+            let gone = lane.sent.saturating_sub(sent);
+            lane.waiting = lane.waiting.map(|(at, before)| (at, before.saturating_sub(gone)));
             if sent > lane.sent && lane.waiting.is_none() {
                 lane.waiting = Some((now, lane.sent));
             }

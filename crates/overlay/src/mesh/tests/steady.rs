@@ -146,18 +146,64 @@ fn flows_that_overflow_their_queue_and_pause_come_back_by_the_same_way() {
 
 #[test]
 fn a_burst_of_losses_that_nobody_owns_to_takes_no_link_away() {
-    // From the first member over the third to the second, who says that nothing is lost on its link.
-    let mut world = World::new(3);
-    world.set(0, 1, None);
-    let praise = |c: Claim| Claim { loss: 0.0, low: 0.0, high: 1e-6, ..c };
-    world.lies = Some(liars::Lies { by: 1, claim: praise, ..liars::NONE });
+    // From the first member over the third to the second, who says that nothing is lost on its link. As punctual as no member is, and as late as they are.
+    for late in [0, 100, 300, 1000, 5000] {
+        let mut world = World::new(3);
+        world.late = Duration::from_micros(late);
+        world.set(0, 1, None);
+        let praise = |c: Claim| Claim { loss: 0.0, low: 0.0, high: 1e-6, ..c };
+        world.lies = Some(liars::Lies { by: 1, claim: praise, ..liars::NONE });
+        world.run(5 * SECOND);
+        world.set(2, 1, Some(Wire { loss: 0.3, ..WIRE }));
+        world.flow(0, 1, SECOND);
+        world.set(2, 1, Some(WIRE));
+        let end = world.now;
+        let (sent, arrived) = world.flow(0, 1, 10 * SECOND);
+        assert_eq!(
+            (sent, arrived),
+            (2000, 2000),
+            "what is lost no more is taken for nothing else than before ({late})"
+        );
+        let moved = world.hosts[0].events.iter().filter(|(at, e)| *at >= end && matches!(e, Event::Route(_)));
+        assert_eq!(moved.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_queue_that_overflows_far_before_the_end_is_told_of_is_not_blamed_on_others() {
+    let mut world = domestic();
+    // What is lost in the first hop is known from the relay, and 540 ms later from the end.
+    for relay in [1, 2] {
+        let delay = Duration::from_millis(270);
+        world.set(relay, 3, Some(Wire { delay, rate: Some(RATE), queue: TICK * QUEUE, ..WIRE }));
+    }
     world.run(5 * SECOND);
-    world.set(2, 1, Some(Wire { loss: 0.3, ..WIRE }));
-    world.flow(0, 1, SECOND);
-    world.set(2, 1, Some(WIRE));
-    let end = world.now;
-    let (sent, arrived) = world.flow(0, 1, 10 * SECOND);
-    assert_eq!((sent, arrived), (2000, 2000), "what is lost no more is taken for nothing else than before");
-    let moved = world.hosts[0].events.iter().filter(|(at, e)| *at >= end && matches!(e, Event::Route(_)));
-    assert_eq!(moved.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new());
+    for (share, seconds) in [(1.5, 3), (0.9, 3)] {
+        let end = world.now + seconds * SECOND;
+        while world.now < end {
+            world.send_packet(0, 3, inner(0), PACKET);
+            world.run(TICK.div_f64(share));
+            world.seen.clear();
+            assert!(world.hosts[0].mesh.suspects.is_empty());
+        }
+    }
+    assert!(world.overflowed.len() > 200, "{}", world.overflowed.len());
+}
+
+#[test]
+fn the_end_of_a_way_cannot_have_losses_put_down_to_a_link_between_others() {
+    // Over two relays; the last link loses half, and the end says that it is down.
+    let mut world = World::new(4);
+    for (a, b) in [(0, 1), (0, 3), (1, 2)] {
+        world.set(a, b, None);
+    }
+    world.run(5 * SECOND);
+    assert_eq!(world.hosts[0].mesh.ways(number(1)).first().map(|w| w.path.relays().len()), Some(2));
+    world.set(3, 1, Some(Wire { loss: 0.5, ..WIRE }));
+    for _ in 0..10 {
+        world.flow(0, 1, Duration::from_millis(100));
+        let now = world.now;
+        world.hosts[0].mesh.handle_claim(now, number(3), number(1), None, true);
+        assert!(!world.hosts[0].mesh.suspects.contains_key(&(number(2), number(3))));
+    }
 }
