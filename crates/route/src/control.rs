@@ -5,7 +5,6 @@ mod explain;
 mod further;
 mod judge;
 mod links;
-mod proof;
 mod route;
 mod shares;
 
@@ -323,7 +322,6 @@ impl Control {
             chosen_for: Some(used.chosen_for),
             used_for: self.now.saturating_since(used.since),
             load: used.load_at(self.now, &self.policy),
-            proven: from.map(|j| used.proven(self.now, &j.metrics)).filter(|p| *p > Rate::ZERO),
             sure_ratio: None,
             margin: self.policy.margin,
             hold_down: self.policy.hold_down,

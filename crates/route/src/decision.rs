@@ -71,9 +71,6 @@ pub struct Inputs {
     pub used_for: Duration,
     /// What our own traffic on the old path was.
     pub load: Load,
-    /// What that has carried within the last minute, when it was full, at losses no better.
-    #[serde(rename = "proven_bps", default, skip_serializing_if = "Option::is_none")]
-    pub proven: Option<Rate>,
     /// Least ratio of the new path to the old one that the intervals leave; a change for the better needs more than 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sure_ratio: Option<f64>,

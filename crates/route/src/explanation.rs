@@ -98,9 +98,6 @@ pub struct InUse {
     pub chosen_for: Rate,
     /// What it carries.
     pub load: Load,
-    /// What it has carried within the last minute, when it was full, at losses no better.
-    #[serde(rename = "proven_bps", default, skip_serializing_if = "Option::is_none")]
-    pub proven: Option<Rate>,
 }
 
 /// A path that could be used instead of the first.
@@ -154,7 +151,6 @@ impl Explanation {
             if used.load.flows > 0 {
                 write!(f, "; {} flows with {}", used.load.flows, used.load.carried)?;
             }
-            used.proven.map_or(Ok(()), |rate| write!(f, "; carried {rate} when it was full"))?;
         }
         for candidate in &self.candidates {
             f.write_str("\n  could ")?;

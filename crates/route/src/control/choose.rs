@@ -75,10 +75,9 @@ impl Control {
         let has_failed = matches!(reason, Reason::Failed | Reason::Collapsed);
         route.leave(&self.policy, self.source, self.now, &used, has_failed);
         // Traffic that has been there as on a further path is known already.
-        let (load, proof) =
-            route.uses.iter().skip(1).find(|u| u.path == path).map_or((None, None), |u| (u.load, u.proof));
+        let load = route.uses.iter().skip(1).find(|u| u.path == path).and_then(|u| u.load);
         if let Some(first) = route.uses.first_mut() {
-            *first = Use { load, proof, ..Use::new(0, path, self.now, judged.predicted) };
+            *first = Use { load, ..Use::new(0, path, self.now, judged.predicted) };
         }
         route.changed = Some(self.now);
         route.better_since = None;
@@ -88,7 +87,6 @@ impl Control {
     /// A path that is better by all rules, and for long enough.
     fn better(&mut self, destination: Member, route: &mut Route, judged: Judged) -> Option<Choice> {
         let used = route.uses.first_mut()?;
-        used.prove(&self.policy, self.now, &judged);
         let mut standing = Standing::new(&self.policy, self.now, *used, judged);
         let low_since = standing.collapsed.then(|| used.low_since.unwrap_or(self.now));
         used.low_since = low_since;

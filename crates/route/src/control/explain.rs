@@ -19,8 +19,7 @@ impl Control {
             let load = u.load_at(self.now, &self.policy);
             let judged = self.judged(&u.path, load.flows);
             let rate_aware = judged.map(|judged| self.rate_aware(&judged));
-            let proven = judged.map(|j| u.proven(self.now, &j.metrics)).filter(|p| *p > Rate::ZERO);
-            InUse { path: u.path, since: u.since, judged, rate_aware, chosen_for: u.chosen_for, load, proven }
+            InUse { path: u.path, since: u.since, judged, rate_aware, chosen_for: u.chosen_for, load }
         });
         let used: Vec<InUse> = used.collect();
         let first = used.first().map(|u| u.path);

@@ -42,16 +42,11 @@ impl Control {
     fn drop_further(&mut self, destination: Member, route: &mut Route, flows: u32, first: Rate) {
         let least = first.as_bps() as f64 * self.policy.least_share / 2.0;
         let mut at = 1;
-        while let Some(mut used) = route.uses.get(at).copied() {
+        while let Some(used) = route.uses.get(at).copied() {
             let judged = self.judged(&used.path, flows);
-            if let Some(judged) = &judged {
-                used.prove(&self.policy, self.now, judged);
-                route.uses[at] = used;
-            }
             let is_disjoint = route.uses[..at].iter().all(|u| u.path.is_disjoint(&used.path));
             // What a path demonstrably carries it is worth, as the first one is: the loss of flows that fill it is their own.
-            let carried = used.load_at(self.now, &self.policy).carried;
-            let worth = |j: Judged| j.worth[1].max(carried).max(used.proven(self.now, &j.metrics));
+            let worth = |j: Judged| j.worth[1].max(used.load_at(self.now, &self.policy).carried);
             if is_disjoint && judged.is_some_and(|j| worth(j).as_bps() as f64 >= least) {
                 at += 1;
                 continue;

@@ -50,7 +50,7 @@ pub(super) fn judge(policy: &Policy, metrics: Metrics, shared: Option<Shared>, f
 pub(super) struct Standing {
     pub(super) used: Use,
     pub(super) judged: Judged,
-    /// What paths are held against: what is predicted, or what the path demonstrably carries, or carried before its flows paused.
+    /// What paths are held against: what is predicted, or what the path demonstrably carries.
     pub(super) worth: Rate,
     pub(super) collapsed: bool,
 }
@@ -60,8 +60,7 @@ impl Standing {
         let load = used.load_at(now, policy);
         let is_filled = |capacity: Rate| load.carried.as_bps() as f64 >= policy.filled * capacity.as_bps() as f64;
         let counts = judged.metrics.capacity.is_none_or(is_filled);
-        let proven = used.proven(now, &judged.metrics);
-        let worth = judged.worth[1].max(if counts { load.carried } else { Rate::ZERO }).max(proven);
+        let worth = judged.worth[1].max(if counts { load.carried } else { Rate::ZERO });
         let capacity = judged.metrics.capacity.unwrap_or(policy.unknown_capacity);
         let hoped = Rate::from_bps(used.chosen_for.as_bps().saturating_mul(u64::from(load.flows.max(1)))).min(capacity);
         let collapsed = policy.fast_fail && (worth.as_bps() as f64) < policy.collapse * hoped.as_bps() as f64;

@@ -4,9 +4,8 @@ use serde::{Deserialize, Serialize};
 use units::{Instant, Rate};
 
 use super::Weighted;
-use super::proof::Proof;
 use crate::hash::share;
-use crate::{Judged, Member, Metrics, Path, Policy};
+use crate::{Member, Path, Policy};
 
 /// What we send over a path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,13 +29,11 @@ pub(super) struct Use {
     /// Since when it has been collapsed.
     pub(super) low_since: Option<Instant>,
     pub(super) load: Option<(Instant, Load)>,
-    /// What it has carried, if it was full of late.
-    pub(super) proof: Option<Proof>,
 }
 
 impl Use {
     pub(super) fn new(place: usize, path: Path, since: Instant, chosen_for: Rate) -> Self {
-        Self { place, path, since, chosen_for, low_since: None, load: None, proof: None }
+        Self { place, path, since, chosen_for, low_since: None, load: None }
     }
 
     /// What it carries, unless nobody has said so lately or the policy does not ask.
@@ -44,16 +41,6 @@ impl Use {
         let is_fresh = |at: Instant| policy.count_load && now.saturating_since(at) < policy.silence;
         let fresh = self.load.filter(|(at, _)| is_fresh(*at));
         fresh.map_or_else(Load::default, |(_, load)| load)
-    }
-
-    /// Remembers what it carries now.
-    pub(super) fn prove(&mut self, policy: &Policy, now: Instant, judged: &Judged) {
-        self.proof = Proof::after(self.proof, policy, now, judged, self.load_at(now, policy));
-    }
-
-    /// What it has shown to carry when it was full, at losses no better than these.
-    pub(super) fn proven(&self, now: Instant, metrics: &Metrics) -> Rate {
-        self.proof.map_or(Rate::ZERO, |p| p.carries(now, metrics))
     }
 }
 

@@ -18,7 +18,6 @@ fn an_explanation_reads_as_text_and_as_a_record() {
         rate_aware: None,
         chosen_for: predicted,
         load: Load { flows: 2, carried: Rate::from_bps(500_000) },
-        proven: Some(Rate::from_bps(700_000)),
     };
     let candidate = Candidate {
         path: Path::via(&[Member(1)], destination).unwrap(),
@@ -28,7 +27,7 @@ fn an_explanation_reads_as_text_and_as_a_record() {
     };
     let explanation = Explanation { at, destination, used: vec![used], candidates: vec![candidate] };
     let expected = "00000009\n  \
-        uses direct for 100.0 s: failed; 2 flows with 500.0 kb/s; carried 700.0 kb/s when it was full\n  \
+        uses direct for 100.0 s: failed; 2 flows with 500.0 kb/s\n  \
         could via 00000001: 1.000 Mb/s predicted (900.0 kb/s to 1.100 Mb/s for all flows), 12.00 Mb/s if told its rate, rtt 150.0 ms, \
         loss 0.0500 (0.0500 to 0.0500), capacity 45.00 Mb/s\n    \
         not now: less than 1.500 Mb/s; last change too recent, for another 2.5 s";
