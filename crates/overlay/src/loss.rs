@@ -235,10 +235,12 @@ impl Loss {
         }
     }
 
-    /// What the last half second or so says, with an interval of three standard deviations.
-    pub(crate) fn latest(&self) -> LossEstimate {
-        let (low, high) = self.latest.interval(Z_LATEST);
-        LossEstimate { share: self.latest.share(), low, high, frames: self.latest.frames }
+    /// What the last half second or so says, with an interval of three standard deviations; of few frames, or none, where nothing was counted since.
+    pub(crate) fn latest(&self, now: Instant) -> LossEstimate {
+        let mut latest = self.latest;
+        latest.fade(self.at.map_or(0.0, |at| (-now.saturating_since(at).as_secs_f64() / QUICK).exp2()));
+        let (low, high) = latest.interval(Z_LATEST);
+        LossEstimate { share: latest.share(), low, high, frames: latest.frames }
     }
 
     /// What is known now.

@@ -9,8 +9,6 @@ const QUICK: f64 = 0.4;
 /// For how long the least round trip is remembered: two such spans at most. A path that became longer is known to be so then.
 const RTT_SPAN: Duration = Duration::from_secs(10);
 
-const PEAK_SPAN: Duration = Duration::from_secs(1);
-
 /// Counts of a sequence at two times, and what was lost in between. Frames that are overtaken count as lost first and are given back when
 /// they come.
 #[derive(Debug, Clone, Copy, Default)]
@@ -66,59 +64,56 @@ impl Carried {
     }
 }
 
+/// The least, or the largest, of the values of a span that goes on and of the one before: a span ends with the first value after it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lately<T> {
+    values: [Option<T>; 2],
+    since: Option<Instant>,
+}
+
+impl<T> Default for Lately<T> {
+    fn default() -> Self {
+        Self { values: [None, None], since: None }
+    }
+}
+
+impl<T: Copy> Lately<T> {
+    /// `pick`: which of two values is kept.
+    pub(crate) fn note(&mut self, now: Instant, span: Duration, value: T, pick: impl Fn(T, T) -> T) {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_since(since) >= span {
+            self.values = [None, self.values[0]];
+            self.since = Some(now);
+        }
+        self.values[0] = Some(self.values[0].map_or(value, |kept| pick(kept, value)));
+    }
+
+    /// `None`: there was no value yet.
+    pub(crate) fn of_both(&self, pick: impl Fn(T, T) -> T) -> Option<T> {
+        self.values.into_iter().flatten().reduce(pick)
+    }
+}
+
 /// The least round trip of the last seconds, and the latest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RoundTrip {
     latest: Option<Duration>,
-    /// Least of the span that goes on, and of the one before.
-    least: [Option<Duration>; 2],
-    since: Option<Instant>,
+    least: Lately<Duration>,
 }
 
 impl RoundTrip {
     pub(crate) fn note(&mut self, now: Instant, rtt: Duration) {
-        let since = *self.since.get_or_insert(now);
-        if now.saturating_since(since) > RTT_SPAN {
-            self.least = [None, self.least[0]];
-            self.since = Some(now);
-        }
         self.latest = Some(rtt);
-        let lower = self.least[0].map_or(rtt, |l| l.min(rtt));
-        self.least[0] = Some(lower);
+        self.least.note(now, RTT_SPAN, rtt, Duration::min);
     }
 
     /// That of the idle path, as far as the last seconds show it.
     pub(crate) fn least(&self) -> Option<Duration> {
-        self.least.iter().flatten().min().copied()
+        self.least.of_both(Duration::min)
     }
 
     pub(crate) fn latest(&self) -> Option<Duration> {
         self.latest
-    }
-}
-
-/// The largest of the values of the last one or two seconds.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Peak {
-    /// Of the second that goes on, and of the one before.
-    most: [f64; 2],
-    since: Option<Instant>,
-}
-
-impl Peak {
-    pub(crate) fn note(&mut self, now: Instant, value: f64) {
-        let passed = self.since.map_or(Duration::MAX, |since| now.saturating_since(since));
-        if passed >= PEAK_SPAN {
-            self.most = [0.0, if passed < 2 * PEAK_SPAN { self.most[0] } else { 0.0 }];
-            self.since = Some(now);
-        }
-        self.most[0] = self.most[0].max(value);
-    }
-
-    /// Nothing when there was no value for a while.
-    pub(crate) fn most(&self, now: Instant) -> f64 {
-        let is_recent = self.since.is_some_and(|since| now.saturating_since(since) < 2 * PEAK_SPAN);
-        if is_recent { self.most[0].max(self.most[1]) } else { 0.0 }
     }
 }
 
@@ -151,18 +146,15 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_is_remembered_for_a_second_or_two() {
-        let mut peak = Peak::default();
+    fn a_value_is_remembered_for_one_span_or_two() {
         let at = |tenths: u64| Instant::from_nanos(tenths * 100_000_000);
-        assert_eq!(peak.most(at(1)), 0.0);
-        (10..60).for_each(|t| peak.note(at(t), if t == 18 { 0.4 } else { 0.1 }));
         let most = |until| {
-            let mut peak = Peak::default();
-            (10..=until).for_each(|t| peak.note(at(t), if t == 18 { 0.4 } else { 0.1 }));
-            peak.most(at(until))
+            let mut lately = Lately::default();
+            (10..=until).for_each(|t| lately.note(at(t), 10 * TICK, if t == 18 { 0.4 } else { 0.1 }, f64::max));
+            lately.of_both(f64::max)
         };
-        assert_eq!([17, 18, 28, 29, 31].map(most), [0.1, 0.4, 0.4, 0.4, 0.1]);
-        assert_eq!(peak.most(at(100)), 0.0, "nothing was said for a while");
+        // Spans begin at 1, 2 and 3 s.
+        assert_eq!([9, 17, 18, 29, 30, 31].map(most), [None, Some(0.1), Some(0.4), Some(0.4), Some(0.1), Some(0.1)]);
     }
 
     #[test]

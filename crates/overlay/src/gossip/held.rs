@@ -9,6 +9,7 @@ use units::Instant;
 use super::REFRESH;
 use super::message::Known;
 use super::said::{Said, Subject, What};
+use crate::sense::Lately;
 
 /// What was not said, or said to hold, for so long is not passed on: who speaks says so each [`REFRESH`], so that its speaker is gone.
 pub(super) const FORGET: Duration = Duration::from_secs(10);
@@ -25,9 +26,8 @@ struct Speaker {
     words: BTreeMap<Subject, Word>,
     /// When it last said something new.
     heard: Instant,
-    /// By how much our clock was ahead of the speaker's at its quickest word, ms: in the span that began then, and in the one before.
-    quickest: [f64; 2],
-    span: Instant,
+    /// By how much our clock was ahead of the speaker's at its quickest words of late, ms.
+    quickest: Lately<f64>,
 }
 
 struct Word {
@@ -53,11 +53,8 @@ impl Speaker {
     /// How much longer ago it was said than the quickest word took.
     fn age(&mut self, now: Instant, at_ms: u64) -> Duration {
         let ahead = now.as_nanos() as f64 / 1e6 - at_ms as f64;
-        if now.saturating_since(self.span) >= QUICKEST_OF {
-            (self.quickest, self.span) = ([f64::INFINITY, self.quickest[0]], now);
-        }
-        self.quickest[0] = self.quickest[0].min(ahead);
-        let least = self.quickest[0].min(self.quickest[1]);
+        self.quickest.note(now, QUICKEST_OF, ahead, f64::min);
+        let least = self.quickest.of_both(f64::min).unwrap_or(ahead);
         Duration::try_from_secs_f64((ahead - least) / 1e3).unwrap_or(Duration::MAX)
     }
 }
@@ -75,8 +72,7 @@ impl Held {
 
     /// Keeps a word that is news, and at most `most` of its speaker; says how old it is.
     pub(super) fn keep(&mut self, now: Instant, said: &Said, bytes: &[u8], most: usize) -> Duration {
-        let (words, quickest) = (BTreeMap::new, [f64::INFINITY; 2]);
-        let new = || Speaker { start: said.start, words: words(), heard: now, quickest, span: now };
+        let new = || Speaker { start: said.start, words: BTreeMap::new(), heard: now, quickest: Lately::default() };
         let speaker = self.0.entry(said.by).or_insert_with(new);
         if speaker.start != said.start {
             *speaker = new();

@@ -16,7 +16,7 @@ use super::ways::Experience;
 const CONTRADICTION: f64 = 0.05;
 /// For how long what others say of a link is not heard after our own frames said otherwise. Well below the time after which the route control takes a link to be
 /// down of which nobody speaks: it is told what they say before.
-const SUSPICION: Duration = Duration::from_secs(4);
+pub(super) const SUSPICION: Duration = Duration::from_secs(4);
 
 /// What a member says about a link on which it receives.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -175,8 +175,7 @@ impl Mesh {
                     // Claims of intervals that are over say another thing than the last second.
                     Experience::Loss(_) if self.settings.t_loss.is_some() => {}
                     Experience::Loss(loss) => {
-                        let before = first.link.loss_to().max(first.link.worst_loss_to(now));
-                        let beyond = |share: f64| 1.0 - (1.0 - share) / (1.0 - before).max(0.01);
+                        let beyond = |share: f64| 1.0 - (1.0 - share) / (1.0 - first.link.worst_loss_to()).max(0.01);
                         let low = beyond(loss.low);
                         // Where one of them is down, that explains it, and none of the others.
                         let claims = links.map(|l| Some((l, self.claims.get(&l)?.0)));

@@ -15,7 +15,7 @@ use super::trains::Rates;
 use super::ways::{DOUBT, PROBE_EVERY};
 use super::{Event, Mesh, Output, micros};
 use crate::loss::{Change, Loss, LossEstimate};
-use crate::sense::{Carried, Gaps, Peak, RoundTrip};
+use crate::sense::{Carried, Gaps, Lately, RoundTrip};
 use crate::session::{Cipher, LANES, Session};
 
 /// How often a member is told what arrived of its frames, as long as some do, where few reports are lost.
@@ -30,6 +30,9 @@ pub(super) const SILENCE: Duration = Duration::from_millis(500);
 const STALL: Duration = Duration::from_millis(250);
 /// A member that was spoken to and is not heard for so long is called anew; a third of WireGuard's patience, as probes ask all the time.
 const UNANSWERED: Duration = Duration::from_secs(5);
+/// How much later than its first hop the end of a way tells of losses, at most: half a second beyond the first hop, and three half-lives of what is
+/// counted of the latest, by which it has faded.
+const WORST_SPAN: Duration = Duration::from_secs(2);
 /// Bytes of the largest datagram.
 const LARGEST: u64 = 65_535;
 /// Frames from which on a loss is fully believed.
@@ -44,7 +47,7 @@ pub(super) struct Link {
     outgoing: Direction,
     rtt: RoundTrip,
     /// Largest share of the frames to the member that was lost of late.
-    worst_to: Peak,
+    worst_to: Lately<f64>,
     /// What goes directly to the member and arrives.
     carried: Carried,
     /// Largest delay above the least that the last report told.
@@ -176,10 +179,10 @@ impl Link {
         self.outgoing.loss.estimate().share
     }
 
-    /// The same, the most that any half second of the last one or two said: a queue of our own that overflows does so only for a moment, and the end
+    /// The same, and no less than any half second of the last two to four seconds said: a queue of our own that overflows does so only for a moment, and the end
     /// of a way tells of it a round trip later.
-    pub(super) fn worst_loss_to(&self, now: Instant) -> f64 {
-        self.worst_to.most(now)
+    pub(super) fn worst_loss_to(&self) -> f64 {
+        self.worst_to.of_both(f64::max).unwrap_or_default().max(self.loss_to())
     }
 
     /// What is known of the frames from the member that are lost.
@@ -352,7 +355,7 @@ impl Mesh {
                 continue;
             }
             let change = link.outgoing.loss.note(now, sent, lost);
-            link.worst_to.note(now, link.outgoing.loss.latest().share);
+            link.worst_to.note(now, WORST_SPAN, link.outgoing.loss.latest(now).share, f64::max);
             if change == Some(Change::More) {
                 // What is lost of late may be what has become too large.
                 other.sizes.doubt(now);

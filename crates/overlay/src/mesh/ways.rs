@@ -150,7 +150,7 @@ impl Lanes {
             if l.waiting.as_ref().is_some_and(waits) {
                 return Some((l.path, Experience::Silent));
             }
-            let loss = l.loss.latest();
+            let loss = l.loss.latest(now);
             (loss.frames >= LEAST_FRAMES).then_some((l.path, Experience::Loss(loss)))
         };
         self.lanes.iter().filter_map(of).collect()

@@ -10,7 +10,7 @@ const PACKET: usize = 1300;
 const ON_THE_WIRE: usize = PACKET + 40 + 56 + 28;
 /// A packet's time on the wire.
 const TICK: Duration = Duration::from_nanos(ON_THE_WIRE as u64 * 8_000_000_000 / RATE);
-/// Packets that wait for the first hop at most: 0.57 s.
+/// Packets that wait for a link at most: 0.57 s, as 1000 at 20 Mb/s do.
 const QUEUE: u32 = 250;
 /// Round trip of a flow whose way is idle: twice 10 ms, and what waits in its own host.
 const IDLE: Duration = Duration::from_millis(150);
@@ -62,16 +62,15 @@ impl Sender {
     }
 }
 
-/// The paper's *Domestic* with slow links: from the first member to the last over one of two relays.
-fn domestic() -> World {
+/// The paper's *Domestic* with slow links: from the first member to the last over one of two relays, which are `beyond` before it.
+fn domestic(beyond: Duration, seed: u64) -> World {
     let mut world = World::new(4);
     let now = world.now;
     for index in 0..4 {
         let settings = Settings { capacity: Some(Rate::from_bps(RATE)), ..settings(index, 4) };
-        world.hosts[index] = Host::new(settings, 10 + index as u64, now);
+        world.hosts[index] = Host::new(settings, seed + index as u64, now);
     }
-    for (a, b, ms) in [(0, 1, 10), (0, 2, 10), (1, 3, 0), (2, 3, 0)] {
-        let delay = Duration::from_millis(ms);
+    for (a, b, delay) in [(0, 1, WIRE.delay), (0, 2, WIRE.delay), (1, 3, beyond), (2, 3, beyond)] {
         world.set(a, b, Some(Wire { delay, rate: Some(RATE), queue: TICK * QUEUE, ..WIRE }));
     }
     world.set(0, 3, None);
@@ -110,7 +109,7 @@ fn fill(world: &mut World, span: Duration) -> (usize, usize) {
 
 #[test]
 fn a_flow_that_overflows_its_own_queue_for_ten_minutes_changes_no_way() {
-    let mut world = domestic();
+    let mut world = domestic(Duration::ZERO, 10);
     world.run(5 * SECOND);
     let begin = world.now;
     let (sent, dropped) = fill(&mut world, 600 * SECOND);
@@ -122,26 +121,10 @@ fn a_flow_that_overflows_its_own_queue_for_ten_minutes_changes_no_way() {
 }
 
 #[test]
-fn flows_that_overflow_their_queue_and_pause_come_back_by_the_same_way() {
-    let mut world = domestic();
-    world.run(5 * SECOND);
-    let begin = world.now;
-    for turn in 0..6 {
-        // Long enough for some overflows, and each time another part of a cycle.
-        fill(&mut world, (45 + 4 * turn) * SECOND);
-        let end = world.now + 15 * SECOND;
-        // What the flow table says meanwhile: the flow is remembered for a second, and then there is none.
-        while world.now < end {
-            let path = world.hosts[0].mesh.ways(number(3))[0].path;
-            let now = world.now;
-            let flows = u32::from(end.saturating_since(now) > 14 * SECOND);
-            world.hosts[0].mesh.handle_flows(now, &[(path, flows)]);
-            world.run(Duration::from_millis(50));
-            world.seen.clear();
-        }
-    }
-    let moved = world.hosts[0].events.iter().filter(|(at, e)| *at >= begin && matches!(e, Event::Route(_)));
-    assert_eq!(moved.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new());
+fn a_suspicion_ends_well_before_what_is_not_spoken_of_is_down() {
+    // Hand-overs come each 100 ms and a tick, and a member that is called 250 ms late says that it stood still.
+    let silence = settings(0, 2).rules().silence;
+    assert!(claims::SUSPICION + Duration::from_millis(500) <= silence, "{silence:?}");
 }
 
 #[test]
@@ -171,23 +154,21 @@ fn a_burst_of_losses_that_nobody_owns_to_takes_no_link_away() {
 
 #[test]
 fn a_queue_that_overflows_far_before_the_end_is_told_of_is_not_blamed_on_others() {
-    let mut world = domestic();
     // What is lost in the first hop is known from the relay, and 540 ms later from the end.
-    for relay in [1, 2] {
-        let delay = Duration::from_millis(270);
-        world.set(relay, 3, Some(Wire { delay, rate: Some(RATE), queue: TICK * QUEUE, ..WIRE }));
-    }
-    world.run(5 * SECOND);
-    for (share, seconds) in [(1.5, 3), (0.9, 3)] {
-        let end = world.now + seconds * SECOND;
-        while world.now < end {
-            world.send_packet(0, 3, inner(0), PACKET);
-            world.run(TICK.div_f64(share));
-            world.seen.clear();
-            assert!(world.hosts[0].mesh.suspects.is_empty());
+    for seed in [10, 30, 50, 70, 90] {
+        let mut world = domestic(Duration::from_millis(270), seed);
+        world.run(5 * SECOND);
+        for (share, seconds) in [(1.5, 3), (0.9, 3)] {
+            let end = world.now + seconds * SECOND;
+            while world.now < end {
+                world.send_packet(0, 3, inner(0), PACKET);
+                world.run(TICK.div_f64(share));
+                world.seen.clear();
+                assert!(world.hosts[0].mesh.suspects.is_empty(), "{seed}");
+            }
         }
+        assert!(world.overflowed.len() > 200, "{}", world.overflowed.len());
     }
-    assert!(world.overflowed.len() > 200, "{}", world.overflowed.len());
 }
 
 #[test]
