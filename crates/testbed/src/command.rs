@@ -1,3 +1,4 @@
+use std::fs;
 use std::io;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -53,4 +54,11 @@ pub fn finish(child: &mut Child, limit: Duration) -> io::Result<Usage> {
         }
         thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Resident set of a process in bytes; `None`: it has ended.
+pub fn resident(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let kib = status.lines().find_map(|l| l.strip_prefix("VmRSS:")?.split_whitespace().next())?;
+    Some(kib.parse::<u64>().ok()? << 10)
 }

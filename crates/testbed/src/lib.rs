@@ -18,7 +18,7 @@ mod trial;
 mod undisturbed;
 
 pub use background::Background;
-pub use command::finish;
+pub use command::{finish, resident};
 pub use kill::{Ended, kill_at_call};
 pub use lan::{Lan, Place, or_skip};
 pub use namespace::Namespace;

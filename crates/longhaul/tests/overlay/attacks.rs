@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use results::{Direction, TestPlan};
-use testbed::{Lan, Served, client_options, or_skip, plan, run_test, server_options, undisturbed};
+use testbed::{Lan, Served, client_options, or_skip, plan, resident, run_test, server_options, undisturbed};
 
 use crate::common::lab::turn;
 use crate::common::{longhaul, text};
@@ -62,13 +62,6 @@ fn flood(datagram: &[u8], to: SocketAddr, over: &AtomicBool, sent: &AtomicU64) {
     }
 }
 
-/// Memory of a process, bytes.
-fn resident(process: u32) -> u64 {
-    let told = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = told.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
-    1024 * line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
-}
-
 /// Goodput of a flow of five seconds through the tunnel.
 fn goodput(lan: &Lan, port: u16) -> u64 {
     let plan = TestPlan { rate_bps: Some(RATE), ..plan(Duration::from_secs(5)) };
@@ -91,7 +84,7 @@ fn a_flood_of_handshakes_takes_less_than_a_twentieth_of_the_traffic() {
         let datagram = initiation(&lan, members.folder.path());
         let served = Served::start(&lan.server, server_options(EAST.parse().unwrap())).unwrap();
         let quiet = goodput(&lan, served.port());
-        let before = resident(members.ids()[1]);
+        let before = resident(members.ids()[1]).unwrap();
 
         let (over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let to = SocketAddr::new(lan.server_ip(), 5460);
@@ -103,7 +96,7 @@ fn a_flood_of_handshakes_takes_less_than_a_twentieth_of_the_traffic() {
         over.store(true, Ordering::Relaxed);
         flooding.join().unwrap().unwrap();
 
-        let grown = resident(members.ids()[1]).saturating_sub(before);
+        let grown = resident(members.ids()[1]).unwrap().saturating_sub(before);
         let told = status(members.folder.path(), "east");
         println!("{quiet} b/s, {flooded} b/s under {rate:.0} initiations a second; {}", told["counters"]);
         assert!(rate > 0.95 * FLOOD as f64, "{rate} a second were sent");

@@ -6,17 +6,7 @@ use std::time::Duration;
 use results::Direction;
 use testbed::{Lan, Namespace, Served, client_options, or_skip, plan, run_test, server_options};
 
-use crate::common::{longhaul, text};
-use crate::setup::{Members, join, overlay, status};
-
-/// A member's settings; gives its lines for the others.
-fn init(folder: &std::path::Path, name: &str, further: &[&str]) -> String {
-    let file = format!("{name}.toml");
-    let arguments = [&["init", "--config", &file, "--secret", "of this test alone"], further].concat();
-    let made = overlay(folder, &arguments);
-    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
-    text(&made.stdout)
-}
+use crate::setup::{Members, init_with, join, status};
 
 /// A host that reaches others over the second host of `lan` alone.
 fn behind(lan: &Lan) -> Namespace {
@@ -43,21 +33,14 @@ fn networks_behind_members_are_reached_in_both_families_over_ipv6() {
     lan.server.iproute("ip address add fd99::2/64 dev eth0 nodad").unwrap();
     let host = behind(&lan);
     let folder = tempfile::tempdir().unwrap();
-    let west = init(folder.path(), "west", &["--address", "10.77.0.1", "--address", "fd77::1"]);
+    let west = init_with(folder.path(), "west", &["--address", "10.77.0.1", "--address", "fd77::1"]);
     let east =
         ["--address", "10.77.0.2", "--address", "fd77::2", "--subnet", "192.168.7.0/24", "--subnet", "fd07::/64"];
-    let east = init(folder.path(), "east", &east);
+    let east = init_with(folder.path(), "east", &east);
     for (name, other) in [("west", format!("{east}endpoint = \"fd99::2\"\n")), ("east", west)] {
         assert_eq!(join(folder.path(), name, &other).status.code(), Some(0));
     }
-    let up = |name: &str| {
-        let mut command = longhaul();
-        command.current_dir(folder.path()).args(["overlay", "up", "--config", &format!("{name}.toml")]);
-        command
-    };
-    let running = vec![lan.client.start(&mut up("west")).unwrap(), lan.server.start(&mut up("east")).unwrap()];
-    let members = Members::of(running, folder);
-    members.find_each_other();
+    let members = Members::up(&lan, folder);
     // Who has no endpoint for the other has learnt it.
     let told = [status(members.folder.path(), "west"), status(members.folder.path(), "east")];
     let endpoints = told.map(|t| t["members"][0]["link"]["endpoint"].as_str().map(str::to_owned));

@@ -15,9 +15,15 @@ pub(crate) fn overlay(folder: &Path, arguments: &[&str]) -> Output {
     longhaul().current_dir(folder).arg("overlay").args(arguments).output().unwrap()
 }
 
+/// Makes a member's settings; gives its lines for the others.
 pub(crate) fn init(folder: &Path, name: &str, address: &str) -> String {
+    init_with(folder, name, &["--address", address])
+}
+
+/// The same, by these options.
+pub(crate) fn init_with(folder: &Path, name: &str, options: &[&str]) -> String {
     let file = format!("{name}.toml");
-    let made = overlay(folder, &["init", "--config", &file, "--address", address, "--secret", "of this test alone"]);
+    let made = overlay(folder, &[&["init", "--config", &file, "--secret", "of this test alone"], options].concat());
     assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
     text(&made.stdout)
 }
@@ -63,6 +69,11 @@ impl Members {
             let settings = folder.path().join(format!("{name}.toml"));
             fs::write(&settings, format!("{further}\n{}", fs::read_to_string(&settings).unwrap())).unwrap();
         }
+        Self::up(lan, folder)
+    }
+
+    /// Starts `west` and `east`, whose settings are in the folder, and waits until each has a way to the other.
+    pub(crate) fn up(lan: &Lan, folder: tempfile::TempDir) -> Self {
         let up = |name: &str| {
             let mut command = longhaul();
             command.current_dir(folder.path()).args(["overlay", "up", "--config", &format!("{name}.toml")]);

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use kernel::Usage;
-use testbed::{Namespace, finish};
+use testbed::{Namespace, finish, resident};
 
 /// A program that runs; killed when this is dropped before it has ended.
 pub(crate) struct Running {
@@ -32,9 +32,7 @@ impl Running {
 
     /// The resident set now, in MiB; zero when it has ended.
     pub(crate) fn resident_mib(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let kib = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).and_then(|l| l.split_whitespace().next());
-        kib.and_then(|k| k.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
+        resident(self.child.id()).map_or(0.0, |bytes| bytes as f64 / f64::from(1 << 20))
     }
 
     /// Waits for the end, at most `limit`: standard output, and what the whole process used.
