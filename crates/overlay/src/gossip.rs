@@ -32,7 +32,9 @@ use said::{Said, What};
 use teller::Teller;
 
 /// How often another member is asked for what is new: with a handful of members all know it within some rounds.
-const ROUND: Duration = Duration::from_millis(50);
+pub(crate) const ROUND: Duration = Duration::from_millis(50);
+/// Own claims are handed to the gossip so often; it says only what has moved.
+pub(crate) const CLAIMS_EVERY: Duration = Duration::from_millis(100);
 /// How often a member says that its claims which did not change still hold.
 const REFRESH: Duration = Duration::from_secs(2);
 /// Who was heard lately is asked, with one round in so many for the others.
@@ -80,7 +82,7 @@ pub(crate) enum FromGossip {
 
 /// Runs until the sender of `input` is gone. `generation`: grows with each start of this member.
 pub(crate) async fn run(
-    settings: &Settings,
+    settings: Arc<Settings>,
     counters: Arc<Counters>,
     generation: u64,
     mut input: Receiver<ToGossip>,
@@ -123,10 +125,10 @@ pub(crate) fn queue() -> (Sender<ToGossip>, Receiver<ToGossip>) {
 }
 
 /// What a member says and passes on: no sockets, no clock.
-struct Gossip<'a> {
-    settings: &'a Settings,
+pub(crate) struct Gossip {
+    settings: Arc<Settings>,
     own: Member,
-    teller: Teller<'a>,
+    teller: Teller,
     held: Held,
     others: BTreeMap<Member, Other>,
     window: Instant,
@@ -152,13 +154,14 @@ fn cost(message: &[u8]) -> usize {
     message.len() + FRAME * message.len().div_ceil(message::FRAME_BYTES).max(1)
 }
 
-impl<'a> Gossip<'a> {
-    fn new(settings: &'a Settings, counters: Arc<Counters>, generation: u64, now: Instant) -> Self {
+impl Gossip {
+    /// `generation`: grows with each start of this member.
+    pub(crate) fn new(settings: Arc<Settings>, counters: Arc<Counters>, generation: u64, now: Instant) -> Self {
         let own = settings.identity.public().member();
         Self {
+            teller: Teller::new(Arc::clone(&settings), generation, now),
             settings,
             own,
-            teller: Teller::new(settings, generation, now),
             held: Held::default(),
             others: BTreeMap::new(),
             window: now,
@@ -169,7 +172,7 @@ impl<'a> Gossip<'a> {
     }
 
     /// A message of a member came.
-    fn handle_message(&mut self, now: Instant, from: Member, bytes: &[u8]) -> Vec<FromGossip> {
+    pub(crate) fn handle_message(&mut self, now: Instant, from: Member, bytes: &[u8]) -> Vec<FromGossip> {
         if !self.settings.members.contains(from) {
             return Vec::new();
         }
@@ -272,7 +275,7 @@ impl<'a> Gossip<'a> {
     }
 
     /// [`ROUND`] has passed.
-    fn handle_round(&mut self, now: Instant) -> Vec<FromGossip> {
+    pub(crate) fn handle_round(&mut self, now: Instant) -> Vec<FromGossip> {
         let members = self.settings.members.get();
         let is_member = |m: &Member| *m == self.own || members.contains_key(m);
         self.held.retain(|m| is_member(&m));
@@ -301,13 +304,13 @@ impl<'a> Gossip<'a> {
     }
 
     /// What this member measured on the links on which it receives.
-    fn handle_claims(&mut self, now: Instant, claims: Vec<(Member, Claim)>) {
+    pub(crate) fn handle_claims(&mut self, now: Instant, claims: Vec<(Member, Claim)>) {
         let said = self.teller.claims(now, claims);
         self.say(now, said);
     }
 
     /// Certificates that this member knows.
-    fn handle_introductions(&mut self, now: Instant, all: Vec<(Member, String, Option<SocketAddr>)>) {
+    pub(crate) fn handle_introductions(&mut self, now: Instant, all: Vec<(Member, String, Option<SocketAddr>)>) {
         let said = self.teller.introductions(now, all);
         self.say(now, said);
     }

@@ -20,7 +20,7 @@ use units::{Bytes, Instant};
 
 use crate::counters::Counters;
 use crate::gauges::Queues;
-use crate::gossip::{self, FromGossip, ToGossip};
+use crate::gossip::{self, CLAIMS_EVERY, FromGossip, ToGossip};
 use crate::guard::MacKeys;
 use crate::inbound::{Device, Inbound};
 use crate::mesh::{Mesh, Output};
@@ -51,8 +51,6 @@ const AT_ONCE: usize = 64;
 const FLOODED: Duration = Duration::from_millis(1);
 /// The loop looks at least so often whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Own claims are handed to the gossip so often; it says only what has moved.
-const CLAIMS_EVERY: Duration = Duration::from_millis(100);
 
 /// What reaches the controlling thread.
 enum Input {
@@ -373,7 +371,7 @@ fn start_gossip(
     let ending = Arc::clone(&threads.ending);
     threads.start("overlay-gossip", "the gossip, or the status page".to_owned(), move || {
         runtime.block_on(async {
-            let gossip = gossip::run(&settings, counters, generation, queue, out);
+            let gossip = gossip::run(settings, counters, generation, queue, out);
             match page {
                 // The page ends with the gossip, which ends with the member.
                 Some(page) => tokio::select! { () = gossip => {}, () = http::serve(page, asker) => {} },

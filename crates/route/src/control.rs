@@ -75,6 +75,8 @@ pub struct Control {
     fronts: Fronts,
     /// Those by which a path is taken when there is nothing to hold it against; where the policy asks for certainty.
     surest: Option<Fronts>,
+    /// Those over withheld links as well, while there are any.
+    withheld: Option<Fronts>,
     links: Links,
     routes: BTreeMap<Member, Route>,
     /// Our load when paths were last compared.
@@ -105,6 +107,7 @@ impl Control {
             graph,
             fronts,
             surest,
+            withheld: None,
             links: Links::default(),
             routes: BTreeMap::new(),
             shares: Shares::default(),
@@ -262,7 +265,8 @@ impl Control {
 
     /// How many links and paths are remembered, those included that are gone and whose flaps are counted.
     pub fn remembered(&self) -> usize {
-        let fronts = self.fronts.len() + self.surest.as_ref().map_or(0, Fronts::len);
+        let further = self.surest.iter().chain(&self.withheld).map(Fronts::len);
+        let fronts = self.fronts.len() + further.sum::<usize>();
         self.links.len() + fronts + self.routes.values().map(Route::remembered).sum::<usize>()
     }
 
@@ -350,24 +354,28 @@ impl Control {
         self.due = None;
         self.wake = None;
         let changed = core::mem::take(&mut self.changed);
+        if self.links.withheld() == 0 {
+            self.withheld = None;
+        }
         if changed.len() * 100 > self.graph.len() * FULL_SHARE {
             self.fronts = Fronts::full(&self.graph, self.source);
             self.surest = self.surest.is_some().then(|| Fronts::surest(&self.graph, self.source));
+            self.withheld = None;
         } else {
-            self.fronts.update(&self.graph, &changed);
-            if let Some(surest) = &mut self.surest {
-                surest.update(&self.graph, &changed);
-            }
+            let all = [Some(&mut self.fronts), self.surest.as_mut(), self.withheld.as_mut()];
+            all.into_iter().flatten().for_each(|fronts| fronts.update(&self.graph, &changed));
+        }
+        if self.links.withheld() > 0 {
+            self.withheld.get_or_insert_with(|| Fronts::with_withheld(&self.graph, self.source));
         }
         self.shares = Shares::of(&self.routes, self.source, self.now, &self.policy);
         let destinations: Vec<Member> = self.routes.keys().copied().collect();
-        let mut fallback = None;
         let mut searches = SEARCHES;
         for destination in destinations {
             // Out of the map while it is worked on, so that the rest can be asked.
             let Some(mut route) = self.routes.get_mut(&destination).map(core::mem::take) else { continue };
             route.forget(&self.policy, self.now);
-            self.choose_first(destination, &mut route, &mut fallback);
+            self.choose_first(destination, &mut route);
             self.choose_further(destination, &mut route, &mut searches);
             self.weigh(&mut route);
             if let Some(place) = self.routes.get_mut(&destination) {

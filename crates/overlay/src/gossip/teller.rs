@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use route::Member;
 use units::Instant;
@@ -26,8 +27,8 @@ const IN_TIME: Tolerance = Tolerance { loss: 0.05, round_trip: 0.02, width: 1.1 
 pub(super) const PART: usize = 128;
 const FAR: u64 = 1 << 31;
 
-pub(super) struct Teller<'a> {
-    settings: &'a Settings,
+pub(super) struct Teller {
+    settings: Arc<Settings>,
     own: Member,
     start: u64,
     began: Instant,
@@ -39,8 +40,8 @@ pub(super) struct Teller<'a> {
     introduced: BTreeMap<Member, (String, Option<SocketAddr>)>,
 }
 
-impl<'a> Teller<'a> {
-    pub(super) fn new(settings: &'a Settings, start: u64, now: Instant) -> Self {
+impl Teller {
+    pub(super) fn new(settings: Arc<Settings>, start: u64, now: Instant) -> Self {
         let own = settings.identity.public().member();
         // A million words a second, and still each start begins beyond the one before.
         let number = start.saturating_mul(1 << 20);

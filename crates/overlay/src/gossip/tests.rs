@@ -21,9 +21,9 @@ const BEGIN: Instant = Instant::from_nanos(7_000_000_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Members by index, and who reaches whom.
-struct World<'a> {
+struct World {
     now: Instant,
-    members: Vec<Gossip<'a>>,
+    members: Vec<Gossip>,
     reaches: fn(usize, usize) -> bool,
     /// Share of the messages that is lost.
     loss: f64,
@@ -34,13 +34,13 @@ struct World<'a> {
     messages: usize,
 }
 
-fn all_settings(count: usize) -> Vec<Settings> {
-    (0..count).map(|i| settings(i, count)).collect()
+fn all_settings(count: usize) -> Vec<Arc<Settings>> {
+    (0..count).map(|i| Arc::new(settings(i, count))).collect()
 }
 
-impl<'a> World<'a> {
-    fn new(settings: &'a [Settings]) -> Self {
-        let members = settings.iter().map(|s| Gossip::new(s, Arc::default(), 1000, BEGIN)).collect();
+impl World {
+    fn new(settings: &[Arc<Settings>]) -> Self {
+        let members = settings.iter().map(|s| Gossip::new(Arc::clone(s), Arc::default(), 1000, BEGIN)).collect();
         let heard = settings.iter().map(|_| Vec::new()).collect();
         Self {
             now: BEGIN,
@@ -192,7 +192,7 @@ fn everything_that_is_said_arrives_as_it_was() {
 #[test]
 fn a_changed_claim_is_said_at_once_and_that_the_others_hold_when_it_is_time() {
     let all = all_settings(2);
-    let mut teller = Teller::new(&all[0], 1, BEGIN);
+    let mut teller = Teller::new(Arc::clone(&all[0]), 1, BEGIN);
     let is_link = |s: &&Said| matches!(s.what, What::Link { .. });
     let mut says = |after: Duration, claim: Claim| {
         let said = teller.claims(BEGIN + after, vec![(number(1), claim), (number(2), CLAIM)]);
@@ -261,7 +261,7 @@ fn links_that_do_not_change_cost_little_and_are_known_to_hold() {
     const COUNT: usize = 24;
     let all = all_settings(COUNT);
     let mut world = World::new(&all);
-    let run = |world: &mut World<'_>, seconds: u32| {
+    let run = |world: &mut World, seconds: u32| {
         for _ in 0..2 * seconds {
             for member in 0..COUNT {
                 let claims: Vec<_> = (0..COUNT).filter(|o| *o != member).map(|o| (o, CLAIM)).collect();
@@ -420,7 +420,7 @@ fn who_starts_again_is_heard_even_if_it_forgot_its_number() {
         world.claim(2, &[(1, CLAIM)]);
         world.introduce(2, 1, "a certificate");
         world.run(SECOND);
-        world.members[2] = Gossip::new(&all[2], Arc::default(), start, world.now);
+        world.members[2] = Gossip::new(Arc::clone(&all[2]), Arc::default(), start, world.now);
         world.introduce(2, 1, "another one");
         for _ in 0..10 {
             world.claim(2, &[(1, claim_of(50_000))]);
@@ -464,7 +464,7 @@ fn a_word_that_took_longer_than_others_is_older_by_that() {
     let mut world = World::new(&all);
     world.reaches = |a, b| a + b == 3 || a + b == 1;
     let said = |number: u64, at_ms| Said { number, at_ms, ..link(2, 1, number) };
-    let age = |w: &World<'_>| w.last(0, 1, 2).flatten().unwrap().age;
+    let age = |w: &World| w.last(0, 1, 2).flatten().unwrap().age;
     world.hand(1, 0, &as_message(&[said(1, 5000).sign(&identity(2))]));
     assert_eq!(age(&world), Duration::ZERO, "clocks begin anywhere");
     world.now = world.now + 3 * SECOND;
@@ -508,7 +508,7 @@ fn what_its_speaker_does_not_say_any_more_is_not_passed_on() {
     assert!(world.last(0, 1, 2).is_some());
     world.reaches = |a, b| a + b == 1;
     world.now = world.now + held::FORGET + SECOND;
-    world.members[0] = Gossip::new(&all[0], Arc::default(), 2000, world.now);
+    world.members[0] = Gossip::new(Arc::clone(&all[0]), Arc::default(), 2000, world.now);
     world.heard[0].clear();
     world.run(SECOND);
     assert!(world.heard[0].is_empty(), "{:?}", world.heard[0]);
@@ -541,7 +541,7 @@ fn a_liar_draws_only_so_much() {
     let most = all[0].gossip_rate.as_bps() as usize / 8 / 2;
     assert!(drawn > most / 2 && drawn <= most + MOST_NEWS, "{drawn}");
     assert!(!world.members[0].handle_message(world.now, number(2), &asks).is_empty());
-    let signatures = |w: &World<'_>| w.members[0].others[&number(1)].signatures;
+    let signatures = |w: &World| w.members[0].others[&number(1)].signatures;
     for number in 0..3000 {
         world.hand(1, 0, &as_message(&[link(1, 2, number + 1).sign(&identity(1))]));
     }
@@ -582,7 +582,7 @@ fn the_task_goes_on_whatever_comes() {
             drop(to);
             all
         };
-        let (_, mut all) = tokio::join!(run(&settings, Arc::default(), 1000, input, out), feeds);
+        let (_, mut all) = tokio::join!(run(Arc::new(settings), Arc::default(), 1000, input, out), feeds);
         all.extend(from.try_iter());
         assert_eq!(claims(&all), 1, "{all:?}");
     });
@@ -590,12 +590,10 @@ fn the_task_goes_on_whatever_comes() {
 
 #[test]
 fn gossip_keeps_to_its_rate_and_changes_arrive_all_the_same() {
-    let mut all = all_settings(8);
     let mut took = Vec::new();
     for bps in [64_000, 1_000_000] {
-        for settings in &mut all {
-            settings.gossip_rate = units::Rate::from_bps(bps);
-        }
+        let of = |index| Settings { gossip_rate: units::Rate::from_bps(bps), ..settings(index, 8) };
+        let all = Vec::from_iter((0..8).map(|index| Arc::new(of(index))));
         let mut world = World::new(&all);
         let span = 20;
         for second in 0..span {

@@ -1,4 +1,4 @@
-//! Members over a simulated network, in virtual time: real handshakes, real frames, real decisions.
+//! Members over a simulated network, in virtual time: real handshakes, real frames, real gossip, real decisions.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::counters::Counters;
+use crate::gossip::{CLAIMS_EVERY, FromGossip, Gossip, ROUND};
 use crate::identity::Identity;
 use crate::receive::{Arrival, Event as FromNetwork, Opener, Taken};
 use crate::seal::{address, head, tail};
@@ -56,6 +57,10 @@ const WIRE: Wire = Wire { delay: Duration::from_millis(10), loss: 0.0, rate: Non
 
 struct Host {
     mesh: Mesh,
+    gossip: Gossip,
+    /// When the gossip asks others next, and when it is handed what the mesh knows.
+    round_at: Instant,
+    claims_at: Instant,
     opener: Opener,
     table: Table,
     counters: Counters,
@@ -85,7 +90,6 @@ struct World {
     overflowed: Vec<Vec<u8>>,
     draws: Draws,
     now: Instant,
-    gossip_at: Instant,
     /// How much later than they asked for members are called.
     late: Duration,
     /// What one of them says instead of the truth.
@@ -162,8 +166,12 @@ impl Host {
     fn new(settings: Settings, seed: u64, now: Instant) -> Self {
         let keys = MacKeys::of(&settings.identity.public());
         let relay_rate = settings.relay_rate;
-        let mesh = Mesh::new(Arc::new(settings), seed, now, UTC).unwrap();
+        let settings = Arc::new(settings);
+        let mesh = Mesh::new(Arc::clone(&settings), seed, now, UTC).unwrap();
         Self {
+            gossip: Gossip::new(settings, Arc::default(), now.as_nanos() / 1_000_000_000, now),
+            round_at: now,
+            claims_at: now,
             opener: Opener::new(keys, mesh.open_calls(), relay_rate),
             mesh,
             table: Table::default(),
@@ -180,6 +188,11 @@ impl Host {
 
     fn ways(&self, to: usize) -> Vec<String> {
         self.mesh.ways(number(to)).iter().map(|w| w.path.to_string()).collect()
+    }
+
+    /// When it has something to do, if it is called so much later than it asks for.
+    fn due(&self, late: Duration) -> Instant {
+        (self.mesh.poll_timeout() + late).min(self.round_at).min(self.claims_at)
     }
 
     fn is_linked(&self, to: usize) -> bool {
@@ -202,7 +215,6 @@ impl World {
             overflowed: Vec::new(),
             draws: Draws::new(5),
             now,
-            gossip_at: now,
             late: Duration::ZERO,
             lies: None,
             seen: Vec::new(),
@@ -282,43 +294,61 @@ impl World {
     /// Lets a member do what it wants to.
     fn settle(&mut self, index: usize) {
         let now = self.now;
-        let mut out = Vec::new();
-        let host = &mut self.hosts[index];
-        if let Some(table) = host.mesh.table() {
-            host.table = table;
-        }
-        while let Some(output) = host.mesh.poll_output() {
+        while let Some(output) = self.hosts[index].mesh.poll_output() {
+            let host = &mut self.hosts[index];
             match output {
-                Output::Send { to, datagram } => out.push((to, datagram)),
-                Output::Trial { to, datagrams, each } => out.extend(datagrams.chunks(each).map(|d| (to, d.to_vec()))),
+                Output::Send { to, datagram } => self.send(index, to, datagram),
+                Output::Trial { to, datagrams, each } => {
+                    datagrams.chunks(each).for_each(|d| self.send(index, to, d.to_vec()));
+                }
                 Output::LookUp { member, name } => host.asked.push((now, member, name.to_string())),
                 Output::Event(event) => host.events.push((now, event)),
                 Output::Routes(subnets) => host.routes.extend(subnets),
                 Output::NoRoutes(subnets) => host.routes.retain(|r| !subnets.contains(r)),
                 Output::Record(record) => host.records.push(*record),
-                Output::Gossip { .. } => {}
+                Output::Gossip { from, bytes } => {
+                    let said = host.gossip.handle_message(now, from, &bytes);
+                    self.heed_gossip(index, said);
+                }
             }
         }
-        for (to, datagram) in out {
-            self.send(index, to, datagram);
+        let host = &mut self.hosts[index];
+        if let Some(table) = host.mesh.table() {
+            host.table = table;
         }
     }
 
-    /// What the gossip does, in its place: all claims reach all that live, every 300 ms.
-    fn gossip(&mut self) {
-        self.gossip_at = self.now + Duration::from_millis(300);
-        let live = |h: &&Host| !h.is_dead;
-        let claims: Vec<_> = self.hosts.iter().filter(live).map(|h| (h.mesh.own, h.mesh.own_claims())).collect();
-        let introductions: Vec<_> = self.hosts.iter().filter(live).flat_map(|h| h.mesh.introductions()).collect();
-        for host in self.hosts.iter_mut().filter(|h| !h.is_dead) {
-            for (_, text, endpoint) in &introductions {
-                host.mesh.handle_introduction(self.now, text, *endpoint);
+    /// Lets the gossip of a member do what it is time for.
+    fn gossip(&mut self, index: usize) {
+        let now = self.now;
+        let host = &mut self.hosts[index];
+        let mut said = Vec::new();
+        if host.claims_at <= now {
+            host.claims_at = now + CLAIMS_EVERY;
+            host.gossip.handle_claims(now, host.mesh.own_claims());
+            if host.mesh.has_introductions() {
+                host.gossip.handle_introductions(now, host.mesh.introductions());
             }
-            for (to, claims) in &claims {
-                for (from, claim) in claims {
-                    let claim = liars::claim(self.lies.as_ref(), *to, *claim);
-                    host.mesh.handle_claim(self.now, *from, *to, Some(claim), true);
+        }
+        if host.round_at <= now {
+            host.round_at = now + ROUND;
+            said = host.gossip.handle_round(now);
+        }
+        self.heed_gossip(index, said);
+    }
+
+    /// What the gossip of a member wants said, and tells its mesh.
+    fn heed_gossip(&mut self, index: usize, said: Vec<FromGossip>) {
+        let now = self.now;
+        let mesh = &mut self.hosts[index].mesh;
+        for said in said {
+            match said {
+                FromGossip::Send { to, bytes } => mesh.send_gossip(now, to, &bytes),
+                FromGossip::Claim { from, to, claim, relays } => {
+                    let claim = claim.map(|c| liars::claim(self.lies.as_ref(), to, c));
+                    mesh.handle_claim(now, from, to, claim, relays);
                 }
+                FromGossip::Introduction { text, endpoint } => mesh.handle_introduction(now, &text, endpoint),
             }
         }
     }
@@ -326,16 +356,13 @@ impl World {
     fn run(&mut self, span: Duration) {
         let end = self.now + span;
         loop {
-            let due = self.hosts.iter().filter(|h| !h.is_dead).map(|h| h.mesh.poll_timeout() + self.late);
+            let due = self.hosts.iter().filter(|h| !h.is_dead).map(|h| h.due(self.late));
             let arrival = self.flying.keys().next().map(|(at, _)| *at);
-            let next = due.chain(arrival).chain([self.gossip_at]).min().unwrap_or(end).max(self.now);
+            let next = due.chain(arrival).min().unwrap_or(end).max(self.now);
             if next > end {
                 break;
             }
             self.now = next;
-            if next >= self.gossip_at {
-                self.gossip();
-            }
             while let Some(((at, _), _)) = self.flying.first_key_value() {
                 if *at > next {
                     break;
@@ -344,10 +371,15 @@ impl World {
                 self.receive(to, endpoint(from), datagram);
             }
             for index in 0..self.hosts.len() {
-                if !self.hosts[index].is_dead && self.hosts[index].mesh.poll_timeout() + self.late <= next {
-                    self.hosts[index].mesh.handle_timeout(next);
-                    self.settle(index);
+                let host = &mut self.hosts[index];
+                if host.is_dead || host.due(self.late) > next {
+                    continue;
                 }
+                if host.mesh.poll_timeout() + self.late <= next {
+                    host.mesh.handle_timeout(next);
+                }
+                self.gossip(index);
+                self.settle(index);
             }
         }
         self.now = end;

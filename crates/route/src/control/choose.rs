@@ -1,20 +1,24 @@
 //! The choice of the first path to a destination.
 
-use units::Rate;
+use units::{Instant, Rate};
 
 use super::judge::Standing;
 use super::route::{Route, Use};
 use super::{Control, Fronts};
 use crate::{Decision, Hold, Inputs, Judged, Member, Path, Reason};
 
+/// With so many times the rate a path over a link that has been back for the shortest refractory time is better, however often that link failed: if it
+/// fails each time, half a second of each 8 s is lost.
+const NEED: f64 = 4.0;
+
 /// A path to change to, and why.
 type Choice = (Path, Judged, Reason, Option<f64>);
 
 impl Control {
     /// Changes the first path to the destination, if it must be.
-    pub(super) fn choose_first(&mut self, destination: Member, route: &mut Route, fallback: &mut Option<Fronts>) {
+    pub(super) fn choose_first(&mut self, destination: Member, route: &mut Route) {
         let Some(used) = route.uses.first().copied() else {
-            let Some((path, judged)) = self.safest(destination, route, fallback) else { return };
+            let Some((path, judged)) = self.safest(destination, route) else { return };
             route.uses.push(Use::new(0, path, self.now, judged.predicted));
             let inputs = Inputs { to: Some(judged), ..self.policy_inputs() };
             self.log(destination, 0, (None, Some(path)), Reason::First, inputs);
@@ -27,7 +31,7 @@ impl Control {
                 if !self.may_leave_failed(route) {
                     return;
                 }
-                match self.safest(destination, route, fallback) {
+                match self.safest(destination, route) {
                     Some((path, judged)) => (path, judged, Reason::Failed, None),
                     None => return self.give_up(destination, route),
                 }
@@ -101,8 +105,9 @@ impl Control {
             if !standing.doubts(&self.policy, &path, &candidate).is_empty() {
                 continue;
             }
-            if let Some(until) = route.refractory(self.now, &path, standing.collapsed) {
-                refractory_until = Some(refractory_until.map_or(until, |u: units::Instant| u.min(until)));
+            let withheld = self.withheld_until(Some(&standing), &path, &candidate);
+            if let Some(until) = withheld.max(route.refractory(self.now, &path, standing.collapsed)) {
+                refractory_until = Some(refractory_until.map_or(until, |u: Instant| u.min(until)));
                 continue;
             }
             found = Some((path, candidate));
@@ -131,7 +136,25 @@ impl Control {
         Some((path, candidate, reason, Some(standing.sure_ratio(&candidate))))
     }
 
-    /// The paths that are predicted to be better by the margin, the best first.
+    /// Until when the path is not taken because a link of it has failed lately. Where it is beyond doubt what there is to gain, that counts no flaps.
+    pub(super) fn withheld_until(
+        &self,
+        standing: Option<&Standing>,
+        path: &Path,
+        candidate: &Judged,
+    ) -> Option<Instant> {
+        let needed = |s: &Standing| candidate.worth[1].as_bps() as f64 >= NEED * s.worth.as_bps() as f64;
+        let of_link = |link| {
+            if standing.is_some_and(needed) {
+                self.links.back_since(link).map(|back| back + self.policy.refractory)
+            } else {
+                self.links.withheld_until(link)
+            }
+        };
+        path.links(self.source).filter_map(of_link).max().filter(|until| *until > self.now)
+    }
+
+    /// The paths that are predicted to be better by the margin, the best first; those over links that failed lately after all others.
     fn rivals(&self, destination: Member, standing: &Standing) -> Vec<(Path, Judged)> {
         let needed = standing.needed(&self.policy);
         let flows = standing.used.load_at(self.now, &self.policy).flows;
@@ -149,15 +172,23 @@ impl Control {
             let one = self.policy.predict(metrics).as_bps();
             *path != standing.used.path && one.saturating_mul(u64::from(flows.max(1))) > standing.worth.as_bps()
         });
+        let withheld = self.withheld.iter().flat_map(|fronts| fronts.candidates(&self.graph, destination));
+        let withheld = withheld.filter(|(path, metrics)| {
+            let one = self.policy.predict(metrics).as_bps();
+            let all = one.saturating_mul(u64::from(flows.max(1)));
+            *path != standing.used.path && all as f64 >= NEED * standing.worth.as_bps() as f64
+        });
+        let rivals = rivals.chain(surely).chain(withheld);
         let mut rivals: Vec<(Path, Judged)> =
-            rivals.chain(surely).filter_map(|(path, _)| Some((path, self.judged(&path, flows)?))).collect();
-        rivals.sort_by(|a, b| rank(&b.1).cmp(&rank(&a.1)).then(a.0.cmp(&b.0)));
+            rivals.filter_map(|(path, _)| Some((path, self.judged(&path, flows)?))).collect();
+        let is_withheld = |path: &Path| self.graph.is_withheld(self.source, path);
+        rivals.sort_by_key(|(path, judged)| (is_withheld(path), core::cmp::Reverse(rank(judged)), *path));
         rivals
     }
 
     /// The path with the largest rate that is sure, when there is nothing to hold it against. Paths that are not to be relied on yet come after
     /// all others.
-    fn safest(&self, destination: Member, route: &Route, fallback: &mut Option<Fronts>) -> Option<(Path, Judged)> {
+    fn safest(&self, destination: Member, route: &Route) -> Option<(Path, Judged)> {
         let flows = route.uses.first().map_or(0, |u| u.load_at(self.now, &self.policy).flows);
         let best = |fronts: &Fronts| {
             let all = fronts.candidates(&self.graph, destination);
@@ -168,12 +199,7 @@ impl Control {
                 (is_trusted, is_free, judged.worth[0], rank(judged), core::cmp::Reverse(*path))
             })
         };
-        best(self.surest.as_ref().unwrap_or(&self.fronts)).or_else(|| {
-            if self.links.withheld() == 0 {
-                return None;
-            }
-            best(fallback.get_or_insert_with(|| Fronts::with_withheld(&self.graph, self.source)))
-        })
+        best(self.surest.as_ref().unwrap_or(&self.fronts)).or_else(|| best(self.withheld.as_ref()?))
     }
 
     /// The fields of the policy that decisions show.

@@ -66,7 +66,7 @@ impl Control {
     }
 
     fn holds(&self, route: &Route, standing: Option<&Standing>, path: &Path, judged: &Judged) -> Vec<Hold> {
-        let withheld = path.links(self.source).filter_map(|link| self.links.withheld_until(link)).max();
+        let withheld = self.withheld_until(standing, path, judged);
         let mut holds: Vec<Hold> = withheld.map(|until| Hold::Withheld { until }).into_iter().collect();
         let in_need = standing.is_none_or(|s| s.collapsed);
         holds.extend(route.refractory(self.now, path, in_need).map(|until| Hold::Refractory { until }));

@@ -19,7 +19,8 @@ struct State {
     is_up: bool,
     flaps: f64,
     flapped: Instant,
-    withheld_until: Option<Instant>,
+    /// When it came back, as long as it is withheld because of that, and until when it is.
+    withheld: Option<(Instant, Instant)>,
     /// Its entry in `checks`.
     check: Instant,
 }
@@ -57,7 +58,12 @@ impl Links {
 
     /// Until when the link is withheld.
     pub(super) fn withheld_until(&self, link: Link) -> Option<Instant> {
-        self.known.get(&link).and_then(|s| s.withheld_until)
+        self.known.get(&link).and_then(|s| s.withheld).map(|(_, until)| until)
+    }
+
+    /// When the link came back that is withheld.
+    pub(super) fn back_since(&self, link: Link) -> Option<Instant> {
+        self.known.get(&link).and_then(|s| s.withheld).map(|(back, _)| back)
     }
 
     /// Time since the link was measured; of a link that is down there is no measurement.
@@ -75,14 +81,14 @@ impl Links {
         let heard = now - age;
         let check = heard + policy.silence;
         let Some(state) = self.known.get_mut(&link) else {
-            let (flaps, flapped, withheld_until) = (0.0, now, None);
-            self.known.insert(link, State { heard, is_up: true, flaps, flapped, withheld_until, check });
+            let (flaps, flapped, withheld) = (0.0, now, None);
+            self.known.insert(link, State { heard, is_up: true, flaps, flapped, withheld, check });
             self.checks.insert((check, link));
             return false;
         };
         state.heard = heard;
         if state.is_up {
-            return state.withheld_until.is_some();
+            return state.withheld.is_some();
         }
         state.is_up = true;
         let flaps = policy.decayed(state.flaps, now.saturating_since(state.flapped));
@@ -90,9 +96,9 @@ impl Links {
         let draw = share([source.0.into(), now.as_nanos()], &ends);
         // The time counts from the return, not from the failure: it is the return that has to last.
         let wait = if flaps < FORGOTTEN { Duration::ZERO } else { policy.refractory_after(flaps.max(1.0), draw) };
-        state.withheld_until = (!wait.is_zero()).then(|| now + wait);
+        state.withheld = (!wait.is_zero()).then(|| (now, now + wait));
         self.withheld += usize::from(!wait.is_zero());
-        let next = state.withheld_until.map_or(check, |until| until.min(check));
+        let next = state.withheld.map_or(check, |(_, until)| until.min(check));
         self.move_check(link, next);
         !wait.is_zero()
     }
@@ -103,7 +109,7 @@ impl Links {
         state.is_up = false;
         state.flaps = policy.decayed(state.flaps, now.saturating_since(state.flapped)) + 1.0;
         state.flapped = now;
-        self.withheld -= usize::from(state.withheld_until.take().is_some());
+        self.withheld -= usize::from(state.withheld.take().is_some());
         let half_lives = (state.flaps / FORGOTTEN).log2();
         let forget = Duration::try_from_secs_f64(policy.flap_half_life.as_secs_f64() * half_lives);
         self.move_check(link, now + forget.unwrap_or(Duration::MAX));
@@ -116,7 +122,7 @@ impl Links {
             let is_kept = link.0 != member && link.1 != member;
             if !is_kept {
                 checks.remove(&(state.check, *link));
-                *withheld -= usize::from(state.withheld_until.is_some());
+                *withheld -= usize::from(state.withheld.is_some());
             }
             is_kept
         });
@@ -140,12 +146,12 @@ impl Links {
                 self.fail(policy, now, link);
                 return Some((link, Change::Silent));
             }
-            let is_released = state.withheld_until.is_some_and(|until| until <= now);
+            let is_released = state.withheld.is_some_and(|(_, until)| until <= now);
             if is_released {
-                state.withheld_until = None;
+                state.withheld = None;
                 self.withheld -= 1;
             }
-            let next = state.withheld_until.map_or(silent_at, |until| until.min(silent_at));
+            let next = state.withheld.map_or(silent_at, |(_, until)| until.min(silent_at));
             self.move_check(link, next);
             if is_released {
                 return Some((link, Change::Released));

@@ -194,10 +194,10 @@ fn a_failed_path_is_left_at_once_and_returned_to_slowly() {
     assert!((8.9..11.0).contains(&after), "{after}");
 }
 
-#[test]
-fn who_flaps_is_trusted_later_each_time() {
+/// Seconds after which the northern bridge is returned to each time it was down for a second, if the other one loses so much.
+fn waits(south: f64) -> Vec<f64> {
     let mut net = Domestic::new(Policy { hold_down: Duration::ZERO, jitter: 0.0, ..single() });
-    net.losses = [Some(0.001), Some(0.05)];
+    net.losses = [Some(0.001), Some(south)];
     net.until(5.0);
     let mut waits = Vec::new();
     for _ in 0..4 {
@@ -209,10 +209,23 @@ fn who_flaps_is_trusted_later_each_time() {
         assert_eq!(reasons(&decided)[0], (Some(north()), Reason::Returned));
         waits.push(decided[0].at.saturating_since(at(back)).as_secs_f64());
     }
-    // 8 s doubled; forgotten by half in 600 s, of which 200 s pass: 1, 1.79, 2.42, 2.92 flaps. And some tenths to see and confirm it.
+    waits
+}
+
+#[test]
+fn who_flaps_is_trusted_later_each_time() {
+    // 5^0.75 = 3.3 times the rate. 8 s doubled; forgotten by half in 600 s, of which 200 s pass: 1, 1.79, 2.42, 2.92 flaps. And some tenths to see and confirm it.
+    let waits = waits(0.005);
     for (wait, expected) in waits.iter().zip([8.0, 13.8, 21.4, 30.3]) {
         assert!((0.3..1.0).contains(&(wait - expected)), "{waits:?}");
     }
+}
+
+#[test]
+fn who_carries_many_times_as_much_need_not_be_trusted_for_long() {
+    // 50^0.75 = 19 times.
+    let waits = waits(0.05);
+    assert!(waits.iter().all(|wait| (0.3..1.0).contains(&(wait - 8.0))), "{waits:?}");
 }
 
 #[test]

@@ -360,7 +360,6 @@ fn clocks_that_are_set_mean_nothing() {
     for index in 0..2 {
         world.hosts[index] = Host::new(settings(index, 2), index as u64, world.now);
     }
-    world.gossip_at = world.now;
     world.run(2 * SECOND);
     assert_eq!(world.flow(0, 1, 4 * SECOND), (800, 800));
     let view = world.hosts[0].mesh.link_view(number(1), world.now).unwrap();
