@@ -40,6 +40,8 @@ const REFRESH: Duration = Duration::from_secs(2);
 /// Who was heard lately is asked, with one round in so many for the others.
 const LATELY: Duration = Duration::from_secs(5);
 const OTHERS: f64 = 0.25;
+/// So many of these are told at once what has changed: to be asked takes a round trip, which over satellites is half a second.
+const TOLD: usize = 4;
 /// Most bytes in answer to one digest; the next round asks for the rest.
 const MOST_NEWS: usize = 8192;
 /// What one member may cost in a [`WINDOW`]: answers to its digests and signatures looked at (some 12 % of a processor). Of two
@@ -97,7 +99,7 @@ pub(crate) async fn run(
                 Some(ToGossip::Received { from, bytes }) => {
                     waiting.extend(gossip.handle_message(kernel::now(), from, &bytes));
                 }
-                Some(ToGossip::Claims(claims)) => gossip.handle_claims(kernel::now(), claims),
+                Some(ToGossip::Claims(claims)) => waiting.extend(gossip.handle_claims(kernel::now(), claims)),
                 Some(ToGossip::Introductions(all)) => gossip.handle_introductions(kernel::now(), all),
                 None => break,
             },
@@ -289,8 +291,7 @@ impl Gossip {
             bump(&self.counters.gossip_held_back);
             return Vec::new();
         }
-        let was_heard = |o: &Other| o.heard.is_some_and(|at| now.saturating_since(at) < LATELY);
-        let mut asked: Vec<Member> = self.others.iter().filter(|(_, o)| was_heard(o)).map(|(m, _)| *m).collect();
+        let mut asked = self.heard_lately(now);
         if asked.is_empty() || self.draws.unit() < OTHERS {
             asked = members.keys().copied().collect();
         }
@@ -303,10 +304,27 @@ impl Gossip {
         vec![self.send(to, message::digest(true, &known))]
     }
 
-    /// What this member measured on the links on which it receives.
-    pub(crate) fn handle_claims(&mut self, now: Instant, claims: Vec<(Member, Claim)>) {
+    /// What this member measured on the links on which it receives. Some are told at once what has changed; the others ask for it, and those who did not get it.
+    pub(crate) fn handle_claims(&mut self, now: Instant, claims: Vec<(Member, Claim)>) -> Vec<FromGossip> {
         let said = self.teller.claims(now, claims);
-        self.say(now, said);
+        let is_link = |(said, _): &(Said, Vec<u8>)| matches!(said.what, What::Link { .. });
+        let links: Vec<(Said, Vec<u8>)> = self.say(now, said).into_iter().filter(is_link).collect();
+        let limit = self.limit();
+        if links.is_empty() || self.spent.room(now, limit) < FOR_ANSWERS * limit.most {
+            return Vec::new();
+        }
+        let mut told = self.heard_lately(now);
+        let turn = self.draws.number() as usize % told.len().max(1);
+        told.rotate_left(turn);
+        told.truncate(TOLD);
+        let messages = message::words(links.iter().map(|(_, bytes)| &bytes[..]));
+        let all = told.into_iter().flat_map(|to| messages.iter().map(move |m| (to, m.clone())));
+        all.map(|(to, bytes)| self.send(to, bytes)).collect()
+    }
+
+    fn heard_lately(&self, now: Instant) -> Vec<Member> {
+        let was_heard = |o: &Other| o.heard.is_some_and(|at| now.saturating_since(at) < LATELY);
+        self.others.iter().filter(|(_, o)| was_heard(o)).map(|(m, _)| *m).collect()
     }
 
     /// Certificates that this member knows.
@@ -315,12 +333,15 @@ impl Gossip {
         self.say(now, said);
     }
 
-    fn say(&mut self, now: Instant, all: Vec<Said>) {
-        for said in all {
+    /// Gives what is said with its signature.
+    fn say(&mut self, now: Instant, all: Vec<Said>) -> Vec<(Said, Vec<u8>)> {
+        let signed = all.into_iter().map(|said| {
             let bytes = said.sign(&self.settings.identity);
             self.held.confirm(now, &said);
             self.held.keep(now, &said, &bytes, self.most_words());
-        }
+            (said, bytes)
+        });
+        signed.collect()
     }
 
     fn key(&self, of: Member) -> Option<PublicKey> {
@@ -339,5 +360,11 @@ impl Gossip {
     /// Of each member: on a link with each other one, and a certificate of each, and that these hold; and as many again of those that only others know yet.
     fn most_words(&self) -> usize {
         4 * (self.settings.members.get().len() + 2)
+    }
+
+    /// How many words of all members are held.
+    #[cfg(test)]
+    pub(crate) fn words(&self) -> usize {
+        self.held.len()
     }
 }

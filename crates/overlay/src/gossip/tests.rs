@@ -87,7 +87,8 @@ impl World {
     /// A member says what it measured on its links from the others.
     fn claim(&mut self, by: usize, claims: &[(usize, Claim)]) {
         let claims = claims.iter().map(|(from, claim)| (number(*from), *claim)).collect();
-        self.members[by].handle_claims(self.now, claims);
+        let outputs = self.members[by].handle_claims(self.now, claims);
+        self.deliver(by, outputs);
     }
 
     fn introduce(&mut self, by: usize, of: usize, text: &str) {

@@ -91,26 +91,66 @@ impl Mesh {
             return;
         }
         match claim.filter(|c| c.metrics().is_valid()) {
-            Some(claim) if self.is_held_back((from, to), &claim) => self.hold_back(now, (from, to), claim),
-            Some(claim) => {
-                let before = self.claims.insert((from, to), (claim, now));
-                if before.is_some_and(|(b, _)| b.high < claim.low) {
-                    self.alert(now);
-                }
-                self.changed |= before.is_none_or(|(b, _)| b.datagram != claim.datagram);
-                self.link_is(now, from, to, Some(claim.metrics()));
-                if before.is_none() {
-                    self.acquit_beside(now, (from, to));
-                }
+            Some(claim) => self.heed_claim(now, (from, to), claim),
+            None => self.withdraw(now, (from, to)),
+        }
+    }
+
+    fn heed_claim(&mut self, now: Instant, link: (Member, Member), claim: Claim) {
+        let is_new = !self.claims.contains_key(&link);
+        if self.is_held_back(link, &claim) {
+            self.hold_back(now, link, claim);
+        } else {
+            let before = self.claims.insert(link, (claim, now));
+            if before.is_some_and(|(b, _)| b.high < claim.low) {
+                self.alert(now);
             }
-            None => {
-                self.link_is(now, from, to, None);
-                // Now they say what our own frames did.
-                self.suspects.remove(&(from, to));
-                if self.claims.remove(&(from, to)).is_some() {
-                    self.acquit_beside(now, (from, to));
-                }
+            self.changed |= before.is_none_or(|(b, _)| b.datagram != claim.datagram);
+        }
+        if !is_new {
+            self.pass_on(now, link);
+        } else if self.claim_of(link).is_some() {
+            for link in [link, (link.1, link.0)] {
+                self.pass_on(now, link);
+                self.acquit_beside(now, link);
             }
+        }
+    }
+
+    /// An end of the link says that it is down, or says nothing any more: then it is down in both directions, whatever the other end, which may be gone, has said.
+    fn withdraw(&mut self, now: Instant, link: (Member, Member)) {
+        let was_up = self.claim_of(link).is_some();
+        self.claims.remove(&link);
+        for link in [link, (link.1, link.0)] {
+            self.link_is(now, link.0, link.1, None);
+            // Now they say what our own frames did.
+            self.suspects.remove(&link);
+            if was_up {
+                self.acquit_beside(now, link);
+            }
+        }
+    }
+
+    /// What is said of the link, if both its ends speak of it: each says that it is up only as long as it hears the other one and is heard by it.
+    fn claim_of(&self, link: (Member, Member)) -> Option<&(Claim, Instant)> {
+        self.claims.get(&link).filter(|_| self.claims.contains_key(&(link.1, link.0)))
+    }
+
+    /// Tells the route control what is said of a link that is not suspected.
+    fn pass_on(&mut self, now: Instant, link: (Member, Member)) {
+        let Some((claim, at)) = self.claim_of(link).copied() else { return };
+        if !self.is_held_back(link, &claim) {
+            let age = claim.age + now.saturating_since(at);
+            self.link_is(now, link.0, link.1, Some(Metrics { age, ..claim.metrics() }));
+        }
+    }
+
+    /// Who has said nothing for as long as the route control waits is gone, and speaks for no link.
+    fn forget_claims(&mut self, now: Instant) {
+        let silence = self.control.inner().policy().silence;
+        let old = self.claims.iter().filter(|(_, (_, at))| now.saturating_since(*at) >= silence);
+        for link in old.map(|(link, _)| *link).collect::<Vec<_>>() {
+            self.withdraw(now, link);
         }
     }
 
@@ -147,12 +187,8 @@ impl Mesh {
 
     /// What others say of the link counts again.
     fn acquit(&mut self, now: Instant, link: (Member, Member)) {
-        if self.suspects.remove(&link).is_none() {
-            return;
-        }
-        if let Some((claim, at)) = self.claims.get(&link).copied() {
-            let age = claim.age + now.saturating_since(at);
-            self.link_is(now, link.0, link.1, Some(Metrics { age, ..claim.metrics() }));
+        if self.suspects.remove(&link).is_some() {
+            self.pass_on(now, link);
         }
     }
 
@@ -160,6 +196,7 @@ impl Mesh {
     /// out of our sight: links there over which nothing else of ours gets are blamed for silence, the last one for losses that the claims do
     /// not explain.
     pub(super) fn compare_with_claims(&mut self, now: Instant) {
+        self.forget_claims(now);
         let mut blamed = Vec::new();
         let working: BTreeSet<_> = self.others.values().flat_map(|o| o.lanes.working(now)).collect();
         let works = |link: &(Member, Member)| working.iter().any(|path| path.links(self.own).any(|l| l == *link));
@@ -170,7 +207,7 @@ impl Mesh {
                 match experience {
                     Experience::Silent if self.is_deaf(now) => {}
                     // Where one of them is known to be down, that explains it.
-                    Experience::Silent if !links.clone().all(|l| self.claims.contains_key(&l)) => {}
+                    Experience::Silent if !links.clone().all(|l| self.claim_of(l).is_some()) => {}
                     Experience::Silent => blamed.extend(links.filter(|l| !works(l)).map(|link| (link, None))),
                     // Claims of intervals that are over say another thing than the last second.
                     Experience::Loss(_) if self.settings.t_loss.is_some() => {}
@@ -178,7 +215,7 @@ impl Mesh {
                         let beyond = |share: f64| 1.0 - (1.0 - share) / (1.0 - first.link.worst_loss_to()).max(0.01);
                         let low = beyond(loss.low);
                         // Where one of them is down, that explains it, and none of the others.
-                        let claims = links.map(|l| Some((l, self.claims.get(&l)?.0)));
+                        let claims = links.map(|l| Some((l, self.claim_of(l)?.0)));
                         let Some(claims) = claims.collect::<Option<Vec<_>>>() else { continue };
                         let claimed = 1.0 - claims.iter().map(|(_, c)| 1.0 - c.high).product::<f64>();
                         // The last link stands for all of them.

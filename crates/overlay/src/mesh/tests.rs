@@ -15,6 +15,7 @@ use crate::table::Table;
 use wire::overlay::Content;
 
 mod admission;
+mod churn;
 mod counted;
 mod flood;
 mod follow;
@@ -92,6 +93,8 @@ struct World {
     now: Instant,
     /// How much later than they asked for members are called.
     late: Duration,
+    /// Members say nothing of links to others, so that what is sent is of probes, reports and packets only.
+    without_gossip: bool,
     /// What one of them says instead of the truth.
     lies: Option<liars::Lies>,
     /// Everything that was ever sent, for those who listen.
@@ -216,6 +219,7 @@ impl World {
             draws: Draws::new(5),
             now,
             late: Duration::ZERO,
+            without_gossip: false,
             lies: None,
             seen: Vec::new(),
         }
@@ -323,16 +327,20 @@ impl World {
         let now = self.now;
         let host = &mut self.hosts[index];
         let mut said = Vec::new();
+        if self.without_gossip {
+            host.claims_at = now + CLAIMS_EVERY;
+            host.round_at = now + ROUND;
+        }
         if host.claims_at <= now {
             host.claims_at = now + CLAIMS_EVERY;
-            host.gossip.handle_claims(now, host.mesh.own_claims());
+            said = host.gossip.handle_claims(now, host.mesh.own_claims());
             if host.mesh.has_introductions() {
                 host.gossip.handle_introductions(now, host.mesh.introductions());
             }
         }
         if host.round_at <= now {
             host.round_at = now + ROUND;
-            said = host.gossip.handle_round(now);
+            said.extend(host.gossip.handle_round(now));
         }
         self.heed_gossip(index, said);
     }

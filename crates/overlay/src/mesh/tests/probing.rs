@@ -5,6 +5,7 @@ use super::*;
 /// Two members on a link that pays for few probes.
 fn slow() -> World {
     let mut world = World::new(2);
+    world.without_gossip = true;
     for index in 0..2 {
         let slow = Settings { capacity: Some(Rate::from_bps(1_000_000)), ..settings(index, 2) };
         world.hosts[index] = Host::new(slow, 5 + index as u64, world.now);

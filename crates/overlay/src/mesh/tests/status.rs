@@ -95,6 +95,7 @@ fn flows_are_told_path_by_path() {
 #[test]
 fn status_tells_what_probes_take_and_how_far_metrics_can_be_relied_on() {
     let mut world = World::new(2);
+    world.without_gossip = true;
     let status = status(&world.hosts[0], Vec::new());
     let link = |world: &World| {
         let answer = status.answer(&Question::Status, &world.hosts[0].mesh, world.now);

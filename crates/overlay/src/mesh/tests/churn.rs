@@ -1,0 +1,194 @@
+//! Members that come, go, die and begin anew, and links that go dark and lose: handshakes, gossip and route control of all of them together.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+const MEMBERS: usize = 12;
+/// Something happens so often, and is over after as long as [`lasts`] says.
+const TURN: Duration = Duration::from_secs(12);
+/// Of a turn, what all may take to find their ways. A member that begins anew is taken for silent for 5 s by those who called it before.
+const SETTLE: Duration = Duration::from_secs(9);
+const PACKETS: Duration = Duration::from_millis(40);
+
+/// Those with links that are this far from one another, around a circle.
+fn is_neighbour(a: usize, b: usize) -> bool {
+    matches!(a.abs_diff(b), 1 | 4 | 8 | 11)
+}
+
+fn member(index: usize) -> Settings {
+    let settings = Settings {
+        capacity: Some(Rate::from_bps(2_000_000)),
+        record: (index == 6).then(|| "x".into()),
+        ..settings(index, MEMBERS)
+    };
+    settings.members.change(|all| {
+        for other in (0..MEMBERS).filter(|o| !is_neighbour(index, *o)) {
+            all.entry(number(other)).and_modify(|m| m.direct = false);
+        }
+    });
+    settings
+}
+
+/// What is not as it was at the begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Trouble {
+    Dark(usize, usize),
+    Lossy(usize, usize),
+    Dead(usize),
+    Left(usize),
+}
+
+struct Life {
+    world: World,
+    draws: Draws,
+    troubles: BTreeMap<Trouble, Instant>,
+}
+
+impl Life {
+    fn new(seed: u64) -> Self {
+        let mut world = World::new(MEMBERS);
+        let now = world.now;
+        world.draws = Draws::new(seed);
+        for index in 0..MEMBERS {
+            world.hosts[index] = Host::new(member(index), seed + index as u64, now);
+        }
+        Self { world, draws: Draws::new(seed + 1), troubles: BTreeMap::new() }
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.draws.number() as usize % bound
+    }
+
+    /// What has lasted long enough is over, and something else begins.
+    fn happen(&mut self) {
+        let now = self.world.now;
+        let over: Vec<Trouble> = self.troubles.iter().filter(|(_, until)| **until <= now).map(|(t, _)| *t).collect();
+        over.into_iter().for_each(|trouble| self.end(trouble));
+        let one = self.below(MEMBERS);
+        let other = (one + [1, 4][self.below(2)]) % MEMBERS;
+        let (a, b) = (one.min(other), one.max(other));
+        let trouble = match self.below(6) {
+            0 | 1 => Trouble::Dark(a, b),
+            2 | 3 => Trouble::Lossy(a, b),
+            4 => Trouble::Dead(a),
+            _ => Trouble::Left(a),
+        };
+        let concerns = |t: &Trouble| match *t {
+            Trouble::Dark(x, y) | Trouble::Lossy(x, y) => (x, y) == (a, b),
+            Trouble::Dead(x) | Trouble::Left(x) => x == a,
+        };
+        if !self.troubles.keys().any(concerns) {
+            self.begin(trouble);
+            let lasts = SECOND.mul_f64(5.0 + 55.0 * self.draws.unit());
+            self.troubles.insert(trouble, now + lasts);
+        }
+    }
+
+    fn begin(&mut self, trouble: Trouble) {
+        let now = self.world.now;
+        match trouble {
+            Trouble::Dark(a, b) => self.world.set(a, b, None),
+            Trouble::Lossy(a, b) => self.world.set(a, b, Some(Wire { loss: 0.3, ..WIRE })),
+            Trouble::Dead(a) => self.world.hosts[a].is_dead = true,
+            Trouble::Left(a) => {
+                self.world.hosts[a].mesh.say_goodbye(now);
+                self.world.settle(a);
+                self.world.hosts[a].is_dead = true;
+            }
+        }
+    }
+
+    fn end(&mut self, trouble: Trouble) {
+        self.troubles.remove(&trouble);
+        match trouble {
+            Trouble::Dark(a, b) | Trouble::Lossy(a, b) => self.world.set(a, b, Some(WIRE)),
+            Trouble::Dead(a) | Trouble::Left(a) => {
+                let seed = u64::from(self.draws.number());
+                self.world.hosts[a] = Host::new(member(a), seed, self.world.now);
+            }
+        }
+    }
+
+    /// Whether there is a way without losses, over three relays at most.
+    fn has_clean_way(&self, from: usize, to: usize) -> bool {
+        let is_clean = |a: usize, b: usize| {
+            let pair = (a.min(b), a.max(b));
+            let is_troubled =
+                |t: &&Trouble| matches!(t, Trouble::Dark(x, y) | Trouble::Lossy(x, y) if (*x, *y) == pair);
+            is_neighbour(a, b) && !self.world.hosts[b].is_dead && !self.troubles.keys().any(|t| is_troubled(&t))
+        };
+        let mut reached = BTreeSet::from([from]);
+        for _ in 0..4 {
+            let further = (0..MEMBERS).filter(|b| reached.iter().any(|a| is_clean(*a, *b))).collect::<Vec<_>>();
+            reached.extend(further);
+        }
+        !self.world.hosts[from].is_dead && reached.contains(&to)
+    }
+
+    /// Each member sends to another one far from it; gives how many packets of each were sent and did not arrive.
+    fn flows(&mut self, span: Duration) -> Vec<(usize, usize, usize, usize)> {
+        let pairs: Vec<(usize, usize)> = (0..MEMBERS).map(|from| (from, (from + 6) % MEMBERS)).collect();
+        self.world.hosts.iter_mut().for_each(|h| h.delivered.clear());
+        let (mut sent, end) = ([0; MEMBERS], self.world.now + span);
+        while self.world.now < end {
+            for (from, to) in &pairs {
+                // Who has no way keeps it: that packet is lost, too.
+                sent[*from] += usize::from(!self.world.hosts[*from].is_dead);
+                self.world.send_packet(*from, *to, inner(*from), 200);
+            }
+            self.world.run(PACKETS);
+            self.world.seen.clear();
+        }
+        self.world.run(Duration::from_millis(200));
+        let lost = |(from, to): (usize, usize)| {
+            let IpAddr::V4(source) = inner(from) else { panic!("IPv4") };
+            let arrived = self.world.hosts[to].delivered.iter().filter(|p| p[12..16] == source.octets()).count();
+            (from, to, sent[from], sent[from] - arrived.min(sent[from]))
+        };
+        pairs.into_iter().map(lost).collect()
+    }
+
+    /// Nothing is kept of what is gone.
+    fn is_bounded(&self) {
+        for host in self.world.hosts.iter().filter(|h| !h.is_dead) {
+            let links = 4 * MEMBERS;
+            assert!(host.mesh.claims.len() <= links, "{}", host.mesh.claims.len());
+            assert!(host.mesh.suspects.len() <= links, "{}", host.mesh.suspects.len());
+            assert!(host.mesh.others.values().all(|o| o.sessions.len() <= 6));
+            // Four links, that they hold, and no more for links that were.
+            assert!(host.gossip.words() <= MEMBERS * 6, "{}", host.gossip.words());
+        }
+    }
+}
+
+#[test]
+fn packets_find_their_way_while_members_and_links_come_and_go() {
+    let mut life = Life::new(2008);
+    life.world.run(10 * SECOND);
+    let (mut lost, mut counted, mut seen) = (Vec::new(), 0, BTreeSet::new());
+    for _ in 0..50 {
+        life.happen();
+        seen.extend(life.troubles.keys().copied());
+        life.flows(SETTLE);
+        for (from, to, sent, missing) in life.flows(TURN - SETTLE) {
+            if life.has_clean_way(from, to) {
+                counted += sent;
+                lost.extend((missing > 0).then(|| (life.world.now, from, to, missing, life.troubles.clone())));
+            }
+        }
+        life.is_bounded();
+    }
+    assert!(counted > 30_000 && seen.len() > 20, "{counted}, {seen:?}");
+    // Who finds its way lost takes what it knows of at that moment, and may keep a lossy one for the hold-down of 10 s, or until a link has been back for 8 to 16 s.
+    let all: usize = lost.iter().map(|l| l.3).sum();
+    assert!(all * 1000 < counted && lost.iter().all(|l| l.3 <= 25), "{all} of {counted}: {lost:#?}");
+    // All is as it was at the begin.
+    let rest: Vec<Trouble> = life.troubles.keys().copied().collect();
+    rest.into_iter().for_each(|trouble| life.end(trouble));
+    life.flows(SETTLE);
+    assert!(life.flows(TURN).iter().all(|(_, _, sent, missing)| *sent >= 300 && *missing == 0));
+    for (a, b) in (0..MEMBERS).flat_map(|a| (0..MEMBERS).map(move |b| (a, b))).filter(|(a, b)| is_neighbour(*a, *b)) {
+        assert!(life.world.hosts[a].is_linked(b), "{a} {b}");
+    }
+}
