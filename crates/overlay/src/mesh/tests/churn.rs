@@ -192,3 +192,27 @@ fn packets_find_their_way_while_members_and_links_come_and_go() {
         assert!(life.world.hosts[a].is_linked(b), "{a} {b}");
     }
 }
+
+#[test]
+fn nobody_is_blamed_for_the_silence_of_the_dead() {
+    // From the first member over the third and the fourth to the second.
+    let mut world = World::new(4);
+    for (a, b) in [(0, 1), (0, 3), (1, 2)] {
+        world.set(a, b, None);
+    }
+    world.run(5 * SECOND);
+    assert_eq!(world.hosts[0].mesh.ways(number(1)).first().map(|w| w.path.relays().len()), Some(2));
+    world.flow(0, 1, SECOND);
+    world.hosts[1].is_dead = true;
+    // Its neighbour notices within half a second and a round trip; the sender may be in doubt for a moment before it hears of that.
+    world.flow(0, 1, 2 * SECOND);
+    let since = world.now;
+    assert_eq!(world.hosts[0].ways(1), Vec::<String>::new());
+    for _ in 0..100 {
+        world.flow(0, 1, Duration::from_millis(100));
+        assert!(world.hosts[0].mesh.suspects.is_empty(), "{:?}", world.now.saturating_since(since));
+    }
+    let is_route =
+        |(at, e): &&(Instant, Event)| *at >= since && matches!(e, Event::Route(d) if d.destination == number(3));
+    assert_eq!(world.hosts[0].events.iter().filter(is_route).count(), 0, "the way to the fourth is as good as it was");
+}
