@@ -50,7 +50,8 @@ pub struct Policy {
     /// A link that nobody has spoken of for so long is down. What our traffic carries is not known after that time either.
     #[serde(rename = "silence_ns", with = "nanos")]
     pub silence: Duration,
-    /// For so long a path that was left is not taken again, and a link that failed not relied on after it is back; doubled with each further flap.
+    /// For so long a path that was left is not taken again, and a link that failed not relied on after it is back; doubled with each further flap,
+    /// but for a link by which there is four times the rate of the present path.
     #[serde(rename = "refractory_ns", with = "nanos")]
     pub refractory: Duration,
     /// Where doubling ends.

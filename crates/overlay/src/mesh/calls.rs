@@ -26,7 +26,7 @@ const PATIENT_AFTER: u32 = 3;
 /// How much later the one who was called before begins the next handshake, so that not both do.
 const GRACE: Duration = Duration::from_secs(10);
 /// Sessions with one member: in use, its predecessor, and some that others may have made us begin.
-const MOST_SESSIONS: usize = 6;
+pub(super) const MOST_SESSIONS: usize = 6;
 /// Length of the ephemeral key that an initiation begins with (Noise revision 34, section 5).
 const EPHEMERAL: usize = 32;
 /// Initiations of a member that are remembered: two hours of renewed keys. Older ones that are said again make a session that is never used,

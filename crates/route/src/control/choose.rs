@@ -172,16 +172,17 @@ impl Control {
             let one = self.policy.predict(metrics).as_bps();
             *path != standing.used.path && one.saturating_mul(u64::from(flows.max(1))) > standing.worth.as_bps()
         });
+        let is_withheld = |path: &Path| self.graph.is_withheld(self.source, path);
         let withheld = self.withheld.iter().flat_map(|fronts| fronts.candidates(&self.graph, destination));
         let withheld = withheld.filter(|(path, metrics)| {
             let one = self.policy.predict(metrics).as_bps();
             let all = one.saturating_mul(u64::from(flows.max(1)));
-            *path != standing.used.path && all as f64 >= NEED * standing.worth.as_bps() as f64
+            let is_needed = all as f64 >= NEED * standing.worth.as_bps() as f64;
+            *path != standing.used.path && is_needed && is_withheld(path)
         });
         let rivals = rivals.chain(surely).chain(withheld);
         let mut rivals: Vec<(Path, Judged)> =
             rivals.filter_map(|(path, _)| Some((path, self.judged(&path, flows)?))).collect();
-        let is_withheld = |path: &Path| self.graph.is_withheld(self.source, path);
         rivals.sort_by_key(|(path, judged)| (is_withheld(path), core::cmp::Reverse(rank(judged)), *path));
         rivals
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 const MEMBERS: usize = 12;
-/// Something happens so often, and is over after as long as [`lasts`] says.
+/// Something happens so often, and is over after 5 to 60 s.
 const TURN: Duration = Duration::from_secs(12);
 /// Of a turn, what all may take to find their ways. A member that begins anew is taken for silent for 5 s by those who called it before.
 const SETTLE: Duration = Duration::from_secs(9);
@@ -17,11 +17,7 @@ fn is_neighbour(a: usize, b: usize) -> bool {
 }
 
 fn member(index: usize) -> Settings {
-    let settings = Settings {
-        capacity: Some(Rate::from_bps(2_000_000)),
-        record: (index == 6).then(|| "x".into()),
-        ..settings(index, MEMBERS)
-    };
+    let settings = Settings { capacity: Some(Rate::from_bps(2_000_000)), ..settings(index, MEMBERS) };
     settings.members.change(|all| {
         for other in (0..MEMBERS).filter(|o| !is_neighbour(index, *o)) {
             all.entry(number(other)).and_modify(|m| m.direct = false);
@@ -155,7 +151,7 @@ impl Life {
             let links = 4 * MEMBERS;
             assert!(host.mesh.claims.len() <= links, "{}", host.mesh.claims.len());
             assert!(host.mesh.suspects.len() <= links, "{}", host.mesh.suspects.len());
-            assert!(host.mesh.others.values().all(|o| o.sessions.len() <= 6));
+            assert!(host.mesh.others.values().all(|o| o.sessions.len() <= calls::MOST_SESSIONS));
             // Four links, that they hold, and no more for links that were.
             assert!(host.gossip.words() <= MEMBERS * 6, "{}", host.gossip.words());
         }
