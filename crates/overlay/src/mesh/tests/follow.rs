@@ -165,7 +165,7 @@ fn the_papers_satellites_are_followed_within_two_seconds() {
     satellites(&mut world, [0.15, 0.05]);
     connection(&mut world, 60 * SECOND, tcp());
     let (mut lags, mut extra) = ([Vec::new(), Vec::new()], 0);
-    for period in 0..12 {
+    for period in 0..40 {
         satellites(&mut world, if period % 2 == 0 { [0.05, 0.15] } else { [0.15, 0.05] });
         let begin = world.now;
         connection(&mut world, SECOND.mul_f64(50.0 + 20.0 * spans.unit()), tcp());
@@ -176,12 +176,12 @@ fn the_papers_satellites_are_followed_within_two_seconds() {
     let of = |lags: &[f64]| {
         let mut sorted = lags.to_vec();
         sorted.sort_by(f64::total_cmp);
-        sorted[sorted.len() / 2]
+        // As many each way: the median lies between two.
+        (sorted[sorted.len() / 2 - 1] + sorted[sorted.len() / 2]) / 2.0
     };
     // The goal. To the satellite of 3 Mb/s it takes longer: 160 probes tell 0.05 from 0.15, and until the other one is seen to have become worse it gets 40 a
-    // second; then its end is 270 ms away (in 30 changes of five seeds 1.05 to 6.0 s, 2.2 s in the median; to the one of 45 Mb/s 1.05 to 1.5 s, all 60 1.4 s). Of
-    // six the median may be that of a seed in bad luck.
-    assert!(of(&lags.concat()) < 2.0 && of(&lags[0]) < 1.6 && of(&lags[1]) < 4.5, "{lags:?}");
+    // second; then its end is 270 ms away (1.25 to 5.5 s, 2.45 s in the median of 20; to the one of 45 Mb/s 1.15 to 1.65 s). Six as before would say little of that.
+    assert!(of(&lags.concat()) < 2.0 && of(&lags[0]) < 1.6 && of(&lags[1]) < 2.6, "{lags:?}");
     // None is missed, and none made for nothing.
-    assert!(lags.concat().len() == 12 && extra == 0, "{lags:?}, {extra} besides");
+    assert!(lags.concat().len() == 40 && extra == 0, "{lags:?}, {extra} besides");
 }
