@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use overlay::{Certificate, Identity, Settings, joined, member_lines as read_lines};
 
 use super::cli::{AuthorityOptions, CertifyOptions, InitOptions, JoinOptions};
+use super::show;
 
 pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
     let config = &options.config.config;
@@ -148,6 +149,6 @@ pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
         }
     };
     fs::rename(&draft, config).with_context(|| format!("writing {}", config.display()))?;
-    writeln!(io::stderr(), "{} has {members} other members; start it anew to use them", config.display())?;
+    writeln!(io::stderr(), "{} has {}; start it anew to use them", config.display(), show::others(members))?;
     Ok(ExitCode::SUCCESS)
 }

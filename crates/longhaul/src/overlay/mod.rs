@@ -45,12 +45,9 @@ fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()))
         .try_init();
     Shutdown::install().context("handling signals")?;
-    let (name, members) = (settings.device.clone(), settings.members.get().len());
+    let (name, others) = (settings.device.clone(), show::others(settings.members.get().len()));
     let node = Node::start(settings)?;
-    writeln!(
-        io::stderr(),
-        "longhaul: member of an overlay with {members} others on {name}; ends by Ctrl-C or `overlay down`"
-    )?;
+    writeln!(io::stderr(), "longhaul: member of an overlay with {others} on {name}; ends by Ctrl-C or `overlay down`")?;
     node.run(|| Shutdown::asked() > 0)?;
     Ok(ExitCode::SUCCESS)
 }

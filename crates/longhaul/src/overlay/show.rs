@@ -22,6 +22,11 @@ fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
+/// So many other members.
+pub(super) fn others(count: usize) -> String {
+    format!("{count} other member{}", if count == 1 { "" } else { "s" })
+}
+
 /// What `overlay up` would do.
 pub(super) fn plan(settings: &Settings) -> String {
     let list = |items: Vec<String>| items.join(", ");

@@ -9,7 +9,7 @@ use testbed::{Lan, Namespace, Served, client_options, or_skip, plan, run_test, s
 use crate::setup::{Members, init_with, join, status};
 
 /// A host that reaches others over the second host of `lan` alone.
-fn behind(lan: &Lan) -> Namespace {
+pub(crate) fn behind(lan: &Lan) -> Namespace {
     let host = Namespace::new().unwrap();
     lan.server.iproute(&format!("ip link add net0 type veth peer name eth0 netns {}", host.path())).unwrap();
     for (node, device, addresses) in

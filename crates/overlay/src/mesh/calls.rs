@@ -10,6 +10,7 @@ use route::{Member, Path};
 use units::Instant;
 use wire::overlay::{Cookie, Envelope, Initiation, Kind, LANE_DIRECT, MAC_BYTES, Macs, Message, Response};
 
+use super::links::UNANSWERED;
 use super::{Mesh, Other, Output, micros};
 use crate::guard::{Admission, MacKeys};
 use crate::handshake::{self, Call, Caller};
@@ -85,6 +86,11 @@ pub(super) struct Calls {
     cookie: Option<([u8; MAC_BYTES], Instant)>,
     next: Instant,
     attempts: u32,
+    /// Ways that were tried since each that is known had its turn, and how many that are not known were.
+    tried: Vec<Path>,
+    guessed: usize,
+    /// When it last answered.
+    answered: Option<Instant>,
     /// Number here of the session that frames are sealed with.
     pub(super) in_use: Option<u32>,
     /// Ephemeral keys of the last initiations: whoever recorded one may say it again.
@@ -93,7 +99,8 @@ pub(super) struct Calls {
 
 impl Calls {
     pub(super) fn new(now: Instant) -> Self {
-        Self { open: VecDeque::new(), cookie: None, next: now, attempts: 0, in_use: None, known: VecDeque::new() }
+        let (open, tried, known) = (VecDeque::new(), Vec::new(), VecDeque::new());
+        Self { open, cookie: None, next: now, attempts: 0, tried, guessed: 0, answered: None, in_use: None, known }
     }
 
     /// Number of the latest call that waits for an answer.
@@ -118,6 +125,18 @@ impl Calls {
         (self.attempts, self.next) = (0, now);
     }
 
+    /// Which way the next call goes: those that are known in turn, each as soon as it is, and after all of them one of the others.
+    fn next_way(&mut self, known: &[Path], others: &[Path]) -> Option<Path> {
+        let untried = known.iter().find(|way| !self.tried.contains(way)).copied();
+        if untried.is_none() {
+            self.tried.clear();
+            self.guessed += 1;
+        }
+        let way = untried.or_else(|| others.get(self.guessed % others.len().max(1)).or(known.first()).copied());
+        self.tried.extend(way);
+        way
+    }
+
     fn again(&mut self, now: Instant, jitter: f64) {
         let wait = FIRST_RETRY.mul_f64(1.5_f64.powi(self.attempts.min(20) as i32)).min(LONGEST_RETRY);
         self.attempts += 1;
@@ -131,7 +150,8 @@ impl Other {
         self.session().is_none_or(|s| {
             let age = now.saturating_since(s.born);
             let due = if s.initiator { REKEY_AFTER } else { REKEY_AFTER + GRACE };
-            age > due || s.sent_in_all() > REKEY_FRAMES || self.link.is_unanswered(now)
+            let is_unanswered = age > UNANSWERED && self.link.is_unanswered(now);
+            age > due || s.sent_in_all() > REKEY_FRAMES || is_unanswered
         })
     }
 }
@@ -153,6 +173,13 @@ impl Mesh {
         }
     }
 
+    /// There is a way to a member now.
+    pub(super) fn call_by_new_way(&mut self, now: Instant, member: Member) {
+        if let Some(other) = self.others.get_mut(&member).filter(|o| o.session().is_none()) {
+            other.calls.at_once(now);
+        }
+    }
+
     fn call(&mut self, now: Instant, member: Member) {
         let (local, jitter) = (self.session_number(), self.draws.unit());
         let Some(key) = self.settings.members.one(member).map(|m| m.key) else { return };
@@ -166,9 +193,8 @@ impl Mesh {
         let mut datagram = initiation.encode();
         other.mac.write(&mut datagram, cookie.as_ref());
         let first_mac = Macs::of(&datagram).map_or([0; MAC_BYTES], |m| m.first);
-        let attempt = calls.attempts;
         calls.again(now, jitter);
-        if !self.send_handshake(now, member, attempt, &datagram) {
+        if !self.send_handshake(now, member, &datagram) {
             return;
         }
         let entry = self.open_calls.open(local);
@@ -180,27 +206,24 @@ impl Mesh {
         }
     }
 
-    /// Directly first, then by turns the ways over relays that the route control knows, and each relay that can be reached. Whether there was any.
-    fn send_handshake(&mut self, now: Instant, member: Member, attempt: u32, datagram: &[u8]) -> bool {
+    /// Directly first, then the ways over relays that the route control knows, and each relay that can be reached. Whether there was any.
+    fn send_handshake(&mut self, now: Instant, member: Member, datagram: &[u8]) -> bool {
         let endpoint = self.others.get(&member).and_then(|o| o.endpoint).filter(|_| self.is_direct(member));
         let ways = self.control.inner().paths(member).iter().map(|w| w.path);
-        let mut relayed: Vec<Path> = ways.filter(|p| !p.relays().is_empty()).collect();
+        let directly = endpoint.map(|_| Path::direct(member));
+        let known: Vec<Path> = directly.into_iter().chain(ways.filter(|p| !p.relays().is_empty())).collect();
         let relays = self.others.iter().filter(|(m, o)| **m != member && o.link.is_up());
-        for way in relays.filter_map(|(m, _)| Path::via(&[*m], member)) {
-            if !relayed.contains(&way) {
-                relayed.push(way);
-            }
-        }
-        let ways = usize::from(endpoint.is_some()) + relayed.len();
-        if ways == 0 {
+        let guesses = relays.filter_map(|(m, _)| Path::via(&[*m], member)).filter(|way| !known.contains(way));
+        let guesses: Vec<Path> = guesses.collect();
+        let Some(way) = self.others.get_mut(&member).and_then(|o| o.calls.next_way(&known, &guesses)) else {
             return false;
-        }
-        match (endpoint, attempt as usize % ways) {
-            (Some(to), 0) => {
+        };
+        match endpoint.filter(|_| way.relays().is_empty()) {
+            Some(to) => {
                 self.outputs.push_back(Output::Send { to, datagram: datagram.to_vec() });
                 self.turn_to_next_address(member);
             }
-            (_, turn) => self.send_relayed(now, relayed[turn - usize::from(endpoint.is_some())], datagram),
+            None => self.send_relayed(now, way, datagram),
         }
         true
     }
@@ -320,7 +343,12 @@ impl Mesh {
         let Some((remote, keys)) = open.call.answered(&response) else { return };
         let Some(other) = self.others.get_mut(&member) else { return };
         other.calls.open.clear();
-        other.calls.attempts = 0;
+        other.calls.tried.clear();
+        // Who answers calls and nothing else is called ever more rarely.
+        let answered = other.calls.answered.replace(now);
+        if answered.is_none_or(|at| other.link.was_heard_since(at)) {
+            other.calls.attempts = 0;
+        }
         if let Source::Direct(from) = source {
             other.endpoint = Some(from);
         }

@@ -28,8 +28,9 @@ const ALL_REPORTS_LOST: f64 = 1e-9;
 pub(super) const SILENCE: Duration = Duration::from_millis(500);
 /// A member that is called so much later than it asked for may have been deaf as long. Half of [`SILENCE`]: what it missed by less takes no link down.
 const STALL: Duration = Duration::from_millis(250);
-/// A member that was spoken to and is not heard for so long is called anew; a third of WireGuard's patience, as probes ask all the time.
-const UNANSWERED: Duration = Duration::from_secs(5);
+/// A member that was spoken to and is not heard for so long is called anew: four times the silence that takes a link down, as probes ask all the time and a handshake
+/// costs little.
+pub(super) const UNANSWERED: Duration = Duration::from_secs(2);
 /// How much later than its first hop the end of a way tells of losses, at most: half a second beyond the first hop, and three half-lives of what is
 /// counted of the latest, by which it has faded.
 const WORST_SPAN: Duration = Duration::from_secs(2);
@@ -230,6 +231,11 @@ impl Link {
     /// Whether the member has not been heard although it was spoken to: it may have begun anew, and know none of our sessions.
     pub(super) fn is_unanswered(&self, now: Instant) -> bool {
         self.heard.is_some_and(|(at, sent)| now.saturating_since(at) > UNANSWERED && self.sent_in_all > sent)
+    }
+
+    /// Whether a frame of the member has come since then.
+    pub(super) fn was_heard_since(&self, then: Instant) -> bool {
+        self.heard.is_some_and(|(at, _)| at > then)
     }
 
     pub(super) fn next_probe(&self) -> Option<Instant> {

@@ -247,6 +247,9 @@ impl Mesh {
         let _ = self.control.handle(route::Event::Timeout { at: now });
         while let Some(decision) = self.control.poll_decision() {
             self.changed = true;
+            if decision.to.is_some() {
+                self.call_by_new_way(now, decision.destination);
+            }
             self.outputs.push_back(Output::Event(Event::Route(Box::new(decision))));
         }
     }

@@ -315,6 +315,8 @@ fn a_thousand_certificates_are_taken_and_no_more_until_one_ends() {
 #[test]
 fn those_who_only_call_are_forgotten() {
     let mut world = world(1_000_000, None);
+    // One of them calls again and again.
+    world.hosts[2].is_dead = true;
     world.run(SECOND);
     let now = world.now;
     for seed in 1..=255 {
@@ -333,4 +335,20 @@ fn those_who_only_call_are_forgotten() {
     world.run(4 * SECOND);
     let mesh = &world.hosts[0].mesh;
     assert_eq!((mesh.guests().count(), mesh.others.len()), (0, 1));
+}
+
+#[test]
+fn who_is_answered_and_not_admitted_calls_ever_more_rarely() {
+    let mut world = world(1_000_000, None);
+    let calls = |world: &mut World, span: Duration| {
+        world.seen.clear();
+        world.run(span);
+        let is_call = |(from, _, datagram): &&(usize, usize, Vec<u8>)| {
+            *from == 2 && wire::overlay::Kind::of(datagram) == Some(wire::overlay::Kind::Initiation)
+        };
+        world.seen.iter().filter(is_call).count()
+    };
+    // One, and one each two seconds in which nothing comes, until the wait grows to 8 s and a quarter.
+    let (first, later) = (calls(&mut world, 20 * SECOND), calls(&mut world, 60 * SECOND));
+    assert!((2..=10).contains(&first) && (5..=10).contains(&later), "{first} {later}");
 }

@@ -2,18 +2,16 @@
 
 use super::*;
 
-/// A flow of a packet each 5 ms from the first to the second member, one of which begins anew in the middle. The longest time in which nothing arrived.
-fn outage(restarts: usize) -> (World, Duration) {
-    let mut world = World::new(2);
-    world.run(2 * SECOND);
+/// A flow of a packet each 5 ms from the first to the second member, one of which begins anew in the middle with its settings. The longest time in which
+/// nothing arrived.
+fn outage(world: &mut World, restarts: usize, settings: impl Fn(usize) -> Settings) -> Duration {
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
     let (mut longest, mut last, mut came) = (Duration::ZERO, world.now, world.hosts[1].delivered.len());
     let begin = world.now;
     let mut is_new = false;
     while world.now < begin + 10 * SECOND {
         if !is_new && world.now >= begin + SECOND {
-            let now = world.now;
-            world.hosts[restarts] = Host::new(settings(restarts, 2), 4711, now);
+            world.hosts[restarts] = Host::new(settings(restarts), 4711, world.now);
             came = world.hosts[1].delivered.len();
             is_new = true;
         }
@@ -27,7 +25,17 @@ fn outage(restarts: usize) -> (World, Duration) {
     }
     // What is on its way.
     world.run(Duration::from_millis(100));
-    (world, longest)
+    longest
+}
+
+/// The same between two members, and that all is well afterwards.
+fn outage_of_two(restarts: usize) -> Duration {
+    let mut world = World::new(2);
+    world.run(2 * SECOND);
+    let longest = outage(&mut world, restarts, |index| settings(index, 2));
+    assert_eq!(world.flow(0, 1, 3 * SECOND), (600, 600));
+    assert_eq!(world.flow(1, 0, 3 * SECOND), (600, 600));
+    longest
 }
 
 #[test]
@@ -56,22 +64,46 @@ fn a_member_that_stood_still_does_not_take_its_links_to_be_down() {
 
 #[test]
 fn a_receiver_that_begins_anew_gets_packets_at_once() {
-    let (mut world, longest) = outage(1);
+    let longest = outage_of_two(1);
     // It calls with its first tick: a round trip of 20 ms and half of one that shows that it has the keys, then the sender's next tick, half a round trip
     // of the packet, and what lies between two packets. Nothing waits for silence to be noticed, which takes seconds.
     let bound = 2 * TICK + Duration::from_millis(30 + 10 + 2 * 5);
     assert!(longest <= bound, "{longest:?}");
-    assert_eq!(world.flow(0, 1, 3 * SECOND), (600, 600));
-    assert_eq!(world.flow(1, 0, 3 * SECOND), (600, 600));
 }
 
 #[test]
 fn a_sender_that_begins_anew_sends_as_soon_as_its_link_is_known() {
-    let (mut world, longest) = outage(0);
+    let longest = outage_of_two(0);
     // It calls with its first tick, and half a round trip behind the answer the other end has its keys. That one tells within 100 ms and a tick what
     // arrived, and with that link the first way is chosen, in the tick after: the second that is waited for links is for those on which nobody answers.
     let bound = Duration::from_millis(30 + 100 + 10 + 10 + 2 * 5) + 3 * TICK;
     assert!(longest <= bound, "{longest:?}");
-    assert_eq!(world.flow(0, 1, 3 * SECOND), (600, 600));
-    assert_eq!(world.flow(1, 0, 3 * SECOND), (600, 600));
+}
+
+/// From the first member over three others to the second, by links that their settings tell of, with two more beside the first that lead nowhere.
+fn chain(index: usize) -> Settings {
+    let is_linked =
+        |a: usize, b: usize| matches!((a.min(b), a.max(b)), (0, 2) | (2, 3) | (3, 4) | (1, 4) | (0, 5) | (0, 6));
+    let settings = settings(index, 7);
+    settings.members.change(|all| {
+        for other in (0..7).filter(|o| !is_linked(index, *o)) {
+            all.entry(number(other)).and_modify(|m| m.direct = false);
+        }
+    });
+    settings
+}
+
+#[test]
+fn a_member_that_begins_anew_is_reached_over_three_relays_within_a_second() {
+    for restarts in [0, 1] {
+        let mut world = World::new(7);
+        let now = world.now;
+        world.hosts = (0..7).map(|i| Host::new(chain(i), i as u64 + 7, now)).collect();
+        world.run(5 * SECOND);
+        let longest = outage(&mut world, restarts, chain);
+        assert!(longest < SECOND, "{restarts}: {longest:?}");
+        for (from, to) in [(0, 1), (1, 0)] {
+            assert_eq!(world.flow(from, to, 3 * SECOND), (600, 600));
+        }
+    }
 }

@@ -1,0 +1,105 @@
+//! Members that know one other only, as the guide tells: by certificates of an authority, real processes on three hosts.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use results::Direction;
+use serde_json::Value;
+use testbed::{Lan, Namespace, Served, client_options, or_skip, plan, run_test, server_options};
+
+use crate::common::{longhaul, text};
+use crate::networks::behind;
+use crate::setup::{Members, init, join, overlay, overlay_with, status};
+
+/// Makes an authority; gives the line of settings that trusts it.
+fn authority(folder: &Path, key: &str) -> String {
+    text(&overlay(folder, &["authority", "--key", key]).stdout)
+}
+
+/// Settings of a member that has a certificate by this key, trusts `authority`, and knows the seed.
+fn certified(folder: &Path, (name, address): (&str, &str), key: &str, authority: &str, seed: &str) {
+    let lines = init(folder, name, address);
+    let certificate = overlay_with(folder, &["certify", "--key", key, "--valid", "1h"], &lines);
+    assert_eq!(certificate.status.code(), Some(0), "{}", text(&certificate.stderr));
+    fs::write(folder.join(format!("{name}.cert")), certificate.stdout).unwrap();
+    assert_eq!(join(folder, name, seed).status.code(), Some(0));
+    trust(folder, name, &format!("{authority}certificate = \"{name}.cert\"\n"));
+}
+
+fn trust(folder: &Path, name: &str, lines: &str) {
+    let file = folder.join(format!("{name}.toml"));
+    fs::write(&file, format!("{lines}{}", fs::read_to_string(&file).unwrap())).unwrap();
+}
+
+fn up(at: &Namespace, folder: &Path, name: &str) -> Child {
+    let mut command = longhaul();
+    command.current_dir(folder).args(["overlay", "up", "--config", &format!("{name}.toml")]);
+    at.start(&mut command).unwrap()
+}
+
+/// What a member says of another one, if it knows it.
+fn of_member(folder: &Path, at: &str, other: &str) -> Option<Value> {
+    let told = status(folder, at);
+    told["members"].as_array()?.iter().find(|m| m["name"] == other).cloned()
+}
+
+/// Waits until a member has a direct way to another.
+fn waits_for_link(folder: &Path, at: &str, other: &str) {
+    let began = Instant::now();
+    while of_member(folder, at, other)
+        .is_none_or(|m| m["link"]["up"] != true || m["ways"][0]["relays"] != Value::Array(vec![]))
+    {
+        assert!(began.elapsed() < Duration::from_secs(20), "{at} does not find {other}: {:#}", status(folder, at));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn members_that_know_the_seed_find_each_other_and_stay_when_it_is_gone() {
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    let host = behind(&lan);
+    lan.client.iproute(&format!("ip route add 192.168.7.0/24 via {}", lan.server_ip())).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (ours, others) = (authority(path, "net.key"), authority(path, "other.key"));
+    let seed = format!("{}endpoint = \"{}\"\n", init(path, "west", "10.77.0.1"), lan.client_ip());
+    trust(path, "west", &ours);
+    certified(path, ("north", "10.77.0.2"), "net.key", &ours, &seed);
+    certified(path, ("south", "10.77.0.3"), "net.key", &ours, &seed);
+    // Somebody whom another authority has made a member.
+    certified(path, ("stranger", "10.77.0.4"), "other.key", &others, &seed);
+
+    let at = [(&lan.client, "west"), (&lan.server, "north"), (&host, "south")];
+    let mut running: Vec<Child> = at.iter().map(|(at, name)| up(at, path, name)).collect();
+    let mut west = running.remove(0);
+    let members = Members::of(running, folder);
+    let path = members.folder.path();
+    // Each has its own port in a host of its own; the stranger is in that of the first one.
+    trust(path, "stranger", "listen = \"0.0.0.0:5461\"\ndevice = \"lh1\"\n");
+    let stranger = Members::of(vec![up(&lan.client, path, "stranger")], tempfile::tempdir().unwrap());
+    for (at, other) in [("west", "north"), ("west", "south"), ("north", "south"), ("south", "north")] {
+        waits_for_link(path, at, other);
+    }
+    assert!(of_member(path, "stranger", "west").is_some_and(|m| m["link"]["up"] == false));
+    assert!(of_member(path, "west", "stranger").is_none());
+    drop(stranger);
+
+    // The seed is nobody's way.
+    west.kill().unwrap();
+    west.wait().unwrap();
+    let to: IpAddr = "10.77.0.3".parse().unwrap();
+    let served = Served::start(&host, server_options(to)).unwrap();
+    let plan = results::TestPlan {
+        directions: vec![Direction::Up],
+        bytes: Some(3_000_000),
+        duration_ns: None,
+        ..plan(Duration::ZERO)
+    };
+    let outcome = run_test(&lan.server, client_options(to, served.port(), plan), Duration::from_secs(30)).unwrap();
+    assert_eq!(outcome.direction(Direction::Up).receiver.bytes, 3_000_000);
+    let south = of_member(path, "north", "south").unwrap();
+    assert!(south["link"]["bytes_to"].as_u64().is_some_and(|b| b > 3_000_000), "{south:#}");
+}
