@@ -1,8 +1,8 @@
 //! A day with a hundred members that come and go.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 
-use route::{Control, Event, Fronts, Member, Metrics, Path, Policy, replay};
+use route::{Control, Event, Fronts, Member, Metrics, Path, Policy, Weighted, replay};
 use units::{Duration, Instant, Rate};
 
 use crate::draws::Draws;
@@ -12,6 +12,8 @@ const MEMBERS: u32 = 100;
 /// Between things that happen.
 const STEP: Duration = Duration::from_secs(20);
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// One in so many members is watched.
+const WATCHED: u32 = 8;
 /// Links that each member has.
 const DEGREE: u32 = 6;
 
@@ -21,7 +23,7 @@ struct Truth {
     now: Instant,
     /// Who is there, and whether it relays.
     members: BTreeMap<Member, bool>,
-    links: BTreeSet<(Member, Member)>,
+    links: BTreeMap<(Member, Member), Metrics>,
     /// Links that are down and come back.
     down: BTreeMap<(Member, Member), Instant>,
     events: Vec<Event>,
@@ -29,7 +31,7 @@ struct Truth {
 
 impl Truth {
     fn new(seed: u64) -> Self {
-        let (members, links, down) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        let (members, links, down) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut truth = Self { draws: Draws::new(seed), now: Instant::ZERO, members, links, down, events: Vec::new() };
         (0..MEMBERS).for_each(|m| truth.join(Member(m)));
         truth
@@ -56,7 +58,7 @@ impl Truth {
         if member == SOURCE || self.members.remove(&member).is_none() {
             return;
         }
-        self.links.retain(|(a, b)| *a != member && *b != member);
+        self.links.retain(|(a, b), _| *a != member && *b != member);
         self.down.retain(|(a, b), _| *a != member && *b != member);
         self.events.push(Event::Member { at: self.now, member, relays: None });
     }
@@ -67,14 +69,14 @@ impl Truth {
         let loss = 10_f64.powf(self.draws.between(-6.0, -0.7));
         let exact = Metrics::exact(Some(capacity), rtt, loss);
         let metrics = Metrics { loss_low: loss * 0.8, loss_high: loss * 1.2, ..exact };
-        self.links.insert(link);
+        self.links.insert(link, metrics);
         self.down.remove(&link);
         self.events.push(Event::Link { at: self.now, from: link.0, to: link.1, metrics: Some(metrics) });
     }
 
     fn a_link(&mut self) -> Option<(Member, Member)> {
         let at = self.draws.below(self.links.len() as u32) as usize;
-        self.links.iter().nth(at).copied()
+        self.links.keys().nth(at).copied()
     }
 
     /// Something happens.
@@ -110,11 +112,68 @@ impl Truth {
         }
     }
 
-    /// Whether the path exists: each link is up, each relay relays.
-    fn has(&self, path: &Path) -> bool {
-        path.links(SOURCE).all(|link| self.links.contains(&link))
+    /// Whether the path of a member exists: each link is up, each relay relays.
+    fn has(&self, of: Member, path: &Path) -> bool {
+        path.links(of).all(|link| self.links.contains_key(&link))
             && path.relays().iter().all(|m| self.members.get(m) == Some(&true))
     }
+}
+
+/// A member of the network: it hears of everything in its order, some time after it happened.
+struct Hearer {
+    draws: Draws,
+    control: Control,
+    waiting: VecDeque<(Instant, Event)>,
+}
+
+/// Longest time until all have heard of something.
+const GOSSIP: Duration = Duration::from_secs(2);
+
+impl Hearer {
+    /// One that is new hears of all that is there first.
+    fn new(of: Member, truth: &Truth) -> Self {
+        let (draws, control) = (Draws::new(u64::from(of.0)), Control::new(of, policy()).unwrap());
+        let mut hearer = Self { draws, control, waiting: VecDeque::new() };
+        for (member, relays) in &truth.members {
+            hearer.learn(truth.now, Event::Member { at: truth.now, member: *member, relays: Some(*relays) });
+        }
+        for ((from, to), metrics) in &truth.links {
+            hearer.learn(truth.now, Event::Link { at: truth.now, from: *from, to: *to, metrics: Some(*metrics) });
+        }
+        hearer
+    }
+
+    fn learn(&mut self, now: Instant, event: Event) {
+        let until = now + GOSSIP.mul_f64(self.draws.share());
+        let at = self.waiting.back().map_or(until, |(before, _)| until.max(*before));
+        let event = match event {
+            Event::Member { member, relays, .. } => Event::Member { at, member, relays },
+            Event::Link { from, to, metrics, .. } => Event::Link { at, from, to, metrics },
+            other => other,
+        };
+        self.waiting.push_back((at, event));
+    }
+
+    fn run(&mut self, until: Instant) {
+        while let Some((at, event)) = self.waiting.pop_front_if(|(at, _)| *at <= until) {
+            self.decide(at);
+            self.control.handle(&event).unwrap();
+        }
+        self.decide(until);
+        while self.control.poll_decision().is_some() {}
+    }
+
+    fn decide(&mut self, until: Instant) {
+        while let Some(due) = self.control.poll_timeout().filter(|due| *due <= until) {
+            self.control.handle(&Event::Timeout { at: due }).unwrap();
+        }
+    }
+}
+
+/// Nobody repeats what has not changed; who is not heard of for an hour is gone.
+fn policy() -> Policy {
+    let policy = Policy { silence: Duration::from_secs(3600), gather: Duration::ZERO, ..Policy::default() };
+    Policy { search: Duration::from_secs(600), ..policy }
 }
 
 /// Hands over what has happened, and lets time come up to it.
@@ -136,11 +195,8 @@ fn tell(control: &mut Control, truth: &mut Truth, log: &mut Vec<Event>) {
 
 #[test]
 fn through_a_day_of_churn_every_path_exists_and_nothing_piles_up() {
-    // Nobody repeats what has not changed; who is not heard of for an hour is gone.
-    let policy = Policy { silence: Duration::from_secs(3600), gather: Duration::ZERO, ..Policy::default() };
-    let policy = Policy { search: Duration::from_secs(600), ..policy };
     let mut truth = Truth::new(2008);
-    let mut control = Control::new(SOURCE, policy.clone()).unwrap();
+    let mut control = Control::new(SOURCE, policy()).unwrap();
     let (mut log, mut decided) = (Vec::new(), Vec::new());
     let mut most = [0; 2];
     let mut steps = 0;
@@ -151,7 +207,10 @@ fn through_a_day_of_churn_every_path_exists_and_nothing_piles_up() {
         assert_eq!(destinations, truth.members.keys().copied().filter(|m| *m != SOURCE).collect::<Vec<_>>());
         for destination in &destinations {
             let paths = control.paths(*destination);
-            assert!(paths.iter().all(|w| w.path.destination() == *destination && truth.has(&w.path)), "{paths:?}");
+            assert!(
+                paths.iter().all(|w| w.path.destination() == *destination && truth.has(SOURCE, &w.path)),
+                "{paths:?}"
+            );
             let is_disjoint = |i: usize| paths[..i].iter().all(|w| w.path.is_disjoint(&paths[i].path));
             assert!((0..paths.len()).all(is_disjoint), "{paths:?}");
             let sum: f64 = paths.iter().map(|w| w.weight).sum();
@@ -173,10 +232,54 @@ fn through_a_day_of_churn_every_path_exists_and_nothing_piles_up() {
     assert!(decided.len() > 1000, "{}", decided.len());
     assert!(most[1] < most[0] * 5 / 4, "memory grows: {most:?}");
     // The log is all that it takes.
-    assert!(replay(SOURCE, policy, &log).unwrap() == decided, "the replay differs");
+    assert!(replay(SOURCE, policy(), &log).unwrap() == decided, "the replay differs");
     // When all have left, nothing is left of them.
     truth.events.clear();
     (1..MEMBERS).for_each(|m| truth.leave(Member(m)));
     tell(&mut control, &mut truth, &mut log);
     assert_eq!((control.remembered(), control.graph().len()), (0, 0));
+}
+
+#[test]
+fn members_that_hear_of_things_later_have_ways_that_exist() {
+    let mut truth = Truth::new(1971);
+    let mut watched: BTreeMap<Member, Hearer> = BTreeMap::new();
+    let (mut ways, mut broken, mut began) = (0, 0, 0);
+    let mut most = [0; 2];
+    while truth.now < Instant::ZERO + DAY {
+        let events: Vec<Event> = truth.events.drain(..).collect();
+        watched.retain(|m, _| truth.members.contains_key(m));
+        watched.values_mut().for_each(|h| events.iter().for_each(|e| h.learn(truth.now, e.clone())));
+        for member in truth.members.keys().filter(|m| m.0 % WATCHED == 0) {
+            watched.entry(*member).or_insert_with(|| {
+                began += 1;
+                Hearer::new(*member, &truth)
+            });
+        }
+        for (member, hearer) in &mut watched {
+            // In the midst of the gossip some ways are gone of which this member has not heard yet.
+            hearer.run(truth.now + GOSSIP / 2);
+            let exists = |w: &Weighted| truth.has(*member, &w.path);
+            let firsts = hearer.control.destinations().filter_map(|d| hearer.control.paths(d).first());
+            let (good, bad): (Vec<&Weighted>, Vec<&Weighted>) = firsts.partition(|w| exists(w));
+            ways += good.len() + bad.len();
+            broken += bad.len();
+            // Afterwards none is, and who can be reached is reached.
+            hearer.run(truth.now + GOSSIP);
+            let all = Fronts::with_withheld(hearer.control.graph(), *member);
+            for destination in hearer.control.destinations() {
+                let paths = hearer.control.paths(destination);
+                assert!(paths.iter().all(exists), "{member}: {paths:?}");
+                let can_be = all.candidates(hearer.control.graph(), destination).next().is_some();
+                assert_eq!(!paths.is_empty(), can_be, "{member} to {destination}");
+            }
+            let half = usize::from(truth.now > Instant::ZERO + DAY / 2);
+            most[half] = most[half].max(hearer.control.remembered());
+        }
+        truth.happen();
+    }
+    // Each step changes some links of hundreds.
+    assert!(ways > 500_000 && broken > 0 && broken * 100 < ways, "{broken} of {ways}");
+    assert!(began > 2 * MEMBERS / WATCHED, "{began} begin, some of them anew");
+    assert!(most[1] < most[0] * 5 / 4, "memory grows: {most:?}");
 }
