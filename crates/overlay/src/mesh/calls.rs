@@ -86,7 +86,7 @@ pub(super) struct Calls {
     cookie: Option<([u8; MAC_BYTES], Instant)>,
     next: Instant,
     attempts: u32,
-    /// Ways that were tried since each that is known had its turn, and how many that are not known were.
+    /// Known ways that were tried since each of them had its turn, and how often one that is not known had.
     tried: Vec<Path>,
     guessed: usize,
     /// When it last answered.
@@ -127,6 +127,7 @@ impl Calls {
 
     /// Which way the next call goes: those that are known in turn, each as soon as it is, and after all of them one of the others.
     fn next_way(&mut self, known: &[Path], others: &[Path]) -> Option<Path> {
+        self.tried.retain(|way| known.contains(way));
         let untried = known.iter().find(|way| !self.tried.contains(way)).copied();
         if untried.is_none() {
             self.tried.clear();

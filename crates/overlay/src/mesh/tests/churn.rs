@@ -173,7 +173,7 @@ impl Life {
     }
 }
 
-/// So many turns; then all is as it was at the begin.
+/// So many turns, after which all is made as it was at the begin.
 fn live(circle: Circle, seed: u64, turns: usize) {
     let mut life = Life::new(circle, seed);
     life.world.run(10 * SECOND);
@@ -206,6 +206,11 @@ fn live(circle: Circle, seed: u64, turns: usize) {
 #[test]
 fn packets_find_their_way_while_members_and_links_come_and_go() {
     live(Circle { members: 12, strides: &[1, 4] }, 2008, 50);
+}
+
+#[test]
+fn a_larger_network_finds_its_ways_all_the_same() {
+    live(Circle { members: 30, strides: &[1, 4, 9] }, 1971, 6);
 }
 
 #[test]
