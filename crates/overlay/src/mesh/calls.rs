@@ -133,7 +133,7 @@ impl Calls {
             self.tried.clear();
             self.guessed += 1;
         }
-        let way = untried.or_else(|| others.get(self.guessed % others.len().max(1)).or(known.first()).copied());
+        let way = untried.or_else(|| others.get(self.guessed % others.len().max(1)).or_else(|| known.first()).copied());
         self.tried.extend(way);
         way
     }
