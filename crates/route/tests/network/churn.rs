@@ -149,7 +149,7 @@ impl Hearer {
         let event = match event {
             Event::Member { member, relays, .. } => Event::Member { at, member, relays },
             Event::Link { from, to, metrics, .. } => Event::Link { at, from, to, metrics },
-            other => other,
+            Event::Load { .. } | Event::Timeout { .. } => event,
         };
         self.waiting.push_back((at, event));
     }
@@ -249,7 +249,7 @@ fn members_that_hear_of_things_later_have_ways_that_exist() {
     while truth.now < Instant::ZERO + DAY {
         let events: Vec<Event> = truth.events.drain(..).collect();
         watched.retain(|m, _| truth.members.contains_key(m));
-        watched.values_mut().for_each(|h| events.iter().for_each(|e| h.learn(truth.now, e.clone())));
+        watched.values_mut().for_each(|h| events.iter().for_each(|e| h.learn(truth.now, *e)));
         for member in truth.members.keys().filter(|m| m.0 % WATCHED == 0) {
             watched.entry(*member).or_insert_with(|| {
                 began += 1;
