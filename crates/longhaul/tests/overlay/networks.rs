@@ -1,12 +1,9 @@
 //! Both families, outside and inside, and a network behind a member.
 
-use std::net::IpAddr;
-use std::time::Duration;
-
 use results::Direction;
-use testbed::{Lan, Namespace, Served, client_options, or_skip, plan, run_test, server_options};
+use testbed::{Lan, Namespace, or_skip};
 
-use crate::setup::{Members, init_with, join, status};
+use crate::setup::{MEGABYTES_3, Members, carried, init_with, join, status};
 
 /// A host that reaches others over the second host of `lan` alone.
 pub(crate) fn behind(lan: &Lan) -> Namespace {
@@ -47,19 +44,9 @@ fn networks_behind_members_are_reached_in_both_families_over_ipv6() {
     assert_eq!(endpoints, [Some("[fd99::2]:5460".to_owned()), Some("[fd99::1]:5460".to_owned())]);
 
     for (at, to) in [(&lan.server, "10.77.0.2"), (&lan.server, "fd77::2"), (&host, "192.168.7.2"), (&host, "fd07::2")] {
-        let to: IpAddr = to.parse().unwrap();
-        let served = Served::start(at, server_options(to)).unwrap();
         // Both ways: what the member gets for its network, and what that sends.
         for direction in [Direction::Up, Direction::Down] {
-            let plan = results::TestPlan {
-                directions: vec![direction],
-                bytes: Some(3_000_000),
-                duration_ns: None,
-                ..plan(Duration::ZERO)
-            };
-            let options = client_options(to, served.port(), plan);
-            let outcome = run_test(&lan.client, options, Duration::from_secs(30)).unwrap();
-            assert_eq!(outcome.direction(direction).receiver.bytes, 3_000_000, "{to} {direction:?}");
+            assert_eq!(carried(&lan.client, direction, (at, to)), MEGABYTES_3, "{to} {direction:?}");
         }
     }
     // All of it went through the tunnel: 24 MB of payload.

@@ -1,18 +1,17 @@
 //! Members that know one other only, as the guide tells: by certificates of an authority, real processes on three hosts.
 
 use std::fs;
-use std::net::IpAddr;
 use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 use results::Direction;
 use serde_json::Value;
-use testbed::{Lan, Namespace, Served, client_options, or_skip, plan, run_test, server_options};
+use testbed::{Lan, or_skip};
 
-use crate::common::{longhaul, text};
+use crate::common::text;
 use crate::networks::behind;
-use crate::setup::{Members, init, join, overlay, overlay_with, status};
+use crate::setup::{MEGABYTES_3, Members, carried, init, join, overlay, overlay_with, put_before, status, up};
 
 /// Makes an authority; gives the line of settings that trusts it.
 fn authority(folder: &Path, key: &str) -> String {
@@ -26,18 +25,7 @@ fn certified(folder: &Path, (name, address): (&str, &str), key: &str, authority:
     assert_eq!(certificate.status.code(), Some(0), "{}", text(&certificate.stderr));
     fs::write(folder.join(format!("{name}.cert")), certificate.stdout).unwrap();
     assert_eq!(join(folder, name, seed).status.code(), Some(0));
-    trust(folder, name, &format!("{authority}certificate = \"{name}.cert\"\n"));
-}
-
-fn trust(folder: &Path, name: &str, lines: &str) {
-    let file = folder.join(format!("{name}.toml"));
-    fs::write(&file, format!("{lines}{}", fs::read_to_string(&file).unwrap())).unwrap();
-}
-
-fn up(at: &Namespace, folder: &Path, name: &str) -> Child {
-    let mut command = longhaul();
-    command.current_dir(folder).args(["overlay", "up", "--config", &format!("{name}.toml")]);
-    at.start(&mut command).unwrap()
+    put_before(folder, name, &format!("{authority}certificate = \"{name}.cert\"\n"));
 }
 
 /// What a member says of another one, if it knows it.
@@ -46,13 +34,11 @@ fn of_member(folder: &Path, at: &str, other: &str) -> Option<Value> {
     told["members"].as_array()?.iter().find(|m| m["name"] == other).cloned()
 }
 
-/// Waits until a member has a direct way to another.
-fn waits_for_link(folder: &Path, at: &str, other: &str) {
+/// Waits until what a member says of another one is so.
+fn waits_for(folder: &Path, (at, other): (&str, &str), is_so: impl Fn(&Value) -> bool) {
     let began = Instant::now();
-    while of_member(folder, at, other)
-        .is_none_or(|m| m["link"]["up"] != true || m["ways"][0]["relays"] != Value::Array(vec![]))
-    {
-        assert!(began.elapsed() < Duration::from_secs(20), "{at} does not find {other}: {:#}", status(folder, at));
+    while !of_member(folder, at, other).is_some_and(|m| is_so(&m)) {
+        assert!(began.elapsed() < Duration::from_secs(20), "{at} of {other}: {:#}", status(folder, at));
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -66,7 +52,7 @@ fn members_that_know_the_seed_find_each_other_and_stay_when_it_is_gone() {
     let path = folder.path();
     let (ours, others) = (authority(path, "net.key"), authority(path, "other.key"));
     let seed = format!("{}endpoint = \"{}\"\n", init(path, "west", "10.77.0.1"), lan.client_ip());
-    trust(path, "west", &ours);
+    put_before(path, "west", &ours);
     certified(path, ("north", "10.77.0.2"), "net.key", &ours, &seed);
     certified(path, ("south", "10.77.0.3"), "net.key", &ours, &seed);
     // Somebody whom another authority has made a member.
@@ -78,10 +64,13 @@ fn members_that_know_the_seed_find_each_other_and_stay_when_it_is_gone() {
     let members = Members::of(running, folder);
     let path = members.folder.path();
     // Each has its own port in a host of its own; the stranger is in that of the first one.
-    trust(path, "stranger", "listen = \"0.0.0.0:5461\"\ndevice = \"lh1\"\n");
+    put_before(path, "stranger", "listen = \"0.0.0.0:5461\"\ndevice = \"lh1\"\n");
     let stranger = Members::of(vec![up(&lan.client, path, "stranger")], tempfile::tempdir().unwrap());
-    for (at, other) in [("west", "north"), ("west", "south"), ("north", "south"), ("south", "north")] {
-        waits_for_link(path, at, other);
+    // It is answered, so that it can show its certificate, and then is not heard.
+    waits_for(path, ("stranger", "west"), |west| west["link"]["cipher"].is_string());
+    let is_direct = |m: &Value| m["link"]["up"] == true && m["ways"][0]["relays"] == Value::Array(vec![]);
+    for pair in [("west", "north"), ("west", "south"), ("north", "south"), ("south", "north")] {
+        waits_for(path, pair, is_direct);
     }
     assert!(of_member(path, "stranger", "west").is_some_and(|m| m["link"]["up"] == false));
     assert!(of_member(path, "west", "stranger").is_none());
@@ -90,16 +79,7 @@ fn members_that_know_the_seed_find_each_other_and_stay_when_it_is_gone() {
     // The seed is nobody's way.
     west.kill().unwrap();
     west.wait().unwrap();
-    let to: IpAddr = "10.77.0.3".parse().unwrap();
-    let served = Served::start(&host, server_options(to)).unwrap();
-    let plan = results::TestPlan {
-        directions: vec![Direction::Up],
-        bytes: Some(3_000_000),
-        duration_ns: None,
-        ..plan(Duration::ZERO)
-    };
-    let outcome = run_test(&lan.server, client_options(to, served.port(), plan), Duration::from_secs(30)).unwrap();
-    assert_eq!(outcome.direction(Direction::Up).receiver.bytes, 3_000_000);
+    assert_eq!(carried(&lan.server, Direction::Up, (&host, "10.77.0.3")), MEGABYTES_3);
     let south = of_member(path, "north", "south").unwrap();
-    assert!(south["link"]["bytes_to"].as_u64().is_some_and(|b| b > 3_000_000), "{south:#}");
+    assert!(south["link"]["bytes_to"].as_u64().is_some_and(|b| b > MEGABYTES_3), "{south:#}");
 }

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use testbed::Lan;
+use results::{Direction, TestPlan};
+use testbed::{Lan, Namespace, Served, client_options, plan, run_test, server_options};
 
 use crate::common::{longhaul, text};
 
@@ -41,6 +43,32 @@ pub(crate) fn join(folder: &Path, name: &str, lines: &str) -> Output {
     overlay_with(folder, &["join", "--config", &format!("{name}.toml")], lines)
 }
 
+/// Puts lines in front of a member's settings, where keys stand that belong to no table.
+pub(crate) fn put_before(folder: &Path, name: &str, lines: &str) {
+    let file = folder.join(format!("{name}.toml"));
+    fs::write(&file, format!("{lines}\n{}", fs::read_to_string(&file).unwrap())).unwrap();
+}
+
+/// Starts a member whose settings are in the folder.
+pub(crate) fn up(at: &Namespace, folder: &Path, name: &str) -> Child {
+    let mut command = longhaul();
+    command.current_dir(folder).args(["overlay", "up", "--config", &format!("{name}.toml")]);
+    at.start(&mut command).unwrap()
+}
+
+/// What the receiver has of 3 MB that go to this address, where a server is, or come from it.
+pub(crate) fn carried(from: &Namespace, direction: Direction, (at, to): (&Namespace, &str)) -> u64 {
+    let to: IpAddr = to.parse().unwrap();
+    let served = Served::start(at, server_options(to)).unwrap();
+    let plan =
+        TestPlan { directions: vec![direction], bytes: Some(MEGABYTES_3), duration_ns: None, ..plan(Duration::ZERO) };
+    let outcome = run_test(from, client_options(to, served.port(), plan), Duration::from_secs(30)).unwrap();
+    outcome.direction(direction).receiver.bytes
+}
+
+/// What [`carried`] sends.
+pub(crate) const MEGABYTES_3: u64 = 3_000_000;
+
 /// Address of the second of [`Members`] in the overlay.
 pub(crate) const EAST: &str = "10.77.0.2";
 
@@ -66,20 +94,14 @@ impl Members {
             assert_eq!(join(folder.path(), name, lines).status.code(), Some(0));
         }
         for (name, further) in ["west", "east"].into_iter().zip(further) {
-            let settings = folder.path().join(format!("{name}.toml"));
-            fs::write(&settings, format!("{further}\n{}", fs::read_to_string(&settings).unwrap())).unwrap();
+            put_before(folder.path(), name, further);
         }
         Self::up(lan, folder)
     }
 
     /// Starts `west` and `east`, whose settings are in the folder, and waits until each has a way to the other.
     pub(crate) fn up(lan: &Lan, folder: tempfile::TempDir) -> Self {
-        let up = |name: &str| {
-            let mut command = longhaul();
-            command.current_dir(folder.path()).args(["overlay", "up", "--config", &format!("{name}.toml")]);
-            command
-        };
-        let running = vec![lan.client.start(&mut up("west")).unwrap(), lan.server.start(&mut up("east")).unwrap()];
+        let running = vec![up(&lan.client, folder.path(), "west"), up(&lan.server, folder.path(), "east")];
         let members = Self::of(running, folder);
         members.find_each_other();
         members
