@@ -63,7 +63,7 @@ pub(super) struct Link {
     /// Frames that arrived in any lane, when that number last grew, and how many had been sent by then.
     arrived: u64,
     heard: Option<(Instant, u64)>,
-    /// Frames sent in any lane.
+    /// Frames sent in any lane that the member has to answer: reports over relays it need not.
     sent_in_all: u64,
 }
 
@@ -75,6 +75,10 @@ struct Sensed {
     arrived: [u64; LANES],
     /// Frames that had arrived when the last report was made, lane by lane.
     reported: [u64; LANES],
+    /// Of those that have arrived since, how many are reports, which nothing needs to be said of.
+    heard_reports: [u64; LANES],
+    /// Reports sent over relays.
+    told: u64,
     /// The way back of each lane over relays.
     back: [Option<Path>; LANES],
     /// Bytes to and from the member that the link's totals have already.
@@ -140,16 +144,25 @@ pub(crate) struct LinkView {
 }
 
 impl Sensed {
-    /// The ways back of lanes in which something arrived since the last time.
-    fn ways_with_news(&mut self, session: &Session, member: Member) -> Vec<Path> {
+    /// The ways back of lanes in which something arrived since the last time. `has_spoken`: whether more than reports was sent on a way over relays meanwhile: else
+    /// both ends would go on reporting each other's reports for ever.
+    fn ways_with_news(
+        &mut self,
+        session: &Session,
+        member: Member,
+        mut has_spoken: impl FnMut(&Path) -> bool,
+    ) -> Vec<Path> {
         let mut ways = Vec::new();
-        for ((arrivals, before), (lane, back)) in
-            session.arrivals.iter().zip(&mut self.reported).zip((0..).zip(&self.back))
+        let counts = self.reported.iter_mut().zip(&mut self.heard_reports);
+        for ((arrivals, (before, reports)), (lane, back)) in
+            session.arrivals.iter().zip(counts).zip((0..).zip(&self.back))
         {
-            let way = if lane <= LANE_RELAYED { Some(Path::direct(member)) } else { *back };
             let (_, received) = arrivals.counts();
-            let Some(way) = way.filter(|_| *before != received) else { continue };
-            *before = received;
+            let came = received.saturating_sub(std::mem::replace(before, received));
+            let reports = std::mem::take(reports);
+            let way = if lane <= LANE_RELAYED { Some(Path::direct(member)) } else { *back };
+            let is_told = |way: &Path| came > 0 && (lane <= LANE_RELAYED || came > reports || has_spoken(way));
+            let Some(way) = way.filter(is_told) else { continue };
             if !ways.contains(&way) {
                 ways.push(way);
             }
@@ -230,7 +243,16 @@ impl Link {
 
     /// Whether the member has not been heard although it was spoken to: it may have begun anew, and know none of our sessions.
     pub(super) fn is_unanswered(&self, now: Instant) -> bool {
-        self.heard.is_some_and(|(at, sent)| now.saturating_since(at) > UNANSWERED && self.sent_in_all > sent)
+        self.is_unanswered_for(now, UNANSWERED)
+    }
+
+    /// Whether it may only be so because what goes directly does not arrive.
+    pub(super) fn is_to_be_asked_otherwise(&self, now: Instant) -> bool {
+        !self.up && self.is_unanswered_for(now, UNANSWERED / 2)
+    }
+
+    fn is_unanswered_for(&self, now: Instant, span: Duration) -> bool {
+        self.heard.is_some_and(|(at, sent)| now.saturating_since(at) > span && self.sent_in_all > sent)
     }
 
     /// Whether a frame of the member has come since then.
@@ -263,7 +285,8 @@ impl Link {
             self.incoming.bytes += bytes[1].saturating_sub(received);
         }
         let arrived = sessions.iter().flat_map(|s| &s.arrivals).map(|a| a.counts().1).sum();
-        self.sent_in_all = sessions.iter().map(|s| s.sent_in_all()).sum();
+        let told = |s: &Session| self.sensed.get(&s.local).map_or(0, |sensed| sensed.told);
+        self.sent_in_all = sessions.iter().map(|s| s.sent_in_all().saturating_sub(told(s))).sum();
         if arrived != self.arrived || self.heard.is_none_or(|(_, sent)| sent > self.sent_in_all) {
             (self.arrived, self.heard) = (arrived, Some((now, self.sent_in_all)));
         }
@@ -336,6 +359,9 @@ impl Mesh {
         let link = &mut other.link;
         let mut is_worse = false;
         let sensed = link.sensed.entry(session).or_default();
+        if let Some(heard) = sensed.heard_reports.get_mut(usize::from(came_in)) {
+            *heard += 1;
+        }
         for lane in lanes {
             let Some(gaps) = sensed.outgoing.get_mut(usize::from(lane.lane)) else { continue };
             // What was never sent cannot have arrived.
@@ -406,6 +432,7 @@ impl Mesh {
         }
         self.probe_doubtful_links(now);
         self.probe_doubtful_ways(now);
+        self.ask_over_relays(now);
         self.hand_over_links(now);
     }
 
@@ -425,10 +452,17 @@ impl Mesh {
         // Each end may send with another session than it receives with, and for a while with two.
         let mut news = Vec::new();
         for session in other.sessions.iter().filter(|s| s.confirmed.load(Ordering::Relaxed)) {
-            let ways = other.link.sensed.entry(session.local).or_default().ways_with_news(session, member);
+            let sensed = other.link.sensed.entry(session.local).or_default();
+            let ways = sensed.ways_with_news(session, member, |way| other.lanes.has_spoken(way));
             news.extend(ways.into_iter().map(|path| (Arc::clone(session), path)));
         }
-        let loss = |path: &Path| other.lanes.loss_on(path).unwrap_or_else(|| other.link.loss_to());
+        // The worst of late counts where nothing else tells that the member is alive: a queue that overflows drops what is said directly for a moment only.
+        let loss = |path: &Path| {
+            if path.relays().is_empty() {
+                return other.link.worst_loss_to();
+            }
+            other.lanes.loss_on(path).unwrap_or_else(|| other.link.loss_to())
+        };
         if let Some(every) = news.iter().map(|(_, path)| report_every(loss(path))).min() {
             // From when it was due, so that ticks do not make it rarer; after a rest from now.
             let due = other.link.next_report.filter(|at| now.saturating_since(*at) < every).unwrap_or(now);
@@ -440,9 +474,13 @@ impl Mesh {
             let lanes = told.filter_map(|(a, lane)| a.report(lane, micros(now)));
             let bytes = Message::Report(lanes.take(REPORTS_MAX).collect()).encode();
             self.send_with(now, &session, path, lane, &bytes);
-            // Nor is what is said of traffic: a slow link needs all the probes that it pays for.
-            if let Some(other) = self.others.get_mut(&member).filter(|_| path.relays().is_empty()) {
+            let Some(other) = self.others.get_mut(&member) else { continue };
+            if path.relays().is_empty() {
+                // Nor is what is said of traffic: a slow link needs all the probes that it pays for.
                 other.link.probing.note_report();
+            } else {
+                other.link.sensed.entry(session.local).or_default().told += 1;
+                other.lanes.note_report(lane);
             }
         }
     }

@@ -49,6 +49,10 @@ struct Lane {
     alive: Option<Instant>,
     /// Frames sent.
     sent: u64,
+    /// Reports among those that were sent since these were counted.
+    reports: u64,
+    /// More than reports was sent since that was last asked.
+    has_spoken: bool,
     /// Since when frames wait for a word, and how many had been sent by then.
     waiting: Option<(Instant, u64)>,
     /// When the path was last probed because of that.
@@ -59,6 +63,11 @@ impl Lanes {
     /// The best way and its lane.
     pub(super) fn first(&self) -> Option<(Path, u8)> {
         self.best
+    }
+
+    /// The best way and its lane if no frames wait for a word there.
+    fn rests(&self) -> Option<(Path, u8)> {
+        self.best.filter(|(_, lane)| self.lanes.iter().any(|l| l.number == *lane && l.waiting.is_none()))
     }
 
     /// The lane of a path, a new one if it has none: that of the path that has had one for longest and is not in use.
@@ -74,7 +83,19 @@ impl Lanes {
         self.next = usize::from(number) - FIRST + 1;
         self.lanes.retain(|l| l.number != number);
         let (loss, carried, rtt) = (Loss::default(), Carried::default(), RoundTrip::default());
-        self.lanes.push(Lane { path, number, loss, carried, rtt, alive: None, sent: 0, waiting: None, probed: None });
+        self.lanes.push(Lane {
+            path,
+            number,
+            loss,
+            carried,
+            rtt,
+            alive: None,
+            sent: 0,
+            reports: 0,
+            has_spoken: false,
+            waiting: None,
+            probed: None,
+        });
         number
     }
 
@@ -97,16 +118,31 @@ impl Lanes {
         }
     }
 
-    /// Notices frames that nobody reports.
+    /// A report was sent in a lane.
+    pub(super) fn note_report(&mut self, number: u8) {
+        if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == number) {
+            lane.reports += 1;
+        }
+    }
+
+    /// Whether more than reports was sent on a path over relays since this was last asked.
+    pub(super) fn has_spoken(&mut self, path: &Path) -> bool {
+        let lane = self.lanes.iter_mut().find(|l| l.path == *path);
+        lane.is_some_and(|l| std::mem::take(&mut l.has_spoken))
+    }
+
+    /// Notices frames that nobody reports. Reports need no word.
     pub(super) fn look(&mut self, now: Instant, sessions: &[Arc<Session>]) {
         for lane in &mut self.lanes {
             let sent = sessions.iter().map(|s| s.sent(lane.number)).sum::<u64>();
             // A session that ends takes its frames along.
             let gone = lane.sent.saturating_sub(sent);
             lane.waiting = lane.waiting.map(|(at, before)| (at, before.saturating_sub(gone)));
-            if sent > lane.sent && lane.waiting.is_none() {
+            let speaks = sent > lane.sent + std::mem::take(&mut lane.reports);
+            if speaks && lane.waiting.is_none() {
                 lane.waiting = Some((now, lane.sent));
             }
+            lane.has_spoken |= speaks;
             lane.sent = sent;
         }
     }
@@ -219,6 +255,15 @@ impl Mesh {
     /// Probes paths whose frames wait for a word.
     pub(super) fn probe_doubtful_ways(&mut self, now: Instant) {
         let due: Vec<_> = self.others.values_mut().flat_map(|o| o.lanes.doubtful(now)).collect();
+        for (path, lane) in due {
+            self.send_on(now, path, lane, &Message::Probe.encode());
+        }
+    }
+
+    /// Probes the ways to members that have not been heard for a while over relays, once: from then on they wait for a word.
+    pub(super) fn ask_over_relays(&mut self, now: Instant) {
+        let unheard = self.others.values().filter(|o| o.link.is_to_be_asked_otherwise(now));
+        let due: Vec<_> = unheard.filter_map(|o| o.lanes.rests()).collect();
         for (path, lane) in due {
             self.send_on(now, path, lane, &Message::Probe.encode());
         }

@@ -149,6 +149,39 @@ fn members_that_only_three_relays_connect_talk_over_all_of_them() {
 }
 
 #[test]
+fn a_way_over_relays_is_silent_when_nothing_is_sent_on_it() {
+    let mut world = World::new(3);
+    let envelopes = |w: &mut World, span| {
+        w.seen.clear();
+        w.run(span);
+        w.seen.iter().filter(|(_, _, d)| Kind::of(d) == Some(Kind::Envelope)).count()
+    };
+    world.set(0, 1, None);
+    world.run(3 * SECOND);
+    let (sent, came) = world.flow(0, 1, 2 * SECOND);
+    assert_eq!(came, sent);
+    world.set(0, 1, Some(WIRE));
+    world.run(40 * SECOND);
+    assert_eq!(world.hosts[0].ways(1), ["direct"]);
+    // All within the 120 s until keys are renewed.
+    assert_eq!(envelopes(&mut world, 20 * SECOND), 0, "each end would report the other's reports");
+    // Members that reach each other over the relay only ask each other each second, as nothing answers their probes for the direct link: a probe, a report of it and one of
+    // that, each in two hops. Neither takes the other to be gone.
+    world.set(0, 1, None);
+    world.run(10 * SECOND);
+    let sessions = |w: &World| w.hosts[0].mesh.session(number(1)).map(|s| s.local);
+    let before = sessions(&world);
+    world.without_gossip = true;
+    world.run(SECOND);
+    assert!(envelopes(&mut world, 3 * SECOND) <= 3 * 3 * 2);
+    world.without_gossip = false;
+    world.run(SECOND);
+    assert_eq!(sessions(&world), before);
+    let (sent, came) = world.flow(0, 1, 2 * SECOND);
+    assert_eq!(came, sent);
+}
+
+#[test]
 fn nothing_goes_directly_where_that_is_not_wanted() {
     // Both ends say so, or one alone.
     for unwilling in [&[(0, 2), (2, 0)][..], &[(2, 0)]] {
