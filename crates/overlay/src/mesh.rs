@@ -145,6 +145,7 @@ pub(crate) struct Mesh {
     deaf_until: Option<Instant>,
     /// When some link, anybody's, was found to lose more than before, and all were looked at closely because of that.
     worse: Option<Instant>,
+    traffic: probes::Traffic,
     /// Links that others praise and our own frames did not get over, and until when what is said of them is not heard.
     suspects: BTreeMap<(Member, Member), claims::Suspicion>,
     /// Whether each member passes on what is not for it, as far as known.
@@ -179,6 +180,7 @@ impl Mesh {
             handed_over: None,
             deaf_until: None,
             worse: None,
+            traffic: probes::Traffic::new(now),
             relays: BTreeMap::new(),
             suspects: BTreeMap::new(),
             claims: BTreeMap::new(),

@@ -213,7 +213,7 @@ impl Node {
         }
         if now.saturating_since(self.claims_at) >= CLAIMS_EVERY {
             self.claims_at = now;
-            let _ = self.gossip.try_send(ToGossip::Claims(self.mesh.own_claims()));
+            let _ = self.gossip.try_send(ToGossip::Claims(self.mesh.own_claims(now)));
             if self.mesh.has_introductions()
                 && self.gossip.try_send(ToGossip::Introductions(self.mesh.introductions())).is_err()
             {

@@ -161,7 +161,7 @@ impl Outbound {
         bump(&self.counters.packets_in);
         add(&self.counters.bytes_in, bytes as u64);
         let Some(flow) = Flow::of(ip) else { return bump(&self.counters.malformed) };
-        let Some(((peer, way), class)) = self.place(table, &flow, bytes) else { return };
+        let Some(((peer, way), class)) = self.place(table, &flow, bytes, packet::is_last(ip)) else { return };
         let Some(way) = table.peers.get(peer).and_then(|p| p.ways.get(way)) else { return bump(&self.counters.no_way) };
         clamp_mss(ip, way.most, checksum != Checksum::Whole);
         let line = way.line(table.own, self.queues.own);
@@ -257,13 +257,16 @@ impl Outbound {
     }
 
     /// Which way the flow goes, as before, or as its hash says for a new one; and its class.
-    fn place(&mut self, table: &Table, flow: &Flow, bytes: usize) -> Option<(Place, u8)> {
+    fn place(&mut self, table: &Table, flow: &Flow, bytes: usize, is_last: bool) -> Option<(Place, u8)> {
         let ends = [(flow.source, flow.source_port), (flow.destination, flow.destination_port)];
         let key = FlowKey::new(ends[0], ends[1], flow.protocol, flow.dscp);
         let hash = key.hash(self.secret);
         let bytes = Bytes::new(bytes as u64);
         if let Some(found) = self.flows.lookup(hash, &key, bytes) {
             let class = if found.is_elephant { CLASS_ELEPHANT } else { CLASS_MOUSE };
+            if is_last {
+                self.flows.end(hash, &key);
+            }
             return Some((self.place_of(found.route)?, class));
         }
         let Some(peer) = table.owner(flow.destination) else {

@@ -153,7 +153,7 @@ impl Status {
             "member": own.member(), "key": own.to_string(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
             "listen": self.settings.listen, "offload": self.counters.switches.now(), "queues": self.counters.gauges.len(), "began_utc_s": self.began.0,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
-            "running_s": now.saturating_since(self.since).as_secs_f64(),
+            "rests": mesh.rests(now), "running_s": now.saturating_since(self.since).as_secs_f64(),
             "gossip_bps": mesh.gossip_rate(now).as_bps(), "gossip_budget_bps": self.settings.gossip_rate.as_bps(),
             "members": members, "claims": claims, "counters": self.counters.counts(), "flows": self.flows(),
         })

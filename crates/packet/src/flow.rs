@@ -1,5 +1,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+const TCP: u8 = 6;
+const FIN: u8 = 1;
+const RST: u8 = 4;
+
 /// What tells flows apart: the five fields of the paper ("Performance of an Adaptive Routing Overlay", section II.B), and the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow {
@@ -27,6 +31,12 @@ impl Flow {
         let dscp = crate::traffic_class(ip)? >> 2;
         Some(Self { source: source(ip)?, destination: destination(ip)?, source_port, destination_port, protocol, dscp })
     }
+}
+
+/// Whether the sender of a TCP segment says that it sends no more: FIN or RST (RFC 9293, section 3.1). A super-packet has the flags of all its segments.
+pub fn is_last(ip: &[u8]) -> bool {
+    let Some((TCP, at, false)) = transport(ip) else { return false };
+    ip.get(at + 13).is_some_and(|flags| flags & (FIN | RST) != 0)
 }
 
 /// Source address of an IP packet; `None` when it is none.

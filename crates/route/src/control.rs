@@ -203,7 +203,7 @@ impl Control {
         self.advance(now);
         let route = self.routes.get_mut(&path.destination());
         if let Some(used) = route.and_then(|r| r.uses.iter_mut().find(|u| u.path == path)) {
-            used.load = Some((self.now, load));
+            used.note_load(self.now, &self.policy, load);
         }
     }
 

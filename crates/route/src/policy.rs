@@ -41,7 +41,8 @@ pub struct Policy {
     /// Whether paths are compared by what all our flows get; otherwise by what one flow gets.
     pub count_load: bool,
     /// A path that carries this share of its capacity or more, or whose capacity nobody knows, is worth no less than what it carries: its losses may be our own
-    /// flows' doing. On others they are not, and a sender in luck for half a second says nothing about the next minute.
+    /// flows' doing. On others they are not, and a sender in luck for half a second says nothing about the next minute. What it carried when its flows ended
+    /// counts for the hold-down.
     pub filled: f64,
     /// Whether a path that has failed or collapsed is left at once, whenever the last change was.
     pub fast_fail: bool,

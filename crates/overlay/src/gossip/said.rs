@@ -18,6 +18,7 @@ const CERTIFICATE: u8 = 2;
 const ALIVE: u8 = 3;
 const UP: u8 = 1;
 const RELAYS: u8 = 2;
+const WITH_TRAFFIC: u8 = 4;
 
 /// What is said by whom.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,7 +94,9 @@ impl Said {
             What::Link { from, claim, relays } => {
                 b.push(LINK);
                 b.extend(from.0.to_be_bytes());
-                b.push(if claim.is_some() { UP } else { 0 } | if *relays { RELAYS } else { 0 });
+                let with_traffic = claim.is_some_and(|c| c.with_traffic);
+                let flags = [(UP, claim.is_some()), (RELAYS, *relays), (WITH_TRAFFIC, with_traffic)];
+                b.push(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag).sum());
                 b.extend(claim.iter().flat_map(claim_bytes));
             }
             What::Certificate { of, endpoint, text } => {
@@ -119,7 +122,8 @@ impl What {
         match kind {
             LINK => {
                 let [flags] = take(rest)?;
-                let claim = if flags & UP == 0 { None } else { Some(read_claim(rest)?) };
+                let with_traffic = flags & WITH_TRAFFIC != 0;
+                let claim = if flags & UP == 0 { None } else { Some(Claim { with_traffic, ..read_claim(rest)? }) };
                 Some(Self::Link { from: Member(about), claim, relays: flags & RELAYS != 0 })
             }
             CERTIFICATE => {
@@ -155,7 +159,8 @@ fn read_claim(rest: &mut &[u8]) -> Option<Claim> {
     let (loss, low, high, frames) = (number()?, number()?, number()?, number()?);
     let capacity_bps = Some(u64::from_be_bytes(take(rest)?)).filter(|c| *c > 0);
     let datagram = Some(u16::from_be_bytes(take(rest)?)).filter(|d| *d > 0);
-    Some(Claim { rtt_us, loss, low, high, frames, capacity_bps, datagram, age: std::time::Duration::ZERO })
+    let (with_traffic, age) = (false, std::time::Duration::ZERO);
+    Some(Claim { rtt_us, loss, low, high, frames, capacity_bps, datagram, with_traffic, age })
 }
 
 fn endpoint_bytes(endpoint: Option<SocketAddr>) -> Vec<u8> {

@@ -134,4 +134,5 @@ fn has_moved(before: &Claim, now: &Claim, by: &Tolerance) -> bool {
         || width > by.width * widths[0].min(widths[1])
         || before.capacity_bps != now.capacity_bps
         || before.datagram != now.datagram
+        || before.with_traffic != now.with_traffic
 }

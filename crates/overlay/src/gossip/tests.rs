@@ -15,6 +15,7 @@ const CLAIM: Claim = Claim {
     frames: 400.0,
     capacity_bps: Some(100_000_000),
     datagram: Some(1500),
+    with_traffic: false,
     age: Duration::ZERO,
 };
 const BEGIN: Instant = Instant::from_nanos(7_000_000_000_000);
@@ -163,6 +164,7 @@ fn everything_that_is_said_arrives_as_it_was() {
             claim: Some(Claim { capacity_bps: None, datagram: None, ..CLAIM }),
             relays: true,
         },
+        What::Link { from: number(1), claim: Some(Claim { with_traffic: true, ..CLAIM }), relays: false },
         certificate(None),
         certificate(Some("192.0.2.1:5460")),
         certificate(Some("[2001:db8::1]:5460")),
@@ -622,8 +624,8 @@ fn gossip_keeps_to_its_rate_and_changes_arrive_all_the_same() {
 
 fn any_said() -> impl Strategy<Value = Said> {
     let extreme = || prop_oneof![Just(0), Just(u64::MAX), any::<u64>()];
-    let claim =
-        (any::<u32>(), any::<[f32; 4]>(), any::<u64>(), any::<u16>()).prop_map(|(rtt, x, capacity, size)| Claim {
+    let claim = (any::<u32>(), any::<[f32; 4]>(), any::<u64>(), any::<u16>(), any::<bool>()).prop_map(
+        |(rtt, x, capacity, size, with_traffic)| Claim {
             rtt_us: rtt.into(),
             loss: x[0].into(),
             low: x[1].into(),
@@ -631,8 +633,10 @@ fn any_said() -> impl Strategy<Value = Said> {
             frames: x[3].into(),
             capacity_bps: Some(capacity),
             datagram: Some(size),
+            with_traffic,
             age: Duration::ZERO,
-        });
+        },
+    );
     let member = || prop_oneof![(0..4usize).prop_map(number), any::<u32>().prop_map(Member)];
     let link = (member(), proptest::option::of(claim), any::<bool>()).prop_map(|(from, claim, relays)| What::Link {
         from,

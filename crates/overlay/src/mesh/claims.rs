@@ -31,6 +31,9 @@ pub(crate) struct Claim {
     /// Largest datagram that came on the link, IP bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) datagram: Option<u16>,
+    /// Whether who says it has sent packets over the overlay lately: then all look closely.
+    #[serde(default)]
+    pub(crate) with_traffic: bool,
     /// How much longer ago it was said than the quickest word of who said it.
     #[serde(skip)]
     pub(crate) age: Duration,
@@ -60,7 +63,8 @@ pub(super) struct Suspicion {
 
 impl Mesh {
     /// What this member says about the links on which it receives.
-    pub(crate) fn own_claims(&self) -> Vec<(Member, Claim)> {
+    pub(crate) fn own_claims(&self, now: Instant) -> Vec<(Member, Claim)> {
+        let with_traffic = self.traffic.is_own(now);
         let up = self.others.iter().filter(|(_, o)| o.link.is_up());
         up.filter_map(|(member, o)| {
             let loss = o.link.loss_from();
@@ -75,6 +79,7 @@ impl Mesh {
                     frames: loss.frames.round(),
                     capacity_bps: self.capacity(&o.trains.from).map(Rate::as_bps),
                     datagram: o.sizes.from(),
+                    with_traffic,
                     age: Duration::ZERO,
                 },
             ))
@@ -86,6 +91,9 @@ impl Mesh {
     pub(crate) fn handle_claim(&mut self, now: Instant, from: Member, to: Member, claim: Option<Claim>, relays: bool) {
         self.note_relays(now, to, relays);
         self.expect(now, to);
+        if claim.is_some_and(|c| c.with_traffic) {
+            self.traffic.note_others(now);
+        }
         // Of our own links we know more ourselves.
         if from == self.own || to == self.own {
             return;

@@ -1,29 +1,25 @@
-//! What is known of the direct links: sensed from frames in both directions, told to the other end, and probed where traffic is too thin.
+//! What is known of the direct links: sensed from frames in both directions, and told to the other end and to the route control.
+
+mod reports;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use route::{Member, Metrics, Path};
 use serde::Serialize;
 use units::{Instant, Rate};
-use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_TRIALS, LaneReport, Message, REPORTS_MAX};
+use wire::overlay::{LANE_DIRECT, LANE_RELAYED, Message};
 
+use self::reports::{REPORT_EVERY, Sensed};
 use super::probes::Probing;
 use super::trains::Rates;
 use super::ways::{DOUBT, PROBE_EVERY};
-use super::{Event, Mesh, Output, micros};
+use super::{Event, Mesh, Output};
 use crate::loss::{Change, Loss, LossEstimate};
-use crate::sense::{Carried, Gaps, Lately, RoundTrip};
-use crate::session::{Cipher, LANES, Session};
+use crate::sense::{Carried, Lately, RoundTrip};
+use crate::session::{Cipher, Session};
 
-/// How often a member is told what arrived of its frames, as long as some do, where few reports are lost.
-const REPORT_EVERY: Duration = Duration::from_millis(100);
-/// And at most so often, however many are lost: little more than a tick.
-const REPORT_AT_MOST_EVERY: Duration = Duration::from_millis(25);
-/// How improbable it shall be that all reports of the time after which silence is taken for a link that is down were lost.
-const ALL_REPORTS_LOST: f64 = 1e-9;
 /// A link from which nothing came for so long and a round trip is down.
 pub(super) const SILENCE: Duration = Duration::from_millis(500);
 /// A member that is called so much later than it asked for may have been deaf as long. Half of [`SILENCE`]: what it missed by less takes no link down.
@@ -31,11 +27,6 @@ const STALL: Duration = Duration::from_millis(250);
 /// A member that was spoken to and is not heard for so long is called anew: four times the silence that takes a link down, as probes ask all the time and a handshake
 /// costs little.
 pub(super) const UNANSWERED: Duration = Duration::from_secs(2);
-/// How much later than its first hop the end of a way tells of losses, at most: half a second beyond the first hop, and three half-lives of what is
-/// counted of the latest, by which it has faded.
-const WORST_SPAN: Duration = Duration::from_secs(2);
-/// Bytes of the largest datagram.
-const LARGEST: u64 = 65_535;
 /// Frames from which on a loss is fully believed.
 pub(super) const CONFIDENT_FRAMES: f64 = 50.0;
 
@@ -67,24 +58,6 @@ pub(super) struct Link {
     sent_in_all: u64,
 }
 
-#[derive(Default)]
-struct Sensed {
-    incoming: [Gaps; 2],
-    outgoing: [Gaps; LANES],
-    /// Bytes that had arrived by the last report. Each session counts its own, and for a while there are two.
-    arrived: [u64; LANES],
-    /// Frames that had arrived when the last report was made, lane by lane.
-    reported: [u64; LANES],
-    /// Of those that have arrived since, how many are reports, which nothing needs to be said of.
-    heard_reports: [u64; LANES],
-    /// Reports sent over relays.
-    told: u64,
-    /// The way back of each lane over relays.
-    back: [Option<Path>; LANES],
-    /// Bytes to and from the member that the link's totals have already.
-    bytes: [u64; 2],
-}
-
 /// One direction of a link.
 #[derive(Default)]
 struct Direction {
@@ -100,12 +73,6 @@ impl Direction {
     fn was_alive(&mut self, at: Instant) {
         self.alive = self.alive.max(Some(at));
     }
-}
-
-/// Time between two reports that go a way on which this share is lost, so that silence means more than bad luck.
-fn report_every(loss: f64) -> Duration {
-    let needed = ALL_REPORTS_LOST.ln() / loss.clamp(f64::MIN_POSITIVE, 1.0 - 1e-9).ln();
-    SILENCE.div_f64(needed.max(1.0)).clamp(REPORT_AT_MOST_EVERY, REPORT_EVERY)
 }
 
 /// A link as people see it.
@@ -141,34 +108,6 @@ pub(crate) struct LinkView {
     pub(crate) trains: u64,
     /// Largest datagram to the member, IP bytes.
     pub(crate) datagram: u16,
-}
-
-impl Sensed {
-    /// The ways back of lanes in which something arrived since the last time. `has_spoken`: whether more than reports was sent on a way over relays meanwhile: else
-    /// both ends would go on reporting each other's reports for ever.
-    fn ways_with_news(
-        &mut self,
-        session: &Session,
-        member: Member,
-        mut has_spoken: impl FnMut(&Path) -> bool,
-    ) -> Vec<Path> {
-        let mut ways = Vec::new();
-        let counts = self.reported.iter_mut().zip(&mut self.heard_reports);
-        for ((arrivals, (before, reports)), (lane, back)) in
-            session.arrivals.iter().zip(counts).zip((0..).zip(&self.back))
-        {
-            let (_, received) = arrivals.counts();
-            let came = received.saturating_sub(std::mem::replace(before, received));
-            let reports = std::mem::take(reports);
-            let way = if lane <= LANE_RELAYED { Some(Path::direct(member)) } else { *back };
-            let is_told = |way: &Path| came > 0 && (lane <= LANE_RELAYED || came > reports || has_spoken(way));
-            let Some(way) = way.filter(is_told) else { continue };
-            if !ways.contains(&way) {
-                ways.push(way);
-            }
-        }
-        ways
-    }
 }
 
 impl Link {
@@ -351,60 +290,6 @@ impl Mesh {
         self.deaf_until.is_some_and(|until| now < until)
     }
 
-    /// What a report says about frames that went to `from`; `by`: the session and the lane that it came in.
-    pub(super) fn heed_report(&mut self, now: Instant, from: Member, by: (u32, u8), lanes: &[LaneReport]) {
-        let (session, came_in) = by;
-        let Some(other) = self.others.get_mut(&from) else { return };
-        let Some(of) = other.sessions.iter().find(|s| s.local == session) else { return };
-        let link = &mut other.link;
-        let mut is_worse = false;
-        let sensed = link.sensed.entry(session).or_default();
-        if let Some(heard) = sensed.heard_reports.get_mut(usize::from(came_in)) {
-            *heard += 1;
-        }
-        for lane in lanes {
-            let Some(gaps) = sensed.outgoing.get_mut(usize::from(lane.lane)) else { continue };
-            // What was never sent cannot have arrived.
-            if lane.sent > of.sent(lane.lane) || lane.received > lane.sent {
-                continue;
-            }
-            let rtt = micros(now).wrapping_sub(lane.echo).wrapping_sub(lane.held);
-            // Times of 35 minutes and more are those of a clock that is not ours.
-            let rtt = (rtt < 1 << 31).then(|| Duration::from_micros(u64::from(rtt)));
-            // A report that came over relays may have come sooner than by the link itself; all that this one says may then be known, but for the time that it took.
-            if let Some(rtt) = rtt.filter(|_| lane.lane <= LANE_RELAYED && came_in == LANE_DIRECT) {
-                link.rtt.note(now, rtt);
-            }
-            let (sent, lost) = gaps.note(lane.sent, lane.received);
-            if sent == 0 {
-                continue;
-            }
-            let before = std::mem::replace(&mut sensed.arrived[usize::from(lane.lane)], lane.bytes);
-            // No more than so many frames can have carried: others' ways are judged by it, too.
-            let bytes = lane.bytes.saturating_sub(before).min((sent - lost) * LARGEST);
-            if lane.lane > LANE_RELAYED {
-                other.lanes.heed(now, lane.lane, (sent, lost, bytes), rtt);
-                continue;
-            }
-            let change = link.outgoing.loss.note(now, sent, lost);
-            link.worst_to.note(now, WORST_SPAN, link.outgoing.loss.latest(now).share, f64::max);
-            if change == Some(Change::More) {
-                // What is lost of late may be what has become too large.
-                other.sizes.doubt(now);
-                is_worse = true;
-            }
-            // A report by another way may be the first to tell of frames that arrived long ago.
-            link.outgoing.was_alive(now - Duration::from_micros(u64::from(lane.held)));
-            if lane.lane == LANE_DIRECT {
-                link.carried.note(now, bytes);
-            }
-            link.queued = Duration::from_micros(u64::from(lane.queued));
-        }
-        if is_worse {
-            self.alert(now);
-        }
-    }
-
     /// Reads all counters, tells the others what arrived, and notices links that come and go.
     pub(super) fn look_at_links(&mut self, now: Instant) {
         let all: Vec<Member> = self.others.keys().copied().collect();
@@ -440,48 +325,6 @@ impl Mesh {
         let due = self.others.iter_mut().filter_map(|(member, o)| o.link.is_doubtful(now).then_some(*member));
         for member in due.collect::<Vec<_>>() {
             self.send_on(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode());
-        }
-    }
-
-    /// Tells a member what arrived of its frames, each by the way that it came: so an answer says that the way works in both directions.
-    fn report(&mut self, now: Instant, member: Member) {
-        let Some(other) = self.others.get_mut(&member) else { return };
-        if other.link.next_report.is_some_and(|at| now < at) {
-            return;
-        }
-        // Each end may send with another session than it receives with, and for a while with two.
-        let mut news = Vec::new();
-        for session in other.sessions.iter().filter(|s| s.confirmed.load(Ordering::Relaxed)) {
-            let sensed = other.link.sensed.entry(session.local).or_default();
-            let ways = sensed.ways_with_news(session, member, |way| other.lanes.has_spoken(way));
-            news.extend(ways.into_iter().map(|path| (Arc::clone(session), path)));
-        }
-        // The worst of late counts where nothing else tells that the member is alive: a queue that overflows drops what is said directly for a moment only.
-        let loss = |path: &Path| {
-            if path.relays().is_empty() {
-                return other.link.worst_loss_to();
-            }
-            other.lanes.loss_on(path).unwrap_or_else(|| other.link.loss_to())
-        };
-        if let Some(every) = news.iter().map(|(_, path)| report_every(loss(path))).min() {
-            // From when it was due, so that ticks do not make it rarer; after a rest from now.
-            let due = other.link.next_report.filter(|at| now.saturating_since(*at) < every).unwrap_or(now);
-            other.link.next_report = Some(due + every);
-        }
-        for (session, path) in news {
-            let lane = self.others.get_mut(&member).map_or(LANE_DIRECT, |o| o.lanes.of(path));
-            let told = session.arrivals.iter().zip(0..).filter(|(_, lane)| *lane != LANE_TRIALS);
-            let lanes = told.filter_map(|(a, lane)| a.report(lane, micros(now)));
-            let bytes = Message::Report(lanes.take(REPORTS_MAX).collect()).encode();
-            self.send_with(now, &session, path, lane, &bytes);
-            let Some(other) = self.others.get_mut(&member) else { continue };
-            if path.relays().is_empty() {
-                // Nor is what is said of traffic: a slow link needs all the probes that it pays for.
-                other.link.probing.note_report();
-            } else {
-                other.link.sensed.entry(session.local).or_default().told += 1;
-                other.lanes.note_report(lane);
-            }
         }
     }
 

@@ -18,6 +18,14 @@ const OUTER_BYTES: usize = 28;
 /// Probes a second on a link: at least so many, so that silence is noticed, at most so many: what tells 5 % of loss from 15 % within a
 /// second, surely enough for the route control.
 const PROBES: (f64, f64) = (10.0, 800.0);
+/// The most while the overlay rests: enough to know each link by what was counted in 20 s, and to be in doubt of one that becomes worse within a second, from when on it is
+/// probed [`CLOSER`].
+const AT_REST: f64 = 40.0;
+/// It rests when there was no traffic for so long, since a member began, too: the next flow may follow soon.
+const RESTS_AFTER: Duration = Duration::from_secs(60);
+/// So many bytes within such a span are no traffic: what is typed, a ping each second.
+const LITTLE: u64 = 20_000;
+const SPAN: Duration = Duration::from_secs(10);
 /// Links that may have the most; with more, each gets less.
 const PROBED_LINKS: f64 = 4.0;
 /// What a link is taken to carry as long as nobody knows: what 1 % of it pays for is 100 kb/s.
@@ -34,6 +42,47 @@ const CALM: Duration = Duration::from_secs(20);
 /// Of the budget, what is spent while there is less saved than nearly all of that.
 const SAVING: f64 = 0.6;
 const NEARLY: f64 = 0.9;
+
+/// Whether packets go over the overlay, anybody's: as long as they do, all look closely at their links, any of which may be the way to take next.
+pub(super) struct Traffic {
+    /// Begin of the present [`SPAN`], and what of this member's packets has arrived since.
+    since: Instant,
+    bytes: u64,
+    /// When it was last more than [`LITTLE`] of this member's, and of anybody's.
+    own: Option<Instant>,
+    anybody: Instant,
+}
+
+impl Traffic {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { since: now, bytes: 0, own: None, anybody: now }
+    }
+
+    /// So many bytes of this member's packets have arrived.
+    pub(super) fn note(&mut self, now: Instant, bytes: u64) {
+        if now.saturating_since(self.since) >= SPAN {
+            (self.since, self.bytes) = (now, 0);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > LITTLE {
+            (self.own, self.anybody) = (Some(now), now);
+        }
+    }
+
+    /// Another member says that it sends.
+    pub(super) fn note_others(&mut self, now: Instant) {
+        self.anybody = now;
+    }
+
+    /// Whether this member sends, or did a moment ago.
+    pub(super) fn is_own(&self, now: Instant) -> bool {
+        self.own.is_some_and(|at| now.saturating_since(at) < RESTS_AFTER)
+    }
+
+    fn rests(&self, now: Instant) -> bool {
+        now.saturating_since(self.anybody) >= RESTS_AFTER
+    }
+}
 
 /// When a link is probed, and what that took.
 #[derive(Default)]
@@ -100,7 +149,7 @@ impl Mesh {
         let all: Vec<Member> = self.others.keys().copied().filter(|m| self.is_direct(*m)).collect();
         let closely = self.worse.is_some_and(|at| now.saturating_since(at) < ALERT);
         for member in all {
-            let affordable = self.affordable_probes(member);
+            let affordable = self.affordable_probes(now, member);
             let Some(other) = self.others.get_mut(&member) else { continue };
             if other.link.next_probe().is_some_and(|at| now < at) {
                 continue;
@@ -121,6 +170,11 @@ impl Mesh {
         }
     }
 
+    /// Whether nobody has sent anything to speak of for a while, so that links are probed less.
+    pub(crate) fn rests(&self, now: Instant) -> bool {
+        self.traffic.rests(now)
+    }
+
     /// What probes of all kinds may cost on the link to a member, b/s.
     pub(super) fn probe_budget(&self, member: Member) -> f64 {
         let carries = self.within_access(self.others.get(&member).and_then(|o| o.trains.carries()));
@@ -128,10 +182,11 @@ impl Mesh {
     }
 
     /// Probes a second that the budget of the link to a member pays for.
-    fn affordable_probes(&self, member: Member) -> f64 {
+    fn affordable_probes(&self, now: Instant, member: Member) -> f64 {
         let links = self.others.values().filter(|o| o.session().is_some()).count() as f64;
         let affordable = self.probe_budget(member) * (1.0 - PART) / 8.0 / PROBE_BYTES;
-        affordable.min(PROBES.1) * (PROBED_LINKS / links.max(1.0)).min(1.0)
+        let most = if self.rests(now) { AT_REST } else { PROBES.1 };
+        affordable.min(most) * (PROBED_LINKS / links.max(1.0)).min(1.0)
     }
 }
 

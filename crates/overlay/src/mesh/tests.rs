@@ -337,7 +337,7 @@ impl World {
         }
         if host.claims_at <= now {
             host.claims_at = now + CLAIMS_EVERY;
-            said = host.gossip.handle_claims(now, host.mesh.own_claims());
+            said = host.gossip.handle_claims(now, host.mesh.own_claims(now));
             if host.mesh.has_introductions() {
                 host.gossip.handle_introductions(now, host.mesh.introductions());
             }

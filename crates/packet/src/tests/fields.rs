@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use crate::tests::{ipv4, ipv6, payload, tcp};
-use crate::{Ecn, Flow, checksum, clamp_mss, destination, ecn, mark_congestion, source};
+use crate::{Ecn, Flow, checksum, clamp_mss, destination, ecn, is_last, mark_congestion, source};
 
 /// A SYN with options, its checksum whole.
 fn syn(v6: bool, options: &[u8]) -> Vec<u8> {
@@ -102,6 +102,27 @@ fn a_flow_is_its_addresses_ports_protocol_and_priority() {
     assert_eq!((six.destination, six.protocol), ("::2".parse().unwrap(), 17));
 }
 
+#[test]
+fn a_sender_that_sends_no_more_says_so_with_fin_or_rst() {
+    let with = |flags: u8| {
+        let mut segment = tcp(0);
+        segment[13] = flags;
+        segment
+    };
+    // ACK; PSH and ACK; SYN; FIN and ACK; RST; RST and ACK.
+    for (flags, last) in [(0x10, false), (0x18, false), (0x02, false), (0x11, true), (0x04, true), (0x14, true)] {
+        let (four, six) = ([ipv4(6, 1, 32), with(flags)].concat(), [ipv6(6, 32), with(flags)].concat());
+        assert_eq!([is_last(&four), is_last(&six)], [last; 2], "{flags:#x}");
+        let mut datagram = four.clone();
+        datagram[9] = 17;
+        assert!(!is_last(&datagram), "UDP has no flags");
+        let mut fragment = four;
+        fragment[7] = 1;
+        assert!(!is_last(&fragment), "what follows has no header");
+    }
+    assert!(!is_last(&[]) && !is_last(&ipv4(6, 1, 0)[..20]));
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_them_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100), version: bool) {
@@ -109,7 +130,7 @@ proptest! {
         if let Some(first) = bytes.first_mut() {
             *first = if version { 0x45 } else { 0x60 };
         }
-        let _ = (Flow::of(&bytes), ecn(&bytes));
+        let _ = (Flow::of(&bytes), ecn(&bytes), is_last(&bytes));
         let before = bytes.len();
         clamp_mss(&mut bytes, 500, false);
         mark_congestion(&mut bytes);

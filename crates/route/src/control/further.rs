@@ -46,7 +46,7 @@ impl Control {
             let judged = self.judged(&used.path, flows);
             let is_disjoint = route.uses[..at].iter().all(|u| u.path.is_disjoint(&used.path));
             // What a path demonstrably carries it is worth, as the first one is: the loss of flows that fill it is their own.
-            let worth = |j: Judged| j.worth[1].max(used.load_at(self.now, &self.policy).carried);
+            let worth = |j: Judged| j.worth[1].max(used.shown_at(self.now, &self.policy).carried);
             if is_disjoint && judged.is_some_and(|j| worth(j).as_bps() as f64 >= least) {
                 at += 1;
                 continue;

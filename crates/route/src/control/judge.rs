@@ -58,9 +58,10 @@ pub(super) struct Standing {
 impl Standing {
     pub(super) fn new(policy: &Policy, now: Instant, used: Use, judged: Judged) -> Self {
         let load = used.load_at(now, policy);
-        let is_filled = |capacity: Rate| load.carried.as_bps() as f64 >= policy.filled * capacity.as_bps() as f64;
+        let carried = used.shown_at(now, policy).carried;
+        let is_filled = |capacity: Rate| carried.as_bps() as f64 >= policy.filled * capacity.as_bps() as f64;
         let counts = judged.metrics.capacity.is_none_or(is_filled);
-        let worth = judged.worth[1].max(if counts { load.carried } else { Rate::ZERO });
+        let worth = judged.worth[1].max(if counts { carried } else { Rate::ZERO });
         let capacity = judged.metrics.capacity.unwrap_or(policy.unknown_capacity);
         let hoped = Rate::from_bps(used.chosen_for.as_bps().saturating_mul(u64::from(load.flows.max(1)))).min(capacity);
         let collapsed = policy.fast_fail && (worth.as_bps() as f64) < policy.collapse * hoped.as_bps() as f64;

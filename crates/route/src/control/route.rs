@@ -29,11 +29,31 @@ pub(super) struct Use {
     /// Since when it has been collapsed.
     pub(super) low_since: Option<Instant>,
     pub(super) load: Option<(Instant, Load)>,
+    /// When the last of its flows ended, and what there was until then.
+    pub(super) ended: Option<(Instant, Load)>,
 }
 
 impl Use {
     pub(super) fn new(place: usize, path: Path, since: Instant, chosen_for: Rate) -> Self {
-        Self { place, path, since, chosen_for, low_since: None, load: None }
+        Self { place, path, since, chosen_for, low_since: None, load: None, ended: None }
+    }
+
+    /// What is sent over it now. Flows that say that they end do so between two of these.
+    pub(super) fn note_load(&mut self, now: Instant, policy: &Policy, load: Load) {
+        let before = self.load_at(now, policy);
+        if load.flows > 0 {
+            self.ended = None;
+        } else if before.flows > 0 {
+            self.ended = Some((now, before));
+        }
+        self.load = Some((now, load));
+    }
+
+    /// What it demonstrably carries: what it does now, or did until its flows ended a moment ago. What they lost at the end in a queue that they filled is still counted
+    /// then, and nothing else speaks for the path.
+    pub(super) fn shown_at(&self, now: Instant, policy: &Policy) -> Load {
+        let ended = self.ended.filter(|(at, _)| now.saturating_since(*at) < policy.hold_down);
+        ended.map_or_else(|| self.load_at(now, policy), |(_, before)| before)
     }
 
     /// What it carries, unless nobody has said so lately or the policy does not ask.

@@ -19,7 +19,7 @@ impl Shares {
     pub(super) fn of(routes: &BTreeMap<Member, Route>, source: Member, now: Instant, policy: &Policy) -> Self {
         let mut shares = Self::default();
         for used in routes.values().flat_map(|r| &r.uses) {
-            let load = used.load_at(now, policy);
+            let load = used.shown_at(now, policy);
             if load.flows == 0 {
                 continue;
             }

@@ -375,6 +375,42 @@ fn what_carries_its_capacity_is_not_left_for_an_idle_path() {
 }
 
 #[test]
+fn what_flows_lost_at_their_end_is_not_held_against_a_path_that_they_filled() {
+    // The last flow ends, and what it has lost in its own queue is told then, and for some seconds.
+    let after = |seconds: f64, next: Option<Load>| {
+        let mut net = Domestic::new(single());
+        net.losses = [Some(0.0), Some(0.0)];
+        net.until(5.0);
+        let path = net.path().unwrap();
+        while net.now < 30.0 {
+            net.control.handle_load(at(net.now), path, Load { flows: 1, carried: Rate::from_bps(90 * MBPS) });
+            net.until(net.now + 0.2);
+        }
+        let lossy = usize::from(path == south());
+        net.losses[lossy] = Some(0.003);
+        let mut decided = Vec::new();
+        while net.now < 60.0 {
+            if net.now > 30.0 + seconds {
+                net.losses[lossy] = Some(0.0);
+            }
+            // What is carried fades.
+            let load = next.filter(|_| net.now > 31.0);
+            net.control.handle_load(
+                at(net.now),
+                path,
+                load.unwrap_or(Load { flows: 0, carried: Rate::from_bps(MBPS) }),
+            );
+            decided.extend(net.until(net.now + 0.2));
+        }
+        reasons(&decided).iter().map(|(_, reason)| *reason).collect::<Vec<_>>()
+    };
+    assert_eq!(after(8.0, None), []);
+    // What is lost for longer, or while another flow gets little, the path loses by itself.
+    assert_eq!(after(30.0, None), [Reason::Collapsed]);
+    assert_eq!(after(8.0, Some(Load { flows: 1, carried: Rate::from_bps(2 * MBPS) })), [Reason::Collapsed]);
+}
+
+#[test]
 fn a_burst_on_a_path_that_is_not_full_does_not_hold_a_change_back() {
     // Of 100 Mb/s: what is a quarter of it may be full, what is a tenth is not, and loses by itself. Of a path that nobody has measured that cannot be said.
     for (is_known, carried, changes) in [(true, 10, 1), (true, 30, 0), (false, 10, 0)] {

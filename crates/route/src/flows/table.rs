@@ -204,6 +204,17 @@ impl Table {
         true
     }
 
+    /// The flow says that it sends no more: it is no elephant from now on, and soon forgotten. What it sends again goes where it went before.
+    pub fn end(&mut self, hash: u64, key: &FlowKey) {
+        let Some(at) = self.find(hash, key) else { return };
+        let Some(mut entry) = self.entries[at] else { return };
+        self.uncount(&entry);
+        let activity = entry.activity.min(self.settings.first.max(1));
+        entry = Entry { activity, bytes: 0, is_elephant: false, ..entry };
+        self.count(&entry);
+        self.entries[at] = Some(entry);
+    }
+
     /// Counts activity down, as time goes: to be called often, as between batches of packets; a call goes over a part of the table. Gaps longer than some
     /// periods are not made up for.
     pub fn maintain(&mut self, now: Instant) {

@@ -51,6 +51,32 @@ fn each_of_the_fields_makes_a_flow() {
 }
 
 #[test]
+fn a_flow_that_has_ended_is_no_elephant_and_soon_forgotten() {
+    let mut table = Table::new(small());
+    let (a, b) = (table.add_route(path(1)).unwrap(), table.add_route(path(2)).unwrap());
+    table.maintain(at(0));
+    table.assign(7, key(1), KB, a);
+    table.assign(8, key(2), KB, b);
+    for _ in 0..40 {
+        table.lookup(7, &key(1), Bytes::new(60_000));
+    }
+    assert_eq!(table.active(a), Active { flows: 1, elephants: 1 });
+    table.end(7, &key(1));
+    table.end(9, &key(9));
+    assert_eq!(
+        (table.active(a), table.active(b)),
+        (Active { flows: 1, elephants: 0 }, Active { flows: 1, elephants: 0 })
+    );
+    // What was lost is sent again, where it was sent before.
+    assert_eq!(table.lookup(7, &key(1), KB), Some(Found { route: a, is_elephant: false }));
+    // After six periods, as one that has sent two packets; before it was thirty.
+    run(&mut table, 10, 5_500);
+    assert_eq!(table.active(a).flows, 1);
+    run(&mut table, 5_510, 7_000);
+    assert_eq!(table.active(a).flows, 0);
+}
+
+#[test]
 fn a_flow_stays_on_its_entry_and_moves_with_it() {
     let mut table = Table::new(small());
     let (a, b) = (table.add_route(path(1)).unwrap(), table.add_route(path(2)).unwrap());

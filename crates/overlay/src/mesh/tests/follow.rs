@@ -158,30 +158,39 @@ fn a_changing_network_is_followed_for_twenty_minutes() {
     assert_eq!(downs.count(), 0);
 }
 
-/// The schedule of figure 4 over the two satellites (figures 7 and 8): as 0.15 and 0.05 change sides, so does the better way, by 1.6 to 2.5 times.
-#[test]
-fn the_papers_satellites_are_followed_within_two_seconds() {
-    let (mut world, mut spans) = (forward(6), Draws::new(7));
+/// The schedule of figure 4 over the two satellites (figures 7 and 8): as 0.15 and 0.05 change sides, so does the better way, by 1.6 to 2.5 times. Gives the seconds
+/// after which each of forty changes was followed, to the fast satellite and to the slow one.
+fn schedule(seed: u64) -> [Vec<f64>; 2] {
+    let (mut world, mut spans) = (forward(seed), Draws::new(seed + 1));
     satellites(&mut world, [0.15, 0.05]);
     connection(&mut world, 60 * SECOND, tcp());
-    let (mut lags, mut extra) = ([Vec::new(), Vec::new()], 0);
+    let mut lags = [Vec::new(), Vec::new()];
     for period in 0..40 {
         satellites(&mut world, if period % 2 == 0 { [0.05, 0.15] } else { [0.15, 0.05] });
         let begin = world.now;
         connection(&mut world, SECOND.mul_f64(50.0 + 20.0 * spans.unit()), tcp());
         let found = changes(&world, begin);
-        extra += found.len().saturating_sub(1);
-        lags[period % 2].extend(found.first());
+        // None is missed, and none made for nothing.
+        assert_eq!(found.len(), 1, "{seed}, period {period}: {found:?}");
+        lags[period % 2].extend(found);
     }
+    lags
+}
+
+#[test]
+fn the_papers_satellites_are_followed_within_two_seconds() {
+    // Medians of twenty changes to the slow satellite differ from 1.7 to 2.8 s by chance, so that six such are counted together.
+    let runs = Vec::from_iter((6..12).map(schedule));
+    let [fast, slow] = [0, 1].map(|side| runs.iter().flat_map(|lags| lags[side].clone()).collect::<Vec<_>>());
     let of = |lags: &[f64]| {
         let mut sorted = lags.to_vec();
         sorted.sort_by(f64::total_cmp);
         // As many each way: the median lies between two.
         (sorted[sorted.len() / 2 - 1] + sorted[sorted.len() / 2]) / 2.0
     };
+    let (all, fast, slow) = (of(&[&fast[..], &slow].concat()), of(&fast), of(&slow));
+    println!("{all} {fast} {slow}");
     // The goal. To the satellite of 3 Mb/s it takes longer: 160 probes tell 0.05 from 0.15, and until the other one is seen to have become worse it gets 40 a
-    // second; then its end is 270 ms away (1.25 to 5.5 s, 2.45 s in the median of 20; to the one of 45 Mb/s 1.15 to 1.65 s). Six as before would say little of that.
-    assert!(of(&lags.concat()) < 2.0 && of(&lags[0]) < 1.6 && of(&lags[1]) < 2.6, "{lags:?}");
-    // None is missed, and none made for nothing.
-    assert!(lags.concat().len() == 40 && extra == 0, "{lags:?}, {extra} besides");
+    // second; then its end is 270 ms away (1.1 to 5.3 s; to the one of 45 Mb/s 1.1 to 1.6 s).
+    assert!(all < 2.0 && fast < 1.6 && slow < 2.6, "{all} {fast} {slow}");
 }

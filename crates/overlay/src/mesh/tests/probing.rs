@@ -70,3 +70,39 @@ fn gaps_between_probes_are_exponential() {
         assert!((share - wanted).abs() < 4.0 * (wanted / n).sqrt(), "{times}: {share} and {wanted}");
     }
 }
+
+#[test]
+fn an_overlay_that_rests_is_probed_little_and_wakes_when_anybody_sends() {
+    let mut world = World::new(3);
+    // What somebody types, or a ping each second, is no traffic.
+    let pings = |w: &mut World, seconds: u32| {
+        for _ in 0..seconds {
+            assert!(w.send_packet(2, 0, inner(2), 84));
+            w.run(SECOND);
+            w.seen.clear();
+        }
+    };
+    let each_second = |w: &mut World, seconds: u32| {
+        let before = probes(w);
+        pings(w, seconds);
+        (probes(w) - before) as f64 / f64::from(seconds)
+    };
+    world.run(3 * SECOND);
+    // Three fifths of 800 while something is saved.
+    let at_the_begin = each_second(&mut world, 40);
+    assert!(at_the_begin > 400.0, "{at_the_begin}");
+    pings(&mut world, 60);
+    let at_rest = each_second(&mut world, 60);
+    assert!((20.0..44.0).contains(&at_rest) && world.hosts[0].mesh.rests(world.now), "{at_rest}");
+    // Others send: it hears of it, and looks at its link that has nothing to do with it.
+    assert_eq!(world.hosts[2].ways(1), ["direct"]);
+    world.flow(2, 1, 2 * SECOND);
+    let before = probes(&world);
+    world.flow(2, 1, 2 * SECOND);
+    let awake = (probes(&world) - before) as f64 / 2.0;
+    assert!(awake > 400.0 && !world.hosts[0].mesh.rests(world.now), "{awake}");
+    // A minute after who sent rests, and a minute after that was heard.
+    pings(&mut world, 125);
+    let again = each_second(&mut world, 60);
+    assert!((20.0..44.0).contains(&again), "{again}");
+}

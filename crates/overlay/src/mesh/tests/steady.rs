@@ -121,6 +121,38 @@ fn a_flow_that_overflows_its_own_queue_for_ten_minutes_changes_no_way() {
 }
 
 #[test]
+fn flows_that_end_as_their_queue_overflows_leave_their_way_as_it_was() {
+    for seed in [10, 30, 50, 70, 90] {
+        let mut world = domestic(Duration::ZERO, seed);
+        world.run(5 * SECOND);
+        let begin = world.now;
+        for _ in 0..3 {
+            fill(&mut world, 15 * SECOND);
+            let tell = |w: &mut World, elephants: u32| {
+                let (now, path) = (w.now, w.hosts[0].mesh.ways(number(3))[0].path);
+                w.hosts[0].mesh.handle_flows(now, &[(path, elephants)]);
+                w.seen.clear();
+            };
+            // Slow start overshoots, and the flow is over.
+            let end = world.now + 2 * SECOND;
+            while world.now < end {
+                world.send_packet(0, 3, inner(0), PACKET);
+                world.run(TICK.div_f64(1.2));
+                tell(&mut world, 1);
+            }
+            assert!(world.overflowed.len() > 50, "{}", world.overflowed.len());
+            world.overflowed.clear();
+            for _ in 0..300 {
+                tell(&mut world, 0);
+                world.run(SECOND / 10);
+            }
+        }
+        let moved = world.hosts[0].events.iter().filter(|(at, e)| *at >= begin && matches!(e, Event::Route(_)));
+        assert_eq!(moved.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new(), "{seed}");
+    }
+}
+
+#[test]
 fn a_suspicion_ends_well_before_what_is_not_spoken_of_is_down() {
     // Hand-overs come each 100 ms and a tick, and a member that is called 250 ms late says that it stood still.
     let silence = settings(0, 2).rules().silence;
