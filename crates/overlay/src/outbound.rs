@@ -266,6 +266,10 @@ impl Outbound {
             let class = if found.is_elephant { CLASS_ELEPHANT } else { CLASS_MOUSE };
             if is_last {
                 self.flows.end(hash, &key);
+                if found.is_elephant {
+                    // What it carried until now is known now.
+                    self.counted = Instant::ZERO;
+                }
             }
             return Some((self.place_of(found.route)?, class));
         }

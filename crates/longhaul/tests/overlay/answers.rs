@@ -1,13 +1,14 @@
 //! What two members that run answer, as text.
 
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testbed::{Lan, or_skip};
 
 use crate::common::text;
-use crate::setup::{EAST, Members, overlay};
+use crate::setup::{EAST, Members, overlay, status};
 
 #[test]
 fn two_members_tell_their_routes_events_and_flows() {
@@ -47,4 +48,36 @@ fn two_members_tell_their_routes_events_and_flows() {
     let lines: Vec<Vec<&str>> = flows.lines().map(|l| l.split_whitespace().collect()).collect();
     assert_eq!(lines[..2], [vec!["member", "flows", "elephants", "way"], vec!["east", "1", "0", "direct"]], "{flows}");
     assert_eq!(lines.len(), 3, "{flows}");
+}
+
+#[test]
+fn a_connection_is_an_elephant_until_it_ends() {
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    let members = Members::start(&lan, "");
+    let patience = Duration::from_secs(10);
+    let counts = |elephants: u64| {
+        let began = Instant::now();
+        while status(members.folder.path(), "west")["flows"]["elephants"].as_u64() != Some(elephants) {
+            assert!(
+                began.elapsed() < patience,
+                "not {elephants}: {:#}",
+                status(members.folder.path(), "west")["flows"]
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let listener = lan.server.run(|| TcpListener::bind((EAST, 0))).unwrap().unwrap();
+    let to = listener.local_addr().unwrap();
+    let mut sending = lan.client.run(|| TcpStream::connect_timeout(&to, patience)).unwrap().unwrap();
+    let (mut arriving, _) = listener.accept().unwrap();
+    sending.set_write_timeout(Some(patience)).unwrap();
+    arriving.set_read_timeout(Some(patience)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| arriving.read_to_end(&mut Vec::new()).unwrap());
+        sending.write_all(&vec![7; 4_000_000]).unwrap();
+        counts(1);
+        // One that does not say so is counted for 30 s more, as it may go on.
+        drop(sending);
+        counts(0);
+    });
 }
