@@ -53,7 +53,9 @@ impl Use {
     /// then, and nothing else speaks for the path.
     pub(super) fn shown_at(&self, now: Instant, policy: &Policy) -> Load {
         let ended = self.ended.filter(|(at, _)| now.saturating_since(*at) < policy.hold_down);
-        ended.map_or_else(|| self.load_at(now, policy), |(_, before)| before)
+        let load = self.load_at(now, policy);
+        // Other packets may carry more now than a flow did that ended slowly.
+        ended.map(|(_, before)| before).filter(|before| before.carried > load.carried).unwrap_or(load)
     }
 
     /// What it carries, unless nobody has said so lately or the policy does not ask.

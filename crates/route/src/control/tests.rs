@@ -411,6 +411,26 @@ fn what_flows_lost_at_their_end_is_not_held_against_a_path_that_they_filled() {
 }
 
 #[test]
+fn a_flow_that_ended_slowly_does_not_hide_what_a_path_carries() {
+    let mut net = Domestic::new(single());
+    net.losses = [Some(0.0), Some(0.0)];
+    net.until(5.0);
+    let path = net.path().unwrap();
+    let load = |flows: u32, mbps: u64| Load { flows, carried: Rate::from_bps(mbps * MBPS) };
+    net.control.handle_load(at(net.now), path, load(1, 1));
+    net.until(6.0);
+    // Many small flows, none of them an elephant, fill it from now on.
+    net.losses[usize::from(path == south())] = Some(0.003);
+    let mut decided = Vec::new();
+    net.control.handle_load(at(net.now), path, load(0, 90));
+    while net.now < 30.0 {
+        decided.extend(net.until(net.now + 0.2));
+        net.control.handle_load(at(net.now), path, load(0, 90));
+    }
+    assert_eq!(decided, []);
+}
+
+#[test]
 fn a_burst_on_a_path_that_is_not_full_does_not_hold_a_change_back() {
     // Of 100 Mb/s: what is a quarter of it may be full, what is a tenth is not, and loses by itself. Of a path that nobody has measured that cannot be said.
     for (is_known, carried, changes) in [(true, 10, 1), (true, 30, 0), (false, 10, 0)] {
