@@ -55,7 +55,7 @@ impl Use {
         let ended = self.ended.filter(|(at, _)| now.saturating_since(*at) < policy.hold_down);
         let load = self.load_at(now, policy);
         // Other packets may carry more now than a flow did that ended slowly.
-        ended.map(|(_, before)| before).filter(|before| before.carried > load.carried).unwrap_or(load)
+        ended.map_or(load, |(_, before)| Load { carried: before.carried.max(load.carried), ..before })
     }
 
     /// What it carries, unless nobody has said so lately or the policy does not ask.
