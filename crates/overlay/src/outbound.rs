@@ -6,10 +6,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use kernel::{Datagrams, LARGEST_PACKET, Poller, Tun};
 use packet::{Checksum, Cut, Flow, Fragments, Packet, VNET_HEADER, clamp_mss, complete_checksum};
-use route::Path;
 use route::flows::{self, FlowKey, RouteId, Share, spread_by};
+use route::{Member, Path};
 use units::{Bytes, Instant, Rate};
 use wire::overlay::{CLASS_ELEPHANT, CLASS_MOUSE, Content};
 
@@ -24,6 +25,8 @@ use crate::table::{Published, Reader, Table, Way};
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Packets that are taken before what is sealed goes out: a few hundred microseconds of work at most.
 const MOST_AT_ONCE: usize = 32;
+/// Packets in a row that the device could not hand over after which it is given up.
+const MOST_SPOILT: usize = 10_000;
 /// How often flows are counted.
 const COUNT: Duration = Duration::from_millis(300);
 /// How often somebody whose segments are too large is told so, at most: the kernel remembers it for all connections to the destination.
@@ -49,6 +52,8 @@ pub(crate) struct Outbound {
     routes: HashMap<Path, RouteId>,
     /// Where each routing entry leads, in the present table, by its index.
     places: Vec<Option<Place>>,
+    /// Whose each subnet is, longest prefix first.
+    owners: Vec<(IpNet, Member)>,
     /// The largest packet on each path, and since when.
     sizes: HashMap<Path, (usize, Instant)>,
     secret: [u64; 2],
@@ -76,6 +81,7 @@ impl Outbound {
             flows: flows::Table::new(flows::Settings::default()),
             routes: HashMap::new(),
             places: Vec::new(),
+            owners: Vec::new(),
             sizes: HashMap::new(),
             secret,
             batch: Batch::own(),
@@ -100,7 +106,7 @@ impl Outbound {
             let table = Arc::clone(&self.reader.table);
             let mut taken = 0;
             while taken < MOST_AT_ONCE
-                && let Some(length) = self.tun.receive(&mut buffer)?
+                && let Some(length) = self.receive(&mut buffer)?
             {
                 taken += 1;
                 self.send(&table, &mut buffer, length);
@@ -116,6 +122,17 @@ impl Outbound {
             }
         }
         Ok(())
+    }
+
+    /// The next packet of the device. One that the kernel cannot hand over it has dropped (`EINVAL`: a super-packet of a kind that the device knows nothing of).
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        for _ in 0..MOST_SPOILT {
+            match self.tun.receive(buffer) {
+                Err(e) if e.kind() == io::ErrorKind::InvalidInput => bump(&self.counters.device_failed),
+                done => return done,
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "the device hands over nothing that can be read"))
     }
 
     /// Makes the flow table point to the paths of the present table. Flows of a path that is no more go to the best one of their destination.
@@ -137,6 +154,13 @@ impl Outbound {
             let Some(id) = self.routes.remove(&path) else { continue };
             let best = table.peer(path.destination()).and_then(|p| p.ways.first());
             self.flows.remove_route(id, best.and_then(|w| self.routes.get(&w.path).copied()));
+        }
+        let owners = table.owners();
+        if owners != self.owners {
+            // A flow whose destination is another member's now is not that one's to carry.
+            let owner = |ip| owners.iter().find(|(net, _): &&(IpNet, Member)| net.contains(&ip)).map(|(_, m)| *m);
+            self.flows.retain(|key, path| owner(key.destination()) == Some(path.destination()));
+            self.owners = owners;
         }
         let now = kernel::now();
         let ways = table.peers.iter().flat_map(|p| &p.ways);
@@ -331,10 +355,9 @@ impl Outbound {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, UdpSocket};
+    use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
     use kernel::TunKind;
-    use route::Member;
     use testbed::{Namespace, or_skip};
     use wire::overlay::Sealed;
 
@@ -352,7 +375,7 @@ mod tests {
         let (hop, session) = (Arc::clone(&end), Some(Arc::clone(&end)));
         let way =
             Way { path: Path::direct(Member(2)), lane: 0, weight: 1.0, predicted_bps: 0, most: 1400, to, end, hop };
-        let subnet = std::net::IpAddr::from(Ipv4Addr::new(10, 77, 0, 2)).into();
+        let subnet = IpAddr::from(Ipv4Addr::new(10, 77, 0, 2)).into();
         let (quota, places) = (Arc::default(), crate::places::MemberPlaces::default());
         let peer = Peer {
             endpoint: Some(to),
@@ -362,7 +385,8 @@ mod tests {
             quota,
             places,
         };
-        Table { own: Member(1), peers: vec![peer], prefixes: vec![(subnet, 0)], ..Table::default() }
+        let index = HashMap::from([(Member(2), 0)]);
+        Table { own: Member(1), peers: vec![peer], index, prefixes: vec![(subnet, 0)], ..Table::default() }
     }
 
     /// A datagram of UDP from this port, as the device hands it over.
@@ -413,6 +437,39 @@ mod tests {
         };
         // The way carries 1400 bytes: less 20 of IPv4 and 20 of TCP.
         assert_eq!([1460, 1361, 1360, 536].map(&mut announced), [1360, 1360, 1360, 536]);
+    }
+
+    #[test]
+    fn a_flow_goes_to_whose_its_destination_is_now() {
+        let Some((mut outbound, there)) = outbound() else { return };
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let send = |outbound: &mut Outbound| {
+            let (table, mut packet) = (Arc::clone(&outbound.reader.table), packet_from(7000));
+            let length = packet.len();
+            outbound.send(&table, &mut packet, length);
+            outbound.batch.flush(&outbound.socket, &outbound.counters);
+        };
+        let sockets = [&there, &other];
+        sockets.iter().for_each(|s| s.set_nonblocking(true).unwrap());
+        // On loopback everything has arrived when it has been sent.
+        let arrived = || sockets.map(|s| std::iter::from_fn(|| s.recv(&mut [0; 2000]).ok()).count());
+        send(&mut outbound);
+        assert_eq!(arrived(), [1, 0]);
+        // Somebody joins who serves a part of what the first one does.
+        let mut joined = table(there.local_addr().unwrap());
+        let mut second = table(other.local_addr().unwrap()).peers.remove(0);
+        second.ways[0].path = Path::direct(Member(3));
+        joined.peers.push(second);
+        joined.index.insert(Member(3), 1);
+        joined.prefixes = vec![(IpNet::from(IpAddr::from([10, 77, 0, 2])), 1), ("10.77.0.0/24".parse().unwrap(), 0)];
+        outbound.reader.table = Arc::new(joined);
+        outbound.take_table();
+        send(&mut outbound);
+        assert_eq!(arrived(), [0, 1], "not where it went before");
+        // And nothing else changes: the flow stays.
+        outbound.take_table();
+        let remembered = outbound.routes.values().map(|id| outbound.flows.active(*id).flows).sum::<u32>();
+        assert_eq!(remembered, 1);
     }
 
     #[test]

@@ -97,6 +97,12 @@ impl Table {
         self.prefixes.iter().find(|(net, _)| net.contains(&destination)).map(|(_, i)| *i)
     }
 
+    /// Whose each subnet is.
+    pub(crate) fn owners(&self) -> Vec<(IpNet, Member)> {
+        let members: HashMap<usize, Member> = self.index.iter().map(|(member, i)| (*i, *member)).collect();
+        self.prefixes.iter().filter_map(|(net, i)| Some((*net, *members.get(i)?))).collect()
+    }
+
     pub(crate) fn peer(&self, member: Member) -> Option<&Peer> {
         self.index.get(&member).and_then(|i| self.peers.get(*i))
     }

@@ -1,4 +1,4 @@
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv6Addr};
 
 use crate::hash::sip_hash;
 
@@ -21,6 +21,11 @@ impl FlowKey {
             IpAddr::V6(v6) => v6.octets(),
         };
         Self { addresses: [octets(source.0), octets(destination.0)], ports: [source.1, destination.1], protocol, dscp }
+    }
+
+    /// Where its packets go.
+    pub fn destination(&self) -> IpAddr {
+        Ipv6Addr::from(self.addresses[1]).to_canonical()
     }
 
     /// SipHash-2-4 of the key under a secret: who sends packets cannot choose flows that fall together. A caller with a faster keyed hash may use that one.

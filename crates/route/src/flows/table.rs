@@ -144,6 +144,17 @@ impl Table {
         }
     }
 
+    /// Forgets the flows that `keeps` is false for, by their key and their path. Goes over all flows: not for the packet path.
+    pub fn retain(&mut self, keeps: impl Fn(&FlowKey, &Path) -> bool) {
+        for at in 0..self.entries.len() {
+            let Some(entry) = self.entries[at] else { continue };
+            if !self.path(entry.route).is_some_and(|path| keeps(&entry.key, &path)) {
+                self.uncount(&entry);
+                self.entries[at] = None;
+            }
+        }
+    }
+
     /// The path of a routing entry.
     pub fn path(&self, route: RouteId) -> Option<Path> {
         self.routes.get(route.index()).copied().flatten().map(|r| r.path)
