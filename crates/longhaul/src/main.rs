@@ -63,7 +63,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 #[allow(clippy::print_stderr, reason = "the one place where an error reaches the user")]
-fn complain(error: &anyhow::Error) {
+pub(crate) fn complain(error: &anyhow::Error) {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         // Many errors end with the words of their cause, which need not be said twice.

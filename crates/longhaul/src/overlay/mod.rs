@@ -46,10 +46,21 @@ fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
         .try_init();
     Shutdown::install().context("handling signals")?;
     let (name, others) = (settings.device.clone(), show::others(settings.members.get().len()));
-    let node = Node::start(settings)?;
-    writeln!(io::stderr(), "longhaul: member of an overlay with {others} on {name}; ends by Ctrl-C or `overlay down`")?;
-    node.run(|| Shutdown::asked() > 0)?;
-    Ok(ExitCode::SUCCESS)
+    let ran = Node::start(settings).and_then(|node| {
+        let _ = writeln!(
+            io::stderr(),
+            "longhaul: member of an overlay with {others} on {name}; ends by Ctrl-C or `overlay down`"
+        );
+        node.run(|| Shutdown::asked() > 0)
+    });
+    match ran {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        // Not the settings' fault, as far as can be told from them: it may go well the next time, and the unit tries.
+        Err(e) => {
+            crate::complain(&e.into());
+            Ok(ExitCode::FAILURE)
+        }
+    }
 }
 
 fn question(
