@@ -1,6 +1,10 @@
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use units::Instant;
+
+/// What [`note_sleep`] found, nanoseconds; wraps, as a time namespace may make the difference negative.
+static SLEPT: AtomicU64 = AtomicU64::new(0);
 
 fn read(clock: libc::clockid_t) -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -10,9 +14,34 @@ fn read(clock: libc::clockid_t) -> u64 {
 }
 
 /// This host's monotonic clock (CLOCK_MONOTONIC_RAW): neither stepped nor slewed, so that two hosts' clocks differ by an
-/// offset and a nearly constant drift even while a time daemon corrects one of them (chrony slews by up to 8 %).
+/// offset and a nearly constant drift even while a time daemon corrects one of them (chrony slews by up to 8 %). It stands
+/// still while the host sleeps, as far as [`note_sleep`] is not called.
 pub fn now() -> Instant {
-    Instant::from_nanos(read(libc::CLOCK_MONOTONIC_RAW))
+    Instant::from_nanos(read(libc::CLOCK_MONOTONIC_RAW).wrapping_add(SLEPT.load(Ordering::Relaxed)))
+}
+
+/// Lets [`now`] of this process pass the time that the host has slept (CLOCK_BOOTTIME without CLOCK_MONOTONIC). For programs
+/// that others wait for: call it before the first time is kept, and then often.
+pub fn note_sleep() {
+    let (asleep, before) = (asleep_ns(), SLEPT.load(Ordering::Relaxed));
+    // What is less may be this thread's own wait for a CPU between two readings.
+    if (asleep.wrapping_sub(before) as i64).unsigned_abs() >= SHORTEST_SLEEP_NS {
+        SLEPT.store(asleep, Ordering::Relaxed);
+    }
+}
+
+/// A shorter sleep is none: suspending devices alone takes longer.
+const SHORTEST_SLEEP_NS: u64 = 100_000_000;
+
+/// What this host has slept since it booted, of three readings the one in which the clocks were read closest together.
+fn asleep_ns() -> u64 {
+    let reading = |_| {
+        let before = read(libc::CLOCK_MONOTONIC);
+        let boot = read(libc::CLOCK_BOOTTIME);
+        let after = read(libc::CLOCK_MONOTONIC);
+        (after - before, boot.wrapping_sub(before))
+    };
+    (0..3).map(reading).min_by_key(|(width, _)| *width).map_or(0, |(_, asleep)| asleep)
 }
 
 /// Resolution of the monotonic clock, as the kernel states it.
@@ -80,10 +109,10 @@ impl Clocks {
     fn measure() -> i64 {
         (0..3)
             .map(|_| {
-                let before = read(libc::CLOCK_MONOTONIC_RAW);
+                let before = now().as_nanos();
                 let real = read(libc::CLOCK_REALTIME);
-                let after = read(libc::CLOCK_MONOTONIC_RAW);
-                (after - before, real.wrapping_sub(before + (after - before) / 2) as i64)
+                let width = now().as_nanos().wrapping_sub(before);
+                (width, real.wrapping_sub(before + width / 2) as i64)
             })
             .min_by_key(|(width, _)| *width)
             .map_or(0, |(_, offset)| offset)

@@ -211,7 +211,11 @@ impl Datagrams {
             };
         };
         let Some(from) = address(&name, message.msg_namelen) else { return Ok(None) };
-        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+        let from = match from.ip().to_canonical() {
+            v4 @ IpAddr::V4(_) => SocketAddr::new(v4, from.port()),
+            // With its scope: without it nothing goes back to a link-local address.
+            IpAddr::V6(_) => from,
+        };
         let Beside { class, each, realtime_ns } = Beside::of(&message);
         Ok(Some(DatagramsReceived { length, each: each.unwrap_or(length).max(1), from, class, realtime_ns }))
     }

@@ -36,7 +36,7 @@ mod udp_send;
 
 pub use bpf::time_bpf_programs;
 pub use child::{Usage, reap, signal_group, terminate, wait_child};
-pub use clock::{Clocks, nap, now, resolution, thread_cpu, tight_timers, uptime_ns, utc_seconds};
+pub use clock::{Clocks, nap, note_sleep, now, resolution, thread_cpu, tight_timers, uptime_ns, utc_seconds};
 pub use datagrams::{DATAGRAMS_ROOM, Datagrams, DatagramsReceived};
 pub use error::{KernelError, Op};
 pub use ethtool::{DeviceFeature, Ethtool, FeatureSwitch, RingSizes};

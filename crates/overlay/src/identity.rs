@@ -1,6 +1,6 @@
 use std::fmt;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
@@ -61,6 +61,12 @@ impl FromStr for PublicKey {
     }
 }
 
+/// Whether others than its owner may do something with a file.
+pub(crate) fn may_be_read_by_others(path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt;
+    Ok(fs::metadata(path)?.permissions().mode() & 0o077 != 0)
+}
+
 /// A member's secret.
 #[derive(Clone)]
 pub struct Identity(SigningKey);
@@ -86,9 +92,8 @@ impl Identity {
     /// # Errors
     /// It cannot be read, others may read it, or it holds no key.
     pub fn read(path: &Path) -> Result<Self, OverlayError> {
-        use std::os::unix::fs::PermissionsExt;
         let e = |source| OverlayError::KeyFile { path: path.to_owned(), source };
-        if fs::metadata(path).map_err(e)?.permissions().mode() & 0o077 != 0 {
+        if may_be_read_by_others(path).map_err(e)? {
             return Err(OverlayError::KeyIsOpen(path.to_owned()));
         }
         let text = fs::read_to_string(path).map_err(e)?;

@@ -22,6 +22,7 @@ use crate::counters::Counters;
 use crate::gauges::Queues;
 use crate::gossip::{self, CLAIMS_EVERY, FromGossip, ToGossip};
 use crate::guard::MacKeys;
+use crate::identity::may_be_read_by_others;
 use crate::inbound::{Device, Inbound};
 use crate::mesh::{Mesh, Output};
 use crate::offload::Switches;
@@ -83,12 +84,19 @@ impl Node {
     /// # Errors
     /// The device, its addresses or the socket cannot be had: says which, and what it takes.
     pub fn start(mut settings: Settings) -> Result<Self, OverlayError> {
+        if may_be_read_by_others(&settings.path).unwrap_or(false) {
+            let file = settings.path.display();
+            tracing::warn!(
+                "{file} has the overlay's secret and may be read by others than its owner: chmod 600 {file}"
+            );
+        }
         settings.offload = offload::working(settings.offload, offload::over_loopback, |said| tracing::warn!("{said}"));
         settings.fill_in(kernel::accepted_congestion_control());
         let queues = settings.queues();
         let found = resolver::before_the_tunnel(&settings)?;
         let (tuns, device) = device::make(&mut settings, queues)?;
         let settings = Arc::new(settings);
+        kernel::note_sleep();
         let now = kernel::now();
         let mut mesh =
             Mesh::new(Arc::clone(&settings), random()?, now, kernel::utc_seconds().0).ok_or(OverlayError::Random)?;
@@ -139,7 +147,9 @@ impl Node {
         while !asked() && !self.threads.ending.is_due() {
             let now = kernel::now();
             let wait = self.mesh.poll_timeout().saturating_since(now).min(PATIENCE);
-            match self.inputs.recv_timeout(wait) {
+            let input = self.inputs.recv_timeout(wait);
+            kernel::note_sleep();
+            match input {
                 Ok(input) => {
                     self.handle(input);
                     for input in waiting(&self.inputs) {
