@@ -2,7 +2,7 @@
 const history_s = 120, every_ms = 1000;
 const byId = (id) => document.getElementById(id);
 const colours = ["#0b6bcb", "#c4500b", "#1a7f37", "#8250df", "#bf8700", "#cf222e", "#0598bc", "#6e7781"];
-const past = new Map(); // name: [{ at, bytes }]
+const past = new Map(); // name: [{ at, carried, to, from }]
 
 const make = (name, attributes, text) => {
   const e = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -14,7 +14,8 @@ const rate = (bps) => {
   for (const [n, u] of [[1e9, "Gb/s"], [1e6, "Mb/s"], [1e3, "kb/s"]]) if (bps >= n) return `${(bps / n).toPrecision(3)} ${u}`;
   return `${Math.round(bps)} b/s`;
 };
-const ms = (us) => (us === null || us === undefined ? "–" : `${(us / 1000).toFixed(us < 10000 ? 2 : 1)} ms`);
+const known = (value, shown) => (value === null || value === undefined ? "–" : shown(value));
+const ms = (us) => known(us, (x) => `${(x / 1000).toFixed(x < 10000 ? 2 : 1)} ms`);
 const percent = (share) => `${(100 * share).toFixed(share < 0.001 ? 3 : 2)} %`;
 const hex = (number) => number.toString(16).padStart(8, "0");
 
@@ -57,35 +58,39 @@ function map(status) {
   }
 }
 
-function ways(status) {
-  const body = byId("ways").tBodies[0];
+// A row for each entry; a cell is a text, or a text and whether it is bad.
+function fill(table, rows) {
+  const body = byId(table).tBodies[0];
   body.replaceChildren();
-  for (const m of status.members) {
-    const link = m.link || {};
-    const rows = m.ways.length ? m.ways : [null];
-    for (const way of rows) {
-      const row = body.insertRow();
-      const cell = (text, bad) => { const c = row.insertCell(); c.textContent = text; if (bad) c.className = "bad"; };
-      cell(m.name);
-      cell(way ? (way.relays.length ? `via ${way.relays.join(", ")}` : "direct") : "none", !way);
-      cell(way ? percent(way.weight) : "–");
-      cell(way ? rate(way.predicted_bps) : "–");
-      cell(rate(speed(m.name, "to")));
-      cell(rate(speed(m.name, "from")));
-      cell(link.up ? ms(link.rtt_us) : "down", !link.up);
-      cell(ms(link.queued_us));
-      cell(link.capacity_to_bps ? rate(link.capacity_to_bps) : "–");
-      cell(percent(link.loss_to || 0), link.loss_to > 0.01);
-      cell(percent(link.loss_from || 0), link.loss_from > 0.01);
+  for (const cells of rows) {
+    const row = body.insertRow();
+    for (const [text, bad] of cells.map((c) => [c].flat())) {
+      const cell = row.insertCell();
+      cell.textContent = text;
+      if (bad) cell.className = "bad";
     }
   }
+}
+
+const lost = (share) => [known(share, percent), share > 0.01];
+
+function ways(status) {
+  fill("ways", status.members.flatMap((m) => (m.ways.length ? m.ways.map((way) => [
+    m.name, way.relays.length ? `via ${way.relays.join(", ")}` : "direct", percent(way.weight), rate(way.predicted_bps),
+    rate(way.carried_bps), ms(way.rtt_us), lost(way.loss),
+  ]) : [[m.name, ["none", true], "–", "–", "–", "–", "–"]])));
+  fill("links", status.members.filter((m) => m.link).map(({ name, link }) => [
+    name, rate(speed(name, "to")), rate(speed(name, "from")), link.up ? ms(link.rtt_us) : ["down", true], ms(link.queued_us),
+    known(link.capacity_to_bps, rate), lost(link.loss_to), lost(link.loss_from),
+  ]));
 }
 
 function remember(status) {
   const at = Date.now() / 1000;
   for (const m of status.members) {
     const list = past.get(m.name) || [];
-    list.push({ at, to: m.link ? m.link.bytes_to : 0, from: m.link ? m.link.bytes_from : 0 });
+    const carried = m.ways.reduce((sum, way) => sum + way.carried_bps, 0);
+    list.push({ at, carried, to: m.link ? m.link.bytes_to : 0, from: m.link ? m.link.bytes_from : 0 });
     while (list.length && list[0].at < at - history_s) list.shift();
     past.set(m.name, list);
   }
@@ -101,7 +106,7 @@ const speed = (name, key) => {
 function rates() {
   const svg = byId("rates"), now = Date.now() / 1000;
   svg.replaceChildren();
-  const curves = [...past].map(([name, list]) => [name, list.slice(1).map((p, i) => [p.at, between(list[i], p, "to")])]);
+  const curves = [...past].map(([name, list]) => [name, list.map((p) => [p.at, p.carried])]);
   const most = Math.max(1000, ...curves.flatMap(([, c]) => c.map(([, v]) => v)));
   svg.append(make("text", { x: 6, y: 16, class: "soft" }, rate(most)));
   curves.forEach(([, curve], i) => {

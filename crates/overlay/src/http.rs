@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use serde_json::Value;
@@ -25,6 +27,8 @@ use visitors::Bounded;
 const MOST_VISITORS: usize = 64;
 /// A connection that moves nothing for so long is closed: several times as long as the page and who monitors wait between two questions.
 const IDLE: Duration = Duration::from_secs(75);
+/// What asks must have been asked, and answered, within that: longer than the member itself is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// An answer is given again for so long: whoever asks all the time does not keep the member from its work.
 const FRESH: Duration = Duration::from_millis(200);
 
@@ -38,18 +42,39 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, OverlayErro
 
 /// Serves until the runtime ends.
 pub(crate) async fn serve(listener: TcpListener, asker: Asker) {
-    let status = Answers::new(Question::Status, asker.clone());
-    let (metrics, events) = (Arc::clone(&status), Answers::new(Question::Events, asker));
+    let status = Answers::new(Question::Status, asker.clone(), Some);
+    let measured = Answers::new(Question::Status, asker.clone(), measured);
+    let events = Answers::new(Question::Events, asker, Some);
+    let is_local = listener.local_addr().is_ok_and(|a| a.ip().is_loopback());
     let router = Router::new()
         .route("/", get(async || Html(include_str!("../assets/page.html"))))
         .route("/page.js", get(async || ([(CONTENT_TYPE, "text/javascript")], include_str!("../assets/page.js"))))
         .route("/page.css", get(async || ([(CONTENT_TYPE, "text/css")], include_str!("../assets/page.css"))))
-        .route("/status.json", get(move || answer(status)))
-        .route("/events.json", get(move || answer(events)))
-        .route("/metrics", get(move || measured(metrics)));
-    if let Err(e) = axum::serve(Bounded::new(listener, MOST_VISITORS, IDLE), router).await {
+        .route("/status.json", get(move || answer(status, "application/json")))
+        .route("/events.json", get(move || answer(events, "application/json")))
+        .route("/metrics", get(move || answer(measured, "text/plain; version=0.0.4")))
+        .layer(axum::middleware::from_fn(move |request, next| addressed(is_local, request, next)));
+    if let Err(e) = axum::serve(Bounded::new(listener, MOST_VISITORS, IDLE, PATIENCE), router).await {
         tracing::error!("the status page: {e}");
     }
+}
+
+/// Answers on loopback only to who asks for this host by its address or as `localhost`: a name that a browser was made to believe is this host's would let a
+/// foreign page read what is here (DNS rebinding).
+async fn addressed(is_local: bool, request: Request, next: Next) -> Response {
+    let host = request.headers().get(HOST).and_then(|h| h.to_str().ok());
+    if is_local && !host.is_some_and(is_of_loopback) {
+        return (StatusCode::MISDIRECTED_REQUEST, "this page is at an address of this host, or at localhost")
+            .into_response();
+    }
+    next.run(request).await
+}
+
+/// Whether the `Host` of a request names no other than this host, whoever was asked for the address: it is one, or `localhost`.
+fn is_of_loopback(host: &str) -> bool {
+    let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(host, |(name, _)| name);
+    let address = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok()
 }
 
 /// What a member says that is too busy to answer, or ends: nothing, which must not look like a member without links.
@@ -59,16 +84,18 @@ const BUSY: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "the member i
 struct Answers {
     question: Question,
     asker: Asker,
+    /// What is made of the JSON.
+    shown: fn(String) -> Option<String>,
     /// The last one, and when it was given.
     last: Mutex<Option<(Instant, String)>>,
 }
 
 impl Answers {
-    fn new(question: Question, asker: Asker) -> Arc<Self> {
-        Arc::new(Self { question, asker, last: Mutex::default() })
+    fn new(question: Question, asker: Asker, shown: fn(String) -> Option<String>) -> Arc<Self> {
+        Arc::new(Self { question, asker, shown, last: Mutex::default() })
     }
 
-    /// As JSON; `None`: the member is too busy, or ends.
+    /// As it is shown; `None`: the member is too busy, or ends.
     async fn get(&self) -> Option<String> {
         // Who asks meanwhile gets the same.
         let mut last = self.last.lock().await;
@@ -77,24 +104,22 @@ impl Answers {
         {
             return Some(answer.clone());
         }
-        let answer = self.asker.ask(self.question.clone()).await?;
+        let answer = (self.shown)(self.asker.ask(self.question.clone()).await?)?;
         *last = Some((Instant::now(), answer.clone()));
         Some(answer)
     }
 }
 
-async fn answer(answers: Arc<Answers>) -> Response {
+async fn answer(answers: Arc<Answers>, kind: &'static str) -> Response {
     match answers.get().await {
-        Some(json) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
+        Some(text) => ([(CONTENT_TYPE, kind)], text).into_response(),
         None => BUSY.into_response(),
     }
 }
 
-async fn measured(answers: Arc<Answers>) -> Response {
-    match answers.get().await.and_then(|json| serde_json::from_str(&json).ok()) {
-        Some(status) => ([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics(&status)).into_response(),
-        None => BUSY.into_response(),
-    }
+/// The metrics of a status.
+fn measured(json: String) -> Option<String> {
+    serde_json::from_str(&json).ok().map(|status| metrics(&status))
 }
 
 /// One metric of links: its name, its kind, what it means, the key in the status, and what one of that is in the metric's unit.
@@ -184,6 +209,13 @@ pub(crate) fn metrics(status: &Value) -> String {
         if let Some(best) = best {
             let _ = writeln!(out, "longhaul_overlay_predicted_bps{{member=\"{}\"}} {best}", name(member));
         }
+    }
+    let help = "Packets that arrived at the member lately, on all ways to it.";
+    let _ = writeln!(out, "# HELP longhaul_overlay_carried_bps {help}\n# TYPE longhaul_overlay_carried_bps gauge");
+    for member in members() {
+        let ways = member.get("ways").and_then(Value::as_array).into_iter().flatten();
+        let carried: u64 = ways.filter_map(|w| w.get("carried_bps").and_then(Value::as_u64)).sum();
+        let _ = writeln!(out, "longhaul_overlay_carried_bps{{member=\"{}\"}} {carried}", name(member));
     }
     let help = "What the gossip with all members takes, of IP; its bound is the member's gossip_rate.";
     let gossip = status.get("gossip_bps").and_then(Value::as_u64).unwrap_or(0);

@@ -37,6 +37,7 @@ use crate::table::{Peer, Sources, Table};
 pub(crate) use admission::GUEST;
 pub(crate) use calls::{OpenCalls, Source, is_for};
 pub(crate) use claims::Claim;
+pub(crate) use ways::WayView;
 
 /// How often links are looked at.
 const TICK: Duration = Duration::from_millis(20);
@@ -90,6 +91,8 @@ struct Other {
     endpoint: Option<SocketAddr>,
     /// Where the settings say a name instead of an address.
     name: Option<names::Name>,
+    /// Where others say that it is reached, other than by its endpoint.
+    told: Option<names::Told>,
     /// When it was last found at another address.
     moved: Option<Instant>,
     /// When a certificate that it showed as a member was last looked at.
@@ -139,6 +142,8 @@ pub(crate) struct Mesh {
     gossip_number: u32,
     /// What the gossip took, IP bytes.
     gossip_spent: Spent,
+    /// When shares of flows were last compared with what their ways are worth.
+    shares_at: Option<Instant>,
     /// When the route control was last told about own links.
     handed_over: Option<Instant>,
     /// Until when silence says nothing, as it was this member that did not listen.
@@ -177,6 +182,7 @@ impl Mesh {
             draws: Draws::new(seed),
             gossip_number: 0,
             gossip_spent: Spent::default(),
+            shares_at: None,
             handed_over: None,
             deaf_until: None,
             worse: None,
@@ -222,6 +228,7 @@ impl Mesh {
             self.tend_trains(now);
             self.tend_sizes(now);
             self.tend_certificates(now);
+            self.tend_shares(now);
         }
         self.send_probes(now);
         self.decide(now);
@@ -468,6 +475,7 @@ impl Other {
             exchange: member.key.exchange(),
             endpoint: if let Some(Endpoint::Address(address)) = member.endpoint { Some(address) } else { None },
             name: names::Name::of(member.endpoint.as_ref(), now),
+            told: None,
             moved: None,
             shown: None,
             calls: calls::Calls::new(now),

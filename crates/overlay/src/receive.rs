@@ -170,15 +170,18 @@ impl<T: FnMut(Event, Place)> Turn<'_, T> {
         }
     }
 
-    /// Tells what a frame of a member brings, if the member has a place left.
-    fn told(&mut self, from: Member, event: Event) {
+    /// Tells what a frame of a member brings, if the member has a place left; says whether it had.
+    fn told(&mut self, from: Member, event: Event) -> bool {
         let peer = self.table.peer(from).map(|p| &p.places);
         let places =
             if matches!(event, Event::Train { .. }) { peer.map(|p| &p.cars) } else { peer.map(|p| &p.messages) };
-        match places.and_then(Places::take) {
+        let place = places.and_then(Places::take);
+        let has_place = place.is_some();
+        match place {
             Some(place) => (self.tell)(event, place),
             None => bump(&self.counters.overflow),
         }
+        has_place
     }
 
     /// A frame that is not taken.
@@ -257,7 +260,10 @@ impl<T: FnMut(Event, Place)> Turn<'_, T> {
         };
         // What an envelope says of its way is not its origin's word but that of the hops; an answer that goes astray is lost, no more.
         if envelope.origin == from.0 && session.came_over(lane, envelope.relays) {
-            self.told(from, Event::Came { from, session: session.local, lane, envelope });
+            let is_told = self.told(from, Event::Came { from, session: session.local, lane, envelope });
+            if !is_told {
+                session.forget_way(lane);
+            }
         }
     }
 

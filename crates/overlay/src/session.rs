@@ -240,6 +240,13 @@ impl Session {
         })
     }
 
+    /// Nobody could be told over which relays a frame of a lane came: the next one is told of.
+    pub(crate) fn forget_way(&self, lane: u8) {
+        if let Some(last) = self.relays.get(usize::from(lane)) {
+            last.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Encrypts a frame in place: header, plaintext, room for the tag.
     pub(crate) fn seal(&self, number: Number, frame: &mut [u8]) -> Option<()> {
         let (header, rest) = frame.split_at_mut_checked(SEALED_BYTES)?;

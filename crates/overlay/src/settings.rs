@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -401,6 +401,10 @@ fn others(listed: Vec<FileMember>, own: Member) -> Result<BTreeMap<Member, Membe
         if let Some(before) = members.insert(number, other) {
             return Err(format!("members {} and another have the same key or number {number}", before.name));
         }
+    }
+    let mut names = BTreeSet::new();
+    if let Some(twice) = members.values().find(|m| !names.insert(m.name.as_str())) {
+        return Err(format!("two members are called {}; give one of them another `name`", twice.name));
     }
     Ok(members)
 }

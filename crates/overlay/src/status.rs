@@ -14,7 +14,7 @@ use units::Instant;
 
 use crate::counters::{Counters, Counts, bump};
 use crate::gauges::{Gauges, active};
-use crate::mesh::{Event, Mesh};
+use crate::mesh::{Event, Mesh, WayView};
 use crate::offload::Switches;
 use crate::settings::Settings;
 
@@ -121,8 +121,8 @@ impl Status {
     pub(crate) fn answer(&self, question: &Question, mesh: &Mesh, now: Instant) -> Value {
         match question {
             Question::Status => self.status(mesh, now),
-            Question::Routes => self.routes(mesh),
-            Question::Flows => self.flows(),
+            Question::Routes => self.routes(mesh, now),
+            Question::Flows => self.flows(mesh, now),
             Question::Why { destination } => self.why(mesh, destination),
             Question::Events => json!({ "events": self.events }),
             Question::Down => json!({}),
@@ -138,7 +138,7 @@ impl Status {
                 json!({
                     "member": number, "name": m.name, "key": m.key.to_string(), "subnets": m.subnets,
                     "link": mesh.link_view(*number, now),
-                    "ways": self.ways(mesh, *number),
+                    "ways": self.ways(mesh, *number, now),
                 })
             })
             .collect();
@@ -155,15 +155,19 @@ impl Status {
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
             "rests": mesh.rests(now), "running_s": now.saturating_since(self.since).as_secs_f64(),
             "gossip_bps": mesh.gossip_rate(now).as_bps(), "gossip_budget_bps": self.settings.gossip_rate.as_bps(),
-            "members": members, "claims": claims, "counters": self.counters.counts(), "flows": self.flows(),
+            "members": members, "claims": claims, "counters": self.counters.counts(), "flows": self.flows(mesh, now),
         })
     }
 
-    fn ways(&self, mesh: &Mesh, member: Member) -> Vec<Value> {
+    fn ways(&self, mesh: &Mesh, member: Member, now: Instant) -> Vec<Value> {
         let ways = mesh.ways(member).iter();
-        ways.map(
-            |w| json!({ "relays": self.relays(&w.path), "weight": w.weight, "predicted_bps": w.predicted.as_bps() }),
-        )
+        ways.map(|w| {
+            let WayView { carried_bps, loss, rtt_us } = mesh.way_view(now, &w.path);
+            json!({
+                "relays": self.relays(&w.path), "weight": w.weight, "predicted_bps": w.predicted.as_bps(),
+                "carried_bps": carried_bps, "loss": loss, "rtt_us": rtt_us,
+            })
+        })
         .collect()
     }
 
@@ -172,16 +176,16 @@ impl Status {
         path.relays().iter().map(|m| self.settings.name_of(*m)).collect()
     }
 
-    fn routes(&self, mesh: &Mesh) -> Value {
+    fn routes(&self, mesh: &Mesh, now: Instant) -> Value {
         let members = self.settings.members.get();
         let routes: Vec<Value> = members
             .iter()
-            .map(|(number, m)| json!({ "member": number, "name": m.name, "subnets": m.subnets, "ways": self.ways(mesh, *number) }))
+            .map(|(number, m)| json!({ "member": number, "name": m.name, "subnets": m.subnets, "ways": self.ways(mesh, *number, now) }))
             .collect();
         json!({ "routes": routes })
     }
 
-    fn flows(&self) -> Value {
+    fn flows(&self, mesh: &Mesh, now: Instant) -> Value {
         let by_path = active(&self.counters.gauges);
         let sum = |of: fn(&Active) -> u32| by_path.iter().map(|(_, a)| u64::from(of(a))).sum::<u64>();
         let unremembered: u64 = self.counters.gauges.iter().map(|g| g.unremembered.load(Ordering::Relaxed)).sum();
@@ -189,9 +193,11 @@ impl Status {
             .iter()
             .map(|(path, active)| {
                 let member = path.destination();
+                let WayView { carried_bps, loss, rtt_us } = mesh.way_view(now, path);
                 json!({
                     "member": member, "name": self.settings.name_of(member), "relays": self.relays(path),
                     "flows": active.flows, "elephants": active.elephants,
+                    "carried_bps": carried_bps, "loss": loss, "rtt_us": rtt_us,
                 })
             })
             .collect();

@@ -180,10 +180,25 @@ pub(super) fn routes(answer: &Value) -> String {
 }
 
 pub(super) fn flows(answer: &Value) -> String {
-    let mut out = format!("{:<16} {:>8} {:>10}  way\n", "member", "flows", "elephants");
+    let mut out = format!(
+        "{:<16} {:>8} {:>10} {:>11} {:>10} {:>9}  way\n",
+        "member", "flows", "elephants", "carried", "rtt", "loss"
+    );
     for path in list(answer, "paths") {
-        let (flows, elephants) = (number(path, "flows"), number(path, "elephants"));
-        let _ = writeln!(out, "{:<16} {flows:>8} {elephants:>10}  {}", text(path, "name"), relays(path));
+        let known = |key: &str, shown: fn(f64) -> String| {
+            path.get(key).and_then(Value::as_f64).map_or_else(|| "-".to_owned(), shown)
+        };
+        let _ = writeln!(
+            out,
+            "{:<16} {:>8} {:>10} {:>11} {:>10} {:>9}  {}",
+            text(path, "name"),
+            number(path, "flows"),
+            number(path, "elephants"),
+            Rate::from_bps(number(path, "carried_bps")).to_string(),
+            known("rtt_us", |us| format!("{:.2} ms", us / 1e3)),
+            known("loss", |share| format!("{:.2}%", 100.0 * share)),
+            relays(path),
+        );
     }
     let _ = writeln!(
         out,
@@ -213,13 +228,16 @@ mod tests {
         let answer = json!({
             "active": 10, "elephants": 2, "unremembered": 0,
             "paths": [
-                { "name": "east", "relays": [], "flows": 7, "elephants": 0 },
-                { "name": "east", "relays": ["north", "south"], "flows": 3, "elephants": 2 },
+                { "name": "east", "relays": [], "flows": 7, "elephants": 0, "loss": null, "rtt_us": null },
+                {
+                    "name": "east", "relays": ["north", "south"], "flows": 3, "elephants": 2,
+                    "carried_bps": 47_250_000, "loss": 0.0471, "rtt_us": 20_020,
+                },
             ],
         });
-        let expected = "member              flows  elephants  way\n\
-                        east                    7          0  direct\n\
-                        east                    3          2  via north, south\n\
+        let expected = "member              flows  elephants     carried        rtt      loss  way\n\
+                        east                    7          0       0 b/s          -         -  direct\n\
+                        east                    3          2  47.25 Mb/s   20.02 ms     4.71%  via north, south\n\
                         10 active flows, 2 of them elephants; 0 were too many to remember\n";
         assert_eq!(flows(&answer), expected);
     }

@@ -1,39 +1,126 @@
 //! The status page as a browser shows it.
 
 use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use testbed::{Lan, finish, or_skip};
 
-use crate::setup::Members;
+use crate::networks::behind;
+use crate::seed::waits_for;
+use crate::setup::{Members, init, join, put_before, up};
+
+const PAGE: &str = "status = \"127.0.0.1:9460\"";
+
+/// What stands in an element of the page.
+fn part(dom: &str, id: &str, end: &str) -> String {
+    let begin = dom.find(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no {id} in {dom}"));
+    let rest = &dom[begin..];
+    rest[..rest.find(end).unwrap()].to_owned()
+}
+
+/// The cells of the rows of a table's body, as text.
+fn rows(dom: &str, id: &str) -> Vec<Vec<String>> {
+    let table = part(dom, id, "</table>");
+    let (_, body) = table.split_once("<tbody>").unwrap();
+    let text = |cell: &str| cell.split_once('>').unwrap().1.split('<').next().unwrap().to_owned();
+    body.split("<tr>").skip(1).map(|row| row.split("<td").skip(1).map(text).collect()).collect()
+}
 
 #[test]
 fn a_browser_shows_members_links_ways_and_events() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-    lan.client.iproute("ip link set lo up").unwrap();
-    let members = Members::start(&lan, "status = \"127.0.0.1:9460\"");
+    let members = Members::start(&lan, PAGE);
     let dom = shown(&lan, members.folder.path());
-    let part = |id: &str, end: &str| {
-        let begin = dom.find(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no {id} in {dom}"));
-        let rest = &dom[begin..];
-        rest[..rest.find(end).unwrap()].to_owned()
-    };
-    assert!(part("summary", "</p>").contains("1 of 1 direct links up"), "{dom}");
-    let map = part("map", "</svg>");
+    assert!(part(&dom, "summary", "</p>").contains("1 of 1 direct links up"), "{dom}");
+    let map = part(&dom, "map", "</svg>");
     assert_eq!(map.matches("<circle").count(), 2, "both members: {map}");
     assert!(map.contains("class=\"link used\"") && map.contains(">east<") && map.contains(" ms, "), "{map}");
-    let ways = part("ways", "</table>");
-    assert!(ways.contains("<td>east</td><td>direct</td><td>100.00 %</td>"), "{ways}");
-    assert!(part("rates", "</svg>").contains("<polyline"), "{dom}");
-    let events = part("events", "</ol>");
+    let ways = rows(&dom, "ways");
+    assert_eq!(ways.len(), 1, "{ways:?}");
+    assert_eq!(ways[0][..3], ["east", "direct", "100.00 %"]);
+    assert!(part(&dom, "rates", "</svg>").contains("<polyline"), "{dom}");
+    let events = part(&dom, "events", "</ol>");
     for expected in ["session with east", "link to east up", "east: no way \u{2192} direct, first"] {
         assert!(events.contains(expected), "{expected}: {events}");
     }
 }
 
+/// Writes 20 Mb/s into one end and reads them at the other, until it is told to end, for two minutes at most.
+fn stream(mut writes: TcpStream, mut reads: TcpStream, over: &AtomicBool) {
+    let began = Instant::now();
+    let goes_on = || !over.load(Ordering::Relaxed) && began.elapsed() < Duration::from_secs(120);
+    std::thread::scope(|scope| {
+        scope.spawn(|| while reads.read(&mut [0; 65536]).is_ok_and(|n| n > 0) {});
+        while goes_on() && writes.write_all(&[7; 25_000]).is_ok() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop(writes);
+    });
+}
+
+#[test]
+fn a_browser_shows_what_a_way_over_a_relay_carries() {
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    let host = behind(&lan);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let [west, north, east] =
+        [("west", "10.77.0.1"), ("north", "10.77.0.2"), ("east", "10.77.0.3")].map(|(n, a)| init(path, n, a));
+    let not_directly = |lines: &str| format!("{lines}direct = false\n");
+    for (name, others) in [
+        ("west", format!("{north}endpoint = \"{}\"\n{}", lan.server_ip(), not_directly(&east))),
+        ("north", format!("{west}{east}")),
+        ("east", format!("{north}endpoint = \"192.168.7.1\"\n{}", not_directly(&west))),
+    ] {
+        assert_eq!(join(path, name, &others).status.code(), Some(0), "{name}");
+    }
+    put_before(path, "west", PAGE);
+    let running = vec![up(&lan.client, path, "west"), up(&lan.server, path, "north"), up(&host, path, "east")];
+    let members = Members::of(running, folder);
+    let path = members.folder.path();
+    waits_for(path, ("west", "east"), |m| m["ways"][0]["relays"] == serde_json::json!(["north"]));
+
+    let listener = host.run(|| TcpListener::bind("10.77.0.3:0")).unwrap().unwrap();
+    let to = listener.local_addr().unwrap();
+    let writes = lan.client.run(|| TcpStream::connect_timeout(&to, Duration::from_secs(10))).unwrap().unwrap();
+    let (reads, _) = listener.accept().unwrap();
+    writes.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
+    reads.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let over = AtomicBool::new(false);
+    let dom = std::thread::scope(|scope| {
+        scope.spawn(|| stream(writes, reads, &over));
+        waits_for(path, ("west", "east"), |m| m["ways"][0]["carried_bps"].as_u64() > Some(10_000_000));
+        let dom = shown(&lan, path);
+        over.store(true, Ordering::Relaxed);
+        dom
+    });
+
+    assert!(part(&dom, "summary", "</p>").contains("1 of 2 direct links up, 1 active flows (1 elephants)"), "{dom}");
+    let ways = rows(&dom, "ways");
+    let east = ways.iter().find(|row| row[0] == "east").unwrap();
+    assert_eq!(east[1..3], ["via north", "100.00 %"], "{ways:?}");
+    // 20 Mb/s and 4 % of headers at most; a busy machine takes longer for each step.
+    let carried = east[4].strip_suffix(" Mb/s").and_then(|n| n.parse::<f64>().ok());
+    assert!(carried.is_some_and(|mbps| (10.0..21.0).contains(&mbps)), "{ways:?}");
+    assert!(east[5].ends_with(" ms") && east[6] == "0.000 %", "{ways:?}");
+    let links = rows(&dom, "links");
+    assert!(links.iter().any(|row| row[0] == "north" && row[3].ends_with(" ms")), "{links:?}");
+    assert!(links.iter().any(|row| row[0] == "east" && row[3] == "down"), "{links:?}");
+    // West to north and north to east are in use; there is no other link.
+    let map = part(&dom, "map", "</svg>");
+    assert_eq!((map.matches("<circle").count(), map.matches("class=\"link used\"").count()), (3, 2), "{map}");
+    assert_eq!(map.matches("<line").count(), 2, "{map}");
+    assert!(part(&dom, "events", "</ol>").contains("east: no way \u{2192} via north, first"), "{dom}");
+}
+
 /// The page after four seconds of the browser's time, as it stands then.
-fn shown(lan: &Lan, folder: &std::path::Path) -> String {
+fn shown(lan: &Lan, folder: &Path) -> String {
+    lan.client.iproute("ip link set lo up").unwrap();
     let out = folder.join("page.html");
     let mut browser = Command::new("chromium");
     browser

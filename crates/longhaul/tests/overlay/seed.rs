@@ -35,7 +35,7 @@ fn of_member(folder: &Path, at: &str, other: &str) -> Option<Value> {
 }
 
 /// Waits until what a member says of another one is so.
-fn waits_for(folder: &Path, (at, other): (&str, &str), is_so: impl Fn(&Value) -> bool) {
+pub(crate) fn waits_for(folder: &Path, (at, other): (&str, &str), is_so: impl Fn(&Value) -> bool) {
     let began = Instant::now();
     while !of_member(folder, at, other).is_some_and(|m| is_so(&m)) {
         assert!(began.elapsed() < Duration::from_secs(20), "{at} of {other}: {:#}", status(folder, at));

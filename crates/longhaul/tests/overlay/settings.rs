@@ -11,6 +11,7 @@ use crate::setup::{Members, init, join, overlay, overlay_with};
 
 /// The key of somebody.
 const EASTS: &str = "Xa5kakQPX/x93PawmOwy3omAcnouyUZVbAUwsTnMd5I=";
+const NORTHS: &str = "/4ROrEnncvRztHXkHMSN+AtVimZBzONpheeg8DOA3Fc=";
 /// A user and a group without any right: nobody's.
 const NOBODY: u32 = 65_534;
 
@@ -273,6 +274,12 @@ fn bad_settings_are_named_with_their_mend() {
         (
             format!("{good}[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\nendpoint = \"192.0.2.300\"\n"),
             "endpoint of east: `192.0.2.300`",
+        ),
+        (
+            format!(
+                "{good}[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\n[[member]]\nname = \"east\"\nkey = \"{NORTHS}\"\n"
+            ),
+            "two members are called east",
         ),
     ] {
         std::fs::write(&file, &bad).unwrap();

@@ -128,9 +128,12 @@ impl Mesh {
         let Some(number) = certificate.member().map(|m| m.key.member()).filter(|n| *n != self.own) else { return };
         if self.settings.members.contains(number) {
             self.renew(now, number, &text, &certificate);
-            let other = self.others.get_mut(&number).filter(|o| o.endpoint.is_none());
-            if let (Some(other), Some(_)) = (other, endpoint) {
-                other.endpoint = endpoint;
+            // Where the settings say where it is, others need not.
+            let is_ours = self.settings.members.one(number).is_some_and(|m| m.endpoint.is_some());
+            let is_certified = self.admissions.certified.contains_key(&number);
+            let other = self.others.get_mut(&number).filter(|_| is_certified || !is_ours);
+            if let Some((other, address)) = other.zip(endpoint) {
+                other.note_told(now, address);
             }
         } else {
             self.admit(now, &text, &certificate, endpoint);
@@ -174,7 +177,8 @@ impl Mesh {
     /// A member shows a later certificate, of the same key: it has what that one gives it. Who is named in the settings needs none, and is not bound by one.
     fn renew(&mut self, now: Instant, member: Member, text: &str, certificate: &Certificate) {
         let until = self.until(now, certificate);
-        let Some((shown, known)) = certificate.member().zip(self.settings.members.one(member)) else { return };
+        let Some((mut shown, known)) = certificate.member().zip(self.settings.members.one(member)) else { return };
+        shown.name = self.free_name(member, shown.name);
         let is_later = self.admissions.certified.get(&member).is_some_and(|c| c.until < until);
         if shown.key != known.key || !is_later || self.is_taken(member, &shown.subnets) {
             return;
@@ -196,6 +200,12 @@ impl Mesh {
         self.changed = true;
     }
 
+    /// What a member is called: with its number where somebody else has that name already, as people ask for members by their names.
+    fn free_name(&self, member: Member, name: String) -> String {
+        let is_taken = self.settings.members.get().iter().any(|(m, other)| *m != member && other.name == name);
+        if is_taken { format!("{name}-{member}") } else { name }
+    }
+
     /// Whether one of these subnets is somebody else's than this member's.
     fn is_taken(&self, member: Member, subnets: &[IpNet]) -> bool {
         let (known, own) = (self.settings.members.get(), self.settings.serves());
@@ -207,7 +217,9 @@ impl Mesh {
     fn admit(&mut self, now: Instant, text: &str, certificate: &Certificate, endpoint: Option<SocketAddr>) -> bool {
         let Some(mut member) = certificate.member() else { return false };
         member.endpoint = endpoint.map(Endpoint::Address);
-        let (number, name) = (member.key.member(), member.name.clone());
+        let number = member.key.member();
+        member.name = self.free_name(number, member.name);
+        let name = member.name.clone();
         let is_there = number == self.own || self.settings.members.contains(number);
         let is_refused = is_there || self.is_taken(number, &member.subnets);
         if is_refused || self.admissions.certified.len() >= MOST_MEMBERS {

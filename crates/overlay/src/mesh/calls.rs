@@ -20,6 +20,8 @@ use crate::session::{Cipher, Keys, REKEY_AFTER, REKEY_FRAMES, Session};
 /// Time to the second attempt; each further one takes half as long again.
 const FIRST_RETRY: Duration = Duration::from_millis(300);
 const LONGEST_RETRY: Duration = Duration::from_secs(8);
+/// A member that has a session by a call of its own is given another one after so long at the earliest.
+const ANSWER_EVERY: Duration = Duration::from_secs(1);
 /// Calls of a member that wait for an answer at once: the fourth is sent after 1.4 s, twice the round trip over a geostationary satellite.
 const MOST_OPEN: usize = 4;
 /// Attempts after which a member is taken not to be there, and waited for longer and longer: 1.4 s have passed.
@@ -292,7 +294,7 @@ impl Mesh {
         if !is_for_us {
             return;
         }
-        if !self.is_to_be_answered(member, &initiation) {
+        if !self.is_to_be_answered(now, member, &initiation) {
             return;
         }
         let (local, called) = (self.session_number(), caller.called);
@@ -321,11 +323,15 @@ impl Mesh {
         }
     }
 
-    /// Whether an authentic initiation is new. When two members call each other at once, the call of the one with the higher number goes
-    /// on, so that there is one session.
-    fn is_to_be_answered(&mut self, member: Member, initiation: &Initiation) -> bool {
-        let Some(calls) = self.others.get_mut(&member).map(|o| &mut o.calls) else { return false };
-        let is_first_try = !calls.open.is_empty() && calls.attempts == 1;
+    /// Whether an authentic initiation is new, and not one of many by which a member keeps others busy. When two members call each other at once, the call of the one
+    /// with the higher number goes on, so that there is one session.
+    fn is_to_be_answered(&mut self, now: Instant, member: Member, initiation: &Initiation) -> bool {
+        let Some(other) = self.others.get_mut(&member) else { return false };
+        if other.session().is_some_and(|s| !s.initiator && now.saturating_since(s.born) < ANSWER_EVERY) {
+            return false;
+        }
+        let calls = &mut other.calls;
+        let is_first_try = !calls.open.is_empty() && calls.attempts == 1 && now < calls.next;
         let Some(ephemeral) = initiation.noise.first_chunk::<EPHEMERAL>() else { return false };
         if calls.known.contains(ephemeral) {
             return false;
@@ -429,7 +435,7 @@ impl Mesh {
 /// Whether a datagram of a handshake is meant for the owner of these keys and calls: told apart before it costs anything.
 pub(crate) fn is_for(keys: &MacKeys, calls: &OpenCalls, datagram: &[u8]) -> bool {
     match Kind::of(datagram) {
-        Some(Kind::Initiation) => keys.knows_us(datagram),
+        Some(Kind::Initiation) => Initiation::decode(datagram).is_some() && keys.knows_us(datagram),
         Some(Kind::Response) => {
             Response::decode(datagram).is_some_and(|r| calls.has(r.receiver)) && keys.knows_us(datagram)
         }

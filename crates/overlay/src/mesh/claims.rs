@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use route::{Member, Metrics};
+use route::{Member, Metrics, Path};
 use serde::{Deserialize, Serialize};
 use units::{Instant, Rate};
 
@@ -53,13 +53,44 @@ impl Claim {
     }
 }
 
+/// By how much the round trip of a way must be longer than those of its links together: all that may differ is what waits at a moment, of which the least is taken.
+const LONGER_BY: (u32, Duration) = (2, Duration::from_millis(50));
+/// And for how long: the least ones of links and ways are those of up to 20 s each, so that what waits longer is seen by the links' ends as well.
+const LONGER_FOR: Duration = Duration::from_secs(30);
+/// What is longer than its links by no more than this and a quarter speaks for them.
+const AS_TOLD: Duration = Duration::from_millis(10);
+
 /// Of what others say about a link.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Suspicion {
     until: Instant,
-    /// Share that is lost there by what became of our frames; `None`: nothing came over it.
-    loss: Option<f64>,
+    found: Found,
 }
+
+/// What became of our frames on a link.
+#[derive(Debug, Clone, Copy)]
+enum Found {
+    /// Nothing came over it.
+    Silent,
+    /// This share is lost.
+    Loses(f64),
+    /// Its round trip is so many microseconds.
+    Takes(u64),
+}
+
+impl Found {
+    /// Whether it is worse than what is said.
+    fn contradicts(self, claim: &Claim) -> bool {
+        match self {
+            Self::Silent => true,
+            Self::Loses(share) => claim.loss < share,
+            Self::Takes(rtt_us) => claim.rtt_us < rtt_us,
+        }
+    }
+}
+
+/// A link of which what others say does not count, and what does instead; `None`: that it is down.
+type Blame = ((Member, Member), Found, Option<Claim>);
 
 impl Mesh {
     /// What this member says about the links on which it receives.
@@ -162,9 +193,18 @@ impl Mesh {
         }
     }
 
+    /// For so long nobody listened to what others say: what they had said is no older for it.
+    pub(super) fn pass_over_claims(&mut self, now: Instant, span: Duration) {
+        self.claims.values_mut().for_each(|(_, at)| *at = (*at + span).min(now));
+        // Before the route control finds that nobody has spoken of the links.
+        for link in self.claims.keys().copied().collect::<Vec<_>>() {
+            self.pass_on(now, link);
+        }
+    }
+
     /// Whether our own frames told otherwise, and more than is said now.
     fn is_held_back(&self, link: (Member, Member), claim: &Claim) -> bool {
-        self.suspects.get(&link).is_some_and(|s| s.loss.is_none_or(|told| claim.loss < told))
+        self.suspects.get(&link).is_some_and(|s| s.found.contradicts(claim))
     }
 
     /// Keeps what is said of a link that is suspected for later. Of the size it counts at once where that is smaller: smaller datagrams do no harm, and larger ones
@@ -200,12 +240,53 @@ impl Mesh {
         }
     }
 
+    /// Links of ways whose round trip is longer than those of their links, with what they are then: who makes a round trip look short draws traffic.
+    fn longer_than_told(&mut self, now: Instant) -> Vec<Blame> {
+        let known = self.others.values().flat_map(|o| o.lanes.round_trips(now));
+        let ways: Vec<_> = known.filter_map(|(path, rtt)| Some((path, rtt, self.round_trip_told(&path)?))).collect();
+        let is_longer = |(_, rtt, told): &(Path, Duration, Duration)| *rtt > *told * LONGER_BY.0 + LONGER_BY.1;
+        let as_told = ways.iter().filter(|(_, rtt, told)| *rtt <= *told + *told / 4 + AS_TOLD);
+        let right: BTreeSet<_> = as_told.flat_map(|(path, ..)| path.links(self.own).collect::<Vec<_>>()).collect();
+        let mut blamed = Vec::new();
+        for way in &ways {
+            let (path, rtt, told) = way;
+            let lanes = self.others.get_mut(&path.destination()).map(|o| &mut o.lanes);
+            let since = lanes.and_then(|l| l.note_longer(now, path, is_longer(way)));
+            if since.is_none_or(|since| now.saturating_since(since) < LONGER_FOR) {
+                continue;
+            }
+            // Of those that no other way speaks for the last one stands for all of them.
+            let Some(link) = path.links(self.own).filter(|l| !right.contains(l)).last() else { continue };
+            let beyond = rtt.saturating_sub(*told);
+            if link.0 == self.own {
+                if let Some(first) = self.others.get_mut(&link.1) {
+                    first.link.suspect(now + SUSPICION, beyond);
+                }
+            } else if let Some((claim, _)) = self.claim_of(link).copied() {
+                let beyond = u64::try_from(beyond.as_micros()).unwrap_or(u64::MAX);
+                let rtt_us = claim.rtt_us.saturating_add(beyond);
+                blamed.push((link, Found::Takes(rtt_us), Some(Claim { rtt_us, age: Duration::ZERO, ..claim })));
+            }
+        }
+        blamed
+    }
+
+    /// The round trips of the links of a path together, as their ends tell; `None`: one of them is not up.
+    fn round_trip_told(&self, path: &Path) -> Option<Duration> {
+        let first = self.others.get(&path.first_hop()).filter(|o| o.link.is_up())?.link.rtt()?;
+        let mut links = path.links(self.own).skip(1);
+        links.try_fold(first, |sum, link| {
+            let (claim, _) = self.claim_of(link)?;
+            Some(sum.saturating_add(Duration::from_micros(claim.rtt_us)))
+        })
+    }
+
     /// Holds what others claim against what became of our own frames: a claim is worth no more than that. What is behind the first hop is
     /// out of our sight: links there over which nothing else of ours gets are blamed for silence, the last one for losses that the claims do
     /// not explain.
     pub(super) fn compare_with_claims(&mut self, now: Instant) {
         self.forget_claims(now);
-        let mut blamed = Vec::new();
+        let mut blamed = self.longer_than_told(now);
         let working: BTreeSet<_> = self.others.values().flat_map(|o| o.lanes.working(now)).collect();
         let works = |link: &(Member, Member)| working.iter().any(|path| path.links(self.own).any(|l| l == *link));
         for other in self.others.values() {
@@ -216,7 +297,9 @@ impl Mesh {
                     Experience::Silent if self.is_deaf(now) => {}
                     // Where one of them is known to be down, that explains it.
                     Experience::Silent if !links.clone().all(|l| self.claim_of(l).is_some()) => {}
-                    Experience::Silent => blamed.extend(links.filter(|l| !works(l)).map(|link| (link, None))),
+                    Experience::Silent => {
+                        blamed.extend(links.filter(|l| !works(l)).map(|link| (link, Found::Silent, None)));
+                    }
                     // Claims of intervals that are over say another thing than the last second.
                     Experience::Loss(_) if self.settings.t_loss.is_some() => {}
                     Experience::Loss(loss) => {
@@ -232,19 +315,19 @@ impl Mesh {
                             let high = beyond(loss.high).clamp(share, 1.0);
                             let age = Duration::ZERO;
                             let instead = Claim { loss: share, low, high, frames: loss.frames, age, ..*claim };
-                            blamed.push((*link, Some(instead)));
+                            blamed.push((*link, Found::Loses(share), Some(instead)));
                         }
                     }
                 }
             }
         }
         // What our frames get over is not silent, whatever it was a moment ago.
-        let silent = self.suspects.iter().filter(|(link, s)| s.loss.is_none() && works(link));
+        let silent = self.suspects.iter().filter(|(link, s)| matches!(s.found, Found::Silent) && works(link));
         for link in silent.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.acquit(now, link);
         }
-        for (link, instead) in blamed {
-            self.suspects.insert(link, Suspicion { until: now + SUSPICION, loss: instead.map(|c| c.loss) });
+        for (link, found, instead) in blamed {
+            self.suspects.insert(link, Suspicion { until: now + SUSPICION, found });
             self.link_is(now, link.0, link.1, instead.map(|c| c.metrics()));
         }
         let over = self.suspects.iter().filter(|(_, s)| s.until <= now).map(|(link, _)| *link);

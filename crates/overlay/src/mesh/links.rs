@@ -38,6 +38,8 @@ pub(super) struct Link {
     incoming: Direction,
     outgoing: Direction,
     rtt: RoundTrip,
+    /// By how much it takes longer than its reports say, by what becomes of frames over it, and until when that counts.
+    longer_by: Option<(Instant, Duration)>,
     /// Largest share of the frames to the member that was lost of late.
     worst_to: Lately<f64>,
     /// What goes directly to the member and arrives.
@@ -153,6 +155,25 @@ impl Link {
         self.carried.rate(now)
     }
 
+    /// The direct way as those over relays are told.
+    pub(super) fn as_way<T>(&self, told: impl Fn(&Carried, &Loss, &RoundTrip) -> T) -> T {
+        told(&self.carried, &self.outgoing.loss, &self.rtt)
+    }
+
+    /// Frames over the link take so much longer than its reports say.
+    pub(super) fn suspect(&mut self, until: Instant, longer_by: Duration) {
+        self.longer_by = Some((until, longer_by));
+    }
+
+    /// For so long nobody listened: if it worked before, it still does as far as is known.
+    fn pass_over(&mut self, now: Instant, span: Duration) {
+        if self.up {
+            for direction in [&mut self.incoming, &mut self.outgoing] {
+                direction.alive = direction.alive.map(|at| (at + span).min(now));
+            }
+        }
+    }
+
     /// A datagram was sent for no other reason than to find something out.
     pub(super) fn spend(&mut self, now: Instant, datagrams: usize, bytes: usize) {
         self.probing.spend(now, datagrams, bytes);
@@ -259,7 +280,8 @@ impl Link {
     }
 
     fn metrics(&self, now: Instant, direction: &Direction, capacity: Option<Rate>) -> Option<Metrics> {
-        let rtt = self.rtt.least()?;
+        let longer_by = self.longer_by.filter(|(until, _)| now < *until).map_or(Duration::ZERO, |(_, by)| by);
+        let rtt = self.rtt.least()?.saturating_add(longer_by);
         let loss = direction.loss.estimate();
         Some(Metrics {
             capacity,
@@ -275,12 +297,14 @@ impl Link {
 
 impl Mesh {
     /// Whether time has passed in which nobody let this member do anything. What came meanwhile is not read yet, and what others would have been told of it was
-    /// not sent: until both can have been made up for, silence is its own.
+    /// not sent: until both can have been made up for, silence is its own, and what was known when it last looked is no older than it was then.
     pub(super) fn note_stall(&mut self, now: Instant) {
         let late = now.saturating_since(self.next_tick);
         // The first tick waits for what the member's host makes first.
         if late >= STALL && self.next_tick > self.began {
             self.deaf_until = Some(now + SILENCE);
+            self.others.values_mut().for_each(|o| o.link.pass_over(now, late));
+            self.pass_over_claims(now, late);
             self.outputs.push_back(Output::Event(Event::Stalled { for_s: late.as_secs_f64() }));
         }
     }

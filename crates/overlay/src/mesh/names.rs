@@ -1,5 +1,5 @@
 //! Members whose endpoint is a name: when it is looked up, and what follows from the answer. A name is looked up for as long as the direct link to its
-//! member does not work: a resolver may come later than this member does, and the address behind a name may change.
+//! member does not work: a resolver may come later than this member does, and the address behind a name may change. And those that others say are elsewhere.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -43,7 +43,45 @@ impl Name {
     }
 }
 
+/// Where others say that a member is reached.
+pub(super) struct Told {
+    address: SocketAddr,
+    /// When it changes places with the endpoint, should the direct link not work by then.
+    next: Instant,
+}
+
 impl Other {
+    /// Others say that the member is reached there. Whether they are right, its answer tells: until there is one, both addresses are tried in turn.
+    pub(super) fn note_told(&mut self, now: Instant, address: SocketAddr) {
+        if self.endpoint.is_none() {
+            self.endpoint = Some(address);
+        } else if self.endpoint != Some(address) && self.told.as_ref().is_none_or(|t| t.address != address) {
+            self.told = Some(Told { address, next: now });
+        }
+    }
+
+    /// Lets what goes directly go to the address that others told of, and the next time to the former one. Says whether it is time for it.
+    fn try_told(&mut self, now: Instant) -> bool {
+        let is_up = self.link.is_up();
+        let Some(told) = self.told.as_mut() else { return false };
+        if is_up {
+            // It may be down for a moment only.
+            told.next = now + LOOK_AGAIN;
+        }
+        if now < told.next {
+            return false;
+        }
+        told.next = now + LOOK_AGAIN;
+        let former = self.endpoint.replace(told.address);
+        match former {
+            Some(former) => told.address = former,
+            None => self.told = None,
+        }
+        self.trains.doubt();
+        self.calls.at_once(now);
+        true
+    }
+
     /// Lets what goes directly go to another address of its name, of which one may be of a family that does not get through.
     fn try_next(&mut self) -> bool {
         let next = self.name.as_ref().and_then(|n| n.after(self.endpoint));
@@ -57,9 +95,12 @@ impl Other {
 }
 
 impl Mesh {
-    /// Asks for the addresses of members whose direct link does not work.
+    /// Asks for the addresses of members whose direct link does not work, and tries those that others told of.
     pub(super) fn tend_names(&mut self, now: Instant) {
         let members = self.settings.members.get();
+        for other in self.others.values_mut() {
+            self.changed |= other.try_told(now);
+        }
         let others = self.others.iter_mut().filter(|(m, _)| members.get(m).is_some_and(|m| m.direct));
         for (member, other) in others {
             let Some(name) = &mut other.name else { continue };

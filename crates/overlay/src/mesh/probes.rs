@@ -154,7 +154,9 @@ impl Mesh {
             if other.link.next_probe().is_some_and(|at| now < at) {
                 continue;
             }
-            let rate = other.link.pace(now, affordable, closely).max(PROBES.0);
+            // That one which is down works again is known by few.
+            let rate =
+                if other.link.is_up() { other.link.pace(now, affordable, closely).max(PROBES.0) } else { PROBES.0 };
             let gap = self.draws.exponential(Duration::from_secs_f64(1.0 / rate));
             other.link.probing().next = other.session().map(|_| now + gap);
             if other.needs_probe(now, rate) {

@@ -225,8 +225,8 @@ impl Mesh {
                 self.tell(now, member, &Message::SizeIs { bytes: known });
             }
             if let Some(due) = due {
-                self.try_size(now, member, due.bytes);
-                (0..COMPANIONS).for_each(|_| self.try_size(now, member, due.number));
+                self.try_size(now, member, due.bytes, due.bytes);
+                (0..COMPANIONS).for_each(|_| self.try_size(now, member, due.number, 0));
             }
         }
     }
@@ -238,9 +238,10 @@ impl Mesh {
         }
     }
 
-    fn try_size(&mut self, now: Instant, member: Member, bytes: u16) {
+    /// Asks whether a datagram comes that is called `number` and has so many bytes, as far as it can be as small.
+    fn try_size(&mut self, now: Instant, member: Member, number: u16, bytes: u16) {
         let Some(to) = self.others.get(&member).and_then(|o| o.endpoint) else { return };
-        let mut message = Message::SizeAsked { bytes }.encode();
+        let mut message = Message::SizeAsked { bytes: number }.encode();
         let filled = usize::from(bytes).saturating_sub(outer(to) + SEALED_BYTES + TAG_BYTES);
         message.resize(filled.max(message.len()), 0);
         if let Some((to, datagram)) = self.sealed(now, Path::direct(member), LANE_TRIALS, &message) {

@@ -8,7 +8,7 @@ use units::Instant;
 use wire::overlay::{LANE_TRIALS, Message};
 
 use super::links::SILENCE;
-use super::{Event, Mesh, Output};
+use super::{Event, Mesh, Other, Output};
 use crate::loss::{Loss, LossEstimate};
 use crate::sense::{Carried, RoundTrip};
 use crate::session::{LANES, Session};
@@ -24,8 +24,15 @@ const UNANSWERED: u64 = 10;
 /// A path whose frames wait for so long is probed, this often; so is a link.
 pub(super) const DOUBT: Duration = Duration::from_millis(150);
 pub(super) const PROBE_EVERY: Duration = Duration::from_millis(30);
+/// One that has been silent for so long is probed this often: it is known not to work.
+const GIVEN_UP: Duration = Duration::from_secs(5);
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// For how long the round trip of a way that is not used speaks against what is said of it.
+const REMEMBERED: Duration = Duration::from_secs(600);
 /// For how long the first decisions wait for own links: two handshakes of which one datagram was lost, on a path of 300 ms.
 const FIRST_LINKS: Duration = Duration::from_secs(1);
+/// How often shares of flows are compared with what their ways are worth.
+const SHARES_EVERY: Duration = Duration::from_secs(1);
 /// First lane of paths over relays.
 const FIRST: usize = LANE_TRIALS as usize + 1;
 
@@ -36,6 +43,8 @@ pub(super) struct Lanes {
     best: Option<(Path, u8)>,
     /// Those of the ways in the table: packets are being sent in them.
     in_use: Vec<u8>,
+    /// Shares and predicted rates of these, as the table has them.
+    shown: Vec<(Path, f64, u64)>,
     next: usize,
 }
 
@@ -57,9 +66,20 @@ struct Lane {
     waiting: Option<(Instant, u64)>,
     /// When the path was last probed because of that.
     probed: Option<Instant>,
+    /// Since when its round trip has been longer than what is said of its links.
+    longer: Option<Instant>,
 }
 
 impl Lanes {
+    /// Whether the threads that spread flows have a share or a rate of this way that is off by a tenth of all or a fifth of itself.
+    fn shows_otherwise(&self, now: &Weighted) -> bool {
+        let shown = self.shown.iter().find(|(path, ..)| *path == now.path);
+        shown.is_some_and(|(_, weight, predicted)| {
+            let (before, after) = (*predicted as f64, now.predicted.as_bps() as f64);
+            (weight - now.weight).abs() > 0.1 || (before - after).abs() > 0.2 * before.max(after)
+        })
+    }
+
     /// The best way and its lane.
     pub(super) fn first(&self) -> Option<(Path, u8)> {
         self.best
@@ -95,6 +115,7 @@ impl Lanes {
             has_spoken: false,
             waiting: None,
             probed: None,
+            longer: None,
         });
         number
     }
@@ -159,8 +180,9 @@ impl Lanes {
     /// Paths whose frames wait for a word, to be probed now: few frames are no evidence, and a sender whose frames are lost sends few.
     fn doubtful(&mut self, now: Instant) -> Vec<(Path, u8)> {
         let is_due = |l: &&mut Lane| {
-            l.waiting.is_some_and(|(at, _)| now.saturating_since(at) > DOUBT)
-                && l.probed.is_none_or(|at| now.saturating_since(at) >= PROBE_EVERY)
+            let waits = l.waiting.map_or(Duration::ZERO, |(at, _)| now.saturating_since(at));
+            let every = if waits < GIVEN_UP { PROBE_EVERY } else { ASK_AGAIN };
+            waits > DOUBT && l.probed.is_none_or(|at| now.saturating_since(at) >= every)
         };
         let due = self.lanes.iter_mut().filter(is_due);
         due.map(|l| {
@@ -174,6 +196,22 @@ impl Lanes {
     pub(super) fn working(&self, now: Instant) -> impl Iterator<Item = Path> + '_ {
         let spoken = move |l: &&Lane| l.alive.is_some_and(|at| now.saturating_since(at) < SILENCE);
         self.lanes.iter().filter(spoken).map(|l| l.path)
+    }
+
+    /// Round trips of paths over relays, as far as they are known from the last minutes.
+    pub(super) fn round_trips(&self, now: Instant) -> impl Iterator<Item = (Path, Duration)> + '_ {
+        let known = move |l: &Lane| {
+            let is_recent = l.alive.is_some_and(|at| now.saturating_since(at) < REMEMBERED);
+            l.rtt.least().filter(|_| is_recent).map(|rtt| (l.path, rtt))
+        };
+        self.lanes.iter().filter_map(known)
+    }
+
+    /// Whether the round trip of a path is longer than what is said of its links; gives since when.
+    pub(super) fn note_longer(&mut self, now: Instant, path: &Path, is_longer: bool) -> Option<Instant> {
+        let lane = self.lanes.iter_mut().find(|l| l.path == *path)?;
+        lane.longer = if is_longer { lane.longer.or(Some(now)) } else { None };
+        lane.longer
     }
 
     /// What the destination's reports say of each path over relays.
@@ -191,6 +229,17 @@ impl Lanes {
         };
         self.lanes.iter().filter_map(of).collect()
     }
+}
+
+/// What became of packets on a way, as its end told: for people.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+pub(crate) struct WayView {
+    /// Bytes of packets that arrived lately, b/s.
+    pub(crate) carried_bps: u64,
+    /// Share of frames lost there; `None`: nothing was sent on it yet.
+    pub(crate) loss: Option<f64>,
+    /// Least round trip of the last seconds, microseconds; `None`: not known.
+    pub(crate) rtt_us: Option<u64>,
 }
 
 /// What became of frames on a path, as its end told.
@@ -224,6 +273,7 @@ impl Mesh {
         let ways: Vec<Way> = chosen.filter_map(|w| self.way(w, &mut lanes)).collect();
         lanes.best = ways.first().map(|w| (w.path, w.lane));
         lanes.in_use = ways.iter().map(|w| w.lane).collect();
+        lanes.shown = ways.iter().map(|w| (w.path, w.weight, w.predicted_bps)).collect();
         if let Some(other) = self.others.get_mut(&member) {
             other.lanes = lanes;
         }
@@ -279,6 +329,40 @@ impl Mesh {
             let _ =
                 self.control.handle(route::Event::Load { at: now, path: *path, load: Load { flows: *flows, carried } });
         }
+    }
+
+    /// A way, as people see it.
+    pub(crate) fn way_view(&self, now: Instant, path: &Path) -> WayView {
+        let Some(other) = self.others.get(&path.destination()) else { return WayView::default() };
+        let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+        let seen = |carried: &Carried, loss: &Loss, rtt: &RoundTrip| {
+            let loss = loss.estimate();
+            WayView {
+                carried_bps: carried.rate(now).as_bps(),
+                loss: (loss.frames > 0.0).then_some(loss.share),
+                rtt_us: rtt.least().map(us),
+            }
+        };
+        if path.relays().is_empty() {
+            return other.link.as_way(seen);
+        }
+        let lane = other.lanes.lanes.iter().find(|l| l.path == *path);
+        lane.map_or_else(WayView::default, |l| seen(&l.carried, &l.loss, &l.rtt))
+    }
+
+    /// Shows the threads that spread flows what their ways are worth now, where that is another thing than what they have: without a change of ways, too.
+    pub(super) fn tend_shares(&mut self, now: Instant) {
+        if self.shares_at.is_some_and(|at| now.saturating_since(at) < SHARES_EVERY) {
+            return;
+        }
+        self.shares_at = Some(now);
+        let control = self.control.inner();
+        let is_stale = |(member, other): (&Member, &Other)| {
+            let ways = control.paths(*member);
+            // One way gets all flows, whatever it is worth.
+            ways.len() > 1 && ways.iter().any(|w| other.lanes.shows_otherwise(w))
+        };
+        self.changed |= self.others.iter().any(is_stale);
     }
 
     /// Lets the route control decide, and passes its decisions on.

@@ -141,6 +141,15 @@ mod tests {
     /// What the status page's server says when it is asked for paths, one after the other, and `answer` is what the member says; and how often that is
     /// asked for it.
     fn visited(paths: &'static [&'static str], answer: Option<&'static str>) -> (Vec<String>, usize) {
+        visited_as(None, paths, answer)
+    }
+
+    /// The same by another name than its address.
+    fn visited_as(
+        host: Option<&'static str>,
+        paths: &'static [&'static str],
+        answer: Option<&'static str>,
+    ) -> (Vec<String>, usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (sender, inputs) = sync_channel(4);
         let listener = runtime.block_on(http::bind("127.0.0.1:0".parse().unwrap())).unwrap();
@@ -154,7 +163,8 @@ mod tests {
         });
         let fetch = move |path| {
             let mut stream = std::net::TcpStream::connect(address).unwrap();
-            write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+            let host = host.map_or_else(|| address.to_string(), str::to_owned);
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
             let mut text = String::new();
             stream.read_to_string(&mut text).unwrap();
             text
@@ -186,6 +196,26 @@ mod tests {
         // Five times a second.
         let most = 1 + began.elapsed().as_millis() as usize / 200;
         assert!((1..=most).contains(&asked), "{asked} questions");
+    }
+
+    #[test]
+    fn a_foreign_page_does_not_read_what_is_on_loopback() {
+        let paths = &["/", "/status.json", "/events.json", "/metrics"];
+        for (host, status) in [
+            ("rebound.example", "421"),
+            ("rebound.example:9460", "421"),
+            ("localhost.example", "421"),
+            ("", "421"),
+            ("localhost", "200"),
+            ("LocalHost:9460", "200"),
+            ("127.0.0.1", "200"),
+            ("[::1]:9460", "200"),
+        ] {
+            let (said, asked) = visited_as(Some(host), paths, Some(r#"{"members":[]}"#));
+            let begin = format!("HTTP/1.1 {status} ");
+            assert!(said.iter().all(|text| text.starts_with(&begin)), "{host}: {said:?}");
+            assert_eq!(asked > 0, status == "200", "{host}");
+        }
     }
 
     #[test]

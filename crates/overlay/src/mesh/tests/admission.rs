@@ -157,6 +157,18 @@ fn a_later_certificate_gives_and_takes_subnets() {
 }
 
 #[test]
+fn who_is_called_as_somebody_else_is_has_his_number_behind_it() {
+    let mut world = world(1_000_000, Some(gives("m1", &[inner(2).into()], 1000)));
+    world.run(4 * SECOND);
+    let of = |index: usize| world.hosts[0].mesh.settings.name_of(number(index));
+    let mut names = [of(1), of(2)];
+    // Who came first has the name.
+    names.sort();
+    let later = [1, 2].map(number).into_iter().find(|m| names[1] == format!("m1-{m}"));
+    assert!(names[0] == "m1" && later.is_some(), "{names:?}");
+}
+
+#[test]
 fn who_comes_back_with_a_certificate_is_asked_anew_whether_it_relays() {
     let mut world = world(1_000_000, Some(gives("m2", &[inner(2).into()], 20)));
     world.run(4 * SECOND);
@@ -351,4 +363,38 @@ fn who_is_answered_and_not_admitted_calls_ever_more_rarely() {
     // One, and one each two seconds in which nothing comes, until the wait grows to 8 s and a quarter.
     let (first, later) = (calls(&mut world, 20 * SECOND), calls(&mut world, 60 * SECOND));
     assert!((2..=10).contains(&first) && (5..=10).contains(&later), "{first} {later}");
+}
+
+#[test]
+fn a_member_is_looked_for_where_others_say_that_it_is() {
+    let mut world = world(1_000_000, Some(certificate(2, 1_000_000)));
+    world.run(4 * SECOND);
+    // It has moved, and cannot call the second one, as behind a NAT.
+    world.set(1, 2, None);
+    world.run(SECOND / 10);
+    world.set(1, 2, Some(WIRE));
+    let now = world.now;
+    for (host, of, is) in [(1, 2, Some(endpoint(7))), (2, 1, None)] {
+        let mesh = &mut world.hosts[host].mesh;
+        mesh.others.get_mut(&number(of)).unwrap().endpoint = is;
+        mesh.changed = true;
+    }
+    world.run(3 * SECOND);
+    assert!(!world.hosts[1].is_linked(2));
+    let told = |world: &mut World, at: SocketAddr| {
+        let text = certificate(2, 1_000_000);
+        world.hosts[1].mesh.handle_introduction(now, &text, Some(at));
+    };
+    // One is wrong, the other is right.
+    told(&mut world, endpoint(8));
+    world.run(3 * SECOND);
+    told(&mut world, endpoint(2));
+    world.run(SECOND);
+    assert!(world.hosts[1].is_linked(2));
+    // What works is not given up for what somebody says.
+    told(&mut world, endpoint(9));
+    for _ in 0..30 {
+        world.run(SECOND);
+        assert!(world.hosts[1].is_linked(2));
+    }
 }

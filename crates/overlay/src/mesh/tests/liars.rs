@@ -93,6 +93,42 @@ fn a_relay_that_reports_what_never_arrived_is_left() {
     is_left(&mut world);
 }
 
+/// Reports have waited for as long as they were on their way, so that nothing is left of the round trip.
+fn near(message: Message) -> Message {
+    let Message::Report(lanes) = message else { return message };
+    Message::Report(lanes.into_iter().map(|l| LaneReport { held: l.held + 199_000, ..l }).collect())
+}
+
+#[test]
+fn a_relay_that_says_it_is_near_is_left() {
+    // It says so to all, or only to the first, whose link to it is the only one that looks short then.
+    let claims: [fn(Claim) -> Claim; 2] = [|c| Claim { rtt_us: 1000, ..c }, |c| c];
+    for claim in claims {
+        let mut world = World::new(4);
+        world.set(0, 1, None);
+        for (relay, ms) in [(2, 100), (3, 20)] {
+            let wire = Wire { delay: Duration::from_millis(ms), loss: 0.003, ..WIRE };
+            world.set(0, relay, Some(wire));
+            world.set(relay, 1, Some(wire));
+        }
+        let through = |world: &World, relay: usize| world.hosts[0].ways(1)[0].contains(&number(relay).to_string());
+        world.run(5 * SECOND);
+        world.flow(0, 1, 15 * SECOND);
+        assert!(!through(&world, 2));
+        world.lies = Some(Lies { by: 2, claim, message: near });
+        world.flow(0, 1, 30 * SECOND);
+        assert!(through(&world, 2), "it draws traffic: {:?}", world.hosts[0].ways(1));
+        // Each way over it is longer for half a minute, after 20 s in which that was not yet known: then it is left, and not come back to.
+        world.flow(0, 1, 90 * SECOND);
+        let mut there = 0;
+        for _ in 0..120 {
+            world.flow(0, 1, SECOND);
+            there += usize::from(through(&world, 2));
+        }
+        assert_eq!(there, 0, "seconds of 120: {:?}", world.hosts[0].ways(1));
+    }
+}
+
 #[test]
 fn who_reports_what_never_arrived_harms_only_itself() {
     let mut world = World::new(3);

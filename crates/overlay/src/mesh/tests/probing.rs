@@ -106,3 +106,16 @@ fn an_overlay_that_rests_is_probed_little_and_wakes_when_anybody_sends() {
     let again = each_second(&mut world, 60);
     assert!((20.0..44.0).contains(&again), "{again}");
 }
+
+#[test]
+fn a_link_that_is_down_is_asked_for_and_no_more() {
+    let mut world = World::new(3);
+    world.run(3 * SECOND);
+    world.set(0, 1, None);
+    world.run(5 * SECOND);
+    world.seen.clear();
+    world.flow(0, 2, 10 * SECOND);
+    let sent = world.seen.iter().filter(|(from, to, _)| (*from, *to) == (0, 1)).count();
+    // Ten a second, and a call now and then: more than half as many again by chance in one of a million.
+    assert!((50..150).contains(&sent), "{sent}");
+}

@@ -148,3 +148,30 @@ fn what_comes_twice_and_in_any_order_is_delivered_once() {
         assert_eq!(replayed(&world) - before, 5000, "{relays}: the first who gets the second copy drops it");
     }
 }
+
+#[test]
+fn flows_are_spread_by_what_ways_are_worth_now() {
+    let mut world = World::new(4);
+    world.hosts[0] = Host::new(Settings { single_path: false, ..settings(0, 4) }, 5, world.now);
+    world.set(0, 1, None);
+    let lossy = |loss| Some(Wire { loss, ..WIRE });
+    for relay in [2, 3] {
+        world.set(relay, 1, lossy(0.002));
+    }
+    world.run(40 * SECOND);
+    let shown = |world: &World| {
+        let (table, ways) = (&world.hosts[0].table, world.hosts[0].mesh.ways(number(1)));
+        let shown = &table.peers[table.index[&number(1)]].ways;
+        assert_eq!(shown.len(), ways.len());
+        shown.iter().zip(ways).map(|(shown, way)| (shown.weight, way.weight)).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&world).len(), 2);
+    let second = world.hosts[0].mesh.ways(number(1))[1].path.first_hop();
+    let relay = (2..4).find(|i| number(*i) == second).unwrap();
+    // By CUBIC's p^-0.75 it gets 0.35 of what it did: less, and not so little that it is given up.
+    world.set(relay, 1, lossy(0.008));
+    world.run(40 * SECOND);
+    let shares = shown(&world);
+    assert!(shares.len() == 2 && shares[1].1 < 0.35, "{shares:?}");
+    assert!(shares.iter().all(|(shown, is)| (shown - is).abs() <= 0.1), "{shares:?}");
+}

@@ -40,8 +40,11 @@ fn outage_of_two(restarts: usize) -> Duration {
 
 #[test]
 fn a_member_that_stood_still_does_not_take_its_links_to_be_down() {
-    for seconds in [0.3, 1.0, 3.0] {
-        let mut world = World::new(3);
+    // Longer than silence of others, and than keys live.
+    for seconds in [0.3, 1.0, 3.0, 20.0, 400.0] {
+        let mut world = World::new(4);
+        // Over a relay, of whose link to it others tell.
+        world.set(0, 3, None);
         world.run(3 * SECOND);
         // What is sent to it meanwhile is lost, as where its socket is full.
         world.hosts[0].is_dead = true;
@@ -54,6 +57,7 @@ fn a_member_that_stood_still_does_not_take_its_links_to_be_down() {
         // Due each 20 ms.
         assert!(stalls.len() == 1 && (seconds - 0.02..=seconds).contains(&stalls[0]), "{seconds}: {stalls:?}");
         assert!(!events.iter().any(|e| matches!(e, Event::Link { up: false, .. })), "{seconds}: {events:?}");
+        assert!(!events.iter().any(|e| matches!(e, Event::Route(_))), "{seconds}: {events:?}");
         assert!((1..3).all(|other| world.hosts[other].is_linked(0)));
         // One that is dark indeed is found out nevertheless.
         world.set(0, 1, None);
@@ -106,4 +110,69 @@ fn a_member_that_begins_anew_is_reached_over_three_relays_within_a_second() {
             assert_eq!(world.flow(from, to, 3 * SECOND), (600, 600));
         }
     }
+}
+
+/// How long after a member wakes that slept for so long the first packet arrives from one member at another.
+fn awake_again(asleep: Duration, pairs: &[(usize, usize)]) -> Vec<Duration> {
+    let mut world = World::new(4);
+    // The first two reach each other over the others.
+    world.set(0, 1, None);
+    world.run(5 * SECOND);
+    world.hosts[0].is_dead = true;
+    world.run(asleep);
+    world.hosts[0].is_dead = false;
+    let (woke, mut after) = (world.now, vec![None; pairs.len()]);
+    while after.iter().any(Option::is_none) && world.now < woke + 60 * SECOND {
+        for (from, to) in pairs {
+            world.send_packet(*from, *to, inner(*from), 500);
+        }
+        world.run(Duration::from_millis(5));
+        for ((from, to), after) in pairs.iter().zip(&mut after) {
+            let IpAddr::V4(source) = inner(*from) else { continue };
+            let came = |packet: &Vec<u8>| packet[12..16] == source.octets();
+            if after.is_none() && world.hosts[*to].delivered.iter().any(came) {
+                *after = Some(world.now.saturating_since(woke));
+            }
+        }
+    }
+    after.into_iter().map(|after| after.unwrap_or(60 * SECOND)).collect()
+}
+
+#[test]
+fn a_member_that_slept_is_there_again_within_a_second() {
+    // Its clock has gone on meanwhile, as the kernel's does that counts sleep: past the end of keys, and not.
+    for asleep in [30 * SECOND, 400 * SECOND] {
+        let after = awake_again(asleep, &[(2, 0), (0, 2), (1, 0), (0, 1)]);
+        assert!(after.iter().all(|after| *after < SECOND), "{asleep:?}: {after:?}");
+    }
+}
+
+#[test]
+fn a_call_that_nobody_answered_makes_nobody_deaf() {
+    // Who has the higher number does not answer who calls at the same time.
+    let low = usize::from(number(1) < number(0));
+    let mut world = World::new(2);
+    world.run(2 * SECOND);
+    // The other one calls once, after two seconds of silence, and then hears it again.
+    world.hosts[low].is_dead = true;
+    world.run(Duration::from_millis(2150));
+    world.hosts[low].is_dead = false;
+    world.run(3 * SECOND);
+    let longest = outage(&mut world, low, |index| settings(index, 2));
+    assert!(longest < SECOND / 2, "{longest:?}");
+}
+
+#[test]
+fn who_begins_anew_all_the_time_keeps_others_from_nothing() {
+    let mut world = World::new(2);
+    world.run(2 * SECOND);
+    world.hosts[0].events.clear();
+    for seed in 0..60 {
+        let now = world.now;
+        world.hosts[1] = Host::new(settings(1, 2), seed, now);
+        world.run(Duration::from_millis(50));
+    }
+    let is_session = |(_, e): &&(Instant, Event)| matches!(e, Event::Session { .. });
+    let sessions = world.hosts[0].events.iter().filter(is_session).count();
+    assert!((2..=4).contains(&sessions), "{sessions} within three seconds");
 }
