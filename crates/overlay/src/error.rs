@@ -76,6 +76,11 @@ pub enum OverlayError {
 }
 
 impl OverlayError {
+    /// Whether the settings themselves are wrong, so that trying again changes nothing.
+    pub fn is_of_settings(&self) -> bool {
+        matches!(self, Self::Settings { .. })
+    }
+
     /// For `map_err`: names what was tried.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();

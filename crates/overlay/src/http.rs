@@ -45,7 +45,7 @@ pub(crate) async fn serve(listener: TcpListener, asker: Asker) {
     let status = Answers::new(Question::Status, asker.clone(), Some);
     let measured = Answers::new(Question::Status, asker.clone(), measured);
     let events = Answers::new(Question::Events, asker, Some);
-    let is_local = listener.local_addr().is_ok_and(|a| a.ip().is_loopback());
+    let is_local = listener.local_addr().is_ok_and(|a| a.ip().to_canonical().is_loopback());
     let router = Router::new()
         .route("/", get(async || Html(include_str!("../assets/page.html"))))
         .route("/page.js", get(async || ([(CONTENT_TYPE, "text/javascript")], include_str!("../assets/page.js"))))
@@ -63,7 +63,7 @@ pub(crate) async fn serve(listener: TcpListener, asker: Asker) {
 /// foreign page read what is here (DNS rebinding).
 async fn addressed(is_local: bool, request: Request, next: Next) -> Response {
     let host = request.headers().get(HOST).and_then(|h| h.to_str().ok());
-    if is_local && !host.is_some_and(is_of_loopback) {
+    if is_local && host.is_some_and(|h| !is_of_loopback(h)) {
         return (StatusCode::MISDIRECTED_REQUEST, "this page is at an address of this host, or at localhost")
             .into_response();
     }

@@ -223,6 +223,7 @@ impl Mesh {
             self.next_tick = now + TICK;
             self.tend_sessions(now);
             self.tend_names(now);
+            self.ask_where_told(now);
             self.make_calls(now);
             self.look_at_links(now);
             self.tend_trains(now);

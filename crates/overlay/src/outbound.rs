@@ -1,6 +1,6 @@
 //! From one queue of the tunnel device to the network: one thread, no lock and no allocation per packet, but for those that are cut in fragments.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -157,9 +157,14 @@ impl Outbound {
         }
         let owners = table.owners();
         if owners != self.owners {
-            // A flow whose destination is another member's now is not that one's to carry.
+            // A flow whose destination is another member's now is not that one's to carry. Only those in subnets that came or went can be such.
+            let (before, after): (HashSet<_>, HashSet<_>) = (self.owners.iter().collect(), owners.iter().collect());
+            let differ: Vec<IpNet> = before.symmetric_difference(&after).map(|(net, _)| *net).collect();
             let owner = |ip| owners.iter().find(|(net, _): &&(IpNet, Member)| net.contains(&ip)).map(|(_, m)| *m);
-            self.flows.retain(|key, path| owner(key.destination()) == Some(path.destination()));
+            self.flows.retain(|key, path| {
+                let to = key.destination();
+                !differ.iter().any(|net| net.contains(&to)) || owner(to) == Some(path.destination())
+            });
             self.owners = owners;
         }
         let now = kernel::now();

@@ -263,7 +263,8 @@ impl Settings {
             return Err("`t_loss` must be more than 0".to_owned());
         }
         let mtu = file.mtu.unwrap_or(DEFAULT_MTU);
-        check_device(mtu, file.queues)?;
+        let device = file.device.unwrap_or_else(|| "lh0".to_owned());
+        check_device(&device, mtu, file.queues)?;
         let probe_share = file.probe_share.unwrap_or(0.01);
         if !(0.0..=0.5).contains(&probe_share) {
             return Err("`probe_share` is a share of a link's rate, 0 to 0.5".to_owned());
@@ -281,7 +282,7 @@ impl Settings {
             listen: file
                 .listen
                 .unwrap_or_else(|| SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), DEFAULT_PORT)),
-            device: file.device.unwrap_or_else(|| "lh0".to_owned()),
+            device,
             mtu,
             queues: file.queues,
             relay: file.relay,
@@ -336,7 +337,12 @@ impl Settings {
     }
 }
 
-fn check_device(mtu: u16, queues: Option<usize>) -> Result<(), String> {
+fn check_device(name: &str, mtu: u16, queues: Option<usize>) -> Result<(), String> {
+    // What the kernel takes (dev_valid_name).
+    let is_odd = |c: char| c == '/' || c == ':' || c.is_whitespace();
+    if !(1..=15).contains(&name.len()) || name == "." || name == ".." || name.contains(is_odd) {
+        return Err(format!("`device` is `{name}`; a device has a name of 1 to 15 bytes without spaces, `/` and `:`"));
+    }
     if !MTU.contains(&mtu) {
         return Err(format!("`mtu` is {mtu}; it goes from {} to {}", MTU.start(), MTU.end()));
     }

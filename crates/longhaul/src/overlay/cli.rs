@@ -8,7 +8,7 @@ use ipnet::IpNet;
 
 #[derive(Debug, Args)]
 #[command(after_help = "A member needs CAP_NET_ADMIN for its tunnel device, and /dev/net/tun.\n\
-                  Exit status: 0 done; 2 it could not be done.")]
+                  Exit status: 0 done; 1 a member could not begin now or had to end, or a replay differs; 2 it could not be done.")]
 pub(crate) struct OverlayOptions {
     #[command(subcommand)]
     pub(crate) command: OverlayCommand,

@@ -55,6 +55,7 @@ fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
     });
     match ran {
         Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(e) if e.is_of_settings() => Err(e.into()),
         // Not the settings' fault, as far as can be told from them: it may go well the next time, and the unit tries.
         Err(e) => {
             crate::complain(&e.into());

@@ -256,6 +256,7 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("policy = \"fastest\"\n{good}"), "policy"),
         (format!("capacity = \"fast\"\n{good}"), "`capacity`"),
         (format!("mtu = 50\n{good}"), "`mtu` is 50; it goes from 576"),
+        (format!("device = \"sixteen-bytes-lh\"\n{good}"), "`device` is `sixteen-bytes-lh`"),
         (format!("probe_share = 2\n{good}"), "`probe_share`"),
         (format!("gossip_rate = \"10kb/s\"\n{good}"), "`gossip_rate` is 10.00 kb/s"),
         (format!("record = \"west.decisions\"\nrecord_size = \"10kB\"\n{good}"), "`record_size` is 10.00 kB"),

@@ -67,8 +67,8 @@ impl<S> Visitor<S> {
     /// What came of an attempt, unless nothing has for too long. `asks`: whether what is moved belongs to a question.
     fn in_time<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>, asks: bool) -> Poll<io::Result<T>> {
         if done.is_ready() {
-            // The bytes of a question do not give it more time.
-            if !(asks && self.asks) {
+            // The bytes of a question, and of its answer, do not give it more time.
+            if asks != self.asks {
                 self.gone.as_mut().reset(Instant::now() + if asks { self.patience } else { self.idle });
             }
             self.asks = asks;

@@ -184,6 +184,19 @@ impl Mesh {
     }
 
     fn call(&mut self, now: Instant, member: Member) {
+        self.call_by(now, member, |mesh, datagram| mesh.send_handshake(now, member, datagram));
+    }
+
+    /// Calls a member where it may be, besides.
+    pub(super) fn call_at(&mut self, now: Instant, member: Member, to: SocketAddr) {
+        self.call_by(now, member, |mesh, datagram| {
+            mesh.outputs.push_back(Output::Send { to, datagram: datagram.to_vec() });
+            true
+        });
+    }
+
+    /// `send`: whether there was a way.
+    fn call_by(&mut self, now: Instant, member: Member, send: impl FnOnce(&mut Self, &[u8]) -> bool) {
         let (local, jitter) = (self.session_number(), self.draws.unit());
         let Some(key) = self.settings.members.one(member).map(|m| m.key) else { return };
         let called = self.time_of_call(now);
@@ -197,7 +210,7 @@ impl Mesh {
         other.mac.write(&mut datagram, cookie.as_ref());
         let first_mac = Macs::of(&datagram).map_or([0; MAC_BYTES], |m| m.first);
         calls.again(now, jitter);
-        if !self.send_handshake(now, member, &datagram) {
+        if !send(self, &datagram) {
             return;
         }
         let entry = self.open_calls.open(local);

@@ -1,6 +1,6 @@
 //! What members say about links, and how far it is believed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use route::{Member, Metrics, Path};
@@ -53,8 +53,9 @@ impl Claim {
     }
 }
 
-/// By how much the round trip of a way must be longer than those of its links together: all that may differ is what waits at a moment, of which the least is taken.
-const LONGER_BY: (u32, Duration) = (2, Duration::from_millis(50));
+/// By how much the round trip of a way must be longer than those of its links together, half of these and this: in truth it is as long, or shorter where its end tells by a
+/// shorter way; all that may be added is what waits at a moment, of which the least is taken.
+const LONGER_BY: Duration = Duration::from_millis(20);
 /// And for how long: the least ones of links and ways are those of up to 20 s each, so that what waits longer is seen by the links' ends as well.
 const LONGER_FOR: Duration = Duration::from_secs(30);
 /// What is longer than its links by no more than this and a quarter speaks for them.
@@ -72,10 +73,8 @@ pub(super) struct Suspicion {
 enum Found {
     /// Nothing came over it.
     Silent,
-    /// This share is lost.
-    Loses(f64),
-    /// Its round trip is so many microseconds.
-    Takes(u64),
+    /// This share is lost there at least, and its round trip is no less; 0: nothing speaks against what is said.
+    Worse { loss: f64, rtt_us: u64 },
 }
 
 impl Found {
@@ -83,14 +82,10 @@ impl Found {
     fn contradicts(self, claim: &Claim) -> bool {
         match self {
             Self::Silent => true,
-            Self::Loses(share) => claim.loss < share,
-            Self::Takes(rtt_us) => claim.rtt_us < rtt_us,
+            Self::Worse { loss, rtt_us } => claim.loss < loss || claim.rtt_us < rtt_us,
         }
     }
 }
-
-/// A link of which what others say does not count, and what does instead; `None`: that it is down.
-type Blame = ((Member, Member), Found, Option<Claim>);
 
 impl Mesh {
     /// What this member says about the links on which it receives.
@@ -240,35 +235,25 @@ impl Mesh {
         }
     }
 
-    /// Links of ways whose round trip is longer than those of their links, with what they are then: who makes a round trip look short draws traffic.
-    fn longer_than_told(&mut self, now: Instant) -> Vec<Blame> {
+    /// Links of ways whose round trip is longer than those of their links, with by how much: who makes a round trip look short draws traffic.
+    fn longer_than_told(&mut self, now: Instant) -> BTreeMap<(Member, Member), Duration> {
         let known = self.others.values().flat_map(|o| o.lanes.round_trips(now));
-        let ways: Vec<_> = known.filter_map(|(path, rtt)| Some((path, rtt, self.round_trip_told(&path)?))).collect();
-        let is_longer = |(_, rtt, told): &(Path, Duration, Duration)| *rtt > *told * LONGER_BY.0 + LONGER_BY.1;
-        let as_told = ways.iter().filter(|(_, rtt, told)| *rtt <= *told + *told / 4 + AS_TOLD);
-        let right: BTreeSet<_> = as_told.flat_map(|(path, ..)| path.links(self.own).collect::<Vec<_>>()).collect();
-        let mut blamed = Vec::new();
-        for way in &ways {
-            let (path, rtt, told) = way;
-            let lanes = self.others.get_mut(&path.destination()).map(|o| &mut o.lanes);
-            let since = lanes.and_then(|l| l.note_longer(now, path, is_longer(way)));
-            if since.is_none_or(|since| now.saturating_since(since) < LONGER_FOR) {
-                continue;
-            }
-            // Of those that no other way speaks for the last one stands for all of them.
-            let Some(link) = path.links(self.own).filter(|l| !right.contains(l)).last() else { continue };
-            let beyond = rtt.saturating_sub(*told);
-            if link.0 == self.own {
-                if let Some(first) = self.others.get_mut(&link.1) {
-                    first.link.suspect(now + SUSPICION, beyond);
-                }
-            } else if let Some((claim, _)) = self.claim_of(link).copied() {
-                let beyond = u64::try_from(beyond.as_micros()).unwrap_or(u64::MAX);
-                let rtt_us = claim.rtt_us.saturating_add(beyond);
-                blamed.push((link, Found::Takes(rtt_us), Some(Claim { rtt_us, age: Duration::ZERO, ..claim })));
+        let ways: Vec<_> = known.filter_map(|way| Some((way, self.round_trip_told(&way.path)?))).collect();
+        let as_told = ways.iter().filter(|(way, told)| way.rtt <= *told + *told / 4 + AS_TOLD);
+        let right: BTreeSet<_> = as_told.flat_map(|(way, _)| way.path.links(self.own).collect::<Vec<_>>()).collect();
+        let mut longer = BTreeMap::new();
+        // What was measured of a way that is not used any more says nothing against what is said now.
+        for (way, told) in ways.iter().filter(|(way, _)| way.speaks) {
+            let is_longer = way.rtt > *told + *told / 2 + LONGER_BY;
+            let lanes = self.others.get_mut(&way.path.destination()).map(|o| &mut o.lanes);
+            let since = lanes.and_then(|l| l.note_longer(now, &way.path, is_longer));
+            if since.is_some_and(|since| now.saturating_since(since) >= LONGER_FOR) {
+                // Of those that no other way speaks for the last one stands for all of them.
+                let last = way.path.links(self.own).filter(|l| !right.contains(l)).last();
+                longer.extend(last.map(|link| (link, way.rtt.saturating_sub(*told))));
             }
         }
-        blamed
+        longer
     }
 
     /// The round trips of the links of a path together, as their ends tell; `None`: one of them is not up.
@@ -286,7 +271,8 @@ impl Mesh {
     /// not explain.
     pub(super) fn compare_with_claims(&mut self, now: Instant) {
         self.forget_claims(now);
-        let mut blamed = self.longer_than_told(now);
+        let longer = self.longer_than_told(now);
+        let mut blamed: BTreeMap<_, Option<Claim>> = BTreeMap::new();
         let working: BTreeSet<_> = self.others.values().flat_map(|o| o.lanes.working(now)).collect();
         let works = |link: &(Member, Member)| working.iter().any(|path| path.links(self.own).any(|l| l == *link));
         for other in self.others.values() {
@@ -297,9 +283,7 @@ impl Mesh {
                     Experience::Silent if self.is_deaf(now) => {}
                     // Where one of them is known to be down, that explains it.
                     Experience::Silent if !links.clone().all(|l| self.claim_of(l).is_some()) => {}
-                    Experience::Silent => {
-                        blamed.extend(links.filter(|l| !works(l)).map(|link| (link, Found::Silent, None)));
-                    }
+                    Experience::Silent => blamed.extend(links.filter(|l| !works(l)).map(|link| (link, None))),
                     // Claims of intervals that are over say another thing than the last second.
                     Experience::Loss(_) if self.settings.t_loss.is_some() => {}
                     Experience::Loss(loss) => {
@@ -315,7 +299,7 @@ impl Mesh {
                             let high = beyond(loss.high).clamp(share, 1.0);
                             let age = Duration::ZERO;
                             let instead = Claim { loss: share, low, high, frames: loss.frames, age, ..*claim };
-                            blamed.push((*link, Found::Loses(share), Some(instead)));
+                            blamed.insert(*link, Some(instead));
                         }
                     }
                 }
@@ -326,7 +310,24 @@ impl Mesh {
         for link in silent.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.acquit(now, link);
         }
-        for (link, found, instead) in blamed {
+        for (link, by) in longer {
+            if let Some(first) = self.others.get_mut(&link.1).filter(|_| link.0 == self.own) {
+                first.link.suspect(now + SUSPICION, by);
+            } else if let Some((claim, _)) = self.claim_of(link).copied() {
+                let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
+                let claim = blamed.get(&link).copied().unwrap_or(Some(Claim { age: Duration::ZERO, ..claim }));
+                blamed.insert(link, claim.map(|c| Claim { rtt_us: c.rtt_us.saturating_add(by), ..c }));
+            }
+        }
+        for (link, instead) in blamed {
+            let told = self.claims.get(&link).map(|(told, _)| *told);
+            let worse = |instead: Claim| {
+                // What it has in common with what is said contradicts nothing.
+                let loss = if told.is_some_and(|t| t.loss < instead.loss) { instead.loss } else { 0.0 };
+                let rtt_us = if told.is_some_and(|t| t.rtt_us < instead.rtt_us) { instead.rtt_us } else { 0 };
+                Found::Worse { loss, rtt_us }
+            };
+            let found = instead.map_or(Found::Silent, worse);
             self.suspects.insert(link, Suspicion { until: now + SUSPICION, found });
             self.link_is(now, link.0, link.1, instead.map(|c| c.metrics()));
         }

@@ -4,8 +4,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use route::Member;
+use route::{Member, Path};
 use units::Instant;
+use wire::overlay::{LANE_DIRECT, Message};
 
 use super::{Event, Mesh, Other, Output};
 use crate::settings::{Endpoint, HostPort};
@@ -46,40 +47,29 @@ impl Name {
 /// Where others say that a member is reached.
 pub(super) struct Told {
     address: SocketAddr,
-    /// When it changes places with the endpoint, should the direct link not work by then.
+    /// When it is asked there next, should the direct link not work by then.
     next: Instant,
 }
 
 impl Other {
-    /// Others say that the member is reached there. Whether they are right, its answer tells: until there is one, both addresses are tried in turn.
+    /// Others say that the member is reached there. Whether they are right, its answer tells: until there is one, nothing else goes there.
     pub(super) fn note_told(&mut self, now: Instant, address: SocketAddr) {
         if self.endpoint.is_none() {
             self.endpoint = Some(address);
-        } else if self.endpoint != Some(address) && self.told.as_ref().is_none_or(|t| t.address != address) {
-            self.told = Some(Told { address, next: now });
+        } else if self.endpoint != Some(address) {
+            // Whoever says one thing after the other makes nobody ask more often.
+            let next = self.told.as_ref().map_or(now, |t| t.next);
+            self.told = Some(Told { address, next });
         }
     }
 
-    /// Lets what goes directly go to the address that others told of, and the next time to the former one. Says whether it is time for it.
-    fn try_told(&mut self, now: Instant) -> bool {
+    /// The address that others told of, if it is time to ask there.
+    pub(super) fn turn_of_told(&mut self, now: Instant) -> Option<SocketAddr> {
         let is_up = self.link.is_up();
-        let Some(told) = self.told.as_mut() else { return false };
-        if is_up {
-            // It may be down for a moment only.
-            told.next = now + LOOK_AGAIN;
-        }
-        if now < told.next {
-            return false;
-        }
+        let told = self.told.as_mut().filter(|t| is_up || now >= t.next)?;
+        // It may be down for a moment only.
         told.next = now + LOOK_AGAIN;
-        let former = self.endpoint.replace(told.address);
-        match former {
-            Some(former) => told.address = former,
-            None => self.told = None,
-        }
-        self.trains.doubt();
-        self.calls.at_once(now);
-        true
+        (!is_up).then_some(told.address)
     }
 
     /// Lets what goes directly go to another address of its name, of which one may be of a family that does not get through.
@@ -95,12 +85,22 @@ impl Other {
 }
 
 impl Mesh {
-    /// Asks for the addresses of members whose direct link does not work, and tries those that others told of.
+    /// Asks members whose direct link does not work where others say that they are.
+    pub(super) fn ask_where_told(&mut self, now: Instant) {
+        let due: Vec<_> = self.others.iter_mut().filter_map(|(m, o)| Some((*m, o.turn_of_told(now)?))).collect();
+        for (member, to) in due {
+            if let Some((_, probe)) = self.sealed(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode()) {
+                // An authentic frame is answered to where it came from.
+                self.outputs.push_back(Output::Send { to, datagram: probe });
+            } else {
+                self.call_at(now, member, to);
+            }
+        }
+    }
+
+    /// Asks for the addresses of members whose direct link does not work.
     pub(super) fn tend_names(&mut self, now: Instant) {
         let members = self.settings.members.get();
-        for other in self.others.values_mut() {
-            self.changed |= other.try_told(now);
-        }
         let others = self.others.iter_mut().filter(|(m, _)| members.get(m).is_some_and(|m| m.direct));
         for (member, other) in others {
             let Some(name) = &mut other.name else { continue };

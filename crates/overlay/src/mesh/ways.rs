@@ -27,7 +27,7 @@ pub(super) const PROBE_EVERY: Duration = Duration::from_millis(30);
 /// One that has been silent for so long is probed this often: it is known not to work.
 const GIVEN_UP: Duration = Duration::from_secs(5);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// For how long the round trip of a way that is not used speaks against what is said of it.
+/// For how long the round trip of a way that is not used speaks for what is said of it.
 const REMEMBERED: Duration = Duration::from_secs(600);
 /// For how long the first decisions wait for own links: two handshakes of which one datagram was lost, on a path of 300 ms.
 const FIRST_LINKS: Duration = Duration::from_secs(1);
@@ -199,10 +199,11 @@ impl Lanes {
     }
 
     /// Round trips of paths over relays, as far as they are known from the last minutes.
-    pub(super) fn round_trips(&self, now: Instant) -> impl Iterator<Item = (Path, Duration)> + '_ {
+    pub(super) fn round_trips(&self, now: Instant) -> impl Iterator<Item = Measured> + '_ {
         let known = move |l: &Lane| {
-            let is_recent = l.alive.is_some_and(|at| now.saturating_since(at) < REMEMBERED);
-            l.rtt.least().filter(|_| is_recent).map(|rtt| (l.path, rtt))
+            let ago = now.saturating_since(l.alive?);
+            let rtt = l.rtt.least().filter(|_| ago < REMEMBERED)?;
+            Some(Measured { path: l.path, rtt, speaks: ago < SILENCE })
         };
         self.lanes.iter().filter_map(known)
     }
@@ -229,6 +230,16 @@ impl Lanes {
         };
         self.lanes.iter().filter_map(of).collect()
     }
+}
+
+/// The round trip of a way over relays.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Measured {
+    pub(super) path: Path,
+    /// The least of the last seconds in which it was used.
+    pub(super) rtt: Duration,
+    /// Its end has spoken of it lately.
+    pub(super) speaks: bool,
 }
 
 /// What became of packets on a way, as its end told: for people.

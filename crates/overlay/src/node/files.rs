@@ -39,7 +39,8 @@ impl Files {
     pub(super) fn start(settings: &Settings, begin: &Begin, counters: &Arc<Counters>) -> Result<Self, OverlayError> {
         let events = settings.events.as_ref().map(|path| events::open(path)).transpose()?;
         let record = settings.record.as_ref().map(|path| RecordFile::create(path, begin, settings.record_size));
-        Self::writing((events, record.transpose()?), counters)
+        let record = record.transpose().map_err(|e| of_settings(settings, e))?;
+        Self::writing((events, record), counters)
     }
 
     fn writing(
@@ -79,6 +80,15 @@ impl Files {
             tracing::warn!("the record of decisions ends here, as its disk is too slow; all else goes on");
             self.has_record = false;
         }
+    }
+}
+
+/// A file that is somebody else's is so the next time, too: the settings are to name another.
+fn of_settings(settings: &Settings, error: OverlayError) -> OverlayError {
+    if let OverlayError::Refused(what) = error {
+        OverlayError::Settings { path: settings.path.clone(), what }
+    } else {
+        error
     }
 }
 

@@ -385,11 +385,11 @@ fn a_member_is_looked_for_where_others_say_that_it_is() {
         let text = certificate(2, 1_000_000);
         world.hosts[1].mesh.handle_introduction(now, &text, Some(at));
     };
-    // One is wrong, the other is right.
+    // One is wrong, the other is right: it is asked there each eight seconds.
     told(&mut world, endpoint(8));
     world.run(3 * SECOND);
     told(&mut world, endpoint(2));
-    world.run(SECOND);
+    world.run(6 * SECOND);
     assert!(world.hosts[1].is_linked(2));
     // What works is not given up for what somebody says.
     told(&mut world, endpoint(9));

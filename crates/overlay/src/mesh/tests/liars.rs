@@ -118,14 +118,14 @@ fn a_relay_that_says_it_is_near_is_left() {
         world.lies = Some(Lies { by: 2, claim, message: near });
         world.flow(0, 1, 30 * SECOND);
         assert!(through(&world, 2), "it draws traffic: {:?}", world.hosts[0].ways(1));
-        // Each way over it is longer for half a minute, after 20 s in which that was not yet known: then it is left, and not come back to.
+        // Each way over it is longer for half a minute, after 20 s in which that was not yet known: then it is left, and only looked at from time to time.
         world.flow(0, 1, 90 * SECOND);
         let mut there = 0;
         for _ in 0..120 {
             world.flow(0, 1, SECOND);
             there += usize::from(through(&world, 2));
         }
-        assert_eq!(there, 0, "seconds of 120: {:?}", world.hosts[0].ways(1));
+        assert!(there <= 6, "{there} of 120 seconds: {:?}", world.hosts[0].ways(1));
     }
 }
 
