@@ -437,7 +437,7 @@ fn what_a_running_member_recorded_is_decided_again() {
     let members = Members::start(&lan, "record = \"west.decisions\"");
     let folder = members.folder.path();
     let flows = text(&overlay(folder, &["flows", "--config", "west.toml"]).stdout);
-    assert!(flows.contains("elephants  way"), "{flows}");
+    assert!(flows.contains("loss  way"), "{flows}");
     let why = text(&overlay(folder, &["why", "east", "--config", "west.toml"]).stdout);
     assert!(why.starts_with("east\n  uses direct for"), "{why}");
     // Who reads while it is written may see half of the last line.
