@@ -37,7 +37,6 @@ use crate::table::{Peer, Sources, Table};
 pub(crate) use admission::GUEST;
 pub(crate) use calls::{OpenCalls, Source, is_for};
 pub(crate) use claims::Claim;
-pub(crate) use ways::WayView;
 
 /// How often links are looked at.
 const TICK: Duration = Duration::from_millis(20);

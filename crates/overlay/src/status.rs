@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use route::flows::Active;
-use route::{Explanation, Member, Path};
+use route::{Explanation, Member, Path, Weighted};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use units::Instant;
 
 use crate::counters::{Counters, Counts, bump};
 use crate::gauges::{Gauges, active};
-use crate::mesh::{Event, Mesh, WayView};
+use crate::mesh::{Event, Mesh};
 use crate::offload::Switches;
 use crate::settings::Settings;
 
@@ -161,14 +161,18 @@ impl Status {
 
     fn ways(&self, mesh: &Mesh, member: Member, now: Instant) -> Vec<Value> {
         let ways = mesh.ways(member).iter();
-        ways.map(|w| {
-            let WayView { carried_bps, loss, rtt_us } = mesh.way_view(now, &w.path);
-            json!({
-                "relays": self.relays(&w.path), "weight": w.weight, "predicted_bps": w.predicted.as_bps(),
-                "carried_bps": carried_bps, "loss": loss, "rtt_us": rtt_us,
-            })
-        })
-        .collect()
+        let of = |w: &Weighted| json!({ "weight": w.weight, "predicted_bps": w.predicted.as_bps() });
+        ways.map(|w| self.way(mesh, now, &w.path, of(w))).collect()
+    }
+
+    /// A way with what is seen of it, and these further keys.
+    fn way(&self, mesh: &Mesh, now: Instant, path: &Path, further: Value) -> Value {
+        let mut way = serde_json::to_value(mesh.way_view(now, path)).unwrap_or_default();
+        if let (Some(way), Value::Object(further)) = (way.as_object_mut(), further) {
+            way.insert("relays".to_owned(), json!(self.relays(path)));
+            way.extend(further);
+        }
+        way
     }
 
     /// What the relays of a path are called.
@@ -193,12 +197,11 @@ impl Status {
             .iter()
             .map(|(path, active)| {
                 let member = path.destination();
-                let WayView { carried_bps, loss, rtt_us } = mesh.way_view(now, path);
-                json!({
-                    "member": member, "name": self.settings.name_of(member), "relays": self.relays(path),
+                let further = json!({
+                    "member": member, "name": self.settings.name_of(member),
                     "flows": active.flows, "elephants": active.elephants,
-                    "carried_bps": carried_bps, "loss": loss, "rtt_us": rtt_us,
-                })
+                });
+                self.way(mesh, now, path, further)
             })
             .collect();
         json!({
