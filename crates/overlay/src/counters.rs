@@ -89,7 +89,7 @@ counters! {
     send_failed,
     /// Datagrams that this host's device or route did not take because they were too large; their size is looked for anew.
     oversize,
-    /// Packets that the tunnel device did not take.
+    /// Packets that the tunnel device did not take, or could not hand over.
     device_failed,
     /// Packets dropped because they were marked on the way and cannot carry the mark.
     marked,
