@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use results::lab::{Estimate, PointSummary};
+use results::lab::{Estimate, PointSummary, WayChange};
 use serde::Serialize;
 
-use super::data::RunData;
+use super::data::{RunData, of_flows};
 use super::records::{LabReport, RunRecords, Standing};
 use super::tables::{Table, place, subject};
 use super::words::{arrow, metric_name, metric_value, point_label};
@@ -73,6 +73,8 @@ pub fn write_lab_comparison(mut out: impl Write, reports: &[(String, LabReport)]
 struct TimeLine<'a> {
     #[serde(skip)]
     name: String,
+    #[serde(skip)]
+    run: &'a RunRecords,
     #[serde(flatten)]
     data: &'a RunData,
 }
@@ -88,7 +90,7 @@ fn time_lines(reports: &[(String, LabReport)]) -> Vec<TimeLine<'_>> {
         let charted = report.runs.iter().filter(|r| r.charts.is_some());
         let charted = charted.min_by_key(|r| (r.is_valid() != Some(true), r.rank()));
         if let Some((run, data)) = charted.and_then(|r| Some((r, r.charts.as_ref()?))) {
-            lines.push(TimeLine { name: format!("{name}: {}", report.run_label(run)), data });
+            lines.push(TimeLine { name: format!("{name}: {}", report.run_label(run)), run, data });
         }
     }
     lines.truncate(TIME_LINES_MAX);
@@ -110,8 +112,32 @@ fn time_line_section(h: &mut Html, lines: &[TimeLine<'_>]) {
                 .text(i)
                 .raw("\"><div class=\"canvas\"></div></section>");
         }
+        ways(h, line.run);
     }
     h.raw("</section>");
+}
+
+/// What an overlay decided about the ways that flows take, and how long after the schedule had changed something.
+fn ways(h: &mut Html, run: &RunRecords) {
+    let Some(end) = &run.end else { return };
+    let all: Vec<&WayChange> = of_flows(&run.start, &end.ways).collect();
+    if all.is_empty() {
+        return;
+    }
+    let seconds = |s: f64| Some(format!("{s:.2} s"));
+    let changed_before = |w: &WayChange| {
+        let before = run.start.changes.iter().map(|c| c.at_s).filter(|at| *at <= w.at_s);
+        before.max_by(f64::total_cmp)
+    };
+    let mut t = Table::new(&all);
+    t.column("at", |w| seconds(w.at_s));
+    t.column("after the last change", |w| seconds(w.at_s - changed_before(w)?));
+    t.column("who", |w| Some(w.member.clone()));
+    t.column("whither", |w| Some(w.destination.clone()));
+    t.column("way", |w| w.to.clone());
+    t.column("instead of", |w| w.from.clone());
+    t.column("why", |w| Some(w.reason.clone()));
+    t.write(h);
 }
 
 fn columns(reports: &[(String, LabReport)]) -> Vec<Column<'_>> {

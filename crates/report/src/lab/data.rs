@@ -213,9 +213,8 @@ impl RunData {
 /// Changes of one moment are one mark.
 fn marks(start: &LabRun, ways: &[WayChange]) -> Vec<ScheduleMark> {
     let mut all: Vec<(f64, String)> = start.changes.iter().map(|c| (round(c.at_s), c.text.clone())).collect();
-    // What was before the begin is no change but the members' way to each other; and of interest are the ways that flows take.
-    let is_of_flow = |w: &&WayChange| start.flows.iter().any(|f| f.from == w.member && f.to == w.destination);
-    all.extend(ways.iter().filter(|w| w.at_s >= 0.0).filter(is_of_flow).map(|w| (round(w.at_s), way_text(w))));
+    // What was before the begin is no change but the members' way to each other.
+    all.extend(of_flows(start, ways).filter(|w| w.at_s >= 0.0).map(|w| (round(w.at_s), way_text(w))));
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut marks: Vec<ScheduleMark> = Vec::new();
     for (at_s, text) in all {
@@ -225,6 +224,11 @@ fn marks(start: &LabRun, ways: &[WayChange]) -> Vec<ScheduleMark> {
         }
     }
     marks
+}
+
+/// Changes of ways that flows take.
+pub(super) fn of_flows<'a>(start: &'a LabRun, ways: &'a [WayChange]) -> impl Iterator<Item = &'a WayChange> {
+    ways.iter().filter(|w| start.flows.iter().any(|f| f.from == w.member && f.to == w.destination))
 }
 
 /// A change of way in words.

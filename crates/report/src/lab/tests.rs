@@ -512,6 +512,9 @@ fn ways_of_an_overlay_that_flows_take_are_marked_in_their_charts() {
     let page = compared(all);
     assert_balanced(&page);
     assert_eq!(page.matches("via north instead of direct (collapsed)").count(), 1);
+    // In a table all of the flow's are told, those before the begin, too.
+    assert_eq!(page.matches("<td>collapsed</td>").count(), 2, "{page}");
+    assert!(page.contains("<th>-1.00 s</th>") && page.contains("<th>2.50 s</th>"), "{page}");
     assert_eq!(["throughput", "losses"].map(|id| page.matches(&format!("id=\"{id}-")).count()), [2, 2]);
     assert!(!compared(records(&Lab::single())).contains("id=\"throughput-"));
 }
