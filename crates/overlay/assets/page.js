@@ -11,7 +11,7 @@ const make = (name, attributes, text) => {
   return e;
 };
 const rate = (bps) => {
-  for (const [n, u] of [[1e9, "Gb/s"], [1e6, "Mb/s"], [1e3, "kb/s"]]) if (bps >= n) return `${(bps / n).toPrecision(3)} ${u}`;
+  for (const [n, u] of [[1e9, "Gb/s"], [1e6, "Mb/s"], [1e3, "kb/s"]]) if (bps >= 0.9995 * n) return `${(bps / n).toPrecision(3)} ${u}`;
   return `${Math.round(bps)} b/s`;
 };
 const known = (value, shown) => (value === null || value === undefined ? "–" : shown(value));
@@ -40,7 +40,7 @@ function map(status) {
     const old = lines.get(key);
     lines.set(key, { a, b, rtt, loss: Math.max(loss, old ? old.loss : 0), up: up || (old && old.up) });
   };
-  for (const m of status.members) if (m.link && (m.link.up || m.link.rtt_us !== null)) add(status.member, m.member, m.link.rtt_us, Math.max(m.link.loss_to, m.link.loss_from), m.link.up);
+  for (const m of status.members) if (m.link && (m.link.up || m.link.age_from_s !== null)) add(status.member, m.member, m.link.rtt_us, Math.max(m.link.loss_to, m.link.loss_from), m.link.up);
   for (const c of status.claims) add(c.from, c.to, c.claim.rtt_us, c.claim.loss, true);
   const svg = byId("map");
   svg.replaceChildren();
@@ -49,7 +49,7 @@ function map(status) {
     if (!p || !q) continue;
     const isUsed = used.has(`${a} ${b}`) || used.has(`${b} ${a}`);
     svg.append(make("line", { x1: p[0], y1: p[1], x2: q[0], y2: q[1], class: `link${isUsed ? " used" : ""}${up ? "" : " down"}` }));
-    svg.append(make("text", { x: p[0] * 0.45 + q[0] * 0.55, y: p[1] * 0.45 + q[1] * 0.55 - 5, "text-anchor": "middle", class: "soft" }, `${ms(rtt)}, ${percent(loss)}`));
+    svg.append(make("text", { x: p[0] * 0.45 + q[0] * 0.55, y: p[1] * 0.45 + q[1] * 0.55 - 5, "text-anchor": "middle", class: "soft" }, up ? `${ms(rtt)}, ${percent(loss)}` : "down"));
   }
   for (const m of all) {
     const [x, y] = place.get(m.member);
@@ -91,8 +91,11 @@ function remember(status) {
     const list = past.get(m.name) || [];
     const carried = m.ways.reduce((sum, way) => sum + way.carried_bps, 0);
     list.push({ at, carried, to: m.link ? m.link.bytes_to : 0, from: m.link ? m.link.bytes_from : 0 });
-    while (list.length && list[0].at < at - history_s) list.shift();
     past.set(m.name, list);
+  }
+  for (const [name, list] of past) {
+    while (list.length && list[0].at < at - history_s) list.shift();
+    if (!list.length) past.delete(name);
   }
 }
 
@@ -147,7 +150,10 @@ const fine = new Set(["packets_in", "bytes_in", "packets_out", "bytes_out", "fra
 
 async function look() {
   try {
-    const [status, happened] = await Promise.all(["status.json", "events.json"].map((u) => fetch(u).then((r) => r.json())));
+    const [status, happened] = await Promise.all(["status.json", "events.json"].map((u) => fetch(u).then(async (r) => {
+      if (!r.ok) throw new Error(await r.text());
+      return r.json();
+    })));
     byId("own").textContent = hex(status.member);
     const up = status.members.filter((m) => m.link && m.link.up).length;
     byId("summary").textContent = `${up} of ${status.members.length} direct links up, ${status.flows.active} active flows (${status.flows.elephants} elephants), running ${Math.round(status.running_s)} s`;

@@ -45,19 +45,19 @@ macro_rules! counters {
 counters! {
     /// Inner packets that this host sent into the overlay; a super-packet counts as one.
     packets_in,
-    /// Bytes of them.
+    /// Bytes of the inner packets that this host sent into the overlay.
     bytes_in,
     /// Inner packets handed to this host; a super-packet counts as one.
     packets_out,
-    /// Bytes of them.
+    /// Bytes of the inner packets handed to this host.
     bytes_out,
-    /// Frames sealed here.
+    /// Frames with packets of this host that were sealed; messages, as probes and reports, are not counted.
     frames_sealed,
-    /// Frames opened here.
+    /// Frames opened here, with packets or messages.
     frames_opened,
     /// Frames passed on for others.
     frames_relayed,
-    /// IP bytes of them.
+    /// IP bytes of the frames passed on for others.
     bytes_relayed,
     /// Packets for which there is no member.
     no_member,

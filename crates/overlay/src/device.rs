@@ -107,14 +107,23 @@ fn not_forwarded(settings: &Settings) -> impl Iterator<Item = &'static str> {
     families.into_iter().filter(move |(v4, key)| has(*v4) && is_off(key)).map(|(_, key)| key)
 }
 
-/// Lets packets for these go to the device.
+/// Lets packets for these go to the device. Where this host sends them elsewhere already, it goes on so, and is told.
 pub(crate) fn add_routes(settings: &Settings, device: u32, subnets: &[IpNet]) -> Result<(), OverlayError> {
     let mut netlink = Netlink::open()?;
     // Whom the device outlives leaves its routes there, perhaps with another source. Those to other devices stay.
     let routes = routes(settings, device, subnets);
     let left: Vec<Route> = routes.iter().map(|route| Route { source: None, ..*route }).collect();
     let _ = netlink.remove_routes(&left);
-    Ok(netlink.add_routes(&routes)?)
+    for route in &routes {
+        match netlink.add_route(route) {
+            Err(e) if e.source.kind() == ErrorKind::AlreadyExists => tracing::warn!(
+                "this host has another route to {} already, so that what is for it does not go into the overlay",
+                route.to
+            ),
+            done => done?,
+        }
+    }
+    Ok(())
 }
 
 /// Packets for these no longer go there.

@@ -62,7 +62,7 @@ pub enum OverlayError {
         /// Why it ended.
         why: String,
     },
-    /// A running member does not answer.
+    /// There is nobody to ask.
     #[error("no member runs with these settings ({}): {source}", path.display())]
     NotRunning {
         /// Its control socket.
@@ -70,6 +70,20 @@ pub enum OverlayError {
         /// Why it cannot be reached.
         source: io::Error,
     },
+    /// Who asks may not.
+    #[error("this user may not ask the member at {}: {source}; ask as root, or as the user that it runs as", path.display())]
+    NotAllowed {
+        /// Its control socket.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// A member runs and does not answer.
+    #[error("the member at {} does not answer: it is too busy, or ends; try again", .0.display())]
+    NoAnswer(PathBuf),
+    /// A member was asked to end and is still there.
+    #[error("the member at {} has not ended yet", .0.display())]
+    StillThere(PathBuf),
     /// What a running member said.
     #[error("{0}")]
     Refused(String),

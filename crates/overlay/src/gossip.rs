@@ -31,6 +31,22 @@ use message::{Known, MOST_KNOWN, Message};
 use said::{Said, What};
 use teller::Teller;
 
+/// Whoever made these bytes, they are a message or none, with words that are some or none, and what is read is what is written again: panics otherwise.
+pub(crate) fn keep_promises(data: &[u8]) {
+    let message = Message::read(data).unwrap_or_default();
+    assert!(message.digest.len() <= MOST_KNOWN);
+    let digest = Message::read(&message::digest(message.asks, &message.digest)).map(|m| (m.asks, m.digest));
+    assert_eq!(digest, Some((message.asks, message.digest)));
+    for written in message::words(message.words.iter().copied()) {
+        assert!(Message::read(&written).is_some_and(|again| again.words.iter().all(|w| message.words.contains(w))));
+    }
+    for word in message.words.into_iter().chain([data]) {
+        if let Some(said) = Said::read(word) {
+            assert_eq!(Said::read(&said.with_signature(word)), Some(said));
+        }
+    }
+}
+
 /// How often another member is asked for what is new: with a handful of members all know it within some rounds.
 pub(crate) const ROUND: Duration = Duration::from_millis(50);
 /// Own claims are handed to the gossip so often; it says only what has moved.
@@ -264,7 +280,7 @@ impl Gossip {
         let ours: Vec<Known> = theirs.digest.iter().map(|k| self.held.known(now, k.of)).collect();
         let turn = self.draws.number() as usize;
         let mut messages =
-            message::words(self.held.news(now, &theirs.digest, turn, MOST_NEWS.min(room as usize)).into_iter());
+            message::words(self.held.news(now, (to, &theirs.digest), turn, MOST_NEWS.min(room as usize)).into_iter());
         let is_known = |k: &Known| self.key(k.of).is_some();
         let lacks = |(t, o): (&Known, &Known)| t.newest > o.newest || t.newest == o.newest && t.sum != o.sum;
         let wanted = theirs.digest.iter().zip(&ours).filter(|pair| is_known(pair.0) && lacks(*pair));

@@ -125,27 +125,45 @@ fn measured(json: String) -> Option<String> {
 /// One metric of links: its name, its kind, what it means, the key in the status, and what one of that is in the metric's unit.
 const LINKS: [(&str, &str, &str, &str, f64); 18] = [
     ("link_up", "gauge", "Whether the direct link to the member works.", "up", 1.0),
-    ("link_rtt_seconds", "gauge", "Least round trip of the last seconds.", "rtt_us", 1e-6),
+    (
+        "link_rtt_seconds",
+        "gauge",
+        "Least round trip on the direct link in the last seconds; absent while it is down.",
+        "rtt_us",
+        1e-6,
+    ),
     (
         "link_queue_seconds",
         "gauge",
-        "Largest delay on the way to the member above the least, of the last report.",
+        "Largest delay on the link to the member above the least, of the last report; absent while it is down.",
         "queued_us",
         1e-6,
     ),
-    ("link_loss_to_ratio", "gauge", "Share of the frames to the member that are lost.", "loss_to", 1.0),
-    ("link_loss_from_ratio", "gauge", "Share of the frames from the member that are lost.", "loss_from", 1.0),
+    (
+        "link_loss_to_ratio",
+        "gauge",
+        "Share of the frames to the member that the direct link loses; absent while it is down.",
+        "loss_to",
+        1.0,
+    ),
+    (
+        "link_loss_from_ratio",
+        "gauge",
+        "Share of the frames from the member that the direct link loses; absent while it is down.",
+        "loss_from",
+        1.0,
+    ),
     (
         "link_age_to_seconds",
         "gauge",
-        "How long ago something was known to arrive at the member; absent: never.",
+        "How long ago something was known to arrive at the member on the direct link; absent: never.",
         "age_to_s",
         1.0,
     ),
     (
         "link_age_from_seconds",
         "gauge",
-        "How long ago something arrived from the member; absent: never.",
+        "How long ago something arrived from the member on the direct link; absent: never.",
         "age_from_s",
         1.0,
     ),
@@ -163,12 +181,36 @@ const LINKS: [(&str, &str, &str, &str, f64); 18] = [
         "confidence_from",
         1.0,
     ),
-    ("link_sent_bytes_total", "counter", "IP bytes sent to the member.", "bytes_to", 1.0),
-    ("link_received_bytes_total", "counter", "IP bytes received from the member.", "bytes_from", 1.0),
-    ("link_probes_total", "counter", "Probes sent to the member.", "probes", 1.0),
-    ("link_trains_total", "counter", "Trains sent to the member.", "trains", 1.0),
-    ("link_capacity_to_bps", "gauge", "What the link to the member carries, by trains.", "capacity_to_bps", 1.0),
-    ("link_capacity_from_bps", "gauge", "What the link from the member carries, by trains.", "capacity_from_bps", 1.0),
+    ("link_sent_bytes_total", "counter", "IP bytes sent to the member on the direct link.", "bytes_to", 1.0),
+    (
+        "link_received_bytes_total",
+        "counter",
+        "IP bytes received from the member on the direct link.",
+        "bytes_from",
+        1.0,
+    ),
+    ("link_probes_total", "counter", "Probes of losses sent to the member on the direct link.", "probes", 1.0),
+    (
+        "link_trains_total",
+        "counter",
+        "Trains of packets, by which capacity is measured, sent to the member on the direct link.",
+        "trains",
+        1.0,
+    ),
+    (
+        "link_capacity_to_bps",
+        "gauge",
+        "Bits a second that the link to the member carries, by trains and at most the setting `capacity`; absent: not known.",
+        "capacity_to_bps",
+        1.0,
+    ),
+    (
+        "link_capacity_from_bps",
+        "gauge",
+        "Bits a second that the link from the member carries, by trains and at most the setting `capacity`; absent: not known.",
+        "capacity_from_bps",
+        1.0,
+    ),
     (
         "link_capacity_age_to_seconds",
         "gauge",
@@ -183,7 +225,13 @@ const LINKS: [(&str, &str, &str, &str, f64); 18] = [
         "capacity_age_from_s",
         1.0,
     ),
-    ("link_datagram_bytes", "gauge", "Largest datagram to the member, IP bytes.", "datagram", 1.0),
+    (
+        "link_datagram_bytes",
+        "gauge",
+        "Largest datagram that the link to the member carries, IP bytes.",
+        "datagram",
+        1.0,
+    ),
 ];
 
 /// The status as metrics.
@@ -201,7 +249,7 @@ pub(crate) fn metrics(status: &Value) -> String {
             }
         }
     }
-    let help = "Rate predicted for one TCP flow on the best way to the member; absent: no way.";
+    let help = "Bits a second predicted for one TCP flow on the best way to the member; absent: no way.";
     let _ = writeln!(out, "# HELP longhaul_overlay_predicted_bps {help}\n# TYPE longhaul_overlay_predicted_bps gauge");
     for member in members() {
         let best =
@@ -210,19 +258,32 @@ pub(crate) fn metrics(status: &Value) -> String {
             let _ = writeln!(out, "longhaul_overlay_predicted_bps{{member=\"{}\"}} {best}", name(member));
         }
     }
-    let help = "Packets that arrived at the member lately, on all ways to it.";
+    let help = "Bits a second of packets that arrived at the member in the last second or so, on all ways together.";
     let _ = writeln!(out, "# HELP longhaul_overlay_carried_bps {help}\n# TYPE longhaul_overlay_carried_bps gauge");
     for member in members() {
         let ways = member.get("ways").and_then(Value::as_array).into_iter().flatten();
         let carried: u64 = ways.filter_map(|w| w.get("carried_bps").and_then(Value::as_u64)).sum();
         let _ = writeln!(out, "longhaul_overlay_carried_bps{{member=\"{}\"}} {carried}", name(member));
     }
-    let help = "What the gossip with all members takes, of IP; its bound is the member's gossip_rate.";
+    let help = "IP bits a second that the gossip with all members takes; its bound is the setting `gossip_rate`.";
     let gossip = status.get("gossip_bps").and_then(Value::as_u64).unwrap_or(0);
     let _ = writeln!(
         out,
         "# HELP longhaul_overlay_gossip_bps {help}\n# TYPE longhaul_overlay_gossip_bps gauge\nlonghaul_overlay_gossip_bps {gossip}"
     );
+    for (metric, key, help) in [
+        ("start_time_seconds", "began_utc_s", "When this member was started, seconds since 1970 UTC."),
+        (
+            "certificate_expiry_timestamp_seconds",
+            "certified_until_utc_s",
+            "Until when this member's certificate holds, seconds since 1970 UTC; absent: it has none.",
+        ),
+    ] {
+        let _ = writeln!(out, "# HELP longhaul_overlay_{metric} {help}\n# TYPE longhaul_overlay_{metric} gauge");
+        if let Some(value) = status.get(key).and_then(Value::as_u64) {
+            let _ = writeln!(out, "longhaul_overlay_{metric} {value}");
+        }
+    }
     for (key, value) in status.get("counters").and_then(Value::as_object).into_iter().flatten() {
         let help = crate::counters::meaning(key);
         let _ = writeln!(
@@ -232,7 +293,7 @@ pub(crate) fn metrics(status: &Value) -> String {
     }
     for (key, help) in [
         ("active", "Flows that were active lately."),
-        ("elephants", "Those of them that carried more than a megabyte."),
+        ("elephants", "Active flows that carried more than a megabyte and have not said that they end."),
     ] {
         let value = status.get("flows").and_then(|f| f.get(key)).and_then(Value::as_u64).unwrap_or(0);
         let _ = writeln!(

@@ -18,7 +18,7 @@ use crate::mesh::micros;
 use crate::offload::Switches;
 use crate::places::Place;
 use crate::receive::{Arrival, Event, Opener, Taken, place};
-use crate::seal::{address, outer};
+use crate::seal::{address, outer, relay_queue};
 use crate::table::{Published, Reader, Table};
 
 /// What the device says of a malformed packet (linux/errno-base.h).
@@ -87,9 +87,11 @@ impl Inbound {
     fn open(&mut self, table: &Table, datagram: &mut [u8], arrival: Arrival) -> Taken {
         let counters = &self.counters;
         let mut tell = |event, place| {
-            if !(self.tell)(event, place) {
+            let has_room = (self.tell)(event, place);
+            if !has_room {
                 bump(&counters.overflow);
             }
+            has_room
         };
         self.opener.take(table, datagram, arrival, counters, &mut tell)
     }
@@ -100,12 +102,12 @@ impl Inbound {
         let Some((hop, to)) = next.and_then(|p| Some((p.session.as_deref()?, p.endpoint?))) else { return };
         let room = self.onward.room(to, datagram.len(), arrival.traffic_class, &self.socket, &self.counters);
         room.copy_from_slice(datagram);
-        if address(hop, (envelope, self.queue), room, micros(kernel::now())).is_none() {
+        if address(hop, (envelope, relay_queue(self.queue)), room, micros(kernel::now())).is_none() {
             self.onward.take_back();
             return bump(&self.counters.not_relayed);
         }
         let bytes = (datagram.len() + outer(to)) as u64;
-        hop.note_sent(self.queue, bytes);
+        hop.note_sent(relay_queue(self.queue), bytes);
         add(&self.counters.bytes_relayed, bytes);
         bump(&self.counters.frames_relayed);
     }

@@ -11,6 +11,7 @@ mod counters;
 mod device;
 mod draws;
 mod error;
+pub mod fuzzing;
 mod gauges;
 mod gossip;
 mod guard;

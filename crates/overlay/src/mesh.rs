@@ -88,6 +88,9 @@ struct Other {
     /// Its key of the handshake.
     exchange: [u8; 32],
     endpoint: Option<SocketAddr>,
+    /// Where the settings say that it is, if they say an address; and where it was seen instead.
+    listed: Option<SocketAddr>,
+    seen: Option<SocketAddr>,
     /// Where the settings say a name instead of an address.
     name: Option<names::Name>,
     /// Where others say that it is reached, other than by its endpoint.
@@ -115,7 +118,7 @@ struct GossipPieces {
     pieces: BTreeMap<u16, Vec<u8>>,
 }
 
-/// A member is followed to another address at most so often: each time all threads take another table.
+/// A member is followed to another address, and another size of links of others taken, at most so often: each time all threads take another table.
 const MOVES_EVERY: Duration = Duration::from_millis(100);
 /// Most pieces of a gossip message: those of the largest UDP datagram, the gossip's own bound.
 const MOST_PIECES: u16 = 64;
@@ -136,6 +139,9 @@ pub(crate) struct Mesh {
     next_tick: Instant,
     /// Something that the table holds is different.
     changed: bool,
+    /// Others say that their links carry other sizes than the table has it; and when that was last taken.
+    sizes_told: bool,
+    sizes_taken: Option<Instant>,
     /// Numbers of sessions are drawn from here.
     draws: Draws,
     gossip_number: u32,
@@ -178,6 +184,8 @@ impl Mesh {
             admissions: admission::Admissions::default(),
             next_tick: now,
             changed: true,
+            sizes_told: false,
+            sizes_taken: None,
             draws: Draws::new(seed),
             gossip_number: 0,
             gossip_spent: Spent::default(),
@@ -229,6 +237,7 @@ impl Mesh {
             self.tend_sizes(now);
             self.tend_certificates(now);
             self.tend_shares(now);
+            self.take_told_sizes(now);
         }
         self.send_probes(now);
         self.decide(now);
@@ -470,10 +479,13 @@ impl Mesh {
 
 impl Other {
     fn new(member: &MemberSettings, t_loss: Option<Duration>, now: Instant) -> Self {
+        let listed = if let Some(Endpoint::Address(address)) = member.endpoint { Some(address) } else { None };
         Self {
             mac: MacKeys::of(&member.key),
             exchange: member.key.exchange(),
-            endpoint: if let Some(Endpoint::Address(address)) = member.endpoint { Some(address) } else { None },
+            endpoint: listed,
+            listed,
+            seen: None,
             name: names::Name::of(member.endpoint.as_ref(), now),
             told: None,
             moved: None,

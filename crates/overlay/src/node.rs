@@ -91,7 +91,9 @@ impl Node {
             );
         }
         settings.offload = offload::working(settings.offload, offload::over_loopback, |said| tracing::warn!("{said}"));
-        settings.fill_in(kernel::accepted_congestion_control());
+        for warning in settings.fill_in_from_host() {
+            tracing::warn!("{warning}");
+        }
         let queues = settings.queues();
         let found = resolver::before_the_tunnel(&settings)?;
         let (tuns, device) = device::make(&mut settings, queues)?;

@@ -25,6 +25,8 @@ use crate::table::{Published, Reader, Table, Way};
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Packets that are taken before what is sealed goes out: a few hundred microseconds of work at most.
 const MOST_AT_ONCE: usize = 32;
+/// Parts of the flow table that are gone over after a wait of [`PATIENCE`]: a fifth of the largest and more.
+const TURNS_AT_REST: usize = 4;
 /// Packets in a row that the device could not hand over after which it is given up.
 const MOST_SPOILT: usize = 10_000;
 /// How often flows are counted.
@@ -113,7 +115,8 @@ impl Outbound {
             }
             self.batch.flush(&self.socket, &self.counters);
             let now = kernel::now();
-            self.flows.maintain(now);
+            // Who waits for packets comes by more rarely than time is due to pass.
+            (0..if taken == 0 { TURNS_AT_REST } else { 1 }).for_each(|_| self.flows.maintain(now));
             self.count(now);
             self.rebalance(now);
             if taken == 0 {
@@ -225,14 +228,23 @@ impl Outbound {
     ) {
         let now = micros(kernel::now());
         let whole = (0..packet.segments().count).filter_map(|segment| packet.on_wire(segment));
+        let mut is_too_large = false;
         for ip in whole {
+            if ip.len() <= most {
+                self.seal(line, [&ip, &[]], (Checksum::Whole, class), traffic_class, now);
+                continue;
+            }
             let Some(fragments) = Fragments::new(&ip, most) else {
                 bump(&self.counters.too_large);
-                return self.tell_size(packet.frame(), most);
+                is_too_large = true;
+                continue;
             };
             for fragment in fragments {
                 self.seal(line, fragment.parts(), (Checksum::Whole, class), traffic_class, now);
             }
+        }
+        if is_too_large {
+            self.tell_size(packet.frame(), most);
         }
     }
 
@@ -347,7 +359,8 @@ impl Outbound {
         let share = |w: &Way| {
             let route = *self.routes.get(&w.path)?;
             let elsewhere = elsewhere.get(&w.path).copied().unwrap_or(0);
-            Some(Share { route, predicted: Rate::from_bps(w.predicted_bps), elsewhere })
+            let [one, capacity, carried] = [w.predicted_bps, w.capacity_bps, w.carried_bps].map(Rate::from_bps);
+            Some(Share { route, one, capacity, carried, elsewhere })
         };
         let destinations: Vec<Vec<Share>> = ways.iter().map(|w| w.iter().filter_map(share).collect()).collect();
         if self.flows.rebalance(&destinations, REBALANCE_MARGIN) > 0 {
@@ -378,8 +391,18 @@ mod tests {
         let keys = Keys { cipher: Cipher::preferred(), send: [1; 32], receive: [2; 32] };
         let end = Arc::new(Session::new(Member(2), 3, 4, Instant::ZERO, true, &keys).unwrap());
         let (hop, session) = (Arc::clone(&end), Some(Arc::clone(&end)));
-        let way =
-            Way { path: Path::direct(Member(2)), lane: 0, weight: 1.0, predicted_bps: 0, most: 1400, to, end, hop };
+        let way = Way {
+            path: Path::direct(Member(2)),
+            lane: 0,
+            weight: 1.0,
+            predicted_bps: 0,
+            capacity_bps: 0,
+            carried_bps: 0,
+            most: 1400,
+            to,
+            end,
+            hop,
+        };
         let subnet = IpAddr::from(Ipv4Addr::new(10, 77, 0, 2)).into();
         let (quota, places) = (Arc::default(), crate::places::MemberPlaces::default());
         let peer = Peer {

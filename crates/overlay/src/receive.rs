@@ -18,7 +18,7 @@ use crate::counters::{Counters, bump};
 use crate::guard::MacKeys;
 use crate::mesh::{GUEST, OpenCalls, Source, is_for, micros};
 use crate::places::{Place, Places};
-use crate::seal::outer;
+use crate::seal::{CONTROL_QUEUE, outer};
 use crate::session::{Number, Session};
 use crate::table::Table;
 use crate::window::Stale;
@@ -125,7 +125,7 @@ impl Opener {
         datagram: &mut [u8],
         arrival: Arrival,
         counters: &Counters,
-        tell: &mut impl FnMut(Event, Place),
+        tell: &mut impl FnMut(Event, Place) -> bool,
     ) -> Taken {
         let mut turn = Turn { opener: self, table, arrival, counters, tell };
         match Kind::of(datagram) {
@@ -152,7 +152,7 @@ struct Turn<'a, T> {
     tell: &'a mut T,
 }
 
-impl<T: FnMut(Event, Place)> Turn<'_, T> {
+impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
     fn refuse(&self, counter: &std::sync::atomic::AtomicU64) -> Taken {
         bump(counter);
         Taken::Nothing
@@ -165,23 +165,21 @@ impl<T: FnMut(Event, Place)> Turn<'_, T> {
         let is_call = Kind::of(datagram) == Some(Kind::Initiation);
         let places = if is_call { &self.opener.calls } else { &self.opener.answers };
         match places.take() {
-            Some(place) => (self.tell)(Event::Handshake { source, datagram: datagram.to_vec() }, place),
+            Some(place) => drop((self.tell)(Event::Handshake { source, datagram: datagram.to_vec() }, place)),
             None => bump(&self.counters.overflow),
         }
     }
 
-    /// Tells what a frame of a member brings, if the member has a place left; says whether it had.
+    /// Tells what a frame of a member brings, if there is room for it; says whether there was.
     fn told(&mut self, from: Member, event: Event) -> bool {
         let peer = self.table.peer(from).map(|p| &p.places);
         let places =
             if matches!(event, Event::Train { .. }) { peer.map(|p| &p.cars) } else { peer.map(|p| &p.messages) };
-        let place = places.and_then(Places::take);
-        let has_place = place.is_some();
-        match place {
-            Some(place) => (self.tell)(event, place),
-            None => bump(&self.counters.overflow),
-        }
-        has_place
+        let Some(place) = places.and_then(Places::take) else {
+            bump(&self.counters.overflow);
+            return false;
+        };
+        (self.tell)(event, place)
     }
 
     /// A frame that is not taken.
@@ -216,7 +214,7 @@ impl<T: FnMut(Event, Place)> Turn<'_, T> {
         if header.lane == LANE_RELAYED || via.is_none() != is_direct {
             return self.refuse(&counters.malformed);
         }
-        if session.peer == GUEST && (via.is_some() || (header.lane, header.queue) != (LANE_DIRECT, 0)) {
+        if session.peer == GUEST && (via.is_some() || (header.lane, header.queue) != (LANE_DIRECT, CONTROL_QUEUE)) {
             return self.refuse(&counters.strangers);
         }
         if let Err(stale) = session.check(number) {
@@ -276,7 +274,7 @@ impl<T: FnMut(Event, Place)> Turn<'_, T> {
         match self.opener.calls.take() {
             Some(place) => {
                 let told = Event::Message { from: GUEST, session: session.local, lane: LANE_DIRECT, message };
-                (self.tell)(told, place);
+                let _ = (self.tell)(told, place);
             }
             None => bump(&self.counters.overflow),
         }

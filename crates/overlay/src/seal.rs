@@ -3,12 +3,24 @@
 use std::net::SocketAddr;
 
 use route::{Member, Path};
-use wire::overlay::{Content, ENVELOPE_BYTES, Envelope, LANE_RELAYED, SEALED_BYTES, Sealed, TAG_BYTES, UNKNOWN_RATE};
+use wire::overlay::{
+    Content, ENVELOPE_BYTES, Envelope, LANE_RELAYED, MOST_QUEUES, SEALED_BYTES, Sealed, TAG_BYTES, UNKNOWN_RATE,
+};
 
 use crate::session::{Number, Session};
 
-/// Queue of what the controlling thread sends, which it shares with the first of those that move packets.
-pub(crate) const CONTROL_QUEUE: u8 = 0;
+/// Queues of the tunnel device, most. Each thread that sends numbers its frames by itself, those first: a number that waits in somebody's batch would look like a
+/// lost frame when a later one of another thread arrives.
+pub(crate) const DEVICE_QUEUES: usize = 16;
+/// Numbers of what the controlling thread sends.
+pub(crate) const CONTROL_QUEUE: u8 = DEVICE_QUEUES as u8;
+
+/// Numbers of what the thread that receives for this queue passes on.
+pub(crate) const fn relay_queue(queue: u8) -> u8 {
+    CONTROL_QUEUE + 1 + queue
+}
+
+const _: () = assert!((relay_queue(DEVICE_QUEUES as u8 - 1) as usize) < MOST_QUEUES);
 
 /// Bytes that a frame on a path has more than its contents, in front of them.
 pub(crate) fn head(path: &Path) -> usize {

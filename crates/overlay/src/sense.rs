@@ -88,6 +88,14 @@ impl<T: Copy> Lately<T> {
         self.values[0] = Some(self.values[0].map_or(value, |kept| pick(kept, value)));
     }
 
+    /// The same, but what is older than the span before is forgotten with the first value after it.
+    pub(crate) fn note_afresh(&mut self, now: Instant, span: Duration, value: T, pick: impl Fn(T, T) -> T) {
+        if self.since.is_some_and(|since| now.saturating_since(since) >= 2 * span) {
+            *self = Self::default();
+        }
+        self.note(now, span, value, pick);
+    }
+
     /// `None`: there was no value yet.
     pub(crate) fn of_both(&self, pick: impl Fn(T, T) -> T) -> Option<T> {
         self.values.into_iter().flatten().reduce(pick)
@@ -104,7 +112,7 @@ pub(crate) struct RoundTrip {
 impl RoundTrip {
     pub(crate) fn note(&mut self, now: Instant, rtt: Duration) {
         self.latest = Some(rtt);
-        self.least.note(now, RTT_SPAN, rtt, Duration::min);
+        self.least.note_afresh(now, RTT_SPAN, rtt, Duration::min);
     }
 
     /// That of the idle path, as far as the last seconds show it.
@@ -155,6 +163,14 @@ mod tests {
         };
         // Spans begin at 1, 2 and 3 s.
         assert_eq!([9, 17, 18, 29, 30, 31].map(most), [None, Some(0.1), Some(0.4), Some(0.4), Some(0.1), Some(0.1)]);
+    }
+
+    #[test]
+    fn what_was_before_a_long_silence_is_forgotten_with_the_first_value_after_it() {
+        let mut rtt = RoundTrip::default();
+        rtt.note(Instant::from_nanos(1), Duration::from_millis(20));
+        rtt.note(Instant::from_nanos(300_000_000_000), Duration::from_millis(100));
+        assert_eq!(rtt.least(), Some(Duration::from_millis(100)));
     }
 
     #[test]

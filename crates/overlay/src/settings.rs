@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -10,23 +10,30 @@ use sha2::{Digest, Sha256};
 use units::{Bytes, Rate};
 
 use crate::OverlayError;
-use crate::certificate::Certificate;
 use crate::identity::{Identity, PublicKey};
 use crate::members::Members;
 
+mod certified;
 mod endpoint;
+mod host;
 mod joined;
+mod listed;
 mod rules;
 
+use certified::{authority, certificate};
 pub use endpoint::{Endpoint, HostPort};
 pub use joined::joined;
+pub use listed::member_lines;
+use listed::{distinct, no_overlap, others};
 
 /// Inner packets that every path over relays can carry on an Ethernet: 1500 less IPv6 and UDP 48, envelope 40 + 16, frame 24 + 16.
 pub const DEFAULT_MTU: u16 = 1356;
+/// What IPv6 asks of a device (RFC 8200, section 5); Linux has none of it on one with less.
+const LEAST_MTU_OF_IPV6: u16 = 1280;
 /// What every host must take (RFC 791), and what fits a UDP datagram with the headers of a way over relays.
 const MTU: std::ops::RangeInclusive<u16> = 576..=65_000;
 /// Queues that a member may have.
-const QUEUES: std::ops::RangeInclusive<usize> = 1..=wire::overlay::MOST_QUEUES;
+const QUEUES: std::ops::RangeInclusive<usize> = 1..=crate::seal::DEVICE_QUEUES;
 /// Of those that it has where nothing is said, most: eight threads in each direction carry what a 40 Gb/s card does.
 const USUAL_QUEUES: usize = 8;
 /// The paper's interval of losses (Mark et al. 2008, section IV.C).
@@ -39,6 +46,8 @@ const LEAST_RECORD: Bytes = Bytes::new(1_000_000);
 const GOSSIP_RATE: Rate = Rate::from_bps(1_000_000);
 /// A second of less has no room for what has to be asked and for a certificate.
 const LEAST_GOSSIP_RATE: Rate = Rate::from_bps(64_000);
+/// Nothing slower is a path for bulk data: whoever writes less has left out the unit, or means no bound by 0.
+const LEAST_RATE: Rate = Rate::from_bps(1000);
 /// Port of the overlay where nothing else is said.
 pub const DEFAULT_PORT: u16 = 5460;
 
@@ -161,6 +170,8 @@ pub struct Settings {
     pub authority: Option<PublicKey>,
     /// This member's own, which it shows to others.
     pub certificate: Option<String>,
+    /// Until when that holds, seconds since 1970 UTC.
+    pub certified_until_utc_s: Option<u64>,
     /// Addresses of the tunnel device.
     pub addresses: Vec<IpAddr>,
     /// Networks behind this member, as the others are told by its lines: this host forwards what is for them.
@@ -229,6 +240,7 @@ impl Settings {
         let wrong = |what: String| OverlayError::Settings { path: path.to_owned(), what };
         let file: File = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         let base = path.parent().unwrap_or_else(|| Path::new("."));
+        no_file_twice(path, base, &file).map_err(wrong)?;
         let identity = Identity::read(&base.join(&file.key))?;
         let certificate = file.certificate.as_ref().map(|f| certificate(&base.join(f))).transpose().map_err(wrong)?;
         let mut settings = Self::of(path, file, certificate, identity).map_err(wrong)?;
@@ -248,15 +260,11 @@ impl Settings {
         }
         let (model, rate_aware) = rules::check(&file)?;
         let own = identity.public().member();
-        let authority = authority(file.authority, certificate.as_deref(), &identity)?;
+        let serves = serves(&file.addresses, &file.subnets);
+        let (authority, certified_until_utc_s) =
+            authority(file.authority, certificate.as_deref(), (&identity, &serves))?;
         let members = others(file.member, own)?;
-        no_overlap(&members, &serves(&file.addresses, &file.subnets))?;
-        let rate = |text: Option<String>, key: &str| {
-            text.map(|t| t.parse::<Rate>().map_err(|e| format!("`{key}`: {e}"))).transpose()
-        };
-        let time = |text: Option<String>, key: &str| {
-            text.map(|t| units::parse_duration(&t).map_err(|e| format!("`{key}`: {e}"))).transpose()
-        };
+        no_overlap(&members, &serves)?;
         let policy = file.policy.unwrap_or_default();
         let t_loss = time(file.t_loss, "t_loss")?;
         if t_loss.is_some_and(|t| t.is_zero()) {
@@ -265,20 +273,19 @@ impl Settings {
         let mtu = file.mtu.unwrap_or(DEFAULT_MTU);
         let device = file.device.unwrap_or_else(|| "lh0".to_owned());
         check_device(&device, mtu, file.queues)?;
-        let probe_share = file.probe_share.unwrap_or(0.01);
-        if !(0.0..=0.5).contains(&probe_share) {
-            return Err("`probe_share` is a share of a link's rate, 0 to 0.5".to_owned());
-        }
+        let all = members.values().flat_map(|m| &m.subnets).chain(&serves);
+        check_mtu(mtu, all)?;
         let gossip_rate = gossip_rate(rate(file.gossip_rate, "gossip_rate")?)?;
         let record_size = record_size(file.record_size.as_deref(), file.record.is_some())?;
         Ok(Self {
             secret: Sha256::digest(file.secret.as_bytes()).into(),
             authority,
             certificate,
+            certified_until_utc_s,
             identity,
             path: path.to_owned(),
             addresses: file.addresses,
-            subnets: file.subnets,
+            subnets: distinct(file.subnets),
             listen: file
                 .listen
                 .unwrap_or_else(|| SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), DEFAULT_PORT)),
@@ -286,7 +293,11 @@ impl Settings {
             mtu,
             queues: file.queues,
             relay: file.relay,
-            relay_rate: rate(file.relay_rate, "relay_rate")?,
+            relay_rate: at_least(
+                rate(file.relay_rate, "relay_rate")?,
+                "`relay_rate`",
+                "`relay = false` passes nothing on",
+            )?,
             congestion_control: file.congestion_control,
             policy,
             single_path: file.single_path,
@@ -296,8 +307,8 @@ impl Settings {
             rate_aware,
             t_ch: time(file.t_ch, "t_ch")?,
             t_loss: t_loss.or_else(|| (policy == PolicyName::Safire2008).then_some(T_LOSS)),
-            capacity: rate(file.capacity, "capacity")?,
-            probe_share,
+            capacity: at_least(rate(file.capacity, "capacity")?, "`capacity`", "leave it out to have it measured")?,
+            probe_share: probe_share(file.probe_share)?,
             gossip_rate,
             control: file.control.unwrap_or_else(|| PathBuf::from("overlay.sock")),
             status: file.status,
@@ -309,20 +320,13 @@ impl Settings {
         })
     }
 
-    /// Takes the kernel's default congestion control for what flows run by, where the settings name none and the rules bring no formula.
-    pub(crate) fn fill_in(&mut self, default: Option<String>) {
-        if self.policy == PolicyName::Default && self.model.is_none() && self.congestion_control.is_none() {
-            self.congestion_control = default;
-        }
-    }
-
     /// Queues of the tunnel device: as set, or one for every two CPUs, as each has two threads.
     pub fn queues(&self) -> usize {
         self.queues.unwrap_or_else(|| (kernel::cpus() / 2).clamp(1, USUAL_QUEUES))
     }
 
-    /// What is this member's: its addresses, and the networks behind it.
-    pub(crate) fn serves(&self) -> Vec<IpNet> {
+    /// What is this member's: its addresses, and the networks behind it, each once.
+    pub fn serves(&self) -> Vec<IpNet> {
         serves(&self.addresses, &self.subnets)
     }
 
@@ -335,6 +339,49 @@ impl Settings {
     pub fn name_of(&self, member: Member) -> String {
         self.members.one(member).map_or_else(|| member.to_string(), |m| m.name)
     }
+}
+
+/// What one of them writes would be the end of the other.
+fn no_file_twice(settings: &Path, base: &Path, file: &File) -> Result<(), String> {
+    let named = [
+        ("key", Some(&file.key)),
+        ("certificate", file.certificate.as_ref()),
+        ("control", file.control.as_ref()),
+        ("events", file.events.as_ref()),
+        ("record", file.record.as_ref()),
+    ];
+    let mut seen = BTreeMap::from([(settings.to_owned(), "the file of the settings")]);
+    for (key, path) in named.into_iter().filter_map(|(key, path)| Some((key, base.join(path?)))) {
+        if let Some(other) = seen.insert(path, key) {
+            return Err(format!("`{key}` is also {other}; give it a file of its own"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether it has room for what these networks' packets must have.
+fn check_mtu<'a>(mtu: u16, mut nets: impl Iterator<Item = &'a IpNet>) -> Result<(), String> {
+    if mtu < LEAST_MTU_OF_IPV6 && nets.any(|s| s.addr().is_ipv6()) {
+        return Err(format!("`mtu` is {mtu}; with addresses of IPv6 it is {LEAST_MTU_OF_IPV6} at least"));
+    }
+    Ok(())
+}
+
+fn rate(text: Option<String>, key: &str) -> Result<Option<Rate>, String> {
+    text.map(|t| t.parse::<Rate>().map_err(|e| format!("`{key}`: {e}"))).transpose()
+}
+
+fn time(text: Option<String>, key: &str) -> Result<Option<std::time::Duration>, String> {
+    text.map(|t| units::parse_duration(&t).map_err(|e| format!("`{key}`: {e}"))).transpose()
+}
+
+/// The share of a link's rate that probes may take.
+fn probe_share(asked: Option<f64>) -> Result<f64, String> {
+    let share = asked.unwrap_or(0.01);
+    if !(0.0..=0.5).contains(&share) {
+        return Err("`probe_share` is a share of a link's rate, 0 to 0.5".to_owned());
+    }
+    Ok(share)
 }
 
 fn check_device(name: &str, mtu: u16, queues: Option<usize>) -> Result<(), String> {
@@ -352,21 +399,12 @@ fn check_device(name: &str, mtu: u16, queues: Option<usize>) -> Result<(), Strin
     }
 }
 
-/// Whose certificates make members; and whether this member's own is one of them.
-fn authority(key: Option<String>, certificate: Option<&str>, identity: &Identity) -> Result<Option<PublicKey>, String> {
-    let authority: Option<PublicKey> = key.map(|k| k.parse().map_err(|e: OverlayError| e.to_string())).transpose()?;
-    match (&authority, certificate) {
-        (None, Some(_)) => return Err("`certificate` needs `authority`, whose it is".to_owned()),
-        (Some(authority), Some(text)) => {
-            // Whether its time is over is looked at by those to whom it is shown.
-            let told = Certificate::verify(text, authority, 0).map_err(|e| format!("`certificate`: {e}"))?;
-            if told.key != identity.public().to_string() {
-                return Err(format!("`certificate` is that of {}, with another key", told.name));
-            }
-        }
-        (_, None) => {}
+/// A rate that was not forgotten its unit; `instead` says what to write instead of none.
+fn at_least(rate: Option<Rate>, key: &str, instead: &str) -> Result<Option<Rate>, String> {
+    match rate.filter(|r| *r < LEAST_RATE) {
+        Some(rate) => Err(format!("{key} is {rate}; it is {LEAST_RATE} at least, and {instead}")),
+        None => Ok(rate),
     }
-    Ok(authority)
 }
 
 /// How much the gossip may take.
@@ -391,67 +429,6 @@ fn record_size(text: Option<&str>, records: bool) -> Result<Bytes, String> {
     Ok(size)
 }
 
-/// The members of the file but this one.
-fn others(listed: Vec<FileMember>, own: Member) -> Result<BTreeMap<Member, MemberSettings>, String> {
-    let mut members = BTreeMap::new();
-    for m in listed {
-        let key: PublicKey = m.key.parse().map_err(|e: OverlayError| e.to_string())?;
-        let name = m.name.unwrap_or_else(|| key.member().to_string());
-        let endpoint = m.endpoint.as_deref().map(str::parse).transpose();
-        let endpoint = endpoint.map_err(|e: String| format!("the endpoint of {name}: {e}"))?;
-        let number = key.member();
-        if number == own {
-            continue;
-        }
-        let other = MemberSettings { name, key, endpoint, subnets: m.subnets, direct: m.direct };
-        if let Some(before) = members.insert(number, other) {
-            return Err(format!("members {} and another have the same key or number {number}", before.name));
-        }
-    }
-    let mut names = BTreeSet::new();
-    if let Some(twice) = members.values().find(|m| !names.insert(m.name.as_str())) {
-        return Err(format!("two members are called {}; give one of them another `name`", twice.name));
-    }
-    Ok(members)
-}
-
 fn serves(addresses: &[IpAddr], subnets: &[IpNet]) -> Vec<IpNet> {
-    addresses.iter().map(|a| IpNet::from(*a)).chain(subnets.iter().copied()).collect()
-}
-
-/// The text of a certificate's file.
-fn certificate(file: &Path) -> Result<String, String> {
-    let text = fs::read_to_string(file).map_err(|e| format!("`certificate`: {}: {e}", file.display()))?;
-    Ok(text.trim().to_owned())
-}
-
-/// The members that lines as `overlay init` prints them tell of.
-///
-/// # Errors
-/// They are no TOML, have unknown keys, or a key that is none.
-pub fn member_lines(text: &str) -> Result<Vec<MemberSettings>, String> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Lines {
-        member: Vec<FileMember>,
-    }
-    let lines: Lines = toml::from_str(text).map_err(|e| e.to_string())?;
-    let read = |m: FileMember| {
-        let key: PublicKey = m.key.parse().map_err(|e: OverlayError| e.to_string())?;
-        let name = m.name.unwrap_or_else(|| key.member().to_string());
-        Ok(MemberSettings { name, key, endpoint: None, subnets: m.subnets, direct: m.direct })
-    };
-    lines.member.into_iter().map(read).collect()
-}
-
-/// Two members with the same subnet could take each other's packets.
-fn no_overlap(members: &BTreeMap<Member, MemberSettings>, own: &[IpNet]) -> Result<(), String> {
-    let others = members.values().flat_map(|m| m.subnets.iter().map(move |s| (*s, m.name.as_str())));
-    let all: Vec<(IpNet, &str)> = own.iter().map(|s| (*s, "this member")).chain(others).collect();
-    for (i, (subnet, owner)) in all.iter().enumerate() {
-        if let Some((_, other)) = all[..i].iter().find(|(s, o)| s.trunc() == subnet.trunc() && o != owner) {
-            return Err(format!("{subnet} belongs to both {other} and {owner}"));
-        }
-    }
-    Ok(())
+    distinct(addresses.iter().map(|a| IpNet::from(*a)).chain(subnets.iter().copied()))
 }

@@ -150,7 +150,7 @@ impl Status {
             })
             .collect();
         json!({
-            "member": own.member(), "key": own.to_string(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
+            "member": own.member(), "key": own.to_string(), "certified_until_utc_s": self.settings.certified_until_utc_s, "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
             "listen": self.settings.listen, "offload": self.counters.switches.now(), "queues": self.counters.gauges.len(), "began_utc_s": self.began.0,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
             "rests": mesh.rests(now), "running_s": now.saturating_since(self.since).as_secs_f64(),
@@ -231,9 +231,13 @@ impl Status {
             nets.filter(|(_, s)| s.contains(&ip)).max_by_key(|(_, s)| s.prefix_len()).map(|(n, _)| n)
         };
         let by_name = || {
-            let named =
-                |(n, m): &(&Member, &crate::MemberSettings)| m.name == destination || n.to_string() == destination;
-            members.iter().find(named).map(|(n, _)| *n)
+            let named = |(_, m): &(&Member, &crate::MemberSettings)| m.name == destination;
+            // As text shows it, and as JSON does.
+            let numbered = |(n, _): &(&Member, &crate::MemberSettings)| {
+                n.to_string() == destination || n.0.to_string() == destination
+            };
+            let found = members.iter().find(named).or_else(|| members.iter().find(numbered));
+            found.map(|(n, _)| *n)
         };
         let found = destination.parse().ok().map_or_else(by_name, by_address);
         match found.and_then(|m| Some((m, mesh.why(m)?))) {

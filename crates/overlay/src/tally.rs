@@ -5,6 +5,9 @@ use wire::overlay::LaneReport;
 /// That there is a value in the lower half of a word.
 const THERE: u64 = 1 << 32;
 
+/// For so long at least the least delay is remembered, microseconds, as round trips are: clocks that differ by 100 ppm are 2 ms apart in two of these.
+const LEAST_SPAN: u32 = 10_000_000;
+
 /// What arrived in a lane of a session, by all queues of its sender. Any thread may write and read, without waiting for another.
 pub(crate) struct Arrivals {
     /// Sum over the sender's queues of one more than the highest sequence number; 0: nothing yet.
@@ -16,8 +19,12 @@ pub(crate) struct Arrivals {
     carried: AtomicU64,
     /// Of the frame that was the latest of its queue: `sent`, in the upper half, and when it came, microseconds.
     latest: AtomicU64,
-    /// Least difference of arrival and departure by the two clocks, microseconds modulo 2^32, beside [`THERE`]; the clocks' difference is in it.
+    /// Least difference of arrival and departure by the two clocks, microseconds modulo 2^32, beside [`THERE`]; the clocks' difference is in it, and
+    /// clocks run apart: that of the present span and the one before, and that of the present one alone.
     least: AtomicU64,
+    next_least: AtomicU64,
+    /// When the present span began, microseconds.
+    span: AtomicU32,
     /// Largest delay above it since the last report, microseconds.
     queued: AtomicU32,
 }
@@ -31,6 +38,8 @@ impl Arrivals {
             carried: AtomicU64::new(0),
             latest: AtomicU64::new(0),
             least: AtomicU64::new(0),
+            next_least: AtomicU64::new(0),
+            span: AtomicU32::new(0),
             queued: AtomicU32::new(0),
         }
     }
@@ -46,6 +55,7 @@ impl Arrivals {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let difference = now.wrapping_sub(sent);
         let lower = |least| above(least, difference).is_none().then_some(THERE | u64::from(difference));
+        let _ = self.next_least.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lower);
         if let Err(least) = self.least.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lower) {
             self.queued.fetch_max(above(least, difference).unwrap_or_default(), Ordering::Relaxed);
         }
@@ -67,17 +77,30 @@ impl Arrivals {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Forgets the least delay of the span before, if the present one has lasted long enough.
+    fn begin_span(&self, now: u32) {
+        let next = self.next_least.load(Ordering::Relaxed);
+        if next & THERE != 0 && now.wrapping_sub(self.span.load(Ordering::Relaxed)) >= LEAST_SPAN {
+            self.least.store(next, Ordering::Relaxed);
+            self.next_least.store(0, Ordering::Relaxed);
+            self.span.store(now, Ordering::Relaxed);
+        }
+    }
+
     /// What to tell the sender, at `now` in microseconds; `None` when nothing ever arrived. Begins the next largest delay.
     pub(crate) fn report(&self, lane: u8, now: u32) -> Option<LaneReport> {
         let (sent, received) = self.counts();
         let latest = self.latest.load(Ordering::Relaxed);
+        // A frame may have come since the caller looked at its clock.
+        let held = u32::try_from(now.wrapping_sub(latest as u32) as i32).unwrap_or(0);
+        self.begin_span(now);
         (received > 0).then(|| LaneReport {
             lane,
             sent,
             received,
             bytes: self.carried.load(Ordering::Relaxed),
             echo: (latest >> 32) as u32,
-            held: now.wrapping_sub(latest as u32),
+            held,
             queued: self.queued.swap(0, Ordering::Relaxed),
         })
     }
@@ -107,6 +130,29 @@ mod tests {
             assert_eq!((report.queued, report.received, report.sent), (5_000, 4, 4), "{offset}");
             assert_eq!(arrivals.report(0, 0).unwrap().queued, 0, "told once");
         }
+    }
+
+    #[test]
+    fn clocks_that_run_apart_are_no_queue() {
+        let arrivals = Arrivals::new();
+        let mut most = 0;
+        // The receiver's clock is faster by 100 ppm; a frame each 10 ms for two minutes, as long as a session lasts.
+        for sent in (0..120_000_000).step_by(10_000) {
+            let now = sent + sent / 10_000 + 5_000;
+            arrivals.note(1, 100, sent, now);
+            if sent % 100_000 == 0 {
+                most = arrivals.report(0, now).unwrap().queued.max(most);
+            }
+        }
+        assert!((900..=2_200).contains(&most), "two spans of 10 s are 2 ms: {most} us");
+    }
+
+    #[test]
+    fn a_frame_that_came_after_the_look_at_the_clock_came_just_now() {
+        let arrivals = Arrivals::new();
+        arrivals.note(1, 100, 7, 1_000_050);
+        assert_eq!(arrivals.report(0, 1_000_000).map(|r| (r.echo, r.held)), Some((7, 0)));
+        assert_eq!(arrivals.report(0, 1_000_060).map(|r| r.held), Some(10));
     }
 
     #[test]

@@ -41,7 +41,14 @@ fn main() {
     let destination = Member(9);
     let Some(relayed) = Path::via(&[Member(1)], destination) else { return };
     let paths = [Path::direct(destination), relayed];
-    let weigh = |path, place| Weighted { path, place, weight: 0.5, predicted: Rate::from_bps(1_000_000) };
+    let weigh = |path, place| Weighted {
+        path,
+        place,
+        weight: 0.5,
+        predicted: Rate::from_bps(1_000_000),
+        capacity: Rate::from_bps(1_000_000),
+        carried: Rate::ZERO,
+    };
     let weighted = [weigh(paths[0], 0), weigh(paths[1], 1)];
     let routes = paths.map(|path| table.add_route(path));
     let bytes = Bytes::new(1400);

@@ -53,6 +53,12 @@ pub struct Weighted {
     /// Rate predicted for one flow.
     #[serde(rename = "predicted_bps")]
     pub predicted: Rate,
+    /// Most that all flows get together.
+    #[serde(rename = "capacity_bps")]
+    pub capacity: Rate,
+    /// What those that are on it get together, where they fill it; else nothing.
+    #[serde(rename = "carried_bps")]
+    pub carried: Rate,
 }
 
 /// More changed links than this in a hundred are computed in full at once.
@@ -77,6 +83,8 @@ pub struct Control {
     surest: Option<Fronts>,
     /// Those over withheld links as well, while there are any.
     withheld: Option<Fronts>,
+    /// Those without the losses of links that our flows fill, while there are such.
+    beside: Option<Fronts>,
     links: Links,
     routes: BTreeMap<Member, Route>,
     /// Our load when paths were last compared.
@@ -108,6 +116,7 @@ impl Control {
             fronts,
             surest,
             withheld: None,
+            beside: None,
             links: Links::default(),
             routes: BTreeMap::new(),
             shares: Shares::default(),
@@ -265,7 +274,7 @@ impl Control {
 
     /// How many links and paths are remembered, those included that are gone and whose flaps are counted.
     pub fn remembered(&self) -> usize {
-        let further = self.surest.iter().chain(&self.withheld).map(Fronts::len);
+        let further = self.surest.iter().chain(&self.withheld).chain(&self.beside).map(Fronts::len);
         let fronts = self.fronts.len() + further.sum::<usize>();
         self.links.len() + fronts + self.routes.values().map(Route::remembered).sum::<usize>()
     }
@@ -327,6 +336,8 @@ impl Control {
             used_for: self.now.saturating_since(used.since),
             load: used.load_at(self.now, &self.policy),
             sure_ratio: None,
+            needed: None,
+            flows: None,
             margin: self.policy.margin,
             hold_down: self.policy.hold_down,
         }
@@ -368,7 +379,8 @@ impl Control {
         if self.links.withheld() > 0 {
             self.withheld.get_or_insert_with(|| Fronts::with_withheld(&self.graph, self.source));
         }
-        self.shares = Shares::of(&self.routes, self.source, self.now, &self.policy);
+        self.shares = Shares::of(&self.routes, (&self.graph, self.source), self.now, &self.policy);
+        self.beside = self.shares.without_losses(&self.graph).map(|clean| Fronts::full(&clean, self.source));
         let destinations: Vec<Member> = self.routes.keys().copied().collect();
         let mut searches = SEARCHES;
         for destination in destinations {
@@ -386,20 +398,25 @@ impl Control {
 
     /// Shares in proportion to what is predicted.
     fn weigh(&self, route: &mut Route) {
-        let predicted = |path: &Path| self.graph.metrics(self.source, path).map(|m| self.policy.predict(&m));
-        let rates: Vec<(&Use, Rate)> =
-            route.uses.iter().map(|u| (u, predicted(&u.path).unwrap_or(Rate::ZERO))).collect();
-        let sum: f64 = rates.iter().map(|(_, rate)| rate.as_bps() as f64).sum();
+        let weighted = |used: &Use| {
+            let metrics = self.graph.metrics(self.source, &used.path);
+            let capacity = metrics.and_then(|m| m.capacity);
+            Weighted {
+                path: used.path,
+                place: used.place,
+                weight: 0.0,
+                predicted: metrics.map_or(Rate::ZERO, |m| self.policy.predict(&m)),
+                capacity: capacity.unwrap_or(self.policy.unknown_capacity),
+                carried: used.shown_to_fill(self.now, &self.policy, capacity),
+            }
+        };
+        route.weighted = route.uses.iter().map(weighted).collect();
+        let sum: f64 = route.weighted.iter().map(|w| w.predicted.as_bps() as f64).sum();
         // Paths of which nothing is expected are still used: there is nothing else.
-        let even = 1.0 / rates.len().max(1) as f64;
-        let share = |rate: Rate| if sum > 0.0 { rate.as_bps() as f64 / sum } else { even };
-        route.weighted.clear();
-        route.weighted.extend(rates.iter().map(|(used, rate)| Weighted {
-            path: used.path,
-            place: used.place,
-            weight: share(*rate),
-            predicted: *rate,
-        }));
+        let even = 1.0 / route.weighted.len().max(1) as f64;
+        for w in &mut route.weighted {
+            w.weight = if sum > 0.0 { w.predicted.as_bps() as f64 / sum } else { even };
+        }
     }
 
     fn wake_at(&mut self, at: Instant) {

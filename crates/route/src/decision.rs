@@ -23,7 +23,9 @@ pub enum Reason {
     Collapsed,
     /// The new one is better by the margin, and was used before.
     Returned,
-    /// The destination left the overlay, or a further path is not worth its relays.
+    /// The new one has fewer relays, and is as good.
+    Shorter,
+    /// The destination left the overlay; or a further path is not worth its relays, or shares links with those before it.
     Removed,
 }
 
@@ -35,6 +37,7 @@ impl fmt::Display for Reason {
             Self::Failed => "failed",
             Self::Collapsed => "collapsed",
             Self::Returned => "returned",
+            Self::Shorter => "shorter",
             Self::Removed => "removed",
         })
     }
@@ -71,9 +74,15 @@ pub struct Inputs {
     pub used_for: Duration,
     /// What our own traffic on the old path was.
     pub load: Load,
-    /// Least ratio of the new path to the old one that the intervals leave; a change for the better needs more than 1.
+    /// Least ratio of the new path to the old one that the intervals leave; a change for the better needs more than 1, one to a shorter path does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sure_ratio: Option<f64>,
+    /// Of a further path: what it must be worth, a share of what the first one is.
+    #[serde(rename = "needed_bps", default, skip_serializing_if = "Option::is_none")]
+    pub needed: Option<Rate>,
+    /// Of a further path: how many flows there are on all paths to the destination, by which each is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<u32>,
     /// The policy's margin.
     pub margin: f64,
     /// The policy's hold-down.

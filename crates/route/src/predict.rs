@@ -65,6 +65,11 @@ impl Model {
         }
     }
 
+    /// Whether it is not for want of better that [`Model::for_congestion_control`] takes this one for what it does.
+    pub fn knows(name: &str) -> bool {
+        Self::for_congestion_control(name) != Self::RateBased || name == "bbr"
+    }
+
     /// Rate of one long flow with segments of `mss`. `unknown` is the capacity of a path of which none is known.
     ///
     /// Never more than the capacity, and the capacity where nothing is lost ([`Model::RateAware`] excepted, whose formula has its own factor); never

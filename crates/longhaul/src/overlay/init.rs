@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use ipnet::IpNet;
-use overlay::{Certificate, Identity, Settings, joined, member_lines as read_lines};
+use overlay::{Certificate, DEFAULT_PORT, Identity, Settings, joined, member_lines as read_lines};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::cli::{AuthorityOptions, CertifyOptions, InitOptions, JoinOptions};
 use super::show;
@@ -34,12 +36,11 @@ pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
         return Err(e);
     }
     // What was asked for may not be what a member can be: nothing stays of it.
-    if let Err(e) = Settings::read(config) {
+    let settings = Settings::read(config).inspect_err(|_| {
         let _ = (fs::remove_file(&key), fs::remove_file(config));
-        return Err(e.into());
-    }
+    })?;
     writeln!(io::stderr(), "wrote {} and {}; the other members need these lines:", config.display(), key.display())?;
-    write!(io::stdout(), "{}", member_lines(options, &identity, config))?;
+    write!(io::stdout(), "{}", member_lines(options, &settings))?;
     if options.secret.is_none() {
         writeln!(io::stderr(), "and the same secret: `--secret {secret}`")?;
     }
@@ -70,16 +71,25 @@ fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
     text
 }
 
-fn member_lines(options: &InitOptions, identity: &Identity, config: &Path) -> String {
-    let name = config.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let own = options.address.iter().map(|a| IpNet::from(*a));
-    let subnets = own.chain(options.subnet.iter().copied()).map(|net| net.to_string());
-    let mut text = format!("[[member]]\nname = \"{name}\"\nkey = \"{}\"\n", identity.public());
+fn member_lines(options: &InitOptions, settings: &Settings) -> String {
+    let name = settings.path.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut text = format!("[[member]]\nname = \"{name}\"\nkey = \"{}\"\n", settings.identity.public());
     if let Some(endpoint) = &options.endpoint {
-        let _ = writeln!(text, "endpoint = \"{endpoint}\"");
+        let _ = writeln!(text, "endpoint = \"{}\"", with_port(endpoint, settings.listen.port()));
     }
-    let _ = writeln!(text, "subnets = [{}]", quoted(subnets));
+    let _ = writeln!(text, "subnets = [{}]", quoted(settings.serves().iter().map(ToString::to_string)));
     text
+}
+
+/// The endpoint with the port where the member listens, if it names none and that is not the usual one.
+fn with_port(endpoint: &str, port: u16) -> String {
+    // Port 0 is whatever the kernel gives.
+    let is_usual = port == DEFAULT_PORT || port == 0;
+    match endpoint.parse::<IpAddr>() {
+        Ok(ip) if !is_usual => SocketAddr::new(ip, port).to_string(),
+        Err(_) if !is_usual && !endpoint.contains(':') => format!("{endpoint}:{port}"),
+        Ok(_) | Err(_) => endpoint.to_owned(),
+    }
 }
 
 fn new_file(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -102,6 +112,9 @@ pub(super) fn authority(options: &AuthorityOptions) -> anyhow::Result<ExitCode> 
 }
 
 pub(super) fn certify(options: &CertifyOptions) -> anyhow::Result<ExitCode> {
+    if options.valid.as_secs() == 0 {
+        bail!("`--valid` is less than a second: nobody would be let in");
+    }
     let authority = Identity::read(&options.key)?;
     let mut lines = String::new();
     io::stdin().read_to_string(&mut lines).context("reading the member's lines from standard input")?;
@@ -117,10 +130,11 @@ pub(super) fn certify(options: &CertifyOptions) -> anyhow::Result<ExitCode> {
         until_utc_s: now.saturating_add(options.valid.as_secs()),
     };
     writeln!(io::stdout(), "{}", certificate.sign(&authority).map_err(anyhow::Error::msg)?)?;
-    let hours = options.valid.as_secs() / 3600;
+    let until = i64::try_from(certificate.until_utc_s).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
+    let until = until.and_then(|t| t.format(&Rfc3339).ok()).unwrap_or_else(|| "the end of all years".to_owned());
     writeln!(
         io::stderr(),
-        "{} is a member for {hours} h; its settings need `certificate` and `authority`",
+        "{} is a member until {until}; its settings need `certificate` and `authority`",
         member.name
     )?;
     Ok(ExitCode::SUCCESS)

@@ -47,11 +47,12 @@ pub(super) fn plan(settings: &Settings) -> String {
     let model = serde_json::to_value(rules.model).unwrap_or_default();
     let _ = writeln!(
         out,
-        "{} to each destination, another if it is better by {} %, {:.1} s after the last change; predicts by {}",
+        "{} to each destination, another if it is better by {} %, {:.1} s after the last change; predicts by {}{}",
         if rules.max_paths == 1 { "one way".to_owned() } else { format!("up to {} ways", rules.max_paths) },
         100.0 * rules.margin,
         rules.hold_down.as_secs_f64(),
         text(&model, "name"),
+        settings.congestion_control.as_ref().map_or_else(String::new, |name| format!(" ({name})")),
     );
     for m in settings.members.get().values() {
         let subnets = list(m.subnets.iter().map(ToString::to_string).collect());
@@ -83,9 +84,14 @@ pub(super) fn status(answer: &Value) -> String {
         let ms = |key: &str| {
             link.get(key).and_then(Value::as_f64).map_or_else(|| "-".to_owned(), |us| format!("{:.2} ms", us / 1e3))
         };
+        let percent = |key: &str| {
+            link.get(key)
+                .and_then(Value::as_f64)
+                .map_or_else(|| "-".to_owned(), |share| format!("{:.2}%", 100.0 * share))
+        };
         let _ = writeln!(
             out,
-            "{:<16} {:<5} {:>10} {:>10} {:>11} {:>8.2}% {:>8.2}% {:>10} {:>10}  {}",
+            "{:<16} {:<5} {:>10} {:>10} {:>11} {:>9} {:>9} {:>10} {:>10}  {}",
             text(member, "name"),
             if up { "up" } else { "down" },
             ms("rtt_us"),
@@ -93,8 +99,8 @@ pub(super) fn status(answer: &Value) -> String {
             link.get("capacity_to_bps")
                 .and_then(Value::as_u64)
                 .map_or_else(|| "-".to_owned(), |c| Rate::from_bps(c).to_string()),
-            100.0 * float(link, "loss_to"),
-            100.0 * float(link, "loss_from"),
+            percent("loss_to"),
+            percent("loss_from"),
             Bytes::new(number(link, "bytes_to")).to_string(),
             Bytes::new(number(link, "bytes_from")).to_string(),
             ways(member),

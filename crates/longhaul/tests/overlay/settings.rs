@@ -1,13 +1,14 @@
 //! Keys, settings and commands: what is made, what is refused, and that nothing half-made stays.
 
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use testbed::{Lan, Namespace, or_skip};
 
 use crate::common::{longhaul, text};
-use crate::setup::{Members, init, join, overlay, overlay_with};
+use crate::setup::{Members, init, init_with, join, overlay, overlay_with, put_before};
 
 /// The key of somebody.
 const EASTS: &str = "Xa5kakQPX/x93PawmOwy3omAcnouyUZVbAUwsTnMd5I=";
@@ -204,17 +205,29 @@ fn without_rights_a_device_that_root_made_ready_is_taken() {
     }
     host.iproute("ip address add 10.77.0.1/32 dev lh0").unwrap();
     let mut member = start();
-    let began = Instant::now();
-    while overlay(folder.path(), &["status", "--config", "west.toml"]).status.code() != Some(0) {
-        assert!(began.elapsed() < Duration::from_secs(20) && member.try_wait().unwrap().is_none());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    answers(&mut member, folder.path());
     let process = std::fs::read_to_string(format!("/proc/{}/status", member.id())).unwrap();
     for has in [&*format!("Uid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t"), "Groups:\t \n", "CapEff:\t0000000000000000\n"] {
         assert!(process.contains(has), "{has} in {process}");
     }
+    // It is gone when `down` is done, so that the next one finds the device free.
+    for _ in 0..2 {
+        assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
+        let mut before = std::mem::replace(&mut member, start());
+        assert_eq!(before.wait().unwrap().code(), Some(0));
+        answers(&mut member, folder.path());
+    }
     assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
     assert_eq!(member.wait().unwrap().code(), Some(0));
+}
+
+/// Waits until a member answers that has started and goes on.
+fn answers(member: &mut Child, folder: &Path) {
+    let began = Instant::now();
+    while overlay(folder, &["status", "--config", "west.toml"]).status.code() != Some(0) {
+        assert!(began.elapsed() < Duration::from_secs(20) && member.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]
@@ -271,6 +284,18 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("model = \"formula\"\n{good}"), "rate-aware"),
         (format!("model = \"pftk\"\ncongestion_control = \"reno\"\n{good}"), "`model` and `congestion_control`"),
         (format!("colour = \"blue\"\n{good}"), "colour"),
+        (format!("relay_rate = \"0\"\n{good}"), "`relay = false` passes nothing on"),
+        (format!("capacity = \"100\"\n{good}"), "`capacity` is 100 b/s"),
+        (
+            good.replace("10.77.0.1\"", "10.77.0.1\", \"fd00::1\"") + "mtu = 1000\n",
+            "`mtu` is 1000; with addresses of IPv6 it is 1280",
+        ),
+        (format!("events = \"west.key\"\n{good}"), "`events` is also key"),
+        (format!("record = \"west.toml\"\n{good}"), "`record` is also the file of the settings"),
+        (
+            format!("{good}[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\nendpoint = \"192.0.2.3:0\"\n"),
+            "no port behind the colon",
+        ),
         (good.replace("west.key", "none.key"), "none.key"),
         (
             format!("{good}[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\nendpoint = \"192.0.2.300\"\n"),
@@ -300,18 +325,25 @@ fn the_rules_are_those_of_the_settings_and_of_the_command_line() {
     init(folder.path(), "west", "10.77.0.1");
     let file = folder.path().join("west.toml");
     let good = std::fs::read_to_string(&file).unwrap();
+    // As the reference has it.
+    let default = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
+    let model = match default.trim() {
+        "cubic" | "bic" | "htcp" => "cubic",
+        "reno" | "dctcp" | "westwood" => "pftk",
+        _ => "rate-based",
+    };
+    let usual = format!(
+        "up to 2 ways to each destination, another if it is better by 50 %, 10.0 s after the last change; predicts by {model} ({})\n",
+        default.trim()
+    );
     for (keys, flag, said) in [
-        (
-            "",
-            None,
-            "up to 2 ways to each destination, another if it is better by 50 %, 10.0 s after the last change; predicts by cubic\n",
-        ),
+        ("", None, &*usual),
         ("", Some("--single-path"), "one way to each"),
         ("paths = 4\n", None, "up to 4 ways to each"),
         ("paths = 4\n", Some("--single-path"), "one way to each"),
         ("eta = 0.25\nt_ch = \"3s\"\n", None, "by 25 %, 3.0 s after"),
         ("model = \"rate-aware\"\nalpha = 20\nbeta = 0\n", None, "predicts by rate-aware"),
-        ("congestion_control = \"reno\"\n", None, "predicts by pftk"),
+        ("congestion_control = \"reno\"\n", None, "predicts by pftk (reno)"),
         (
             "policy = \"safire-2008\"\n",
             None,
@@ -323,6 +355,35 @@ fn the_rules_are_those_of_the_settings_and_of_the_command_line() {
         let plan = overlay(folder.path(), &arguments);
         assert!(text(&plan.stdout).contains(said), "{keys} {flag:?}: {}{}", text(&plan.stdout), text(&plan.stderr));
     }
+}
+
+#[test]
+fn what_nobody_can_mean_is_said_before_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "west", "10.77.0.1");
+    put_before(folder.path(), "west", "congestion_control = \"cubci\"");
+    let plan = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
+    assert_eq!(plan.status.code(), Some(0));
+    assert!(text(&plan.stderr).contains("`congestion_control` is cubci, which neither"), "{}", text(&plan.stderr));
+}
+
+#[test]
+fn lines_for_others_have_each_network_once_and_the_port_that_is_listened_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["--address", "10.77.0.1", "--listen", "[::]:7000"];
+    for (name, endpoint, printed) in [
+        ("a", "west.example.net", "west.example.net:7000"),
+        ("b", "192.0.2.1", "192.0.2.1:7000"),
+        ("c", "2001:db8::1", "[2001:db8::1]:7000"),
+        // Somebody before it may pass that port on.
+        ("d", "192.0.2.1:9", "192.0.2.1:9"),
+    ] {
+        let lines = init_with(folder.path(), name, &[&options[..], &["--endpoint", endpoint]].concat());
+        assert!(lines.contains(&format!("endpoint = \"{printed}\"\n")), "{lines}");
+    }
+    let nets = ["--subnet", "10.77.0.1/32", "--subnet", "10.1.0.5/16", "--subnet", "10.1.0.0/16"];
+    let lines = init_with(folder.path(), "e", &[&options[..], &nets].concat());
+    assert!(lines.contains("subnets = [\"10.77.0.1/32\", \"10.1.0.0/16\"]\n"), "{lines}");
 }
 
 #[test]
@@ -350,7 +411,9 @@ fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
 
     let certify = |lines: &str| overlay_with(folder.path(), &["certify", "--key", "net.key", "--valid", "48h"], lines);
     let certificate = certify(&lines);
-    assert!(text(&certificate.stderr).contains("north is a member for 48 h"), "{}", text(&certificate.stderr));
+    assert!(text(&certificate.stderr).contains("north is a member until 20"), "{}", text(&certificate.stderr));
+    let over = overlay_with(folder.path(), &["certify", "--key", "net.key", "--valid", "0s"], &lines);
+    assert_eq!((over.status.code(), over.stdout.is_empty()), (Some(2), true), "{}", text(&over.stderr));
     for (bad, said) in [("", "missing field `member`"), ("x", "expected"), (&*format!("{lines}\n{other}"), "for one")] {
         let refused = certify(bad);
         assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(2), true), "{bad}");
@@ -364,7 +427,13 @@ fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
     let (north, south) = (settings("north"), settings("south"));
     file("north.toml", &format!("{authority}certificate = \"north.cert\"\n{north}"));
     assert_eq!(plan("north").status.code(), Some(0), "{}", text(&plan("north").stderr));
+    let other = north.replace("10.77.0.3", "10.77.0.99");
     for (name, before, said) in [
+        (
+            "north",
+            format!("{authority}certificate = \"north.cert\"\n{other}"),
+            "does not give this member 10.77.0.99/32",
+        ),
         ("north", format!("certificate = \"north.cert\"\n{north}"), "needs `authority`"),
         ("north", format!("{authority}certificate = \"none.cert\"\n{north}"), "none.cert"),
         ("south", format!("{authority}certificate = \"north.cert\"\n{south}"), "that of north, with another key"),

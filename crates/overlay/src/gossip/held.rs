@@ -121,9 +121,9 @@ impl Held {
         })
     }
 
-    /// What somebody with this digest does not know, about `most` bytes of it; `turn`: any number, another one each time, so that nothing has to
+    /// What `to`, with this digest, does not know, about `most` bytes of it; `turn`: any number, another one each time, so that nothing has to
     /// wait for ever behind something else.
-    pub(super) fn news(&self, now: Instant, digest: &[Known], turn: usize, most: usize) -> Vec<&[u8]> {
+    pub(super) fn news(&self, now: Instant, (to, digest): (Member, &[Known]), turn: usize, most: usize) -> Vec<&[u8]> {
         let (before, after) = digest.split_at(turn % digest.len().max(1));
         let mut found = Vec::new();
         let mut bytes = 0;
@@ -135,6 +135,10 @@ impl Held {
             let is_new = |w: &&Word| has_gaps || w.number > theirs.newest;
             let mut words: Vec<&Word> = speaker.current(now).filter(is_new).collect();
             words.sort_by_key(|w| w.number);
+            if theirs.of == to && words.is_empty() {
+                // Who has forgotten the number of its last start is heard by nobody until it knows.
+                words.extend(speaker.words.values().max_by_key(|w| w.number).filter(|w| w.number > theirs.newest));
+            }
             if has_gaps {
                 let turned = turn % words.len().max(1);
                 words.rotate_left(turned);

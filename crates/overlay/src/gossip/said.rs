@@ -66,6 +66,11 @@ impl Said {
         [&signature[..], &body].concat()
     }
 
+    /// As it would be written behind the signature of another one.
+    pub(super) fn with_signature(&self, of: &[u8]) -> Vec<u8> {
+        [of.get(..SIGNATURE).unwrap_or_default(), &self.body()].concat()
+    }
+
     /// Whether the owner of the key said these bytes.
     pub(super) fn is_signed(bytes: &[u8], by: &PublicKey) -> bool {
         let Some((signature, body)) = bytes.split_first_chunk::<SIGNATURE>() else { return false };

@@ -404,8 +404,12 @@ fn what_a_liar_keeps_to_itself_others_tell() {
     let newest = world.members[2].held.known(world.now, number(2)).newest;
     // The last one is that it is alive.
     let none = [Known { of: number(2), newest: newest - 2, sum: 0 }];
-    let last: Vec<Vec<u8>> =
-        world.members[2].held.news(world.now, &none, 0, MOST_NEWS).into_iter().map(<[u8]>::to_vec).collect();
+    let last: Vec<Vec<u8>> = world.members[2]
+        .held
+        .news(world.now, (number(0), &none), 0, MOST_NEWS)
+        .into_iter()
+        .map(<[u8]>::to_vec)
+        .collect();
     assert_eq!(last.len(), 2);
     world.hand(1, 0, &as_message(&last));
     assert!(world.last(0, 1, 2).is_some());
@@ -418,21 +422,23 @@ fn what_a_liar_keeps_to_itself_others_tell() {
 #[test]
 fn who_starts_again_is_heard_even_if_it_forgot_its_number() {
     let all = all_settings(3);
-    for start in [1001, 3] {
+    // Also where nobody passes on any more what it said before.
+    for (start, away) in [(1001, Duration::ZERO), (3, Duration::ZERO), (3, held::FORGET + 5 * SECOND)] {
         let mut world = World::new(&all);
         world.claim(2, &[(1, CLAIM)]);
         world.introduce(2, 1, "a certificate");
         world.run(SECOND);
+        world.now = world.now + away;
         world.members[2] = Gossip::new(Arc::clone(&all[2]), Arc::default(), start, world.now);
         world.introduce(2, 1, "another one");
         for _ in 0..10 {
             world.claim(2, &[(1, claim_of(50_000))]);
             world.run(Duration::from_millis(100));
         }
-        assert_eq!(world.last(0, 1, 2).flatten().map(|c| c.rtt_us), Some(50_000), "{start}");
+        assert_eq!(world.last(0, 1, 2).flatten().map(|c| c.rtt_us), Some(50_000), "{start}, away for {away:?}");
         let another =
             |n: &(Instant, FromGossip)| matches!(&n.1, FromGossip::Introduction { text, .. } if text == "another one");
-        assert!(world.heard[0].iter().any(another), "{start}");
+        assert!(world.heard[0].iter().any(another), "{start}, away for {away:?}");
     }
 }
 

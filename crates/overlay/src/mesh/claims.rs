@@ -7,9 +7,9 @@ use route::{Member, Metrics, Path};
 use serde::{Deserialize, Serialize};
 use units::{Instant, Rate};
 
-use super::Mesh;
 use super::links::CONFIDENT_FRAMES;
 use super::ways::Experience;
+use super::{MOVES_EVERY, Mesh};
 
 /// By how much what becomes of own frames must contradict what others claim: this much is seen when a loss changes that both see, but not at the same
 /// moment.
@@ -139,7 +139,7 @@ impl Mesh {
             if before.is_some_and(|(b, _)| b.high < claim.low) {
                 self.alert(now);
             }
-            self.changed |= before.is_none_or(|(b, _)| b.datagram != claim.datagram);
+            self.sizes_told |= before.is_none_or(|(b, _)| b.datagram != claim.datagram);
         }
         if !is_new {
             self.pass_on(now, link);
@@ -148,6 +148,14 @@ impl Mesh {
                 self.pass_on(now, link);
                 self.acquit_beside(now, link);
             }
+        }
+    }
+
+    /// Lets the threads know what sizes others tell.
+    pub(super) fn take_told_sizes(&mut self, now: Instant) {
+        let is_rested = self.sizes_taken.is_none_or(|at| now.saturating_since(at) >= MOVES_EVERY);
+        if is_rested && std::mem::take(&mut self.sizes_told) {
+            (self.changed, self.sizes_taken) = (true, Some(now));
         }
     }
 
@@ -207,7 +215,7 @@ impl Mesh {
     fn hold_back(&mut self, now: Instant, link: (Member, Member), claim: Claim) {
         let known = self.claims.get(&link).and_then(|(known, _)| known.datagram);
         let datagram = known.map_or(claim.datagram, |k| Some(claim.datagram.map_or(k, |told| told.min(k))));
-        self.changed |= datagram != known;
+        self.sizes_told |= datagram != known;
         self.claims.insert(link, (Claim { datagram, ..claim }, now));
     }
 

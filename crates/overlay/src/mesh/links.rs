@@ -83,11 +83,12 @@ pub(crate) struct LinkView {
     pub(crate) up: bool,
     pub(crate) endpoint: Option<String>,
     pub(crate) cipher: Option<Cipher>,
+    /// What is seen of a link that is up: of one that is down nothing is.
     pub(crate) rtt_us: Option<u64>,
     pub(crate) rtt_latest_us: Option<u64>,
-    pub(crate) queued_us: u64,
-    pub(crate) loss_to: f64,
-    pub(crate) loss_from: f64,
+    pub(crate) queued_us: Option<u64>,
+    pub(crate) loss_to: Option<f64>,
+    pub(crate) loss_from: Option<f64>,
     pub(crate) frames: f64,
     pub(crate) bytes_to: u64,
     pub(crate) bytes_from: u64,
@@ -401,15 +402,16 @@ impl Mesh {
         let known = |d: &Direction| link.metrics(now, d, None).filter(|_| d.alive.is_some());
         let (to, from) = (known(&link.outgoing), known(&link.incoming));
         let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+        let loss = |d: &Direction| link.up.then(|| d.loss.estimate()).filter(|l| l.frames > 0.0).map(|l| l.share);
         Some(LinkView {
             up: link.up,
             endpoint: other.endpoint.map(|e| e.to_string()),
             cipher: other.session().map(|s| s.cipher()),
-            rtt_us: link.rtt.least().map(us),
-            rtt_latest_us: link.rtt.latest().map(us),
-            queued_us: us(link.queued),
-            loss_to: link.outgoing.loss.estimate().share,
-            loss_from: link.incoming.loss.estimate().share,
+            rtt_us: link.rtt.least().filter(|_| link.up).map(us),
+            rtt_latest_us: link.rtt.latest().filter(|_| link.up).map(us),
+            queued_us: link.up.then(|| us(link.queued)),
+            loss_to: loss(&link.outgoing),
+            loss_from: loss(&link.incoming),
             frames: link.outgoing.loss.estimate().frames.round(),
             bytes_to: link.outgoing.bytes,
             bytes_from: link.incoming.bytes,

@@ -74,7 +74,15 @@ impl Other {
 
     /// Lets what goes directly go to another address of its name, of which one may be of a family that does not get through.
     fn try_next(&mut self) -> bool {
-        let next = self.name.as_ref().and_then(|n| n.after(self.endpoint));
+        let next = match (&self.name, self.listed) {
+            (Some(name), _) => name.after(self.endpoint),
+            // Where the settings say and where it was seen last, in turns.
+            (None, Some(listed)) if self.endpoint != Some(listed) => {
+                self.seen = self.endpoint;
+                Some(listed)
+            }
+            (None, _) => self.seen,
+        };
         let is_new = next.is_some() && next != self.endpoint;
         if is_new {
             self.endpoint = next;

@@ -9,7 +9,7 @@ use crate::counters::Counters;
 use crate::gossip::{CLAIMS_EVERY, FromGossip, Gossip, ROUND};
 use crate::identity::Identity;
 use crate::receive::{Arrival, Event as FromNetwork, Opener, Taken};
-use crate::seal::{address, head, tail};
+use crate::seal::{address, head, relay_queue, tail};
 use crate::settings::{Endpoint, MemberSettings, Offload, PolicyName};
 use crate::table::Table;
 use wire::overlay::Content;
@@ -76,6 +76,7 @@ struct Host {
     /// What goes to the tunnel by its routes.
     routes: Vec<ipnet::IpNet>,
     is_dead: bool,
+    clock: HostClock,
     /// Share of what it should pass on that it drops without a word.
     drops: f64,
 }
@@ -137,6 +138,7 @@ pub(crate) fn settings(own: usize, count: usize) -> Settings {
         secret: [7; 32],
         authority: None,
         certificate: None,
+        certified_until_utc_s: None,
         addresses: vec![inner(own)],
         subnets: Vec::new(),
         listen: endpoint(own),
@@ -167,7 +169,38 @@ pub(crate) fn settings(own: usize, count: usize) -> Settings {
     }
 }
 
+/// When every world begins.
+const BEGIN: Instant = Instant::from_nanos(1_000_000_000_000);
+
+/// A member's own clock, by that of the world: ahead, and faster.
+#[derive(Clone, Copy, Default)]
+struct HostClock {
+    ahead: Duration,
+    ppm: u64,
+}
+
+impl HostClock {
+    fn at(self, now: Instant) -> Instant {
+        now + self.ahead + now.saturating_since(BEGIN) * self.ppm as u32 / 1_000_000
+    }
+
+    /// When it shows that time, or just after.
+    fn shows(self, time: Instant) -> Instant {
+        if self.ppm == 0 {
+            return time - self.ahead;
+        }
+        let passed = (time - self.ahead).saturating_since(BEGIN).as_nanos();
+        let passed = passed * 1_000_000 / u128::from(1_000_000 + self.ppm);
+        BEGIN + Duration::from_nanos(passed as u64 + 1000)
+    }
+}
+
 impl Host {
+    /// The same with a clock of its own.
+    fn with_clock(settings: Settings, seed: u64, now: Instant, clock: HostClock) -> Self {
+        Self { clock, due: now, round_at: now, claims_at: now, ..Self::new(settings, seed, clock.at(now)) }
+    }
+
     fn new(settings: Settings, seed: u64, now: Instant) -> Self {
         let keys = MacKeys::of(&settings.identity.public());
         let relay_rate = settings.relay_rate;
@@ -188,6 +221,7 @@ impl Host {
             asked: Vec::new(),
             routes: Vec::new(),
             is_dead: false,
+            clock: HostClock::default(),
             drops: 0.0,
         }
     }
@@ -198,7 +232,7 @@ impl Host {
 
     /// Finds out when it has something to do, if it is called so much later than it asks for.
     fn look_at_clock(&mut self, late: Duration) {
-        self.due = (self.mesh.poll_timeout() + late).min(self.round_at).min(self.claims_at);
+        self.due = (self.clock.shows(self.mesh.poll_timeout()) + late).min(self.round_at).min(self.claims_at);
     }
 
     fn is_linked(&self, to: usize) -> bool {
@@ -209,7 +243,7 @@ impl Host {
 impl World {
     /// Members that reach each other by [`WIRE`].
     fn new(count: usize) -> Self {
-        let now = Instant::from_nanos(1_000_000_000_000);
+        let now = BEGIN;
         let hosts = (0..count).map(|i| Host::new(settings(i, count), i as u64 + 77, now)).collect();
         let pairs = (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b);
         Self {
@@ -261,14 +295,17 @@ impl World {
 
     /// What the threads of a member do with a datagram.
     fn receive(&mut self, to: usize, from: SocketAddr, mut datagram: Vec<u8>) {
-        let now = self.now;
         let host = &mut self.hosts[to];
+        let now = host.clock.at(self.now);
         if host.is_dead {
             return;
         }
         let mut events = Vec::new();
         let arrival = Arrival { came: now, from, traffic_class: 0 };
-        let taken = host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e, _| events.push(e));
+        let taken = host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e, _| {
+            events.push(e);
+            true
+        });
         for event in events {
             match event {
                 FromNetwork::Handshake { source, datagram, .. } => host.mesh.handle_handshake(now, source, &datagram),
@@ -291,7 +328,7 @@ impl World {
             Taken::Onward(envelope) => {
                 let next = host.table.peer(Member(envelope.hop_to())).unwrap();
                 let (hop, address_to) = (next.session.clone().unwrap(), next.endpoint.unwrap());
-                address(&hop, (envelope, 0), &mut datagram, micros(now)).unwrap();
+                address(&hop, (envelope, relay_queue(0)), &mut datagram, micros(now)).unwrap();
                 self.send(to, address_to, datagram);
             }
         }
@@ -314,7 +351,7 @@ impl World {
                 Output::NoRoutes(subnets) => host.routes.retain(|r| !subnets.contains(r)),
                 Output::Record(record) => host.records.push(*record),
                 Output::Gossip { from, bytes } => {
-                    let said = host.gossip.handle_message(now, from, &bytes);
+                    let said = host.gossip.handle_message(host.clock.at(now), from, &bytes);
                     self.heed_gossip(index, said);
                 }
             }
@@ -330,6 +367,7 @@ impl World {
     fn gossip(&mut self, index: usize) {
         let now = self.now;
         let host = &mut self.hosts[index];
+        let own = host.clock.at(now);
         let mut said = Vec::new();
         if self.without_gossip {
             host.claims_at = now + CLAIMS_EVERY;
@@ -337,21 +375,21 @@ impl World {
         }
         if host.claims_at <= now {
             host.claims_at = now + CLAIMS_EVERY;
-            said = host.gossip.handle_claims(now, host.mesh.own_claims(now));
+            said = host.gossip.handle_claims(own, host.mesh.own_claims(own));
             if host.mesh.has_introductions() {
-                host.gossip.handle_introductions(now, host.mesh.introductions());
+                host.gossip.handle_introductions(own, host.mesh.introductions());
             }
         }
         if host.round_at <= now {
             host.round_at = now + ROUND;
-            said.extend(host.gossip.handle_round(now));
+            said.extend(host.gossip.handle_round(own));
         }
         self.heed_gossip(index, said);
     }
 
     /// What the gossip of a member wants said, and tells its mesh.
     fn heed_gossip(&mut self, index: usize, said: Vec<FromGossip>) {
-        let now = self.now;
+        let now = self.hosts[index].clock.at(self.now);
         let mesh = &mut self.hosts[index].mesh;
         for said in said {
             match said {
@@ -389,8 +427,8 @@ impl World {
                 if host.is_dead || host.due > next {
                     continue;
                 }
-                if host.mesh.poll_timeout() + late <= next {
-                    host.mesh.handle_timeout(next);
+                if host.clock.shows(host.mesh.poll_timeout()) + late <= next {
+                    host.mesh.handle_timeout(host.clock.at(next));
                 }
                 self.gossip(index);
                 self.settle(index);
@@ -410,7 +448,7 @@ impl World {
         let way = host.table.owner(to).and_then(|i| host.table.peers.get(i)?.ways.first())?;
         let line = way.line(host.table.own, queue);
         let mut datagram = [vec![0; head(&way.path)], packet, vec![0; tail(&way.path)]].concat();
-        line.seal(&mut datagram, Content::Packet { partial: false }, 0, micros(self.now))?;
+        line.seal(&mut datagram, Content::Packet { partial: false }, 0, micros(host.clock.at(self.now)))?;
         Some((line.to, datagram))
     }
 
@@ -454,7 +492,7 @@ fn members_find_each_other_and_packets_arrive() {
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
     let view = world.hosts[0].mesh.link_view(number(1), world.now).unwrap();
     // 10 ms each way, nothing else.
-    assert_eq!((view.rtt_us, view.loss_to), (Some(20_000), 0.0));
+    assert_eq!((view.rtt_us, view.loss_to), (Some(20_000), Some(0.0)));
 }
 
 #[test]
@@ -687,7 +725,10 @@ fn gossip_arrives_whole_whatever_its_length() {
             let host = &mut world.hosts[1];
             let arrival = Arrival { came: now, from: endpoint(0), traffic_class: 0 };
             let mut events = Vec::new();
-            host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e, _| events.push(e));
+            host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e, _| {
+                events.push(e);
+                true
+            });
             for event in events {
                 if let FromNetwork::Message { from, session, lane, message } = event {
                     host.mesh.handle_message(now, from, (session, lane), message);

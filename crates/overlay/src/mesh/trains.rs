@@ -46,7 +46,14 @@ impl Rates {
     /// A longer train than before says it better than all before; so does a shorter one, of a link that became slower. What came too fast to be read
     /// says nothing, unless there is no longer one.
     fn note(&mut self, now: Instant, packets: u16, bps: u64, span: Duration) {
-        if bps == 0 || span < LEAST_SPAN && packets < PACKETS.1 {
+        if bps == 0 {
+            return;
+        }
+        if span < LEAST_SPAN && packets < PACKETS.1 {
+            if packets >= self.packets {
+                // The link has become faster. Of shorter ones a shaper may just have had credit.
+                self.bps.retain(|known| *known >= bps);
+            }
             return;
         }
         if packets != self.packets {
@@ -165,8 +172,11 @@ impl Trains {
         if span < LEAST_SPAN {
             self.floor = Some(Rate::of(Bytes::new(u64::from(before) * bytes as u64), LEAST_SPAN));
             self.packets = (self.packets * 2).min(PACKETS.1);
-        } else if span > TOO_LONG {
-            self.packets = (self.packets / 2).max(PACKETS.0);
+        } else {
+            self.floor = None;
+            if span > TOO_LONG {
+                self.packets = (self.packets / 2).max(PACKETS.0);
+            }
         }
         Some(self.packets == before && (self.to.agree() || bps == 0))
     }

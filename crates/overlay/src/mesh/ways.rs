@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use route::{Load, Member, Path, Recorder, Weighted};
-use units::Instant;
+use units::{Instant, Rate};
 use wire::overlay::{LANE_TRIALS, Message};
 
 use super::links::SILENCE;
@@ -44,7 +44,7 @@ pub(super) struct Lanes {
     /// Those of the ways in the table: packets are being sent in them.
     in_use: Vec<u8>,
     /// Shares and predicted rates of these, as the table has them.
-    shown: Vec<(Path, f64, u64)>,
+    shown: Vec<Weighted>,
     next: usize,
 }
 
@@ -66,6 +66,8 @@ struct Lane {
     waiting: Option<(Instant, u64)>,
     /// When the path was last probed because of that.
     probed: Option<Instant>,
+    /// What is reported next was sent before it was used anew, or on another path.
+    is_anew: bool,
     /// Since when its round trip has been longer than what is said of its links.
     longer: Option<Instant>,
 }
@@ -73,10 +75,16 @@ struct Lane {
 impl Lanes {
     /// Whether the threads that spread flows have a share or a rate of this way that is off by a tenth of all or a fifth of itself.
     fn shows_otherwise(&self, now: &Weighted) -> bool {
-        let shown = self.shown.iter().find(|(path, ..)| *path == now.path);
-        shown.is_some_and(|(_, weight, predicted)| {
-            let (before, after) = (*predicted as f64, now.predicted.as_bps() as f64);
-            (weight - now.weight).abs() > 0.1 || (before - after).abs() > 0.2 * before.max(after)
+        let shown = self.shown.iter().find(|shown| shown.path == now.path);
+        let is_other = |before: Rate, after: Rate| {
+            let (before, after) = (before.as_bps() as f64, after.as_bps() as f64);
+            (before - after).abs() > 0.2 * before.max(after)
+        };
+        shown.is_some_and(|shown| {
+            (shown.weight - now.weight).abs() > 0.1
+                || is_other(shown.predicted, now.predicted)
+                || is_other(shown.capacity, now.capacity)
+                || is_other(shown.carried, now.carried)
         })
     }
 
@@ -115,6 +123,7 @@ impl Lanes {
             has_spoken: false,
             waiting: None,
             probed: None,
+            is_anew: true,
             longer: None,
         });
         number
@@ -129,7 +138,9 @@ impl Lanes {
     pub(super) fn heed(&mut self, now: Instant, told: u8, since: (u64, u64, u64), rtt: Option<Duration>) {
         if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == told) {
             let (sent, lost, bytes) = since;
-            lane.loss.note(now, sent, lost);
+            if !std::mem::take(&mut lane.is_anew) {
+                lane.loss.note(now, sent, lost);
+            }
             lane.carried.note(now, bytes);
             if let Some(rtt) = rtt {
                 lane.rtt.note(now, rtt);
@@ -172,7 +183,7 @@ impl Lanes {
     pub(super) fn begin_anew_over(&mut self, own: Member, link: (Member, Member)) -> impl Iterator<Item = Path> + '_ {
         let over = self.lanes.iter_mut().filter(move |l| l.path.links(own).any(|of_path| of_path == link));
         over.map(|l| {
-            l.waiting = None;
+            (l.waiting, l.is_anew) = (None, true);
             l.path
         })
     }
@@ -280,11 +291,11 @@ impl Mesh {
     pub(super) fn ways_for_table(&mut self, member: Member) -> Vec<Way> {
         let Some(other) = self.others.get_mut(&member) else { return Vec::new() };
         let mut lanes = std::mem::take(&mut other.lanes);
-        let chosen = self.control.inner().paths(member).iter();
-        let ways: Vec<Way> = chosen.filter_map(|w| self.way(w, &mut lanes)).collect();
+        let chosen = self.control.inner().paths(member);
+        let ways: Vec<Way> = chosen.iter().filter_map(|w| self.way(w, &mut lanes)).collect();
         lanes.best = ways.first().map(|w| (w.path, w.lane));
         lanes.in_use = ways.iter().map(|w| w.lane).collect();
-        lanes.shown = ways.iter().map(|w| (w.path, w.weight, w.predicted_bps)).collect();
+        lanes.shown = chosen.iter().filter(|c| ways.iter().any(|w| w.path == c.path)).copied().collect();
         if let Some(other) = self.others.get_mut(&member) {
             other.lanes = lanes;
         }
@@ -297,6 +308,8 @@ impl Mesh {
             lane: lanes.of(path),
             weight: chosen.weight,
             predicted_bps: chosen.predicted.as_bps(),
+            capacity_bps: chosen.capacity.as_bps(),
+            carried_bps: chosen.carried.as_bps(),
             most: self.most_on(&path),
             to: self.others.get(&path.first_hop())?.endpoint?,
             end: self.session(path.destination())?,

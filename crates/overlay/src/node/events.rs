@@ -4,8 +4,6 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use crate::OverlayError;
-
 /// The file of events. That it cannot be written, on a full disk for instance, ends no tunnel.
 pub(super) struct EventFile<W> {
     file: W,
@@ -32,11 +30,12 @@ impl<W: Write> EventFile<W> {
     }
 }
 
-/// Opens it, to add to what is there.
-pub(super) fn open(path: &Path) -> Result<EventFile<File>, OverlayError> {
+/// Opens it, to add to what is there; nothing where that cannot be, which is told.
+pub(super) fn open(path: &Path) -> Option<EventFile<File>> {
     let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    let file = open.map_err(OverlayError::io(format!("the file of events {}", path.display())))?;
-    Ok(EventFile::new(file))
+    let tell =
+        |e: &std::io::Error| tracing::warn!("events are lost, as their file {} cannot be had: {e}", path.display());
+    open.inspect_err(tell).ok().map(EventFile::new)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Questions to a running member: by the control socket, and by its status page.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
@@ -16,6 +18,8 @@ use crate::status::Question;
 const ASKER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long whoever asks waits for the answer.
 const PATIENCE_WITH_ANSWERS: Duration = Duration::from_secs(5);
+/// How long whoever asks a member to end waits for that: longer than its files are waited for.
+const PATIENCE_WITH_ENDS: Duration = Duration::from_secs(10);
 /// Longest question in bytes: that for the way to a member, by its name.
 const LONGEST_QUESTION: u64 = 4096;
 
@@ -48,7 +52,7 @@ pub(super) fn listen(
     if UnixStream::connect(&path).is_ok() {
         return Err(OverlayError::Refused(format!("a member runs with these settings already ({})", path.display())));
     }
-    let _ = std::fs::remove_file(&path);
+    remove_left_behind(&path).map_err(|what| OverlayError::Settings { path: settings.path.clone(), what })?;
     let what = || format!("the control socket {}", path.display());
     let listener = UnixListener::bind(&path).map_err(OverlayError::io(what()))?;
     listener.set_nonblocking(true).map_err(OverlayError::io(what()))?;
@@ -57,7 +61,7 @@ pub(super) fn listen(
         while !ending.is_due() {
             match listener.accept() {
                 // Who asked may have gone away.
-                Ok((stream, _)) => drop(answer(&stream, &inputs)),
+                Ok((stream, _)) => drop(answer(stream, &inputs)),
                 Err(_) => kernel::nap(Duration::from_millis(50)),
             }
         }
@@ -65,38 +69,73 @@ pub(super) fn listen(
     })
 }
 
+/// Removes the socket of a member that died, and nothing else.
+fn remove_left_behind(path: &Path) -> Result<(), String> {
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if there.file_type().is_socket() => drop(std::fs::remove_file(path)),
+        Ok(_) => return Err(format!("`control` is {}, which is there and is no socket", path.display())),
+        Err(_) => {}
+    }
+    Ok(())
+}
+
 /// Answers one question. The controlling thread hands the answer over and goes on: whether somebody reads it is no matter to the tunnel.
-fn answer(stream: &UnixStream, inputs: &SyncSender<Input>) -> std::io::Result<()> {
+fn answer(mut stream: UnixStream, inputs: &SyncSender<Input>) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(ASKER_PATIENCE))?;
     stream.set_write_timeout(Some(ASKER_PATIENCE))?;
     let mut line = String::new();
-    BufReader::new(stream.take(LONGEST_QUESTION)).read_line(&mut line)?;
+    BufReader::new((&stream).take(LONGEST_QUESTION)).read_line(&mut line)?;
     let Ok(question) = serde_json::from_str(&line) else { return Ok(()) };
+    let is_last = matches!(question, Question::Down);
     let (sender, answer) = sync_channel(1);
     let reply = Box::new(move |text| drop(sender.try_send(text)));
     if inputs.try_send(Input::Question(question, reply)).is_err() {
         return Ok(());
     }
     let Ok(text) = answer.recv_timeout(PATIENCE_WITH_ANSWERS) else { return Ok(()) };
-    let mut stream = stream;
-    stream.write_all(format!("{text}\n").as_bytes())
+    stream.write_all(format!("{text}\n").as_bytes())?;
+    if is_last {
+        // The kernel closes it when this process is gone, which is what who asked for that waits for.
+        std::mem::forget(stream);
+    }
+    Ok(())
 }
 
-/// Asks a running member something, and gives its answer, a JSON text.
+/// Asks a running member something, and gives its answer, a JSON text. Asked to end, it has done so by then.
 ///
 /// # Errors
-/// None runs with these settings, or it does not answer.
+/// None runs with these settings, this user may not ask it, or it does not answer: says which.
 pub fn ask(settings: &Settings, question: &Question) -> Result<String, OverlayError> {
     let path = &settings.control;
-    let not_running = |source| OverlayError::NotRunning { path: path.clone(), source };
-    let mut stream = UnixStream::connect(path).map_err(not_running)?;
-    stream.set_read_timeout(Some(PATIENCE_WITH_ANSWERS)).map_err(not_running)?;
+    let mut stream = UnixStream::connect(path).map_err(|source| {
+        let (path, is_forbidden) = (path.clone(), source.kind() == ErrorKind::PermissionDenied);
+        if is_forbidden { OverlayError::NotAllowed { path, source } } else { OverlayError::NotRunning { path, source } }
+    })?;
     let text = serde_json::to_string(question).map_err(|e| OverlayError::Refused(e.to_string()))?;
-    writeln!(stream, "{text}").map_err(not_running)?;
+    // Why is not passed on: a member that goes away meanwhile is no reader that has seen enough (EPIPE).
+    let no_answer = |_: io::Error| OverlayError::NoAnswer(path.clone());
+    stream.set_read_timeout(Some(PATIENCE_WITH_ANSWERS)).map_err(no_answer)?;
+    writeln!(stream, "{text}").map_err(no_answer)?;
+    let mut stream = BufReader::new(stream);
     let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).map_err(not_running)?;
+    if stream.read_line(&mut answer).map_err(no_answer)? == 0 {
+        return Err(OverlayError::NoAnswer(path.clone()));
+    }
+    if matches!(question, Question::Down) {
+        wait_for_end(stream.into_inner()).map_err(|_| OverlayError::StillThere(path.clone()))?;
+    }
     Ok(answer)
+}
+
+/// Until the member at the other end is gone.
+fn wait_for_end(mut stream: UnixStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE_WITH_ENDS))?;
+    match stream.read_to_end(&mut Vec::new()) {
+        // It went without a word.
+        Err(e) if e.kind() == ErrorKind::ConnectionReset => Ok(()),
+        done => done.map(drop),
+    }
 }
 
 #[cfg(test)]
@@ -107,10 +146,10 @@ mod tests {
     use crate::http;
 
     /// Asks; gives the asker's end, the thread that answers, and what takes the answer.
-    fn asked(line: &[u8], is_it: fn(&Question) -> bool) -> (UnixStream, JoinHandle<std::io::Result<()>>, Reply) {
+    fn asked(line: &[u8], is_it: fn(&Question) -> bool) -> (UnixStream, JoinHandle<io::Result<()>>, Reply) {
         let (sender, inputs) = sync_channel(4);
         let (mut asker, stream) = UnixStream::pair().unwrap();
-        let control = std::thread::spawn(move || answer(&stream, &sender));
+        let control = std::thread::spawn(move || answer(stream, &sender));
         asker.write_all(line).unwrap();
         let Input::Question(question, reply) = inputs.recv().unwrap() else { panic!("a question") };
         assert!(is_it(&question));
@@ -126,6 +165,49 @@ mod tests {
         let took = begun.elapsed();
         assert!(took < ASKER_PATIENCE / 2, "the controlling thread was held up for {took:?}");
         assert!(control.join().unwrap().is_err(), "and the next one is answered");
+    }
+
+    /// Looks at what is told to who asks a member that answers so; `None`: not even its socket is there.
+    fn told(
+        question: &Question,
+        answer: Option<&'static [u8]>,
+        look: impl FnOnce(Result<String, OverlayError>) -> bool,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let control = folder.path().join("member.sock");
+        let settings = Settings { control: control.clone(), ..crate::mesh::tests::settings(0, 1) };
+        let member = answer.map(|answer| {
+            let listener = UnixListener::bind(control).unwrap();
+            std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+                stream.write_all(answer).unwrap();
+            })
+        });
+        assert!(look(ask(&settings, question)), "{question:?} {answer:?}");
+        member.into_iter().for_each(|m| m.join().unwrap());
+    }
+
+    #[test]
+    fn who_asks_knows_whether_nobody_runs_or_nobody_answers() {
+        told(&Question::Status, Some(b"{}\n"), |told| told.unwrap() == "{}\n");
+        told(&Question::Status, None, |told| matches!(told, Err(OverlayError::NotRunning { .. })));
+        // One that is too busy drops the question.
+        told(&Question::Status, Some(b""), |told| matches!(told, Err(OverlayError::NoAnswer(_))));
+        // When it is gone.
+        told(&Question::Down, Some(b"{}\n"), |told| told.unwrap() == "{}\n");
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_socket_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("west.key");
+        std::fs::write(&path, "a key").unwrap();
+        assert!(remove_left_behind(&path).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a key");
+        let socket = folder.path().join("west.sock");
+        drop(UnixListener::bind(&socket).unwrap());
+        assert!(remove_left_behind(&socket).is_ok() && !socket.exists());
     }
 
     #[test]
@@ -220,12 +302,23 @@ mod tests {
 
     #[test]
     fn metrics_and_status_are_served_and_a_busy_member_is_no_empty_one() {
-        let status = r#"{"members":[{"name":"east","link":{"up":true}}],"counters":{"forged":3}}"#;
+        let counters = serde_json::to_string(&crate::counters::Counts { forged: 3, ..Default::default() }).unwrap();
+        let status =
+            format!(r#"{{"members":[{{"name":"east","link":{{"up":true}}}}],"began_utc_s":7,"counters":{counters}}}"#);
+        let status: &'static str = status.leak();
         let metrics = fetched(&["/metrics"], Some(status));
         assert!(metrics.starts_with("HTTP/1.1 200 ") && metrics.contains("text/plain; version=0.0.4"), "{metrics}");
-        for line in ["longhaul_overlay_link_up{member=\"east\"} 1\n", "longhaul_overlay_forged_total 3\n"] {
+        for line in [
+            "longhaul_overlay_link_up{member=\"east\"} 1\n",
+            "longhaul_overlay_forged_total 3\n",
+            "longhaul_overlay_start_time_seconds 7\n",
+        ] {
             assert!(metrics.contains(line), "{line} in {metrics}");
         }
+        assert!(!metrics.contains("\nlonghaul_overlay_certificate"), "there is none");
+        // They come in an order of their own, so that each stands for itself.
+        let helps: Vec<&str> = metrics.lines().filter(|l| l.starts_with("# HELP")).collect();
+        assert!(helps.len() > 40 && helps.iter().all(|h| !h.contains(" them") && h.ends_with('.')), "{helps:?}");
         assert!(fetched(&["/status.json"], Some(status)).ends_with(status));
         let paths = &["/metrics", "/status.json", "/events.json"];
         let (busy, _) = visited(paths, None);

@@ -35,13 +35,16 @@ impl FromStr for Endpoint {
         if let Ok(ip) = text.parse::<IpAddr>() {
             return Ok(Self::Address(SocketAddr::new(ip, DEFAULT_PORT)));
         }
-        if let Ok(address) = text.parse() {
-            return Ok(Self::Address(address));
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return if address.port() == 0 { no_port(text) } else { Ok(Self::Address(address)) };
         }
         let (host, port) = match text.split_once(':') {
-            Some((host, port)) => (host, port.parse().map_err(|_| format!("`{text}` has no port behind the colon"))?),
+            Some((host, port)) => (host, port.parse().unwrap_or(0)),
             None => (text, DEFAULT_PORT),
         };
+        if port == 0 {
+            return no_port(text);
+        }
         let is_of_names = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
         // What looks like an address and is none is not a name either: a resolver would take 10.1 for 10.0.0.1.
         let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
@@ -54,6 +57,10 @@ impl FromStr for Endpoint {
         }
         Ok(Self::Name(HostPort { host: host.to_owned(), port }))
     }
+}
+
+fn no_port(text: &str) -> Result<Endpoint, String> {
+    Err(format!("`{text}` has no port behind the colon"))
 }
 
 impl fmt::Display for Endpoint {
@@ -102,6 +109,8 @@ mod tests {
             "http://west",
             "west:",
             "west:70000",
+            "west:0",
+            "192.0.2.1:0",
             "[::1]",
             "a b",
             "a\nb",

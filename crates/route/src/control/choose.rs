@@ -2,14 +2,10 @@
 
 use units::{Instant, Rate};
 
-use super::judge::Standing;
-use super::route::{Route, Use};
+use super::judge::{DIRE, Standing};
+use super::route::{Need, Route, Use, Why};
 use super::{Control, Fronts};
 use crate::{Decision, Hold, Inputs, Judged, Member, Path, Reason};
-
-/// With so many times the rate a path over a link that has been back for the shortest refractory time is better, however often that link failed: if it
-/// fails each time, half a second of each 8 s is lost.
-const NEED: f64 = 4.0;
 
 /// A path to change to, and why.
 type Choice = (Path, Judged, Reason, Option<f64>);
@@ -19,7 +15,7 @@ impl Control {
     pub(super) fn choose_first(&mut self, destination: Member, route: &mut Route) {
         let Some(used) = route.uses.first().copied() else {
             let Some((path, judged)) = self.safest(destination, route) else { return };
-            route.uses.push(Use::new(0, path, self.now, judged.predicted));
+            route.uses.push(Use::new(0, path, self.now, &judged));
             let inputs = Inputs { to: Some(judged), ..self.policy_inputs() };
             self.log(destination, 0, (None, Some(path)), Reason::First, inputs);
             return;
@@ -28,8 +24,8 @@ impl Control {
         let judged = self.judged(&used.path, flows);
         let choice = match judged {
             None => {
-                if !self.may_leave_failed(route) {
-                    return;
+                if let Some(until) = self.held_failed(route) {
+                    return self.wake_at(until);
                 }
                 match self.safest(destination, route) {
                     Some((path, judged)) => (path, judged, Reason::Failed, None),
@@ -44,16 +40,11 @@ impl Control {
         self.change_first(destination, route, used, judged, choice);
     }
 
-    /// Without haste for what fails, the hold-down is for failed paths as well.
-    fn may_leave_failed(&mut self, route: &Route) -> bool {
-        let until = route.changed.map(|at| at + self.policy.hold_down).filter(|until| *until > self.now);
-        match until {
-            Some(until) if !self.policy.fast_fail => {
-                self.wake_at(until);
-                false
-            }
-            _ => true,
-        }
+    /// Until when a path that has failed is kept: without haste for what fails, the hold-down is for such as well.
+    pub(super) fn held_failed(&self, route: &Route) -> Option<Instant> {
+        let is_held = !self.policy.fast_fail && !route.uses.is_empty();
+        let changed = route.changed.filter(|_| is_held);
+        changed.map(|at| at + self.policy.hold_down).filter(|until| *until > self.now)
     }
 
     /// No path is left, so the further ones have failed, too.
@@ -61,7 +52,7 @@ impl Control {
         route.changed = Some(self.now);
         route.better_since = None;
         while let Some(used) = route.uses.pop() {
-            route.leave(&self.policy, self.source, self.now, &used, true);
+            route.leave(&self.policy, self.source, self.now, &used, Why::Failed);
             let inputs = self.inputs(&used, None);
             self.log(destination, used.place, (Some(used.path), None), Reason::Failed, inputs);
         }
@@ -76,12 +67,16 @@ impl Control {
         (path, judged, reason, sure_ratio): Choice,
     ) {
         let inputs = Inputs { to: Some(judged), sure_ratio, ..self.inputs(&used, from) };
-        let has_failed = matches!(reason, Reason::Failed | Reason::Collapsed);
-        route.leave(&self.policy, self.source, self.now, &used, has_failed);
+        let why = match reason {
+            Reason::Failed => Why::Failed,
+            Reason::Collapsed => Why::Collapsed,
+            Reason::First | Reason::Better | Reason::Returned | Reason::Shorter | Reason::Removed => Why::Worse,
+        };
+        route.leave(&self.policy, self.source, self.now, &used, why);
         // Traffic that has been there as on a further path is known already.
         let load = route.uses.iter().skip(1).find(|u| u.path == path).and_then(|u| u.load);
         if let Some(first) = route.uses.first_mut() {
-            *first = Use { load, ..Use::new(0, path, self.now, judged.predicted) };
+            *first = Use { load, ..Use::new(0, path, self.now, &judged) };
         }
         route.changed = Some(self.now);
         route.better_since = None;
@@ -96,7 +91,8 @@ impl Control {
         used.low_since = low_since;
         if low_since.is_some_and(|since| since + self.policy.hold_down <= self.now) {
             // What has been low for long does not collapse now: a path may have been chosen for a rate that few packets promised.
-            *used = Use { chosen_for: judged.predicted, low_since: None, ..*used };
+            let (chosen_for, capacity) = (judged.predicted, judged.metrics.capacity);
+            *used = Use { chosen_for, capacity, low_since: None, ..*used };
             standing.collapsed = false;
         }
         let mut found = None;
@@ -105,8 +101,9 @@ impl Control {
             if !standing.doubts(&self.policy, &path, &candidate).is_empty() {
                 continue;
             }
-            let withheld = self.withheld_until(Some(&standing), &path, &candidate);
-            if let Some(until) = withheld.max(route.refractory(self.now, &path, standing.collapsed)) {
+            let need = standing.need(&candidate);
+            let withheld = self.withheld_until(need, &path);
+            if let Some(until) = withheld.max(route.refractory(&self.policy, self.now, &path, need)) {
                 refractory_until = Some(refractory_until.map_or(until, |u: Instant| u.min(until)));
                 continue;
             }
@@ -121,12 +118,14 @@ impl Control {
             return None;
         };
         route.better_since.get_or_insert(self.now);
-        let waits = standing.waits(&self.policy, self.now, route);
+        let waits = standing.waits(&self.policy, self.now, route, &candidate);
         if let Some(until) = waits.iter().filter_map(Hold::until).max() {
             self.wake_at(until);
             return None;
         }
-        let reason = if standing.collapsed {
+        let reason = if !standing.shortfalls(&self.policy, &candidate).is_empty() {
+            Reason::Shorter
+        } else if standing.collapsed {
             Reason::Collapsed
         } else if route.was_left(&path) {
             Reason::Returned
@@ -137,15 +136,9 @@ impl Control {
     }
 
     /// Until when the path is not taken because a link of it has failed lately. Where it is beyond doubt what there is to gain, that counts no flaps.
-    pub(super) fn withheld_until(
-        &self,
-        standing: Option<&Standing>,
-        path: &Path,
-        candidate: &Judged,
-    ) -> Option<Instant> {
-        let needed = |s: &Standing| candidate.worth[1].as_bps() as f64 >= NEED * s.worth.as_bps() as f64;
+    pub(super) fn withheld_until(&self, need: Need, path: &Path) -> Option<Instant> {
         let of_link = |link| {
-            if standing.is_some_and(needed) {
+            if need == Need::Dire {
                 self.links.back_since(link).map(|back| back + self.policy.refractory)
             } else {
                 self.links.withheld_until(link)
@@ -177,10 +170,13 @@ impl Control {
         let withheld = withheld.filter(|(path, metrics)| {
             let one = self.policy.predict(metrics).as_bps();
             let all = one.saturating_mul(u64::from(flows.max(1)));
-            let is_needed = all as f64 >= NEED * standing.worth.as_bps() as f64;
+            let is_needed = all as f64 >= DIRE * standing.worth.as_bps() as f64;
             *path != standing.used.path && is_needed && is_withheld(path)
         });
-        let rivals = rivals.chain(surely).chain(withheld);
+        let beside = self.beside.iter().flat_map(|fronts| fronts.candidates(&self.graph, destination));
+        let beside =
+            beside.filter(|(path, _)| *path != standing.used.path && self.shares.along(self.source, path).is_some());
+        let rivals = rivals.chain(surely).chain(withheld).chain(beside);
         let mut rivals: Vec<(Path, Judged)> =
             rivals.filter_map(|(path, _)| Some((path, self.judged(&path, flows)?))).collect();
         rivals.sort_by_key(|(path, judged)| (is_withheld(path), core::cmp::Reverse(rank(judged)), *path));
@@ -196,7 +192,7 @@ impl Control {
             let judged = all.filter_map(|(path, _)| Some((path, self.judged(&path, flows)?)));
             judged.max_by_key(|(path, judged)| {
                 let is_trusted = judged.metrics.confidence >= self.policy.least_confidence;
-                let is_free = route.refractory(self.now, path, true).is_none();
+                let is_free = route.refractory(&self.policy, self.now, path, Need::Some).is_none();
                 (is_trusted, is_free, judged.worth[0], rank(judged), core::cmp::Reverse(*path))
             })
         };

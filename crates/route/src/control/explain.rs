@@ -6,7 +6,7 @@ use units::Rate;
 
 use super::Control;
 use super::judge::Standing;
-use super::route::Route;
+use super::route::{Need, Route};
 use crate::explanation::{Candidate, Explanation, Hold, InUse};
 use crate::search::{Except, candidates};
 use crate::{Judged, Member, Path};
@@ -33,6 +33,7 @@ impl Control {
         let all = Except { withheld: true, ..Except::default() };
         let withheld = candidates(&self.graph, self.source, destination, all);
         let surest = self.surest.iter().flat_map(|fronts| fronts.candidates(&self.graph, destination));
+        let beside_load = self.beside.iter().flat_map(|fronts| fronts.candidates(&self.graph, destination));
         // What there is instead, even if the present path is better in everything.
         let beside = first.as_ref().map_or(all, |path| Except {
             relays: path.relays(),
@@ -44,6 +45,7 @@ impl Control {
             .into_iter()
             .chain(withheld)
             .chain(surest)
+            .chain(beside_load)
             .chain(instead)
             .filter(|(path, _)| Some(*path) != first)
             .filter_map(|(path, _)| Some((path, self.judged(&path, flows)?)))
@@ -66,14 +68,19 @@ impl Control {
     }
 
     fn holds(&self, route: &Route, standing: Option<&Standing>, path: &Path, judged: &Judged) -> Vec<Hold> {
-        let withheld = self.withheld_until(standing, path, judged);
+        let need = standing.map_or(Need::Some, |s| s.need(judged));
+        let withheld = self.withheld_until(need, path);
         let mut holds: Vec<Hold> = withheld.map(|until| Hold::Withheld { until }).into_iter().collect();
-        let in_need = standing.is_none_or(|s| s.collapsed);
-        holds.extend(route.refractory(self.now, path, in_need).map(|until| Hold::Refractory { until }));
-        let Some(standing) = standing else { return holds };
+        let refractory = route.refractory(&self.policy, self.now, path, need);
+        holds.extend(refractory.map(|until| Hold::Refractory { until }));
+        let Some(standing) = standing else {
+            let held = self.held_failed(route);
+            holds.extend(held.map(|until| Hold::HoldDown { until }));
+            return holds;
+        };
         let doubts = standing.doubts(&self.policy, path, judged);
         let waits = if doubts.is_empty() && holds.is_empty() {
-            standing.waits(&self.policy, self.now, route)
+            standing.waits(&self.policy, self.now, route, judged)
         } else {
             Vec::new()
         };

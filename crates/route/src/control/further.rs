@@ -4,12 +4,18 @@ use units::{Duration, Rate};
 
 use super::Control;
 use super::judge::Standing;
-use super::route::{Route, Use};
+use super::route::{Need, Route, Use, Why};
 use crate::search::{Except, candidates};
 use crate::{Inputs, Judged, Member, Path, Reason};
 
 /// A policy may gather nothing, but who asks to be woken at once is woken forever.
 const LEAST_WAIT: Duration = Duration::from_millis(10);
+
+/// What a further path must be worth.
+fn share_of(first: Rate, share: f64) -> Rate {
+    // The cast saturates.
+    Rate::from_bps((first.as_bps() as f64 * share).ceil() as u64)
+}
 
 impl Control {
     /// Gives up further paths that are not disjoint with those before, have failed, or are worth little; looks for others from time to time.
@@ -40,27 +46,34 @@ impl Control {
     }
 
     fn drop_further(&mut self, destination: Member, route: &mut Route, flows: u32, first: Rate) {
-        let least = first.as_bps() as f64 * self.policy.least_share / 2.0;
+        let needed = share_of(first, self.policy.least_share / 2.0);
         let mut at = 1;
         while let Some(used) = route.uses.get(at).copied() {
             let judged = self.judged(&used.path, flows);
             let is_disjoint = route.uses[..at].iter().all(|u| u.path.is_disjoint(&used.path));
             // What a path demonstrably carries it is worth, as the first one is: the loss of flows that fill it is their own.
-            let worth = |j: Judged| j.worth[1].max(used.shown_at(self.now, &self.policy).carried);
-            if is_disjoint && judged.is_some_and(|j| worth(j).as_bps() as f64 >= least) {
+            let worth = judged.map(|j| j.worth[1].max(used.shown_at(self.now, &self.policy).carried));
+            let low_since = worth.filter(|w| *w < needed).map(|_| used.low_since.unwrap_or(self.now));
+            // One report hit by a burst of losses changes nothing here either.
+            let until = low_since.map(|since| since + self.policy.confirm);
+            if is_disjoint && judged.is_some() && until.is_none_or(|until| until > self.now) {
+                if let Some(until) = until {
+                    self.wake_at(until);
+                }
+                route.uses[at].low_since = low_since;
                 at += 1;
                 continue;
             }
             route.uses.remove(at);
             let reason = if judged.is_none() { Reason::Failed } else { Reason::Removed };
             if judged.is_none() {
-                route.leave(&self.policy, self.source, self.now, &used, true);
+                route.leave(&self.policy, self.source, self.now, &used, Why::Failed);
             }
             if judged.is_none() || !is_disjoint {
                 // Another one is wanted now.
                 route.searched = None;
             }
-            let inputs = self.inputs(&used, judged);
+            let inputs = Inputs { needed: Some(needed), flows: Some(flows), ..self.inputs(&used, judged) };
             self.log(destination, used.place, (Some(used.path), None), reason, inputs);
         }
     }
@@ -69,27 +82,30 @@ impl Control {
     fn fill(&mut self, destination: Member, route: &mut Route, place: usize, first: (u32, Rate)) {
         let now = self.now;
         let at = route.uses.iter().position(|u| u.place == place);
-        let best = self.best_beside(destination, route, place, first);
+        let (flows, needed) = (first.0, share_of(first.1, self.policy.least_share));
+        let best = self.best_beside(destination, route, place, (flows, needed));
+        let further = Inputs { needed: Some(needed), flows: Some(flows), ..self.policy_inputs() };
         let Some(used) = at.map(|at| route.uses[at]) else {
             let Some((path, judged)) = best else { return };
-            route.uses.push(Use::new(place, path, now, judged.predicted));
+            route.uses.push(Use::new(place, path, now, &judged));
             route.uses.sort_unstable_by_key(|u| u.place);
-            let inputs = Inputs { to: Some(judged), ..self.policy_inputs() };
+            let inputs = Inputs { to: Some(judged), ..further };
             self.log(destination, place, (None, Some(path)), Reason::First, inputs);
             return;
         };
-        let (Some((path, candidate)), Some(judged)) = (best, self.judged(&used.path, first.0)) else { return };
+        let (Some((path, candidate)), Some(judged)) = (best, self.judged(&used.path, flows)) else { return };
         let standing = Standing::new(&self.policy, now, used, judged);
-        let is_held = !standing.waits(&self.policy, now, route).is_empty();
+        let is_held = !standing.waits(&self.policy, now, route, &candidate).is_empty();
         if path == used.path || is_held || !standing.doubts(&self.policy, &path, &candidate).is_empty() {
             return;
         }
-        route.leave(&self.policy, self.source, now, &used, false);
+        route.leave(&self.policy, self.source, now, &used, Why::Worse);
         for other in route.uses.iter_mut().filter(|u| u.place == place) {
-            *other = Use::new(place, path, now, candidate.predicted);
+            *other = Use::new(place, path, now, &candidate);
         }
         let sure_ratio = Some(standing.sure_ratio(&candidate));
-        let inputs = Inputs { to: Some(candidate), sure_ratio, ..self.inputs(&used, Some(judged)) };
+        let Inputs { needed, flows, .. } = further;
+        let inputs = Inputs { to: Some(candidate), sure_ratio, needed, flows, ..self.inputs(&used, Some(judged)) };
         self.log(destination, place, (Some(used.path), Some(path)), Reason::Better, inputs);
     }
 
@@ -99,16 +115,15 @@ impl Control {
         destination: Member,
         route: &Route,
         place: usize,
-        (flows, first): (u32, Rate),
+        (flows, needed): (u32, Rate),
     ) -> Option<(Path, Judged)> {
         let others: Vec<Path> = route.uses.iter().filter(|u| u.place != place).map(|u| u.path).collect();
         let relays: Vec<Member> = others.iter().flat_map(Path::relays).copied().collect();
         let direct = others.iter().any(|path| path.relays().is_empty());
         let except = Except { relays: &relays, direct, withheld: false };
-        let least = first.as_bps() as f64 * self.policy.least_share;
         let is_good = |path: &Path, j: &Judged| {
-            route.refractory(self.now, path, false).is_none()
-                && j.worth[1].as_bps() as f64 >= least
+            route.refractory(&self.policy, self.now, path, Need::None).is_none()
+                && j.worth[1] >= needed
                 && j.metrics.confidence >= self.policy.least_confidence
         };
         candidates(&self.graph, self.source, destination, except)

@@ -2,12 +2,15 @@
 
 use units::{Instant, Rate};
 
-use super::route::{Route, Use};
+use super::route::{Need, Route, Use};
 use crate::explanation::Hold;
 use crate::{Judged, Metrics, Path, Policy};
 
 /// A path with fewer relays is as good with this share of the rate: two capacities that trains tell differ by 5 % each.
 const AS_GOOD: f64 = 0.9;
+/// With so many times the rate a path over a link that has been back for the shortest refractory time is better, however often that link failed: if it
+/// fails each time, half a second of each 8 s is lost.
+pub(super) const DIRE: f64 = 4.0;
 /// Confidence from which on a path that has lost nothing is taken for one that does not.
 const KNOWN: f64 = 1.0;
 
@@ -58,11 +61,9 @@ pub(super) struct Standing {
 impl Standing {
     pub(super) fn new(policy: &Policy, now: Instant, used: Use, judged: Judged) -> Self {
         let load = used.load_at(now, policy);
-        let carried = used.shown_at(now, policy).carried;
-        let is_filled = |capacity: Rate| carried.as_bps() as f64 >= policy.filled * capacity.as_bps() as f64;
-        let counts = judged.metrics.capacity.is_none_or(is_filled);
-        let worth = judged.worth[1].max(if counts { carried } else { Rate::ZERO });
-        let capacity = judged.metrics.capacity.unwrap_or(policy.unknown_capacity);
+        let worth = judged.worth[1].max(used.shown_to_fill(now, policy, judged.metrics.capacity));
+        // A capacity that became known since is no disappointment, as there was no promise.
+        let capacity = used.capacity.or(judged.metrics.capacity).unwrap_or(policy.unknown_capacity);
         let hoped = Rate::from_bps(used.chosen_for.as_bps().saturating_mul(u64::from(load.flows.max(1)))).min(capacity);
         let collapsed = policy.fast_fail && (worth.as_bps() as f64) < policy.collapse * hoped.as_bps() as f64;
         Self { used, judged, worth, collapsed }
@@ -74,7 +75,20 @@ impl Standing {
         let ln = |rate: Rate| (rate.as_bps().max(1) as f64).ln();
         let (new, least, old) = (ln(candidate.worth[1]), ln(candidate.worth[0]), ln(self.worth));
         let most = ln(self.judged.worth[2]).max(old);
-        (new - old - (new - least).hypot(most - old)).exp()
+        let ratio = (new - old - (new - least).hypot(most - old)).exp();
+        // The last bits are the host's mathematics library's, and a record is to come to the same decisions on another host.
+        (ratio * 1e6).round() / 1e6
+    }
+
+    /// How much a candidate is needed.
+    pub(super) fn need(&self, candidate: &Judged) -> Need {
+        if candidate.worth[1].as_bps() as f64 >= DIRE * self.worth.as_bps() as f64 {
+            Need::Dire
+        } else if self.collapsed {
+            Need::Some
+        } else {
+            Need::None
+        }
     }
 
     /// Rate that a candidate must have.
@@ -106,10 +120,12 @@ impl Standing {
 
     /// What speaks against the candidate, whatever the time.
     pub(super) fn doubts(&self, policy: &Policy, path: &Path, candidate: &Judged) -> Vec<Hold> {
+        if self.is_shortcut(policy, path, candidate) { Vec::new() } else { self.shortfalls(policy, candidate) }
+    }
+
+    /// What the candidate lacks to be better by the margin, and surely so.
+    pub(super) fn shortfalls(&self, policy: &Policy, candidate: &Judged) -> Vec<Hold> {
         let mut holds = Vec::new();
-        if self.is_shortcut(policy, path, candidate) {
-            return holds;
-        }
         let needed = self.needed(policy);
         if candidate.worth[1] < needed {
             holds.push(Hold::Margin { needed });
@@ -125,9 +141,9 @@ impl Standing {
         holds
     }
 
-    /// What must pass before a change to a better path.
-    pub(super) fn waits(&self, policy: &Policy, now: Instant, route: &Route) -> Vec<Hold> {
-        if self.collapsed {
+    /// What must pass before a change to a candidate without doubts.
+    pub(super) fn waits(&self, policy: &Policy, now: Instant, route: &Route, candidate: &Judged) -> Vec<Hold> {
+        if self.collapsed && self.shortfalls(policy, candidate).is_empty() {
             return Vec::new();
         }
         let held = route.changed_at(&self.used).map(|at| at + policy.hold_down).filter(|until| *until > now);

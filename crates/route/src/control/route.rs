@@ -5,7 +5,7 @@ use units::{Instant, Rate};
 
 use super::Weighted;
 use crate::hash::share;
-use crate::{Member, Path, Policy};
+use crate::{Judged, Member, Path, Policy};
 
 /// What we send over a path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,9 @@ pub(super) struct Use {
     pub(super) since: Instant,
     /// What was predicted for one flow when it was chosen, or after it had been lower for the hold-down without anything better to change to.
     pub(super) chosen_for: Rate,
-    /// Since when it has been collapsed.
+    /// The capacity that was known then.
+    pub(super) capacity: Option<Rate>,
+    /// Since when it has been collapsed or, as a further path, worth too little.
     pub(super) low_since: Option<Instant>,
     pub(super) load: Option<(Instant, Load)>,
     /// When the last of its flows ended, and what there was until then.
@@ -34,8 +36,9 @@ pub(super) struct Use {
 }
 
 impl Use {
-    pub(super) fn new(place: usize, path: Path, since: Instant, chosen_for: Rate) -> Self {
-        Self { place, path, since, chosen_for, low_since: None, load: None, ended: None }
+    pub(super) fn new(place: usize, path: Path, since: Instant, judged: &Judged) -> Self {
+        let (chosen_for, capacity) = (judged.predicted, judged.metrics.capacity);
+        Self { place, path, since, chosen_for, capacity, low_since: None, load: None, ended: None }
     }
 
     /// What is sent over it now. Flows that say that they end do so between two of these.
@@ -58,6 +61,13 @@ impl Use {
         ended.map_or(load, |(_, before)| Load { carried: before.carried.max(load.carried), ..before })
     }
 
+    /// The same if it fills the path, whose losses then are its own, or nobody knows the capacity; else nothing: a sender in luck is no witness.
+    pub(super) fn shown_to_fill(&self, now: Instant, policy: &Policy, capacity: Option<Rate>) -> Rate {
+        let carried = self.shown_at(now, policy).carried;
+        let is_filled = |capacity: Rate| carried.as_bps() as f64 >= policy.filled * capacity.as_bps() as f64;
+        if capacity.is_none_or(is_filled) { carried } else { Rate::ZERO }
+    }
+
     /// What it carries, unless nobody has said so lately or the policy does not ask.
     pub(super) fn load_at(&self, now: Instant, policy: &Policy) -> Load {
         let is_fresh = |at: Instant| policy.count_load && now.saturating_since(at) < policy.silence;
@@ -73,8 +83,29 @@ struct Left {
     at: Instant,
     flaps: f64,
     until: Instant,
-    /// Whether it had failed or collapsed. Otherwise only the path that it was left for speaks against it.
-    has_failed: bool,
+    why: Why,
+}
+
+/// How much another path is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    /// The present one does.
+    None,
+    /// The present one is no good: paths that were, and were left for a better one, may be taken again.
+    Some,
+    /// It is beyond doubt what there is to gain: how often links of the other one have failed does not count.
+    Dire,
+}
+
+/// Why a path was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// For a better one: only that speaks against it.
+    Worse,
+    /// It had a fraction of what it was chosen for, perhaps by our own load.
+    Collapsed,
+    /// A link of it was gone.
+    Failed,
 }
 
 /// Most paths that are remembered to have been left: an oscillation is between few.
@@ -100,10 +131,15 @@ impl Route {
         if used.place == 0 { self.changed } else { Some(used.since) }
     }
 
-    /// Until when the path is not taken again. Where the present one is no good (`in_need`) this holds only for paths that were no good either.
-    pub(super) fn refractory(&self, now: Instant, path: &Path, in_need: bool) -> Option<Instant> {
-        let left = self.left.iter().find(|l| l.path == *path && (l.has_failed || !in_need));
-        left.map(|l| l.until).filter(|until| *until > now)
+    /// Until when the path is not taken again.
+    pub(super) fn refractory(&self, policy: &Policy, now: Instant, path: &Path, need: Need) -> Option<Instant> {
+        let left = self.left.iter().find(|l| l.path == *path)?;
+        let until = match (left.why, need) {
+            (Why::Worse, Need::Some | Need::Dire) => return None,
+            (Why::Failed, Need::Dire) => left.until.min(left.at + policy.refractory),
+            (Why::Worse | Why::Collapsed | Why::Failed, Need::None | Need::Some | Need::Dire) => left.until,
+        };
+        Some(until).filter(|until| *until > now)
     }
 
     /// Whether the path is remembered to have been left.
@@ -111,8 +147,8 @@ impl Route {
         self.left.iter().any(|l| l.path == *path)
     }
 
-    /// Remembers that the path was left, and whether because it had failed or collapsed.
-    pub(super) fn leave(&mut self, policy: &Policy, source: Member, now: Instant, used: &Use, has_failed: bool) {
+    /// Remembers that the path was left.
+    pub(super) fn leave(&mut self, policy: &Policy, source: Member, now: Instant, used: &Use, why: Why) {
         let before = self.left.iter().position(|l| l.path == used.path).map(|i| self.left.swap_remove(i));
         let decayed = before.map_or(0.0, |l| policy.decayed(l.flaps, now.saturating_since(l.at)));
         let has_flapped = now.saturating_since(used.since) < policy.settled;
@@ -123,7 +159,7 @@ impl Route {
             let oldest = self.left.iter().enumerate().min_by_key(|(_, l)| (l.until, l.at)).map(|(i, _)| i);
             self.left.swap_remove(oldest.unwrap_or(0));
         }
-        self.left.push(Left { path: used.path, at: now, flaps, until, has_failed });
+        self.left.push(Left { path: used.path, at: now, flaps, until, why });
     }
 
     /// Forgets paths that were left long ago and whose flaps are as good as forgotten.

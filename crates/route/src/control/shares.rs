@@ -1,14 +1,14 @@
 //! What our flows get on links that ways to other destinations share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use units::{Instant, Rate};
 
 use super::links::Link;
 use super::route::{Load, Route};
-use crate::{Member, Path, Policy};
+use crate::{Graph, Member, Metrics, Path, Policy};
 
-/// Our load on each link, by the destination of the flows.
+/// Our load on each link that we fill, by the destination of the flows.
 ///
 /// A link that our flows fill loses packets because they fill it. A way to somebody else that shares the link is not as bad as a formula makes of
 /// that loss: at least what each of those flows gets there, another one would get, too.
@@ -16,7 +16,12 @@ use crate::{Member, Path, Policy};
 pub(super) struct Shares(BTreeMap<(Link, Member), Load>);
 
 impl Shares {
-    pub(super) fn of(routes: &BTreeMap<Member, Route>, source: Member, now: Instant, policy: &Policy) -> Self {
+    pub(super) fn of(
+        routes: &BTreeMap<Member, Route>,
+        (graph, source): (&Graph, Member),
+        now: Instant,
+        policy: &Policy,
+    ) -> Self {
         let mut shares = Self::default();
         for used in routes.values().flat_map(|r| &r.uses) {
             let load = used.shown_at(now, policy);
@@ -29,7 +34,33 @@ impl Shares {
                 sum.carried = Rate::from_bps(sum.carried.as_bps().saturating_add(load.carried.as_bps()));
             }
         }
+        let mut carried: BTreeMap<Link, u64> = BTreeMap::new();
+        for ((link, _), load) in &shares.0 {
+            let sum = carried.entry(*link).or_default();
+            *sum = sum.saturating_add(load.carried.as_bps());
+        }
+        // On others the losses are not ours, and a sender in luck for half a second says nothing.
+        shares.0.retain(|(link, _), _| {
+            let capacity = graph.link(link.0, link.1).and_then(|m| m.capacity);
+            let carried = carried.get(link).copied().unwrap_or(0) as f64;
+            capacity.is_none_or(|capacity| carried >= policy.filled * capacity.as_bps() as f64)
+        });
         shares
+    }
+
+    /// The graph as it would be if the links that we fill lost nothing; `None`: none of them does.
+    pub(super) fn without_losses(&self, graph: &Graph) -> Option<Graph> {
+        let links: BTreeSet<Link> = self.0.keys().map(|(link, _)| *link).collect();
+        let known = links.into_iter().filter_map(|link| Some((link, *graph.link(link.0, link.1)?)));
+        let lossy: Vec<(Link, Metrics)> = known.filter(|(_, metrics)| metrics.loss > 0.0).collect();
+        if lossy.is_empty() {
+            return None;
+        }
+        let mut clean = graph.clone();
+        for ((from, to), metrics) in lossy {
+            clean.set(from, to, Metrics { loss: 0.0, loss_low: 0.0, loss_high: 0.0, ..metrics });
+        }
+        Some(clean)
     }
 
     /// What each of our flows to other destinations gets on the link; `None`: there is none.

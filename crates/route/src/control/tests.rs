@@ -1,3 +1,5 @@
+mod worth;
+
 use units::Duration;
 
 use super::*;

@@ -7,15 +7,19 @@ use super::{RouteId, Table};
 pub struct Share {
     /// The routing entry.
     pub route: RouteId,
-    /// What all flows on it get together.
-    pub predicted: Rate,
+    /// Rate predicted for one flow.
+    pub one: Rate,
+    /// Most that all flows get together.
+    pub capacity: Rate,
+    /// What the elephants that are on it get together, where that is known; else nothing.
+    pub carried: Rate,
     /// Elephants on its path that other tables hold.
     pub elsewhere: u32,
 }
 
 impl Table {
-    /// Moves one elephant of each destination at most, given by its routing entries: from where an elephant's share of the predicted rate is smallest to where it
-    /// would be largest, if that is more than `1 + margin` times as much. How many were moved.
+    /// Moves one elephant of each destination at most, given by its routing entries: from where an elephant gets least to where it would
+    /// get most, if that is more than `1 + margin` times as much. How many were moved.
     ///
     /// Elephants are placed one by one because hashing spreads numbers of flows, not bytes. To be called each few seconds: each move reorders a flow. What is
     /// counted says whether one is to be moved; only then a call goes over the table, once for all destinations: a millisecond for 65,536 flows.
@@ -43,10 +47,12 @@ impl Table {
         (gets > (1.0 + margin) * has).then_some((from, to))
     }
 
-    /// What each elephant gets with `more` of them.
+    /// What each elephant gets with `more` of them: what one is predicted to get, as far as there is room for all, but no less than what those get that fill
+    /// the path, as its losses are their own doing.
     fn share(&self, share: &Share, more: u32) -> f64 {
         let own = self.active(share.route).elephants;
-        let elephants = own.saturating_add(share.elsewhere).saturating_add(more).max(1);
-        share.predicted.as_bps() as f64 / f64::from(elephants)
+        let elephants = f64::from(own.saturating_add(share.elsewhere).saturating_add(more).max(1));
+        let of_each = |rate: Rate| rate.as_bps() as f64 / elephants;
+        (share.one.as_bps() as f64).min(of_each(share.capacity)).max(of_each(share.carried))
     }
 }

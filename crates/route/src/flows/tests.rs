@@ -211,6 +211,8 @@ fn weighted(weights: &[f64]) -> Vec<Weighted> {
         place: i,
         weight: *weight,
         predicted: Rate::from_bps((*weight * 1e6) as u64),
+        capacity: Rate::from_bps(1_000_000),
+        carried: Rate::ZERO,
     };
     weights.iter().enumerate().map(of).collect()
 }
@@ -266,14 +268,16 @@ fn crowded(elephants: u32) -> (Table, RouteId, RouteId) {
     (table, a, b)
 }
 
+/// A path on which one flow could get all of it.
+fn filled(route: RouteId, mbps: u64, elsewhere: u32) -> Share {
+    let all = Rate::from_bps(mbps * 1_000_000);
+    Share { route, one: all, capacity: all, carried: Rate::ZERO, elsewhere }
+}
+
 #[test]
 fn elephants_are_moved_to_where_their_share_is_best_and_stay_there() {
     let (mut table, a, b) = crowded(12);
-    let shares = [(a, 100), (b, 50)].map(|(route, mbps)| Share {
-        route,
-        predicted: Rate::from_bps(mbps * 1_000_000),
-        elsewhere: 0,
-    });
+    let shares = [(a, 100), (b, 50)].map(|(route, mbps)| filled(route, mbps, 0));
     let destinations = [shares.to_vec()];
     assert_eq!(table.rebalance(&destinations, 0.1), 1, "no more at once");
     let moved: usize = (0..20).map(|_| table.rebalance(&destinations, 0.1)).sum();
@@ -284,10 +288,44 @@ fn elephants_are_moved_to_where_their_share_is_best_and_stay_there() {
 }
 
 #[test]
+fn elephants_that_lose_by_chance_are_not_moved_to_where_they_lose_more() {
+    // Of 100 Mb/s each, far from full: one flow gets 10 on the first, and 6 on the second, however many there are.
+    let (mut table, a, b) = crowded(3);
+    let share = |route, mbps: u64| Share { one: Rate::from_bps(mbps * 1_000_000), ..filled(route, 100, 0) };
+    assert_eq!(table.rebalance(&[vec![share(a, 10), share(b, 6)]], 0.5), 0);
+    assert_eq!(table.rebalance(&[vec![share(a, 10), share(b, 16)]], 0.5), 1, "where they lose less they are");
+}
+
+#[test]
+fn an_elephant_that_fills_its_path_is_not_moved_by_its_own_losses() {
+    let (mut table, a, b) = crowded(1);
+    // It gets 95 of 100 Mb/s, and by what it loses a formula gives it 30; the other path has 50 and is idle.
+    let own = Share { one: Rate::from_bps(30_000_000), carried: Rate::from_bps(95_000_000), ..filled(a, 100, 0) };
+    assert_eq!(table.rebalance(&[vec![own, filled(b, 50, 0)]], 0.5), 0);
+    let alone = Share { carried: Rate::ZERO, ..own };
+    assert_eq!(table.rebalance(&[vec![alone, filled(b, 50, 0)]], 0.5), 1, "without its word it would be");
+}
+
+#[test]
+fn paths_that_flows_fill_are_shared_by_what_they_hold() {
+    // What is predicted for one flow is then a share already.
+    let (mut table, a, b) = crowded(12);
+    for _ in 0..20 {
+        let share = |route, mbps| {
+            let n = table.active(route).elephants.max(1);
+            Share { one: Rate::from_bps(mbps * 1_000_000 / u64::from(n)), ..filled(route, mbps, 0) }
+        };
+        let shares = vec![share(a, 100), share(b, 50)];
+        table.rebalance(&[shares], 0.1);
+    }
+    assert_eq!((table.active(a).elephants, table.active(b).elephants), (8, 4));
+}
+
+#[test]
 fn flows_of_other_destinations_are_left_alone() {
     let (mut table, a, b) = crowded(4);
     let other = table.add_route(path(3)).unwrap();
-    let shares = [b, other].map(|route| Share { route, predicted: Rate::from_bps(1_000_000), elsewhere: 0 });
+    let shares = [b, other].map(|route| filled(route, 1, 0));
     assert_eq!(table.rebalance(&[shares.to_vec()], 0.0), 0);
     assert_eq!(table.active(a).elephants, 4);
 }
@@ -302,7 +340,7 @@ fn of_each_destination_one_elephant_is_moved_wherever_it_is_in_a_large_table() {
             if n % 5000 < 3 { (routes[2 * (n as usize % 5000)], Bytes::new(2_000_000)) } else { (routes[0], KB) };
         table.assign(key(n).hash(SECRET), key(n), bytes, route);
     }
-    let share = |route: &RouteId| Share { route: *route, predicted: Rate::from_bps(1_000_000), elsewhere: 0 };
+    let share = |route: &RouteId| filled(*route, 1, 0);
     let destinations: Vec<Vec<Share>> = routes.chunks(2).map(|pair| pair.iter().map(share).collect()).collect();
     let elephants = |table: &Table| routes.iter().map(|r| table.active(*r).elephants).collect::<Vec<_>>();
     assert_eq!(elephants(&table), [4, 0, 4, 0, 4, 0]);
@@ -324,7 +362,7 @@ fn tables_that_know_of_each_other_share_two_paths_evenly() {
         let elsewhere = on(&tables, 1 - turn % 2);
         let (table, a, b) = &mut tables[turn % 2];
         let shares = [(*a, elsewhere[0]), (*b, elsewhere[1])];
-        let shares = shares.map(|(route, elsewhere)| Share { route, predicted: Rate::from_bps(1_000_000), elsewhere });
+        let shares = shares.map(|(route, elsewhere)| filled(route, 1, elsewhere));
         table.rebalance(&[shares.to_vec()], 0.1);
     }
     let [one, other] = [on(&tables, 0), on(&tables, 1)];

@@ -11,8 +11,8 @@ pub const LANE_RELAYED: u8 = 1;
 /// lanes above it, a path each.
 pub const LANE_TRIALS: u8 = 2;
 
-/// Queues that a member may send by, each of which numbers its own frames.
-pub const MOST_QUEUES: usize = 16;
+/// Threads that a member may send by, each of which numbers its own frames: two for each of 16 queues, and one more.
+pub const MOST_QUEUES: usize = 33;
 
 /// Class of a flow that has carried little.
 pub const CLASS_MOUSE: u8 = 1;

@@ -25,6 +25,8 @@ const ALL_REPORTS_LOST: f64 = 1e-9;
 const WORST_SPAN: Duration = Duration::from_secs(2);
 /// Bytes of the largest datagram.
 const LARGEST: u64 = 65_535;
+/// A frame that had come so long before a report of it, microseconds, tells what the way is now.
+const STILL_OF_NOW: u32 = 1_000_000;
 
 /// What is counted of a session.
 #[derive(Default)]
@@ -86,7 +88,7 @@ impl Mesh {
         let Some(other) = self.others.get_mut(&from) else { return };
         let Some(of) = other.sessions.iter().find(|s| s.local == session) else { return };
         let link = &mut other.link;
-        let mut is_worse = false;
+        let (mut is_worse, mut queued) = (false, None);
         let sensed = link.sensed.entry(session).or_default();
         if let Some(heard) = sensed.heard_reports.get_mut(usize::from(came_in)) {
             *heard += 1;
@@ -100,11 +102,14 @@ impl Mesh {
             let rtt = micros(now).wrapping_sub(lane.echo).wrapping_sub(lane.held);
             // Times of 35 minutes and more are those of a clock that is not ours.
             let rtt = (rtt < 1 << 31).then(|| Duration::from_micros(u64::from(rtt)));
-            // A report that came over relays may have come sooner than by the link itself; all that this one says may then be known, but for the time that it took.
-            if let Some(rtt) = rtt.filter(|_| lane.lane <= LANE_RELAYED && came_in == LANE_DIRECT) {
+            let (sent, lost) = gaps.note(lane.sent, lane.received);
+            let is_of_link = lane.lane <= LANE_RELAYED && came_in == LANE_DIRECT;
+            // A report that came over relays may have come sooner than by the link itself; all that this one says may then be known, but for the time that it
+            // took. What was sent long ago says nothing about now, and by then the two clocks have run apart.
+            let is_of_now = sent > 0 || lane.held < STILL_OF_NOW;
+            if let Some(rtt) = rtt.filter(|_| is_of_link && is_of_now) {
                 link.rtt.note(now, rtt);
             }
-            let (sent, lost) = gaps.note(lane.sent, lane.received);
             if sent == 0 {
                 continue;
             }
@@ -117,7 +122,7 @@ impl Mesh {
                 continue;
             }
             let change = link.outgoing.loss.note(now, sent, lost);
-            link.worst_to.note(now, WORST_SPAN, link.outgoing.loss.latest(now).share, f64::max);
+            link.worst_to.note_afresh(now, WORST_SPAN, link.outgoing.loss.latest(now).share, f64::max);
             if change == Some(Change::More) {
                 // What is lost of late may be what has become too large.
                 other.sizes.doubt(now);
@@ -128,8 +133,9 @@ impl Mesh {
             if lane.lane == LANE_DIRECT {
                 link.carried.note(now, bytes);
             }
-            link.queued = Duration::from_micros(u64::from(lane.queued));
+            queued = queued.max(Some(Duration::from_micros(u64::from(lane.queued))));
         }
+        link.queued = queued.unwrap_or(link.queued);
         if is_worse {
             self.alert(now);
         }

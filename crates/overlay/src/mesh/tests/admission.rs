@@ -186,18 +186,22 @@ fn of_who_is_not_known_nothing_is_taken_but_one_certificate() {
     let told = |world: &World, datagram: &[u8]| {
         let (host, mut told) = (&world.hosts[0], 0);
         let arrival = Arrival { came: world.now, from: endpoint(2), traffic_class: 0 };
-        host.opener.take(&host.table, &mut datagram.to_vec(), arrival, &host.counters, &mut |_, _| told += 1);
+        host.opener.take(&host.table, &mut datagram.to_vec(), arrival, &host.counters, &mut |_, _| {
+            told += 1;
+            true
+        });
         told
     };
     assert_eq!(world.hosts[0].mesh.guests().count(), 1);
     let before = world.hosts[0].counters.counts();
     let shown = Message::Certificate(b"none".to_vec());
     // Other lanes and queues would each take memory.
-    for place in [(1, 0), (2, 0), (3, 0), (0, 1), (0, 15)] {
+    const C: u8 = seal::CONTROL_QUEUE;
+    for place in [(1, C), (2, C), (3, C), (0, 0), (0, 15), (0, C + 1)] {
         assert_eq!(told(&world, &sealed(&world, 2, 0, place, &shown)), 0, "{place:?}");
     }
     for message in [Message::Probe, Message::SizeAsked { bytes: 1280 }, Message::Bye] {
-        assert_eq!(told(&world, &sealed(&world, 2, 0, (0, 0), &message)), 0);
+        assert_eq!(told(&world, &sealed(&world, 2, 0, (0, C), &message)), 0);
     }
     // By its own word it is a relay whose number is that of nobody.
     let hop = world.hosts[2].mesh.session(number(0)).unwrap();
@@ -208,10 +212,10 @@ fn of_who_is_not_known_nothing_is_taken_but_one_certificate() {
     assert_eq!(told(&world, &relayed), 0);
     let after = world.hosts[0].counters.counts();
     assert_eq!((after.frames_opened - before.frames_opened, after.not_relayed - before.not_relayed), (3, 1));
-    let certificates: Vec<u32> = (0..5).map(|_| told(&world, &sealed(&world, 2, 0, (0, 0), &shown))).collect();
+    let certificates: Vec<u32> = (0..5).map(|_| told(&world, &sealed(&world, 2, 0, (0, C), &shown))).collect();
     assert_eq!(certificates, [1, 0, 0, 0, 0]);
     // One that does not hold ends it.
-    world.receive(0, endpoint(2), sealed(&world, 2, 0, (0, 0), &shown));
+    world.receive(0, endpoint(2), sealed(&world, 2, 0, (0, C), &shown));
     let session = world.hosts[0].mesh.guests().next().unwrap().local;
     let now = world.now;
     world.hosts[0].mesh.handle_message(now, Member(0), (session, 0), shown);

@@ -47,6 +47,23 @@ fn a_link_that_becomes_slower_is_known_to_be_so() {
     assert!((to.unwrap() as f64 / 20e6 - 1.0).abs() < 0.02, "{to:?}");
 }
 
+#[test]
+fn a_link_that_becomes_much_faster_is_known_to_be_so() {
+    for before in [1, 10, 300] {
+        let mut world = pair(before * MBPS, before * MBPS);
+        world.run(100 * SECOND);
+        let [to, ..] = capacities(&world);
+        assert!((to.unwrap() as f64 / (before * MBPS) as f64 - 1.0).abs() < 0.05, "{before}: {to:?}");
+        for pair in [(0, 1), (1, 0)] {
+            world.wires.insert(pair, Wire { rate: Some(1000 * MBPS), ..WIRE });
+        }
+        // The next train comes within 45 s; each longer one is paid for by what the one before showed, in 2 s.
+        world.run(90 * SECOND);
+        let [to, ..] = capacities(&world);
+        assert!((to.unwrap() as f64 / 1e9 - 1.0).abs() < 0.05, "{before}: {to:?}");
+    }
+}
+
 /// When the first member sent trains, for a span, during which all tell what the link carries.
 fn trains(world: &mut World, span: Duration, carries: u64) -> Vec<Instant> {
     let view = |w: &World| w.hosts[0].mesh.link_view(number(1), w.now).unwrap();
@@ -265,6 +282,28 @@ fn what_a_way_carries_is_known_across_a_change_of_keys() {
     // 800 kb/s all the time, two seconds after the begin; and a report more or less where one session takes over.
     let (least, most) = told[200..].iter().fold((f64::MAX, 0_f64), |(l, m), t| (l.min(*t), m.max(*t)));
     assert!(least > 600_000.0 && most < 1_000_000.0, "{least} to {most}");
+}
+
+#[test]
+fn what_was_lost_before_a_way_rested_is_not_held_against_it_later() {
+    let mut world = World::new(4);
+    world.set(0, 2, None);
+    world.set(0, 3, Some(Wire { loss: 0.05, ..WIRE }));
+    world.set(1, 3, None);
+    let over = |w: &World, relay: usize| w.hosts[0].ways(2).first() == Some(&format!("via {}", number(relay)));
+    world.flow(0, 2, 20 * SECOND);
+    assert!(over(&world, 1), "{:?}", world.hosts[0].ways(2));
+    world.set(1, 2, None);
+    world.flow(0, 2, 5 * SECOND);
+    assert!(over(&world, 3), "{:?}", world.hosts[0].ways(2));
+    world.set(1, 2, Some(WIRE));
+    let mut ways = vec![over(&world, 1)];
+    for _ in 0..300 {
+        world.flow(0, 2, Duration::from_millis(200));
+        ways.push(over(&world, 1));
+    }
+    let changes = ways.windows(2).filter(|w| w[0] != w[1]).count();
+    assert_eq!((ways.last(), changes), (Some(&true), 1), "back, once");
 }
 
 #[test]

@@ -126,3 +126,36 @@ fn who_is_reached_over_a_relay_is_looked_up_and_called_directly_all_the_same() {
         assert_eq!(world.hosts[0].mesh.others[&number(1)].endpoint, Some(endpoint(1)));
     }
 }
+
+#[test]
+fn who_was_seen_elsewhere_is_still_called_where_the_settings_say() {
+    let elsewhere = SocketAddr::from(([192, 0, 2, 250], 5460));
+    // The other one cannot call, and answers at one of both addresses only.
+    for returns in [true, false] {
+        let mut world = world();
+        let settings = settings(0, 2);
+        world.hosts[0] = Host::new(settings, 4711, world.now);
+        world.run(3 * SECOND);
+        assert!(are_linked(&world));
+        world.hosts[1].is_dead = true;
+        let now = world.now;
+        world.hosts[0].mesh.handle_moved(now, number(1), elsewhere);
+        world.run(3 * SECOND);
+        if returns {
+            let settings = world.hosts[1].mesh.settings.as_ref().clone();
+            world.hosts[1] = Host::new(settings, 4712, world.now);
+            world.run(20 * SECOND);
+            assert!(are_linked(&world), "where the settings say");
+        } else {
+            let before = world.seen.len();
+            let calls = |w: &World| w.hosts[0].mesh.others[&number(1)].endpoint;
+            let mut called = Vec::new();
+            for _ in 0..30 {
+                world.run(SECOND);
+                called.extend(calls(&world));
+            }
+            assert!(called.contains(&elsewhere) && called.contains(&endpoint(1)), "in turns: {called:?}");
+            assert!(world.seen.len() > before);
+        }
+    }
+}

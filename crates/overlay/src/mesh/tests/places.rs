@@ -11,6 +11,7 @@ fn take(world: &World, to: usize, from: usize, mut datagram: Vec<u8>, queue: &mu
     let arrival = Arrival { came: world.now, from: endpoint(from), traffic_class: 0 };
     host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |event, place| {
         queue.push((event, place));
+        true
     });
 }
 

@@ -353,18 +353,54 @@ fn a_hop_that_is_used_up_is_replaced_and_no_number_of_it_is_used_twice() {
 }
 
 #[test]
-fn clocks_that_are_set_mean_nothing() {
-    // Each member's clock begins anywhere, and frames carry 32 bits of it: here it wraps in mid-flow, at each member at another time.
-    let mut world = World::new(2);
-    world.now = Instant::from_nanos((u64::from(u32::MAX) - 3_000_000) * 1000);
-    for index in 0..2 {
-        world.hosts[index] = Host::new(settings(index, 2), index as u64, world.now);
+fn clocks_that_differ_wrap_and_run_apart_mean_nothing() {
+    // Each member's clock begins anywhere and is as fast as its crystal. Frames carry 32 bits of it: those of two members wrap in mid-flow, one after the other.
+    let wraps_in = |s: u64| Duration::from_micros(u64::from(u32::MAX)) - Duration::from_secs(1000 + s);
+    let day = Duration::from_secs(86_400);
+    let clocks = [(wraps_in(5), 0), (wraps_in(7), 100), (30 * day, 50)].map(|(ahead, ppm)| HostClock { ahead, ppm });
+    let mut world = World::new(3);
+    for (index, clock) in clocks.into_iter().enumerate() {
+        world.hosts[index] = Host::with_clock(settings(index, 3), index as u64, world.now, clock);
     }
     world.run(2 * SECOND);
-    assert_eq!(world.flow(0, 1, 4 * SECOND), (800, 800));
-    let view = world.hosts[0].mesh.link_view(number(1), world.now).unwrap();
-    assert_eq!((view.up, view.rtt_us), (true, Some(20_000)));
-    assert!(view.queued_us < 1000, "{}", view.queued_us);
+    for _ in 0..30 {
+        assert_eq!(world.flow(0, 1, 2 * SECOND), (400, 400));
+        for (host, other) in [(0, 1), (1, 0), (2, 0), (0, 2)] {
+            let mesh = &world.hosts[host].mesh;
+            let now = clocks[host].at(world.now);
+            let view = mesh.link_view(number(other), now).unwrap();
+            // An echo is held for a tenth of a second, and 100 ppm of it are 10 us.
+            let off = view.rtt_us.unwrap().abs_diff(20_000);
+            assert!(view.up && off <= 20 && view.loss_to == Some(0.0), "{host} {other}: {off} us off");
+            // In two spans of 10 s they run apart by 2 ms.
+            assert!(view.queued_us <= Some(2_200), "{host} {other}: {:?} us", view.queued_us);
+            let oldest = mesh.claims(now).map(|(.., age)| age).max().unwrap();
+            assert!(oldest < 6 * SECOND, "{host}: {oldest:?}");
+        }
+    }
+    world.set(0, 1, None);
+    world.flow(0, 1, SECOND);
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200), "over the third one within a second");
+}
+
+#[test]
+fn who_tells_other_sizes_all_the_time_has_few_tables_made() {
+    let mut world = World::new(3);
+    world.run(3 * SECOND);
+    let mut now = world.now;
+    let mesh = &mut world.hosts[0].mesh;
+    let is_asked = |(from, to, ..): &(Member, Member, Claim, Duration)| (*from, *to) == (number(1), number(2));
+    let (.., claim, _) = mesh.claims(now).find(is_asked).unwrap();
+    let mut tables = 0;
+    // Before links are down because nobody else speaks.
+    for n in 0..400 {
+        now = now + Duration::from_millis(1);
+        mesh.handle_claim(now, number(1), number(2), Some(Claim { datagram: Some(1400 + n % 2), ..claim }), true);
+        mesh.handle_timeout(now);
+        while mesh.poll_output().is_some() {}
+        tables += usize::from(mesh.table().is_some());
+    }
+    assert!((3..=6).contains(&tables), "{tables} tables in 0.4 s");
 }
 
 #[test]
@@ -383,7 +419,10 @@ fn answers_to_no_call_do_not_reach_who_decides() {
         for datagram in [&mut cookie[..], &mut response[..]] {
             let host = &mut world.hosts[0];
             let arrival = Arrival { came: world.now, from: endpoint(1), traffic_class: 0 };
-            host.opener.take(&host.table, datagram, arrival, &host.counters, &mut |_, _| reached += 1);
+            host.opener.take(&host.table, datagram, arrival, &host.counters, &mut |_, _| {
+                reached += 1;
+                true
+            });
             strangers += u64::from(!counts);
         }
     }
@@ -411,8 +450,10 @@ fn a_flood_of_handshakes_leaves_room_for_reports() {
     let mut queue = Vec::new();
     for round in 1..=2 {
         for _ in 0..1000 {
-            host.opener
-                .take(&host.table, &mut initiation, arrival, &host.counters, &mut |e, place| queue.push((e, place)));
+            host.opener.take(&host.table, &mut initiation, arrival, &host.counters, &mut |e, place| {
+                queue.push((e, place));
+                true
+            });
         }
         // The queue of the controlling thread has 2048 places.
         assert_eq!(queue.len(), 256);
