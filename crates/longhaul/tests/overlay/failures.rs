@@ -31,8 +31,12 @@ stream = { from = "west", to = "east", overlay = true, protocol = "udp", rate = 
 
 /// `None`: no lab here, or the machine could not carry it and said so.
 fn run(extra: &str) -> Option<Ended> {
+    run_whole(&format!("{FOUR}{extra}"))
+}
+
+fn run_whole(scenario: &str) -> Option<Ended> {
     let turn = turn()?;
-    let ended = turn.run(&format!("{FOUR}{extra}"), &[]).end();
+    let ended = turn.run(scenario, &[]).end();
     match &ended.end.verdict {
         Verdict::Valid => Some(ended),
         Verdict::Invalid { because } => {
@@ -55,7 +59,11 @@ fn intervals(ended: &Ended) -> Vec<&FlowInterval> {
 
 /// How long the longest time without a datagram was, in intervals of 100 ms.
 fn longest_silence(ended: &Ended) -> usize {
-    let bytes: Vec<u64> = intervals(ended).iter().map(|i| i.bytes).collect();
+    silence_of(&intervals(ended))
+}
+
+fn silence_of(intervals: &[&FlowInterval]) -> usize {
+    let bytes: Vec<u64> = intervals.iter().map(|i| i.bytes).collect();
     assert!(bytes.len() > 80, "{} intervals", bytes.len());
     bytes.split(|b| *b > 0).map(<[u64]>::len).max().unwrap_or(0)
 }
@@ -99,6 +107,34 @@ fn a_link_that_goes_dark_is_left_within_a_second() {
         assert!((1..=10).contains(&silence), "{silence} intervals");
         let bytes = later(&ended);
         assert!(bytes > 2 * 240_000, "it goes on at its rate: {bytes} bytes in 2 s");
+    });
+}
+
+#[test]
+fn flows_that_were_spread_over_two_ways_all_go_on_when_one_goes_dark() {
+    undisturbed(|| {
+        // By default there are two ways, and each flow is on one of them: that none of ten is on the straight one happens once in a thousand times.
+        let streams: String = (0..10)
+            .map(|n| format!("stream{n} = {{ from = \"west\", to = \"east\", overlay = true, protocol = \"udp\", rate = \"200kb/s\", block = \"500B\" }}\n"))
+            .collect();
+        let bulk = "bulk = { from = \"west\", to = \"east\", overlay = true, pacing = \"2Mb/s\", congestion_control = \"cubic\" }\n";
+        let dark = "[[schedule]]\nat = \"4s\"\nlink = \"straight\"\nloss = 1.0\n";
+        let (head, _) = FOUR.split_once("stream = ").unwrap();
+        let head = head.replace("single_path = true\n", "");
+        let Some(ended) = run_whole(&format!("{head}{streams}{bulk}{dark}")) else { return };
+        let all = intervals(&ended);
+        let of = |flow: &str| all.iter().filter(|i| i.flow == flow).copied().collect::<Vec<_>>();
+        let silences: Vec<usize> = (0..10).map(|n| silence_of(&of(&format!("stream{n}")))).collect();
+        println!("silences of {silences:?} intervals of 100 ms");
+        assert!(silences.iter().all(|s| *s <= 10) && silences.iter().any(|s| *s > 0), "{silences:?}");
+        // TCP tries again 0.2, 0.6 and 1.4 s after what was lost first.
+        let silence = silence_of(&of("bulk"));
+        assert!(silence <= 20, "{silence} intervals");
+        for flow in (0..10).map(|n| format!("stream{n}")).chain(["bulk".to_owned()]) {
+            let rate = if flow == "bulk" { 250_000 } else { 25_000 };
+            let later = of(&flow).iter().filter(|i| (6.0..8.0).contains(&i.begin_s)).map(|i| i.bytes).sum::<u64>();
+            assert!(later > 2 * rate * 9 / 10, "{flow} goes on at its rate: {later} bytes in 2 s");
+        }
     });
 }
 
