@@ -137,6 +137,7 @@ fn ways(h: &mut Html, run: &RunRecords) {
     t.column("way", |w| w.to.clone());
     t.column("instead of", |w| w.from.clone());
     t.column("why", |w| Some(w.reason.clone()));
+    h.element("h4", "Decisions");
     t.write(h);
 }
 
