@@ -110,7 +110,7 @@ fn routes_that_are_none_are_refused() {
         assert_eq!(Envelope::decode(&looped.encode()), None, "{relays:?}");
     }
     let good = Envelope::new(1, &[3], 2).unwrap().encode();
-    for (at, value) in [(1, 0x00), (1, 0x40), (1, 0x12), (3, 16), (24 + 3, 9)] {
+    for (at, value) in [(1, 0x00), (1, 0x40), (1, 0x12), (3, 33), (24 + 3, 9)] {
         let mut bad = good;
         bad[at] = value;
         assert_eq!(Envelope::decode(&bad), None, "byte {at} is {value:#x}");
