@@ -65,12 +65,12 @@ const AS_TOLD: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Suspicion {
     until: Instant,
-    found: Found,
+    pub(super) found: Found,
 }
 
 /// What became of our frames on a link.
 #[derive(Debug, Clone, Copy)]
-enum Found {
+pub(super) enum Found {
     /// Nothing came over it.
     Silent,
     /// This share is lost there at least, and its round trip is no less; 0: nothing speaks against what is said.

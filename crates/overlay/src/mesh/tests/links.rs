@@ -301,6 +301,8 @@ fn what_was_lost_before_a_way_rested_is_not_held_against_it_later() {
     for _ in 0..300 {
         world.flow(0, 2, Duration::from_millis(200));
         ways.push(over(&world, 1));
+        let suspects = world.hosts[0].mesh.suspects.values();
+        assert!(!suspects.into_iter().any(|s| matches!(s.found, claims::Found::Worse { .. })), "{ways:?}");
     }
     let changes = ways.windows(2).filter(|w| w[0] != w[1]).count();
     assert_eq!((ways.last(), changes), (Some(&true), 1), "back, once");
