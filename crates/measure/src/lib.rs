@@ -26,7 +26,7 @@ pub use client::{ClientOptions, Family, run_test};
 pub use control::{HANDSHAKE_TIMEOUT, PEER_TIMEOUT};
 pub use error::MeasureError;
 pub use server::{Server, ServerOptions};
-pub use utc::now as utc_now;
+pub use utc::{at as utc_at, now as utc_now};
 
 /// Version of longhaul as it appears in records and in the handshake.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

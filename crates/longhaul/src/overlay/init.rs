@@ -9,8 +9,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use overlay::{Certificate, DEFAULT_PORT, Identity, Settings, joined, member_lines as read_lines};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::cli::{AuthorityOptions, CertifyOptions, InitOptions, JoinOptions};
 use super::show;
@@ -130,12 +128,11 @@ pub(super) fn certify(options: &CertifyOptions) -> anyhow::Result<ExitCode> {
         until_utc_s: now.saturating_add(options.valid.as_secs()),
     };
     writeln!(io::stdout(), "{}", certificate.sign(&authority).map_err(anyhow::Error::msg)?)?;
-    let until = i64::try_from(certificate.until_utc_s).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
-    let until = until.and_then(|t| t.format(&Rfc3339).ok()).unwrap_or_else(|| "the end of all years".to_owned());
     writeln!(
         io::stderr(),
-        "{} is a member until {until}; its settings need `certificate` and `authority`",
-        member.name
+        "{} is a member until {}; its settings need `certificate` and `authority`",
+        member.name,
+        measure::utc_at(certificate.until_utc_s, 0)
     )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -43,7 +43,7 @@ pub(super) struct Lanes {
     best: Option<(Path, u8)>,
     /// Those of the ways in the table: packets are being sent in them.
     in_use: Vec<u8>,
-    /// Shares and predicted rates of these, as the table has them.
+    /// Shares of these, what is predicted of them and what they carry, as the table has it.
     shown: Vec<Weighted>,
     next: usize,
 }

@@ -37,19 +37,19 @@ pub(super) struct Files {
 impl Files {
     /// Opens the files that the settings name, and starts the thread. `counters`: where lost events are counted.
     pub(super) fn start(settings: &Settings, begin: &Begin, counters: &Arc<Counters>) -> Result<Self, OverlayError> {
-        let events = settings.events.as_ref().map(|path| events::open(path));
+        let events = settings.events.as_ref().and_then(|path| events::open(path));
         let record = settings.record.as_ref().map(|path| RecordFile::create(path, begin, settings.record_size));
         let record = record.transpose().map_err(|e| of_settings(settings, e))?;
-        Self::writing((events, record), counters)
+        // Where there should be a file and is none, events are lost, which counts.
+        Ok(Self { has_events: settings.events.is_some(), ..Self::writing((events, record), counters)? })
     }
 
     fn writing(
-        (events, record): (Option<Option<EventFile<File>>>, Option<RecordFile>),
+        (events, record): (Option<EventFile<File>>, Option<RecordFile>),
         counters: &Arc<Counters>,
     ) -> Result<Self, OverlayError> {
         let (lines, waiting) = sync_channel(WAITING);
         let (has_events, has_record) = (events.is_some(), record.is_some());
-        let events = events.flatten();
         let counts = Arc::clone(counters);
         let (until_then, ended) = sync_channel(0);
         // Not one of those that the end waits for: nothing wakes a thread whose disk does not answer.
@@ -127,7 +127,7 @@ mod tests {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let counters = Arc::<Counters>::default();
         let file = EventFile::new(File::from(OwnedFd::from(writer)));
-        let files = Files::writing((Some(Some(file)), None), &counters).unwrap();
+        let files = Files::writing((Some(file), None), &counters).unwrap();
         // Nobody reads: the thread stands still after the 64 KiB that a pipe takes.
         for n in 0..EVENTS {
             files.event(format!(r#"{{"event":"left","name":"west","member":{n:>9}}}"#));
