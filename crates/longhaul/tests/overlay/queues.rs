@@ -11,7 +11,7 @@ use testbed::{Lan, Namespace, Served, client_options, or_skip, plan, run_test, s
 
 use crate::common::lab::turn;
 use crate::common::{longhaul, text};
-use crate::setup::{EAST, Members, init, overlay, status};
+use crate::setup::{EAST, Members, answers, init, overlay, status};
 
 /// CPU time of each thread of a process whose name begins so, by the kernel's account.
 fn busy(process: u32, name: &str) -> Vec<u64> {
@@ -90,14 +90,8 @@ impl Alone {
 
     /// How many queues it has.
     fn queues(&self, folder: &Path, name: &str) -> u64 {
-        let began = Instant::now();
-        loop {
-            if let Some(queues) = status(folder, name)["queues"].as_u64() {
-                return queues;
-            }
-            assert!(began.elapsed() < Duration::from_secs(20), "{name} does not start");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        answers(folder, name);
+        status(folder, name)["queues"].as_u64().unwrap()
     }
 
     /// Ends it, unless it ends by itself; gives its status and what it said.

@@ -1,14 +1,12 @@
 //! Keys, settings and commands: what is made, what is refused, and that nothing half-made stays.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use testbed::{Lan, Namespace, or_skip};
 
 use crate::common::{longhaul, text};
-use crate::setup::{Members, init, init_with, join, overlay, overlay_with, put_before};
+use crate::setup::{Members, answers, init, init_with, join, overlay, overlay_with, put_before};
 
 /// The key of somebody.
 const EASTS: &str = "Xa5kakQPX/x93PawmOwy3omAcnouyUZVbAUwsTnMd5I=";
@@ -205,7 +203,7 @@ fn without_rights_a_device_that_root_made_ready_is_taken() {
     }
     host.iproute("ip address add 10.77.0.1/32 dev lh0").unwrap();
     let mut member = start();
-    answers(&mut member, folder.path());
+    answers(folder.path(), "west");
     let process = std::fs::read_to_string(format!("/proc/{}/status", member.id())).unwrap();
     for has in [&*format!("Uid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t"), "Groups:\t \n", "CapEff:\t0000000000000000\n"] {
         assert!(process.contains(has), "{has} in {process}");
@@ -215,19 +213,10 @@ fn without_rights_a_device_that_root_made_ready_is_taken() {
         assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
         let mut before = std::mem::replace(&mut member, start());
         assert_eq!(before.wait().unwrap().code(), Some(0));
-        answers(&mut member, folder.path());
+        answers(folder.path(), "west");
     }
     assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
     assert_eq!(member.wait().unwrap().code(), Some(0));
-}
-
-/// Waits until a member answers that has started and goes on.
-fn answers(member: &mut Child, folder: &Path) {
-    let began = Instant::now();
-    while overlay(folder, &["status", "--config", "west.toml"]).status.code() != Some(0) {
-        assert!(began.elapsed() < Duration::from_secs(20) && member.try_wait().unwrap().is_none());
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]

@@ -56,6 +56,15 @@ pub(crate) fn up(at: &Namespace, folder: &Path, name: &str) -> Child {
     at.start(&mut command).unwrap()
 }
 
+/// Waits until a member that was started answers: a fraction of a second, more on a machine under load.
+pub(crate) fn answers(folder: &Path, name: &str) {
+    let began = Instant::now();
+    while overlay(folder, &["status", "--config", &format!("{name}.toml")]).status.code() != Some(0) {
+        assert!(began.elapsed() < Duration::from_secs(20), "{name} does not start");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// What the receiver has of 3 MB that go to this address, where a server is, or come from it.
 pub(crate) fn carried(from: &Namespace, direction: Direction, (at, to): (&Namespace, &str)) -> u64 {
     let to: IpAddr = to.parse().unwrap();
