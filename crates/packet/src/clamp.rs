@@ -1,9 +1,7 @@
 use crate::flow::transport;
+use crate::options;
 
 const SYN: u8 = 0x02;
-const OPTION_END: u8 = 0;
-const OPTION_NOTHING: u8 = 1;
-const OPTION_MSS: u8 = 2;
 
 /// Lowers the maximum segment size that a TCP SYN announces (RFC 9293 section 3.7.1) so that a packet of the answering direction has at
 /// most `mtu` bytes, and mends the checksum, be it whole or partial (RFC 1624). Says whether something was changed.
@@ -11,13 +9,11 @@ pub fn clamp_mss(ip: &mut [u8], mtu: usize, partial: bool) -> bool {
     let Some((6, at, false)) = transport(ip) else { return false };
     let most = mtu.saturating_sub(at + 20).min(usize::from(u16::MAX)) as u16;
     let Some(tcp) = ip.get_mut(at..) else { return false };
-    let (Some(flags), Some(offset)) = (tcp.get(13).copied(), tcp.get(12).map(|b| usize::from(b >> 4) * 4)) else {
-        return false;
-    };
-    if flags & SYN == 0 {
+    if tcp.get(13).is_none_or(|flags| flags & SYN == 0) {
         return false;
     }
-    let Some(value) = mss_option(tcp, offset) else { return false };
+    let is_mss = |(kind, at): &(u8, core::ops::Range<usize>)| *kind == options::MSS && at.len() == 4;
+    let Some(value) = options::of(tcp).find(is_mss).map(|(_, at)| at.start + 2) else { return false };
     let Some(field) = tcp.get(value..value + 2) else { return false };
     let old = u16::from_be_bytes([field[0], field[1]]);
     if old <= most {
@@ -32,25 +28,6 @@ pub fn clamp_mss(ip: &mut [u8], mtu: usize, partial: bool) -> bool {
         sum.copy_from_slice(&new.to_be_bytes());
     }
     true
-}
-
-/// Where the value of the option is, from the begin of the TCP header.
-fn mss_option(tcp: &[u8], end: usize) -> Option<usize> {
-    let mut at = 20;
-    while at < end {
-        match *tcp.get(at)? {
-            OPTION_END => return None,
-            OPTION_NOTHING => at += 1,
-            kind => {
-                let length = usize::from(*tcp.get(at + 1)?);
-                if kind == OPTION_MSS && length == 4 {
-                    return (at + 4 <= end).then_some(at + 2);
-                }
-                at += length.max(2);
-            }
-        }
-    }
-    None
 }
 
 /// RFC 1624 equation 3: HC' = ~(~HC + ~m + m'). A field that begins at an odd byte counts with its bytes exchanged.

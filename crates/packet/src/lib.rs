@@ -12,6 +12,7 @@ mod flow;
 mod fragment;
 pub mod fuzzing;
 mod merge;
+mod options;
 mod partial;
 mod segments;
 #[cfg(test)]

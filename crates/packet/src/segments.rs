@@ -1,7 +1,8 @@
 use std::io::IoSlice;
 
 use crate::cut::{Cut, MOST_HEADERS};
-use crate::flow::transport;
+use crate::flow::transport as transport_of;
+use crate::options;
 use crate::partial::complete;
 
 /// Bytes of the virtio header in front of each packet (struct virtio_net_hdr, virtio 1.2 §5.1.6, without `num_buffers`).
@@ -15,6 +16,9 @@ pub(crate) const GSO_TCPV4: u8 = 1;
 pub(crate) const GSO_TCPV6: u8 = 4;
 pub(crate) const GSO_UDP_L4: u8 = 5;
 pub(crate) const GSO_ECN: u8 = 0x80;
+
+const SYN: u8 = 0x02;
+const URG: u8 = 0x20;
 
 /// Length of an Ethernet header.
 pub const ETHERNET: usize = 14;
@@ -156,6 +160,14 @@ impl<B: AsRef<[u8]>> Packet<B> {
     }
 }
 
+/// Whether parts of a segment mean together what it means. Those of a SYN begin a connection anew, an urgent pointer counts from the begin of its segment, and a
+/// signature is that of the whole (RFC 2385, RFC 5925).
+fn may_be_cut(tcp: &[u8]) -> bool {
+    let is_signed = |kind| matches!(kind, options::MD5 | options::AUTHENTICATION);
+    let flags = tcp.get(13).copied().unwrap_or(0);
+    flags & (SYN | URG) == 0 && !options::of(tcp).any(|(kind, _)| is_signed(kind))
+}
+
 /// Whether the checksum of a packet is partial: its field holds the sum of the pseudo-header, and who sends it on a wire completes it.
 pub(crate) fn needs_checksum(vnet: &[u8]) -> bool {
     vnet.first().is_some_and(|flags| flags & NEEDS_CSUM != 0)
@@ -172,16 +184,34 @@ impl Gso {
             GSO_UDP_L4 => Transport::Udp,
             _ => return None,
         };
-        let sane = size > 0 && transport_at >= ip_at + 20 && transport_at + 8 <= frame.len();
-        sane.then_some(Self { transport, kind, transport_at, size })
+        // Where it begins behind extension headers the kernel knows; that of IPv4 stands in its header.
+        let ip = frame.get(ip_at..)?;
+        let is_there = match transport_of(ip).map(|(_, at, _)| ip_at + at) {
+            Some(at) if ip.first()? >> 4 == 4 => transport_at == at,
+            Some(at) => transport_at >= at,
+            // Behind a VLAN tag.
+            None => transport_at >= ip_at + 20,
+        };
+        (size > 0 && is_there && transport_at + 8 <= frame.len()).then_some(Self {
+            transport,
+            kind,
+            transport_at,
+            size,
+        })
     }
 
     /// Of a TCP packet that is one segment, so that it can be cut: its checksum must be partial.
     fn of_single(vnet: &[u8], frame: &[u8], ip_at: usize) -> Option<Self> {
-        let (protocol, at, fragment) = transport(frame.get(ip_at..)?)?;
+        let ip = frame.get(ip_at..)?;
+        let (protocol, at, fragment) = transport_of(ip)?;
         let kind = if frame.get(ip_at)? >> 4 == 4 { GSO_TCPV4 } else { GSO_TCPV6 };
         let is_tcp = protocol == 6 && !fragment && needs_checksum(vnet);
-        is_tcp.then_some(Self { transport: Transport::Tcp, kind, transport_at: ip_at + at, size: usize::MAX })
+        (is_tcp && may_be_cut(ip.get(at..)?)).then_some(Self {
+            transport: Transport::Tcp,
+            kind,
+            transport_at: ip_at + at,
+            size: usize::MAX,
+        })
     }
 
     /// Length of all headers; 0 when the packet is shorter than they claim.
@@ -190,7 +220,8 @@ impl Gso {
             Transport::Udp => 8,
             Transport::Tcp => frame.get(self.transport_at + 12).map_or(0, |b| usize::from(b >> 4) * 4),
         };
+        let least = if self.transport == Transport::Tcp { 20 } else { 8 };
         let end = self.transport_at + transport;
-        if transport >= 8 && end < frame.len() && end <= MOST_HEADERS { end } else { 0 }
+        if transport >= least && end < frame.len() && end <= MOST_HEADERS { end } else { 0 }
     }
 }

@@ -49,6 +49,22 @@ fn a_super_packet_is_seen_as_its_segments() {
 }
 
 #[test]
+fn headers_that_contradict_each_other_make_no_super_packet() {
+    let v4 = |start, offset| {
+        let mut frame = [ipv4(6, 1, 32 + 2000), tcp(0), payload(2000)].concat();
+        frame[start + 12] = offset;
+        packet(vnet(GSO_TCPV4, 52, 1000, start, 16), frame, false).segments().count
+    };
+    assert_eq!(v4(20, 0x80), 2);
+    // TCP does not begin there; a header of less than 20 bytes.
+    assert_eq!((v4(32, 0x50), v4(32, 0x20), v4(20, 0x20), v4(20, 0x40)), (1, 1, 1, 1));
+    for (start, count) in [(20, 1), (39, 1), (40, 3)] {
+        let frame = [ipv6(6, 32 + 2500), tcp(0), payload(2500)].concat();
+        assert_eq!(packet(vnet(GSO_TCPV6, 72, 1000, start, 16), frame, false).segments().count, count, "{start}");
+    }
+}
+
+#[test]
 fn segments_cut_from_tcp_continue_each_other() {
     let p = super_tcp4(2500);
     let data = payload(2500);
@@ -136,6 +152,13 @@ fn what_is_too_large_for_a_way_is_cut_smaller() {
     assert!(p.cut_to(2000) && p.segments().count == 1);
     assert!(p.cut_to(652));
     assert_eq!(p.segments(), Segments { count: 2, full: 652, last: 452 });
+    // A SYN, urgent data and a signature are of one segment.
+    for (at, byte) in [(13, 0x02), (13, 0x30), (20, 19), (20, 29)] {
+        let mut other = single.clone();
+        other[20 + at] = byte;
+        other[20 + 21] = 12;
+        assert!(!packet(vnet(GSO_NONE, 0, 0, 20, 16), other, false).cut_to(500), "{at}: {byte}");
+    }
     // With a whole checksum the sums of the parts are not known; datagrams must not be cut at all.
     let mut whole = packet(vec![0; VNET_HEADER], single, false);
     let udp = [ipv4(17, 1, 1000), payload(1000)].concat();

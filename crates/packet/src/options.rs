@@ -1,0 +1,24 @@
+//! The options of a TCP header (RFC 9293, section 3.1).
+
+const END: u8 = 0;
+const NOTHING: u8 = 1;
+/// Maximum segment size.
+pub(crate) const MSS: u8 = 2;
+/// A signature over the whole segment (RFC 2385), and its successor (RFC 5925).
+pub(crate) const MD5: u8 = 19;
+pub(crate) const AUTHENTICATION: u8 = 29;
+
+/// Kind and place of each option that lies in the header, from the begin of the TCP header; those without a length are left out.
+pub(crate) fn of(tcp: &[u8]) -> impl Iterator<Item = (u8, core::ops::Range<usize>)> + '_ {
+    let end = tcp.get(12).map_or(0, |b| usize::from(b >> 4) * 4).min(tcp.len());
+    let mut at = 20;
+    core::iter::from_fn(move || {
+        while at < end && tcp.get(at) == Some(&NOTHING) {
+            at += 1;
+        }
+        let kind = *tcp.get(at).filter(|kind| at < end && **kind != END)?;
+        let option = at..at + usize::from(*tcp.get(at + 1)?).max(2);
+        at = option.end;
+        (option.end <= end).then_some((kind, option))
+    })
+}
