@@ -92,6 +92,8 @@ pub struct Clocks {
 /// A change of CLOCK_REALTIME against the monotonic clock larger than this between two readings is a step: readings are
 /// at most 100 ms apart while data flows, and the kernel's own slewing moves 0.5 ms per second.
 const STEP_NS: i64 = 1_000_000;
+/// Readings that lie so near are of one time: a microsecond each where the clock is slow to read.
+const TOGETHER_NS: u64 = 10_000;
 
 impl Default for Clocks {
     fn default() -> Self {
@@ -123,6 +125,17 @@ impl Clocks {
         self.heed(Self::measure());
     }
 
+    /// CLOCK_REALTIME as it was between two readings of the other clock. Where this thread was interrupted there, it tells no more than that it is worth to look again.
+    fn heed_reading(&mut self, before: Instant, real: u64, after: Instant) {
+        let width = after.saturating_since(before).as_nanos() as u64;
+        let offset = real.wrapping_sub(before.as_nanos() + width / 2) as i64;
+        if width <= TOGETHER_NS {
+            self.heed(offset);
+        } else if (offset - self.offset_ns).abs() > STEP_NS / 2 {
+            self.refresh();
+        }
+    }
+
     fn heed(&mut self, offset: i64) {
         if (offset - self.offset_ns).abs() > STEP_NS {
             self.steps += 1;
@@ -138,9 +151,9 @@ impl Clocks {
     /// When a packet came that the kernel stamped at `realtime_ns` and this thread has just read. Now where there is no stamp, or
     /// where CLOCK_REALTIME was set, or not compared for long, so that the stamp may be of the time before.
     pub fn came(&mut self, realtime_ns: Option<u64>) -> Instant {
-        let now = now();
         let steps = self.steps;
-        self.heed(read(libc::CLOCK_REALTIME).wrapping_sub(now.as_nanos()) as i64);
+        let (before, real, now) = (now(), read(libc::CLOCK_REALTIME), now());
+        self.heed_reading(before, real, now);
         let stamp = realtime_ns.filter(|_| self.steps == steps);
         stamp.map_or(now, |ns| self.monotonic(ns).min(now))
     }
@@ -180,6 +193,17 @@ mod tests {
         let before = now();
         assert!(set.came(Some(realtime() - 1_000_000)) >= before, "its stamp may be of the time before");
         assert!(set.came(None) >= before && set.came(Some(realtime() + 1_000_000_000)) <= now());
+    }
+
+    #[test]
+    fn who_is_interrupted_between_two_readings_takes_no_offset_from_them() {
+        let mut clocks = Clocks { offset_ns: 0, steps: 0 };
+        let at = |us: u64| Instant::from_nanos(1_000_000_000 + us * 1000);
+        // The time of day is read 0.9 ms after the other clock: packets would all have come so much earlier.
+        clocks.heed_reading(at(0), at(900).as_nanos(), at(901));
+        assert_eq!((clocks.offset_ns, clocks.steps), (0, 0));
+        clocks.heed_reading(at(2000), at(2103).as_nanos(), at(2006));
+        assert_eq!((clocks.offset_ns, clocks.steps), (100_000, 0), "it is slewed, and read at once");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts SIGINT and SIGTERM: the first asks for an orderly end, the second for an immediate one.
+/// Counts SIGINT, SIGTERM and SIGHUP: the first asks for an orderly end, the second for an immediate one.
 #[derive(Debug, Clone, Copy)]
 pub struct Shutdown(());
 
@@ -17,10 +17,19 @@ impl Shutdown {
     /// # Errors
     /// sigaction(2) failed.
     pub fn install() -> io::Result<Self> {
-        for signal in [libc::SIGINT, libc::SIGTERM] {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             // SAFETY: all-zero is a valid sigaction; the handler only touches an atomic, which is async-signal-safe.
             let rc = unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
+                // Who starts a program so that a hangup does not end it (nohup) means that.
+                let is_hangup = signal == libc::SIGHUP;
+                if is_hangup
+                    && libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+                    && action.sa_sigaction == libc::SIG_IGN
+                {
+                    continue;
+                }
+                action = std::mem::zeroed();
                 action.sa_sigaction = count as *const () as usize;
                 libc::sigemptyset(&raw mut action.sa_mask);
                 libc::sigaction(signal, &raw const action, std::ptr::null_mut())
