@@ -56,7 +56,7 @@ pub struct Weighted {
     /// Most that all flows get together.
     #[serde(rename = "capacity_bps")]
     pub capacity: Rate,
-    /// What those that are on it get together, where they fill it; else nothing.
+    /// What those that are on it get together, where they fill it, or get it all the time; else nothing.
     #[serde(rename = "carried_bps")]
     pub carried: Rate,
 }
@@ -343,6 +343,13 @@ impl Control {
         }
     }
 
+    /// How many of its flows want all that they can get.
+    fn demand(&self, used: &Use) -> u32 {
+        let metrics = self.graph.metrics(self.source, &used.path);
+        let predicted = metrics.map_or(used.chosen_for, |m| self.policy.predict(&m));
+        used.demand(self.now, &self.policy, predicted)
+    }
+
     /// The path as it is now; `None`: it has failed.
     fn judged(&self, path: &Path, flows: u32) -> Option<Judged> {
         let metrics = self.graph.metrics(self.source, path)?.rounded();
@@ -396,26 +403,29 @@ impl Control {
         }
     }
 
-    /// Shares in proportion to what is predicted.
+    /// Shares in proportion to what a flow gets: what is predicted, or what each of those gets that fill the path, as their losses are their own.
     fn weigh(&self, route: &mut Route) {
         let weighted = |used: &Use| {
             let metrics = self.graph.metrics(self.source, &used.path);
             let capacity = metrics.and_then(|m| m.capacity);
+            let predicted = metrics.map_or(Rate::ZERO, |m| self.policy.predict(&m));
+            let filled = used.shown_to_fill(self.now, &self.policy, capacity);
+            let flows = used.shown_at(self.now, &self.policy).flows.max(1);
             Weighted {
                 path: used.path,
                 place: used.place,
-                weight: 0.0,
-                predicted: metrics.map_or(Rate::ZERO, |m| self.policy.predict(&m)),
+                weight: predicted.as_bps().max(filled.as_bps() / u64::from(flows)) as f64,
+                predicted,
                 capacity: capacity.unwrap_or(self.policy.unknown_capacity),
-                carried: used.shown_to_fill(self.now, &self.policy, capacity),
+                carried: filled.max(used.steady(self.now, &self.policy)),
             }
         };
         route.weighted = route.uses.iter().map(weighted).collect();
-        let sum: f64 = route.weighted.iter().map(|w| w.predicted.as_bps() as f64).sum();
+        let sum: f64 = route.weighted.iter().map(|w| w.weight).sum();
         // Paths of which nothing is expected are still used: there is nothing else.
         let even = 1.0 / route.weighted.len().max(1) as f64;
         for w in &mut route.weighted {
-            w.weight = if sum > 0.0 { w.predicted.as_bps() as f64 / sum } else { even };
+            w.weight = if sum > 0.0 { w.weight / sum } else { even };
         }
     }
 

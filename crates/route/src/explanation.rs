@@ -17,6 +17,12 @@ pub enum Hold {
         #[serde(rename = "needed_bps")]
         needed: Rate,
     },
+    /// It carries less than what arrives over the present path all the time.
+    Narrow {
+        /// That.
+        #[serde(rename = "carried_bps")]
+        carried: Rate,
+    },
     /// It may be no better: the losses are known too little.
     Unsure {
         /// What it is at least of the present path.
@@ -61,13 +67,14 @@ impl Hold {
             | Self::Confirm { until }
             | Self::Refractory { until }
             | Self::Withheld { until } => Some(*until),
-            Self::Margin { .. } | Self::Unsure { .. } | Self::Confidence { .. } => None,
+            Self::Margin { .. } | Self::Narrow { .. } | Self::Unsure { .. } | Self::Confidence { .. } => None,
         }
     }
 
     fn show(&self, f: &mut fmt::Formatter<'_>, now: Instant) -> fmt::Result {
         match self {
             Self::Margin { needed } => write!(f, "less than {needed}")?,
+            Self::Narrow { carried } => write!(f, "narrower than the {carried} that arrive now")?,
             Self::Unsure { ratio } => write!(f, "uncertain, at least {ratio:.2} of the present path")?,
             Self::Confidence { confidence } => write!(f, "confidence {confidence:.2}")?,
             Self::HoldDown { .. } => f.write_str("last change too recent")?,

@@ -20,7 +20,7 @@ impl Control {
             self.log(destination, 0, (None, Some(path)), Reason::First, inputs);
             return;
         };
-        let flows = used.load_at(self.now, &self.policy).flows;
+        let flows = self.demand(&used);
         let judged = self.judged(&used.path, flows);
         let choice = match judged {
             None => {
@@ -33,11 +33,11 @@ impl Control {
                 }
             }
             Some(judged) => {
-                let Some(choice) = self.better(destination, route, judged) else { return };
+                let Some(choice) = self.better(destination, route, (judged, flows)) else { return };
                 choice
             }
         };
-        self.change_first(destination, route, used, judged, choice);
+        self.change_first(destination, route, (used, judged, flows), choice);
     }
 
     /// Until when a path that has failed is kept: without haste for what fails, the hold-down is for such as well.
@@ -62,11 +62,10 @@ impl Control {
         &mut self,
         destination: Member,
         route: &mut Route,
-        used: Use,
-        from: Option<Judged>,
+        (used, from, flows): (Use, Option<Judged>, u32),
         (path, judged, reason, sure_ratio): Choice,
     ) {
-        let inputs = Inputs { to: Some(judged), sure_ratio, ..self.inputs(&used, from) };
+        let inputs = Inputs { to: Some(judged), sure_ratio, flows: Some(flows), ..self.inputs(&used, from) };
         let why = match reason {
             Reason::Failed => Why::Failed,
             Reason::Collapsed => Why::Collapsed,
@@ -74,9 +73,10 @@ impl Control {
         };
         route.leave(&self.policy, self.source, self.now, &used, why);
         // Traffic that has been there as on a further path is known already.
-        let load = route.uses.iter().skip(1).find(|u| u.path == path).and_then(|u| u.load);
+        let further = route.uses.iter().skip(1).find(|u| u.path == path).copied();
         if let Some(first) = route.uses.first_mut() {
-            *first = Use { load, ..Use::new(0, path, self.now, &judged) };
+            let new = Use::new(0, path, self.now, &judged);
+            *first = further.map_or(new, |further| new.with_traffic_of(&further));
         }
         route.changed = Some(self.now);
         route.better_since = None;
@@ -84,20 +84,20 @@ impl Control {
     }
 
     /// A path that is better by all rules, and for long enough.
-    fn better(&mut self, destination: Member, route: &mut Route, judged: Judged) -> Option<Choice> {
+    fn better(&mut self, destination: Member, route: &mut Route, (judged, flows): (Judged, u32)) -> Option<Choice> {
         let used = route.uses.first_mut()?;
-        let mut standing = Standing::new(&self.policy, self.now, *used, judged);
+        used.note_filled(self.now, &self.policy, &judged.metrics);
+        let mut standing = Standing::new(&self.policy, self.now, *used, (judged, flows));
         let low_since = standing.collapsed.then(|| used.low_since.unwrap_or(self.now));
         used.low_since = low_since;
         if low_since.is_some_and(|since| since + self.policy.hold_down <= self.now) {
             // What has been low for long does not collapse now: a path may have been chosen for a rate that few packets promised.
-            let (chosen_for, capacity) = (judged.predicted, judged.metrics.capacity);
-            *used = Use { chosen_for, capacity, low_since: None, ..*used };
+            used.resign(&judged);
             standing.collapsed = false;
         }
         let mut found = None;
         let mut refractory_until = None;
-        for (path, candidate) in self.rivals(destination, &standing) {
+        for (path, candidate) in self.rivals(destination, &standing, flows) {
             if !standing.doubts(&self.policy, &path, &candidate).is_empty() {
                 continue;
             }
@@ -148,9 +148,8 @@ impl Control {
     }
 
     /// The paths that are predicted to be better by the margin, the best first; those over links that failed lately after all others.
-    fn rivals(&self, destination: Member, standing: &Standing) -> Vec<(Path, Judged)> {
+    fn rivals(&self, destination: Member, standing: &Standing, flows: u32) -> Vec<(Path, Judged)> {
         let needed = standing.needed(&self.policy);
-        let flows = standing.used.load_at(self.now, &self.policy).flows;
         let all = self.fronts.candidates(&self.graph, destination);
         let rivals = all.filter(|(path, metrics)| {
             // First by the loss alone: nearly always nothing is left, and intervals cost.
@@ -186,7 +185,7 @@ impl Control {
     /// The path with the largest rate that is sure, when there is nothing to hold it against. Paths that are not to be relied on yet come after
     /// all others.
     fn safest(&self, destination: Member, route: &Route) -> Option<(Path, Judged)> {
-        let flows = route.uses.first().map_or(0, |u| u.load_at(self.now, &self.policy).flows);
+        let flows = route.uses.first().map_or(0, |u| self.demand(u));
         let best = |fronts: &Fronts| {
             let all = fronts.candidates(&self.graph, destination);
             let judged = all.filter_map(|(path, _)| Some((path, self.judged(&path, flows)?)));

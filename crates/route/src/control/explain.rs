@@ -17,18 +17,18 @@ impl Control {
         let route = self.routes.get(&destination)?;
         let used = route.uses.iter().map(|u| {
             let load = u.load_at(self.now, &self.policy);
-            let judged = self.judged(&u.path, load.flows);
+            let judged = self.judged(&u.path, self.demand(u));
             let rate_aware = judged.map(|judged| self.rate_aware(&judged));
             InUse { path: u.path, since: u.since, judged, rate_aware, chosen_for: u.chosen_for, load }
         });
         let used: Vec<InUse> = used.collect();
         let first = used.first().map(|u| u.path);
-        let flows = used.first().map_or(0, |u| u.load.flows);
+        let flows = route.uses.first().map_or(0, |u| self.demand(u));
         let standing = used
             .first()
             .and_then(|u| u.judged)
             .zip(route.uses.first())
-            .map(|(judged, used)| Standing::new(&self.policy, self.now, *used, judged));
+            .map(|(judged, used)| Standing::new(&self.policy, self.now, *used, (judged, flows)));
         let relied_on = candidates(&self.graph, self.source, destination, Except::default());
         let all = Except { withheld: true, ..Except::default() };
         let withheld = candidates(&self.graph, self.source, destination, all);

@@ -20,10 +20,12 @@ fn share_of(first: Rate, share: f64) -> Rate {
 impl Control {
     /// Gives up further paths that are not disjoint with those before, have failed, or are worth little; looks for others from time to time.
     pub(super) fn choose_further(&mut self, destination: Member, route: &mut Route, searches: &mut usize) {
-        let Some(first) = route.uses.first().map(|u| u.path) else { return };
+        let Some(first) = route.uses.first().copied() else { return };
         // What all flows would get on each: beside flows that fill a path an idle one looks better than it is.
-        let flows = route.uses.iter().map(|u| u.load_at(self.now, &self.policy).flows).fold(0, u32::saturating_add);
-        let rate = self.judged(&first, flows).map_or(Rate::ZERO, |j| j.worth[1]);
+        let flows = route.uses.iter().map(|u| self.demand(u)).fold(0, u32::saturating_add);
+        let rate = self
+            .judged(&first.path, flows)
+            .map_or(Rate::ZERO, |judged| Standing::new(&self.policy, self.now, first, (judged, flows)).worth);
         self.drop_further(destination, route, flows, rate);
         if self.policy.max_paths <= 1 {
             return;
@@ -94,7 +96,7 @@ impl Control {
             return;
         };
         let (Some((path, candidate)), Some(judged)) = (best, self.judged(&used.path, flows)) else { return };
-        let standing = Standing::new(&self.policy, now, used, judged);
+        let standing = Standing::new(&self.policy, now, used, (judged, flows));
         let is_held = !standing.waits(&self.policy, now, route, &candidate).is_empty();
         if path == used.path || is_held || !standing.doubts(&self.policy, &path, &candidate).is_empty() {
             return;

@@ -55,18 +55,26 @@ pub(super) struct Standing {
     pub(super) judged: Judged,
     /// What paths are held against: what is predicted, or what the path demonstrably carries.
     pub(super) worth: Rate,
+    /// What arrives over it all the time, whatever is predicted.
+    steady: Rate,
     pub(super) collapsed: bool,
 }
 
 impl Standing {
-    pub(super) fn new(policy: &Policy, now: Instant, used: Use, judged: Judged) -> Self {
-        let load = used.load_at(now, policy);
-        let worth = judged.worth[1].max(used.shown_to_fill(now, policy, judged.metrics.capacity));
+    /// `flows`: by which the path was judged.
+    pub(super) fn new(policy: &Policy, now: Instant, used: Use, (judged, flows): (Judged, u32)) -> Self {
+        let filled = used.shown_to_fill(now, policy, judged.metrics.capacity);
+        let worth = judged.worth[1].max(filled).max(used.paused(now, policy, &judged.metrics));
         // A capacity that became known since is no disappointment, as there was no promise.
         let capacity = used.capacity.or(judged.metrics.capacity).unwrap_or(policy.unknown_capacity);
-        let hoped = Rate::from_bps(used.chosen_for.as_bps().saturating_mul(u64::from(load.flows.max(1)))).min(capacity);
+        let hoped = Rate::from_bps(used.chosen_for.as_bps().saturating_mul(u64::from(flows.max(1)))).min(capacity);
         let collapsed = policy.fast_fail && (worth.as_bps() as f64) < policy.collapse * hoped.as_bps() as f64;
-        Self { used, judged, worth, collapsed }
+        Self { used, judged, worth, steady: used.steady(now, policy), collapsed }
+    }
+
+    /// Whether what arrives all the time over this path fits the candidate.
+    fn fits(&self, policy: &Policy, candidate: &Judged) -> bool {
+        candidate.metrics.capacity.unwrap_or(policy.unknown_capacity) >= self.steady
     }
 
     /// Least ratio of the candidate to this path that the intervals leave: the lower limit of the difference of two logarithms from the limits of
@@ -115,7 +123,12 @@ impl Standing {
         let is_as_good_at_worst = is_clean || is_within(candidate.worth[0], self.judged.worth[0]);
         // Or the present path worse.
         let is_as_good_as_its_best = is_within(candidate.worth[1], self.judged.worth[2]);
-        is_shorter && is_as_good && is_known && is_as_good_at_worst && is_as_good_as_its_best
+        is_shorter
+            && is_as_good
+            && is_known
+            && is_as_good_at_worst
+            && is_as_good_as_its_best
+            && self.fits(policy, candidate)
     }
 
     /// What speaks against the candidate, whatever the time.
@@ -129,6 +142,9 @@ impl Standing {
         let needed = self.needed(policy);
         if candidate.worth[1] < needed {
             holds.push(Hold::Margin { needed });
+        }
+        if !self.fits(policy, candidate) {
+            holds.push(Hold::Narrow { carried: self.steady });
         }
         let ratio = self.sure_ratio(candidate);
         // Zero asks for no certainty; the logarithms' rounding must not.

@@ -1,11 +1,11 @@
 //! What is remembered of a destination.
 
 use serde::{Deserialize, Serialize};
-use units::{Instant, Rate};
+use units::{Duration, Instant, Rate};
 
 use super::Weighted;
 use crate::hash::share;
-use crate::{Judged, Member, Path, Policy};
+use crate::{Judged, Member, Metrics, Path, Policy};
 
 /// What we send over a path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +15,48 @@ pub struct Load {
     /// What arrives of them, over the last few hundred milliseconds.
     #[serde(rename = "carried_bps")]
     pub carried: Rate,
+}
+
+/// The least and the most that arrived over a path in the last one or two spans of the hold-down.
+#[derive(Debug, Clone, Copy, Default)]
+struct Range {
+    since: Option<Instant>,
+    present: [Rate; 2],
+    before: Option<[Rate; 2]>,
+}
+
+impl Range {
+    fn note(&mut self, now: Instant, span: Duration, carried: Rate) {
+        match self.since {
+            Some(since) if now.saturating_since(since) < span => {
+                let [least, most] = self.present;
+                self.present = [least.min(carried), most.max(carried)];
+            }
+            since => {
+                self.before = since.map(|_| self.present);
+                (self.since, self.present) = (Some(now), [carried; 2]);
+            }
+        }
+    }
+
+    /// Nothing before a span is over: a sender in luck for a moment is no witness.
+    fn least(&self) -> Rate {
+        self.before.map_or(Rate::ZERO, |[least, _]| least.min(self.present[0]))
+    }
+
+    fn most(&self) -> Rate {
+        self.before.map_or(self.present[1], |[_, most]| most.max(self.present[1]))
+    }
+}
+
+/// What was known when a path was last filled by our flows.
+#[derive(Debug, Clone, Copy)]
+struct Filled {
+    at: Instant,
+    carried: Rate,
+    /// The most that may have been lost, and the round trip.
+    loss: f64,
+    rtt: Duration,
 }
 
 /// A path that is used.
@@ -33,12 +75,25 @@ pub(super) struct Use {
     pub(super) load: Option<(Instant, Load)>,
     /// When the last of its flows ended, and what there was until then.
     pub(super) ended: Option<(Instant, Load)>,
+    range: Range,
+    filled: Option<Filled>,
 }
 
 impl Use {
     pub(super) fn new(place: usize, path: Path, since: Instant, judged: &Judged) -> Self {
         let (chosen_for, capacity) = (judged.predicted, judged.metrics.capacity);
-        Self { place, path, since, chosen_for, capacity, low_since: None, load: None, ended: None }
+        let (low_since, load, ended, range, filled) = (None, None, None, Range::default(), None);
+        Self { place, path, since, chosen_for, capacity, low_since, load, ended, range, filled }
+    }
+
+    /// What was hoped for has not come for long, and is hoped for no more.
+    pub(super) fn resign(&mut self, judged: &Judged) {
+        (self.chosen_for, self.capacity, self.low_since) = (judged.predicted, judged.metrics.capacity, None);
+    }
+
+    /// The same path at another place, with what is known of the traffic on it.
+    pub(super) fn with_traffic_of(self, before: &Self) -> Self {
+        Self { load: before.load, range: before.range, ..self }
     }
 
     /// What is sent over it now. Flows that say that they end do so between two of these.
@@ -49,7 +104,47 @@ impl Use {
         } else if before.flows > 0 {
             self.ended = Some((now, before));
         }
+        if self.load.is_none_or(|(at, _)| now.saturating_since(at) >= policy.silence) {
+            self.range = Range::default();
+        }
+        self.range.note(now, policy.hold_down, load.carried);
         self.load = Some((now, load));
+    }
+
+    /// How many of its flows want all that they can get, where one gets `predicted`: no more than it takes for what they carried at most of late. Who once carried a
+    /// megabyte and now types is an elephant as well, and would make every path look as good as its capacity.
+    pub(super) fn demand(&self, now: Instant, policy: &Policy, predicted: Rate) -> u32 {
+        let greedy = self.range.most().as_bps().div_ceil(predicted.as_bps().max(1)).max(1);
+        self.load_at(now, policy).flows.min(u32::try_from(greedy).unwrap_or(u32::MAX))
+    }
+
+    /// What has arrived over it all the time for at least the hold-down: whatever sends that goes on to.
+    pub(super) fn steady(&self, now: Instant, policy: &Policy) -> Rate {
+        self.range.least().min(self.load_at(now, policy).carried)
+    }
+
+    /// Notes what is known of the path if our flows fill it now.
+    pub(super) fn note_filled(&mut self, now: Instant, policy: &Policy, metrics: &Metrics) {
+        let load = self.load_at(now, policy);
+        let is_filled = metrics.capacity.is_some() && load.flows > 0;
+        let carried = if is_filled { self.shown_to_fill(now, policy, metrics.capacity) } else { Rate::ZERO };
+        if carried > Rate::ZERO {
+            let loss = metrics.widened(policy.certainty).loss_high;
+            self.filled = Some(Filled { at: now, carried, loss, rtt: metrics.rtt });
+        }
+    }
+
+    /// What flows carried that filled it a moment ago and pause, as those that ask and are answered do: what they lost then is still counted, and nothing else speaks for
+    /// the path. Where more is lost than then, or it takes longer, it is not they who make it slow.
+    pub(super) fn paused(&self, now: Instant, policy: &Policy, metrics: &Metrics) -> Rate {
+        let is_as_it_was = |f: &Filled| {
+            now.saturating_since(f.at) < policy.hold_down
+                && self.load_at(now, policy).flows > 0
+                && metrics.widened(policy.certainty).loss_low <= f.loss
+                && metrics.rtt <= f.rtt + f.rtt / 4
+        };
+        let filled = self.filled.filter(is_as_it_was).map_or(Rate::ZERO, |f| f.carried);
+        filled.min(metrics.capacity.unwrap_or(filled))
     }
 
     /// What it demonstrably carries: what it does now, or did until its flows ended a moment ago. What they lost at the end in a queue that they filled is still counted
@@ -93,7 +188,7 @@ pub(super) enum Need {
     None,
     /// The present one is no good: paths that were, and were left for a better one, may be taken again.
     Some,
-    /// It is beyond doubt what there is to gain: how often links of the other one have failed does not count.
+    /// It is beyond doubt what there is to gain: how often the other one has collapsed, or links of it have failed, does not count.
     Dire,
 }
 
@@ -136,8 +231,8 @@ impl Route {
         let left = self.left.iter().find(|l| l.path == *path)?;
         let until = match (left.why, need) {
             (Why::Worse, Need::Some | Need::Dire) => return None,
-            (Why::Failed, Need::Dire) => left.until.min(left.at + policy.refractory),
-            (Why::Worse | Why::Collapsed | Why::Failed, Need::None | Need::Some | Need::Dire) => left.until,
+            (Why::Failed | Why::Collapsed, Need::Dire) => left.until.min(left.at + policy.refractory),
+            (Why::Worse, Need::None) | (Why::Collapsed | Why::Failed, Need::None | Need::Some) => left.until,
         };
         Some(until).filter(|until| *until > now)
     }

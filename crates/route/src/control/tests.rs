@@ -1,3 +1,4 @@
+mod load;
 mod worth;
 
 use units::Duration;

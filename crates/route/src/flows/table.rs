@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use units::{Bytes, Duration, Instant, nanos};
 
 use super::FlowKey;
@@ -31,7 +33,8 @@ impl Default for Settings {
         Self {
             // 4 MiB of memory; ten times what a busy host has at once.
             flows: 65_536,
-            routes: 4096,
+            // A thousand members with sixteen ways each.
+            routes: 16_384,
             period: Duration::from_secs(1),
             // One packet: gone after five seconds, longer than an initial retransmission timeout and its first backoff (RFC 6298 §2.1, §5.5).
             first: 5,
@@ -127,20 +130,31 @@ impl Table {
         }
     }
 
-    /// Removes a routing entry. Its flows go to `heir`, or are forgotten. Goes over all flows: not for the packet path.
+    /// Removes a routing entry, as [`Table::remove_routes`] does.
     pub fn remove_route(&mut self, route: RouteId, heir: Option<RouteId>) {
-        let heir = heir.filter(|h| *h != route && self.path(*h).is_some());
+        self.remove_routes(&[(route, heir)]);
+    }
+
+    /// Removes routing entries. The flows of each go to its heir, or are forgotten where that is none or goes as well. Goes over all flows, once: not for the packet path.
+    pub fn remove_routes(&mut self, gone: &[(RouteId, Option<RouteId>)]) {
+        if gone.is_empty() {
+            return;
+        }
+        let all: BTreeMap<RouteId, Option<RouteId>> = gone.iter().copied().collect();
         for at in 0..self.entries.len() {
-            let Some(mut entry) = self.entries[at].filter(|e| e.route == route) else { continue };
+            let Some(mut entry) = self.entries[at] else { continue };
+            let Some(heir) = all.get(&entry.route) else { continue };
             self.uncount(&entry);
-            self.entries[at] = heir.map(|heir| {
+            self.entries[at] = heir.filter(|h| !all.contains_key(h) && self.path(*h).is_some()).map(|heir| {
                 entry.route = heir;
                 self.count(&entry);
                 entry
             });
         }
-        if let Some(place) = self.routes.get_mut(route.index()) {
-            *place = None;
+        for route in all.keys() {
+            if let Some(place) = self.routes.get_mut(route.index()) {
+                *place = None;
+            }
         }
     }
 
