@@ -1,4 +1,4 @@
-//! See `overlay::fuzzing::gossip`.
+//! See `wire::fuzzing::gossip`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| overlay::fuzzing::gossip(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::gossip(data));

@@ -8,6 +8,7 @@ mod evaluate;
 mod generate;
 mod history;
 mod lab;
+mod logs;
 mod model;
 mod output;
 mod overlay;

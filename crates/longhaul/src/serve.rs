@@ -1,6 +1,5 @@
 //! `longhaul serve`.
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,13 +7,13 @@ use anyhow::Context;
 use kernel::Shutdown;
 use measure::{Server, ServerOptions};
 use tracing::info;
-use tracing_subscriber::EnvFilter;
 use wire::Key;
 
 use crate::cli::ServeOptions;
+use crate::logs;
 
 pub(crate) fn run(options: ServeOptions) -> anyhow::Result<ExitCode> {
-    start_log(options.log_json);
+    logs::start(options.log_json);
     Shutdown::install().context("cannot handle signals")?;
     kernel::raise_open_files();
     let server = Server::bind(ServerOptions {
@@ -33,17 +32,6 @@ pub(crate) fn run(options: ServeOptions) -> anyhow::Result<ExitCode> {
     info!(address = %server.local_addr()?, version = measure::VERSION, "listening");
     server.run(&Shutdown::asked)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// One line per event on standard error; RUST_LOG chooses what.
-fn start_log(json: bool) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        .with_writer(std::io::stderr);
-    if json { log.json().flatten_event(true).init() } else { log.init() }
 }
 
 /// The key in a file.

@@ -9,7 +9,7 @@ use crate::identity::{Identity, PublicKey};
 use crate::settings::MemberSettings;
 
 /// Longest text of a certificate: it travels in one message.
-pub(crate) const LONGEST: usize = wire::overlay::Message::CERTIFICATE_DATA;
+const LONGEST: usize = wire::overlay::Message::CERTIFICATE_DATA;
 
 /// What the authority says of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -77,14 +77,20 @@ counters! {
     too_old,
     /// Packets from a source that is not their member's.
     spoofed,
-    /// Frames that this member was to pass on and did not: no consent, a wrong way, no member's, over the quota.
+    /// Frames that this member was to pass on and did not: no consent, a wrong way, no member's.
     not_relayed,
+    /// Frames that were not passed on because their sender had nothing left of the setting `relay_rate`.
+    over_quota,
     /// Datagrams of handshakes that nobody can have made who knows this member, or that answer no call.
     strangers,
     /// Datagrams of handshakes and messages dropped because there were too many.
     overflow,
     /// Rounds and answers of the gossip that were left out because what it may take (`gossip_rate`) was spent.
     gossip_held_back,
+    /// Datagrams that came and found the socket full: they are lost in this host, though they count as lost on the link.
+    socket_full,
+    /// Words that another host said with the key of this member.
+    key_elsewhere,
     /// Datagrams that the network did not take.
     send_failed,
     /// Datagrams that this host's device or route did not take because they were too large; their size is looked for anew.

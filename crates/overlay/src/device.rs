@@ -50,10 +50,17 @@ pub(crate) fn make(settings: &mut Settings, queues: usize) -> Result<(Vec<Tun>, 
     Ok((tuns, device))
 }
 
+/// The hardware of a tunnel of IP packets (ARPHRD_NONE in linux/if_arp.h); that of frames has Ethernet's.
+const NONE: u16 = 65_534;
+
 /// As many queues of the device as are wanted, or one where somebody made the device for one.
 fn open(settings: &Settings, netlink: &mut Netlink, queues: usize) -> Result<Vec<Tun>, OverlayError> {
     let (name, offload) = (&settings.device, settings.offload.tun_gso);
     let there = netlink.links()?.into_iter().find(|d| d.name == *name);
+    if there.as_ref().is_some_and(|d| d.kind.as_deref() != Some("tun") || d.hardware != NONE) {
+        let what = format!("`device` is {name}, which is there and is no tunnel device");
+        return Err(OverlayError::Settings { path: settings.path.clone(), what });
+    }
     if there.as_ref().is_some_and(|d| d.carrier) {
         return Err(OverlayError::Refused(format!(
             "another process has the tunnel device {name}; `device` names another"
@@ -92,6 +99,9 @@ fn prepared(settings: &Settings, netlink: &mut Netlink, device: u32) -> Result<(
     };
     if !is_up {
         return refuse(format!("the tunnel device {name} is down, or its MTU larger than {}", settings.mtu));
+    }
+    for key in not_forwarded(settings) {
+        tracing::warn!("this host does not pass on what is for the networks behind it; for that root sets {key}=1");
     }
     match settings.addresses.iter().find(|a| UdpSocket::bind((**a, 0)).is_err()) {
         Some(address) => refuse(format!("this host has no address {address}")),

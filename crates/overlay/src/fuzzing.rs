@@ -1,12 +1,11 @@
-//! Body of the fuzz target `gossip` in `fuzz/`, so that stable tests replay the committed corpus through the same code. The other formats of the overlay
-//! are in `wire`.
+//! Body of the fuzz target `certificate` in `fuzz/`, so that stable tests replay the committed corpus through the same code. The other formats of the
+//! overlay are in `wire`.
 
 use crate::certificate::Certificate;
 use crate::identity::Identity;
 
-/// A message of the gossip, one of its words, or a certificate, whoever made it. Panics where a promise of this crate is broken; that is its purpose.
-pub fn gossip(data: &[u8]) {
-    crate::gossip::keep_promises(data);
+/// A certificate, whoever made it. Panics where a promise of this crate is broken; that is its purpose.
+pub fn certificate(data: &[u8]) {
     let authority = Identity::from_seed(&[1; 32]);
     if let Ok(text) = std::str::from_utf8(data) {
         assert!(Certificate::verify(text, &authority.public(), 0).is_err(), "nobody else can sign");
@@ -32,7 +31,7 @@ mod tests {
 
     /// Read once for all cases.
     static CORPUS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/gossip");
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/certificate");
         let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
         files.iter().map(|file| fs::read(file).unwrap()).collect()
@@ -41,14 +40,14 @@ mod tests {
     #[test]
     fn the_committed_corpus_passes() {
         assert!(CORPUS.len() >= 8, "only {} inputs", CORPUS.len());
-        CORPUS.iter().for_each(|data| gossip(data));
+        CORPUS.iter().for_each(|data| certificate(data));
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
         #[test]
-        fn a_damaged_message_breaks_no_promise(
+        fn a_damaged_certificate_breaks_no_promise(
             of in any::<prop::sample::Index>(),
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
             length in any::<prop::sample::Index>(),
@@ -64,7 +63,7 @@ mod tests {
             if is_cut && !data.is_empty() {
                 data.truncate(length.index(data.len()));
             }
-            gossip(&data);
+            certificate(&data);
         }
     }
 }

@@ -4,7 +4,6 @@
 //! repeat, but neither invent nor make others deaf to somebody.
 
 mod held;
-mod message;
 mod said;
 mod teller;
 #[cfg(test)]
@@ -19,6 +18,7 @@ use std::time::Duration;
 use route::Member;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use units::Instant;
+use wire::overlay::gossip::{DIGEST_MAX, Known, Message, Said, What};
 
 use crate::bucket::{Bucket, Limit};
 use crate::counters::{Counters, bump};
@@ -27,25 +27,7 @@ use crate::identity::PublicKey;
 use crate::mesh::Claim;
 use crate::settings::Settings;
 use held::Held;
-use message::{Known, MOST_KNOWN, Message};
-use said::{Said, What};
 use teller::Teller;
-
-/// Whoever made these bytes, they are a message or none, with words that are some or none, and what is read is what is written again: panics otherwise.
-pub(crate) fn keep_promises(data: &[u8]) {
-    let message = Message::read(data).unwrap_or_default();
-    assert!(message.digest.len() <= MOST_KNOWN);
-    let digest = Message::read(&message::digest(message.asks, &message.digest)).map(|m| (m.asks, m.digest));
-    assert_eq!(digest, Some((message.asks, message.digest)));
-    for written in message::words(message.words.iter().copied()) {
-        assert!(Message::read(&written).is_some_and(|again| again.words.iter().all(|w| message.words.contains(w))));
-    }
-    for word in message.words.into_iter().chain([data]) {
-        if let Some(said) = Said::read(word) {
-            assert_eq!(Said::read(&said.with_signature(word)), Some(said));
-        }
-    }
-}
 
 /// How often another member is asked for what is new: with a handful of members all know it within some rounds.
 pub(crate) const ROUND: Duration = Duration::from_millis(50);
@@ -67,6 +49,8 @@ const MOST_ANSWERS: u32 = 60;
 const MOST_SIGNATURES: u32 = 2000;
 /// Members pass on what they have looked at: who passes on a wrong signature is not heard for so long.
 const DEAF: Duration = Duration::from_secs(10);
+/// Words of this member that it does not know of, within so long of each other, are another host's with its key.
+const SAME_KEY: Duration = Duration::from_secs(60);
 /// What each frame of a message costs beside the message: IPv6 and UDP 48, envelope 56, frame 40, number and piece 9.
 const FRAME: usize = 153;
 /// Who has less than this share of what it may send in a second does not ask: what is left is for answers, by which others learn of it. Nor does one
@@ -92,10 +76,10 @@ pub(crate) enum ToGossip {
 pub(crate) enum FromGossip {
     /// A message is to be sent.
     Send { to: Member, bytes: Vec<u8> },
-    /// What `to` says about its link from `from`, and whether it passes on what is not for it.
-    Claim { from: Member, to: Member, claim: Option<Claim>, relays: bool },
-    /// A certificate, and where its owner is said to be reached.
-    Introduction { text: String, endpoint: Option<SocketAddr> },
+    /// What `to` says about its link from `from`, and how much it passes on of what is not for it.
+    Claim { from: Member, to: Member, claim: Option<Claim>, relayed_bps: u64 },
+    /// A certificate, and where `by` says that its owner is reached.
+    Introduction { by: Member, text: String, endpoint: Option<SocketAddr> },
 }
 
 /// Runs until the sender of `input` is gone. `generation`: grows with each start of this member.
@@ -154,6 +138,8 @@ pub(crate) struct Gossip {
     /// What was sent, bytes of IP.
     spent: Bucket,
     counters: Arc<Counters>,
+    /// When somebody last told a word of this member that it did not know.
+    own_word: Option<Instant>,
 }
 
 /// Another member, as far as the gossip goes.
@@ -169,7 +155,7 @@ struct Other {
 
 /// What a message takes on the network, bytes of IP.
 fn cost(message: &[u8]) -> usize {
-    message.len() + FRAME * message.len().div_ceil(message::FRAME_BYTES).max(1)
+    message.len() + FRAME * message.len().div_ceil(Message::FRAME_BYTES).max(1)
 }
 
 impl Gossip {
@@ -186,6 +172,7 @@ impl Gossip {
             draws: Draws::new(generation ^ u64::from(own.0)),
             spent: Bucket::new(now),
             counters,
+            own_word: None,
         }
     }
 
@@ -198,7 +185,7 @@ impl Gossip {
         if other.deaf_until.is_some_and(|until| now < until) {
             return Vec::new();
         }
-        let Some(message) = Message::read(bytes) else { return Vec::new() };
+        let Some(message) = Message::decode(bytes) else { return Vec::new() };
         other.heard = Some(now);
         let mut outputs = self.hear(now, from, &message.words);
         if !message.digest.is_empty() {
@@ -208,23 +195,28 @@ impl Gossip {
     }
 
     fn hear(&mut self, now: Instant, from: Member, words: &[&[u8]]) -> Vec<FromGossip> {
-        let mut all: Vec<(Said, &[u8])> = words.iter().filter_map(|w| Some((Said::read(w)?, *w))).collect();
+        let mut all: Vec<(Said, &[u8])> = words.iter().filter_map(|w| Some((Said::decode(w)?, *w))).collect();
         // The newest first: it is what the age of the others is told by.
         all.sort_by_key(|(said, _)| std::cmp::Reverse(said.number));
         let mut outputs = Vec::new();
         for (said, bytes) in all {
-            let Some(key) = self.key(said.by).filter(|_| self.is_news(&said)) else { continue };
+            let Some(key) = self.key(Member(said.by)).filter(|_| self.is_news(&said)) else { continue };
             let other = self.others.entry(from).or_default();
             if other.signatures >= MOST_SIGNATURES {
                 break;
             }
             other.signatures += 1;
-            if !Said::is_signed(bytes, &key) {
+            if !said::is_signed(bytes, &key) {
                 other.deaf_until = Some(now + DEAF);
-                tracing::warn!("{} passes on what {} did not say", self.settings.name_of(from), said.by);
+                tracing::warn!(
+                    "{} passes on what {} did not say",
+                    self.settings.name_of(from),
+                    self.settings.name_of(Member(said.by))
+                );
                 break;
             }
-            if said.by == self.own {
+            if Member(said.by) == self.own {
+                self.note_own_word(now);
                 let again = self.teller.go_on_after(now, &said);
                 self.say(now, again);
                 continue;
@@ -237,17 +229,30 @@ impl Gossip {
         outputs
     }
 
+    /// Somebody has heard this member say what it does not know of. Once that is a start whose number was lost; where it goes on, another host has its key.
+    fn note_own_word(&mut self, now: Instant) {
+        let is_again = |at: Instant| now.saturating_since(at) < SAME_KEY;
+        if self.own_word.replace(now).is_some_and(is_again) {
+            if self.counters.counts().key_elsewhere == 0 {
+                tracing::warn!(
+                    "another host runs with the key of this member: each takes the other's packets; `overlay init` makes it one of its own"
+                );
+            }
+            bump(&self.counters.key_elsewhere);
+        }
+    }
+
     /// What a word means here.
     fn output(&self, said: Said, age: Duration) -> Option<FromGossip> {
         match said.what {
             // Links between members only: what a member may say is bounded by how many there are.
-            What::Link { from, claim, relays } => self.key(from).map(|_| {
-                let claim = claim.map(|c| Claim { age, ..c });
-                FromGossip::Claim { from, to: said.by, claim, relays }
+            What::Link { from, claim, relayed_bps } => self.key(Member(from)).map(|_| {
+                let claim = claim.map(|c| said::aged(c, age));
+                FromGossip::Claim { from: Member(from), to: Member(said.by), claim, relayed_bps }
             }),
             // Who it is, is looked at where the authority is known.
             What::Certificate { endpoint, text, .. } => {
-                (!text.is_empty()).then_some(FromGossip::Introduction { text, endpoint })
+                (!text.is_empty()).then_some(FromGossip::Introduction { by: Member(said.by), text, endpoint })
             }
             What::Alive { .. } => None,
         }
@@ -277,16 +282,16 @@ impl Gossip {
             return Vec::new();
         }
         other.answers += 1;
-        let ours: Vec<Known> = theirs.digest.iter().map(|k| self.held.known(now, k.of)).collect();
+        let ours: Vec<Known> = theirs.digest.iter().map(|k| self.held.known(now, Member(k.of))).collect();
         let turn = self.draws.number() as usize;
-        let mut messages =
-            message::words(self.held.news(now, (to, &theirs.digest), turn, MOST_NEWS.min(room as usize)).into_iter());
-        let is_known = |k: &Known| self.key(k.of).is_some();
+        let news = self.held.news(now, (to, &theirs.digest), turn, MOST_NEWS.min(room as usize));
+        let mut messages = Message::encode_words(news.into_iter());
+        let is_known = |k: &Known| self.key(Member(k.of)).is_some();
         let lacks = |(t, o): (&Known, &Known)| t.newest > o.newest || t.newest == o.newest && t.sum != o.sum;
         let wanted = theirs.digest.iter().zip(&ours).filter(|pair| is_known(pair.0) && lacks(*pair));
         let wanted: Vec<Known> = wanted.map(|(_, o)| *o).collect();
         if theirs.asks && !wanted.is_empty() {
-            messages.push(message::digest(false, &wanted));
+            messages.push(Message::encode_digest(false, &wanted));
         }
         self.others.entry(to).or_default().drawn += messages.iter().map(|m| cost(m)).sum::<usize>();
         messages.into_iter().map(|bytes| self.send(to, bytes)).collect()
@@ -316,8 +321,8 @@ impl Gossip {
         let mut all: Vec<Member> = members.keys().copied().chain([self.own]).collect();
         let first = turn % all.len();
         all.rotate_left(first);
-        let known: Vec<Known> = all.into_iter().take(MOST_KNOWN).map(|m| self.held.known(now, m)).collect();
-        vec![self.send(to, message::digest(true, &known))]
+        let known: Vec<Known> = all.into_iter().take(DIGEST_MAX).map(|m| self.held.known(now, m)).collect();
+        vec![self.send(to, Message::encode_digest(true, &known))]
     }
 
     /// What this member measured on the links on which it receives. Some are told at once what has changed; the others ask for it, and those who did not get it.
@@ -333,7 +338,7 @@ impl Gossip {
         let turn = self.draws.number() as usize % told.len().max(1);
         told.rotate_left(turn);
         told.truncate(TOLD);
-        let messages = message::words(links.iter().map(|(_, bytes)| &bytes[..]));
+        let messages = Message::encode_words(links.iter().map(|(_, bytes)| &bytes[..]));
         let all = told.into_iter().flat_map(|to| messages.iter().map(move |m| (to, m.clone())));
         all.map(|(to, bytes)| self.send(to, bytes)).collect()
     }
@@ -352,7 +357,7 @@ impl Gossip {
     /// Gives what is said with its signature.
     fn say(&mut self, now: Instant, all: Vec<Said>) -> Vec<(Said, Vec<u8>)> {
         let signed = all.into_iter().map(|said| {
-            let bytes = said.sign(&self.settings.identity);
+            let bytes = said::sign(&said, &self.settings.identity);
             self.held.confirm(now, &said);
             self.held.keep(now, &said, &bytes, self.most_words());
             (said, bytes)
@@ -370,7 +375,7 @@ impl Gossip {
         if matches!(said.what, What::Alive { part, .. } if part as usize >= self.most_words().div_ceil(teller::PART)) {
             return false;
         }
-        if said.by == self.own { self.teller.is_ahead(said) } else { self.held.is_news(said) }
+        if Member(said.by) == self.own { self.teller.is_ahead(said) } else { self.held.is_news(said) }
     }
 
     /// Of each member: on a link with each other one, and a certificate of each, and that these hold; and as many again of those that only others know yet.

@@ -171,6 +171,36 @@ mod tests {
         }
     }
 
+    /// Whoever writes a member by the document alone can be called.
+    #[test]
+    fn the_pattern_and_the_prologue_are_those_of_the_document() {
+        let [a, b] = [1, 2].map(|n| Identity::from_seed(&[n; 32]));
+        let (mut call, initiation) = call(&a, &[7; 32], &b.public(), 10, 0x0001_0203_0405_0607, AES).unwrap();
+        let private = b.exchange();
+        let builder = Builder::new("Noise_IKpsk2_25519_ChaChaPoly_SHA256".parse().unwrap());
+        let builder = builder.prologue(b"longhaul overlay 1").unwrap().psk(2, &[7; 32]).unwrap();
+        let mut called = builder.local_private_key(&private).unwrap().build_responder().unwrap();
+        let mut said = [0; 64];
+        let n = called.read_message(&initiation.noise, &mut said).unwrap();
+        // Version, cipher, and the last six bytes of the time.
+        assert_eq!(said[..n], [1, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(called.get_remote_static(), Some(&a.public().exchange()[..]));
+        let mut noise = [0; 56];
+        assert_eq!(called.write_message(&[1, 2, 0, 0, 0, 0, 0, 0], &mut noise).unwrap(), 56);
+        let (number, keys) = call.answered(&Response { sender: 20, receiver: 10, noise }).unwrap();
+        assert_eq!((number, keys.cipher), (20, CHACHA));
+        assert_eq!((keys.send, keys.receive), called.dangerously_get_raw_split());
+    }
+
+    #[test]
+    fn aes_is_preferred_where_the_cpu_has_it() {
+        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let flags = info.lines().find(|l| l.starts_with("flags") || l.starts_with("Features")).unwrap_or_default();
+        let has = |flag: &str| flags.split_whitespace().any(|f| f == flag);
+        let is_fast = has("aes") && (has("pclmulqdq") || has("pmull"));
+        assert_eq!(Cipher::preferred(), if is_fast { AES } else { CHACHA });
+    }
+
     #[test]
     fn who_answers_with_a_cipher_that_was_not_offered_is_not_heard() {
         let [a, b] = [1, 2].map(|n| Identity::from_seed(&[n; 32]));

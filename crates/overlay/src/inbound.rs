@@ -10,6 +10,7 @@ use kernel::{Clocks, DATAGRAMS_ROOM, Datagrams, Tun};
 use packet::{Flow, Merge, Parts};
 use route::Member;
 use route::flows::FlowKey;
+use units::Instant;
 use wire::overlay::Envelope;
 
 use crate::batch::Batch;
@@ -26,6 +27,9 @@ pub(crate) const EINVAL: i32 = 22;
 /// How long to wait for the network before looking whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// How often the kernel is asked what found the socket full.
+const ASK_DROPS: Duration = Duration::from_millis(100);
+
 /// Tells the controlling thread, without waiting for it; says whether there was room.
 pub(crate) type Tell = Box<dyn Fn(Event, Place) -> bool + Send>;
 
@@ -40,6 +44,9 @@ pub(crate) struct Inbound {
     reader: Reader,
     onward: Batch,
     clocks: Clocks,
+    /// Datagrams that found the socket full, as the kernel said when it was last asked.
+    dropped: u64,
+    asked: Instant,
 }
 
 impl Inbound {
@@ -51,22 +58,26 @@ impl Inbound {
         opener: Opener,
     ) -> Self {
         let reader = Reader::new(published);
-        Self { queue, socket, device, counters, tell, opener, reader, onward: Batch::onward(), clocks: Clocks::new() }
+        let (onward, clocks, dropped, asked) = (Batch::onward(), Clocks::new(), 0, Instant::ZERO);
+        Self { queue, socket, device, counters, tell, opener, reader, onward, clocks, dropped, asked }
     }
 
     /// Until `ends` says so.
     pub(crate) fn run(mut self, ends: impl Fn() -> bool) -> io::Result<()> {
         let mut room = vec![0; DATAGRAMS_ROOM];
         let mut packets = Vec::with_capacity(DATAGRAMS_ROOM / 64);
+        // A copy of its own: counting references for each batch would have all threads write where each frame is looked up.
+        let mut table = Arc::clone(&self.reader.table);
         while !ends() {
-            let Some(got) = self.socket.receive(&mut room)? else {
+            let got = self.socket.receive(&mut room)?;
+            if self.reader.refresh() {
+                table = Arc::clone(&self.reader.table);
+            }
+            let Some(got) = got else {
                 // Who hears nothing for long keeps no keys of sessions that have ended.
-                self.reader.refresh();
                 kernel::wait(self.socket.socket(), false, PATIENCE).map_err(io::Error::other)?;
                 continue;
             };
-            self.reader.refresh();
-            let table = Arc::clone(&self.reader.table);
             let arrival = Arrival { came: self.clocks.came(got.realtime_ns), from: got.from, traffic_class: got.class };
             packets.clear();
             for begin in (0..got.length).step_by(got.each) {
@@ -78,10 +89,23 @@ impl Inbound {
                     self.pass_on(&table, envelope, datagram, arrival);
                 }
             }
+            self.note_drops(arrival.came);
             self.device.deliver(&room, &packets, &self.counters);
             self.onward.flush(&self.socket, &self.counters);
         }
         Ok(())
+    }
+
+    /// Counts what found the socket full: the sender takes it for lost on the way.
+    fn note_drops(&mut self, now: Instant) {
+        if now.saturating_since(self.asked) < ASK_DROPS {
+            return;
+        }
+        self.asked = now;
+        // 32 bits in the kernel; a socket that does not say has none.
+        let dropped = kernel::udp_drops(self.socket.socket()).unwrap_or(self.dropped);
+        add(&self.counters.socket_full, dropped.saturating_sub(self.dropped));
+        self.dropped = dropped;
     }
 
     fn open(&mut self, table: &Table, datagram: &mut [u8], arrival: Arrival) -> Taken {
@@ -275,6 +299,29 @@ mod tests {
         let single = |n| (false, vec![n]);
         let all: Vec<_> = std::iter::once((true, vec![0, 1, 2, 3])).chain((0..8).map(single)).collect();
         assert_eq!(offered(EINVAL, false), (all, [8, 8 * 140, 0], false));
+    }
+
+    /// A device that takes everything.
+    #[derive(Default)]
+    struct Taking(std::sync::atomic::AtomicUsize);
+
+    impl Takes for Taking {
+        fn take(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+            self.0.fetch_add(parts.iter().map(|p| p.len()).sum(), Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nothing_is_allocated_for_what_is_delivered() {
+        let taking = Arc::new(Taking::default());
+        let switches = Switches::new(Offload::default(), Vec::new());
+        let mut device = Device::new(vec![Arc::clone(&taking), Arc::clone(&taking)], [1, 2], &switches);
+        let (counters, (room, packets)) = (Counters::default(), segments(0..60));
+        let used = allocation_counter::measure(|| device.deliver(&room, &packets, &counters));
+        assert_eq!(used.count_total, 0);
+        assert_eq!(counters.counts().bytes_out, 40 + 60 * 100);
+        assert_eq!(taking.0.load(Ordering::Relaxed), VNET_HEADER + 40 + 60 * 100);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod claims;
 mod links;
 mod names;
 mod probes;
+mod refused;
 mod sizes;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -78,6 +79,8 @@ pub(crate) enum Event {
     Left { member: Member, name: String },
     /// The name at which a member is to be called could not be looked up; that is tried again, and told again when it fails for another reason.
     Unresolved { member: Member, name: String, endpoint: String, why: String },
+    /// Somebody is not let in, or does not let this member in.
+    Refused { from: String, why: String },
     /// This member did nothing for so long though it had to: its host was busy with other things, or stood still. Others may have taken it to be gone.
     Stalled { for_s: f64 },
 }
@@ -88,13 +91,13 @@ struct Other {
     /// Its key of the handshake.
     exchange: [u8; 32],
     endpoint: Option<SocketAddr>,
-    /// Where the settings say that it is, if they say an address; and where it was seen instead.
+    /// Where the settings say that it is, if they say an address; and where it was really heard from last.
     listed: Option<SocketAddr>,
-    seen: Option<SocketAddr>,
+    found: Option<SocketAddr>,
     /// Where the settings say a name instead of an address.
     name: Option<names::Name>,
-    /// Where others say that it is reached, other than by its endpoint.
-    told: Option<names::Told>,
+    /// Where others say that it is reached.
+    told: names::Told,
     /// When it was last found at another address.
     moved: Option<Instant>,
     /// When a certificate that it showed as a member was last looked at.
@@ -158,8 +161,9 @@ pub(crate) struct Mesh {
     traffic: probes::Traffic,
     /// Links that others praise and our own frames did not get over, and until when what is said of them is not heard.
     suspects: BTreeMap<(Member, Member), claims::Suspicion>,
-    /// Whether each member passes on what is not for it, as far as known.
-    relays: BTreeMap<Member, bool>,
+    /// Most that each member passes on for another one, b/s, as far as known.
+    relays: BTreeMap<Member, u64>,
+    refused: refused::Refused,
     /// Claims about links by those who receive on them: `(from, to)`.
     claims: BTreeMap<(Member, Member), (Claim, Instant)>,
 }
@@ -195,6 +199,7 @@ impl Mesh {
             worse: None,
             traffic: probes::Traffic::new(now),
             relays: BTreeMap::new(),
+            refused: refused::Refused::default(),
             suspects: BTreeMap::new(),
             claims: BTreeMap::new(),
             settings,
@@ -396,7 +401,7 @@ impl Mesh {
     pub(crate) fn handle_moved(&mut self, now: Instant, member: Member, to: SocketAddr) {
         let is_rested = |o: &Other| o.moved.is_none_or(|at| now.saturating_since(at) >= MOVES_EVERY);
         if let Some(other) = self.others.get_mut(&member).filter(|o| o.endpoint != Some(to) && is_rested(o)) {
-            (other.endpoint, other.moved) = (Some(to), Some(now));
+            (other.endpoint, other.found, other.moved) = (Some(to), Some(to), Some(now));
             other.trains.doubt();
             self.changed = true;
         }
@@ -485,9 +490,9 @@ impl Other {
             exchange: member.key.exchange(),
             endpoint: listed,
             listed,
-            seen: None,
+            found: None,
             name: names::Name::of(member.endpoint.as_ref(), now),
-            told: None,
+            told: names::Told::default(),
             moved: None,
             shown: None,
             calls: calls::Calls::new(now),

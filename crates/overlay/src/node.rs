@@ -184,11 +184,11 @@ impl Node {
                 drop(place);
             }
             Input::Gossip(FromGossip::Send { to, bytes }) => self.mesh.send_gossip(now, to, &bytes),
-            Input::Gossip(FromGossip::Claim { from, to, claim, relays }) => {
-                self.mesh.handle_claim(now, from, to, claim, relays);
+            Input::Gossip(FromGossip::Claim { from, to, claim, relayed_bps }) => {
+                self.mesh.handle_claim(now, from, to, claim, relayed_bps);
             }
-            Input::Gossip(FromGossip::Introduction { text, endpoint }) => {
-                self.mesh.handle_introduction(now, &text, endpoint);
+            Input::Gossip(FromGossip::Introduction { by, text, endpoint }) => {
+                self.mesh.handle_introduction(now, by, &text, endpoint);
             }
             Input::Found(Found { member, addresses }) => self.mesh.handle_addresses(now, member, addresses),
             Input::Question(question, reply) => {
@@ -319,12 +319,20 @@ fn forward(to: SyncSender<Input>, threads: &mut Threads) -> Result<SyncSender<Fr
 }
 
 /// The number of this start, larger than that of any before: the time, unless the clock was set back. Others take what this member says for new by it.
-fn start_number(file: &Path, utc_s: u64) -> Result<u64, OverlayError> {
+fn start_number(file: &Path, utc_s: u64) -> u64 {
     let last: Option<u64> = std::fs::read_to_string(file).ok().and_then(|t| t.trim().parse().ok());
     let number = last.map_or(utc_s, |l| utc_s.max(l.saturating_add(1)));
-    std::fs::write(file, format!("{number}\n"))
-        .map_err(OverlayError::io(format!("the file with the number of the last start {}", file.display())))?;
-    Ok(number)
+    // Beside it first: on a full disk the old one is worth more than nothing.
+    let new = file.with_extension("start.new");
+    let written = std::fs::write(&new, format!("{number}\n")).and_then(|()| std::fs::rename(&new, file));
+    if let Err(e) = written {
+        let _ = std::fs::remove_file(&new);
+        tracing::warn!(
+            "the number of this start cannot be kept in {}; if the clock is set back before the next one, others hear that late: {e}",
+            file.display()
+        );
+    }
+    number
 }
 
 /// What packets come and go by: a socket and a part of the device for each queue.
@@ -377,7 +385,7 @@ fn start_gossip(
         .map_err(OverlayError::io("starting the gossip"))?;
     let (settings, counters) = (Arc::clone(settings), Arc::clone(counters));
     let out = forward(inputs.clone(), threads)?;
-    let generation = start_number(&settings.control.with_extension("start"), kernel::utc_seconds().0)?;
+    let generation = start_number(&settings.control.with_extension("start"), kernel::utc_seconds().0);
     let page = settings.status.map(|address| runtime.block_on(http::bind(address))).transpose()?;
     let asker = Asker(inputs.clone());
     let ending = Arc::clone(&threads.ending);
@@ -413,12 +421,13 @@ mod tests {
     fn each_start_has_a_larger_number_whatever_the_clock_says() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("member.start");
-        assert_eq!(start_number(&file, 1000).unwrap(), 1000);
-        assert_eq!(start_number(&file, 10).unwrap(), 1001, "the clock was set back");
-        assert_eq!(start_number(&file, 1001).unwrap(), 1002, "twice within a second");
-        assert_eq!(start_number(&file, 2000).unwrap(), 2000);
+        assert_eq!(start_number(&file, 1000), 1000);
+        assert_eq!(start_number(&file, 10), 1001, "the clock was set back");
+        assert_eq!(start_number(&file, 1001), 1002, "twice within a second");
+        assert_eq!(start_number(&file, 2000), 2000);
         std::fs::write(&file, "no number").unwrap();
-        assert_eq!(start_number(&file, 3000).unwrap(), 3000);
-        assert!(start_number(&folder.path().join("none/member.start"), 1).is_err());
+        assert_eq!(start_number(&file, 3000), 3000);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(start_number(&folder.path().join("none/member.start"), 1), 1, "the member starts all the same");
     }
 }

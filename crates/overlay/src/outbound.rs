@@ -1,5 +1,8 @@
 //! From one queue of the tunnel device to the network: one thread, no lock and no allocation per packet, but for those that are cut in fragments.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -15,6 +18,7 @@ use units::{Bytes, Instant, Rate};
 use wire::overlay::{CLASS_ELEPHANT, CLASS_MOUSE, Content};
 
 use crate::batch::Batch;
+use crate::bucket::{Bucket, Limit};
 use crate::counters::{Counters, add, bump};
 use crate::gauges::Queues;
 use crate::mesh::micros;
@@ -33,6 +37,9 @@ const MOST_SPOILT: usize = 10_000;
 const COUNT: Duration = Duration::from_millis(300);
 /// How often somebody whose segments are too large is told so, at most: the kernel remembers it for all connections to the destination.
 const HINT: Duration = Duration::from_millis(100);
+/// Who sends datagrams that are too large is told so: as often as the kernel's routers do for one destination a second (`icmp_ratelimit`), for a hundred of them (RFC 4443,
+/// section 2.4 f).
+const TOLD: Limit = Limit { per_second: 100.0, most: 50.0 };
 /// And not before the size has stayed the same for so long: what the kernel was told once it does not forget for minutes, and while a size is sought
 /// less is known than there is, for a second or two.
 const SETTLED: Duration = Duration::from_secs(3);
@@ -64,6 +71,8 @@ pub(crate) struct Outbound {
     turn: u64,
     counted: Instant,
     hinted: Instant,
+    /// Senders that were told that their packets are too large.
+    told: Bucket,
 }
 
 impl Outbound {
@@ -90,6 +99,7 @@ impl Outbound {
             turn: 0,
             counted: Instant::ZERO,
             hinted: Instant::ZERO,
+            told: Bucket::new(Instant::ZERO),
         };
         outbound.take_table();
         outbound
@@ -101,17 +111,20 @@ impl Outbound {
         let mut poller = Poller::new()?;
         let mut ready = Vec::new();
         poller.add(self.tun.as_fd(), 0)?;
+        // A copy of its own: counting references for each batch would have all threads write where each frame is looked up.
+        let mut table = Arc::clone(&self.reader.table);
         while !ends() {
             if self.reader.refresh() {
                 self.take_table();
+                table = Arc::clone(&self.reader.table);
             }
-            let table = Arc::clone(&self.reader.table);
-            let mut taken = 0;
-            while taken < MOST_AT_ONCE
-                && let Some(length) = self.receive(&mut buffer)?
-            {
-                taken += 1;
-                self.send(&table, &mut buffer, length);
+            let (mut taken, mut is_empty) = (0, false);
+            while taken < MOST_AT_ONCE && !is_empty {
+                match self.receive(&mut buffer)? {
+                    Some(length) => self.send(&table, &mut buffer, length),
+                    None => is_empty = true,
+                }
+                taken += usize::from(!is_empty);
             }
             self.batch.flush(&self.socket, &self.counters);
             let now = kernel::now();
@@ -119,7 +132,7 @@ impl Outbound {
             (0..if taken == 0 { TURNS_AT_REST } else { 1 }).for_each(|_| self.flows.maintain(now));
             self.count(now);
             self.rebalance(now);
-            if taken == 0 {
+            if is_empty {
                 ready.clear();
                 poller.wait(Some(PATIENCE), &mut ready)?;
             }
@@ -152,12 +165,14 @@ impl Outbound {
                 self.routes.insert(*path, id);
             }
         }
-        let gone: Vec<Path> = self.routes.keys().filter(|p| !present.contains_key(p)).copied().collect();
-        for path in gone {
-            let Some(id) = self.routes.remove(&path) else { continue };
-            let best = table.peer(path.destination()).and_then(|p| p.ways.first());
-            self.flows.remove_route(id, best.and_then(|w| self.routes.get(&w.path).copied()));
-        }
+        let heir = |path: &Path| {
+            let best = table.peer(path.destination())?.ways.first()?;
+            self.routes.get(&best.path).copied()
+        };
+        let gone = self.routes.iter().filter(|(path, _)| !present.contains_key(path));
+        let gone = Vec::from_iter(gone.map(|(path, id)| (*id, heir(path))));
+        self.flows.remove_routes(&gone);
+        self.routes.retain(|path, _| present.contains_key(path));
         let owners = table.owners();
         if owners != self.owners {
             // A flow whose destination is another member's now is not that one's to carry. Only those in subnets that came or went can be such.
@@ -211,6 +226,10 @@ impl Outbound {
         let now = micros(kernel::now());
         for segment in 0..count {
             let cut = if count > 1 { Cut::new(&packet, segment, 1) } else { None };
+            if count > 1 && cut.is_none() {
+                // Headers that contradict each other.
+                return bump(&self.counters.malformed);
+            }
             let parts = cut.as_ref().map_or(whole, |c| [c.headers(), c.payload()]);
             // Those of segments are, whatever the super-packet's was.
             let checksum = if cut.is_some() && checksum == Checksum::Whole { Checksum::Partial } else { checksum };
@@ -243,7 +262,7 @@ impl Outbound {
                 self.seal(line, fragment.parts(), (Checksum::Whole, class), traffic_class, now);
             }
         }
-        if is_too_large {
+        if is_too_large && self.told.takes(kernel::now(), TOLD, 1.0) {
             self.tell_size(packet.frame(), most);
         }
     }
@@ -368,158 +387,5 @@ impl Outbound {
             self.counted = Instant::ZERO;
             self.count(now);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-
-    use kernel::TunKind;
-    use testbed::{Namespace, or_skip};
-    use wire::overlay::Sealed;
-
-    use super::*;
-    use crate::session::{Cipher, Keys, Number, Session};
-    use crate::table::{Peer, Sources};
-
-    /// Inner packets of this length: a thousand of them are a megabyte.
-    const BYTES: usize = 1000;
-
-    /// One member, reached directly there.
-    fn table(to: std::net::SocketAddr) -> Table {
-        let keys = Keys { cipher: Cipher::preferred(), send: [1; 32], receive: [2; 32] };
-        let end = Arc::new(Session::new(Member(2), 3, 4, Instant::ZERO, true, &keys).unwrap());
-        let (hop, session) = (Arc::clone(&end), Some(Arc::clone(&end)));
-        let way = Way {
-            path: Path::direct(Member(2)),
-            lane: 0,
-            weight: 1.0,
-            predicted_bps: 0,
-            capacity_bps: 0,
-            carried_bps: 0,
-            most: 1400,
-            to,
-            end,
-            hop,
-        };
-        let subnet = IpAddr::from(Ipv4Addr::new(10, 77, 0, 2)).into();
-        let (quota, places) = (Arc::default(), crate::places::MemberPlaces::default());
-        let peer = Peer {
-            endpoint: Some(to),
-            session,
-            sources: Sources::new(&[subnet], [].iter()),
-            ways: vec![way],
-            quota,
-            places,
-        };
-        let index = HashMap::from([(Member(2), 0)]);
-        Table { own: Member(1), peers: vec![peer], index, prefixes: vec![(subnet, 0)], ..Table::default() }
-    }
-
-    /// A datagram of UDP from this port, as the device hands it over.
-    fn packet_from(port: u16) -> Vec<u8> {
-        let mut ip = vec![0; BYTES];
-        ip[..10].copy_from_slice(&[0x45, 0, (BYTES >> 8) as u8, BYTES as u8, 0, 0, 0, 0, 64, 17]);
-        ip[12..20].copy_from_slice(&[10, 77, 0, 1, 10, 77, 0, 2]);
-        ip[20..22].copy_from_slice(&port.to_be_bytes());
-        let length = (BYTES - 20) as u16;
-        ip[24..26].copy_from_slice(&length.to_be_bytes());
-        [&[0; VNET_HEADER][..], &ip].concat()
-    }
-
-    /// A thread's part, and who gets what it sends; nothing where there can be no device.
-    fn outbound() -> Option<(Outbound, UdpSocket)> {
-        let namespace = or_skip(Namespace::new())?;
-        let tun = or_skip(namespace.run(|| Tun::new("lh%d", TunKind::Tun, false)).unwrap())?;
-        let there = UdpSocket::bind("127.0.0.1:0").unwrap();
-        there.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let here = Datagrams::bind("127.0.0.1:0".parse().unwrap(), Bytes::new(1 << 18), false, false).unwrap();
-        let published = Arc::new(Published::default());
-        published.publish(table(there.local_addr().unwrap()));
-        let ends = (Queues::default(), Arc::new(here), Arc::new(tun));
-        Some((Outbound::new(ends, &published, Arc::default(), [5, 6]), there))
-    }
-
-    #[test]
-    fn a_connection_is_told_how_large_its_way_is() {
-        let Some((mut outbound, there)) = outbound() else { return };
-        let table = Arc::clone(&outbound.reader.table);
-        let keys = Keys { cipher: Cipher::preferred(), send: [2; 32], receive: [1; 32] };
-        let far = Session::new(Member(1), 4, 3, Instant::ZERO, false, &keys).unwrap();
-        let mut announced = |mss: u16| {
-            // A SYN with that option alone (RFC 9293, section 3.1).
-            let mut ip = vec![0x45, 0, 0, 44, 0, 0, 0, 0, 64, 6, 0, 0, 10, 77, 0, 1, 10, 77, 0, 2];
-            ip.extend([0x1b, 0x58, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 2, 0xff, 0xff, 0, 0, 0, 0, 2, 4]);
-            ip.extend(mss.to_be_bytes());
-            let mut packet = [&[0; VNET_HEADER][..], &ip].concat();
-            let length = packet.len();
-            outbound.send(&table, &mut packet, length);
-            outbound.batch.flush(&outbound.socket, &outbound.counters);
-            let mut frame = vec![0; 2000];
-            let length = there.recv(&mut frame).unwrap();
-            frame.truncate(length);
-            let number = Number::of_frame(&Sealed::decode(&frame).unwrap()).unwrap();
-            let inner = far.open(number, &mut frame).unwrap();
-            u16::from_be_bytes([inner[42], inner[43]])
-        };
-        // The way carries 1400 bytes: less 20 of IPv4 and 20 of TCP.
-        assert_eq!([1460, 1361, 1360, 536].map(&mut announced), [1360, 1360, 1360, 536]);
-    }
-
-    #[test]
-    fn a_flow_goes_to_whose_its_destination_is_now() {
-        let Some((mut outbound, there)) = outbound() else { return };
-        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let send = |outbound: &mut Outbound| {
-            let (table, mut packet) = (Arc::clone(&outbound.reader.table), packet_from(7000));
-            let length = packet.len();
-            outbound.send(&table, &mut packet, length);
-            outbound.batch.flush(&outbound.socket, &outbound.counters);
-        };
-        let sockets = [&there, &other];
-        sockets.iter().for_each(|s| s.set_nonblocking(true).unwrap());
-        // On loopback everything has arrived when it has been sent.
-        let arrived = || sockets.map(|s| std::iter::from_fn(|| s.recv(&mut [0; 2000]).ok()).count());
-        send(&mut outbound);
-        assert_eq!(arrived(), [1, 0]);
-        // Somebody joins who serves a part of what the first one does.
-        let mut joined = table(there.local_addr().unwrap());
-        let mut second = table(other.local_addr().unwrap()).peers.remove(0);
-        second.ways[0].path = Path::direct(Member(3));
-        joined.peers.push(second);
-        joined.index.insert(Member(3), 1);
-        joined.prefixes = vec![(IpNet::from(IpAddr::from([10, 77, 0, 2])), 1), ("10.77.0.0/24".parse().unwrap(), 0)];
-        outbound.reader.table = Arc::new(joined);
-        outbound.take_table();
-        send(&mut outbound);
-        assert_eq!(arrived(), [0, 1], "not where it went before");
-        // And nothing else changes: the flow stays.
-        outbound.take_table();
-        let remembered = outbound.routes.values().map(|id| outbound.flows.active(*id).flows).sum::<u32>();
-        assert_eq!(remembered, 1);
-    }
-
-    #[test]
-    fn frames_say_which_flow_has_carried_more_than_a_megabyte() {
-        let Some((mut outbound, there)) = outbound() else { return };
-        let table = Arc::clone(&outbound.reader.table);
-        let mut class = |port: u16| {
-            let mut packet = packet_from(port);
-            let length = packet.len();
-            outbound.send(&table, &mut packet, length);
-            outbound.batch.flush(&outbound.socket, &outbound.counters);
-            let mut frame = vec![0; 2000];
-            let length = there.recv(&mut frame).unwrap();
-            assert_eq!(length, BYTES + 40);
-            // 0 an IP packet, and the class.
-            assert_eq!(Sealed::decode(&frame).unwrap().content, Content::Packet { partial: false });
-            frame[1]
-        };
-        let first = Vec::from_iter((0..1003).map(|_| class(7000)));
-        // A megabyte is not more than one.
-        assert_eq!(first, [vec![1; 1000], vec![2; 3]].concat());
-        assert_eq!(class(7001), 1, "another flow");
-        assert_eq!(class(7000), 2);
     }
 }

@@ -40,11 +40,13 @@ pub(crate) struct MemberPlaces {
     pub(crate) messages: Places,
     /// For the packets of a train, which come at once.
     pub(crate) cars: Places,
+    /// For the ways that its frames come by: relays have a say in these, and shall not keep what it says itself out.
+    pub(crate) ways: Places,
 }
 
 impl Default for MemberPlaces {
     fn default() -> Self {
-        Self { messages: Places::new(64), cars: Places::new(320) }
+        Self { messages: Places::new(64), cars: Places::new(320), ways: Places::new(16) }
     }
 }
 

@@ -172,9 +172,13 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
 
     /// Tells what a frame of a member brings, if there is room for it; says whether there was.
     fn told(&mut self, from: Member, event: Event) -> bool {
-        let peer = self.table.peer(from).map(|p| &p.places);
-        let places =
-            if matches!(event, Event::Train { .. }) { peer.map(|p| &p.cars) } else { peer.map(|p| &p.messages) };
+        let places = self.table.peer(from).map(|p| match event {
+            Event::Train { .. } => &p.places.cars,
+            Event::Came { .. } => &p.places.ways,
+            Event::Handshake { .. } | Event::Message { .. } | Event::Moved { .. } | Event::Confirmed => {
+                &p.places.messages
+            }
+        });
         let Some(place) = places.and_then(Places::take) else {
             bump(&self.counters.overflow);
             return false;
@@ -192,9 +196,10 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
 
     /// Takes an authentic frame of `bytes`.
     fn note(&mut self, session: &Session, number: Number, bytes: usize, sent: u32) -> Result<(), Stale> {
-        let ahead = session.note(number)?;
+        let came = micros(self.arrival.came);
+        let ahead = session.note(number, came)?;
         if let Some(arrivals) = session.arrivals.get(usize::from(number.lane)) {
-            arrivals.note(ahead, bytes as u64, sent, micros(self.arrival.came));
+            arrivals.note(ahead, bytes as u64, sent, came);
         }
         let is_first = !session.confirmed.load(Ordering::Relaxed) && !session.confirmed.swap(true, Ordering::Relaxed);
         if is_first && session.peer != GUEST {
@@ -360,8 +365,11 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
         let reachable = next.is_some_and(|p| p.session.is_some() && p.endpoint.is_some());
         // Who has not shown a certificate yet has a session, too.
         let is_among_members = [from, Member(envelope.origin)].iter().all(|m| self.table.index.contains_key(m));
-        if !self.table.relay || !reachable || !is_among_members || !self.within_quota(from, bytes) {
+        if !self.table.relay || !reachable || !is_among_members {
             return self.refuse(&self.counters.not_relayed);
+        }
+        if !self.within_quota(from, bytes) {
+            return self.refuse(&self.counters.over_quota);
         }
         Taken::Onward(envelope)
     }

@@ -30,7 +30,10 @@ impl RecordFile {
         let file = File::create_new(path).map_err(OverlayError::io(what()))?;
         let mut record = Self { path: path.to_owned(), file: None, pending: Vec::new(), written: 0, most };
         record.push(begin);
-        (&file).write_all(&record.pending).map_err(OverlayError::io(what()))?;
+        (&file).write_all(&record.pending).map_err(|e| {
+            let _ = fs::remove_file(path);
+            OverlayError::io(what())(e)
+        })?;
         record.written = record.pending.len() as u64;
         record.pending.clear();
         record.file = Some(file);
@@ -86,10 +89,14 @@ fn keep_earlier(path: &Path) -> Result<(), OverlayError> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         found => found.map_err(OverlayError::io(what()))?,
     };
+    if found.is_file() && found.len() == 0 {
+        // Of a start that could write nothing. The one before it says more.
+        return fs::remove_file(path).map_err(OverlayError::io(what()));
+    }
     let is_ours = found.is_file() && {
         let mut line = String::new();
         let read = File::open(path).and_then(|file| BufReader::new(file).read_line(&mut line));
-        read.is_ok() && (line.is_empty() || Begin::parse(&line).is_ok())
+        read.is_ok() && Begin::parse(&line).is_ok()
     };
     if !is_ours {
         let rest = "is there already and is no record that this program wrote; `record` takes a name of its own";
@@ -140,6 +147,20 @@ mod tests {
             record.flush();
         }
         assert!(record.file.is_none() && record.pending.is_empty(), "and nothing gathers in memory");
+    }
+
+    #[test]
+    fn what_a_start_left_that_could_write_nothing_takes_the_place_of_no_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("decisions");
+        let mut record = RecordFile::create(&path, &begin(), Bytes::new(10_000)).unwrap();
+        record.add(&tick(1));
+        record.flush();
+        let before = fs::read(&path).unwrap();
+        fs::rename(&path, folder.path().join("decisions.1")).unwrap();
+        File::create(&path).unwrap();
+        RecordFile::create(&path, &begin(), Bytes::new(10_000)).unwrap();
+        assert_eq!(fs::read(folder.path().join("decisions.1")).unwrap(), before);
     }
 
     #[test]

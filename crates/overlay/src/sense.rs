@@ -20,6 +20,12 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
+    /// Of the frames below this number those that have not come yet are no losses. (Each queue of a sender has numbers of its own: they may not be known to be missing
+    /// before something else comes by the same queue, long after.)
+    pub(crate) fn forgive(&mut self, sent: u64) {
+        self.debt = sent.saturating_sub(self.end);
+    }
+
     /// `end`: one more than the highest number, `received`: how many arrived. Gives frames sent and lost since the last time. Numbers that go
     /// back, as those of a liar may, count as nothing.
     pub(crate) fn note(&mut self, end: u64, received: u64) -> (u64, u64) {

@@ -224,12 +224,13 @@ impl Session {
         window.map_or(Ok(()), |w| w.check(number.sequence))
     }
 
-    /// Takes an authentic frame, unless it has been taken meanwhile; gives how many numbers it is ahead of all before it in its queue.
-    pub(crate) fn note(&self, number: Number) -> Result<u64, Stale> {
+    /// Takes an authentic frame that came at that time, microseconds, unless it has been taken meanwhile; gives how many numbers it is ahead of all before it in its queue,
+    /// but for those that were lost before that rested.
+    pub(crate) fn note(&self, number: Number, came: u32) -> Result<u64, Stale> {
         let lanes = self.windows.get(usize::from(number.queue)).ok_or(Stale::TooOld)?;
         let lanes = lanes.get_or_init(|| Box::new([const { OnceLock::new() }; LANES]));
         let window = lanes.get(usize::from(number.lane)).ok_or(Stale::TooOld)?;
-        window.get_or_init(Window::new).note(number.sequence)
+        window.get_or_init(Window::new).note(number.sequence, came)
     }
 
     /// Notes over which relays a frame of a lane came; says whether these are others than before.

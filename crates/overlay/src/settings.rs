@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -8,6 +7,7 @@ use route::{Member, Model};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use units::{Bytes, Rate};
+use wire::overlay::gossip::UNBOUNDED;
 
 use crate::OverlayError;
 use crate::identity::{Identity, PublicKey};
@@ -15,6 +15,7 @@ use crate::members::Members;
 
 mod certified;
 mod endpoint;
+mod files;
 mod host;
 mod joined;
 mod listed;
@@ -22,6 +23,7 @@ mod rules;
 
 use certified::{authority, certificate};
 pub use endpoint::{Endpoint, HostPort};
+use files::{beside, control_socket, no_file_twice};
 pub use joined::joined;
 pub use listed::member_lines;
 use listed::{distinct, no_overlap, others};
@@ -48,6 +50,8 @@ const GOSSIP_RATE: Rate = Rate::from_bps(1_000_000);
 const LEAST_GOSSIP_RATE: Rate = Rate::from_bps(64_000);
 /// Nothing slower is a path for bulk data: whoever writes less has left out the unit, or means no bound by 0.
 const LEAST_RATE: Rate = Rate::from_bps(1000);
+/// What probes and reports of one way take, so that it can be known.
+const LEAST_RELAY_RATE: Rate = Rate::from_bps(64_000);
 /// Port of the overlay where nothing else is said.
 pub const DEFAULT_PORT: u16 = 5460;
 
@@ -239,31 +243,45 @@ impl Settings {
             fs::read_to_string(path).map_err(|source| OverlayError::SettingsFile { path: path.to_owned(), source })?;
         let wrong = |what: String| OverlayError::Settings { path: path.to_owned(), what };
         let file: File = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
-        let base = path.parent().unwrap_or_else(|| Path::new("."));
-        no_file_twice(path, base, &file).map_err(wrong)?;
-        let identity = Identity::read(&base.join(&file.key))?;
-        let certificate = file.certificate.as_ref().map(|f| certificate(&base.join(f))).transpose().map_err(wrong)?;
+        no_file_twice(path, &file).map_err(wrong)?;
+        let identity = Identity::read(&beside(path, &file.key))?;
+        let certificate =
+            file.certificate.as_ref().map(|f| certificate(&beside(path, f))).transpose().map_err(wrong)?;
         let mut settings = Self::of(path, file, certificate, identity).map_err(wrong)?;
         let files = [&mut settings.control].into_iter().chain(settings.events.as_mut()).chain(settings.record.as_mut());
         for file in files {
-            *file = base.join(&*file);
+            *file = beside(path, file);
         }
         Ok(settings)
+    }
+
+    /// The control socket of the member that runs by these settings.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no TOML.
+    pub(crate) fn control_of(path: &Path) -> Result<PathBuf, OverlayError> {
+        #[derive(Deserialize)]
+        struct Control {
+            control: Option<PathBuf>,
+        }
+        let text =
+            fs::read_to_string(path).map_err(|source| OverlayError::SettingsFile { path: path.to_owned(), source })?;
+        let wrong = |e: toml::de::Error| OverlayError::Settings { path: path.to_owned(), what: e.to_string() };
+        let Control { control } = toml::from_str(&text).map_err(wrong)?;
+        Ok(beside(path, &control.unwrap_or_else(control_socket)))
     }
 
     fn of(path: &Path, file: File, certificate: Option<String>, identity: Identity) -> Result<Self, String> {
         if file.secret.len() < 16 {
             return Err("`secret` has fewer than 16 characters; `longhaul overlay init` makes one".to_owned());
         }
-        if file.addresses.is_empty() {
-            return Err("`addresses` is empty: a member needs one to be reached by".to_owned());
-        }
+        check_addresses(&file.addresses)?;
         let (model, rate_aware) = rules::check(&file)?;
         let own = identity.public().member();
         let serves = serves(&file.addresses, &file.subnets);
         let (authority, certified_until_utc_s) =
             authority(file.authority, certificate.as_deref(), (&identity, &serves))?;
-        let members = others(file.member, own)?;
+        let members = others(file.member, (own, &serves))?;
         no_overlap(&members, &serves)?;
         let policy = file.policy.unwrap_or_default();
         let t_loss = time(file.t_loss, "t_loss")?;
@@ -295,7 +313,7 @@ impl Settings {
             relay: file.relay,
             relay_rate: at_least(
                 rate(file.relay_rate, "relay_rate")?,
-                "`relay_rate`",
+                ("`relay_rate`", LEAST_RELAY_RATE),
                 "`relay = false` passes nothing on",
             )?,
             congestion_control: file.congestion_control,
@@ -307,10 +325,14 @@ impl Settings {
             rate_aware,
             t_ch: time(file.t_ch, "t_ch")?,
             t_loss: t_loss.or_else(|| (policy == PolicyName::Safire2008).then_some(T_LOSS)),
-            capacity: at_least(rate(file.capacity, "capacity")?, "`capacity`", "leave it out to have it measured")?,
+            capacity: at_least(
+                rate(file.capacity, "capacity")?,
+                ("`capacity`", LEAST_RATE),
+                "leave it out to have it measured",
+            )?,
             probe_share: probe_share(file.probe_share)?,
             gossip_rate,
-            control: file.control.unwrap_or_else(|| PathBuf::from("overlay.sock")),
+            control: file.control.unwrap_or_else(control_socket),
             status: file.status,
             events: file.events,
             record: file.record,
@@ -330,6 +352,11 @@ impl Settings {
         serves(&self.addresses, &self.subnets)
     }
 
+    /// What is passed on of what each member hands over, b/s, as others are told.
+    pub(crate) fn relayed_bps(&self) -> u64 {
+        if self.relay { self.relay_rate.map_or(UNBOUNDED, Rate::as_bps) } else { 0 }
+    }
+
     /// What predicts rates.
     pub(crate) fn model(&self) -> Model {
         self.rules().model
@@ -341,30 +368,22 @@ impl Settings {
     }
 }
 
-/// What one of them writes would be the end of the other.
-fn no_file_twice(settings: &Path, base: &Path, file: &File) -> Result<(), String> {
-    let named = [
-        ("key", Some(&file.key)),
-        ("certificate", file.certificate.as_ref()),
-        ("control", file.control.as_ref()),
-        ("events", file.events.as_ref()),
-        ("record", file.record.as_ref()),
-    ];
-    let mut seen = BTreeMap::from([(settings.to_owned(), "the file of the settings")]);
-    for (key, path) in named.into_iter().filter_map(|(key, path)| Some((key, base.join(path?)))) {
-        if let Some(other) = seen.insert(path, key) {
-            return Err(format!("`{key}` is also {other}; give it a file of its own"));
-        }
-    }
-    Ok(())
-}
-
 /// Whether it has room for what these networks' packets must have.
 fn check_mtu<'a>(mtu: u16, mut nets: impl Iterator<Item = &'a IpNet>) -> Result<(), String> {
     if mtu < LEAST_MTU_OF_IPV6 && nets.any(|s| s.addr().is_ipv6()) {
         return Err(format!("`mtu` is {mtu}; with addresses of IPv6 it is {LEAST_MTU_OF_IPV6} at least"));
     }
     Ok(())
+}
+
+fn check_addresses(addresses: &[IpAddr]) -> Result<(), String> {
+    if addresses.is_empty() {
+        return Err("`addresses` is empty: a member needs one to be reached by".to_owned());
+    }
+    match addresses.iter().find(|a| a.is_unspecified() || a.is_loopback() || a.is_multicast()) {
+        Some(odd) => Err(format!("`addresses` has {odd}, which no host can be reached by over a device")),
+        None => Ok(()),
+    }
 }
 
 fn rate(text: Option<String>, key: &str) -> Result<Option<Rate>, String> {
@@ -386,9 +405,12 @@ fn probe_share(asked: Option<f64>) -> Result<f64, String> {
 
 fn check_device(name: &str, mtu: u16, queues: Option<usize>) -> Result<(), String> {
     // What the kernel takes (dev_valid_name).
-    let is_odd = |c: char| c == '/' || c == ':' || c.is_whitespace();
+    // And with `%` it would make one of another name.
+    let is_odd = |c: char| matches!(c, '/' | ':' | '%') || c.is_whitespace();
     if !(1..=15).contains(&name.len()) || name == "." || name == ".." || name.contains(is_odd) {
-        return Err(format!("`device` is `{name}`; a device has a name of 1 to 15 bytes without spaces, `/` and `:`"));
+        return Err(format!(
+            "`device` is `{name}`; a device has a name of 1 to 15 bytes without spaces, `/`, `:` and `%`"
+        ));
     }
     if !MTU.contains(&mtu) {
         return Err(format!("`mtu` is {mtu}; it goes from {} to {}", MTU.start(), MTU.end()));
@@ -400,9 +422,9 @@ fn check_device(name: &str, mtu: u16, queues: Option<usize>) -> Result<(), Strin
 }
 
 /// A rate that was not forgotten its unit; `instead` says what to write instead of none.
-fn at_least(rate: Option<Rate>, key: &str, instead: &str) -> Result<Option<Rate>, String> {
-    match rate.filter(|r| *r < LEAST_RATE) {
-        Some(rate) => Err(format!("{key} is {rate}; it is {LEAST_RATE} at least, and {instead}")),
+fn at_least(rate: Option<Rate>, (key, least): (&str, Rate), instead: &str) -> Result<Option<Rate>, String> {
+    match rate.filter(|r| *r < least) {
+        Some(rate) => Err(format!("{key} is {rate}; it is {least} at least, and {instead}")),
         None => Ok(rate),
     }
 }

@@ -107,6 +107,13 @@ impl Status {
         let (seconds, nanos) = kernel::utc_seconds();
         if let Some(object) = value.as_object_mut() {
             object.insert("utc_s".to_owned(), json!(seconds as f64 + f64::from(nanos) / 1e9));
+            if let Event::Route(decision) = event {
+                // Beside the numbers.
+                object.insert("name".to_owned(), json!(self.settings.name_of(decision.destination)));
+                for (key, path) in [("from_relays", decision.from), ("to_relays", decision.to)] {
+                    object.insert(key.to_owned(), json!(path.map(|path| self.relays(&path))));
+                }
+            }
         }
         tracing::info!("{value}");
         let line = value.to_string();
@@ -123,7 +130,7 @@ impl Status {
             Question::Status => self.status(mesh, now),
             Question::Routes => self.routes(mesh, now),
             Question::Flows => self.flows(mesh, now),
-            Question::Why { destination } => self.why(mesh, destination),
+            Question::Why { destination } => self.why(mesh, now, destination),
             Question::Events => json!({ "events": self.events }),
             Question::Down => json!({}),
         }
@@ -224,7 +231,14 @@ impl Status {
         value
     }
 
-    fn why(&self, mesh: &Mesh, destination: &str) -> Value {
+    /// Whether that is this host, or a network behind it.
+    fn is_own(&self, destination: &str) -> bool {
+        let own = self.settings.identity.public().member();
+        let is_served = |ip: IpAddr| self.settings.serves().iter().any(|net| net.contains(&ip));
+        destination.parse().map_or_else(|_| destination == own.to_string(), is_served)
+    }
+
+    fn why(&self, mesh: &Mesh, now: Instant, destination: &str) -> Value {
         let members = self.settings.members.get();
         let by_address = |ip: IpAddr| {
             let nets = members.iter().flat_map(|(n, m)| m.subnets.iter().map(move |s| (*n, *s)));
@@ -241,11 +255,17 @@ impl Status {
         };
         let found = destination.parse().ok().map_or_else(by_name, by_address);
         match found.and_then(|m| Some((m, mesh.why(m)?))) {
-            Some((member, explanation)) => json!({
-                "member": member, "name": self.settings.name_of(member),
-                "explanation": self.explained(&explanation),
-                "text": explanation.with_names(|m| self.settings.name_of(m)).to_string(),
-            }),
+            Some((member, explanation)) => {
+                let name_of = |m| self.settings.name_of(m);
+                let unreached = mesh.unreached(now, member);
+                let text = explanation.with_names(name_of).to_string();
+                let text = unreached.iter().fold(text, |text, line| format!("{text}\n  {line}"));
+                json!({
+                    "member": member, "name": name_of(member), "explanation": self.explained(&explanation),
+                    "unreached": unreached, "text": text,
+                })
+            }
+            None if self.is_own(destination) => json!({ "error": format!("{destination} is this member's own") }),
             None => json!({ "error": format!("no member is called {destination} or has that address") }),
         }
     }

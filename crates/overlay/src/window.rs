@@ -1,7 +1,10 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Frames that may overtake each other on a path: at 10 Gb/s and 1400 bytes, 890,000 frames a second, 73 ms.
 pub(crate) const WINDOW: u64 = 65_536;
+/// Without a frame for so long a queue's lane has rested, microseconds: what it lost last may show when it is used again, though its path may have been dark and be no
+/// more.
+const REST: u32 = 5_000_000;
 /// Numbers in a word.
 const NUMBERS: u64 = 32;
 const WORDS: usize = (WINDOW / NUMBERS) as usize;
@@ -21,11 +24,13 @@ pub(crate) struct Window {
     words: Box<[AtomicU64; WORDS]>,
     /// One more than the highest that was there.
     end: AtomicU64,
+    /// When the last one came, microseconds, modulo 2^32.
+    came: AtomicU32,
 }
 
 impl Window {
     pub(crate) fn new() -> Self {
-        Self { words: Box::new([const { AtomicU64::new(0) }; WORDS]), end: AtomicU64::new(0) }
+        Self { words: Box::new([const { AtomicU64::new(0) }; WORDS]), end: AtomicU64::new(0), came: AtomicU32::new(0) }
     }
 
     /// Whether `sequence` can still be taken; another thread may be quicker.
@@ -37,14 +42,19 @@ impl Window {
         with(self.word(sequence).load(Ordering::Relaxed), sequence).map(drop)
     }
 
-    /// Takes `sequence`. Gives by how much the highest number grew by it. Only an authenticated frame may be noted.
-    pub(crate) fn note(&self, sequence: u64) -> Result<u64, Stale> {
+    /// Takes `sequence`, which came at that time, microseconds. Gives by how much the highest number grew by it, but for those that are missing behind a rest: they were
+    /// lost before it, and tell nothing of now. Only an authenticated frame may be noted.
+    pub(crate) fn note(&self, sequence: u64, came: u32) -> Result<u64, Stale> {
         let taken = self.word(sequence).fetch_update(Ordering::Relaxed, Ordering::Relaxed, |w| with(w, sequence).ok());
         if let Err(word) = taken {
             with(word, sequence)?;
         }
         let end = self.end.fetch_max(sequence + 1, Ordering::Relaxed);
-        Ok((sequence + 1).saturating_sub(end))
+        let rested = came.wrapping_sub(self.came.swap(came, Ordering::Relaxed));
+        let ahead = (sequence + 1).saturating_sub(end);
+        // What another thread has taken a moment later has come in the future, which is no rest.
+        let is_rested = end > 0 && (REST..1 << 31).contains(&rested);
+        Ok(if is_rested { ahead.min(1) } else { ahead })
     }
 
     fn word(&self, sequence: u64) -> &AtomicU64 {
@@ -77,13 +87,13 @@ mod tests {
                 let sequence = match kind { 0 => end, 1 => end + by % 2000 * by % 7, _ => end.saturating_sub(by) };
                 let checked = window.check(sequence);
                 if seen.contains(&sequence) {
-                    prop_assert!(checked.is_err() && window.note(sequence).is_err());
+                    prop_assert!(checked.is_err() && window.note(sequence, 0).is_err());
                 } else if sequence + WINDOW - NUMBERS >= end {
                     prop_assert_eq!(checked, Ok(()));
                 }
                 if checked.is_ok() {
-                    prop_assert_eq!(window.note(sequence), Ok((sequence + 1).saturating_sub(end)));
-                    prop_assert_eq!(window.note(sequence), Err(Stale::Replayed));
+                    prop_assert_eq!(window.note(sequence, 0), Ok((sequence + 1).saturating_sub(end)));
+                    prop_assert_eq!(window.note(sequence, 0), Err(Stale::Replayed));
                     seen.insert(sequence);
                     end = end.max(sequence + 1);
                 }
@@ -94,12 +104,33 @@ mod tests {
     #[test]
     fn a_jump_forgets_what_was_before_it() {
         let window = Window::new();
-        assert_eq!(window.note(5), Ok(6));
+        assert_eq!(window.note(5, 0), Ok(6));
         assert_eq!((window.check(5), window.check(4)), (Err(Stale::Replayed), Ok(())));
         let far = (1 << 47) + 5;
-        assert_eq!(window.note(far), Ok(far - 5));
-        assert_eq!((window.check(5), window.note(5)), (Err(Stale::TooOld), Err(Stale::TooOld)));
+        assert_eq!(window.note(far, 0), Ok(far - 5));
+        assert_eq!((window.check(5), window.note(5, 0)), (Err(Stale::TooOld), Err(Stale::TooOld)));
         assert_eq!(window.check(far - 5), Ok(()));
+    }
+
+    #[test]
+    fn what_is_missing_behind_a_rest_is_no_loss_of_now() {
+        let window = Window::new();
+        let at = |s: f64| (u32::MAX - 3_000_000).wrapping_add((s * 1e6) as u32);
+        // The first ones are: they are of this session. The clock wraps meanwhile.
+        assert_eq!(window.note(2, at(0.0)), Ok(3));
+        assert_eq!(window.note(7, at(4.9)), Ok(5), "four of them are missing");
+        assert_eq!(window.note(107, at(10.0)), Ok(1), "and a hundred before it rested");
+        assert_eq!((window.note(108, at(10.1)), window.note(110, at(10.0))), (Ok(1), Ok(2)));
+        assert_eq!(window.note(107, at(10.2)), Err(Stale::Replayed));
+    }
+
+    #[test]
+    fn what_is_fifty_milliseconds_late_at_ten_gigabits_is_taken_once() {
+        let window = Window::new();
+        // 10^10 b/s * 0.05 s of 1400 bytes each.
+        let behind = 44_643;
+        assert!((0..=behind).filter(|n| *n != 1).all(|n| window.note(n, 0).is_ok()));
+        assert_eq!((window.note(1, 0), window.note(1, 0)), (Ok(0), Err(Stale::Replayed)));
     }
 
     #[test]
@@ -110,7 +141,7 @@ mod tests {
         let take = |backwards: bool| -> Vec<u64> {
             let blocks = (0..NUMBERS).step_by(1024);
             let mine = blocks.flat_map(|b| (b..b + 1024).map(move |n| if backwards { 2 * b + 1023 - n } else { n }));
-            mine.filter(|n| window.note(*n).is_ok()).collect()
+            mine.filter(|n| window.note(*n, 0).is_ok()).collect()
         };
         let taken: Vec<Vec<u64>> = std::thread::scope(|scope| {
             let threads: Vec<_> = [false, true, false].map(|b| scope.spawn(move || take(b))).into_iter().collect();

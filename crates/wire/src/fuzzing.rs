@@ -24,7 +24,7 @@ use crate::udp_control::{UdpControl, is_control};
 pub type Body = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Body); 7] = [
+pub const TARGETS: [(&str, Body); 8] = [
     ("proposal", proposal),
     ("frames", frames),
     ("messages", messages),
@@ -32,6 +32,7 @@ pub const TARGETS: [(&str, Body); 7] = [
     ("block_scanner", block_scanner),
     ("datagram", datagram),
     ("overlay", overlay),
+    ("gossip", gossip),
 ];
 
 /// The texts of the handshake: what is complete stays so whatever follows, and was incomplete at every prefix.
@@ -208,5 +209,24 @@ pub fn overlay(data: &[u8]) {
         let bytes = message.encode();
         assert!(bytes.len() <= overlay::MESSAGE_MAX && data.starts_with(&bytes));
         assert_eq!(overlay::Message::decode(&bytes), Some(message));
+    }
+}
+
+/// A message of the gossip, or one of its words: bounded, and what is read is what is written again.
+pub fn gossip(data: &[u8]) {
+    use overlay::gossip::{DIGEST_MAX, Message, SIGNATURE_BYTES, Said};
+
+    let message = Message::decode(data).unwrap_or_default();
+    assert!(message.digest.len() <= DIGEST_MAX);
+    let digest = Message::encode_digest(message.asks, &message.digest);
+    assert_eq!(Message::decode(&digest).map(|m| (m.asks, m.digest)), Some((message.asks, message.digest)));
+    let written = Message::encode_words(message.words.iter().copied());
+    let again: Option<Vec<_>> = written.iter().map(|m| Message::decode(m)).collect();
+    assert!(again.is_some_and(|all| all.iter().flat_map(|m| &m.words).eq(&message.words)));
+    for word in message.words.into_iter().chain([data]) {
+        if let Some(said) = Said::decode(word) {
+            let signature = word.get(..SIGNATURE_BYTES).unwrap_or_default();
+            assert_eq!(Said::decode(&[signature, &said.encode()].concat()), Some(said));
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! Nothing here encrypts: layouts only, each of fixed length, in network order.
 
 mod envelope;
+pub mod gossip;
 mod handshake;
 mod message;
 mod sealed;

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use kernel::Shutdown;
 use overlay::{Node, Question, Settings, ask};
 
+use crate::logs;
 use cli::{AskOptions, OverlayCommand, OverlayOptions, UpOptions};
 
 pub(crate) fn run(options: OverlayOptions) -> anyhow::Result<ExitCode> {
@@ -43,10 +44,7 @@ fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
         write!(io::stdout(), "{}", show::plan(&settings))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let _logs = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()))
-        .try_init();
+    logs::start(false);
     Shutdown::install().context("handling signals")?;
     let (name, others) = (settings.device.clone(), show::others(settings.members.get().len()));
     let ran = Node::start(settings).and_then(|node| {
@@ -72,8 +70,7 @@ fn question(
     question: &Question,
     text: impl Fn(&serde_json::Value) -> String,
 ) -> anyhow::Result<ExitCode> {
-    let settings = Settings::read(&options.config.config)?;
-    let answer = ask(&settings, question)?;
+    let answer = ask(&options.config.config, question)?;
     let value: serde_json::Value = serde_json::from_str(&answer).context("the member's answer")?;
     if let Some(error) = value.get("error").and_then(|e| e.as_str()) {
         anyhow::bail!("{error}");

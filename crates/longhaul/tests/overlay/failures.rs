@@ -104,7 +104,7 @@ fn a_link_that_goes_dark_is_left_within_a_second() {
         let Some(ended) = run(dark) else { return };
         let silence = longest_silence(&ended);
         println!("silence of {silence} intervals of 100 ms");
-        assert!((1..=10).contains(&silence), "{silence} intervals");
+        assert!((1..=9).contains(&silence), "{silence} intervals");
         let bytes = later(&ended);
         assert!(bytes > 2 * 240_000, "it goes on at its rate: {bytes} bytes in 2 s");
     });
@@ -126,7 +126,7 @@ fn flows_that_were_spread_over_two_ways_all_go_on_when_one_goes_dark() {
         let of = |flow: &str| all.iter().filter(|i| i.flow == flow).copied().collect::<Vec<_>>();
         let silences: Vec<usize> = (0..10).map(|n| silence_of(&of(&format!("stream{n}")))).collect();
         println!("silences of {silences:?} intervals of 100 ms");
-        assert!(silences.iter().all(|s| *s <= 10) && silences.iter().any(|s| *s > 0), "{silences:?}");
+        assert!(silences.iter().all(|s| *s <= 9) && silences.iter().any(|s| *s > 0), "{silences:?}");
         // TCP tries again 0.2, 0.6 and 1.4 s after what was lost first.
         let silence = silence_of(&of("bulk"));
         assert!(silence <= 20, "{silence} intervals");
@@ -164,7 +164,7 @@ loss = 0.1
         let bytes: Vec<u64> = intervals(&ended).iter().filter(|i| i.begin_s > 3.0).map(|i| i.bytes).collect();
         let silence = bytes.split(|b| *b > 0).map(<[u64]>::len).max().unwrap_or(0);
         println!("silence of {silence} intervals of 100 ms");
-        assert!((1..=10).contains(&silence), "{silence} intervals");
+        assert!((1..=9).contains(&silence), "{silence} intervals");
         let bytes = later(&ended);
         // A tenth is lost on the southern way: 450 kB are expected, with a standard deviation of 7.
         assert!(bytes > 2 * 210_000, "{bytes} bytes in 2 s");

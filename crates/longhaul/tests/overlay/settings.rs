@@ -140,6 +140,25 @@ fn a_network_behind_a_member_is_told_to_all_and_is_nobody_elses() {
 }
 
 #[test]
+fn the_own_line_of_a_list_says_what_the_member_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = overlay(folder.path(), &["init", "--config", "west.toml", "--address", "10.77.0.1"]);
+    let key = text(&made.stdout).lines().find(|l| l.starts_with("key")).unwrap().to_owned();
+    let file = folder.path().join("west.toml");
+    let alone = std::fs::read_to_string(&file).unwrap();
+    for (subnets, refused) in
+        [("\"10.77.0.1/32\"", false), ("\"10.77.0.9/32\"", true), ("\"10.77.0.1/32\", \"10.1.0.0/16\"", true)]
+    {
+        let own = format!("[[member]]\nname = \"west\"\n{key}\nsubnets = [{subnets}]\n");
+        std::fs::write(&file, format!("{alone}\n{own}")).unwrap();
+        let plan = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
+        let said = text(&plan.stderr);
+        assert_eq!(plan.status.code(), Some(if refused { 2 } else { 0 }), "{subnets}: {said}");
+        assert_eq!(said.contains("the line of this member (west) has the subnets"), refused, "{said}");
+    }
+}
+
+#[test]
 fn what_exists_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     init(folder.path(), "west", "10.77.0.1");
@@ -279,7 +298,13 @@ fn bad_settings_are_named_with_their_mend() {
             good.replace("10.77.0.1\"", "10.77.0.1\", \"fd00::1\"") + "mtu = 1000\n",
             "`mtu` is 1000; with addresses of IPv6 it is 1280",
         ),
-        (format!("events = \"west.key\"\n{good}"), "`events` is also key"),
+        (format!("events = \"west.key\"\n{good}"), "`events` is also `key`"),
+        (format!("events = \"././west.key\"\n{good}"), "`events` is also `key`"),
+        (format!("events = \"overlay.start\"\n{good}"), "`events` is also the file with the number"),
+        (good.replace("10.77.0.1", "127.0.0.1"), "`addresses` has 127.0.0.1"),
+        (good.replace("10.77.0.1", "0.0.0.0"), "`addresses` has 0.0.0.0"),
+        (format!("device = \"lh%d\"\n{good}"), "`:` and `%`"),
+        (format!("relay_rate = \"20kb/s\"\n{good}"), "64.00 kb/s at least"),
         (format!("record = \"west.toml\"\n{good}"), "`record` is also the file of the settings"),
         (
             format!("{good}[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\nendpoint = \"192.0.2.3:0\"\n"),

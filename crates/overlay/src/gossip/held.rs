@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use route::Member;
 use units::Instant;
+use wire::overlay::gossip::{Known, Said, Subject, What};
 
 use super::REFRESH;
-use super::message::Known;
-use super::said::{Said, Subject, What};
 use crate::sense::Lately;
 
 /// What was not said, or said to hold, for so long is not passed on: who speaks says so each [`REFRESH`], so that its speaker is gone.
@@ -62,7 +61,7 @@ impl Speaker {
 impl Held {
     /// Whether a word is not yet known, nor one that takes its place.
     pub(super) fn is_news(&self, said: &Said) -> bool {
-        let Some(speaker) = self.0.get(&said.by) else { return true };
+        let Some(speaker) = self.0.get(&Member(said.by)) else { return true };
         match speaker.start.cmp(&said.start) {
             std::cmp::Ordering::Less => true,
             std::cmp::Ordering::Equal => speaker.words.get(&said.subject()).is_none_or(|w| w.number < said.number),
@@ -73,7 +72,7 @@ impl Held {
     /// Keeps a word that is news, and at most `most` of its speaker; says how old it is.
     pub(super) fn keep(&mut self, now: Instant, said: &Said, bytes: &[u8], most: usize) -> Duration {
         let new = || Speaker { start: said.start, words: BTreeMap::new(), heard: now, quickest: Lately::default() };
-        let speaker = self.0.entry(said.by).or_insert_with(new);
+        let speaker = self.0.entry(Member(said.by)).or_insert_with(new);
         if speaker.start != said.start {
             *speaker = new();
         }
@@ -90,7 +89,7 @@ impl Held {
     /// What is held of the words that this one says to hold. Whoever says so more than twice in a [`REFRESH`] has nothing looked at.
     pub(super) fn confirm(&mut self, now: Instant, alive: &Said) -> Vec<Said> {
         let What::Alive { back, .. } = &alive.what else { return Vec::new() };
-        let Some(speaker) = self.0.get_mut(&alive.by) else { return Vec::new() };
+        let Some(speaker) = self.0.get_mut(&Member(alive.by)) else { return Vec::new() };
         let before = speaker.words.get(&alive.subject()).map(|w| w.heard);
         if before.is_some_and(|at| now.saturating_since(at) < REFRESH / 2) {
             return Vec::new();
@@ -98,7 +97,7 @@ impl Held {
         let hold: BTreeSet<u64> = back.iter().filter_map(|n| alive.number.checked_sub((*n).into())).collect();
         let mut all = Vec::new();
         for word in speaker.words.values_mut().filter(|w| hold.contains(&w.number)) {
-            let said = Said::read(&word.bytes).filter(|s| matches!(s.what, What::Link { claim: Some(_), .. }));
+            let said = Said::decode(&word.bytes).filter(|s| matches!(s.what, What::Link { claim: Some(_), .. }));
             word.heard = if said.is_some() { now } else { word.heard };
             all.extend(said);
         }
@@ -112,7 +111,7 @@ impl Held {
 
     /// What is known of a member.
     pub(super) fn known(&self, now: Instant, of: Member) -> Known {
-        let none = Known { of, newest: 0, sum: 0 };
+        let none = Known { of: of.0, newest: 0, sum: 0 };
         let Some(speaker) = self.0.get(&of) else { return none };
         speaker.current(now).fold(none, |k, w| Known {
             newest: k.newest.max(w.number),
@@ -128,14 +127,14 @@ impl Held {
         let mut found = Vec::new();
         let mut bytes = 0;
         for theirs in after.iter().chain(before) {
-            let Some(speaker) = self.0.get(&theirs.of) else { continue };
-            let ours = self.known(now, theirs.of);
+            let Some(speaker) = self.0.get(&Member(theirs.of)) else { continue };
+            let ours = self.known(now, Member(theirs.of));
             // Who knows the last word, but not all of them: whatever there is.
             let has_gaps = ours.newest == theirs.newest && ours.sum != theirs.sum;
             let is_new = |w: &&Word| has_gaps || w.number > theirs.newest;
             let mut words: Vec<&Word> = speaker.current(now).filter(is_new).collect();
             words.sort_by_key(|w| w.number);
-            if theirs.of == to && words.is_empty() {
+            if Member(theirs.of) == to && words.is_empty() {
                 // Who has forgotten the number of its last start is heard by nobody until it knows.
                 words.extend(speaker.words.values().max_by_key(|w| w.number).filter(|w| w.number > theirs.newest));
             }

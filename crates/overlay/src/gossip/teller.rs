@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use route::Member;
 use units::Instant;
+use wire::overlay::gossip::{Said, What};
 
 use super::REFRESH;
-use super::said::{Said, What};
 use crate::mesh::Claim;
 use crate::settings::Settings;
 
@@ -82,16 +82,16 @@ impl Teller {
             told.is_some_and(|(before, _)| !has_moved(before, c, tolerance))
         };
         let due: Vec<(Member, Claim)> = claims.into_iter().filter(|(m, c)| !is_told(m, c)).collect();
-        let relays = self.settings.relay;
+        let relayed_bps = self.settings.relayed_bps();
         let mut all = Vec::new();
         for (from, claim) in due {
-            let said = self.said(now, What::Link { from, claim: Some(claim), relays });
+            let said = self.said(now, What::Link { from: from.0, claim: Some(claim.into()), relayed_bps });
             self.told.insert(from, (claim, said.number));
             all.push(said);
         }
         for from in gone {
             self.told.remove(&from);
-            all.push(self.said(now, What::Link { from, claim: None, relays }));
+            all.push(self.said(now, What::Link { from: from.0, claim: None, relayed_bps }));
         }
         if is_time {
             self.alive = Some(now);
@@ -114,14 +114,14 @@ impl Teller {
         let changes: Vec<_> = gone.chain(new).collect();
         changes
             .into_iter()
-            .map(|(of, (text, endpoint))| self.said(now, What::Certificate { of, endpoint, text }))
+            .map(|(of, (text, endpoint))| self.said(now, What::Certificate { of: of.0, endpoint, text }))
             .collect()
     }
 
     fn said(&mut self, now: Instant, what: What) -> Said {
         self.number = self.number.saturating_add(1);
         let at_ms = u64::try_from(now.saturating_since(self.began).as_millis()).unwrap_or(u64::MAX);
-        Said { by: self.own, start: self.start, number: self.number, at_ms, what }
+        Said { by: self.own.0, start: self.start, number: self.number, at_ms, what }
     }
 }
 

@@ -3,6 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use wire::overlay::gossip::{SIGNATURE_BYTES, UNBOUNDED};
+
 use super::*;
 use crate::identity::Identity;
 use crate::mesh::tests::{identity, number, settings};
@@ -61,9 +63,15 @@ impl World {
                 FromGossip::Send { to, bytes } => {
                     self.bytes += bytes.len();
                     self.messages += 1;
-                    let Some(to) = (0..self.members.len()).find(|i| number(*i) == to) else { continue };
+                    let sender = self.members[from].own;
+                    // A host of which there is a copy is reached sometimes there, sometimes here.
+                    let mut all = Vec::from_iter((0..self.members.len()).filter(|i| self.members[*i].own == to));
+                    if all.is_empty() {
+                        continue;
+                    }
+                    let to = all.swap_remove(self.messages % all.len());
                     if (self.reaches)(from, to) && self.draws.unit() > self.loss {
-                        let answers = self.members[to].handle_message(self.now, number(from), &bytes);
+                        let answers = self.members[to].handle_message(self.now, sender, &bytes);
                         self.deliver(to, answers);
                     }
                 }
@@ -115,12 +123,16 @@ impl World {
 }
 
 fn link(by: usize, from: usize, number_of: u64) -> Said {
-    let what = What::Link { from: number(from), claim: Some(CLAIM), relays: true };
-    Said { by: number(by), start: 1000, number: number_of, at_ms: 0, what }
+    let what = What::Link { from: number(from).0, claim: Some(CLAIM.into()), relayed_bps: UNBOUNDED };
+    Said { by: number(by).0, start: 1000, number: number_of, at_ms: 0, what }
+}
+
+fn signed(said: &Said, by: usize) -> Vec<u8> {
+    said::sign(said, &identity(by))
 }
 
 fn as_message(words: &[Vec<u8>]) -> Vec<u8> {
-    message::words(words.iter().map(|w| &w[..])).concat()
+    Message::encode_words(words.iter().map(|w| &w[..])).concat()
 }
 
 fn claim_of(rtt_us: u64) -> Claim {
@@ -150,46 +162,15 @@ fn what_is_measured_reaches_all_over_others_within_a_second() {
 }
 
 #[test]
-fn everything_that_is_said_arrives_as_it_was() {
-    let certificate = |endpoint: Option<&str>| What::Certificate {
-        of: number(1),
-        endpoint: endpoint.map(|e| e.parse().unwrap()),
-        text: "signature {\"name\":\"north\"}".to_owned(),
-    };
-    let whats = [
-        What::Link { from: number(1), claim: Some(CLAIM), relays: false },
-        What::Link { from: number(1), claim: None, relays: true },
-        What::Link {
-            from: number(1),
-            claim: Some(Claim { capacity_bps: None, datagram: None, ..CLAIM }),
-            relays: true,
-        },
-        What::Link { from: number(1), claim: Some(Claim { with_traffic: true, ..CLAIM }), relays: false },
-        certificate(None),
-        certificate(Some("192.0.2.1:5460")),
-        certificate(Some("[2001:db8::1]:5460")),
-        What::Alive { part: 0, back: Vec::new() },
-        What::Alive { part: 3, back: vec![1, u32::MAX, 7] },
-    ];
-    for what in whats {
-        let said = Said { by: number(0), start: 1, number: 2, at_ms: 3, what };
-        let mut bytes = said.sign(&identity(0));
-        assert!(Said::is_signed(&bytes, &identity(0).public()) && !Said::is_signed(&bytes, &identity(1).public()));
-        let read = Said::read(&bytes).unwrap();
-        let rounded = |x: f64| f64::from(x as f32);
-        match (&said.what, &read.what) {
-            (What::Link { claim: Some(a), .. }, What::Link { claim: Some(b), .. }) => {
-                assert_eq!(Claim { high: rounded(a.high), ..*a }, *b);
-            }
-            (a, b) => assert_eq!(a, b),
-        }
-        assert_eq!((read.by, read.start, read.number, read.at_ms), (said.by, 1, 2, 3));
-        for byte in 0..bytes.len() {
-            bytes[byte] ^= 1;
-            assert!(!Said::is_signed(&bytes, &identity(0).public()), "{byte}");
-            bytes[byte] ^= 1;
-        }
+fn a_signature_is_of_one_speaker_and_of_every_byte() {
+    let mut bytes = signed(&link(0, 1, 2), 0);
+    assert!(said::is_signed(&bytes, &identity(0).public()) && !said::is_signed(&bytes, &identity(1).public()));
+    for byte in 0..bytes.len() {
+        bytes[byte] ^= 1;
+        assert!(!said::is_signed(&bytes, &identity(0).public()), "{byte}");
+        bytes[byte] ^= 1;
     }
+    assert!(!said::is_signed(&bytes[..SIGNATURE_BYTES - 1], &identity(0).public()));
 }
 
 #[test]
@@ -225,13 +206,13 @@ fn what_holds_is_confirmed_and_nothing_that_may_not() {
     let mut world = World::new(&all);
     let up = |from, n| link(2, from, n);
     let of = |what, n| Said { what, ..link(2, 0, n) };
-    let down = |from, n| of(What::Link { from: number(from), claim: None, relays: true }, n);
+    let down = |from, n| of(What::Link { from: number(from).0, claim: None, relayed_bps: UNBOUNDED }, n);
     let alive = |back: &[u32], n| of(What::Alive { part: 0, back: back.to_vec() }, n);
     // Which links of 2 another member hears of when it is told these.
     let mut told = |words: &[Said]| {
         world.now = world.now + SECOND;
         world.heard[0].clear();
-        let signed: Vec<Vec<u8>> = words.iter().map(|s| s.sign(&identity(2))).collect();
+        let signed: Vec<Vec<u8>> = words.iter().map(|s| signed(s, 2)).collect();
         world.hand(1, 0, &as_message(&signed));
         let is_up = |from: &usize| matches!(world.last(0, *from, 2), Some(Some(_)));
         [1, 3, 4].into_iter().filter(is_up).collect::<Vec<_>>()
@@ -248,13 +229,13 @@ fn what_holds_is_confirmed_and_nothing_that_may_not() {
     // More often than it is said, nobody is made to look at all of it.
     world.now = world.now + SECOND / 4;
     world.heard[0].clear();
-    world.hand(1, 0, &as_message(&[alive(&[9, 2], 11).sign(&identity(2))]));
+    world.hand(1, 0, &as_message(&[signed(&alive(&[9, 2], 11), 2)]));
     assert!(world.heard[0].is_empty());
     // Nor by parts that five members have no words for.
     world.now = world.now + SECOND;
     for part in 1..10 {
         let said = of(What::Alive { part, back: vec![9 + part, 2 + part] }, 11 + u64::from(part));
-        world.hand(1, 0, &as_message(&[said.sign(&identity(2))]));
+        world.hand(1, 0, &as_message(&[signed(&said, 2)]));
     }
     assert!(world.heard[0].is_empty());
 }
@@ -326,17 +307,17 @@ fn nobody_speaks_for_another_and_who_tries_is_not_heard_for_a_while() {
     for by in [2, 3] {
         let mut world = World::new(&all);
         // The link from 3 to 2 is 2's to tell of, and 0's own words are 0's.
-        let forged = Said { by: number(if by == 2 { 2 } else { 0 }), ..link(2, 3, 1 << 40) };
-        world.hand(1, 0, &as_message(&[forged.sign(&identity(1))]));
+        let forged = Said { by: number(if by == 2 { 2 } else { 0 }).0, ..link(2, 3, 1 << 40) };
+        world.hand(1, 0, &as_message(&[signed(&forged, 1)]));
         assert!(world.heard[0].is_empty());
         assert_eq!(world.members[0].held.known(world.now, number(2)).newest, 0);
-        world.hand(1, 0, &as_message(&[link(1, 3, 5).sign(&identity(1))]));
+        world.hand(1, 0, &as_message(&[signed(&link(1, 3, 5), 1)]));
         assert!(world.heard[0].is_empty(), "it has lied");
         // What the others say is heard as before.
-        world.hand(3, 0, &as_message(&[link(2, 3, 6).sign(&identity(2))]));
+        world.hand(3, 0, &as_message(&[signed(&link(2, 3, 6), 2)]));
         assert_eq!(world.heard[0].len(), 1);
         world.now = world.now + DEAF;
-        world.hand(1, 0, &as_message(&[link(1, 3, 5).sign(&identity(1))]));
+        world.hand(1, 0, &as_message(&[signed(&link(1, 3, 5), 1)]));
         assert_eq!(world.heard[0].len(), 2);
     }
 }
@@ -345,17 +326,17 @@ fn nobody_speaks_for_another_and_who_tries_is_not_heard_for_a_while() {
 fn old_words_strangers_and_links_of_strangers_are_ignored() {
     let all = all_settings(3);
     let mut world = World::new(&all);
-    let new = link(2, 1, 7).sign(&identity(2));
+    let new = signed(&link(2, 1, 7), 2);
     world.hand(1, 0, &as_message(std::slice::from_ref(&new)));
     assert_eq!(world.heard[0].len(), 1);
-    for old in [new, link(2, 1, 6).sign(&identity(2)), Said { start: 999, ..link(2, 1, 8) }.sign(&identity(2))] {
+    for old in [new, signed(&link(2, 1, 6), 2), signed(&Said { start: 999, ..link(2, 1, 8) }, 2)] {
         world.hand(1, 0, &as_message(&[old]));
     }
     assert_eq!(world.heard[0].len(), 1, "each word counts once");
     // Of a stranger, from a stranger, and about the link from one.
-    world.hand(1, 0, &as_message(&[link(9, 1, 8).sign(&identity(9))]));
-    world.hand(9, 0, &as_message(&[link(2, 1, 8).sign(&identity(2))]));
-    world.hand(1, 0, &as_message(&[link(2, 9, 9).sign(&identity(2))]));
+    world.hand(1, 0, &as_message(&[signed(&link(9, 1, 8), 9)]));
+    world.hand(9, 0, &as_message(&[signed(&link(2, 1, 8), 2)]));
+    world.hand(1, 0, &as_message(&[signed(&link(2, 9, 9), 2)]));
     assert_eq!(world.heard[0].len(), 1);
     assert!(
         world.members[0].held.known(world.now, number(9)).newest == 0
@@ -368,18 +349,21 @@ fn old_words_strangers_and_links_of_strangers_are_ignored() {
 fn what_a_liar_tells_of_others_makes_nobody_deaf_to_them() {
     let all = all_settings(4);
     let mut world = World::new(&all);
-    let known = |of: usize, newest: u64| Known { of: number(of), newest, sum: newest };
-    let invented: Vec<Known> =
-        (0..MOST_KNOWN as u32).map(|i| Known { of: Member(i), newest: u64::MAX, sum: 1 }).collect();
+    let known = |of: usize, newest: u64| Known { of: number(of).0, newest, sum: newest };
+    let invented: Vec<Known> = (0..DIGEST_MAX as u32).map(|i| Known { of: i, newest: u64::MAX, sum: 1 }).collect();
     for _ in 0..20 {
         for to in [0, 2, 3] {
             for asks in [true, false] {
                 for newest in [u64::MAX, 5, 1] {
-                    world.hand(1, to, &message::digest(asks, &[known(2, newest), known(to, newest), known(1, newest)]));
+                    world.hand(
+                        1,
+                        to,
+                        &Message::encode_digest(asks, &[known(2, newest), known(to, newest), known(1, newest)]),
+                    );
                 }
-                world.hand(1, to, &message::digest(asks, &invented));
+                world.hand(1, to, &Message::encode_digest(asks, &invented));
             }
-            let words = [10, 5, 10, u64::MAX, 6].map(|n| link(1, 3, n).sign(&identity(1)));
+            let words = [10, 5, 10, u64::MAX, 6].map(|n| signed(&link(1, 3, n), 1));
             world.hand(1, to, &as_message(&words));
         }
         world.claim(2, &[(3, CLAIM)]);
@@ -403,7 +387,7 @@ fn what_a_liar_keeps_to_itself_others_tell() {
     world.claim(2, &[(0, CLAIM), (1, CLAIM)]);
     let newest = world.members[2].held.known(world.now, number(2)).newest;
     // The last one is that it is alive.
-    let none = [Known { of: number(2), newest: newest - 2, sum: 0 }];
+    let none = [Known { of: number(2).0, newest: newest - 2, sum: 0 }];
     let last: Vec<Vec<u8>> = world.members[2]
         .held
         .news(world.now, (number(0), &none), 0, MOST_NEWS)
@@ -443,20 +427,49 @@ fn who_starts_again_is_heard_even_if_it_forgot_its_number() {
 }
 
 #[test]
+fn that_another_host_has_the_same_key_is_noticed() {
+    let all = all_settings(3);
+    let elsewhere = |w: &World| w.members.iter().map(|m| m.counters.counts().key_elsewhere > 0).collect::<Vec<_>>();
+    let talk = |w: &mut World| {
+        for step in 0..20 {
+            for member in 0..w.members.len() {
+                w.claim(member, &[(1, claim_of(20_000 + 10_000 * (step % 2)))]);
+            }
+            w.run(SECOND);
+        }
+    };
+    // One that begins anew and has lost its number is none.
+    let mut world = World::new(&all);
+    talk(&mut world);
+    world.members[2] = Gossip::new(Arc::clone(&all[2]), Arc::default(), 3, world.now);
+    talk(&mut world);
+    assert_eq!(elsewhere(&world), [false; 3]);
+    // A copy of the last one, that was started later.
+    let mut world = World::new(&[Arc::clone(&all[0]), Arc::clone(&all[1]), Arc::clone(&all[2]), Arc::clone(&all[2])]);
+    world.members[3] = Gossip::new(Arc::clone(&all[2]), Arc::default(), 2000, world.now);
+    talk(&mut world);
+    assert!(
+        elsewhere(&world)[2..].contains(&true) && !elsewhere(&world)[..2].contains(&true),
+        "{:?}",
+        elsewhere(&world)
+    );
+}
+
+#[test]
 fn starts_and_subjects_do_not_pile_up() {
     let all = all_settings(3);
     let mut world = World::new(&all);
     for start in 1000..1200 {
-        world.hand(1, 0, &as_message(&[Said { start, ..link(1, 2, start) }.sign(&identity(1))]));
+        world.hand(1, 0, &as_message(&[signed(&Said { start, ..link(1, 2, start) }, 1)]));
         world.run(ROUND);
     }
     assert_eq!(world.members[0].held.len(), 1);
     for subject in 0..200 {
-        let what = What::Link { from: Member(subject), claim: None, relays: true };
+        let what = What::Link { from: subject, claim: None, relayed_bps: UNBOUNDED };
         world.hand(
             1,
             0,
-            &as_message(&[Said { start: 4000, what, ..link(1, 2, 5000 + u64::from(subject)) }.sign(&identity(1))]),
+            &as_message(&[signed(&Said { start: 4000, what, ..link(1, 2, 5000 + u64::from(subject)) }, 1)]),
         );
         world.run(ROUND);
     }
@@ -474,17 +487,17 @@ fn a_word_that_took_longer_than_others_is_older_by_that() {
     world.reaches = |a, b| a + b == 3 || a + b == 1;
     let said = |number: u64, at_ms| Said { number, at_ms, ..link(2, 1, number) };
     let age = |w: &World| w.last(0, 1, 2).flatten().unwrap().age;
-    world.hand(1, 0, &as_message(&[said(1, 5000).sign(&identity(2))]));
+    world.hand(1, 0, &as_message(&[signed(&said(1, 5000), 2)]));
     assert_eq!(age(&world), Duration::ZERO, "clocks begin anywhere");
     world.now = world.now + 3 * SECOND;
-    world.hand(1, 0, &as_message(&[said(2, 6000).sign(&identity(2))]));
+    world.hand(1, 0, &as_message(&[signed(&said(2, 6000), 2)]));
     assert!((age(&world).as_secs_f64() - 2.0).abs() < 0.01, "{:?}", age(&world));
     world.now = world.now + SECOND;
-    world.hand(1, 0, &as_message(&[said(3, 9000).sign(&identity(2))]));
+    world.hand(1, 0, &as_message(&[signed(&said(3, 9000), 2)]));
     assert!(age(&world) < Duration::from_millis(10), "{:?}", age(&world));
     // Within a message, too; and whatever the clock says.
     for wrong in [0, u64::MAX] {
-        world.hand(1, 0, &as_message(&[said(4, wrong).sign(&identity(2)), said(5, 9000).sign(&identity(2))]));
+        world.hand(1, 0, &as_message(&[signed(&said(4, wrong), 2), signed(&said(5, 9000), 2)]));
     }
 }
 
@@ -498,7 +511,7 @@ fn who_slept_is_heard_again_within_a_minute() {
     for number in 1..=60 {
         world.now = world.now + if number == 20 { 600 * SECOND } else { 2 * SECOND };
         let said = Said { number, at_ms: 5000 + 2000 * number, ..link(2, 1, number) };
-        world.hand(1, 0, &as_message(&[said.sign(&identity(2))]));
+        world.hand(1, 0, &as_message(&[signed(&said, 2)]));
         ages.push(world.last(0, 1, 2).flatten().unwrap().age.as_secs_f64());
     }
     assert!(ages[..19].iter().all(|age| *age < 0.01), "{ages:?}");
@@ -529,15 +542,15 @@ fn a_liar_draws_only_so_much() {
     let mut world = World::new(&all);
     let many: Vec<Said> = (0..8)
         .map(|i| Said {
-            what: What::Certificate { of: Member(i), endpoint: None, text: "x".repeat(1000) },
+            what: What::Certificate { of: i, endpoint: None, text: "x".repeat(1000) },
             ..link(2, 1, 10 + u64::from(i))
         })
         .collect();
-    world.hand(2, 0, &as_message(&[many[0].sign(&identity(2))]));
+    world.hand(2, 0, &as_message(&[signed(&many[0], 2)]));
     for said in &many {
-        world.hand(2, 0, &as_message(&[said.sign(&identity(2))]));
+        world.hand(2, 0, &as_message(&[signed(said, 2)]));
     }
-    let asks = message::digest(true, &[Known { of: number(2), newest: 0, sum: 0 }]);
+    let asks = Message::encode_digest(true, &[Known { of: number(2).0, newest: 0, sum: 0 }]);
     let begin = world.now;
     let mut drawn = 0;
     while world.now < begin + SECOND {
@@ -552,11 +565,11 @@ fn a_liar_draws_only_so_much() {
     assert!(!world.members[0].handle_message(world.now, number(2), &asks).is_empty());
     let signatures = |w: &World| w.members[0].others[&number(1)].signatures;
     for number in 0..3000 {
-        world.hand(1, 0, &as_message(&[link(1, 2, number + 1).sign(&identity(1))]));
+        world.hand(1, 0, &as_message(&[signed(&link(1, 2, number + 1), 1)]));
     }
     assert_eq!(signatures(&world), MOST_SIGNATURES);
     world.run(SECOND);
-    world.hand(1, 0, &as_message(&[link(1, 2, 9000).sign(&identity(1))]));
+    world.hand(1, 0, &as_message(&[signed(&link(1, 2, 9000), 1)]));
     assert_eq!(world.members[0].held.known(world.now, number(1)).newest, 9000);
 }
 
@@ -572,12 +585,12 @@ fn the_task_goes_on_whatever_comes() {
             for bytes in [
                 Vec::new(),
                 vec![3; 70_000],
-                message::digest(true, &[Known { of: number(2), newest: u64::MAX, sum: 0 }]),
+                Message::encode_digest(true, &[Known { of: number(2).0, newest: u64::MAX, sum: 0 }]),
             ] {
                 to.send(ToGossip::Received { from: number(1), bytes }).await.unwrap();
             }
             to.send(ToGossip::Claims(vec![(number(1), CLAIM)])).await.unwrap();
-            let bytes = as_message(&[link(2, 1, 3).sign(&identity(2))]);
+            let bytes = as_message(&[signed(&link(2, 1, 3), 2)]);
             to.send(ToGossip::Received { from: number(1), bytes }).await.unwrap();
             // Somebody is asked, and what was signed was heard, in whatever order.
             let mut all = Vec::new();
@@ -631,32 +644,28 @@ fn gossip_keeps_to_its_rate_and_changes_arrive_all_the_same() {
 fn any_said() -> impl Strategy<Value = Said> {
     let extreme = || prop_oneof![Just(0), Just(u64::MAX), any::<u64>()];
     let claim = (any::<u32>(), any::<[f32; 4]>(), any::<u64>(), any::<u16>(), any::<bool>()).prop_map(
-        |(rtt, x, capacity, size, with_traffic)| Claim {
-            rtt_us: rtt.into(),
-            loss: x[0].into(),
-            low: x[1].into(),
-            high: x[2].into(),
-            frames: x[3].into(),
+        |(rtt_us, [loss, low, high, frames], capacity, size, with_traffic)| wire::overlay::gossip::Claim {
+            rtt_us,
+            loss,
+            low,
+            high,
+            frames,
             capacity_bps: Some(capacity),
             datagram: Some(size),
             with_traffic,
-            age: Duration::ZERO,
         },
     );
-    let member = || prop_oneof![(0..4usize).prop_map(number), any::<u32>().prop_map(Member)];
-    let link = (member(), proptest::option::of(claim), any::<bool>()).prop_map(|(from, claim, relays)| What::Link {
-        from,
-        claim,
-        relays,
-    });
+    let member = || prop_oneof![(0..4usize).prop_map(|i| number(i).0), any::<u32>()];
+    let link = (member(), proptest::option::of(claim), any::<u64>())
+        .prop_map(|(from, claim, relayed_bps)| What::Link { from, claim, relayed_bps });
     let certificate = (member(), ".{0,40}").prop_map(|(of, text)| What::Certificate { of, endpoint: None, text });
     let alive = (0..3u32, vec(any::<u32>(), 0..9)).prop_map(|(part, back)| What::Alive { part, back });
     (0..3usize, extreme(), extreme(), extreme(), prop_oneof![link, certificate, alive])
-        .prop_map(|(by, start, n, at_ms, what)| Said { by: number(by), start, number: n, at_ms, what })
+        .prop_map(|(by, start, n, at_ms, what)| Said { by: number(by).0, start, number: n, at_ms, what })
 }
 
 fn speaker(said: &Said) -> Identity {
-    (0..3).map(identity).find(|i| i.public().member() == said.by).unwrap()
+    (0..3).map(identity).find(|i| i.public().member() == Member(said.by)).unwrap()
 }
 
 proptest! {
@@ -672,12 +681,11 @@ proptest! {
     ) {
         let all = all_settings(3);
         let mut world = World::new(&all);
-        let known: Vec<Known> = digests.into_iter().map(|(of, newest, sum)| Known { of: number(of as usize % 4), newest, sum }).collect();
-        let signed: Vec<Vec<u8>> = saids.iter().map(|s| s.sign(&speaker(s))).collect();
-        for bytes in garbage.iter().cloned().chain([as_message(&bodies), as_message(&signed), message::digest(asks, &known)]) {
-            let _ = Said::read(&bytes);
+        let known: Vec<Known> = digests.into_iter().map(|(of, newest, sum)| Known { of: number(of as usize % 4).0, newest, sum }).collect();
+        let signed: Vec<Vec<u8>> = saids.iter().map(|s| said::sign(s, &speaker(s))).collect();
+        for bytes in garbage.iter().cloned().chain([as_message(&bodies), as_message(&signed), Message::encode_digest(asks, &known)]) {
             world.hand(1, 0, &bytes);
-            let versioned = [&[3, 1, 0, 1][..], &bytes].concat();
+            let versioned = [&[4, 1, 0, 1][..], &bytes].concat();
             world.hand(2, 0, &versioned);
             world.claim(0, &[(1, CLAIM)]);
             world.run(ROUND);

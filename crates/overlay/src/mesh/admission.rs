@@ -96,20 +96,32 @@ impl Mesh {
         // Whatever it shows, it does so once.
         let Some(guest) = self.admissions.guests.remove(&session) else { return };
         self.changed = true;
-        let Some((text, certificate)) = self.verified(now, text) else { return };
-        let Some(member) = certificate.member().filter(|m| m.key.exchange() == guest.exchange) else { return };
-        let number = member.key.member();
-        if !self.admit(now, &text, &certificate, guest.from) {
-            return;
-        }
+        let number = match self.let_in(now, text, &guest) {
+            Ok(number) => number,
+            Err(why) => {
+                let from = guest.from.map_or_else(|| "somebody over relays".to_owned(), |from| from.to_string());
+                return self.tell_refused(now, from, why);
+            }
+        };
         // Nothing was ever sent with these keys, so that the counters may begin again.
         let local = guest.session.local;
         let session = Session::new(number, local, guest.session.remote, now, false, &guest.keys);
         if let (Some(mut session), Some(other)) = (session, self.others.get_mut(&number)) {
             session.follow(&guest.session);
             session.confirmed.store(true, Ordering::Relaxed);
+            other.found = guest.from;
             other.sessions.push(Arc::new(session));
         }
+    }
+
+    /// Says why not.
+    fn let_in(&mut self, now: Instant, text: &[u8], guest: &Guest) -> Result<Member, String> {
+        let (text, certificate) = self.verified(now, text).map_err(|why| format!("its certificate: {why}"))?;
+        let member = certificate.member().filter(|m| m.key.exchange() == guest.exchange);
+        let number = member.ok_or("its certificate is for another key")?.key.member();
+        self.admit(now, &text, &certificate, guest.from.map(Endpoint::Address))
+            .map_err(|why| format!("{} with a certificate: {why}", certificate.name))?;
+        Ok(number)
     }
 
     /// A member shows one, as it does when it calls. To look at it costs as much as a handshake.
@@ -117,26 +129,28 @@ impl Mesh {
         let is_rested = |o: &Other| o.shown.is_none_or(|at| now.saturating_since(at) >= SHOWN_EVERY);
         let Some(other) = self.others.get_mut(&from).filter(|o| is_rested(o)) else { return };
         other.shown = Some(now);
-        if let Some((text, certificate)) = self.verified(now, text) {
+        if let Ok((text, certificate)) = self.verified(now, text) {
             self.renew(now, from, &text, &certificate);
         }
     }
 
-    /// Gossip tells of a member: `endpoint` is where others reach it.
-    pub(crate) fn handle_introduction(&mut self, now: Instant, text: &str, endpoint: Option<SocketAddr>) {
-        let Some((text, certificate)) = self.verified(now, text.as_bytes()) else { return };
+    /// By gossip, `by` tells of a member: `endpoint` is where it reaches it.
+    pub(crate) fn handle_introduction(&mut self, now: Instant, by: Member, text: &str, endpoint: Option<SocketAddr>) {
+        let Ok((text, certificate)) = self.verified(now, text.as_bytes()) else { return };
         let Some(number) = certificate.member().map(|m| m.key.member()).filter(|n| *n != self.own) else { return };
         if self.settings.members.contains(number) {
             self.renew(now, number, &text, &certificate);
-            // Where the settings say where it is, others need not.
-            let is_ours = self.settings.members.one(number).is_some_and(|m| m.endpoint.is_some());
-            let is_certified = self.admissions.certified.contains_key(&number);
-            let other = self.others.get_mut(&number).filter(|_| is_certified || !is_ours);
-            if let Some((other, address)) = other.zip(endpoint) {
-                other.note_told(now, address);
-            }
         } else {
-            self.admit(now, &text, &certificate, endpoint);
+            // Who told of it has told it why.
+            let _ = self.admit(now, &text, &certificate, None);
+        }
+        // Where the settings say where it is, others need not.
+        let is_ours = self.settings.members.one(number).is_some_and(|m| m.endpoint.is_some());
+        let is_certified = self.admissions.certified.contains_key(&number);
+        if let Some(other) = self.others.get_mut(&number).filter(|_| is_certified || !is_ours) {
+            let before = other.endpoint;
+            other.note_told(by, endpoint);
+            self.changed |= other.endpoint != before;
         }
     }
 
@@ -150,18 +164,19 @@ impl Mesh {
         self.admissions.have_news = true;
     }
 
-    /// Certificates that others may want to hear of, with where their owners are reached.
+    /// Certificates that others may want to hear of, with where their owners were really found: what others only said is theirs to say.
     pub(crate) fn introductions(&self) -> Vec<(Member, String, Option<SocketAddr>)> {
         let own = self.settings.certificate.clone().map(|text| (self.own, text, None));
         let known = self.admissions.certified.iter();
-        let known = known.map(|(m, c)| (*m, c.text.clone(), self.others.get(m).and_then(|o| o.endpoint)));
+        let known = known.map(|(m, c)| (*m, c.text.clone(), self.others.get(m).and_then(|o| o.found)));
         own.into_iter().chain(known).collect()
     }
 
-    fn verified(&self, now: Instant, text: &[u8]) -> Option<(String, Certificate)> {
-        let text = std::str::from_utf8(text).ok()?;
-        let certificate = Certificate::verify(text, self.settings.authority.as_ref()?, self.utc_s(now)).ok()?;
-        Some((text.to_owned(), certificate))
+    fn verified(&self, now: Instant, text: &[u8]) -> Result<(String, Certificate), String> {
+        let text = std::str::from_utf8(text).map_err(|_| "it is no text")?;
+        let authority = self.settings.authority.as_ref().ok_or("nobody here knows an authority")?;
+        let certificate = Certificate::verify(text, authority, self.utc_s(now))?;
+        Ok((text.to_owned(), certificate))
     }
 
     fn utc_s(&self, now: Instant) -> u64 {
@@ -180,7 +195,7 @@ impl Mesh {
         let Some((mut shown, known)) = certificate.member().zip(self.settings.members.one(member)) else { return };
         shown.name = self.free_name(member, shown.name);
         let is_later = self.admissions.certified.get(&member).is_some_and(|c| c.until < until);
-        if shown.key != known.key || !is_later || self.is_taken(member, &shown.subnets) {
+        if shown.key != known.key || !is_later || self.taken(member, &shown.subnets).is_some() {
             return;
         }
         self.admissions.certified.insert(member, Certified { text: text.to_owned(), until });
@@ -206,28 +221,37 @@ impl Mesh {
         if is_taken { format!("{name}-{member}") } else { name }
     }
 
-    /// Whether one of these subnets is somebody else's than this member's.
-    fn is_taken(&self, member: Member, subnets: &[IpNet]) -> bool {
+    /// The one of these subnets that is somebody else's than this member's.
+    fn taken(&self, member: Member, subnets: &[IpNet]) -> Option<IpNet> {
         let (known, own) = (self.settings.members.get(), self.settings.serves());
-        let others = known.iter().filter(|(m, _)| **m != member).flat_map(|(_, m)| &m.subnets);
-        others.chain(&own).any(|theirs| subnets.iter().any(|s| s.trunc() == theirs.trunc()))
+        let others = || known.iter().filter(|(m, _)| **m != member).flat_map(|(_, m)| &m.subnets).chain(&own);
+        subnets.iter().find(|s| others().any(|theirs| s.trunc() == theirs.trunc())).copied()
     }
 
-    /// Takes somebody as a member, unless its subnets are others'.
-    fn admit(&mut self, now: Instant, text: &str, certificate: &Certificate, endpoint: Option<SocketAddr>) -> bool {
-        let Some(mut member) = certificate.member() else { return false };
-        member.endpoint = endpoint.map(Endpoint::Address);
+    /// Takes somebody as a member, unless its subnets are others'; says why not.
+    fn admit(
+        &mut self,
+        now: Instant,
+        text: &str,
+        certificate: &Certificate,
+        endpoint: Option<Endpoint>,
+    ) -> Result<(), String> {
+        let mut member = certificate.member().ok_or("its key is none")?;
+        member.endpoint = endpoint;
         let number = member.key.member();
         member.name = self.free_name(number, member.name);
         let name = member.name.clone();
-        let is_there = number == self.own || self.settings.members.contains(number);
-        let is_refused = is_there || self.is_taken(number, &member.subnets);
-        if is_refused || self.admissions.certified.len() >= MOST_MEMBERS {
-            return false;
+        if number == self.own || self.settings.members.contains(number) {
+            return Err("it is a member already".to_owned());
         }
-        if self.control.handle(route::Event::Member { at: now, member: number, relays: Some(true) }).is_err() {
-            return false;
+        if let Some(net) = self.taken(number, &member.subnets) {
+            return Err(format!("{net} is somebody else's"));
         }
+        if self.admissions.certified.len() >= MOST_MEMBERS {
+            return Err(format!("there are {MOST_MEMBERS} members by certificates already"));
+        }
+        let joins = route::Event::Member { at: now, member: number, relays: Some(true) };
+        self.control.handle(joins).map_err(|e| e.to_string())?;
         self.others.insert(number, Other::new(&member, self.settings.t_loss, now));
         self.outputs.push_back(Output::Routes(member.subnets.clone()));
         self.settings.members.change(|all| {
@@ -237,7 +261,7 @@ impl Mesh {
         self.admissions.certified.insert(number, Certified { text: text.to_owned(), until });
         self.outputs.push_back(Output::Event(Event::Joined { member: number, name }));
         self.changed = true;
-        true
+        Ok(())
     }
 
     /// Lets those go whose certificates are over, and guests who have shown none.
@@ -251,6 +275,7 @@ impl Mesh {
             self.let_go(now, member);
             self.admissions.certified.remove(&member);
             self.others.remove(&member);
+            self.others.values_mut().for_each(|o| o.told.forget(member));
             self.relays.remove(&member);
             let _ = self.control.handle(route::Event::Member { at: now, member, relays: None });
             self.settings.members.change(|all| {

@@ -168,6 +168,26 @@ impl Mesh {
         }
     }
 
+    /// Why a member cannot be reached, as far as this one knows: what became of its calls, and who has links to it. Nothing where there is a way.
+    pub(crate) fn unreached(&self, now: Instant, member: Member) -> Vec<String> {
+        let Some(other) = self.others.get(&member).filter(|_| self.ways(member).is_empty()) else { return Vec::new() };
+        let calls = other.calls.attempts;
+        let heard = other.link.silent_for(now).map(|ago| format!("; last heard {:.0} s ago", ago.as_secs_f64()));
+        let direct = match (self.is_direct(member), other.endpoint, other.session()) {
+            (false, ..) => "nothing goes directly (`direct = false`)".to_owned(),
+            (true, None, _) => "nobody says where it is: it has to call".to_owned(),
+            (true, Some(at), None) => format!("called at {at}, {calls} times without an answer"),
+            (true, Some(at), Some(_)) => format!("at {at} it has answered a call, and nothing comes since"),
+        };
+        let to_it = self.claims.keys().filter(|(from, to)| *to == member && *from != self.own);
+        let relays: Vec<String> = to_it.map(|(from, _)| self.settings.name_of(*from)).collect();
+        let beyond = if relays.is_empty() { "nobody".to_owned() } else { relays.join(", ") };
+        vec![
+            format!("direct: {direct}{}", heard.unwrap_or_default()),
+            format!("over relays: {beyond} is said to have a link to it"),
+        ]
+    }
+
     /// A member is alive, as others tell: it is called without waiting for the next turn of one that was not there.
     pub(super) fn expect(&mut self, now: Instant, member: Member) {
         let Some(other) = self.others.get_mut(&member).filter(|o| o.session().is_none()) else { return };
@@ -325,6 +345,10 @@ impl Mesh {
     /// Somebody calls whom nobody has told of: it may have a certificate.
     fn answer_guest(&mut self, now: Instant, source: Source, caller: Caller) {
         if self.settings.authority.is_none() {
+            if let Source::Direct(from) = source {
+                let why = "it calls with a key that no line of the settings has".to_owned();
+                self.tell_refused(now, from.to_string(), why);
+            }
             return;
         }
         let (local, exchange) = (self.session_number(), caller.exchange);
@@ -360,7 +384,10 @@ impl Mesh {
         let Some(response) = Response::decode(datagram) else { return };
         let called = self.others.iter_mut().find_map(|(m, o)| Some((*m, o.calls.opened(response.receiver)?)));
         let Some((member, open)) = called else { return };
-        let Some((remote, keys)) = open.call.answered(&response) else { return };
+        let Some((remote, keys)) = open.call.answered(&response) else {
+            let why = "its answer does not open: is `secret` the same at both ends?".to_owned();
+            return self.tell_refused(now, self.settings.name_of(member), why);
+        };
         let Some(other) = self.others.get_mut(&member) else { return };
         other.calls.open.clear();
         other.calls.tried.clear();
@@ -370,7 +397,7 @@ impl Mesh {
             other.calls.attempts = 0;
         }
         if let Source::Direct(from) = source {
-            other.endpoint = Some(from);
+            (other.endpoint, other.found) = (Some(from), Some(from));
         }
         self.begin_session(now, member, (response.receiver, remote), None, &keys);
         // The other end may use the session once it has seen that we can.

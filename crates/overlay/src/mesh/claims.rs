@@ -113,9 +113,16 @@ impl Mesh {
         .collect()
     }
 
-    /// What `to` says about a link from `from`; `None`: that it is down, or that `to` is gone.
-    pub(crate) fn handle_claim(&mut self, now: Instant, from: Member, to: Member, claim: Option<Claim>, relays: bool) {
-        self.note_relays(now, to, relays);
+    /// What `to` says about a link from `from`; `None`: that it is down, or that `to` is gone. `relayed_bps`: most that it passes on for each member.
+    pub(crate) fn handle_claim(
+        &mut self,
+        now: Instant,
+        from: Member,
+        to: Member,
+        claim: Option<Claim>,
+        relayed_bps: u64,
+    ) {
+        self.note_relays(now, to, relayed_bps);
         self.expect(now, to);
         if claim.is_some_and(|c| c.with_traffic) {
             self.traffic.note_others(now);
@@ -149,6 +156,12 @@ impl Mesh {
                 self.acquit_beside(now, link);
             }
         }
+    }
+
+    /// What is said of the links from a member counts otherwise now.
+    pub(super) fn pass_on_from(&mut self, now: Instant, from: Member) {
+        let links = self.claims.keys().filter(|link| link.0 == from).copied();
+        links.collect::<Vec<_>>().into_iter().for_each(|link| self.pass_on(now, link));
     }
 
     /// Lets the threads know what sizes others tell.

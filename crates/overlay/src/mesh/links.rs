@@ -175,11 +175,6 @@ impl Link {
         }
     }
 
-    /// A datagram was sent for no other reason than to find something out.
-    pub(super) fn spend(&mut self, now: Instant, datagrams: usize, bytes: usize) {
-        self.probing.spend(now, datagrams, bytes);
-    }
-
     /// Whether what is known of its losses is about to change, or has just changed.
     fn is_in_doubt(&self) -> bool {
         self.incoming.loss.is_in_doubt() || self.outgoing.loss.is_in_doubt()
@@ -214,6 +209,19 @@ impl Link {
 
     fn is_unanswered_for(&self, now: Instant, span: Duration) -> bool {
         self.heard.is_some_and(|(at, sent)| now.saturating_since(at) > span && self.sent_in_all > sent)
+    }
+
+    /// How long ago the last frame of the member came; `None`: there was none.
+    pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
+        self.heard.filter(|_| self.arrived > 0).map(|(at, _)| now.saturating_since(at))
+    }
+
+    /// Of what was sent in a lane until now, nothing more is held against it: its path was another one, or dark.
+    fn forgive(&mut self, session: &Session, lane: u8) {
+        let sensed = self.sensed.entry(session.local).or_default();
+        if let Some(gaps) = sensed.outgoing.get_mut(usize::from(lane)) {
+            gaps.forgive(session.sent(lane));
+        }
     }
 
     /// Whether a frame of the member has come since then.
@@ -324,10 +332,17 @@ impl Mesh {
             let Some(other) = self.others.get_mut(&member) else { continue };
             is_worse |= other.link.look(now, &other.sessions);
             other.lanes.look(now, &other.sessions);
+            for lane in other.lanes.take_anew() {
+                other.sessions.iter().for_each(|session| other.link.forgive(session, lane));
+            }
             let alive = is_direct && (other.link.is_alive(now) || (is_deaf && other.link.up));
             if alive != other.link.up {
                 other.link.up = alive;
                 other.link.down_at = (!alive).then_some(now);
+                if alive && other.found != other.endpoint {
+                    other.found = other.endpoint;
+                    self.admissions.have_news = true;
+                }
                 let name = self.settings.name_of(member);
                 self.outputs.push_back(Output::Event(Event::Link { member, name, up: alive }));
                 if !alive {
@@ -375,6 +390,7 @@ impl Mesh {
 
     /// Tells the route control. What it refuses, it has refused before anything changed; own metrics are always sane, claims were looked at.
     pub(super) fn link_is(&mut self, now: Instant, from: Member, to: Member, metrics: Option<Metrics>) {
+        let metrics = metrics.map(|m| Metrics { capacity: self.let_through(from, m.capacity), ..m });
         if let Err(e) = self.control.handle(route::Event::Link { at: now, from, to, metrics }) {
             tracing::debug!("{e}");
         }

@@ -1,6 +1,7 @@
 //! Members whose endpoint is a name: when it is looked up, and what follows from the answer. A name is looked up for as long as the direct link to its
 //! member does not work: a resolver may come later than this member does, and the address behind a name may change. And those that others say are elsewhere.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::settings::{Endpoint, HostPort};
 /// that its member is reached over relays alone.
 const LOOK_AGAIN: Duration = Duration::from_secs(8);
 const LONGEST: Duration = Duration::from_secs(64);
-/// Addresses of a name that are called in turn: hosts have one or two in each family.
+/// Addresses of a name that are called in turn, as hosts have one or two in each family; and those at once that others told of.
 const MOST_ADDRESSES: usize = 8;
 
 /// A name, and what is known of it.
@@ -44,32 +45,53 @@ impl Name {
     }
 }
 
-/// Where others say that a member is reached.
+/// Where others say that a member is reached, each of them one address: behind the same NAT it is another one than from outside.
+#[derive(Default)]
 pub(super) struct Told {
-    address: SocketAddr,
-    /// When it is asked there next, should the direct link not work by then.
-    next: Instant,
+    by: BTreeMap<Member, SocketAddr>,
+    /// When it is asked there next, should the direct link not work by then. Whoever says one thing after the other makes nobody ask more often.
+    next: Option<Instant>,
+    turn: usize,
+}
+
+impl Told {
+    /// What this one said counts no more.
+    pub(super) fn forget(&mut self, by: Member) {
+        self.by.remove(&by);
+    }
 }
 
 impl Other {
-    /// Others say that the member is reached there. Whether they are right, its answer tells: until there is one, nothing else goes there.
-    pub(super) fn note_told(&mut self, now: Instant, address: SocketAddr) {
-        if self.endpoint.is_none() {
-            self.endpoint = Some(address);
-        } else if self.endpoint != Some(address) {
-            // Whoever says one thing after the other makes nobody ask more often.
-            let next = self.told.as_ref().map_or(now, |t| t.next);
-            self.told = Some(Told { address, next });
+    /// What `by` says of where the member is reached. Whether that is right, its answer tells: until there is one, nothing else goes there.
+    pub(super) fn note_told(&mut self, by: Member, address: Option<SocketAddr>) {
+        self.endpoint = self.endpoint.or(address);
+        match address {
+            Some(address) => {
+                self.told.by.insert(by, address);
+            }
+            None => self.told.forget(by),
         }
     }
 
-    /// The address that others told of, if it is time to ask there.
-    pub(super) fn turn_of_told(&mut self, now: Instant) -> Option<SocketAddr> {
-        let is_up = self.link.is_up();
-        let told = self.told.as_mut().filter(|t| is_up || now >= t.next)?;
+    /// Addresses that others told of, if it is time to ask there.
+    pub(super) fn turn_of_told(&mut self, now: Instant) -> Vec<SocketAddr> {
+        let (is_up, told) = (self.link.is_up(), &mut self.told);
+        if told.by.is_empty() || !is_up && told.next.is_some_and(|at| now < at) {
+            return Vec::new();
+        }
         // It may be down for a moment only.
-        told.next = now + LOOK_AGAIN;
-        (!is_up).then_some(told.address)
+        told.next = Some(now + LOOK_AGAIN);
+        if is_up {
+            return Vec::new();
+        }
+        let addresses: BTreeSet<SocketAddr> =
+            told.by.values().filter(|a| self.endpoint != Some(**a)).copied().collect();
+        let mut addresses = Vec::from_iter(addresses);
+        let first = told.turn % addresses.len().max(1);
+        addresses.rotate_left(first);
+        addresses.truncate(MOST_ADDRESSES);
+        told.turn = told.turn.wrapping_add(MOST_ADDRESSES);
+        addresses
     }
 
     /// Lets what goes directly go to another address of its name, of which one may be of a family that does not get through.
@@ -77,11 +99,8 @@ impl Other {
         let next = match (&self.name, self.listed) {
             (Some(name), _) => name.after(self.endpoint),
             // Where the settings say and where it was seen last, in turns.
-            (None, Some(listed)) if self.endpoint != Some(listed) => {
-                self.seen = self.endpoint;
-                Some(listed)
-            }
-            (None, _) => self.seen,
+            (None, Some(listed)) if self.endpoint != Some(listed) => Some(listed),
+            (None, _) => self.found,
         };
         let is_new = next.is_some() && next != self.endpoint;
         if is_new {
@@ -95,8 +114,8 @@ impl Other {
 impl Mesh {
     /// Asks members whose direct link does not work where others say that they are.
     pub(super) fn ask_where_told(&mut self, now: Instant) {
-        let due: Vec<_> = self.others.iter_mut().filter_map(|(m, o)| Some((*m, o.turn_of_told(now)?))).collect();
-        for (member, to) in due {
+        let due = self.others.iter_mut().flat_map(|(m, o)| o.turn_of_told(now).into_iter().map(|to| (*m, to)));
+        for (member, to) in Vec::from_iter(due) {
             if let Some((_, probe)) = self.sealed(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode()) {
                 // An authentic frame is answered to where it came from.
                 self.outputs.push_back(Output::Send { to, datagram: probe });

@@ -92,7 +92,7 @@ pub(super) struct Probing {
     frames: u64,
     looked: Option<Instant>,
     sent: u64,
-    /// What probes, trains and trials of sizes took, IP bytes.
+    /// What probes of the link and of ways that begin with it, trains and trials of sizes took, IP bytes.
     spent: Spent,
     /// Seconds of the budget that are spent ahead.
     ahead: Option<Bucket>,
@@ -109,14 +109,20 @@ impl Probing {
         self.spent.rate(now)
     }
 
-    pub(super) fn spend(&mut self, now: Instant, datagrams: usize, bytes: usize) {
+    /// Trains, which have a [`PART`] of the budget for themselves.
+    pub(super) fn note_train(&mut self, now: Instant, datagrams: usize, bytes: usize) {
         self.spent.note(now, (bytes + datagrams * OUTER_BYTES) as u64);
     }
 
     pub(super) fn note_probe(&mut self, now: Instant) {
         self.sent += 1;
-        self.ahead.iter_mut().for_each(|ahead| ahead.put(self.each));
-        self.spend(now, 1, PROBE_BYTES as usize - OUTER_BYTES);
+        self.pay(now, PROBE_BYTES);
+    }
+
+    /// A datagram of so many IP bytes that finds something else out than losses of the link: the fewer probes for these follow.
+    pub(super) fn pay(&mut self, now: Instant, bytes: f64) {
+        self.ahead.iter_mut().for_each(|ahead| ahead.put(self.each * bytes / PROBE_BYTES));
+        self.spent.note(now, bytes as u64);
     }
 
     /// What is said of traffic is none: a slow link needs all the probes that it pays for.

@@ -16,7 +16,7 @@ const LEAST: u16 = 1280;
 /// What a link is taken to carry as long as nobody knows.
 const ETHERNET: u16 = 1500;
 /// Datagrams of a size that are sent by the end of each round, as long as none is answered.
-const ROUNDS: [u32; 4] = [1, 6, 18, 60];
+const ROUNDS: [u32; 5] = [1, 2, 6, 18, 60];
 /// Small ones that go along with each: how many of them are answered tells what is lost whatever its size.
 const COMPANIONS: u32 = 5;
 /// A size is not given up unless bad luck explains it with less than this probability.
@@ -248,7 +248,7 @@ impl Mesh {
             let each = datagram.len();
             self.outputs.push_back(Output::Trial { to, datagrams: datagram, each });
             if let Some(other) = self.others.get_mut(&member) {
-                other.link.spend(now, 1, each);
+                other.link.probing().pay(now, (each + outer(to)) as f64);
             }
         }
     }

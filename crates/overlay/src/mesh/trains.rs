@@ -59,11 +59,11 @@ impl Rates {
         if packets != self.packets {
             (self.packets, self.bps) = (packets, VecDeque::new());
         }
-        if let (Some(known), Some(last)) = (self.median(), self.bps.back()) {
-            let is_off = |x: u64| x as f64 > known as f64 * ANOTHER || (x as f64) < known as f64 / ANOTHER;
-            if is_off(bps) && is_off(*last) {
-                self.bps = VecDeque::from([*last]);
-            }
+        if let (Some(known), Some(last)) = (self.median(), self.bps.back())
+            && is_off(bps, known)
+            && is_off(*last, known)
+        {
+            self.bps = VecDeque::from([*last]);
         }
         if self.bps.len() == KEPT {
             self.bps.pop_front();
@@ -92,6 +92,12 @@ impl Rates {
     /// Only the latest is kept: the link may be another.
     fn doubt(&mut self) {
         self.bps.drain(..self.bps.len().saturating_sub(1));
+    }
+
+    /// Whether the last train is off: the link may be another.
+    fn is_in_doubt(&self) -> bool {
+        let last = self.median().zip(self.bps.back().copied());
+        last.is_some_and(|(median, last)| is_off(last, median))
     }
 
     fn agree(&self) -> bool {
@@ -178,8 +184,13 @@ impl Trains {
                 self.packets = (self.packets / 2).max(PACKETS.0);
             }
         }
-        Some(self.packets == before && (self.to.agree() || bps == 0))
+        Some(self.packets == before && !self.to.is_in_doubt() && (self.to.agree() || bps == 0))
     }
+}
+
+/// Whether one rate is that of another link than the other.
+fn is_off(bps: u64, known: u64) -> bool {
+    bps as f64 > known as f64 * ANOTHER || (bps as f64) < known as f64 / ANOTHER
 }
 
 /// About the rate from which on links are too fast to be told apart.
@@ -253,7 +264,7 @@ impl Mesh {
         (other.trains.waiting, other.trains.next, other.trains.paid) = (Some(now), Some(next), Some(next));
         other.trains.rtt = other.link.rtt();
         other.trains.sent += 1;
-        other.link.spend(now, sent, bytes_sent);
+        other.link.probing().note_train(now, sent, bytes_sent);
     }
 
     /// When the budget allows the next train; `seldom`: there is no haste.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use route::{Load, Member, Path, Recorder, Weighted};
 use units::{Instant, Rate};
+use wire::overlay::gossip::UNBOUNDED;
 use wire::overlay::{LANE_TRIALS, Message};
 
 use super::links::SILENCE;
@@ -66,7 +67,7 @@ struct Lane {
     waiting: Option<(Instant, u64)>,
     /// When the path was last probed because of that.
     probed: Option<Instant>,
-    /// What is reported next was sent before it was used anew, or on another path.
+    /// What has been sent until now was on another path, or on this one while it was dark.
     is_anew: bool,
     /// Since when its round trip has been longer than what is said of its links.
     longer: Option<Instant>,
@@ -138,9 +139,7 @@ impl Lanes {
     pub(super) fn heed(&mut self, now: Instant, told: u8, since: (u64, u64, u64), rtt: Option<Duration>) {
         if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == told) {
             let (sent, lost, bytes) = since;
-            if !std::mem::take(&mut lane.is_anew) {
-                lane.loss.note(now, sent, lost);
-            }
+            lane.loss.note(now, sent, lost);
             lane.carried.note(now, bytes);
             if let Some(rtt) = rtt {
                 lane.rtt.note(now, rtt);
@@ -177,6 +176,12 @@ impl Lanes {
             lane.has_spoken |= speaks;
             lane.sent = sent;
         }
+    }
+
+    /// Lanes that begin anew, each once.
+    pub(super) fn take_anew(&mut self) -> Vec<u8> {
+        let anew = self.lanes.iter_mut().filter_map(|l| std::mem::take(&mut l.is_anew).then_some(l.number));
+        anew.collect()
     }
 
     /// Paths over a link, whose frames wait for no word any more.
@@ -318,19 +323,32 @@ impl Mesh {
         })
     }
 
-    /// A member says whether it relays.
-    pub(super) fn note_relays(&mut self, now: Instant, member: Member, relays: bool) {
-        if self.settings.members.contains(member) && self.relays.insert(member, relays) != Some(relays) {
+    /// A member says how much it passes on for each one.
+    pub(super) fn note_relays(&mut self, now: Instant, member: Member, bps: u64) {
+        if self.settings.members.contains(member) && self.relays.insert(member, bps) != Some(bps) {
             // Known members only, so that there is room for each.
-            let _ = self.control.handle(route::Event::Member { at: now, member, relays: Some(relays) });
+            let _ = self.control.handle(route::Event::Member { at: now, member, relays: Some(bps > 0) });
+            self.pass_on_from(now, member);
         }
+    }
+
+    /// What a link carries of ours, as far as its first end lets us: on the links of another one is only what it passes on for us.
+    pub(super) fn let_through(&self, from: Member, capacity: Option<Rate>) -> Option<Rate> {
+        let most = self.relays.get(&from).filter(|bps| from != self.own && **bps != UNBOUNDED);
+        let most = most.map(|bps| Rate::from_bps(*bps));
+        most.into_iter().chain(capacity).min()
     }
 
     /// Probes paths whose frames wait for a word.
     pub(super) fn probe_doubtful_ways(&mut self, now: Instant) {
         let due: Vec<_> = self.others.values_mut().flat_map(|o| o.lanes.doubtful(now)).collect();
-        for (path, lane) in due {
-            self.send_on(now, path, lane, &Message::Probe.encode());
+        due.into_iter().for_each(|way| self.probe_way(now, way));
+    }
+
+    fn probe_way(&mut self, now: Instant, (path, lane): (Path, u8)) {
+        let bytes = self.send_on(now, path, lane, &Message::Probe.encode());
+        if let Some(hop) = self.others.get_mut(&path.first_hop()) {
+            hop.link.probing().pay(now, bytes as f64);
         }
     }
 
@@ -338,9 +356,7 @@ impl Mesh {
     pub(super) fn ask_over_relays(&mut self, now: Instant) {
         let unheard = self.others.values().filter(|o| o.link.is_to_be_asked_otherwise(now));
         let due: Vec<_> = unheard.filter_map(|o| o.lanes.rests()).collect();
-        for (path, lane) in due {
-            self.send_on(now, path, lane, &Message::Probe.encode());
-        }
+        due.into_iter().for_each(|way| self.probe_way(now, way));
     }
 
     /// Tells the route control what each way in use carries, and how many elephants it has. Mice do not last long enough to be moved.

@@ -1,8 +1,11 @@
 //! The file of events.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::Path;
+
+/// More than the longest line.
+const LONGEST: u64 = 65_536;
 
 /// The file of events. That it cannot be written, on a full disk for instance, ends no tunnel.
 pub(super) struct EventFile<W> {
@@ -30,6 +33,20 @@ impl<W: Write> EventFile<W> {
     }
 }
 
+/// Whether what is there are events, or nothing: lines are added to no other file.
+pub(super) fn is_ours(path: &Path) -> bool {
+    let Ok(there) = std::fs::metadata(path) else { return true };
+    // A pipe or a terminal is somebody's to read, and has no lines of its own.
+    if !there.is_file() || there.len() == 0 {
+        return !there.is_dir();
+    }
+    let mut line = String::new();
+    let read = File::open(path).and_then(|file| BufReader::new(file.take(LONGEST)).read_line(&mut line));
+    // One that this member may add to and not read.
+    read.is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
+        || serde_json::from_str::<serde_json::Map<_, _>>(&line).is_ok()
+}
+
 /// Opens it, to add to what is there; nothing where that cannot be, which is told.
 pub(super) fn open(path: &Path) -> Option<EventFile<File>> {
     let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
@@ -53,11 +70,28 @@ mod tests {
             let n = bytes.len().min(self.room);
             self.room -= n;
             self.taken.extend(&bytes[..n]);
-            if n == 0 { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(n) }
+            if n == 0 { Err(ErrorKind::StorageFull.into()) } else { Ok(n) }
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_are_added_to_events_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        assert!(is_ours(&path) && !is_ours(folder.path()));
+        for (text, ours) in [
+            ("", true),
+            ("{\"event\":\"left\"}\n", true),
+            ("ed25519 AAAA\n", false),
+            ("key = 7\n", false),
+            ("7\n", false),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(is_ours(&path), ours, "{text}");
         }
     }
 

@@ -37,9 +37,18 @@ pub(super) struct Files {
 impl Files {
     /// Opens the files that the settings name, and starts the thread. `counters`: where lost events are counted.
     pub(super) fn start(settings: &Settings, begin: &Begin, counters: &Arc<Counters>) -> Result<Self, OverlayError> {
+        if let Some(path) = settings.events.as_ref().filter(|path| !events::is_ours(path)) {
+            let what = format!(
+                "{} is there already and has no events in it; `events` takes a name of its own",
+                path.display()
+            );
+            return Err(OverlayError::Settings { path: settings.path.clone(), what });
+        }
         let events = settings.events.as_ref().and_then(|path| events::open(path));
-        let record = settings.record.as_ref().map(|path| RecordFile::create(path, begin, settings.record_size));
-        let record = record.transpose().map_err(|e| of_settings(settings, e))?;
+        let record = match &settings.record {
+            Some(path) => begun(settings, RecordFile::create(path, begin, settings.record_size))?,
+            None => None,
+        };
         // Where there should be a file and is none, events are lost, which counts.
         Ok(Self { has_events: settings.events.is_some(), ..Self::writing((events, record), counters)? })
     }
@@ -84,12 +93,15 @@ impl Files {
     }
 }
 
-/// A file that is somebody else's is so the next time, too: the settings are to name another.
-fn of_settings(settings: &Settings, error: OverlayError) -> OverlayError {
-    if let OverlayError::Refused(what) = error {
-        OverlayError::Settings { path: settings.path.clone(), what }
-    } else {
-        error
+/// A file that is somebody else's is so the next time, too: the settings are to name another. On a disk that is full, or not there, all else goes on without a record.
+fn begun(settings: &Settings, record: Result<RecordFile, OverlayError>) -> Result<Option<RecordFile>, OverlayError> {
+    match record {
+        Err(OverlayError::Refused(what)) => Err(OverlayError::Settings { path: settings.path.clone(), what }),
+        Err(e) => {
+            tracing::warn!("there is no record of decisions, and all else goes on: {e}");
+            Ok(None)
+        }
+        Ok(record) => Ok(Some(record)),
     }
 }
 

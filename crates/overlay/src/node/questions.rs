@@ -102,12 +102,13 @@ fn answer(mut stream: UnixStream, inputs: &SyncSender<Input>) -> io::Result<()> 
     Ok(())
 }
 
-/// Asks a running member something, and gives its answer, a JSON text. Asked to end, it has done so by then.
+/// Asks the member that runs by the settings in a file something, and gives its answer, a JSON text. Asked to end, it has done so by then. Of the settings no more counts
+/// than `control`: a member that runs can be asked whatever somebody has written there since.
 ///
 /// # Errors
-/// None runs with these settings, this user may not ask it, or it does not answer: says which.
-pub fn ask(settings: &Settings, question: &Question) -> Result<String, OverlayError> {
-    let path = &settings.control;
+/// The file cannot be read, none runs with these settings, this user may not ask it, or it does not answer: says which.
+pub fn ask(settings: &Path, question: &Question) -> Result<String, OverlayError> {
+    let path = &Settings::control_of(settings)?;
     let mut stream = UnixStream::connect(path).map_err(|source| {
         let (path, is_forbidden) = (path.clone(), source.kind() == ErrorKind::PermissionDenied);
         if is_forbidden { OverlayError::NotAllowed { path, source } } else { OverlayError::NotRunning { path, source } }
@@ -175,7 +176,9 @@ mod tests {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let control = folder.path().join("member.sock");
-        let settings = Settings { control: control.clone(), ..crate::mesh::tests::settings(0, 1) };
+        let settings = folder.path().join("member.toml");
+        // What else is there, and whether it is right, is no matter.
+        std::fs::write(&settings, "control = \"member.sock\"\nx = 1\n").unwrap();
         let member = answer.map(|answer| {
             let listener = UnixListener::bind(control).unwrap();
             std::thread::spawn(move || {

@@ -10,8 +10,11 @@ use super::{FileMember, MemberSettings};
 use crate::OverlayError;
 use crate::identity::PublicKey;
 
-/// The members of the file but this one.
-pub(super) fn others(listed: Vec<FileMember>, own: Member) -> Result<BTreeMap<Member, MemberSettings>, String> {
+/// The members of the file but this one, which serves these networks: where its own line says otherwise, so do the others' lists.
+pub(super) fn others(
+    listed: Vec<FileMember>,
+    (own, serves): (Member, &[IpNet]),
+) -> Result<BTreeMap<Member, MemberSettings>, String> {
     let mut members = BTreeMap::new();
     for m in listed {
         let key: PublicKey = m.key.parse().map_err(|e: OverlayError| e.to_string())?;
@@ -20,6 +23,7 @@ pub(super) fn others(listed: Vec<FileMember>, own: Member) -> Result<BTreeMap<Me
         let endpoint = endpoint.map_err(|e: String| format!("the endpoint of {name}: {e}"))?;
         let number = key.member();
         if number == own {
+            own_line(&name, &distinct(m.subnets), serves)?;
             continue;
         }
         let other = MemberSettings { name, key, endpoint, subnets: distinct(m.subnets), direct: m.direct };
@@ -32,6 +36,20 @@ pub(super) fn others(listed: Vec<FileMember>, own: Member) -> Result<BTreeMap<Me
         return Err(format!("two members are called {}; give one of them another `name`", twice.name));
     }
     Ok(members)
+}
+
+/// What the others take packets from is what their lists say, and the list is the same for all.
+fn own_line(name: &str, listed: &[IpNet], serves: &[IpNet]) -> Result<(), String> {
+    let alike = listed.len() == serves.len() && serves.iter().all(|net| listed.contains(net));
+    let text = |nets: &[IpNet]| nets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if alike {
+        return Ok(());
+    }
+    Err(format!(
+        "the line of this member ({name}) has the subnets {}, and it serves {} (`addresses` and `subnets`): others take from it what its line says; make them alike",
+        text(listed),
+        text(serves)
+    ))
 }
 
 /// Networks, each once, without the bits of a host.

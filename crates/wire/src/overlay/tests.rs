@@ -217,5 +217,41 @@ fn an_envelope_is_as_the_document_has_it() {
     }
 }
 
+#[test]
+fn messages_are_as_the_document_has_them() {
+    let lane = |lane| LaneReport {
+        lane,
+        sent: 0x0102_0304_0506_0708,
+        received: 0x1112_1314_1516_1718,
+        bytes: 0x2122_2324_2526_2728,
+        echo: 0x3132_3334,
+        held: 0x4142_4344,
+        queued: 0x5152_5354,
+    };
+    // lane u32 | sent u64 | received u64 | bytes u64 | echo u32 | held u32 | queued u32
+    let counts = "0102030405060708 1112131415161718 2122232425262728 31323334 41424344 51525354";
+    let all = [
+        (Message::Report(vec![lane(0), lane(9)]), format!("01 00000000 {counts} 00000009 {counts}")),
+        (Message::Probe, "02".to_owned()),
+        (
+            Message::Gossip { number: 0xa1b2_c3d4, piece: 2, pieces: 5, data: vec![7, 8] },
+            "03 a1b2c3d4 0002 0005 0708".to_owned(),
+        ),
+        (Message::SizeAsked { bytes: 1500 }, "04 05dc".to_owned()),
+        (Message::SizeSeen { bytes: 1500 }, "05 05dc".to_owned()),
+        (Message::Bye, "06".to_owned()),
+        (Message::Train { number: 0xa1b2_c3d4, index: 2, count: 5 }, "07 a1b2c3d4 0002 0005".to_owned()),
+        (
+            Message::TrainSeen { number: 0xa1b2_c3d4, span: 0x0102_0304, bps: 0x1112_1314_1516_1718 },
+            "08 a1b2c3d4 01020304 1112131415161718".to_owned(),
+        ),
+        (Message::Certificate(b"ab".to_vec()), "09 6162".to_owned()),
+        (Message::SizeIs { bytes: 1500 }, "0a 05dc".to_owned()),
+    ];
+    for (message, text) in all {
+        assert_eq!((message.encode(), Message::decode(&bytes(&text))), (bytes(&text), Some(message)), "{text}");
+    }
+}
+
 // No answer of a handshake is longer than its question.
 const _: () = assert!(RESPONSE_BYTES < INITIATION_BYTES && COOKIE_BYTES < INITIATION_BYTES);

@@ -23,8 +23,6 @@ const ALL_REPORTS_LOST: f64 = 1e-9;
 /// How much later than its first hop the end of a way tells of losses, at most: half a second beyond the first hop, and three half-lives of what is
 /// counted of the latest, by which it has faded.
 const WORST_SPAN: Duration = Duration::from_secs(2);
-/// Bytes of the largest datagram.
-const LARGEST: u64 = 65_535;
 /// A frame that had come so long before a report of it, microseconds, tells what the way is now.
 const STILL_OF_NOW: u32 = 1_000_000;
 
@@ -32,7 +30,7 @@ const STILL_OF_NOW: u32 = 1_000_000;
 #[derive(Default)]
 pub(super) struct Sensed {
     pub(super) incoming: [Gaps; 2],
-    outgoing: [Gaps; LANES],
+    pub(super) outgoing: [Gaps; LANES],
     /// Bytes that had arrived by the last report. Each session counts its own, and for a while there are two.
     arrived: [u64; LANES],
     /// Frames that had arrived when the last report was made, lane by lane.
@@ -84,7 +82,7 @@ impl Sensed {
 impl Mesh {
     /// What a report says about frames that went to `from`; `by`: the session and the lane that it came in.
     pub(in crate::mesh) fn heed_report(&mut self, now: Instant, from: Member, by: (u32, u8), lanes: &[LaneReport]) {
-        let (session, came_in) = by;
+        let ((session, came_in), mtu) = (by, u64::from(self.settings.mtu));
         let Some(other) = self.others.get_mut(&from) else { return };
         let Some(of) = other.sessions.iter().find(|s| s.local == session) else { return };
         let link = &mut other.link;
@@ -115,7 +113,7 @@ impl Mesh {
             }
             let before = std::mem::replace(&mut sensed.arrived[usize::from(lane.lane)], lane.bytes);
             // No more than so many frames can have carried: others' ways are judged by it, too.
-            let bytes = lane.bytes.saturating_sub(before).min((sent - lost) * LARGEST);
+            let bytes = lane.bytes.saturating_sub(before).min((sent - lost) * mtu);
             self.traffic.note(now, bytes);
             if lane.lane > LANE_RELAYED {
                 other.lanes.heed(now, lane.lane, (sent, lost, bytes), rtt);

@@ -81,6 +81,33 @@ fn without_a_certificate_that_holds_nobody_gets_in() {
         assert!(!knows(&world, 0, 2) && !knows(&world, 1, 2), "{last:?}");
         assert!(world.hosts[0].mesh.session(number(2)).is_none());
         assert!(knows(&world, 0, 1) && world.hosts[0].is_linked(1), "the others do not mind");
+        let why = last.map_or_else(Vec::new, |_| refusals(&world, 0));
+        let words = ["over", "did not sign", "another key"];
+        assert!(why.iter().all(|w| words.iter().any(|word| w.contains(word))), "{why:?}");
+        assert_eq!(why.len(), refusals(&world, 0).len(), "who shows nothing is told of by nothing");
+    }
+}
+
+/// Why somebody was not let in, as a member told it.
+fn refusals(world: &World, index: usize) -> Vec<String> {
+    let why = |e: &Event| if let Event::Refused { why, .. } = e { Some(why.clone()) } else { None };
+    world.hosts[index].events.iter().filter_map(|(_, e)| why(e)).collect()
+}
+
+#[test]
+fn what_is_wrong_between_two_members_is_told() {
+    // Another secret; and a member that the other one does not list.
+    let other_secret = Settings { secret: [8; 32], ..settings(1, 2) };
+    let nobody = settings(1, 2);
+    nobody.members.change(|all| all.clear());
+    for (settings, word) in [(other_secret, "secret"), (nobody, "no line of the settings")] {
+        let mut world = World::new(2);
+        world.hosts[1] = Host::new(settings, 9, world.now);
+        world.run(200 * SECOND);
+        let told = [refusals(&world, 0), refusals(&world, 1)].concat();
+        assert!((2..=10).contains(&told.len()) && told.iter().all(|why| why.contains(word)), "{told:?}");
+        let lines = world.hosts[0].mesh.unreached(world.now, number(1));
+        assert!(lines[0].starts_with("direct: called at") && lines[1].contains("nobody is said"), "{lines:?}");
     }
 }
 
@@ -173,7 +200,7 @@ fn who_comes_back_with_a_certificate_is_asked_anew_whether_it_relays() {
     let mut world = world(1_000_000, Some(gives("m2", &[inner(2).into()], 20)));
     world.run(4 * SECOND);
     let relays = |world: &World| world.hosts[0].mesh.relays.get(&number(2)).copied();
-    assert_eq!(relays(&world), Some(true));
+    assert_eq!(relays(&world), Some(wire::overlay::gossip::UNBOUNDED));
     world.run(30 * SECOND);
     assert_eq!(relays(&world), None, "its time is over");
 }
@@ -311,19 +338,19 @@ fn a_thousand_certificates_are_taken_and_no_more_until_one_ends() {
     for n in 0..MOST {
         // The first one ends soon.
         let (member, text) = introduced(n, if n == 0 { 10 } else { 1_000_000 });
-        mesh.handle_introduction(now, &text, None);
+        mesh.handle_introduction(now, number(1), &text, None);
         assert!(mesh.settings.members.contains(member), "{n}");
     }
     // Its own is told besides.
     let full = (usize::from(MOST), usize::from(MOST), usize::from(MOST) + 1);
     assert_eq!(known(mesh), full);
     let (late, text) = introduced(MOST, 1_000_000);
-    mesh.handle_introduction(now, &text, None);
+    mesh.handle_introduction(now, number(1), &text, None);
     assert!(!mesh.settings.members.contains(late));
     assert_eq!(known(mesh), full);
     let later = now + 11 * SECOND;
     mesh.tend_certificates(later);
-    mesh.handle_introduction(later, &text, None);
+    mesh.handle_introduction(later, number(1), &text, None);
     assert!(mesh.settings.members.contains(late) && !mesh.settings.members.contains(introduced(0, 10).0));
     assert_eq!(known(mesh), full);
 }
@@ -369,36 +396,73 @@ fn who_is_answered_and_not_admitted_calls_ever_more_rarely() {
     assert!((2..=10).contains(&first) && (5..=10).contains(&later), "{first} {later}");
 }
 
-#[test]
-fn a_member_is_looked_for_where_others_say_that_it_is() {
+/// The second member does not know where the third is, which has moved and cannot call, as behind a NAT.
+fn lost() -> World {
     let mut world = world(1_000_000, Some(certificate(2, 1_000_000)));
     world.run(4 * SECOND);
-    // It has moved, and cannot call the second one, as behind a NAT.
     world.set(1, 2, None);
     world.run(SECOND / 10);
     world.set(1, 2, Some(WIRE));
-    let now = world.now;
     for (host, of, is) in [(1, 2, Some(endpoint(7))), (2, 1, None)] {
         let mesh = &mut world.hosts[host].mesh;
-        mesh.others.get_mut(&number(of)).unwrap().endpoint = is;
+        let other = mesh.others.get_mut(&number(of)).unwrap();
+        (other.endpoint, other.found, other.listed) = (is, None, None);
+        other.told = crate::mesh::names::Told::default();
         mesh.changed = true;
     }
     world.run(3 * SECOND);
     assert!(!world.hosts[1].is_linked(2));
-    let told = |world: &mut World, at: SocketAddr| {
-        let text = certificate(2, 1_000_000);
-        world.hosts[1].mesh.handle_introduction(now, &text, Some(at));
-    };
-    // One is wrong, the other is right: it is asked there each eight seconds.
-    told(&mut world, endpoint(8));
+    world
+}
+
+/// The second member hears from `by` where the third is.
+fn tell(world: &mut World, by: usize, at: Option<SocketAddr>) {
+    let (now, text) = (world.now, certificate(2, 1_000_000));
+    world.hosts[1].mesh.handle_introduction(now, number(by), &text, at);
+}
+
+#[test]
+fn a_member_is_looked_for_where_others_say_that_it_is() {
+    let mut world = lost();
+    // One is wrong, and then right: it is asked there each eight seconds.
+    tell(&mut world, 3, Some(endpoint(8)));
     world.run(3 * SECOND);
-    told(&mut world, endpoint(2));
+    tell(&mut world, 3, Some(endpoint(2)));
     world.run(6 * SECOND);
     assert!(world.hosts[1].is_linked(2));
     // What works is not given up for what somebody says.
-    told(&mut world, endpoint(9));
+    tell(&mut world, 3, Some(endpoint(9)));
     for _ in 0..30 {
         world.run(SECOND);
         assert!(world.hosts[1].is_linked(2));
     }
+}
+
+#[test]
+fn of_several_addresses_that_others_tell_each_is_asked() {
+    let mut world = lost();
+    // Who is behind the same NAT says it last, and somebody who lies says another one each time.
+    tell(&mut world, 3, Some(endpoint(2)));
+    for lie in 20..40 {
+        tell(&mut world, 4, Some(endpoint(lie)));
+    }
+    tell(&mut world, 5, Some(endpoint(8)));
+    let now = world.hosts[1].clock.at(world.now);
+    let mut asks = |after| world.hosts[1].mesh.others.get_mut(&number(2)).unwrap().turn_of_told(now + after);
+    assert_eq!(asks(Duration::ZERO), [endpoint(2), endpoint(8), endpoint(39)], "of each the last");
+    assert_eq!(asks(7 * SECOND), []);
+    world.run(9 * SECOND);
+    assert!(world.hosts[1].is_linked(2));
+}
+
+#[test]
+fn what_others_say_is_theirs_to_pass_on() {
+    let mut world = lost();
+    let told = |w: &World| w.hosts[1].mesh.introductions().into_iter().find(|i| i.0 == number(2)).unwrap().2;
+    tell(&mut world, 3, Some(endpoint(8)));
+    world.run(20 * SECOND);
+    assert_eq!(told(&world), None, "nobody was ever there");
+    tell(&mut world, 3, Some(endpoint(2)));
+    world.run(10 * SECOND);
+    assert_eq!(told(&world), Some(endpoint(2)));
 }

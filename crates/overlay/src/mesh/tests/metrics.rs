@@ -45,6 +45,22 @@ fn how_far_a_link_is_known_is_told_for_each_direction() {
     }
 }
 
+#[test]
+fn values_of_links_are_in_base_units_and_of_their_direction() {
+    let mut world = World::new(2);
+    world.wires.insert((1, 0), Wire { loss: 0.15, ..WIRE });
+    world.run(20 * SECOND);
+    let status = Status::new(Arc::new(settings(0, 2)), Counted::default(), world.now);
+    let text = http::metrics(&status.answer(&Question::Status, &world.hosts[0].mesh, world.now));
+    let value = |name: &str| -> f64 {
+        let of = format!("{PREFIX}link_{name}{{member=\"m1");
+        text.lines().find(|l| l.starts_with(&of)).unwrap().rsplit_once(' ').unwrap().1.parse().unwrap()
+    };
+    // Twice 10 ms.
+    assert!((value("rtt_seconds") - 0.02).abs() < 1e-4, "{text}");
+    assert!(value("loss_to_ratio") < 0.001 && (value("loss_from_ratio") - 0.15).abs() < 0.02, "{text}");
+}
+
 /// By the rules of Prometheus' text format: https://prometheus.io/docs/instrumenting/exposition_formats/.
 #[test]
 fn metrics_are_in_the_text_format() {

@@ -74,7 +74,7 @@ fn of_several_addresses_the_one_is_found_that_works() {
     world.run(Duration::from_millis(1100));
     assert!(are_linked(&world));
     assert_eq!(world.hosts[0].mesh.others[&number(1)].endpoint, Some(endpoint(1)));
-    assert_eq!(world.flow(0, 1, SECOND).0, 200);
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
 }
 
 #[test]

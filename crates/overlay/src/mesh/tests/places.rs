@@ -1,5 +1,7 @@
 //! Nobody fills the queue of the controlling thread alone.
 
+use wire::overlay::{ENVELOPE_BYTES, TAG_BYTES};
+
 use super::*;
 use crate::places::Place;
 
@@ -86,4 +88,27 @@ fn who_says_that_it_moves_all_the_time_is_followed_ten_times_a_second() {
         moves += u32::from(world.hosts[0].mesh.others[&number(1)].endpoint != before);
     }
     assert_eq!(moves, 5);
+}
+
+#[test]
+fn ways_that_relays_make_up_keep_nothing_out_that_a_member_says() {
+    let mut world = World::new(3);
+    world.run(SECOND);
+    let mut queue = Queue::new();
+    let hop = world.hosts[2].mesh.session(number(0)).unwrap();
+    // The third one passes on what the second has sealed, by another way each time.
+    for made_up in 1..=1000 {
+        let frame = sealed(&world, 1, 0, (3, 0), &Message::Probe);
+        let mut envelope = Envelope::new(number(1).0, &[made_up, number(2).0], number(0).0).unwrap();
+        envelope.position = 2;
+        let mut datagram = [&[0; ENVELOPE_BYTES][..], &frame, &[0; TAG_BYTES]].concat();
+        address(&hop, (envelope, relay_queue(0)), &mut datagram, micros(world.now)).unwrap();
+        take(&world, 0, 2, datagram, &mut queue);
+    }
+    assert!((1..=16).contains(&queue.len()), "{}", queue.len());
+    let before = queue.len();
+    for _ in 0..64 {
+        take(&world, 0, 1, sealed(&world, 1, 0, (0, 0), &Message::SizeAsked { bytes: 1280 }), &mut queue);
+    }
+    assert_eq!(queue.len() - before, 64);
 }

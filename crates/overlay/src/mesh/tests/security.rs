@@ -4,6 +4,9 @@ use super::*;
 use crate::session::Number;
 use wire::overlay::{ENVELOPE_BYTES, LANE_RELAYED, LaneReport, SEALED_BYTES, Sealed, TAG_BYTES};
 
+/// Frames of AES-GCM under one key that stay confidential (RFC 9001, appendix B.1.1).
+const CONFIDENTIAL: u64 = 1 << 28;
+
 #[test]
 fn what_was_heard_once_is_worth_nothing_later() {
     let mut world = World::new(2);
@@ -237,11 +240,11 @@ fn strangers_get_no_answer() {
 
 #[test]
 fn a_session_that_is_used_up_is_replaced_and_no_number_is_used_twice() {
-    use crate::session::{MOST_FRAMES, REKEY_FRAMES};
+    use crate::session::MOST_FRAMES;
     let mut world = World::new(2);
     world.run(2 * SECOND);
     let before = world.hosts[0].mesh.session(number(1)).unwrap();
-    before.use_up(0, REKEY_FRAMES + 1);
+    before.use_up(0, CONFIDENTIAL + 1);
     world.run(SECOND);
     let after = world.hosts[0].mesh.session(number(1)).unwrap();
     assert_ne!(before.local, after.local, "a successor is agreed on");
@@ -328,11 +331,11 @@ fn an_envelope_whose_number_is_beyond_all_is_not_passed_on() {
 
 #[test]
 fn a_hop_that_is_used_up_is_replaced_and_no_number_of_it_is_used_twice() {
-    use crate::session::{MOST_FRAMES, REKEY_FRAMES};
+    use crate::session::MOST_FRAMES;
     let mut world = over_a_relay();
     let hops = |w: &World| [(0, 2), (2, 1)].map(|(a, b)| w.hosts[a].mesh.session(number(b)).unwrap());
     let before = hops(&world);
-    before.iter().for_each(|hop| hop.use_up(LANE_RELAYED, REKEY_FRAMES + 1));
+    before.iter().for_each(|hop| hop.use_up(LANE_RELAYED, CONFIDENTIAL + 1));
     // Packets go on meanwhile.
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
     let after = hops(&world);
@@ -373,7 +376,7 @@ fn clocks_that_differ_wrap_and_run_apart_mean_nothing() {
             let off = view.rtt_us.unwrap().abs_diff(20_000);
             assert!(view.up && off <= 20 && view.loss_to == Some(0.0), "{host} {other}: {off} us off");
             // In two spans of 10 s they run apart by 2 ms.
-            assert!(view.queued_us <= Some(2_200), "{host} {other}: {:?} us", view.queued_us);
+            assert!(view.queued_us.is_some_and(|us| us <= 2_200), "{host} {other}: {:?} us", view.queued_us);
             let oldest = mesh.claims(now).map(|(.., age)| age).max().unwrap();
             assert!(oldest < 6 * SECOND, "{host}: {oldest:?}");
         }
@@ -395,7 +398,7 @@ fn who_tells_other_sizes_all_the_time_has_few_tables_made() {
     // Before links are down because nobody else speaks.
     for n in 0..400 {
         now = now + Duration::from_millis(1);
-        mesh.handle_claim(now, number(1), number(2), Some(Claim { datagram: Some(1400 + n % 2), ..claim }), true);
+        mesh.handle_claim(now, number(1), number(2), Some(Claim { datagram: Some(1400 + n % 2), ..claim }), u64::MAX);
         mesh.handle_timeout(now);
         while mesh.poll_output().is_some() {}
         tables += usize::from(mesh.table().is_some());

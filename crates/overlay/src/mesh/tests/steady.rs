@@ -64,10 +64,14 @@ impl Sender {
 
 /// The paper's *Domestic* with slow links: from the first member to the last over one of two relays, which are `beyond` before it.
 fn domestic(beyond: Duration, seed: u64) -> World {
+    domestic_of(true, beyond, seed)
+}
+
+fn domestic_of(single_path: bool, beyond: Duration, seed: u64) -> World {
     let mut world = World::new(4);
     let now = world.now;
     for index in 0..4 {
-        let settings = Settings { capacity: Some(Rate::from_bps(RATE)), ..settings(index, 4) };
+        let settings = Settings { single_path, capacity: Some(Rate::from_bps(RATE)), ..settings(index, 4) };
         world.hosts[index] = Host::new(settings, seed + index as u64, now);
     }
     for (a, b, delay) in [(0, 1, WIRE.delay), (0, 2, WIRE.delay), (1, 3, beyond), (2, 3, beyond)] {
@@ -118,6 +122,20 @@ fn a_flow_that_overflows_its_own_queue_for_ten_minutes_changes_no_way() {
     assert!(dropped > 30 * 10, "{dropped} of {sent}");
     let moved = world.hosts[0].events.iter().filter(|(at, e)| *at >= begin && matches!(e, Event::Route(_)));
     assert_eq!(moved.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn with_two_ways_neither_changes_beside_a_flow_that_overflows_one_of_them() {
+    for seed in [10, 50] {
+        let mut world = domestic_of(false, Duration::ZERO, seed);
+        world.run(30 * SECOND);
+        assert_eq!(world.hosts[0].mesh.ways(number(3)).len(), 2);
+        let begin = world.now;
+        let (_, dropped) = fill(&mut world, 300 * SECOND);
+        assert!(dropped > 150, "{dropped}");
+        let moved = world.hosts[0].events.iter().filter(|(at, e)| *at >= begin && matches!(e, Event::Route(_)));
+        assert_eq!(moved.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new(), "{seed}");
+    }
 }
 
 #[test]
@@ -216,7 +234,7 @@ fn the_end_of_a_way_cannot_have_losses_put_down_to_a_link_between_others() {
     for _ in 0..10 {
         world.flow(0, 1, Duration::from_millis(100));
         let now = world.now;
-        world.hosts[0].mesh.handle_claim(now, number(3), number(1), None, true);
+        world.hosts[0].mesh.handle_claim(now, number(3), number(1), None, u64::MAX);
         assert!(!world.hosts[0].mesh.suspects.contains_key(&(number(2), number(3))));
     }
 }

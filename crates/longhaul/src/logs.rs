@@ -1,0 +1,16 @@
+//! What commands that run for long say while they do.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+/// One line per event on standard error; RUST_LOG chooses what.
+pub(crate) fn start(json: bool) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        .with_writer(std::io::stderr);
+    if json { log.json().flatten_event(true).init() } else { log.init() }
+}
