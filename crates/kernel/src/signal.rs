@@ -1,7 +1,7 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts SIGINT, SIGTERM and SIGHUP: the first asks for an orderly end, the second for an immediate one.
+/// Counts SIGINT and SIGTERM: the first asks for an orderly end, as SIGHUP does, the second for an immediate one.
 #[derive(Debug, Clone, Copy)]
 pub struct Shutdown(());
 
@@ -9,6 +9,11 @@ static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn count(_: libc::c_int) {
     ASKED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A terminal that is closed tells a program so more than once: by its shell, and by the kernel.
+extern "C" fn note_hangup(_: libc::c_int) {
+    ASKED.fetch_max(1, Ordering::Relaxed);
 }
 
 impl Shutdown {
@@ -30,7 +35,8 @@ impl Shutdown {
                     continue;
                 }
                 action = std::mem::zeroed();
-                action.sa_sigaction = count as *const () as usize;
+                let handler: extern "C" fn(libc::c_int) = if is_hangup { note_hangup } else { count };
+                action.sa_sigaction = handler as *const () as usize;
                 libc::sigemptyset(&raw mut action.sa_mask);
                 libc::sigaction(signal, &raw const action, std::ptr::null_mut())
             };

@@ -115,7 +115,11 @@ impl Status {
                 }
             }
         }
-        tracing::info!("{value}");
+        if matches!(event, Event::Refused { .. } | Event::Unresolved { .. }) {
+            tracing::warn!("{value}");
+        } else {
+            tracing::info!("{value}");
+        }
         let line = value.to_string();
         if self.events.len() == KEPT {
             self.events.pop_front();

@@ -122,6 +122,12 @@ mod tests {
         assert_eq!(window.note(107, at(10.0)), Ok(1), "and a hundred before it rested");
         assert_eq!((window.note(108, at(10.1)), window.note(110, at(10.0))), (Ok(1), Ok(2)));
         assert_eq!(window.note(107, at(10.2)), Err(Stale::Replayed));
+        // One that was overtaken by the first one comes as well: no more has come than was to come.
+        let (window, arrivals) = (Window::new(), crate::tally::Arrivals::new());
+        for (sequence, came) in [(0, 0.0), (2, 10.0), (1, 10.0)] {
+            arrivals.note(window.note(sequence, at(came)).unwrap(), 100, at(came), at(came));
+        }
+        assert_eq!(arrivals.counts(), (3, 3));
     }
 
     #[test]

@@ -300,7 +300,7 @@ fn bad_settings_are_named_with_their_mend() {
         ),
         (format!("events = \"west.key\"\n{good}"), "`events` is also `key`"),
         (format!("events = \"././west.key\"\n{good}"), "`events` is also `key`"),
-        (format!("events = \"overlay.start\"\n{good}"), "`events` is also the file with the number"),
+        (format!("events = \"west.start\"\n{good}"), "`events` is also the file with the number"),
         (good.replace("10.77.0.1", "127.0.0.1"), "`addresses` has 127.0.0.1"),
         (good.replace("10.77.0.1", "0.0.0.0"), "`addresses` has 0.0.0.0"),
         (format!("device = \"lh%d\"\n{good}"), "`:` and `%`"),

@@ -97,7 +97,9 @@ impl Mesh {
         let Some(guest) = self.admissions.guests.remove(&session) else { return };
         self.changed = true;
         let number = match self.let_in(now, text, &guest) {
-            Ok(number) => number,
+            Ok(Some(number)) => number,
+            // Others have told of it meanwhile.
+            Ok(None) => return,
             Err(why) => {
                 let from = guest.from.map_or_else(|| "somebody over relays".to_owned(), |from| from.to_string());
                 return self.tell_refused(now, from, why);
@@ -114,14 +116,17 @@ impl Mesh {
         }
     }
 
-    /// Says why not.
-    fn let_in(&mut self, now: Instant, text: &[u8], guest: &Guest) -> Result<Member, String> {
+    /// Says why not; nothing where it is a member already.
+    fn let_in(&mut self, now: Instant, text: &[u8], guest: &Guest) -> Result<Option<Member>, String> {
         let (text, certificate) = self.verified(now, text).map_err(|why| format!("its certificate: {why}"))?;
         let member = certificate.member().filter(|m| m.key.exchange() == guest.exchange);
         let number = member.ok_or("its certificate is for another key")?.key.member();
+        if self.settings.members.contains(number) {
+            return Ok(None);
+        }
         self.admit(now, &text, &certificate, guest.from.map(Endpoint::Address))
             .map_err(|why| format!("{} with a certificate: {why}", certificate.name))?;
-        Ok(number)
+        Ok(Some(number))
     }
 
     /// A member shows one, as it does when it calls. To look at it costs as much as a handshake.
@@ -141,8 +146,10 @@ impl Mesh {
         if self.settings.members.contains(number) {
             self.renew(now, number, &text, &certificate);
         } else {
-            // Who told of it has told it why.
-            let _ = self.admit(now, &text, &certificate, None);
+            if let Err(why) = self.admit(now, &text, &certificate, None) {
+                let from = format!("{}, of whom {} tells", certificate.name, self.settings.name_of(by));
+                self.tell_refused(now, from, why);
+            }
         }
         // Where the settings say where it is, others need not.
         let is_ours = self.settings.members.one(number).is_some_and(|m| m.endpoint.is_some());

@@ -176,10 +176,10 @@ impl Mesh {
         let direct = match (self.is_direct(member), other.endpoint, other.session()) {
             (false, ..) => "nothing goes directly (`direct = false`)".to_owned(),
             (true, None, _) => "nobody says where it is: it has to call".to_owned(),
-            (true, Some(at), None) => format!("called at {at}, {calls} times without an answer"),
-            (true, Some(at), Some(_)) => format!("at {at} it has answered a call, and nothing comes since"),
+            (true, Some(at), None) => format!("called at {at}, and it does not answer (calls of late: {calls})"),
+            (true, Some(at), Some(_)) => format!("there are keys with it, and nothing gets through to {at} and back"),
         };
-        let to_it = self.claims.keys().filter(|(from, to)| *to == member && *from != self.own);
+        let to_it = self.claims.keys().filter(|l| l.1 == member && l.0 != self.own && self.claim_of(**l).is_some());
         let relays: Vec<String> = to_it.map(|(from, _)| self.settings.name_of(*from)).collect();
         let beyond = if relays.is_empty() { "nobody".to_owned() } else { relays.join(", ") };
         vec![
@@ -207,10 +207,10 @@ impl Mesh {
         self.call_by(now, member, |mesh, datagram| mesh.send_handshake(now, member, datagram));
     }
 
-    /// Calls a member where it may be, besides.
-    pub(super) fn call_at(&mut self, now: Instant, member: Member, to: SocketAddr) {
+    /// Calls a member where it may be, besides: one call, to all of these.
+    pub(super) fn call_at(&mut self, now: Instant, member: Member, all: &[SocketAddr]) {
         self.call_by(now, member, |mesh, datagram| {
-            mesh.outputs.push_back(Output::Send { to, datagram: datagram.to_vec() });
+            mesh.outputs.extend(all.iter().map(|to| Output::Send { to: *to, datagram: datagram.to_vec() }));
             true
         });
     }

@@ -187,7 +187,7 @@ impl Mesh {
     }
 
     /// What is said of the link, if both its ends speak of it: each says that it is up only as long as it hears the other one and is heard by it.
-    fn claim_of(&self, link: (Member, Member)) -> Option<&(Claim, Instant)> {
+    pub(super) fn claim_of(&self, link: (Member, Member)) -> Option<&(Claim, Instant)> {
         self.claims.get(&link).filter(|_| self.claims.contains_key(&(link.1, link.0)))
     }
 

@@ -216,11 +216,11 @@ impl Link {
         self.heard.filter(|_| self.arrived > 0).map(|(at, _)| now.saturating_since(at))
     }
 
-    /// Of what was sent in a lane until now, nothing more is held against it: its path was another one, or dark.
-    fn forgive(&mut self, session: &Session, lane: u8) {
+    /// Of what was sent in a lane until now, nothing more is held against it: its path was another one, or dark. Or everything is again.
+    fn pardon(&mut self, session: &Session, lane: u8, begins: bool) {
         let sensed = self.sensed.entry(session.local).or_default();
         if let Some(gaps) = sensed.outgoing.get_mut(usize::from(lane)) {
-            gaps.forgive(session.sent(lane));
+            gaps.forgive(if begins { session.sent(lane) } else { 0 });
         }
     }
 
@@ -332,8 +332,8 @@ impl Mesh {
             let Some(other) = self.others.get_mut(&member) else { continue };
             is_worse |= other.link.look(now, &other.sessions);
             other.lanes.look(now, &other.sessions);
-            for lane in other.lanes.take_anew() {
-                other.sessions.iter().for_each(|session| other.link.forgive(session, lane));
+            for (lane, is_anew) in other.lanes.pardons(now) {
+                other.sessions.iter().for_each(|session| other.link.pardon(session, lane, is_anew));
             }
             let alive = is_direct && (other.link.is_alive(now) || (is_deaf && other.link.up));
             if alive != other.link.up {

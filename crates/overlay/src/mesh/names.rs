@@ -114,13 +114,16 @@ impl Other {
 impl Mesh {
     /// Asks members whose direct link does not work where others say that they are.
     pub(super) fn ask_where_told(&mut self, now: Instant) {
-        let due = self.others.iter_mut().flat_map(|(m, o)| o.turn_of_told(now).into_iter().map(|to| (*m, to)));
-        for (member, to) in Vec::from_iter(due) {
-            if let Some((_, probe)) = self.sealed(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode()) {
+        let due = self.others.iter_mut().map(|(m, o)| (*m, o.turn_of_told(now)));
+        for (member, all) in due.filter(|(_, all)| !all.is_empty()).collect::<Vec<_>>() {
+            if self.session(member).is_none() {
+                self.call_at(now, member, &all);
+                continue;
+            }
+            for to in all {
+                let probe = self.sealed(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode());
                 // An authentic frame is answered to where it came from.
-                self.outputs.push_back(Output::Send { to, datagram: probe });
-            } else {
-                self.call_at(now, member, to);
+                self.outputs.extend(probe.map(|(_, datagram)| Output::Send { to, datagram }));
             }
         }
     }

@@ -34,6 +34,8 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 const FIRST_LINKS: Duration = Duration::from_secs(1);
 /// How often shares of flows are compared with what their ways are worth.
 const SHARES_EVERY: Duration = Duration::from_secs(1);
+/// For how long what a lane lost before it began anew is forgiven. What shows later has its receiver leave out, as the lane has rested.
+const PARDON: Duration = Duration::from_secs(5);
 /// First lane of paths over relays.
 const FIRST: usize = LANE_TRIALS as usize + 1;
 
@@ -69,6 +71,8 @@ struct Lane {
     probed: Option<Instant>,
     /// What has been sent until now was on another path, or on this one while it was dark.
     is_anew: bool,
+    /// When that was forgiven.
+    pardoned: Option<Instant>,
     /// Since when its round trip has been longer than what is said of its links.
     longer: Option<Instant>,
 }
@@ -125,6 +129,7 @@ impl Lanes {
             waiting: None,
             probed: None,
             is_anew: true,
+            pardoned: None,
             longer: None,
         });
         number
@@ -178,10 +183,20 @@ impl Lanes {
         }
     }
 
-    /// Lanes that begin anew, each once.
-    pub(super) fn take_anew(&mut self) -> Vec<u8> {
-        let anew = self.lanes.iter_mut().filter_map(|l| std::mem::take(&mut l.is_anew).then_some(l.number));
-        anew.collect()
+    /// Lanes that begin anew, each once; and, with `false`, those that have begun so long ago that what is missing now was lost since.
+    pub(super) fn pardons(&mut self, now: Instant) -> Vec<(u8, bool)> {
+        let of = |l: &mut Lane| {
+            if std::mem::take(&mut l.is_anew) {
+                l.pardoned = Some(now);
+                return Some((l.number, true));
+            }
+            let is_over = l.pardoned.is_some_and(|at| now.saturating_since(at) >= PARDON);
+            is_over.then(|| {
+                l.pardoned = None;
+                (l.number, false)
+            })
+        };
+        self.lanes.iter_mut().filter_map(of).collect()
     }
 
     /// Paths over a link, whose frames wait for no word any more.

@@ -1,11 +1,8 @@
 //! The file of events.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
-
-/// More than the longest line.
-const LONGEST: u64 = 65_536;
 
 /// The file of events. That it cannot be written, on a full disk for instance, ends no tunnel.
 pub(super) struct EventFile<W> {
@@ -40,11 +37,10 @@ pub(super) fn is_ours(path: &Path) -> bool {
     if !there.is_file() || there.len() == 0 {
         return !there.is_dir();
     }
-    let mut line = String::new();
-    let read = File::open(path).and_then(|file| BufReader::new(file.take(LONGEST)).read_line(&mut line));
-    // One that this member may add to and not read.
-    read.is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
-        || serde_json::from_str::<serde_json::Map<_, _>>(&line).is_ok()
+    let mut first = [0];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut first));
+    // One that this member may add to and not read; and of the first line a full disk may have taken a piece.
+    read.map_or_else(|e| e.kind() == ErrorKind::PermissionDenied, |()| first == *b"{")
 }
 
 /// Opens it, to add to what is there; nothing where that cannot be, which is told.
@@ -86,6 +82,7 @@ mod tests {
         for (text, ours) in [
             ("", true),
             ("{\"event\":\"left\"}\n", true),
+            ("{\"n\"\n{\"event\":\"left\"}\n", true),
             ("ed25519 AAAA\n", false),
             ("key = 7\n", false),
             ("7\n", false),

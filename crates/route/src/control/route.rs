@@ -179,6 +179,8 @@ struct Left {
     flaps: f64,
     until: Instant,
     why: Why,
+    /// Whether there were flows on it.
+    was_loaded: bool,
 }
 
 /// How much another path is needed.
@@ -231,6 +233,8 @@ impl Route {
         let left = self.left.iter().find(|l| l.path == *path)?;
         let until = match (left.why, need) {
             (Why::Worse, Need::Some | Need::Dire) => return None,
+            // Beside flows of ours it may have been these that it could not carry, and without them it looks good.
+            (Why::Collapsed, Need::Dire) if left.was_loaded => left.until,
             (Why::Failed | Why::Collapsed, Need::Dire) => left.until.min(left.at + policy.refractory),
             (Why::Worse, Need::None) | (Why::Collapsed | Why::Failed, Need::None | Need::Some) => left.until,
         };
@@ -254,7 +258,8 @@ impl Route {
             let oldest = self.left.iter().enumerate().min_by_key(|(_, l)| (l.until, l.at)).map(|(i, _)| i);
             self.left.swap_remove(oldest.unwrap_or(0));
         }
-        self.left.push(Left { path: used.path, at: now, flaps, until, why });
+        let was_loaded = used.shown_at(now, policy).flows > 0;
+        self.left.push(Left { path: used.path, at: now, flaps, until, why, was_loaded });
     }
 
     /// Forgets paths that were left long ago and whose flaps are as good as forgotten.

@@ -62,7 +62,7 @@ fn flows_that_want_little_do_not_make_every_path_as_good_as_its_capacity() {
 
 #[test]
 fn a_path_that_collapses_again_and_again_is_used_where_it_is_much_better() {
-    // 19 times the rate; a burst of losses each 28 s.
+    // 19 times the rate; a burst of losses each 28 s, that no flow of ours can have made.
     let mut net = Domestic::new(Policy { hold_down: Duration::from_secs(2), jitter: 0.0, ..single() });
     net.losses = [Some(0.001), Some(0.05)];
     net.until(5.0);
@@ -77,6 +77,30 @@ fn a_path_that_collapses_again_and_again_is_used_where_it_is_much_better() {
         let waited = decided[0].at.saturating_since(left).as_secs_f64();
         assert!((8.0..9.5).contains(&waited), "{round}: {waited}");
     }
+}
+
+#[test]
+fn a_path_that_collapses_under_our_flows_is_trusted_later_each_time() {
+    let load = Load { flows: 1, carried: mbps(2) };
+    let mut net = Domestic::new(Policy { hold_down: Duration::from_secs(2), jitter: 0.0, ..single() });
+    net.losses = [Some(0.001), Some(0.05)];
+    until(&mut net, 5.0, load, 100);
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        net.losses[0] = Some(0.3);
+        let end = net.now + 1.0;
+        let left = until(&mut net, end, load, 100)[0].at;
+        net.losses[0] = Some(0.001);
+        while net.path() != Some(north()) {
+            let end = net.now + 0.2;
+            until(&mut net, end, load, 100);
+        }
+        waits.push(at(net.now).saturating_since(left).as_secs_f64());
+        // Soon after its return.
+        let end = net.now + 5.0;
+        until(&mut net, end, load, 100);
+    }
+    assert!(waits[1] > 1.4 * waits[0] && waits[2] > waits[1], "{waits:?}");
 }
 
 #[test]
