@@ -343,11 +343,9 @@ impl Control {
         }
     }
 
-    /// How many of its flows want all that they can get.
+    /// How many flows on it want all that they can get.
     fn demand(&self, used: &Use) -> u32 {
-        let metrics = self.graph.metrics(self.source, &used.path);
-        let predicted = metrics.map_or(used.chosen_for, |m| self.policy.predict(&m));
-        used.demand(self.now, &self.policy, predicted)
+        used.load_at(self.now, &self.policy).flows
     }
 
     /// The path as it is now; `None`: it has failed.

@@ -17,35 +17,30 @@ pub struct Load {
     pub carried: Rate,
 }
 
-/// The least and the most that arrived over a path in the last one or two spans of the hold-down.
+/// The least that arrived over a path in the last one or two spans of the hold-down.
 #[derive(Debug, Clone, Copy, Default)]
 struct Range {
     since: Option<Instant>,
-    present: [Rate; 2],
-    before: Option<[Rate; 2]>,
+    present: Rate,
+    before: Option<Rate>,
 }
 
 impl Range {
     fn note(&mut self, now: Instant, span: Duration, carried: Rate) {
         match self.since {
             Some(since) if now.saturating_since(since) < span => {
-                let [least, most] = self.present;
-                self.present = [least.min(carried), most.max(carried)];
+                self.present = self.present.min(carried);
             }
             since => {
                 self.before = since.map(|_| self.present);
-                (self.since, self.present) = (Some(now), [carried; 2]);
+                (self.since, self.present) = (Some(now), carried);
             }
         }
     }
 
     /// Nothing before a span is over: a sender in luck for a moment is no witness.
     fn least(&self) -> Rate {
-        self.before.map_or(Rate::ZERO, |[least, _]| least.min(self.present[0]))
-    }
-
-    fn most(&self) -> Rate {
-        self.before.map_or(self.present[1], |[_, most]| most.max(self.present[1]))
+        self.before.map_or(Rate::ZERO, |before| before.min(self.present))
     }
 }
 
@@ -111,13 +106,6 @@ impl Use {
         self.load = Some((now, load));
     }
 
-    /// How many of its flows want all that they can get, where one gets `predicted`: no more than it takes for what they carried at most of late. Who once carried a
-    /// megabyte and now types is an elephant as well, and would make every path look as good as its capacity.
-    pub(super) fn demand(&self, now: Instant, policy: &Policy, predicted: Rate) -> u32 {
-        let greedy = self.range.most().as_bps().div_ceil(predicted.as_bps().max(1)).max(1);
-        self.load_at(now, policy).flows.min(u32::try_from(greedy).unwrap_or(u32::MAX))
-    }
-
     /// What has arrived over it all the time for at least the hold-down: whatever sends that goes on to.
     pub(super) fn steady(&self, now: Instant, policy: &Policy) -> Rate {
         self.range.least().min(self.load_at(now, policy).carried)
@@ -179,8 +167,6 @@ struct Left {
     flaps: f64,
     until: Instant,
     why: Why,
-    /// Whether there were flows on it.
-    was_loaded: bool,
 }
 
 /// How much another path is needed.
@@ -190,7 +176,7 @@ pub(super) enum Need {
     None,
     /// The present one is no good: paths that were, and were left for a better one, may be taken again.
     Some,
-    /// It is beyond doubt what there is to gain: how often the other one has collapsed, or links of it have failed, does not count.
+    /// It is beyond doubt what there is to gain: how often links of the other one have failed does not count.
     Dire,
 }
 
@@ -233,10 +219,10 @@ impl Route {
         let left = self.left.iter().find(|l| l.path == *path)?;
         let until = match (left.why, need) {
             (Why::Worse, Need::Some | Need::Dire) => return None,
-            // Beside flows of ours it may have been these that it could not carry, and without them it looks good.
-            (Why::Collapsed, Need::Dire) if left.was_loaded => left.until,
-            (Why::Failed | Why::Collapsed, Need::Dire) => left.until.min(left.at + policy.refractory),
-            (Why::Worse, Need::None) | (Why::Collapsed | Why::Failed, Need::None | Need::Some) => left.until,
+            (Why::Failed, Need::Dire) => left.until.min(left.at + policy.refractory),
+            (Why::Worse | Why::Collapsed | Why::Failed, Need::None)
+            | (Why::Collapsed | Why::Failed, Need::Some)
+            | (Why::Collapsed, Need::Dire) => left.until,
         };
         Some(until).filter(|until| *until > now)
     }
@@ -258,8 +244,7 @@ impl Route {
             let oldest = self.left.iter().enumerate().min_by_key(|(_, l)| (l.until, l.at)).map(|(i, _)| i);
             self.left.swap_remove(oldest.unwrap_or(0));
         }
-        let was_loaded = used.shown_at(now, policy).flows > 0;
-        self.left.push(Left { path: used.path, at: now, flaps, until, why, was_loaded });
+        self.left.push(Left { path: used.path, at: now, flaps, until, why });
     }
 
     /// Forgets paths that were left long ago and whose flaps are as good as forgotten.

@@ -49,37 +49,6 @@ fn what_arrives_all_the_time_is_not_sent_where_it_does_not_fit() {
 }
 
 #[test]
-fn flows_that_want_little_do_not_make_every_path_as_good_as_its_capacity() {
-    // Sixty connections that once carried a megabyte and now type. One that wants all it can get has 1.9 Mb/s on the northern bridge, and 100 on the southern one.
-    let load = Load { flows: 60, carried: mbps(3) };
-    let mut net = carries(single(), load, 100);
-    net.losses = [Some(0.02), Some(0.0)];
-    let decided = until(&mut net, 40.0, load, 100);
-    assert_eq!(decided.iter().map(|d| d.to).collect::<Vec<_>>(), [Some(south())]);
-    // ceil(3 / 1.9): two of them could be such.
-    assert_eq!(decided[0].inputs.flows, Some(2));
-}
-
-#[test]
-fn a_path_that_collapses_again_and_again_is_used_where_it_is_much_better() {
-    // 19 times the rate; a burst of losses each 28 s, that no flow of ours can have made.
-    let mut net = Domestic::new(Policy { hold_down: Duration::from_secs(2), jitter: 0.0, ..single() });
-    net.losses = [Some(0.001), Some(0.05)];
-    net.until(5.0);
-    for round in 0..5 {
-        net.losses[0] = Some(0.3);
-        let decided = net.until(net.now + 1.0);
-        assert_eq!(reasons(&decided), [(Some(south()), Reason::Collapsed)], "{round}");
-        net.losses[0] = Some(0.001);
-        let left = decided[0].at;
-        let decided = net.until(net.now + 27.0);
-        assert_eq!(reasons(&decided), [(Some(north()), Reason::Returned)], "{round}");
-        let waited = decided[0].at.saturating_since(left).as_secs_f64();
-        assert!((8.0..9.5).contains(&waited), "{round}: {waited}");
-    }
-}
-
-#[test]
 fn a_path_that_collapses_under_our_flows_is_trusted_later_each_time() {
     let load = Load { flows: 1, carried: mbps(2) };
     let mut net = Domestic::new(Policy { hold_down: Duration::from_secs(2), jitter: 0.0, ..single() });
