@@ -343,8 +343,8 @@ impl Control {
         }
     }
 
-    /// How many flows on it want all that they can get.
-    fn demand(&self, used: &Use) -> u32 {
+    /// How many elephants are on it.
+    fn flows_on(&self, used: &Use) -> u32 {
         used.load_at(self.now, &self.policy).flows
     }
 

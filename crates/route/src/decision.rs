@@ -80,7 +80,7 @@ pub struct Inputs {
     /// Of a further path: what it must be worth, a share of what the first one is.
     #[serde(rename = "needed_bps", default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<Rate>,
-    /// How many flows that want all that they can get there are, by which each path is judged: on the path that was left, and of a further path on all paths to the
+    /// How many elephants there are, by which each path is judged: on the path that was left, and of a further path on all paths to the
     /// destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,

@@ -20,7 +20,7 @@ impl Control {
             self.log(destination, 0, (None, Some(path)), Reason::First, inputs);
             return;
         };
-        let flows = self.demand(&used);
+        let flows = self.flows_on(&used);
         let judged = self.judged(&used.path, flows);
         let choice = match judged {
             None => {
@@ -185,7 +185,7 @@ impl Control {
     /// The path with the largest rate that is sure, when there is nothing to hold it against. Paths that are not to be relied on yet come after
     /// all others.
     fn safest(&self, destination: Member, route: &Route) -> Option<(Path, Judged)> {
-        let flows = route.uses.first().map_or(0, |u| self.demand(u));
+        let flows = route.uses.first().map_or(0, |u| self.flows_on(u));
         let best = |fronts: &Fronts| {
             let all = fronts.candidates(&self.graph, destination);
             let judged = all.filter_map(|(path, _)| Some((path, self.judged(&path, flows)?)));

@@ -17,13 +17,13 @@ impl Control {
         let route = self.routes.get(&destination)?;
         let used = route.uses.iter().map(|u| {
             let load = u.load_at(self.now, &self.policy);
-            let judged = self.judged(&u.path, self.demand(u));
+            let judged = self.judged(&u.path, self.flows_on(u));
             let rate_aware = judged.map(|judged| self.rate_aware(&judged));
             InUse { path: u.path, since: u.since, judged, rate_aware, chosen_for: u.chosen_for, load }
         });
         let used: Vec<InUse> = used.collect();
         let first = used.first().map(|u| u.path);
-        let flows = route.uses.first().map_or(0, |u| self.demand(u));
+        let flows = route.uses.first().map_or(0, |u| self.flows_on(u));
         let standing = used
             .first()
             .and_then(|u| u.judged)

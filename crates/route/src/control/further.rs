@@ -22,7 +22,7 @@ impl Control {
     pub(super) fn choose_further(&mut self, destination: Member, route: &mut Route, searches: &mut usize) {
         let Some(first) = route.uses.first().copied() else { return };
         // What all flows would get on each: beside flows that fill a path an idle one looks better than it is.
-        let flows = route.uses.iter().map(|u| self.demand(u)).fold(0, u32::saturating_add);
+        let flows = route.uses.iter().map(|u| self.flows_on(u)).fold(0, u32::saturating_add);
         let rate = self
             .judged(&first.path, flows)
             .map_or(Rate::ZERO, |judged| Standing::new(&self.policy, self.now, first, (judged, flows)).worth);

@@ -19,13 +19,13 @@ pub struct Load {
 
 /// The least that arrived over a path in the last one or two spans of the hold-down.
 #[derive(Debug, Clone, Copy, Default)]
-struct Range {
+struct Least {
     since: Option<Instant>,
     present: Rate,
     before: Option<Rate>,
 }
 
-impl Range {
+impl Least {
     fn note(&mut self, now: Instant, span: Duration, carried: Rate) {
         match self.since {
             Some(since) if now.saturating_since(since) < span => {
@@ -70,15 +70,15 @@ pub(super) struct Use {
     pub(super) load: Option<(Instant, Load)>,
     /// When the last of its flows ended, and what there was until then.
     pub(super) ended: Option<(Instant, Load)>,
-    range: Range,
+    steady: Least,
     filled: Option<Filled>,
 }
 
 impl Use {
     pub(super) fn new(place: usize, path: Path, since: Instant, judged: &Judged) -> Self {
         let (chosen_for, capacity) = (judged.predicted, judged.metrics.capacity);
-        let (low_since, load, ended, range, filled) = (None, None, None, Range::default(), None);
-        Self { place, path, since, chosen_for, capacity, low_since, load, ended, range, filled }
+        let (low_since, load, ended, steady, filled) = (None, None, None, Least::default(), None);
+        Self { place, path, since, chosen_for, capacity, low_since, load, ended, steady, filled }
     }
 
     /// What was hoped for has not come for long, and is hoped for no more.
@@ -88,7 +88,7 @@ impl Use {
 
     /// The same path at another place, with what is known of the traffic on it.
     pub(super) fn with_traffic_of(self, before: &Self) -> Self {
-        Self { load: before.load, range: before.range, ..self }
+        Self { load: before.load, steady: before.steady, ..self }
     }
 
     /// What is sent over it now. Flows that say that they end do so between two of these.
@@ -100,15 +100,15 @@ impl Use {
             self.ended = Some((now, before));
         }
         if self.load.is_none_or(|(at, _)| now.saturating_since(at) >= policy.silence) {
-            self.range = Range::default();
+            self.steady = Least::default();
         }
-        self.range.note(now, policy.hold_down, load.carried);
+        self.steady.note(now, policy.hold_down, load.carried);
         self.load = Some((now, load));
     }
 
     /// What has arrived over it all the time for at least the hold-down: whatever sends that goes on to.
     pub(super) fn steady(&self, now: Instant, policy: &Policy) -> Rate {
-        self.range.least().min(self.load_at(now, policy).carried)
+        self.steady.least().min(self.load_at(now, policy).carried)
     }
 
     /// Notes what is known of the path if our flows fill it now.
