@@ -50,7 +50,9 @@ impl Window {
             with(word, sequence)?;
         }
         let end = self.end.fetch_max(sequence + 1, Ordering::Relaxed);
-        let rested = came.wrapping_sub(self.came.swap(came, Ordering::Relaxed));
+        // No exchange: whichever of two threads is the last one, it is the same moment.
+        let rested = came.wrapping_sub(self.came.load(Ordering::Relaxed));
+        self.came.store(came, Ordering::Relaxed);
         let ahead = (sequence + 1).saturating_sub(end);
         // What another thread has taken a moment later has come in the future, which is no rest.
         let is_rested = end > 0 && (REST..1 << 31).contains(&rested);

@@ -130,11 +130,6 @@ impl Table {
         }
     }
 
-    /// Removes a routing entry, as [`Table::remove_routes`] does.
-    pub fn remove_route(&mut self, route: RouteId, heir: Option<RouteId>) {
-        self.remove_routes(&[(route, heir)]);
-    }
-
     /// Removes routing entries. The flows of each go to its heir, or are forgotten where that is none or goes as well. Goes over all flows, once: not for the packet path.
     pub fn remove_routes(&mut self, gone: &[(RouteId, Option<RouteId>)]) {
         if gone.is_empty() {

@@ -196,11 +196,14 @@ fn routing_entries_are_bounded_and_their_flows_go_to_the_heir() {
     for n in 0..10 {
         table.assign(u64::from(n), key(n), Bytes::new(2_000_000), routes[0]);
     }
-    table.remove_route(routes[0], Some(routes[1]));
+    table.assign(20, key(20), KB, routes[2]);
+    // Together with another one, whose flows would go to it.
+    table.remove_routes(&[(routes[0], Some(routes[1])), (routes[2], Some(routes[0]))]);
+    assert_eq!(table.lookup(20, &key(20), KB), None, "an heir that goes as well inherits nothing");
     assert_eq!(table.active(routes[1]), Active { flows: 10, elephants: 10 });
     assert_eq!(table.path(routes[0]), None);
     assert!(!table.assign(50, key(50), KB, routes[0]), "no such entry");
-    table.remove_route(routes[1], Some(routes[0]));
+    table.remove_routes(&[(routes[1], Some(routes[0]))]);
     assert_eq!(table.lookup(1, &key(1), KB).map(|f| f.route), None, "an heir that is gone inherits nothing");
     assert_eq!(table.add_route(path(6)), Some(routes[0]), "its number is free");
 }
