@@ -235,7 +235,7 @@ impl Mesh {
         subnets.iter().find(|s| others().any(|theirs| s.trunc() == theirs.trunc())).copied()
     }
 
-    /// Takes somebody as a member, unless its subnets are others'; says why not.
+    /// Takes somebody as a member who is none yet, unless its subnets are others'; says why not.
     fn admit(
         &mut self,
         now: Instant,
@@ -248,8 +248,8 @@ impl Mesh {
         let number = member.key.member();
         member.name = self.free_name(number, member.name);
         let name = member.name.clone();
-        if number == self.own || self.settings.members.contains(number) {
-            return Err("it is a member already".to_owned());
+        if number == self.own {
+            return Err("it has this member's own key".to_owned());
         }
         if let Some(net) = self.taken(number, &member.subnets) {
             return Err(format!("{net} is somebody else's"));
