@@ -1,5 +1,7 @@
 //! `longhaul generate`: what is derived from the command definition and the record types.
 
+mod reference;
+
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -49,7 +51,12 @@ pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
 fn man(folder: &Path) -> anyhow::Result<()> {
     let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
-    clap_mangen::generate_to(root, folder).with_context(|| format!("cannot write into {}", folder.display()))
+    clap_mangen::generate_to(root, folder).with_context(|| format!("cannot write into {}", folder.display()))?;
+    for page in reference::PAGES {
+        let path = folder.join(format!("{}.5", page.0));
+        fs::write(&path, reference::page(page)).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 fn schema(folder: &Path, name: &str, schema: &schemars::Schema) -> anyhow::Result<()> {

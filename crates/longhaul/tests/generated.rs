@@ -41,6 +41,7 @@ fn the_help_is_the_reviewed_one() {
         ("overlay-flows.txt", &["overlay", "flows", "--help"]),
         ("overlay-why.txt", &["overlay", "why", "--help"]),
         ("overlay-events.txt", &["overlay", "events", "--help"]),
+        ("overlay-reload.txt", &["overlay", "reload", "--help"]),
         ("overlay-down.txt", &["overlay", "down", "--help"]),
         ("shape.txt", &["shape", "--help"]),
         ("shape-plan.txt", &["shape", "plan", "--help"]),
@@ -70,6 +71,35 @@ fn the_help_is_the_reviewed_one() {
         let help = text(&out.stdout);
         assert!(help.lines().all(|l| l.chars().count() <= 110), "{name} is wider than 110 columns");
         assert_committed(name, &help);
+    }
+}
+
+#[test]
+fn man_pages_of_files_have_all_that_the_reference_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = longhaul().args(["generate", "man"]).arg(folder.path()).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+    for (name, page, least) in [
+        ("longhaul-overlay.5", "overlay.md", 100),
+        ("longhaul-experiment.5", "experiment-file.md", 50),
+        ("longhaul-policy.5", "policy-file.md", 20),
+    ] {
+        let man = std::fs::read_to_string(folder.path().join(name)).unwrap().replace("\\-", "-");
+        let reference = std::fs::read_to_string(docs.join(page)).unwrap();
+        // What stands in the first column of a table, or is a heading.
+        let first = |line: &str| line.strip_prefix("| `").and_then(|rest| rest.split('`').next()).map(str::to_owned);
+        // Code that begins with a mark of code is no key.
+        let keys: Vec<String> = reference.lines().filter_map(first).filter(|key| !key.is_empty()).collect();
+        assert!(keys.len() > least, "{page}: {}", keys.len());
+        for key in keys {
+            assert!(man.contains(&format!("\\fB{key}\\fR")), "{key} of {page}");
+        }
+        for heading in reference.lines().filter_map(|l| l.strip_prefix("## ")) {
+            let heading = heading.replace('`', "").to_uppercase();
+            assert!(man.contains(&heading), "{heading} of {page}");
+        }
+        assert!(!man.contains("](") && !man.contains("**"), "{name} has marks of Markdown");
     }
 }
 

@@ -132,10 +132,12 @@ function events(list, names) {
       case "route": return `${called(e.destination)}${e.place ? ` (further way ${e.place})` : ""}: ${path(e.from)} → ${path(e.to)}, ${e.reason}`;
       case "link": return `link to ${e.name} ${e.up ? "up" : "down"}`;
       case "session": return `${e.again ? "new keys" : "session"} with ${e.name}`;
-      case "joined": return `${e.name} joined by a certificate`;
+      case "joined": return `${e.name} joined`;
       case "left": return `${e.name} left`;
       case "stalled": return `this member did nothing for ${e.for_s.toFixed(2)} s`;
       case "unresolved": return `${e.endpoint}, where ${e.name} is to be called, cannot be looked up: ${e.why}`;
+      case "refused": return `${e.from}: ${e.why}`;
+      case "certificate-ends": return e.in_s ? `this member's certificate ends in ${(e.in_s / 3600).toFixed(1)} h` : "this member's certificate is over";
       default: return JSON.stringify(e);
     }
   };

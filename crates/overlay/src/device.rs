@@ -1,8 +1,8 @@
 use std::io::ErrorKind;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use ipnet::IpNet;
-use kernel::{LinkSettings, Netlink, Route, Tun, TunKind};
+use kernel::{KernelError, LinkSettings, Netlink, Route, Tun, TunKind};
 
 use crate::OverlayError;
 use crate::offload::takes_super_packets;
@@ -46,8 +46,10 @@ pub(crate) fn make(settings: &mut Settings, queues: usize) -> Result<(Vec<Tun>, 
         tracing::warn!("this host forwards nothing to the networks behind it (`subnets`): sysctl -w {key}=1");
     }
     let subnets: Vec<IpNet> = settings.members.get().values().flat_map(|m| m.subnets.clone()).collect();
-    add_routes(settings, device, &subnets)?;
-    Ok((tuns, device))
+    match add_routes(settings, device, &subnets)?.pop() {
+        Some((_, refused)) => Err(refused.into()),
+        None => Ok((tuns, device)),
+    }
 }
 
 /// The hardware of a tunnel of IP packets (ARPHRD_NONE in linux/if_arp.h); that of frames has Ethernet's.
@@ -103,9 +105,28 @@ fn prepared(settings: &Settings, netlink: &mut Netlink, device: u32) -> Result<(
     for key in not_forwarded(settings) {
         tracing::warn!("this host does not pass on what is for the networks behind it; for that root sets {key}=1");
     }
-    match settings.addresses.iter().find(|a| UdpSocket::bind((**a, 0)).is_err()) {
-        Some(address) => refuse(format!("this host has no address {address}")),
-        None => Ok(()),
+    if let Some(address) = settings.addresses.iter().find(|a| UdpSocket::bind((**a, 0)).is_err()) {
+        return refuse(format!("this host has no address {address}"));
+    }
+    let subnets: Vec<IpNet> = settings.members.get().values().flat_map(|m| m.subnets.clone()).collect();
+    tell_missing(settings, &routes(settings, device, &subnets));
+    Ok(())
+}
+
+/// Tells which of these routes this host does not have: what it sends there would not come from an address of the tunnel.
+fn tell_missing(settings: &Settings, routes: &[Route]) {
+    for Route { to, source, .. } in routes {
+        let Some(source) = source else { continue };
+        let any: IpAddr = if source.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let first = to.hosts().next().unwrap_or_else(|| to.addr());
+        // Nothing is sent; the kernel chooses the way, and by it the source.
+        let chosen = UdpSocket::bind((any, 0)).and_then(|s| s.connect((first, 9)).and_then(|()| s.local_addr()));
+        if !chosen.is_ok_and(|chosen| settings.addresses.contains(&chosen.ip())) {
+            let name = &settings.device;
+            tracing::warn!(
+                "what is for {to} does not go to {name}; for that root adds: ip route add {to} dev {name} src {source}"
+            );
+        }
     }
 }
 
@@ -117,23 +138,34 @@ fn not_forwarded(settings: &Settings) -> impl Iterator<Item = &'static str> {
     families.into_iter().filter(move |(v4, key)| has(*v4) && is_off(key)).map(|(_, key)| key)
 }
 
-/// Lets packets for these go to the device. Where this host sends them elsewhere already, it goes on so, and is told.
-pub(crate) fn add_routes(settings: &Settings, device: u32, subnets: &[IpNet]) -> Result<(), OverlayError> {
+/// Lets packets for these go to the device; gives those for which the kernel refused it. Where this host sends them elsewhere already, it goes on so, and
+/// is told; so it is where only root may change that.
+pub(crate) fn add_routes(
+    settings: &Settings,
+    device: u32,
+    subnets: &[IpNet],
+) -> Result<Vec<(IpNet, KernelError)>, OverlayError> {
+    let routes = routes(settings, device, subnets);
+    if !kernel::may_change_networks() {
+        tell_missing(settings, &routes);
+        return Ok(Vec::new());
+    }
     let mut netlink = Netlink::open()?;
     // Whom the device outlives leaves its routes there, perhaps with another source. Those to other devices stay.
-    let routes = routes(settings, device, subnets);
     let left: Vec<Route> = routes.iter().map(|route| Route { source: None, ..*route }).collect();
     let _ = netlink.remove_routes(&left);
+    let mut failed = Vec::new();
     for route in &routes {
         match netlink.add_route(route) {
             Err(e) if e.source.kind() == ErrorKind::AlreadyExists => tracing::warn!(
                 "this host has another route to {} already, so that what is for it does not go into the overlay",
                 route.to
             ),
-            done => done?,
+            Err(e) => failed.push((route.to, e)),
+            Ok(()) => {}
         }
     }
-    Ok(())
+    Ok(failed)
 }
 
 /// Packets for these no longer go there.

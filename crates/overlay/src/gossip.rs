@@ -69,6 +69,8 @@ pub(crate) enum ToGossip {
     Claims(Vec<(Member, Claim)>),
     /// Certificates that this member has seen, with where their owners are reached.
     Introductions(Vec<(Member, String, Option<SocketAddr>)>),
+    /// What was heard of certificates is to be said again: there are other members than when it was.
+    CertificatesAgain,
 }
 
 /// To the controlling thread.
@@ -101,6 +103,7 @@ pub(crate) async fn run(
                 }
                 Some(ToGossip::Claims(claims)) => waiting.extend(gossip.handle_claims(kernel::now(), claims)),
                 Some(ToGossip::Introductions(all)) => gossip.handle_introductions(kernel::now(), all),
+                Some(ToGossip::CertificatesAgain) => waiting.extend(gossip.certificates()),
                 None => break,
             },
             _ = round.tick() => waiting.extend(gossip.handle_round(kernel::now())),
@@ -227,6 +230,11 @@ impl Gossip {
             outputs.extend(hold.into_iter().filter_map(|said| self.output(said, age)));
         }
         outputs
+    }
+
+    /// All introductions that are held.
+    pub(crate) fn certificates(&self) -> Vec<FromGossip> {
+        self.held.certificates().filter_map(|said| self.output(said, Duration::ZERO)).collect()
     }
 
     /// Somebody has heard this member say what it does not know of. Once that is a start whose number was lost; where it goes on, another host has its key.

@@ -8,6 +8,7 @@ mod links;
 mod names;
 mod probes;
 mod refused;
+mod reload;
 mod sizes;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -73,14 +74,16 @@ pub(crate) enum Event {
     Link { member: Member, name: String, up: bool },
     /// A way was chosen.
     Route(Box<route::Decision>),
-    /// Somebody became a member by a certificate.
+    /// Somebody became a member, by a certificate or as the settings were read again.
     Joined { member: Member, name: String },
-    /// A member says that it leaves, or its certificate is over.
+    /// A member says that it leaves, its certificate is over, or the settings that were read again do not list it.
     Left { member: Member, name: String },
     /// The name at which a member is to be called could not be looked up; that is tried again, and told again when it fails for another reason.
     Unresolved { member: Member, name: String, endpoint: String, why: String },
     /// Somebody is not let in, or does not let this member in.
     Refused { from: String, why: String },
+    /// This member's own certificate ends so soon; 0: its time is over.
+    CertificateEnds { in_s: u64 },
     /// This member did nothing for so long though it had to: its host was busy with other things, or stood still. Others may have taken it to be gone.
     Stalled { for_s: f64 },
 }
@@ -185,7 +188,7 @@ impl Mesh {
             outputs: VecDeque::new(),
             began: now,
             utc_at_begin: utc_s,
-            admissions: admission::Admissions::default(),
+            admissions: admission::Admissions::of(&settings),
             next_tick: now,
             changed: true,
             sizes_told: false,

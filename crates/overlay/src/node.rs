@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use aws_lc_rs::rand;
 use kernel::{Datagrams, KernelError, Tun};
+use serde_json::json;
 use tokio::sync::mpsc::Sender;
 use units::{Bytes, Instant};
 
@@ -58,6 +59,7 @@ enum Input {
     Network(FromNetwork, Place),
     Gossip(FromGossip),
     Question(Question, Reply),
+    Reload(Box<Settings>, Reply),
     Found(Found),
 }
 
@@ -102,8 +104,8 @@ impl Node {
         let now = kernel::now();
         let mut mesh =
             Mesh::new(Arc::clone(&settings), random()?, now, kernel::utc_seconds().0).ok_or(OverlayError::Random)?;
-        for Found { member, addresses } in found {
-            mesh.handle_addresses(now, member, addresses);
+        for Found { asked: Asked { member, name }, addresses } in found {
+            mesh.handle_addresses(now, (member, &name), addresses);
         }
         let offload = settings.offload;
         let switches = (offload.udp_gso, offload.udp_gro);
@@ -190,7 +192,21 @@ impl Node {
             Input::Gossip(FromGossip::Introduction { by, text, endpoint }) => {
                 self.mesh.handle_introduction(now, by, &text, endpoint);
             }
-            Input::Found(Found { member, addresses }) => self.mesh.handle_addresses(now, member, addresses),
+            Input::Found(Found { asked: Asked { member, name }, addresses }) => {
+                self.mesh.handle_addresses(now, (member, &name), addresses);
+            }
+            Input::Reload(settings, reply) => {
+                let answer = match self.mesh.reload(now, &settings) {
+                    Ok(reloaded) => {
+                        tracing::info!("the settings were read again: {}", json!(reloaded));
+                        // Who is listed no more may be a member by a certificate.
+                        let _ = self.gossip.try_send(ToGossip::CertificatesAgain);
+                        json!(reloaded)
+                    }
+                    Err(why) => questions::not_taken(&why),
+                };
+                reply(answer.to_string());
+            }
             Input::Question(question, reply) => {
                 reply(self.status.answer(&question, &self.mesh, now).to_string());
                 if matches!(question, Question::Down) {
@@ -242,8 +258,10 @@ impl Node {
                     self.status.count_sent(self.socket.send(to, &datagram, datagram.len(), 0))
                 }
                 Output::LookUp { member, name } => {
-                    // Each member has one place in the queue: it is not asked for again before there was an answer.
-                    let _ = self.resolver.try_send(Asked { member, name });
+                    if self.resolver.try_send(Asked { member, name: name.clone() }).is_err() {
+                        let busy = Err("too many names are being looked up".to_owned());
+                        self.mesh.handle_addresses(now, (member, &name), busy);
+                    }
                 }
                 Output::Trial { to, datagrams, each } => {
                     let most = each * batch::most_datagrams(each);
@@ -251,9 +269,10 @@ impl Node {
                     let _ = datagrams.chunks(most).try_for_each(|c| self.socket.send(to, c, each, 0).map(drop));
                 }
                 Output::Routes(subnets) => {
-                    if let Err(e) = device::add_routes(&self.settings, self.device, &subnets) {
-                        // The member is reached by the others' ways; only this host has no route to it.
-                        tracing::warn!("no route to what a new member serves: {e}");
+                    // The member is reached by the others' ways; only this host has no route to it.
+                    match device::add_routes(&self.settings, self.device, &subnets) {
+                        Ok(failed) => failed.iter().for_each(|(to, e)| tracing::warn!("no route to {to}: {e}")),
+                        Err(e) => tracing::warn!("no route to what a new member serves: {e}"),
                     }
                 }
                 Output::NoRoutes(subnets) => {

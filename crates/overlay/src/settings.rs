@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -52,6 +53,8 @@ const LEAST_GOSSIP_RATE: Rate = Rate::from_bps(64_000);
 const LEAST_RATE: Rate = Rate::from_bps(1000);
 /// What probes and reports of one way take, so that it can be known.
 const LEAST_RELAY_RATE: Rate = Rate::from_bps(64_000);
+/// Keys that are not compared as they are written.
+const LOOKED_AT: [&str; 7] = ["member", "certificate", "secret", "key", "authority", "addresses", "subnets"];
 /// Port of the overlay where nothing else is said.
 pub const DEFAULT_PORT: u16 = 5460;
 
@@ -147,7 +150,7 @@ fn yes() -> bool {
 }
 
 /// Another member, as the settings tell of it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberSettings {
     /// What people call it.
     pub name: String,
@@ -231,6 +234,8 @@ pub struct Settings {
     pub offload: Offload,
     /// The others.
     pub members: Members,
+    /// What else the file says, by which other settings are told from these: see [`Settings::different_keys`].
+    pub(crate) as_written: toml::Table,
 }
 
 impl Settings {
@@ -243,11 +248,14 @@ impl Settings {
             fs::read_to_string(path).map_err(|source| OverlayError::SettingsFile { path: path.to_owned(), source })?;
         let wrong = |what: String| OverlayError::Settings { path: path.to_owned(), what };
         let file: File = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let mut as_written: toml::Table = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        as_written.retain(|key, _| !LOOKED_AT.contains(&key));
         no_file_twice(path, &file).map_err(wrong)?;
         let identity = Identity::read(&beside(path, &file.key))?;
         let certificate =
             file.certificate.as_ref().map(|f| certificate(&beside(path, f))).transpose().map_err(wrong)?;
         let mut settings = Self::of(path, file, certificate, identity).map_err(wrong)?;
+        settings.as_written = as_written;
         let files = [&mut settings.control].into_iter().chain(settings.events.as_mut()).chain(settings.record.as_mut());
         for file in files {
             *file = beside(path, file);
@@ -291,8 +299,7 @@ impl Settings {
         let mtu = file.mtu.unwrap_or(DEFAULT_MTU);
         let device = file.device.unwrap_or_else(|| "lh0".to_owned());
         check_device(&device, mtu, file.queues)?;
-        let all = members.values().flat_map(|m| &m.subnets).chain(&serves);
-        check_mtu(mtu, all)?;
+        check_mtu(mtu, members.values().flat_map(|m| &m.subnets).chain(&serves))?;
         let gossip_rate = gossip_rate(rate(file.gossip_rate, "gossip_rate")?)?;
         let record_size = record_size(file.record_size.as_deref(), file.record.is_some())?;
         Ok(Self {
@@ -339,6 +346,7 @@ impl Settings {
             record_size,
             offload: file.offload,
             members: members.into(),
+            as_written: toml::Table::new(),
         })
     }
 
@@ -350,6 +358,28 @@ impl Settings {
     /// What is this member's: its addresses, and the networks behind it, each once.
     pub fn serves(&self) -> Vec<IpNet> {
         serves(&self.addresses, &self.subnets)
+    }
+
+    /// Keys that say something else in `other`, but for `member` and `certificate`.
+    pub(crate) fn different_keys(&self, other: &Self) -> Vec<String> {
+        let (ours, theirs) = (&self.as_written, &other.as_written);
+        let mut keys: BTreeSet<&str> = ours.keys().chain(theirs.keys()).map(String::as_str).collect();
+        keys.retain(|key| ours.get(*key) != theirs.get(*key));
+        let is_other = [("secret", self.secret != other.secret)].into_iter().chain(self.is_another_member(other));
+        keys.extend(is_other.filter(|(_, is_other)| *is_other).map(|(key, _)| key));
+        keys.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Whether a key by which others know a member says something else in `other`.
+    pub(crate) fn is_another_member(&self, other: &Self) -> [(&'static str, bool); 4] {
+        let addresses = |s: &Self| BTreeSet::from_iter(s.addresses.clone());
+        let subnets = |s: &Self| BTreeSet::from_iter(s.subnets.clone());
+        [
+            ("key", self.identity.public() != other.identity.public()),
+            ("authority", self.authority != other.authority),
+            ("addresses", addresses(self) != addresses(other)),
+            ("subnets", subnets(self) != subnets(other)),
+        ]
     }
 
     /// What is passed on of what each member hands over, b/s, as others are told.
@@ -369,7 +399,7 @@ impl Settings {
 }
 
 /// Whether it has room for what these networks' packets must have.
-fn check_mtu<'a>(mtu: u16, mut nets: impl Iterator<Item = &'a IpNet>) -> Result<(), String> {
+pub(crate) fn check_mtu<'a>(mtu: u16, mut nets: impl Iterator<Item = &'a IpNet>) -> Result<(), String> {
     if mtu < LEAST_MTU_OF_IPV6 && nets.any(|s| s.addr().is_ipv6()) {
         return Err(format!("`mtu` is {mtu}; with addresses of IPv6 it is {LEAST_MTU_OF_IPV6} at least"));
     }

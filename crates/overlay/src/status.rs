@@ -38,6 +38,8 @@ pub enum Question {
     },
     /// The last events.
     Events,
+    /// Take members and certificate from the settings again.
+    Reload,
     /// End.
     Down,
 }
@@ -115,7 +117,7 @@ impl Status {
                 }
             }
         }
-        if matches!(event, Event::Refused { .. } | Event::Unresolved { .. }) {
+        if matches!(event, Event::Refused { .. } | Event::Unresolved { .. } | Event::CertificateEnds { .. }) {
             tracing::warn!("{value}");
         } else {
             tracing::info!("{value}");
@@ -136,7 +138,7 @@ impl Status {
             Question::Flows => self.flows(mesh, now),
             Question::Why { destination } => self.why(mesh, now, destination),
             Question::Events => json!({ "events": self.events }),
-            Question::Down => json!({}),
+            Question::Reload | Question::Down => json!({}),
         }
     }
 
@@ -161,7 +163,7 @@ impl Status {
             })
             .collect();
         json!({
-            "member": own.member(), "key": own.to_string(), "certified_until_utc_s": self.settings.certified_until_utc_s, "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
+            "member": own.member(), "key": own.to_string(), "certified_until_utc_s": mesh.certified_until_utc_s(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
             "listen": self.settings.listen, "offload": self.counters.switches.now(), "queues": self.counters.gauges.len(), "began_utc_s": self.began.0,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
             "rests": mesh.rests(now), "running_s": now.saturating_since(self.since).as_secs_f64(),

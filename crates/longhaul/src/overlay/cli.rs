@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
 #[derive(Debug, Args)]
-#[command(after_help = "A member needs CAP_NET_ADMIN for its tunnel device, and /dev/net/tun.\n\
+#[command(after_help = "Settings, status, metrics and events: longhaul-overlay(5).\n\
+                  A member needs CAP_NET_ADMIN for its tunnel device, and /dev/net/tun.\n\
                   Exit status: 0 done; 1 a member could not begin now or had to end, or a replay differs; 2 it could not be done.")]
 pub(crate) struct OverlayOptions {
     #[command(subcommand)]
@@ -36,6 +37,8 @@ pub(crate) enum OverlayCommand {
     Why(WhyOptions),
     /// Show what happened lately, one JSON object a line.
     Events(AskOptions),
+    /// Let a running member take the others and its certificate from the settings again.
+    Reload(AskOptions),
     /// Decide anew by the record of a member, and compare.
     Replay(ReplayOptions),
     /// End a running member.
@@ -69,8 +72,12 @@ pub(crate) struct InitOptions {
     /// Where other members reach this one, for the lines that are printed.
     #[arg(long, value_name = "HOST[:PORT]", value_parser = endpoint)]
     pub(crate) endpoint: Option<String>,
-    /// What all members of the overlay share; a new one is made for the first member.
-    #[arg(long, value_name = "TEXT")]
+    /// File with what all members of the overlay share, or - for standard input; without it a new secret is made, as for
+    /// the first member.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secret_file: Option<PathBuf>,
+    /// The secret itself, which all users of this host can see while this runs.
+    #[arg(long, value_name = "TEXT", conflicts_with = "secret_file")]
     pub(crate) secret: Option<String>,
     /// Address and port to receive at.
     #[arg(long, value_name = "ADDRESS:PORT")]

@@ -22,8 +22,10 @@ pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
         }
     }
     let identity = Identity::generate()?;
-    let secret = match &options.secret {
-        Some(secret) => secret.clone(),
+    let given = given_secret(options)?;
+    let is_new = given.is_none();
+    let secret = match given {
+        Some(secret) => secret,
         // A public key of nobody is as random as can be, and of the usual alphabet.
         None => Identity::generate()?.public().to_string(),
     };
@@ -39,10 +41,25 @@ pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
     })?;
     writeln!(io::stderr(), "wrote {} and {}; the other members need these lines:", config.display(), key.display())?;
     write!(io::stdout(), "{}", member_lines(options, &settings))?;
-    if options.secret.is_none() {
-        writeln!(io::stderr(), "and the same secret: `--secret {secret}`")?;
+    if is_new {
+        writeln!(io::stderr(), "and the same secret, for `init --secret-file`: {secret}")?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The secret of an overlay that there is already, without the end of its line.
+fn given_secret(options: &InitOptions) -> anyhow::Result<Option<String>> {
+    let Some(file) = &options.secret_file else { return Ok(options.secret.clone()) };
+    let text = if file == Path::new("-") {
+        io::read_to_string(io::stdin()).context("reading the secret from standard input")?
+    } else {
+        fs::read_to_string(file).with_context(|| format!("reading the secret from {}", file.display()))?
+    };
+    let secret = text.trim_end_matches(['\r', '\n']);
+    if secret.contains('\n') {
+        bail!("what `--secret-file` names has several lines; it takes the secret alone");
+    }
+    Ok(Some(secret.to_owned()))
 }
 
 fn quoted(items: impl Iterator<Item = String>) -> String {
@@ -88,6 +105,15 @@ fn with_port(endpoint: &str, port: u16) -> String {
         Err(_) if !is_usual && !endpoint.contains(':') => format!("{endpoint}:{port}"),
         Ok(_) | Err(_) => endpoint.to_owned(),
     }
+}
+
+/// Gives the new file to whom the old one belongs: the member may run as another user than who changes its settings.
+fn belong_alike(old: &Path, new: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let owner = fs::metadata(old).with_context(|| format!("looking at {}", old.display()))?;
+    chown(new, Some(owner.uid()), Some(owner.gid()))
+        .and_then(|()| fs::set_permissions(new, owner.permissions()))
+        .with_context(|| format!("giving {} to the owner of {}", new.display(), old.display()))
 }
 
 fn new_file(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -151,6 +177,7 @@ pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
     let draft = config.with_extension("toml.new");
     let _ = fs::remove_file(&draft);
     new_file(&draft, &after)?;
+    belong_alike(config, &draft).inspect_err(|_| drop(fs::remove_file(&draft)))?;
     // Checked as a whole before it takes the place of what is there.
     let members = match Settings::read(&draft) {
         Ok(settings) => settings.members.get().len(),
@@ -160,6 +187,10 @@ pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
         }
     };
     fs::rename(&draft, config).with_context(|| format!("writing {}", config.display()))?;
-    writeln!(io::stderr(), "{} has {}; start it anew to use them", config.display(), show::others(members))?;
+    let (file, others) = (config.display(), show::others(members));
+    writeln!(
+        io::stderr(),
+        "{file} has {others}; where it runs, `longhaul overlay reload --config {file}`, as its user or root, lets it know them"
+    )?;
     Ok(ExitCode::SUCCESS)
 }

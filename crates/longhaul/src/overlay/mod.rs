@@ -26,6 +26,7 @@ pub(crate) fn run(options: OverlayOptions) -> anyhow::Result<ExitCode> {
         OverlayCommand::Routes(options) => question(&options, &Question::Routes, show::routes),
         OverlayCommand::Flows(options) => question(&options, &Question::Flows, show::flows),
         OverlayCommand::Events(options) => question(&options, &Question::Events, show::events),
+        OverlayCommand::Reload(options) => question(&options, &Question::Reload, show::reloaded),
         OverlayCommand::Down(options) => question(&options, &Question::Down, |_| String::new()),
         OverlayCommand::Replay(options) => replay::run(&options),
         OverlayCommand::Why(options) => {

@@ -62,6 +62,32 @@ pub(super) fn plan(settings: &Settings) -> String {
     out
 }
 
+/// What a member took from its settings.
+pub(super) fn reloaded(answer: &Value) -> String {
+    let names = |key| list(answer, key).filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
+    let mut out = String::new();
+    for key in ["added", "changed", "removed"] {
+        let names = names(key);
+        if !names.is_empty() {
+            let _ = writeln!(out, "{key}: {names}");
+        }
+    }
+    if answer.get("certificate").and_then(Value::as_bool) == Some(true) {
+        let until = answer.get("certified_until_utc_s").and_then(Value::as_u64);
+        let until = until
+            .map_or_else(|| "none any more".to_owned(), |s| format!("another one, until {}", measure::utc_at(s, 0)));
+        let _ = writeln!(out, "certificate: {until}");
+    }
+    if out.is_empty() {
+        out.push_str("members and certificate are the same\n");
+    }
+    let later = names("at_next_start");
+    if !later.is_empty() {
+        let _ = writeln!(out, "different, for the next start: {later}");
+    }
+    out
+}
+
 pub(super) fn status(answer: &Value) -> String {
     let mut out = format!(
         "member {:08x} on {}, up {:.0} s\n\n{:<16} {:<5} {:>10} {:>10} {:>11} {:>9} {:>9} {:>10} {:>10}  way\n",

@@ -21,6 +21,7 @@ mod networks;
 mod offloads;
 mod page;
 mod queues;
+mod reload;
 mod seed;
 mod settings;
 mod setup;

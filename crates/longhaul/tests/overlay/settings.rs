@@ -192,10 +192,40 @@ fn what_no_member_takes_is_refused_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_secret_need_not_be_on_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let arguments = |name: &'static str, further: &[&'static str]| {
+        [&["init", "--address", "10.77.0.1", "--config", name], further].concat()
+    };
+    std::fs::write(path.join("secret"), "of this test alone\n").unwrap();
+    assert_eq!(overlay(path, &arguments("west.toml", &["--secret-file", "secret"])).status.code(), Some(0));
+    let lines = "of this test alone\r\n";
+    let from_input = overlay_with(path, &arguments("east.toml", &["--secret-file", "-"]), lines);
+    assert_eq!(from_input.status.code(), Some(0), "{}", text(&from_input.stderr));
+    assert!(!text(&from_input.stderr).contains("of this test alone"), "who has it knows it");
+    for name in ["west.toml", "east.toml"] {
+        let made = std::fs::read_to_string(path.join(name)).unwrap();
+        assert!(made.contains("secret = \"of this test alone\"\n"), "{made}");
+    }
+    let before = std::fs::read_dir(path).unwrap().count();
+    for (further, word) in [
+        (&["--secret-file", "nowhere"][..], "reading the secret from nowhere"),
+        (&["--secret-file", "secret", "--secret", "of this test alone"], "cannot be used with"),
+    ] {
+        let refused = overlay(path, &arguments("north.toml", further));
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains(word), "{}", text(&refused.stderr));
+    }
+    assert_eq!(std::fs::read_dir(path).unwrap().count(), before);
+}
+
+#[test]
 fn without_rights_a_device_that_root_made_ready_is_taken() {
     let Some(host) = or_skip(Namespace::new()) else { return };
     let folder = tempfile::tempdir().unwrap();
     init(folder.path(), "west", "10.77.0.1");
+    join(folder.path(), "west", &init(folder.path(), "east", "10.77.0.2"));
     for file in ["", "west.toml", "west.key"] {
         std::os::unix::fs::chown(folder.path().join(file), Some(NOBODY), Some(NOBODY)).unwrap();
     }
@@ -227,11 +257,16 @@ fn without_rights_a_device_that_root_made_ready_is_taken() {
     for has in [&*format!("Uid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t"), "Groups:\t \n", "CapEff:\t0000000000000000\n"] {
         assert!(process.contains(has), "{has} in {process}");
     }
-    // It is gone when `down` is done, so that the next one finds the device free.
-    for _ in 0..2 {
+    // It is gone when `down` is done, so that the next one finds the device free. What root has left out is told.
+    let route = "ip route add 10.77.0.2/32 dev lh0 src 10.77.0.1";
+    for has_route in [false, true] {
         assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
-        let mut before = std::mem::replace(&mut member, start());
-        assert_eq!(before.wait().unwrap().code(), Some(0));
+        if !has_route {
+            host.iproute(route).unwrap();
+        }
+        let before = std::mem::replace(&mut member, start()).wait_with_output().unwrap();
+        assert_eq!(before.status.code(), Some(0));
+        assert_eq!(text(&before.stderr).contains(route), !has_route, "{}", text(&before.stderr));
         answers(folder.path(), "west");
     }
     assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));

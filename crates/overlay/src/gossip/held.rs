@@ -104,6 +104,15 @@ impl Held {
         all
     }
 
+    /// The last words about certificates.
+    pub(super) fn certificates(&self) -> impl Iterator<Item = Said> + '_ {
+        let of = |speaker: &Speaker| -> Vec<Said> {
+            let words = speaker.words.iter().filter(|(subject, _)| matches!(subject, Subject::Certificate(_)));
+            words.filter_map(|(_, word)| Said::decode(&word.bytes)).collect()
+        };
+        self.0.values().flat_map(of)
+    }
+
     /// Forgets who is no member any more.
     pub(super) fn retain(&mut self, is_member: impl Fn(Member) -> bool) {
         self.0.retain(|m, _| is_member(*m));

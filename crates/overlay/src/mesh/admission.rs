@@ -11,10 +11,11 @@ use route::{Member, Path};
 use units::Instant;
 use wire::overlay::{LANE_DIRECT, Message};
 
+use super::reload::beyond;
 use super::{Event, Mesh, Other, Output, Source};
 use crate::certificate::Certificate;
 use crate::session::{Keys, Session};
-use crate::settings::{Endpoint, MemberSettings};
+use crate::settings::{Endpoint, MemberSettings, Settings};
 
 /// The number of whoever has called and not yet shown who it is; no member's (see `PublicKey::member`).
 pub(crate) const GUEST: Member = Member(0);
@@ -24,6 +25,8 @@ const MOST_GUESTS: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// What a member shows is looked at at most so often.
 const SHOWN_EVERY: Duration = Duration::from_secs(1);
+/// The end of this member's own certificate is told so long before.
+const ENDS_SOON: Duration = Duration::from_secs(24 * 3600);
 /// Members that certificates may add.
 const MOST_MEMBERS: usize = 1000;
 
@@ -41,13 +44,56 @@ pub(crate) struct Certified {
     until: Instant,
 }
 
+/// This member's own certificate.
+#[derive(Default)]
+pub(super) struct Own {
+    pub(super) text: Option<String>,
+    pub(super) until_utc_s: Option<u64>,
+    /// How near its end was told.
+    told: Nearness,
+}
+
+impl Own {
+    pub(super) fn of(settings: &Settings) -> Self {
+        let (text, until_utc_s) = (settings.certificate.clone(), settings.certified_until_utc_s);
+        Self { text, until_utc_s, told: Nearness::Far }
+    }
+}
+
+/// How near the end of a certificate is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
+enum Nearness {
+    #[default]
+    Far,
+    Soon,
+    Over,
+}
+
+impl Nearness {
+    fn of(until_utc_s: u64, utc_s: u64) -> Self {
+        match until_utc_s.saturating_sub(utc_s) {
+            0 => Self::Over,
+            left if left < ENDS_SOON.as_secs() => Self::Soon,
+            _ => Self::Far,
+        }
+    }
+}
+
 /// Those who are members by certificates, and those who may become so.
 #[derive(Default)]
 pub(super) struct Admissions {
+    pub(super) own: Own,
     guests: BTreeMap<u32, Guest>,
     pub(super) certified: BTreeMap<Member, Certified>,
     /// Members or their addresses may be others than when they were last told.
     pub(super) have_news: bool,
+}
+
+impl Admissions {
+    /// Those of a member that begins to run by these settings.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self { own: Own::of(settings), ..Self::default() }
+    }
 }
 
 impl Mesh {
@@ -82,7 +128,7 @@ impl Mesh {
 
     /// Shows this member's certificate to who may not know it.
     pub(super) fn show_certificate(&mut self, now: Instant, to: Member) {
-        if let Some(text) = self.settings.certificate.clone() {
+        if let Some(text) = self.admissions.own.text.clone() {
             self.send_on(now, Path::direct(to), LANE_DIRECT, &Message::Certificate(text.into_bytes()).encode());
         }
     }
@@ -173,7 +219,7 @@ impl Mesh {
 
     /// Certificates that others may want to hear of, with where their owners were really found: what others only said is theirs to say.
     pub(crate) fn introductions(&self) -> Vec<(Member, String, Option<SocketAddr>)> {
-        let own = self.settings.certificate.clone().map(|text| (self.own, text, None));
+        let own = self.admissions.own.text.clone().map(|text| (self.own, text, None));
         let known = self.admissions.certified.iter();
         let known = known.map(|(m, c)| (*m, c.text.clone(), self.others.get(m).and_then(|o| o.found)));
         own.into_iter().chain(known).collect()
@@ -186,7 +232,12 @@ impl Mesh {
         Ok((text.to_owned(), certificate))
     }
 
-    fn utc_s(&self, now: Instant) -> u64 {
+    /// Until when this member's own certificate holds, seconds since 1970 UTC.
+    pub(crate) fn certified_until_utc_s(&self) -> Option<u64> {
+        self.admissions.own.until_utc_s
+    }
+
+    pub(super) fn utc_s(&self, now: Instant) -> u64 {
         self.utc_at_begin + now.saturating_since(self.began).as_secs()
     }
 
@@ -210,9 +261,6 @@ impl Mesh {
         if (&shown.name, &shown.subnets) == (&known.name, &known.subnets) {
             return;
         }
-        let beyond = |some: &[IpNet], others: &[IpNet]| -> Vec<IpNet> {
-            some.iter().filter(|s| !others.contains(s)).copied().collect()
-        };
         self.outputs.push_back(Output::NoRoutes(beyond(&known.subnets, &shown.subnets)));
         self.outputs.push_back(Output::Routes(beyond(&shown.subnets, &known.subnets)));
         let renewed = MemberSettings { name: shown.name, subnets: shown.subnets, ..known };
@@ -279,17 +327,35 @@ impl Mesh {
         let over = |(m, c): (&Member, &Certified)| (c.until <= now).then_some(*m);
         let gone: Vec<Member> = self.admissions.certified.iter().filter_map(over).collect();
         for member in gone {
-            self.let_go(now, member);
-            self.admissions.certified.remove(&member);
-            self.others.remove(&member);
-            self.others.values_mut().for_each(|o| o.told.forget(member));
-            self.relays.remove(&member);
-            let _ = self.control.handle(route::Event::Member { at: now, member, relays: None });
-            self.settings.members.change(|all| {
-                let gone = all.remove(&member);
-                self.outputs.extend(gone.map(|m| Output::NoRoutes(m.subnets)));
-            });
-            self.changed = true;
+            self.dismiss(now, member);
         }
+        self.tell_own_end(now);
+    }
+
+    /// Tells, once each, that the end of this member's own certificate is near, and that it is over.
+    fn tell_own_end(&mut self, now: Instant) {
+        let (utc_s, own) = (self.utc_s(now), &mut self.admissions.own);
+        let Some(until_utc_s) = own.until_utc_s else { return };
+        let nearness = Nearness::of(until_utc_s, utc_s);
+        if nearness > own.told {
+            own.told = nearness;
+            let in_s = until_utc_s.saturating_sub(utc_s);
+            self.outputs.push_back(Output::Event(Event::CertificateEnds { in_s }));
+        }
+    }
+
+    /// Somebody is no member any more.
+    pub(super) fn dismiss(&mut self, now: Instant, member: Member) {
+        self.let_go(now, member);
+        self.admissions.certified.remove(&member);
+        self.others.remove(&member);
+        self.others.values_mut().for_each(|o| o.told.forget(member));
+        self.relays.remove(&member);
+        let _ = self.control.handle(route::Event::Member { at: now, member, relays: None });
+        self.settings.members.change(|all| {
+            let gone = all.remove(&member);
+            self.outputs.extend(gone.map(|m| Output::NoRoutes(m.subnets)));
+        });
+        self.changed = true;
     }
 }

@@ -150,10 +150,16 @@ impl Mesh {
     }
 
     /// What the resolver says of a member's name. One that leads elsewhere is followed at once.
-    pub(crate) fn handle_addresses(&mut self, now: Instant, member: Member, found: Result<Vec<SocketAddr>, String>) {
+    pub(crate) fn handle_addresses(
+        &mut self,
+        now: Instant,
+        (member, asked): (Member, &HostPort),
+        found: Result<Vec<SocketAddr>, String>,
+    ) {
         let Some(other) = self.others.get_mut(&member) else { return };
         let (present, is_up) = (other.endpoint, other.link.is_up());
-        let Some(name) = &mut other.name else { return };
+        // It may be called by another one meanwhile.
+        let Some(name) = other.name.as_mut().filter(|name| name.is == *asked) else { return };
         let again = std::mem::replace(&mut name.again, LOOK_AGAIN);
         name.next = Some(now + again);
         let found = found.and_then(|f| if f.is_empty() { Err("it has no address".to_owned()) } else { Ok(f) });

@@ -33,6 +33,7 @@ mod probing;
 mod queues;
 mod record;
 mod relaying;
+mod reload;
 mod restarts;
 mod security;
 mod status;
@@ -167,6 +168,7 @@ pub(crate) fn settings(own: usize, count: usize) -> Settings {
         record: None,
         record_size: crate::settings::RECORD_SIZE,
         offload: Offload::default(),
+        as_written: toml::Table::new(),
         members: members.collect::<BTreeMap<_, _>>().into(),
     }
 }

@@ -3,10 +3,13 @@
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
+
+use serde_json::json;
 
 use super::Input;
 use super::threads::Threads;
@@ -49,6 +52,7 @@ pub(super) fn listen(
     threads: &mut Threads,
 ) -> Result<(), OverlayError> {
     let path = settings.control.clone();
+    let door = Door { settings: settings.path.clone(), inputs, is_reading: Arc::default() };
     if UnixStream::connect(&path).is_ok() {
         return Err(OverlayError::Refused(format!("a member runs with these settings already ({})", path.display())));
     }
@@ -61,7 +65,7 @@ pub(super) fn listen(
         while !ending.is_due() {
             match listener.accept() {
                 // Who asked may have gone away.
-                Ok((stream, _)) => drop(answer(stream, &inputs)),
+                Ok((stream, _)) => drop(answer(stream, &door)),
                 Err(_) => kernel::nap(Duration::from_millis(50)),
             }
         }
@@ -79,27 +83,71 @@ fn remove_left_behind(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Answers one question. The controlling thread hands the answer over and goes on: whether somebody reads it is no matter to the tunnel.
-fn answer(mut stream: UnixStream, inputs: &SyncSender<Input>) -> io::Result<()> {
+/// What it takes to answer.
+#[derive(Clone)]
+struct Door {
+    settings: PathBuf,
+    inputs: SyncSender<Input>,
+    /// Whether the settings are being read.
+    is_reading: Arc<AtomicBool>,
+}
+
+/// Answers one question.
+fn answer(mut stream: UnixStream, door: &Door) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(ASKER_PATIENCE))?;
     stream.set_write_timeout(Some(ASKER_PATIENCE))?;
     let mut line = String::new();
     BufReader::new((&stream).take(LONGEST_QUESTION)).read_line(&mut line)?;
     let Ok(question) = serde_json::from_str(&line) else { return Ok(()) };
-    let is_last = matches!(question, Question::Down);
-    let (sender, answer) = sync_channel(1);
-    let reply = Box::new(move |text| drop(sender.try_send(text)));
-    if inputs.try_send(Input::Question(question, reply)).is_err() {
-        return Ok(());
+    if matches!(question, Question::Reload) {
+        return read_again(stream, door.clone());
     }
-    let Ok(text) = answer.recv_timeout(PATIENCE_WITH_ANSWERS) else { return Ok(()) };
-    stream.write_all(format!("{text}\n").as_bytes())?;
+    let is_last = matches!(question, Question::Down);
+    hand_over(&mut stream, &door.inputs, |reply| Input::Question(question, reply))?;
     if is_last {
         // The kernel closes it when this process is gone, which is what who asked for that waits for.
         std::mem::forget(stream);
     }
     Ok(())
+}
+
+/// The controlling thread hands the answer over and goes on: whether somebody reads it is no matter to the tunnel.
+fn hand_over(
+    stream: &mut UnixStream,
+    inputs: &SyncSender<Input>,
+    input: impl FnOnce(Reply) -> Input,
+) -> io::Result<()> {
+    let (sender, answer) = sync_channel(1);
+    let reply = Box::new(move |text| drop(sender.try_send(text)));
+    if inputs.try_send(input(reply)).is_err() {
+        return Ok(());
+    }
+    let Ok(text) = answer.recv_timeout(PATIENCE_WITH_ANSWERS) else { return Ok(()) };
+    writeln!(stream, "{text}")
+}
+
+/// Reads the settings in a thread that nobody waits for, as a disk may take its time; one at a time.
+fn read_again(mut stream: UnixStream, door: Door) -> io::Result<()> {
+    if door.is_reading.swap(true, Ordering::Relaxed) {
+        return writeln!(stream, "{}", not_taken("they are being read already"));
+    }
+    let read = move || {
+        let settings = Settings::read(&door.settings);
+        door.is_reading.store(false, Ordering::Relaxed);
+        // Who asked may have gone away.
+        drop(match settings {
+            Ok(new) => hand_over(&mut stream, &door.inputs, |reply| Input::Reload(Box::new(new), reply)),
+            Err(e) => writeln!(stream, "{}", not_taken(&e.to_string())),
+        });
+    };
+    std::thread::Builder::new().name("overlay-settings".to_owned()).spawn(read).map(drop)
+}
+
+/// The answer to who asked for settings that are not taken.
+pub(super) fn not_taken(why: &str) -> serde_json::Value {
+    tracing::warn!("the settings were not taken: {why}");
+    json!({ "error": format!("{why}; nothing was taken") })
 }
 
 /// Asks the member that runs by the settings in a file something, and gives its answer, a JSON text. Asked to end, it has done so by then. Of the settings no more counts
@@ -150,7 +198,9 @@ mod tests {
     fn asked(line: &[u8], is_it: fn(&Question) -> bool) -> (UnixStream, JoinHandle<io::Result<()>>, Reply) {
         let (sender, inputs) = sync_channel(4);
         let (mut asker, stream) = UnixStream::pair().unwrap();
-        let control = std::thread::spawn(move || answer(stream, &sender));
+        let control = std::thread::spawn(move || {
+            answer(stream, &Door { settings: "none".into(), inputs: sender, is_reading: Arc::default() })
+        });
         asker.write_all(line).unwrap();
         let Input::Question(question, reply) = inputs.recv().unwrap() else { panic!("a question") };
         assert!(is_it(&question));

@@ -13,6 +13,9 @@ use crate::settings::{Endpoint, HostPort, Settings};
 /// How long a start waits for names, that of a member in whose subnets the resolver is: packets to it go into the tunnel afterwards.
 const BEFORE_THE_TUNNEL: Duration = Duration::from_secs(2);
 
+/// Names that may wait, at least: members may come to those of the start, of whom each has a place.
+const LEAST_PLACES: usize = 64;
+
 /// A name to be looked up.
 pub(super) struct Asked {
     pub(super) member: Member,
@@ -21,7 +24,7 @@ pub(super) struct Asked {
 
 /// Addresses behind the name of a member, or why there are none.
 pub(super) struct Found {
-    pub(super) member: Member,
+    pub(super) asked: Asked,
     pub(super) addresses: Result<Vec<SocketAddr>, String>,
 }
 
@@ -52,8 +55,7 @@ pub(super) fn before_the_tunnel(settings: &Settings) -> Result<Vec<Found>, Overl
 
 /// Starts the thread. It ends when the member has, once the lookup is over that it may be in.
 pub(super) fn start(settings: &Settings, inputs: SyncSender<Input>) -> Result<SyncSender<Asked>, OverlayError> {
-    // One place for each that can ask.
-    let (sender, asked) = sync_channel(settings.members.get().len());
+    let (sender, asked) = sync_channel(settings.members.get().len().max(LEAST_PLACES));
     let listen = settings.listen;
     spawn(move || {
         // Nobody hears any more.
@@ -68,7 +70,8 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), OverlayError> {
 }
 
 fn look_up(asked: Asked, listen: SocketAddr) -> Found {
-    Found { member: asked.member, addresses: addresses(&asked.name, listen) }
+    let addresses = addresses(&asked.name, listen);
+    Found { asked, addresses }
 }
 
 /// Those to which the socket can send, in the order in which the host prefers them (RFC 6724).

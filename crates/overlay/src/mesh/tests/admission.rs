@@ -5,11 +5,11 @@ use ipnet::IpNet;
 use super::*;
 use crate::certificate::Certificate;
 
-fn authority() -> Identity {
+pub(super) fn authority() -> Identity {
     Identity::from_seed(&[200; 32])
 }
 
-fn certificate(index: usize, seconds: u64) -> String {
+pub(super) fn certificate(index: usize, seconds: u64) -> String {
     let certificate = Certificate {
         key: identity(index).public().to_string(),
         name: format!("m{index}"),
@@ -20,7 +20,7 @@ fn certificate(index: usize, seconds: u64) -> String {
 }
 
 /// Settings that name nobody but the first member, and that one nobody.
-fn joins(own: usize, certificate: Option<String>) -> Settings {
+pub(super) fn joins(own: usize, certificate: Option<String>) -> Settings {
     let settings = settings(own, 3);
     settings.members.change(|all| all.retain(|m, _| own != 0 && *m == number(0)));
     Settings { authority: Some(authority().public()), certificate, ..settings }
@@ -35,7 +35,7 @@ fn world(seconds: u64, last: Option<String>) -> World {
     world
 }
 
-fn knows(world: &World, a: usize, b: usize) -> bool {
+pub(super) fn knows(world: &World, a: usize, b: usize) -> bool {
     world.hosts[a].mesh.settings.members.contains(number(b))
 }
 

@@ -1,6 +1,7 @@
 //! Members whose endpoint is a name.
 
 use super::*;
+use crate::settings::HostPort;
 
 /// Two members of which the first knows the other by a name, and the other does not know where the first is.
 fn world() -> World {
@@ -14,8 +15,8 @@ fn world() -> World {
 }
 
 fn answer(world: &mut World, found: Result<Vec<SocketAddr>, String>) {
-    let now = world.now;
-    world.hosts[0].mesh.handle_addresses(now, number(1), found);
+    let (now, name) = (world.now, HostPort { host: "east.example.net".to_owned(), port: crate::DEFAULT_PORT });
+    world.hosts[0].mesh.handle_addresses(now, (number(1), &name), found);
 }
 
 /// The names that could not be looked up, as it was told, and why.

@@ -1,0 +1,162 @@
+//! Settings that are read again while a member runs: who the others are, and this member's own certificate. What comes of it is what a start with these
+//! settings would have: who is listed has his subnets and his name, whatever certificates say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::IpNet;
+use route::Member;
+use serde::Serialize;
+use units::Instant;
+use wire::overlay::Message;
+
+use super::admission::Own;
+use super::names::Name;
+use super::{Event, Mesh, Other, Output};
+use crate::settings::{Endpoint, MemberSettings, Settings, check_mtu};
+
+/// What was taken from settings that were read again: names of members, and what is left to the next start.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Reloaded {
+    pub(crate) added: Vec<String>,
+    pub(crate) changed: Vec<String>,
+    pub(crate) removed: Vec<String>,
+    /// Whether this member shows another certificate now, and its end.
+    pub(crate) certificate: bool,
+    pub(crate) certified_until_utc_s: Option<u64>,
+    /// Keys that are different and count when the member is started the next time.
+    pub(crate) at_next_start: Vec<String>,
+}
+
+type All = BTreeMap<Member, MemberSettings>;
+
+impl Mesh {
+    /// Takes the members and the certificate of these settings in place of those that it has.
+    ///
+    /// # Errors
+    /// They cannot be taken while the member runs: says why, and nothing has changed.
+    pub(crate) fn reload(&mut self, now: Instant, new: &Settings) -> Result<Reloaded, String> {
+        self.check_reload(now, new)?;
+        let (known, wanted) = (self.settings.members.get(), new.members.get());
+        let stays = |member: &Member, before: &MemberSettings| match wanted.get(member) {
+            Some(listed) => listed.key == before.key,
+            None => self.admissions.certified.contains_key(member) && !shares_subnets(before, &wanted),
+        };
+        let gone: BTreeSet<Member> = known.iter().filter(|(m, k)| !stays(m, k)).map(|(m, _)| *m).collect();
+        let is_new = |m: &Member| !known.contains_key(m) || gone.contains(m);
+        let come: Vec<Member> = wanted.keys().filter(|m| is_new(m)).copied().collect();
+        let most = self.control.inner().policy().max_members;
+        if known.len() - gone.len() + come.len() > most {
+            return Err(format!("they are more than {most} members"));
+        }
+
+        let named = |members: &mut dyn Iterator<Item = &Member>, all: &All| -> Vec<String> {
+            members.filter_map(|m| all.get(m)).map(|m| m.name.clone()).collect()
+        };
+        let is_other = |m: &&Member| !is_new(m) && known.get(*m) != wanted.get(*m);
+        let mut reloaded = Reloaded {
+            added: named(&mut come.iter(), &wanted),
+            changed: named(&mut wanted.keys().filter(is_other), &wanted),
+            removed: named(&mut gone.iter(), &known),
+            at_next_start: self.settings.different_keys(new),
+            ..Reloaded::default()
+        };
+        for member in &gone {
+            self.tell(now, *member, &Message::Bye);
+            self.dismiss(now, *member);
+        }
+        self.take_listed(now, &wanted);
+        reloaded.certificate = self.take_certificate(now, new);
+        reloaded.certified_until_utc_s = self.certified_until_utc_s();
+        Ok(reloaded)
+    }
+
+    fn check_reload(&self, now: Instant, new: &Settings) -> Result<(), String> {
+        if let Some((key, _)) = self.settings.is_another_member(new).iter().find(|(_, is_other)| *is_other) {
+            return Err(format!("`{key}` says something else, for which the member must be started anew"));
+        }
+        let wanted = new.members.get();
+        check_mtu(self.settings.mtu, wanted.values().flat_map(|m| &m.subnets))?;
+        let is_other = new.certificate != self.admissions.own.text;
+        if is_other && new.certified_until_utc_s.is_some_and(|until| until <= self.utc_s(now)) {
+            return Err("the time of `certificate` is over".to_owned());
+        }
+        Ok(())
+    }
+
+    /// These are listed from now on; of others no one is left who is in their way.
+    fn take_listed(&mut self, now: Instant, wanted: &All) {
+        let known = self.settings.members.get();
+        for (member, listed) in wanted {
+            self.admissions.certified.remove(member);
+            match (known.get(member), self.others.get_mut(member)) {
+                (Some(before), Some(other)) if before.endpoint != listed.endpoint => {
+                    other.is_to_be_called_at(now, listed.endpoint.as_ref());
+                }
+                (_, Some(_)) => {}
+                (_, None) => self.add_listed(now, *member, listed),
+            }
+        }
+        let mut all = (*known).clone();
+        for (member, other) in all.iter_mut().filter(|(m, _)| !wanted.contains_key(m)) {
+            if wanted.values().any(|listed| listed.name == other.name) {
+                other.name = format!("{}-{member}", other.name);
+            }
+        }
+        all.extend(wanted.iter().map(|(m, listed)| (*m, listed.clone())));
+        let (before, after) = (nets(&known), nets(&all));
+        let (lost, gained) = (beyond(&before, &after), beyond(&after, &before));
+        self.outputs.extend((!lost.is_empty()).then_some(Output::NoRoutes(lost)));
+        self.outputs.extend((!gained.is_empty()).then_some(Output::Routes(gained)));
+        self.settings.members.change(|members| *members = all);
+        self.changed = true;
+    }
+
+    fn add_listed(&mut self, now: Instant, member: Member, listed: &MemberSettings) {
+        // Whether there is room was looked at.
+        let _ = self.control.handle(route::Event::Member { at: now, member, relays: Some(true) });
+        self.others.insert(member, Other::new(listed, self.settings.t_loss, now));
+        self.outputs.push_back(Output::Event(Event::Joined { member, name: listed.name.clone() }));
+    }
+
+    /// Shows another certificate from now on, if this is one.
+    fn take_certificate(&mut self, now: Instant, new: &Settings) -> bool {
+        if new.certificate == self.admissions.own.text {
+            return false;
+        }
+        self.admissions.own = Own::of(new);
+        self.admissions.have_news = true;
+        for member in self.others.keys().copied().collect::<Vec<_>>() {
+            self.show_certificate(now, member);
+        }
+        true
+    }
+}
+
+impl Other {
+    /// The settings say another endpoint. A link that works is left as it is: what its frames come from counts more.
+    fn is_to_be_called_at(&mut self, now: Instant, endpoint: Option<&Endpoint>) {
+        self.listed = if let Some(Endpoint::Address(address)) = endpoint { Some(*address) } else { None };
+        self.name = Name::of(endpoint, now);
+        if !self.link.is_up() {
+            self.endpoint = self.listed.or(self.found);
+            self.trains.doubt();
+            self.calls.at_once(now);
+        }
+    }
+}
+
+/// Whether one of a member's subnets is one of these members' as well.
+fn shares_subnets(member: &MemberSettings, others: &All) -> bool {
+    let theirs: BTreeSet<IpNet> = others.values().flat_map(|m| &m.subnets).map(IpNet::trunc).collect();
+    member.subnets.iter().any(|s| theirs.contains(&s.trunc()))
+}
+
+fn nets(of: &All) -> Vec<IpNet> {
+    of.values().flat_map(|m| m.subnets.clone()).collect()
+}
+
+/// Those of the first that are not among the second.
+pub(super) fn beyond(some: &[IpNet], others: &[IpNet]) -> Vec<IpNet> {
+    let others: BTreeSet<&IpNet> = others.iter().collect();
+    some.iter().filter(|s| !others.contains(s)).copied().collect()
+}
