@@ -16,8 +16,10 @@ mod tests;
 use std::io;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::LinkMessage;
+use netlink_packet_route::route::RouteMessage;
 
 use crate::{KernelError, Op};
 use socket::{Conversation, Refused, Request};
@@ -118,6 +120,16 @@ impl Netlink {
             requests.push(request.map_err(|e| self.failure(Op::AddRoute, &format!("{r} on "), r.device, e))?);
         }
         self.all(requests, Op::AddRoute, |at| routes.get(at).map(|r| (r.to_string(), r.device)))
+    }
+
+    /// Where all routes go that leave by a device.
+    ///
+    /// # Errors
+    /// The kernel's answer is not understood.
+    pub fn routed_to(&mut self, device: u32) -> Result<Vec<IpNet>, KernelError> {
+        let question = RouteNetlinkMessage::GetRoute(RouteMessage::default());
+        let found = self.0.list(&question).map_err(|e| self.failure(Op::ReadRoutes, "", device, e))?;
+        Ok(found.into_iter().filter_map(|answer| route::destination(answer, device)).collect())
     }
 
     /// Removes routes that were added with the same words.

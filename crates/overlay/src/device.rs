@@ -1,5 +1,5 @@
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 
 use ipnet::IpNet;
 use kernel::{KernelError, LinkSettings, Netlink, Route, Tun, TunKind};
@@ -109,25 +109,21 @@ fn prepared(settings: &Settings, netlink: &mut Netlink, device: u32) -> Result<(
         return refuse(format!("this host has no address {address}"));
     }
     let subnets: Vec<IpNet> = settings.members.get().values().flat_map(|m| m.subnets.clone()).collect();
-    tell_missing(settings, &routes(settings, device, &subnets));
-    Ok(())
+    tell_missing(settings, netlink, &routes(settings, device, &subnets))
 }
 
-/// Tells which of these routes this host does not have: what it sends there would not come from an address of the tunnel.
-fn tell_missing(settings: &Settings, routes: &[Route]) {
-    for Route { to, source, .. } in routes {
-        let Some(source) = source else { continue };
-        let any: IpAddr = if source.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let first = to.hosts().next().unwrap_or_else(|| to.addr());
-        // Nothing is sent; the kernel chooses the way, and by it the source.
-        let chosen = UdpSocket::bind((any, 0)).and_then(|s| s.connect((first, 9)).and_then(|()| s.local_addr()));
-        if !chosen.is_ok_and(|chosen| settings.addresses.contains(&chosen.ip())) {
-            let name = &settings.device;
-            tracing::warn!(
-                "what is for {to} does not go to {name}; for that root adds: ip route add {to} dev {name} src {source}"
-            );
-        }
+/// Tells which of these routes this host does not have.
+fn tell_missing(settings: &Settings, netlink: &mut Netlink, routes: &[Route]) -> Result<(), OverlayError> {
+    let Some(device) = routes.first().map(|r| r.device) else { return Ok(()) };
+    let there = netlink.routed_to(device)?;
+    for Route { to, source, .. } in routes.iter().filter(|r| !there.iter().any(|net| net.contains(&r.to.trunc()))) {
+        let name = &settings.device;
+        let source = source.map_or_else(String::new, |source| format!(" src {source}"));
+        tracing::warn!(
+            "what is for {to} does not go to {name}; for that root adds: ip route add {to} dev {name}{source}"
+        );
     }
+    Ok(())
 }
 
 /// The kernel's settings that keep this host from passing on what is for the networks behind it.
@@ -146,11 +142,10 @@ pub(crate) fn add_routes(
     subnets: &[IpNet],
 ) -> Result<Vec<(IpNet, KernelError)>, OverlayError> {
     let routes = routes(settings, device, subnets);
-    if !kernel::may_change_networks() {
-        tell_missing(settings, &routes);
-        return Ok(Vec::new());
-    }
     let mut netlink = Netlink::open()?;
+    if !kernel::may_change_networks() {
+        return tell_missing(settings, &mut netlink, &routes).map(|()| Vec::new());
+    }
     // Whom the device outlives leaves its routes there, perhaps with another source. Those to other devices stay.
     let left: Vec<Route> = routes.iter().map(|route| Route { source: None, ..*route }).collect();
     let _ = netlink.remove_routes(&left);

@@ -9,7 +9,7 @@ mod teller;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -232,9 +232,15 @@ impl Gossip {
         outputs
     }
 
-    /// All introductions that are held.
+    /// All certificates that are held, each once.
     pub(crate) fn certificates(&self) -> Vec<FromGossip> {
-        self.held.certificates().filter_map(|said| self.output(said, Duration::ZERO)).collect()
+        let mut known = BTreeSet::new();
+        let is_new = |said: &Said| match &said.what {
+            What::Certificate { text, .. } => known.insert(text.clone()),
+            What::Link { .. } | What::Alive { .. } => false,
+        };
+        let all = self.held.certificates().filter(is_new);
+        all.filter_map(|said| self.output(said, Duration::ZERO)).collect()
     }
 
     /// Somebody has heard this member say what it does not know of. Once that is a start whose number was lost; where it goes on, another host has its key.

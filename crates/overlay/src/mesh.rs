@@ -60,6 +60,8 @@ pub(crate) enum Output {
     NoRoutes(Vec<ipnet::IpNet>),
     /// Hand a piece of gossip to the gossip.
     Gossip { from: Member, bytes: Vec<u8> },
+    /// Have the gossip say again what it heard of certificates: there are other members than when it was said.
+    CertificatesAgain,
     /// Add a line to the record of the route control.
     Record(Box<route::Record>),
 }
@@ -303,8 +305,13 @@ impl Mesh {
 
     /// Everybody is told that this member leaves.
     pub(crate) fn say_goodbye(&mut self, now: Instant) {
-        let all: Vec<Member> = self.others.keys().copied().collect();
-        for member in all {
+        self.say_bye(now, self.others.keys().copied().collect());
+    }
+
+    /// To who is reached over relays first: a relay that has been told passes nothing on.
+    fn say_bye(&mut self, now: Instant, mut to: Vec<Member>) {
+        to.sort_by_key(|m| std::cmp::Reverse(self.best_way(*m).map_or(0, |(path, _)| path.relays().len())));
+        for member in to {
             self.tell(now, member, &Message::Bye);
         }
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use aws_lc_rs::rand;
 use kernel::{Datagrams, KernelError, Tun};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::Sender;
 use units::{Bytes, Instant};
 
@@ -59,7 +59,7 @@ enum Input {
     Network(FromNetwork, Place),
     Gossip(FromGossip),
     Question(Question, Reply),
-    Reload(Box<Settings>, Reply),
+    Reload(Box<Settings>, Vec<Found>, Reply),
     Found(Found),
 }
 
@@ -78,6 +78,8 @@ pub struct Node {
     threads: Threads,
     resolver: SyncSender<Asked>,
     claims_at: Instant,
+    /// The gossip is to say again what it heard of certificates.
+    certificates_again: bool,
 }
 
 impl Node {
@@ -139,6 +141,7 @@ impl Node {
             threads,
             resolver,
             claims_at: now,
+            certificates_again: false,
             settings,
         })
     }
@@ -195,24 +198,28 @@ impl Node {
             Input::Found(Found { asked: Asked { member, name }, addresses }) => {
                 self.mesh.handle_addresses(now, (member, &name), addresses);
             }
-            Input::Reload(settings, reply) => {
-                let answer = match self.mesh.reload(now, &settings) {
-                    Ok(reloaded) => {
-                        tracing::info!("the settings were read again: {}", json!(reloaded));
-                        // Who is listed no more may be a member by a certificate.
-                        let _ = self.gossip.try_send(ToGossip::CertificatesAgain);
-                        json!(reloaded)
-                    }
-                    Err(why) => questions::not_taken(&why),
-                };
-                reply(answer.to_string());
-            }
+            Input::Reload(settings, found, reply) => reply(self.reload(now, &settings, found).to_string()),
             Input::Question(question, reply) => {
                 reply(self.status.answer(&question, &self.mesh, now).to_string());
                 if matches!(question, Question::Down) {
                     self.threads.ending.begin();
                 }
             }
+        }
+    }
+
+    /// Takes settings that were read again; gives the answer to who asked for that.
+    fn reload(&mut self, now: Instant, settings: &Settings, found: Vec<Found>) -> Value {
+        match self.mesh.reload(now, settings) {
+            Ok(reloaded) => {
+                for Found { asked: Asked { member, name }, addresses } in found {
+                    self.mesh.handle_addresses(now, (member, &name), addresses);
+                }
+                let answer = json!(reloaded);
+                tracing::info!("the settings were read again: {answer}");
+                answer
+            }
+            Err(why) => questions::not_taken(&why),
         }
     }
 
@@ -246,6 +253,9 @@ impl Node {
                 && self.gossip.try_send(ToGossip::Introductions(self.mesh.introductions())).is_err()
             {
                 self.mesh.tell_again();
+            }
+            if self.certificates_again && self.gossip.try_send(ToGossip::CertificatesAgain).is_ok() {
+                self.certificates_again = false;
             }
             self.mesh.handle_flows(now, &self.status.elephants());
         }
@@ -283,6 +293,7 @@ impl Node {
                 Output::Gossip { from, bytes } => {
                     let _ = self.gossip.try_send(ToGossip::Received { from, bytes });
                 }
+                Output::CertificatesAgain => self.certificates_again = true,
                 Output::Record(line) => self.files.record(line),
                 Output::Event(event) => self.tell(&event),
             }

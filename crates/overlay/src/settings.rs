@@ -365,7 +365,9 @@ impl Settings {
         let (ours, theirs) = (&self.as_written, &other.as_written);
         let mut keys: BTreeSet<&str> = ours.keys().chain(theirs.keys()).map(String::as_str).collect();
         keys.retain(|key| ours.get(*key) != theirs.get(*key));
-        let is_other = [("secret", self.secret != other.secret)].into_iter().chain(self.is_another_member(other));
+        // The first of the addresses is that of what this host sends.
+        let further = [("secret", self.secret != other.secret), ("addresses", self.addresses != other.addresses)];
+        let is_other = further.into_iter().chain(self.is_another_member(other));
         keys.extend(is_other.filter(|(_, is_other)| *is_other).map(|(key, _)| key));
         keys.into_iter().map(str::to_owned).collect()
     }

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
@@ -108,6 +108,25 @@ fn message(route: &Route) -> io::Result<RouteMessage> {
     message.attributes.extend(route.via.map(|ip| RouteAttribute::Gateway(RouteAddress::from(ip))));
     message.attributes.extend(route.source.map(|ip| RouteAttribute::PrefSource(RouteAddress::from(ip))));
     Ok(message)
+}
+
+/// Where a route of an answer goes, if it is a unicast one that leaves by this device.
+pub(super) fn destination(answer: RouteNetlinkMessage, device: u32) -> Option<IpNet> {
+    let RouteNetlinkMessage::NewRoute(route) = answer else { return None };
+    if route.header.kind != RouteType::Unicast || !route.attributes.contains(&RouteAttribute::Oif(device)) {
+        return None;
+    }
+    let to = route.attributes.iter().find_map(|a| match a {
+        RouteAttribute::Destination(RouteAddress::Inet(ip)) => Some(IpAddr::from(*ip)),
+        RouteAttribute::Destination(RouteAddress::Inet6(ip)) => Some(IpAddr::from(*ip)),
+        _ => None,
+    });
+    let all = if route.header.address_family == AddressFamily::Inet6 {
+        IpAddr::from(Ipv6Addr::UNSPECIFIED)
+    } else {
+        IpAddr::from(Ipv4Addr::UNSPECIFIED)
+    };
+    IpNet::new(to.unwrap_or(all), route.header.destination_prefix_length).ok()
 }
 
 /// The request that makes a neighbour known, in place of what was known of it.

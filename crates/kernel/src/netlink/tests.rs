@@ -168,6 +168,13 @@ fn routes_are_what_iproute2_reads_back() {
         }
         let read = ip("-6 route show");
         assert!(read.contains("default via fd09::2 dev link") && read.contains("fd08::/48 via fd09::2"), "{read}");
+        let found = netlink.routed_to(link).unwrap();
+        for to in
+            ["0.0.0.0/0", "10.9.1.2/32", "10.6.0.0/24", "10.7.0.0/16", "10.8.0.0/16", "::/0", "fd08::/48", "fd09::/64"]
+        {
+            assert!(found.contains(&to.parse().unwrap()), "{to} in {found:?}");
+        }
+        assert!(!netlink.routed_to(peer).unwrap().contains(&"10.6.0.0/24".parse().unwrap()));
     });
 }
 

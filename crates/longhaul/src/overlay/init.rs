@@ -107,20 +107,30 @@ fn with_port(endpoint: &str, port: u16) -> String {
     }
 }
 
-/// Gives the new file to whom the old one belongs: the member may run as another user than who changes its settings.
-fn belong_alike(old: &Path, new: &Path) -> anyhow::Result<()> {
-    use std::os::unix::fs::{MetadataExt, chown};
-    let owner = fs::metadata(old).with_context(|| format!("looking at {}", old.display()))?;
-    chown(new, Some(owner.uid()), Some(owner.gid()))
-        .and_then(|()| fs::set_permissions(new, owner.permissions()))
-        .with_context(|| format!("giving {} to the owner of {}", new.display(), old.display()))
+/// Gives the new file to whom the old one belongs, as the member may run as another user than who changes its settings; where this user may not, it says so.
+fn belong_alike(old: &Path, new: &fs::File) -> anyhow::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let (before, now) = (fs::metadata(old)?, new.metadata()?);
+    let is_alike = (before.uid(), before.gid()) == (now.uid(), now.gid());
+    match if is_alike { Ok(()) } else { fchown(new, Some(before.uid()), Some(before.gid())) } {
+        Ok(()) => Ok(new.set_permissions(before.permissions())?),
+        Err(e) => Ok(writeln!(
+            io::stderr(),
+            "longhaul: {} belongs to user {} now, and not to {} and group {} as before: {e}",
+            old.display(),
+            now.uid(),
+            before.uid(),
+            before.gid()
+        )?),
+    }
 }
 
-fn new_file(path: &Path, text: &str) -> anyhow::Result<()> {
+fn new_file(path: &Path, text: &str) -> anyhow::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     // The secret of the overlay is in it.
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    file.and_then(|mut f| f.write_all(text.as_bytes())).with_context(|| format!("writing {}", path.display()))
+    let written = file.and_then(|mut f| f.write_all(text.as_bytes()).map(|()| f));
+    written.with_context(|| format!("writing {}", path.display()))
 }
 
 pub(super) fn authority(options: &AuthorityOptions) -> anyhow::Result<ExitCode> {
@@ -176,8 +186,7 @@ pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("adding to {}", config.display()))?;
     let draft = config.with_extension("toml.new");
     let _ = fs::remove_file(&draft);
-    new_file(&draft, &after)?;
-    belong_alike(config, &draft).inspect_err(|_| drop(fs::remove_file(&draft)))?;
+    let written = new_file(&draft, &after)?;
     // Checked as a whole before it takes the place of what is there.
     let members = match Settings::read(&draft) {
         Ok(settings) => settings.members.get().len(),
@@ -186,7 +195,8 @@ pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
             return Err(e.into());
         }
     };
-    fs::rename(&draft, config).with_context(|| format!("writing {}", config.display()))?;
+    let replaced = belong_alike(config, &written).and_then(|()| Ok(fs::rename(&draft, config)?));
+    replaced.inspect_err(|_| drop(fs::remove_file(&draft))).with_context(|| format!("writing {}", config.display()))?;
     let (file, others) = (config.display(), show::others(members));
     writeln!(
         io::stderr(),

@@ -221,6 +221,24 @@ fn a_secret_need_not_be_on_the_command_line() {
 }
 
 #[test]
+fn who_joins_leaves_the_settings_to_whom_they_belong() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    // Only root gives a file away.
+    let Some(_) = or_skip(Namespace::new()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "west", "10.77.0.1");
+    let east = init(folder.path(), "east", "10.77.0.2");
+    let file = folder.path().join("west.toml");
+    // Of a user whom others of the group may read along with.
+    chown(&file, Some(NOBODY), Some(NOBODY)).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
+    assert_eq!(join(folder.path(), "west", &east).status.code(), Some(0));
+    let after = std::fs::metadata(&file).unwrap();
+    assert_eq!((after.uid(), after.gid(), after.mode() & 0o7777), (NOBODY, NOBODY, 0o640));
+    assert!(std::fs::read_to_string(&file).unwrap().contains("name = \"east\""));
+}
+
+#[test]
 fn without_rights_a_device_that_root_made_ready_is_taken() {
     let Some(host) = or_skip(Namespace::new()) else { return };
     let folder = tempfile::tempdir().unwrap();

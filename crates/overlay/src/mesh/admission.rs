@@ -41,6 +41,8 @@ pub(super) struct Guest {
 /// A member that a certificate has made one.
 pub(crate) struct Certified {
     pub(crate) text: String,
+    /// What it calls its owner.
+    pub(super) name: String,
     until: Instant,
 }
 
@@ -256,7 +258,8 @@ impl Mesh {
         if shown.key != known.key || !is_later || self.taken(member, &shown.subnets).is_some() {
             return;
         }
-        self.admissions.certified.insert(member, Certified { text: text.to_owned(), until });
+        let name = certificate.name.clone();
+        self.admissions.certified.insert(member, Certified { text: text.to_owned(), name, until });
         self.admissions.have_news = true;
         if (&shown.name, &shown.subnets) == (&known.name, &known.subnets) {
             return;
@@ -271,7 +274,7 @@ impl Mesh {
     }
 
     /// What a member is called: with its number where somebody else has that name already, as people ask for members by their names.
-    fn free_name(&self, member: Member, name: String) -> String {
+    pub(super) fn free_name(&self, member: Member, name: String) -> String {
         let is_taken = self.settings.members.get().iter().any(|(m, other)| *m != member && other.name == name);
         if is_taken { format!("{name}-{member}") } else { name }
     }
@@ -313,7 +316,8 @@ impl Mesh {
             all.insert(number, member);
         });
         let until = self.until(now, certificate);
-        self.admissions.certified.insert(number, Certified { text: text.to_owned(), until });
+        let named = certificate.name.clone();
+        self.admissions.certified.insert(number, Certified { text: text.to_owned(), name: named, until });
         self.outputs.push_back(Output::Event(Event::Joined { member: number, name }));
         self.changed = true;
         Ok(())

@@ -7,7 +7,6 @@ use ipnet::IpNet;
 use route::Member;
 use serde::Serialize;
 use units::Instant;
-use wire::overlay::Message;
 
 use super::admission::Own;
 use super::names::Name;
@@ -37,9 +36,13 @@ impl Mesh {
     pub(crate) fn reload(&mut self, now: Instant, new: &Settings) -> Result<Reloaded, String> {
         self.check_reload(now, new)?;
         let (known, wanted) = (self.settings.members.get(), new.members.get());
+        let listed: BTreeSet<IpNet> = wanted.values().flat_map(|m| &m.subnets).map(IpNet::trunc).collect();
         let stays = |member: &Member, before: &MemberSettings| match wanted.get(member) {
-            Some(listed) => listed.key == before.key,
-            None => self.admissions.certified.contains_key(member) && !shares_subnets(before, &wanted),
+            Some(line) => line.key == before.key,
+            None => {
+                let is_anothers = before.subnets.iter().any(|s| listed.contains(&s.trunc()));
+                self.admissions.certified.contains_key(member) && !is_anothers
+            }
         };
         let gone: BTreeSet<Member> = known.iter().filter(|(m, k)| !stays(m, k)).map(|(m, _)| *m).collect();
         let is_new = |m: &Member| !known.contains_key(m) || gone.contains(m);
@@ -60,11 +63,13 @@ impl Mesh {
             at_next_start: self.settings.different_keys(new),
             ..Reloaded::default()
         };
+        self.say_bye(now, gone.iter().copied().collect());
         for member in &gone {
-            self.tell(now, *member, &Message::Bye);
             self.dismiss(now, *member);
         }
         self.take_listed(now, &wanted);
+        let has_changed = !gone.is_empty() || !reloaded.changed.is_empty();
+        self.outputs.extend(has_changed.then_some(Output::CertificatesAgain));
         reloaded.certificate = self.take_certificate(now, new);
         reloaded.certified_until_utc_s = self.certified_until_utc_s();
         Ok(reloaded)
@@ -97,18 +102,26 @@ impl Mesh {
             }
         }
         let mut all = (*known).clone();
-        for (member, other) in all.iter_mut().filter(|(m, _)| !wanted.contains_key(m)) {
-            if wanted.values().any(|listed| listed.name == other.name) {
-                other.name = format!("{}-{member}", other.name);
-            }
-        }
         all.extend(wanted.iter().map(|(m, listed)| (*m, listed.clone())));
         let (before, after) = (nets(&known), nets(&all));
         let (lost, gained) = (beyond(&before, &after), beyond(&after, &before));
         self.outputs.extend((!lost.is_empty()).then_some(Output::NoRoutes(lost)));
         self.outputs.extend((!gained.is_empty()).then_some(Output::Routes(gained)));
         self.settings.members.change(|members| *members = all);
+        self.name_certified();
         self.changed = true;
+    }
+
+    /// Gives those who are members by certificates the names that these say, as far as nobody else has them.
+    fn name_certified(&mut self) {
+        for (member, certified) in &self.admissions.certified {
+            let name = self.free_name(*member, certified.name.clone());
+            self.settings.members.change(|all| {
+                if let Some(other) = all.get_mut(member) {
+                    other.name = name;
+                }
+            });
+        }
     }
 
     fn add_listed(&mut self, now: Instant, member: Member, listed: &MemberSettings) {
@@ -143,12 +156,6 @@ impl Other {
             self.calls.at_once(now);
         }
     }
-}
-
-/// Whether one of a member's subnets is one of these members' as well.
-fn shares_subnets(member: &MemberSettings, others: &All) -> bool {
-    let theirs: BTreeSet<IpNet> = others.values().flat_map(|m| &m.subnets).map(IpNet::trunc).collect();
-    member.subnets.iter().any(|s| theirs.contains(&s.trunc()))
 }
 
 fn nets(of: &All) -> Vec<IpNet> {

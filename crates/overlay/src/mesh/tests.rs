@@ -353,6 +353,10 @@ impl World {
                 Output::Event(event) => host.events.push((now, event)),
                 Output::Routes(subnets) => host.routes.extend(subnets),
                 Output::NoRoutes(subnets) => host.routes.retain(|r| !subnets.contains(r)),
+                Output::CertificatesAgain => {
+                    let said = host.gossip.certificates();
+                    self.heed_gossip(index, said);
+                }
                 Output::Record(record) => host.records.push(*record),
                 Output::Gossip { from, bytes } => {
                     let said = host.gossip.handle_message(host.clock.at(now), from, &bytes);

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Input;
+use super::resolver::before_the_tunnel;
 use super::threads::Threads;
 use crate::OverlayError;
 use crate::settings::Settings;
@@ -132,16 +133,22 @@ fn read_again(mut stream: UnixStream, door: Door) -> io::Result<()> {
     if door.is_reading.swap(true, Ordering::Relaxed) {
         return writeln!(stream, "{}", not_taken("they are being read already"));
     }
+    let is_reading = Arc::clone(&door.is_reading);
     let read = move || {
-        let settings = Settings::read(&door.settings);
-        door.is_reading.store(false, Ordering::Relaxed);
         // Who asked may have gone away.
-        drop(match settings {
-            Ok(new) => hand_over(&mut stream, &door.inputs, |reply| Input::Reload(Box::new(new), reply)),
+        drop(match Settings::read(&door.settings) {
+            Ok(new) => {
+                // While no packet for a resolver behind a new member goes into the tunnel.
+                let found = before_the_tunnel(&new).unwrap_or_default();
+                let input = |reply| Input::Reload(Box::new(new), found, reply);
+                hand_over(&mut stream, &door.inputs, input)
+            }
             Err(e) => writeln!(stream, "{}", not_taken(&e.to_string())),
         });
+        door.is_reading.store(false, Ordering::Relaxed);
     };
-    std::thread::Builder::new().name("overlay-settings".to_owned()).spawn(read).map(drop)
+    let begun = std::thread::Builder::new().name("overlay-settings".to_owned()).spawn(read).map(drop);
+    begun.inspect_err(|_| is_reading.store(false, Ordering::Relaxed))
 }
 
 /// The answer to who asked for settings that are not taken.

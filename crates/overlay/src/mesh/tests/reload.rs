@@ -25,9 +25,6 @@ fn world(lists_of: &[&[usize]]) -> World {
 fn reload(world: &mut World, index: usize, new: &Settings) -> Result<Reloaded, String> {
     let now = world.now;
     let reloaded = world.hosts[index].mesh.reload(now, new);
-    // As the node has it.
-    let again = world.hosts[index].gossip.certificates();
-    world.heed_gossip(index, again);
     world.settle(index);
     reloaded
 }
@@ -228,6 +225,10 @@ fn who_is_listed_has_the_name_and_needs_no_certificate_any_more() {
     world.run(60 * SECOND);
     assert!(knows(&world, 0, 1), "its certificate is over");
     assert!(world.hosts[0].is_linked(1));
+    // Its own name is free again.
+    reload(&mut world, 0, &lists_of_first(&[1])).unwrap();
+    let name = |index: usize| world.hosts[0].mesh.settings.name_of(number(index));
+    assert_eq!((name(1), name(2)), ("m1".to_owned(), "m2".to_owned()));
 }
 
 /// The first member of those with certificates, that lists these others.
@@ -281,6 +282,24 @@ fn who_is_listed_has_the_subnets_that_another_has_by_a_certificate() {
     world.run(70 * SECOND);
     assert!(knows(&world, 0, 3) && !knows(&world, 0, 2));
     assert!(world.hosts[0].routes.contains(&inner(2).into()));
+}
+
+#[test]
+fn who_goes_together_with_his_relay_is_told_as_well() {
+    let mut world = world(&[&[1, 2], &[0, 2], &[0, 1]]);
+    for (near, far) in [(1, 2), (2, 1)] {
+        world.set(0, far, None);
+        world.set(0, near, Some(WIRE));
+        world.run(30 * SECOND);
+        assert_eq!(world.flow(0, far, SECOND), (200, 200));
+        reload(&mut world, 0, &lists(0, &[])).unwrap();
+        // A datagram over the relay takes 20 ms.
+        world.run(Duration::from_millis(30));
+        for other in [near, far] {
+            assert!(world.hosts[other].mesh.session(number(0)).is_none(), "{other}");
+        }
+        reload(&mut world, 0, &lists(0, &[1, 2])).unwrap();
+    }
 }
 
 #[test]
