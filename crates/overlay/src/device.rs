@@ -5,6 +5,7 @@ use ipnet::IpNet;
 use kernel::{KernelError, LinkSettings, Netlink, Route, Tun, TunKind};
 
 use crate::OverlayError;
+use crate::members::subnets;
 use crate::offload::takes_super_packets;
 use crate::settings::Settings;
 
@@ -45,8 +46,7 @@ pub(crate) fn make(settings: &mut Settings, queues: usize) -> Result<(Vec<Tun>, 
     for key in not_forwarded(settings) {
         tracing::warn!("this host forwards nothing to the networks behind it (`subnets`): sysctl -w {key}=1");
     }
-    let subnets: Vec<IpNet> = settings.members.get().values().flat_map(|m| m.subnets.clone()).collect();
-    match add_routes(settings, device, &subnets)?.pop() {
+    match add_routes(settings, device, &subnets(&settings.members.get()))?.pop() {
         Some((_, refused)) => Err(refused.into()),
         None => Ok((tuns, device)),
     }
@@ -108,8 +108,7 @@ fn prepared(settings: &Settings, netlink: &mut Netlink, device: u32) -> Result<(
     if let Some(address) = settings.addresses.iter().find(|a| UdpSocket::bind((**a, 0)).is_err()) {
         return refuse(format!("this host has no address {address}"));
     }
-    let subnets: Vec<IpNet> = settings.members.get().values().flat_map(|m| m.subnets.clone()).collect();
-    tell_missing(settings, netlink, &routes(settings, device, &subnets))
+    tell_missing(settings, netlink, &routes(settings, device, &subnets(&settings.members.get())))
 }
 
 /// Tells which of these routes this host does not have.

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use ipnet::IpNet;
 use route::Member;
 
 use crate::settings::MemberSettings;
@@ -28,6 +29,11 @@ impl Members {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         how(Arc::make_mut(&mut all));
     }
+}
+
+/// What all of these serve.
+pub(crate) fn subnets(members: &BTreeMap<Member, MemberSettings>) -> Vec<IpNet> {
+    members.values().flat_map(|m| m.subnets.clone()).collect()
 }
 
 impl From<BTreeMap<Member, MemberSettings>> for Members {

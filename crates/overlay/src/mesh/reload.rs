@@ -11,6 +11,7 @@ use units::Instant;
 use super::admission::Own;
 use super::names::Name;
 use super::{Event, Mesh, Other, Output};
+use crate::members::subnets;
 use crate::settings::{Endpoint, MemberSettings, Settings, check_mtu};
 
 /// What was taken from settings that were read again: names of members, and what is left to the next start.
@@ -103,7 +104,7 @@ impl Mesh {
         }
         let mut all = (*known).clone();
         all.extend(wanted.iter().map(|(m, listed)| (*m, listed.clone())));
-        let (before, after) = (nets(&known), nets(&all));
+        let (before, after) = (subnets(&known), subnets(&all));
         let (lost, gained) = (beyond(&before, &after), beyond(&after, &before));
         self.outputs.extend((!lost.is_empty()).then_some(Output::NoRoutes(lost)));
         self.outputs.extend((!gained.is_empty()).then_some(Output::Routes(gained)));
@@ -156,10 +157,6 @@ impl Other {
             self.calls.at_once(now);
         }
     }
-}
-
-fn nets(of: &All) -> Vec<IpNet> {
-    of.values().flat_map(|m| m.subnets.clone()).collect()
 }
 
 /// Those of the first that are not among the second.
