@@ -237,6 +237,7 @@ fn write_settings(
     add("congestion_control", overlay.congestion_control.as_ref().map(quoted));
     add("single_path", Some(overlay.single_path.to_string()));
     add("t_loss", overlay.t_loss.map(|t| format!("\"{}ns\"", t.as_nanos())));
+    add("n_loss", overlay.n_loss.map(|n| n.to_string()));
     add("t_ch", overlay.t_ch.map(|t| format!("\"{}ns\"", t.as_nanos())));
     add("capacity", overlay.capacity.map(|c| format!("\"{}b/s\"", c.as_bps())));
     add("probe_share", overlay.probe_share.map(|s| format!("{s:?}")));

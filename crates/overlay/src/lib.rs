@@ -31,6 +31,7 @@ mod receive;
 mod record;
 mod seal;
 mod sense;
+mod sensor;
 mod session;
 mod settings;
 mod spent;
@@ -44,6 +45,7 @@ pub use error::OverlayError;
 pub use identity::{Identity, PublicKey};
 pub use members::Members;
 pub use node::{Node, ask};
+pub use sensor::LossSensor;
 pub use settings::{
     DEFAULT_MTU, DEFAULT_PORT, Endpoint, HostPort, MemberSettings, Offload, PolicyName, Settings, joined, member_lines,
 };

@@ -1,8 +1,8 @@
 //! How much a link loses, by what is missing of the frames that were sent: all that was counted since the share last changed.
 
-use std::time::Duration;
-
 use units::Instant;
+
+use crate::sensor::{LossSensor, Sensing};
 
 /// Half-life of what is counted, in seconds, and of the latest of it. The first is long, for what becomes untrue is forgotten by then.
 const HALF_LIFE: f64 = 20.0;
@@ -132,34 +132,6 @@ pub(crate) struct LossEstimate {
     pub(crate) frames: f64,
 }
 
-/// The loss rate sensor of SAFIRE (Mark et al. 2008, section II.A): what was lost in each interval of `T_loss`, averaged over two intervals. Until the first
-/// is over there is what it has seen so far.
-#[derive(Debug, Clone, Copy)]
-struct Intervals {
-    length: Duration,
-    began: Option<Instant>,
-    now: Fading,
-    /// Raw estimates of the last intervals, the latest last.
-    raw: [Option<f64>; 2],
-}
-
-impl Intervals {
-    fn note(&mut self, at: Instant, counts: Fading) {
-        let began = *self.began.get_or_insert(at);
-        if at.saturating_since(began) >= self.length {
-            self.raw = [self.raw[1], Some(self.now.share())];
-            (self.began, self.now) = (Some(at), Fading::default());
-        }
-        self.now.add(counts);
-    }
-
-    fn share(&self) -> f64 {
-        let known = self.raw.iter().flatten();
-        let count = known.clone().count();
-        if count == 0 { self.now.share() } else { known.sum::<f64>() / count as f64 }
-    }
-}
-
 /// Follows the losses of a link. After each look the latest stretches of frames, of many lengths, are held against what was before them: where one differs beyond
 /// chance, the link has changed, and what was before is forgotten (generalised likelihood ratio over a few candidate times of change; Lai, *Sequential changepoint
 /// detection in quality control and dynamical systems*, 1995). So a change is found as soon as the frames since then tell, be they many a second or few.
@@ -173,15 +145,21 @@ pub(crate) struct Loss {
     told: f64,
     /// Frames that were counted since the last change, however long ago.
     counted: f64,
-    /// Instead, in the paper's way.
-    intervals: Option<Intervals>,
+    /// Instead of all that, in the paper's way.
+    sensing: Option<Sensing>,
 }
 
 impl Loss {
-    /// `t_loss`: by the paper's intervals of this length.
-    pub(crate) fn new(t_loss: Option<Duration>) -> Self {
-        let of = |length| Intervals { length, began: None, now: Fading::default(), raw: [None; 2] };
-        Self { intervals: t_loss.map(of), ..Self::default() }
+    /// `sensor`: the share is what the paper's sensor says.
+    pub(crate) fn new(sensor: Option<LossSensor>) -> Self {
+        Self { sensing: sensor.map(Sensing::new), ..Self::default() }
+    }
+
+    /// Of so many probes of the sensor that were sent since the last time, so many were lost.
+    pub(crate) fn note_probes(&mut self, now: Instant, probes: u64, lost: u64) {
+        if let Some(sensing) = &mut self.sensing {
+            sensing.note(now, probes, lost);
+        }
     }
 
     /// Of `frames` that were sent since the last time, `lost` did not arrive. Says whether that is another share than before.
@@ -189,9 +167,6 @@ impl Loss {
         let passed = self.at.map_or(0.0, |at| now.saturating_since(at).as_secs_f64());
         self.at = Some(now);
         let counts = Fading { frames: frames as f64, lost: lost as f64 };
-        if let Some(intervals) = &mut self.intervals {
-            intervals.note(now, counts);
-        }
         self.latest.fade((-passed / QUICK).exp2());
         self.latest.add(counts);
         self.counted += counts.frames;
@@ -245,19 +220,20 @@ impl Loss {
 
     /// What is known now.
     pub(crate) fn estimate(&self) -> LossEstimate {
-        let frames = self.known.frames;
-        if let Some(intervals) = &self.intervals {
+        if let Some(sensing) = &self.sensing {
             // The paper takes it as it is.
-            let share = intervals.share();
-            return LossEstimate { share, low: share, high: share, frames };
+            let share = sensing.share();
+            return LossEstimate { share, low: share, high: share, frames: sensing.probes() as f64 };
         }
         let (low, high) = self.known.interval(Z);
-        LossEstimate { share: self.known.share(), low, high, frames }
+        LossEstimate { share: self.known.share(), low, high, frames: self.known.frames }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use rand_chacha::ChaCha8Rng;
     use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -353,26 +329,6 @@ mod tests {
             }
             // 95 % are wanted; looks depend on each other over some 14 s, so that 600 s are some 40 independent ones: +-7 %.
             assert!(f64::from(inside) / f64::from(looks) > 0.88, "{share}: {inside} of {looks}");
-        }
-    }
-
-    #[test]
-    fn the_papers_sensor_averages_the_last_two_intervals() {
-        let (mut loss, mut now) = (Loss::new(Some(Duration::from_secs(60))), Instant::from_nanos(0));
-        let mut minute = |loss: &mut Loss, lost: u64| {
-            for _ in 0..60 {
-                loss.note(now, 100, lost);
-                now = now + Duration::from_secs(1);
-            }
-            loss.note(now, 0, 0);
-            let e = loss.estimate();
-            assert_eq!((e.low, e.high), (e.share, e.share));
-            e.share
-        };
-        let told = [5, 15, 15, 5].map(|lost| minute(&mut loss, lost));
-        // 0.05; the mean of it and 0.15; 0.15; the mean again.
-        for (told, expected) in told.into_iter().zip([0.05, 0.1, 0.15, 0.1]) {
-            assert!((told - expected).abs() < 1e-9, "{told} {expected}");
         }
     }
 }

@@ -31,6 +31,7 @@ use crate::guard::{Guard, MacKeys};
 use crate::places::MemberPlaces;
 use crate::quota::Quota;
 use crate::seal::{self, Line};
+use crate::sensor::LossSensor;
 use crate::session::{REJECT_AFTER, Session};
 use crate::settings::{Endpoint, HostPort, MemberSettings, Settings};
 use crate::spent::Spent;
@@ -179,7 +180,7 @@ impl Mesh {
         let own = settings.identity.public().member();
         let control = ways::control(&settings, own, now)?;
         let others = settings.members.get();
-        let others = others.iter().map(|(number, m)| (*number, Other::new(m, settings.t_loss, now))).collect();
+        let others = others.iter().map(|(number, m)| (*number, Other::new(m, settings.sensor, now))).collect();
         let guard = Guard::new(&settings.identity.public(), now)?;
         Some(Self {
             own,
@@ -218,7 +219,7 @@ impl Mesh {
 
     /// When [`Mesh::handle_timeout`] is due.
     pub(crate) fn poll_timeout(&self) -> Instant {
-        let probe = self.others.values().filter_map(|o| o.link.next_probe()).min();
+        let probe = self.others.values().flat_map(|o| o.link.next_probes()).flatten().min();
         // The route control is served with each tick: 20 ms are nothing to it.
         probe.map_or(self.next_tick, |at| at.min(self.next_tick))
     }
@@ -250,6 +251,7 @@ impl Mesh {
             self.take_told_sizes(now);
         }
         self.send_probes(now);
+        self.send_sensors_probes(now);
         self.decide(now);
     }
 
@@ -493,7 +495,7 @@ impl Mesh {
 }
 
 impl Other {
-    fn new(member: &MemberSettings, t_loss: Option<Duration>, now: Instant) -> Self {
+    fn new(member: &MemberSettings, sensor: Option<LossSensor>, now: Instant) -> Self {
         let listed = if let Some(Endpoint::Address(address)) = member.endpoint { Some(address) } else { None };
         Self {
             mac: MacKeys::of(&member.key),
@@ -506,7 +508,7 @@ impl Other {
             moved: None,
             shown: None,
             calls: calls::Calls::new(now),
-            link: links::Link::new(t_loss),
+            link: links::Link::new(sensor),
             trains: trains::Trains::default(),
             sizes: sizes::Sizes::default(),
             lanes: ways::Lanes::default(),

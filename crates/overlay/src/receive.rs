@@ -10,8 +10,8 @@ use packet::{ecn, mark_congestion};
 use route::Member;
 use units::{Bytes, Instant, Rate};
 use wire::overlay::{
-    Content, ENVELOPE_BYTES, Envelope, Kind, LANE_DIRECT, LANE_RELAYED, LANE_TRIALS, Message, SEALED_BYTES, Sealed,
-    TAG_BYTES,
+    Content, ENVELOPE_BYTES, Envelope, Kind, LANE_DIRECT, LANE_RELAYED, LANE_SENSOR, LANE_TRIALS, Message,
+    SEALED_BYTES, Sealed, TAG_BYTES,
 };
 
 use crate::counters::{Counters, bump};
@@ -215,7 +215,7 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
         let Some((header, number)) = decoded else { return self.refuse(&counters.malformed) };
         let Some(session) = self.table.sessions.get(&header.receiver) else { return self.refuse(&counters.no_session) };
         // The lane of hops is for envelopes, the direct ones for what came directly: only so do they tell of this link.
-        let is_direct = matches!(header.lane, LANE_DIRECT | LANE_TRIALS);
+        let is_direct = matches!(header.lane, LANE_DIRECT | LANE_TRIALS | LANE_SENSOR);
         if header.lane == LANE_RELAYED || via.is_none() != is_direct {
             return self.refuse(&counters.malformed);
         }

@@ -12,7 +12,7 @@ use crate::tally::Arrivals;
 use crate::window::{Stale, Window};
 
 /// Lanes that a session has: the direct one, that of its hop, that of trials, and one for each path over relays.
-pub(crate) const LANES: usize = 16;
+pub(crate) const LANES: usize = 17;
 
 /// How long a session is used for sending; its successor is agreed on before.
 pub(crate) const REKEY_AFTER: std::time::Duration = std::time::Duration::from_secs(120);

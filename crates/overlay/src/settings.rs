@@ -13,6 +13,7 @@ use wire::overlay::gossip::UNBOUNDED;
 use crate::OverlayError;
 use crate::identity::{Identity, PublicKey};
 use crate::members::Members;
+use crate::sensor::LossSensor;
 
 mod certified;
 mod endpoint;
@@ -39,8 +40,6 @@ const MTU: std::ops::RangeInclusive<u16> = 576..=65_000;
 const QUEUES: std::ops::RangeInclusive<usize> = 1..=crate::seal::DEVICE_QUEUES;
 /// Of those that it has where nothing is said, most: eight threads in each direction carry what a 40 Gb/s card does.
 const USUAL_QUEUES: usize = 8;
-/// The paper's interval of losses (Mark et al. 2008, section IV.C).
-const T_LOSS: std::time::Duration = std::time::Duration::from_secs(60);
 /// Where a record of the route control ends: some hours of ten members, a day of three.
 pub(crate) const RECORD_SIZE: Bytes = Bytes::new(1_000_000_000);
 /// Less has no room for anything after the policy and the members.
@@ -87,6 +86,7 @@ struct File {
     beta: Option<f64>,
     t_ch: Option<String>,
     t_loss: Option<String>,
+    n_loss: Option<u32>,
     capacity: Option<String>,
     probe_share: Option<f64>,
     gossip_rate: Option<String>,
@@ -212,8 +212,8 @@ pub struct Settings {
     pub rate_aware: Model,
     /// Least time between two changes; absent: the policy's.
     pub t_ch: Option<std::time::Duration>,
-    /// Losses are told for intervals of this length, as the paper does; absent: as they come.
-    pub t_loss: Option<std::time::Duration>,
+    /// Losses are sensed as the paper does; absent: by all frames, as they come.
+    pub sensor: Option<LossSensor>,
     /// Rate of this member's access; absent: unknown.
     pub capacity: Option<Rate>,
     /// Most of a link's rate that probes and trains take, beyond what it takes to know that the link works.
@@ -292,10 +292,7 @@ impl Settings {
         let members = others(file.member, (own, &serves))?;
         no_overlap(&members, &serves)?;
         let policy = file.policy.unwrap_or_default();
-        let t_loss = time(file.t_loss, "t_loss")?;
-        if t_loss.is_some_and(|t| t.is_zero()) {
-            return Err("`t_loss` must be more than 0".to_owned());
-        }
+        let sensor = sensor(policy, time(file.t_loss, "t_loss")?, file.n_loss)?;
         let mtu = file.mtu.unwrap_or(DEFAULT_MTU);
         let device = file.device.unwrap_or_else(|| "lh0".to_owned());
         check_device(&device, mtu, file.queues)?;
@@ -331,7 +328,7 @@ impl Settings {
             model,
             rate_aware,
             t_ch: time(file.t_ch, "t_ch")?,
-            t_loss: t_loss.or_else(|| (policy == PolicyName::Safire2008).then_some(T_LOSS)),
+            sensor,
             capacity: at_least(
                 rate(file.capacity, "capacity")?,
                 ("`capacity`", LEAST_RATE),
@@ -424,6 +421,16 @@ fn rate(text: Option<String>, key: &str) -> Result<Option<Rate>, String> {
 
 fn time(text: Option<String>, key: &str) -> Result<Option<std::time::Duration>, String> {
     text.map(|t| units::parse_duration(&t).map_err(|e| format!("`{key}`: {e}"))).transpose()
+}
+
+/// The paper's sensor of losses, where its policy or one of its keys asks for it.
+fn sensor(
+    policy: PolicyName,
+    t_loss: Option<std::time::Duration>,
+    n_loss: Option<u32>,
+) -> Result<Option<LossSensor>, String> {
+    let is_asked_for = policy == PolicyName::Safire2008 || t_loss.is_some() || n_loss.is_some();
+    is_asked_for.then(|| LossSensor::new(t_loss, n_loss)).transpose()
 }
 
 /// The share of a link's rate that probes may take.

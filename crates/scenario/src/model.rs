@@ -240,6 +240,8 @@ pub struct Overlay {
     pub t_ch: Option<Duration>,
     /// Losses are told for intervals of this length, as SAFIRE did.
     pub t_loss: Option<Duration>,
+    /// By so many probes in each.
+    pub n_loss: Option<u32>,
     /// Rate of each member's access.
     pub capacity: Option<Rate>,
     /// Most of a link's rate that probes take.

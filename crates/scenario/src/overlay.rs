@@ -29,6 +29,7 @@ pub(crate) fn read(root: &mut Section<'_>, topology: &Topology) -> Option<Overla
         single_path: section.read("single_path", quantity::boolean).unwrap_or(false),
         t_ch: section.read("t_ch", quantity::duration),
         t_loss: section.read("t_loss", quantity::duration),
+        n_loss: section.read("n_loss", quantity::whole_u32(1..=u32::MAX)),
         capacity: section.read("capacity", quantity::rate),
         probe_share: section.read("probe_share", quantity::probability),
         congestion_control: section.read("congestion_control", quantity::text).or_else(of_flows),

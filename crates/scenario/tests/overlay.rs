@@ -24,7 +24,7 @@ duration = "5s"
 fn members_have_addresses_by_their_place_and_links_as_they_are_listed() {
     let text = format!(
         "{LINE}overlay = true\n[overlay]\nmembers = [\"a\", \"c\", \"d\"]\nlinks = [[\"a\", \"c\"], [\"d\", \"c\"]]\n\
-         policy = \"safire-2008\"\nsingle_path = true\nt_ch = \"30s\"\nt_loss = \"20s\"\ncapacity = \"45Mb/s\"\nprobe_share = 0.02\n"
+         policy = \"safire-2008\"\nsingle_path = true\nt_ch = \"30s\"\nt_loss = \"20s\"\nn_loss = 50\ncapacity = \"45Mb/s\"\nprobe_share = 0.02\n"
     );
     let scenario = read(&text);
     let overlay = scenario.overlay.unwrap();
@@ -34,7 +34,8 @@ fn members_have_addresses_by_their_place_and_links_as_they_are_listed() {
     assert_eq!([0, 1, 2].map(address), [Some("100.64.0.1".to_owned()), None, Some("100.64.0.2".to_owned())]);
     assert!(overlay.is_linked(0, 2) && overlay.is_linked(2, 3) && !overlay.is_linked(0, 3), "both ways, and no others");
     assert_eq!((overlay.policy.as_deref(), overlay.t_ch), (Some("safire-2008"), Some(Duration::from_secs(30))));
-    assert_eq!((overlay.t_loss, overlay.congestion_control), (Some(Duration::from_secs(20)), None));
+    assert_eq!((overlay.t_loss, overlay.n_loss), (Some(Duration::from_secs(20)), Some(50)));
+    assert_eq!(overlay.congestion_control, None);
     assert_eq!((overlay.capacity, overlay.probe_share), (Some(Rate::from_bps(45_000_000)), Some(0.02)));
 }
 

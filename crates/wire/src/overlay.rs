@@ -15,8 +15,8 @@ pub use envelope::{ENVELOPE_BYTES, Envelope, MOST_RELAYS};
 pub use handshake::{COOKIE_BYTES, Cookie, INITIATION_BYTES, Initiation, MAC_BYTES, Macs, RESPONSE_BYTES, Response};
 pub use message::{LaneReport, MESSAGE_MAX, Message, REPORTS_MAX};
 pub use sealed::{
-    CLASS_ELEPHANT, CLASS_MOUSE, Content, LANE_DIRECT, LANE_RELAYED, LANE_TRIALS, MOST_QUEUES, SEALED_BYTES, Sealed,
-    UNKNOWN_RATE,
+    CLASS_ELEPHANT, CLASS_MOUSE, Content, LANE_DIRECT, LANE_RELAYED, LANE_SENSOR, LANE_TRIALS, MOST_QUEUES,
+    SEALED_BYTES, Sealed, UNKNOWN_RATE,
 };
 
 /// Length of the authentication tag behind a sealed frame and behind an envelope.

@@ -125,6 +125,16 @@ fn belong_alike(old: &Path, new: &fs::File) -> anyhow::Result<()> {
     }
 }
 
+/// Puts this text in the place of what is in a file, all at once. A symbolic link goes on leading to it.
+fn replace(file: &Path, text: &str) -> anyhow::Result<()> {
+    let file = fs::canonicalize(file)?;
+    let draft = file.with_extension("toml.new");
+    let _ = fs::remove_file(&draft);
+    let written = new_file(&draft, text)?;
+    let replaced = belong_alike(&file, &written).and_then(|()| Ok(fs::rename(&draft, &file)?));
+    replaced.inspect_err(|_| drop(fs::remove_file(&draft)))
+}
+
 fn new_file(path: &Path, text: &str) -> anyhow::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     // The secret of the overlay is in it.
@@ -184,19 +194,14 @@ pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
     let after = joined(&before, &lines)
         .map_err(anyhow::Error::msg)
         .with_context(|| format!("adding to {}", config.display()))?;
+    // Checked as a whole before it takes the place of what is there, beside which are the files that it names.
     let draft = config.with_extension("toml.new");
     let _ = fs::remove_file(&draft);
-    let written = new_file(&draft, &after)?;
-    // Checked as a whole before it takes the place of what is there.
-    let members = match Settings::read(&draft) {
-        Ok(settings) => settings.members.get().len(),
-        Err(e) => {
-            let _ = fs::remove_file(&draft);
-            return Err(e.into());
-        }
-    };
-    let replaced = belong_alike(config, &written).and_then(|()| Ok(fs::rename(&draft, config)?));
-    replaced.inspect_err(|_| drop(fs::remove_file(&draft))).with_context(|| format!("writing {}", config.display()))?;
+    new_file(&draft, &after)?;
+    let checked = Settings::read(&draft);
+    let _ = fs::remove_file(&draft);
+    let members = checked?.members.get().len();
+    replace(config, &after).with_context(|| format!("writing {}", config.display()))?;
     let (file, others) = (config.display(), show::others(members));
     writeln!(
         io::stderr(),

@@ -239,6 +239,22 @@ fn who_joins_leaves_the_settings_to_whom_they_belong() {
 }
 
 #[test]
+fn settings_that_are_kept_elsewhere_stay_there() {
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "west", "10.77.0.1");
+    let east = init(folder.path(), "east", "10.77.0.2");
+    let (link, kept) = (folder.path().join("west.toml"), folder.path().join("kept/settings"));
+    std::fs::create_dir(folder.path().join("kept")).unwrap();
+    std::fs::rename(&link, &kept).unwrap();
+    std::os::unix::fs::symlink("kept/settings", &link).unwrap();
+    // The key is beside the link.
+    assert_eq!(join(folder.path(), "west", &east).status.code(), Some(0));
+    assert_eq!(std::fs::read_link(&link).unwrap().to_str(), Some("kept/settings"));
+    assert!(std::fs::read_to_string(&kept).unwrap().contains("name = \"east\""));
+    assert_eq!(std::fs::read_dir(folder.path().join("kept")).unwrap().count(), 1, "nothing else is left there");
+}
+
+#[test]
 fn without_rights_a_device_that_root_made_ready_is_taken() {
     let Some(host) = or_skip(Namespace::new()) else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -338,6 +354,9 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("eta = -0.1\n{good}"), "`eta` is -0.1"),
         (format!("eta = nan\n{good}"), "`eta` is NaN"),
         (format!("eta = 50\n{good}"), "0.5 for half as much more"),
+        (format!("t_loss = \"0s\"\n{good}"), "`t_loss` must be more than 0"),
+        (format!("n_loss = 0\n{good}"), "`n_loss` must be more than 0"),
+        (format!("t_loss = \"1s\"\nn_loss = 101\n{good}"), "10 ms apart or more"),
         (format!("paths = 15\n{good}"), "`paths` is 15; it goes from 1 to 14"),
         (format!("paths = 2\nsingle_path = true\n{good}"), "`single_path` and `paths` contradict"),
         (format!("beta = -0.1\n{good}"), "`beta` is -0.1; it is 0 or more"),

@@ -25,8 +25,7 @@ const MOST_GUESTS: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// What a member shows is looked at at most so often.
 const SHOWN_EVERY: Duration = Duration::from_secs(1);
-/// The end of this member's own certificate is told so long before.
-const ENDS_SOON: Duration = Duration::from_secs(24 * 3600);
+const DAY_S: u64 = 24 * 3600;
 /// Members that certificates may add.
 const MOST_MEMBERS: usize = 1000;
 
@@ -67,7 +66,8 @@ impl Own {
 enum Nearness {
     #[default]
     Far,
-    Soon,
+    Week,
+    Day,
     Over,
 }
 
@@ -75,7 +75,8 @@ impl Nearness {
     fn of(until_utc_s: u64, utc_s: u64) -> Self {
         match until_utc_s.saturating_sub(utc_s) {
             0 => Self::Over,
-            left if left < ENDS_SOON.as_secs() => Self::Soon,
+            left if left < DAY_S => Self::Day,
+            left if left < 7 * DAY_S => Self::Week,
             _ => Self::Far,
         }
     }
@@ -310,7 +311,7 @@ impl Mesh {
         }
         let joins = route::Event::Member { at: now, member: number, relays: Some(true) };
         self.control.handle(joins).map_err(|e| e.to_string())?;
-        self.others.insert(number, Other::new(&member, self.settings.t_loss, now));
+        self.others.insert(number, Other::new(&member, self.settings.sensor, now));
         self.outputs.push_back(Output::Routes(member.subnets.clone()));
         self.settings.members.change(|all| {
             all.insert(number, member);
@@ -336,7 +337,7 @@ impl Mesh {
         self.tell_own_end(now);
     }
 
-    /// Tells, once each, that the end of this member's own certificate is near, and that it is over.
+    /// Tells, once each, that this member's own certificate ends within a week, within a day, and that it is over.
     fn tell_own_end(&mut self, now: Instant) {
         let (utc_s, own) = (self.utc_s(now), &mut self.admissions.own);
         let Some(until_utc_s) = own.until_utc_s else { return };

@@ -306,7 +306,7 @@ impl Mesh {
                     Experience::Silent if !links.clone().all(|l| self.claim_of(l).is_some()) => {}
                     Experience::Silent => blamed.extend(links.filter(|l| !works(l)).map(|link| (link, None))),
                     // Claims of intervals that are over say another thing than the last second.
-                    Experience::Loss(_) if self.settings.t_loss.is_some() => {}
+                    Experience::Loss(_) if self.settings.sensor.is_some() => {}
                     Experience::Loss(loss) => {
                         let beyond = |share: f64| 1.0 - (1.0 - share) / (1.0 - first.link.worst_loss_to()).max(0.01);
                         let low = beyond(loss.low);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use route::{Member, Metrics, Path};
 use serde::Serialize;
 use units::{Instant, Rate};
-use wire::overlay::{LANE_DIRECT, LANE_RELAYED, Message};
+use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_SENSOR, Message};
 
 use self::reports::{REPORT_EVERY, Sensed};
 use super::probes::Probing;
@@ -18,6 +18,7 @@ use super::ways::{DOUBT, PROBE_EVERY};
 use super::{Event, Mesh, Output};
 use crate::loss::{Change, Loss, LossEstimate};
 use crate::sense::{Carried, Lately, RoundTrip};
+use crate::sensor::LossSensor;
 use crate::session::{Cipher, Session};
 
 /// A link from which nothing came for so long and a round trip is down.
@@ -114,9 +115,9 @@ pub(crate) struct LinkView {
 }
 
 impl Link {
-    /// `t_loss`: losses are told in the paper's way.
-    pub(super) fn new(t_loss: Option<Duration>) -> Self {
-        let direction = || Direction { loss: Loss::new(t_loss), ..Direction::default() };
+    /// `sensor`: losses are told in the paper's way.
+    pub(super) fn new(sensor: Option<LossSensor>) -> Self {
+        let direction = || Direction { loss: Loss::new(sensor), ..Direction::default() };
         Self { incoming: direction(), outgoing: direction(), ..Self::default() }
     }
 
@@ -229,8 +230,9 @@ impl Link {
         self.heard.is_some_and(|(at, _)| at > then)
     }
 
-    pub(super) fn next_probe(&self) -> Option<Instant> {
-        self.probing.next
+    /// When a probe is due next, and one of the sensor.
+    pub(super) fn next_probes(&self) -> [Option<Instant>; 2] {
+        [self.probing.next, self.probing.next_of_sensor]
     }
 
     /// Reads the counters of what arrived directly, and of what was passed on. Says whether more of it is lost than before.
@@ -239,10 +241,12 @@ impl Link {
         self.sensed.retain(|number, _| sessions.iter().any(|s| s.local == *number));
         for session in sessions {
             let sensed = self.sensed.entry(session.local).or_default();
-            for (gaps, lane) in sensed.incoming.iter_mut().zip([LANE_DIRECT, LANE_RELAYED]) {
+            for (gaps, lane) in sensed.incoming.iter_mut().zip([LANE_DIRECT, LANE_RELAYED, LANE_SENSOR]) {
                 let (sent, received) = session.arrivals[usize::from(lane)].counts();
                 let (sent, lost) = gaps.note(sent, received);
-                if sent > 0 {
+                if sent > 0 && lane == LANE_SENSOR {
+                    self.incoming.loss.note_probes(now, sent, lost);
+                } else if sent > 0 {
                     is_worse |= self.incoming.loss.note(now, sent, lost) == Some(Change::More);
                     self.incoming.was_alive(now);
                 }

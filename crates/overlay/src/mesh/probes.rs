@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use route::{Member, Path};
 use units::{Instant, Rate};
-use wire::overlay::{LANE_DIRECT, LANE_RELAYED, Message};
+use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_SENSOR, Message};
 
 use super::trains::PART;
 use super::{Mesh, Other};
 use crate::bucket::{Bucket, Limit};
+use crate::sensor::LossSensor;
 use crate::spent::Spent;
 
 /// Bytes of a probe with its headers: IPv4 28, frame 40, message 1.
@@ -88,6 +89,8 @@ impl Traffic {
 #[derive(Default)]
 pub(super) struct Probing {
     pub(super) next: Option<Instant>,
+    /// When the next one of the sensor is due.
+    pub(super) next_of_sensor: Option<Instant>,
     /// Frames sent on the link when it was last looked whether they suffice, with probes and reports since: these are no traffic.
     frames: u64,
     looked: Option<Instant>,
@@ -157,16 +160,38 @@ impl Mesh {
         for member in all {
             let affordable = self.affordable_probes(now, member);
             let Some(other) = self.others.get_mut(&member) else { continue };
-            if other.link.next_probe().is_some_and(|at| now < at) {
+            if other.link.probing().next.is_some_and(|at| now < at) {
                 continue;
             }
-            // That one which is down works again is known by few.
-            let rate =
-                if other.link.is_up() { other.link.pace(now, affordable, closely).max(PROBES.0) } else { PROBES.0 };
+            // That a link is down or works again is known by few, and a sensor has probes of its own for losses.
+            let is_sensed = other.link.is_up() && self.settings.sensor.is_none();
+            let rate = if is_sensed { other.link.pace(now, affordable, closely).max(PROBES.0) } else { PROBES.0 };
             let gap = self.draws.exponential(Duration::from_secs_f64(1.0 / rate));
             other.link.probing().next = other.session().map(|_| now + gap);
             if other.needs_probe(now, rate) {
                 self.send_on(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode());
+            }
+        }
+    }
+
+    /// Sends the probes of the paper's sensor that are due, on all links, those that are down, too.
+    pub(super) fn send_sensors_probes(&mut self, now: Instant) {
+        let Some(spacing) = self.settings.sensor.map(LossSensor::spacing) else { return };
+        let all: Vec<Member> = self.others.keys().copied().filter(|m| self.is_direct(*m)).collect();
+        for member in all {
+            let Some(other) = self.others.get_mut(&member) else { continue };
+            let has_session = other.session().is_some();
+            let probing = other.link.probing();
+            let due = probing.next_of_sensor.unwrap_or(now);
+            if now < due {
+                continue;
+            }
+            // What a tick is late the next one makes up for, what a member stood still nobody does.
+            let from = if now.saturating_since(due) < spacing { due } else { now };
+            probing.next_of_sensor = has_session.then_some(from + spacing);
+            if has_session {
+                probing.note_probe(now);
+                self.send_on(now, Path::direct(member), LANE_SENSOR, &Message::Probe.encode());
             }
         }
     }

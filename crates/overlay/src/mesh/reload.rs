@@ -128,7 +128,7 @@ impl Mesh {
     fn add_listed(&mut self, now: Instant, member: Member, listed: &MemberSettings) {
         // Whether there is room was looked at.
         let _ = self.control.handle(route::Event::Member { at: now, member, relays: Some(true) });
-        self.others.insert(member, Other::new(listed, self.settings.t_loss, now));
+        self.others.insert(member, Other::new(listed, self.settings.sensor, now));
         self.outputs.push_back(Output::Event(Event::Joined { member, name: listed.name.clone() }));
     }
 

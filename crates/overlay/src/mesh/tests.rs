@@ -158,7 +158,7 @@ pub(crate) fn settings(own: usize, count: usize) -> Settings {
         model: None,
         rate_aware: route::Model::RATE_AWARE_2008,
         t_ch: None,
-        t_loss: None,
+        sensor: None,
         capacity: Some(Rate::from_bps(100_000_000)),
         probe_share: 0.01,
         gossip_rate: Rate::from_bps(1_000_000),

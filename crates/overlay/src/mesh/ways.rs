@@ -6,7 +6,7 @@ use std::time::Duration;
 use route::{Load, Member, Path, Recorder, Weighted};
 use units::{Instant, Rate};
 use wire::overlay::gossip::UNBOUNDED;
-use wire::overlay::{LANE_TRIALS, Message};
+use wire::overlay::{LANE_SENSOR, Message};
 
 use super::links::SILENCE;
 use super::{Event, Mesh, Other, Output};
@@ -37,7 +37,7 @@ const SHARES_EVERY: Duration = Duration::from_secs(1);
 /// For how long what a lane lost before it began anew is forgiven. What shows later has its receiver leave out, as the lane has rested.
 const PARDON: Duration = Duration::from_secs(5);
 /// First lane of paths over relays.
-const FIRST: usize = LANE_TRIALS as usize + 1;
+const FIRST: usize = LANE_SENSOR as usize + 1;
 
 /// Lanes of the session with a member, each given to a path over relays.
 #[derive(Default)]

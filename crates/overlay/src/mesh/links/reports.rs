@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use route::{Member, Path};
 use units::Instant;
-use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_TRIALS, LaneReport, Message, REPORTS_MAX};
+use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_SENSOR, LANE_TRIALS, LaneReport, Message, REPORTS_MAX};
 
 use super::SILENCE;
 use crate::loss::Change;
@@ -29,7 +29,7 @@ const STILL_OF_NOW: u32 = 1_000_000;
 /// What is counted of a session.
 #[derive(Default)]
 pub(super) struct Sensed {
-    pub(super) incoming: [Gaps; 2],
+    pub(super) incoming: [Gaps; 3],
     pub(super) outgoing: [Gaps; LANES],
     /// Bytes that had arrived by the last report. Each session counts its own, and for a while there are two.
     arrived: [u64; LANES],
@@ -115,6 +115,10 @@ impl Mesh {
             // No more than so many frames can have carried: others' ways are judged by it, too.
             let bytes = lane.bytes.saturating_sub(before).min((sent - lost) * mtu);
             self.traffic.note(now, bytes);
+            if lane.lane == LANE_SENSOR {
+                link.outgoing.loss.note_probes(now, sent, lost);
+                continue;
+            }
             if lane.lane > LANE_RELAYED {
                 other.lanes.heed(now, lane.lane, (sent, lost, bytes), rtt);
                 continue;

@@ -39,8 +39,8 @@ fn the_papers_policy_follows_two_of_its_intervals_later_and_not_before() {
     for (period, expected) in [(240, 1), (60, 0)] {
         let mut world = World::new(4);
         for index in 0..4 {
-            let (policy, t_loss) = (PolicyName::Safire2008, Some(60 * SECOND));
-            world.hosts[index] = Host::new(Settings { policy, t_loss, ..settings(index, 4) }, index as u64, world.now);
+            let (policy, sensor) = (PolicyName::Safire2008, LossSensor::new(None, None).ok());
+            world.hosts[index] = Host::new(Settings { policy, sensor, ..settings(index, 4) }, index as u64, world.now);
         }
         world.set(0, 3, None);
         world.set(1, 2, None);

@@ -1,5 +1,7 @@
 //! When probes are sent.
 
+use wire::overlay::LANE_SENSOR;
+
 use super::*;
 
 /// Two members on a link that pays for few probes.
@@ -120,4 +122,49 @@ fn a_link_that_is_down_is_asked_for_and_no_more() {
     let sent = world.seen.iter().filter(|(from, to, _)| (*from, *to) == (0, 1)).count();
     // Ten a second, and a call now and then: more than half as many again by chance in one of a million.
     assert!((50..150).contains(&sent), "{sent}");
+}
+
+/// When the first member sends a probe of the paper's sensor, in this span.
+fn of_sensor(world: &mut World, span: Duration) -> Vec<Instant> {
+    let (mut times, end) = (Vec::new(), world.now + span);
+    while world.now < end {
+        world.seen.clear();
+        world.run(Duration::from_millis(1));
+        let is_one = |seen: &&(usize, usize, Vec<u8>)| seen.0 == 0 && seen.2[0] == 0xb4 && seen.2[3] == LANE_SENSOR;
+        times.extend(world.seen.iter().filter(is_one).map(|_| world.now));
+    }
+    times
+}
+
+#[test]
+fn the_papers_sensor_counts_its_own_probes_which_go_at_equal_distances() {
+    // 500 in 10 s: 20 ms.
+    let sensor = LossSensor::new(Some(10 * SECOND), Some(500)).ok();
+    let mut world = World::new(2);
+    for index in 0..2 {
+        world.hosts[index] = Host::new(Settings { sensor, ..settings(index, 2) }, 5 + index as u64, world.now);
+    }
+    world.run(2 * SECOND);
+    let times = of_sensor(&mut world, 10 * SECOND);
+    assert!((499..=501).contains(&times.len()), "{}", times.len());
+    let gaps = times.windows(2).map(|t| t[1].saturating_since(t[0]).as_millis());
+    assert!(gaps.clone().all(|gap| (19..=21).contains(&gap)), "{:?}", gaps.collect::<Vec<_>>());
+
+    let told = |w: &World| {
+        let view = |a: usize, b: usize| w.hosts[a].mesh.link_view(number(b), w.now).unwrap();
+        [view(0, 1).loss_to, view(1, 0).loss_from].map(Option::unwrap)
+    };
+    // Traffic that is lost altogether is nothing to it, nor to what is chosen.
+    world.wires.insert((0, 1), Wire { size: 400, ..WIRE });
+    for _ in 0..250 {
+        (0..4).for_each(|_| assert!(world.send_packet(0, 1, inner(0), 500)));
+        world.run(Duration::from_millis(100));
+    }
+    assert_eq!(told(&world), [0.0; 2]);
+    // Two intervals later it has lost 0.3 of 1000 probes in its mean, by chance 0.015 more or less; each end has counted them itself.
+    world.wires.insert((0, 1), Wire { loss: 0.3, ..WIRE });
+    world.run(31 * SECOND);
+    for share in told(&world) {
+        assert!((share - 0.3).abs() < 4.0 * 0.015, "{share}");
+    }
 }
