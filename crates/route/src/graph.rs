@@ -18,6 +18,9 @@ impl Cost {
     /// Of nothing: composed with a link it gives the link.
     pub(crate) const NONE: Self = Self { capacity_bps: u64::MAX, rtt_ns: 0, survival: 1.0 };
 
+    /// Nothing is worse.
+    pub(crate) const WORST: Self = Self { capacity_bps: 0, rtt_ns: u64::MAX, survival: 0.0 };
+
     fn of(metrics: &Metrics, unknown: Rate) -> Self {
         let capacity_bps = metrics.capacity.unwrap_or(unknown).as_bps();
         Self { capacity_bps, rtt_ns: units::nanos(metrics.rtt), survival: 1.0 - metrics.loss }
@@ -31,9 +34,19 @@ impl Cost {
         }
     }
 
+    /// The better of both in each.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            capacity_bps: self.capacity_bps.max(other.capacity_bps),
+            rtt_ns: self.rtt_ns.min(other.rtt_ns),
+            survival: self.survival.max(other.survival),
+        }
+    }
+
     /// Whether this one is at least as good in everything.
     pub(crate) fn covers(&self, other: &Self) -> bool {
-        self.rtt_ns <= other.rtt_ns && self.survival >= other.survival && self.capacity_bps >= other.capacity_bps
+        // All three at once: which of them fails first is anybody's guess, and wrong guesses of a processor cost more than a comparison.
+        (self.rtt_ns <= other.rtt_ns) & (self.survival >= other.survival) & (self.capacity_bps >= other.capacity_bps)
     }
 }
 

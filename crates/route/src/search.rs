@@ -6,7 +6,6 @@
 //! EJOR 16(2), 1984). A path that comes by a member twice is covered by the same path without the loop, so none is lost by not walking loops.
 
 use core::cmp::Reverse;
-use std::collections::BTreeSet;
 
 use units::{Duration, Rate};
 
@@ -20,6 +19,8 @@ const MAX_LINKS: usize = MAX_RELAYS + 1;
 /// Most paths of as many links that are kept to one destination. Fronts of thousands of links with metrics at random have some tens; members that
 /// make up metrics could have them grow without bound, and with them the time that everybody's search takes. Only then the search is not exact.
 const MOST_KEPT: usize = 256;
+/// Paths of about as much capacity that are looked at together: where their bound is covered, all of them are.
+const GROUP: usize = 8;
 
 /// A path to some node, by what it comes to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +38,11 @@ impl Label {
     /// Whether it is to be kept rather than `other` of as many links; of equal ones the one with the smaller members.
     fn beats(&self, other: &Self) -> bool {
         self.cost.covers(&other.cost) && (self.cost != other.cost || self.relays <= other.relays)
+    }
+
+    /// Its place among others of as many links to the same node.
+    fn place(&self) -> (Reverse<u64>, u64, [Member; MAX_RELAYS]) {
+        (Reverse(self.cost.capacity_bps), self.cost.rtt_ns, self.relays)
     }
 
     /// By way of `relay` over a link.
@@ -71,8 +77,31 @@ impl Rules<'_> {
     }
 }
 
-/// Paths to one node that nothing covers, by their number of links less one.
-type Front = [Vec<Label>; MAX_LINKS];
+/// Paths of as many links to one node that nothing covers, in an order of their own, so that equal ones are equal values.
+#[derive(Debug, Clone, Default)]
+struct Level {
+    labels: Vec<Label>,
+    /// What no path of each [`GROUP`] of them is better than in anything.
+    bounds: Vec<Cost>,
+    /// There were [`MOST_KEPT`], and which ones these are depends on the order in which they were found.
+    is_cut: bool,
+}
+
+impl Level {
+    fn of(mut labels: Vec<Label>, is_cut: bool) -> Self {
+        labels.sort_unstable_by_key(Label::place);
+        let bound = |group: &[Label]| group.iter().fold(Cost::WORST, |bound, label| bound.or(label.cost));
+        let bounds = labels.chunks(GROUP).map(bound).collect();
+        Self { labels, bounds, is_cut }
+    }
+
+    fn groups(&self) -> impl Iterator<Item = (&[Label], &Cost)> {
+        self.labels.chunks(GROUP).zip(&self.bounds)
+    }
+}
+
+/// Paths to one node, by their number of links less one.
+type Front = [Level; MAX_LINKS];
 
 /// The Pareto fronts of the paths from one member to all others, over links that are not withheld.
 #[derive(Debug, Clone)]
@@ -116,69 +145,10 @@ impl Fronts {
     /// Computes anew what depends on the links that have changed since the last call: set, removed, withheld or not. The result is that of a
     /// computation in full. When members have come or gone since, it is computed in full.
     pub fn update(&mut self, graph: &Graph, changed: &[(Member, Member)]) {
-        if self.epoch != graph.epoch() {
+        if self.epoch == graph.epoch() {
+            update::update(self, graph, changed);
+        } else {
             *self = Self::over(graph, self.source, self.withheld, self.sure);
-            return;
-        }
-        let rules = self.rules();
-        let ends: BTreeSet<usize> = changed.iter().filter_map(|(_, to)| graph.position(*to)).collect();
-        // Nodes of which any level has changed, and of those whose last level has, what it was.
-        let mut dirty = BTreeSet::new();
-        let mut last: Vec<(usize, Vec<Label>)> = Vec::new();
-        for links in 0..MAX_LINKS {
-            // Where a shorter path went, a longer one that it covered may be back.
-            let mut again: BTreeSet<usize> = dirty.union(&ends).copied().collect();
-            for (node, before) in &last {
-                self.touched(graph, rules, *node, links, before, &mut again);
-            }
-            last.clear();
-            for node in again {
-                let new = level(graph, rules, &self.nodes, node, links);
-                let old = &mut self.nodes[node][links];
-                if *old != new {
-                    last.push((node, core::mem::replace(old, new)));
-                    dirty.insert(node);
-                }
-            }
-        }
-    }
-
-    /// Adds to `again` the nodes to which paths of one more link than `node`'s are no longer right.
-    fn touched(
-        &self,
-        graph: &Graph,
-        rules: Rules<'_>,
-        node: usize,
-        links: usize,
-        before: &[Label],
-        again: &mut BTreeSet<usize>,
-    ) {
-        let here = &graph.nodes()[node];
-        if !here.relays || here.member == rules.source {
-            return;
-        }
-        let now = &self.nodes[node][links - 1];
-        let gone: Vec<&Label> = before.iter().filter(|l| !now.contains(l)).collect();
-        let fresh: Vec<&Label> = now.iter().filter(|l| !before.contains(l)).collect();
-        for edge in here.out.iter().filter(|e| rules.allows(e)) {
-            if again.contains(&edge.peer) {
-                continue;
-            }
-            let there = &self.nodes[edge.peer];
-            let is_stale = there[links].iter().any(|l| {
-                let relays = l.relays();
-                relays.last() == Some(&here.member) && gone.iter().any(|g| relays[..links - 1] == *g.relays())
-            });
-            let member = graph.nodes()[edge.peer].member;
-            let is_found = || {
-                fresh.iter().filter(|l| !l.relays().contains(&member)).any(|l| {
-                    let label = l.extended(here.member, rules.cost(edge));
-                    !is_covered(there, links, &label) && !there[links].iter().any(|k| k.beats(&label))
-                })
-            };
-            if is_stale || is_found() {
-                again.insert(edge.peer);
-            }
         }
     }
 
@@ -190,7 +160,11 @@ impl Fronts {
     /// those with intervals are [`Graph::metrics`].
     pub fn candidates(&self, graph: &Graph, destination: Member) -> impl Iterator<Item = (Path, Metrics)> + '_ {
         let front = graph.position(destination).and_then(|node| self.nodes.get(node));
-        front.into_iter().flatten().flatten().filter_map(move |label| candidate(label, destination))
+        front
+            .into_iter()
+            .flatten()
+            .flat_map(|level| &level.labels)
+            .filter_map(move |label| candidate(label, destination))
     }
 
     /// The path to `destination` of the largest score; of equal ones the one with fewer relays. The score must be monotone:
@@ -201,7 +175,7 @@ impl Fronts {
 
     /// Number of paths that are kept.
     pub fn len(&self) -> usize {
-        self.nodes.iter().flatten().map(Vec::len).sum()
+        self.nodes.iter().flatten().map(|level| level.labels.len()).sum()
     }
 
     /// Whether no member can be reached.
@@ -238,7 +212,7 @@ pub fn candidates(graph: &Graph, source: Member, destination: Member, except: Ex
         nodes[node][MAX_LINKS - 2] = level(graph, rules, &nodes, node, MAX_LINKS - 2);
     }
     nodes[end][MAX_LINKS - 1] = level(graph, rules, &nodes, end, MAX_LINKS - 1);
-    nodes[end].iter().flatten().filter_map(|label| candidate(label, destination)).collect()
+    nodes[end].iter().flat_map(|level| &level.labels).filter_map(|label| candidate(label, destination)).collect()
 }
 
 /// Up to `most` paths from `source` to `destination`, of which no two have a relay or a link in common: the best one, the best one of those that are
@@ -282,45 +256,82 @@ fn find<T>(items: &mut [T], is: impl Fn(&T) -> bool) -> bool {
     at.is_some()
 }
 
-/// Whether a path of fewer links is as good.
-fn is_covered(front: &Front, links: usize, label: &Label) -> bool {
-    front[..links].iter().flatten().any(|k| k.cost.covers(&label.cost))
+/// Takes paths of as many links to a node one by one, and keeps those that nothing covers.
+struct Sieve {
+    member: Member,
+    /// What paths of fewer links cost.
+    shorter: Vec<Cost>,
+    kept: Vec<Label>,
+    is_cut: bool,
+}
+
+impl Sieve {
+    fn of(member: Member, front: &Front, links: usize) -> Self {
+        let shorter = front[..links].iter().flat_map(|level| &level.labels).map(|l| l.cost).collect();
+        Self { member, shorter, kept: Vec::new(), is_cut: false }
+    }
+
+    /// Whether a path of fewer links is as good as this.
+    fn is_covered(&mut self, cost: &Cost) -> bool {
+        find(&mut self.shorter, |k| k.covers(cost))
+    }
+
+    /// Whether nothing that costs this or more would be kept.
+    fn has_no_use_for(&mut self, bound: &Cost) -> bool {
+        self.is_covered(bound) || self.kept.iter().any(|k| k.cost.covers(bound) && k.cost != *bound)
+    }
+
+    /// The path as `before` to a relay, and then over this link.
+    fn offer(&mut self, relay: Member, before: &Label, link: Cost) {
+        if before.relays().contains(&self.member) {
+            return;
+        }
+        let label = before.extended(relay, link);
+        if self.is_covered(&label.cost) || find(&mut self.kept, |k| k.beats(&label)) {
+            return;
+        }
+        self.kept.retain(|k| !label.beats(k));
+        if self.kept.len() < MOST_KEPT {
+            self.kept.push(label);
+        } else {
+            self.is_cut = true;
+        }
+    }
+
+    fn level(self) -> Level {
+        Level::of(self.kept, self.is_cut)
+    }
 }
 
 /// The paths to `node` of `links` + 1 links that nothing covers, from those of one link less.
-fn level(graph: &Graph, rules: Rules<'_>, nodes: &[Front], node: usize, links: usize) -> Vec<Label> {
+fn level(graph: &Graph, rules: Rules<'_>, nodes: &[Front], node: usize, links: usize) -> Level {
     let member = graph.nodes()[node].member;
-    let mut kept: Vec<Label> = Vec::new();
     if member == rules.source || rules.avoid.contains(&member) {
-        return kept;
+        return Level::default();
     }
-    let mut shorter: Vec<Cost> = nodes[node][..links].iter().flatten().map(|l| l.cost).collect();
+    let mut sieve = Sieve::of(member, &nodes[node], links);
     for edge in graph.nodes()[node].into.iter().filter(|e| rules.allows(e)) {
         let (relay, link) = (&graph.nodes()[edge.peer], rules.cost(edge));
         if links == 0 {
             if relay.member == rules.source && rules.not_direct != Some(member) {
-                kept.push(Label { cost: Cost::NONE.then(link), relays: [Member(0); MAX_RELAYS], count: 0 });
+                sieve.kept.push(Label { cost: Cost::NONE.then(link), relays: [Member(0); MAX_RELAYS], count: 0 });
             }
             continue;
         }
         // What covers the last link alone covers all paths over it.
-        if !relay.relays || find(&mut shorter, |k| k.covers(&link)) {
+        if !relay.relays || sieve.is_covered(&link) {
             continue;
         }
-        for before in nodes[edge.peer][links - 1].iter().filter(|l| !l.relays().contains(&member)) {
-            let label = before.extended(relay.member, link);
-            if !find(&mut shorter, |k| k.covers(&label.cost)) && !find(&mut kept, |k| k.beats(&label)) {
-                kept.retain(|k| !label.beats(k));
-                if kept.len() < MOST_KEPT {
-                    kept.push(label);
-                }
+        for (group, bound) in nodes[edge.peer][links - 1].groups() {
+            if !sieve.has_no_use_for(&bound.then(link)) {
+                group.iter().for_each(|before| sieve.offer(relay.member, before, link));
             }
         }
     }
-    // A path is its relays: in this order equal fronts are equal values.
-    kept.sort_unstable_by_key(|l| l.relays);
-    kept
+    sieve.level()
 }
+
+mod update;
 
 #[cfg(test)]
 mod tests;
