@@ -220,7 +220,7 @@ impl Loss {
 
     /// What is known now.
     pub(crate) fn estimate(&self) -> LossEstimate {
-        if let Some(sensing) = &self.sensing {
+        if let Some(sensing) = self.sensing.as_ref().filter(|s| s.is_current(self.at)) {
             // The paper takes it as it is.
             let share = sensing.share();
             return LossEstimate { share, low: share, high: share, frames: sensing.probes() as f64 };
@@ -330,5 +330,19 @@ mod tests {
             // 95 % are wanted; looks depend on each other over some 14 s, so that 600 s are some 40 independent ones: +-7 %.
             assert!(f64::from(inside) / f64::from(looks) > 0.88, "{share}: {inside} of {looks}");
         }
+    }
+
+    #[test]
+    fn of_a_member_that_sends_no_probes_of_a_sensor_all_frames_count() {
+        let mut loss = Loss::new(LossSensor::new(None, None).ok());
+        let second = |n| Instant::from_nanos(0) + Duration::from_secs(n);
+        let share = |loss: &Loss| loss.estimate().share;
+        loss.note(second(0), 1000, 300);
+        assert!((share(&loss) - 0.3).abs() < 1e-9 && loss.estimate().high > 0.3);
+        loss.note_probes(second(1), 5, 0);
+        loss.note(second(100), 1000, 300);
+        assert_eq!(share(&loss), 0.0);
+        loss.note(second(122), 1000, 300);
+        assert!((share(&loss) - 0.3).abs() < 1e-9, "it has sent none for two intervals");
     }
 }

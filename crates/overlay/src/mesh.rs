@@ -219,7 +219,8 @@ impl Mesh {
 
     /// When [`Mesh::handle_timeout`] is due.
     pub(crate) fn poll_timeout(&self) -> Instant {
-        let probe = self.others.values().flat_map(|o| o.link.next_probes()).flatten().min();
+        let probed = self.others.iter().filter(|(member, _)| self.is_direct(**member));
+        let probe = probed.flat_map(|(_, o)| o.link.next_probes()).flatten().min();
         // The route control is served with each tick: 20 ms are nothing to it.
         probe.map_or(self.next_tick, |at| at.min(self.next_tick))
     }

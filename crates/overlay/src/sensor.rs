@@ -9,6 +9,8 @@ use units::Instant;
 const T_LOSS: Duration = Duration::from_secs(60);
 /// Probes a second where N_loss is not told: a raw estimate of T_loss then has 300, by which 0.05 is known within 0.025 (95 %).
 const USUAL: f64 = 5.0;
+/// Of fewer, two intervals say so little that no way is changed for them.
+const LEAST_PROBES: u32 = 25;
 /// The least spacing: more often than this nobody looks.
 const LEAST_SPACING: Duration = Duration::from_millis(10);
 
@@ -20,20 +22,20 @@ pub struct LossSensor {
 }
 
 impl LossSensor {
-    /// Absent: the paper's 60 s, and five probes for each second.
+    /// Absent: the paper's 60 s, and five probes for each second, or 25.
     ///
     /// # Errors
     ///
-    /// In words, when there are no probes, no time, or more probes than one each 10 ms.
+    /// In words, when there is no time, or there are fewer than 25 probes, or more than one each 10 ms.
     pub fn new(t_loss: Option<Duration>, n_loss: Option<u32>) -> Result<Self, String> {
         let t_loss = t_loss.unwrap_or(T_LOSS);
         if t_loss.is_zero() {
             return Err("`t_loss` must be more than 0".to_owned());
         }
-        let usual = || ((USUAL * t_loss.as_secs_f64()).ceil() as u32).max(1);
+        let usual = || ((USUAL * t_loss.as_secs_f64()).ceil() as u32).max(LEAST_PROBES);
         let sensor = Self { t_loss, n_loss: n_loss.unwrap_or_else(usual) };
-        if sensor.n_loss == 0 {
-            return Err("`n_loss` must be more than 0".to_owned());
+        if sensor.n_loss < LEAST_PROBES {
+            return Err(format!("`n_loss` is {}; it is {LEAST_PROBES} or more", sensor.n_loss));
         }
         if sensor.spacing() < LEAST_SPACING {
             return Err(format!(
@@ -70,6 +72,8 @@ impl Counts {
 pub(crate) struct Sensing {
     t_loss: Duration,
     began: Option<Instant>,
+    /// When probes last told something.
+    told: Option<Instant>,
     now: Counts,
     /// The last intervals, the latest last.
     raw: [Option<Counts>; 2],
@@ -77,21 +81,28 @@ pub(crate) struct Sensing {
 
 impl Sensing {
     pub(crate) fn new(sensor: LossSensor) -> Self {
-        Self { t_loss: sensor.t_loss, began: None, now: Counts::default(), raw: [None; 2] }
+        Self { t_loss: sensor.t_loss, began: None, told: None, now: Counts::default(), raw: [None; 2] }
     }
 
     /// Of so many probes that were sent since the last time, so many were lost.
     pub(crate) fn note(&mut self, at: Instant, probes: u64, lost: u64) {
         let began = *self.began.get_or_insert(at);
+        self.told = Some(at);
+        self.now.probes += probes;
+        self.now.lost += lost;
         if at.saturating_since(began) >= self.t_loss {
             self.raw = [self.raw[1], Some(self.now)];
             let next = began + self.t_loss;
-            // Not of what began before the link was gone for a while.
+            // One in which the link was gone for long lasts until it is back.
             let next = if at.saturating_since(next) < self.t_loss { next } else { at };
             (self.began, self.now) = (Some(next), Counts::default());
         }
-        self.now.probes += probes;
-        self.now.lost += lost;
+    }
+
+    /// Whether probes have told something in the last two intervals before this time: those of another member come only if it has a sensor, too.
+    pub(crate) fn is_current(&self, now: Option<Instant>) -> bool {
+        let since = |told| now.map_or(Duration::ZERO, |now| now.saturating_since(told));
+        self.told.is_some_and(|told| since(told) < 2 * self.t_loss)
     }
 
     fn known(&self) -> impl Iterator<Item = Counts> + Clone {
@@ -138,16 +149,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_lost_while_the_link_is_gone_is_the_share_of_one_interval() {
+        let mut sensing = Sensing::new(LossSensor::new(None, None).unwrap());
+        let second = |n| Instant::from_nanos(0) + Duration::from_secs(n);
+        (0..=60).for_each(|n| sensing.note(second(n), 5, 0));
+        assert!((sensing.share(), sensing.is_current(Some(second(179)))) == (0.0, true));
+        assert!(!sensing.is_current(Some(second(180))), "nothing has come for two intervals");
+        // An hour.
+        (61..80).for_each(|n| sensing.note(second(n), 5, 0));
+        sensing.note(second(3680), 18_000, 17_999);
+        let gone = 17_999.0 / 18_095.0 / 2.0;
+        assert!((sensing.share() - gone).abs() < 1e-9, "{}", sensing.share());
+        // Two intervals later it is forgotten, and each has lasted as long as the others.
+        (3681..=3740).for_each(|n| sensing.note(second(n), 5, 1));
+        assert!((sensing.share() - gone - 0.1).abs() < 1e-9, "{}", sensing.share());
+        (3741..=3800).for_each(|n| sensing.note(second(n), 5, 1));
+        assert_eq!((sensing.share(), sensing.probes()), (0.2, 600));
+    }
+
+    #[test]
     fn as_many_probes_as_are_asked_for_fill_the_interval() {
         let spacing = |t_loss, n_loss| LossSensor::new(t_loss, n_loss).map(LossSensor::spacing);
         let seconds = Duration::from_secs;
         assert_eq!(spacing(None, None), Ok(Duration::from_millis(200)));
         assert_eq!(spacing(Some(seconds(10)), None), Ok(Duration::from_millis(200)));
         assert_eq!(spacing(None, Some(100)), Ok(Duration::from_millis(600)));
-        assert_eq!(spacing(Some(Duration::from_millis(10)), None), Ok(Duration::from_millis(10)));
+        assert_eq!(spacing(Some(seconds(1)), None), Ok(Duration::from_millis(40)), "25 at least");
         for (t_loss, n_loss, why) in [
             (Some(Duration::ZERO), None, "`t_loss` must be more than 0"),
-            (None, Some(0), "`n_loss` must be more than 0"),
+            (None, Some(24), "`n_loss` is 24; it is 25 or more"),
             (Some(seconds(2)), Some(201), "`n_loss` is 201 in a `t_loss` of 2 s; probes are sent 10 ms apart or more"),
         ] {
             assert_eq!(spacing(t_loss, n_loss), Err(why.to_owned()));

@@ -5,14 +5,14 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, U
 use route::Member;
 use units::Instant;
 use wire::overlay::{
-    ENVELOPE_BYTES, Envelope, LANE_RELAYED, MOST_QUEUES, MOST_RELAYS, SEALED_BYTES, Sealed, TAG_BYTES,
+    ENVELOPE_BYTES, Envelope, LANE_RELAYED, LANE_SENSOR, MOST_QUEUES, MOST_RELAYS, SEALED_BYTES, Sealed, TAG_BYTES,
 };
 
 use crate::tally::Arrivals;
 use crate::window::{Stale, Window};
 
-/// Lanes that a session has: the direct one, that of its hop, that of trials, and one for each path over relays.
-pub(crate) const LANES: usize = 17;
+/// Lanes that a session has: the direct one, that of its hop, that of trials, one for each path over relays, and that of the sensor.
+pub(crate) const LANES: usize = LANE_SENSOR as usize + 1;
 
 /// How long a session is used for sending; its successor is agreed on before.
 pub(crate) const REKEY_AFTER: std::time::Duration = std::time::Duration::from_secs(120);
@@ -230,7 +230,13 @@ impl Session {
         let lanes = self.windows.get(usize::from(number.queue)).ok_or(Stale::TooOld)?;
         let lanes = lanes.get_or_init(|| Box::new([const { OnceLock::new() }; LANES]));
         let window = lanes.get(usize::from(number.lane)).ok_or(Stale::TooOld)?;
-        window.get_or_init(Window::new).note(number.sequence, came)
+        let window = window.get_or_init(Window::new);
+        // What a sensor has lost counts, however seldom it sends.
+        if number.lane == LANE_SENSOR {
+            window.note_all(number.sequence, came)
+        } else {
+            window.note(number.sequence, came)
+        }
     }
 
     /// Notes over which relays a frame of a lane came; says whether these are others than before.

@@ -423,13 +423,16 @@ fn time(text: Option<String>, key: &str) -> Result<Option<std::time::Duration>, 
     text.map(|t| units::parse_duration(&t).map_err(|e| format!("`{key}`: {e}"))).transpose()
 }
 
-/// The paper's sensor of losses, where its policy or one of its keys asks for it.
+/// The paper's sensor of losses, where its policy or `t_loss` asks for it.
 fn sensor(
     policy: PolicyName,
     t_loss: Option<std::time::Duration>,
     n_loss: Option<u32>,
 ) -> Result<Option<LossSensor>, String> {
-    let is_asked_for = policy == PolicyName::Safire2008 || t_loss.is_some() || n_loss.is_some();
+    let is_asked_for = policy == PolicyName::Safire2008 || t_loss.is_some();
+    if n_loss.is_some() && !is_asked_for {
+        return Err("`n_loss` needs `t_loss`, or the policy `safire-2008`".to_owned());
+    }
     is_asked_for.then(|| LossSensor::new(t_loss, n_loss)).transpose()
 }
 

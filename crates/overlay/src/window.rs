@@ -45,18 +45,24 @@ impl Window {
     /// Takes `sequence`, which came at that time, microseconds. Gives by how much the highest number grew by it, but for those that are missing behind a rest: they were
     /// lost before it, and tell nothing of now. Only an authenticated frame may be noted.
     pub(crate) fn note(&self, sequence: u64, came: u32) -> Result<u64, Stale> {
+        let rested = came.wrapping_sub(self.came.load(Ordering::Relaxed));
+        let is_first = self.end.load(Ordering::Relaxed) == 0;
+        let ahead = self.note_all(sequence, came)?;
+        // What another thread has taken a moment later has come in the future, which is no rest.
+        let is_rested = !is_first && (REST..1 << 31).contains(&rested);
+        Ok(if is_rested { ahead.min(1) } else { ahead })
+    }
+
+    /// The same with all that are missing.
+    pub(crate) fn note_all(&self, sequence: u64, came: u32) -> Result<u64, Stale> {
         let taken = self.word(sequence).fetch_update(Ordering::Relaxed, Ordering::Relaxed, |w| with(w, sequence).ok());
         if let Err(word) = taken {
             with(word, sequence)?;
         }
         let end = self.end.fetch_max(sequence + 1, Ordering::Relaxed);
         // No exchange: whichever of two threads is the last one, it is the same moment.
-        let rested = came.wrapping_sub(self.came.load(Ordering::Relaxed));
         self.came.store(came, Ordering::Relaxed);
-        let ahead = (sequence + 1).saturating_sub(end);
-        // What another thread has taken a moment later has come in the future, which is no rest.
-        let is_rested = end > 0 && (REST..1 << 31).contains(&rested);
-        Ok(if is_rested { ahead.min(1) } else { ahead })
+        Ok((sequence + 1).saturating_sub(end))
     }
 
     fn word(&self, sequence: u64) -> &AtomicU64 {

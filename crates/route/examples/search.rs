@@ -88,11 +88,11 @@ fn searches(name: &str, links: &[(u32, u32)], draws: &mut Draws) {
     for (a, b) in links {
         graph.set(Member(*a), Member(*b), draws.metrics());
     }
-    let mut fronts = Fronts::full(&graph, source);
+    let fronts = Fronts::full(&graph, source);
     let full = times(50, |_| drop(Fronts::full(&graph, source)));
     let own: Vec<_> = links.iter().copied().filter(|(a, _)| Member(*a) == source).collect();
     let mut update = |which: &[(u32, u32)]| {
-        let mut graph = graph.clone();
+        let (mut graph, mut fronts) = (graph.clone(), fronts.clone());
         let mut spent = Vec::new();
         for _ in 0..ROUNDS {
             let (a, b) = which[draws.below(which.len() as u32) as usize];
@@ -102,7 +102,6 @@ fn searches(name: &str, links: &[(u32, u32)], draws: &mut Draws) {
             fronts.update(&graph, &[(a, b)]);
             spent.push(begin.elapsed());
         }
-        fronts = Fronts::full(&graph, source);
         shown(spent)
     };
     let (one, own) = (update(links), update(&own));

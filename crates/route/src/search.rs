@@ -143,7 +143,7 @@ impl Fronts {
     }
 
     /// Computes anew what depends on the links that have changed since the last call: set, removed, withheld or not. The result is that of a
-    /// computation in full. When members have come or gone since, it is computed in full.
+    /// computation in full, but for which paths are left out of a front that is cut. When members have come or gone since, it is computed in full.
     pub fn update(&mut self, graph: &Graph, changed: &[(Member, Member)]) {
         if self.epoch == graph.epoch() {
             update::update(self, graph, changed);

@@ -9,10 +9,10 @@ use std::time::Duration;
 use route::{Member, Metrics, Path};
 use serde::Serialize;
 use units::{Instant, Rate};
-use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_SENSOR, Message};
+use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_SENSOR};
 
 use self::reports::{REPORT_EVERY, Sensed};
-use super::probes::Probing;
+use super::probes::{Affordable, Probing};
 use super::trains::Rates;
 use super::ways::{DOUBT, PROBE_EVERY};
 use super::{Event, Mesh, Output};
@@ -181,8 +181,8 @@ impl Link {
         self.incoming.loss.is_in_doubt() || self.outgoing.loss.is_in_doubt()
     }
 
-    /// Probes a second, if so many can be paid for; `closely`: whatever is known of its losses.
-    pub(super) fn pace(&mut self, now: Instant, affordable: f64, closely: bool) -> f64 {
+    /// Probes a second, where so many can be paid for; `closely`: whatever is known of its losses.
+    pub(super) fn pace(&mut self, now: Instant, affordable: Affordable, closely: bool) -> f64 {
         let is_in_doubt = closely || self.is_in_doubt();
         self.probing.pace(now, affordable, is_in_doubt)
     }
@@ -287,7 +287,6 @@ impl Link {
             && self.doubted.is_none_or(|at| now.saturating_since(at) >= every);
         if is_due {
             self.doubted = Some(now);
-            self.probing.note_probe(now);
         }
         is_due
     }
@@ -368,7 +367,7 @@ impl Mesh {
     fn probe_doubtful_links(&mut self, now: Instant) {
         let due = self.others.iter_mut().filter_map(|(member, o)| o.link.is_doubtful(now).then_some(*member));
         for member in due.collect::<Vec<_>>() {
-            self.send_on(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode());
+            self.probe(now, member, LANE_DIRECT);
         }
     }
 

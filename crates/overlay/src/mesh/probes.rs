@@ -9,13 +9,12 @@ use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_SENSOR, Message};
 use super::trains::PART;
 use super::{Mesh, Other};
 use crate::bucket::{Bucket, Limit};
+use crate::seal::outer;
 use crate::sensor::LossSensor;
 use crate::spent::Spent;
 
-/// Bytes of a probe with its headers: IPv4 28, frame 40, message 1.
-const PROBE_BYTES: f64 = 69.0;
-/// Of these, those in front of the datagram.
-const OUTER_BYTES: usize = 28;
+/// Bytes of a probe behind the headers of its datagram: frame 40, message 1.
+const PROBE_BYTES: usize = 41;
 /// Probes a second on a link: at least so many, so that silence is noticed, at most so many: what tells 5 % of loss from 15 % within a
 /// second, surely enough for the route control.
 const PROBES: (f64, f64) = (10.0, 800.0);
@@ -99,8 +98,17 @@ pub(super) struct Probing {
     spent: Spent,
     /// Seconds of the budget that are spent ahead.
     ahead: Option<Bucket>,
-    /// What one probe takes of them.
-    each: f64,
+    /// What a byte takes of them.
+    per_byte: f64,
+}
+
+/// What a budget pays for in the long run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Affordable {
+    /// Probes a second.
+    rate: f64,
+    /// IP bytes of a probe.
+    bytes: f64,
 }
 
 impl Probing {
@@ -113,18 +121,19 @@ impl Probing {
     }
 
     /// Trains, which have a [`PART`] of the budget for themselves.
-    pub(super) fn note_train(&mut self, now: Instant, datagrams: usize, bytes: usize) {
-        self.spent.note(now, (bytes + datagrams * OUTER_BYTES) as u64);
+    pub(super) fn note_train(&mut self, now: Instant, bytes: usize) {
+        self.spent.note(now, bytes as u64);
     }
 
-    pub(super) fn note_probe(&mut self, now: Instant) {
-        self.sent += 1;
-        self.pay(now, PROBE_BYTES);
+    /// A probe of so many IP bytes was sent; of 0: it could not be.
+    pub(super) fn note_probe(&mut self, now: Instant, bytes: usize) {
+        self.sent += u64::from(bytes > 0);
+        self.pay(now, bytes as f64);
     }
 
     /// A datagram of so many IP bytes that finds something else out than losses of the link: the fewer probes for these follow.
     pub(super) fn pay(&mut self, now: Instant, bytes: f64) {
-        self.ahead.iter_mut().for_each(|ahead| ahead.put(self.each * bytes / PROBE_BYTES));
+        self.ahead.iter_mut().for_each(|ahead| ahead.put(self.per_byte * bytes));
         self.spent.note(now, bytes as u64);
     }
 
@@ -133,16 +142,18 @@ impl Probing {
         self.frames += 1;
     }
 
-    /// Probes a second where the budget pays for so many in the long run.
-    pub(super) fn pace(&mut self, now: Instant, affordable: f64, is_in_doubt: bool) -> f64 {
-        self.each = 1.0 / affordable.max(PROBES.0);
+    /// Probes a second.
+    pub(super) fn pace(&mut self, now: Instant, affordable: Affordable, is_in_doubt: bool) -> f64 {
+        let each = 1.0 / affordable.rate.max(PROBES.0);
+        self.per_byte = each / affordable.bytes;
+        let affordable = affordable.rate;
         let begin = || {
             let mut half = Bucket::new(now);
             half.put(SAVED.most / 2.0);
             half
         };
         let saved = self.ahead.get_or_insert_with(begin).room(now, SAVED);
-        if is_in_doubt && saved >= self.each {
+        if is_in_doubt && saved >= each {
             (CLOSER * affordable).min(PROBES.1).max(affordable)
         } else if !is_in_doubt && saved < NEARLY * SAVED.most {
             SAVING * affordable
@@ -169,8 +180,16 @@ impl Mesh {
             let gap = self.draws.exponential(Duration::from_secs_f64(1.0 / rate));
             other.link.probing().next = other.session().map(|_| now + gap);
             if other.needs_probe(now, rate) {
-                self.send_on(now, Path::direct(member), LANE_DIRECT, &Message::Probe.encode());
+                self.probe(now, member, LANE_DIRECT);
             }
+        }
+    }
+
+    /// Sends a probe directly, and counts what it takes.
+    pub(super) fn probe(&mut self, now: Instant, member: Member, lane: u8) {
+        let bytes = self.send_on(now, Path::direct(member), lane, &Message::Probe.encode());
+        if let Some(other) = self.others.get_mut(&member) {
+            other.link.probing().note_probe(now, bytes);
         }
     }
 
@@ -190,8 +209,7 @@ impl Mesh {
             let from = if now.saturating_since(due) < spacing { due } else { now };
             probing.next_of_sensor = has_session.then_some(from + spacing);
             if has_session {
-                probing.note_probe(now);
-                self.send_on(now, Path::direct(member), LANE_SENSOR, &Message::Probe.encode());
+                self.probe(now, member, LANE_SENSOR);
             }
         }
     }
@@ -214,12 +232,14 @@ impl Mesh {
         self.settings.probe_share * carries.unwrap_or(ASSUMED).as_bps() as f64
     }
 
-    /// Probes a second that the budget of the link to a member pays for.
-    fn affordable_probes(&self, now: Instant, member: Member) -> f64 {
+    /// Probes that the budget of the link to a member pays for.
+    fn affordable_probes(&self, now: Instant, member: Member) -> Affordable {
         let links = self.others.values().filter(|o| o.session().is_some()).count() as f64;
-        let affordable = self.probe_budget(member) * (1.0 - PART) / 8.0 / PROBE_BYTES;
+        let endpoint = self.others.get(&member).and_then(|o| o.endpoint);
+        let bytes = (PROBE_BYTES + endpoint.map_or(0, outer)) as f64;
+        let affordable = self.probe_budget(member) * (1.0 - PART) / 8.0 / bytes;
         let most = if self.rests(now) { AT_REST } else { PROBES.1 };
-        affordable.min(most) * (PROBED_LINKS / links.max(1.0)).min(1.0)
+        Affordable { rate: affordable.min(most) * (PROBED_LINKS / links.max(1.0)).min(1.0), bytes }
     }
 }
 
@@ -232,9 +252,6 @@ impl Other {
         let passed = probing.looked.map_or(0.0, |at| now.saturating_since(at).as_secs_f64());
         let enough = passed > 0.0 && sent.saturating_sub(probing.frames) as f64 > rate * passed;
         (probing.frames, probing.looked) = (sent + u64::from(!enough), Some(now));
-        if !enough {
-            probing.note_probe(now);
-        }
         !enough
     }
 }
@@ -247,8 +264,9 @@ mod tests {
     fn probes(probing: &mut Probing, now: &mut Instant, seconds: f64, is_in_doubt: bool) -> u64 {
         let (before, end) = (probing.sent(), *now + Duration::from_secs_f64(seconds));
         while *now < end {
-            *now = *now + Duration::from_secs_f64(1.0 / probing.pace(*now, 40.0, is_in_doubt));
-            probing.note_probe(*now);
+            let affordable = Affordable { rate: 40.0, bytes: 69.0 };
+            *now = *now + Duration::from_secs_f64(1.0 / probing.pace(*now, affordable, is_in_doubt));
+            probing.note_probe(*now, 69);
         }
         probing.sent() - before
     }

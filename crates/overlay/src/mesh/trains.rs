@@ -10,6 +10,7 @@ use wire::overlay::{LANE_DIRECT, LANE_TRIALS, Message};
 
 use super::{Mesh, Output};
 use crate::receive::Car;
+use crate::seal::outer;
 use crate::settings::Settings;
 
 /// Packets of the first train, and most of a train.
@@ -257,14 +258,14 @@ impl Mesh {
         let Some((to, each)) = datagrams.first().map(|(to, d)| (*to, d.len())) else { return };
         let sent = datagrams.len();
         let burst: Vec<u8> = datagrams.into_iter().flat_map(|(_, d)| d).collect();
-        let bytes_sent = burst.len();
+        let bytes_sent = burst.len() + sent * outer(to);
         self.outputs.push_back(Output::Trial { to, datagrams: burst, each });
         let next = self.next_train(now, member, false);
         let Some(other) = self.others.get_mut(&member) else { return };
         (other.trains.waiting, other.trains.next, other.trains.paid) = (Some(now), Some(next), Some(next));
         other.trains.rtt = other.link.rtt();
         other.trains.sent += 1;
-        other.link.probing().note_train(now, sent, bytes_sent);
+        other.link.probing().note_train(now, bytes_sent);
     }
 
     /// When the budget allows the next train; `seldom`: there is no haste.

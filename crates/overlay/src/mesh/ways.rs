@@ -6,13 +6,13 @@ use std::time::Duration;
 use route::{Load, Member, Path, Recorder, Weighted};
 use units::{Instant, Rate};
 use wire::overlay::gossip::UNBOUNDED;
-use wire::overlay::{LANE_SENSOR, Message};
+use wire::overlay::{LANE_SENSOR, LANE_TRIALS, Message};
 
 use super::links::SILENCE;
 use super::{Event, Mesh, Other, Output};
 use crate::loss::{Loss, LossEstimate};
 use crate::sense::{Carried, RoundTrip};
-use crate::session::{LANES, Session};
+use crate::session::Session;
 use crate::settings::{PolicyName, Settings};
 use crate::table::Way;
 
@@ -36,8 +36,9 @@ const FIRST_LINKS: Duration = Duration::from_secs(1);
 const SHARES_EVERY: Duration = Duration::from_secs(1);
 /// For how long what a lane lost before it began anew is forgiven. What shows later has its receiver leave out, as the lane has rested.
 const PARDON: Duration = Duration::from_secs(5);
-/// First lane of paths over relays.
-const FIRST: usize = LANE_SENSOR as usize + 1;
+/// First lane of paths over relays, and how many there are.
+const FIRST: usize = LANE_TRIALS as usize + 1;
+const PATHS: usize = LANE_SENSOR as usize - FIRST;
 
 /// Lanes of the session with a member, each given to a path over relays.
 #[derive(Default)]
@@ -111,7 +112,7 @@ impl Lanes {
         if let Some(lane) = self.lanes.iter().find(|l| l.path == path) {
             return lane.number;
         }
-        let mut turns = (0..LANES - FIRST).map(|i| (FIRST + (self.next + i) % (LANES - FIRST)) as u8);
+        let mut turns = (0..PATHS).map(|i| (FIRST + (self.next + i) % PATHS) as u8);
         let number = turns.find(|n| !self.in_use.contains(n)).unwrap_or(FIRST as u8);
         self.next = usize::from(number) - FIRST + 1;
         self.lanes.retain(|l| l.number != number);
@@ -450,13 +451,9 @@ mod tests {
         let used = [lanes.of(path(100)), lanes.of(path(101))];
         lanes.in_use = used.to_vec();
         let others: Vec<u8> = (0..100).map(|i| lanes.of(path(200 + i))).collect();
-        assert!(others.iter().all(|l| !used.contains(l) && (FIRST..LANES).contains(&usize::from(*l))));
+        assert!(others.iter().all(|l| !used.contains(l) && (FIRST..FIRST + PATHS).contains(&usize::from(*l))));
         assert_eq!([lanes.of(path(100)), lanes.of(path(101))], used);
-        assert_eq!(
-            others.iter().collect::<std::collections::BTreeSet<_>>().len(),
-            LANES - FIRST - 2,
-            "all others go round"
-        );
+        assert_eq!(others.iter().collect::<std::collections::BTreeSet<_>>().len(), PATHS - 2, "all others go round");
         assert_eq!(lanes.of(Path::direct(Member(9))), 0);
     }
 }

@@ -70,6 +70,8 @@ impl Control {
             let reason = if judged.is_none() { Reason::Failed } else { Reason::Removed };
             if judged.is_none() {
                 route.leave(&self.policy, self.source, self.now, &used, Why::Failed);
+            } else if is_disjoint {
+                route.give_up(&self.policy, self.source, self.now, &used);
             }
             if judged.is_none() || !is_disjoint {
                 // Another one is wanted now.
@@ -125,6 +127,7 @@ impl Control {
         let except = Except { relays: &relays, direct, withheld: false };
         let is_good = |path: &Path, j: &Judged| {
             route.refractory(&self.policy, self.now, path, Need::None).is_none()
+                && !route.is_given_up(self.now, path)
                 && j.worth[1] >= needed
                 && j.metrics.confidence >= self.policy.least_confidence
         };

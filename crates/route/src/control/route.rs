@@ -206,6 +206,23 @@ pub(super) struct Route {
     /// When further paths were last looked for.
     pub(super) searched: Option<Instant>,
     left: Vec<Left>,
+    /// Further paths that were given up because they were worth little: that they may be the first one again is another matter.
+    given_up: Vec<Left>,
+}
+
+/// Remembers in a list that the path was left.
+fn remember(list: &mut Vec<Left>, policy: &Policy, (source, now): (Member, Instant), used: &Use, why: Why) {
+    let before = list.iter().position(|l| l.path == used.path).map(|i| list.swap_remove(i));
+    let decayed = before.map_or(0.0, |l| policy.decayed(l.flaps, now.saturating_since(l.at)));
+    let has_flapped = now.saturating_since(used.since) < policy.settled;
+    let flaps = decayed + if has_flapped { 1.0 } else { 0.0 };
+    let draw = share([source.0.into(), now.as_nanos()], &used.path.bytes());
+    let until = now + policy.refractory_after(flaps.max(1.0), draw);
+    if list.len() == MOST_LEFT {
+        let oldest = list.iter().enumerate().min_by_key(|(_, l)| (l.until, l.at)).map(|(i, _)| i);
+        list.swap_remove(oldest.unwrap_or(0));
+    }
+    list.push(Left { path: used.path, at: now, flaps, until, why });
 }
 
 impl Route {
@@ -234,28 +251,30 @@ impl Route {
 
     /// Remembers that the path was left.
     pub(super) fn leave(&mut self, policy: &Policy, source: Member, now: Instant, used: &Use, why: Why) {
-        let before = self.left.iter().position(|l| l.path == used.path).map(|i| self.left.swap_remove(i));
-        let decayed = before.map_or(0.0, |l| policy.decayed(l.flaps, now.saturating_since(l.at)));
-        let has_flapped = now.saturating_since(used.since) < policy.settled;
-        let flaps = decayed + if has_flapped { 1.0 } else { 0.0 };
-        let draw = share([source.0.into(), now.as_nanos()], &used.path.bytes());
-        let until = now + policy.refractory_after(flaps.max(1.0), draw);
-        if self.left.len() == MOST_LEFT {
-            let oldest = self.left.iter().enumerate().min_by_key(|(_, l)| (l.until, l.at)).map(|(i, _)| i);
-            self.left.swap_remove(oldest.unwrap_or(0));
-        }
-        self.left.push(Left { path: used.path, at: now, flaps, until, why });
+        remember(&mut self.left, policy, (source, now), used, why);
+    }
+
+    /// Remembers that a further path was given up.
+    pub(super) fn give_up(&mut self, policy: &Policy, source: Member, now: Instant, used: &Use) {
+        remember(&mut self.given_up, policy, (source, now), used, Why::Worse);
+    }
+
+    /// Whether the path was given up too lately to be a further one again.
+    pub(super) fn is_given_up(&self, now: Instant, path: &Path) -> bool {
+        self.given_up.iter().any(|l| l.path == *path && l.until > now)
     }
 
     /// Forgets paths that were left long ago and whose flaps are as good as forgotten.
     pub(super) fn forget(&mut self, policy: &Policy, now: Instant) {
-        self.left.retain(|l| {
+        let is_kept = |l: &Left| {
             let since = now.saturating_since(l.at);
             l.until > now || since < policy.flap_half_life || policy.decayed(l.flaps, since) >= 0.5
-        });
+        };
+        self.left.retain(is_kept);
+        self.given_up.retain(is_kept);
     }
 
     pub(super) fn remembered(&self) -> usize {
-        self.uses.len() + self.left.len()
+        self.uses.len() + self.left.len() + self.given_up.len()
     }
 }

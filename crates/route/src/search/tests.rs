@@ -197,21 +197,84 @@ fn four_relays_are_too_many() {
     assert_eq!(fronts.best(&graph, Member(77), rate(Model::Cubic)), None);
 }
 
-#[test]
-fn made_up_metrics_do_not_make_fronts_grow_without_bound() {
+/// The links of a member over many relays to another one, of which each has more capacity and a longer round trip than the one before: no path covers another one.
+fn incomparable(relays: u32) -> Graph {
     let mut graph = Graph::new(UNKNOWN);
-    for m in 1..=500 {
+    for m in 1..=relays {
         graph.set_member(Member(m), true);
-        // Each has more capacity and more delay than the one before: none covers another one.
         graph.set(SOURCE, Member(m), metrics(u64::from(m), u64::from(m), 0.0));
         graph.set(Member(m), Member(1000), metrics(1000, 1, 0.0));
     }
+    graph
+}
+
+fn relays_of(fronts: &Fronts, graph: &Graph) -> Vec<Path> {
+    fronts.candidates(graph, Member(1000)).map(|(path, _)| path).collect()
+}
+
+#[test]
+fn made_up_metrics_do_not_make_fronts_grow_without_bound() {
+    let mut graph = incomparable(500);
     let mut fronts = Fronts::full(&graph, SOURCE);
     assert_eq!(fronts.candidates(&graph, Member(1000)).count(), MOST_KEPT);
     graph.remove(SOURCE, Member(7));
     fronts.update(&graph, &[(SOURCE, Member(7))]);
     let all = |f: &Fronts| f.candidates(&graph, Member(1000)).collect::<Vec<_>>();
     assert_eq!(all(&fronts), all(&Fronts::full(&graph, SOURCE)));
+}
+
+#[test]
+fn updates_of_large_fronts_give_what_a_full_computation_gives() {
+    // Several groups of paths on a front; links get better and worse, some of them so much that they cover many others or none.
+    let mut graph = incomparable(60);
+    for m in 1..60 {
+        graph.set(Member(m), Member(m + 1), metrics(500, 3, 0.001));
+        graph.set(Member(m), Member(60 - m), metrics(700, 2, 0.01));
+    }
+    let mut fronts = Fronts::full(&graph, SOURCE);
+    let kept = relays_of(&fronts, &graph).len();
+    assert!(kept > 4 * GROUP, "{kept}");
+    for step in 0..600_u64 {
+        let draw = |n: u64, below: u64| (step * 2_654_435_761 + n * 40_503) / 97 % below;
+        let relay = Member(1 + draw(1, 60) as u32);
+        let link = match draw(2, 3) {
+            0 => (SOURCE, relay),
+            1 => (relay, Member(1000)),
+            _ => (relay, Member(1 + draw(3, 60) as u32)),
+        };
+        if draw(4, 8) == 0 {
+            graph.remove(link.0, link.1);
+        } else {
+            graph.set(link.0, link.1, metrics(1 + draw(5, 80), 1 + draw(6, 80), draw(7, 5) as f64 / 1000.0));
+        }
+        fronts.update(&graph, &[link]);
+        let full = Fronts::full(&graph, SOURCE);
+        for destination in graph.members() {
+            let all = |f: &Fronts| f.candidates(&graph, destination).collect::<Vec<_>>();
+            assert_eq!(all(&fronts), all(&full), "{step}: {destination}");
+        }
+    }
+}
+
+#[test]
+fn a_front_that_comes_to_be_cut_and_no_longer_is_that_of_a_full_computation() {
+    let mut graph = incomparable(MOST_KEPT as u32);
+    let more = Member(MOST_KEPT as u32 + 1);
+    graph.set_member(more, true);
+    let mut fronts = Fronts::full(&graph, SOURCE);
+    assert_eq!(relays_of(&fronts, &graph).len(), MOST_KEPT);
+    let long = metrics(u64::from(more.0), u64::from(more.0), 0.0);
+    for (kept, metrics) in [(MOST_KEPT, Some(long)), (MOST_KEPT, None)] {
+        for link in [(SOURCE, more), (more, Member(1000))] {
+            match metrics {
+                Some(metrics) => graph.set(link.0, link.1, metrics),
+                None => graph.remove(link.0, link.1),
+            };
+            fronts.update(&graph, &[link]);
+        }
+        assert_eq!(relays_of(&fronts, &graph), relays_of(&Fronts::full(&graph, SOURCE), &graph));
+        assert_eq!(relays_of(&fronts, &graph).len(), kept);
+    }
 }
 
 #[test]

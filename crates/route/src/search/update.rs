@@ -2,7 +2,7 @@
 //!
 //! Only what the change can have touched is looked at: paths over the links that changed, and over paths that have gone or come; and where a path has gone, those
 //! that it had covered. A path that is not kept is covered by one that is (of the same links or fewer): as long as that one is there, or gives way to a better one, it stays
-//! out. So the result is that of a computation in full.
+//! out. So the result is that of a computation in full; where a front is cut ([`super::MOST_KEPT`]), one with as good a right to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

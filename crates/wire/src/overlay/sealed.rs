@@ -7,11 +7,11 @@ pub const SEALED_BYTES: usize = 24;
 pub const LANE_DIRECT: u8 = 0;
 /// Lane of envelopes on one hop.
 pub const LANE_RELAYED: u8 = 1;
-/// Lane of what goes to its receiver directly and may be lost by its own doing: trains and datagrams of uncertain size.
+/// Lane of what goes to its receiver directly and may be lost by its own doing: trains and datagrams of uncertain size. Frames over relays have
+/// the lanes between it and [`LANE_SENSOR`], a path each.
 pub const LANE_TRIALS: u8 = 2;
-/// Lane of probes that a sensor of losses sends directly and counts apart from all else (Mark et al. 2008, section II.A). Frames over relays have lanes above it, a
-/// path each.
-pub const LANE_SENSOR: u8 = 3;
+/// Lane of probes that a sensor of losses sends directly and counts apart from all else (Mark et al. 2008, section II.A).
+pub const LANE_SENSOR: u8 = 16;
 
 /// Threads that a member may send by, each of which numbers its own frames: two for each of 16 queues, and one more.
 pub const MOST_QUEUES: usize = 33;

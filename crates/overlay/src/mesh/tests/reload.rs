@@ -317,3 +317,18 @@ fn a_relay_that_is_listed_no_more_is_left_at_once() {
     world.run(10 * SECOND);
     assert_eq!(world.flow(0, 2, SECOND), (200, 200));
 }
+
+#[test]
+fn a_member_that_is_no_longer_reached_directly_keeps_nobody_busy() {
+    let mut world = World::new(3);
+    let sensor = LossSensor::new(None, None).ok();
+    let of = || Settings { sensor, ..lists(0, &[1, 2]) };
+    world.hosts[0] = Host::new(of(), 60, world.now);
+    world.run(4 * SECOND);
+    let new = of();
+    new.members.change(|all| all.get_mut(&number(1)).unwrap().direct = false);
+    reload(&mut world, 0, &new).unwrap();
+    world.run(4 * SECOND);
+    assert!(world.hosts[0].mesh.poll_timeout() > world.now, "it would be called again and again");
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+}

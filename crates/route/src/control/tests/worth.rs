@@ -154,6 +154,28 @@ fn what_a_further_way_was_measured_by_is_told() {
 }
 
 #[test]
+fn a_further_way_that_is_bad_again_and_again_is_used_ever_more_seldom_but_may_be_the_first() {
+    let mut net = Domestic::new(Policy { model: BY_ROOT, ..Policy::default() });
+    let (mut taken, mut ways) = (0, 0);
+    // As a link that others' flows fill: 5 s of each 20 s it loses much, for 20 min.
+    while net.now < 1200.0 {
+        net.losses = [Some(0.005), Some(if net.now % 20.0 < 15.0 { 0.006 } else { 0.3 })];
+        net.until(net.now + 0.2);
+        let now = net.control.paths(EAST).len();
+        taken += usize::from(now > ways && now == 2);
+        ways = now;
+    }
+    // Eight seconds after the first time and twice as long after each further one, of which half are forgotten in 600 s: not after each of the 60, and
+    // when it is 64 s, after each fourth one.
+    assert!((3..=15).contains(&taken), "{taken} of 60");
+    net.losses = [Some(0.3), Some(0.006)];
+    let since = net.now;
+    let decided = net.until(since + 3.0);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Collapsed)]);
+    assert!(decided[0].at < at(since + 1.0));
+}
+
+#[test]
 fn the_explanation_says_that_the_papers_policy_keeps_a_failed_path() {
     let mut net = Domestic::new(Policy { silence: Duration::from_secs(5), ..Policy::safire_2008() });
     net.losses = [Some(0.05), Some(0.15)];
