@@ -18,9 +18,6 @@ impl Cost {
     /// Of nothing: composed with a link it gives the link.
     pub(crate) const NONE: Self = Self { capacity_bps: u64::MAX, rtt_ns: 0, survival: 1.0 };
 
-    /// Nothing is worse.
-    pub(crate) const WORST: Self = Self { capacity_bps: 0, rtt_ns: u64::MAX, survival: 0.0 };
-
     fn of(metrics: &Metrics, unknown: Rate) -> Self {
         let capacity_bps = metrics.capacity.unwrap_or(unknown).as_bps();
         Self { capacity_bps, rtt_ns: units::nanos(metrics.rtt), survival: 1.0 - metrics.loss }
@@ -31,15 +28,6 @@ impl Cost {
             capacity_bps: self.capacity_bps.min(next.capacity_bps),
             rtt_ns: self.rtt_ns.saturating_add(next.rtt_ns),
             survival: self.survival * next.survival,
-        }
-    }
-
-    /// The better of both in each.
-    pub(crate) fn or(self, other: Self) -> Self {
-        Self {
-            capacity_bps: self.capacity_bps.max(other.capacity_bps),
-            rtt_ns: self.rtt_ns.min(other.rtt_ns),
-            survival: self.survival.max(other.survival),
         }
     }
 

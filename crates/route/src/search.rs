@@ -19,8 +19,6 @@ const MAX_LINKS: usize = MAX_RELAYS + 1;
 /// Most paths of as many links that are kept to one destination. Fronts of thousands of links with metrics at random have some tens; members that
 /// make up metrics could have them grow without bound, and with them the time that everybody's search takes. Only then the search is not exact.
 const MOST_KEPT: usize = 256;
-/// Paths of about as much capacity that are looked at together: where their bound is covered, all of them are.
-const GROUP: usize = 8;
 
 /// A path to some node, by what it comes to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,11 +36,6 @@ impl Label {
     /// Whether it is to be kept rather than `other` of as many links; of equal ones the one with the smaller members.
     fn beats(&self, other: &Self) -> bool {
         self.cost.covers(&other.cost) && (self.cost != other.cost || self.relays <= other.relays)
-    }
-
-    /// Its place among others of as many links to the same node.
-    fn place(&self) -> (Reverse<u64>, u64, [Member; MAX_RELAYS]) {
-        (Reverse(self.cost.capacity_bps), self.cost.rtt_ns, self.relays)
     }
 
     /// By way of `relay` over a link.
@@ -77,27 +70,12 @@ impl Rules<'_> {
     }
 }
 
-/// Paths of as many links to one node that nothing covers, in an order of their own, so that equal ones are equal values.
+/// Paths of as many links to one node that nothing covers, in the order of their relays: a path is its relays, so that equal ones are equal values.
 #[derive(Debug, Clone, Default)]
 struct Level {
     labels: Vec<Label>,
-    /// What no path of each [`GROUP`] of them is better than in anything.
-    bounds: Vec<Cost>,
     /// There were [`MOST_KEPT`], and which ones these are depends on the order in which they were found.
     is_cut: bool,
-}
-
-impl Level {
-    fn of(mut labels: Vec<Label>, is_cut: bool) -> Self {
-        labels.sort_unstable_by_key(Label::place);
-        let bound = |group: &[Label]| group.iter().fold(Cost::WORST, |bound, label| bound.or(label.cost));
-        let bounds = labels.chunks(GROUP).map(bound).collect();
-        Self { labels, bounds, is_cut }
-    }
-
-    fn groups(&self) -> impl Iterator<Item = (&[Label], &Cost)> {
-        self.labels.chunks(GROUP).zip(&self.bounds)
-    }
 }
 
 /// Paths to one node, by their number of links less one.
@@ -277,8 +255,8 @@ impl Sieve {
     }
 
     /// Whether nothing that costs this or more would be kept.
-    fn has_no_use_for(&mut self, bound: &Cost) -> bool {
-        self.is_covered(bound) || self.kept.iter().any(|k| k.cost.covers(bound) && k.cost != *bound)
+    fn has_no_use_for(&mut self, cost: &Cost) -> bool {
+        self.is_covered(cost) || self.kept.iter().any(|k| k.cost.covers(cost) && k.cost != *cost)
     }
 
     /// The path as `before` to a relay, and then over this link.
@@ -298,8 +276,9 @@ impl Sieve {
         }
     }
 
-    fn level(self) -> Level {
-        Level::of(self.kept, self.is_cut)
+    fn level(mut self) -> Level {
+        self.kept.sort_unstable_by_key(|l| l.relays);
+        Level { labels: self.kept, is_cut: self.is_cut }
     }
 }
 
@@ -319,13 +298,8 @@ fn level(graph: &Graph, rules: Rules<'_>, nodes: &[Front], node: usize, links: u
             continue;
         }
         // What covers the last link alone covers all paths over it.
-        if !relay.relays || sieve.is_covered(&link) {
-            continue;
-        }
-        for (group, bound) in nodes[edge.peer][links - 1].groups() {
-            if !sieve.has_no_use_for(&bound.then(link)) {
-                group.iter().for_each(|before| sieve.offer(relay.member, before, link));
-            }
+        if relay.relays && !sieve.is_covered(&link) {
+            nodes[edge.peer][links - 1].labels.iter().for_each(|before| sieve.offer(relay.member, before, link));
         }
     }
     sieve.level()

@@ -18,10 +18,10 @@ struct Delta {
 }
 
 impl Delta {
-    /// Both are in the order of their places.
+    /// Both are in the order of their relays.
     fn between(before: &[Label], now: &[Label]) -> Self {
         let is_in = |all: &[Label], label: &Label| {
-            all.binary_search_by_key(&label.place(), Label::place).is_ok_and(|at| all[at] == *label)
+            all.binary_search_by_key(&label.relays, |l| l.relays).is_ok_and(|at| all[at] == *label)
         };
         Self {
             gone: before.iter().filter(|l| !is_in(now, l)).copied().collect(),
@@ -149,15 +149,10 @@ impl Update<'_> {
             if sieve.is_covered(&link) {
                 continue;
             }
-            for (group, bound) in fronts.nodes[edge.peer][links - 1].groups() {
-                if sieve.has_no_use_for(&bound.then(link)) {
-                    continue;
-                }
-                for before in group {
-                    let cost = before.cost.then(link);
-                    if gone.iter().any(|gone| gone.covers(&cost)) {
-                        sieve.offer(relay.member, before, link);
-                    }
+            for before in &fronts.nodes[edge.peer][links - 1].labels {
+                let cost = before.cost.then(link);
+                if gone.iter().any(|gone| gone.covers(&cost)) {
+                    sieve.offer(relay.member, before, link);
                 }
             }
         }
