@@ -219,8 +219,8 @@ impl Mesh {
 
     /// When [`Mesh::handle_timeout`] is due.
     pub(crate) fn poll_timeout(&self) -> Instant {
-        let probed = self.others.iter().filter(|(member, _)| self.is_direct(**member));
-        let probe = probed.flat_map(|(_, o)| o.link.next_probes()).flatten().min();
+        let probed = self.direct_members().into_iter().filter_map(|member| self.others.get(&member));
+        let probe = probed.flat_map(|o| o.link.next_probes()).flatten().min();
         // The route control is served with each tick: 20 ms are nothing to it.
         probe.map_or(self.next_tick, |at| at.min(self.next_tick))
     }
@@ -353,6 +353,12 @@ impl Mesh {
             return Some((Path::direct(to), LANE_DIRECT));
         }
         other.lanes.first()
+    }
+
+    /// Members to which frames may go without a relay.
+    fn direct_members(&self) -> Vec<Member> {
+        let all = self.settings.members.get();
+        self.others.keys().copied().filter(|m| all.get(m).is_some_and(|m| m.direct)).collect()
     }
 
     /// Whether frames may go to a member without a relay.

@@ -139,7 +139,9 @@ fn new_file(path: &Path, text: &str) -> anyhow::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     // The secret of the overlay is in it.
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let written = file.and_then(|mut f| f.write_all(text.as_bytes()).map(|()| f));
+    // Half of it is of no use to anybody, and would be in the way the next time.
+    let half = |_: &io::Error| drop(fs::remove_file(path));
+    let written = file.and_then(|mut f| f.write_all(text.as_bytes()).inspect_err(half).map(|()| f));
     written.with_context(|| format!("writing {}", path.display()))
 }
 

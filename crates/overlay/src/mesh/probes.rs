@@ -166,9 +166,8 @@ impl Probing {
 impl Mesh {
     /// Sends probes that are due, where the traffic of the last while was not enough.
     pub(super) fn send_probes(&mut self, now: Instant) {
-        let all: Vec<Member> = self.others.keys().copied().filter(|m| self.is_direct(*m)).collect();
         let closely = self.worse.is_some_and(|at| now.saturating_since(at) < ALERT);
-        for member in all {
+        for member in self.direct_members() {
             let affordable = self.affordable_probes(now, member);
             let Some(other) = self.others.get_mut(&member) else { continue };
             if other.link.probing().next.is_some_and(|at| now < at) {
@@ -196,8 +195,7 @@ impl Mesh {
     /// Sends the probes of the paper's sensor that are due, on all links, those that are down, too.
     pub(super) fn send_sensors_probes(&mut self, now: Instant) {
         let Some(spacing) = self.settings.sensor.map(LossSensor::spacing) else { return };
-        let all: Vec<Member> = self.others.keys().copied().filter(|m| self.is_direct(*m)).collect();
-        for member in all {
+        for member in self.direct_members() {
             let Some(other) = self.others.get_mut(&member) else { continue };
             let has_session = other.session().is_some();
             let probing = other.link.probing();
