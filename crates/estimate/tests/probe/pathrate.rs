@@ -36,6 +36,26 @@ fn late_wakes_make_no_idle_path_faster() {
 }
 
 #[test]
+fn pairs_of_which_every_stamp_is_off_do_not_outvote_long_trains() {
+    for (us, seed) in [60, 80, 100, 120].into_iter().flat_map(|us| (0..100).map(move |seed| (us, seed))) {
+        let mut path = VirtualPath::new(1, &[Hop::new(100 * MBPS, Cross::Idle)]);
+        let outcome = path.run(&mut Told(Pathrate::new(path.known()), late(Duration::from_micros(us), seed)));
+        // No long train is off by more than 120 us of its 39 gaps of 120 us.
+        assert!(error(value(&outcome), 100 * MBPS).abs() < 0.026, "{us} us, {seed}: {outcome:?}");
+    }
+}
+
+#[test]
+fn an_even_load_beside_which_long_trains_agree_passes_for_none() {
+    for percent in [10, 25, 40] {
+        let even = Cross::Constant(Rate::from_bps(MBPS / 10 * percent));
+        let (outcome, _) = modern(1, &[Hop::new(10 * MBPS, Cross::Idle), Hop::new(10 * MBPS, even)]);
+        // As with random load.
+        assert!(error(value(&outcome), 10 * MBPS).abs() < 0.05, "{percent} %: {outcome:?}");
+    }
+}
+
+#[test]
 fn an_idle_path_tells_its_capacity_by_the_preliminary_trains() {
     for bps in [MBPS, 10 * MBPS, 100 * MBPS, 500 * MBPS] {
         let hops = [Hop::new(bps, Cross::Idle)];

@@ -23,6 +23,8 @@ pub(super) struct Mode {
     pub(super) high: f64,
     /// How sharp and how populous it is.
     pub(super) merit: f64,
+    /// Share of all values that are in its bin.
+    pub(super) share: f64,
 }
 
 /// Width of a bin for these values. With a least width, over their median, small ranges need none of their own.
@@ -52,8 +54,8 @@ pub(super) fn modes(values: &[f64], width: f64, least: usize) -> Vec<Mode> {
         let (Some(low), Some(high)) = (rest.get(from), rest.get(to - 1)) else { break };
         let centre = f64::midpoint(*low, *high);
         let kurtosis = rest.get(left..right).map_or(0.0, kurtosis);
-        let merit = kurtosis * (to - from) as f64 / total as f64;
-        found.push(Mode { centre, high: centre + width / 2.0, merit });
+        let share = (to - from) as f64 / total as f64;
+        found.push(Mode { centre, high: centre + width / 2.0, merit: kurtosis * share, share });
         rest.drain(left..right);
     }
     found
@@ -150,7 +152,7 @@ mod tests {
 
     #[test]
     fn equal_values_are_one_mode_of_the_greatest_merit() {
-        assert_eq!(modes(&[7.0; 20], 1.0, 15), [Mode { centre: 7.0, high: 7.5, merit: 20.0 }]);
+        assert_eq!(modes(&[7.0; 20], 1.0, 15), [Mode { centre: 7.0, high: 7.5, merit: 20.0, share: 1.0 }]);
         assert!(modes(&[f64::NAN, f64::INFINITY], 1.0, 0).is_empty());
     }
 

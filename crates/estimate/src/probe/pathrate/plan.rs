@@ -24,6 +24,14 @@ pub(super) const NARROW: f64 = 0.05;
 /// description does not say of what: pairs are what load slows least).
 pub(super) const UNLOADED: f64 = 0.9;
 
+/// Standard deviation over mean of long trains below which the load that they met, if any, was even: random load of a fiftieth of the link varies by
+/// more (`sqrt(40 / 50) / 40`, 2.2 %).
+pub(super) const EVEN: f64 = 0.015;
+
+/// Even load of up to half the link's rate leaves at least half of the pairs as they were, and slows trains to two thirds at most: what fewer pairs show
+/// beside trains that it explains is of stamps that are off.
+pub(super) const UNTOUCHED: f64 = 0.5;
+
 /// Numbers of one form of the method.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan {

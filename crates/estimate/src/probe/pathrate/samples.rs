@@ -2,7 +2,7 @@
 
 use super::modes::{Mode, bin_width, modes, trimmed};
 use super::phases::Pairs;
-use super::plan::{NARROW, Plan, UNLOADED};
+use super::plan::{EVEN, NARROW, Plan, UNLOADED, UNTOUCHED};
 use crate::samples::median;
 
 /// Rates in b/s.
@@ -65,6 +65,9 @@ impl Samples {
         let mut local = modes(&self.pairs.rates, self.width(), self.plan.mode);
         // Trains come no faster than the narrow link serves them: slower modes of pairs are of cross traffic.
         local.retain(|m| m.high > asymptotic && m.centre < asymptotic * self.plan.most_over);
+        if self.plan.by_curve && deviation < mean * EVEN {
+            local.retain(|m| m.share >= UNTOUCHED || m.centre > asymptotic * (1.0 + UNTOUCHED));
+        }
         Some(best(&local).map_or(asymptotic, |m| m.centre))
     }
 
