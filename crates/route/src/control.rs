@@ -96,6 +96,8 @@ pub struct Control {
     /// When they are because time has passed.
     wake: Option<Instant>,
     decisions: VecDeque<Decision>,
+    /// The last one on the first path to each destination that there is.
+    last: BTreeMap<Member, Decision>,
 }
 
 impl Control {
@@ -124,6 +126,7 @@ impl Control {
             due: None,
             wake: None,
             decisions: VecDeque::new(),
+            last: BTreeMap::new(),
         })
     }
 
@@ -313,6 +316,7 @@ impl Control {
             let inputs = Inputs { chosen_for: Some(used.chosen_for), ..self.inputs(used, None) };
             self.log(member, place, (Some(used.path), None), Reason::Removed, inputs);
         }
+        self.last.remove(&member);
     }
 
     fn log(
@@ -323,8 +327,11 @@ impl Control {
         reason: Reason,
         inputs: Inputs,
     ) {
-        let at = self.now;
-        self.decisions.push_back(Decision { at, destination, place, from, to, reason, inputs });
+        let decision = Decision { at: self.now, destination, place, from, to, reason, inputs };
+        if place == 0 {
+            self.last.insert(destination, decision);
+        }
+        self.decisions.push_back(decision);
     }
 
     /// What a change from `used` is decided from.

@@ -111,23 +111,30 @@ pub struct Decision {
     pub inputs: Inputs,
 }
 
+impl Decision {
+    /// The change and its reason: `direct (1.2 Mb/s) -> via 00000007 (3.4 Mb/s), better`.
+    pub(crate) fn show<N: fmt::Display>(&self, f: &mut fmt::Formatter<'_>, name: &impl Fn(Member) -> N) -> fmt::Result {
+        let show = |f: &mut fmt::Formatter<'_>, path: Option<Path>, judged: Option<Judged>| {
+            let Some(path) = path else { return f.write_str("no path") };
+            path.show(f, name)?;
+            judged.map_or(Ok(()), |judged| write!(f, " ({})", judged.predicted))
+        };
+        show(f, self.from, self.inputs.from)?;
+        f.write_str(" -> ")?;
+        show(f, self.to, self.inputs.to)?;
+        write!(f, ", {}", self.reason)
+    }
+}
+
 impl fmt::Display for Decision {
     /// One line: `0000002a: direct (1.2 Mb/s) -> via 00000007 (3.4 Mb/s), better`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |f: &mut fmt::Formatter<'_>, path: Option<Path>, judged: Option<Judged>| match (path, judged) {
-            (None, _) => f.write_str("no path"),
-            (Some(path), None) => write!(f, "{path}"),
-            (Some(path), Some(judged)) => write!(f, "{path} ({})", judged.predicted),
-        };
         write!(f, "{}", self.destination)?;
         if self.place > 0 {
             write!(f, " [{}]", self.place)?;
         }
         f.write_str(": ")?;
-        show(f, self.from, self.inputs.from)?;
-        f.write_str(" -> ")?;
-        show(f, self.to, self.inputs.to)?;
-        write!(f, ", {}", self.reason)
+        self.show(f, &|member| member)
     }
 }
 

@@ -5,7 +5,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 use units::{Instant, Rate};
 
-use crate::{Judged, Load, Member, Path};
+use crate::{Decision, Judged, Load, Member, Path};
 
 /// What holds a change to a path back.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -131,6 +131,9 @@ pub struct Explanation {
     pub destination: Member,
     /// What is used, the first path first.
     pub used: Vec<InUse>,
+    /// The last decision on the first of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Decision>,
     /// Paths that no other one is better than in everything, and what there is without the relays of the first path; the best first.
     pub candidates: Vec<Candidate>,
 }
@@ -158,6 +161,11 @@ impl Explanation {
             if used.load.flows > 0 {
                 write!(f, "; {} flows with {}", used.load.flows, used.load.carried)?;
             }
+        }
+        if let Some(decided) = &self.decided {
+            let age = self.at.saturating_since(decided.at).as_secs_f64();
+            write!(f, "\n  last change {age:.1} s ago: ")?;
+            decided.show(f, name)?;
         }
         for candidate in &self.candidates {
             f.write_str("\n  could ")?;

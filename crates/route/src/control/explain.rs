@@ -60,7 +60,8 @@ impl Control {
             })
             .collect();
         candidates.sort_by(|a, b| b.judged.worth[1].cmp(&a.judged.worth[1]).then(a.path.cmp(&b.path)));
-        Some(Explanation { at: self.now, destination, used, candidates })
+        let decided = self.last.get(&destination).copied();
+        Some(Explanation { at: self.now, destination, used, decided, candidates })
     }
 
     fn rate_aware(&self, judged: &Judged) -> Rate {

@@ -1,7 +1,7 @@
 use units::Duration;
 
 use super::*;
-use crate::Metrics;
+use crate::{Inputs, Metrics, Reason};
 
 #[test]
 fn an_explanation_reads_as_text_and_as_a_record() {
@@ -25,9 +25,14 @@ fn an_explanation_reads_as_text_and_as_a_record() {
         rate_aware: Rate::from_bps(12_000_000),
         holds: vec![Hold::Margin { needed: Rate::from_bps(1_500_000) }, Hold::HoldDown { until }],
     };
-    let explanation = Explanation { at, destination, used: vec![used], candidates: vec![candidate] };
+    let inputs = Inputs { to: Some(judged), ..Inputs::default() };
+    let (from, to) = (Some(candidate.path), Some(used.path));
+    let since = at - Duration::from_millis(12_340);
+    let decided = Some(Decision { at: since, destination, place: 0, from, to, reason: Reason::Failed, inputs });
+    let explanation = Explanation { at, destination, used: vec![used], decided, candidates: vec![candidate] };
     let expected = "00000009\n  \
         uses direct for 100.0 s: failed; 2 flows with 500.0 kb/s\n  \
+        last change 12.3 s ago: via 00000001 -> direct (1.000 Mb/s), failed\n  \
         could via 00000001: 1.000 Mb/s predicted (900.0 kb/s to 1.100 Mb/s for all flows), 12.00 Mb/s if told its rate, rtt 150.0 ms, \
         loss 0.0500 (0.0500 to 0.0500), capacity 45.00 Mb/s\n    \
         not now: less than 1.500 Mb/s; last change too recent, for another 2.5 s";
@@ -38,6 +43,6 @@ fn an_explanation_reads_as_text_and_as_a_record() {
     let record = serde_json::to_string(&explanation).unwrap();
     assert!(record.contains(r#"{"hold":"hold-down","until_ns":102500000000}"#), "{record}");
     assert_eq!(serde_json::from_str::<Explanation>(&record).unwrap(), explanation);
-    let nothing = Explanation { at, destination, used: Vec::new(), candidates: Vec::new() };
+    let nothing = Explanation { at, destination, used: Vec::new(), decided: None, candidates: Vec::new() };
     assert_eq!(nothing.to_string(), "00000009: no path");
 }
