@@ -134,6 +134,7 @@ function events(list, names) {
       case "session": return `${e.again ? "new keys" : "session"} with ${e.name}`;
       case "joined": return `${e.name} joined`;
       case "left": return `${e.name} left`;
+      case "doubted": return `what others say of the link from ${e.from} to ${e.to} is not believed: ${e.why}`;
       case "stalled": return `this member did nothing for ${e.for_s.toFixed(2)} s`;
       case "unresolved": return `${e.endpoint}, where ${e.name} is to be called, cannot be looked up: ${e.why}`;
       case "refused": return `${e.from}: ${e.why}`;

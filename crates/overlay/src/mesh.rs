@@ -2,6 +2,7 @@
 //! datagrams, tables and events come out. No sockets, no clock.
 
 pub(crate) mod admission;
+mod beside;
 mod calls;
 mod claims;
 mod links;
@@ -75,6 +76,8 @@ pub(crate) enum Event {
     Session { member: Member, name: String, again: bool },
     /// The direct link to a member works, or no longer.
     Link { member: Member, name: String, up: bool },
+    /// What others say of a link is not believed for a while: it is contradicted by what became of this member's own frames.
+    Doubted { from: String, to: String, why: String },
     /// A way was chosen.
     Route(Box<route::Decision>),
     /// Somebody became a member, by a certificate or as the settings were read again.

@@ -1,6 +1,7 @@
 //! What members say about links, and how far it is believed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use route::{Member, Metrics, Path};
@@ -9,7 +10,7 @@ use units::{Instant, Rate};
 
 use super::links::CONFIDENT_FRAMES;
 use super::ways::Experience;
-use super::{MOVES_EVERY, Mesh};
+use super::{Event, MOVES_EVERY, Mesh, Output};
 
 /// By how much what becomes of own frames must contradict what others claim: this much is seen when a loss changes that both see, but not at the same
 /// moment.
@@ -84,6 +85,16 @@ impl Found {
             Self::Silent => true,
             Self::Worse { loss, rtt_us } => claim.loss < loss || claim.rtt_us < rtt_us,
         }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Worse { loss, rtt_us } = *self else { return f.write_str("what is sent over it is not answered") };
+        let lossy = (loss > 0.0).then(|| format!("{loss:.3} of what is sent over it is lost"));
+        let slow = (rtt_us > 0).then(|| format!("its round trip takes {:.1} ms", rtt_us as f64 / 1e3));
+        let all: Vec<String> = lossy.into_iter().chain(slow).collect();
+        f.write_str(&all.join(", and "))
     }
 }
 
@@ -349,7 +360,10 @@ impl Mesh {
                 Found::Worse { loss, rtt_us }
             };
             let found = instead.map_or(Found::Silent, worse);
-            self.suspects.insert(link, Suspicion { until: now + SUSPICION, found });
+            if self.suspects.insert(link, Suspicion { until: now + SUSPICION, found }).is_none() {
+                let (from, to) = (self.settings.name_of(link.0), self.settings.name_of(link.1));
+                self.outputs.push_back(Output::Event(Event::Doubted { from, to, why: found.to_string() }));
+            }
             self.link_is(now, link.0, link.1, instead.map(|c| c.metrics()));
         }
         let over = self.suspects.iter().filter(|(_, s)| s.until <= now).map(|(link, _)| *link);

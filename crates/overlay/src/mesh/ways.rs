@@ -62,14 +62,15 @@ struct Lane {
     alive: Option<Instant>,
     /// Frames sent.
     sent: u64,
-    /// Reports among those that were sent since these were counted.
-    reports: u64,
+    /// Those among them, since they were counted, that need no word: reports, and questions about other lanes.
+    unasked: u64,
     /// More than reports was sent since that was last asked.
     has_spoken: bool,
     /// Since when frames wait for a word, and how many had been sent by then.
     waiting: Option<(Instant, u64)>,
-    /// When the path was last probed because of that.
+    /// When the path was last probed because of that, and when its end was last asked by another one.
     probed: Option<Instant>,
+    asked: Option<Instant>,
     /// What has been sent until now was on another path, or on this one while it was dark.
     is_anew: bool,
     /// When that was forgiven.
@@ -125,10 +126,11 @@ impl Lanes {
             rtt,
             alive: None,
             sent: 0,
-            reports: 0,
+            unasked: 0,
             has_spoken: false,
             waiting: None,
             probed: None,
+            asked: None,
             is_anew: true,
             pardoned: None,
             longer: None,
@@ -155,10 +157,10 @@ impl Lanes {
         }
     }
 
-    /// A report was sent in a lane.
-    pub(super) fn note_report(&mut self, number: u8) {
+    /// A frame was sent in a lane that needs no word.
+    pub(super) fn note_unasked(&mut self, number: u8) {
         if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == number) {
-            lane.reports += 1;
+            lane.unasked += 1;
         }
     }
 
@@ -168,14 +170,14 @@ impl Lanes {
         lane.is_some_and(|l| std::mem::take(&mut l.has_spoken))
     }
 
-    /// Notices frames that nobody reports. Reports need no word.
+    /// Notices frames that nobody reports.
     pub(super) fn look(&mut self, now: Instant, sessions: &[Arc<Session>]) {
         for lane in &mut self.lanes {
             let sent = sessions.iter().map(|s| s.sent(lane.number)).sum::<u64>();
             // A session that ends takes its frames along.
             let gone = lane.sent.saturating_sub(sent);
             lane.waiting = lane.waiting.map(|(at, before)| (at, before.saturating_sub(gone)));
-            let speaks = sent > lane.sent + std::mem::take(&mut lane.reports);
+            let speaks = sent > lane.sent + std::mem::take(&mut lane.unasked);
             if speaks && lane.waiting.is_none() {
                 lane.waiting = Some((now, lane.sent));
             }
@@ -222,6 +224,38 @@ impl Lanes {
             (l.path, l.number)
         })
         .collect()
+    }
+
+    /// Ways in use whose frames wait for a word that should have come by now, each so often.
+    pub(super) fn overdue(&mut self, now: Instant, every: Duration) -> Vec<Path> {
+        let in_use = &self.in_use;
+        let is_due = |l: &&mut Lane| {
+            let waits = l.waiting.map_or(Duration::ZERO, |(at, _)| now.saturating_since(at));
+            in_use.contains(&l.number)
+                && waits > DOUBT + l.rtt.least().unwrap_or(DOUBT)
+                && l.asked.is_none_or(|at| now.saturating_since(at) >= every)
+        };
+        let due = self.lanes.iter_mut().filter(is_due);
+        due.map(|l| {
+            l.asked = Some(now);
+            l.path
+        })
+        .collect()
+    }
+
+    /// The lane of a path for frames that need no word; `None`: all lanes are in use.
+    pub(super) fn unasked(&mut self, path: Path, sessions: &[Arc<Session>]) -> Option<u8> {
+        let has_lane = path.relays().is_empty() || self.lanes.iter().any(|l| l.path == path);
+        if !has_lane && self.in_use.len() >= PATHS {
+            return None;
+        }
+        let number = self.of(path);
+        if let Some(lane) = self.lanes.iter_mut().find(|l| l.number == number).filter(|l| l.is_anew) {
+            // What went in it on another path waits for no word on this one.
+            lane.sent = sessions.iter().map(|s| s.sent(number)).sum();
+        }
+        self.note_unasked(number);
+        Some(number)
     }
 
     /// Paths of which the destination has spoken lately.

@@ -88,6 +88,9 @@ impl Mesh {
         let link = &mut other.link;
         let (mut is_worse, mut queued) = (false, None);
         let sensed = link.sensed.entry(session).or_default();
+        if came_in == LANE_DIRECT {
+            link.told = Some(now);
+        }
         if let Some(heard) = sensed.heard_reports.get_mut(usize::from(came_in)) {
             *heard += 1;
         }
@@ -180,7 +183,7 @@ impl Mesh {
                 other.link.probing.note_report();
             } else {
                 other.link.sensed.entry(session.local).or_default().told += 1;
-                other.lanes.note_report(lane);
+                other.lanes.note_unasked(lane);
             }
         }
     }

@@ -80,6 +80,13 @@ fn a_destination_that_praises_a_lossy_link_to_it_is_reached_by_another() {
     let used = (2..4).find(|i| world.hosts[0].ways(1)[0].contains(&number(*i).to_string())).unwrap();
     world.set(1, used, Some(LOSSY));
     is_left(&mut world);
+    let why = world.hosts[0].events.iter().find_map(|(_, e)| {
+        let Event::Doubted { from, to, why } = e else { return None };
+        (*from == format!("m{used}") && to == "m1").then_some(why.as_str())
+    });
+    let share: f64 = why.and_then(|w| w.strip_suffix(" of what is sent over it is lost")).unwrap().parse().unwrap();
+    // 0.3 of forty frames at least, with a standard deviation of 0.07: two of them.
+    assert!((0.15..0.45).contains(&share), "{why:?}");
 }
 
 #[test]

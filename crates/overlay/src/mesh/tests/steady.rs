@@ -12,6 +12,8 @@ const ON_THE_WIRE: usize = PACKET + 40 + 56 + 28;
 const TICK: Duration = Duration::from_nanos(ON_THE_WIRE as u64 * 8_000_000_000 / RATE);
 /// Packets that wait for a link at most: 0.57 s, as 1000 at 20 Mb/s do.
 const QUEUE: u32 = 250;
+/// Bytes of an acknowledgement: IPv4 and TCP with timestamps.
+const ACKNOWLEDGEMENT: usize = 52;
 /// Round trip of a flow whose way is idle: twice 10 ms, and what waits in its own host.
 const IDLE: Duration = Duration::from_millis(150);
 
@@ -86,7 +88,7 @@ fn domestic_of(single_path: bool, beyond: Duration, seed: u64) -> World {
 fn fill(world: &mut World, span: Duration) -> (usize, usize) {
     let datagram = world.sealed_packet(0, 3, 0, ipv4(inner(0), inner(3), PACKET)).unwrap().1.len();
     let (mut sender, before, end) = (Sender::new(world.now), world.hosts[3].delivered.len(), world.now + span);
-    let (mut told, mut dropped) = (world.now, 0);
+    let (mut told, mut dropped, mut acknowledged) = (world.now, 0, 0);
     while world.now < end {
         let now = world.now;
         let path = world.hosts[0].mesh.ways(number(3))[0].path;
@@ -97,6 +99,11 @@ fn fill(world: &mut World, span: Duration) -> (usize, usize) {
         for _ in 0..sender.room(now, waits + IDLE, arrived).min(10) {
             sender.sent += usize::from(world.send_packet(0, 3, inner(0), PACKET));
         }
+        // Every second packet is acknowledged (RFC 5681, section 4.2).
+        for _ in acknowledged..arrived / 2 {
+            world.send_packet(3, 0, inner(3), ACKNOWLEDGEMENT);
+        }
+        acknowledged = arrived / 2;
         let full = world.overflowed.drain(..).filter(|d| d.len() == datagram).count();
         sender.losses.extend(std::iter::repeat_n(now + 2 * (waits + IDLE), full));
         dropped += full;
@@ -122,6 +129,24 @@ fn a_flow_that_overflows_its_own_queue_for_ten_minutes_changes_no_way() {
     assert!(dropped > 30 * 10, "{dropped} of {sent}");
     let moved = world.hosts[0].events.iter().filter(|(at, e)| *at >= begin && matches!(e, Event::Route(_)));
     assert_eq!(moved.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn answers_that_are_lost_in_a_queue_that_overflows_take_no_link_and_no_way_away() {
+    for seed in [10, 30, 50, 70, 90] {
+        let mut world = domestic_of(false, Duration::ZERO, seed);
+        world.run(30 * SECOND);
+        let begin = world.now;
+        let (_, dropped) = fill(&mut world, 60 * SECOND);
+        assert!(dropped > 150, "{dropped}");
+        // Of further ways to members that nobody sends to nothing is said here.
+        let is_left = |e: &Event| {
+            matches!(e, Event::Link { up: false, .. }) || matches!(e, Event::Route(decision) if decision.place == 0)
+        };
+        // The relays hear by way of that queue what arrives of theirs, and the last member whether its acknowledgements do.
+        let events = world.hosts.iter().flat_map(|h| &h.events).filter(|(at, e)| *at >= begin && is_left(e));
+        assert_eq!(events.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new(), "{seed}");
+    }
 }
 
 #[test]

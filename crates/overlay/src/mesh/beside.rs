@@ -1,0 +1,69 @@
+//! Asks by another way where no answers come: they alone may be lost, in a queue that a flow fills on their way back. Each report tells of all lanes, so that one
+//! that comes another way says what has arrived by the first.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use route::{Member, Path};
+use units::Instant;
+
+use super::claims::Found;
+use super::{Mesh, Other};
+use wire::overlay::Message;
+
+/// How often the end of a way or a link that gives no answer is asked.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+/// For how long by the same relay first: one that passes nothing on is not asked for ever.
+const TURN: Duration = Duration::from_millis(200);
+
+impl Mesh {
+    /// Asks the ends of ways in use, and of links, of which no answer comes.
+    pub(super) fn ask_beside(&mut self, now: Instant) {
+        let is_due = |(member, o): (&Member, &mut Other)| {
+            let link = o.link.is_to_be_asked_about(now, ASK_EVERY).then(|| Path::direct(*member));
+            o.lanes.overdue(now, ASK_EVERY).into_iter().chain(link).collect::<Vec<_>>()
+        };
+        let due: Vec<Path> = self.others.iter_mut().flat_map(is_due).collect();
+        if due.is_empty() {
+            return;
+        }
+        let hops = self.first_hops(now);
+        for path in due.iter().filter_map(|path| self.way_beside(path, &hops)).collect::<Vec<_>>() {
+            let Some(other) = self.others.get_mut(&path.destination()) else { continue };
+            let Some(lane) = other.lanes.unasked(path, &other.sessions) else { continue };
+            // As what is said of traffic, it takes nothing from the probes that look for changes.
+            self.send_on(now, path, lane, &Message::Probe.encode());
+        }
+    }
+
+    /// Members with a link that is up, in turns another one first.
+    fn first_hops(&self, now: Instant) -> Vec<Member> {
+        let up = self.others.iter().filter(|(_, o)| o.link.is_up());
+        let mut hops: Vec<Member> = up.map(|(member, _)| *member).collect();
+        let turns = now.saturating_since(self.began).as_nanos() / TURN.as_nanos();
+        // Less than their number.
+        let first = (turns % hops.len().max(1) as u128) as usize;
+        hops.rotate_left(first);
+        hops
+    }
+
+    /// A way to the same member that shares no relay with this one, of as few links as there are that are up.
+    fn way_beside(&self, path: &Path, hops: &[Member]) -> Option<Path> {
+        let to = path.destination();
+        if !path.relays().is_empty() && hops.contains(&to) {
+            return Some(Path::direct(to));
+        }
+        let is_silent = |link| self.suspects.get(&link).is_some_and(|s| matches!(s.found, Found::Silent));
+        let is_up = |from, to| self.claim_of((from, to)).is_some() && !is_silent((from, to));
+        let relays = |m: Member| self.relays.get(&m).is_none_or(|bps| *bps > 0);
+        let is_free = |m: Member| m != self.own && m != to && !path.relays().contains(&m) && relays(m);
+        let free = || hops.iter().copied().filter(|hop| is_free(*hop));
+        if let Some(hop) = free().find(|hop| is_up(*hop, to)) {
+            return Path::via(&[hop], to);
+        }
+        let ends = self.claims.keys().filter(|l| l.1 == to && is_free(l.0) && is_up(l.0, to));
+        let last: BTreeSet<Member> = ends.map(|l| l.0).collect();
+        let pair = free().find_map(|hop| Some([hop, *last.iter().find(|last| is_up(hop, **last))?]));
+        Path::via(&pair?, to)
+    }
+}
