@@ -1,27 +1,49 @@
 //! Asks by another way where no answers come: they alone may be lost, in a queue that a flow fills on their way back. Each report tells of all lanes, so that one
-//! that comes another way says what has arrived by the first.
+//! that comes another way says what has arrived by the first. That way is taken from the claims, not from a search: when much is silent at once, it must cost nothing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use route::{Member, Path};
 use units::Instant;
+use wire::overlay::Message;
 
 use super::claims::Found;
 use super::{Mesh, Other};
-use wire::overlay::Message;
 
 /// How often the end of a way or a link that gives no answer is asked.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 /// For how long by the same relay first: one that passes nothing on is not asked for ever.
 const TURN: Duration = Duration::from_millis(200);
+/// What waits less than this meets no queue that drops all answers of half a second: a sender notices within a round trip that it overflows, and slows down.
+const FILLED: Duration = Duration::from_millis(50);
+/// For so long an end is asked on: what it tells by the other way comes sooner, so that all that waits in the queue says nothing new.
+const ASKED_ON: Duration = Duration::from_secs(2);
+
+/// When the end of a way or a link was last asked by another way.
+#[derive(Default)]
+pub(super) struct Asked(Option<Instant>);
+
+impl Asked {
+    /// Whether one that gives no answer is to be asked now; `queued`: for how long what comes from it has waited on its way. Where there is no queue, answers neither
+    /// wait nor are dropped there.
+    pub(super) fn is_due(&mut self, now: Instant, queued: Duration) -> bool {
+        let ago = self.0.map(|at| now.saturating_since(at));
+        let may_wait = queued >= FILLED || ago.is_some_and(|ago| ago < ASKED_ON);
+        let is_due = may_wait && ago.is_none_or(|ago| ago >= ASK_EVERY);
+        if is_due {
+            self.0 = Some(now);
+        }
+        is_due
+    }
+}
 
 impl Mesh {
     /// Asks the ends of ways in use, and of links, of which no answer comes.
     pub(super) fn ask_beside(&mut self, now: Instant) {
         let is_due = |(member, o): (&Member, &mut Other)| {
-            let link = o.link.is_to_be_asked_about(now, ASK_EVERY).then(|| Path::direct(*member));
-            o.lanes.overdue(now, ASK_EVERY).into_iter().chain(link).collect::<Vec<_>>()
+            let link = o.link.is_to_be_asked_about(now).then(|| Path::direct(*member));
+            o.lanes.overdue(now, o.link.queued_from()).into_iter().chain(link).collect::<Vec<_>>()
         };
         let due: Vec<Path> = self.others.iter_mut().flat_map(is_due).collect();
         if due.is_empty() {
@@ -65,5 +87,25 @@ impl Mesh {
         let last: BTreeSet<Member> = ends.map(|l| l.0).collect();
         let pair = free().find_map(|hop| Some([hop, *last.iter().find(|last| is_up(hop, **last))?]));
         Path::via(&pair?, to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_silent_is_asked_where_a_queue_is_and_on_when_the_answer_overtook_it() {
+        let begin = Instant::from_nanos(1);
+        let times = |asked: &mut Asked, from: u64, queued: u64| {
+            let ticks = (from..from + 3000).step_by(20).map(|ms| begin + Duration::from_millis(ms));
+            ticks.filter(|now| asked.is_due(*now, Duration::from_millis(queued))).count()
+        };
+        let mut asked = Asked::default();
+        assert_eq!(times(&mut asked, 0, 49), 0, "nothing waits, so that no answer does");
+        assert_eq!(times(&mut asked, 3000, 500), 30, "ten times a second");
+        // Two seconds after each question: it goes on for as long as nobody stops it.
+        assert_eq!(times(&mut asked, 6000, 0), 30);
+        assert_eq!(times(&mut asked, 11_000, 0), 0, "it had rested");
     }
 }

@@ -12,6 +12,7 @@ use units::{Instant, Rate};
 use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_SENSOR};
 
 use self::reports::{REPORT_EVERY, Sensed};
+use super::beside::Asked;
 use super::probes::{Affordable, Probing};
 use super::trains::Rates;
 use super::ways::{DOUBT, PROBE_EVERY};
@@ -47,15 +48,15 @@ pub(super) struct Link {
     carried: Carried,
     /// Largest delay above the least that the last report told.
     queued: Duration,
+    /// The same of what came from the member, by any way, when it was last told.
+    queued_from: Duration,
     up: bool,
     /// When it went down: what arrived before does not bring it back, however late one hears of it.
     down_at: Option<Instant>,
     probing: Probing,
     /// When it was last probed because nothing had been heard for a while, and when its end was last asked by another way.
     doubted: Option<Instant>,
-    asked: Option<Instant>,
-    /// When it last told by the link itself what arrived.
-    told: Option<Instant>,
+    asked: Asked,
     next_report: Option<Instant>,
     /// Frames that arrived in any lane, when that number last grew, and how many had been sent by then.
     arrived: u64,
@@ -277,39 +278,32 @@ impl Link {
         heard(&self.incoming) && heard(&self.outgoing)
     }
 
-    /// Whether one direction has not been known to work for a while.
-    pub(super) fn is_overdue(&self, now: Instant) -> bool {
-        self.up && [&self.incoming, &self.outgoing].iter().any(|d| self.is_old(now, d))
+    /// Largest delay above the least of what last came from the member, by any way.
+    pub(super) fn queued_from(&self) -> Duration {
+        self.queued_from
     }
 
+    /// Whether a direction has not been known to work for a while.
     fn is_old(&self, now: Instant, direction: &Direction) -> bool {
         let patience = DOUBT + self.rtt.least().unwrap_or(DOUBT);
         direction.alive.is_none_or(|at| now.saturating_since(at) > patience)
     }
 
-    /// Whether its end is to be asked now by another way what arrives: it is heard, but says nothing, though reports of reports come all the time. After an answer that
-    /// came sooner by another way those in the queue say nothing new for as long as they wait there: it is asked on.
-    pub(super) fn is_to_be_asked_about(&mut self, now: Instant, every: Duration) -> bool {
-        let asked = self.asked.map(|at| now.saturating_since(at));
-        let is_mute =
-            self.told.is_none_or(|at| now.saturating_since(at) > DOUBT) || asked.is_some_and(|a| a < UNANSWERED);
-        let is_due = self.up
-            && self.is_old(now, &self.outgoing)
-            && !self.is_old(now, &self.incoming)
-            && is_mute
-            && asked.is_none_or(|asked| asked >= every);
-        if is_due {
-            self.asked = Some(now);
-        }
-        is_due
+    /// Whether its end, which is heard but says nothing new, is to be asked now by another way.
+    pub(super) fn is_to_be_asked_about(&mut self, now: Instant) -> bool {
+        let is_mute = self.up && self.is_old(now, &self.outgoing) && !self.is_old(now, &self.incoming);
+        is_mute && self.asked.is_due(now, self.queued_from)
     }
 
-    /// Whether it is to be probed now because of that: few frames are no evidence, and each end tells only of what it hears.
+    /// Whether it is to be probed now because one direction has not been known to work for a while: few frames are no evidence, and each end tells only of
+    /// what it hears.
     fn is_doubtful(&mut self, now: Instant) -> bool {
         // The more are lost, of probes and of what is said of them, the more it takes until silence says something.
         let arrive = (1.0 - self.loss_to()) * (1.0 - self.loss_from().share);
         let every = PROBE_EVERY.mul_f64(arrive.clamp(0.0, 1.0));
-        let is_due = self.is_overdue(now) && self.doubted.is_none_or(|at| now.saturating_since(at) >= every);
+        let is_due = self.up
+            && (self.is_old(now, &self.incoming) || self.is_old(now, &self.outgoing))
+            && self.doubted.is_none_or(|at| now.saturating_since(at) >= every);
         if is_due {
             self.doubted = Some(now);
         }

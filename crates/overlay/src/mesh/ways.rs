@@ -8,6 +8,7 @@ use units::{Instant, Rate};
 use wire::overlay::gossip::UNBOUNDED;
 use wire::overlay::{LANE_SENSOR, LANE_TRIALS, Message};
 
+use super::beside::Asked;
 use super::links::SILENCE;
 use super::{Event, Mesh, Other, Output};
 use crate::loss::{Loss, LossEstimate};
@@ -70,13 +71,20 @@ struct Lane {
     waiting: Option<(Instant, u64)>,
     /// When the path was last probed because of that, and when its end was last asked by another one.
     probed: Option<Instant>,
-    asked: Option<Instant>,
+    asked: Asked,
     /// What has been sent until now was on another path, or on this one while it was dark.
     is_anew: bool,
     /// When that was forgiven.
     pardoned: Option<Instant>,
     /// Since when its round trip has been longer than what is said of its links.
     longer: Option<Instant>,
+}
+
+impl Lane {
+    /// For how long its frames have waited for a word.
+    fn waits(&self, now: Instant) -> Duration {
+        self.waiting.map_or(Duration::ZERO, |(at, _)| now.saturating_since(at))
+    }
 }
 
 impl Lanes {
@@ -130,7 +138,7 @@ impl Lanes {
             has_spoken: false,
             waiting: None,
             probed: None,
-            asked: None,
+            asked: Asked::default(),
             is_anew: true,
             pardoned: None,
             longer: None,
@@ -214,7 +222,7 @@ impl Lanes {
     /// Paths whose frames wait for a word, to be probed now: few frames are no evidence, and a sender whose frames are lost sends few.
     fn doubtful(&mut self, now: Instant) -> Vec<(Path, u8)> {
         let is_due = |l: &&mut Lane| {
-            let waits = l.waiting.map_or(Duration::ZERO, |(at, _)| now.saturating_since(at));
+            let waits = l.waits(now);
             let every = if waits < GIVEN_UP { PROBE_EVERY } else { ASK_AGAIN };
             waits > DOUBT && l.probed.is_none_or(|at| now.saturating_since(at) >= every)
         };
@@ -226,21 +234,14 @@ impl Lanes {
         .collect()
     }
 
-    /// Ways in use whose frames wait for a word that should have come by now, each so often.
-    pub(super) fn overdue(&mut self, now: Instant, every: Duration) -> Vec<Path> {
+    /// Ways in use whose frames wait for a word that should have come by now, and whose ends are to be asked by another one; `queued`: for how long what came from there waited.
+    pub(super) fn overdue(&mut self, now: Instant, queued: Duration) -> Vec<Path> {
         let in_use = &self.in_use;
-        let is_due = |l: &&mut Lane| {
-            let waits = l.waiting.map_or(Duration::ZERO, |(at, _)| now.saturating_since(at));
-            in_use.contains(&l.number)
-                && waits > DOUBT + l.rtt.least().unwrap_or(DOUBT)
-                && l.asked.is_none_or(|at| now.saturating_since(at) >= every)
+        let is_due = |l: &mut Lane| {
+            let is_mute = in_use.contains(&l.number) && l.waits(now) > DOUBT + l.rtt.least().unwrap_or(DOUBT);
+            (is_mute && l.asked.is_due(now, queued)).then_some(l.path)
         };
-        let due = self.lanes.iter_mut().filter(is_due);
-        due.map(|l| {
-            l.asked = Some(now);
-            l.path
-        })
-        .collect()
+        self.lanes.iter_mut().filter_map(is_due).collect()
     }
 
     /// The lane of a path for frames that need no word; `None`: all lanes are in use.

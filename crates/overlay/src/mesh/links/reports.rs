@@ -88,9 +88,6 @@ impl Mesh {
         let link = &mut other.link;
         let (mut is_worse, mut queued) = (false, None);
         let sensed = link.sensed.entry(session).or_default();
-        if came_in == LANE_DIRECT {
-            link.told = Some(now);
-        }
         if let Some(heard) = sensed.heard_reports.get_mut(usize::from(came_in)) {
             *heard += 1;
         }
@@ -171,13 +168,17 @@ impl Mesh {
             let due = other.link.next_report.filter(|at| now.saturating_since(*at) < every).unwrap_or(now);
             other.link.next_report = Some(due + every);
         }
+        let mut queued_from = 0;
         for (session, path) in news {
             let lane = self.others.get_mut(&member).map_or(LANE_DIRECT, |o| o.lanes.of(path));
             let told = session.arrivals.iter().zip(0..).filter(|(_, lane)| *lane != LANE_TRIALS);
-            let lanes = told.filter_map(|(a, lane)| a.report(lane, micros(now)));
-            let bytes = Message::Report(lanes.take(REPORTS_MAX).collect()).encode();
+            let lanes: Vec<_> = told.filter_map(|(a, lane)| a.report(lane, micros(now))).take(REPORTS_MAX).collect();
+            // Each delay is told once, in the first of them.
+            queued_from = lanes.iter().map(|l| l.queued).fold(queued_from, u32::max);
+            let bytes = Message::Report(lanes).encode();
             self.send_with(now, &session, path, lane, &bytes);
             let Some(other) = self.others.get_mut(&member) else { continue };
+            other.link.queued_from = Duration::from_micros(u64::from(queued_from));
             if path.relays().is_empty() {
                 // Nor is what is said of traffic: a slow link needs all the probes that it pays for.
                 other.link.probing.note_report();

@@ -200,7 +200,6 @@ fn the_papers_satellites_are_followed_within_two_seconds() {
     let (all, fast, slow) = (of(&[&fast[..], &slow].concat()), of(&fast), of(&slow));
     println!("{all} {fast} {slow}");
     // The goal. To the satellite of 3 Mb/s it takes longer: 160 probes tell 0.05 from 0.15, and until the other one is seen to have become worse it gets 40 a
-    // second; then its end is 270 ms away (1.1 to 5.3 s; to the one of 45 Mb/s 1.1 to 1.6 s). Of four such sixes the median was 2.48 to 2.68 s, 2.6 with a standard
-    // deviation of 0.09: three of them.
-    assert!(all < 2.0 && fast < 1.6 && slow < 2.9, "{all} {fast} {slow}");
+    // second; then its end is 270 ms away (1.1 to 5.3 s; to the one of 45 Mb/s 1.1 to 1.6 s).
+    assert!(all < 2.0 && fast < 1.6 && slow < 2.6, "{all} {fast} {slow}");
 }
