@@ -53,6 +53,14 @@ pub(crate) fn set_int<T>(fd: RawFd, level: i32, name: i32, value: T) -> io::Resu
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+fn get_int(fd: RawFd, level: i32, name: i32) -> io::Result<i32> {
+    let mut value = 0_i32;
+    let mut size = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: `value` is writable for the size that is told during the call.
+    let rc = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut size) };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
 fn apply(socket: &Socket, options: &DataOptions, peer: SocketAddr) -> Result<(), KernelError> {
     let fd = socket.as_raw_fd();
     let e = |op| move |source| KernelError::new(op, peer, source);
@@ -109,7 +117,22 @@ pub(crate) fn set_dscp(fd: RawFd, dscp: u8, peer: SocketAddr) -> io::Result<()> 
 /// Names the option that the kernel refused.
 pub fn apply_data_options(stream: &TcpStream, options: &DataOptions) -> Result<(), KernelError> {
     let peer = stream.peer_addr().map_err(|e| KernelError::new(Op::Receive, "peer", e))?;
-    apply(&socket2::SockRef::from(stream), options, peer)
+    apply(&socket2::SockRef::from(stream), options, peer)?;
+    if let Some(window) = options.window {
+        open_window(stream, window).map_err(|source| KernelError::new(Op::Buffers, peer, source))?;
+    }
+    Ok(())
+}
+
+/// Lets the window that is announced grow to what the buffer holds. Its bound was fixed by the buffer at the handshake, 64 kB by default, and
+/// kernels before Linux 6.11 do not raise it with a buffer that is set later, while autotuning, which would, ends with that.
+fn open_window(stream: &TcpStream, window: Bytes) -> io::Result<()> {
+    let wanted = i32::try_from(window.as_u64()).unwrap_or(i32::MAX);
+    let fd = stream.as_raw_fd();
+    if get_int(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP)? < wanted {
+        set_int(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, wanted)?;
+    }
+    Ok(())
 }
 
 /// Connects; the options are set before the handshake, so that window scale, MSS and congestion control obey them.
@@ -238,6 +261,20 @@ pub fn give_up_late(stream: &TcpStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// tcp(7): TCP_WINDOW_CLAMP bounds the window that is announced.
+    #[test]
+    fn the_window_of_an_accepted_connection_may_be_what_was_asked_for() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let clamp = || get_int(accepted.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP).unwrap();
+        let asked = 3_000_000;
+        assert!(clamp() < asked, "{} by the buffer of the handshake", clamp());
+        let options = DataOptions { window: Some(Bytes::new(asked as u64)), ..DataOptions::default() };
+        apply_data_options(&accepted, &options).unwrap();
+        assert!(clamp() >= asked, "{}", clamp());
+    }
 
     #[test]
     fn a_bound_on_silence_can_be_taken_back() {
