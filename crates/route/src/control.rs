@@ -11,7 +11,7 @@ mod shares;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
-use units::{Instant, Rate};
+use units::{Duration, Instant, Rate};
 
 use crate::search::Fronts;
 use crate::{Decision, Event, Graph, Inputs, Judged, Member, Metrics, Path, Policy, PolicyError, Reason};
@@ -67,6 +67,9 @@ const FULL_SHARE: usize = 2;
 /// Searches for further paths in one go: each takes up to a millisecond, and packets may be waiting.
 const SEARCHES: usize = 32;
 
+/// From one comparison of all paths to the next, if what has changed cannot wait.
+const BETWEEN: Duration = Duration::from_millis(20);
+
 /// Decides, for one member, over which path each other member is reached.
 ///
 /// Sans I/O: `handle_*` with the time; then [`Control::poll_decision`] until it gives nothing, and [`Control::handle_timeout`] when
@@ -93,6 +96,8 @@ pub struct Control {
     changed: Vec<Link>,
     /// When paths are compared next because something has changed.
     due: Option<Instant>,
+    /// When all paths were last compared.
+    decided: Option<Instant>,
     /// When they are because time has passed.
     wake: Option<Instant>,
     decisions: VecDeque<Decision>,
@@ -124,6 +129,7 @@ impl Control {
             shares: Shares::default(),
             changed: Vec::new(),
             due: None,
+            decided: None,
             wake: None,
             decisions: VecDeque::new(),
             last: BTreeMap::new(),
@@ -286,9 +292,11 @@ impl Control {
         self.now = self.now.max(now);
     }
 
-    /// Something has changed; what can wait is gathered with what comes soon.
+    /// Something has changed; what can wait is gathered with what comes soon. What cannot is not looked at back to back either: one who says
+    /// all the time that a link of his fails would else have everybody compute without end.
     fn schedule(&mut self, can_wait: bool) {
-        let at = if can_wait { self.now + self.policy.gather } else { self.now };
+        let soonest = self.decided.map_or(self.now, |at| self.now.max(at + BETWEEN));
+        let at = if can_wait { self.now + self.policy.gather } else { soonest };
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
@@ -374,6 +382,7 @@ impl Control {
 
     /// Compares all paths.
     fn decide(&mut self) {
+        self.decided = Some(self.now);
         self.due = None;
         self.wake = None;
         let changed = core::mem::take(&mut self.changed);
@@ -410,10 +419,14 @@ impl Control {
 
     /// Shares in proportion to what a flow gets: what is predicted, or what each of those gets that fill the path, as their losses are their own.
     fn weigh(&self, route: &mut Route) {
+        let all = route.uses.iter().map(|used| self.graph.metrics(self.source, &used.path));
+        // A path of which nobody knows what it carries is given no more than the best that is known.
+        let known = all.filter_map(|metrics| metrics?.capacity).max();
         let weighted = |used: &Use| {
             let metrics = self.graph.metrics(self.source, &used.path);
             let capacity = metrics.and_then(|m| m.capacity);
             let predicted = metrics.map_or(Rate::ZERO, |m| self.policy.predict(&m));
+            let predicted = known.filter(|_| capacity.is_none()).map_or(predicted, |most| predicted.min(most));
             let filled = used.shown_to_fill(self.now, &self.policy, capacity);
             let flows = used.shown_at(self.now, &self.policy).flows.max(1);
             Weighted {

@@ -77,9 +77,19 @@ impl Standing {
         candidate.metrics.capacity.unwrap_or(policy.unknown_capacity) >= self.steady
     }
 
+    /// The candidate by what is known: as long as nothing has told how much it carries, that it carries more than this path is a guess, and no reason to
+    /// leave a path that is known.
+    fn as_known(&self, candidate: &Judged) -> Judged {
+        match (candidate.metrics.capacity, self.judged.metrics.capacity) {
+            (None, Some(known)) => Judged { worth: candidate.worth.map(|worth| worth.min(known)), ..*candidate },
+            _ => *candidate,
+        }
+    }
+
     /// Least ratio of the candidate to this path that the intervals leave: the lower limit of the difference of two logarithms from the limits of
     /// each (MOVER; Zou and Donner, "Construction of confidence intervals about effect measures", Statistics in Medicine 27, 2008, equation 3).
     pub(super) fn sure_ratio(&self, candidate: &Judged) -> f64 {
+        let candidate = self.as_known(candidate);
         let ln = |rate: Rate| (rate.as_bps().max(1) as f64).ln();
         let (new, least, old) = (ln(candidate.worth[1]), ln(candidate.worth[0]), ln(self.worth));
         let most = ln(self.judged.worth[2]).max(old);
@@ -90,7 +100,7 @@ impl Standing {
 
     /// How much a candidate is needed.
     pub(super) fn need(&self, candidate: &Judged) -> Need {
-        if candidate.worth[1].as_bps() as f64 >= DIRE * self.worth.as_bps() as f64 {
+        if self.as_known(candidate).worth[1].as_bps() as f64 >= DIRE * self.worth.as_bps() as f64 {
             Need::Dire
         } else if self.collapsed {
             Need::Some
@@ -140,7 +150,7 @@ impl Standing {
     pub(super) fn shortfalls(&self, policy: &Policy, candidate: &Judged) -> Vec<Hold> {
         let mut holds = Vec::new();
         let needed = self.needed(policy);
-        if candidate.worth[1] < needed {
+        if self.as_known(candidate).worth[1] < needed {
             holds.push(Hold::Margin { needed });
         }
         if !self.fits(policy, candidate) {

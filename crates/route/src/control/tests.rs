@@ -37,8 +37,8 @@ struct Domestic {
     losses: [Option<f64>; 2],
     /// By how much each may be off.
     doubts: [f64; 2],
-    /// Whether the capacities are known.
-    is_measured: bool,
+    /// What the links by each bridge carry; `None`: nobody knows.
+    capacities: [Option<Rate>; 2],
 }
 
 impl Domestic {
@@ -48,7 +48,13 @@ impl Domestic {
             control.handle_member(at(0.0), member, Some(true)).unwrap();
         }
         control.handle_member(at(0.0), EAST, Some(false)).unwrap();
-        Self { control, now: 0.0, losses: [Some(0.01), Some(0.01)], doubts: [0.0; 2], is_measured: true }
+        Self {
+            control,
+            now: 0.0,
+            losses: [Some(0.01), Some(0.01)],
+            doubts: [0.0; 2],
+            capacities: [link(0.0).capacity; 2],
+        }
     }
 
     /// Runs until this time. What was decided about the east, in its first place.
@@ -66,7 +72,7 @@ impl Domestic {
     fn report(&mut self) {
         for (i, bridge) in [NORTH, SOUTH].into_iter().enumerate() {
             let doubt = self.doubts[i];
-            let capacity = link(0.0).capacity.filter(|_| self.is_measured);
+            let capacity = self.capacities[i];
             let metrics = self.losses[i].map(|loss| Metrics {
                 capacity,
                 loss_low: (loss - doubt).max(0.0),
@@ -312,6 +318,48 @@ fn losses_counted_from_few_packets_change_nothing() {
 }
 
 #[test]
+fn a_link_that_is_said_to_fail_all_the_time_has_nobody_compute_all_the_time() {
+    let mut net = Domestic::new(single());
+    net.until(2.0);
+    let mut decided = 0;
+    // Each millisecond for a second: down, and up again.
+    for ms in 0..1000 {
+        let now = at(2.0 + f64::from(ms) / 1e3);
+        let metrics = (ms % 2 == 1).then(|| link(0.0));
+        net.control.handle_link(now, SOUTH, EAST, metrics).unwrap();
+        if net.control.poll_timeout().is_some_and(|due| due <= now) {
+            net.control.handle_timeout(now);
+            decided += 1;
+        }
+    }
+    assert!((10..=50).contains(&decided), "{decided}");
+}
+
+#[test]
+fn a_path_of_which_nobody_knows_what_it_carries_is_not_taken_for_its_capacity() {
+    let mut net = Domestic::new(single());
+    (net.losses, net.capacities[1]) = ([Some(0.0), None], None);
+    net.until(2.0);
+    // It is there now, and might carry 1 Gb/s, as far as the policy knows.
+    net.losses[1] = Some(0.0);
+    assert_eq!(reasons(&net.until(20.0)), []);
+    assert!(matches!(net.holds(south())[..], [Hold::Margin { .. }, ..]), "{:?}", net.holds(south()));
+    // It does.
+    net.capacities[1] = Some(Rate::from_bps(1000 * MBPS));
+    assert_eq!(reasons(&net.until(25.0)), [(Some(south()), Reason::Better)]);
+}
+
+#[test]
+fn a_path_that_loses_much_is_left_for_one_of_which_nobody_knows_what_it_carries() {
+    let mut net = Domestic::new(single());
+    (net.losses, net.capacities[1]) = ([Some(0.0), Some(0.05)], None);
+    net.until(2.0);
+    net.losses = [Some(0.05), Some(0.0)];
+    let decided = net.until(20.0);
+    assert_eq!(decided.first().and_then(|d| d.to), Some(south()), "{decided:?}");
+}
+
+#[test]
 fn both_of_two_disjoint_paths_are_used_in_proportion() {
     let mut net = Domestic::new(Policy { model: BY_ROOT, ..Policy::default() });
     net.losses = [Some(0.01), Some(0.02)];
@@ -438,7 +486,7 @@ fn a_burst_on_a_path_that_is_not_full_does_not_hold_a_change_back() {
     // Of 100 Mb/s: what is a quarter of it may be full, what is a tenth is not, and loses by itself. Of a path that nobody has measured that cannot be said.
     for (is_known, carried, changes) in [(true, 10, 1), (true, 30, 0), (false, 10, 0)] {
         let mut net = Domestic::new(single());
-        net.is_measured = is_known;
+        net.capacities = [link(0.0).capacity.filter(|_| is_known); 2];
         net.losses = [Some(0.005), Some(0.006)];
         net.until(30.0);
         net.losses = [Some(0.05), Some(0.001)];

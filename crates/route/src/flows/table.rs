@@ -224,15 +224,17 @@ impl Table {
         true
     }
 
-    /// The flow says that it sends no more: it is no elephant from now on, and soon forgotten. What it sends again goes where it went before.
-    pub fn end(&mut self, hash: u64, key: &FlowKey) {
-        let Some(at) = self.find(hash, key) else { return };
-        let Some(mut entry) = self.entries[at] else { return };
+    /// The flow sends no more: it is no elephant from now on, and soon forgotten. What it sends again goes where it went before. Whether it was one.
+    pub fn end(&mut self, hash: u64, key: &FlowKey) -> bool {
+        let found = self.find(hash, key).and_then(|at| Some((at, self.entries[at]?)));
+        let Some((at, mut entry)) = found else { return false };
+        let was_elephant = entry.is_elephant;
         self.uncount(&entry);
         let activity = entry.activity.min(self.settings.first.max(1));
         entry = Entry { activity, bytes: 0, is_elephant: false, ..entry };
         self.count(&entry);
         self.entries[at] = Some(entry);
+        was_elephant
     }
 
     /// Counts activity down, as time goes: to be called often, as between batches of packets; a call goes over a part of the table. Gaps longer than some

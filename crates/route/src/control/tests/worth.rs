@@ -29,7 +29,7 @@ fn a_path_that_carries_a_hundredth_of_what_it_was_chosen_for_has_collapsed() {
     for known in [true, false] {
         let mut net = Domestic::new(single());
         net.losses = [Some(0.05), Some(0.002)];
-        net.is_measured = known;
+        net.capacities = [link(0.0).capacity.filter(|_| known); 2];
         net.until(20.0);
         net.losses[0] = Some(0.0);
         assert_eq!(net.until(22.0).last().unwrap().to, Some(north()));
