@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::{Identity, PublicKey};
-use crate::settings::MemberSettings;
+use crate::settings::{MemberSettings, check_name};
 
 /// Longest text of a certificate: it travels in one message.
 const LONGEST: usize = wire::overlay::Message::CERTIFICATE_DATA;
@@ -42,7 +42,7 @@ impl Certificate {
     /// Reads a text and checks it.
     ///
     /// # Errors
-    /// It is none, the authority did not sign it, or its time is over: says which.
+    /// It is none, the authority did not sign it, its time is over, or its name is none: says which.
     pub fn verify(text: &str, authority: &PublicKey, now_utc_s: u64) -> Result<Self, String> {
         let none = || "it is no certificate".to_owned();
         let (signature, json) = text.trim().split_once(' ').ok_or_else(none)?;
@@ -54,6 +54,7 @@ impl Certificate {
         if certificate.until_utc_s <= now_utc_s {
             return Err("its time is over".to_owned());
         }
+        check_name(&certificate.name)?;
         Ok(certificate)
     }
 
@@ -90,6 +91,14 @@ mod tests {
         for none in ["", "x", "x y", "x {}"] {
             assert!(refused(none, &authority, 0).contains("no certificate"), "{none}");
         }
+    }
+
+    #[test]
+    fn a_name_that_is_no_word_is_nobodys() {
+        let authority = Identity::from_seed(&[1; 32]);
+        let text = Certificate { name: "a\nb".to_owned(), ..certificate(1) }.sign(&authority).unwrap();
+        let refused = Certificate::verify(&text, &authority.public(), 0).unwrap_err();
+        assert!(refused.contains(r#"`name` is "a\nb""#), "{refused}");
     }
 
     #[test]

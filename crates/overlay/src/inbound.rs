@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use kernel::{Clocks, DATAGRAMS_ROOM, Datagrams, Tun};
@@ -40,6 +41,8 @@ pub(crate) struct Inbound {
     device: Device,
     counters: Arc<Counters>,
     tell: Tell,
+    /// To the threads that send: flows of theirs that the receiver has ended.
+    resets: Vec<SyncSender<Flow>>,
     opener: Opener,
     reader: Reader,
     onward: Batch,
@@ -54,12 +57,12 @@ impl Inbound {
         (queue, socket, device): (u8, Arc<Datagrams>, Device),
         published: &Arc<Published>,
         counters: Arc<Counters>,
-        tell: Tell,
+        (tell, resets): (Tell, Vec<SyncSender<Flow>>),
         opener: Opener,
     ) -> Self {
         let reader = Reader::new(published);
         let (onward, clocks, dropped, asked) = (Batch::onward(), Clocks::new(), 0, Instant::ZERO);
-        Self { queue, socket, device, counters, tell, opener, reader, onward, clocks, dropped, asked }
+        Self { queue, socket, device, counters, tell, resets, opener, reader, onward, clocks, dropped, asked }
     }
 
     /// Until `ends` says so.
@@ -90,6 +93,7 @@ impl Inbound {
                 }
             }
             self.note_drops(arrival.came);
+            packets.iter().filter_map(|(at, _)| room.get(at.clone())).for_each(|ip| note_reset(&self.resets, ip));
             self.device.deliver(&room, &packets, &self.counters);
             self.onward.flush(&self.socket, &self.counters);
         }
@@ -134,6 +138,18 @@ impl Inbound {
         hop.note_sent(relay_queue(self.queue), bytes);
         add(&self.counters.bytes_relayed, bytes);
         bump(&self.counters.frames_relayed);
+    }
+}
+
+/// A connection that the other end resets sends no more, and does not say so itself. Which thread sends for it is not known here; a flow whose end
+/// finds no room is forgotten in time all the same.
+pub(crate) fn note_reset(to: &[SyncSender<Flow>], ip: &[u8]) {
+    if !packet::is_reset(ip) {
+        return;
+    }
+    let Some(flow) = Flow::of(ip) else { return };
+    for thread in to {
+        let _ = thread.try_send(flow.reversed());
     }
 }
 

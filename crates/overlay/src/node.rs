@@ -46,6 +46,8 @@ use threads::Threads;
 const SOCKET_BUFFER: Bytes = Bytes::new(8 << 20);
 /// Events that may wait for the controlling thread; more are dropped. Calls, answers to own ones and four members who do their worst do not fill it.
 const EVENTS: usize = 2048;
+/// Ends of flows that may wait for a thread that sends: it looks after each of its turns.
+const RESETS: usize = 256;
 /// Inputs that are handled between two looks at the time: some 10 ms of handshakes, which cost the most.
 const AT_ONCE: usize = 64;
 /// Under a flood of handshakes they are handled together after so long: to be woken for each would take more of the CPU than to answer it. What else
@@ -83,11 +85,22 @@ pub struct Node {
 }
 
 impl Node {
+    /// Looks whether what is there already keeps a member with these settings from starting, now and at each later try. Changes nothing.
+    ///
+    /// # Errors
+    /// It does: says which of the settings is to name something else.
+    pub fn check(settings: &Settings) -> Result<(), OverlayError> {
+        let checked = questions::check(&settings.control).and_then(|()| settings.name_nothing_foreign(events::is_ours));
+        checked.map_err(|what| OverlayError::Settings { path: settings.path.clone(), what })
+    }
+
     /// Makes the device, binds the socket, starts the threads.
     ///
     /// # Errors
     /// The device, its addresses or the socket cannot be had: says which, and what it takes.
     pub fn start(mut settings: Settings) -> Result<Self, OverlayError> {
+        Self::check(&settings)?;
+        questions::none_runs(&settings)?;
         if may_be_read_by_others(&settings.path).unwrap_or(false) {
             let file = settings.path.display();
             tracing::warn!(
@@ -383,15 +396,16 @@ fn start_queues(
     let mut counted = Counted { switches, ..Counted::default() };
     let secret = [random()?, random()?];
     counted.gauges = ends.tuns.iter().map(|_| Arc::default()).collect();
-    for (queue, (socket, tun)) in (0..).zip(ends.sockets.iter().zip(&ends.tuns)) {
+    let (to, resets): (Vec<_>, Vec<_>) = ends.tuns.iter().map(|_| sync_channel(RESETS)).unzip();
+    for ((queue, resets), (socket, tun)) in (0..).zip(resets).zip(ends.sockets.iter().zip(&ends.tuns)) {
         let (counts_in, counts_out) = (Arc::default(), Arc::default());
         let device = Device::new(ends.tuns.clone(), secret, &counted.switches);
         let end = (queue, Arc::clone(socket), device);
         let inputs = inputs.clone();
         let tell = Box::new(move |event, place| inputs.try_send(Input::Network(event, place)).is_ok());
-        let inbound = Inbound::new(end, published, Arc::clone(&counts_in), tell, opener.clone());
+        let inbound = Inbound::new(end, published, Arc::clone(&counts_in), (tell, to.clone()), opener.clone());
         let end = (Queues { own: queue, all: counted.gauges.clone() }, Arc::clone(socket), Arc::clone(tun));
-        let outbound = Outbound::new(end, published, Arc::clone(&counts_out), secret);
+        let outbound = Outbound::new(end, published, Arc::clone(&counts_out), resets, secret);
         counted.queues.extend([counts_in, counts_out]);
         let ending = Arc::clone(&threads.ending);
         let what = "receiving datagrams from the network".to_owned();

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -55,6 +56,8 @@ pub(crate) struct Outbound {
     tun: Arc<Tun>,
     counters: Arc<Counters>,
     queues: Queues,
+    /// Flows that their receivers have ended.
+    resets: Receiver<Flow>,
     reader: Reader,
     flows: flows::Table,
     /// Which routing entry of the flow table each path has.
@@ -75,12 +78,18 @@ pub(crate) struct Outbound {
     told: Bucket,
 }
 
+fn key(flow: &Flow) -> FlowKey {
+    let ends = [(flow.source, flow.source_port), (flow.destination, flow.destination_port)];
+    FlowKey::new(ends[0], ends[1], flow.protocol, flow.dscp)
+}
+
 impl Outbound {
     /// `secret`: the same for all queues, so that a flow that comes by another one goes the same way.
     pub(crate) fn new(
         (queues, socket, tun): (Queues, Arc<Datagrams>, Arc<Tun>),
         published: &Arc<Published>,
         counters: Arc<Counters>,
+        resets: Receiver<Flow>,
         secret: [u64; 2],
     ) -> Self {
         let mut outbound = Self {
@@ -88,6 +97,7 @@ impl Outbound {
             tun,
             counters,
             queues,
+            resets,
             reader: Reader::new(published),
             flows: flows::Table::new(flows::Settings::default()),
             routes: HashMap::new(),
@@ -127,6 +137,7 @@ impl Outbound {
                 taken += usize::from(!is_empty);
             }
             self.batch.flush(&self.socket, &self.counters);
+            self.take_resets();
             let now = kernel::now();
             // Who waits for packets comes by more rarely than time is due to pass.
             (0..if taken == 0 { TURNS_AT_REST } else { 1 }).for_each(|_| self.flows.maintain(now));
@@ -138,6 +149,21 @@ impl Outbound {
             }
         }
         Ok(())
+    }
+
+    fn take_resets(&mut self) {
+        while let Ok(flow) = self.resets.try_recv() {
+            let key = key(&flow);
+            self.end(key.hash(self.secret), &key);
+        }
+    }
+
+    /// The flow sends no more.
+    fn end(&mut self, hash: u64, key: &FlowKey) {
+        if self.flows.end(hash, key) {
+            // What an elephant carried until now is known now.
+            self.counted = Instant::ZERO;
+        }
     }
 
     /// The next packet of the device. One that the kernel cannot hand over it has dropped (`EINVAL`: a super-packet of a kind that the device knows nothing of).
@@ -318,18 +344,13 @@ impl Outbound {
 
     /// Which way the flow goes, as before, or as its hash says for a new one; and its class.
     fn place(&mut self, table: &Table, flow: &Flow, bytes: usize, is_last: bool) -> Option<(Place, u8)> {
-        let ends = [(flow.source, flow.source_port), (flow.destination, flow.destination_port)];
-        let key = FlowKey::new(ends[0], ends[1], flow.protocol, flow.dscp);
+        let key = key(flow);
         let hash = key.hash(self.secret);
         let bytes = Bytes::new(bytes as u64);
         if let Some(found) = self.flows.lookup(hash, &key, bytes) {
             let class = if found.is_elephant { CLASS_ELEPHANT } else { CLASS_MOUSE };
             if is_last {
-                self.flows.end(hash, &key);
-                if found.is_elephant {
-                    // What it carried until now is known now.
-                    self.counted = Instant::ZERO;
-                }
+                self.end(hash, &key);
             }
             return Some((self.place_of(found.route)?, class));
         }

@@ -15,6 +15,7 @@ use crate::identity::{Identity, PublicKey};
 use crate::members::Members;
 use crate::sensor::LossSensor;
 
+mod amounts;
 mod certified;
 mod endpoint;
 mod files;
@@ -23,10 +24,12 @@ mod joined;
 mod listed;
 mod rules;
 
+use amounts::{rate, size, time};
 use certified::{authority, certificate};
 pub use endpoint::{Endpoint, HostPort};
 use files::{beside, control_socket, no_file_twice};
 pub use joined::joined;
+pub(crate) use listed::check_name;
 pub use listed::member_lines;
 use listed::{distinct, no_overlap, others};
 
@@ -70,11 +73,11 @@ struct File {
     subnets: Vec<IpNet>,
     listen: Option<SocketAddr>,
     device: Option<String>,
-    mtu: Option<u16>,
+    mtu: Option<i64>,
     queues: Option<usize>,
     #[serde(default = "yes")]
     relay: bool,
-    relay_rate: Option<String>,
+    relay_rate: Option<toml::Value>,
     congestion_control: Option<String>,
     policy: Option<PolicyName>,
     #[serde(default)]
@@ -84,17 +87,17 @@ struct File {
     model: Option<rules::ModelName>,
     alpha: Option<f64>,
     beta: Option<f64>,
-    t_ch: Option<String>,
-    t_loss: Option<String>,
+    t_ch: Option<toml::Value>,
+    t_loss: Option<toml::Value>,
     n_loss: Option<u32>,
-    capacity: Option<String>,
+    capacity: Option<toml::Value>,
     probe_share: Option<f64>,
-    gossip_rate: Option<String>,
+    gossip_rate: Option<toml::Value>,
     control: Option<PathBuf>,
     status: Option<SocketAddr>,
     events: Option<PathBuf>,
     record: Option<PathBuf>,
-    record_size: Option<String>,
+    record_size: Option<toml::Value>,
     #[serde(default)]
     offload: Offload,
     #[serde(default)]
@@ -293,12 +296,12 @@ impl Settings {
         no_overlap(&members, &serves)?;
         let policy = file.policy.unwrap_or_default();
         let sensor = sensor(policy, time(file.t_loss, "t_loss")?, file.n_loss)?;
-        let mtu = file.mtu.unwrap_or(DEFAULT_MTU);
+        let mtu = file.mtu.map_or(Ok(DEFAULT_MTU), mtu)?;
         let device = file.device.unwrap_or_else(|| "lh0".to_owned());
-        check_device(&device, mtu, file.queues)?;
+        check_device(&device, file.queues)?;
         check_mtu(mtu, members.values().flat_map(|m| &m.subnets).chain(&serves))?;
         let gossip_rate = gossip_rate(rate(file.gossip_rate, "gossip_rate")?)?;
-        let record_size = record_size(file.record_size.as_deref(), file.record.is_some())?;
+        let record_size = record_size(size(file.record_size, "record_size")?, file.record.is_some())?;
         Ok(Self {
             secret: Sha256::digest(file.secret.as_bytes()).into(),
             authority,
@@ -415,14 +418,6 @@ fn check_addresses(addresses: &[IpAddr]) -> Result<(), String> {
     }
 }
 
-fn rate(text: Option<String>, key: &str) -> Result<Option<Rate>, String> {
-    text.map(|t| t.parse::<Rate>().map_err(|e| format!("`{key}`: {e}"))).transpose()
-}
-
-fn time(text: Option<String>, key: &str) -> Result<Option<std::time::Duration>, String> {
-    text.map(|t| units::parse_duration(&t).map_err(|e| format!("`{key}`: {e}"))).transpose()
-}
-
 /// The paper's sensor of losses, where its policy or `t_loss` asks for it.
 fn sensor(
     policy: PolicyName,
@@ -445,7 +440,13 @@ fn probe_share(asked: Option<f64>) -> Result<f64, String> {
     Ok(share)
 }
 
-fn check_device(name: &str, mtu: u16, queues: Option<usize>) -> Result<(), String> {
+/// Any number can be written; which ones are an MTU is for us to say.
+fn mtu(asked: i64) -> Result<u16, String> {
+    let mtu = u16::try_from(asked).ok().filter(|mtu| MTU.contains(mtu));
+    mtu.ok_or_else(|| format!("`mtu` is {asked}; it goes from {} to {}", MTU.start(), MTU.end()))
+}
+
+fn check_device(name: &str, queues: Option<usize>) -> Result<(), String> {
     // What the kernel takes (dev_valid_name).
     // And with `%` it would make one of another name.
     let is_odd = |c: char| matches!(c, '/' | ':' | '%') || c.is_whitespace();
@@ -453,9 +454,6 @@ fn check_device(name: &str, mtu: u16, queues: Option<usize>) -> Result<(), Strin
         return Err(format!(
             "`device` is `{name}`; a device has a name of 1 to 15 bytes without spaces, `/`, `:` and `%`"
         ));
-    }
-    if !MTU.contains(&mtu) {
-        return Err(format!("`mtu` is {mtu}; it goes from {} to {}", MTU.start(), MTU.end()));
     }
     match queues.filter(|q| !QUEUES.contains(q)) {
         Some(queues) => Err(format!("`queues` is {queues}; it goes from {} to {}", QUEUES.start(), QUEUES.end())),
@@ -481,9 +479,8 @@ fn gossip_rate(asked: Option<Rate>) -> Result<Rate, String> {
 }
 
 /// How much may be recorded.
-fn record_size(text: Option<&str>, records: bool) -> Result<Bytes, String> {
-    let Some(text) = text else { return Ok(RECORD_SIZE) };
-    let size: Bytes = text.parse().map_err(|e| format!("`record_size`: {e}"))?;
+fn record_size(asked: Option<Bytes>, records: bool) -> Result<Bytes, String> {
+    let Some(size) = asked else { return Ok(RECORD_SIZE) };
     if !records {
         return Err("`record_size` needs `record`, the file that it bounds".to_owned());
     }

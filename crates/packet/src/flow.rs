@@ -22,6 +22,19 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// The flow of what the receiver sends back.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        let Self { source, destination, source_port, destination_port, .. } = self;
+        Self {
+            source: destination,
+            destination: source,
+            source_port: destination_port,
+            destination_port: source_port,
+            ..self
+        }
+    }
+
     /// Of an IP packet. `None` when it is none, or shorter than its header.
     pub fn of(ip: &[u8]) -> Option<Self> {
         let (protocol, at, fragment) = transport(ip)?;
@@ -35,8 +48,17 @@ impl Flow {
 
 /// Whether the sender of a TCP segment says that it sends no more: FIN or RST (RFC 9293, section 3.1). A super-packet has the flags of all its segments.
 pub fn is_last(ip: &[u8]) -> bool {
+    has_flag(ip, FIN | RST)
+}
+
+/// Whether a TCP segment ends its connection in both directions: RST (RFC 9293, section 3.10.7).
+pub fn is_reset(ip: &[u8]) -> bool {
+    has_flag(ip, RST)
+}
+
+fn has_flag(ip: &[u8], wanted: u8) -> bool {
     let Some((TCP, at, false)) = transport(ip) else { return false };
-    ip.get(at + 13).is_some_and(|flags| flags & (FIN | RST) != 0)
+    ip.get(at + 13).is_some_and(|flags| flags & wanted != 0)
 }
 
 /// Source address of an IP packet; `None` when it is none.

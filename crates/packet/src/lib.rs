@@ -22,7 +22,7 @@ mod too_big;
 pub use clamp::clamp_mss;
 pub use cut::Cut;
 pub use ecn::{Ecn, ecn, mark_congestion, traffic_class};
-pub use flow::{Flow, destination, is_last, source};
+pub use flow::{Flow, destination, is_last, is_reset, source};
 pub use fragment::{Fragment, Fragments};
 pub use merge::{MOST_SEGMENTS, Merge, Parts};
 pub use partial::{Checksum, complete_checksum};

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use overlay::{Certificate, DEFAULT_PORT, Identity, Settings, joined, member_lines as read_lines};
+use overlay::{Certificate, DEFAULT_PORT, Identity, OverlayError, Settings, joined, member_lines as read_lines};
 
 use super::cli::{AuthorityOptions, CertifyOptions, InitOptions, JoinOptions};
 use super::show;
@@ -16,6 +16,10 @@ use super::show;
 pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
     let config = &options.config.config;
     let key = config.with_extension("key");
+    if key == *config {
+        let other = config.with_extension("toml");
+        bail!("{} is the file of the key that `init` makes; call the settings {}", key.display(), other.display());
+    }
     for file in [config, &key] {
         if file.exists() {
             bail!("{} exists already; it is left as it is", file.display());
@@ -36,11 +40,12 @@ pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
         return Err(e);
     }
     // What was asked for may not be what a member can be: nothing stays of it.
-    let settings = Settings::read(config).inspect_err(|_| {
+    let made = Settings::read(config).map_err(anyhow::Error::from);
+    let lines = made.and_then(|settings| member_lines(options, &settings)).inspect_err(|_| {
         let _ = (fs::remove_file(&key), fs::remove_file(config));
     })?;
     writeln!(io::stderr(), "wrote {} and {}; the other members need these lines:", config.display(), key.display())?;
-    write!(io::stdout(), "{}", member_lines(options, &settings))?;
+    write!(io::stdout(), "{lines}")?;
     if is_new {
         writeln!(io::stderr(), "and the same secret, for `init --secret-file`: {secret}")?;
     }
@@ -86,14 +91,18 @@ fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
     text
 }
 
-fn member_lines(options: &InitOptions, settings: &Settings) -> String {
+/// The lines by which others know the member, which is called as its settings are.
+fn member_lines(options: &InitOptions, settings: &Settings) -> anyhow::Result<String> {
     let name = settings.path.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut text = format!("[[member]]\nname = \"{name}\"\nkey = \"{}\"\n", settings.identity.public());
+    let name = serde_json::Value::from(name);
+    let mut text = format!("[[member]]\nname = {name}\nkey = \"{}\"\n", settings.identity.public());
     if let Some(endpoint) = &options.endpoint {
         let _ = writeln!(text, "endpoint = \"{}\"", with_port(endpoint, settings.listen.port()));
     }
     let _ = writeln!(text, "subnets = [{}]", quoted(settings.serves().iter().map(ToString::to_string)));
-    text
+    let read = read_lines(&text).map_err(anyhow::Error::msg);
+    read.context("the member is called as the file of its settings, whatever is behind the last dot left out")?;
+    Ok(text)
 }
 
 /// The endpoint with the port where the member listens, if it names none and that is not the usual one.
@@ -157,13 +166,22 @@ pub(super) fn authority(options: &AuthorityOptions) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
+/// Lines of members on standard input.
+fn lines_from_input() -> anyhow::Result<String> {
+    let mut lines = String::new();
+    io::stdin().read_to_string(&mut lines).context("reading the member's lines from standard input")?;
+    if !lines.contains("[[member]]") {
+        bail!("no `[[member]]` on standard input: it takes the lines that `longhaul overlay init` printed");
+    }
+    Ok(lines)
+}
+
 pub(super) fn certify(options: &CertifyOptions) -> anyhow::Result<ExitCode> {
     if options.valid.as_secs() == 0 {
         bail!("`--valid` is less than a second: nobody would be let in");
     }
     let authority = Identity::read(&options.key)?;
-    let mut lines = String::new();
-    io::stdin().read_to_string(&mut lines).context("reading the member's lines from standard input")?;
+    let lines = lines_from_input()?;
     let members = read_lines(&lines).map_err(anyhow::Error::msg)?;
     let [member] = members.as_slice() else {
         bail!("lines of {} members on standard input; a certificate is for one", members.len());
@@ -185,24 +203,49 @@ pub(super) fn certify(options: &CertifyOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Refuses members whom the settings list already, perhaps by another name.
+fn none_is_listed(config: &Path, lines: &str) -> anyhow::Result<()> {
+    let listed = Settings::read(config)?.members.get();
+    for new in read_lines(lines).map_err(anyhow::Error::msg).context("the member's lines")? {
+        if let Some(there) = listed.values().find(|m| m.key == new.key) {
+            bail!(
+                "{} lists the member {} already, as {}; what is there stays: to change it, edit its lines there",
+                config.display(),
+                new.name,
+                there.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Checks what a file is to have in it, before it takes the place of what is there, beside which are the files that it names.
+fn checked(config: &Path, text: &str) -> anyhow::Result<Settings> {
+    let draft = config.with_extension("toml.new");
+    let _ = fs::remove_file(&draft);
+    new_file(&draft, text)?;
+    let read = Settings::read(&draft);
+    let _ = fs::remove_file(&draft);
+    // The draft is nothing that anybody knows.
+    let of_file = |e| {
+        if let OverlayError::Settings { what, .. } = e {
+            OverlayError::Settings { path: config.to_owned(), what }
+        } else {
+            e
+        }
+    };
+    Ok(read.map_err(of_file)?)
+}
+
 pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
     let config = &options.config.config;
     let before = fs::read_to_string(config).with_context(|| format!("reading {}", config.display()))?;
-    let mut lines = String::new();
-    io::stdin().read_to_string(&mut lines).context("reading the member's lines from standard input")?;
-    if !lines.contains("[[member]]") {
-        bail!("no `[[member]]` on standard input: it takes the lines that `longhaul overlay init` printed");
-    }
+    let lines = lines_from_input()?;
     let after = joined(&before, &lines)
         .map_err(anyhow::Error::msg)
         .with_context(|| format!("adding to {}", config.display()))?;
-    // Checked as a whole before it takes the place of what is there, beside which are the files that it names.
-    let draft = config.with_extension("toml.new");
-    let _ = fs::remove_file(&draft);
-    new_file(&draft, &after)?;
-    let checked = Settings::read(&draft);
-    let _ = fs::remove_file(&draft);
-    let members = checked?.members.get().len();
+    none_is_listed(config, &lines)?;
+    let members = checked(config, &after)?.members.get().len();
     replace(config, &after).with_context(|| format!("writing {}", config.display()))?;
     let (file, others) = (config.display(), show::others(members));
     writeln!(

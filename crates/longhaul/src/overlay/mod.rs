@@ -39,6 +39,7 @@ fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
     let mut settings = Settings::read(&options.config.config)?;
     settings.single_path |= options.single_path;
     if options.dry_run {
+        Node::check(&settings)?;
         for warning in settings.fill_in_from_host() {
             writeln!(io::stderr(), "longhaul: {warning}")?;
         }

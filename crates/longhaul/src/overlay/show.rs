@@ -57,7 +57,12 @@ pub(super) fn plan(settings: &Settings) -> String {
     for m in settings.members.get().values() {
         let subnets = list(m.subnets.iter().map(ToString::to_string).collect());
         let endpoint = m.endpoint.as_ref().map_or_else(|| "is waited for".to_owned(), |e| format!("is called at {e}"));
-        let _ = writeln!(out, "{} {endpoint}; routes {subnets} to the device", m.name);
+        let routes = if subnets.is_empty() {
+            "has no `subnets`, so that nothing is sent to it".to_owned()
+        } else {
+            format!("routes {subnets} to the device")
+        };
+        let _ = writeln!(out, "{} {endpoint}; {routes}", m.name);
     }
     out
 }

@@ -176,6 +176,9 @@ fn nobody_shares_a_device_or_a_port_by_mistake() {
         // It is not the settings' fault by themselves, so that the unit tries again.
         assert!(status == Some(1) && said.contains(refusal), "{further}: {status:?} {said}");
     }
+    let again = Alone::start(&host, folder.path(), "west");
+    let (status, said) = again.left("west", || std::thread::sleep(Duration::from_millis(20)));
+    assert!(status == Some(1) && said.contains("a member runs with these settings already"), "{status:?} {said}");
     assert_eq!(first.queues(folder.path(), "west"), 2, "and the first goes on");
     assert_eq!(first.end(folder.path(), "west").0, Some(0));
 }

@@ -93,7 +93,8 @@ fn who_joins_comes_into_the_list_that_is_there() {
         // Not a second time, and what is there stays.
         let again = join(folder.path(), "west", &lines);
         assert_eq!(again.status.code(), Some(2));
-        assert!(text(&again.stderr).contains("same key"), "{}", text(&again.stderr));
+        let said = text(&again.stderr);
+        assert!(said.contains("west.toml lists the member late already, as late; what is there stays"), "{said}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), after);
     }
     // A file that has both forms is none, and is named.
@@ -186,6 +187,16 @@ fn what_no_member_takes_is_refused_and_leaves_nothing_behind() {
         let refused = init_at(wrong);
         assert_eq!(refused.status.code(), Some(2));
         assert!(text(&refused.stderr).contains(&format!("`{wrong}`")), "{}", text(&refused.stderr));
+    }
+    let long = format!("{}.toml", "a".repeat(100));
+    for (config, said) in [
+        ("west.key", "west.key is the file of the key that `init` makes; call the settings west.toml"),
+        ("of west.toml", "`name` is \"of west\""),
+        (&long, "a name of 1 to 63 bytes"),
+    ] {
+        let refused = overlay(folder.path(), &["init", "--config", config, "--address", "10.77.0.1"]);
+        assert_eq!(refused.status.code(), Some(2), "{config}");
+        assert!(text(&refused.stderr).contains(said), "{config}: {}", text(&refused.stderr));
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     assert_eq!(init("with \"quotes\" and \\, of this test").status.code(), Some(0));
@@ -316,9 +327,12 @@ fn a_member_that_contradicts_is_not_joined_and_the_settings_stay() {
     let before = std::fs::read(folder.path().join("west.toml")).unwrap();
     let thief = init(folder.path(), "thief", "10.77.0.2");
     let bad_key = east.replace("key = \"", "key = \"AAAA");
+    let again = east.replace("\"east\"", "\"orient\"");
+    let odd = init(folder.path(), "odd", "10.77.0.5").replace("\"odd\"", "\"a b\\nc\\u001b[31m\"");
     for (lines, said) in [
-        (thief.as_str(), "belongs to both"),
-        (&east, "same key"),
+        (thief.as_str(), "the settings west.toml: 10.77.0.2/32 belongs to both"),
+        (&again, "west.toml lists the member orient already, as east"),
+        (&odd, r#"`name` is "a b\nc\u{1b}[31m"; a member has a name of 1 to 63 bytes"#),
         (&bad_key, "no public key"),
         ("[[member]]\nkey = 7\n", "line"),
         ("[[member]]\nkye = \"x\"\n", "kye"),
@@ -330,7 +344,7 @@ fn a_member_that_contradicts_is_not_joined_and_the_settings_stay() {
         assert_eq!(std::fs::read(folder.path().join("west.toml")).unwrap(), before, "{lines}");
     }
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(left.len(), 6, "three settings and three keys: {left:?}");
+    assert_eq!(left.len(), 8, "four settings and four keys: {left:?}");
 }
 
 #[test]
@@ -346,6 +360,9 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("policy = \"fastest\"\n{good}"), "policy"),
         (format!("capacity = \"fast\"\n{good}"), "`capacity`"),
         (format!("mtu = 50\n{good}"), "`mtu` is 50; it goes from 576"),
+        (format!("mtu = 99999\n{good}"), "`mtu` is 99999; it goes from 576 to 65000"),
+        (format!("t_ch = 10\n{good}"), "`t_ch = \"10s\"`"),
+        (format!("relay_rate = 1000000\n{good}"), "`relay_rate` is 1000000; it is a text with a unit"),
         (format!("device = \"sixteen-bytes-lh\"\n{good}"), "`device` is `sixteen-bytes-lh`"),
         (format!("probe_share = 2\n{good}"), "`probe_share`"),
         (format!("gossip_rate = \"10kb/s\"\n{good}"), "`gossip_rate` is 10.00 kb/s"),
@@ -407,6 +424,33 @@ fn bad_settings_are_named_with_their_mend() {
 }
 
 #[test]
+fn a_dry_run_refuses_what_a_start_does() {
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), "west", "10.77.0.1");
+    let file = folder.path().join("west.toml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(folder.path().join("notes"), "of somebody\n").unwrap();
+    let deep = "a".repeat(108);
+    for (bad, said) in [
+        (format!("device = \"lo\"\n{good}"), "`device` is lo, which is there and is no tunnel device"),
+        (format!("events = \"notes\"\n{good}"), "notes is there already and has no events in it"),
+        (format!("record = \"notes\"\n{good}"), "notes is there already and is no record"),
+        (good.replace("west.sock", "notes"), "`control` is notes, which is there and is no socket"),
+        (good.replace("west.sock", &deep), "a path of 108 bytes; that of a socket has 107 at most"),
+    ] {
+        std::fs::write(&file, &bad).unwrap();
+        for arguments in [&["up", "--dry-run", "--config", "west.toml"][..], &["up", "--config", "west.toml"]] {
+            let refused = overlay(folder.path(), arguments);
+            let told = text(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {told}");
+            assert!(told.contains("the settings west.toml: ") && told.contains(said), "{arguments:?}: {told}");
+            assert!(refused.stdout.is_empty(), "{}", text(&refused.stdout));
+        }
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("notes")).unwrap(), "of somebody\n");
+}
+
+#[test]
 fn the_rules_are_those_of_the_settings_and_of_the_command_line() {
     let folder = tempfile::tempdir().unwrap();
     init(folder.path(), "west", "10.77.0.1");
@@ -449,9 +493,18 @@ fn what_nobody_can_mean_is_said_before_the_start() {
     let folder = tempfile::tempdir().unwrap();
     init(folder.path(), "west", "10.77.0.1");
     put_before(folder.path(), "west", "congestion_control = \"cubci\"");
+    let list = format!(
+        "[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\nendpoint = \"192.0.2.1\"\nsubnets = [\"192.0.2.0/24\"]\n"
+    );
+    let waited_for = format!("[[member]]\nname = \"north\"\nkey = \"{NORTHS}\"\n");
+    assert_eq!(join(folder.path(), "west", &(list + &waited_for)).status.code(), Some(0));
     let plan = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
     assert_eq!(plan.status.code(), Some(0));
     assert!(text(&plan.stderr).contains("`congestion_control` is cubci, which neither"), "{}", text(&plan.stderr));
+    let said = "longhaul: the endpoint of east, 192.0.2.1:5460, is in its own network 192.0.2.0/24";
+    assert!(text(&plan.stderr).contains(said), "{}", text(&plan.stderr));
+    let said = "north is waited for; has no `subnets`, so that nothing is sent to it\n";
+    assert!(text(&plan.stdout).contains(said), "{}", text(&plan.stdout));
 }
 
 #[test]
@@ -501,7 +554,10 @@ fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
     assert!(text(&certificate.stderr).contains("north is a member until 20"), "{}", text(&certificate.stderr));
     let over = overlay_with(folder.path(), &["certify", "--key", "net.key", "--valid", "0s"], &lines);
     assert_eq!((over.status.code(), over.stdout.is_empty()), (Some(2), true), "{}", text(&over.stderr));
-    for (bad, said) in [("", "missing field `member`"), ("x", "expected"), (&*format!("{lines}\n{other}"), "for one")] {
+    let none = "no `[[member]]` on standard input";
+    for (bad, said) in
+        [("", none), ("x", none), ("[[member]]\nx", "expected"), (&*format!("{lines}\n{other}"), "for one")]
+    {
         let refused = certify(bad);
         assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(2), true), "{bad}");
         assert!(text(&refused.stderr).contains(said), "{bad}: {}", text(&refused.stderr));

@@ -88,6 +88,8 @@ pub(super) struct Admissions {
     pub(super) own: Own,
     guests: BTreeMap<u32, Guest>,
     pub(super) certified: BTreeMap<Member, Certified>,
+    /// What members have shown who are so by the settings: it binds nobody here, but those may need it who are members by certificates.
+    listed: BTreeMap<Member, Certified>,
     /// Members or their addresses may be others than when they were last told.
     pub(super) have_news: bool,
 }
@@ -171,7 +173,7 @@ impl Mesh {
         let member = certificate.member().filter(|m| m.key.exchange() == guest.exchange);
         let number = member.ok_or("its certificate is for another key")?.key.member();
         if self.settings.members.contains(number) {
-            return Ok(None);
+            return self.has_key(number, &certificate).map(|()| None);
         }
         self.admit(now, &text, &certificate, guest.from.map(Endpoint::Address))
             .map_err(|why| format!("{} with a certificate: {why}", certificate.name))?;
@@ -192,13 +194,14 @@ impl Mesh {
     pub(crate) fn handle_introduction(&mut self, now: Instant, by: Member, text: &str, endpoint: Option<SocketAddr>) {
         let Ok((text, certificate)) = self.verified(now, text.as_bytes()) else { return };
         let Some(number) = certificate.member().map(|m| m.key.member()).filter(|n| *n != self.own) else { return };
-        if self.settings.members.contains(number) {
-            self.renew(now, number, &text, &certificate);
+        let done = if self.settings.members.contains(number) {
+            self.has_key(number, &certificate).map(|()| self.renew(now, number, &text, &certificate))
         } else {
-            if let Err(why) = self.admit(now, &text, &certificate, None) {
-                let from = format!("{}, of whom {} tells", certificate.name, self.settings.name_of(by));
-                self.tell_refused(now, from, why);
-            }
+            self.admit(now, &text, &certificate, None)
+        };
+        if let Err(why) = done {
+            let from = format!("{}, of whom {} tells", certificate.name, self.settings.name_of(by));
+            return self.tell_refused(now, from, why);
         }
         // Where the settings say where it is, others need not.
         let is_ours = self.settings.members.one(number).is_some_and(|m| m.endpoint.is_some());
@@ -223,7 +226,7 @@ impl Mesh {
     /// Certificates that others may want to hear of, with where their owners were really found: what others only said is theirs to say.
     pub(crate) fn introductions(&self) -> Vec<(Member, String, Option<SocketAddr>)> {
         let own = self.admissions.own.text.clone().map(|text| (self.own, text, None));
-        let known = self.admissions.certified.iter();
+        let known = self.admissions.certified.iter().chain(&self.admissions.listed);
         let known = known.map(|(m, c)| (*m, c.text.clone(), self.others.get(m).and_then(|o| o.found)));
         own.into_iter().chain(known).collect()
     }
@@ -250,12 +253,27 @@ impl Mesh {
         now + Duration::from_secs(left)
     }
 
+    /// Whether the certificate is for the key of the member that has its number: numbers are short, and keys can be sought that have one.
+    fn has_key(&self, number: Member, certificate: &Certificate) -> Result<(), String> {
+        let known = self.settings.members.one(number);
+        let is_same = known.zip(certificate.member()).is_some_and(|(known, shown)| known.key == shown.key);
+        let name = || self.settings.name_of(number);
+        if is_same { Ok(()) } else { Err(format!("its key has the number of {}, who has another key", name())) }
+    }
+
     /// A member shows a later certificate, of the same key: it has what that one gives it. Who is named in the settings needs none, and is not bound by one.
     fn renew(&mut self, now: Instant, member: Member, text: &str, certificate: &Certificate) {
         let until = self.until(now, certificate);
         let Some((mut shown, known)) = certificate.member().zip(self.settings.members.one(member)) else { return };
         shown.name = self.free_name(member, shown.name);
-        let is_later = self.admissions.certified.get(&member).is_some_and(|c| c.until < until);
+        let Some(before) = self.admissions.certified.get(&member) else {
+            return self.keep_listed(
+                member,
+                &shown,
+                Certified { text: text.to_owned(), name: certificate.name.clone(), until },
+            );
+        };
+        let is_later = before.until < until;
         if shown.key != known.key || !is_later || self.taken(member, &shown.subnets).is_some() {
             return;
         }
@@ -272,6 +290,16 @@ impl Mesh {
             all.insert(member, renewed);
         });
         self.changed = true;
+    }
+
+    /// Keeps the certificate of a member that the settings list, for others.
+    fn keep_listed(&mut self, member: Member, shown: &MemberSettings, certified: Certified) {
+        let is_its_own = self.settings.members.one(member).is_some_and(|known| known.key == shown.key);
+        let is_later = self.admissions.listed.get(&member).is_none_or(|c| c.until < certified.until);
+        if is_its_own && is_later {
+            self.admissions.listed.insert(member, certified);
+            self.admissions.have_news = true;
+        }
     }
 
     /// What a member is called: with its number where somebody else has that name already, as people ask for members by their names.
@@ -303,6 +331,15 @@ impl Mesh {
         if number == self.own {
             return Err("it has this member's own key".to_owned());
         }
+        // Two keys of signatures that differ in a sign agree on the same secrets with others: who calls would be taken for either.
+        let exchange = member.key.exchange();
+        let is_own = self.settings.identity.public().exchange() == exchange;
+        if let Some((twin, _)) = self.others.iter().find(|(_, o)| o.exchange == exchange) {
+            return Err(format!("calls with its key could not be told from those of {}", self.settings.name_of(*twin)));
+        }
+        if is_own {
+            return Err("calls with its key could not be told from those of this member".to_owned());
+        }
         if let Some(net) = self.taken(number, &member.subnets) {
             return Err(format!("{net} is somebody else's"));
         }
@@ -331,9 +368,12 @@ impl Mesh {
         self.changed |= self.admissions.guests.len() != guests;
         let over = |(m, c): (&Member, &Certified)| (c.until <= now).then_some(*m);
         let gone: Vec<Member> = self.admissions.certified.iter().filter_map(over).collect();
+        // Others may have been refused for what these had.
+        self.outputs.extend((!gone.is_empty()).then_some(Output::CertificatesAgain));
         for member in gone {
             self.dismiss(now, member);
         }
+        self.admissions.listed.retain(|_, c| c.until > now);
         self.tell_own_end(now);
     }
 
@@ -353,6 +393,7 @@ impl Mesh {
     pub(super) fn dismiss(&mut self, now: Instant, member: Member) {
         self.let_go(now, member);
         self.admissions.certified.remove(&member);
+        self.admissions.listed.remove(&member);
         self.others.remove(&member);
         self.others.values_mut().for_each(|o| o.told.forget(member));
         self.relays.remove(&member);

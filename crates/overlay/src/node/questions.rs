@@ -26,6 +26,8 @@ const PATIENCE_WITH_ANSWERS: Duration = Duration::from_secs(5);
 const PATIENCE_WITH_ENDS: Duration = Duration::from_secs(10);
 /// Longest question in bytes: that for the way to a member, by its name.
 const LONGEST_QUESTION: u64 = 4096;
+/// Longest path of a socket in bytes (`sun_path` in unix(7), less the 0 at its end).
+const LONGEST_PATH: usize = 107;
 
 /// Takes an answer to who asked.
 pub(super) type Reply = Box<dyn FnOnce(String) + Send>;
@@ -54,9 +56,8 @@ pub(super) fn listen(
 ) -> Result<(), OverlayError> {
     let path = settings.control.clone();
     let door = Door { settings: settings.path.clone(), inputs, is_reading: Arc::default() };
-    if UnixStream::connect(&path).is_ok() {
-        return Err(OverlayError::Refused(format!("a member runs with these settings already ({})", path.display())));
-    }
+    // Another one may have been started at the same time.
+    none_runs(settings)?;
     remove_left_behind(&path).map_err(|what| OverlayError::Settings { path: settings.path.clone(), what })?;
     let what = || format!("the control socket {}", path.display());
     let listener = UnixListener::bind(&path).map_err(OverlayError::io(what()))?;
@@ -74,12 +75,40 @@ pub(super) fn listen(
     })
 }
 
+/// Looks whether a member runs with these settings already: who starts a second one by mistake is told so, and not what else it would be without.
+pub(super) fn none_runs(settings: &Settings) -> Result<(), OverlayError> {
+    let path = &settings.control;
+    if UnixStream::connect(path).is_ok() {
+        return Err(OverlayError::Refused(format!("a member runs with these settings already ({})", path.display())));
+    }
+    Ok(())
+}
+
+/// Looks whether a socket can be there.
+pub(super) fn check(path: &Path) -> Result<(), String> {
+    let length = path.as_os_str().len();
+    if length > LONGEST_PATH {
+        return Err(format!(
+            "`control` is {}, a path of {length} bytes; that of a socket has {LONGEST_PATH} at most: name one in another folder, as `control = \"/run/overlay.sock\"`",
+            path.display()
+        ));
+    }
+    left_behind(path).map(drop)
+}
+
+/// Whether the socket of a member that died, or runs, is there; anything else in its place is refused.
+fn left_behind(path: &Path) -> Result<bool, String> {
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if there.file_type().is_socket() => Ok(true),
+        Ok(_) => Err(format!("`control` is {}, which is there and is no socket", path.display())),
+        Err(_) => Ok(false),
+    }
+}
+
 /// Removes the socket of a member that died, and nothing else.
 fn remove_left_behind(path: &Path) -> Result<(), String> {
-    match std::fs::symlink_metadata(path) {
-        Ok(there) if there.file_type().is_socket() => drop(std::fs::remove_file(path)),
-        Ok(_) => return Err(format!("`control` is {}, which is there and is no socket", path.display())),
-        Err(_) => {}
+    if left_behind(path)? {
+        let _ = std::fs::remove_file(path);
     }
     Ok(())
 }
@@ -268,6 +297,18 @@ mod tests {
         let socket = folder.path().join("west.sock");
         drop(UnixListener::bind(&socket).unwrap());
         assert!(remove_left_behind(&socket).is_ok() && !socket.exists());
+    }
+
+    #[test]
+    fn a_path_is_too_long_for_a_socket_where_the_kernel_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().to_str().unwrap();
+        for (length, is_fine) in [(LONGEST_PATH, true), (LONGEST_PATH + 1, false)] {
+            let path = format!("{folder}/{}", "a".repeat(length - folder.len() - 1));
+            let checked = check(Path::new(&path));
+            assert_eq!(checked.is_ok(), is_fine, "{checked:?}");
+            assert_eq!(UnixListener::bind(&path).is_ok(), is_fine);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use testbed::{Namespace, or_skip};
 use wire::overlay::Sealed;
 
 use super::*;
+use crate::inbound::note_reset;
 use crate::session::{Cipher, Keys, Number, Session};
 use crate::table::{Peer, Sources};
 
@@ -63,7 +64,8 @@ fn outbound() -> Option<(Outbound, UdpSocket)> {
     let published = Arc::new(Published::default());
     published.publish(table(there.local_addr().unwrap()));
     let ends = (Queues::default(), Arc::new(here), Arc::new(tun));
-    Some((Outbound::new(ends, &published, Arc::default(), [5, 6]), there))
+    let (_, resets) = std::sync::mpsc::sync_channel(1);
+    Some((Outbound::new(ends, &published, Arc::default(), resets, [5, 6]), there))
 }
 
 #[test]
@@ -104,6 +106,32 @@ fn super_packet(count: usize) -> Vec<u8> {
     ip[20..24].copy_from_slice(&[0x1b, 0x58, 0x13, 0x89]);
     ip[32..36].copy_from_slice(&[0x50, 0x10, 0xff, 0xff]);
     [vnet, ip].concat()
+}
+
+#[test]
+fn a_connection_that_its_receiver_resets_is_no_elephant_any_more() {
+    let Some((mut outbound, _there)) = outbound() else { return };
+    let (to, resets) = std::sync::mpsc::sync_channel(1);
+    outbound.resets = resets;
+    let table = Arc::clone(&outbound.reader.table);
+    // 54 kB each.
+    for _ in 0..20 {
+        let mut packet = super_packet(40);
+        let length = packet.len();
+        outbound.send(&table, &mut packet, length);
+    }
+    let elephants = |outbound: &Outbound| outbound.flows.active(outbound.routes[&Path::direct(Member(2))]).elephants;
+    assert_eq!(elephants(&outbound), 1);
+    let mut answer = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 77, 0, 2, 10, 77, 0, 1];
+    answer.extend([0x13, 0x89, 0x1b, 0x58, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x11, 0, 0, 0, 0, 0, 0]);
+    // FIN: the receiver sends no more, and may go on to receive.
+    note_reset(std::slice::from_ref(&to), &answer);
+    outbound.take_resets();
+    assert_eq!(elephants(&outbound), 1);
+    answer[33] = 0x14;
+    note_reset(&[to], &answer);
+    outbound.take_resets();
+    assert_eq!(elephants(&outbound), 0);
 }
 
 #[test]

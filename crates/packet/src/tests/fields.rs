@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use crate::tests::{ipv4, ipv6, payload, tcp};
-use crate::{Ecn, Flow, checksum, clamp_mss, destination, ecn, is_last, mark_congestion, source};
+use crate::{Ecn, Flow, checksum, clamp_mss, destination, ecn, is_last, is_reset, mark_congestion, source};
 
 /// A SYN with options, its checksum whole.
 fn syn(v6: bool, options: &[u8]) -> Vec<u8> {
@@ -113,6 +113,7 @@ fn a_sender_that_sends_no_more_says_so_with_fin_or_rst() {
     for (flags, last) in [(0x10, false), (0x18, false), (0x02, false), (0x11, true), (0x04, true), (0x14, true)] {
         let (four, six) = ([ipv4(6, 1, 32), with(flags)].concat(), [ipv6(6, 32), with(flags)].concat());
         assert_eq!([is_last(&four), is_last(&six)], [last; 2], "{flags:#x}");
+        assert_eq!([is_reset(&four), is_reset(&six)], [last && flags != 0x11; 2], "{flags:#x}");
         let mut datagram = four.clone();
         datagram[9] = 17;
         assert!(!is_last(&datagram), "UDP has no flags");
@@ -130,7 +131,7 @@ proptest! {
         if let Some(first) = bytes.first_mut() {
             *first = if version { 0x45 } else { 0x60 };
         }
-        let _ = (Flow::of(&bytes), ecn(&bytes), is_last(&bytes));
+        let _ = (Flow::of(&bytes).map(Flow::reversed), ecn(&bytes), is_last(&bytes), is_reset(&bytes));
         let before = bytes.len();
         clamp_mss(&mut bytes, 500, false);
         mark_congestion(&mut bytes);

@@ -1,5 +1,7 @@
 //! Joining by a seed and a certificate.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use ipnet::IpNet;
 
 use super::*;
@@ -50,6 +52,43 @@ fn who_knows_one_member_and_has_a_certificate_knows_all_soon() {
     assert_eq!(world.flow(2, 1, SECOND), (200, 200));
     let joined = |e: &&(Instant, Event)| matches!(e.1, Event::Joined { .. });
     assert_eq!(world.hosts[0].events.iter().filter(joined).count(), 2);
+}
+
+#[test]
+fn who_comes_by_a_certificate_hears_of_those_whom_its_seed_lists() {
+    let mut world = World::new(3);
+    let authority = Some(authority().public());
+    for own in [0, 1] {
+        let settings = settings(own, 2);
+        let certificate = Some(certificate(own, 1_000_000));
+        let settings = Settings { authority, certificate, ..settings };
+        world.hosts[own] = Host::new(settings, 40 + own as u64, world.now);
+    }
+    world.hosts[2] = Host::new(joins(2, Some(certificate(2, 1_000_000))), 42, world.now);
+    world.run(6 * SECOND);
+    assert!(knows(&world, 2, 1) && knows(&world, 1, 2));
+    assert_eq!(world.flow(2, 1, SECOND), (200, 200));
+    // The settings bind longer than what was shown.
+    assert!(world.hosts[0].mesh.admissions.certified.keys().eq([&number(2)]));
+}
+
+#[test]
+fn a_key_that_calls_like_that_of_a_member_is_not_taken_for_one() {
+    let mut world = world(1_000_000, Some(certificate(2, 1_000_000)));
+    world.run(4 * SECOND);
+    // The other point of the curve with the same first coordinate (RFC 8032, section 5.1.2): the same key to X25519 (RFC 7748).
+    let mut twin = BASE64.decode(identity(2).public().to_string()).unwrap();
+    twin[31] ^= 0x80;
+    let twin: crate::PublicKey = BASE64.encode(twin).parse().unwrap();
+    assert_eq!(twin.exchange(), identity(2).public().exchange());
+    assert_ne!(twin.member(), number(2));
+    let (key, name) = (twin.to_string(), "twin".to_owned());
+    let shown = Certificate { key, name, subnets: Vec::new(), until_utc_s: UTC + 1_000_000 };
+    let text = shown.sign(&authority()).unwrap();
+    world.hosts[0].mesh.handle_introduction(world.now, number(1), &text, None);
+    assert!(!world.hosts[0].mesh.settings.members.contains(twin.member()));
+    world.run(SECOND);
+    assert!(refusals(&world, 0).iter().any(|why| why.contains("m2")), "{:?}", refusals(&world, 0));
 }
 
 #[test]

@@ -1,0 +1,50 @@
+//! Amounts with their units.
+
+use std::time::Duration;
+
+use toml::Value;
+use units::{Bytes, ParseQuantityError, Rate};
+
+/// A rate, of which the file says something or nothing.
+pub(super) fn rate(written: Option<Value>, key: &str) -> Result<Option<Rate>, String> {
+    amount(written, (key, "10Mb/s"), str::parse)
+}
+
+/// A time.
+pub(super) fn time(written: Option<Value>, key: &str) -> Result<Option<Duration>, String> {
+    amount(written, (key, "10s"), units::parse_duration)
+}
+
+/// A size.
+pub(super) fn size(written: Option<Value>, key: &str) -> Result<Option<Bytes>, String> {
+    amount(written, (key, "100MB"), str::parse)
+}
+
+/// Reads a text. Of a number nobody knows what it is in.
+fn amount<T>(
+    written: Option<Value>,
+    (key, example): (&str, &str),
+    read: impl Fn(&str) -> Result<T, ParseQuantityError>,
+) -> Result<Option<T>, String> {
+    let Some(written) = written else { return Ok(None) };
+    let Some(text) = written.as_str() else {
+        return Err(format!("`{key}` is {written}; it is a text with a unit, as `{key} = \"{example}\"`"));
+    };
+    read(text).map(Some).map_err(|e| format!("`{key}`: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_is_a_text_with_a_unit() {
+        assert_eq!(time(Some("3s".into()), "t_ch"), Ok(Some(Duration::from_secs(3))));
+        assert_eq!(rate(None, "capacity"), Ok(None));
+        let refused = time(Some(10.into()), "t_ch").unwrap_err();
+        assert_eq!(refused, "`t_ch` is 10; it is a text with a unit, as `t_ch = \"10s\"`");
+        let refused = rate(Some(1_000_000.into()), "relay_rate").unwrap_err();
+        assert!(refused.starts_with("`relay_rate` is 1000000; ") && refused.contains("10Mb/s"), "{refused}");
+        assert!(size(Some("much".into()), "record_size").unwrap_err().starts_with("`record_size`: `much`"));
+    }
+}
