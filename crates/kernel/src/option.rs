@@ -53,7 +53,7 @@ pub(crate) fn set_int<T>(fd: RawFd, level: i32, name: i32, value: T) -> io::Resu
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn get_int(fd: RawFd, level: i32, name: i32) -> io::Result<i32> {
+pub(crate) fn get_int(fd: RawFd, level: i32, name: i32) -> io::Result<i32> {
     let mut value = 0_i32;
     let mut size = size_of::<i32>() as libc::socklen_t;
     // SAFETY: `value` is writable for the size that is told during the call.
@@ -125,7 +125,7 @@ pub fn apply_data_options(stream: &TcpStream, options: &DataOptions) -> Result<(
 }
 
 /// Lets the window that is announced grow to what the buffer holds. Its bound was fixed by the buffer at the handshake, 64 kB by default, and
-/// kernels before Linux 6.11 do not raise it with a buffer that is set later, while autotuning, which would, ends with that.
+/// not all kernels raise it with a buffer that is set later (Linux 6.18 does, 6.1 does not), while autotuning, which would, ends with that.
 fn open_window(stream: &TcpStream, window: Bytes) -> io::Result<()> {
     let wanted = i32::try_from(window.as_u64()).unwrap_or(i32::MAX);
     let fd = stream.as_raw_fd();

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use socket2::SockAddr;
 
 use crate::control::Control;
+use crate::option::get_int;
 use crate::{KernelError, Op};
 
 /// Most datagrams handed over in one call: some tens of microseconds of kernel time, so that their send times stay true.
@@ -123,11 +124,7 @@ pub fn udp_drops(socket: &UdpSocket) -> Option<u64> {
 pub fn path_mtu(socket: &UdpSocket) -> Option<u64> {
     let v6 = socket.local_addr().ok()?.is_ipv6();
     let (level, name) = if v6 { (libc::IPPROTO_IPV6, libc::IPV6_MTU) } else { (libc::IPPROTO_IP, libc::IP_MTU) };
-    let mut mtu = 0_i32;
-    let mut len = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: `mtu` is a writable int, its size is passed.
-    let rc = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut mtu).cast(), &raw mut len) };
-    if rc == 0 { u64::try_from(mtu).ok() } else { None }
+    u64::try_from(get_int(socket.as_raw_fd(), level, name).ok()?).ok()
 }
 
 #[cfg(test)]

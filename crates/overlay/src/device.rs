@@ -2,7 +2,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 
 use ipnet::IpNet;
-use kernel::{KernelError, LinkSettings, Netlink, Route, Tun, TunKind};
+use kernel::{Device, KernelError, LinkSettings, Netlink, Route, Tun, TunKind};
 
 use crate::OverlayError;
 use crate::members::subnets;
@@ -55,14 +55,25 @@ pub(crate) fn make(settings: &mut Settings, queues: usize) -> Result<(Vec<Tun>, 
 /// The hardware of a tunnel of IP packets (ARPHRD_NONE in linux/if_arp.h); that of frames has Ethernet's.
 const NONE: u16 = 65_534;
 
+/// Looks whether the device can be made, or taken: nothing of that name is there, or a tunnel. Where the kernel does not tell, [`make`] will.
+pub(crate) fn check(name: &str) -> Result<(), String> {
+    let devices = Netlink::open().and_then(|mut netlink| netlink.links()).unwrap_or_default();
+    devices.iter().find(|d| d.name == name).map_or(Ok(()), is_tunnel)
+}
+
+fn is_tunnel(there: &Device) -> Result<(), String> {
+    if there.kind.as_deref() == Some("tun") && there.hardware == NONE {
+        return Ok(());
+    }
+    Err(format!("`device` is {}, which is there and is no tunnel device", there.name))
+}
+
 /// As many queues of the device as are wanted, or one where somebody made the device for one.
 fn open(settings: &Settings, netlink: &mut Netlink, queues: usize) -> Result<Vec<Tun>, OverlayError> {
     let (name, offload) = (&settings.device, settings.offload.tun_gso);
     let there = netlink.links()?.into_iter().find(|d| d.name == *name);
-    if there.as_ref().is_some_and(|d| d.kind.as_deref() != Some("tun") || d.hardware != NONE) {
-        let what = format!("`device` is {name}, which is there and is no tunnel device");
-        return Err(OverlayError::Settings { path: settings.path.clone(), what });
-    }
+    let checked = there.as_ref().map_or(Ok(()), is_tunnel);
+    checked.map_err(|what| OverlayError::Settings { path: settings.path.clone(), what })?;
     if there.as_ref().is_some_and(|d| d.carrier) {
         return Err(OverlayError::Refused(format!(
             "another process has the tunnel device {name}; `device` names another"

@@ -33,7 +33,7 @@ use crate::receive::{Event as FromNetwork, Opener};
 use crate::settings::Settings;
 use crate::status::{Counted, Question, Status};
 use crate::table::Published;
-use crate::{OverlayError, batch, device, http, offload};
+use crate::{OverlayError, batch, device, http, offload, record};
 use files::Files;
 pub(crate) use questions::Asker;
 use questions::Reply;
@@ -90,7 +90,10 @@ impl Node {
     /// # Errors
     /// It does: says which of the settings is to name something else.
     pub fn check(settings: &Settings) -> Result<(), OverlayError> {
-        let checked = questions::check(&settings.control).and_then(|()| settings.name_nothing_foreign(events::is_ours));
+        let checked = questions::check(&settings.control)
+            .and_then(|()| device::check(&settings.device))
+            .and_then(|()| settings.events.as_deref().map_or(Ok(()), events::check))
+            .and_then(|()| settings.record.as_deref().map_or(Ok(()), record::check));
         checked.map_err(|what| OverlayError::Settings { path: settings.path.clone(), what })
     }
 

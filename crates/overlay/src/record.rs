@@ -82,6 +82,21 @@ impl RecordFile {
     }
 }
 
+/// Looks whether a record can be there: nothing is, or nothing but an earlier one.
+pub(crate) fn check(path: &Path) -> Result<(), String> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    let is_record = || {
+        let mut line = String::new();
+        let read = File::open(path).and_then(|file| BufReader::new(file).read_line(&mut line));
+        read.is_ok() && Begin::parse(&line).is_ok()
+    };
+    if found.is_file() && (found.len() == 0 || is_record()) {
+        return Ok(());
+    }
+    let rest = "is there already and is no record that this program wrote; `record` takes a name of its own";
+    Err(format!("{} {rest}", path.display()))
+}
+
 /// Renames an earlier record, and refuses to touch anything else.
 fn keep_earlier(path: &Path) -> Result<(), OverlayError> {
     let what = || format!("the record of decisions {}", path.display());
@@ -93,15 +108,7 @@ fn keep_earlier(path: &Path) -> Result<(), OverlayError> {
         // Of a start that could write nothing. The one before it says more.
         return fs::remove_file(path).map_err(OverlayError::io(what()));
     }
-    let is_ours = found.is_file() && {
-        let mut line = String::new();
-        let read = File::open(path).and_then(|file| BufReader::new(file).read_line(&mut line));
-        read.is_ok() && Begin::parse(&line).is_ok()
-    };
-    if !is_ours {
-        let rest = "is there already and is no record that this program wrote; `record` takes a name of its own";
-        return Err(OverlayError::Refused(format!("{} {rest}", path.display())));
-    }
+    check(path).map_err(OverlayError::Refused)?;
     let mut earlier = path.as_os_str().to_owned();
     earlier.push(".1");
     fs::rename(path, earlier).map_err(OverlayError::io(what()))

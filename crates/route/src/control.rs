@@ -419,11 +419,10 @@ impl Control {
 
     /// Shares in proportion to what a flow gets: what is predicted, or what each of those gets that fill the path, as their losses are their own.
     fn weigh(&self, route: &mut Route) {
-        let all = route.uses.iter().map(|used| self.graph.metrics(self.source, &used.path));
+        let all: Vec<_> = route.uses.iter().map(|used| self.graph.metrics(self.source, &used.path)).collect();
         // A path of which nobody knows what it carries is given no more than the best that is known.
-        let known = all.filter_map(|metrics| metrics?.capacity).max();
-        let weighted = |used: &Use| {
-            let metrics = self.graph.metrics(self.source, &used.path);
+        let known = all.iter().flatten().filter_map(|metrics| metrics.capacity).max();
+        let weighted = |(used, metrics): (&Use, Option<Metrics>)| {
             let capacity = metrics.and_then(|m| m.capacity);
             let predicted = metrics.map_or(Rate::ZERO, |m| self.policy.predict(&m));
             let predicted = known.filter(|_| capacity.is_none()).map_or(predicted, |most| predicted.min(most));
@@ -438,7 +437,7 @@ impl Control {
                 carried: filled.max(used.steady(self.now, &self.policy)),
             }
         };
-        route.weighted = route.uses.iter().map(weighted).collect();
+        route.weighted = route.uses.iter().zip(all).map(weighted).collect();
         let sum: f64 = route.weighted.iter().map(|w| w.weight).sum();
         // Paths of which nothing is expected are still used: there is nothing else.
         let even = 1.0 / route.weighted.len().max(1) as f64;

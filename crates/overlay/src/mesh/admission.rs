@@ -256,30 +256,34 @@ impl Mesh {
     /// Whether the certificate is for the key of the member that has its number: numbers are short, and keys can be sought that have one.
     fn has_key(&self, number: Member, certificate: &Certificate) -> Result<(), String> {
         let known = self.settings.members.one(number);
-        let is_same = known.zip(certificate.member()).is_some_and(|(known, shown)| known.key == shown.key);
-        let name = || self.settings.name_of(number);
-        if is_same { Ok(()) } else { Err(format!("its key has the number of {}, who has another key", name())) }
+        if known.zip(certificate.member()).is_some_and(|(known, shown)| known.key == shown.key) {
+            return Ok(());
+        }
+        Err(format!("its key has the number of {}, who has another key", self.settings.name_of(number)))
     }
 
     /// A member shows a later certificate, of the same key: it has what that one gives it. Who is named in the settings needs none, and is not bound by one.
     fn renew(&mut self, now: Instant, member: Member, text: &str, certificate: &Certificate) {
-        let until = self.until(now, certificate);
         let Some((mut shown, known)) = certificate.member().zip(self.settings.members.one(member)) else { return };
         shown.name = self.free_name(member, shown.name);
-        let Some(before) = self.admissions.certified.get(&member) else {
-            return self.keep_listed(
-                member,
-                &shown,
-                Certified { text: text.to_owned(), name: certificate.name.clone(), until },
-            );
-        };
-        let is_later = before.until < until;
-        if shown.key != known.key || !is_later || self.taken(member, &shown.subnets).is_some() {
+        let Admissions { certified, listed, .. } = &self.admissions;
+        let is_listed = !certified.contains_key(&member);
+        let before = if is_listed { listed.get(&member) } else { certified.get(&member) };
+        let until = self.until(now, certificate);
+        let is_later = before.is_none_or(|c| c.until < until);
+        if shown.key != known.key || !is_later {
             return;
         }
-        let name = certificate.name.clone();
-        self.admissions.certified.insert(member, Certified { text: text.to_owned(), name, until });
+        if !is_listed && self.taken(member, &shown.subnets).is_some() {
+            return;
+        }
+        let later = Certified { text: text.to_owned(), name: certificate.name.clone(), until };
         self.admissions.have_news = true;
+        if is_listed {
+            self.admissions.listed.insert(member, later);
+            return;
+        }
+        self.admissions.certified.insert(member, later);
         if (&shown.name, &shown.subnets) == (&known.name, &known.subnets) {
             return;
         }
@@ -290,16 +294,6 @@ impl Mesh {
             all.insert(member, renewed);
         });
         self.changed = true;
-    }
-
-    /// Keeps the certificate of a member that the settings list, for others.
-    fn keep_listed(&mut self, member: Member, shown: &MemberSettings, certified: Certified) {
-        let is_its_own = self.settings.members.one(member).is_some_and(|known| known.key == shown.key);
-        let is_later = self.admissions.listed.get(&member).is_none_or(|c| c.until < certified.until);
-        if is_its_own && is_later {
-            self.admissions.listed.insert(member, certified);
-            self.admissions.have_news = true;
-        }
     }
 
     /// What a member is called: with its number where somebody else has that name already, as people ask for members by their names.
@@ -333,12 +327,10 @@ impl Mesh {
         }
         // Two keys of signatures that differ in a sign agree on the same secrets with others: who calls would be taken for either.
         let exchange = member.key.exchange();
-        let is_own = self.settings.identity.public().exchange() == exchange;
-        if let Some((twin, _)) = self.others.iter().find(|(_, o)| o.exchange == exchange) {
-            return Err(format!("calls with its key could not be told from those of {}", self.settings.name_of(*twin)));
-        }
-        if is_own {
-            return Err("calls with its key could not be told from those of this member".to_owned());
+        let twin = self.others.iter().find(|(_, o)| o.exchange == exchange).map(|(twin, _)| *twin);
+        let own = (self.settings.identity.public().exchange() == exchange).then_some(self.own);
+        if let Some(twin) = twin.or(own) {
+            return Err(format!("calls with its key could not be told from those of {}", self.settings.name_of(twin)));
         }
         if let Some(net) = self.taken(number, &member.subnets) {
             return Err(format!("{net} is somebody else's"));

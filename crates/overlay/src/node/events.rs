@@ -30,8 +30,16 @@ impl<W: Write> EventFile<W> {
     }
 }
 
-/// Whether what is there are events, or nothing: lines are added to no other file.
-pub(super) fn is_ours(path: &Path) -> bool {
+/// Looks whether events can be there: lines are added to no other file.
+pub(super) fn check(path: &Path) -> Result<(), String> {
+    if is_ours(path) {
+        return Ok(());
+    }
+    Err(format!("{} is there already and has no events in it; `events` takes a name of its own", path.display()))
+}
+
+/// Whether what is there are events, or nothing.
+fn is_ours(path: &Path) -> bool {
     let Ok(there) = std::fs::metadata(path) else { return true };
     // A pipe or a terminal is somebody's to read, and has no lines of its own.
     if !there.is_file() || there.len() == 0 {

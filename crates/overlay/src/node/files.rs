@@ -37,13 +37,8 @@ pub(super) struct Files {
 impl Files {
     /// Opens the files that the settings name, and starts the thread. `counters`: where lost events are counted.
     pub(super) fn start(settings: &Settings, begin: &Begin, counters: &Arc<Counters>) -> Result<Self, OverlayError> {
-        if let Some(path) = settings.events.as_ref().filter(|path| !events::is_ours(path)) {
-            let what = format!(
-                "{} is there already and has no events in it; `events` takes a name of its own",
-                path.display()
-            );
-            return Err(OverlayError::Settings { path: settings.path.clone(), what });
-        }
+        let checked = settings.events.as_deref().map_or(Ok(()), events::check);
+        checked.map_err(|what| OverlayError::Settings { path: settings.path.clone(), what })?;
         let events = settings.events.as_ref().and_then(|path| events::open(path));
         let record = match &settings.record {
             Some(path) => begun(settings, RecordFile::create(path, begin, settings.record_size))?,
