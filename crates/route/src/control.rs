@@ -67,7 +67,7 @@ const FULL_SHARE: usize = 2;
 /// Searches for further paths in one go: each takes up to a millisecond, and packets may be waiting.
 const SEARCHES: usize = 32;
 
-/// From one comparison of all paths to the next, if what has changed cannot wait.
+/// From one comparison of all paths to the next, if what has changed cannot wait; never longer than what can wait is gathered.
 const BETWEEN: Duration = Duration::from_millis(20);
 
 /// Decides, for one member, over which path each other member is reached.
@@ -295,8 +295,9 @@ impl Control {
     /// Something has changed; what can wait is gathered with what comes soon. What cannot is not looked at back to back either: one who says
     /// all the time that a link of his fails would else have everybody compute without end.
     fn schedule(&mut self, can_wait: bool) {
-        let soonest = self.decided.map_or(self.now, |at| self.now.max(at + BETWEEN));
-        let at = if can_wait { self.now + self.policy.gather } else { soonest };
+        let gather = self.policy.gather;
+        let soonest = self.decided.map_or(self.now, |at| self.now.max(at + BETWEEN.min(gather)));
+        let at = if can_wait { self.now + gather } else { soonest };
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
