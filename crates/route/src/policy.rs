@@ -44,7 +44,7 @@ pub struct Policy {
     /// flows' doing. On others they are not, and a sender in luck for half a second says nothing about the next minute. What it carried when its flows ended
     /// counts for the hold-down.
     pub filled: f64,
-    /// Whether a path that has failed or collapsed is left at once, whenever the last change was.
+    /// Whether a path that has failed, or has collapsed and is not known to be idle, is left at once, whenever the last change was.
     pub fast_fail: bool,
     /// A path has collapsed below this share of the rate that was predicted when it was chosen.
     pub collapse: f64,

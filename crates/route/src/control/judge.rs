@@ -58,6 +58,8 @@ pub(super) struct Standing {
     /// What arrives over it all the time, whatever is predicted.
     steady: Rate,
     pub(super) collapsed: bool,
+    /// Nothing is sent over it that haste would help.
+    is_idle: bool,
 }
 
 impl Standing {
@@ -69,7 +71,7 @@ impl Standing {
         let capacity = used.capacity.or(judged.metrics.capacity).unwrap_or(policy.unknown_capacity);
         let hoped = Rate::from_bps(used.chosen_for.as_bps().saturating_mul(u64::from(flows.max(1)))).min(capacity);
         let collapsed = policy.fast_fail && (worth.as_bps() as f64) < policy.collapse * hoped.as_bps() as f64;
-        Self { used, judged, worth, steady: used.steady(now, policy), collapsed }
+        Self { used, judged, worth, steady: used.steady(now, policy), collapsed, is_idle: used.is_idle(now, policy) }
     }
 
     /// Whether what arrives all the time over this path fits the candidate.
@@ -169,7 +171,7 @@ impl Standing {
 
     /// What must pass before a change to a candidate without doubts.
     pub(super) fn waits(&self, policy: &Policy, now: Instant, route: &Route, candidate: &Judged) -> Vec<Hold> {
-        if self.collapsed && self.shortfalls(policy, candidate).is_empty() {
+        if self.collapsed && !self.is_idle && self.shortfalls(policy, candidate).is_empty() {
             return Vec::new();
         }
         let held = route.changed_at(&self.used).map(|at| at + policy.hold_down).filter(|until| *until > now);

@@ -144,7 +144,13 @@ impl Use {
         ended.map_or(load, |(_, before)| Load { carried: before.carried.max(load.carried), ..before })
     }
 
-    /// The same if it fills the path, whose losses then are its own, or nobody knows the capacity; else nothing: a sender in luck is no witness.
+    /// Whether nothing is sent over it, nor was a moment ago, as who sends says himself.
+    pub(super) fn is_idle(&self, now: Instant, policy: &Policy) -> bool {
+        let is_told = self.load.is_some_and(|(at, _)| now.saturating_since(at) < policy.silence);
+        policy.count_load && is_told && self.shown_at(now, policy) == Load::default()
+    }
+
+    /// What it demonstrably carries if it fills the path, whose losses then are its own, or nobody knows the capacity; else nothing: a sender in luck is no witness.
     pub(super) fn shown_to_fill(&self, now: Instant, policy: &Policy, capacity: Option<Rate>) -> Rate {
         let carried = self.shown_at(now, policy).carried;
         let is_filled = |capacity: Rate| carried.as_bps() as f64 >= policy.filled * capacity.as_bps() as f64;

@@ -1,6 +1,6 @@
 //! A steady network under a flow that fills its own first hop: nothing changes but its queue.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::*;
 
@@ -84,6 +84,17 @@ fn domestic_of(single_path: bool, beyond: Duration, seed: u64) -> World {
     world
 }
 
+/// Each member's node says what it sends by which way: one flow the first member one flow by this one, and nobody another.
+fn tell_flows(world: &mut World, flow: Path) {
+    let now = world.now;
+    for (index, host) in world.hosts.iter_mut().enumerate() {
+        let ways = |to: usize| host.mesh.ways(number(to)).iter().map(|w| w.path);
+        let flows = (0..4).flat_map(ways).map(|path| (path, u32::from(index == 0 && path == flow)));
+        let flows = Vec::from_iter(flows);
+        host.mesh.handle_flows(now, &flows);
+    }
+}
+
 /// How many packets of a flow from the first to the last member were sent, and found the queue full.
 fn fill(world: &mut World, span: Duration) -> (usize, usize) {
     let datagram = world.sealed_packet(0, 3, 0, ipv4(inner(0), inner(3), PACKET)).unwrap().1.len();
@@ -93,7 +104,8 @@ fn fill(world: &mut World, span: Duration) -> (usize, usize) {
         let now = world.now;
         let path = world.hosts[0].mesh.ways(number(3))[0].path;
         let hop = (1..3).find(|i| number(*i) == path.first_hop()).unwrap();
-        let waits = world.busy.get(&(0, hop)).map_or(Duration::ZERO, |until| until.saturating_since(now));
+        let waits_for = |link| world.busy.get(&link).map_or(Duration::ZERO, |until| until.saturating_since(now));
+        let waits = waits_for((0, hop)) + waits_for((hop, 3));
         let arrived = world.hosts[3].delivered.len() - before;
         // Ten at a time, as a super-packet has them.
         for _ in 0..sender.room(now, waits + IDLE, arrived).min(10) {
@@ -109,7 +121,7 @@ fn fill(world: &mut World, span: Duration) -> (usize, usize) {
         dropped += full;
         if now >= told {
             told = now + Duration::from_millis(50);
-            world.hosts[0].mesh.handle_flows(now, &[(path, 1)]);
+            tell_flows(world, path);
             assert!(world.hosts[0].mesh.suspects.is_empty(), "what is lost in the first hop is nobody else's");
         }
         world.run(TICK);
@@ -146,6 +158,31 @@ fn answers_that_are_lost_in_a_queue_that_overflows_take_no_link_and_no_way_away(
         // The relays hear by way of that queue what arrives of theirs, and the last member whether its acknowledgements do.
         let events = world.hosts.iter().flat_map(|h| &h.events).filter(|(at, e)| *at >= begin && is_left(e));
         assert_eq!(events.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new(), "{seed}");
+    }
+}
+
+#[test]
+fn members_that_send_nothing_leave_a_link_that_others_fill_once_at_most() {
+    for seed in [10, 30, 50, 70, 90] {
+        // The links of the first member are wide: the queue before the last one is filled.
+        let mut world = domestic_of(false, Duration::ZERO, seed);
+        for relay in 1..3 {
+            world.set(0, relay, Some(Wire { rate: Some(4 * RATE), ..WIRE }));
+        }
+        world.run(30 * SECOND);
+        let begin = world.now;
+        let (_, dropped) = fill(&mut world, 120 * SECOND);
+        assert!(dropped > 300, "{dropped}");
+        for (index, host) in world.hosts.iter().enumerate() {
+            let mut changes = BTreeMap::new();
+            for (_, event) in host.events.iter().filter(|(at, _)| *at >= begin) {
+                let Event::Route(decision) = event else { continue };
+                *changes.entry(decision.destination).or_insert(0) += u32::from(decision.place == 0);
+            }
+            // By another way a relay would get more than a share of that link, and stays there.
+            let most = u32::from(index == 1 || index == 2);
+            assert!(changes.values().all(|count| *count <= most), "{seed}, {index}: {changes:?}");
+        }
     }
 }
 

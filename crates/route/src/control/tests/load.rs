@@ -73,6 +73,30 @@ fn a_path_that_collapses_under_our_flows_is_trusted_later_each_time() {
 }
 
 #[test]
+fn haste_is_for_what_is_sent() {
+    // Others fill the northern bridge for a moment, or for long: two or twenty reports.
+    let (idle, mice) = (Load::default(), Load { flows: 0, carried: Rate::from_bps(10_000) });
+    for (load, seconds, least, most) in
+        [(idle, 0.4, None, 0.0), (idle, 4.0, Some(0.5), 1.0), (mice, 0.4, Some(0.0), 0.4)]
+    {
+        let mut net = carries(single(), load, 100);
+        net.losses = [Some(0.2), Some(0.0001)];
+        let (begin, end) = (at(net.now), net.now + seconds);
+        let mut decided = until(&mut net, end, load, 100);
+        net.losses[0] = Some(0.0001);
+        let end = net.now + 4.0;
+        decided.extend(until(&mut net, end, load, 100));
+        let after = decided.first().map(|d| (d.reason, d.at.saturating_since(begin).as_secs_f64()));
+        let is_as_expected = match (after, least) {
+            (Some((reason, after)), Some(least)) => reason == Reason::Collapsed && (least..=most).contains(&after),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        assert!(is_as_expected, "{load:?} {seconds}: {after:?}");
+    }
+}
+
+#[test]
 fn a_flow_that_pauses_leaves_its_path_as_good_as_it_was() {
     // What it lost in its own queue while it filled the path, a thousandth, would let another one get 10.8 Mb/s.
     let (full, pause) = (Load { flows: 1, carried: mbps(90) }, Load { flows: 1, carried: Rate::ZERO });
