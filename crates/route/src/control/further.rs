@@ -56,8 +56,10 @@ impl Control {
             // What a path demonstrably carries it is worth, as the first one is: the loss of flows that fill it is their own.
             let worth = judged.map(|j| j.worth[1].max(used.shown_at(self.now, &self.policy).carried));
             let low_since = worth.filter(|w| *w < needed).map(|_| used.low_since.unwrap_or(self.now));
-            // One report hit by a burst of losses changes nothing here either.
-            let until = low_since.map(|since| since + self.policy.confirm);
+            // One report hit by a burst of losses changes nothing here either; and as long as nobody sends on it, a queue that others fill now and then need not.
+            let is_idle = used.is_idle(self.now, &self.policy);
+            let patience = if is_idle { self.policy.hold_down.max(self.policy.confirm) } else { self.policy.confirm };
+            let until = low_since.map(|since| since + patience);
             if is_disjoint && judged.is_some() && until.is_none_or(|until| until > self.now) {
                 if let Some(until) = until {
                     self.wake_at(until);

@@ -97,6 +97,24 @@ fn haste_is_for_what_is_sent() {
 }
 
 #[test]
+fn a_further_path_that_nothing_is_sent_on_outlasts_what_a_burst_of_others_loses_there() {
+    let mice = Load { flows: 0, carried: Rate::from_bps(10_000) };
+    for (load, seconds, kept) in [(Load::default(), 5.0, 2), (Load::default(), 11.0, 1), (mice, 1.0, 1)] {
+        let mut net = Domestic::new(Policy::default());
+        net.losses = [Some(0.0), Some(0.0)];
+        net.until(20.0);
+        let further = net.control.paths(EAST)[1].path;
+        net.losses = if further == south() { [Some(0.0), Some(0.2)] } else { [Some(0.2), Some(0.0)] };
+        let end = net.now + seconds;
+        while net.now < end {
+            net.control.handle_load(at(net.now), further, load);
+            net.until(net.now + 0.2);
+        }
+        assert_eq!(net.control.paths(EAST).len(), kept, "{load:?}, {seconds} s");
+    }
+}
+
+#[test]
 fn a_flow_that_pauses_leaves_its_path_as_good_as_it_was() {
     // What it lost in its own queue while it filled the path, a thousandth, would let another one get 10.8 Mb/s.
     let (full, pause) = (Load { flows: 1, carried: mbps(90) }, Load { flows: 1, carried: Rate::ZERO });
