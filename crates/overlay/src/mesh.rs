@@ -103,6 +103,8 @@ struct Other {
     /// Where the settings say that it is, if they say an address; and where it was really heard from last.
     listed: Option<SocketAddr>,
     found: Option<SocketAddr>,
+    /// Where others were told that it is found, and since when.
+    passed_on: Option<(SocketAddr, Instant)>,
     /// Where the settings say a name instead of an address.
     name: Option<names::Name>,
     /// Where others say that it is reached.
@@ -513,6 +515,7 @@ impl Other {
             endpoint: listed,
             listed,
             found: None,
+            passed_on: None,
             name: names::Name::of(member.endpoint.as_ref(), now),
             told: names::Told::default(),
             moved: None,

@@ -266,7 +266,7 @@ impl Node {
             self.claims_at = now;
             let _ = self.gossip.try_send(ToGossip::Claims(self.mesh.own_claims(now)));
             if self.mesh.has_introductions()
-                && self.gossip.try_send(ToGossip::Introductions(self.mesh.introductions())).is_err()
+                && self.gossip.try_send(ToGossip::Introductions(self.mesh.introductions(now))).is_err()
             {
                 self.mesh.tell_again();
             }

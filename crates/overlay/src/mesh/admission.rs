@@ -25,6 +25,8 @@ const MOST_GUESTS: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// What a member shows is looked at at most so often.
 const SHOWN_EVERY: Duration = Duration::from_secs(1);
+/// That a member is found elsewhere is told to others at most so often: who sends from two places in turn would have everybody sign and pass on words about it.
+const PASSED_ON_EVERY: Duration = Duration::from_secs(5);
 const DAY_S: u64 = 24 * 3600;
 /// Members that certificates may add.
 const MOST_MEMBERS: usize = 1000;
@@ -98,6 +100,22 @@ impl Admissions {
     /// Those of a member that begins to run by these settings.
     pub(super) fn of(settings: &Settings) -> Self {
         Self { own: Own::of(settings), ..Self::default() }
+    }
+}
+
+impl Other {
+    /// Where others are told that it is found.
+    fn pass_on(&mut self, now: Instant) -> Option<SocketAddr> {
+        if let Some((place, since)) = self.passed_on
+            && self.found.is_some_and(|found| found != place)
+            && now.saturating_since(since) < PASSED_ON_EVERY
+        {
+            return Some(place);
+        }
+        if self.passed_on.map(|(place, _)| place) != self.found {
+            self.passed_on = self.found.map(|found| (found, now));
+        }
+        self.found
     }
 }
 
@@ -224,10 +242,19 @@ impl Mesh {
     }
 
     /// Certificates that others may want to hear of, with where their owners were really found: what others only said is theirs to say.
-    pub(crate) fn introductions(&self) -> Vec<(Member, String, Option<SocketAddr>)> {
+    pub(crate) fn introductions(&mut self, now: Instant) -> Vec<(Member, String, Option<SocketAddr>)> {
         let own = self.admissions.own.text.clone().map(|text| (self.own, text, None));
         let known = self.admissions.certified.iter().chain(&self.admissions.listed);
-        let known = known.map(|(m, c)| (*m, c.text.clone(), self.others.get(m).and_then(|o| o.found)));
+        let known = known.map(|(member, certified)| {
+            let other = self.others.get_mut(member);
+            let place = other.and_then(|other| {
+                let place = other.pass_on(now);
+                // What rests is told when it has.
+                self.admissions.have_news |= place != other.found;
+                place
+            });
+            (*member, certified.text.clone(), place)
+        });
         own.into_iter().chain(known).collect()
     }
 

@@ -32,6 +32,8 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(super) const MOST_SESSIONS: usize = 6;
 /// Length of the ephemeral key that an initiation begins with (Noise revision 34, section 5).
 const EPHEMERAL: usize = 32;
+/// Said of a member.
+const UNOPENED: &str = "its answer does not open: is `secret` the same at both ends?";
 /// Initiations of a member that are remembered: two hours of renewed keys. Older ones that are said again make a session that is never used,
 /// and makes room for a later one.
 const REMEMBERED: usize = 64;
@@ -91,8 +93,9 @@ pub(super) struct Calls {
     /// Known ways that were tried since each of them had its turn, and how often one that is not known had.
     tried: Vec<Path>,
     guessed: usize,
-    /// When it last answered.
+    /// When it last answered, and whether an answer since did not open.
     answered: Option<Instant>,
+    unopened: bool,
     /// Number here of the session that frames are sealed with.
     pub(super) in_use: Option<u32>,
     /// Ephemeral keys of the last initiations: whoever recorded one may say it again.
@@ -102,7 +105,8 @@ pub(super) struct Calls {
 impl Calls {
     pub(super) fn new(now: Instant) -> Self {
         let (open, tried, known) = (VecDeque::new(), Vec::new(), VecDeque::new());
-        Self { open, cookie: None, next: now, attempts: 0, tried, guessed: 0, answered: None, in_use: None, known }
+        let (cookie, answered, unopened, in_use) = (None, None, false, None);
+        Self { open, cookie, next: now, attempts: 0, tried, guessed: 0, answered, unopened, in_use, known }
     }
 
     /// Number of the latest call that waits for an answer.
@@ -176,6 +180,7 @@ impl Mesh {
         let direct = match (self.is_direct(member), other.endpoint, other.session()) {
             (false, ..) => "nothing goes directly (`direct = false`)".to_owned(),
             (true, None, _) => "nobody says where it is: it has to call".to_owned(),
+            (true, Some(at), None) if other.calls.unopened => format!("called at {at}, and {UNOPENED}"),
             (true, Some(at), None) => format!("called at {at}, and it does not answer (calls of late: {calls})"),
             (true, Some(at), Some(_)) => format!("there are keys with it, and nothing gets through to {at} and back"),
         };
@@ -385,13 +390,16 @@ impl Mesh {
         let called = self.others.iter_mut().find_map(|(m, o)| Some((*m, o.calls.opened(response.receiver)?)));
         let Some((member, open)) = called else { return };
         let Some((remote, keys)) = open.call.answered(&response) else {
-            let why = "its answer does not open: is `secret` the same at both ends?".to_owned();
-            return self.tell_refused(now, self.settings.name_of(member), why);
+            if let Some(other) = self.others.get_mut(&member) {
+                other.calls.unopened = true;
+            }
+            return self.tell_refused(now, self.settings.name_of(member), UNOPENED.to_owned());
         };
         let Some(other) = self.others.get_mut(&member) else { return };
         other.calls.open.clear();
         other.calls.tried.clear();
         // Who answers calls and nothing else is called ever more rarely.
+        other.calls.unopened = false;
         let answered = other.calls.answered.replace(now);
         if answered.is_none_or(|at| other.link.was_heard_since(at)) {
             other.calls.attempts = 0;

@@ -385,7 +385,7 @@ impl World {
             host.claims_at = now + CLAIMS_EVERY;
             said = host.gossip.handle_claims(own, host.mesh.own_claims(own));
             if host.mesh.has_introductions() {
-                host.gossip.handle_introductions(own, host.mesh.introductions());
+                host.gossip.handle_introductions(own, host.mesh.introductions(own));
             }
         }
         if host.round_at <= now {

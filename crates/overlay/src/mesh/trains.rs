@@ -39,6 +39,8 @@ const UNANSWERED: Duration = Duration::from_secs(1);
 pub(super) struct Rates {
     packets: u16,
     bps: VecDeque<u64>,
+    /// The last one of that length or more came too fast to be read.
+    was_fast: bool,
     /// When the last of them came: at its receiver, or, where a train was ours, the word of it.
     told: Option<Instant>,
 }
@@ -51,12 +53,13 @@ impl Rates {
             return;
         }
         if span < LEAST_SPAN && packets < PACKETS.1 {
-            if packets >= self.packets {
-                // The link has become faster. Of shorter ones a shaper may just have had credit.
+            // Two in a row: the link has become faster. For one, and for shorter ones, a shaper may just have had credit.
+            if packets >= self.packets && std::mem::replace(&mut self.was_fast, true) {
                 self.bps.retain(|known| *known >= bps);
             }
             return;
         }
+        self.was_fast = false;
         if packets != self.packets {
             (self.packets, self.bps) = (packets, VecDeque::new());
         }
@@ -98,7 +101,7 @@ impl Rates {
     /// Whether the last train is off: the link may be another.
     fn is_in_doubt(&self) -> bool {
         let last = self.median().zip(self.bps.back().copied());
-        last.is_some_and(|(median, last)| is_off(last, median))
+        self.was_fast || last.is_some_and(|(median, last)| is_off(last, median))
     }
 
     fn agree(&self) -> bool {
@@ -159,7 +162,7 @@ impl Default for Trains {
 impl Trains {
     /// What the link to the member carries, or carries at least.
     pub(super) fn carries(&self) -> Option<Rate> {
-        self.to.capacity().or(self.floor)
+        self.to.capacity().max(self.floor)
     }
 
     /// The way that the link takes may be another: what it carries is found anew, as soon as the budget allows.
@@ -321,5 +324,30 @@ impl Mesh {
         if let Some(other) = self.others.get_mut(&from) {
             other.trains.next = Some(next);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_train_that_comes_all_at_once_makes_no_known_link_unknown() {
+        let now = Instant::ZERO;
+        // Twenty packets of 1500 bytes take 48 ms at 5 Mb/s; where a shaper had credit, no time.
+        let note = |rates: &mut Rates, is_fast: bool| {
+            let (bps, span) = if is_fast { (120_000_000, 0) } else { (5_000_000, 48) };
+            rates.note(now, 20, bps, Duration::from_millis(span));
+            (rates.capacity().map(Rate::as_bps), rates.is_in_doubt())
+        };
+        let mut rates = Rates::default();
+        (0..3).for_each(|_| assert_eq!(note(&mut rates, false), (Some(5_000_000), false)));
+        for _ in 0..2 {
+            assert_eq!(note(&mut rates, true), (Some(5_000_000), true));
+            assert_eq!(note(&mut rates, false), (Some(5_000_000), false));
+        }
+        // Two in a row are no credit: the link is another.
+        note(&mut rates, true);
+        assert_eq!(note(&mut rates, true).0, None);
     }
 }

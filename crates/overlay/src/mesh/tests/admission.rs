@@ -138,14 +138,16 @@ fn what_is_wrong_between_two_members_is_told() {
     let other_secret = Settings { secret: [8; 32], ..settings(1, 2) };
     let nobody = settings(1, 2);
     nobody.members.change(|all| all.clear());
-    for (settings, word) in [(other_secret, "secret"), (nobody, "no line of the settings")] {
+    let silent = "called at 192.0.2.2:5460, and it does not answer";
+    let unlike = [(other_secret, "secret", "`secret` the same"), (nobody, "no line of the settings", silent)];
+    for (settings, word, direct) in unlike {
         let mut world = World::new(2);
         world.hosts[1] = Host::new(settings, 9, world.now);
         world.run(200 * SECOND);
         let told = [refusals(&world, 0), refusals(&world, 1)].concat();
         assert!((2..=10).contains(&told.len()) && told.iter().all(|why| why.contains(word)), "{told:?}");
         let lines = world.hosts[0].mesh.unreached(world.now, number(1));
-        assert!(lines[0].contains("it does not answer") && lines[1].contains("nobody is said"), "{lines:?}");
+        assert!(lines[0].contains(direct) && lines[1].contains("nobody is said"), "{lines:?}");
     }
 }
 
@@ -372,7 +374,7 @@ fn a_thousand_certificates_are_taken_and_no_more_until_one_ends() {
     let mut world = world(1_000_000, None);
     let now = world.now;
     let mesh = &mut world.hosts[0].mesh;
-    let known = |mesh: &Mesh| (mesh.settings.members.get().len(), mesh.others.len(), mesh.introductions().len());
+    let known = |mesh: &mut Mesh| (mesh.settings.members.get().len(), mesh.others.len(), mesh.introductions(now).len());
     for n in 0..MOST {
         // The first one ends soon.
         let (member, text) = introduced(n, if n == 0 { 10 } else { 1_000_000 });
@@ -496,11 +498,34 @@ fn of_several_addresses_that_others_tell_each_is_asked() {
 #[test]
 fn what_others_say_is_theirs_to_pass_on() {
     let mut world = lost();
-    let told = |w: &World| w.hosts[1].mesh.introductions().into_iter().find(|i| i.0 == number(2)).unwrap().2;
+    let told = |w: &mut World| {
+        let now = w.now;
+        w.hosts[1].mesh.introductions(now).into_iter().find(|i| i.0 == number(2)).unwrap().2
+    };
     tell(&mut world, 3, Some(endpoint(8)));
     world.run(20 * SECOND);
-    assert_eq!(told(&world), None, "nobody was ever there");
+    assert_eq!(told(&mut world), None, "nobody was ever there");
     tell(&mut world, 3, Some(endpoint(2)));
     world.run(10 * SECOND);
-    assert_eq!(told(&world), Some(endpoint(2)));
+    assert_eq!(told(&mut world), Some(endpoint(2)));
+    // It sends from two places in turn, ten times a second each.
+    let now = world.now;
+    let mut words = Vec::new();
+    for tick in 0..160 {
+        let at = now + tick * SECOND / 20;
+        world.hosts[1].mesh.handle_moved(at, number(2), endpoint(2 + tick as usize % 2));
+        words.push(world.hosts[1].mesh.introductions(at).into_iter().find(|i| i.0 == number(2)).unwrap().2);
+    }
+    words.dedup();
+    assert!(words.len() <= 3, "within eight seconds: {words:?}");
+    // Where it stays is told in the end, without being asked for.
+    world.hosts[1].mesh.handle_moved(now + 9 * SECOND, number(2), endpoint(39));
+    let mesh = &mut world.hosts[1].mesh;
+    mesh.has_introductions();
+    let tells = |mesh: &mut Mesh, after| {
+        let told = mesh.introductions(now + after).into_iter().any(|i| i.0 == number(2) && i.2 == Some(endpoint(39)));
+        (told, mesh.has_introductions())
+    };
+    assert_eq!(tells(mesh, 9 * SECOND), (false, true));
+    assert_eq!(tells(mesh, 15 * SECOND), (true, false));
 }
