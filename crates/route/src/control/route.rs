@@ -68,6 +68,8 @@ pub(super) struct Use {
     /// Since when it has been collapsed or, as a further path, worth too little.
     pub(super) low_since: Option<Instant>,
     pub(super) load: Option<(Instant, Load)>,
+    /// When something was last sent over it.
+    loaded: Option<Instant>,
     /// When the last of its flows ended, and what there was until then.
     pub(super) ended: Option<(Instant, Load)>,
     steady: Least,
@@ -77,8 +79,8 @@ pub(super) struct Use {
 impl Use {
     pub(super) fn new(place: usize, path: Path, since: Instant, judged: &Judged) -> Self {
         let (chosen_for, capacity) = (judged.predicted, judged.metrics.capacity);
-        let (low_since, load, ended, steady, filled) = (None, None, None, Least::default(), None);
-        Self { place, path, since, chosen_for, capacity, low_since, load, ended, steady, filled }
+        let (low_since, load, loaded, ended, steady, filled) = (None, None, None, None, Least::default(), None);
+        Self { place, path, since, chosen_for, capacity, low_since, load, loaded, ended, steady, filled }
     }
 
     /// What was hoped for has not come for long, and is hoped for no more.
@@ -88,7 +90,7 @@ impl Use {
 
     /// The same path at another place, with what is known of the traffic on it.
     pub(super) fn with_traffic_of(self, before: &Self) -> Self {
-        Self { load: before.load, steady: before.steady, ..self }
+        Self { load: before.load, loaded: before.loaded, steady: before.steady, ..self }
     }
 
     /// What is sent over it now. Flows that say that they end do so between two of these.
@@ -103,6 +105,9 @@ impl Use {
             self.steady = Least::default();
         }
         self.steady.note(now, policy.hold_down, load.carried);
+        if load != Load::default() {
+            self.loaded = Some(now);
+        }
         self.load = Some((now, load));
     }
 
@@ -144,10 +149,11 @@ impl Use {
         ended.map_or(load, |(_, before)| Load { carried: before.carried.max(load.carried), ..before })
     }
 
-    /// Whether nothing is sent over it, nor was a moment ago, as who sends says himself.
+    /// Whether nothing is sent over it, as who sends says himself: what waits for a retransmission or a key is soon there again.
     pub(super) fn is_idle(&self, now: Instant, policy: &Policy) -> bool {
         let is_told = self.load.is_some_and(|(at, _)| now.saturating_since(at) < policy.silence);
-        policy.count_load && is_told && self.shown_at(now, policy) == Load::default()
+        let rests = self.loaded.is_none_or(|at| now.saturating_since(at) >= policy.hold_down);
+        policy.count_load && is_told && rests
     }
 
     /// What it demonstrably carries if it fills the path, whose losses then are its own, or nobody knows the capacity; else nothing: a sender in luck is no witness.

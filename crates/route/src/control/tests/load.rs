@@ -76,10 +76,15 @@ fn a_path_that_collapses_under_our_flows_is_trusted_later_each_time() {
 fn haste_is_for_what_is_sent() {
     // Others fill the northern bridge for a moment, or for long: two or twenty reports.
     let (idle, mice) = (Load::default(), Load { flows: 0, carried: Rate::from_bps(10_000) });
-    for (load, seconds, least, most) in
-        [(idle, 0.4, None, 0.0), (idle, 4.0, Some(0.5), 1.0), (mice, 0.4, Some(0.0), 0.4)]
-    {
-        let mut net = carries(single(), load, 100);
+    let cases = [
+        (idle, idle, 0.4, None, 0.0),
+        (idle, idle, 4.0, Some(0.5), 1.0),
+        (mice, mice, 0.4, Some(0.0), 0.4),
+        // Who waits for a retransmission, or for the next key.
+        (mice, idle, 0.4, Some(0.0), 0.4),
+    ];
+    for (before, load, seconds, least, most) in cases {
+        let mut net = carries(single(), before, 100);
         net.losses = [Some(0.2), Some(0.0001)];
         let (begin, end) = (at(net.now), net.now + seconds);
         let mut decided = until(&mut net, end, load, 100);
