@@ -151,9 +151,8 @@ impl Use {
 
     /// Whether nothing is sent over it, as who sends says himself: what waits for a retransmission or a key is soon there again.
     pub(super) fn is_idle(&self, now: Instant, policy: &Policy) -> bool {
-        let is_told = self.load.is_some_and(|(at, _)| now.saturating_since(at) < policy.silence);
         let rests = self.loaded.is_none_or(|at| now.saturating_since(at) >= policy.hold_down);
-        policy.count_load && is_told && rests
+        self.told_at(now, policy).is_some() && rests
     }
 
     /// What it demonstrably carries if it fills the path, whose losses then are its own, or nobody knows the capacity; else nothing: a sender in luck is no witness.
@@ -163,11 +162,15 @@ impl Use {
         if capacity.is_none_or(is_filled) { carried } else { Rate::ZERO }
     }
 
-    /// What it carries, unless nobody has said so lately or the policy does not ask.
+    /// What it carries; nothing as well where that is not known.
     pub(super) fn load_at(&self, now: Instant, policy: &Policy) -> Load {
+        self.told_at(now, policy).unwrap_or_default()
+    }
+
+    /// What it carries, unless nobody has said so lately or the policy does not ask.
+    fn told_at(&self, now: Instant, policy: &Policy) -> Option<Load> {
         let is_fresh = |at: Instant| policy.count_load && now.saturating_since(at) < policy.silence;
-        let fresh = self.load.filter(|(at, _)| is_fresh(*at));
-        fresh.map_or_else(Load::default, |(_, load)| load)
+        self.load.filter(|(at, _)| is_fresh(*at)).map(|(_, load)| load)
     }
 }
 
