@@ -93,9 +93,9 @@ pub(super) struct Calls {
     /// Known ways that were tried since each of them had its turn, and how often one that is not known had.
     tried: Vec<Path>,
     guessed: usize,
-    /// When it last answered, and whether an answer since did not open.
+    /// When it last answered, and when an answer since then did not open.
     answered: Option<Instant>,
-    unopened: bool,
+    unopened: Option<Instant>,
     /// Number here of the session that frames are sealed with.
     pub(super) in_use: Option<u32>,
     /// Ephemeral keys of the last initiations: whoever recorded one may say it again.
@@ -105,7 +105,7 @@ pub(super) struct Calls {
 impl Calls {
     pub(super) fn new(now: Instant) -> Self {
         let (open, tried, known) = (VecDeque::new(), Vec::new(), VecDeque::new());
-        let (cookie, answered, unopened, in_use) = (None, None, false, None);
+        let (cookie, answered, unopened, in_use) = (None, None, None, None);
         Self { open, cookie, next: now, attempts: 0, tried, guessed: 0, answered, unopened, in_use, known }
     }
 
@@ -177,11 +177,14 @@ impl Mesh {
         let Some(other) = self.others.get(&member).filter(|_| self.ways(member).is_empty()) else { return Vec::new() };
         let calls = other.calls.attempts;
         let heard = other.link.silent_for(now).map(|ago| format!("; last heard {:.0} s ago", ago.as_secs_f64()));
+        let unopened = other.calls.unopened.map(|at| now.saturating_since(at).as_secs_f64());
         let direct = match (self.is_direct(member), other.endpoint, other.session()) {
             (false, ..) => "nothing goes directly (`direct = false`)".to_owned(),
             (true, None, _) => "nobody says where it is: it has to call".to_owned(),
-            (true, Some(at), None) if other.calls.unopened => format!("called at {at}, and {UNOPENED}"),
-            (true, Some(at), None) => format!("called at {at}, and it does not answer (calls of late: {calls})"),
+            (true, Some(at), None) => match unopened {
+                Some(ago) => format!("called at {at}, and {UNOPENED} ({ago:.0} s ago)"),
+                None => format!("called at {at}, and it does not answer (calls of late: {calls})"),
+            },
             (true, Some(at), Some(_)) => format!("there are keys with it, and nothing gets through to {at} and back"),
         };
         let to_it = self.claims.keys().filter(|l| l.1 == member && l.0 != self.own && self.claim_of(**l).is_some());
@@ -391,15 +394,15 @@ impl Mesh {
         let Some((member, open)) = called else { return };
         let Some((remote, keys)) = open.call.answered(&response) else {
             if let Some(other) = self.others.get_mut(&member) {
-                other.calls.unopened = true;
+                other.calls.unopened = Some(now);
             }
             return self.tell_refused(now, self.settings.name_of(member), UNOPENED.to_owned());
         };
         let Some(other) = self.others.get_mut(&member) else { return };
         other.calls.open.clear();
         other.calls.tried.clear();
+        other.calls.unopened = None;
         // Who answers calls and nothing else is called ever more rarely.
-        other.calls.unopened = false;
         let answered = other.calls.answered.replace(now);
         if answered.is_none_or(|at| other.link.was_heard_since(at)) {
             other.calls.attempts = 0;

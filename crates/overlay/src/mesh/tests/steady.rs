@@ -1,4 +1,4 @@
-//! A steady network under a flow that fills its own first hop: nothing changes but its queue.
+//! A steady network under a flow that fills a hop of its way: nothing changes but its queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -84,13 +84,12 @@ fn domestic_of(single_path: bool, beyond: Duration, seed: u64) -> World {
     world
 }
 
-/// Each member's node says what it sends by which way: one flow the first member one flow by this one, and nobody another.
+/// Each member's node says what it sends by which way: the first one a flow by this one, and nobody anything else.
 fn tell_flows(world: &mut World, flow: Path) {
     let now = world.now;
     for (index, host) in world.hosts.iter_mut().enumerate() {
         let ways = |to: usize| host.mesh.ways(number(to)).iter().map(|w| w.path);
-        let flows = (0..4).flat_map(ways).map(|path| (path, u32::from(index == 0 && path == flow)));
-        let flows = Vec::from_iter(flows);
+        let flows = (0..4).flat_map(ways).map(|path| (path, u32::from(index == 0 && path == flow))).collect::<Vec<_>>();
         host.mesh.handle_flows(now, &flows);
     }
 }
