@@ -136,6 +136,7 @@ function events(list, names) {
       case "left": return `${e.name} left`;
       case "doubted": return `what others say of the link from ${e.from} to ${e.to} is not believed: ${e.why}`;
       case "stalled": return `this member did nothing for ${e.for_s.toFixed(2)} s`;
+      case "key-elsewhere": return "another host runs with the key of this member";
       case "unresolved": return `${e.endpoint}, where ${e.name} is to be called, cannot be looked up: ${e.why}`;
       case "refused": return `${e.from}: ${e.why}`;
       case "certificate-ends": return e.in_s ? `this member's certificate ends in ${(e.in_s / 3600).toFixed(1)} h` : "this member's certificate is over";

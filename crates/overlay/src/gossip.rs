@@ -82,6 +82,8 @@ pub(crate) enum FromGossip {
     Claim { from: Member, to: Member, claim: Option<Claim>, relayed_bps: u64 },
     /// A certificate, and where `by` says that its owner is reached.
     Introduction { by: Member, text: String, endpoint: Option<SocketAddr> },
+    /// Another host runs with the key of this member; told once.
+    KeyElsewhere,
 }
 
 /// Runs until the sender of `input` is gone. `generation`: grows with each start of this member.
@@ -219,7 +221,7 @@ impl Gossip {
                 break;
             }
             if Member(said.by) == self.own {
-                self.note_own_word(now);
+                outputs.extend(self.note_own_word(now));
                 let again = self.teller.go_on_after(now, &said);
                 self.say(now, again);
                 continue;
@@ -244,16 +246,12 @@ impl Gossip {
     }
 
     /// Somebody has heard this member say what it does not know of. Once that is a start whose number was lost; where it goes on, another host has its key.
-    fn note_own_word(&mut self, now: Instant) {
+    fn note_own_word(&mut self, now: Instant) -> Option<FromGossip> {
         let is_again = |at: Instant| now.saturating_since(at) < SAME_KEY;
-        if self.own_word.replace(now).is_some_and(is_again) {
-            if self.counters.counts().key_elsewhere == 0 {
-                tracing::warn!(
-                    "another host runs with the key of this member: each takes the other's packets; `overlay init` makes it one of its own"
-                );
-            }
-            bump(&self.counters.key_elsewhere);
-        }
+        self.own_word.replace(now).filter(|at| is_again(*at))?;
+        let is_first = self.counters.counts().key_elsewhere == 0;
+        bump(&self.counters.key_elsewhere);
+        is_first.then_some(FromGossip::KeyElsewhere)
     }
 
     /// What a word means here.

@@ -2,7 +2,7 @@
 //! that only those can make who receive at the address that they claim, and a bound on what comes from each address. The construction is
 //! WireGuard's (section 5.3 of its paper).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ const FROM_ONE: f64 = 20.0;
 const OVER_ONE_RELAY: f64 = 100.0;
 /// And from all addresses with cookies: some 15 % of a CPU, however many addresses somebody has.
 const IN_ALL: f64 = 1000.0;
+/// Cookies a second to where no member is known to be: what a flood has a member send to those whose addresses it forges. Each costs some ten microseconds.
+const COOKIES: f64 = 2000.0;
 /// Callers that are counted one by one; the one that called longest ago makes room.
 const MOST_CALLERS: usize = 1024;
 
@@ -93,6 +95,8 @@ pub(crate) enum Admission {
 enum Account {
     /// An IPv4 address, or the first half of an IPv6 address: one host may have all of the other.
     Network(IpAddr),
+    /// Cookies to where a member is known to be.
+    Known(SocketAddr),
     Relay(Member),
     /// A relay may say of anybody that he calls, so that what it says counts for what it hands over alone.
     OverRelay {
@@ -120,15 +124,32 @@ pub(crate) struct Guard {
     load: Bucket,
     /// Those of them that came with a cookie and were answered.
     in_all: Bucket,
+    /// Cookies to where no member is known to be.
+    cookies: Bucket,
     callers: HashMap<Account, Bucket>,
+    /// Where members are known to be.
+    known: HashSet<SocketAddr>,
 }
 
 impl Guard {
     pub(crate) fn new(own: &PublicKey, now: Instant) -> Option<Self> {
         let mut secret = [0; 32];
         rand::fill(&mut secret).ok()?;
-        let (load, in_all) = (Bucket::new(now), Bucket::new(now));
-        Some(Self { keys: MacKeys::of(own), secret, secret_since: now, load, in_all, callers: HashMap::new() })
+        Some(Self {
+            keys: MacKeys::of(own),
+            secret,
+            secret_since: now,
+            load: Bucket::new(now),
+            in_all: Bucket::new(now),
+            cookies: Bucket::new(now),
+            callers: HashMap::new(),
+            known: HashSet::new(),
+        })
+    }
+
+    /// Where members are: they are sent cookies however many others ask for some.
+    pub(crate) fn set_known(&mut self, all: impl Iterator<Item = SocketAddr>) {
+        self.known = all.map(canonical).collect();
     }
 
     /// Decides about an initiation from `from`, whose first code is right.
@@ -137,14 +158,31 @@ impl Guard {
             return Admission::Answer;
         }
         let Some(macs) = Macs::of(datagram) else { return Admission::Drop };
-        let cookie = self.cookie(now, from);
-        if same(&code(&cookie, Macs::with_first(datagram)), &macs.second) {
+        if self.shows_cookie(now, from, datagram, &macs.second) {
             let may = self.takes(now, Account::of(from.ip()), FROM_ONE)
                 && self.in_all.takes(now, Limit::a_second_of(IN_ALL), 1.0);
             return if may { Admission::Answer } else { Admission::Drop };
         }
+        if !self.may_have_cookie(now, from) {
+            return Admission::Drop;
+        }
+        let cookie = self.cookie(now, from);
         self.sealed(&cookie, &macs.first)
             .map_or(Admission::Drop, |sealed| Admission::SendCookie(Cookie { receiver, sealed }))
+    }
+
+    fn shows_cookie(&mut self, now: Instant, from: SocketAddr, datagram: &[u8], second: &[u8; MAC_BYTES]) -> bool {
+        // Who has none leaves zeros.
+        *second != [0; MAC_BYTES] && same(&code(&self.cookie(now, from), Macs::with_first(datagram)), second)
+    }
+
+    fn may_have_cookie(&mut self, now: Instant, from: SocketAddr) -> bool {
+        let from = canonical(from);
+        if self.known.contains(&from) && self.takes(now, Account::Known(from), FROM_ONE) {
+            return true;
+        }
+        // Those of a tenth of a second at once: who calls in vain calls again after two tenths and more.
+        self.cookies.takes(now, Limit { per_second: COOKIES, most: COOKIES / 10.0 }, 1.0)
     }
 
     /// Whether one more initiation is one too many; after a flood, for a second more at most.
@@ -200,6 +238,11 @@ impl Guard {
         out[28..].copy_from_slice(tag.as_ref());
         Some(out)
     }
+}
+
+/// A socket for both families gives IPv4 addresses as IPv6 ones.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 /// HMAC-SHA256, its first 16 bytes.
@@ -296,6 +339,37 @@ mod tests {
             let from_now = now + Duration::from_secs(1);
             assert!(flood(&mut guard, &keys, address(same), from_now, 20_000, 1) <= 21, "{same}");
         }
+    }
+
+    #[test]
+    fn who_is_no_member_is_sent_few_cookies_and_members_are_sent_theirs_all_the_same() {
+        let own = Identity::from_seed(&[7; 32]).public();
+        let keys = MacKeys::of(&own);
+        let begin = Instant::from_nanos(5_000_000_000);
+        let mut guard = Guard::new(&own, begin).unwrap();
+        guard.set_known([address(A)].into_iter());
+        let mut datagram = [9; 100];
+        keys.write(&mut datagram, None);
+        let mut forged = datagram;
+        forged[84..].fill(1);
+        let sent = |admission| usize::from(matches!(admission, Admission::SendCookie(_)));
+        let (mut to_strangers, mut to_member, mut to_port) = (0, 0, 0);
+        // 10,000 a second for ten seconds, with a second code and without; now and then in between the member itself, by a socket for both families, and
+        // somebody at its address with another port.
+        for n in 0..100_000_u64 {
+            let now = begin + Duration::from_micros(100 * n);
+            if n % 997 == 500 {
+                to_port += sent(guard.admit(now, address("192.0.2.1:1001"), 1, &datagram));
+                to_member += sent(guard.admit(now, address("[::ffff:192.0.2.1]:1000"), 1, &datagram));
+            }
+            let from = SocketAddr::new(std::net::Ipv4Addr::from_bits(0x0a00_0000 + n as u32).into(), 7);
+            to_strangers += sent(guard.admit(now, from, 1, if n % 2 == 0 { &datagram } else { &forged }));
+        }
+        // A bucketful, and what leaks of it.
+        assert!((20_000..=20_200).contains(&(to_strangers + to_port)), "{to_strangers} and {to_port} in 10 s");
+        assert_eq!(to_member, 100);
+        // There is room for each fifth.
+        assert!((18..=22).contains(&to_port), "{to_port}");
     }
 
     #[test]

@@ -92,6 +92,8 @@ pub(crate) enum Event {
     CertificateEnds { in_s: u64 },
     /// This member did nothing for so long though it had to: its host was busy with other things, or stood still. Others may have taken it to be gone.
     Stalled { for_s: f64 },
+    /// Another host runs with the key of this member: each takes the other's packets. `overlay init` makes it one of its own.
+    KeyElsewhere,
 }
 
 /// Another member, as far as the mesh goes.
@@ -481,6 +483,7 @@ impl Mesh {
         }
         table.sessions.extend(self.guests().map(|s| (s.local, Arc::clone(s))));
         table.prefixes.sort_by_key(|(net, _)| std::cmp::Reverse(net.prefix_len()));
+        self.guard.set_known(table.peers.iter().filter_map(|p| p.endpoint));
         Some(table)
     }
 

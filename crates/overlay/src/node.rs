@@ -211,6 +211,12 @@ impl Node {
             Input::Gossip(FromGossip::Introduction { by, text, endpoint }) => {
                 self.mesh.handle_introduction(now, by, &text, endpoint);
             }
+            Input::Gossip(FromGossip::KeyElsewhere) => {
+                tracing::warn!(
+                    "another host runs with the key of this member: each takes the other's packets; `overlay init` makes it one of its own"
+                );
+                self.tell(&crate::mesh::Event::KeyElsewhere);
+            }
             Input::Found(Found { asked: Asked { member, name }, addresses }) => {
                 self.mesh.handle_addresses(now, (member, &name), addresses);
             }

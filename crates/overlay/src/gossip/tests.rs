@@ -75,7 +75,7 @@ impl World {
                         self.deliver(to, answers);
                     }
                 }
-                news @ (FromGossip::Claim { .. } | FromGossip::Introduction { .. }) => {
+                news @ (FromGossip::Claim { .. } | FromGossip::Introduction { .. } | FromGossip::KeyElsewhere) => {
                     self.heard[from].push((self.now, news));
                 }
             }
@@ -111,7 +111,7 @@ impl World {
             FromGossip::Claim { from: f, to: t, claim, .. } => {
                 ((*f, *t) == (number(from), number(to))).then_some(*claim)
             }
-            FromGossip::Introduction { .. } | FromGossip::Send { .. } => None,
+            FromGossip::Introduction { .. } | FromGossip::Send { .. } | FromGossip::KeyElsewhere => None,
         })
     }
 
@@ -444,6 +444,10 @@ fn that_another_host_has_the_same_key_is_noticed() {
     world.members[2] = Gossip::new(Arc::clone(&all[2]), Arc::default(), 3, world.now);
     talk(&mut world);
     assert_eq!(elsewhere(&world), [false; 3]);
+    let told = |w: &World| {
+        w.heard.iter().map(|all| all.iter().filter(|n| n.1 == FromGossip::KeyElsewhere).count()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&world), [0; 3]);
     // A copy of the last one, that was started later.
     let mut world = World::new(&[Arc::clone(&all[0]), Arc::clone(&all[1]), Arc::clone(&all[2]), Arc::clone(&all[2])]);
     world.members[3] = Gossip::new(Arc::clone(&all[2]), Arc::default(), 2000, world.now);
@@ -453,6 +457,8 @@ fn that_another_host_has_the_same_key_is_noticed() {
         "{:?}",
         elsewhere(&world)
     );
+    // Once, however long it lasts.
+    assert_eq!(told(&world), elsewhere(&world).into_iter().map(usize::from).collect::<Vec<_>>());
 }
 
 #[test]

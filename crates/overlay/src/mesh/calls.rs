@@ -30,6 +30,8 @@ const PATIENT_AFTER: u32 = 3;
 const GRACE: Duration = Duration::from_secs(10);
 /// Sessions with one member: in use, its predecessor, and some that others may have made us begin.
 pub(super) const MOST_SESSIONS: usize = 6;
+/// So soon a session carries its first frame, if it ever does: who called sends one when it has the answer.
+const WORKS_WITHIN: Duration = Duration::from_secs(10);
 /// Length of the ephemeral key that an initiation begins with (Noise revision 34, section 5).
 const EPHEMERAL: usize = 32;
 /// Said of a member.
@@ -449,13 +451,15 @@ impl Mesh {
         let other = self.others.get_mut(&member)?;
         if other.sessions.len() >= MOST_SESSIONS {
             // Those that never carried a frame go first: an initiation that is said again must not cost a session that works. Of these the one
-            // that was called for first: whoever says old ones again must not push out one that is about to work.
+            // that was called for first: whoever says old ones again must not push out one that is about to work. None that is old is: whoever made it
+            // may have had a clock that was ahead.
             let idle = other.sessions.iter().enumerate().filter(|(_, s)| !s.confirmed.load(Ordering::Relaxed));
-            let first = idle.min_by_key(|(_, s)| s.called).map(|(i, s)| (i, s.called));
-            if first.is_some_and(|(_, first)| called.is_some_and(|c| c < first)) {
+            let is_young = |s: &Session| now.saturating_since(s.born) < WORKS_WITHIN;
+            let first = idle.map(|(i, s)| (is_young(s), s.called, i)).min();
+            if first.is_some_and(|(is_young, first, _)| is_young && called.is_some_and(|c| c < first)) {
                 return None;
             }
-            other.sessions.remove(first.map_or(0, |(i, _)| i));
+            other.sessions.remove(first.map_or(0, |(.., i)| i));
         }
         other.sessions.push(Arc::new(session));
         self.changed = true;

@@ -407,6 +407,7 @@ impl World {
                     mesh.handle_claim(now, from, to, claim, relayed_bps);
                 }
                 FromGossip::Introduction { by, text, endpoint } => mesh.handle_introduction(now, by, &text, endpoint),
+                FromGossip::KeyElsewhere => panic!("no two members have one key"),
             }
         }
     }

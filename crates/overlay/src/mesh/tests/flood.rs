@@ -4,21 +4,31 @@ use super::*;
 use crate::session::REKEY_AFTER;
 use wire::overlay::Initiation;
 
-/// Sends a member initiations that anybody can make who knows its public key, a thousand a second, each from another address, for a span; meanwhile
-/// there are flows of a packet each 5 ms both ways, wherever there is a way. Says how many packets were sent and how many came.
+/// A flood of a thousand initiations a second.
 fn flood(world: &mut World, to: usize, span: Duration) -> (usize, usize) {
+    flood_of(1, world, to, span)
+}
+
+/// Sends a member initiations that anybody can make who knows its public key, so many a millisecond in the mean, each from another address, for a span; meanwhile
+/// there are flows of a packet each 5 ms both ways, wherever there is a way. Says how many packets were sent and how many came.
+fn flood_of(each_ms: u32, world: &mut World, to: usize, span: Duration) -> (usize, usize) {
     let delivered = |w: &World| w.hosts.iter().map(|h| h.delivered.len()).sum::<usize>();
     let (before, end, mut sent) = (delivered(world), world.now + span, 0);
     let keys = MacKeys::of(&identity(to).public());
     while world.now < end {
-        for _ in 0..5 {
+        let begin = world.now;
+        let mut at =
+            Vec::from_iter((0..5 * each_ms).map(|_| Duration::from_nanos((world.draws.number() % 5_000_000).into())));
+        at.sort_unstable();
+        for at in at {
             let sender = world.draws.number();
             let mut forged = Initiation { sender, noise: [sender as u8; 104] }.encode();
             keys.write(&mut forged, None);
             let from = Ipv4Addr::from_bits(0xc612_0000 | sender & 0x1_ffff);
+            world.run((begin + at).saturating_since(world.now));
             world.receive(to, SocketAddr::new(from.into(), 1024 + sender as u16 / 2), forged.to_vec());
-            world.run(Duration::from_millis(1));
         }
+        world.run((begin + Duration::from_millis(5)).saturating_since(world.now));
         for (a, b) in [(0, 1), (1, 0)] {
             sent += usize::from(world.send_packet(a, b, inner(a), 500));
         }
@@ -84,4 +94,24 @@ fn keys_are_renewed_during_a_flood_without_a_lost_packet() {
     assert!(next.initiator && next.local != first.local && next.local == other.remote);
     let late = next.born.saturating_since(first.born + REKEY_AFTER);
     assert!(late < Duration::from_millis(220), "{late:?}");
+}
+
+#[test]
+fn who_is_where_it_was_gets_a_cookie_at_once_however_large_a_flood_is_and_others_do_soon() {
+    // Of ten thousand a second, five times what is sent to addresses that are nobody's; and of three thousand for who calls from elsewhere, so that each of
+    // its calls is answered with two thirds of probability, the third after 0.75 s.
+    for (is_known, each_ms, within) in [(true, 10, 220), (false, 3, 1500)] {
+        let mut world = World::new(2);
+        let waits = settings(1, 2);
+        waits.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
+        world.hosts[1] = Host::new(waits, 4711, world.now);
+        world.hosts[0].is_dead = !is_known;
+        world.run(2 * SECOND);
+        flood_of(each_ms, &mut world, 1, SECOND);
+        world.hosts[0] = Host::new(settings(0, 2), 4712, world.now);
+        flood_of(each_ms, &mut world, 1, Duration::from_millis(within));
+        let session = |w: &World, a: usize| w.hosts[a].mesh.session(number(1 - a)).map(|s| (s.local, s.remote));
+        let (local, remote) = session(&world, 1).unwrap();
+        assert_eq!(session(&world, 0), Some((remote, local)), "{each_ms} in a millisecond");
+    }
 }

@@ -67,15 +67,39 @@ fn who_says_old_initiations_again_keeps_nobody_from_beginning_anew() {
     assert!(world.hosts[0].is_linked(1) && world.hosts[1].is_linked(0));
 }
 
+/// The first of two members, started when its clock says this.
+fn first_at(utc: u64, now: Instant) -> Host {
+    let mut host = Host::new(settings(0, 2), 8, now);
+    host.mesh = Mesh::new(Arc::new(settings(0, 2)), 8, now, utc).unwrap();
+    host.opener = Opener::new(MacKeys::of(&identity(0).public()), host.mesh.open_calls(), None);
+    host
+}
+
 #[test]
 fn a_clock_that_was_set_back_locks_nobody_out() {
     let mut world = World::new(2);
     world.run(3 * SECOND);
-    let mut mesh = Host::new(settings(0, 2), 8, world.now);
-    mesh.mesh = Mesh::new(Arc::new(settings(0, 2)), 8, world.now, UTC - 100_000_000).unwrap();
-    mesh.opener = Opener::new(MacKeys::of(&identity(0).public()), mesh.mesh.open_calls(), None);
-    world.hosts[0] = mesh;
+    world.hosts[0] = first_at(UTC - 100_000_000, world.now);
     world.run(8 * SECOND);
+    assert!(world.hosts[0].is_linked(1) && world.hosts[1].is_linked(0));
+}
+
+#[test]
+fn nor_one_that_was_ahead_when_no_answer_came_back() {
+    let mut world = World::new(2);
+    // The second never calls.
+    let waits = settings(1, 2);
+    waits.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
+    world.hosts[1] = Host::new(waits, 7, world.now);
+    world.hosts[0] = first_at(UTC + 100_000_000, world.now);
+    world.wires.remove(&(1, 0));
+    world.run(7 * SECOND);
+    let sessions = |w: &World| w.hosts[1].mesh.others.values().map(|o| o.sessions.len()).sum::<usize>();
+    assert_eq!(sessions(&world), calls::MOST_SESSIONS);
+    world.set(0, 1, Some(WIRE));
+    world.hosts[0] = first_at(UTC, world.now);
+    // The oldest of them is ten seconds old in less, and calls are eight seconds apart at most.
+    world.run(18 * SECOND);
     assert!(world.hosts[0].is_linked(1) && world.hosts[1].is_linked(0));
 }
 
