@@ -27,7 +27,7 @@ const FROM_ONE: f64 = 20.0;
 const OVER_ONE_RELAY: f64 = 100.0;
 /// And from all addresses with cookies: some 15 % of a CPU, however many addresses somebody has.
 const IN_ALL: f64 = 1000.0;
-/// Cookies a second to where no member is known to be: what a flood has a member send to those whose addresses it forges. Each costs some ten microseconds.
+/// Cookies a second to where no member is known to be: what a flood has a member send to those whose addresses it forges. Each costs some fifteen microseconds.
 const COOKIES: f64 = 2000.0;
 /// Callers that are counted one by one; the one that called longest ago makes room.
 const MOST_CALLERS: usize = 1024;

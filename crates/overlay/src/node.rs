@@ -211,12 +211,7 @@ impl Node {
             Input::Gossip(FromGossip::Introduction { by, text, endpoint }) => {
                 self.mesh.handle_introduction(now, by, &text, endpoint);
             }
-            Input::Gossip(FromGossip::KeyElsewhere) => {
-                tracing::warn!(
-                    "another host runs with the key of this member: each takes the other's packets; `overlay init` makes it one of its own"
-                );
-                self.tell(&crate::mesh::Event::KeyElsewhere);
-            }
+            Input::Gossip(FromGossip::KeyElsewhere) => self.tell(&crate::mesh::Event::KeyElsewhere),
             Input::Found(Found { asked: Asked { member, name }, addresses }) => {
                 self.mesh.handle_addresses(now, (member, &name), addresses);
             }
@@ -326,6 +321,11 @@ impl Node {
         if let crate::mesh::Event::Stalled { for_s } = event {
             tracing::warn!("this member did nothing for {for_s:.2} s: its host is too busy, or stood still");
             self.status.count_stall();
+        }
+        if matches!(event, crate::mesh::Event::KeyElsewhere) {
+            tracing::warn!(
+                "another host runs with the key of this member: each takes the other's packets; `overlay init` makes it one of its own"
+            );
         }
         let line = self.status.note(event);
         self.files.event(line);

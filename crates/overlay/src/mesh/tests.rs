@@ -205,6 +205,13 @@ impl Host {
         Self { clock, due: now, round_at: now, claims_at: now, ..Self::new(settings, seed, clock.at(now)) }
     }
 
+    /// One of two members that knows nobody's endpoint, and so waits to be called.
+    fn waiting(index: usize, seed: u64, now: Instant) -> Self {
+        let settings = settings(index, 2);
+        settings.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
+        Self::new(settings, seed, now)
+    }
+
     fn new(settings: Settings, seed: u64, now: Instant) -> Self {
         let keys = MacKeys::of(&settings.identity.public());
         let relay_rate = settings.relay_rate;

@@ -36,6 +36,11 @@ fn flood_of(each_ms: u32, world: &mut World, to: usize, span: Duration) -> (usiz
     (sent, delivered(world) - before)
 }
 
+/// The numbers of the session that one of two members has with the other: its own and the other's.
+fn session(world: &World, of: usize) -> Option<(u32, u32)> {
+    world.hosts[of].mesh.session(number(1 - of)).map(|s| (s.local, s.remote))
+}
+
 /// Initiations that a member sent with the code under a cookie.
 fn with_cookie(world: &World, from: usize) -> usize {
     let is_one = |d: &[u8]| d[0] == 0xb1 && d[d.len() - 16..] != [0; 16];
@@ -47,9 +52,7 @@ fn who_begins_during_a_flood_gets_a_session_by_a_cookie() {
     for restarts in [false, true] {
         let mut world = World::new(2);
         // The flooded one never calls, so that it must be called.
-        let waits = settings(1, 2);
-        waits.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
-        world.hosts[1] = Host::new(waits, 4711, world.now);
+        world.hosts[1] = Host::waiting(1, 4711, world.now);
         world.hosts[0].is_dead = !restarts;
         world.run(2 * SECOND);
         assert_eq!(world.hosts[1].mesh.session(number(0)).is_some(), restarts);
@@ -61,7 +64,6 @@ fn who_begins_during_a_flood_gets_a_session_by_a_cookie() {
         // made after 225 ms at least.
         flood(&mut world, 1, Duration::from_millis(220));
         assert_eq!(with_cookie(&world, 0), 1, "{restarts}");
-        let session = |w: &World, a: usize| w.hosts[a].mesh.session(number(1 - a)).map(|s| (s.local, s.remote));
         let (local, remote) = session(&world, 1).unwrap();
         assert!(Some(local) != before && session(&world, 0) == Some((remote, local)), "{restarts}");
         // The link's first reports.
@@ -102,15 +104,12 @@ fn who_is_where_it_was_gets_a_cookie_at_once_however_large_a_flood_is_and_others
     // its calls is answered with two thirds of probability, the third after 0.75 s.
     for (is_known, each_ms, within) in [(true, 10, 220), (false, 3, 1500)] {
         let mut world = World::new(2);
-        let waits = settings(1, 2);
-        waits.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
-        world.hosts[1] = Host::new(waits, 4711, world.now);
+        world.hosts[1] = Host::waiting(1, 4711, world.now);
         world.hosts[0].is_dead = !is_known;
         world.run(2 * SECOND);
         flood_of(each_ms, &mut world, 1, SECOND);
         world.hosts[0] = Host::new(settings(0, 2), 4712, world.now);
         flood_of(each_ms, &mut world, 1, Duration::from_millis(within));
-        let session = |w: &World, a: usize| w.hosts[a].mesh.session(number(1 - a)).map(|s| (s.local, s.remote));
         let (local, remote) = session(&world, 1).unwrap();
         assert_eq!(session(&world, 0), Some((remote, local)), "{each_ms} in a millisecond");
     }

@@ -3,13 +3,6 @@
 use super::*;
 use wire::overlay::{Kind, MAC_BYTES};
 
-/// A member that knows nobody's endpoint, and so waits to be called.
-fn waiting(index: usize, now: Instant) -> Host {
-    let settings = settings(index, 2);
-    settings.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
-    Host::new(settings, 4711, now)
-}
-
 /// How many datagrams of this kind each has sent.
 fn sent(world: &World, kind: Kind) -> [usize; 2] {
     [0, 1].map(|of| world.seen.iter().filter(|(from, _, d)| *from == of && Kind::of(d) == Some(kind)).count())
@@ -42,7 +35,7 @@ fn who_cannot_call_answers_the_first_call() {
         let mut world = World::new(2);
         world.set(0, 1, Some(Wire { delay: Duration::from_millis(20), ..WIRE }));
         let waits = 1 - caller;
-        world.hosts[waits] = waiting(waits, world.now);
+        world.hosts[waits] = Host::waiting(waits, 4711, world.now);
         // A round trip, and the frame by which the other end sees that keys are right.
         world.run(Duration::from_millis(100));
         assert!(world.hosts[caller].is_linked(waits) && world.hosts[waits].is_linked(caller), "{caller} calls");
@@ -72,7 +65,7 @@ fn damaged_handshakes_do_nothing_and_the_originals_do() {
     let mut world = World::new(2);
     // Nothing arrives but what is handed over here.
     world.set(0, 1, None);
-    world.hosts[1] = waiting(1, world.now);
+    world.hosts[1] = Host::waiting(1, 4711, world.now);
     world.run(Duration::from_millis(10));
     let initiation = last(&world, 0, Kind::Initiation);
     // The second code, at the end, is looked at under load only, and in an answer never.
@@ -95,7 +88,7 @@ fn damaged_handshakes_do_nothing_and_the_originals_do() {
 fn a_damaged_cookie_is_no_cookie_and_the_original_is() {
     let mut world = World::new(2);
     world.set(0, 1, None);
-    world.hosts[1] = waiting(1, world.now);
+    world.hosts[1] = Host::waiting(1, 4711, world.now);
     // So many calls from one address at once that it is asked to show that it is there.
     let key = identity(1).public();
     for n in 1..300 {

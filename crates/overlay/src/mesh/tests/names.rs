@@ -93,9 +93,7 @@ fn a_member_is_found_where_its_name_leads_after_it_has_moved() {
     answer(&mut world, Ok(vec![endpoint(9)]));
     world.run(Duration::from_millis(50));
     assert_eq!(world.hosts[0].mesh.others[&number(1)].endpoint, Some(endpoint(9)));
-    let settings = settings(1, 2);
-    settings.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
-    world.hosts[1] = Host::new(settings, 4712, world.now);
+    world.hosts[1] = Host::waiting(1, 4712, world.now);
     world.run(60 * SECOND);
     assert!(!world.hosts[1].is_linked(0));
     // It is called at once, though the calls before had come to be rare.

@@ -83,10 +83,8 @@ fn a_member_is_found_at_another_address_and_by_a_name() {
         settings
     };
     // The other one waits to be called.
-    let waits = settings(1, 2);
-    waits.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
     world.hosts[0] = Host::new(at(Some(Endpoint::Address(endpoint(3)))), 1, world.now);
-    world.hosts[1] = Host::new(waits, 2, world.now);
+    world.hosts[1] = Host::waiting(1, 2, world.now);
     world.run(4 * SECOND);
     assert!(!world.hosts[0].is_linked(1));
     let name: Endpoint = "m1.test".parse().unwrap();

@@ -45,9 +45,7 @@ fn who_says_old_initiations_again_keeps_nobody_from_beginning_anew() {
     let mut world = World::new(2);
     world.set(0, 1, Some(Wire { delay: Duration::from_millis(100), ..WIRE }));
     // The second never calls.
-    let settings = settings(1, 2);
-    settings.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
-    world.hosts[1] = Host::new(settings, 7, world.now);
+    world.hosts[1] = Host::waiting(1, 7, world.now);
     // What somebody has recorded of the first, more than is remembered.
     let key = identity(1).public();
     let recorded = (0..200).map(|n| {
@@ -85,12 +83,10 @@ fn a_clock_that_was_set_back_locks_nobody_out() {
 }
 
 #[test]
-fn nor_one_that_was_ahead_when_no_answer_came_back() {
+fn a_clock_that_was_ahead_when_no_answer_came_back_locks_nobody_out() {
     let mut world = World::new(2);
     // The second never calls.
-    let waits = settings(1, 2);
-    waits.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
-    world.hosts[1] = Host::new(waits, 7, world.now);
+    world.hosts[1] = Host::waiting(1, 7, world.now);
     world.hosts[0] = first_at(UTC + 100_000_000, world.now);
     world.wires.remove(&(1, 0));
     world.run(7 * SECOND);
