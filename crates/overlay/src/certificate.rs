@@ -29,8 +29,9 @@ impl Certificate {
     /// The text that a member shows: signature in base64, a blank, JSON.
     ///
     /// # Errors
-    /// It would be too long for a message: says by how much.
+    /// It would be too long for a message, says by how much; or its name is none.
     pub fn sign(&self, authority: &Identity) -> Result<String, String> {
+        check_name(&self.name)?;
         let json = serde_json::to_string(self).map_err(|e| e.to_string())?;
         let text = format!("{} {json}", BASE64.encode(authority.sign(json.as_bytes())));
         if text.len() > LONGEST {
@@ -96,7 +97,11 @@ mod tests {
     #[test]
     fn a_name_that_is_no_word_is_nobodys() {
         let authority = Identity::from_seed(&[1; 32]);
-        let text = Certificate { name: "a\nb".to_owned(), ..certificate(1) }.sign(&authority).unwrap();
+        let odd = Certificate { name: "a\nb".to_owned(), ..certificate(1) };
+        assert!(odd.sign(&authority).unwrap_err().contains(r#"`name` is "a\nb""#));
+        // An authority that signs it all the same.
+        let json = serde_json::to_string(&odd).unwrap();
+        let text = format!("{} {json}", BASE64.encode(authority.sign(json.as_bytes())));
         let refused = Certificate::verify(&text, &authority.public(), 0).unwrap_err();
         assert!(refused.contains(r#"`name` is "a\nb""#), "{refused}");
     }
