@@ -44,7 +44,8 @@ pub struct Policy {
     /// flows' doing. On others they are not, and a sender in luck for half a second says nothing about the next minute. What it carried when its flows ended
     /// counts for the hold-down.
     pub filled: f64,
-    /// Whether a path that has failed, or has collapsed and is not known to be idle, is left at once, whenever the last change was.
+    /// Whether a path that has failed, or has collapsed, is left at once, whenever the last change was: a collapsed one not where it is known to be idle, or where only
+    /// its capacity is less and what is sent is far below that.
     pub fast_fail: bool,
     /// A path has collapsed below this share of the rate that was predicted when it was chosen.
     pub collapse: f64,

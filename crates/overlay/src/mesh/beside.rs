@@ -1,4 +1,5 @@
-//! Asks by another way where no answers come: they alone may be lost, in a queue that a flow fills on their way back. Each report tells of all lanes, so that one
+//! Asks by another way where no answers come: they alone may be lost, in a queue that a flow fills on their way back. Who knows that his own queue is such a one answers
+//! by another way unasked, as the other end may have none for its questions that does not lie behind a full queue as well. Each report tells of all lanes, so that one
 //! that comes another way says what has arrived by the first. That way is taken from the claims, not from a search: when much is silent at once, it must cost nothing.
 
 use std::collections::BTreeSet;
@@ -11,8 +12,8 @@ use wire::overlay::Message;
 use super::claims::Found;
 use super::{Mesh, Other};
 
-/// How often the end of a way or a link that gives no answer is asked.
-const ASK_EVERY: Duration = Duration::from_millis(100);
+/// How often the end of a way or a link that gives no answer is asked, and one whose answers are dropped answered by another way.
+pub(super) const ASK_EVERY: Duration = Duration::from_millis(100);
 /// For how long by the same relay first: one that passes nothing on is not asked for ever.
 const TURN: Duration = Duration::from_millis(200);
 /// What waits less than this meets no queue that drops all answers of half a second: a sender notices within a round trip that it overflows, and slows down.
@@ -29,7 +30,7 @@ impl Asked {
     /// wait nor are dropped there.
     pub(super) fn is_due(&mut self, now: Instant, queued: Duration) -> bool {
         let ago = self.0.map(|at| now.saturating_since(at));
-        let may_wait = queued >= FILLED || ago.is_some_and(|ago| ago < ASKED_ON);
+        let may_wait = is_filled(queued) || ago.is_some_and(|ago| ago < ASKED_ON);
         let is_due = may_wait && ago.is_none_or(|ago| ago >= ASK_EVERY);
         if is_due {
             self.0 = Some(now);
@@ -38,7 +39,23 @@ impl Asked {
     }
 }
 
+/// Whether who waits so long may be one of those that a queue still takes.
+pub(super) fn is_filled(queued: Duration) -> bool {
+    queued >= FILLED
+}
+
 impl Mesh {
+    /// Another way by which a member is to be told now what arrives by the direct one.
+    pub(super) fn way_to_tell_beside(&mut self, now: Instant, member: Member) -> Option<Path> {
+        let other = self.others.get_mut(&member)?;
+        if !other.link.is_to_be_told_beside(now) {
+            return None;
+        }
+        let path = self.way_beside(&Path::direct(member), &self.first_hops(now))?;
+        let other = self.others.get_mut(&member)?;
+        other.lanes.unasked(path, &other.sessions).map(|_| path)
+    }
+
     /// Asks the ends of ways in use, and of links, of which no answer comes.
     pub(super) fn ask_beside(&mut self, now: Instant) {
         let is_due = |(member, o): (&Member, &mut Other)| {

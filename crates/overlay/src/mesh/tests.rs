@@ -56,6 +56,9 @@ struct Wire {
     size: usize,
 }
 
+/// Bytes of a packet that fills a link.
+const PLACE: u64 = 1500;
+
 /// Members reach each other within 10 ms each way, without loss.
 const WIRE: Wire = Wire { delay: Duration::from_millis(10), loss: 0.0, rate: None, queue: Duration::MAX, size: 1500 };
 
@@ -99,6 +102,9 @@ struct World {
     now: Instant,
     /// How much later than they asked for members are called.
     late: Duration,
+    /// For how long a member's machine stands still in the middle of each third train by a wire, and how many trains it has sent there.
+    stands_still: Option<(usize, Duration)>,
+    trains: BTreeMap<SocketAddr, u64>,
     /// Members say nothing of links to others, so that what is sent is of probes, reports and packets only.
     without_gossip: bool,
     /// What one of them says instead of the truth.
@@ -267,6 +273,8 @@ impl World {
             draws: Draws::new(5),
             now,
             late: Duration::ZERO,
+            stands_still: None,
+            trains: BTreeMap::new(),
             without_gossip: false,
             lies: None,
             seen: Vec::new(),
@@ -293,7 +301,12 @@ impl World {
         let mut left = self.now;
         if let Some(rate) = wire.rate {
             let busy = self.busy.entry((from, to)).or_insert(left);
-            if busy.saturating_since(left) > wire.queue {
+            // A place is free for a part of each packet's time, and who finds it is chance: frames of a simulation that come in step would find none, or all (Floyd
+            // and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992).
+            let (waits, place) = (busy.saturating_since(left), Duration::from_nanos(PLACE * 8_000_000_000 / rate));
+            let is_last = waits <= wire.queue && waits + place > wire.queue;
+            let is_found = !is_last || waits + place.mul_f64(self.draws.unit()) <= wire.queue;
+            if waits > wire.queue || !is_found {
                 self.overflowed.push(datagram);
                 return;
             }
@@ -302,6 +315,20 @@ impl World {
         }
         self.number += 1;
         self.flying.insert((left + wire.delay, self.number), (from, to, datagram));
+    }
+
+    fn send_train(&mut self, from: usize, to: SocketAddr, datagrams: &[u8], each: usize) {
+        let middle = datagrams.len() / each / 2;
+        for (n, datagram) in datagrams.chunks(each).enumerate() {
+            if let Some((_, pause)) = self.stands_still.filter(|(member, _)| n == middle && *member == from) {
+                let count = self.trains.entry(to).or_default();
+                *count += 1;
+                let held_up = if *count % 3 == 0 { pause } else { Duration::ZERO };
+                let busy = self.busy.iter_mut().filter(|((by, at), _)| *by == from && endpoint(*at) == to);
+                busy.for_each(|(_, until)| *until = *until + held_up);
+            }
+            self.send(from, to, datagram.to_vec());
+        }
     }
 
     /// What the threads of a member do with a datagram.
@@ -353,9 +380,7 @@ impl World {
             let host = &mut self.hosts[index];
             match output {
                 Output::Send { to, datagram } => self.send(index, to, datagram),
-                Output::Trial { to, datagrams, each } => {
-                    datagrams.chunks(each).for_each(|d| self.send(index, to, d.to_vec()));
-                }
+                Output::Trial { to, datagrams, each } => self.send_train(index, to, &datagrams, each),
                 Output::LookUp { member, name } => host.asked.push((now, member, name.to_string())),
                 Output::Event(event) => host.events.push((now, event)),
                 Output::Routes(subnets) => host.routes.extend(subnets),

@@ -28,6 +28,8 @@ const KEPT: usize = 5;
 /// Trains agree that are within this of their median, and so many are enough.
 const AGREE: f64 = 0.1;
 const ENOUGH: usize = 3;
+/// So many confirm what is known of a link that may be another.
+const ANEW: usize = 2;
 /// Two in a row that are off by this factor say that the link is another.
 const ANOTHER: f64 = 1.5;
 /// After so long without one of its packets a train is over, at its receiver; and after so long and a round trip there will be no answer.
@@ -41,6 +43,8 @@ pub(super) struct Rates {
     bps: VecDeque<u64>,
     /// The last one of that length or more came too fast to be read.
     was_fast: bool,
+    /// How many trains more are to say what the link carries before that is known, as it may be another.
+    wanted: usize,
     /// When the last of them came: at its receiver, or, where a train was ours, the word of it.
     told: Option<Instant>,
 }
@@ -49,6 +53,7 @@ impl Rates {
     /// A longer train than before says it better than all before; so does a shorter one, of a link that became slower. What came too fast to be read
     /// says nothing, unless there is no longer one.
     fn note(&mut self, now: Instant, packets: u16, bps: u64, span: Duration) {
+        self.wanted = self.wanted.saturating_sub(1);
         if bps == 0 {
             return;
         }
@@ -93,15 +98,19 @@ impl Rates {
         self.median().map(Rate::from_bps)
     }
 
-    /// Only the latest is kept: the link may be another.
+    /// The link may be another: [`ANEW`] trains are to confirm what is known, which counts for as many and not for one. The queue of a link makes its round trip another
+    /// one, too, and then a single train that was held up would tell what the link carries.
     fn doubt(&mut self) {
-        self.bps.drain(..self.bps.len().saturating_sub(1));
+        self.wanted = ANEW;
+        let Some(known) = self.median().filter(|_| self.bps.len() > ANEW) else { return };
+        let off = self.bps.back().copied().filter(|last| is_off(*last, known));
+        self.bps = std::iter::repeat_n(known, ANEW).chain(off).collect();
     }
 
     /// Whether the last train is off: the link may be another.
     fn is_in_doubt(&self) -> bool {
         let last = self.median().zip(self.bps.back().copied());
-        self.was_fast || last.is_some_and(|(median, last)| is_off(last, median))
+        self.was_fast || self.wanted > 0 || last.is_some_and(|(median, last)| is_off(last, median))
     }
 
     fn agree(&self) -> bool {
@@ -349,5 +358,31 @@ mod tests {
         // Two in a row are no credit: the link is another.
         note(&mut rates, true);
         assert_eq!(note(&mut rates, true).0, None);
+    }
+
+    #[test]
+    fn one_train_that_is_held_up_makes_no_known_link_slow_whatever_the_round_trip_says_of_it() {
+        let mut rates = Rates::default();
+        let mut note = |mbps: u64, is_doubted: bool| {
+            if is_doubted {
+                rates.doubt();
+            }
+            // Ten packets of 1500 bytes.
+            rates.note(Instant::ZERO, 10, mbps * 1_000_000, Duration::from_micros(120_000 / mbps));
+            (rates.capacity().map(|c| c.as_bps() / 1_000_000), rates.agree() && !rates.is_in_doubt())
+        };
+        (0..3).for_each(|_| assert_eq!(note(20, false).0, Some(20)));
+        // Wherever the doubt falls: before the train, after it, and both.
+        for doubts in [[true, false], [false, true], [true, true]] {
+            assert_eq!(note(8, doubts[0]), (Some(20), false), "{doubts:?}");
+            assert_eq!(note(20, doubts[1]).0, Some(20), "{doubts:?}");
+            (0..3).for_each(|_| assert_eq!(note(20, false).0, Some(20)));
+        }
+        // Two in a row are another link; and one that is not off, but not the same, takes three.
+        assert_eq!(note(8, true).0, Some(20));
+        assert_eq!(note(8, false).0, Some(8));
+        (0..3).for_each(|_| assert_eq!(note(8, false), (Some(8), true)));
+        let slowly: Vec<_> = (0..3).map(|n| note(10, n == 0)).collect();
+        assert_eq!(slowly, [(Some(8), false), (Some(8), false), (Some(10), true)]);
     }
 }

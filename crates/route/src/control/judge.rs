@@ -58,8 +58,8 @@ pub(super) struct Standing {
     /// What arrives over it all the time, whatever is predicted.
     steady: Rate,
     pub(super) collapsed: bool,
-    /// Nothing is sent over it that haste would help.
-    is_idle: bool,
+    /// Something is sent over it that haste would help.
+    is_urgent: bool,
 }
 
 impl Standing {
@@ -70,8 +70,14 @@ impl Standing {
         // A capacity that became known since is no disappointment, as there was no promise.
         let capacity = used.capacity.or(judged.metrics.capacity).unwrap_or(policy.unknown_capacity);
         let hoped = Rate::from_bps(used.chosen_for.as_bps().saturating_mul(u64::from(flows.max(1)))).min(capacity);
-        let collapsed = policy.fast_fail && (worth.as_bps() as f64) < policy.collapse * hoped.as_bps() as f64;
-        Self { used, judged, worth, steady: used.steady(now, policy), collapsed, is_idle: used.is_idle(now, policy) }
+        let is_short = |rate: Rate| (rate.as_bps() as f64) < policy.collapse * hoped.as_bps() as f64;
+        let collapsed = policy.fast_fail && is_short(worth);
+        // By loss and delay alone.
+        let roomy = policy.predict(&Metrics { capacity: Some(capacity), ..judged.metrics });
+        let is_narrowed = !is_short(Rate::from_bps(roomy.as_bps().saturating_mul(u64::from(flows.max(1)))));
+        let has_room = is_narrowed && used.has_room(now, policy, judged.metrics.capacity);
+        let is_urgent = !used.is_idle(now, policy) && !has_room;
+        Self { used, judged, worth, steady: used.steady(now, policy), collapsed, is_urgent }
     }
 
     /// Whether what arrives all the time over this path fits the candidate.
@@ -171,11 +177,15 @@ impl Standing {
 
     /// What must pass before a change to a candidate without doubts.
     pub(super) fn waits(&self, policy: &Policy, now: Instant, route: &Route, candidate: &Judged) -> Vec<Hold> {
-        if self.collapsed && !self.is_idle && self.shortfalls(policy, candidate).is_empty() {
+        if self.collapsed && self.is_urgent && self.shortfalls(policy, candidate).is_empty() {
             return Vec::new();
         }
         let held = route.changed_at(&self.used).map(|at| at + policy.hold_down).filter(|until| *until > now);
         let confirmed = if self.used.place == 0 { route.better_since.unwrap_or(now) + policy.confirm } else { now };
+        // It may only be for a moment, and nothing suffers meanwhile.
+        let is_patient = self.collapsed && self.used.place == 0;
+        let low_until = self.used.low_since.unwrap_or(now) + policy.hold_down;
+        let confirmed = if is_patient { confirmed.max(low_until) } else { confirmed };
         let hold_down = held.map(|until| Hold::HoldDown { until });
         let confirm = (confirmed > now).then_some(Hold::Confirm { until: confirmed });
         hold_down.into_iter().chain(confirm).collect()

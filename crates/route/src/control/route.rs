@@ -155,11 +155,19 @@ impl Use {
         self.told_at(now, policy).is_some() && rests
     }
 
+    /// Whether what is sent over it is said to be far less than this capacity, so that none of it is short of room.
+    pub(super) fn has_room(&self, now: Instant, policy: &Policy, capacity: Option<Rate>) -> bool {
+        let is_far_below = |capacity: Rate| {
+            let load = self.told_at(now, policy);
+            load.is_some_and(|load| !fills(policy, load.carried, capacity))
+        };
+        capacity.is_some_and(is_far_below)
+    }
+
     /// What it demonstrably carries if it fills the path, whose losses then are its own, or nobody knows the capacity; else nothing: a sender in luck is no witness.
     pub(super) fn shown_to_fill(&self, now: Instant, policy: &Policy, capacity: Option<Rate>) -> Rate {
         let carried = self.shown_at(now, policy).carried;
-        let is_filled = |capacity: Rate| carried.as_bps() as f64 >= policy.filled * capacity.as_bps() as f64;
-        if capacity.is_none_or(is_filled) { carried } else { Rate::ZERO }
+        if capacity.is_none_or(|capacity| fills(policy, carried, capacity)) { carried } else { Rate::ZERO }
     }
 
     /// What it carries; nothing as well where that is not known.
@@ -172,6 +180,11 @@ impl Use {
         let is_fresh = |at: Instant| policy.count_load && now.saturating_since(at) < policy.silence;
         self.load.filter(|(at, _)| is_fresh(*at)).map(|(_, load)| load)
     }
+}
+
+/// Whether what is carried may fill this capacity.
+fn fills(policy: &Policy, carried: Rate, capacity: Rate) -> bool {
+    carried.as_bps() as f64 >= policy.filled * capacity.as_bps() as f64
 }
 
 /// A path that was left.

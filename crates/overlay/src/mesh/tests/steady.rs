@@ -143,6 +143,21 @@ fn a_flow_that_overflows_its_own_queue_for_ten_minutes_changes_no_way() {
 }
 
 #[test]
+fn a_machine_that_stands_still_during_a_train_changes_no_way() {
+    // Of the member that only acknowledges. Ten packets take 23 ms, and some of them 63.
+    for seed in [10, 30, 50] {
+        let mut world = domestic(Duration::ZERO, seed);
+        world.run(5 * SECOND);
+        world.stands_still = Some((3, Duration::from_millis(40)));
+        let begin = world.now;
+        fill(&mut world, 200 * SECOND);
+        assert!(world.trains.values().all(|count| *count >= 9), "three held up on each wire: {:?}", world.trains);
+        let moved = world.hosts[3].events.iter().filter(|(at, e)| *at >= begin && matches!(e, Event::Route(_)));
+        assert_eq!(moved.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new(), "{seed}");
+    }
+}
+
+#[test]
 fn answers_that_are_lost_in_a_queue_that_overflows_take_no_link_and_no_way_away() {
     for seed in [10, 30, 50, 70, 90] {
         let mut world = domestic_of(false, Duration::ZERO, seed);
@@ -150,14 +165,34 @@ fn answers_that_are_lost_in_a_queue_that_overflows_take_no_link_and_no_way_away(
         let begin = world.now;
         let (_, dropped) = fill(&mut world, 60 * SECOND);
         assert!(dropped > 150, "{dropped}");
-        // Of further ways to members that nobody sends to nothing is said here.
-        let is_left = |e: &Event| {
-            matches!(e, Event::Link { up: false, .. }) || matches!(e, Event::Route(decision) if decision.place == 0)
-        };
-        // The relays hear by way of that queue what arrives of theirs, and the last member whether its acknowledgements do.
-        let events = world.hosts.iter().flat_map(|h| &h.events).filter(|(at, e)| *at >= begin && is_left(e));
-        assert_eq!(events.map(|e| format!("{e:?}")).collect::<Vec<_>>(), Vec::<String>::new(), "{seed}");
+        assert_eq!(left(&world, begin, 0..4), Vec::<String>::new(), "{seed}");
     }
+}
+
+#[test]
+fn a_relay_between_two_full_queues_takes_no_link_for_one_that_is_down() {
+    // What it asks waits in the one, by whichever way, and what it is answered is dropped in the other. It takes some minutes until both are full.
+    for seed in [1080, 1100, 1200, 1260] {
+        let mut world = domestic_of(false, Duration::ZERO, seed);
+        world.run(30 * SECOND);
+        let begin = world.now;
+        let (_, dropped) = fill(&mut world, 200 * SECOND);
+        assert!(dropped > 500, "{dropped}");
+        assert_eq!(left(&world, begin, [0, 3]), Vec::<String>::new(), "{seed}");
+    }
+}
+
+/// Links that went down since then, and changes of first ways of some members.
+fn left(world: &World, begin: Instant, of: impl IntoIterator<Item = usize> + Clone) -> Vec<String> {
+    let is_left = |index: usize, e: &Event| match e {
+        Event::Link { up, .. } => !up,
+        Event::Route(decision) => decision.place == 0 && of.clone().into_iter().any(|i| i == index),
+        _ => false,
+    };
+    let of_all =
+        world.hosts.iter().enumerate().flat_map(|(index, h)| h.events.iter().map(move |(at, e)| (index, at, e)));
+    let left = of_all.filter(|(index, at, e)| **at >= begin && is_left(*index, e));
+    left.map(|e| format!("{e:?}")).collect()
 }
 
 #[test]

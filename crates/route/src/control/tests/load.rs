@@ -74,14 +74,15 @@ fn a_path_that_collapses_under_our_flows_is_trusted_later_each_time() {
 
 #[test]
 fn haste_is_for_what_is_sent() {
-    // Others fill the northern bridge for a moment, or for long: two or twenty reports.
+    // Others fill the northern bridge for a moment, or for long: two, twenty or sixty reports.
     let (idle, mice) = (Load::default(), Load { flows: 0, carried: Rate::from_bps(10_000) });
     let cases = [
         (idle, idle, 0.4, None, 0.0),
-        (idle, idle, 4.0, Some(0.5), 1.0),
-        (mice, mice, 0.4, Some(0.0), 0.4),
+        (idle, idle, 4.0, None, 0.0),
+        (idle, idle, 12.0, Some((Reason::Better, 10.0)), 10.4),
+        (mice, mice, 0.4, Some((Reason::Collapsed, 0.0)), 0.4),
         // Who waits for a retransmission, or for the next key.
-        (mice, idle, 0.4, Some(0.0), 0.4),
+        (mice, idle, 0.4, Some((Reason::Collapsed, 0.0)), 0.4),
     ];
     for (before, load, seconds, least, most) in cases {
         let mut net = carries(single(), before, 100);
@@ -93,11 +94,73 @@ fn haste_is_for_what_is_sent() {
         decided.extend(until(&mut net, end, load, 100));
         let after = decided.first().map(|d| (d.reason, d.at.saturating_since(begin).as_secs_f64()));
         let is_as_expected = match (after, least) {
-            (Some((reason, after)), Some(least)) => reason == Reason::Collapsed && (least..=most).contains(&after),
+            (Some((reason, after)), Some((why, least))) => reason == why && (least..=most).contains(&after),
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
         assert!(is_as_expected, "{load:?} {seconds}: {after:?}");
+    }
+}
+
+#[test]
+fn who_begins_to_send_on_a_path_that_is_no_good_leaves_it_at_once() {
+    let mut net = carries(single(), Load::default(), 100);
+    net.losses = [Some(0.2), Some(0.0001)];
+    let end = net.now + 4.0;
+    assert_eq!(until(&mut net, end, Load::default(), 100).len(), 0);
+    let (begin, end) = (at(net.now), net.now + 2.0);
+    let decided = until(&mut net, end, Load { flows: 0, carried: Rate::from_bps(10_000) }, 100);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Collapsed)]);
+    assert!(decided[0].at <= begin + Duration::from_millis(400), "{:?}", decided[0].at);
+}
+
+/// Runs for this time with both bridges as wide as told, and this load on the northern one.
+fn run_as_wide(net: &mut Domestic, seconds: f64, load: Load, wide: [u64; 2]) -> Vec<Decision> {
+    net.capacities = wide.map(|n| Some(mbps(n)));
+    let (mut decided, end) = (Vec::new(), net.now + seconds);
+    while net.now < end - 1e-9 {
+        net.control.handle_load(at(net.now), north(), load);
+        decided.extend(net.until(net.now + 0.2));
+    }
+    decided
+}
+
+#[test]
+fn what_is_far_below_a_capacity_needs_no_haste_when_that_is_less() {
+    // A train says that the northern bridge carries 8 Mb/s of 20, for two reports or for long.
+    let load = |carried: u64, flows: u32| Load { flows, carried: Rate::from_bps(carried) };
+    let (acknowledgements, mice, pause) = (load(400_000, 1), load(400_000, 0), load(0, 1));
+    let at_once = Some((Reason::Collapsed, 0.0..=0.4));
+    let cases = [
+        (acknowledgements, 0.4, 0.0, None),
+        (mice, 0.4, 0.0, None),
+        (pause, 0.4, 0.0, None),
+        (acknowledgements, 9.0, 0.0, None),
+        (acknowledgements, 12.0, 0.0, Some((Reason::Better, 10.0..=10.4))),
+        // More than a quarter of what is left.
+        (load(2_500_000, 1), 0.4, 0.0, at_once.clone()),
+        // Losses hurt however little is sent.
+        (acknowledgements, 0.4, 0.2, at_once),
+    ];
+    for (load, seconds, loss, expected) in cases {
+        let mut net = Domestic::new(single());
+        net.losses = [Some(0.0), Some(0.05)];
+        run_as_wide(&mut net, 5.0, load, [20, 20]);
+        net.losses = [Some(0.0), Some(0.0)];
+        assert_eq!(run_as_wide(&mut net, 20.0, load, [20, 20]).len(), 0);
+        assert_eq!(net.path(), Some(north()));
+        let begin = at(net.now);
+        net.losses = [Some(loss), Some(0.0)];
+        let mut decided = run_as_wide(&mut net, seconds, load, [8, 20]);
+        net.losses = [Some(0.0), Some(0.0)];
+        decided.extend(run_as_wide(&mut net, 4.0, load, [20, 20]));
+        let after = decided.first().map(|d| (d.reason, d.at.saturating_since(begin).as_secs_f64()));
+        let is_as_expected = match (after, &expected) {
+            (Some((reason, after)), Some((why, when))) => reason == *why && when.contains(&after),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        assert!(is_as_expected, "{load:?}, {seconds} s, {loss}: {after:?}");
     }
 }
 
