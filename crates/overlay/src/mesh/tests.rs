@@ -323,7 +323,7 @@ impl World {
             if let Some((_, pause)) = self.stands_still.filter(|(member, _)| n == middle && *member == from) {
                 let count = self.trains.entry(to).or_default();
                 *count += 1;
-                let held_up = if *count % 3 == 0 { pause } else { Duration::ZERO };
+                let held_up = if count.is_multiple_of(3) { pause } else { Duration::ZERO };
                 let busy = self.busy.iter_mut().filter(|((by, at), _)| *by == from && endpoint(*at) == to);
                 busy.for_each(|(_, until)| *until = *until + held_up);
             }

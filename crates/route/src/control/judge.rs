@@ -58,7 +58,7 @@ pub(super) struct Standing {
     /// What arrives over it all the time, whatever is predicted.
     steady: Rate,
     pub(super) collapsed: bool,
-    /// Something is sent over it that haste would help.
+    /// What is sent over it may suffer, so that haste helps.
     is_urgent: bool,
 }
 
@@ -183,9 +183,9 @@ impl Standing {
         let held = route.changed_at(&self.used).map(|at| at + policy.hold_down).filter(|until| *until > now);
         let confirmed = if self.used.place == 0 { route.better_since.unwrap_or(now) + policy.confirm } else { now };
         // It may only be for a moment, and nothing suffers meanwhile.
-        let is_patient = self.collapsed && self.used.place == 0;
+        let has_time = self.collapsed && !self.is_urgent && self.used.place == 0;
         let low_until = self.used.low_since.unwrap_or(now) + policy.hold_down;
-        let confirmed = if is_patient { confirmed.max(low_until) } else { confirmed };
+        let confirmed = if has_time { confirmed.max(low_until) } else { confirmed };
         let hold_down = held.map(|until| Hold::HoldDown { until });
         let confirm = (confirmed > now).then_some(Hold::Confirm { until: confirmed });
         hold_down.into_iter().chain(confirm).collect()

@@ -157,11 +157,8 @@ impl Use {
 
     /// Whether what is sent over it is said to be far less than this capacity, so that none of it is short of room.
     pub(super) fn has_room(&self, now: Instant, policy: &Policy, capacity: Option<Rate>) -> bool {
-        let is_far_below = |capacity: Rate| {
-            let load = self.told_at(now, policy);
-            load.is_some_and(|load| !fills(policy, load.carried, capacity))
-        };
-        capacity.is_some_and(is_far_below)
+        let load = self.told_at(now, policy);
+        load.zip(capacity).is_some_and(|(load, capacity)| !fills(policy, load.carried, capacity))
     }
 
     /// What it demonstrably carries if it fills the path, whose losses then are its own, or nobody knows the capacity; else nothing: a sender in luck is no witness.

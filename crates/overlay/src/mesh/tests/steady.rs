@@ -184,10 +184,9 @@ fn a_relay_between_two_full_queues_takes_no_link_for_one_that_is_down() {
 
 /// Links that went down since then, and changes of first ways of some members.
 fn left(world: &World, begin: Instant, of: impl IntoIterator<Item = usize> + Clone) -> Vec<String> {
-    let is_left = |index: usize, e: &Event| match e {
-        Event::Link { up, .. } => !up,
-        Event::Route(decision) => decision.place == 0 && of.clone().into_iter().any(|i| i == index),
-        _ => false,
+    let is_left = |index: usize, e: &Event| {
+        let is_changed = matches!(e, Event::Route(d) if d.place == 0 && of.clone().into_iter().any(|i| i == index));
+        is_changed || matches!(e, Event::Link { up: false, .. })
     };
     let of_all =
         world.hosts.iter().enumerate().flat_map(|(index, h)| h.events.iter().map(move |(at, e)| (index, at, e)));
