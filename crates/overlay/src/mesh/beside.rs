@@ -13,7 +13,7 @@ use super::claims::Found;
 use super::{Mesh, Other};
 
 /// How often the end of a way or a link that gives no answer is asked, and one whose answers are dropped answered by another way.
-pub(super) const ASK_EVERY: Duration = Duration::from_millis(100);
+const ASK_EVERY: Duration = Duration::from_millis(100);
 /// For how long by the same relay first: one that passes nothing on is not asked for ever.
 const TURN: Duration = Duration::from_millis(200);
 /// What waits less than this meets no queue that drops all answers of half a second: a sender notices within a round trip that it overflows, and slows down.
@@ -21,7 +21,7 @@ const FILLED: Duration = Duration::from_millis(50);
 /// For so long an end is asked on: what it tells by the other way comes sooner, so that all that waits in the queue says nothing new.
 const ASKED_ON: Duration = Duration::from_secs(2);
 
-/// When the end of a way or a link was last asked by another way.
+/// When the end of a way or a link was last asked, or told, by another way.
 #[derive(Default)]
 pub(super) struct Asked(Option<Instant>);
 
@@ -29,19 +29,22 @@ impl Asked {
     /// Whether one that gives no answer is to be asked now; `queued`: for how long what comes from it has waited on its way. Where there is no queue, answers neither
     /// wait nor are dropped there.
     pub(super) fn is_due(&mut self, now: Instant, queued: Duration) -> bool {
-        let ago = self.0.map(|at| now.saturating_since(at));
-        let may_wait = is_filled(queued) || ago.is_some_and(|ago| ago < ASKED_ON);
-        let is_due = may_wait && ago.is_none_or(|ago| ago >= ASK_EVERY);
-        if is_due {
+        let is_asked_on = self.0.is_some_and(|at| now.saturating_since(at) < ASKED_ON);
+        (queued >= FILLED || is_asked_on) && self.is_time(now)
+    }
+
+    /// Whether one whose answers wait so long, and may be dropped, is to be told by another way now.
+    pub(super) fn is_due_in_queue(&mut self, now: Instant, queued: Duration) -> bool {
+        queued >= FILLED && self.is_time(now)
+    }
+
+    fn is_time(&mut self, now: Instant) -> bool {
+        let is_time = self.0.is_none_or(|at| now.saturating_since(at) >= ASK_EVERY);
+        if is_time {
             self.0 = Some(now);
         }
-        is_due
+        is_time
     }
-}
-
-/// Whether who waits so long may be one of those that a queue still takes.
-pub(super) fn is_filled(queued: Duration) -> bool {
-    queued >= FILLED
 }
 
 impl Mesh {

@@ -12,7 +12,7 @@ use units::{Instant, Rate};
 use wire::overlay::{LANE_DIRECT, LANE_RELAYED, LANE_SENSOR};
 
 use self::reports::{REPORT_EVERY, Sensed};
-use super::beside::{ASK_EVERY, Asked, is_filled};
+use super::beside::Asked;
 use super::probes::{Affordable, Probing};
 use super::trains::Rates;
 use super::ways::{DOUBT, PROBE_EVERY};
@@ -58,7 +58,7 @@ pub(super) struct Link {
     doubted: Option<Instant>,
     asked: Asked,
     /// When its end was last told by another way what arrives.
-    told_beside: Option<Instant>,
+    told_beside: Asked,
     next_report: Option<Instant>,
     /// Frames that arrived in any lane, when that number last grew, and how many had been sent by then.
     arrived: u64,
@@ -300,14 +300,7 @@ impl Link {
     /// Whether its end is to be told by another way now what arrives, as its queue drops some of what is said directly. How many of
     /// all frames does not matter: of few small ones beside a flow that takes each free place nearly all may be dropped.
     pub(super) fn is_to_be_told_beside(&mut self, now: Instant) -> bool {
-        let is_due = self.up
-            && is_filled(self.queued)
-            && self.worst_loss_to() > 0.0
-            && self.told_beside.is_none_or(|at| now.saturating_since(at) >= ASK_EVERY);
-        if is_due {
-            self.told_beside = Some(now);
-        }
-        is_due
+        self.up && self.worst_loss_to() > 0.0 && self.told_beside.is_due_in_queue(now, self.queued)
     }
 
     /// Whether it is to be probed now because one direction has not been known to work for a while: few frames are no evidence, and each end tells only of

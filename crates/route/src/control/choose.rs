@@ -89,12 +89,13 @@ impl Control {
         used.note_filled(self.now, &self.policy, &judged.metrics);
         let mut standing = Standing::new(&self.policy, self.now, *used, (judged, flows));
         let low_since = standing.collapsed.then(|| used.low_since.unwrap_or(self.now));
-        (used.low_since, standing.used.low_since) = (low_since, low_since);
+        used.low_since = low_since;
         if low_since.is_some_and(|since| since + self.policy.hold_down <= self.now) {
             // What has been low for long does not collapse now: a path may have been chosen for a rate that few packets promised.
             used.resign(&judged);
             standing.collapsed = false;
         }
+        standing.used = *used;
         let mut found = None;
         let mut refractory_until = None;
         for (path, candidate) in self.rivals(destination, &standing, flows) {

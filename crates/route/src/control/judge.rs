@@ -58,7 +58,7 @@ pub(super) struct Standing {
     /// What arrives over it all the time, whatever is predicted.
     steady: Rate,
     pub(super) collapsed: bool,
-    /// What is sent over it may suffer, so that haste helps.
+    /// It has collapsed, and what is sent over it may suffer, so that haste helps.
     is_urgent: bool,
 }
 
@@ -73,10 +73,12 @@ impl Standing {
         let is_short = |rate: Rate| (rate.as_bps() as f64) < policy.collapse * hoped.as_bps() as f64;
         let collapsed = policy.fast_fail && is_short(worth);
         // By loss and delay alone.
-        let roomy = policy.predict(&Metrics { capacity: Some(capacity), ..judged.metrics });
-        let is_narrowed = !is_short(Rate::from_bps(roomy.as_bps().saturating_mul(u64::from(flows.max(1)))));
-        let has_room = is_narrowed && used.has_room(now, policy, judged.metrics.capacity);
-        let is_urgent = !used.is_idle(now, policy) && !has_room;
+        let is_narrowed = || {
+            let roomy = policy.predict(&Metrics { capacity: Some(capacity), ..judged.metrics });
+            !is_short(Rate::from_bps(roomy.as_bps().saturating_mul(u64::from(flows.max(1)))))
+        };
+        let has_room = || used.has_room(now, policy, judged.metrics.capacity) && is_narrowed();
+        let is_urgent = collapsed && !used.is_idle(now, policy) && !has_room();
         Self { used, judged, worth, steady: used.steady(now, policy), collapsed, is_urgent }
     }
 
@@ -177,7 +179,7 @@ impl Standing {
 
     /// What must pass before a change to a candidate without doubts.
     pub(super) fn waits(&self, policy: &Policy, now: Instant, route: &Route, candidate: &Judged) -> Vec<Hold> {
-        if self.collapsed && self.is_urgent && self.shortfalls(policy, candidate).is_empty() {
+        if self.is_urgent && self.shortfalls(policy, candidate).is_empty() {
             return Vec::new();
         }
         let held = route.changed_at(&self.used).map(|at| at + policy.hold_down).filter(|until| *until > now);

@@ -156,12 +156,6 @@ impl Mesh {
             let ways = sensed.ways_with_news(session, member, |way| other.lanes.has_spoken(way));
             news.extend(ways.into_iter().map(|path| (Arc::clone(session), path)));
         }
-        let direct = Path::direct(member);
-        if let Some(session) = news.iter().find(|(_, path)| *path == direct).map(|(session, _)| Arc::clone(session)) {
-            let beside = self.way_to_tell_beside(now, member).filter(|way| news.iter().all(|(_, path)| path != way));
-            news.extend(beside.map(|way| (session, way)));
-        }
-        let Some(other) = self.others.get_mut(&member) else { return };
         // The worst of late counts where nothing else tells that the member is alive: a queue that overflows drops what is said directly for a moment only.
         let loss = |path: &Path| {
             if path.relays().is_empty() {
@@ -173,6 +167,11 @@ impl Mesh {
             // From when it was due, so that ticks do not make it rarer; after a rest from now.
             let due = other.link.next_report.filter(|at| now.saturating_since(*at) < every).unwrap_or(now);
             other.link.next_report = Some(due + every);
+        }
+        let direct = Path::direct(member);
+        if let Some(session) = news.iter().find(|(_, path)| *path == direct).map(|(session, _)| Arc::clone(session)) {
+            let beside = self.way_to_tell_beside(now, member).filter(|way| news.iter().all(|(_, path)| path != way));
+            news.extend(beside.map(|way| (session, way)));
         }
         let mut queued_from = 0;
         for (session, path) in news {
