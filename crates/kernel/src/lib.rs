@@ -22,6 +22,7 @@ mod netlink;
 mod option;
 mod pidfd;
 mod poller;
+mod private_file;
 mod privilege;
 mod process;
 mod sched;
@@ -57,6 +58,7 @@ pub use option::{
     connect, give_up_after, give_up_late, listen, paces_itself, reset_on_close, set_control_priority,
 };
 pub use poller::Poller;
+pub use private_file::{append_private, create_private, listen_private, read_private, replace_private};
 pub use privilege::{Privilege, gain, may_change_networks, tun_available};
 pub use process::{CpuSnapshot, leave_session, resident_bytes, start_ticks};
 pub use sched::{cpus, pin, set_fifo, set_nice, set_slice};

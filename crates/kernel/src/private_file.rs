@@ -1,0 +1,227 @@
+//! Files and sockets for their owner only, made safely in directories in which others may write.
+//!
+//! A new file has mode 0600 whatever the umask is, is never made through a link and never in place of something else. An existing file is opened only
+//! if it is this user's or root's.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// Reading and writing for the owner, nothing for others.
+const OWNER_ONLY: u32 = 0o600;
+/// Connections that may wait at a socket; as that of the standard library.
+const BACKLOG: i32 = 128;
+
+/// Creates a file of mode 0600 for writing (O_CREAT, O_EXCL: a link is not followed, not even one that leads nowhere).
+///
+/// # Errors
+/// Something has that name already (`AlreadyExists`), or the directory is missing or not writable.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    create(path, OpenOptions::new().write(true))
+}
+
+/// Opens a file to add to its end; one that does not exist is created with mode 0600. An existing file keeps its mode.
+///
+/// A device, a FIFO or a terminal is opened, by a link as well (`/dev/stdout` is one).
+///
+/// # Errors
+/// It is a link to a regular file (`ELOOP`), or belongs to another user than this one or root (`PermissionDenied`); or as of [`create_private`].
+pub fn append_private(path: &Path) -> io::Result<File> {
+    loop {
+        match create(path, OpenOptions::new().append(true)) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            done => return done,
+        }
+        match append_existing(path) {
+            // Somebody removed it meanwhile.
+            Err(e) if e.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => {}
+            done => return done,
+        }
+    }
+}
+
+/// Reads the text of a small regular file.
+///
+/// # Errors
+/// It is a link (`ELOOP`), no regular file or longer than `max` bytes (`InvalidData`), belongs to another user than this one or root
+/// (`PermissionDenied`), or cannot be read.
+pub fn read_private(path: &Path, max: u64) -> io::Result<String> {
+    // Without O_NONBLOCK a FIFO would keep its reader waiting.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let there = file.metadata()?;
+    if !there.is_file() || there.len() > max {
+        let what = format!("{} is no regular file of up to {max} bytes", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    check_owner(path, there.uid())?;
+    let mut text = String::new();
+    file.take(max).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Replaces what a file has, whole or not at all: readers find the old text or the new one. The new file has mode 0600. A link of that name is replaced,
+/// not followed.
+///
+/// # Errors
+/// The directory is missing or not writable, or the disk is full; the old file is left.
+pub fn replace_private(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let draft = PathBuf::from(draft);
+    // That of a process which was killed.
+    match fs::remove_file(&draft) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let mut file = create_private(&draft)?;
+    let written = file.write_all(text).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&draft, path));
+    written.inspect_err(|_| drop(fs::remove_file(&draft)))
+}
+
+/// Listens on a socket of mode 0600, whatever the umask is: only its owner and root may connect.
+///
+/// # Errors
+/// Something has that name already (`AddrInUse`), the path is too long for a socket, or the directory is missing or not writable.
+pub fn listen_private(path: &Path) -> io::Result<UnixListener> {
+    let socket = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
+    // Linux gives what bind(2) makes the mode of the socket itself, less the umask (unix_bind in net/unix/af_unix.c), so that it has it from its first moment.
+    socket.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
+    let socket = Socket::from(OwnedFd::from(socket));
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    Ok(UnixListener::from(OwnedFd::from(socket)))
+}
+
+fn create(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.create_new(true).mode(OWNER_ONLY).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    // A umask may have taken the owner's bits.
+    file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
+    Ok(file)
+}
+
+fn append_existing(path: &Path) -> io::Result<File> {
+    match OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW).open(path) {
+        Ok(file) => {
+            let there = file.metadata()?;
+            if there.is_file() {
+                check_owner(path, there.uid())?;
+            }
+            Ok(file)
+        }
+        // Opening a file to add to it changes nothing; whether something is added depends on what it is.
+        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {
+            let file = OpenOptions::new().append(true).open(path)?;
+            if file.metadata()?.is_file() { Err(e) } else { Ok(file) }
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// A file of another user is not written to or believed: its owner may read and change it. Root's are as good as this user's.
+fn check_owner(path: &Path, owner: u32) -> io::Result<()> {
+    let own = effective_user();
+    if owner == own || owner == 0 {
+        return Ok(());
+    }
+    let what = format!("{} belongs to user {owner}, not to user {own}", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
+fn effective_user() -> u32 {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{FileTypeExt, chown, symlink};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn new_files_and_sockets_are_their_owners_whatever_the_umask() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        // The umask is the process's: other tests make their files in the meantime.
+        let before = umask(0);
+        let made = (create_private(&at("new")), append_private(&at("added")), listen_private(&at("socket")));
+        let replaced = replace_private(&at("replaced"), b"7\n");
+        umask(before);
+        let (_new, _added, _socket) = (made.0.unwrap(), made.1.unwrap(), made.2.unwrap());
+        replaced.unwrap();
+        for name in ["new", "added", "socket", "replaced"] {
+            assert_eq!(mode(&at(name)), 0o600, "{name}");
+        }
+        assert!(fs::symlink_metadata(at("socket")).unwrap().file_type().is_socket());
+        std::os::unix::net::UnixStream::connect(at("socket")).unwrap();
+        assert_eq!(listen_private(&at("socket")).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
+
+    fn umask(mask: libc::mode_t) -> libc::mode_t {
+        // SAFETY: umask takes a number and cannot fail.
+        unsafe { libc::umask(mask) }
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("victim"), "7\n").unwrap();
+        for (link, target) in [("to-victim", "victim"), ("to-nothing", "nothing")] {
+            symlink(at(target), at(link)).unwrap();
+            assert!(create_private(&at(link)).is_err() && append_private(&at(link)).is_err(), "{link}");
+            assert!(read_private(&at(link), 100).is_err(), "{link}");
+            symlink(at(target), at("a.new")).unwrap();
+            replace_private(&at("a"), b"8\n").unwrap();
+            symlink(at(target), at("b")).unwrap();
+            replace_private(&at("b"), b"9\n").unwrap();
+            assert_eq!(fs::read_to_string(at("a")).unwrap() + &fs::read_to_string(at("b")).unwrap(), "8\n9\n");
+            assert!(fs::symlink_metadata(at("b")).unwrap().is_file(), "the link was replaced");
+            fs::remove_file(at("b")).unwrap();
+        }
+        assert_eq!(fs::read_to_string(at("victim")).unwrap(), "7\n");
+        assert!(!at("nothing").exists() && !at("a.new").exists());
+    }
+
+    #[test]
+    fn what_is_there_is_added_to_and_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        append_private(&path).unwrap().write_all(b"1\n").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        append_private(&path).unwrap().write_all(b"2\n").unwrap();
+        assert_eq!((read_private(&path, 4).unwrap().as_str(), mode(&path)), ("1\n2\n", 0o640));
+        assert_eq!(read_private(&path, 3).unwrap_err().kind(), io::ErrorKind::InvalidData, "it is longer");
+        assert!(read_private(folder.path(), 100).is_err());
+        // A link to what is no file is as good as that.
+        append_private(Path::new("/dev/stdout")).unwrap();
+        append_private(Path::new("/dev/null")).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_not_taken() {
+        if effective_user() != 0 {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("planted");
+        fs::write(&path, "7\n").unwrap();
+        chown(&path, Some(31_337), None).unwrap();
+        let refused = [append_private(&path).map(drop), read_private(&path, 100).map(drop)];
+        for e in refused.map(Result::unwrap_err) {
+            assert_eq!(e.kind(), io::ErrorKind::PermissionDenied);
+            assert!(e.to_string().contains("belongs to user 31337, not to user 0"), "{e}");
+        }
+        assert!(create_private(&path).is_err());
+    }
+}
