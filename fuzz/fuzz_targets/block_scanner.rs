@@ -1,4 +1,4 @@
-//! See `wire::fuzzing::block_scanner`.
+//! See `fuzzing::TARGETS`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::block_scanner(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::run("block_scanner", data));

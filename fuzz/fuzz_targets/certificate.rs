@@ -1,4 +1,4 @@
-//! See `overlay::fuzzing::certificate`.
+//! See `fuzzing::TARGETS`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| overlay::fuzzing::certificate(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::run("certificate", data));

@@ -1,4 +1,4 @@
-//! See `wire::fuzzing::datagram`.
+//! See `fuzzing::TARGETS`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::datagram(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::run("datagram", data));

@@ -1,4 +1,4 @@
-//! See `wire::fuzzing::frames`.
+//! See `fuzzing::TARGETS`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::frames(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::run("frames", data));

@@ -1,4 +1,4 @@
-//! See `wire::fuzzing::gossip`.
+//! See `fuzzing::TARGETS`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::gossip(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::run("gossip", data));

@@ -1,4 +1,4 @@
-//! See `wire::fuzzing::messages`.
+//! See `fuzzing::TARGETS`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::messages(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::run("messages", data));

@@ -1,4 +1,4 @@
-//! See `wire::fuzzing::overlay`.
+//! See `fuzzing::TARGETS`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::overlay(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::run("overlay", data));

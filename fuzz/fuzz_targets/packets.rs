@@ -1,4 +1,4 @@
-//! See `packet::fuzzing::packets`.
+//! See `fuzzing::TARGETS`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| packet::fuzzing::packets(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::run("packets", data));

@@ -1,4 +1,4 @@
-//! See `wire::fuzzing::proposal`.
+//! See `fuzzing::TARGETS`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::proposal(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::run("proposal", data));

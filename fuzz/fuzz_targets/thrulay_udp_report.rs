@@ -1,4 +1,4 @@
-//! See `wire::fuzzing::thrulay_udp_report`.
+//! See `fuzzing::TARGETS`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::fuzzing::thrulay_udp_report(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::run("thrulay_udp_report", data));

@@ -10,6 +10,7 @@ mod control;
 mod datagrams;
 mod error;
 mod ethtool;
+pub mod fuzzing;
 mod host;
 mod io;
 mod join;

@@ -24,6 +24,8 @@ use netlink_packet_route::route::RouteMessage;
 use crate::{KernelError, Op};
 use socket::{Conversation, Refused, Request};
 
+pub(crate) use socket::take_apart;
+
 pub use diagnostics::{TcpConnection, TcpDiagnostics, processes_named, socket_inodes};
 pub use link::{Counters, Device, LinkSettings, Statistics};
 pub use queueing::Change;

@@ -1,8 +1,16 @@
-//! Body of the fuzz target `certificate` in `fuzz/`, so that stable tests replay the committed corpus through the same code. The other formats of the
-//! overlay are in `wire`.
+//! Bodies of fuzz targets: see the crate `fuzzing`, which replays the committed corpus through them. The formats of the network are in `wire`.
+
+mod opener;
+
+use std::path::Path;
 
 use crate::certificate::Certificate;
+use crate::http;
 use crate::identity::Identity;
+use crate::settings::Settings;
+use crate::status::Question;
+
+pub use opener::opener;
 
 /// A certificate, whoever made it. Panics where a promise of this crate is broken; that is its purpose.
 pub fn certificate(data: &[u8]) {
@@ -19,51 +27,38 @@ pub fn certificate(data: &[u8]) {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::PathBuf;
-    use std::sync::LazyLock;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// Read once for all cases.
-    static CORPUS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/certificate");
-        let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        files.sort();
-        files.iter().map(|file| fs::read(file).unwrap()).collect()
-    });
-
-    #[test]
-    fn the_committed_corpus_passes() {
-        assert!(CORPUS.len() >= 8, "only {} inputs", CORPUS.len());
-        CORPUS.iter().for_each(|data| certificate(data));
+/// A settings file: refused with a reason, or taken.
+pub fn settings(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match Settings::parse(Path::new("node.toml"), text, Identity::from_seed(&[1; 32])) {
+        Ok(settings) => assert!(!settings.serves().is_empty() && settings.queues() > 0),
+        Err(reason) => assert!(!reason.trim().is_empty()),
     }
+}
 
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(20_000))]
+/// A line on the control socket: what is understood is written back with the same meaning.
+pub fn control_request(data: &[u8]) {
+    let Ok(question) = serde_json::from_slice::<Question>(data) else { return };
+    let written = serde_json::to_string(&question).unwrap_or_default();
+    let again = serde_json::from_str::<Question>(&written).map(|q| format!("{q:?}"));
+    assert_eq!(again.ok(), Some(format!("{question:?}")));
+}
 
-        #[test]
-        fn a_damaged_certificate_breaks_no_promise(
-            of in any::<prop::sample::Index>(),
-            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
-            length in any::<prop::sample::Index>(),
-            is_cut: bool,
-        ) {
-            let mut data = of.get(&CORPUS).clone();
-            for (at, byte) in changes {
-                if !data.is_empty() {
-                    let at = at.index(data.len());
-                    data[at] = byte;
-                }
-            }
-            if is_cut && !data.is_empty() {
-                data.truncate(length.index(data.len()));
-            }
-            certificate(&data);
-        }
+/// A request's `Host` in the first line, and a status in the rest whose names peers chose: every line of the metrics is a comment or a sample with a number. The names
+/// of counters are the node's own.
+pub fn http(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let (host, status) = text.split_once('\n').unwrap_or((text, ""));
+    let host = host.trim();
+    if http::is_of_loopback(host) {
+        assert!(!host.contains('/'));
+    }
+    let Ok(mut status) = serde_json::from_str::<serde_json::Value>(status) else { return };
+    if let Some(status) = status.as_object_mut() {
+        status.remove("counters");
+    }
+    for line in http::metrics(&status).lines() {
+        let is_sample = line.rsplit_once(' ').is_some_and(|(_, value)| value.parse::<f64>().is_ok());
+        assert!(line.starts_with("# ") || line.starts_with("longhaul_overlay_") && is_sample, "{line}");
     }
 }

@@ -71,7 +71,7 @@ async fn addressed(is_local: bool, request: Request, next: Next) -> Response {
 }
 
 /// Whether the `Host` of a request names no other than this host, whoever was asked for the address: it is one, or `localhost`.
-fn is_of_loopback(host: &str) -> bool {
+pub(crate) fn is_of_loopback(host: &str) -> bool {
     let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(host, |(name, _)| name);
     let address = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
     name.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok()
@@ -262,7 +262,8 @@ pub(crate) fn metrics(status: &Value) -> String {
     let _ = writeln!(out, "# HELP longhaul_overlay_carried_bps {help}\n# TYPE longhaul_overlay_carried_bps gauge");
     for member in members() {
         let ways = member.get("ways").and_then(Value::as_array).into_iter().flatten();
-        let carried: u64 = ways.filter_map(|w| w.get("carried_bps").and_then(Value::as_u64)).sum();
+        let each = ways.filter_map(|w| w.get("carried_bps").and_then(Value::as_u64));
+        let carried = each.fold(0, u64::saturating_add);
         let _ = writeln!(out, "longhaul_overlay_carried_bps{{member=\"{}\"}} {carried}", name(member));
     }
     let help = "IP bits a second that the gossip with all members takes; its bound is the setting `gossip_rate`.";

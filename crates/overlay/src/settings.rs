@@ -266,6 +266,12 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Checks the text of a file whose key has been read, and which names no certificate: for the fuzz target.
+    pub(crate) fn parse(path: &Path, text: &str, identity: Identity) -> Result<Self, String> {
+        let file = toml::from_str(text).map_err(|e| e.to_string())?;
+        Self::of(path, file, None, identity)
+    }
+
     /// The control socket of the member that runs by these settings.
     ///
     /// # Errors

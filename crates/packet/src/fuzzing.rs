@@ -1,4 +1,4 @@
-//! Body of the fuzz target `packets` in `fuzz/`, so that stable tests replay the committed corpus through the same code.
+//! Body of the fuzz target `packets`: see the crate `fuzzing`, which replays the committed corpus through it.
 //!
 //! It takes any bytes and panics where a promise of this crate is broken; that is its purpose.
 

@@ -1,4 +1,4 @@
-//! Bodies of the fuzz targets in `fuzz/`, so that stable tests replay the committed corpus through the same code.
+//! Bodies of fuzz targets: see the crate `fuzzing`, which replays the committed corpus through them.
 //!
 //! Each takes any bytes and panics where a promise of this crate is broken; that is their purpose.
 
@@ -19,21 +19,6 @@ use crate::thrulay::{
     MAX_N_REORDERING, ThrulayDatagram, UdpAnswer, parse_end, parse_tcp_response, parse_udp_response, read_report,
 };
 use crate::udp_control::{UdpControl, is_control};
-
-/// A body of a fuzz target.
-pub type Body = fn(&[u8]);
-
-/// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Body); 8] = [
-    ("proposal", proposal),
-    ("frames", frames),
-    ("messages", messages),
-    ("thrulay_udp_report", thrulay_udp_report),
-    ("block_scanner", block_scanner),
-    ("datagram", datagram),
-    ("overlay", overlay),
-    ("gossip", gossip),
-];
 
 /// The texts of the handshake: what is complete stays so whatever follows, and was incomplete at every prefix.
 pub fn proposal(data: &[u8]) {

@@ -334,6 +334,20 @@ fn split_raw(mut bytes: &[u8]) -> io::Result<Vec<(RawHeader, Vec<u8>)>> {
     if bytes.is_empty() { Ok(messages) } else { Err(damaged()) }
 }
 
+/// Takes a datagram apart in both ways, with what its messages say of errors: for the fuzz target.
+pub(crate) fn take_apart(bytes: &[u8]) {
+    for (header, payload) in split_raw(bytes).unwrap_or_default() {
+        let code = payload.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+        with_words(code, payload.get(4 + HEADER..).unwrap_or_default());
+        let _ = tc::decode(header.kind, &payload);
+    }
+    for message in split(bytes).unwrap_or_default() {
+        if let NetlinkPayload::Error(e) = &message.payload {
+            refusal(e);
+        }
+    }
+}
+
 /// Sets a buffer beyond the limits for everybody; needs CAP_NET_ADMIN.
 fn enlarge(socket: &socket2::Socket, option: libc::c_int, bytes: usize) -> io::Result<()> {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);

@@ -1,0 +1,48 @@
+//! Bodies of the fuzz targets in `fuzz/`: everything that longhaul reads from a peer, from the kernel or from a file that somebody else may have written.
+//!
+//! Inputs: any bytes. A body panics where a promise of the code under test is broken; that is its purpose. Targets that need private items of a crate have their bodies in the
+//! `fuzzing` module of that crate. `tests/corpus.rs` replays the committed corpus through all of them, as it is and damaged.
+
+mod files;
+mod records;
+mod traffic_control;
+
+/// The body of a fuzz target.
+pub type Body = fn(&[u8]);
+
+/// Every target by the name of its corpus directory.
+pub const TARGETS: [(&str, Body); 23] = [
+    ("block_scanner", wire::fuzzing::block_scanner),
+    ("certificate", overlay::fuzzing::certificate),
+    ("control_request", overlay::fuzzing::control_request),
+    ("datagram", wire::fuzzing::datagram),
+    ("decision_log", records::decision_log),
+    ("estimate_records", records::estimate_records),
+    ("experiment", files::experiment),
+    ("frames", wire::fuzzing::frames),
+    ("gossip", wire::fuzzing::gossip),
+    ("http", overlay::fuzzing::http),
+    ("lab_records", records::lab_records),
+    ("link_trace", files::link_trace),
+    ("messages", wire::fuzzing::messages),
+    ("netlink", kernel::fuzzing::netlink),
+    ("opener", overlay::fuzzing::opener),
+    ("overlay", wire::fuzzing::overlay),
+    ("overlay_settings", overlay::fuzzing::settings),
+    ("packets", packet::fuzzing::packets),
+    ("policy", files::policy),
+    ("proposal", wire::fuzzing::proposal),
+    ("test_records", records::test_records),
+    ("thrulay_udp_report", wire::fuzzing::thrulay_udp_report),
+    ("traffic_control", traffic_control::traffic_control),
+];
+
+/// Runs the target of that name on an input.
+///
+/// # Panics
+/// There is no such target, or the input breaks a promise.
+pub fn run(target: &str, data: &[u8]) {
+    let found = TARGETS.iter().find(|(name, _)| *name == target);
+    let Some((_, body)) = found else { panic!("no fuzz target is called {target}") };
+    body(data);
+}
