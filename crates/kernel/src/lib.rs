@@ -51,8 +51,8 @@ pub use machine::{available_memory, kill_process, page_bytes, real_user, user_by
 pub use mount::mount_bpf_file_system;
 pub use namespace::{enter_namespace, network_cookie, new_namespace};
 pub use netlink::{
-    Change, Counters, Device, LinkSettings, Neighbour, Netlink, Route, Statistics, TcpConnection, TcpDiagnostics,
-    processes_named, socket_inodes,
+    Change, Counters, Device, LinkSettings, MatchedRoute, Neighbour, Netlink, NetworkWatch, Route, Statistics,
+    TcpConnection, TcpDiagnostics, processes_named, socket_inodes,
 };
 pub use option::{
     Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,

@@ -12,12 +12,14 @@ mod route;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::io;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
 use netlink_packet_route::route::RouteMessage;
 
@@ -29,7 +31,8 @@ pub(crate) use socket::take_apart;
 pub use diagnostics::{TcpConnection, TcpDiagnostics, processes_named, socket_inodes};
 pub use link::{Counters, Device, LinkSettings, Statistics};
 pub use queueing::Change;
-pub use route::{Neighbour, Route};
+pub use route::{MatchedRoute, Neighbour, Route};
+pub use watch::NetworkWatch;
 
 /// A connection with the kernel about one network namespace: the one in which the opening thread was.
 ///
@@ -124,14 +127,55 @@ impl Netlink {
         self.all(requests, Op::AddRoute, |at| routes.get(at).map(|r| (r.to_string(), r.device)))
     }
 
-    /// Where all routes go that leave by a device.
+    /// Adds those of the routes that are missing; gives for each whether it was. Another route to the same destination with the same metric counts as it.
+    ///
+    /// # Errors
+    /// In the place of each route that was refused: as of [`Netlink::add_route`].
+    pub fn ensure_routes(&mut self, routes: &[Route]) -> Vec<Result<bool, KernelError>> {
+        let requests = routes.iter().map(|r| (route::route(r), r));
+        let mut results = Vec::with_capacity(routes.len());
+        for (request, r) in requests {
+            let done = request.and_then(|request| self.0.carry_out(vec![request]).map_err(|refused| refused.source));
+            results.push(match done {
+                Ok(()) => Ok(true),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+                Err(e) => Err(self.failure(Op::AddRoute, &format!("{r} on "), r.device, e)),
+            });
+        }
+        results
+    }
+
+    /// The route by which packets of this host to an address leave; `None`: there is none, or they are refused.
+    pub fn route_towards(&mut self, ip: IpAddr) -> Option<MatchedRoute> {
+        self.0.ask(route::towards(ip)).ok().as_ref().and_then(route::matched)
+    }
+
+    /// Destinations of all unreachable routes of this metric in the main table.
     ///
     /// # Errors
     /// The kernel's answer is not understood.
-    pub fn routed_to(&mut self, device: u32) -> Result<Vec<IpNet>, KernelError> {
+    pub fn unreachable_routes(&mut self, metric: u32) -> Result<Vec<IpNet>, KernelError> {
         let question = RouteNetlinkMessage::GetRoute(RouteMessage::default());
-        let found = self.0.list(&question).map_err(|e| self.failure(Op::ReadRoutes, "", device, e))?;
-        Ok(found.into_iter().filter_map(|answer| route::destination(answer, device)).collect())
+        let found = self.0.list(&question).map_err(|e| KernelError::new(Op::ReadRoutes, "all devices", e))?;
+        Ok(found.iter().filter_map(|answer| route::unreachable(answer, metric)).collect())
+    }
+
+    /// The addresses of a device.
+    ///
+    /// # Errors
+    /// The kernel's answer is not understood.
+    pub fn addresses(&mut self, index: u32) -> Result<Vec<IpAddr>, KernelError> {
+        let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+        let found = self.0.list(&question).map_err(|e| self.failure(Op::ReadAddresses, "", index, e))?;
+        Ok(found.iter().filter_map(|answer| route::address_of(answer, index)).collect())
+    }
+
+    /// A device by its number.
+    ///
+    /// # Errors
+    /// There is no such device.
+    pub fn link(&mut self, index: u32) -> Result<Device, KernelError> {
+        self.device(index).map_err(|e| KernelError::new(Op::FindDevice, index, e))
     }
 
     /// Removes routes that were added with the same words.

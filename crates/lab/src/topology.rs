@@ -329,7 +329,8 @@ fn routes(scenario: &Scenario, node: &Node, plug: &Plug, device: u32, ipv6: bool
         let v4 = (IpAddr::from(to.ipv4), IpAddr::from(next.ipv4), IpAddr::from(node.ipv4));
         let v6 = (IpAddr::from(to.ipv6), IpAddr::from(next.ipv6), IpAddr::from(node.ipv6));
         for (to, via, source) in [v4, v6].into_iter().take(if ipv6 { 2 } else { 1 }) {
-            all.push(Route { to: IpNet::from(to), via: onlink.then_some(via), device, onlink, source: Some(source) });
+            let (to, via, source) = (IpNet::from(to), onlink.then_some(via), Some(source));
+            all.push(Route { to, via, device, onlink, source, metric: None, unreachable: false });
         }
     }
     all

@@ -26,6 +26,20 @@ pub struct Route {
     pub onlink: bool,
     /// Source address that this host prefers on this route.
     pub source: Option<IpAddr>,
+    /// Of routes to the same destination the one with the least metric counts; absent: the kernel's default, 0 for IPv4 and 1024 for IPv6. In requests to
+    /// remove a route: any.
+    pub metric: Option<u32>,
+    /// What goes there is refused with "no route to host" (RTN_UNREACHABLE); `via`, `device` and `source` have no meaning then.
+    pub unreachable: bool,
+}
+
+/// The route by which packets of this host to an address leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatchedRoute {
+    /// Its destination.
+    pub to: IpNet,
+    /// Number of the device; absent: several.
+    pub device: Option<u32>,
 }
 
 /// An address on the link whose Ethernet address is known for good: nothing is asked with ARP or neighbour discovery.
@@ -88,34 +102,65 @@ pub(super) fn without_route(route: &Route) -> io::Result<Request> {
 
 fn message(route: &Route) -> io::Result<RouteMessage> {
     let to = route.to.trunc();
-    same_family(to.addr(), route.via)?;
-    same_family(to.addr(), route.source)?;
     let mut message = RouteMessage::default();
     message.header = RouteHeader {
         address_family: family(to.addr()),
         destination_prefix_length: to.prefix_len(),
         table: RouteHeader::RT_TABLE_MAIN,
         protocol: RouteProtocol::Static,
-        scope: if route.via.is_some() || to.addr().is_ipv6() { RouteScope::Universe } else { RouteScope::Link },
-        kind: RouteType::Unicast,
+        scope: if route.via.is_some() || route.unreachable || to.addr().is_ipv6() {
+            RouteScope::Universe
+        } else {
+            RouteScope::Link
+        },
+        kind: if route.unreachable { RouteType::Unreachable } else { RouteType::Unicast },
         flags: if route.onlink { RouteFlags::Onlink } else { RouteFlags::empty() },
         ..RouteHeader::default()
     };
     if to.prefix_len() > 0 {
         message.attributes.push(RouteAttribute::Destination(RouteAddress::from(to.addr())));
     }
+    message.attributes.extend(route.metric.map(RouteAttribute::Priority));
+    if route.unreachable {
+        return Ok(message);
+    }
+    same_family(to.addr(), route.via)?;
+    same_family(to.addr(), route.source)?;
     message.attributes.push(RouteAttribute::Oif(route.device));
     message.attributes.extend(route.via.map(|ip| RouteAttribute::Gateway(RouteAddress::from(ip))));
     message.attributes.extend(route.source.map(|ip| RouteAttribute::PrefSource(RouteAddress::from(ip))));
     Ok(message)
 }
 
-/// Where a route of an answer goes, if it is a unicast one that leaves by this device.
-pub(super) fn destination(answer: RouteNetlinkMessage, device: u32) -> Option<IpNet> {
+/// The question for the route by which this host reaches an address.
+pub(super) fn towards(ip: IpAddr) -> RouteNetlinkMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = family(ip);
+    message.header.destination_prefix_length = if ip.is_ipv4() { 32 } else { 128 };
+    // The route itself, not what follows from it for this address.
+    message.header.flags = RouteFlags::FibMatch;
+    message.attributes.push(RouteAttribute::Destination(RouteAddress::from(ip)));
+    RouteNetlinkMessage::GetRoute(message)
+}
+
+/// The route of an answer.
+pub(super) fn matched(answer: &RouteNetlinkMessage) -> Option<MatchedRoute> {
     let RouteNetlinkMessage::NewRoute(route) = answer else { return None };
-    if route.header.kind != RouteType::Unicast || !route.attributes.contains(&RouteAttribute::Oif(device)) {
-        return None;
-    }
+    let device =
+        route.attributes.iter().find_map(|a| if let RouteAttribute::Oif(device) = a { Some(*device) } else { None });
+    Some(MatchedRoute { to: destination(route)?, device })
+}
+
+/// Where a route of an answer goes, if nothing gets there by it and this is its metric.
+pub(super) fn unreachable(answer: &RouteNetlinkMessage, metric: u32) -> Option<IpNet> {
+    let RouteNetlinkMessage::NewRoute(route) = answer else { return None };
+    let is_it = route.header.kind == RouteType::Unreachable
+        && route.header.table == RouteHeader::RT_TABLE_MAIN
+        && route.attributes.contains(&RouteAttribute::Priority(metric));
+    is_it.then(|| destination(route)).flatten()
+}
+
+fn destination(route: &RouteMessage) -> Option<IpNet> {
     let to = route.attributes.iter().find_map(|a| match a {
         RouteAttribute::Destination(RouteAddress::Inet(ip)) => Some(IpAddr::from(*ip)),
         RouteAttribute::Destination(RouteAddress::Inet6(ip)) => Some(IpAddr::from(*ip)),
@@ -127,6 +172,20 @@ pub(super) fn destination(answer: RouteNetlinkMessage, device: u32) -> Option<Ip
         IpAddr::from(Ipv4Addr::UNSPECIFIED)
     };
     IpNet::new(to.unwrap_or(all), route.header.destination_prefix_length).ok()
+}
+
+/// The address of an answer, if it is this device's.
+pub(super) fn address_of(answer: &RouteNetlinkMessage, device: u32) -> Option<IpAddr> {
+    let RouteNetlinkMessage::NewAddress(message) = answer else { return None };
+    if message.header.index != device {
+        return None;
+    }
+    // IPv6 has the local address apart only where there is a peer.
+    let local =
+        message.attributes.iter().find_map(|a| if let AddressAttribute::Local(ip) = a { Some(*ip) } else { None });
+    let any =
+        || message.attributes.iter().find_map(|a| if let AddressAttribute::Address(ip) = a { Some(*ip) } else { None });
+    local.or_else(any)
 }
 
 /// The request that makes a neighbour known, in place of what was known of it.

@@ -150,6 +150,8 @@ fn routes_are_what_iproute2_reads_back() {
             device: link,
             onlink: false,
             source: None,
+            metric: None,
+            unreachable: false,
         };
         let onlink = Route { onlink: true, ..route("10.7.0.0/16", Some("172.16.0.1")) };
         let source = Route { source: Some("10.9.1.1".parse().unwrap()), ..route("10.8.0.5/16", Some("10.9.1.2")) };
@@ -168,13 +170,37 @@ fn routes_are_what_iproute2_reads_back() {
         }
         let read = ip("-6 route show");
         assert!(read.contains("default via fd09::2 dev link") && read.contains("fd08::/48 via fd09::2"), "{read}");
-        let found = netlink.routed_to(link).unwrap();
-        for to in
-            ["0.0.0.0/0", "10.9.1.2/32", "10.6.0.0/24", "10.7.0.0/16", "10.8.0.0/16", "::/0", "fd08::/48", "fd09::/64"]
-        {
-            assert!(found.contains(&to.parse().unwrap()), "{to} in {found:?}");
+        let towards = |netlink: &mut Netlink, ip: &str| netlink.route_towards(ip.parse().unwrap());
+        for (ip, to) in [
+            ("10.6.0.9", "10.6.0.0/24"),
+            ("10.8.7.7", "10.8.0.0/16"),
+            ("9.9.9.9", "0.0.0.0/0"),
+            ("fd08::7", "fd08::/48"),
+        ] {
+            let expected = MatchedRoute { to: to.parse().unwrap(), device: Some(link) };
+            assert_eq!(towards(&mut netlink, ip), Some(expected), "{ip}");
         }
-        assert!(!netlink.routed_to(peer).unwrap().contains(&"10.6.0.0/24".parse().unwrap()));
+        assert_eq!(
+            netlink
+                .addresses(link)
+                .unwrap()
+                .iter()
+                .map(ToString::to_string)
+                .filter(|a| !a.starts_with("fe80"))
+                .collect::<Vec<_>>(),
+            ["10.9.1.1", "fd09::1"]
+        );
+        // What is unreachable goes nowhere, unless another route is better.
+        for (to, via) in [("10.5.0.0/16", None), ("10.6.0.0/24", None), ("fd05::/48", None)] {
+            let route = Route { metric: Some(4_000_000_000), unreachable: true, ..route(to, via) };
+            assert!(netlink.ensure_routes(&[route, route]).into_iter().map(Result::unwrap).eq([true, false]), "{to}");
+        }
+        assert!(ip("route show").contains("unreachable 10.5.0.0/16 proto static metric 4000000000"));
+        assert_eq!((towards(&mut netlink, "10.5.0.1"), towards(&mut netlink, "fd05::1")), (None, None));
+        assert_eq!(towards(&mut netlink, "10.6.0.9").unwrap().device, Some(link));
+        let unreachable = netlink.unreachable_routes(4_000_000_000).unwrap();
+        assert_eq!(unreachable, ["10.5.0.0/16", "10.6.0.0/24", "fd05::/48"].map(|net| net.parse().unwrap()));
+        assert!(netlink.unreachable_routes(4_000_000_001).unwrap().is_empty());
     });
 }
 
@@ -191,6 +217,8 @@ fn ten_thousand_routes_are_added_in_batches() {
                 device: 1,
                 onlink: false,
                 source: None,
+                metric: None,
+                unreachable: false,
             })
             .collect();
         let begin = Instant::now();
@@ -222,6 +250,8 @@ fn refusals_name_the_operation_the_device_and_the_kernels_words() {
             device: 1,
             onlink: false,
             source: None,
+            metric: None,
+            unreachable: false,
         };
         let e = netlink.add_route(&route("10.3.0.1")).unwrap_err().to_string();
         assert!(
@@ -248,4 +278,51 @@ fn what_is_read_agrees_with_proc() {
         assert_eq!(netlink.index(&device.name).unwrap(), device.index);
     }
     assert_eq!(devices.len(), names.len());
+}
+
+#[test]
+fn who_watches_is_told_what_iproute2_changes_and_nothing_else() {
+    let Some(a) = namespace() else { return };
+    inside(&a, || {
+        let mut netlink = Netlink::open().unwrap();
+        let mut watch = NetworkWatch::open().unwrap();
+        assert!(!watch.wait(Duration::ZERO).unwrap());
+        let add = [
+            "link set lo up",
+            "address add 10.9.0.1/32 dev lo",
+            "-6 address add fd09::1/128 dev lo",
+            "route add 10.7.0.0/16 dev lo",
+            "-6 route add fd07::/64 dev lo",
+            "rule add pref 77 lookup main",
+        ];
+        for line in add.into_iter().chain([
+            "route del 10.7.0.0/16 dev lo",
+            "address del 10.9.0.1/32 dev lo",
+            "link set lo down",
+        ]) {
+            ip(line);
+            // The kernel tells before iproute2 is done, or in the case of IPv6 a moment later.
+            assert!(watch.wait(Duration::from_secs(10)).unwrap(), "{line}");
+            while watch.wait(Duration::from_millis(20)).unwrap() {}
+        }
+        netlink.links().unwrap();
+        assert!(!watch.wait(Duration::from_millis(20)).unwrap(), "to read changes nothing");
+        // More than its socket holds.
+        netlink.set_link(1, &UP).unwrap();
+        for _ in 0..3 {
+            let route = |i: u32| Route {
+                to: format!("10.{}.{}.0/24", i / 250, i % 250).parse().unwrap(),
+                via: None,
+                device: 1,
+                onlink: false,
+                source: None,
+                metric: None,
+                unreachable: false,
+            };
+            let routes = Vec::from_iter((0..2000).map(route));
+            netlink.add_routes(&routes).unwrap();
+            netlink.remove_routes(&routes).unwrap();
+        }
+        assert!(watch.wait(Duration::ZERO).unwrap());
+    });
 }

@@ -1,0 +1,67 @@
+use std::io;
+use std::time::Duration;
+
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use crate::{KernelError, Op, wait};
+
+/// Groups of route netlink (linux/rtnetlink.h): devices, and addresses, routes and rules of both families.
+const GROUPS: [u32; 7] = [
+    libc::RTNLGRP_LINK,
+    libc::RTNLGRP_IPV4_IFADDR,
+    libc::RTNLGRP_IPV4_ROUTE,
+    libc::RTNLGRP_IPV4_RULE,
+    libc::RTNLGRP_IPV6_IFADDR,
+    libc::RTNLGRP_IPV6_ROUTE,
+    libc::RTNLGRP_IPV6_RULE,
+];
+/// Messages that are read in one go: where others change routes without end, who waits here is told all the same.
+const AT_ONCE: usize = 1000;
+
+/// Notices changes of the devices, addresses, routes and rules of a network namespace: the one in which the opening thread was. It needs no privilege.
+#[derive(Debug)]
+pub struct NetworkWatch {
+    socket: netlink_sys::Socket,
+    buffer: Vec<u8>,
+}
+
+impl NetworkWatch {
+    /// Notices what changes from now on.
+    ///
+    /// # Errors
+    /// The socket cannot be opened.
+    pub fn open() -> Result<Self, KernelError> {
+        let open = || {
+            let mut socket = netlink_sys::Socket::new(NETLINK_ROUTE)?;
+            socket.bind_auto()?;
+            GROUPS.iter().try_for_each(|group| socket.add_membership(*group))?;
+            socket.set_non_blocking(true)?;
+            Ok(socket)
+        };
+        let socket = open().map_err(|e| KernelError::new(Op::Socket, "for changes of the network", e))?;
+        // What a message says is not read: its beginning is enough.
+        Ok(Self { socket, buffer: Vec::with_capacity(64) })
+    }
+
+    /// Waits for a change, `timeout` at most; gives whether there was one since the last call. What has changed is for the caller to look at: many changes
+    /// are told as one, and none is missed (a full socket is a change, too).
+    ///
+    /// # Errors
+    /// The socket failed.
+    pub fn wait(&mut self, timeout: Duration) -> Result<bool, KernelError> {
+        wait(&self.socket, false, timeout)?;
+        let mut has_changed = false;
+        for _ in 0..AT_ONCE {
+            self.buffer.clear();
+            match self.socket.recv(&mut self.buffer, 0) {
+                Ok(_) => has_changed = true,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // More came than there was room for.
+                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => has_changed = true,
+                Err(e) => return Err(KernelError::new(Op::Receive, "changes of the network", e)),
+            }
+        }
+        Ok(has_changed)
+    }
+}
