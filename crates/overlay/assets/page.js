@@ -136,6 +136,9 @@ function events(list, names) {
       case "left": return `${e.name} left`;
       case "doubted": return `what others say of the link from ${e.from} to ${e.to} is not believed: ${e.why}`;
       case "stalled": return `this member did nothing for ${e.for_s.toFixed(2)} s`;
+      case "routes-restored": return `addresses and routes that something had removed are there again: ${[...e.addresses, ...e.routes].join(", ")}`;
+      case "routes-missing": return e.device_up ? `missing on this host: ${[...e.addresses, ...e.routes].join(", ") || "nothing any more"}` : "the tunnel device is down";
+      case "routes-overridden": return `this host has other routes to ${e.routes.map((r) => `${r.subnet} (by ${r.device || "several devices"})`).join(", ") || "nothing any more"}`;
       case "key-elsewhere": return "another host runs with the key of this member";
       case "unresolved": return `${e.endpoint}, where ${e.name} is to be called, cannot be looked up: ${e.why}`;
       case "refused": return `${e.from}: ${e.why}`;
@@ -160,7 +163,7 @@ async function look() {
     })));
     byId("own").textContent = hex(status.member);
     const up = status.members.filter((m) => m.link && m.link.up).length;
-    byId("summary").textContent = `${up} of ${status.members.length} direct links up, ${status.flows.active} active flows (${status.flows.elephants} elephants), running ${Math.round(status.running_s)} s`;
+    byId("summary").textContent = `${up} of ${status.members.length} direct links up, ${status.flows.active} active flows (${status.flows.elephants} elephants), ${status.tunnel.up ? "" : "the tunnel device is down, "}running ${Math.round(status.running_s)} s`;
     remember(status);
     map(status);
     ways(status);

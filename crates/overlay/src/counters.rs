@@ -101,6 +101,8 @@ counters! {
     marked,
     /// Times that the controlling thread did nothing for so long that others may take the member to be gone.
     stalls,
+    /// Addresses and routes of the overlay that something on this host removed, and that were added again.
+    routes_restored,
     /// Events that could not be written to their file.
     events_unwritten,
 }

@@ -1,19 +1,16 @@
 use std::io::ErrorKind;
-use std::net::{IpAddr, UdpSocket};
 
-use ipnet::IpNet;
-use kernel::{Device, KernelError, LinkSettings, Netlink, Route, Tun, TunKind};
+use kernel::{Device, LinkSettings, Netlink, Tun, TunKind};
 
 use crate::OverlayError;
-use crate::members::subnets;
+use crate::host_routes::{add_address, host_has};
 use crate::offload::takes_super_packets;
 use crate::settings::Settings;
 
 /// Packets that the device keeps for us; the kernel's own is 500.
 const QUEUE: u32 = 1000;
 
-/// The queues of the tunnel device, with its addresses, and routes to what the members serve; and its index. Who may not change networks needs
-/// one that has all of it already. What it does not do is turned off in the settings.
+/// The queues of the tunnel device, with its addresses; and its index. Who may not change networks needs one that has all of it already. What it does not do is turned off in the settings.
 pub(crate) fn make(settings: &mut Settings, queues: usize) -> Result<(Vec<Tun>, u32), OverlayError> {
     let mut netlink = Netlink::open()?;
     let tuns = open(settings, &mut netlink, queues)?;
@@ -36,7 +33,7 @@ pub(crate) fn make(settings: &mut Settings, queues: usize) -> Result<(Vec<Tun>, 
     };
     netlink.set_link(device, &LinkSettings { up: None, ..link })?;
     for address in &settings.addresses {
-        match netlink.add_address(device, *address, if address.is_ipv4() { 32 } else { 128 }, None) {
+        match add_address(&mut netlink, device, *address) {
             // Whom the device outlives leaves its address there.
             Err(e) if e.source.kind() == ErrorKind::AlreadyExists => {}
             done => done?,
@@ -46,10 +43,7 @@ pub(crate) fn make(settings: &mut Settings, queues: usize) -> Result<(Vec<Tun>, 
     for key in not_forwarded(settings) {
         tracing::warn!("this host forwards nothing to the networks behind it (`subnets`): sysctl -w {key}=1");
     }
-    match add_routes(settings, device, &subnets(&settings.members.get()))?.pop() {
-        Some((_, refused)) => Err(refused.into()),
-        None => Ok((tuns, device)),
-    }
+    Ok((tuns, device))
 }
 
 /// The hardware of a tunnel of IP packets (ARPHRD_NONE in linux/if_arp.h); that of frames has Ethernet's.
@@ -116,24 +110,10 @@ fn prepared(settings: &Settings, netlink: &mut Netlink, device: u32) -> Result<(
     for key in not_forwarded(settings) {
         tracing::warn!("this host does not pass on what is for the networks behind it; for that root sets {key}=1");
     }
-    if let Some(address) = settings.addresses.iter().find(|a| UdpSocket::bind((**a, 0)).is_err()) {
-        return refuse(format!("this host has no address {address}"));
+    match settings.addresses.iter().find(|a| !host_has(**a, device)) {
+        Some(address) => refuse(format!("this host has no address {address}")),
+        None => Ok(()),
     }
-    tell_missing(settings, netlink, &routes(settings, device, &subnets(&settings.members.get())))
-}
-
-/// Tells which of these routes this host does not have.
-fn tell_missing(settings: &Settings, netlink: &mut Netlink, routes: &[Route]) -> Result<(), OverlayError> {
-    let Some(device) = routes.first().map(|r| r.device) else { return Ok(()) };
-    let there = netlink.routed_to(device)?;
-    for Route { to, source, .. } in routes.iter().filter(|r| !there.iter().any(|net| net.contains(&r.to.trunc()))) {
-        let name = &settings.device;
-        let source = source.map_or_else(String::new, |source| format!(" src {source}"));
-        tracing::warn!(
-            "what is for {to} does not go to {name}; for that root adds: ip route add {to} dev {name}{source}"
-        );
-    }
-    Ok(())
 }
 
 /// The kernel's settings that keep this host from passing on what is for the networks behind it.
@@ -142,44 +122,4 @@ fn not_forwarded(settings: &Settings) -> impl Iterator<Item = &'static str> {
     let families = [(true, "net.ipv4.ip_forward"), (false, "net.ipv6.conf.all.forwarding")];
     let is_off = |key: &str| kernel::read_sysctl(key).is_ok_and(|value| value.trim() == "0");
     families.into_iter().filter(move |(v4, key)| has(*v4) && is_off(key)).map(|(_, key)| key)
-}
-
-/// Lets packets for these go to the device; gives those for which the kernel refused it. Where this host sends them elsewhere already, it goes on so, and
-/// is told; so it is where only root may change that.
-pub(crate) fn add_routes(
-    settings: &Settings,
-    device: u32,
-    subnets: &[IpNet],
-) -> Result<Vec<(IpNet, KernelError)>, OverlayError> {
-    let routes = routes(settings, device, subnets);
-    let mut netlink = Netlink::open()?;
-    if !kernel::may_change_networks() {
-        return tell_missing(settings, &mut netlink, &routes).map(|()| Vec::new());
-    }
-    // Whom the device outlives leaves its routes there, perhaps with another source. Those to other devices stay.
-    let left: Vec<Route> = routes.iter().map(|route| Route { source: None, ..*route }).collect();
-    let _ = netlink.remove_routes(&left);
-    let mut failed = Vec::new();
-    for route in &routes {
-        match netlink.add_route(route) {
-            Err(e) if e.source.kind() == ErrorKind::AlreadyExists => tracing::warn!(
-                "this host has another route to {} already, so that what is for it does not go into the overlay",
-                route.to
-            ),
-            Err(e) => failed.push((route.to, e)),
-            Ok(()) => {}
-        }
-    }
-    Ok(failed)
-}
-
-/// Packets for these no longer go there.
-pub(crate) fn remove_routes(settings: &Settings, device: u32, subnets: &[IpNet]) -> Result<(), OverlayError> {
-    Ok(Netlink::open()?.remove_routes(&routes(settings, device, subnets))?)
-}
-
-fn routes(settings: &Settings, device: u32, subnets: &[IpNet]) -> Vec<Route> {
-    let own = |net: &IpNet| settings.addresses.iter().find(|a: &&IpAddr| a.is_ipv4() == net.addr().is_ipv4()).copied();
-    let route = |to: &IpNet| Route { to: *to, via: None, device, onlink: false, source: own(to) };
-    subnets.iter().map(route).collect()
 }

@@ -266,6 +266,7 @@ pub(crate) fn metrics(status: &Value) -> String {
         let carried = each.fold(0, u64::saturating_add);
         let _ = writeln!(out, "longhaul_overlay_carried_bps{{member=\"{}\"}} {carried}", name(member));
     }
+    tunnel_metrics(&mut out, status.get("tunnel").unwrap_or(&Value::Null));
     let help = "IP bits a second that the gossip with all members takes; its bound is the setting `gossip_rate`.";
     let gossip = status.get("gossip_bps").and_then(Value::as_u64).unwrap_or(0);
     let _ = writeln!(
@@ -303,6 +304,28 @@ pub(crate) fn metrics(status: &Value) -> String {
         );
     }
     out
+}
+
+/// What this host has of the overlay.
+fn tunnel_metrics(out: &mut String, tunnel: &Value) {
+    let count = |key: &str| tunnel.get(key).and_then(Value::as_array).map_or(0, Vec::len);
+    let is_up = tunnel.get("up").and_then(Value::as_bool).unwrap_or_default();
+    for (metric, value, help) in [
+        ("tunnel_up", usize::from(is_up), "Whether the tunnel device is up."),
+        (
+            "tunnel_missing",
+            count("missing_addresses") + count("missing_routes"),
+            "Addresses and routes of the overlay that this host lacks.",
+        ),
+        (
+            "tunnel_overridden",
+            count("other_routes"),
+            "Subnets of members to which this host has another route that counts before the overlay's.",
+        ),
+    ] {
+        let name = format!("longhaul_overlay_{metric}");
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+    }
 }
 
 /// As a label's value.

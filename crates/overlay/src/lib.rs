@@ -16,6 +16,7 @@ mod gauges;
 mod gossip;
 mod guard;
 mod handshake;
+mod host_routes;
 mod http;
 mod identity;
 mod inbound;

@@ -17,7 +17,7 @@ mod trains;
 mod ways;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -29,6 +29,7 @@ use wire::overlay::{Envelope, LANE_DIRECT, Message};
 
 use crate::draws::Draws;
 use crate::guard::{Guard, MacKeys};
+use crate::host_routes::{OtherRoute, Restored};
 use crate::places::MemberPlaces;
 use crate::quota::Quota;
 use crate::seal::{self, Line};
@@ -94,6 +95,13 @@ pub(crate) enum Event {
     Stalled { for_s: f64 },
     /// Another host runs with the key of this member: each takes the other's packets. `overlay init` makes it one of its own.
     KeyElsewhere,
+    /// Something on this host removed addresses or routes of the overlay, and they were added again. Told once a second at most.
+    RoutesRestored(Restored),
+    /// What the tunnel lacks on this host now: packets for these routes, or all of them while the device is down, are refused. All empty and the device up:
+    /// nothing any more.
+    RoutesMissing { device_up: bool, addresses: Vec<IpAddr>, routes: Vec<ipnet::IpNet> },
+    /// The subnets of peers to which this host has other routes that count before the overlay's; none: no longer any.
+    RoutesOverridden { routes: Vec<OtherRoute> },
 }
 
 /// Another member, as far as the mesh goes.

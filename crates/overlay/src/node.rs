@@ -2,6 +2,7 @@
 
 mod events;
 mod files;
+mod host;
 mod questions;
 mod resolver;
 mod threads;
@@ -23,6 +24,7 @@ use crate::counters::Counters;
 use crate::gauges::Queues;
 use crate::gossip::{self, CLAIMS_EVERY, FromGossip, ToGossip};
 use crate::guard::MacKeys;
+use crate::host_routes::HostRoutes;
 use crate::identity::may_be_read_by_others;
 use crate::inbound::{Device, Inbound};
 use crate::mesh::{Mesh, Output};
@@ -63,6 +65,8 @@ enum Input {
     Question(Question, Reply),
     Reload(Box<Settings>, Vec<Found>, Reply),
     Found(Found),
+    /// The network of this host has changed.
+    HostChanged,
 }
 
 /// A member that runs.
@@ -72,8 +76,8 @@ pub struct Node {
     status: Status,
     published: Arc<Published>,
     socket: Arc<Datagrams>,
-    /// The tunnel device's index.
-    device: u32,
+    host: HostRoutes,
+    told: host::Told,
     inputs: Receiver<Input>,
     gossip: Sender<ToGossip>,
     files: Files,
@@ -116,8 +120,12 @@ impl Node {
         }
         let queues = settings.queues();
         let found = resolver::before_the_tunnel(&settings)?;
+        // Before anything is there that somebody could remove.
+        let changes = kernel::NetworkWatch::open()?;
         let (tuns, device) = device::make(&mut settings, queues)?;
         let settings = Arc::new(settings);
+        let mut host = HostRoutes::new(Arc::clone(&settings), device);
+        let found_on_host = host.begin()?;
         kernel::note_sleep();
         let now = kernel::now();
         let mut mesh =
@@ -142,15 +150,17 @@ impl Node {
         let counted = start_queues(&settings, &ends, &published, (&sender, &opener), &mut threads)?;
         let gossip = start_gossip((&settings, &counted.control), &sender, &mut threads)?;
         let resolver = resolver::start(&settings, sender.clone())?;
+        host::watch(changes, sender.clone(), &mut threads)?;
         listen(&settings, sender, &mut threads)?;
         let files = Files::start(&settings, &mesh.record_begin(), &counted.control)?;
         let status = Status::new(Arc::clone(&settings), counted, now);
-        Ok(Self {
+        let mut node = Self {
             mesh,
             status,
             published,
             socket,
-            device,
+            host,
+            told: host::Told::default(),
             inputs,
             gossip,
             files,
@@ -159,7 +169,9 @@ impl Node {
             claims_at: now,
             certificates_again: false,
             settings,
-        })
+        };
+        node.tell_host(now, found_on_host);
+        Ok(node)
     }
 
     /// Runs until `asked` says to end, or somebody asks by `overlay down`; then tells the others and takes everything back.
@@ -215,6 +227,7 @@ impl Node {
             Input::Found(Found { asked: Asked { member, name }, addresses }) => {
                 self.mesh.handle_addresses(now, (member, &name), addresses);
             }
+            Input::HostChanged => drop(self.look_at_host(now)),
             Input::Reload(settings, found, reply) => reply(self.reload(now, &settings, found).to_string()),
             Input::Question(question, reply) => {
                 reply(self.status.answer(&question, &self.mesh, now).to_string());
@@ -227,12 +240,14 @@ impl Node {
 
     /// Takes settings that were read again; gives the answer to who asked for that.
     fn reload(&mut self, now: Instant, settings: &Settings, found: Vec<Found>) -> Value {
+        // Before the others change: what is added for them was not removed by anybody.
+        let restored = self.look_at_host(now);
         match self.mesh.reload(now, settings) {
             Ok(reloaded) => {
                 for Found { asked: Asked { member, name }, addresses } in found {
                     self.mesh.handle_addresses(now, (member, &name), addresses);
                 }
-                let answer = json!(reloaded);
+                let answer = host::with_restored(json!(reloaded), &restored);
                 tracing::info!("the settings were read again: {answer}");
                 answer
             }
@@ -295,15 +310,12 @@ impl Node {
                     // What the device does not take is as lost as what the network drops.
                     let _ = datagrams.chunks(most).try_for_each(|c| self.socket.send(to, c, each, 0).map(drop));
                 }
-                Output::Routes(subnets) => {
-                    // The member is reached by the others' ways; only this host has no route to it.
-                    match device::add_routes(&self.settings, self.device, &subnets) {
-                        Ok(failed) => failed.iter().for_each(|(to, e)| tracing::warn!("no route to {to}: {e}")),
-                        Err(e) => tracing::warn!("no route to what a new member serves: {e}"),
-                    }
+                Output::Routes(added) => {
+                    tracing::debug!("routes to {added:?}");
+                    self.look_at_host(now);
                 }
                 Output::NoRoutes(subnets) => {
-                    if let Err(e) = device::remove_routes(&self.settings, self.device, &subnets) {
+                    if let Err(e) = self.host.remove(&subnets) {
                         tracing::warn!("a route to what a member served stays: {e}");
                     }
                 }

@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use units::Instant;
 
-use crate::counters::{Counters, Counts, bump};
+use crate::counters::{Counters, Counts, add, bump};
 use crate::gauges::{Gauges, active};
+use crate::host_routes::HostState;
 use crate::mesh::{Event, Mesh};
 use crate::offload::Switches;
 use crate::settings::Settings;
@@ -72,12 +73,24 @@ pub(crate) struct Status {
     events: VecDeque<Value>,
     /// Datagrams that were too large, when that was last looked at.
     oversize: u64,
+    /// What this host has of the overlay.
+    host: HostState,
 }
 
 impl Status {
     pub(crate) fn new(settings: Arc<Settings>, counters: Counted, now: Instant) -> Self {
         let (began, events) = (kernel::utc_seconds(), VecDeque::new());
-        Self { settings, counters, since: now, began, events, oversize: 0 }
+        Self { settings, counters, since: now, began, events, oversize: 0, host: HostState::default() }
+    }
+
+    /// Takes what this host has of the overlay now.
+    pub(crate) fn set_host(&mut self, state: HostState) {
+        self.host = state;
+    }
+
+    /// Counts addresses and routes that were added again.
+    pub(crate) fn count_restored(&self, restored: u64) {
+        add(&self.counters.control.routes_restored, restored);
     }
 
     /// Counts what the network did with a datagram of the controlling thread.
@@ -164,6 +177,7 @@ impl Status {
             .collect();
         json!({
             "member": own.member(), "key": own.to_string(), "certified_until_utc_s": mesh.certified_until_utc_s(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
+            "tunnel": self.host,
             "listen": self.settings.listen, "offload": self.counters.switches.now(), "queues": self.counters.gauges.len(), "began_utc_s": self.began.0,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
             "rests": mesh.rests(now), "running_s": now.saturating_since(self.since).as_secs_f64(),

@@ -86,6 +86,12 @@ pub(super) fn reloaded(answer: &Value) -> String {
     if out.is_empty() {
         out.push_str("members and certificate are the same\n");
     }
+    let restored = answer.get("restored").unwrap_or(&Value::Null);
+    let restored = list(restored, "addresses").chain(list(restored, "routes")).filter_map(Value::as_str);
+    let restored = restored.collect::<Vec<_>>().join(", ");
+    if !restored.is_empty() {
+        let _ = writeln!(out, "removed from this host by something, and added again: {restored}");
+    }
     let later = names("at_next_start");
     if !later.is_empty() {
         let _ = writeln!(out, "different, for the next start: {later}");
@@ -138,6 +144,7 @@ pub(super) fn status(answer: &Value) -> String {
         );
     }
     out.push_str(&metrics(answer));
+    out.push_str(&tunnel(answer));
     let unusual = answer.get("counters").and_then(Value::as_object).into_iter().flatten();
     let worth_a_look: Vec<String> = unusual
         .filter(|(k, v)| !FINE.contains(&k.as_str()) && v.as_u64() != Some(0))
@@ -145,6 +152,30 @@ pub(super) fn status(answer: &Value) -> String {
         .collect();
     if !worth_a_look.is_empty() {
         let _ = writeln!(out, "\nworth a look: {}", worth_a_look.join(", "));
+    }
+    out
+}
+
+/// What this host lacks of the overlay, one line each.
+fn tunnel(answer: &Value) -> String {
+    let Some(tunnel) = answer.get("tunnel") else { return String::new() };
+    let device = text(answer, "device");
+    let mut out = String::new();
+    if tunnel.get("up").and_then(Value::as_bool) == Some(false) {
+        let _ = writeln!(out, "\nthe tunnel device {device} is down: packets for other members are refused");
+    }
+    for (key, what) in [("missing_addresses", "the address"), ("missing_routes", "the route to")] {
+        let missing: Vec<&str> = list(tunnel, key).filter_map(Value::as_str).collect();
+        if !missing.is_empty() {
+            let _ = writeln!(out, "{device} lacks {what} {}", missing.join(", "));
+        }
+    }
+    for other in list(tunnel, "other_routes") {
+        let (subnet, by) = (text(other, "subnet"), text(other, "device"));
+        let _ = writeln!(
+            out,
+            "what is for {subnet} leaves by {by} and not by the overlay: this host has another route to it"
+        );
     }
     out
 }

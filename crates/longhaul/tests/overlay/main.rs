@@ -16,6 +16,7 @@ mod attacks;
 mod classes;
 mod failures;
 mod figures;
+mod host_routes;
 mod names;
 mod networks;
 mod offloads;

@@ -303,7 +303,7 @@ fn without_rights_a_device_that_root_made_ready_is_taken() {
         assert!(process.contains(has), "{has} in {process}");
     }
     // It is gone when `down` is done, so that the next one finds the device free. What root has left out is told.
-    let route = "ip route add 10.77.0.2/32 dev lh0 src 10.77.0.1";
+    let route = "ip route add 10.77.0.2/32 dev lh0 src 10.77.0.1 metric 30000";
     for has_route in [false, true] {
         assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
         if !has_route {

@@ -142,6 +142,13 @@ impl Members {
     pub(crate) fn ids(&self) -> Vec<u32> {
         self.running.iter().map(Child::id).collect()
     }
+
+    /// Ends one without a chance to clean up, `west` or `east`.
+    pub(crate) fn kill(&mut self, name: &str) {
+        let child = &mut self.running[usize::from(name == "east")];
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }
 
 impl Drop for Members {
