@@ -243,7 +243,7 @@ fn base_units(text: &str) -> Option<f64> {
     let rate = || text.parse::<Rate>().ok().map(|r| r.as_bps() as f64);
     let bytes = || text.parse::<Bytes>().ok().map(|b| b.as_u64() as f64);
     let time = || parse_duration(text).ok().map(|d| d.as_secs_f64());
-    text.parse().ok().or_else(share).or_else(rate).or_else(bytes).or_else(time)
+    text.parse().ok().or_else(share).or_else(time).or_else(rate).or_else(bytes)
 }
 
 /// Where an experiment's files go when the user does not say: its name and the time.

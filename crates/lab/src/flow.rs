@@ -66,7 +66,7 @@ pub(crate) fn arguments(scenario: &Scenario, flow: &Flow) -> Vec<String> {
     }
     add("--interval", format!("{}ns", scenario.record.interval.as_nanos()));
     add("--streams", flow.streams.to_string());
-    let rate = flow.rate.map(|r| r.as_bps().to_string());
+    let rate = flow.rate.map(|r| format!("{}b/s", r.as_bps()));
     match (flow.transport, rate) {
         (Transport::Tcp, Some(rate)) => add("--pacing", rate),
         (Transport::UdpConstant | Transport::UdpPoisson, Some(rate)) => add("--udp", rate),

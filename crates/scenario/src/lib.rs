@@ -35,7 +35,7 @@ pub use model::{
     Change, Experiment, Extent, Flow, Lan, Link, Medium, Metric, Mice, Model, Node, Overlay, Plot, Program,
     PublishedValue, Record, Route, Scenario, Transport, Validity, Way,
 };
-pub use policy::{UserByName, read_policy};
+pub use policy::{UserByName, code_point, read_policy};
 pub use problem::{Problem, Problems};
 pub use sizes::{Published, Sizes};
 pub use way::Stretch;

@@ -280,9 +280,12 @@ fn limit(item: &Item<'_>) -> Option<Limit> {
         match unit {
             "bdp" => products(number).map(|n| Limit::Products(n, spot)),
             "packets" | "packet" => packets(number).map(|n| Limit::Fixed(QueueLimit::Packets(n))),
-            unit if unit.ends_with('B') => quantity::bytes(value).map(|n| Limit::Fixed(QueueLimit::Bytes(n))),
-            "ns" | "us" | "µs" | "ms" | "s" | "m" | "min" | "h" => {
+            // `m` is minutes, as for all times; megabytes of a queue are `MB` or `M`.
+            unit if !unit.is_empty() && units::parse_duration(text).is_ok() => {
                 quantity::positive_duration(value).map(|t| Limit::Fixed(QueueLimit::Time(t)))
+            }
+            unit if !unit.is_empty() && text.parse::<Bytes>().is_ok() => {
+                quantity::bytes(value).map(|n| Limit::Fixed(QueueLimit::Bytes(n)))
             }
             _ => Err(Fault::new(format!("`{text}` is no limit of a queue"), LIMIT_MEND)),
         }

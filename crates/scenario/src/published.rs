@@ -55,8 +55,9 @@ fn number(value: &Value) -> Result<f64, Fault> {
         Kind::Text(text) => text
             .parse()
             .ok()
-            .or_else(|| quantity::rate(value).ok().map(|rate| rate.as_bps() as f64))
+            // `10m` is a time here; as a rate one writes 10Mb/s.
             .or_else(|| quantity::duration(value).ok().map(|time| time.as_secs_f64()))
+            .or_else(|| quantity::rate(value).ok().map(|rate| rate.as_bps() as f64))
             .filter(|n: &f64| n.is_finite())
             .ok_or_else(|| Fault::new(format!("`{text}` is neither a number nor a rate or a time"), MEND)),
         other @ (Kind::Boolean(_) | Kind::Date(_) | Kind::Array(_) | Kind::Table(_)) => {

@@ -57,7 +57,7 @@ pub(crate) fn word<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&Val
 
 /// A rate above zero.
 pub(crate) fn rate(value: &Value) -> Result<Rate, Fault> {
-    let text = with_unit(value, "a rate", "\"10Mb/s\"")?;
+    let text = with_unit(value, "a rate", "10Mb/s", &["Mb/s", "kb/s"])?;
     let rate: Rate = text.parse().map_err(|e: units::ParseQuantityError| Fault::new(e.to_string(), RATE_MEND))?;
     if rate == Rate::ZERO {
         return Err(Fault::new("a rate of zero carries nothing", "write a rate above zero"));
@@ -71,7 +71,7 @@ pub(crate) fn rate(value: &Value) -> Result<Rate, Fault> {
 const RATE_MEND: &str = "write a rate in bits per second, such as \"10Mb/s\"";
 
 pub(crate) fn duration(value: &Value) -> Result<Duration, Fault> {
-    let text = with_unit(value, "a time", "\"10ms\"")?;
+    let text = with_unit(value, "a time", "10ms", &["ms", "s"])?;
     parse_duration(&text).map_err(|e| Fault::new(e.to_string(), "write a time such as \"93.5ms\" or \"120s\""))
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn delay(value: &Value) -> Result<Duration, Fault> {
 
 /// Bytes, above zero.
 pub(crate) fn bytes(value: &Value) -> Result<Bytes, Fault> {
-    let text = with_unit(value, "an amount of data", "\"64KiB\"")?;
+    let text = with_unit(value, "an amount of data", "64KiB", &["B", "kB"])?;
     let bytes: Bytes = text.parse().map_err(|e: units::ParseQuantityError| {
         Fault::new(e.to_string(), "write bytes, such as \"24MB\" or \"64KiB\"")
     })?;
@@ -167,18 +167,22 @@ pub(crate) fn as_text(value: &Value) -> Result<String, Fault> {
     }
 }
 
-fn with_unit(value: &Value, what: &str, example: &str) -> Result<String, Fault> {
-    let mend = format!("write it as text with its unit, such as {example}");
+/// A quantity as text. A number alone is refused with what could be meant by it.
+fn with_unit(value: &Value, what: &str, example: &str, likely: &[&str; 2]) -> Result<String, Fault> {
+    let mend = |example: &str| format!("write it as text with its unit, such as {example}");
     let plain = value.kind.plain();
     match &value.kind {
         Kind::Text(_) | Kind::Integer(_) | Kind::Float(..) => match plain.trim().parse::<f64>() {
             // Zero is zero in every unit.
-            Ok(n) if n != 0.0 => Err(Fault::new(format!("{plain} has no unit"), mend)),
+            Ok(n) if n != 0.0 => {
+                let meant = likely.map(|unit| format!("\"{}{unit}\"", plain.trim())).join(" or ");
+                Err(Fault::new(format!("{plain} has no unit"), mend(&meant)))
+            }
             Ok(_) => Ok("0".to_owned()),
             Err(_) => Ok(plain),
         },
         other @ (Kind::Boolean(_) | Kind::Date(_) | Kind::Array(_) | Kind::Table(_)) => {
-            Err(expected(other, what, &mend))
+            Err(expected(other, what, &mend(&format!("\"{example}\""))))
         }
     }
 }

@@ -52,13 +52,17 @@ y = "throughput"
 
 /// Line, its text, and what is said about it without the file's name.
 const CASES: &[(usize, &str, &str)] = &[
-    (1, "duration = 60", r#":1: duration: 60 has no unit; write it as text with its unit, such as "10ms""#),
-    (1, r#"duration = "60""#, r#":1: duration: 60 has no unit; write it as text with its unit, such as "10ms""#),
+    (1, "duration = 60", r#":1: duration: 60 has no unit; write it as text with its unit, such as "60ms" or "60s""#),
+    (
+        1,
+        r#"duration = "60""#,
+        r#":1: duration: 60 has no unit; write it as text with its unit, such as "60ms" or "60s""#,
+    ),
     (1, r#"duration = "0s""#, ":1: duration: a time of zero is none; write a time above zero"),
     (
         1,
         r#"duration = "60 parsecs""#,
-        r#":1: duration: `60 parsecs` has an unknown unit; expected ns, us, ms, s, m or h; write a time such as "93.5ms" or "120s""#,
+        r#":1: duration: `60 parsecs` has an unknown unit; expected ns, us, ms, s, m, h, d or w; write a time such as "93.5ms" or "120s""#,
     ),
     (
         1,
@@ -173,7 +177,11 @@ durations = "61s""#,
         r#"rate = "0""#,
         ":5: links.path.rate: a rate of zero carries nothing; use outage in the schedule, or leave rate out for no limit",
     ),
-    (5, "rate = 100", r#":5: links.path.rate: 100 has no unit; write it as text with its unit, such as "10Mb/s""#),
+    (
+        5,
+        "rate = 100",
+        r#":5: links.path.rate: 100 has no unit; write it as text with its unit, such as "100Mb/s" or "100kb/s""#,
+    ),
     (
         5,
         r#"rate = "100MB/s""#,
@@ -220,7 +228,11 @@ trace = "x.trace""#,
         r#"delay = "61s""#,
         ":6: links.path.delay: a delay of 61 s is too long; at most 60s: with more a TCP handshake gives up",
     ),
-    (6, "delay = 10", r#":6: links.path.delay: 10 has no unit; write it as text with its unit, such as "10ms""#),
+    (
+        6,
+        "delay = 10",
+        r#":6: links.path.delay: 10 has no unit; write it as text with its unit, such as "10ms" or "10s""#,
+    ),
     (6, r#"queue = "0 packets""#, ":6: links.path.queue: `0` is no number of packets; write a whole number above zero"),
     (6, r#"queue = "0 bdp""#, ":6: links.path.queue: `0` bandwidth-delay products are none; write a number above zero"),
     (
@@ -486,7 +498,11 @@ pacing = "1Mb/s""#,
     (18, "dscp = 64", ":18: flows.f.dscp: 64 is out of range; write a whole number from 0 to 63"),
     (18, "mss = 40", ":18: flows.f.mss: 40 is out of range; write a whole number from 88 to 32767"),
     (18, r#"block = "8B""#, ":18: flows.f.block: 8 B is out of range; write 16 to 16777216 bytes"),
-    (18, r#"window = "32""#, r#":18: flows.f.window: 32 has no unit; write it as text with its unit, such as "64KiB""#),
+    (
+        18,
+        r#"window = "32""#,
+        r#":18: flows.f.window: 32 has no unit; write it as text with its unit, such as "32B" or "32kB""#,
+    ),
     (18, r#"window = "3GB""#, ":18: flows.f.window: 3000000000 B is out of range; write 1 to 2147483647 bytes"),
     (
         18,

@@ -70,21 +70,19 @@ impl fmt::Display for Bytes {
 impl FromStr for Bytes {
     type Err = ParseQuantityError;
 
-    /// Accepts `64KiB`, `10GB`, `4M` (SI), `4Mi`, `1460`.
+    /// Accepts `64KiB`, `10GB`, `4M` and `64k` (SI), `4Mi`, `1460`: bytes, never bits.
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         let (number, unit) = split_quantity(s)?;
-        let factor = match unit.strip_suffix('B').unwrap_or(unit) {
-            "" => 1.0,
-            "k" | "K" => 1e3,
-            "M" => 1e6,
-            "G" => 1e9,
-            "T" => 1e12,
-            "Ki" => 1024.0,
-            "Mi" => 1_048_576.0,
-            "Gi" => 1_073_741_824.0,
-            "Ti" => 1_099_511_627_776.0,
-            _ => return Err(ParseQuantityError::unit(s, "B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")),
+        let unit = unit.strip_suffix('B').unwrap_or(unit);
+        let factor = match unit {
+            "Ki" | "ki" => Some(1024.0),
+            "Mi" | "mi" => Some(1_048_576.0),
+            "Gi" | "gi" => Some(1_073_741_824.0),
+            "Ti" | "ti" => Some(1_099_511_627_776.0),
+            si => parse::prefix(si),
         };
+        let units = "B, kB, MB, GB, TB, KiB, MiB, GiB or TiB (bytes, not bits)";
+        let factor = factor.ok_or_else(|| ParseQuantityError::unit(s, units))?;
         parse::to_u64(s, number * factor).map(Self)
     }
 }
@@ -95,10 +93,31 @@ mod tests {
 
     #[test]
     fn si_and_binary_prefixes_are_kept_apart() {
-        for (text, n) in [("64KiB", 65_536), ("64kB", 64_000), ("4M", 4_000_000), ("4MiB", 4_194_304), ("1460", 1460)] {
-            assert_eq!(text.parse::<Bytes>().unwrap().as_u64(), n, "{text}");
+        for (text, n) in [
+            ("64KiB", 65_536),
+            ("64Ki", 65_536),
+            ("64ki", 65_536),
+            ("64kB", 64_000),
+            ("64KB", 64_000),
+            ("64k", 64_000),
+            ("64K", 64_000),
+            ("4M", 4_000_000),
+            ("4m", 4_000_000),
+            ("4MiB", 4_194_304),
+            ("1g", 1_000_000_000),
+            ("10 GB", 10_000_000_000),
+            ("1.5T", 1_500_000_000_000),
+            ("1460", 1460),
+            ("1460B", 1460),
+            ("0", 0),
+        ] {
+            assert_eq!(text.parse::<Bytes>().map(Bytes::as_u64), Ok(n), "{text}");
         }
-        assert!("10Gb".parse::<Bytes>().is_err(), "bits are not bytes");
+        for bad in ["", "k", "-1", "10Gb", "10kbit", "10 s", "64 KKi", "1e400", "99999999TB"] {
+            assert!(bad.parse::<Bytes>().is_err(), "{bad}");
+        }
+        let bits = "10Gb".parse::<Bytes>().unwrap_err().to_string();
+        assert!(bits.contains("bytes, not bits"), "{bits}");
         assert_eq!(Bytes::new(1_250_000_000).to_string(), "1.250 GB");
     }
 }

@@ -11,5 +11,5 @@ mod rate;
 pub use bytes::Bytes;
 pub use core::time::Duration;
 pub use instant::{Instant, nanos};
-pub use parse::{ParseQuantityError, parse_duration};
+pub use parse::{ParseQuantityError, parse_duration, parse_seconds};
 pub use rate::Rate;

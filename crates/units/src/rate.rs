@@ -68,18 +68,15 @@ impl fmt::Display for Rate {
 impl FromStr for Rate {
     type Err = ParseQuantityError;
 
-    /// Accepts `10Gb/s`, `10Gbit/s`, `10Gbps`, `10G`, `2.5 Mb/s`, `1000000`; bits, never bytes.
+    /// Accepts `10Gb/s`, `10Gbit/s`, `10Gbps`, `10gbit`, `10G`, `2.5 Mb/s`: bits, never bytes, and no number alone but zero.
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         let (number, unit) = split_quantity(s)?;
-        let prefix = ["bit/s", "bits/s", "b/s", "bps"].iter().find_map(|u| unit.strip_suffix(u)).unwrap_or(unit);
-        let factor = match prefix {
-            "" => 1.0,
-            "k" | "K" => 1e3,
-            "M" => 1e6,
-            "G" => 1e9,
-            "T" => 1e12,
-            _ => return Err(ParseQuantityError::unit(s, "bit/s, kb/s, Mb/s, Gb/s or Tb/s")),
-        };
+        if unit.is_empty() {
+            return parse::bare(s, number, &["Mb/s", "kb/s", "b/s"]).map(Self);
+        }
+        let prefix = ["bit/s", "bits/s", "b/s", "bps", "bit"].iter().find_map(|u| unit.strip_suffix(u)).unwrap_or(unit);
+        let units = "b/s, kb/s, Mb/s, Gb/s or Tb/s (bits, not bytes)";
+        let factor = parse::prefix(prefix).ok_or_else(|| ParseQuantityError::unit(s, units))?;
         parse::to_u64(s, number * factor).map(Self)
     }
 }
@@ -94,15 +91,27 @@ mod tests {
             ("10Gb/s", 10_000_000_000),
             ("10G", 10_000_000_000),
             ("2.5 Mb/s", 2_500_000),
-            ("1000", 1000),
+            ("10m", 10_000_000),
+            ("10g", 10_000_000_000),
+            ("64k", 64_000),
+            ("64kbit", 64_000),
+            ("100mbit", 100_000_000),
+            ("1000bit", 1000),
+            ("1000b/s", 1000),
+            ("1000bps", 1000),
+            ("10Mbits/s", 10_000_000),
+            ("0", 0),
             ("1Tbit/s", 1_000_000_000_000),
             ("64kbps", 64_000),
         ] {
             assert_eq!(text.parse::<Rate>().unwrap().as_bps(), bps, "{text}");
         }
-        for bad in ["", "G", "-1G", "10GB/s", "10 GiB", "1e400", "nan", "10Xb/s"] {
+        for bad in ["", "G", "-1G", "10GB/s", "10 GiB", "1e400", "nan", "10Xb/s", "10Kibit", "10 s", "1,5Mb/s"] {
             assert!(bad.parse::<Rate>().is_err(), "{bad}");
         }
+        let refused = |text: &str| text.parse::<Rate>().unwrap_err().to_string();
+        assert_eq!(refused("100"), "100 has no unit; write 100Mb/s, 100kb/s or 100b/s");
+        assert!(refused("10MB/s").contains("bits, not bytes"));
     }
 
     #[test]

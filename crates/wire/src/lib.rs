@@ -42,7 +42,10 @@ pub use frame::{
 };
 pub use greeting::{GREETING, Parsed, encode_rejection, parse_greeting, rejection_reason};
 pub use message::{Message, MessageError, ProbeDeparture, RefuseCode, RemoteSample};
-pub use plan::{PlanError, canonical_json, validate_plan};
+pub use plan::{
+    MAX_BLOCK_BYTES, MAX_DATAGRAM_BYTES, MAX_STREAMS, MAX_WINDOW_BYTES, MIN_INTERVAL_NS, MSS_BYTES, PlanError,
+    canonical_json, validate_plan,
+};
 pub use probe::{MAX_TRAIN, PROBE_HEADER_BYTES, ProbeHeader, TRAIN_NUMBERS};
 pub use proposal::{HELLO, NATIVE_VERSION, Progress, Proposal, ProposalError, parse_proposal};
 pub use scanner::{EchoReader, HeaderScanner, SkipError};

@@ -28,7 +28,7 @@ fn a_flow_is_a_test_with_its_options() {
     for part in [
         "test fd00::3 --bytes 3000000 ",
         " --streams 4 ",
-        " --pacing 8000000 ",
+        " --pacing 8000000b/s ",
         " --congestion reno ",
         " --window 1000000 ",
         " --mss 1000 ",
@@ -37,7 +37,7 @@ fn a_flow_is_a_test_with_its_options() {
         assert!(tcp.contains(part), "`{part}` is not in: {tcp}");
     }
     let udp = words("protocol = \"udp\"\nrate = \"5Mb/s\"\narrivals = \"poisson\"");
-    assert!(udp.contains(" --udp 5000000") && udp.ends_with("--poisson"), "{udp}");
+    assert!(udp.contains(" --udp 5000000b/s") && udp.ends_with("--poisson"), "{udp}");
     assert!(["--congestion", "--pacing", "--notsent-lowat"].iter().all(|o| !udp.contains(o)), "{udp}");
 }
 

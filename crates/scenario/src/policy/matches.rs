@@ -43,6 +43,11 @@ const CODE_POINTS: &[(&str, u8)] = &[
     ("cs7", 56),
 ];
 
+/// The differentiated services code point of that name, in either case.
+pub fn code_point(name: &str) -> Option<u8> {
+    CODE_POINTS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, number)| *number)
+}
+
 /// One match or a list of them.
 pub(super) fn read(item: &Item<'_>, way: Way, users: Users<'_>) -> Vec<Match> {
     item.one_or_more().iter().filter_map(|one| read_one(one, way, users)).collect()

@@ -3,6 +3,8 @@
 mod class;
 mod matches;
 
+pub use matches::code_point;
+
 use std::path::Path;
 use std::time::Duration;
 
