@@ -7,6 +7,7 @@ use results::{
     StartRecord, UdpSummary,
 };
 
+use crate::closing::write_closing;
 use crate::sheet::Sheet;
 use crate::summary::{self, StageQuantile, bytes, finite, nanos, percent, rate, ratio, seconds, signed_nanos};
 
@@ -37,7 +38,8 @@ pub(crate) fn write_end(out: &mut impl Write, start: Option<&StartRecord>, end: 
     let client = grown(m.client_rss_start_bytes, m.client_rss_end_bytes);
     let server = grown(m.server_rss_start_bytes, m.server_rss_end_bytes);
     sheet.item("memory", &format!("client {client}, server {server}"))?;
-    end.warnings.iter().try_for_each(|w| sheet.item("WARNING", w))
+    end.warnings.iter().try_for_each(|w| sheet.item("WARNING", w))?;
+    write_closing(out, start, end)
 }
 
 /// How a test ended, in words.

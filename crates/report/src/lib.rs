@@ -6,6 +6,7 @@
 
 pub mod cc;
 pub mod choose;
+mod closing;
 mod columns;
 mod csv;
 mod end_text;

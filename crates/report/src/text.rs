@@ -54,6 +54,11 @@ impl<W: Write> TextReport<W> {
         }
     }
 
+    /// What was written to.
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+
     /// Prints rows that still wait for the other end; for a stream of records that stopped without an end.
     ///
     /// # Errors
