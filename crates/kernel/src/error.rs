@@ -130,6 +130,7 @@ impl KernelError {
             (Op::Bind, Some(libc::EACCES)) => {
                 "; ports below net.ipv4.ip_unprivileged_port_start need CAP_NET_BIND_SERVICE"
             }
+            (Op::Connect, _) => connect_hint(&self.source),
             (Op::Bind, Some(libc::EADDRINUSE)) => "; choose another with --port",
             (Op::SetDevice | Op::AddAddress | Op::AddRoute | Op::AddNeighbour | Op::Change, Some(libc::EPERM)) => {
                 "; changing a network needs CAP_NET_ADMIN in the user namespace that owns it"
@@ -155,5 +156,44 @@ impl KernelError {
     /// The kind of the underlying error.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
+    }
+}
+
+/// What to check where no connection came about.
+fn connect_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "; is `longhaul serve` running there, and on this port (-p)?",
+        io::ErrorKind::TimedOut => {
+            "; nothing answers: is the address right, is the host up, and does every firewall between let this port through?"
+        }
+        io::ErrorKind::HostUnreachable => {
+            "; is the address right and the host up? a router or a firewall on the path may also say this"
+        }
+        io::ErrorKind::NetworkUnreachable => {
+            "; this host has no route to the address (`ip route get` shows it): is the network up, and is it the right address family (-4, -6)?"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_fail_say_what_to_check() {
+        let words = |error| KernelError::new(Op::Connect, "192.0.2.1:5003", error).to_string();
+        let os = io::Error::from_raw_os_error;
+        for (error, says) in [
+            (os(libc::ECONNREFUSED), "is `longhaul serve` running there"),
+            (os(libc::ETIMEDOUT), "firewall"),
+            // As a connect with a time limit of its own reports it.
+            (io::Error::from(io::ErrorKind::TimedOut), "firewall"),
+            (os(libc::EHOSTUNREACH), "is the address right"),
+            (os(libc::ENETUNREACH), "no route"),
+        ] {
+            let text = words(error);
+            assert!(text.starts_with("connecting to 192.0.2.1:5003: ") && text.contains(says), "{text}");
+        }
     }
 }

@@ -67,7 +67,7 @@ fn resolve(options: &ClientOptions) -> Result<Vec<SocketAddr>, MeasureError> {
     let fail = |detail: String| MeasureError::Resolve { host: options.host.clone(), family, detail };
     let found: Vec<SocketAddr> = (options.host.as_str(), options.port)
         .to_socket_addrs()
-        .map_err(|e| fail(e.to_string()))?
+        .map_err(|e| fail(format!("{e}; is the name right? `getent hosts {}` asks the same resolver", options.host)))?
         .filter(|a| match options.family {
             Family::Any => options.bind.is_none_or(|b| b.is_ipv4() == a.is_ipv4()),
             Family::V4 => a.is_ipv4(),
