@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
-use units::{Bytes, Rate, parse_duration};
+use units::{Bytes, Rate};
 
 use crate::cc::cli::CcOptions;
 use crate::choose::cli::ChooseOptions;
@@ -17,15 +17,18 @@ use crate::history::memory::MemoryOptions;
 use crate::lab::cli::LabOptions;
 use crate::model::cli::ModelOptions;
 use crate::overlay::cli::OverlayOptions;
-use crate::peer::PeerOptions;
+use crate::peer::{PeerOptions, Target};
+use crate::quantity::{NOT_ZERO, SOME_BYTES, bytes, rate, seconds_from, time};
 use crate::shape::cli::ShapeOptions;
 use crate::trace::cli::TraceOptions;
 use crate::tune::cli::TuneOptions;
 
 /// Measure, predict, choose, shape and emulate bulk data paths.
 ///
-/// Quantities take units: 200Mb/s or 10G (bits per second), 64KiB or 10GB (bytes), 10s or 187ms. SI prefixes are powers
-/// of ten; binary prefixes must be spelled (KiB, MiB).
+/// Quantities take units: rates are in bits per second (200Mb/s, 200mbit or 200M), sizes in bytes (64KiB, 10GB or 64k), times in
+/// ns, us, ms, s, m, h, d or w (187ms, 10s, 30d). The prefixes k, M, G and T, in either case, are powers of ten; binary
+/// prefixes must be spelled (KiB, MiB). A number without a unit is bytes where a size is wanted, and seconds in --time and
+/// --interval, as in iperf3; every other rate or time needs its unit. Files follow the same rules, and want a unit always.
 #[derive(Debug, Parser)]
 #[command(
     name = "longhaul",
@@ -98,10 +101,10 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) max_sessions_per_address: usize,
     /// Longest test.
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = time)]
     pub(crate) max_duration: Duration,
     /// Highest rate of one session, its streams together [default: none].
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) max_rate: Option<Rate>,
     /// Most bytes of probes (`longhaul estimate`) in a session, both directions together; 0 answers none.
     #[arg(long, value_name = "BYTES", default_value = "200MB")]
@@ -110,7 +113,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "FILE", env = "LONGHAUL_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,
     /// How long running tests may go on after SIGTERM or the first Ctrl-C.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub(crate) grace: Duration,
     /// Serve one session, then exit.
     #[arg(long)]
@@ -136,21 +139,22 @@ pub(crate) enum Format {
 
 #[derive(Debug, Args)]
 pub(crate) struct TestOptions {
-    /// Host name or address of the server.
-    pub(crate) host: String,
+    /// Host name or address of the server: HOST, HOST:PORT or [IPV6]:PORT.
+    #[arg(value_parser = Target::parse)]
+    pub(crate) host: Target,
     #[command(flatten)]
     pub(crate) memory: MemoryOptions,
     #[command(flatten)]
     pub(crate) peer: PeerOptions,
 
     /// How long to send [default: 10s].
-    #[arg(long, short = 't', value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
+    #[arg(long, short = 't', value_name = "TIME", value_parser = seconds_from(NOT_ZERO), help_heading = "Load")]
     pub(crate) time: Option<Duration>,
     /// How many bytes to send in each direction, instead of --time.
-    #[arg(long, short = 'n', value_name = "BYTES", conflicts_with = "time", help_heading = "Load")]
+    #[arg(long, short = 'n', value_name = "BYTES", value_parser = bytes(SOME_BYTES), conflicts_with = "time", help_heading = "Load")]
     pub(crate) bytes: Option<Bytes>,
     /// Streams in each direction.
-    #[arg(long, short = 'P', value_name = "N", default_value_t = 1, help_heading = "Load")]
+    #[arg(long, short = 'P', value_name = "N", default_value_t = 1, value_parser = streams(), help_heading = "Load")]
     pub(crate) streams: u32,
     /// The server sends, this host receives.
     #[arg(long, short = 'R', help_heading = "Load")]
@@ -161,9 +165,12 @@ pub(crate) struct TestOptions {
     /// Bytes in a block (TCP), or of payload in a datagram (UDP) [default: 64KiB, UDP 1448].
     #[arg(long, short = 'l', value_name = "BYTES", help_heading = "Load")]
     pub(crate) block: Option<Bytes>,
-    /// Send UDP datagrams at this rate, at equal gaps, instead of TCP.
-    #[arg(long, short, value_name = "RATE", help_heading = "Load")]
-    pub(crate) udp: Option<Rate>,
+    /// Send UDP datagrams instead of TCP, each stream at equal gaps, at this rate or that of --bitrate [default: 1Mb/s, as in iperf3].
+    #[arg(long, short, value_name = "RATE", value_parser = rate, num_args = 0..=1, require_equals = true, help_heading = "Load")]
+    pub(crate) udp: Option<Option<Rate>>,
+    /// Rate of each stream: of UDP its datagrams', of TCP a ceiling as --pacing sets it.
+    #[arg(long, short, value_name = "RATE", value_parser = rate, conflicts_with = "pacing", help_heading = "Load")]
+    pub(crate) bitrate: Option<Rate>,
     /// Send the datagrams as a Poisson process of that mean rate (RFC 2330).
     #[arg(long, requires = "udp", help_heading = "Load")]
     pub(crate) poisson: bool,
@@ -172,22 +179,22 @@ pub(crate) struct TestOptions {
     pub(crate) seed: u64,
 
     /// Socket buffers at both ends (SO_SNDBUF, SO_RCVBUF) [default: the kernel's autotuning].
-    #[arg(long, short, value_name = "BYTES", help_heading = "Socket")]
+    #[arg(long, short, value_name = "BYTES", value_parser = bytes(1..=wire::MAX_WINDOW_BYTES), help_heading = "Socket")]
     pub(crate) window: Option<Bytes>,
     /// Congestion control of the sending end [default: that host's].
     #[arg(long, short = 'C', value_name = "NAME", help_heading = "Socket")]
     pub(crate) congestion: Option<String>,
     /// Ceiling of each stream's rate, paced by the sending kernel (SO_MAX_PACING_RATE).
-    #[arg(long, value_name = "RATE", conflicts_with = "udp", help_heading = "Socket")]
+    #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "udp", help_heading = "Socket")]
     pub(crate) pacing: Option<Rate>,
-    /// Differentiated services code point of the data packets, 0 to 63.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..64), help_heading = "Socket")]
+    /// Differentiated services code point of the data packets, 0 to 63 or by name, such as cs1, af41 or ef.
+    #[arg(long, value_name = "N|NAME", value_parser = dscp, help_heading = "Socket")]
     pub(crate) dscp: Option<u8>,
     /// TCP maximum segment size.
-    #[arg(long, short = 'M', value_name = "BYTES", help_heading = "Socket")]
+    #[arg(long, short = 'M', value_name = "BYTES", value_parser = mss(), help_heading = "Socket")]
     pub(crate) mss: Option<u32>,
     /// Most bytes waiting unsent in the sender's socket (TCP_NOTSENT_LOWAT) [default: no limit; with --pacing 50 ms of it].
-    #[arg(long, value_name = "BYTES", help_heading = "Socket")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes(1..=u32::MAX.into()), help_heading = "Socket")]
     pub(crate) notsent_lowat: Option<Bytes>,
     /// Send from the page cache (sendfile) and discard in the receiving kernel (MSG_TRUNC), without copies.
     #[arg(long, short = 'Z', conflicts_with = "udp", help_heading = "Socket")]
@@ -195,9 +202,12 @@ pub(crate) struct TestOptions {
     /// Local address.
     #[arg(long, short = 'B', value_name = "ADDRESS", help_heading = "Socket")]
     pub(crate) bind: Option<IpAddr>,
+    /// Run this end on this CPU only.
+    #[arg(long, short = 'A', value_name = "CPU", value_parser = cpu, help_heading = "Socket")]
+    pub(crate) affinity: Option<usize>,
 
     /// Length of a reporting interval.
-    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Output")]
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = seconds_from(Duration::from_nanos(wire::MIN_INTERVAL_NS)), help_heading = "Output")]
     pub(crate) interval: Duration,
     /// What goes to standard output.
     #[arg(long, value_enum, default_value_t = Format::Auto, help_heading = "Output")]
@@ -205,6 +215,12 @@ pub(crate) struct TestOptions {
     /// Write the records as JSON Lines to FILE, or to standard output.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
+    /// Write one JSON document to standard output: the records in an array, `{"records": [...]}`.
+    #[arg(long, short = 'J', help_heading = "Output")]
+    pub(crate) json_document: bool,
+    /// Print the summary only: neither the live view nor intervals.
+    #[arg(long, short, help_heading = "Output")]
+    pub(crate) quiet: bool,
     /// Write the intervals as CSV to FILE, or to standard output.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = "Output")]
     pub(crate) csv: Option<PathBuf>,
@@ -215,14 +231,14 @@ pub(crate) struct TestOptions {
     #[arg(long, value_name = "TEXT", help_heading = "Output")]
     pub(crate) title: Option<String>,
     /// Rate of the narrow link, for the RFC 6349 metrics [default: the best interval].
-    #[arg(long, value_name = "RATE", help_heading = "Output")]
+    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Output")]
     pub(crate) link_rate: Option<Rate>,
     /// More columns in --format thrulay.
     #[arg(long, short, help_heading = "Output")]
     pub(crate) verbose: bool,
 
     /// How long to wait after the load for what is still under way.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub(crate) grace: Duration,
     /// Begin the load at this reading of CLOCK_MONOTONIC_RAW; the lab starts its flows with it.
     #[arg(long, value_name = "NS", hide = true)]
@@ -261,6 +277,32 @@ pub(crate) struct GenerateOptions {
     /// Folder to write into; made when missing.
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+}
+
+/// How many streams a test may have in a direction.
+pub(crate) fn streams() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(wire::MAX_STREAMS))
+}
+
+/// What Linux takes as TCP_MAXSEG.
+fn mss() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(i64::from(*wire::MSS_BYTES.start())..=i64::from(*wire::MSS_BYTES.end()))
+}
+
+/// 0 to 63, or a name.
+fn dscp(text: &str) -> Result<u8, String> {
+    let number = text.parse().ok().filter(|n| *n < 64).or_else(|| scenario::code_point(text));
+    number.ok_or_else(|| "write 0 to 63, or a name: cs0 to cs7, af11 to af43, ef, le or voice-admit".to_owned())
+}
+
+/// One CPU. iperf3 takes a second one for the server, which is the server's own business here.
+fn cpu(text: &str) -> Result<usize, String> {
+    if let Some((_, server)) = text.split_once(',') {
+        return Err(format!(
+            "a server chooses its CPU itself; to have it on CPU {server}, start it with `taskset -c {server} longhaul serve`"
+        ));
+    }
+    text.parse().map_err(|_| "write the number of a CPU, from 0".to_owned())
 }
 
 /// `192.0.2.0/24`, or a single address.

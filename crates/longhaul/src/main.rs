@@ -6,6 +6,7 @@ mod cli;
 mod estimate;
 mod evaluate;
 mod generate;
+mod habits;
 mod history;
 mod lab;
 mod logs;
@@ -13,6 +14,7 @@ mod model;
 mod output;
 mod overlay;
 mod peer;
+mod quantity;
 mod report_command;
 mod serve;
 mod shape;
@@ -29,7 +31,10 @@ use cli::{Cli, Command};
 const COULD_NOT_ASK: u8 = 2;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse_from(habits::arranged(std::env::args_os())) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
     let outcome = match cli.command {
         Command::Serve(options) => serve::run(*options),
         Command::Test(options) => test::run(*options),
@@ -57,6 +62,16 @@ fn main() -> ExitCode {
             ExitCode::from(COULD_NOT_ASK)
         }
     }
+}
+
+/// Help, the version, or what is wrong with the command line.
+fn usage(error: &clap::Error) -> ExitCode {
+    // To a reader that is gone there is nothing to say.
+    let _ = error.print();
+    if let Some(hint) = habits::hint(error) {
+        output::say(&format!("\nhint: {hint}"));
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(COULD_NOT_ASK))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

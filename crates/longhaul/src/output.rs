@@ -21,17 +21,28 @@ use crate::cli::{Format, TestOptions};
 enum Sink {
     Live(Box<Live>),
     Text(Box<TextReport<Stdout>>),
+    /// Text without intervals.
+    Summary(Box<TextReport<Stdout>>),
     Json(Box<dyn Write>),
+    /// One JSON document.
+    Document(Document),
     Csv(Box<CsvReport<Box<dyn Write>>>),
     Thrulay(Box<ThrulayReport<Stdout>>),
     Page(Page),
 }
 
-/// The live view, and what is left on the terminal when it has gone: the plain report without its intervals.
+/// The live view, and what is left on the terminal when it has gone: the plain report with the intervals that were seen.
 struct Live {
     /// Made with the first record: until then Ctrl-C is an ordinary signal.
     view: Option<LiveView>,
-    keep: Vec<Record>,
+    /// The report waits on disk, so that a long test needs no more memory than a short one.
+    text: TextReport<BufWriter<File>>,
+}
+
+/// `{"records":[...]}`, and `error` where the test could not be made; written as the records come, whole when the test ends.
+#[derive(Default)]
+struct Document {
+    is_open: bool,
 }
 
 /// A report page in the making. The records wait on disk, so that a long test needs no more memory than a short one.
@@ -53,11 +64,13 @@ impl Outputs {
     pub(crate) fn open(options: &TestOptions) -> anyhow::Result<Self> {
         let mut sinks = Vec::new();
         let (json, csv) = (is_standard(options.json.as_deref()), is_standard(options.csv.as_deref()));
-        let formats = [json, csv, options.format != Format::Auto];
+        let formats = [json, csv, options.json_document, options.format != Format::Auto];
         if formats.iter().filter(|f| **f).count() > 1 {
-            bail!("--format, --json and --csv cannot share standard output; give a file: --json=FILE");
+            bail!("--format, --json, -J and --csv cannot share standard output; give a file: --json=FILE");
         }
-        if !json && !csv {
+        if options.json_document {
+            sinks.push(("standard output".to_owned(), Some(Sink::Document(Document::default()))));
+        } else if !json && !csv {
             sinks.push(("standard output".to_owned(), Some(standard(options)?)));
         }
         if let Some(path) = &options.json {
@@ -101,11 +114,11 @@ impl Outputs {
         }
     }
 
-    /// Completes what is left; tells every sink that failed.
-    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+    /// Completes what is left; tells every sink that failed. `failure` is why there is no whole test.
+    pub(crate) fn finish(mut self, failure: Option<&str>) -> anyhow::Result<()> {
         for (name, slot) in self.sinks {
             let Some(sink) = slot else { continue };
-            if let Err(e) = sink.finish()
+            if let Err(e) = sink.finish(failure)
                 && !is_broken_pipe(&e)
             {
                 self.failures.push(format!("{name}: {e:#}"));
@@ -124,7 +137,11 @@ fn standard(options: &TestOptions) -> anyhow::Result<Sink> {
         && io::stderr().is_terminal()
         && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
     Ok(match options.format {
-        Format::Auto if terminal => Sink::Live(Box::new(Live { view: None, keep: Vec::new() })),
+        Format::Auto | Format::Text if options.quiet => Sink::Summary(Box::new(TextReport::new(io::stdout()))),
+        Format::Auto if terminal => {
+            let spool = tempfile::tempfile().context("cannot make a temporary file for the report")?;
+            Sink::Live(Box::new(Live { view: None, text: TextReport::new(BufWriter::new(spool)) }))
+        }
         Format::Auto | Format::Text => Sink::Text(Box::new(TextReport::new(io::stdout()))),
         Format::Json => Sink::Json(Box::new(io::stdout())),
         Format::Csv => Sink::Csv(Box::new(CsvReport::new(Box::new(io::stdout())))),
@@ -158,9 +175,7 @@ impl Sink {
     fn record(&mut self, record: &Record) -> io::Result<()> {
         match self {
             Self::Live(live) => {
-                if !matches!(record, Record::Interval(_)) {
-                    live.keep.push(record.clone());
-                }
+                live.text.record(record)?;
                 if live.view.is_none() {
                     live.view = Some(LiveView::new()?);
                 }
@@ -170,6 +185,9 @@ impl Sink {
                 }
             }
             Self::Text(out) => out.record(record)?,
+            Self::Summary(_) if matches!(record, Record::Interval(_)) => {}
+            Self::Summary(out) => out.record(record)?,
+            Self::Document(document) => document.record(record)?,
             Self::Json(out) => json_line(out, record)?,
             Self::Csv(out) => out.record(record)?,
             Self::Thrulay(out) => out.record(record)?,
@@ -178,18 +196,41 @@ impl Sink {
         Ok(())
     }
 
-    fn finish(self) -> anyhow::Result<()> {
+    fn finish(self, failure: Option<&str>) -> anyhow::Result<()> {
         match self {
             Self::Live(live) => {
                 live.view.map_or(Ok(()), LiveView::finish)?;
-                let mut text = TextReport::new(io::stdout());
-                live.keep.iter().try_for_each(|r| text.record(r))?;
+                let mut text = live.text;
+                // Of a test that broke before its last record.
+                text.drain()?;
+                let mut spool = text.into_inner().into_inner().map_err(io::IntoInnerError::into_error)?;
+                spool.rewind()?;
+                io::copy(&mut spool, &mut io::stdout())?;
             }
+            Self::Document(document) => document.finish(failure)?,
             Self::Json(mut out) => out.flush()?,
             Self::Page(page) => page.finish()?,
-            Self::Text(_) | Self::Csv(_) | Self::Thrulay(_) => {}
+            Self::Text(_) | Self::Summary(_) | Self::Csv(_) | Self::Thrulay(_) => {}
         }
         Ok(())
+    }
+}
+
+impl Document {
+    fn record(&mut self, record: &Record) -> io::Result<()> {
+        let mut text = if self.is_open { b",\n".to_vec() } else { b"{\"records\":[\n".to_vec() };
+        serde_json::to_writer(&mut text, record)?;
+        self.is_open = true;
+        io::stdout().write_all(&text)
+    }
+
+    fn finish(self, failure: Option<&str>) -> io::Result<()> {
+        let mut text = if self.is_open { "\n]" } else { "{\"records\":[]" }.to_owned();
+        if let Some(failure) = failure {
+            text += &format!(",\"error\":{}", serde_json::Value::from(failure));
+        }
+        text += "}\n";
+        io::stdout().write_all(text.as_bytes())
     }
 }
 

@@ -1,5 +1,6 @@
 //! How a far end is reached: options of all commands that talk to `longhaul serve`.
 
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use crate::serve::read_key;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Far end")]
 pub(crate) struct PeerOptions {
-    /// Port of `longhaul serve`.
-    #[arg(long, short, default_value_t = 5003, env = "LONGHAUL_PORT")]
+    /// Port of `longhaul serve`, unless HOST has one.
+    #[arg(long, short, default_value_t = 5003, env = "LONGHAUL_PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     /// Use IPv4 only.
     #[arg(short = '4', long, conflicts_with = "ipv6")]
@@ -26,17 +27,59 @@ pub(crate) struct PeerOptions {
     key_file: Option<PathBuf>,
 }
 
+/// A far end as the user writes it: `HOST`, `HOST:PORT`, `[IPV6]:PORT`, or an IPv6 address without brackets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// Name or address, without brackets.
+    pub(crate) host: String,
+    /// Its port, where the user wrote one.
+    pub(crate) port: Option<u16>,
+}
+
+impl Target {
+    /// Reads what stands before a blank or `@`.
+    ///
+    /// # Errors
+    /// No host, a port that is none, or brackets around what is no IPv6 address.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest.split_once(']').ok_or_else(|| format!("`{text}` lacks the closing bracket"))?;
+                // A scope (%eth0) belongs to the address, and is looked up later.
+                let address = host.split_once('%').map_or(host, |(address, _)| address);
+                if address.parse::<Ipv6Addr>().is_err() {
+                    return Err(format!("`{host}` is not an IPv6 address; only those stand in brackets"));
+                }
+                match port {
+                    "" => (host, None),
+                    port => (host, Some(port.strip_prefix(':').ok_or_else(|| format!("write [{host}]:PORT"))?)),
+                }
+            }
+            None => match text.split_once(':') {
+                Some((host, port)) if !port.contains(':') => (host, Some(port)),
+                _ => (text, None),
+            },
+        };
+        if host.is_empty() {
+            return Err(format!("`{text}` names no host"));
+        }
+        let read =
+            |port: &str| port.parse().ok().filter(|p| *p > 0).ok_or_else(|| format!("port `{port}` is not 1 to 65535"));
+        Ok(Self { host: host.to_owned(), port: port.map(read).transpose()? })
+    }
+}
+
 impl PeerOptions {
     /// What a client needs for this plan, with nothing else decided. Reads the key.
-    pub(crate) fn client(&self, host: &str, plan: TestPlan) -> anyhow::Result<ClientOptions> {
+    pub(crate) fn client(&self, target: &Target, plan: TestPlan) -> anyhow::Result<ClientOptions> {
         let family = match (self.ipv4, self.ipv6) {
             (true, _) => Family::V4,
             (_, true) => Family::V6,
             (false, false) => Family::Any,
         };
         Ok(ClientOptions {
-            host: host.to_owned(),
-            port: self.port,
+            host: target.host.clone(),
+            port: target.port.unwrap_or(self.port),
             family,
             bind: None,
             plan,
@@ -46,5 +89,29 @@ impl PeerOptions {
             grace: Duration::from_secs(10),
             start_at: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_may_have_its_port() {
+        for (text, host, port) in [
+            ("far", "far", None),
+            ("far:5004", "far", Some(5004)),
+            ("192.0.2.1:65535", "192.0.2.1", Some(65_535)),
+            ("2001:db8::1", "2001:db8::1", None),
+            ("[2001:db8::1]", "2001:db8::1", None),
+            ("[2001:db8::1]:5004", "2001:db8::1", Some(5004)),
+            ("[fe80::1%eth0]:5004", "fe80::1%eth0", Some(5004)),
+            ("fe80::1%eth0", "fe80::1%eth0", None),
+        ] {
+            assert_eq!(Target::parse(text), Ok(Target { host: host.to_owned(), port }), "{text}");
+        }
+        for wrong in ["", ":5003", "far:", "far:0", "far:65536", "far:ssh", "[far]:5003", "[::1", "[::1]5003", "[]:1"] {
+            assert!(Target::parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

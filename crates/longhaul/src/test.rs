@@ -12,10 +12,13 @@ use units::{Bytes, Instant, Rate};
 
 use crate::cli::TestOptions;
 use crate::history::memory::keep_test;
-use crate::output::Outputs;
+use crate::output::{Outputs, say};
 
 /// The answer is negative: the test broke, or the two ends disagree.
 const NEGATIVE: u8 = 1;
+
+/// Rate of UDP where none is given: iperf3's.
+const UDP_RATE: Rate = Rate::from_bps(1_000_000);
 
 const TCP_BLOCK: Bytes = Bytes::new(64 << 10);
 
@@ -27,6 +30,10 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
     kernel::raise_open_files();
     let plan = plan(&options)?;
     wire::validate_plan(&plan)?;
+    if let Some(cpu) = options.affinity {
+        // Threads that start from now on inherit it.
+        kernel::pin(cpu).context("--affinity")?;
+    }
     let peer = options.peer.client(&options.host, plan)?;
     let outputs = RefCell::new(Outputs::open(&options)?);
     let client = ClientOptions {
@@ -46,7 +53,8 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
         outputs.borrow_mut().record(record);
     };
     let end = run_test(&client, &mut observe, &asked);
-    let written = outputs.into_inner().finish();
+    let failure = end.as_ref().err().map(ToString::to_string);
+    let written = outputs.into_inner().finish(failure.as_deref());
     let end = end?;
     written?;
     if let Some(start) = &begun {
@@ -73,16 +81,18 @@ fn plan(options: &TestOptions) -> anyhow::Result<TestPlan> {
         (Some(_), false) => Transport::UdpConstant,
         (Some(_), true) => Transport::UdpPoisson,
     };
+    let rate = rate(options)?;
     let directions = match (options.reverse, options.bidir) {
         (_, true) => vec![Direction::Up, Direction::Down],
         (true, _) => vec![Direction::Down],
         (false, false) => vec![Direction::Up],
     };
-    let block = options.block.unwrap_or(if transport == Transport::Tcp { TCP_BLOCK } else { UDP_PAYLOAD });
+    let block = block(options.block, transport)?;
     let duration = match (options.time, options.bytes) {
         (_, Some(_)) => None,
         (time, None) => Some(nanos(time.unwrap_or(Duration::from_secs(10)))?),
     };
+    let paced = rate.filter(|_| transport == Transport::Tcp);
     Ok(TestPlan {
         transport,
         directions,
@@ -93,13 +103,41 @@ fn plan(options: &TestOptions) -> anyhow::Result<TestPlan> {
         block_bytes: block.as_u64(),
         window_bytes: options.window.map(Bytes::as_u64),
         congestion_control: options.congestion.clone(),
-        rate_bps: options.pacing.or(options.udp).map(Rate::as_bps),
+        rate_bps: rate.map(Rate::as_bps),
         dscp: options.dscp,
         mss_bytes: options.mss,
-        notsent_lowat_bytes: options.notsent_lowat.or_else(|| options.pacing.map(unsent_when_paced)).map(unsent),
+        notsent_lowat_bytes: options.notsent_lowat.or_else(|| paced.map(unsent_when_paced)).map(unsent),
         zero_copy: options.zero_copy,
         seed: options.seed,
     })
+}
+
+/// The rate of each stream: a ceiling for TCP, what is sent for UDP.
+fn rate(options: &TestOptions) -> anyhow::Result<Option<Rate>> {
+    match (options.udp, options.bitrate) {
+        (None, bitrate) => Ok(options.pacing.or(bitrate)),
+        (Some(Some(_)), Some(_)) => anyhow::bail!("--udp and --bitrate both give the rate; give it once"),
+        (Some(rate), bitrate) => Ok(rate.or(bitrate).or_else(|| {
+            say(&format!(
+                "longhaul: UDP at {UDP_RATE} a stream, as iperf3 has it; another rate with -u RATE or -b RATE"
+            ));
+            Some(UDP_RATE)
+        })),
+    }
+}
+
+/// Size of a block or datagram; its bounds depend on the transport.
+fn block(asked: Option<Bytes>, transport: Transport) -> anyhow::Result<Bytes> {
+    let (usual, min, max, what) = match transport {
+        Transport::Tcp => (TCP_BLOCK, wire::BLOCK_HEADER_BYTES as u64, wire::MAX_BLOCK_BYTES, "a TCP block"),
+        Transport::UdpConstant | Transport::UdpPoisson | Transport::Probe => {
+            (UDP_PAYLOAD, wire::DATAGRAM_HEADER_BYTES as u64, wire::MAX_DATAGRAM_BYTES, "a datagram's payload")
+        }
+    };
+    let size = asked.unwrap_or(usual);
+    let fits = (min..=max).contains(&size.as_u64());
+    anyhow::ensure!(fits, "--block {}: {what} has {min} to {max} bytes", size.as_u64());
+    Ok(size)
 }
 
 /// What may wait unsent in the socket of a paced stream. A paced sender fills any buffer; megabytes of it would add

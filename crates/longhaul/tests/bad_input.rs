@@ -19,11 +19,11 @@ fn questions_that_make_no_sense_are_refused_before_anything_is_sent() {
     let nobody = "192.0.2.1";
     assert_refused(&["test", nobody, "-P", "0"], "stream");
     assert_refused(&["test", nobody, "-P", "1000"], "128");
-    assert_refused(&["test", nobody, "-l", "1"], "16");
-    assert_refused(&["test", nobody, "-t", "0"], "duration");
+    assert_refused(&["test", nobody, "-l", "1"], "--block 1: a TCP block has 16 to 16777216 bytes");
+    assert_refused(&["test", nobody, "-t", "0"], "--time");
     assert_refused(&["test", nobody, "--dscp", "64"], "64");
     assert_refused(&["test", nobody, "-C", "no such thing"], "congestion");
-    assert_refused(&["test", nobody, "--pacing", "10GB/s"], "bit/s");
+    assert_refused(&["test", nobody, "--pacing", "10GB/s"], "bits, not bytes");
     assert_refused(&["test", nobody, "-t", "1", "-n", "1"], "cannot be used with");
     assert_refused(&["test", nobody, "--json", "--csv"], "standard output");
     assert_refused(&["test", nobody, "--key-file", "/nonexistent/key"], "/nonexistent/key");
@@ -33,10 +33,91 @@ fn questions_that_make_no_sense_are_refused_before_anything_is_sent() {
 }
 
 #[test]
+fn a_rate_or_a_time_without_a_unit_is_refused_with_what_could_be_meant() {
+    let times = "100 has no unit; write 100ms or 100s";
+    let rates = "100 has no unit; write 100Mb/s, 100kb/s or 100b/s";
+    for (arguments, option, says) in [
+        (&["model", "--rtt", "100"][..], "--rtt", times),
+        (&["model", "--rtt", "1ms", "--timeout", "100"], "--timeout", times),
+        (&["model", "--rtt", "1ms", "--rate", "100"], "--rate", rates),
+        (&["lab", "path", "--rtt", "100", "--", "true"], "--rtt", times),
+        (&["lab", "path", "--jitter", "100", "--", "true"], "--jitter", times),
+        (&["lab", "path", "--rate", "100", "--", "true"], "--rate", rates),
+        (&["lab", "path", "--lateness", "100", "--", "true"], "--lateness", times),
+        (&["tune", "check", "--rtt", "100"], "--rtt", times),
+        (&["tune", "check", "--rate", "100"], "--rate", rates),
+        (&["shape", "constant", "--rate", "100", "lo"], "--rate", rates),
+        (&["shape", "constant", "--rate", "1Mb/s", "--queue", "100", "lo"], "--queue", times),
+        (&["shape", "apply", "--for", "100", "no.toml"], "--for", times),
+        (&["test", "192.0.2.1", "--pacing", "100"], "--pacing", rates),
+        (&["test", "192.0.2.1", "--link-rate", "100"], "--link-rate", rates),
+        (&["test", "192.0.2.1", "--grace", "100"], "--grace", times),
+        (&["serve", "--max-rate", "100"], "--max-rate", rates),
+        (&["serve", "--max-duration", "100"], "--max-duration", times),
+        (&["history", "--since", "100"], "--since", times),
+        (&["overlay", "certify", "--key", "k", "--valid", "100"], "--valid", times),
+    ] {
+        assert_refused(arguments, option);
+        assert_refused(arguments, says);
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_refused_with_option_and_range() {
+    let nobody = "192.0.2.1";
+    for (option, value, says) in [
+        ("--pacing", "0", "1b/s or more"),
+        ("--pacing", "100000000000000000Tb/s", "out of range"),
+        ("--udp", "0", "1b/s or more"),
+        ("--link-rate", "0b/s", "1b/s or more"),
+        ("--streams", "129", "1..=128"),
+        ("--bytes", "0", "1 bytes or more"),
+        ("--window", "0", "1 to 2147483647 bytes"),
+        ("--window", "2GiB", "1 to 2147483647 bytes"),
+        ("--mss", "87", "88..=32767"),
+        ("--notsent-lowat", "4GiB", "1 to 4294967295 bytes"),
+        ("--interval", "9ms", "10ms or more"),
+        ("--interval", "0", "10ms or more"),
+        ("--time", "0s", "above zero"),
+        ("--block", "17MB", "16 to 16777216 bytes"),
+        ("--port", "0", "1..=65535"),
+    ] {
+        let arguments = ["test", nobody, option, value];
+        assert_refused(&arguments, option);
+        assert_refused(&arguments, says);
+    }
+    for (arguments, option) in [
+        (&["estimate", nobody, "--budget", "0"][..], "--budget"),
+        (&["estimate", nobody, "--time", "0"], "--time"),
+        (&["choose", nobody, "192.0.2.2", "--budget", "0"], "--budget"),
+        (&["lab", "path", "--rate", "0", "--", "true"], "--rate"),
+        (&["tune", "check", "--rate", "0"], "--rate"),
+        (&["tune", "check", "--rtt", "11s"], "--rtt"),
+        (&["tune", "verify", nobody, "-P", "0"], "--streams"),
+    ] {
+        assert_refused(arguments, option);
+    }
+}
+
+#[test]
 fn a_host_that_is_not_there_is_named() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    assert_refused(&["test", "127.0.0.1", "-p", &port], &format!("connecting to 127.0.0.1:{port}"));
+    // Neither is anybody there, nor does it matter where the port stands.
+    let with_port = format!("127.0.0.1:{port}");
+    for arguments in [
+        &["test", "127.0.0.1", "-p", &port][..],
+        &["test", &with_port],
+        &["estimate", &with_port],
+        &["choose", &with_port, &format!("{with_port}@127.0.0.2")],
+        &["tune", "verify", &with_port],
+    ] {
+        assert_refused(arguments, &format!("connecting to 127.0.0.1:{port}"));
+        assert_refused(arguments, "is `longhaul serve` running there");
+    }
+    assert_refused(&["test", "[::1]:0"], "port `0` is not 1 to 65535");
+    assert_refused(&["test", "[far]:5003"], "not an IPv6 address");
     assert_refused(&["test", "no-such-host.invalid"], "no-such-host.invalid");
+    assert_refused(&["test", "no-such-host.invalid"], "is the name right?");
 }
 
 #[test]

@@ -81,3 +81,100 @@ fn dscp_and_pacing_are_on_the_socket_while_data_flows() {
     child.wait().unwrap();
     println!("{seen}");
 }
+
+#[test]
+fn udp_without_a_rate_is_sent_as_iperf3_sends_it_and_leaves_the_host_alone() {
+    let serve = Serve::start(&[]);
+    let port = serve.port.to_string();
+    let out = longhaul().args(["test", "-p", &port, "-t", "0.2", "--json", "-u", "127.0.0.1"]).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("UDP at 1.000 Mb/s"), "{}", text(&out.stderr));
+    let Record::Start(start) = read_records(Cursor::new(out.stdout)).unwrap().remove(0) else { panic!("no start") };
+    assert_eq!((start.plan.transport, start.plan.rate_bps), (results::Transport::UdpConstant, Some(1_000_000)));
+}
+
+#[test]
+fn the_bitrate_of_iperf3_paces_tcp_and_is_the_rate_of_udp() {
+    use results::Transport::{Tcp, UdpConstant, UdpPoisson};
+    let serve = Serve::start(&[]);
+    for (arguments, transport, rate) in [
+        (&["-b", "8M"][..], Tcp, 8_000_000),
+        (&["--bitrate", "8mbit", "-R"], Tcp, 8_000_000),
+        (&["-u", "-b", "2M"], UdpConstant, 2_000_000),
+        (&["-u", "3M"], UdpConstant, 3_000_000),
+        (&["-u3M", "--poisson"], UdpPoisson, 3_000_000),
+    ] {
+        let start = start_of(&serve, arguments);
+        assert_eq!((start.plan.transport, start.plan.rate_bps), (transport, Some(rate)), "{arguments:?}");
+    }
+    let twice = serve.test(&["-u", "3M", "-b", "2M"]);
+    assert_eq!(twice.status.code(), Some(2));
+    assert!(text(&twice.stderr).contains("give it once"), "{}", text(&twice.stderr));
+}
+
+#[test]
+fn a_code_point_may_be_given_by_its_name() {
+    let serve = Serve::start(&[]);
+    for (name, number) in [("af41", 34), ("EF", 46), ("cs1", 8), ("12", 12)] {
+        assert_eq!(start_of(&serve, &["--dscp", name]).plan.dscp, Some(number), "{name}");
+    }
+}
+
+#[test]
+fn the_whole_test_is_one_json_document_where_that_is_asked_for() {
+    let serve = Serve::start(&[]);
+    let out = serve.test(&["-t", "0.3", "-i", "0.1", "-J"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let records: Vec<Record> = serde_json::from_value(document["records"].clone()).unwrap();
+    assert!(matches!(records.first(), Some(Record::Start(_))) && matches!(records.last(), Some(Record::End(_))));
+    assert!(records.len() > 4, "{} records", records.len());
+
+    // Also where there is no test: what reads the output finds the reason in it.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let out = longhaul().args(["test", "-J", &nobody]).output().unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    let document: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(document["records"], serde_json::json!([]));
+    assert!(document["error"].as_str().unwrap().contains("refused"), "{document}");
+}
+
+#[test]
+fn quiet_prints_the_summary_only_and_every_report_ends_with_it() {
+    let serve = Serve::start(&[]);
+    for (arguments, rows) in [(&["-t", "0.3", "-i", "0.1", "-q"][..], false), (&["-t", "0.3", "-i", "0.1"], true)] {
+        let out = serve.test(arguments);
+        let words = text(&out.stdout);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        assert_eq!(words.contains("begin-end"), rows, "{words}");
+        let mut last = words.lines().rev();
+        assert!(last.next().is_some_and(|l| l.contains("idle RTT") && l.contains("retransmitted")), "{words}");
+        assert!(last.next().is_some_and(|l| l.starts_with("up: ") && l.contains("goodput ")), "{words}");
+    }
+}
+
+#[test]
+fn this_end_runs_on_the_cpu_that_was_asked_for() {
+    let serve = Serve::start(&[]);
+    assert!(serve.test(&["-t", "0.2", "-A", "0"]).status.success());
+    for (cpu, says) in [("99999", "--affinity"), ("0,1", "taskset -c 1 longhaul serve"), ("x", "number of a CPU")] {
+        let out = serve.test(&["-t", "0.2", "-A", cpu]);
+        assert_eq!(out.status.code(), Some(2), "{cpu}");
+        assert!(text(&out.stderr).contains(says), "{cpu}: {}", text(&out.stderr));
+    }
+}
+
+#[test]
+fn options_that_iperf3_has_are_answered_with_those_that_there_are() {
+    for (arguments, says) in [
+        (&["test", "-c", "192.0.2.1"][..], "longhaul test HOST"),
+        (&["-c", "192.0.2.1"], "longhaul test HOST"),
+        (&["-s"], "longhaul serve"),
+        (&["test", "-s"], "longhaul serve"),
+        (&["test", "192.0.2.1", "-S", "0x20"], "--dscp"),
+    ] {
+        let out = longhaul().args(arguments).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&out.stderr).contains(says), "{arguments:?}: {}", text(&out.stderr));
+    }
+}

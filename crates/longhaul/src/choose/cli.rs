@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use units::{Bytes, parse_duration};
+use units::Bytes;
 
 use crate::history::memory::MemoryOptions;
-use crate::peer::PeerOptions;
+use crate::peer::{PeerOptions, Target};
+use crate::quantity::{NOT_ZERO, SOME_BYTES, bytes, seconds_from};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul choose --reverse mirror1.example.net mirror2.example.net\n          \
@@ -16,17 +17,17 @@ use crate::peer::PeerOptions;
     longhaul choose -R a.example.net b.example.net --then 'rsync -a \"$1\"::data .'\n\
     Exit status: 0 decided (with --then that of the command); 1 undecided; 2 it could not be done.")]
 pub(crate) struct ChooseOptions {
-    /// Candidates: hosts that run `longhaul serve`, each with @ADDRESS of this host to reach it from, if that matters.
+    /// Candidates: hosts that run `longhaul serve`, each with :PORT if it is not that of --port, and with @ADDRESS of this host to reach it from, if that matters.
     #[arg(required = true, num_args = 2.., value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
     /// Probability of the best at which probing ends.
     #[arg(long, short, default_value = "0.95", value_name = "PROBABILITY", value_parser = probability)]
     pub(crate) confidence: f64,
     /// Most bytes of probes for each candidate, headers included.
-    #[arg(long, short, value_name = "BYTES", default_value = "500kB")]
+    #[arg(long, short, value_name = "BYTES", default_value = "500kB", value_parser = bytes(SOME_BYTES))]
     pub(crate) budget: Bytes,
     /// Longest time for probing.
-    #[arg(long, short = 't', value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, short = 't', value_name = "TIME", default_value = "30s", value_parser = seconds_from(NOT_ZERO))]
     pub(crate) time: Duration,
     /// The transfer comes from the host.
     #[arg(long, short = 'R')]
@@ -50,7 +51,7 @@ pub(crate) struct ChooseOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) name: String,
-    pub(crate) host: String,
+    pub(crate) target: Target,
     pub(crate) bind: Option<IpAddr>,
 }
 
@@ -65,8 +66,8 @@ impl Named {
                 (host, Some(bind))
             }
         };
-        anyhow::ensure!(!host.is_empty(), "`{name}` names no host");
-        Ok(Self { name: name.to_owned(), host: host.to_owned(), bind })
+        let target = Target::parse(host).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
+        Ok(Self { name: name.to_owned(), target, bind })
     }
 }
 
@@ -82,9 +83,11 @@ mod tests {
     #[test]
     fn a_candidate_may_name_the_address_to_reach_it_from() {
         let named = Named::parse("far@192.0.2.1").unwrap();
-        assert_eq!((named.host.as_str(), named.bind), ("far", Some("192.0.2.1".parse().unwrap())));
+        assert_eq!((named.target.host.as_str(), named.bind), ("far", Some("192.0.2.1".parse().unwrap())));
         assert_eq!(Named::parse("2001:db8::1").unwrap().bind, None);
         assert!(Named::parse("far@eth0").unwrap_err().to_string().contains("address of this host"));
         assert!(Named::parse("@192.0.2.1").is_err());
+        let named = Named::parse("far:5004@192.0.2.1").unwrap();
+        assert_eq!((named.target.port, named.bind), (Some(5004), Some("192.0.2.1".parse().unwrap())));
     }
 }

@@ -62,7 +62,7 @@ impl Contest {
         let entry = |(named, outcome): (&Named, std::thread::Result<Result<Prober, MeasureError>>)| {
             let (racer, error) = match outcome {
                 Ok(Ok(prober)) => {
-                    let memory = Memory::of(options.memory, &named.host, prober.addresses(), direction(options));
+                    let memory = Memory::of(options.memory, &named.target.host, prober.addresses(), direction(options));
                     (Some(Racer::new(prober, bounds, memory)), None)
                 }
                 Ok(Err(e)) => (None, Some(e.to_string())),

@@ -36,7 +36,7 @@ pub(crate) fn run(options: &ChooseOptions) -> anyhow::Result<ExitCode> {
     let Some(best) = decision.best.as_ref().filter(|_| decision.decided) else {
         return Ok(ExitCode::from(UNDECIDED));
     };
-    let host = named.iter().find(|n| n.name == *best).map_or(best.as_str(), |n| n.host.as_str());
+    let host = named.iter().find(|n| n.name == *best).map_or(best.as_str(), |n| n.target.host.as_str());
     options.then.as_ref().map_or(Ok(ExitCode::SUCCESS), |command| follow(command, host))
 }
 
@@ -86,5 +86,5 @@ fn client_options(options: &ChooseOptions, named: &Named) -> anyhow::Result<Clie
         bytes: Some(options.budget.max(Bytes::new(1)).as_u64()),
         ..crate::estimate::plan(direction(options))
     };
-    Ok(ClientOptions { bind: named.bind, ..options.peer.client(&named.host, plan)? })
+    Ok(ClientOptions { bind: named.bind, ..options.peer.client(&named.target, plan)? })
 }

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use units::{Bytes, parse_duration};
+use units::Bytes;
 
 use crate::history::memory::MemoryOptions;
-use crate::peer::PeerOptions;
+use crate::peer::{PeerOptions, Target};
+use crate::quantity::{NOT_ZERO, SOME_BYTES, bytes, seconds_from};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul estimate mirror.example.net\n          \
@@ -17,8 +18,9 @@ use crate::peer::PeerOptions;
     Rates count bits of IP packets, those of TCP methods and of predictions payload.\n\
     Exit status: 0 done; 1 no method found a value; 2 it could not be done.")]
 pub(crate) struct EstimateOptions {
-    /// Host that runs `longhaul serve`.
-    pub(crate) host: String,
+    /// Host that runs `longhaul serve`: HOST, HOST:PORT or [IPV6]:PORT.
+    #[arg(value_parser = Target::parse)]
+    pub(crate) host: Target,
     /// How to probe, repeatable; `auto` spends the budget on what tells most of a transfer.
     #[arg(long, short, value_enum, value_name = "METHOD", default_value = "auto", hide_possible_values = false)]
     pub(crate) method: Vec<MethodName>,
@@ -26,10 +28,10 @@ pub(crate) struct EstimateOptions {
     #[arg(long, conflicts_with = "method")]
     pub(crate) all: bool,
     /// Most bytes of probes, headers included, all methods together [default: 100kB for auto, 50MB a method for others].
-    #[arg(long, short, value_name = "BYTES")]
+    #[arg(long, short, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
     pub(crate) budget: Option<Bytes>,
     /// Longest time for a method [default: 2min; 30min with --faithful-2002].
-    #[arg(long, short = 't', value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, short = 't', value_name = "TIME", value_parser = seconds_from(NOT_ZERO))]
     pub(crate) time: Option<Duration>,
     /// From the host to here.
     #[arg(long, short = 'R')]
@@ -38,10 +40,10 @@ pub(crate) struct EstimateOptions {
     #[arg(long)]
     pub(crate) faithful_2002: bool,
     /// Say how long a transfer of this size takes.
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
     pub(crate) transfer: Option<Bytes>,
     /// Largest window of that transfer, the receiver's or the socket's [default: never the limit].
-    #[arg(long, short, value_name = "BYTES")]
+    #[arg(long, short, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
     pub(crate) window: Option<Bytes>,
     /// Largest packet with IP header [default: what this host knows of the path, 1500 at most].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(128..=9216))]

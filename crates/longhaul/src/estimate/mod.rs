@@ -40,7 +40,7 @@ pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
     let methods = if options.all { MethodName::EACH.to_vec() } else { options.method.clone() };
     let mut prober = Prober::open(&probe_options(options, &methods)?)?;
-    let mut memory = Memory::of(options.memory, &options.host, prober.addresses(), direction(options));
+    let mut memory = Memory::of(options.memory, &options.host.host, prober.addresses(), direction(options));
     let mut output = Output::open(options)?;
     output.record(&EstimateRecord::Start(start(options, &prober)))?;
     for expected in memory.iter().flat_map(Memory::expectations) {
@@ -121,7 +121,7 @@ fn start(options: &EstimateOptions, prober: &Prober) -> EstimateStart {
         schema: ESTIMATE_SCHEMA.to_owned(),
         version: measure::VERSION.to_owned(),
         time_utc: measure::utc_now(),
-        host: options.host.clone(),
+        host: options.host.host.clone(),
         address: prober.peer(),
         direction: direction(options),
         round_trip_ns: units::nanos(path.round_trip),

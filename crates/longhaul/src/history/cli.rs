@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use results::estimate::Quantity;
-use units::parse_duration;
 
-/// Seconds of the units that histories are counted in and measurements are not.
-const LONG_UNITS: [(char, f64); 2] = [('d', 86_400.0), ('w', 604_800.0)];
+use crate::quantity::time;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul history\n          \
@@ -21,7 +19,7 @@ pub(crate) struct HistoryOptions {
     /// A host as it was named, or its address [default: a table of all paths].
     pub(crate) host: Option<String>,
     /// Show what is not older than this, such as 12h, 30d or 8w.
-    #[arg(long, short, value_name = "TIME", value_parser = age)]
+    #[arg(long, short, value_name = "TIME", value_parser = time)]
     pub(crate) since: Option<Duration>,
     /// Show this quantity alone.
     #[arg(long, short, value_enum, value_name = "QUANTITY")]
@@ -57,30 +55,6 @@ impl From<QuantityName> for Quantity {
             QuantityName::AvailableBandwidth => Self::AvailableBandwidth,
             QuantityName::AsymptoticDispersion => Self::AsymptoticDispersion,
             QuantityName::BulkTransferCapacity => Self::BulkTransferCapacity,
-        }
-    }
-}
-
-/// `30d` and `8w` besides what other times are.
-fn age(text: &str) -> Result<Duration, String> {
-    let long = LONG_UNITS.iter().find_map(|(unit, seconds)| Some((text.trim().strip_suffix(*unit)?, seconds)));
-    let Some((number, seconds)) = long else {
-        return parse_duration(text).map_err(|_| "write a time such as 12h, 30d or 8w".to_owned());
-    };
-    let number = number.trim_end().parse::<f64>().map_err(|_| "write a time such as 12h, 30d or 8w".to_owned())?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|_| "no time of that length".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_are_told_in_days_and_weeks_too() {
-        let hours = |text| age(text).map(|d| d.as_secs() / 3600);
-        assert_eq!((hours("12h"), hours("30d"), hours("2 w"), hours("0.5d")), (Ok(12), Ok(720), Ok(336), Ok(12)));
-        for wrong in ["", "d", "-1d", "xd", "1e300w", "nand", "30 days"] {
-            assert!(age(wrong).is_err(), "{wrong}");
         }
     }
 }

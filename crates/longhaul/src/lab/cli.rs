@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use units::parse_duration;
+
+use crate::quantity::{as_written, rate, time};
 
 #[derive(Debug, Args)]
 #[command(
@@ -73,13 +74,13 @@ pub(crate) struct RunOptions {
     Exit status: the command's; 1 also when the command succeeded and the emulation is not valid; 2 nothing could be run.")]
 pub(crate) struct PathOptions {
     /// Rate in each direction, such as 1Gb/s, counted on the wire (see --overhead) [default: no limit].
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = as_written(rate))]
     pub(crate) rate: Option<String>,
     /// Round trip of the empty path, such as 187ms, half of it in each direction.
-    #[arg(long, value_name = "TIME", default_value = "0ms")]
-    pub(crate) rtt: String,
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = time)]
+    pub(crate) rtt: Duration,
     /// Variation of the delay in each direction, evenly from minus to plus TIME; packets stay in order.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = as_written(time))]
     pub(crate) jitter: Option<String>,
     /// Random loss in each direction, such as 0.001 or 0.1%, after the queue.
     #[arg(long, value_name = "PROBABILITY")]
@@ -104,7 +105,7 @@ pub(crate) struct PathOptions {
     pub(crate) seed: u64,
     /// Lateness of packets at the 99th percentile up to which the emulation is called valid, such as 50ms for commands that
     /// are not about time [default: 1 % of the delay, at least 1ms]. CPU time that a virtual machine's host takes does not count then.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) lateness: Option<Duration>,
     /// Shell command at the far end instead of `longhaul serve`; ended with the near one.
     #[arg(long, value_name = "COMMAND")]

@@ -8,7 +8,6 @@ use anyhow::{Context, anyhow};
 use kernel::Shutdown;
 use results::lab::{LabRecord, Verdict};
 use scenario::Scenario;
-use units::parse_duration;
 
 use super::cli::PathOptions;
 use super::inspect::{exit_code, words_or_shell};
@@ -67,7 +66,7 @@ fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
 
 /// The scenario that the options describe, read as an experiment file is, so that the same checks hold.
 fn scenario(options: &PathOptions) -> anyhow::Result<Scenario> {
-    let rtt = parse_duration(&options.rtt).context("--rtt")?;
+    let rtt = options.rtt;
     let mut set = vec![("seed".to_owned(), options.seed.to_string())];
     let mut link = |key: &str, value: &str| set.push((format!("links.path.{key}"), value.to_owned()));
     link("delay", &format!("{}ns", rtt.as_nanos() / 2));
@@ -119,7 +118,7 @@ fn in_own_words(options: &PathOptions, text: String) -> String {
     let own = given.iter().filter_map(|(key, value)| Some((key, (*value)?)));
     // The key is half of it, one way.
     let text = match text.split_once("links.path.delay: ") {
-        Some((_, rest)) => format!("--rtt {} (half of it one way): {rest}", options.rtt),
+        Some((_, rest)) => format!("--rtt {:?} (half of it one way): {rest}", options.rtt),
         None => text,
     };
     let set = own.fold(text, |text, (key, value)| {

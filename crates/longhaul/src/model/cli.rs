@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use units::{Bytes, Rate, parse_duration};
+use units::{Bytes, Rate};
+
+use crate::quantity::{SOME_BYTES, bytes, rate, time};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul model --rtt 100ms --loss 1e-4\n          \
@@ -14,28 +16,28 @@ use units::{Bytes, Rate, parse_duration};
     Exit status: 0 done; 2 it could not be done.")]
 pub(crate) struct ModelOptions {
     /// Round trip, with what waits in queues.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) rtt: Duration,
     /// Loss events per segment, such as 1e-4 or 0.01%: losses within one round trip are one event.
     #[arg(long, value_name = "PROBABILITY", default_value = "0", allow_negative_numbers = true, value_parser = share)]
     pub(crate) loss: f64,
     /// Data in a segment: 1448 with an MTU of 1500 and timestamps, 8948 with 9000.
-    #[arg(long, value_name = "BYTES", default_value = "1448")]
+    #[arg(long, value_name = "BYTES", default_value = "1448", value_parser = bytes(1..=65_535))]
     pub(crate) mss: Bytes,
     /// Payload that the slowest link carries in a second.
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
     /// Largest window, the receiver's or the socket's.
-    #[arg(long, short, value_name = "BYTES")]
+    #[arg(long, short, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
     pub(crate) window: Option<Bytes>,
     /// Retransmission timeout [default: the round trip and 200 ms, as Linux has it on a steady path].
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Option<Duration>,
     /// Segments for which one acknowledgement comes: 2 with delayed acknowledgements, 1 without.
     #[arg(long, value_name = "N", default_value = "2", value_parser = segments)]
     pub(crate) segments_per_ack: f64,
     /// Size of a transfer, for formulas of times.
-    #[arg(long, short, value_name = "BYTES")]
+    #[arg(long, short, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
     pub(crate) bytes: Option<Bytes>,
     /// Write JSON Lines to FILE, or to standard output.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]

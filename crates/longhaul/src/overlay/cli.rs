@@ -114,14 +114,14 @@ pub(crate) struct AuthorityOptions {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: longhaul overlay certify --key net.key --valid 8760h < west-member.txt > west.cert\n\
+#[command(after_help = "Example: longhaul overlay certify --key net.key --valid 365d < west-member.txt > west.cert\n\
     Reads the lines that `longhaul overlay init` printed for the member.")]
 pub(crate) struct CertifyOptions {
     /// File of the authority's key.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
     /// How long the certificate holds.
-    #[arg(long, value_name = "TIME", default_value = "8760h", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "365d", value_parser = crate::quantity::time)]
     pub(crate) valid: std::time::Duration,
 }
 

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use units::{Rate, parse_duration};
+use units::Rate;
+
+use crate::quantity::{rate, seconds_from, time};
 
 #[derive(Debug, Args)]
 #[command(
@@ -61,11 +63,11 @@ pub(crate) struct Installing {
     #[arg(long)]
     pub(crate) replace: bool,
     /// Undo it after this time, such as 10m: back to what was there before longhaul.
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub(crate) for_time: Option<Duration>,
     /// Go back to the policy before, or to what was there before longhaul, unless `longhaul shape confirm DEV` comes within
     /// this time, such as 30s.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) confirm: Option<Duration>,
     /// Find out whether it can be done, and print the plan; change nothing.
     #[arg(long)]
@@ -107,13 +109,13 @@ pub(crate) struct ConstantOptions {
     #[arg(value_name = "DEV")]
     pub(crate) device: String,
     /// Rate of frames (L2) for each direction by itself, such as 200Mb/s.
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Rate,
     /// Which way.
     #[arg(long, value_name = "WAY", value_enum, default_value_t = Direction::Both)]
     pub(crate) direction: Direction,
     /// Longest wait of a packet at that rate.
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
     pub(crate) queue: Duration,
     #[command(flatten)]
     pub(crate) installing: Installing,
@@ -129,7 +131,7 @@ pub(crate) struct ShowOptions {
     #[arg(value_name = "DEV")]
     pub(crate) devices: Vec<String>,
     /// Read again after this time, until interrupted.
-    #[arg(long, short, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, short, value_name = "TIME", value_parser = seconds_from(Duration::ZERO))]
     pub(crate) interval: Option<Duration>,
     /// Readings, with --interval [default: no end].
     #[arg(long, short = 'n', value_name = "N", requires = "interval")]

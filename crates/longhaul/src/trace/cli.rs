@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use units::parse_duration;
+
+use crate::quantity::seconds_from;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul trace --port 5003 --interval 100ms --time 30s --csv=flows.csv\n          \
@@ -27,13 +28,13 @@ pub(crate) struct TraceOptions {
     #[arg(long, short = 'C', value_name = "NAME")]
     pub(crate) congestion: Option<String>,
     /// Least time between two samples of a connection; changes of state and repairs are always told.
-    #[arg(long, short, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
+    #[arg(long, short, value_name = "TIME", default_value = "100ms", value_parser = seconds_from(Duration::ZERO))]
     pub(crate) interval: Duration,
     /// A sample at every packet that arrives for a connection, which are its acknowledgements.
     #[arg(long, conflicts_with = "interval")]
     pub(crate) every_packet: bool,
     /// End after this time [default: with Ctrl-C].
-    #[arg(long, short, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, short, value_name = "TIME", value_parser = seconds_from(Duration::ZERO))]
     pub(crate) time: Option<Duration>,
     /// Where samples come from: BPF programs at tracepoints, or socket diagnostics, which need no privilege and see what is
     /// there at each interval; `auto` takes BPF where it is allowed.

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use units::{Rate, parse_duration};
+use units::Rate;
 
-use crate::peer::PeerOptions;
+use crate::cli::streams;
+use crate::quantity::{NOT_ZERO, rate, seconds_from, time};
+
+use crate::peer::{PeerOptions, Target};
 
 #[derive(Debug, Args)]
 #[command(
@@ -33,10 +36,10 @@ pub(crate) enum TuneCommand {
 #[derive(Debug, Args)]
 pub(crate) struct PathArguments {
     /// Rate of the path's narrow link, such as 10Gb/s [default: the fastest device's speed, else 1Gb/s].
-    #[arg(long, value_name = "RATE", help_heading = "Path")]
+    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Path")]
     pub(crate) rate: Option<Rate>,
     /// Round trip of the path, such as 100ms [default: 100ms].
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Path")]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Path")]
     pub(crate) rtt: Option<Duration>,
     /// Device that the path begins at [default: the fastest that is up].
     #[arg(long, value_name = "DEV", help_heading = "Path")]
@@ -90,15 +93,16 @@ pub(crate) struct UndoOptions {
     The order is ABBA: a drift of the path counts for neither side. Settings of HOST are not changed.\n\
     Exit status: 0 better; 1 not better; 2 it could not be measured. Ctrl-C sets everything back.")]
 pub(crate) struct VerifyOptions {
-    /// Host name or address of a `longhaul serve`.
-    pub(crate) host: String,
+    /// Host name or address of a `longhaul serve`: HOST, HOST:PORT or [IPV6]:PORT.
+    #[arg(value_parser = Target::parse)]
+    pub(crate) host: Target,
     /// Compare only the change of these settings, by their names in `check` [default: all that `apply` would change].
     #[arg(value_name = "KEY")]
     pub(crate) keys: Vec<String>,
     #[command(flatten)]
     pub(crate) path: PathArguments,
     /// Length of each test.
-    #[arg(long, short = 't', value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, short = 't', value_name = "TIME", default_value = "10s", value_parser = seconds_from(NOT_ZERO))]
     pub(crate) time: Duration,
     /// Pairs of tests, one without and one with the changes.
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=1000))]
@@ -107,7 +111,7 @@ pub(crate) struct VerifyOptions {
     #[arg(long, short = 'R')]
     pub(crate) reverse: bool,
     /// Streams in each test.
-    #[arg(long, short = 'P', value_name = "N", default_value_t = 1)]
+    #[arg(long, short = 'P', value_name = "N", default_value_t = 1, value_parser = streams())]
     pub(crate) streams: u32,
     /// Congestion control of the sending end [default: that host's].
     #[arg(long, short = 'C', value_name = "NAME")]

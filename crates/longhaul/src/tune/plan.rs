@@ -49,8 +49,8 @@ fn path(arguments: &PathArguments, device: Option<&tuning::Device>) -> anyhow::R
         Some(rtt) => (rtt, "--rtt"),
         None => (ASSUMED_RTT, "assumed; give --rtt"),
     };
-    if rate == Rate::ZERO || rtt.is_zero() || rtt > LONGEST_RTT {
-        bail!("a path has a rate above zero and a round trip above zero and up to 10 s");
+    if rtt.is_zero() || rtt > LONGEST_RTT {
+        bail!("--rtt {rtt:?} is out of range: above zero, up to {LONGEST_RTT:?}");
     }
     let path = Path { rate, rtt };
     let told = TunePath {

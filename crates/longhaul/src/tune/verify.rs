@@ -128,7 +128,7 @@ fn verdict(options: &VerifyOptions, changes: &[Change], pairs: &[Pair]) -> TuneV
     let difference = over(|p| p.difference() as f64);
     TuneVerdict {
         comparison: if changes.is_empty() { Comparison::NothingToChange } else { compare(difference) },
-        target: options.host.clone(),
+        target: options.host.host.clone(),
         direction: direction(options),
         test_ns: nanos(options.time),
         keys: changes.iter().map(|c| c.setting.to_string()).collect(),

@@ -1,0 +1,89 @@
+//! Readers of the quantities on the command line. `clap` puts the option and the value in front of what they say is wrong.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use units::{Bytes, ParseQuantityError, Rate, nanos};
+
+/// Bytes above zero, without an upper bound.
+pub(crate) const SOME_BYTES: RangeInclusive<u64> = 1..=u64::MAX;
+
+/// The shortest time that is one.
+pub(crate) const NOT_ZERO: Duration = Duration::from_nanos(1);
+
+/// A rate above zero.
+pub(crate) fn rate(text: &str) -> Result<Rate, String> {
+    match text.parse().map_err(in_words)? {
+        Rate::ZERO => Err("the rate must be 1b/s or more".to_owned()),
+        rate => Ok(rate),
+    }
+}
+
+/// Bytes within bounds.
+pub(crate) fn bytes(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Bytes, String> + Clone {
+    move |text| {
+        let bytes: Bytes = text.parse().map_err(in_words)?;
+        let (min, max) = (range.start(), range.end());
+        match *max {
+            _ if range.contains(&bytes.as_u64()) => Ok(bytes),
+            u64::MAX => Err(format!("the size must be {min} bytes or more")),
+            max => Err(format!("the size must be {min} to {max} bytes")),
+        }
+    }
+}
+
+/// A time, zero included.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    units::parse_duration(text).map_err(in_words)
+}
+
+/// A time of `min` or more, of which a number alone is in seconds: the options that iperf3 has, too.
+pub(crate) fn seconds_from(min: Duration) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| at_least(min, units::parse_seconds(text).map_err(in_words)?)
+}
+
+fn at_least(min: Duration, time: Duration) -> Result<Duration, String> {
+    match min {
+        _ if time >= min => Ok(time),
+        NOT_ZERO => Err("the time must be above zero".to_owned()),
+        min => Err(format!("the time must be {} or more", written(min))),
+    }
+}
+
+/// Checks a quantity and keeps its text, for the reader of experiment files.
+pub(crate) fn as_written<T>(read: fn(&str) -> Result<T, String>) -> impl Fn(&str) -> Result<String, String> + Clone {
+    move |text| read(text).map(|_| text.to_owned())
+}
+
+/// As one would type it.
+fn written(time: Duration) -> String {
+    let ns = nanos(time);
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let (divisor, unit) = units.into_iter().find(|(divisor, _)| ns.is_multiple_of(*divisor)).unwrap_or((1, "ns"));
+    format!("{}{unit}", ns / divisor)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
+fn in_words(error: ParseQuantityError) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn what_is_out_of_range_is_told_with_the_range() {
+        assert_eq!(rate("0").unwrap_err(), "the rate must be 1b/s or more");
+        assert_eq!(rate("10").unwrap_err(), "10 has no unit; write 10Mb/s, 10kb/s or 10b/s");
+        assert_eq!(bytes(88..=32_767)("40").unwrap_err(), "the size must be 88 to 32767 bytes");
+        assert_eq!(bytes(SOME_BYTES)("0").unwrap_err(), "the size must be 1 bytes or more");
+        assert_eq!(time("1").unwrap_err(), "1 has no unit; write 1ms or 1s");
+        assert_eq!(seconds_from(10 * MS)("0").unwrap_err(), "the time must be 10ms or more");
+        assert_eq!(seconds_from(NOT_ZERO)("0").unwrap_err(), "the time must be above zero");
+        assert_eq!(seconds_from(10 * MS)("0.5"), Ok(500 * MS));
+        assert_eq!(time("0"), Ok(Duration::ZERO));
+    }
+}
