@@ -7,10 +7,10 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 MUSL := $(shell uname -m)-unknown-linux-musl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench build musl man docs clean
+.PHONY: help demo test bench build symbols musl man docs clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
 demo: ## set up, build, run a test over an emulated long fat path, open its report
 	@scripts/demo
@@ -31,6 +31,10 @@ bench: ## compare with iperf3, the lab's engine with a copy loop, shaped rates w
 build: ## the optimised binary
 	@scripts/setup build
 	cargo build --release --locked
+
+symbols: ## the optimised binary with its symbols in a file beside it, in target/symbols
+	@scripts/setup build
+	scripts/symbols $(TARGET_DIR)/symbols
 
 musl: ## a static binary to carry to other hosts
 	@scripts/setup musl
