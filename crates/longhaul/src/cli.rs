@@ -27,8 +27,8 @@ use crate::tune::cli::TuneOptions;
 ///
 /// Quantities take units: rates are in bits per second (200Mb/s, 200mbit or 200M), sizes in bytes (64KiB, 10GB or 64k), times in
 /// ns, us, ms, s, m, h, d or w (187ms, 10s, 30d). The prefixes k, M, G and T, in either case, are powers of ten; binary
-/// prefixes must be spelled (KiB, MiB). A number without a unit is bytes where a size is wanted, and seconds in --time and
-/// --interval, as in iperf3; every other rate or time needs its unit. Files follow the same rules, and want a unit always.
+/// prefixes must be spelled (KiB, MiB). A number without a unit is bytes where a size is wanted, and seconds in --time,
+/// --omit and --interval, as in iperf3; every other rate or time needs its unit. Files follow the same rules, and want a unit always.
 #[derive(Debug, Parser)]
 #[command(
     name = "longhaul",
@@ -153,6 +153,9 @@ pub(crate) struct TestOptions {
     /// How many bytes to send in each direction, instead of --time.
     #[arg(long, short = 'n', value_name = "BYTES", value_parser = bytes(SOME_BYTES), conflicts_with = "time", help_heading = "Load")]
     pub(crate) bytes: Option<Bytes>,
+    /// Run this long before --time begins, and leave it out of goodput, block round trip and limits.
+    #[arg(long, short = 'O', value_name = "TIME", value_parser = seconds_from(Duration::ZERO), conflicts_with = "bytes", help_heading = "Load")]
+    pub(crate) omit: Option<Duration>,
     /// Streams in each direction.
     #[arg(long, short = 'P', value_name = "N", default_value_t = 1, value_parser = streams(), help_heading = "Load")]
     pub(crate) streams: u32,

@@ -11,6 +11,7 @@ mod history;
 mod lab;
 mod logs;
 mod model;
+mod omit;
 mod output;
 mod overlay;
 mod peer;

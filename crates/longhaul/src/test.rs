@@ -12,6 +12,7 @@ use units::{Bytes, Instant, Rate};
 
 use crate::cli::TestOptions;
 use crate::history::memory::keep_test;
+use crate::omit::Omit;
 use crate::output::{Outputs, say};
 
 /// The answer is negative: the test broke, or the two ends disagree.
@@ -46,11 +47,12 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
     };
     let asked = || Shutdown::asked() + outputs.borrow_mut().stops();
     let mut begun = None;
+    let mut omit = Omit::new(options.omit.unwrap_or_default());
     let mut observe = |record: &Record| {
         if let Record::Start(start) = record {
             begun = Some(start.clone());
         }
-        outputs.borrow_mut().record(record);
+        outputs.borrow_mut().record(&omit.apply(record));
     };
     let end = run_test(&client, &mut observe, &asked);
     let failure = end.as_ref().err().map(ToString::to_string);
@@ -90,7 +92,10 @@ fn plan(options: &TestOptions) -> anyhow::Result<TestPlan> {
     let block = block(options.block, transport)?;
     let duration = match (options.time, options.bytes) {
         (_, Some(_)) => None,
-        (time, None) => Some(nanos(time.unwrap_or(Duration::from_secs(10)))?),
+        (time, None) => {
+            let time = time.unwrap_or(Duration::from_secs(10));
+            Some(nanos(time.saturating_add(options.omit.unwrap_or_default()))?)
+        }
     };
     let paced = rate.filter(|_| transport == Transport::Tcp);
     Ok(TestPlan {

@@ -247,7 +247,7 @@ fn bad_input_is_refused_with_status_2() {
     std::fs::write(&nonsense, "no database, just some text\n").unwrap();
     assert_says(&ask(&nonsense, &[]), 2, &["nonsense", "no history of longhaul"]);
     assert_says(&ask(known.folder.path(), &[]), 2, &["cannot open"]);
-    assert_says(&known.ask(&["far.example.net", "--since", "soon"]), 2, &["30d"]);
+    assert_says(&known.ask(&["far.example.net", "--since", "soon"]), 2, &["--since"]);
     assert_says(&known.ask(&["far.example.net", "--report", "/nonexistent/h.html"]), 2, &["/nonexistent/h.html"]);
     assert_says(&known.ask(&["far.example.net", "--json=/nonexistent/h.jsonl"]), 2, &["/nonexistent/h.jsonl"]);
     assert_says(&known.ask(&["--forget"]), 2, &["HOST"]);

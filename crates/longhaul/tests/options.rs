@@ -178,3 +178,33 @@ fn options_that_iperf3_has_are_answered_with_those_that_there_are() {
         assert!(text(&out.stderr).contains(says), "{arguments:?}: {}", text(&out.stderr));
     }
 }
+
+#[test]
+fn what_is_omitted_is_shown_and_does_not_count() {
+    let serve = Serve::start(&[]);
+    let out = serve.test(&["-O", "0.4", "-t", "0.6", "-i", "0.2", "--pacing", "80Mb/s", "--json"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let records = read_records(Cursor::new(out.stdout)).unwrap();
+    let (mut bytes, mut first, mut last) = (0, None, 0.0);
+    for record in &records {
+        let Record::Interval(i) = record else { continue };
+        assert_eq!(i.omitted, i.begin_s < 0.4, "{} to {}", i.begin_s, i.end_s);
+        if i.role == results::Role::Receiver && !i.omitted {
+            bytes += i.bytes;
+            first.get_or_insert(i.begin_s);
+            last = i.end_s;
+        }
+    }
+    let (Some(Record::Start(start)), Some(Record::End(end))) = (records.first(), records.last()) else { panic!() };
+    // The time that is asked for comes after what is omitted.
+    assert_eq!(start.plan.duration_ns, Some(1_000_000_000));
+    let direction = &end.directions[0];
+    assert_eq!(direction.omitted_s, first);
+    assert!(bytes > 0 && bytes < direction.receiver.bytes, "{bytes} of {}", direction.receiver.bytes);
+    let rate = bytes as f64 * 8.0 / (last - first.unwrap());
+    assert!((rate / direction.throughput_bps as f64 - 1.0).abs() < 1e-3, "{rate} {}", direction.throughput_bps);
+
+    let words = serve.test(&["-O", "0.2", "-t", "0.2", "-i", "0.1"]);
+    let words = text(&words.stdout);
+    assert!(words.contains("(omitted)") && words.contains("after the first"), "{words}");
+}

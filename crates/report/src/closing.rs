@@ -25,8 +25,11 @@ pub(crate) fn write_closing(out: &mut impl Write, start: Option<&StartRecord>, e
 /// `94.13 Mb/s (47.06 MB in 4.00 s), limited by the receive window 98 %`
 fn goodput(d: &DirectionSummary) -> String {
     let received = &d.receiver;
-    let mut text =
-        format!("goodput {} ({} in {})", rate(d.throughput_bps), bytes(received.bytes), seconds(received.duration_s));
+    let of = match d.omitted_s {
+        Some(s) => format!("after the first {}", seconds(s)),
+        None => format!("{} in {}", bytes(received.bytes), seconds(received.duration_s)),
+    };
+    let mut text = format!("goodput {} ({of})", rate(d.throughput_bps));
     if let Some((limit, share)) = summary::limits_by_share(d).first() {
         text += &format!(", limited by {} {}", summary::limit_name(*limit), percent(*share));
     }

@@ -60,6 +60,12 @@ fn direction<W: Write>(sheet: &mut Sheet<'_, W>, start: Option<&StartRecord>, d:
         "goodput",
         &format!("{} ({} received in {})", rate(d.throughput_bps), bytes(rx.bytes), seconds(rx.duration_s)),
     )?;
+    if let Some(s) = d.omitted_s {
+        sheet.sub(&format!(
+            "goodput, block RTT and limits without the first {}; all else of the whole test",
+            seconds(s)
+        ))?;
+    }
     sheet.item("bytes", &agreement(d, start.is_none_or(|s| s.server.is_some())))?;
     delays(sheet, d)?;
     if let Some(r) = &d.rfc6349 {

@@ -88,7 +88,8 @@ impl<W: Write> TextReport<W> {
         }
         for row in rows {
             let line = if self.is_udp() { self.udp_row(row) } else { self.tcp_row(row) };
-            writeln!(self.out, "{}", line.trim_end())?;
+            let mark = if row.dating().is_some_and(|r| r.omitted) { "  (omitted)" } else { "" };
+            writeln!(self.out, "{}{mark}", line.trim_end())?;
         }
         Ok(())
     }

@@ -224,6 +224,10 @@ pub struct DirectionSummary {
     pub direction: Direction,
     /// Goodput: bytes that the receiving application read over the receiver's time.
     pub throughput_bps: u64,
+    /// Seconds at the beginning that `throughput_bps`, `block_rtt` and `limits` leave out (`longhaul test --omit`); all other
+    /// figures are those of the whole test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted_s: Option<f64>,
     /// What the sender counted.
     pub sender: EndTotals,
     /// What the receiver counted.

@@ -112,6 +112,9 @@ pub struct IntervalRecord {
     pub begin_s: f64,
     /// End, in seconds since this end started the load.
     pub end_s: f64,
+    /// Whether the summary leaves this interval out (`longhaul test --omit`); absent: it does not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub omitted: bool,
     /// Bytes of all streams.
     pub bytes: u64,
     /// The same as a rate.

@@ -107,6 +107,7 @@ impl Both<'_> {
         }
         DirectionSummary {
             direction,
+            omitted_s: None,
             throughput_bps: if self.receiver.is_some() { receiver.throughput_bps } else { sender.throughput_bps },
             agreement: self.agreement(&sender, &receiver),
             block_rtt: self.sender.and_then(|s| s.block_rtt.clone()),

@@ -291,6 +291,7 @@ impl Gatherer {
             direction: self.direction,
             role: self.role,
             index,
+            omitted: false,
             begin_s: begin.saturating_since(self.plan.start).as_secs_f64(),
             end_s: end.saturating_since(self.plan.start).as_secs_f64(),
             bytes,
