@@ -32,7 +32,7 @@ use crate::offload::Switches;
 use crate::outbound::Outbound;
 use crate::places::Place;
 use crate::receive::{Event as FromNetwork, Opener};
-use crate::settings::Settings;
+use crate::settings::{Settings, is_known_elsewhere};
 use crate::status::{Counted, Question, Status};
 use crate::table::Published;
 use crate::{OverlayError, batch, device, http, offload, record};
@@ -221,7 +221,7 @@ impl Node {
                 self.mesh.handle_claim(now, from, to, claim, relayed_bps);
             }
             Input::Gossip(FromGossip::Introduction { by, text, endpoint }) => {
-                self.mesh.handle_introduction(now, by, &text, endpoint);
+                self.mesh.handle_introduction(now, by, &text, endpoint.filter(is_known_elsewhere));
             }
             Input::Gossip(FromGossip::KeyElsewhere) => self.tell(&crate::mesh::Event::KeyElsewhere),
             Input::Found(Found { asked: Asked { member, name }, addresses }) => {
@@ -281,10 +281,12 @@ impl Node {
         if now.saturating_since(self.claims_at) >= CLAIMS_EVERY {
             self.claims_at = now;
             let _ = self.gossip.try_send(ToGossip::Claims(self.mesh.own_claims(now)));
-            if self.mesh.has_introductions()
-                && self.gossip.try_send(ToGossip::Introductions(self.mesh.introductions(now))).is_err()
-            {
-                self.mesh.tell_again();
+            if self.mesh.has_introductions() {
+                let all = self.mesh.introductions(now).into_iter();
+                let all = all.map(|(member, text, at)| (member, text, at.filter(is_known_elsewhere)));
+                if self.gossip.try_send(ToGossip::Introductions(all.collect())).is_err() {
+                    self.mesh.tell_again();
+                }
             }
             if self.certificates_again && self.gossip.try_send(ToGossip::CertificatesAgain).is_ok() {
                 self.certificates_again = false;

@@ -27,6 +27,8 @@ mod rules;
 use amounts::{rate, size, time};
 use certified::{authority, certificate};
 pub use endpoint::{Endpoint, HostPort};
+pub(crate) use endpoint::{device_and_scope, is_known_elsewhere, shown_address};
+use endpoint::{is_name, socket_address};
 use files::{beside, control_socket, no_file_twice};
 pub use joined::joined;
 pub(crate) use listed::check_name;
@@ -71,7 +73,7 @@ struct File {
     addresses: Vec<IpAddr>,
     #[serde(default)]
     subnets: Vec<IpNet>,
-    listen: Option<SocketAddr>,
+    listen: Option<String>,
     device: Option<String>,
     mtu: Option<i64>,
     queues: Option<usize>,
@@ -94,7 +96,9 @@ struct File {
     probe_share: Option<f64>,
     gossip_rate: Option<toml::Value>,
     control: Option<PathBuf>,
-    status: Option<SocketAddr>,
+    status: Option<String>,
+    #[serde(default)]
+    status_names: Vec<String>,
     events: Option<PathBuf>,
     record: Option<PathBuf>,
     record_size: Option<toml::Value>,
@@ -227,6 +231,8 @@ pub struct Settings {
     pub control: PathBuf,
     /// Where the status page and the metrics are served.
     pub status: Option<SocketAddr>,
+    /// Names by which who asks for the page may call this host, beside its addresses and `localhost`.
+    pub status_names: Vec<String>,
     /// File of events, one JSON object a line.
     pub events: Option<PathBuf>,
     /// File of what the route control is told and decides, for `overlay replay`.
@@ -307,6 +313,9 @@ impl Settings {
         check_device(&device, file.queues)?;
         check_mtu(mtu, members.values().flat_map(|m| &m.subnets).chain(&serves))?;
         let gossip_rate = gossip_rate(rate(file.gossip_rate, "gossip_rate")?)?;
+        let listen = file.listen.map(|text| socket_address("listen", &text)).transpose()?;
+        let status = file.status.map(|text| socket_address("status", &text)).transpose()?;
+        check_status_names(&file.status_names, status.is_some())?;
         let record_size = record_size(size(file.record_size, "record_size")?, file.record.is_some())?;
         Ok(Self {
             secret: Sha256::digest(file.secret.as_bytes()).into(),
@@ -317,9 +326,7 @@ impl Settings {
             path: path.to_owned(),
             addresses: file.addresses,
             subnets: distinct(file.subnets),
-            listen: file
-                .listen
-                .unwrap_or_else(|| SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), DEFAULT_PORT)),
+            listen: listen.unwrap_or_else(|| SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), DEFAULT_PORT)),
             device,
             mtu,
             queues: file.queues,
@@ -346,7 +353,8 @@ impl Settings {
             probe_share: probe_share(file.probe_share)?,
             gossip_rate,
             control: file.control.unwrap_or_else(control_socket),
-            status: file.status,
+            status,
+            status_names: file.status_names,
             events: file.events,
             record: file.record,
             record_size,
@@ -463,6 +471,17 @@ fn check_device(name: &str, queues: Option<usize>) -> Result<(), String> {
     }
     match queues.filter(|q| !QUEUES.contains(q)) {
         Some(queues) => Err(format!("`queues` is {queues}; it goes from {} to {}", QUEUES.start(), QUEUES.end())),
+        None => Ok(()),
+    }
+}
+
+/// Names of this host, as browsers say them.
+fn check_status_names(names: &[String], has_page: bool) -> Result<(), String> {
+    if !names.is_empty() && !has_page {
+        return Err("`status_names` needs `status`, the address of the page that is asked for by them".to_owned());
+    }
+    match names.iter().find(|name| !is_name(name)) {
+        Some(odd) => Err(format!("`status_names` has {odd:?}, which is no host name; it takes names without a port")),
         None => Ok(()),
     }
 }

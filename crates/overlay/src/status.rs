@@ -178,7 +178,7 @@ impl Status {
         json!({
             "member": own.member(), "key": own.to_string(), "certified_until_utc_s": mesh.certified_until_utc_s(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
             "tunnel": self.host,
-            "listen": self.settings.listen, "offload": self.counters.switches.now(), "queues": self.counters.gauges.len(), "began_utc_s": self.began.0,
+            "listen": shown_address(self.settings.listen), "offload": self.counters.switches.now(), "queues": self.counters.gauges.len(), "began_utc_s": self.began.0,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
             "rests": mesh.rests(now), "running_s": now.saturating_since(self.since).as_secs_f64(),
             "gossip_bps": mesh.gossip_rate(now).as_bps(), "gossip_budget_bps": self.settings.gossip_rate.as_bps(),
@@ -186,9 +186,19 @@ impl Status {
         })
     }
 
+    fn link(&self, mesh: &Mesh, member: Member, now: Instant) -> Value {
+        let mut link = json!(mesh.link_view(member, now));
+        if let Some(endpoint) = link.get_mut("endpoint") {
+            let shown = endpoint.as_str().and_then(|text| text.parse().ok()).map(shown_address);
+            *endpoint = json!(shown);
+        }
+        link
+    }
+
     fn ways(&self, mesh: &Mesh, member: Member, now: Instant) -> Vec<Value> {
         let ways = mesh.ways(member).iter();
-        let of = |w: &Weighted| json!({ "weight": w.weight, "predicted_bps": w.predicted.as_bps() });
+        let predicted = |w: &Weighted| (!w.assumed).then(|| w.predicted.as_bps());
+        let of = |w: &Weighted| json!({ "weight": w.weight, "predicted_bps": predicted(w) });
         ways.map(|w| self.way(mesh, now, &w.path, of(w))).collect()
     }
 

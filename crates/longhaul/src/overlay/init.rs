@@ -112,6 +112,7 @@ fn with_port(endpoint: &str, port: u16) -> String {
     match endpoint.parse::<IpAddr>() {
         Ok(ip) if !is_usual => SocketAddr::new(ip, port).to_string(),
         Err(_) if !is_usual && !endpoint.contains(':') => format!("{endpoint}:{port}"),
+        Err(_) if !is_usual && endpoint.contains('%') && !endpoint.starts_with('[') => format!("[{endpoint}]:{port}"),
         Ok(_) | Err(_) => endpoint.to_owned(),
     }
 }

@@ -17,6 +17,7 @@ mod classes;
 mod failures;
 mod figures;
 mod host_routes;
+mod link_local;
 mod names;
 mod networks;
 mod offloads;

@@ -170,6 +170,7 @@ pub(crate) fn settings(own: usize, count: usize) -> Settings {
         gossip_rate: Rate::from_bps(1_000_000),
         control: "none".into(),
         status: None,
+        status_names: Vec::new(),
         events: None,
         record: None,
         record_size: crate::settings::RECORD_SIZE,

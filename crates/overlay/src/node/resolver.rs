@@ -8,7 +8,7 @@ use route::Member;
 
 use super::Input;
 use crate::OverlayError;
-use crate::settings::{Endpoint, HostPort, Settings};
+use crate::settings::{Endpoint, HostPort, Settings, device_and_scope};
 
 /// How long a start waits for names, that of a member in whose subnets the resolver is: packets to it go into the tunnel afterwards.
 const BEFORE_THE_TUNNEL: Duration = Duration::from_secs(2);
@@ -76,6 +76,9 @@ fn look_up(asked: Asked, listen: SocketAddr) -> Found {
 
 /// Those to which the socket can send, in the order in which the host prefers them (RFC 6724).
 fn addresses(name: &HostPort, listen: SocketAddr) -> Result<Vec<SocketAddr>, String> {
+    if let Some(with_device) = device_and_scope(name) {
+        return with_device.map(|address| vec![address]);
+    }
     let found: Vec<SocketAddr> = (&*name.host, name.port).to_socket_addrs().map_err(|e| e.to_string())?.collect();
     // A socket for any address of IPv6 is one for IPv4, too.
     let takes_both = listen.ip() == IpAddr::from(Ipv6Addr::UNSPECIFIED);
