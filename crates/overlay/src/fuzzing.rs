@@ -50,7 +50,7 @@ pub fn http(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (host, status) = text.split_once('\n').unwrap_or((text, ""));
     let host = host.trim();
-    if http::is_of_loopback(host) {
+    if http::is_of_this_host(host, &[]) {
         assert!(!host.contains('/'));
     }
     let Ok(mut status) = serde_json::from_str::<serde_json::Value>(status) else { return };

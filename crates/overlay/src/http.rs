@@ -40,12 +40,12 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, OverlayErro
     TcpListener::bind(address).await.map_err(OverlayError::io(format!("the status page at {address}")))
 }
 
-/// Serves until the runtime ends.
-pub(crate) async fn serve(listener: TcpListener, asker: Asker) {
+/// Serves until the runtime ends. `names`: those by which who asks may call this host, beside its addresses and `localhost`.
+pub(crate) async fn serve(listener: TcpListener, names: Vec<String>, asker: Asker) {
     let status = Answers::new(Question::Status, asker.clone(), Some);
     let measured = Answers::new(Question::Status, asker.clone(), measured);
     let events = Answers::new(Question::Events, asker, Some);
-    let is_local = listener.local_addr().is_ok_and(|a| a.ip().to_canonical().is_loopback());
+    let names: Arc<[String]> = names.into();
     let router = Router::new()
         .route("/", get(async || Html(include_str!("../assets/page.html"))))
         .route("/page.js", get(async || ([(CONTENT_TYPE, "text/javascript")], include_str!("../assets/page.js"))))
@@ -53,28 +53,32 @@ pub(crate) async fn serve(listener: TcpListener, asker: Asker) {
         .route("/status.json", get(move || answer(status, "application/json")))
         .route("/events.json", get(move || answer(events, "application/json")))
         .route("/metrics", get(move || answer(measured, "text/plain; version=0.0.4")))
-        .layer(axum::middleware::from_fn(move |request, next| addressed(is_local, request, next)));
+        .layer(axum::middleware::from_fn(move |request, next| addressed(Arc::clone(&names), request, next)));
     if let Err(e) = axum::serve(Bounded::new(listener, MOST_VISITORS, IDLE, PATIENCE), router).await {
         tracing::error!("the status page: {e}");
     }
 }
 
-/// Answers on loopback only to who asks for this host by its address or as `localhost`: a name that a browser was made to believe is this host's would let a
-/// foreign page read what is here (DNS rebinding).
-async fn addressed(is_local: bool, request: Request, next: Next) -> Response {
-    let host = request.headers().get(HOST).and_then(|h| h.to_str().ok());
-    if is_local && host.is_some_and(|h| !is_of_loopback(h)) {
-        return (StatusCode::MISDIRECTED_REQUEST, "this page is at an address of this host, or at localhost")
-            .into_response();
+/// Answers only to who asks for this host by an address, as `localhost` or by a name of the settings: a name that a browser was made to believe is this
+/// host's would let a foreign page read what is here (DNS rebinding). That goes for any address of this host: the browser may be in its network.
+async fn addressed(names: Arc<[String]>, request: Request, next: Next) -> Response {
+    let host = request.headers().get(HOST).map(|h| h.to_str().unwrap_or_default());
+    if host.is_some_and(|h| !is_of_this_host(h, &names)) {
+        let refusal = "this page is at an address of this host, or at localhost; another name by which it is asked for stands in `status_names` of the settings\n";
+        return (StatusCode::MISDIRECTED_REQUEST, refusal).into_response();
     }
     next.run(request).await
 }
 
-/// Whether the `Host` of a request names no other than this host, whoever was asked for the address: it is one, or `localhost`.
-pub(crate) fn is_of_loopback(host: &str) -> bool {
+/// Whether the `Host` of a request names no other than this host: it is an address, whose owner nobody can change, or one of the names.
+pub(crate) fn is_of_this_host(host: &str, names: &[String]) -> bool {
     let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(host, |(name, _)| name);
     let address = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok()
+    let bare = |name: &str| name.trim_end_matches('.').to_ascii_lowercase();
+    let is_named = |allowed: &str| bare(allowed) == bare(name);
+    address.parse::<std::net::IpAddr>().is_ok()
+        || is_named("localhost")
+        || names.iter().any(|allowed| is_named(allowed))
 }
 
 /// What a member says that is too busy to answer, or ends: nothing, which must not look like a member without links.

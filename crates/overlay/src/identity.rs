@@ -1,7 +1,6 @@
 use std::fmt;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -107,7 +106,7 @@ impl Identity {
     /// The file exists or cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), OverlayError> {
         let e = |source| OverlayError::KeyFile { path: path.to_owned(), source };
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(e)?;
+        let mut file = kernel::create_private(path).map_err(e)?;
         writeln!(file, "{}", BASE64.encode(self.0.to_bytes())).map_err(e)
     }
 

@@ -57,6 +57,8 @@ const AT_ONCE: usize = 64;
 const FLOODED: Duration = Duration::from_millis(1);
 /// The loop looks at least so often whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Longest text of the number of a start: 20 digits, and room.
+const LONGEST_START: u64 = 64;
 
 /// What reaches the controlling thread.
 enum Input {
@@ -386,13 +388,10 @@ fn forward(to: SyncSender<Input>, threads: &mut Threads) -> Result<SyncSender<Fr
 
 /// The number of this start, larger than that of any before: the time, unless the clock was set back. Others take what this member says for new by it.
 fn start_number(file: &Path, utc_s: u64) -> u64 {
-    let last: Option<u64> = std::fs::read_to_string(file).ok().and_then(|t| t.trim().parse().ok());
+    let last: Option<u64> = kernel::read_private(file, LONGEST_START).ok().and_then(|t| t.trim().parse().ok());
     let number = last.map_or(utc_s, |l| utc_s.max(l.saturating_add(1)));
-    // Beside it first: on a full disk the old one is worth more than nothing.
-    let new = file.with_extension("start.new");
-    let written = std::fs::write(&new, format!("{number}\n")).and_then(|()| std::fs::rename(&new, file));
-    if let Err(e) = written {
-        let _ = std::fs::remove_file(&new);
+    // On a full disk the old one is worth more than nothing.
+    if let Err(e) = kernel::replace_private(file, format!("{number}\n").as_bytes()) {
         tracing::warn!(
             "the number of this start cannot be kept in {}; if the clock is set back before the next one, others hear that late: {e}",
             file.display()
@@ -454,14 +453,14 @@ fn start_gossip(
     let out = forward(inputs.clone(), threads)?;
     let generation = start_number(&settings.control.with_extension("start"), kernel::utc_seconds().0);
     let page = settings.status.map(|address| runtime.block_on(http::bind(address))).transpose()?;
-    let asker = Asker(inputs.clone());
+    let (asker, names) = (Asker(inputs.clone()), settings.status_names.clone());
     let ending = Arc::clone(&threads.ending);
     threads.start("overlay-gossip", "the gossip, or the status page".to_owned(), move || {
         runtime.block_on(async {
             let gossip = gossip::run(settings, counters, generation, queue, out);
             match page {
                 // The page ends with the gossip, which ends with the member.
-                Some(page) => tokio::select! { () = gossip => {}, () = http::serve(page, asker) => {} },
+                Some(page) => tokio::select! { () = gossip => {}, () = http::serve(page, names, asker) => {} },
                 None => gossip.await,
             }
         });

@@ -27,7 +27,7 @@ impl RecordFile {
     pub(crate) fn create(path: &Path, begin: &Begin, most: Bytes) -> Result<Self, OverlayError> {
         let what = || format!("the record of decisions {}", path.display());
         keep_earlier(path)?;
-        let file = File::create_new(path).map_err(OverlayError::io(what()))?;
+        let file = kernel::create_private(path).map_err(OverlayError::io(what()))?;
         let mut record = Self { path: path.to_owned(), file: None, pending: Vec::new(), written: 0, most };
         record.push(begin);
         (&file).write_all(&record.pending).map_err(|e| {

@@ -1,7 +1,7 @@
 //! New members: keys and settings.
 
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -146,9 +146,8 @@ fn replace(file: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn new_file(path: &Path, text: &str) -> anyhow::Result<fs::File> {
-    use std::os::unix::fs::OpenOptionsExt;
     // The secret of the overlay is in it.
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let file = kernel::create_private(path);
     // Half of it is of no use to anybody, and would be in the way the next time.
     let half = |_: &io::Error| drop(fs::remove_file(path));
     let written = file.and_then(|mut f| f.write_all(text.as_bytes()).inspect_err(half).map(|()| f));

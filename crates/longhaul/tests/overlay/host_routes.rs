@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use testbed::{Lan, Namespace, or_skip};
 
 use crate::common::text;
-use crate::setup::{EAST, Members, answers, init, join, overlay, status, up};
+use crate::setup::{Alone, EAST, Members, answers, init, join, overlay, status, up};
 
 /// Counts what leaves a host for the members' addresses by another device than the tunnel's, in the clear.
 struct Witness<'a>(&'a Namespace);
@@ -68,15 +68,6 @@ impl Drop for Load {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
         let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
-/// A member that ends with the test.
-struct Alone(Child);
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        let _ = (self.0.kill(), self.0.wait());
     }
 }
 

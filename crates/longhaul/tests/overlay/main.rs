@@ -18,6 +18,7 @@ mod failures;
 mod figures;
 mod host_routes;
 mod link_local;
+mod modes;
 mod names;
 mod networks;
 mod offloads;

@@ -165,3 +165,12 @@ pub(crate) fn status(folder: &Path, name: &str) -> serde_json::Value {
     let told = overlay(folder, &["status", "--json", "--config", &format!("{name}.toml")]);
     serde_json::from_slice(&told.stdout).unwrap_or_default()
 }
+
+/// A member that ends with the test.
+pub(crate) struct Alone(pub(crate) Child);
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let _ = (self.0.kill(), self.0.wait());
+    }
+}

@@ -32,6 +32,11 @@ impl<W: Write> EventFile<W> {
 
 /// Looks whether events can be there: lines are added to no other file.
 pub(super) fn check(path: &Path) -> Result<(), String> {
+    let is_link = std::fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
+    // Who may write to the directory could have made it; `/dev/stdout` is one, too, which leads to no file.
+    if is_link && std::fs::metadata(path).is_ok_and(|there| there.is_file()) {
+        return Err(format!("{} is a link to a file; `events` takes the name of the file itself", path.display()));
+    }
     if is_ours(path) {
         return Ok(());
     }
@@ -53,7 +58,7 @@ fn is_ours(path: &Path) -> bool {
 
 /// Opens it, to add to what is there; nothing where that cannot be, which is told.
 pub(super) fn open(path: &Path) -> Option<EventFile<File>> {
-    let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    let open = kernel::append_private(path);
     let tell =
         |e: &std::io::Error| tracing::warn!("events are lost, as their file {} cannot be had: {e}", path.display());
     open.inspect_err(tell).ok().map(EventFile::new)

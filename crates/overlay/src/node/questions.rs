@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +60,8 @@ pub(super) fn listen(
     none_runs(settings)?;
     remove_left_behind(&path).map_err(|what| OverlayError::Settings { path: settings.path.clone(), what })?;
     let what = || format!("the control socket {}", path.display());
-    let listener = UnixListener::bind(&path).map_err(OverlayError::io(what()))?;
+    // `down` and `reload` are for the user that the member runs as, and root.
+    let listener = kernel::listen_private(&path).map_err(OverlayError::io(what()))?;
     listener.set_nonblocking(true).map_err(OverlayError::io(what()))?;
     let ending = Arc::clone(&threads.ending);
     threads.start("overlay-control", "the control socket".to_owned(), move || {
@@ -225,6 +226,7 @@ fn wait_for_end(mut stream: UnixStream) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
     use std::thread::JoinHandle;
 
     use super::*;
@@ -324,12 +326,12 @@ mod tests {
     /// What the status page's server says when it is asked for paths, one after the other, and `answer` is what the member says; and how often that is
     /// asked for it.
     fn visited(paths: &'static [&'static str], answer: Option<&'static str>) -> (Vec<String>, usize) {
-        visited_as(None, paths, answer)
+        visited_as((None, &[]), paths, answer)
     }
 
-    /// The same by another name than its address.
+    /// The same by another name than its address, where these names are allowed.
     fn visited_as(
-        host: Option<&'static str>,
+        (host, names): (Option<&'static str>, &'static [&'static str]),
         paths: &'static [&'static str],
         answer: Option<&'static str>,
     ) -> (Vec<String>, usize) {
@@ -354,7 +356,8 @@ mod tests {
         };
         let browser = std::thread::spawn(move || paths.iter().map(fetch).collect());
         runtime.block_on(async {
-            let served = http::serve(listener, Asker(sender));
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            let served = http::serve(listener, names, Asker(sender));
             let done = async {
                 while !browser.is_finished() {
                     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -382,7 +385,8 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_page_does_not_read_what_is_on_loopback() {
+    fn a_foreign_page_does_not_read_what_is_here_by_a_name_of_its_own() {
+        let names = &["West.example.net", "monitor"];
         let paths = &["/", "/status.json", "/events.json", "/metrics"];
         for (host, status) in [
             ("rebound.example", "421"),
@@ -393,11 +397,18 @@ mod tests {
             ("LocalHost:9460", "200"),
             ("127.0.0.1", "200"),
             ("[::1]:9460", "200"),
+            ("192.0.2.1:9460", "200"),
+            ("west.example.net:9460", "200"),
+            ("west.example.net.", "200"),
+            ("MONITOR", "200"),
+            ("monitor.rebound.example", "421"),
+            ("[monitor]", "421"),
         ] {
-            let (said, asked) = visited_as(Some(host), paths, Some(r#"{"members":[]}"#));
+            let (said, asked) = visited_as((Some(host), names), paths, Some(r#"{"members":[]}"#));
             let begin = format!("HTTP/1.1 {status} ");
             assert!(said.iter().all(|text| text.starts_with(&begin)), "{host}: {said:?}");
             assert_eq!(asked > 0, status == "200", "{host}");
+            assert!(status == "200" || said.iter().all(|text| text.contains("status_names")), "{host}: {said:?}");
         }
     }
 
