@@ -76,7 +76,7 @@ const lost = (share) => [known(share, percent), share > 0.01];
 
 function ways(status) {
   fill("ways", status.members.flatMap((m) => (m.ways.length ? m.ways.map((way) => [
-    m.name, way.relays.length ? `via ${way.relays.join(", ")}` : "direct", percent(way.weight), rate(way.predicted_bps),
+    m.name, way.relays.length ? `via ${way.relays.join(", ")}` : "direct", percent(way.weight), known(way.predicted_bps, rate),
     rate(way.carried_bps), ms(way.rtt_us), lost(way.loss),
   ]) : [[m.name, ["none", true], "–", "–", "–", "–", "–"]])));
   fill("links", status.members.filter((m) => m.link).map(({ name, link }) => [

@@ -42,6 +42,7 @@ use crate::table::{Peer, Sources, Table};
 pub(crate) use admission::GUEST;
 pub(crate) use calls::{OpenCalls, Source, is_for};
 pub(crate) use claims::Claim;
+pub(crate) use ways::policy;
 
 /// How often links are looked at.
 const TICK: Duration = Duration::from_millis(20);
@@ -133,6 +134,8 @@ struct Other {
     /// Sessions with it, the newest last.
     sessions: Vec<Arc<Session>>,
     gossip: GossipPieces,
+    /// What gossip for it took, IP bytes.
+    gossip_spent: Spent,
 }
 
 /// Pieces of a gossip message that are not yet complete.
@@ -313,6 +316,9 @@ impl Mesh {
             let message = Message::Gossip { number, piece, pieces, data: data.to_vec() };
             let bytes = self.tell(now, to, &message);
             self.gossip_spent.note(now, bytes as u64);
+            if let Some(other) = self.others.get_mut(&to) {
+                other.gossip_spent.note(now, bytes as u64);
+            }
         }
     }
 
@@ -540,6 +546,7 @@ impl Other {
             quota: Arc::default(),
             places: MemberPlaces::default(),
             gossip: GossipPieces::default(),
+            gossip_spent: Spent::default(),
         }
     }
 

@@ -7,18 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use route::flows::Active;
-use route::{Explanation, Member, Path, Weighted};
+use route::{Decision, Explanation, Judged, Member, Path, Policy, Weighted};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use units::Instant;
 
 use crate::counters::{Counters, Counts, add, bump};
 use crate::gauges::{Gauges, active};
 use crate::host_routes::HostState;
-use crate::mesh::{Event, Mesh};
+use crate::mesh::{self, Event, Mesh};
 use crate::offload::Switches;
-use crate::settings::Settings;
+use crate::settings::{Settings, shown_address};
 
+/// Rates of what was judged.
+const JUDGED: [&str; 2] = ["predicted_bps", "worth_bps"];
 /// Events that are kept for who asks later.
 const KEPT: usize = 1000;
 
@@ -75,12 +77,22 @@ pub(crate) struct Status {
     oversize: u64,
     /// What this host has of the overlay.
     host: HostState,
+    /// By which rates are predicted.
+    policy: Policy,
+}
+
+/// Sets these keys to nothing, where they are there.
+fn hide(value: &mut Value, keys: &[&str]) {
+    for key in keys {
+        value.get_mut(*key).into_iter().for_each(|value| *value = Value::Null);
+    }
 }
 
 impl Status {
     pub(crate) fn new(settings: Arc<Settings>, counters: Counted, now: Instant) -> Self {
         let (began, events) = (kernel::utc_seconds(), VecDeque::new());
-        Self { settings, counters, since: now, began, events, oversize: 0, host: HostState::default() }
+        let policy = mesh::policy(&settings);
+        Self { settings, counters, since: now, began, events, oversize: 0, host: HostState::default(), policy }
     }
 
     /// Takes what this host has of the overlay now.
@@ -128,9 +140,13 @@ impl Status {
                 for (key, path) in [("from_relays", decision.from), ("to_relays", decision.to)] {
                     object.insert(key.to_owned(), json!(path.map(|path| self.relays(&path))));
                 }
+                self.hide_assumed(object, decision);
             }
         }
-        if matches!(event, Event::Refused { .. } | Event::Unresolved { .. } | Event::CertificateEnds { .. }) {
+        if let Event::Route(decision) = event {
+            // All of it is among the events.
+            tracing::info!("route to {}", decision.with_names(|member| self.settings.name_of(member)));
+        } else if matches!(event, Event::Refused { .. } | Event::Unresolved { .. } | Event::CertificateEnds { .. }) {
             tracing::warn!("{value}");
         } else {
             tracing::info!("{value}");
@@ -141,6 +157,21 @@ impl Status {
         }
         self.events.push_back(value);
         line
+    }
+
+    /// Of rates that follow from what is assumed of a capacity, and not from what is known, nobody is told.
+    fn hide_assumed(&self, event: &mut Map<String, Value>, decision: &Decision) {
+        let Some(inputs) = event.get_mut("inputs").and_then(Value::as_object_mut) else { return };
+        let is_assumed = |judged: Option<Judged>| judged.is_some_and(|j| self.policy.is_assumed(&j.metrics));
+        for (key, judged) in [("from", decision.inputs.from), ("to", decision.inputs.to)] {
+            if is_assumed(judged) {
+                inputs.get_mut(key).into_iter().for_each(|judged| hide(judged, &JUDGED));
+            }
+        }
+        let is_most = decision.inputs.chosen_for.is_some_and(|rate| rate >= self.policy.unknown_capacity);
+        if is_most && let Some(chosen_for) = inputs.get_mut("chosen_for_bps") {
+            *chosen_for = Value::Null;
+        }
     }
 
     /// The answer to a question, as JSON.
@@ -163,7 +194,7 @@ impl Status {
             .map(|(number, m)| {
                 json!({
                     "member": number, "name": m.name, "key": m.key.to_string(), "subnets": m.subnets,
-                    "link": mesh.link_view(*number, now),
+                    "link": self.link(mesh, *number, now),
                     "ways": self.ways(mesh, *number, now),
                 })
             })
@@ -256,7 +287,16 @@ impl Status {
             let entries = value.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten();
             for (entry, path) in entries.filter_map(Value::as_object_mut).zip(&paths) {
                 entry.insert("relays".to_owned(), json!(self.relays(path)));
+                if entry.get("assumed") == Some(&Value::Bool(true)) {
+                    entry.get_mut("judged").into_iter().for_each(|judged| hide(judged, &JUDGED));
+                    for key in ["rate_aware_bps", "chosen_for_bps"] {
+                        entry.get_mut(key).into_iter().for_each(|value| *value = Value::Null);
+                    }
+                }
             }
+        }
+        if let (Some(decided), Some(Value::Object(value))) = (&explanation.decided, value.get_mut("decided")) {
+            self.hide_assumed(value, decided);
         }
         value
     }

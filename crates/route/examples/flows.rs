@@ -46,6 +46,7 @@ fn main() {
         place,
         weight: 0.5,
         predicted: Rate::from_bps(1_000_000),
+        assumed: false,
         capacity: Rate::from_bps(1_000_000),
         carried: Rate::ZERO,
     };

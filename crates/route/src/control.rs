@@ -53,6 +53,9 @@ pub struct Weighted {
     /// Rate predicted for one flow.
     #[serde(rename = "predicted_bps")]
     pub predicted: Rate,
+    /// That is what the policy assumes where nothing is known ([`Policy::is_assumed`]): good to share flows by, and nothing to tell people.
+    #[serde(default)]
+    pub assumed: bool,
     /// Most that all flows get together.
     #[serde(rename = "capacity_bps")]
     pub capacity: Rate,
@@ -434,6 +437,7 @@ impl Control {
                 place: used.place,
                 weight: predicted.as_bps().max(filled.as_bps() / u64::from(flows)) as f64,
                 predicted,
+                assumed: metrics.is_none_or(|m| self.policy.is_assumed(&m)),
                 capacity: capacity.unwrap_or(self.policy.unknown_capacity),
                 carried: filled.max(used.steady(self.now, &self.policy)),
             }

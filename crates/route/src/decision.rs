@@ -112,12 +112,28 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// One line as that of `Display`, with members called as `name` says.
+    pub fn with_names<N: fmt::Display>(&self, name: impl Fn(Member) -> N) -> impl fmt::Display {
+        fmt::from_fn(move |f| self.show_line(f, &name))
+    }
+
+    fn show_line<N: fmt::Display>(&self, f: &mut fmt::Formatter<'_>, name: &impl Fn(Member) -> N) -> fmt::Result {
+        write!(f, "{}", name(self.destination))?;
+        if self.place > 0 {
+            write!(f, " [{}]", self.place)?;
+        }
+        f.write_str(": ")?;
+        self.show(f, name)
+    }
+
     /// The change and its reason: `direct (1.2 Mb/s) -> via 00000007 (3.4 Mb/s), better`.
     pub(crate) fn show<N: fmt::Display>(&self, f: &mut fmt::Formatter<'_>, name: &impl Fn(Member) -> N) -> fmt::Result {
         let show = |f: &mut fmt::Formatter<'_>, path: Option<Path>, judged: Option<Judged>| {
             let Some(path) = path else { return f.write_str("no path") };
             path.show(f, name)?;
-            judged.map_or(Ok(()), |judged| write!(f, " ({})", judged.predicted))
+            // Without a capacity the rate may be no more than what is assumed.
+            let known = judged.filter(|judged| judged.metrics.capacity.is_some());
+            known.map_or(Ok(()), |judged| write!(f, " ({})", judged.predicted))
         };
         show(f, self.from, self.inputs.from)?;
         f.write_str(" -> ")?;
@@ -129,12 +145,7 @@ impl Decision {
 impl fmt::Display for Decision {
     /// One line: `0000002a: direct (1.2 Mb/s) -> via 00000007 (3.4 Mb/s), better`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.destination)?;
-        if self.place > 0 {
-            write!(f, " [{}]", self.place)?;
-        }
-        f.write_str(": ")?;
-        self.show(f, &|member| member)
+        self.show_line(f, &|member| member)
     }
 }
 

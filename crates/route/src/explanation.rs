@@ -100,6 +100,9 @@ pub struct InUse {
     /// What one sender that is told its rate would get.
     #[serde(rename = "rate_aware_bps", default, skip_serializing_if = "Option::is_none")]
     pub rate_aware: Option<Rate>,
+    /// The rates are what the policy assumes where nothing is known of the capacity.
+    #[serde(default)]
+    pub assumed: bool,
     /// What was predicted for one flow when it was chosen.
     #[serde(rename = "chosen_for_bps")]
     pub chosen_for: Rate,
@@ -117,6 +120,9 @@ pub struct Candidate {
     /// What one sender that is told its rate would get.
     #[serde(rename = "rate_aware_bps")]
     pub rate_aware: Rate,
+    /// The rates are what the policy assumes where nothing is known of the capacity.
+    #[serde(default)]
+    pub assumed: bool,
     /// What holds the change back; nothing: it is about to come.
     pub holds: Vec<Hold>,
 }
@@ -155,7 +161,7 @@ impl Explanation {
             used.path.show(f, name)?;
             write!(f, " for {age:.1} s")?;
             match &used.judged {
-                Some(judged) => judged.show(f, used.rate_aware)?,
+                Some(judged) => judged.show(f, used.rate_aware.filter(|_| !used.assumed), used.assumed)?,
                 None => f.write_str(": failed")?,
             }
             if used.load.flows > 0 {
@@ -170,7 +176,8 @@ impl Explanation {
         for candidate in &self.candidates {
             f.write_str("\n  could ")?;
             candidate.path.show(f, name)?;
-            candidate.judged.show(f, Some(candidate.rate_aware))?;
+            let rate_aware = Some(candidate.rate_aware).filter(|_| !candidate.assumed);
+            candidate.judged.show(f, rate_aware, candidate.assumed)?;
             for (i, hold) in candidate.holds.iter().enumerate() {
                 f.write_str(if i == 0 { "\n    not now: " } else { "; " })?;
                 hold.show(f, self.at)?;
@@ -188,9 +195,14 @@ impl fmt::Display for Explanation {
 }
 
 impl Judged {
-    fn show(&self, f: &mut fmt::Formatter<'_>, rate_aware: Option<Rate>) -> fmt::Result {
+    /// `assumed`: nothing is known of the capacity, and the rates follow from what is assumed instead.
+    fn show(&self, f: &mut fmt::Formatter<'_>, rate_aware: Option<Rate>, assumed: bool) -> fmt::Result {
         let m = &self.metrics;
-        write!(f, ": {} predicted ({} to {} for all flows)", self.predicted, self.worth[0], self.worth[2])?;
+        if assumed {
+            f.write_str(": rate unknown, as the capacity is not measured yet")?;
+        } else {
+            write!(f, ": {} predicted ({} to {} for all flows)", self.predicted, self.worth[0], self.worth[2])?;
+        }
         rate_aware.map_or(Ok(()), |rate| write!(f, ", {rate} if told its rate"))?;
         let rtt = m.rtt.as_secs_f64() * 1e3;
         write!(f, ", rtt {rtt:.1} ms, loss {:.4} ({:.4} to {:.4})", m.loss, m.loss_low, m.loss_high)?;

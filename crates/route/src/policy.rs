@@ -217,6 +217,12 @@ impl Policy {
         self.model.predict(metrics, self.mss, self.unknown_capacity)
     }
 
+    /// Whether such a prediction is nothing that is known: no capacity of the path is, and with another one the rate would be another one.
+    pub fn is_assumed(&self, metrics: &Metrics) -> bool {
+        let roomy = Rate::from_bps(self.unknown_capacity.as_bps().saturating_mul(2));
+        metrics.capacity.is_none() && self.predict(metrics) != self.model.predict(metrics, self.mss, roomy)
+    }
+
     /// How long what has flapped so often is not relied on; `draw` is an even number from 0 to 1.
     pub fn refractory_after(&self, flaps: f64, draw: f64) -> Duration {
         // 2^32 of anything is beyond every bound that a user sets.

@@ -183,8 +183,8 @@ fn tunnel(answer: &Value) -> String {
 /// How far what is known of each link can be relied on, and what it costs to know it.
 fn metrics(answer: &Value) -> String {
     let mut out = format!(
-        "\n{:<16} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11}\n",
-        "member", "age to", "age from", "confidence to", "confidence from", "probes", "at most"
+        "\n{:<16} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}\n",
+        "member", "age to", "age from", "confidence to", "confidence from", "probes", "at most", "gossip"
     );
     for member in list(answer, "members") {
         let link = member.get("link").unwrap_or(&Value::Null);
@@ -194,7 +194,7 @@ fn metrics(answer: &Value) -> String {
         };
         let _ = writeln!(
             out,
-            "{:<16} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11}",
+            "{:<16} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}",
             text(member, "name"),
             shown("age_to_s", " s"),
             shown("age_from_s", " s"),
@@ -202,6 +202,7 @@ fn metrics(answer: &Value) -> String {
             shown("confidence_from", ""),
             Rate::from_bps(number(link, "probe_bps")).to_string(),
             Rate::from_bps(number(link, "probe_budget_bps")).to_string(),
+            Rate::from_bps(number(link, "gossip_bps")).to_string(),
         );
     }
     let [gossip, most] = ["gossip_bps", "gossip_budget_bps"].map(|key| Rate::from_bps(number(answer, key)));
@@ -225,7 +226,8 @@ const FINE: [&str; 8] = [
 fn ways(member: &Value) -> String {
     let ways: Vec<String> = list(member, "ways")
         .map(|way| {
-            let predicted = Rate::from_bps(number(way, "predicted_bps"));
+            let predicted = way.get("predicted_bps").and_then(Value::as_u64);
+            let predicted = predicted.map_or_else(|| "rate unknown".to_owned(), |bps| Rate::from_bps(bps).to_string());
             format!("{} {:.0} % ({predicted})", relays(way), 100.0 * float(way, "weight"))
         })
         .collect();
@@ -314,14 +316,19 @@ mod tests {
     fn status_shows_what_metrics_are_worth_and_what_they_cost() {
         let link = json!({
             "age_to_s": 0.021, "age_from_s": 0.004, "confidence_to": 1.0, "confidence_from": 0.5,
-            "probe_bps": 86_200, "probe_budget_bps": 100_000,
+            "probe_bps": 86_200, "probe_budget_bps": 100_000, "gossip_bps": 15_500,
         });
-        let members = json!([{ "name": "east", "link": link }, { "name": "west", "link": {} }]);
+        let ways = json!([{ "relays": [], "weight": 1.0, "predicted_bps": null }]);
+        let members = json!([{ "name": "east", "link": link, "ways": ways }, { "name": "west", "link": {} }]);
         let answer = json!({ "members": members, "gossip_bps": 31_000, "gossip_budget_bps": 1_000_000 });
         let shown = status(&answer);
+        assert!(shown.contains("direct 100 % (rate unknown)"), "{shown}");
         let lines: Vec<Vec<&str>> =
             shown.lines().skip_while(|l| !l.contains("age to")).map(|l| l.split_whitespace().collect()).collect();
-        assert_eq!(lines[1], "east 0.02 s 0.00 s 1.00 0.50 86.20 kb/s 100.0 kb/s".split(' ').collect::<Vec<_>>());
+        assert_eq!(
+            lines[1],
+            "east 0.02 s 0.00 s 1.00 0.50 86.20 kb/s 100.0 kb/s 15.50 kb/s".split(' ').collect::<Vec<_>>()
+        );
         assert_eq!(lines[2][..5], ["west", "-", "-", "-", "-"], "of whom nothing is known");
         assert_eq!(lines[3].join(" "), "gossip with all of them: 31.00 kb/s, at most 1.000 Mb/s");
     }

@@ -103,6 +103,8 @@ pub(crate) struct LinkView {
     /// What probes of all kinds took lately, and what they may.
     pub(crate) probe_bps: u64,
     pub(crate) probe_budget_bps: u64,
+    /// What gossip with the member took lately.
+    pub(crate) gossip_bps: u64,
     /// How much what is known of each direction is trusted, 0 to 1, and how long ago something was known to arrive.
     pub(crate) confidence_to: Option<f64>,
     pub(crate) confidence_from: Option<f64>,
@@ -465,6 +467,7 @@ impl Mesh {
             probes: link.probing.sent(),
             probe_bps: link.probing.spent(now).as_bps(),
             probe_budget_bps: self.probe_budget(member) as u64,
+            gossip_bps: other.gossip_spent.rate(now).as_bps(),
             confidence_to: to.map(|m| m.confidence),
             confidence_from: from.map(|m| m.confidence),
             age_to_s: to.map(|m| m.age.as_secs_f64()),

@@ -38,6 +38,7 @@ mod restarts;
 mod security;
 mod status;
 mod steady;
+mod unknown;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Time of day at the begin.

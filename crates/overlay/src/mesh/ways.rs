@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use route::{Load, Member, Path, Recorder, Weighted};
+use route::{Load, Member, Path, Policy, Recorder, Weighted};
 use units::{Instant, Rate};
 use wire::overlay::gossip::UNBOUNDED;
 use wire::overlay::{LANE_SENSOR, LANE_TRIALS, Message};
@@ -327,15 +327,20 @@ pub(super) enum Experience {
     Loss(LossEstimate),
 }
 
-/// The route control by the settings.
-pub(super) fn control(settings: &Settings, own: Member, now: Instant) -> Option<Recorder> {
+/// The rules of the route control by the settings.
+pub(crate) fn policy(settings: &Settings) -> Policy {
     let mut policy = settings.rules();
     if settings.policy == PolicyName::Default {
         // A link that trains have not told of is taken for one that is too fast for them.
         policy.unknown_capacity = super::trains::fastest(settings);
     }
     policy.mss = units::Bytes::new(u64::from(settings.mtu) - TCP_HEADERS);
-    let mut control = Recorder::new(own, policy, settings.record.is_some()).ok()?;
+    policy
+}
+
+/// The route control by the settings.
+pub(super) fn control(settings: &Settings, own: Member, now: Instant) -> Option<Recorder> {
+    let mut control = Recorder::new(own, policy(settings), settings.record.is_some()).ok()?;
     for member in settings.members.get().keys() {
         control.handle(route::Event::Member { at: now, member: *member, relays: Some(true) }).ok()?;
     }

@@ -103,6 +103,11 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             assert_eq!(is_ours(&path), ours, "{text}");
         }
+        std::fs::write(&path, "{\"event\":\"left\"}\n").unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(check(&path).is_ok() && check(&link).unwrap_err().contains("link to a file"));
+        assert!(check(Path::new("/dev/stdout")).is_ok());
     }
 
     #[test]

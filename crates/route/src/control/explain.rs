@@ -19,7 +19,8 @@ impl Control {
             let load = u.load_at(self.now, &self.policy);
             let judged = self.judged(&u.path, self.flows_on(u));
             let rate_aware = judged.map(|judged| self.rate_aware(&judged));
-            InUse { path: u.path, since: u.since, judged, rate_aware, chosen_for: u.chosen_for, load }
+            let assumed = judged.is_some_and(|judged| self.policy.is_assumed(&judged.metrics));
+            InUse { path: u.path, since: u.since, judged, rate_aware, assumed, chosen_for: u.chosen_for, load }
         });
         let used: Vec<InUse> = used.collect();
         let first = used.first().map(|u| u.path);
@@ -56,6 +57,7 @@ impl Control {
                 path,
                 judged,
                 rate_aware: self.rate_aware(&judged),
+                assumed: self.policy.is_assumed(&judged.metrics),
                 holds: self.holds(route, standing.as_ref(), &path, &judged),
             })
             .collect();

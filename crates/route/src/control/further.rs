@@ -27,7 +27,11 @@ impl Control {
             .judged(&first.path, flows)
             .map_or(Rate::ZERO, |judged| Standing::new(&self.policy, self.now, first, (judged, flows)).worth);
         self.drop_further(destination, route, flows, rate);
-        if self.policy.max_paths <= 1 {
+        // While nothing tells what the first path carries, or no more than that it is as fast as can be told, another one adds nothing that is known: all flows go
+        // one way.
+        let capacity = self.graph.metrics(self.source, &first.path).and_then(|m| m.capacity);
+        let is_known = capacity.is_some_and(|capacity| capacity < self.policy.unknown_capacity);
+        if self.policy.max_paths <= 1 || !is_known {
             return;
         }
         let due = route.searched.map_or(self.now, |at| at + self.policy.search);
@@ -131,6 +135,7 @@ impl Control {
             route.refractory(&self.policy, self.now, path, Need::None).is_none()
                 && !route.is_given_up(self.now, path)
                 && j.worth[1] >= needed
+                && j.metrics.capacity.is_some()
                 && j.metrics.confidence >= self.policy.least_confidence
         };
         candidates(&self.graph, self.source, destination, except)

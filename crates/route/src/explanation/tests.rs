@@ -16,6 +16,7 @@ fn an_explanation_reads_as_text_and_as_a_record() {
         since: Instant::ZERO,
         judged: None,
         rate_aware: None,
+        assumed: false,
         chosen_for: predicted,
         load: Load { flows: 2, carried: Rate::from_bps(500_000) },
     };
@@ -23,6 +24,7 @@ fn an_explanation_reads_as_text_and_as_a_record() {
         path: Path::via(&[Member(1)], destination).unwrap(),
         judged,
         rate_aware: Rate::from_bps(12_000_000),
+        assumed: false,
         holds: vec![Hold::Margin { needed: Rate::from_bps(1_500_000) }, Hold::HoldDown { until }],
     };
     let inputs = Inputs { to: Some(judged), ..Inputs::default() };
@@ -43,6 +45,17 @@ fn an_explanation_reads_as_text_and_as_a_record() {
     let record = serde_json::to_string(&explanation).unwrap();
     assert!(record.contains(r#"{"hold":"hold-down","until_ns":102500000000}"#), "{record}");
     assert_eq!(serde_json::from_str::<Explanation>(&record).unwrap(), explanation);
+    // What is only assumed is told nobody.
+    let unknown = Judged { metrics: Metrics { capacity: None, ..metrics }, ..judged };
+    let candidate = Candidate { judged: unknown, assumed: true, ..explanation.candidates[0].clone() };
+    let inputs = Inputs { to: Some(unknown), ..inputs };
+    let decided = decided.map(|decided| Decision { inputs, ..decided });
+    let assumed = Explanation { decided, candidates: vec![candidate], ..explanation }.to_string();
+    assert!(
+        assumed.contains("could via 00000001: rate unknown, as the capacity is not measured yet, rtt 150.0 ms"),
+        "{assumed}"
+    );
+    assert!(assumed.contains("via 00000001 -> direct, failed") && !assumed.contains("1.000 Mb/s"), "{assumed}");
     let nothing = Explanation { at, destination, used: Vec::new(), decided: None, candidates: Vec::new() };
     assert_eq!(nothing.to_string(), "00000009: no path");
 }

@@ -214,6 +214,7 @@ fn weighted(weights: &[f64]) -> Vec<Weighted> {
         place: i,
         weight: *weight,
         predicted: Rate::from_bps((*weight * 1e6) as u64),
+        assumed: false,
         capacity: Rate::from_bps(1_000_000),
         carried: Rate::ZERO,
     };
