@@ -62,6 +62,8 @@ pub enum Quantity {
     AsymptoticDispersion,
     /// What one long TCP connection gets (RFC 3148).
     BulkTransferCapacity,
+    /// What losses allow one long TCP connection, whatever the links allow.
+    LossLimit,
 }
 
 impl Quantity {
@@ -72,6 +74,7 @@ impl Quantity {
             Self::AvailableBandwidth => "available bandwidth",
             Self::AsymptoticDispersion => "asymptotic dispersion rate",
             Self::BulkTransferCapacity => "bulk transfer capacity",
+            Self::LossLimit => "rate that losses allow",
         }
     }
 }
@@ -138,17 +141,40 @@ impl Trouble {
     }
 }
 
+/// On which side of a rate the true value lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RateBound {
+    /// The true value is this or less.
+    AtMost,
+    /// The true value is this or more.
+    AtLeast,
+}
+
+impl RateBound {
+    /// In words, before the rate.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::AtMost => "at most",
+            Self::AtLeast => "at least",
+        }
+    }
+}
+
 /// A rate with the interval that it lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RateInterval {
     /// What it is a rate of.
     pub quantity: Quantity,
-    /// The best single answer.
+    /// The best single answer; the bound where `bound` is present.
     pub rate_bps: u64,
-    /// Lower end.
+    /// Lower end; zero where the rate is an upper bound.
     pub low_bps: u64,
-    /// Upper end.
+    /// Upper end; the rate once more where it is a lower bound.
     pub high_bps: u64,
+    /// Present where the rate is a bound and no value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<RateBound>,
 }
 
 /// What is to be expected of a path before it is probed, from what was measured of it before.

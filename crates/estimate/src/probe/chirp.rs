@@ -14,7 +14,8 @@ use units::{Duration, Instant, Rate};
 use self::range::Range;
 pub use self::signature::{Reading, Segmentation, Signature};
 use super::unsteady::changed;
-use super::{Interval, Method, Outcome, Passage, Path, Step, Train, UDP_HEADERS};
+use super::{Dispersion, Interval, Method, Outcome, Passage, Path, Step, Train, UDP_HEADERS};
+use crate::samples::median;
 
 /// Chirps of which the estimate is the mean (pathChirp 2.3.7).
 const CHIRPS: usize = 11;
@@ -36,6 +37,9 @@ const OVERFLOW: f64 = 0.1;
 
 /// Packets before which an onset means that the chirp began too fast: with two rates below it, it is bracketed.
 const EARLY: usize = 2;
+
+/// Packets at the end of a chirp that tell how fast the path passes what is faster than it: the busy period and one.
+const TAIL: usize = 6;
 
 /// Deviation of a gap at the sender from what was asked that makes it uneven: half of a step of the rates of 2.3.7.
 const UNEVEN: f64 = 0.1;
@@ -92,6 +96,8 @@ pub struct PathChirp {
     asked: Train,
     /// Of the range as it is.
     readings: Vec<Reading>,
+    /// What the last packets of chirps came at that came slower than they left, in b/s: no more than the capacity.
+    tails: Vec<f64>,
     troubles: Vec<Trouble>,
 }
 
@@ -117,8 +123,9 @@ impl PathChirp {
 
     fn with(path: Path, form: Form) -> Self {
         let range = Range::new(length(&path, form), path.least_gap);
-        let (asked, readings, troubles) = (Train::new(Vec::new()), Vec::new(), Vec::new());
-        Self { path, form, range, sent: 0, silent: 0, batched: 0, overflowed: 0, asked, readings, troubles }
+        let (asked, readings, tails) = (Train::new(Vec::new()), Vec::new(), Vec::new());
+        let troubles = Vec::new();
+        Self { path, form, range, sent: 0, silent: 0, batched: 0, overflowed: 0, asked, readings, tails, troubles }
     }
 
     fn bytes(&self) -> u32 {
@@ -179,6 +186,13 @@ fn length(path: &Path, form: Form) -> u32 {
     path.mtu.min(form.most_bytes).max(UDP_HEADERS + 1)
 }
 
+/// What the last packets of a chirp came at in b/s, if that was clearly slower than they left.
+fn tail(passage: &Passage) -> Option<f64> {
+    let last = passage.packets.len().checked_sub(TAIL)?;
+    let tail = Passage { packets: passage.packets.get(last..)?.to_vec() };
+    tail.dispersion().filter(Dispersion::is_slowed).map(|d| d.received_rate().as_bps() as f64)
+}
+
 /// Whether packets were lost as a queue that overflows loses them: many, and none of the first third.
 fn is_overflow(passage: &Passage) -> bool {
     let first = passage.packets.iter().take(passage.packets.len() / 3);
@@ -231,6 +245,7 @@ impl Method for PathChirp {
         let overflowed = is_overflow(passage);
         self.overflowed += usize::from(overflowed);
         self.readings.extend(reading);
+        self.tails.extend(tail(passage).filter(|_| reading.is_some()));
         if reading.is_some() || overflowed {
             self.adapt();
         }
@@ -242,7 +257,9 @@ impl Method for PathChirp {
         let reaching =
             |i: Interval| Interval { low: Rate::from_bps((i.low.as_bps() as f64 / self.form.spread) as u64), ..i };
         let mean = Interval::of_mean(&rates).map(reaching).filter(|_| !self.is_batched());
-        let outcome = Outcome::of(Quantity::AvailableBandwidth, mean).troubled(self.troubles.iter().copied());
+        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, mean).troubled(self.troubles.iter().copied());
+        let tails = median(self.tails.iter().copied()).filter(|_| self.tails.len() >= SCOUTS);
+        outcome.also.extend(tails.map(|bps| (Quantity::AsymptoticDispersion, Interval::exactly(bps))));
         let place = self.place();
         let troubles = [
             (place == Some(Place::Above), Trouble::LowerBound),

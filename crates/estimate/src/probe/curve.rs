@@ -9,6 +9,11 @@ use crate::samples::rate;
 /// 1500 bytes take less, and what a receiver hands over after an interrupt is closer.
 const TOGETHER_NS: u64 = 1_000;
 
+/// Or closer than this share of their mean distance, where that makes so many batches: a bucket lets packets through once, and others
+/// of a load come between packets, not behind them.
+const CLOSE: f64 = 0.1;
+const LEAST_BATCHES: usize = 2;
+
 /// How much faster the first part of a train must come than the rest before it is called a burst: variation by cross
 /// traffic stays below this for trains of ten packets and more.
 const BURST: f64 = 1.5;
@@ -44,12 +49,29 @@ pub struct Burst {
     pub peak: Rate,
     /// Bytes beyond the sustained rate: the depth of the bucket.
     pub depth_bytes: f64,
+    /// Gaps that tell the sustained rate.
+    pub rest: usize,
 }
 
 impl ArrivalCurve {
     /// The curve of a train. Packets that were overtaken are left out.
+    ///
+    /// Batches are what came within a microsecond, as receivers hand over what an interrupt found; or else what came ten
+    /// times closer than on average, where that makes two batches or more, as links that aggregate deliver it.
     pub fn of(passage: &Passage) -> Self {
-        let mut curve = Self::default();
+        let (curve, _) = Self::grouped(passage, TOGETHER_NS);
+        let span = curve.points.last().map_or(0.0, |p| p.0);
+        let close = span / curve.packets.max(1) as f64 * CLOSE;
+        if curve.batched || close <= TOGETHER_NS as f64 {
+            return curve;
+        }
+        let (in_batches, several) = Self::grouped(passage, close as u64);
+        if in_batches.batched && several >= LEAST_BATCHES { in_batches } else { curve }
+    }
+
+    /// The curve with what came closer than this as one; and how often two packets or more did.
+    fn grouped(passage: &Passage, together_ns: u64) -> (Self, usize) {
+        let (mut curve, mut several, mut alone) = (Self::default(), 0, true);
         let (mut first, mut latest, mut bytes) = (None, 0_u64, 0.0);
         for p in &passage.packets {
             let Some(received) = p.received.map(|r| r.as_nanos()) else { continue };
@@ -57,9 +79,11 @@ impl ArrivalCurve {
             if received < latest {
                 continue;
             }
-            let together = curve.packets > 0 && received - latest < TOGETHER_NS;
+            let together = curve.packets > 0 && received - latest < together_ns;
             latest = received;
             curve.packets += 1;
+            several += usize::from(together && alone);
+            alone = !together;
             let at = (received - origin) as f64;
             match curve.points.last_mut().filter(|_| together) {
                 // What comes with the first packet was served before the clock started.
@@ -79,7 +103,7 @@ impl ArrivalCurve {
             // The last batch is handed over when its time is up, whether it is full or not.
             curve.points.pop();
         }
-        curve
+        (curve, several)
     }
 
     /// How many batches, the last left out where it may not be full.
@@ -123,18 +147,31 @@ impl ArrivalCurve {
     ///
     /// A burst is one only if it is clearly faster and something of substance follows: three points on each side.
     pub fn service(&self) -> Option<ServiceCurve> {
+        self.bent(3)
+    }
+
+    /// The same of a train that was sent at once, far faster than the path: a queue then keeps its packets apart from the
+    /// first on, so that even two of them that are closer than the rest were let through by a bucket, or by a host that
+    /// woke up late. Neither tells of the rate.
+    pub fn service_at_once(&self) -> Option<ServiceCurve> {
+        self.bent(1)
+    }
+
+    fn bent(&self, least: usize) -> Option<ServiceCurve> {
         let last = self.points.len().checked_sub(1)?;
         let plain = self.rate()?;
         let whole = self.squared_error(0, last);
-        let split = (3..=last.saturating_sub(3))
+        let split = (least..=last.saturating_sub(3))
             .filter_map(|k| Some((k, self.squared_error(0, k)? + self.squared_error(k, last)?)))
             .min_by(|a, b| a.1.total_cmp(&b.1));
         let burst = split.filter(|(_, e)| whole.is_none_or(|w| *e < w * EXPLAINED)).and_then(|(k, _)| {
-            let (peak, sustained) = (self.slope(0, k)?, self.slope(k, last)?);
+            // What the bucket still held let the next packet through early.
+            let rest = if k + 4 <= last { k + 1 } else { k };
+            let (peak, sustained) = (self.slope(0, k)?, self.slope(rest, last)?);
             let (at, bytes) = *self.points.get(k)?;
             let depth = bytes - sustained / 8e9 * at;
             (peak > sustained * BURST && depth > 0.0)
-                .then(|| (Burst { peak: rate(peak), depth_bytes: depth }, sustained))
+                .then(|| (Burst { peak: rate(peak), depth_bytes: depth, rest: last - rest }, sustained))
         });
         Some(match burst {
             Some((burst, sustained)) => ServiceCurve { burst: Some(burst), sustained: rate(sustained) },
@@ -193,6 +230,18 @@ mod tests {
     }
 
     #[test]
+    fn a_bucket_of_three_packets_is_told_apart_of_a_train_sent_at_once() {
+        // 5000 bytes before 50 Mb/s: two gaps of 1.2 us, one of 160 us while 500 bytes are left, then 240 us each.
+        let at = [0, 1_200, 2_400, 162_400].into_iter().chain((1..=6).map(|i| 162_400 + i * 240_000));
+        let curve = ArrivalCurve::of(&arrivals(at));
+        let service = curve.service_at_once().unwrap();
+        assert_eq!(service.sustained, Rate::from_bps(50_000_000));
+        assert!(service.burst.unwrap().depth_bytes > 2_900.0, "{service:?}");
+        let even = ArrivalCurve::of(&arrivals((0..10).map(|i| i * 240_000))).service_at_once().unwrap();
+        assert_eq!((even.burst, even.sustained), (None, Rate::from_bps(50_000_000)));
+    }
+
+    #[test]
     fn batches_do_not_bend_the_rate() {
         // 100 Mb/s, handed over every 600 us: five packets each time, 100 ns apart.
         let batched = (1..=8_u64).flat_map(|batch| (0..5).map(move |i| batch * 600_000 + i * 100));
@@ -200,6 +249,17 @@ mod tests {
         assert!(curve.is_batched());
         assert_eq!(curve.batches(), 7);
         assert_eq!(curve.service().unwrap().sustained, Rate::from_bps(100_000_000));
+    }
+
+    #[test]
+    fn a_link_that_aggregates_is_one_of_batches_and_a_bucket_is_none() {
+        // 100 Mb/s, every 600 us: five packets each time, 12 us apart, as over 1 Gb/s.
+        let batched = (1..=8_u64).flat_map(|batch| (0..5).map(move |i| batch * 600_000 + i * 12_000));
+        let curve = ArrivalCurve::of(&arrivals(batched));
+        assert!(curve.is_batched());
+        assert!((curve.rate().unwrap() / 100e6 - 1.0).abs() < 0.01, "{curve:?}");
+        let bucket = (0..20).map(|i| i * 12_000).chain((1..=10).map(|i| 19 * 12_000 + i * 1_200_000));
+        assert!(!ArrivalCurve::of(&arrivals(bucket)).is_batched());
     }
 
     #[test]

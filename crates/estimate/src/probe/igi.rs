@@ -9,27 +9,27 @@ mod gaps;
 mod settings;
 
 use results::estimate::{Quantity, Trouble};
-use units::Duration;
+use units::{Duration, Rate};
 
 use self::gaps::{Seen, Tolerance, fullest_bin_ns, reaching, seen};
 use self::settings::Settings;
 use super::curve::ArrivalCurve;
 use super::{Interval, Method, Outcome, Passage, Path, Step, Train, UDP_HEADERS};
 
-/// Packets of a train (IGI/PTR 2.1).
-const PACKETS: u32 = 60;
+/// Bytes of a train: 60 packets of 500 bytes (IGI/PTR 2.1).
+const TRAIN_BYTES: u32 = 30_000;
 
 /// Length of the packets in bytes of IP (IGI/PTR 2.1).
 const BYTES: u32 = 500;
+
+/// Packets of a train at least, however long they are.
+const FEWEST: u32 = 10;
 
 /// Trains of one gap (IGI/PTR 2.1).
 const TRAINS: usize = 3;
 
 /// Difference of mean gaps that counts as none: 5 % or, in 2.1, 5 us.
 const TOLERANCE: Tolerance = Tolerance { share: 0.05, ns: 5_000.0 };
-
-/// The gap that the capacity should make at least, in ns: what 5 us of unevenness of hosts are 5 % of.
-const LEAST_NARROW_NS: f64 = 100_000.0;
 
 /// The first gap and how much it grows each time, over the gap at which trains come that were sent at once (IGI/PTR 2.1;
 /// the paper has the growth at an eighth).
@@ -55,8 +55,8 @@ const DRAINS: f64 = 4.0;
 /// Longest gap, in ns, whatever the far end says; the longest period of Pathload 1.3.2, too.
 const LONGEST_NS: u64 = 200_000_000;
 
-/// The method. Its value is PTR; IGI's answer is among what else it tells, as another available bandwidth, before the
-/// capacity.
+/// The method. Its value is PTR. In the form of 2003 IGI's answer is among what else it tells, as another available
+/// bandwidth, before the capacity: it needs packets that are shorter than those of the load.
 ///
 /// Three trains make each 95 % interval, and PTR's reaches besides as far as the neighbouring gaps allow. That covers how
 /// much trains vary, not that the search ends where it does by chance: under bursts of cross traffic the truth lies outside
@@ -94,8 +94,8 @@ enum Search {
 }
 
 impl Igi {
-    /// Packets of 500 bytes or so many more that the capacity makes gaps of 100 us, up to the MTU; gaps are equal within
-    /// 5 %, and what tells the capacity is the arrival curve.
+    /// Packets of the MTU, whose rate is that of transfers and of the other methods, in trains of as many bytes as those of
+    /// 2.1; gaps are equal within 5 %, and what tells the capacity is the arrival curve.
     pub fn new(path: Path) -> Self {
         Self::with(path, false)
     }
@@ -118,10 +118,11 @@ impl Igi {
 
     fn bytes(&self) -> u32 {
         let most = self.path.mtu.max(UDP_HEADERS + 1);
-        match self.narrow.filter(|_| !self.faithful) {
-            Some(narrow) => BYTES.max((LEAST_NARROW_NS / narrow.capacity_ns) as u32).min(most),
-            None => BYTES.min(most),
-        }
+        if self.faithful { BYTES.min(most) } else { most }
+    }
+
+    fn packets(&self) -> u32 {
+        (TRAIN_BYTES / self.bytes()).max(FEWEST)
     }
 
     /// The gap of a setting in ns; none for the first, which is sent at once.
@@ -148,7 +149,7 @@ impl Igi {
 
     fn train(&self) -> Train {
         let gap = self.gap_ns(self.complete()).unwrap_or(0.0);
-        Train::spaced(PACKETS, self.bytes(), Duration::from_nanos((gap.round() as u64).min(LONGEST_NS)))
+        Train::spaced(self.packets(), self.bytes(), Duration::from_nanos((gap.round() as u64).min(LONGEST_NS)))
     }
 
     fn learn_capacity(&mut self) {
@@ -168,34 +169,52 @@ impl Igi {
     }
 
     /// Rate of one packet in this time, in b/s.
-    fn rate(&self, setting: usize, gap_ns: f64) -> f64 {
-        // The first setting was sent before the length of the others was known.
-        let bytes = if setting == 0 { BYTES.min(self.path.mtu.max(UDP_HEADERS + 1)) } else { self.bytes() };
-        f64::from(bytes) * 8e9 / gap_ns
+    fn rate(&self, gap_ns: f64) -> f64 {
+        f64::from(self.bytes()) * 8e9 / gap_ns
     }
 
     fn rate_out(&self, setting: usize) -> Option<f64> {
-        self.settings.means(setting).map(|(_, received)| self.rate(setting, received))
+        self.settings.means(setting).map(|(_, received)| self.rate(received))
     }
 
     /// PTR: the rate of the trains at the turning point. It reaches from the slower trains that passed as they were to the
     /// rate at which the last clearly widened ones came out, which in a fluid is more than what is left.
     fn ptr(&self, setting: usize) -> Option<Interval> {
-        let rates: Vec<f64> = self.settings.of(setting).iter().map(|s| self.rate(setting, s.received_ns)).collect();
+        let rates: Vec<f64> = self.settings.of(setting).iter().map(|s| self.rate(s.received_ns)).collect();
         let slower = self.rate_out(setting + 1).unwrap_or(f64::INFINITY);
         let faster = (0..setting)
             .rev()
             .find(|s| self.settings.is_clearly_wider(*s))
             .and_then(|s| self.rate_out(s))
             .unwrap_or(0.0);
-        reaching(&rates, slower, faster)
+        let ptr = reaching(&rates, slower, faster)?;
+        // The search ends now and then where trains pass as they were by chance: those that were widened say themselves what is left.
+        let by_widened = Interval::of_mean(&self.by_widened(setting)).filter(|_| setting > 1);
+        let reaching = |i: Interval, by: Interval| Interval { low: i.low.min(by.low), high: i.high.max(by.high), ..i };
+        Some(by_widened.into_iter().chain(self.by_count(ptr.value)).fold(ptr, reaching))
+    }
+
+    /// What is left, give or take twice the standard error of the count of packets of the load that the trains of one
+    /// setting met, as they meet a Poisson load.
+    fn by_count(&self, left: Rate) -> Option<Interval> {
+        let (capacity, left) = (8e9 / self.narrow?.capacity_ns, left.as_bps() as f64);
+        let met = (1.0 - left / capacity).max(0.0) / (f64::from(self.packets()) * TRAINS as f64);
+        let half = 2.0 * capacity * met.sqrt();
+        Some(Interval::from_bps(left, left - half, left + half))
+    }
+
+    /// What each train says that was faster than those of this setting: `A = C (1 - g_out/g_in) + R_in`, as in [`super::TwoRates`].
+    fn by_widened(&self, setting: usize) -> Vec<f64> {
+        let Some(narrow) = self.narrow else { return Vec::new() };
+        let left = |s: &Seen| 8e9 / narrow.capacity_ns * (1.0 - s.received_ns / s.sent_ns) + self.rate(s.sent_ns);
+        (1..setting).flat_map(|s| self.settings.of(s)).map(left).collect()
     }
 
     fn igi(&self, setting: usize) -> Option<Interval> {
         let capacity = 8e9 / self.narrow?.capacity_ns;
         let left: Vec<f64> =
             self.settings.of(setting).iter().filter_map(|s| Some(capacity * (1.0 - s.load?))).collect();
-        Interval::of_mean(&left).filter(|_| !self.batched)
+        Interval::of_mean(&left).filter(|_| !self.batched && self.faithful)
     }
 }
 
@@ -209,7 +228,7 @@ impl Method for Igi {
             return Step::Done(self.so_far());
         }
         let narrow_ns = self.narrow.map_or(0.0, |n| n.capacity_ns * f64::from(self.bytes())).min(LONGEST_NS as f64);
-        let drained = Duration::from_nanos((narrow_ns * f64::from(PACKETS) * DRAINS) as u64);
+        let drained = Duration::from_nanos((narrow_ns * f64::from(self.packets()) * DRAINS) as u64);
         Step::Send { train: self.train(), pause: drained.max(self.path.round_trip / 2).max(Duration::from_millis(5)) }
     }
 

@@ -14,6 +14,8 @@ pub struct RonProbes {
     path: Path,
     /// Of how many losses at least an answer is given; RON *lossonly* asks for three (§4.1.1).
     least_lost: usize,
+    /// Whether a loss of 1 % is taken where none was seen (§4.1.1).
+    assumes_loss: bool,
     mean_gap: Duration,
     spread: Duration,
     sent: bool,
@@ -36,13 +38,16 @@ const BYTES: u32 = 32;
 /// What a timeout is beyond the round trip at least (Linux: `TCP_RTO_MIN`).
 const LEAST_VARIATION: Duration = Duration::from_millis(200);
 
+/// Losses to be expected at most, at 95 %, where none was seen: `1 - 0.05^(1/n)` of n probes is some 3/n.
+const MOST_UNSEEN: f64 = 3.0;
+
 /// Weight of the old value in the smoothed round trip.
 const KEEP: f64 = 0.9;
 
 impl RonProbes {
     /// As in 2002: a probe every 10 s on average, evenly between 7 and 13 s; 1000 s in all.
     pub fn faithful(path: Path) -> Self {
-        Self::spaced(path, Duration::from_secs(10), Duration::from_secs(3))
+        Self { assumes_loss: true, ..Self::spaced(path, Duration::from_secs(10), Duration::from_secs(3)) }
     }
 
     /// The same probes within some ten seconds or ten round trips. Losses that come in bursts are seen as fewer events.
@@ -52,7 +57,7 @@ impl RonProbes {
     }
 
     fn spaced(path: Path, mean_gap: Duration, spread: Duration) -> Self {
-        Self { path, least_lost: 0, mean_gap, spread, sent: false, seen: None }
+        Self { path, least_lost: 0, assumes_loss: false, mean_gap, spread, sent: false, seen: None }
     }
 
     /// No answer unless three probes were lost: the score then rests on a measured loss rate (§4.1.1).
@@ -117,6 +122,11 @@ impl Method for RonProbes {
             // The score is in packets; the thesis converts it for packets of the size of the MTU (§6.3).
             ron_score(Bytes::new(self.path.mtu.into()), smoothed, losses / sent.max(1) as f64)
         };
+        if lost == 0 && !self.assumes_loss {
+            let least = score(MOST_UNSEEN).map(Interval::at_least);
+            let troubles = [Trouble::TooFewSamples, Trouble::LowerBound];
+            return Outcome { loss, ..Outcome::of(Quantity::LossLimit, least) }.troubled(troubles);
+        }
         // The standard error of a count of n losses is sqrt(n).
         let spread = (lost as f64).sqrt().max(1.0);
         let (few, many) = ((lost as f64 - spread).max(0.0), lost as f64 + spread);

@@ -1,11 +1,18 @@
 use std::collections::BTreeSet;
 
-use results::estimate::{ProbeLoss, Quantity, Trouble};
+use results::estimate::{ProbeLoss, Quantity, RateBound, Trouble};
 use units::{Duration, Rate};
 
 use crate::samples::rate;
 
-/// A rate, and between which rates it lies.
+/// How many times its lower end the upper end of an interval may be: a wider one tells no more than its upper end.
+const WIDEST: u64 = 10;
+
+/// How far above a rate that the same run has seen an available bandwidth may be before it is contradicted: a step of
+/// pathChirp, 10 %, and the 5 % to which the methods aim.
+const CONTRADICTED: f64 = 1.15;
+
+/// A rate, and between which rates it lies. A bound is an interval that is open to one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
     /// The best single answer.
@@ -25,6 +32,42 @@ impl Interval {
     /// One rate without an interval around it, in b/s.
     pub(crate) fn exactly(bps: f64) -> Self {
         Self::from_bps(bps, bps, bps)
+    }
+
+    /// This or less.
+    pub fn at_most(most: Rate) -> Self {
+        Self { value: most, low: Rate::ZERO, high: most }
+    }
+
+    /// This or more.
+    pub fn at_least(least: Rate) -> Self {
+        Self { value: least, low: least, high: Rate::from_bps(u64::MAX) }
+    }
+
+    /// On which side of the value the truth lies, where the interval is open to one.
+    pub fn bound(&self) -> Option<RateBound> {
+        if self.high.as_bps() == u64::MAX {
+            return Some(RateBound::AtLeast);
+        }
+        (self.low == Rate::ZERO && self.value == self.high).then_some(RateBound::AtMost)
+    }
+
+    /// Whether it holds this rate.
+    pub fn holds(&self, rate: Rate) -> bool {
+        (self.low..=self.high).contains(&rate)
+    }
+
+    /// The same, or its upper end as a bound where that is all that it tells.
+    fn telling(self) -> Self {
+        let is_wide = self.bound().is_none() && self.low.as_bps().saturating_mul(WIDEST) < self.high.as_bps();
+        if is_wide { Self::at_most(self.high) } else { self }
+    }
+
+    /// The same, no part of it above `most`, which the same run has seen; a bound where they contradict each other.
+    #[must_use]
+    pub(super) fn below(self, most: Rate) -> Self {
+        let contradicts = self.low > most || self.value.as_bps() as f64 > most.as_bps() as f64 * CONTRADICTED;
+        if contradicts { Self::at_most(self.high.min(most)) } else { self.within(most) }
     }
 
     /// The middle of two ends, in either order.
@@ -76,10 +119,97 @@ impl Outcome {
         Self { quantity, interval, also: Vec::new(), loss: None, queue: None, troubles }
     }
 
+    /// The answer as it is told: without what the same run contradicts, and what is only a bound as one.
+    ///
+    /// - A rate with [`Trouble::LowerBound`] or [`Trouble::UpperBound`] is a bound; with both it is nothing. A sender that
+    ///   was too slow bounds what else its trains told, too.
+    /// - An interval whose upper end is more than ten times its lower end is a bound.
+    /// - What is left is no more than the capacity, or than long trains came at.
+    #[must_use]
+    pub fn concluded(mut self) -> Self {
+        let (least, most) =
+            (self.troubles.contains(&Trouble::LowerBound), self.troubles.contains(&Trouble::UpperBound));
+        let is_senders = least && self.troubles.contains(&Trouble::SenderTooSlow);
+        let as_told = |i: Interval, is_least: bool| if is_least { Interval::at_least(i.low) } else { i.telling() };
+        self.also.iter_mut().for_each(|(_, i)| *i = as_told(*i, is_senders && i.bound().is_none()));
+        let seen = |(q, i): &(Quantity, Interval)| {
+            let is_ceiling = matches!(q, Quantity::Capacity | Quantity::AsymptoticDispersion);
+            (is_ceiling && i.bound() != Some(RateBound::AtLeast)).then_some(i.high)
+        };
+        let ceiling = self.also.iter().filter_map(seen).min();
+        let is_left = |q: Quantity| q == Quantity::AvailableBandwidth;
+        let below = |i: Interval, q: Quantity| ceiling.filter(|_| is_left(q)).map_or(i, |most| i.below(most));
+        let main = |i: Interval| match (least, most) {
+            (true, true) => None,
+            (true, false) => Some(as_told(i, true)),
+            (false, true) => Some(below(Interval::at_most(i.high), self.quantity)),
+            (false, false) => Some(below(i.telling(), self.quantity)),
+        };
+        self.interval = self.interval.and_then(main);
+        self.also.iter_mut().for_each(|(q, i)| *i = below(*i, *q));
+        if self.interval.and_then(|i| i.bound()) == Some(RateBound::AtMost) {
+            self.troubles.insert(Trouble::UpperBound);
+        }
+        self
+    }
+
     /// The same with one more trouble, if there is one.
     #[must_use]
     pub fn troubled(mut self, trouble: impl IntoIterator<Item = Trouble>) -> Self {
         self.troubles.extend(trouble);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mbps(value: u64) -> Rate {
+        Rate::from_bps(value * 1_000_000)
+    }
+
+    fn left(value: u64, low: u64, high: u64) -> Outcome {
+        let interval = Interval { value: mbps(value), low: mbps(low), high: mbps(high) };
+        Outcome::of(Quantity::AvailableBandwidth, Some(interval))
+    }
+
+    fn beside(mut outcome: Outcome, quantity: Quantity, low: u64, high: u64) -> Outcome {
+        outcome.also.push((quantity, Interval::between(mbps(low), mbps(high))));
+        outcome
+    }
+
+    #[test]
+    fn an_upper_bound_is_no_more_than_what_the_same_run_saw() {
+        // Pathload on an idle link of 50 Mb/s whose host was busy.
+        let told = beside(left(282, 0, 282), Quantity::AsymptoticDispersion, 48, 49).troubled([Trouble::UpperBound]);
+        assert_eq!(told.concluded().interval, Some(Interval::at_most(mbps(49))));
+        // pathChirp, 119 of a link that long trains left at 85.
+        let told = beside(left(119, 60, 180), Quantity::AsymptoticDispersion, 80, 85).concluded();
+        assert_eq!(told.interval, Some(Interval::at_most(mbps(85))));
+        assert!(told.troubles.contains(&Trouble::UpperBound));
+        // A little more is within what both are good for.
+        let told = beside(left(105, 95, 110), Quantity::Capacity, 99, 101).concluded();
+        assert_eq!(told.interval, Some(Interval { value: mbps(101), low: mbps(95), high: mbps(101) }));
+        assert!(told.troubles.is_empty());
+    }
+
+    #[test]
+    fn an_interval_that_begins_near_nothing_is_its_upper_end() {
+        for low in [0, 5] {
+            let told = beside(left(20, low, 58), Quantity::Capacity, 57, 59).concluded();
+            assert_eq!(told.interval, Some(Interval::at_most(mbps(58))), "{low}");
+        }
+        assert_eq!(left(20, 6, 58).concluded(), left(20, 6, 58));
+    }
+
+    #[test]
+    fn a_sender_that_is_too_slow_tells_what_the_path_carries_at_least() {
+        let troubles = [Trouble::SenderTooSlow, Trouble::LowerBound];
+        let told = beside(left(100, 95, 105), Quantity::Capacity, 98, 102).troubled(troubles).concluded();
+        assert_eq!(told.interval, Some(Interval::at_least(mbps(95))));
+        assert_eq!(told.also, [(Quantity::Capacity, Interval::at_least(mbps(98)))]);
+        let neither = left(100, 95, 105).troubled([Trouble::UpperBound, Trouble::LowerBound]).concluded();
+        assert_eq!(neither.interval, None);
     }
 }

@@ -111,6 +111,15 @@ impl Passage {
         })
     }
 
+    /// What came after the first arrival over the time that it took without the longest silence, in b/s: where a path lets
+    /// packets through in batches the train ends with part of one, and this is still no less than what the path carries.
+    pub(super) fn delivered_at_most(&self) -> Option<f64> {
+        let d = self.dispersion()?;
+        let longest = self.gaps().iter().map(|g| g.received).max().unwrap_or(Duration::ZERO);
+        let ns = d.received.saturating_sub(longest).as_nanos().max(1) as f64;
+        Some(d.bytes.as_u64() as f64 * 8e9 / ns)
+    }
+
     /// From the earliest to the latest arrival; zero without two.
     pub fn span_received(&self) -> Duration {
         let times = || self.packets.iter().filter_map(|p| p.received);

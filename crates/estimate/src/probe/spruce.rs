@@ -169,7 +169,7 @@ impl Spruce {
         if curve.is_batched() {
             self.troubles.push(Trouble::Batching);
         }
-        let Some(service) = curve.service() else { return };
+        let Some(service) = curve.service_at_once() else { return };
         if service.burst.is_some() {
             self.troubles.push(Trouble::TokenBucket);
         }

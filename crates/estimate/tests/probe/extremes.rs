@@ -96,6 +96,8 @@ fn assert_honest(case: &str, outcome: &Outcome, capacity: u64, left: u64) {
             Quantity::AsymptoticDispersion => (left, capacity),
             // A transfer of Reno gets some of what is left.
             Quantity::BulkTransferCapacity => (0, left),
+            // Nothing is lost.
+            Quantity::LossLimit => (0, u64::MAX),
         };
         let near = low <= 2.0 * most as f64 && 2.0 * high >= least as f64;
         assert!(near || !outcome.troubles.is_empty(), "{case}: {outcome:?}");
@@ -117,7 +119,7 @@ fn a_modem_that_nobody_uses_has_its_rate_left() {
     let mut answers = 0;
     for (case, outcome) in each("64 kb/s", 64 * KBPS, || modem(Cross::Idle), |_| true) {
         assert_honest(&case, &outcome, 64 * KBPS, 64 * KBPS);
-        let Some(interval) = outcome.interval.filter(|_| outcome.quantity != Quantity::BulkTransferCapacity) else {
+        let Some(interval) = outcome.interval.filter(|_| !of_loss(outcome.quantity)) else {
             continue;
         };
         answers += 1;
@@ -215,4 +217,8 @@ fn half_of_the_packets_lost_is_said_and_leaves_no_nonsense() {
             assert!((0.3..1.1).contains(&value), "{case}: {outcome:?}");
         }
     }
+}
+
+const fn of_loss(quantity: Quantity) -> bool {
+    matches!(quantity, Quantity::BulkTransferCapacity | Quantity::LossLimit)
 }

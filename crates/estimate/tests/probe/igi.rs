@@ -6,12 +6,12 @@ use units::{Duration, Rate};
 use crate::far_end;
 use crate::path::{Cross, Hop, VirtualPath, error, mbps};
 
-/// PTR, IGI and the capacity in Mb/s.
+/// PTR, IGI (the same as PTR where it is not told) and the capacity in Mb/s.
 fn answers(outcome: &Outcome) -> (f64, f64, f64) {
     let mbps = |rate: Rate| rate.as_bps() as f64 / 1e6;
-    let quantities: Vec<Quantity> = outcome.also.iter().map(|(quantity, _)| *quantity).collect();
-    assert_eq!(quantities, [Quantity::AvailableBandwidth, Quantity::Capacity], "{outcome:?}");
-    (mbps(outcome.interval.unwrap().value), mbps(outcome.also[0].1.value), mbps(outcome.also[1].1.value))
+    let of = |quantity| outcome.also.iter().find(|(q, _)| *q == quantity).map(|(_, i)| mbps(i.value));
+    let ptr = mbps(outcome.interval.unwrap().value);
+    (ptr, of(Quantity::AvailableBandwidth).unwrap_or(ptr), of(Quantity::Capacity).unwrap())
 }
 
 /// Runs over one link of so many Mb/s.
@@ -39,7 +39,7 @@ fn an_idle_path_has_its_capacity_left() {
 #[test]
 fn constant_load_is_found_by_both() {
     for capacity in [10.0, 100.0] {
-        let (outcome, _) = run(capacity, Cross::Constant(mbps(capacity / 2.0)), 1, Igi::new);
+        let (outcome, _) = run(capacity, Cross::Constant(mbps(capacity / 2.0)), 1, Igi::faithful);
         let (ptr, igi, _) = answers(&outcome);
         // Equal within 5 % is at most 5 % of the capacity too fast, and a step of 10 % of half of it too slow.
         assert!([ptr, igi].iter().all(|v| (v / capacity - 0.5).abs() < 0.05), "{outcome:?}");
@@ -63,18 +63,6 @@ fn random_load_is_found_by_ptr() {
         // chance sends the search on to a slower rate: more often too low than too high, by one step or two of 10 %.
         let mean = errors.iter().sum::<f64>() / 3.0;
         assert!(mean.abs() < 0.15 && errors.iter().all(|e| e.abs() < 0.25), "{capacity} {load}: {errors:?}");
-    }
-}
-
-#[test]
-fn igi_overrates_what_a_high_load_leaves() {
-    let load = Cross::Poisson(mbps(75.0));
-    let values: Vec<(f64, f64)> =
-        (0..2).map(|seed| answers(&run(100.0, load, seed, Igi::new).0)).map(|a| (a.0, a.1)).collect();
-    // Published of IGI: it does not react to load (Strauss et al. 2003). At the turning point the queue runs empty between
-    // packets four times as far apart as the capacity needs, and cross traffic that came then widens no gap.
-    for (ptr, igi) in values {
-        assert!((ptr - 25.0).abs() < 10.0 && igi > 35.0 && igi < 75.0, "PTR {ptr}, IGI {igi}");
     }
 }
 
@@ -121,8 +109,8 @@ fn batches_are_told_and_leave_ptr_alone() {
 #[test]
 fn a_sender_that_is_no_faster_than_the_path_gives_a_lower_bound() {
     let mut path = VirtualPath::new(1, &[Hop::new(1_000_000_000, Cross::Idle)]);
-    // 500 bytes in 40 us: 100 Mb/s.
-    path.least_gap = Duration::from_micros(40);
+    // 1500 bytes in 120 us: 100 Mb/s.
+    path.least_gap = Duration::from_micros(120);
     let outcome = path.run(&mut Igi::new(path.known()));
     assert!(outcome.troubles.contains(&Trouble::LowerBound) && outcome.troubles.contains(&Trouble::SenderTooSlow));
     assert!(error(outcome.interval.unwrap().value, 100_000_000).abs() < 0.01, "{outcome:?}");

@@ -99,6 +99,8 @@ pub(crate) struct VirtualPath {
     pub(crate) least_gap: Duration,
     /// The receiver takes packets in batches at multiples of this; zero takes each as it comes.
     pub(crate) batch: Duration,
+    /// The path lets packets through at multiples of this only, all that are there at 1 Gb/s; zero lets each pass as it comes.
+    pub(crate) grants: Duration,
     /// The receiver needs this long to wake up after a millisecond without packets: the next is taken so much later, but not after the
     /// one behind it.
     pub(crate) asleep: Duration,
@@ -124,6 +126,7 @@ impl VirtualPath {
             clock_offset_ns: 1 << 62,
             least_gap: Duration::from_nanos(1200),
             batch: Duration::ZERO,
+            grants: Duration::ZERO,
             asleep: Duration::ZERO,
             mtu: 1500,
             seed,
@@ -209,12 +212,23 @@ impl VirtualPath {
         }
         // The word that a train has passed comes back over the path.
         let back = if train.is_echoed() { self.one_way * 2 } else { self.one_way };
+        self.hold(&mut received);
         self.wake_up(&mut received);
         for (fate, at) in passage.packets.iter_mut().zip(received) {
             fate.received = at.map(|at| self.stamp(at + back, train.is_echoed()));
         }
         self.advance(self.clock + self.one_way * 2, &mut |_, _| ());
         passage
+    }
+
+    /// Holds packets until the next grant, as radio links that aggregate do.
+    fn hold(&self, received: &mut [Option<Instant>]) {
+        let period = u64::try_from(self.grants.as_nanos()).unwrap();
+        let mut free = 0;
+        for at in received.iter_mut().flatten().filter(|_| period > 0) {
+            free = (at.as_nanos().div_ceil(period) * period).max(free + 12_000);
+            *at = Instant::from_nanos(free);
+        }
     }
 
     fn wake_up(&self, received: &mut [Option<Instant>]) {

@@ -44,13 +44,18 @@ const PATH: Path =
 
 /// Runs the method within a budget in bytes, in virtual time.
 fn run(shaper: &mut Shaper, method: &mut dyn Method, budget: u64) -> Outcome {
+    run_from(PATH.least_gap, shaper, method, budget).0
+}
+
+/// The same of a sender that sends packets no closer than this; and what it sent.
+fn run_from(least_gap: Duration, shaper: &mut Shaper, method: &mut dyn Method, budget: u64) -> (Outcome, u64) {
     let (mut now, mut spent) = (1.0, 0);
     let at = |seconds: f64| Some(Instant::from_nanos((seconds * 1e9) as u64));
     let mut carry = |train: &Train, pause: Duration| {
         now += pause.as_secs_f64();
         let begin = now;
         let packets = train.departures().iter().map(|d| {
-            now = (begin + d.after.as_secs_f64()).max(now + PATH.least_gap.as_secs_f64());
+            now = (begin + d.after.as_secs_f64()).max(now + least_gap.as_secs_f64());
             Fate { bytes: d.bytes, sent: at(now), received: at(shaper.pass(now, d.bytes) + 0.01) }
         });
         let passage = Passage { packets: packets.collect() };
@@ -60,8 +65,8 @@ fn run(shaper: &mut Shaper, method: &mut dyn Method, budget: u64) -> Outcome {
     };
     loop {
         match method.next() {
-            Step::Done(outcome) => return outcome,
-            Step::Send { train, .. } if spent + train.bytes().as_u64() > budget => return method.so_far(),
+            Step::Done(outcome) => return (outcome, spent),
+            Step::Send { train, .. } if spent + train.bytes().as_u64() > budget => return (method.so_far(), spent),
             Step::Send { train, pause } => {
                 spent += train.bytes().as_u64();
                 method.observe(&carry(&train, pause));
@@ -130,5 +135,55 @@ fn bursts_of_others_are_no_bucket() {
         // Three trains of 17 packets, each of which bursts hold up as a bucket does in one of five cases: all three in one of
         // a hundred. Of long trains it takes two that are slowed down alike.
         assert!(mistaken <= 2, "{mistaken} of 40 with {budget}");
+    }
+}
+
+/// `tbf rate 50mbit` behind an interface far faster: 49.54 Mb/s of IP packets of 1500 bytes.
+const TBF_BPS: u64 = 49_540_000;
+
+#[test]
+fn behind_a_bucket_every_answer_holds_the_truth_or_is_a_bound_on_the_right_side_of_it() {
+    for gap in [1_200, 27_000].map(Duration::from_nanos) {
+        // `auto` has 100 kB, which a bucket of 150 kB lets through.
+        for (kilobytes, budget) in
+            [5.0, 20.0, 50.0].into_iter().flat_map(|k| [(k, 100_000), (k, 50_000_000)]).chain([(150.0, 50_000_000)])
+        {
+            let depth = kilobytes * 1e3;
+            let sustained_bps = TBF_BPS as f64;
+            let mut shaper = Shaper { peak_bps: 10e9, sustained_bps, depth_bytes: depth, tokens: depth, free: 0.0 };
+            let path = Path { least_gap: gap, ..PATH };
+            let mut method = TwoRates::new(path).for_budget(budget);
+            let (outcome, bytes) = run_from(gap, &mut shaper, &mut method, budget);
+            let outcome = outcome.concluded();
+            let case = format!("{kilobytes} kB, {budget} B, {gap:?}: {bytes} B, {outcome:?}");
+            println!("{case}");
+            let told = outcome.also.iter().map(|(_, i)| *i).chain(outcome.interval);
+            assert!(told.into_iter().all(|i| i.holds(Rate::from_bps(TBF_BPS))), "{case}");
+            assert!(outcome.troubles.contains(&Trouble::TokenBucket), "{case}");
+            // No more than a third above the truth, as a bound, and what is documented to be spent.
+            assert!(outcome.interval.unwrap().value < Rate::from_bps(TBF_BPS * 4 / 3), "{case}");
+            assert!(bytes <= 6_000_000 + 256_000, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_path_that_delivers_in_batches_is_not_overrated() {
+    const TRUTH: u64 = 50_000_000;
+    for grants_ms in [1, 2, 4, 8] {
+        for budget in [100_000, 50_000_000] {
+            for seed in 0..5 {
+                let mut path = VirtualPath::new(seed, &[Hop::new(TRUTH, Cross::Idle)]);
+                path.grants = Duration::from_millis(grants_ms);
+                let mut method = TwoRates::new(path.known()).for_budget(budget);
+                let outcome = path.run_within(&mut method, budget).concluded();
+                let case = format!("{grants_ms} ms, {budget} B, {seed}: {} B, {outcome:?}", path.bytes);
+                println!("{case}");
+                let told = outcome.also.iter().map(|(_, i)| *i).chain(outcome.interval);
+                assert!(told.into_iter().all(|i| i.high >= Rate::from_bps(TRUTH * 19 / 20)), "{case}");
+                let is_high = |i: Interval| i.low > Rate::from_bps(TRUTH * 21 / 20);
+                assert!(!outcome.also.iter().map(|(_, i)| *i).chain(outcome.interval).any(is_high), "{case}");
+            }
+        }
     }
 }

@@ -21,12 +21,14 @@ impl Facts {
     /// Later methods replace what earlier ones told.
     pub(super) fn note(&mut self, result: &EstimateResult) {
         self.queue = result.queue_ns.map(Duration::from_nanos).or(self.queue);
-        for told in result.estimate.iter().chain(&result.also) {
-            self.any = true;
+        let is_value = |told: &&RateInterval| told.bound.is_none();
+        self.any |= result.estimate.iter().any(|told| is_value(&told));
+        // Of a bound nothing follows.
+        for told in result.estimate.iter().chain(&result.also).filter(is_value) {
             match told.quantity {
                 Quantity::Capacity => self.capacity = Some(interval(told)),
                 Quantity::AvailableBandwidth => self.available = Some(interval(told)),
-                Quantity::AsymptoticDispersion | Quantity::BulkTransferCapacity => {}
+                Quantity::AsymptoticDispersion | Quantity::BulkTransferCapacity | Quantity::LossLimit => {}
             }
         }
         self.any |= result.squeezed.as_ref().is_some_and(|s| s.label.is_some());

@@ -8,7 +8,7 @@ use estimate::probe::{
 };
 use kernel::Shutdown;
 use measure::probe::{Bounds, Prober, Run};
-use results::estimate::{EstimateResult, Layer, Quantity, RateInterval, Trouble};
+use results::estimate::{EstimateResult, Layer, Quantity, RateBound, RateInterval, Trouble};
 use units::{Bytes, Rate};
 
 use super::cli::{EstimateOptions, MethodName};
@@ -110,7 +110,7 @@ fn ron(faithful: bool, prober: &Prober) -> RonProbes {
 
 /// What a run of a method comes to as a record.
 pub(crate) fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateResult {
-    let outcome = &run.outcome;
+    let outcome = run.outcome.clone().concluded();
     EstimateResult {
         method: name.name().to_owned(),
         faithful,
@@ -131,5 +131,8 @@ pub(crate) fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateRes
 }
 
 fn rates(quantity: Quantity, i: Interval) -> RateInterval {
-    RateInterval { quantity, rate_bps: i.value.as_bps(), low_bps: i.low.as_bps(), high_bps: i.high.as_bps() }
+    let bound = i.bound();
+    // No upper end is known of what is only bounded from below.
+    let high = if bound == Some(RateBound::AtLeast) { i.value } else { i.high };
+    RateInterval { quantity, rate_bps: i.value.as_bps(), low_bps: i.low.as_bps(), high_bps: high.as_bps(), bound }
 }

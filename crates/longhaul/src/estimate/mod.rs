@@ -24,7 +24,7 @@ use facts::Facts;
 use methods::Known;
 use output::Output;
 
-/// No method found a value.
+/// No method found a value: a bound is none.
 const NEGATIVE: u8 = 1;
 
 /// What `auto` may spend: two and a half times what the cheapest good method of 2002 took.

@@ -153,7 +153,13 @@ fn of_end(name: MethodName, options: &EstimateOptions, terms: Terms, ended: Ende
     let wire = (sent as f64 * TCP_PACKET) as u64;
     EstimateResult {
         // One transfer says nothing of how much the next will differ.
-        estimate: is_whole.then_some(RateInterval { quantity, rate_bps: bps, low_bps: bps, high_bps: bps }),
+        estimate: is_whole.then_some(RateInterval {
+            quantity,
+            rate_bps: bps,
+            low_bps: bps,
+            high_bps: bps,
+            bound: None,
+        }),
         packets: wire.div_ceil(1500),
         bytes: wire,
         troubles: trouble.into_iter().collect(),

@@ -25,7 +25,7 @@ impl Truth<'_> {
         match quantity {
             Quantity::Capacity => self.path.capacity(window).map(whole),
             Quantity::AvailableBandwidth => self.path.available(window, self.usage, &self.sent).map(whole),
-            Quantity::AsymptoticDispersion => None,
+            Quantity::AsymptoticDispersion | Quantity::LossLimit => None,
             Quantity::BulkTransferCapacity => Some(self.got),
         }
     }
@@ -108,6 +108,7 @@ const fn short(quantity: Quantity) -> &'static str {
         Quantity::AvailableBandwidth => "available",
         Quantity::AsymptoticDispersion => "dispersion",
         Quantity::BulkTransferCapacity => "goodput",
+        Quantity::LossLimit => "loss limit",
     }
 }
 

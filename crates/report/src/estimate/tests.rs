@@ -1,7 +1,8 @@
 //! Made-up squeezed pairs of a path of 100 Mb/s, and what is made of them.
 
 use results::estimate::{
-    EstimateRecord, EstimateResult, GapHistogram, Layer, Quantity, Similarity, SqueezedPairsResult, Trouble,
+    EstimateRecord, EstimateResult, GapHistogram, Layer, Quantity, RateBound, RateInterval, Similarity,
+    SqueezedPairsResult, Trouble,
 };
 
 use super::gaps::drawings;
@@ -113,4 +114,25 @@ fn an_axis_reaches_the_last_pair() {
     pairs.long.beyond = 2;
     assert_eq!(drawings(&pairs)[1].end_ns(), 250 * BIN_NS);
     assert!(text(&records(pairs)).contains("2 further apart"));
+}
+
+#[test]
+fn a_bound_is_written_as_a_bound() {
+    let bounded = |bound, rate_bps| RateInterval {
+        quantity: Quantity::AvailableBandwidth,
+        rate_bps,
+        low_bps: 0,
+        high_bps: rate_bps,
+        bound,
+    };
+    let mut all = records(pairs());
+    let Some(EstimateRecord::Estimate(result)) = all.first_mut() else { panic!("{all:?}") };
+    result.estimate = Some(bounded(Some(RateBound::AtMost), 48_760_000));
+    result.also = vec![bounded(Some(RateBound::AtLeast), 458_600_000)];
+    let text = text(&all);
+    assert!(text.contains(" at most 48.76 Mb/s ") && text.contains(" at least 458.6 Mb/s"), "{text}");
+    assert!(!text.contains("0 b/s and"), "{text}");
+    let mut out = Vec::new();
+    write_estimate_html(&mut out, &all, "title").unwrap();
+    assert!(String::from_utf8(out).unwrap().contains("at most 48.76 Mb/s"));
 }

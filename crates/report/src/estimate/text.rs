@@ -35,7 +35,7 @@ impl EstimateText {
                 if !std::mem::replace(&mut self.in_estimates, true) {
                     writeln!(
                         out,
-                        "\n{:<14} {:<26} {:>11}   {:<25} {:>9} {:>9}",
+                        "\n{:<14} {:<26} {:>19}   {:<25} {:>9} {:>9}",
                         "method", "of", "rate", "between", "bytes", "time"
                     )?;
                 }
@@ -88,10 +88,10 @@ fn row(result: &EstimateResult, out: &mut impl Write) -> io::Result<()> {
     let (value, between) = result.estimate.as_ref().map_or_else(|| ("-".to_owned(), "-".to_owned()), rates);
     let quantity = quantity(result.quantity, result.layer);
     let (cost, time) = (bytes(result.bytes), span(result.elapsed_ns));
-    writeln!(out, "{name:<14} {quantity:<26} {value:>11}   {between:<25} {cost:>9} {time:>9}")?;
+    writeln!(out, "{name:<14} {quantity:<26} {value:>19}   {between:<25} {cost:>9} {time:>9}")?;
     for also in &result.also {
         let (value, between) = rates(also);
-        writeln!(out, "{:<14} {:<26} {value:>11}   {between}", "", self::quantity(also.quantity, result.layer))?;
+        writeln!(out, "{:<14} {:<26} {value:>19}   {between}", "", self::quantity(also.quantity, result.layer))?;
     }
     if let Some(control) = &result.congestion_control {
         writeln!(out, "{:<14} congestion control: {}", "", printable(control))?;
@@ -130,8 +130,11 @@ pub(super) fn quantity(quantity: Quantity, layer: Layer) -> String {
     }
 }
 
-/// The value, and the interval if it is one.
+/// The value, and the interval if it is one; a bound as one.
 pub(super) fn rates(told: &RateInterval) -> (String, String) {
+    if let Some(bound) = told.bound {
+        return (format!("{} {}", bound.text(), rate(told.rate_bps)), String::new());
+    }
     let between = if told.low_bps == told.high_bps {
         String::new()
     } else {

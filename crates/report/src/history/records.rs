@@ -89,5 +89,6 @@ const fn rank(quantity: Quantity) -> u8 {
         Quantity::AvailableBandwidth => 1,
         Quantity::Capacity => 2,
         Quantity::AsymptoticDispersion => 3,
+        Quantity::LossLimit => 4,
     }
 }

@@ -45,6 +45,7 @@ pub(super) const fn short(quantity: Quantity) -> &'static str {
         Quantity::AvailableBandwidth => "available",
         Quantity::AsymptoticDispersion => "dispersion",
         Quantity::BulkTransferCapacity => "transfer",
+        Quantity::LossLimit => "loss limit",
     }
 }
 

@@ -19,6 +19,7 @@ use self::search::{Next, Range, SAME, Search};
 use self::start::Start;
 use self::stream::{Reading, Stream};
 use super::{Interval, Method, Outcome, Passage, Path, Step, Train};
+use crate::samples::rate;
 
 /// Pauses between streams, in lengths of the stream before (1.3.2): on average the streams take a tenth of their rate.
 const PAUSES: u32 = 9;
@@ -204,6 +205,19 @@ impl Pathload {
         helps
     }
 
+    /// A range and what the load varies by while a stream lasts: the count of packets of full size that a stream meets of a
+    /// Poisson load, to its standard error. Trends show above that only.
+    fn varying(&self, range: Interval) -> Interval {
+        let stream_s = (self.shape.gap * self.packets).as_secs_f64();
+        let load = self.start.bps().map_or(0.0, |bps| (bps - range.value.as_bps() as f64).max(0.0));
+        let varies = (load * f64::from(self.path.mtu) * 8.0 / stream_s).sqrt();
+        if !self.p.enlarges || !varies.is_finite() {
+            return range;
+        }
+        let (low, high) = (range.low.as_bps() as f64 - varies, range.high.as_bps() as f64 + varies);
+        Interval { low: rate(low), high: rate(high), ..range }
+    }
+
     fn finish_fleet(&mut self) {
         self.silent = if self.fleet.is_silent() { self.silent + 1 } else { 0 };
         if self.silent >= SILENT_FLEETS {
@@ -266,7 +280,7 @@ impl Method for Pathload {
     fn so_far(&self) -> Outcome {
         let (interval, bound) = match self.search.range() {
             Range::Unknown => (None, None),
-            Range::Both(interval) => (Some(interval), None),
+            Range::Both(interval) => (Some(self.varying(interval)), None),
             Range::AtLeast(interval) => (Some(interval), Some(Trouble::LowerBound)),
             Range::AtMost(most) => {
                 (Some(Interval { value: most, low: Rate::ZERO, high: most }), Some(Trouble::UpperBound))

@@ -33,8 +33,9 @@ const LOAD_RATE: f64 = 1.05;
 /// Packets of a train of load at least, the first not counted, however small the budget or the queue is.
 const FEWEST: u32 = 6;
 
-/// Trains of load in a budget from which on they have their usual length.
-const SEVERAL: u64 = 3;
+/// Trains of load in a budget from which on they have their usual length; with less there is one, as long as the budget
+/// allows: it tells no less of the load, and sees the end of a bucket, or of a batch, that shorter ones do not.
+const SEVERAL: u64 = 4;
 
 /// Batches of a receiver that a train must span; a train of fewer is made longer, by up to [`LONGEST`] times.
 const BATCHES: usize = 5;
@@ -50,18 +51,28 @@ const LOADS_A_BURST: usize = 3;
 /// Trains of load beyond which no more are sent.
 const MOST_LOADS: usize = 200;
 
+/// Bytes after which it ends, unless the caller allows fewer: what variable paths that end by themselves need.
+const MOST_BYTES: Bytes = Bytes::new(6_000_000);
+
 /// Half the width of the interval, over the value, that is good enough.
 const GOOD: f64 = 0.05;
 
 /// A sender that is less than this much faster than what arrives tells its own rate rather than the path's.
 const FASTER: f64 = 1.5;
 
+/// Time that a bucket saves a burst at least, in ns, to be called one: hosts that wake up late save it less.
+const SAVED_NS: f64 = 150_000.0;
+
 /// The method; it ends when its interval is narrow, or by its caller's bounds.
 ///
-/// Behind a token bucket that a train of load empties, what it tells is the sustained rate; where no more than the last
-/// two packets of a train wait, something between that and the peak, and that there is a bucket. For a bucket that lets a whole
-/// train through and is full again for the next, as one of 20 kB, there is a train of up to 256 kB in the end, if the budget has
-/// it: a deeper one is not seen, and what is told is its peak.
+/// Behind a token bucket that a train of load empties, what it tells is the sustained rate. Behind one that only a burst
+/// empties, from two packets on, the capacity is the sustained rate, and what is left is no more than that: trains of load
+/// pass such a bucket as they are. For a bucket that lets a whole burst through there is a train of up to 256 kB, if the
+/// budget has it: in the end, or at once where the sender is no faster than what arrives, for then nothing else is known. A
+/// deeper one is not seen, and what is told is its peak.
+///
+/// Where a train is slowed down by more than any load can, or a long one comes clearly slower than what seemed left,
+/// as from links that deliver in batches, the answer is what trains came at, as an upper bound.
 #[derive(Debug)]
 pub struct TwoRates {
     path: Path,
@@ -119,9 +130,8 @@ impl TwoRates {
         let mtu = u64::from(self.path.mtu.max(1));
         let left = bytes.saturating_sub(u64::from(BURST_PACKETS) * mtu + singles::BYTES_OF_ALL) / mtu;
         let usual = u64::from(LOAD_PACKETS) + 1;
-        let trains = ((left + usual / 2) / usual).max(1);
-        if trains < SEVERAL {
-            let each = (left / trains).saturating_sub(1).max(FEWEST.into());
+        if left < usual * SEVERAL {
+            let each = left.saturating_sub(1).max(FEWEST.into());
             self.load_packets = u32::try_from(each).unwrap_or(LOAD_PACKETS);
         }
         self
@@ -141,20 +151,26 @@ impl TwoRates {
             return self.seen.loads.len() > 2 && width <= 2.0 * GOOD * behind.value.as_bps() as f64;
         }
         let narrow = |s: Solution| s.left_half <= GOOD * s.left && s.capacity_half <= GOOD * s.capacity;
-        let enough = self.seen.loads.len() > 2 && (self.seen.bursts.len() > 2 || self.seen.is_confirmed());
-        enough && self.seen.solve().is_some_and(narrow)
+        let enough = self.seen.bursts.len() > 2 || self.seen.is_confirmed();
+        if self.seen.is_bucket() {
+            return enough;
+        }
+        enough && self.seen.loads.len() > 2 && self.seen.solve().is_some_and(narrow)
     }
 
     fn wanted(&self) -> Option<(Asked, Train)> {
         let (bursts, loads) = (self.seen.bursts.len(), self.seen.loads.len());
-        if self.fruitless > 4 {
+        if self.fruitless > 4 || self.patient.behind_bucket().is_some() {
             return None;
         }
-        if loads >= MOST_LOADS || self.is_ready() {
+        if loads >= MOST_LOADS || self.spent >= MOST_BYTES || self.is_ready() {
             return self.patience();
         }
         let burst = || (Asked::Burst, Train::spaced(BURST_PACKETS * self.longer, self.path.mtu, Duration::ZERO));
         let Some((capacity, half)) = self.seen.burst_rate() else { return Some(burst()) };
+        if let Some(asked) = self.patience().filter(|_| self.is_senders()) {
+            return Some(asked);
+        }
         // Batches hide what a small packet waits.
         let unbatched = !self.singled && !self.troubles.contains(&Trouble::Batching);
         if let Some(train) = singles::train(&self.path, capacity).filter(|_| unbatched) {
@@ -166,13 +182,51 @@ impl TwoRates {
 
     /// Once all else is known.
     fn patience(&self) -> Option<(Asked, Train)> {
-        let left = self.seen.solve().filter(|_| self.seen.behind_bucket().is_none())?.left;
+        let is_known = self.seen.is_bucket() || self.seen.behind_bucket().is_some();
+        let left = self.seen.solve().map(|s| s.left).or_else(|| self.seen.burst_rate().map(|(rate, _)| rate));
+        let left = left.filter(|_| !is_known)?;
         let spare = self.budget.map(|b| b.saturating_sub(self.spent));
         self.patient.train(&self.path, left, spare).map(|train| (Asked::Patience, train))
     }
 
     fn behind_bucket(&self) -> Option<Interval> {
         self.seen.behind_bucket().or_else(|| self.patient.behind_bucket())
+    }
+
+    /// Whether bursts mostly tell the rate of the sender.
+    fn is_senders(&self) -> bool {
+        let bursts = &self.seen.bursts;
+        bursts.iter().filter(|b| b.sent < b.received * FASTER).count() * 2 > bursts.len()
+    }
+
+    /// Capacity and what is left.
+    fn intervals(&self, solution: Option<&Solution>) -> (Option<Interval>, Option<Interval>) {
+        if let Some(behind) = self.behind_bucket() {
+            return (Some(behind), Some(behind));
+        }
+        let rates = solution.map(|s| (s.capacity, s.capacity_half)).or_else(|| self.seen.burst_rate());
+        let capacity = rates.map(|(c, half)| around(c, half));
+        let at_most = |i: Interval| Interval::at_most(i.high);
+        if let Some(most) = self.patient.most() {
+            let most = Interval::at_most(most);
+            let capacity = if self.patient.is_bucket() { Some(most) } else { capacity.map(at_most) };
+            return (capacity, Some(most));
+        }
+        if self.seen.is_bucket() {
+            return (capacity, capacity.map(at_most));
+        }
+        match solution {
+            // Slower than with a link that is full: the trains met something else than a load.
+            Some(s) if s.left <= 0.0 => {
+                let delivered = self.seen.delivered().map(|d| Interval::at_most(rate(d)));
+                (capacity.map(at_most), delivered.or_else(|| capacity.map(at_most)))
+            }
+            Some(s) => {
+                let left = around(s.left, s.left_half).within(rate(s.capacity + s.capacity_half));
+                (capacity, Some(self.seen.delivered().map_or(left, |most| left.below(rate(most)))))
+            }
+            None => (capacity, None),
+        }
     }
 
     fn load(&self, capacity: f64) -> Train {
@@ -196,20 +250,30 @@ impl TwoRates {
             self.longer *= 2;
             return Some(());
         }
-        let service = curve.service()?;
+        let service = curve.service_at_once()?;
+        // A few packets behind a bucket, the first of which it let through early, tell little of the rate.
+        if self.longer < self.longest && self.is_paid() && service.burst.is_some_and(|b| b.rest < FEWEST as usize) {
+            self.longer *= 2;
+            return Some(());
+        }
         let came = service.sustained.as_bps() as f64;
         let sent = passage.dispersion()?.sent_rate().map_or(f64::MAX, |r| r.as_bps() as f64);
+        let has_bucket = service.burst.is_some_and(|b| b.depth_bytes * 8e9 / came > SAVED_NS);
         // Nothing comes faster than it was sent; what seems to is the jitter of the receiver's clock readings.
-        self.seen.add(Burst { sent, received: came.min(sent), has_bucket: service.burst.is_some() });
+        self.seen.add(Burst { sent, received: came.min(sent), has_bucket });
         Some(())
     }
 
     fn is_too_short(&self, curve: &ArrivalCurve) -> bool {
         let in_batches = curve.is_batched() && curve.batches() < BATCHES;
-        let longer = u64::from(BURST_PACKETS * self.longer * 2) * u64::from(self.path.mtu);
-        let is_paid = self.budget.is_none_or(|b| longer * 10 <= b.as_u64());
         let in_no_time = curve.points().last().is_some_and(|(ns, _)| *ns < LEAST_SPAN_NS);
-        in_batches || in_no_time && is_paid
+        in_batches || in_no_time && self.is_paid()
+    }
+
+    /// Whether a tenth of the budget pays for a burst that is twice as long.
+    fn is_paid(&self) -> bool {
+        let longer = u64::from(BURST_PACKETS * self.longer * 2) * u64::from(self.path.mtu);
+        self.budget.is_none_or(|b| longer * 10 <= b.as_u64())
     }
 
     fn observe_singles(&mut self, passage: &Passage) -> Option<()> {
@@ -233,20 +297,21 @@ impl TwoRates {
             self.seen.loads.clear();
         }
         let behind_bucket = curve.behind_bucket(sent);
+        let delivered = awake.delivered_at_most()?;
         // A train of which most is missing is another train.
         (passage.lost() * 4 <= passage.sent())
-            .then(|| self.seen.loads.push(Load { stretch, sent, packets, behind_bucket }))
+            .then(|| self.seen.loads.push(Load { stretch, sent, packets, behind_bucket, delivered }))
     }
 
     /// What the trains together say of themselves.
     fn judged(&self, solution: Option<&Solution>) -> Vec<Trouble> {
-        let (mut all, bursts) = (Vec::new(), &self.seen.bursts);
-        let most = |count: usize| count * 2 > bursts.len();
+        let mut all = Vec::new();
         let behind_bucket = self.behind_bucket();
-        if behind_bucket.is_some() || most(bursts.iter().filter(|b| b.has_bucket).count()) {
+        let is_bucket = behind_bucket.is_some() || self.seen.is_bucket();
+        if is_bucket || self.patient.is_bucket() {
             all.push(Trouble::TokenBucket);
         }
-        if most(bursts.iter().filter(|b| b.sent < b.received * FASTER).count()) {
+        if self.is_senders() && !is_bucket && self.patient.most().is_none() {
             all.extend([Trouble::SenderTooSlow, Trouble::LowerBound]);
         }
         let few = self.seen.loads.len() < 3;
@@ -292,11 +357,8 @@ impl Method for TwoRates {
 
     fn so_far(&self) -> Outcome {
         let solution = self.seen.solve();
-        let left = || solution.map(|s| around(s.left, s.left_half).within(rate(s.capacity + s.capacity_half)));
-        let capacity = || solution.map(|s| (s.capacity, s.capacity_half)).or_else(|| self.seen.burst_rate());
-        let behind_bucket = self.behind_bucket();
-        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, behind_bucket.or_else(left));
-        let capacity = behind_bucket.or_else(|| capacity().map(|(c, half)| around(c, half)));
+        let (capacity, left) = self.intervals(solution.as_ref());
+        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, left);
         outcome.also.extend(capacity.map(|c| (Quantity::Capacity, c)));
         outcome.queue = self.queue;
         outcome.troubled(self.troubles.iter().copied()).troubled(self.judged(solution.as_ref()))

@@ -17,13 +17,15 @@ const LEAST: Bytes = Bytes::new(64_000);
 /// Rate of the train over what is left.
 const RATE: f64 = 0.9;
 
-/// Two trains that end at rates that far apart met others, not a bucket.
-const APART: f64 = 1.15;
+/// Two trains that end at rates that far apart met others, not a bucket: what one of them says is no more certain.
+pub(super) const APART: f64 = 1.15;
 
 /// What such trains told: where its first part came as it was sent and the rest clearly slower, the rate of the rest in b/s.
 #[derive(Debug, Default)]
 pub(super) struct Patient {
     seen: Vec<Option<f64>>,
+    /// What trains came at that came clearly slower than they were sent, at most, in b/s.
+    slowed: Vec<f64>,
 }
 
 impl Patient {
@@ -40,8 +42,23 @@ impl Patient {
 
     pub(super) fn note(&mut self, passage: &Passage) {
         let awake = passage.without_first();
-        let sent = awake.dispersion().and_then(|d| d.sent_rate());
-        self.seen.push(sent.and_then(|sent| ArrivalCurve::of(&awake).behind_bucket(sent.as_bps() as f64)));
+        let sent = awake.dispersion().and_then(|d| d.sent_rate()).map(|r| r.as_bps() as f64);
+        self.seen.push(sent.and_then(|sent| ArrivalCurve::of(&awake).behind_bucket(sent)));
+        let delivered = awake.delivered_at_most();
+        self.slowed.extend(delivered.zip(sent).and_then(|(came, sent)| (came * APART < sent).then_some(came)));
+    }
+
+    /// Whether the last one met a bucket.
+    pub(super) fn is_bucket(&self) -> bool {
+        matches!(self.seen[..], [.., Some(_)])
+    }
+
+    /// What the path passes in the long run at most, where it passes less than it seemed to: the rest of the only train that met a
+    /// bucket, give or take what others do to one, or what the fastest train came at that was slowed down.
+    pub(super) fn most(&self) -> Option<Rate> {
+        let rest = self.seen.last().copied().flatten().map(|rest| rest * APART);
+        let slowed = self.slowed.iter().copied().max_by(f64::total_cmp);
+        rest.or(slowed).map(rate)
     }
 
     /// What the path passes in the long run, if it passes more at first.

@@ -1,13 +1,20 @@
 //! Capacity and what is left of it, from what all trains told.
 
 use super::BURST_PACKETS;
+use super::patient::APART;
 use super::singles::Busy;
 use crate::confidence;
 use crate::probe::Interval;
 use crate::samples::{mean, median, percentile, sorted};
 
+/// Share of busy time that single packets find where no load holds a train up, at most.
+const QUIET: f64 = 0.2;
+
 /// Bursts from which on their quartiles say how far they spread: those of fewer make it out too small.
 const MANY: usize = 6;
+
+/// One of so many trains at either end is drawn in to the next.
+const OUTER: usize = 10;
 
 /// A train far above the capacity; rates in b/s.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +35,8 @@ pub(super) struct Load {
     pub(super) packets: u32,
     /// Where its first part came as it was sent and the rest clearly slower: the rate of the rest in b/s.
     pub(super) behind_bucket: Option<f64>,
+    /// What it can have come at, at most, in b/s.
+    pub(super) delivered: f64,
 }
 
 /// What the trains told.
@@ -68,10 +77,26 @@ impl Evidence {
     }
 
     /// What trains came at once a bucket was empty. It empties in all of them, but for what load does to one; of those without a
-    /// bucket up to one in five, by bursts of others, is held up as if there were one.
+    /// bucket up to one in five, by bursts of others, is held up as if there were one; single packets would have met those.
     pub(super) fn behind_bucket(&self) -> Option<Interval> {
         let behind: Vec<f64> = self.loads.iter().filter_map(|l| l.behind_bucket).collect();
+        if let (&[rest], [_]) = (&behind[..], &self.loads[..]) {
+            if self.busy.is_some_and(|b| b.share > QUIET) {
+                return None;
+            }
+            return Some(Interval::from_bps(rest, rest / APART, rest * APART));
+        }
         Interval::of_mean(&behind).filter(|_| behind.len() > 1 && behind.len() * 3 > self.loads.len() * 2)
+    }
+
+    /// Whether most bursts met a bucket. Trains of load do not empty it then: they come as they were sent, and say nothing.
+    pub(super) fn is_bucket(&self) -> bool {
+        self.bursts.iter().filter(|b| b.has_bucket).count() * 2 > self.bursts.len()
+    }
+
+    /// What the path carries at most by the trains of load, each of which is faster than what is left; in b/s.
+    pub(super) fn delivered(&self) -> Option<f64> {
+        self.loads.iter().map(|l| l.delivered).max_by(f64::total_cmp)
     }
 
     /// Rate at which bursts came, and half the width of its interval: the median, because a host that stalls for a
@@ -81,7 +106,7 @@ impl Evidence {
         let (low, high) = (percentile(&rates, 0.25)?, percentile(&rates, 0.75)?);
         let came = median(rates.iter().copied())?;
         // A train near the capacity never comes faster than that: when it does, the bursts were held up.
-        let passed = median(self.loads.iter().map(|l| l.sent / l.stretch));
+        let passed = median(self.loads.iter().map(|l| l.sent / l.stretch)).filter(|_| !self.is_bucket());
         let median = passed.map_or(came, |p| p.max(came));
         if rates.len() >= MANY {
             // McGill, Tukey, Larsen 1978: 1.57 interquartile ranges over the root of the count hold a median at about 95 %.
@@ -108,7 +133,8 @@ impl Evidence {
             return Some(Solution { capacity: burst, capacity_half: burst_half, left, left_half });
         }
         let capacity = self.capacity(burst)?;
-        let capacity_half = burst_half * capacity / burst;
+        // Some bursts met packets of others and some did not: how much of the correction is due is not known.
+        let capacity_half = (burst_half * capacity / burst).hypot(capacity - burst);
         let trains = self.by_trains(capacity)?;
         let are_several = self.loads.len() > 2;
         let (left, by_load) = self.busy.map_or(trains, |b| together(trains, by_singles(b, capacity), are_several));
@@ -144,7 +170,9 @@ impl Evidence {
         let trains = each.len() as f64;
         let packets = self.loads.iter().map(|l| f64::from(l.packets)).sum::<f64>();
         let by_count = 2.0 * c * ((busy + trains / packets) / packets).sqrt();
-        let by_spread = confidence(&each).and_then(|e| e.half_width).filter(|_| each.len() > 2);
+        // What was drawn in is missing from the spread (Tukey, McLaughlin 1963).
+        let drawn_in = trains / (trains - 2.0 * (each.len() / OUTER) as f64);
+        let by_spread = confidence(&each).and_then(|e| e.half_width).filter(|_| each.len() > 2).map(|h| h * drawn_in);
         Some((left, by_spread.unwrap_or(by_count)))
     }
 
@@ -152,7 +180,7 @@ impl Evidence {
     /// that stalls while a train passes makes it many times as long.
     fn left(&self, c: f64) -> Vec<f64> {
         let mut all = sorted(self.loads.iter().map(|l| c - (l.stretch * c - l.sent)));
-        let outer = all.len() / 10;
+        let outer = all.len() / OUTER;
         if let Some((low, high)) = all.get(outer).copied().zip(all.len().checked_sub(outer + 1).map(|i| all[i])) {
             all.iter_mut().for_each(|v| *v = v.clamp(low, high));
         }
