@@ -19,6 +19,7 @@ pub mod prediction;
 pub mod probe;
 mod ramp;
 pub mod rfc6349;
+pub mod rounds;
 mod samples;
 mod schedule;
 mod sequence;

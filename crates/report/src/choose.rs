@@ -13,7 +13,7 @@ use crate::summary::{bytes, nanos, rate};
 pub fn write_choice(records: &[ChooseRecord], out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "{:<32} {:>11}   {:<25} {:>7} {:>10} {:>9}",
+        "{:<32} {:>19}   {:<25} {:>7} {:>10} {:>9}",
         "candidate", "goodput", "between", "best", "round trip", "bytes"
     )?;
     for record in records {
@@ -31,9 +31,10 @@ fn row(c: &Candidate, out: &mut impl Write) -> io::Result<()> {
     let between = c.low_bps.zip(c.high_bps).map_or_else(none, |(l, h)| format!("{} and {}", rate(l), rate(h)));
     writeln!(
         out,
-        "{:<32} {:>11}   {between:<25} {:>5.1} % {:>10} {:>9}",
+        "{:<32} {:>19}   {between:<25} {:>5.1} % {:>10} {:>9}",
         c.name,
-        c.goodput_bps.map_or_else(none, rate),
+        c.goodput_bps
+            .map_or_else(none, |bps| c.bound.map_or_else(|| rate(bps), |b| format!("{} {}", b.text(), rate(bps)))),
         c.probability * 100.0,
         c.round_trip_ns.map_or_else(none, nanos),
         bytes(c.bytes)
@@ -44,10 +45,11 @@ fn row(c: &Candidate, out: &mut impl Write) -> io::Result<()> {
 fn decision(d: &Decision, out: &mut impl Write) -> io::Result<()> {
     let cost = format!("{} of probes in {}", bytes(d.bytes), nanos(d.elapsed_ns));
     match &d.best {
-        None => writeln!(out, "\nNo candidate told anything ({cost})"),
+        None => writeln!(out, "\nNo candidate told anything ({cost})")?,
         Some(best) => {
             let word = if d.decided { "Best" } else { "Undecided; most probable" };
-            writeln!(out, "\n{word}: {best} ({cost}); expected loss if wrong {:.1} %", d.expected_loss * 100.0)
+            writeln!(out, "\n{word}: {best} ({cost}); expected loss if wrong {:.1} %", d.expected_loss * 100.0)?;
         }
     }
+    d.doubts.iter().try_for_each(|doubt| writeln!(out, "note: {doubt}"))
 }

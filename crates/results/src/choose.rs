@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Direction;
+use crate::estimate::RateBound;
 
 /// Name and version of the record format of `longhaul choose`.
 pub const CHOOSE_SCHEMA: &str = "longhaul.choose/1";
@@ -51,6 +52,9 @@ pub struct Candidate {
     /// Goodput that a CUBIC transfer is expected to get; absent when the probes did not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
+    /// Present where the goodput is a bound and no value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<RateBound>,
     /// Lower end of its 95 % interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low_bps: Option<u64>,
@@ -72,8 +76,11 @@ pub struct Decision {
     /// The most probable best; absent when no candidate told anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best: Option<String>,
-    /// Whether its probability reached the confidence that was asked for.
+    /// Whether its probability reached the confidence that was asked for, and nothing in `doubts` speaks against it.
     pub decided: bool,
+    /// Why the probes cannot tell the candidates apart, and what they have in common, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
     /// Share of the goodput of the true best that is lost in the mean by taking this one.
     pub expected_loss: f64,
     /// Bytes of probes of all candidates.

@@ -5,6 +5,7 @@
 mod absurd;
 mod adr;
 mod chirp;
+mod choice;
 mod coverage;
 mod expected;
 mod extremes;

@@ -1,16 +1,19 @@
 //! Candidates that are probed in turn until one of them is sure enough.
 
+use std::time::Duration;
+
 use estimate::choice::{Belief, Ranking, enough, rank};
 use estimate::history::Prediction;
-use estimate::prediction::{Control, PathState, predict};
-use estimate::probe::{Interval, Outcome, Path, TwoRates};
+use estimate::prediction::Control;
+use estimate::probe::{Outcome, TwoRates};
+use estimate::rounds::{PACED, Rounds};
 use kernel::Shutdown;
 use measure::MeasureError;
-use measure::probe::{Bounds, ProbeOptions, Prober, Progress};
+use measure::probe::{Bounds, ProbeOptions, Prober, Run};
 use results::choose::{Candidate, Decision};
-use results::estimate::{Quantity, TransferPrediction};
+use results::estimate::{Quantity, RateBound, TransferPrediction, Trouble};
 use results::history::HistorySource;
-use units::{Instant, Rate};
+use units::{Bytes, Instant};
 
 use super::cli::{ChooseOptions, Named};
 use super::{client_options, direction};
@@ -24,13 +27,16 @@ const HOPELESS: f64 = 0.01;
 /// A candidate that answers.
 struct Racer {
     prober: Prober,
-    method: TwoRates,
-    progress: Progress,
     memory: Option<Memory>,
     /// What transfers from or to it let expect.
     earlier: Option<Prediction>,
+    rounds: Rounds,
+    bounds: Bounds,
+    begin: Instant,
+    packets: u64,
+    bytes: u64,
     more: bool,
-    /// By what its trains told up to now.
+    /// By what its runs told up to now.
     predicted: Option<TransferPrediction>,
 }
 
@@ -79,50 +85,85 @@ impl Contest {
         Ok(Self { entries, ranking, begin })
     }
 
-    /// A train for each in turn, so that what changes on a shared part of the paths meets all of them alike, until the
+    /// A run for each in turn, so that what changes on a shared part of the paths meets all of them alike, until the
     /// best is sure enough or nobody may go on.
     pub(super) fn run(&mut self, options: &ChooseOptions) {
         loop {
             let mut any = false;
             for (i, entry) in self.entries.iter_mut().enumerate() {
                 let hopeless = self.ranking.best.is_some() && self.ranking.probability[i] < HOPELESS;
-                let Some(racer) = entry.racer.as_mut().filter(|r| r.more && !hopeless) else { continue };
-                if let Err(e) = racer.step() {
-                    entry.error = Some(e.to_string());
+                let asked = |r: &&mut Racer| r.more && !(hopeless && r.rounds.are_enough());
+                let Some(racer) = entry.racer.as_mut().filter(asked) else { continue };
+                match racer.run() {
+                    Ok(error) => entry.error = entry.error.take().or(error),
+                    Err(e) => entry.error = Some(e.to_string()),
                 }
                 any |= racer.more;
             }
             self.ranking = rank(&self.beliefs(), options.seed);
-            if !any || self.is_decided(enough(options.confidence, self.spent())) || Shutdown::asked() > 0 {
+            if !any || self.is_sure(enough(options.confidence, self.spent())) || Shutdown::asked() > 0 {
                 return;
             }
         }
     }
 
     fn beliefs(&self) -> Vec<Option<Belief>> {
-        self.entries
-            .iter()
-            .map(|e| e.racer.as_ref().and_then(|r| r.predicted.as_ref()))
-            .map(|p| p.and_then(|p| Belief::new(p.goodput_bps as f64, p.low_bps as f64, p.high_bps as f64)))
-            .collect()
+        self.racers().map(|r| r.and_then(|r| r.predicted.as_ref()).and_then(Rounds::belief)).collect()
+    }
+
+    fn racers(&self) -> impl Iterator<Item = Option<&Racer>> {
+        self.entries.iter().map(|e| e.racer.as_ref())
     }
 
     /// By the candidate who has spent most of what it may.
     fn spent(&self) -> f64 {
-        let racers = self.entries.iter().filter_map(|e| e.racer.as_ref());
-        racers.map(|r| r.prober.spent(&r.progress)).fold(0.0, f64::max)
+        self.racers().flatten().map(Racer::spent).fold(0.0, f64::max)
     }
 
-    /// A candidate of which nothing is known yet may still be the best.
-    fn is_decided(&self, confidence: f64) -> bool {
-        let unknown = |e: &Entry| e.racer.as_ref().is_some_and(|r| r.more && r.predicted.is_none());
+    /// Whether the best is as probable as that, and all that answer have been probed often enough to know how much their
+    /// answers differ. A candidate that broke off cannot be asked again.
+    fn is_sure(&self, confidence: f64) -> bool {
+        let unknown = |e: &Entry| e.error.is_none() && e.racer.as_ref().is_some_and(|r| !r.rounds.are_enough());
         self.ranking.best.is_some_and(|b| self.ranking.probability[b] >= confidence)
             && !self.entries.iter().any(unknown)
     }
 
+    /// What no number of probes can tell: in words, and whether it leaves the choice undecided.
+    fn doubts(&self) -> (Vec<String>, bool) {
+        let reached: Vec<(&Entry, &Racer)> = self.entries.iter().filter_map(|e| Some((e, e.racer.as_ref()?))).collect();
+        let best = self.ranking.best.map(|b| self.entries[b].named.name.as_str());
+        let (mut all, mut undecided) = (Vec::new(), false);
+        for (i, (a, one)) in reached.iter().enumerate() {
+            for (b, other) in &reached[i + 1..] {
+                if one.prober.addresses().is_none() || one.prober.addresses() != other.prober.addresses() {
+                    continue;
+                }
+                let (a, b) = (&a.named.name, &b.named.name);
+                all.push(format!("{a} and {b} are one host, {}, by one path: they cannot differ", one.prober.peer()));
+                undecided |= [a, b].into_iter().any(|name| best == Some(name));
+            }
+        }
+        let limited: Vec<&str> =
+            reached.iter().filter(|(_, r)| r.rounds.is_limited()).map(|(e, _)| e.named.name.as_str()).collect();
+        if limited.len() > 1 && best.is_some_and(|b| limited.contains(&b)) {
+            all.push(format!("cannot tell {}: the sender cannot pace above {PACED}", limited.join(", ")));
+            undecided = true;
+        }
+        let local = |r: &Racer| r.prober.addresses().map(|(_, local)| local);
+        if let [(_, first), rest @ ..] = &reached[..]
+            && let Some(from) = local(first)
+            && !rest.is_empty()
+            && rest.iter().all(|(_, r)| local(r) == Some(from))
+        {
+            all.push(format!("all are reached from {from}: what limits this host's side limits all of them"));
+        }
+        (all, undecided)
+    }
+
     /// Ends all sessions; the candidates, the best first.
     pub(super) fn close(self, options: &ChooseOptions) -> (Vec<Candidate>, Decision) {
-        let decided = self.is_decided(options.confidence);
+        let (doubts, undecided) = self.doubts();
+        let decided = self.is_sure(options.confidence) && !undecided;
         let best = self.ranking.best.map(|i| self.entries[i].named.name.clone());
         let probability = self.ranking.probability;
         let mut candidates: Vec<Candidate> =
@@ -132,27 +173,58 @@ impl Contest {
         let bytes = candidates.iter().map(|c| c.bytes).sum();
         let elapsed_ns = units::nanos(kernel::now().saturating_since(self.begin));
         let expected_loss = self.ranking.expected_loss;
-        (candidates, Decision { best, decided, expected_loss, bytes, elapsed_ns })
+        (candidates, Decision { best, decided, doubts, expected_loss, bytes, elapsed_ns })
     }
 }
 
 impl Racer {
     fn new(prober: Prober, bounds: Bounds, memory: Option<Memory>) -> Self {
-        let mut method = TwoRates::new(prober.path()).for_budget(bounds.bytes);
-        if let Some(expected) = memory.as_ref().and_then(Memory::capacity) {
-            method = method.expecting(memory::interval(&expected));
-        }
-        let progress = prober.begin(bounds);
         let earlier = memory.as_ref().and_then(|m| m.goodput(Control::Cubic));
-        Self { prober, method, progress, memory, earlier, more: true, predicted: None }
+        let (rounds, begin) = (Rounds::default(), kernel::now());
+        Self { prober, memory, earlier, rounds, bounds, begin, packets: 0, bytes: 0, more: true, predicted: None }
     }
 
-    fn step(&mut self) -> Result<(), MeasureError> {
-        let outcome = self.prober.step(&mut self.method, &mut self.progress, &|| Shutdown::asked() > 0);
-        self.more = matches!(outcome, Ok(true));
-        let told = self.prober.ended(&self.method, &self.progress).outcome;
-        self.predicted = believed(&told, &self.prober.path(), self.earlier);
-        outcome.map(|_| ())
+    fn elapsed(&self) -> Duration {
+        kernel::now().saturating_since(self.begin)
+    }
+
+    /// Which share of its bounds it has spent: of the bytes or of the time, whichever is more.
+    fn spent(&self) -> f64 {
+        let time = self.elapsed().as_secs_f64() / self.bounds.time.as_secs_f64().max(f64::MIN_POSITIVE);
+        (self.bytes as f64 / self.bounds.bytes.max(1) as f64).max(time)
+    }
+
+    /// One run; what broke it off, in words.
+    fn run(&mut self) -> Result<Option<String>, MeasureError> {
+        let each = Rounds::bytes_of_each(self.bounds.bytes);
+        let left = self.bounds.bytes.saturating_sub(self.bytes);
+        let time = self.bounds.time.saturating_sub(self.elapsed());
+        self.more = left >= each && !time.is_zero();
+        if !self.more {
+            return Ok(None);
+        }
+        let mut method = TwoRates::new(self.prober.path()).for_budget(each);
+        if let Some(expected) = self.memory.as_ref().and_then(Memory::capacity) {
+            method = method.expecting(memory::interval(&expected));
+        }
+        let run = self.prober.run(&mut method, Bounds { bytes: each, time }, &|| Shutdown::asked() > 0);
+        self.more = run.is_ok();
+        let run = run?;
+        self.packets += run.packets;
+        self.bytes += run.bytes.as_u64();
+        // A run that could send nothing will not send more next time.
+        self.more = run.error.is_none() && run.bytes > Bytes::ZERO;
+        self.rounds.add(&run.outcome);
+        self.predicted = self.rounds.predicted(&self.prober.path(), self.earlier);
+        Ok(run.error)
+    }
+
+    /// All runs as one.
+    fn told(&self) -> Run {
+        let limited = [Trouble::SenderTooSlow, Trouble::LowerBound].into_iter().filter(|_| self.rounds.is_limited());
+        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, self.rounds.available()).troubled(limited);
+        outcome.also.extend(self.rounds.capacity().map(|c| (Quantity::Capacity, c)));
+        Run { outcome, packets: self.packets, bytes: Bytes::new(self.bytes), elapsed: self.elapsed(), error: None }
     }
 }
 
@@ -163,6 +235,7 @@ impl Entry {
             address: None,
             round_trip_ns: None,
             goodput_bps: None,
+            bound: None,
             low_bps: None,
             high_bps: None,
             probability,
@@ -170,7 +243,7 @@ impl Entry {
             error: self.error,
         };
         let Some(mut racer) = self.racer else { return candidate };
-        let run = racer.prober.ended(&racer.method, &racer.progress);
+        let run = racer.told();
         let round_trip_ns = units::nanos(racer.prober.path().round_trip);
         if let Some(memory) = &mut racer.memory {
             memory.keep(HistorySource::Choose, &told_by(MethodName::TwoRates, false, &run), round_trip_ns);
@@ -179,21 +252,11 @@ impl Entry {
         candidate.address = Some(racer.prober.peer());
         candidate.round_trip_ns = Some(round_trip_ns);
         candidate.goodput_bps = predicted.map(|p| p.goodput_bps);
+        candidate.bound = racer.rounds.is_limited().then_some(RateBound::AtLeast).filter(|_| predicted.is_some());
         candidate.low_bps = predicted.map(|p| p.low_bps);
         candidate.high_bps = predicted.map(|p| p.high_bps);
         candidate.bytes = run.bytes.as_u64();
-        candidate.error = candidate.error.or(run.error);
         racer.prober.close();
         candidate
     }
-}
-
-/// What a CUBIC transfer gets. A capacity alone bounds it from above: of what is left nothing is known but that.
-fn believed(outcome: &Outcome, path: &Path, earlier: Option<Prediction>) -> Option<TransferPrediction> {
-    let capacity = outcome.also.iter().find(|(q, _)| *q == Quantity::Capacity).map(|(_, i)| *i);
-    let part = |c: Interval, share: u64| Rate::from_bps(c.value.as_bps() / share);
-    let open = |c: Interval| Interval { value: part(c, 2), low: part(c, 8), high: c.high };
-    let available = outcome.interval.or_else(|| capacity.map(open))?;
-    let state = PathState { earlier, queue: outcome.queue, ..PathState::new(path, capacity, available) };
-    Some(predict(&state, Control::Cubic, None))
 }
