@@ -550,9 +550,14 @@ impl Other {
         }
     }
 
-    /// The newest session that both ends have.
+    /// The newest session that both ends have and in which the other one is heard; where it is heard in none, the newest that both have. Where two hosts have its key,
+    /// who was there first is it as long as it is heard: a silent session may be one with another host that is gone, and one elsewhere one with another that
+    /// has come.
     fn session(&self) -> Option<&Arc<Session>> {
-        self.sessions.iter().rev().find(|s| s.confirmed.load(Ordering::Relaxed))
+        let both_have = || self.sessions.iter().filter(|s| s.confirmed.load(Ordering::Relaxed));
+        let heard = || both_have().filter(|s| self.link.is_heard_in(s.local));
+        let first = heard().next();
+        heard().rfind(|s| first.is_some_and(|first| !s.is_elsewhere(first))).or_else(|| both_have().next_back())
     }
 }
 

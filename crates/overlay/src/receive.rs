@@ -20,7 +20,7 @@ use crate::mesh::{GUEST, OpenCalls, Source, is_for, micros};
 use crate::places::{Place, Places};
 use crate::seal::{CONTROL_QUEUE, outer};
 use crate::session::{Number, Session};
-use crate::table::Table;
+use crate::table::{Peer, Table};
 use crate::window::Stale;
 
 /// Calls that may wait for the controlling thread: anybody can make them, and no flood of them shall keep reports out.
@@ -256,7 +256,11 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
     fn note_way(&mut self, session: &Session, lane: u8, via: Option<Envelope>) {
         let from = session.peer;
         let Some(envelope) = via else {
-            if self.table.peer(from).and_then(|p| p.endpoint) != Some(self.arrival.from) {
+            session.came_from(self.arrival.from);
+            // Frames from elsewhere than those of the session in use may be another host's that has the same key.
+            let is_anothers = |p: &Peer| p.session.as_ref().is_some_and(|s| session.is_elsewhere(s));
+            let has_moved = |p: &Peer| p.endpoint != Some(self.arrival.from) && !is_anothers(p);
+            if self.table.peer(from).is_some_and(has_moved) {
                 self.told(from, Event::Moved { member: from, to: self.arrival.from });
             }
             return;

@@ -1,3 +1,4 @@
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -130,6 +131,8 @@ pub(crate) struct Session {
     pub(crate) arrivals: [Arrivals; LANES],
     /// Which relays the last frame of each lane came over, as [`digest`] has them.
     relays: [AtomicU64; LANES],
+    /// Where the last frame came from that came without a relay, as [`digest_of_address`] has it; 0: none did.
+    place: AtomicU64,
     /// Something authentic arrived: the other end has the keys, too.
     pub(crate) confirmed: AtomicBool,
     /// Who is not known yet has shown a certificate in it.
@@ -160,6 +163,7 @@ impl Session {
             windows: Arc::new([const { OnceLock::new() }; MOST_QUEUES]),
             arrivals: [const { Arrivals::new() }; LANES],
             relays: [const { AtomicU64::new(0) }; LANES],
+            place: AtomicU64::new(0),
             confirmed: AtomicBool::new(initiator),
             shown: AtomicBool::new(false),
         })
@@ -247,6 +251,20 @@ impl Session {
         })
     }
 
+    /// Notes where a frame came from without a relay.
+    pub(crate) fn came_from(&self, address: SocketAddr) {
+        let digest = digest_of_address(address);
+        if self.place.load(Ordering::Relaxed) != digest {
+            self.place.store(digest, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether frames of the two come from different places, as far as they are known.
+    pub(crate) fn is_elsewhere(&self, other: &Self) -> bool {
+        let [here, there] = [self, other].map(|s| s.place.load(Ordering::Relaxed));
+        here != there && here != 0 && there != 0
+    }
+
     /// Nobody could be told over which relays a frame of a lane came: the next one is told of.
     pub(crate) fn forget_way(&self, lane: u8) {
         if let Some(last) = self.relays.get(usize::from(lane)) {
@@ -290,6 +308,16 @@ impl Session {
 /// The envelope's header, the frame's header and its first ciphertext block, or as much as there is.
 fn covered(text: &[u8]) -> Option<&[u8]> {
     text.get(..text.len().min(ENVELOPE_BYTES + SEALED_BYTES + TAG_BYTES)).filter(|t| t.len() > ENVELOPE_BYTES)
+}
+
+/// An address and port as one number, never 0. Two that have the same one are taken for one place, and the newer session there is used.
+fn digest_of_address(address: SocketAddr) -> u64 {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(ip) => ip.to_bits(),
+    };
+    let mixed = ((ip >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ip as u64;
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(address.port())).max(1)
 }
 
 /// Relays as one number, never 0. Two rows of relays with the same one are no danger: an answer would go the way that was good before.

@@ -459,7 +459,10 @@ impl Mesh {
             if first.is_some_and(|(is_young, first, _)| is_young && called.is_some_and(|c| c < first)) {
                 return None;
             }
-            other.sessions.remove(first.map_or(0, |(.., i)| i));
+            // Of those that work, one in which nobody is heard goes before one that is in use.
+            let silent = || other.sessions.iter().position(|s| !other.link.is_heard_in(s.local)).unwrap_or(0);
+            let first = first.map_or_else(silent, |(.., i)| i);
+            other.sessions.remove(first);
         }
         other.sessions.push(Arc::new(session));
         self.changed = true;

@@ -63,6 +63,8 @@ pub(super) struct Link {
     /// Frames that arrived in any lane, when that number last grew, and how many had been sent by then.
     arrived: u64,
     heard: Option<(Instant, u64)>,
+    /// When the counters were last read.
+    looked: Option<Instant>,
     /// Frames sent in any lane that the member has to answer: reports over relays it need not.
     sent_in_all: u64,
 }
@@ -243,12 +245,25 @@ impl Link {
         [self.probing.next, self.probing.next_of_sensor]
     }
 
+    /// Whether something came lately in the session of this number. One that has just begun counts as heard: its handshake was.
+    pub(super) fn is_heard_in(&self, session: u32) -> bool {
+        let heard = self.sensed.get(&session).and_then(|sensed| sensed.heard);
+        heard.zip(self.looked).is_none_or(|((at, _), looked)| looked.saturating_since(at) < self.patience())
+    }
+
+    /// For how long a direction, or a session, may be silent.
+    fn patience(&self) -> Duration {
+        SILENCE + self.rtt.least().unwrap_or(SILENCE)
+    }
+
     /// Reads the counters of what arrived directly, and of what was passed on. Says whether more of it is lost than before.
     fn look(&mut self, now: Instant, sessions: &[Arc<Session>]) -> bool {
         let mut is_worse = false;
+        self.looked = Some(now);
         self.sensed.retain(|number, _| sessions.iter().any(|s| s.local == *number));
         for session in sessions {
             let sensed = self.sensed.entry(session.local).or_default();
+            sensed.look(now, session);
             for (gaps, lane) in sensed.incoming.iter_mut().zip([LANE_DIRECT, LANE_RELAYED, LANE_SENSOR]) {
                 let (sent, received) = session.arrivals[usize::from(lane)].counts();
                 let (sent, lost) = gaps.note(sent, received);
@@ -276,7 +291,7 @@ impl Link {
 
     /// Whether both directions are alive.
     fn is_alive(&self, now: Instant) -> bool {
-        let patience = SILENCE + self.rtt.least().unwrap_or(SILENCE);
+        let patience = self.patience();
         let is_recent = |at: Instant| now.saturating_since(at) < patience && self.down_at.is_none_or(|down| at > down);
         let heard = |d: &Direction| d.alive.is_some_and(is_recent);
         heard(&self.incoming) && heard(&self.outgoing)

@@ -17,6 +17,7 @@ use wire::overlay::Content;
 mod admission;
 mod allocations;
 mod churn;
+mod clones;
 mod counted;
 mod flood;
 mod follow;

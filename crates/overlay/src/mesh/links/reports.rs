@@ -29,6 +29,8 @@ const STILL_OF_NOW: u32 = 1_000_000;
 /// What is counted of a session.
 #[derive(Default)]
 pub(super) struct Sensed {
+    /// When the number of frames that arrived last grew, and that number.
+    pub(super) heard: Option<(Instant, u64)>,
     pub(super) incoming: [Gaps; 3],
     pub(super) outgoing: [Gaps; LANES],
     /// Bytes that had arrived by the last report. Each session counts its own, and for a while there are two.
@@ -52,6 +54,14 @@ fn report_every(loss: f64) -> Duration {
 }
 
 impl Sensed {
+    /// Notices whether something came in the session.
+    pub(super) fn look(&mut self, now: Instant, session: &Session) {
+        let arrived = session.arrivals.iter().map(|a| a.counts().1).sum();
+        if self.heard.is_none_or(|(_, before)| before != arrived) {
+            self.heard = Some((now, arrived));
+        }
+    }
+
     /// The ways back of lanes in which something arrived since the last time. `has_spoken`: whether more than reports was sent on a way over relays meanwhile: else
     /// both ends would go on reporting each other's reports for ever.
     fn ways_with_news(
