@@ -2,6 +2,7 @@ use std::io;
 use std::path::PathBuf;
 
 use kernel::KernelError;
+use route::Member;
 
 /// Why a member cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,34 @@ pub enum OverlayError {
     /// A key file with something else in it.
     #[error("the key file {} holds no key", .0.display())]
     KeyFileContents(PathBuf),
+    /// An authority's list of what it has signed that cannot be read or written.
+    #[error("the list of what the authority has signed, {}: {source}; nothing is certified without it", path.display())]
+    SignedList {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// One with something else in it.
+    #[error("line {line} of {} is no certificate that was signed; nothing is certified before it is put right", path.display())]
+    SignedListContents {
+        /// Where.
+        path: PathBuf,
+        /// Of the list, from 1.
+        line: usize,
+    },
+    /// Two keys of one number.
+    #[error("another key of the member number {number} was certified, {key} for {name} (see {}): members could not tell the two apart; make another key", path.display())]
+    NumberTaken {
+        /// By which members name it.
+        number: Member,
+        /// The one that was certified.
+        key: String,
+        /// Whose that is.
+        name: String,
+        /// The list that has it.
+        path: PathBuf,
+    },
     /// No randomness.
     #[error("the system gives no random bytes")]
     Random,

@@ -47,7 +47,8 @@ const MOST_NEWS: usize = 8192;
 const WINDOW: Duration = Duration::from_secs(1);
 const MOST_ANSWERS: u32 = 60;
 const MOST_SIGNATURES: u32 = 2000;
-/// Members pass on what they have looked at: who passes on a wrong signature is not heard for so long.
+/// What somebody passes on of a speaker is not heard for so long after it passed on a wrong signature of that one. Of all others it is heard: numbers of members are
+/// short, and where two keys have the same one, honest members who know the one pass on what those take for forged who know the other.
 const DEAF: Duration = Duration::from_secs(10);
 /// Words of this member that it does not know of, within so long of each other, are another host's with its key.
 const SAME_KEY: Duration = Duration::from_secs(60);
@@ -151,7 +152,8 @@ pub(crate) struct Gossip {
 #[derive(Default)]
 struct Other {
     heard: Option<Instant>,
-    deaf_until: Option<Instant>,
+    /// Until when what it passes on of these is not heard: members only, so that they are no more than those.
+    deaf_to: BTreeMap<Member, Instant>,
     /// In this [`WINDOW`]; drawn: bytes of answers.
     answers: u32,
     drawn: usize,
@@ -186,12 +188,10 @@ impl Gossip {
         if !self.settings.members.contains(from) {
             return Vec::new();
         }
-        let other = self.others.entry(from).or_default();
-        if other.deaf_until.is_some_and(|until| now < until) {
-            return Vec::new();
-        }
         let Some(message) = Message::decode(bytes) else { return Vec::new() };
+        let other = self.others.entry(from).or_default();
         other.heard = Some(now);
+        other.deaf_to.retain(|_, until| now < *until);
         let mut outputs = self.hear(now, from, &message.words);
         if !message.digest.is_empty() {
             outputs.extend(self.answer(now, from, &message));
@@ -205,22 +205,27 @@ impl Gossip {
         all.sort_by_key(|(said, _)| std::cmp::Reverse(said.number));
         let mut outputs = Vec::new();
         for (said, bytes) in all {
-            let Some(key) = self.key(Member(said.by)).filter(|_| self.is_news(&said)) else { continue };
+            let by = Member(said.by);
+            let Some(key) = self.key(by).filter(|_| self.is_news(&said)) else { continue };
             let other = self.others.entry(from).or_default();
+            if other.deaf_to.contains_key(&by) {
+                continue;
+            }
             if other.signatures >= MOST_SIGNATURES {
                 break;
             }
             other.signatures += 1;
             if !said::is_signed(bytes, &key) {
-                other.deaf_until = Some(now + DEAF);
-                tracing::warn!(
-                    "{} passes on what {} did not say",
-                    self.settings.name_of(from),
-                    self.settings.name_of(Member(said.by))
-                );
-                break;
+                let is_first = other.deaf_to.is_empty();
+                other.deaf_to.insert(by, now + DEAF);
+                // Once in a while: it may do so of everybody.
+                if is_first {
+                    let [from, by] = [from, by].map(|m| self.settings.name_of(m));
+                    tracing::warn!("{from} passes on what the {by} that is known here did not sign");
+                }
+                continue;
             }
-            if Member(said.by) == self.own {
+            if by == self.own {
                 outputs.extend(self.note_own_word(now));
                 let again = self.teller.go_on_after(now, &said);
                 self.say(now, again);

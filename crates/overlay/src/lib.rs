@@ -35,6 +35,7 @@ mod sense;
 mod sensor;
 mod session;
 mod settings;
+mod signed;
 mod spent;
 mod status;
 mod table;

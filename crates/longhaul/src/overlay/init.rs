@@ -193,7 +193,9 @@ pub(super) fn certify(options: &CertifyOptions) -> anyhow::Result<ExitCode> {
         subnets: member.subnets.clone(),
         until_utc_s: now.saturating_add(options.valid.as_secs()),
     };
-    writeln!(io::stdout(), "{}", certificate.sign(&authority).map_err(anyhow::Error::msg)?)?;
+    let text = certificate.sign(&authority).map_err(anyhow::Error::msg)?;
+    certificate.note_signed(&options.key)?;
+    writeln!(io::stdout(), "{text}")?;
     writeln!(
         io::stderr(),
         "{} is a member until {}; its settings need `certificate` and `authority`",

@@ -563,6 +563,19 @@ fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
         assert!(text(&refused.stderr).contains(said), "{bad}: {}", text(&refused.stderr));
     }
 
+    // Two keys of one member number (of the seeds 34,433 and 170,398, big-endian): the second one would be taken for the first.
+    let of_key = |name: &str, key: &str| format!("[[member]]\nname = \"{name}\"\nkey = \"{key}\"\n");
+    let [first, second] = [
+        of_key("east", "XPqTsv5VZx/JaL5POeLE3XYoRb34zs7HerDtWgmms5o="),
+        of_key("thief", "NZgYv908sqNS+CzS+qCgjzaXepEadp4zYbgX0ShCj5w="),
+    ];
+    let codes = [&first, &first, &second].map(|lines| certify(lines).status.code());
+    assert_eq!(codes, [Some(0), Some(0), Some(2)], "the same one again is a renewal");
+    let refused = certify(&second);
+    assert!(refused.stdout.is_empty() && text(&refused.stderr).contains("for east"), "{}", text(&refused.stderr));
+    let list = std::fs::read_to_string(folder.path().join("net.key.signed")).unwrap();
+    assert_eq!(list.lines().count(), 3, "north and twice east: {list}");
+
     let file = |name: &str, content: &str| std::fs::write(folder.path().join(name), content).unwrap();
     file("north.cert", &text(&certificate.stdout));
     let settings = |name: &str| std::fs::read_to_string(folder.path().join(format!("{name}.toml"))).unwrap();
