@@ -61,7 +61,7 @@ pub use option::{
 pub use poller::Poller;
 pub use private_file::{append_private, create_private, listen_private, read_private, replace_private};
 pub use privilege::{Privilege, gain, may_change_networks, tun_available};
-pub use process::{CpuSnapshot, leave_session, resident_bytes, start_ticks};
+pub use process::{CpuSnapshot, leave_no_core, leave_session, resident_bytes, start_ticks};
 pub use sched::{cpus, pin, set_fifo, set_nice, set_slice};
 pub use signal::Shutdown;
 pub use stamp::{StampSupport, Stamped, TxStamp, enable_stamps, read_stamped, read_tx_stamps, send_stamped};

@@ -11,6 +11,12 @@ pub fn resident_bytes() -> u64 {
         .map_or(0, |pages| pages * page)
 }
 
+/// Lets the kernel write no image of this process's memory when it crashes, and nobody but root read it (PR_SET_DUMPABLE, see prctl(2)): for programs that hold keys.
+pub fn leave_no_core() {
+    // SAFETY: PR_SET_DUMPABLE takes one integer and changes nothing but a flag of this process; 0 is always accepted.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0 as libc::c_ulong) };
+}
+
 /// When a process started, in clock ticks since boot (/proc/PID/stat, field 22); `None` when there is no such process.
 ///
 /// Together with its number it names one process: a number is given to another one later, the pair is not.

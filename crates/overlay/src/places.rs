@@ -1,4 +1,4 @@
-//! Places in the queue of the controlling thread: each of those who can fill it has so many, and what nobody has a place for is dropped.
+//! Places in the queue of the controlling thread, or of memory: each of those who can fill it has so many, and what nobody has a place for is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,11 +42,18 @@ pub(crate) struct MemberPlaces {
     pub(crate) cars: Places,
     /// For the ways that its frames come by: relays have a say in these, and shall not keep what it says itself out.
     pub(crate) ways: Places,
+    /// For windows against replays, 16 KiB each: see [`WINDOWS`].
+    pub(crate) windows: Places,
 }
+
+/// Windows of all sessions with a member, most: 8 MiB. Its sixteen queues with fourteen ways each, in one session and in its successor, have 512 of them (with what it passes on
+/// and says itself, some more: ways that are not in use make room); a usual member, of two queues and two ways, some 20.
+pub(crate) const WINDOWS: usize = 512;
 
 impl Default for MemberPlaces {
     fn default() -> Self {
-        Self { messages: Places::new(64), cars: Places::new(320), ways: Places::new(16) }
+        let windows = Places::new(WINDOWS);
+        Self { messages: Places::new(64), cars: Places::new(320), ways: Places::new(16), windows }
     }
 }
 

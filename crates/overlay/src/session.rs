@@ -9,6 +9,7 @@ use wire::overlay::{
     ENVELOPE_BYTES, Envelope, LANE_RELAYED, LANE_SENSOR, MOST_QUEUES, MOST_RELAYS, SEALED_BYTES, Sealed, TAG_BYTES,
 };
 
+use crate::places::{Place, Places, WINDOWS};
 use crate::tally::Arrivals;
 use crate::window::{Stale, Window};
 
@@ -105,8 +106,8 @@ struct Sent {
     bytes: AtomicU64,
 }
 
-/// Which frames of each queue of the peer arrived: made as they come.
-type Windows = [OnceLock<Box<[OnceLock<Window>; LANES]>>; MOST_QUEUES];
+/// Which frames of each queue of the peer arrived: made as they come, as long as there is a place for one more.
+type Windows = [OnceLock<Box<[OnceLock<(Window, Place)>; LANES]>>; MOST_QUEUES];
 
 /// Keys and counters that two members share for some minutes. Used by all threads: what changes is atomic.
 pub(crate) struct Session {
@@ -127,6 +128,8 @@ pub(crate) struct Session {
     sent: [OnceLock<Box<Sent>>; MOST_QUEUES],
     /// Against replays.
     windows: Arc<Windows>,
+    /// For windows, of all sessions with the peer.
+    places: Places,
     /// What arrived, lane by lane.
     pub(crate) arrivals: [Arrivals; LANES],
     /// Which relays the last frame of each lane came over, as [`digest`] has them.
@@ -161,6 +164,7 @@ impl Session {
             receive: keys.cipher.key(&keys.receive)?,
             sent: [const { OnceLock::new() }; MOST_QUEUES],
             windows: Arc::new([const { OnceLock::new() }; MOST_QUEUES]),
+            places: Places::new(WINDOWS),
             arrivals: [const { Arrivals::new() }; LANES],
             relays: [const { AtomicU64::new(0) }; LANES],
             place: AtomicU64::new(0),
@@ -177,6 +181,11 @@ impl Session {
     /// Makes this one go on where another with the same keys ends: what arrived there cannot be said again here.
     pub(crate) fn follow(&mut self, other: &Self) {
         self.windows = Arc::clone(&other.windows);
+    }
+
+    /// Has windows only as long as there are places among these, which other sessions share.
+    pub(crate) fn share(&mut self, places: &Places) {
+        self.places = places.clone();
     }
 
     fn sent_by(&self, queue: u8) -> Option<&Sent> {
@@ -225,7 +234,7 @@ impl Session {
     pub(crate) fn check(&self, number: Number) -> Result<(), Stale> {
         let lanes = self.windows.get(usize::from(number.queue)).and_then(|q| q.get());
         let window = lanes.and_then(|l| l.get(usize::from(number.lane))?.get());
-        window.map_or(Ok(()), |w| w.check(number.sequence))
+        window.map_or(Ok(()), |(w, _)| w.check(number.sequence))
     }
 
     /// Takes an authentic frame that came at that time, microseconds, unless it has been taken meanwhile; gives how many numbers it is ahead of all before it in its queue,
@@ -233,8 +242,15 @@ impl Session {
     pub(crate) fn note(&self, number: Number, came: u32) -> Result<u64, Stale> {
         let lanes = self.windows.get(usize::from(number.queue)).ok_or(Stale::TooOld)?;
         let lanes = lanes.get_or_init(|| Box::new([const { OnceLock::new() }; LANES]));
-        let window = lanes.get(usize::from(number.lane)).ok_or(Stale::TooOld)?;
-        let window = window.get_or_init(Window::new);
+        let entry = lanes.get(usize::from(number.lane)).ok_or(Stale::TooOld)?;
+        let window = match entry.get() {
+            Some((window, _)) => window,
+            None => {
+                // Without a window it cannot be told whether a frame was there before.
+                let place = self.places.take().ok_or(Stale::TooOld)?;
+                &entry.get_or_init(|| (Window::new(), place)).0
+            }
+        };
         // What a sensor has lost counts, however seldom it sends.
         if number.lane == LANE_SENSOR {
             window.note_all(number.sequence, came)
@@ -324,4 +340,38 @@ fn digest_of_address(address: SocketAddr) -> u64 {
 fn digest([a, b, c]: [u32; MOST_RELAYS]) -> u64 {
     let mixed = (u64::from(a) << 32 | u64::from(b)) ^ u64::from(c).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(places: &Places) -> Session {
+        let keys = Keys { cipher: Cipher::preferred(), send: [1; 32], receive: [2; 32] };
+        let mut session = Session::new(Member(7), 1, 2, Instant::ZERO, true, &keys).unwrap();
+        session.share(places);
+        session
+    }
+
+    /// Notes the first frame of each lane and queue that there is; says how many were taken.
+    fn use_all(session: &Session) -> usize {
+        let all = (0..MOST_QUEUES as u8).flat_map(|queue| (0..LANES as u8).map(move |lane| (queue, lane)));
+        all.filter(|(queue, lane)| session.note(Number { queue: *queue, lane: *lane, sequence: 0 }, 0).is_ok()).count()
+    }
+
+    #[test]
+    fn sessions_with_one_member_share_the_memory_of_their_windows() {
+        let places = Places::new(WINDOWS);
+        let [first, second] = [0, 1].map(|_| session(&places));
+        let direct = Number { queue: 0, lane: 0, sequence: 0 };
+        assert_eq!(first.note(direct, 0), Ok(1));
+        assert_eq!(use_all(&second), WINDOWS - 1);
+        // Lanes that have a window go on in both; others are not taken, and nothing is taken twice.
+        assert_eq!(first.note(Number { sequence: 1, ..direct }, 0), Ok(1));
+        assert_eq!(first.note(direct, 0), Err(Stale::Replayed));
+        assert_eq!(first.note(Number { lane: 1, ..direct }, 0), Err(Stale::TooOld));
+        // One that ends gives its own back.
+        drop(second);
+        assert_eq!(use_all(&first), WINDOWS - 1);
+    }
 }

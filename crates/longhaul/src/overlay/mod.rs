@@ -36,6 +36,8 @@ pub(crate) fn run(options: OverlayOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
+    // Before there is a secret in memory.
+    kernel::leave_no_core();
     let mut settings = Settings::read(&options.config.config)?;
     settings.single_path |= options.single_path;
     if options.dry_run {

@@ -179,6 +179,7 @@ impl Mesh {
         let session = Session::new(number, local, guest.session.remote, now, false, &guest.keys);
         if let (Some(mut session), Some(other)) = (session, self.others.get_mut(&number)) {
             session.follow(&guest.session);
+            session.share(&other.places.windows);
             session.confirmed.store(true, Ordering::Relaxed);
             other.found = guest.from;
             other.sessions.push(Arc::new(session));

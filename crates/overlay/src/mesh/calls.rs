@@ -449,6 +449,7 @@ impl Mesh {
         let mut session = Session::new(member, local, remote, now, called.is_none(), keys)?;
         session.called = called.unwrap_or_default();
         let other = self.others.get_mut(&member)?;
+        session.share(&other.places.windows);
         if other.sessions.len() >= MOST_SESSIONS {
             // Those that never carried a frame go first: an initiation that is said again must not cost a session that works. Of these the one
             // that was called for first: whoever says old ones again must not push out one that is about to work. None that is old is: whoever made it
