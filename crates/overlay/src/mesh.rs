@@ -5,6 +5,7 @@ pub(crate) mod admission;
 mod beside;
 mod calls;
 mod claims;
+mod clock;
 mod links;
 mod names;
 mod probes;
@@ -30,6 +31,7 @@ use wire::overlay::{Envelope, LANE_DIRECT, Message};
 use crate::draws::Draws;
 use crate::guard::{Guard, MacKeys};
 use crate::host_routes::{OtherRoute, Restored};
+use crate::identity::PublicKey;
 use crate::places::MemberPlaces;
 use crate::quota::Quota;
 use crate::seal::{self, Line};
@@ -92,6 +94,8 @@ pub(crate) enum Event {
     Refused { from: String, why: String },
     /// This member's own certificate ends so soon; 0: its time is over.
     CertificateEnds { in_s: u64 },
+    /// The wall clock of this member's host was set by so much, forward where it is more than 0: all certificates are looked at anew.
+    ClockSet { by_s: i64 },
     /// This member did nothing for so long though it had to: its host was busy with other things, or stood still. Others may have taken it to be gone.
     Stalled { for_s: f64 },
     /// Another host runs with the key of this member: each takes the other's packets. `overlay init` makes it one of its own.
@@ -162,7 +166,10 @@ pub(crate) struct Mesh {
     began: Instant,
     /// Seconds since 1970 at `began`.
     utc_at_begin: u64,
+    wall: clock::WallClock,
     admissions: admission::Admissions,
+    /// Keys whose owners are no members.
+    refuse: Vec<PublicKey>,
     next_tick: Instant,
     /// Something that the table holds is different.
     changed: bool,
@@ -209,7 +216,9 @@ impl Mesh {
             outputs: VecDeque::new(),
             began: now,
             utc_at_begin: utc_s,
+            wall: clock::WallClock::new(now, Duration::from_secs(utc_s)),
             admissions: admission::Admissions::of(&settings),
+            refuse: settings.refuse.clone(),
             next_tick: now,
             changed: true,
             sizes_told: false,

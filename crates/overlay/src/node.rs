@@ -186,6 +186,7 @@ impl Node {
             let wait = self.mesh.poll_timeout().saturating_since(now).min(PATIENCE);
             let input = self.inputs.recv_timeout(wait);
             kernel::note_sleep();
+            self.read_wall_clock();
             match input {
                 Ok(input) => {
                     self.handle(input);
@@ -209,6 +210,11 @@ impl Node {
         drop(self.inputs);
         self.files.end();
         self.threads.join()
+    }
+
+    fn read_wall_clock(&mut self) {
+        let (seconds, nanos) = kernel::utc_seconds();
+        self.mesh.handle_wall_clock(kernel::now(), Duration::new(seconds, nanos));
     }
 
     fn handle(&mut self, input: Input) {
@@ -337,6 +343,9 @@ impl Node {
         if let crate::mesh::Event::Stalled { for_s } = event {
             tracing::warn!("this member did nothing for {for_s:.2} s: its host is too busy, or stood still");
             self.status.count_stall();
+        }
+        if let crate::mesh::Event::ClockSet { by_s } = event {
+            tracing::warn!("the clock of this host was set by {by_s} s: all certificates are looked at again");
         }
         if matches!(event, crate::mesh::Event::KeyElsewhere) {
             tracing::warn!(

@@ -25,7 +25,7 @@ mod listed;
 mod rules;
 
 use amounts::{rate, size, time};
-use certified::{authority, certificate};
+use certified::{authority, certificate, refused};
 pub use endpoint::{Endpoint, HostPort};
 pub(crate) use endpoint::{device_and_scope, is_known_elsewhere, shown_address};
 use endpoint::{is_name, socket_address};
@@ -58,7 +58,7 @@ const LEAST_RATE: Rate = Rate::from_bps(1000);
 /// What probes and reports of one way take, so that it can be known.
 const LEAST_RELAY_RATE: Rate = Rate::from_bps(64_000);
 /// Keys that are not compared as they are written.
-const LOOKED_AT: [&str; 7] = ["member", "certificate", "secret", "key", "authority", "addresses", "subnets"];
+const LOOKED_AT: [&str; 8] = ["member", "certificate", "refuse", "secret", "key", "authority", "addresses", "subnets"];
 /// Port of the overlay where nothing else is said.
 pub const DEFAULT_PORT: u16 = 5460;
 
@@ -70,6 +70,8 @@ struct File {
     secret: String,
     authority: Option<String>,
     certificate: Option<PathBuf>,
+    #[serde(default)]
+    refuse: Vec<String>,
     addresses: Vec<IpAddr>,
     #[serde(default)]
     subnets: Vec<IpNet>,
@@ -186,6 +188,8 @@ pub struct Settings {
     pub certificate: Option<String>,
     /// Until when that holds, seconds since 1970 UTC.
     pub certified_until_utc_s: Option<u64>,
+    /// Keys whose owners are no members, whatever certificates they show.
+    pub refuse: Vec<PublicKey>,
     /// Addresses of the tunnel device.
     pub addresses: Vec<IpAddr>,
     /// Networks behind this member, as the others are told by its lines: this host forwards what is for them.
@@ -305,6 +309,7 @@ impl Settings {
         let (authority, certified_until_utc_s) =
             authority(file.authority, certificate.as_deref(), (&identity, &serves))?;
         let members = others(file.member, (own, &serves))?;
+        let refuse = refused(&file.refuse, &identity.public(), &members)?;
         no_overlap(&members, &serves)?;
         let policy = file.policy.unwrap_or_default();
         let sensor = sensor(policy, time(file.t_loss, "t_loss")?, file.n_loss)?;
@@ -322,6 +327,7 @@ impl Settings {
             authority,
             certificate,
             certified_until_utc_s,
+            refuse,
             identity,
             path: path.to_owned(),
             addresses: file.addresses,
@@ -374,7 +380,7 @@ impl Settings {
         serves(&self.addresses, &self.subnets)
     }
 
-    /// Keys that say something else in `other`, but for `member` and `certificate`.
+    /// Keys that say something else in `other`, but for `member`, `certificate` and `refuse`.
     pub(crate) fn different_keys(&self, other: &Self) -> Vec<String> {
         let (ours, theirs) = (&self.as_written, &other.as_written);
         let mut keys: BTreeSet<&str> = ours.keys().chain(theirs.keys()).map(String::as_str).collect();

@@ -207,7 +207,7 @@ impl Status {
             })
             .collect();
         json!({
-            "member": own.member(), "key": own.to_string(), "certified_until_utc_s": mesh.certified_until_utc_s(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
+            "member": own.member(), "key": own.to_string(), "certified_until_utc_s": mesh.certified_until_utc_s(), "refused_keys": mesh.refused_keys(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
             "tunnel": self.host,
             "listen": shown_address(self.settings.listen), "offload": self.counters.switches.now(), "queues": self.counters.gauges.len(), "began_utc_s": self.began.0,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),

@@ -71,10 +71,16 @@ pub(super) fn plan(settings: &Settings) -> String {
 pub(super) fn reloaded(answer: &Value) -> String {
     let names = |key| list(answer, key).filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
     let mut out = String::new();
-    for key in ["added", "changed", "removed"] {
+    for (key, said) in [
+        ("added", "added"),
+        ("changed", "changed"),
+        ("removed", "removed"),
+        ("refused", "keys refused"),
+        ("not_refused", "keys no longer refused"),
+    ] {
         let names = names(key);
         if !names.is_empty() {
-            let _ = writeln!(out, "{key}: {names}");
+            let _ = writeln!(out, "{said}: {names}");
         }
     }
     if answer.get("certificate").and_then(Value::as_bool) == Some(true) {

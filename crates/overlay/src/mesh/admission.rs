@@ -14,6 +14,7 @@ use wire::overlay::{LANE_DIRECT, Message};
 use super::reload::beyond;
 use super::{Event, Mesh, Other, Output, Source};
 use crate::certificate::Certificate;
+use crate::identity::PublicKey;
 use crate::session::{Keys, Session};
 use crate::settings::{Endpoint, MemberSettings, Settings};
 
@@ -44,7 +45,7 @@ pub(crate) struct Certified {
     pub(crate) text: String,
     /// What it calls its owner.
     pub(super) name: String,
-    until: Instant,
+    until_utc_s: u64,
 }
 
 /// This member's own certificate.
@@ -205,7 +206,7 @@ impl Mesh {
         let Some(other) = self.others.get_mut(&from).filter(|o| is_rested(o)) else { return };
         other.shown = Some(now);
         if let Ok((text, certificate)) = self.verified(now, text) {
-            self.renew(now, from, &text, &certificate);
+            self.renew(from, &text, &certificate);
         }
     }
 
@@ -214,7 +215,7 @@ impl Mesh {
         let Ok((text, certificate)) = self.verified(now, text.as_bytes()) else { return };
         let Some(number) = certificate.member().map(|m| m.key.member()).filter(|n| *n != self.own) else { return };
         let done = if self.settings.members.contains(number) {
-            self.has_key(number, &certificate).map(|()| self.renew(now, number, &text, &certificate))
+            self.has_key(number, &certificate).map(|()| self.renew(number, &text, &certificate))
         } else {
             self.admit(now, &text, &certificate, None)
         };
@@ -263,22 +264,34 @@ impl Mesh {
         let text = std::str::from_utf8(text).map_err(|_| "it is no text")?;
         let authority = self.settings.authority.as_ref().ok_or("nobody here knows an authority")?;
         let certificate = Certificate::verify(text, authority, self.utc_s(now))?;
+        if certificate.member().is_some_and(|m| self.refuse.contains(&m.key)) {
+            return Err(format!("its key is among those of `refuse` (it is that of {})", certificate.name));
+        }
         Ok((text.to_owned(), certificate))
+    }
+
+    /// Keys whose owners are no members here, whatever they show.
+    pub(crate) fn refused_keys(&self) -> Vec<String> {
+        self.refuse.iter().map(ToString::to_string).collect()
+    }
+
+    /// Whether `refuse` has the key with which somebody calls.
+    pub(super) fn is_refused(&self, exchange: &[u8; 32]) -> bool {
+        self.refuse.iter().any(|key| key.exchange() == *exchange)
+    }
+
+    /// Refuses these from now on, in place of those of before: who was about to show a certificate does not get so far.
+    pub(super) fn refuse(&mut self, keys: &[PublicKey]) {
+        self.refuse = keys.to_vec();
+        let exchanges: Vec<[u8; 32]> = self.refuse.iter().map(PublicKey::exchange).collect();
+        let guests = self.admissions.guests.len();
+        self.admissions.guests.retain(|_, g| !exchanges.contains(&g.exchange));
+        self.changed |= self.admissions.guests.len() != guests;
     }
 
     /// Until when this member's own certificate holds, seconds since 1970 UTC.
     pub(crate) fn certified_until_utc_s(&self) -> Option<u64> {
         self.admissions.own.until_utc_s
-    }
-
-    pub(super) fn utc_s(&self, now: Instant) -> u64 {
-        self.utc_at_begin + now.saturating_since(self.began).as_secs()
-    }
-
-    fn until(&self, now: Instant, certificate: &Certificate) -> Instant {
-        // No longer than a century: beyond it, instants end.
-        let left = certificate.until_utc_s.saturating_sub(self.utc_s(now)).min(3_000_000_000);
-        now + Duration::from_secs(left)
     }
 
     /// Whether the certificate is for the key of the member that has its number: numbers are short, and keys can be sought that have one.
@@ -291,21 +304,21 @@ impl Mesh {
     }
 
     /// A member shows a later certificate, of the same key: it has what that one gives it. Who is named in the settings needs none, and is not bound by one.
-    fn renew(&mut self, now: Instant, member: Member, text: &str, certificate: &Certificate) {
+    fn renew(&mut self, member: Member, text: &str, certificate: &Certificate) {
         let Some((mut shown, known)) = certificate.member().zip(self.settings.members.one(member)) else { return };
         shown.name = self.free_name(member, shown.name);
         let Admissions { certified, listed, .. } = &self.admissions;
         let is_listed = !certified.contains_key(&member);
         let before = if is_listed { listed.get(&member) } else { certified.get(&member) };
-        let until = self.until(now, certificate);
-        let is_later = before.is_none_or(|c| c.until < until);
+        let until_utc_s = certificate.until_utc_s;
+        let is_later = before.is_none_or(|c| c.until_utc_s < until_utc_s);
         if shown.key != known.key || !is_later {
             return;
         }
         if !is_listed && self.taken(member, &shown.subnets).is_some() {
             return;
         }
-        let later = Certified { text: text.to_owned(), name: certificate.name.clone(), until };
+        let later = Certified { text: text.to_owned(), name: certificate.name.clone(), until_utc_s };
         self.admissions.have_news = true;
         if is_listed {
             self.admissions.listed.insert(member, later);
@@ -373,9 +386,8 @@ impl Mesh {
         self.settings.members.change(|all| {
             all.insert(number, member);
         });
-        let until = self.until(now, certificate);
-        let named = certificate.name.clone();
-        self.admissions.certified.insert(number, Certified { text: text.to_owned(), name: named, until });
+        let (named, until_utc_s) = (certificate.name.clone(), certificate.until_utc_s);
+        self.admissions.certified.insert(number, Certified { text: text.to_owned(), name: named, until_utc_s });
         self.outputs.push_back(Output::Event(Event::Joined { member: number, name }));
         self.changed = true;
         Ok(())
@@ -386,14 +398,15 @@ impl Mesh {
         let guests = self.admissions.guests.len();
         self.admissions.guests.retain(|_, g| now.saturating_since(g.session.born) < PATIENCE);
         self.changed |= self.admissions.guests.len() != guests;
-        let over = |(m, c): (&Member, &Certified)| (c.until <= now).then_some(*m);
+        let utc_s = self.utc_s(now);
+        let over = |(m, c): (&Member, &Certified)| (c.until_utc_s <= utc_s).then_some(*m);
         let gone: Vec<Member> = self.admissions.certified.iter().filter_map(over).collect();
         // Others may have been refused for what these had.
         self.outputs.extend((!gone.is_empty()).then_some(Output::CertificatesAgain));
         for member in gone {
             self.dismiss(now, member);
         }
-        self.admissions.listed.retain(|_, c| c.until > now);
+        self.admissions.listed.retain(|_, c| c.until_utc_s > utc_s);
         self.tell_own_end(now);
     }
 
@@ -406,6 +419,16 @@ impl Mesh {
             own.told = nearness;
             let in_s = until_utc_s.saturating_sub(utc_s);
             self.outputs.push_back(Output::Event(Event::CertificateEnds { in_s }));
+        }
+    }
+
+    /// The time of day is another: what was told of this member's own certificate is to be told again where it is so again.
+    pub(super) fn forget_told_end(&mut self, now: Instant) {
+        let utc_s = self.utc_s(now);
+        let own = &mut self.admissions.own;
+        let nearness = own.until_utc_s.map(|until| Nearness::of(until, utc_s));
+        if nearness.is_some_and(|nearness| nearness < own.told) {
+            own.told = nearness.unwrap_or_default();
         }
     }
 

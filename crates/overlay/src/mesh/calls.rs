@@ -354,10 +354,16 @@ impl Mesh {
 
     /// Somebody calls whom nobody has told of: it may have a certificate.
     fn answer_guest(&mut self, now: Instant, source: Source, caller: Caller) {
-        if self.settings.authority.is_none() {
+        let why = if self.is_refused(&caller.exchange) {
+            Some("it calls with a key that `refuse` has")
+        } else if self.settings.authority.is_none() {
+            Some("it calls with a key that no line of the settings has")
+        } else {
+            None
+        };
+        if let Some(why) = why {
             if let Source::Direct(from) = source {
-                let why = "it calls with a key that no line of the settings has".to_owned();
-                self.tell_refused(now, from.to_string(), why);
+                self.tell_refused(now, from.to_string(), why.to_owned());
             }
             return;
         }

@@ -11,6 +11,7 @@ use units::Instant;
 use super::admission::Own;
 use super::names::Name;
 use super::{Event, Mesh, Other, Output};
+use crate::identity::PublicKey;
 use crate::members::subnets;
 use crate::settings::{Endpoint, MemberSettings, Settings, check_mtu};
 
@@ -23,6 +24,9 @@ pub(crate) struct Reloaded {
     /// Whether this member shows another certificate now, and its end.
     pub(crate) certificate: bool,
     pub(crate) certified_until_utc_s: Option<u64>,
+    /// Keys of members that are refused now and were not before, and those that are not any more.
+    pub(crate) refused: Vec<String>,
+    pub(crate) not_refused: Vec<String>,
     /// Keys that are different and count when the member is started the next time.
     pub(crate) at_next_start: Vec<String>,
 }
@@ -30,7 +34,7 @@ pub(crate) struct Reloaded {
 type All = BTreeMap<Member, MemberSettings>;
 
 impl Mesh {
-    /// Takes the members and the certificate of these settings in place of those that it has.
+    /// Takes the members, the certificate and the refused keys of these settings in place of those that it has.
     ///
     /// # Errors
     /// They cannot be taken while the member runs: says why, and nothing has changed.
@@ -42,7 +46,8 @@ impl Mesh {
             Some(line) => line.key == before.key,
             None => {
                 let is_anothers = before.subnets.iter().any(|s| listed.contains(&s.trunc()));
-                self.admissions.certified.contains_key(member) && !is_anothers
+                let is_refused = new.refuse.contains(&before.key);
+                self.admissions.certified.contains_key(member) && !is_anothers && !is_refused
             }
         };
         let gone: BTreeSet<Member> = known.iter().filter(|(m, k)| !stays(m, k)).map(|(m, _)| *m).collect();
@@ -62,14 +67,17 @@ impl Mesh {
             changed: named(&mut wanted.keys().filter(is_other), &wanted),
             removed: named(&mut gone.iter(), &known),
             at_next_start: self.settings.different_keys(new),
+            refused: beyond_keys(&new.refuse, &self.refuse),
+            not_refused: beyond_keys(&self.refuse, &new.refuse),
             ..Reloaded::default()
         };
+        self.refuse(&new.refuse);
         self.say_bye(now, gone.iter().copied().collect());
         for member in &gone {
             self.dismiss(now, *member);
         }
         self.take_listed(now, &wanted);
-        let has_changed = !gone.is_empty() || !reloaded.changed.is_empty();
+        let has_changed = !gone.is_empty() || !reloaded.changed.is_empty() || !reloaded.not_refused.is_empty();
         self.outputs.extend(has_changed.then_some(Output::CertificatesAgain));
         reloaded.certificate = self.take_certificate(now, new);
         reloaded.certified_until_utc_s = self.certified_until_utc_s();
@@ -157,6 +165,11 @@ impl Other {
             self.calls.at_once(now);
         }
     }
+}
+
+/// Keys of the first that are not among the second, as people write them.
+fn beyond_keys(some: &[PublicKey], others: &[PublicKey]) -> Vec<String> {
+    some.iter().filter(|key| !others.contains(key)).map(ToString::to_string).collect()
 }
 
 /// Those of the first that are not among the second.

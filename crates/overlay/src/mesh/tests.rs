@@ -150,6 +150,7 @@ pub(crate) fn settings(own: usize, count: usize) -> Settings {
         authority: None,
         certificate: None,
         certified_until_utc_s: None,
+        refuse: Vec::new(),
         addresses: vec![inner(own)],
         subnets: Vec::new(),
         listen: endpoint(own),

@@ -1,10 +1,13 @@
 //! A member's own certificate, and who makes them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use ipnet::IpNet;
+use route::Member;
 
+use super::MemberSettings;
 use crate::OverlayError;
 use crate::certificate::Certificate;
 use crate::identity::{Identity, PublicKey};
@@ -33,4 +36,26 @@ pub(super) fn authority(
 pub(super) fn certificate(file: &Path) -> Result<String, String> {
     let text = fs::read_to_string(file).map_err(|e| format!("`certificate`: {}: {e}", file.display()))?;
     Ok(text.trim().to_owned())
+}
+
+/// Keys that are refused, each once: neither this member's nor that of one that the file lists, as both cannot be meant.
+pub(super) fn refused(
+    keys: &[String],
+    own: &PublicKey,
+    members: &BTreeMap<Member, MemberSettings>,
+) -> Result<Vec<PublicKey>, String> {
+    let mut refused = Vec::new();
+    for key in keys {
+        let key: PublicKey = key.parse().map_err(|e: OverlayError| format!("`refuse`: {e}"))?;
+        if key == *own {
+            return Err(format!("`refuse` has this member's own key {key}; take it out"));
+        }
+        if let Some(listed) = members.values().find(|m| m.key == key) {
+            return Err(format!("`refuse` has the key of the member {}; take its lines out, or the key", listed.name));
+        }
+        if !refused.contains(&key) {
+            refused.push(key);
+        }
+    }
+    Ok(refused)
 }

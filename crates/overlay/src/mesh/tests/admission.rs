@@ -79,7 +79,7 @@ fn a_key_that_calls_like_that_of_a_member_is_not_taken_for_one() {
     // The other point of the curve with the same first coordinate (RFC 8032, section 5.1.2): the same key to X25519 (RFC 7748).
     let mut twin = BASE64.decode(identity(2).public().to_string()).unwrap();
     twin[31] ^= 0x80;
-    let twin: crate::PublicKey = BASE64.encode(twin).parse().unwrap();
+    let twin: PublicKey = BASE64.encode(twin).parse().unwrap();
     assert_eq!(twin.exchange(), identity(2).public().exchange());
     assert_ne!(twin.member(), number(2));
     let (key, name) = (twin.to_string(), "twin".to_owned());
@@ -181,6 +181,62 @@ fn a_certificate_ends_and_a_later_one_goes_on() {
     assert!(world.hosts[0].ways(1).is_empty());
     assert!(!world.hosts[0].routes.contains(&inner(1).into()), "nothing goes to the tunnel for it");
     assert!(knows(&world, 0, 2) && world.hosts[0].is_linked(2));
+}
+
+/// Sets the clock of a member's host, by how many seconds it is then ahead of the world's.
+fn set_clock(world: &mut World, index: usize, ahead_s: i64) {
+    let utc = UTC.saturating_add_signed(ahead_s) + world.now.saturating_since(BEGIN).as_secs();
+    let now = world.now;
+    world.hosts[index].mesh.handle_wall_clock(now, Duration::from_secs(utc));
+    world.settle(index);
+}
+
+fn steps(world: &World, index: usize) -> Vec<i64> {
+    let by = |e: &Event| if let Event::ClockSet { by_s } = e { Some(*by_s) } else { None };
+    world.hosts[index].events.iter().filter_map(|(_, e)| by(e)).collect()
+}
+
+#[test]
+fn a_member_that_began_in_the_future_lets_others_in_when_its_clock_is_set_right() {
+    const AHEAD: i64 = 400 * 24 * 3600;
+    let mut world = world(1_000_000, Some(certificate(2, 1_000_000)));
+    let own = joins(0, Some(certificate(0, 1_000_000)));
+    let own = Settings { certified_until_utc_s: Some(UTC + 1_000_000), ..own };
+    world.hosts[0] = Host::new(own, 40, world.now);
+    set_clock(&mut world, 0, AHEAD);
+    world.run(4 * SECOND);
+    // One of whom it hears by gossip alone when that time comes, and one that calls.
+    assert!(!knows(&world, 0, 1) && !knows(&world, 0, 2));
+    let ends = |w: &World| {
+        let ends = |e: &Event| if let Event::CertificateEnds { in_s } = e { Some(*in_s) } else { None };
+        w.hosts[0].events.iter().filter_map(|(_, e)| ends(e)).collect::<Vec<_>>()
+    };
+    assert_eq!(ends(&world), [0], "so is its own");
+    set_clock(&mut world, 0, 0);
+    world.run(12 * SECOND);
+    assert!(knows(&world, 0, 1) && knows(&world, 0, 2), "{:?}", refusals(&world, 0));
+    assert!(world.hosts[0].is_linked(1) && world.hosts[0].is_linked(2));
+    assert_eq!(steps(&world, 0), [AHEAD, -AHEAD]);
+    assert_eq!(ends(&world), [0], "and is not told to end");
+}
+
+#[test]
+fn a_member_that_began_a_day_ago_lets_nobody_stay_whose_time_is_over() {
+    const BEHIND: i64 = -24 * 3600;
+    let mut world = world(1_000_000, Some(certificate(2, 20)));
+    set_clock(&mut world, 0, BEHIND);
+    world.run(30 * SECOND);
+    assert!(knows(&world, 0, 2) && world.hosts[0].is_linked(1), "by its clock there is a day left");
+    assert!(!knows(&world, 1, 2));
+    set_clock(&mut world, 0, 0);
+    assert!(!knows(&world, 0, 2) && knows(&world, 0, 1));
+    assert!(world.hosts[0].mesh.session(number(2)).is_none());
+    world.run(10 * SECOND);
+    assert!(!knows(&world, 0, 2));
+    // A correction is followed without a word.
+    set_clock(&mut world, 0, 30);
+    assert_eq!(steps(&world, 0), [BEHIND, -BEHIND]);
+    assert_eq!(world.hosts[0].mesh.utc_s(world.now), UTC + 70);
 }
 
 /// The third member with what its certificate gives it.

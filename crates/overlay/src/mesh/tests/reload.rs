@@ -330,3 +330,59 @@ fn a_member_that_is_no_longer_reached_directly_keeps_nobody_busy() {
     assert!(world.hosts[0].mesh.poll_timeout() > world.now, "it would be called again and again");
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
 }
+
+#[test]
+fn a_key_that_is_refused_from_now_on_is_out_at_once_and_in_again_when_it_is_not() {
+    let mut world = World::new(3);
+    for index in 0..3 {
+        let joins = joins(index, Some(certificate(index, 1_000_000)));
+        world.hosts[index] = Host::new(joins, 40 + index as u64, world.now);
+    }
+    world.run(4 * SECOND);
+    assert!(knows(&world, 0, 2) && knows(&world, 1, 2) && world.hosts[0].is_linked(2));
+    let refusing = |index: usize, refuse: &[usize]| {
+        let refuse = refuse.iter().map(|i| identity(*i).public()).collect();
+        Settings { refuse, ..joins(index, Some(certificate(index, 1_000_000))) }
+    };
+    let key = identity(2).public().to_string();
+    let reloaded = reload(&mut world, 0, &refusing(0, &[2])).unwrap();
+    let expected = Reloaded {
+        removed: names(&["m2"]),
+        refused: vec![key.clone()],
+        certified_until_utc_s: reloaded.certified_until_utc_s,
+        ..Reloaded::default()
+    };
+    assert_eq!(reloaded, expected);
+    assert!(!knows(&world, 0, 2) && world.hosts[0].mesh.session(number(2)).is_none());
+    assert!(world.hosts[0].table.owner(inner(2)).is_none());
+    world.hosts[0].delivered.clear();
+    world.hosts[0].events.clear();
+    // It goes on calling, and the other one, who does not refuse it, goes on telling of it.
+    world.run(20 * SECOND);
+    assert!(!knows(&world, 0, 2) && knows(&world, 1, 2));
+    assert!(world.hosts[0].mesh.guests().next().is_none(), "it gets no session to show a certificate in");
+    let told = |(_, e): &(Instant, Event)| matches!(e, Event::Refused { why, .. } if why.contains("`refuse`"));
+    assert!(world.hosts[0].events.iter().any(told), "{:?}", world.hosts[0].events);
+    let now = world.now;
+    assert!(!world.hosts[0].mesh.introductions(now).iter().any(|(of, ..)| *of == number(2)), "nor is it passed on");
+    let passed = &world.hosts[0].mesh.claims(now).filter(|(from, to, ..)| [*from, *to].contains(&number(2))).count();
+    assert_eq!(*passed, 0, "what it says of links counts for nothing");
+    let reloaded = reload(&mut world, 0, &refusing(0, &[])).unwrap();
+    assert_eq!((reloaded.not_refused, reloaded.refused), (vec![key], Vec::new()));
+    world.run(12 * SECOND);
+    assert!(knows(&world, 0, 2) && world.hosts[0].is_linked(2));
+}
+
+#[test]
+fn who_is_refused_from_the_start_is_no_member_by_anybodys_word() {
+    let mut world = World::new(3);
+    for index in 0..3 {
+        let mut joins = joins(index, Some(certificate(index, 1_000_000)));
+        if index == 1 {
+            joins.refuse = vec![identity(2).public()];
+        }
+        world.hosts[index] = Host::new(joins, 40 + index as u64, world.now);
+    }
+    world.run(6 * SECOND);
+    assert!(knows(&world, 0, 1) && knows(&world, 0, 2) && knows(&world, 1, 0) && !knows(&world, 1, 2));
+}
