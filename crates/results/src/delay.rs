@@ -72,8 +72,17 @@ pub struct OneWayDelay {
     pub max_ns: i64,
     /// Number of samples.
     pub count: u64,
+    /// Samples that were left out of all other fields because they were below zero by more than `bound_ns` and the reading of the clocks (100 us): a timestamp
+    /// was that of another packet.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub discarded: u64,
     /// Largest error of the values by the clocks (RFC 7679 §3.7: Esynch + Rsource + Rdest), without assuming symmetry.
     pub bound_ns: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl DelaySummary {

@@ -51,7 +51,8 @@ pub struct TestPlan {
     /// TCP maximum segment size asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
-    /// Bytes that may wait unsent in the sender's socket (TCP_NOTSENT_LOWAT).
+    /// Most bytes that may wait unsent in the sender's socket, as the user set it; absent is 50 ms of `rate_bps`, and without a rate
+    /// what the path takes in 250 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notsent_lowat_bytes: Option<u32>,
     /// Whether the sender sends from the page cache (sendfile) and the receiver discards in the kernel (MSG_TRUNC).

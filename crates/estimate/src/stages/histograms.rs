@@ -15,6 +15,10 @@ pub struct StageHistograms {
     pub(super) one_way: OneWayHistogram,
     /// One-way delay of the echoes, read to read.
     pub(super) one_way_return: OneWayHistogram,
+    /// Delays that the reading of the clocks made negative; they count as none.
+    pub(super) negative: u64,
+    /// Timestamps that precede the one that they must follow by more than that; their delays are left out.
+    pub(super) backwards: u64,
     /// What a reader must know beside the missing stages.
     pub(super) remarks: Vec<String>,
 }
@@ -29,6 +33,8 @@ impl StageHistograms {
         self.receiver_app.merge(&other.receiver_app);
         self.one_way.merge(&other.one_way);
         self.one_way_return.merge(&other.one_way_return);
+        self.negative += other.negative;
+        self.backwards += other.backwards;
         self.remarks.extend_from_slice(&other.remarks);
     }
 
@@ -57,7 +63,24 @@ impl StageHistograms {
         let qdisc = stage(&self.qdisc, "qdisc", &format!("both {scheduled} and {sent}"));
         let network = stage(&self.network, "network", &format!("both {sent} and SOF_TIMESTAMPING_TX_ACK"));
         let receiver_app = stage(&self.receiver_app, "receiver_app", "the receiver's residence times");
+        missing.extend(self.left_out());
         missing.extend_from_slice(&self.remarks);
         Decomposition { samples: self.samples, socket_buffer, qdisc, network, receiver_app, missing }
+    }
+
+    /// What is not in the histograms, or not as it was read, and why.
+    fn left_out(&self) -> impl Iterator<Item = String> {
+        let impossible = self.one_way.discarded() + self.one_way_return.discarded();
+        [
+            (
+                self.backwards,
+                "timestamps went backwards by more than the clocks are read apart; their delays are left out",
+            ),
+            (self.negative, "delays were below zero by no more than the clocks are read apart and count as none"),
+            (impossible, "one-way delays were below zero by more than the clocks' bound and are left out"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
     }
 }

@@ -10,8 +10,8 @@ use super::pending::{Pending, Stage};
 const PENDING_MAX: usize = 4096;
 
 /// By how much a stamp may precede the one before it: kernel stamps are converted between clocks, whose readings are some
-/// microseconds apart, or a scheduling delay on a busy host. More is a stamp of something else.
-const BACKWARDS_NS_MAX: u64 = 1_000_000;
+/// microseconds apart, tens on a busy host. More is a stamp of something else.
+const BACKWARDS_NS_MAX: u64 = 100_000;
 
 /// Which of the kernel's transmit timestamps a stamp is (Documentation/networking/timestamping.rst §1.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,7 +48,6 @@ pub struct Stages {
     whole: StageHistograms,
     dropped: u64,
     unmatched: u64,
-    backwards: u64,
 }
 
 impl Stages {
@@ -61,7 +60,6 @@ impl Stages {
             whole: StageHistograms::default(),
             dropped: 0,
             unmatched: 0,
-            backwards: 0,
         }
     }
 
@@ -111,8 +109,9 @@ impl Stages {
             return;
         };
         if let Some(pending) = self.pending.get_mut(index).filter(|p| p.echoed_at.is_none()) {
-            self.backwards += u64::from(at < pending.written);
+            let backwards = u64::from(at < pending.written);
             pending.echoed_at = Some(at);
+            self.count(|h| h.backwards += backwards);
             self.record_back(index);
         }
         self.retire(index);
@@ -158,9 +157,6 @@ impl Stages {
                 .remarks
                 .push(format!("{} sampled blocks were given up before their echo came back", self.dropped));
         }
-        if self.backwards > 0 {
-            self.whole.remarks.push(format!("{} timestamps went backwards", self.backwards));
-        }
         self.whole
     }
 
@@ -174,9 +170,9 @@ impl Stages {
         self.unmatched
     }
 
-    /// Stamps before the one that they must follow. Up to 1 ms counts as no delay, more is left out.
+    /// Stamps that precede the one that they must follow by more than the clocks are read apart.
     pub fn backwards(&self) -> u64 {
-        self.backwards
+        self.whole.backwards
     }
 
     /// The waiting block whose header ends with this byte. The high bits follow from the newest block: no stamp is newer.
@@ -193,17 +189,23 @@ impl Stages {
     }
 
     fn record_between(&mut self, index: usize, stage: Stage, begin: Instant, end: Instant) {
+        if begin.saturating_since(end) > Duration::from_nanos(BACKWARDS_NS_MAX) {
+            self.count(|h| h.backwards += 1);
+            return;
+        }
         if end < begin {
-            self.backwards += 1;
-            if begin.saturating_since(end) > Duration::from_nanos(BACKWARDS_NS_MAX) {
-                return;
-            }
+            self.count(|h| h.negative += 1);
         }
         self.record(index, end.saturating_since(begin), |h| match stage {
             Stage::SocketBuffer => &mut h.socket_buffer,
             Stage::Qdisc => &mut h.qdisc,
             Stage::Network => &mut h.network,
         });
+    }
+
+    fn count(&mut self, what: impl Fn(&mut StageHistograms)) {
+        what(&mut self.interval);
+        what(&mut self.whole);
     }
 
     fn record(&mut self, index: usize, delay: Duration, of: impl Fn(&mut StageHistograms) -> &mut DelayHistogram) {

@@ -98,16 +98,38 @@ fn an_interval_is_cleared_and_the_whole_is_not() {
 }
 
 #[test]
-fn stamps_that_go_backwards_are_held_or_left_out() {
+fn stamps_that_go_backwards_are_counted_with_what_became_of_them() {
     let mut s = stages();
     s.handle_written(0, 100, at(5_000));
     s.handle_stamp(StampKind::Scheduled, 99, at(4_997));
-    s.handle_stamp(StampKind::Sent, 99, at(3_000));
-    assert_eq!(s.backwards(), 2);
-    let d = s.finish();
+    s.handle_stamp(StampKind::Sent, 99, at(4_500));
+    assert_eq!(s.backwards(), 1);
+    let d = s.interval();
     assert_eq!(d.socket_buffer.unwrap().max_ns, 0, "3 us are the clocks' doing");
-    assert!(d.qdisc.is_none(), "2 ms are not");
-    assert!(d.missing.iter().any(|m| m.contains("2 timestamps")));
+    assert!(d.qdisc.is_none(), "half a millisecond is not");
+    for told in ["1 timestamps went backwards", "1 delays were below zero"] {
+        assert!(d.missing.iter().any(|m| m.starts_with(told)), "{:?}", d.missing);
+    }
+    assert_eq!(s.finish().missing, d.missing);
+}
+
+/// A kernel that fills up the packet buffer in front sends the header with that, and stamps it when the rest of its own buffer goes: with
+/// pacing milliseconds later, after it has arrived.
+#[test]
+fn a_stamp_of_a_later_packet_gives_no_one_way_delay() {
+    let mut s = stages();
+    for (block, sent, arrived) in [(0, 100, 112), (1, 5_300, 3_010), (2, 6_000, 6_011)] {
+        let end = u64::from(block + 1) * 65_536;
+        s.handle_written(block, end, at(0));
+        s.handle_stamp(StampKind::Sent, key(end), at(sent));
+        let times = RemoteTimes { arrived: at(arrived), read: at(arrived), bound: Duration::from_micros(50) };
+        s.handle_remote(block, Duration::ZERO, Some(times));
+    }
+    let whole = s.into_whole();
+    let one_way = whole.one_way().unwrap();
+    assert_eq!((one_way.count, one_way.discarded), (2, 1));
+    assert!(one_way.min_ns >= 10_000, "{one_way:?}");
+    assert!(whole.decomposition().missing.iter().any(|m| m.starts_with("1 one-way delays were below zero")));
 }
 
 #[test]
