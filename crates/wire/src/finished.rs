@@ -74,7 +74,7 @@ pub struct SideStream {
     pub stream: u32,
     /// Sender: bytes written. Receiver: bytes read.
     pub bytes: u64,
-    /// Sender: blocks whose echo came back. Receiver: blocks whose header was read.
+    /// Sender: blocks whose echo came back. Receiver: whole blocks read.
     pub blocks: u64,
     /// Segments retransmitted (sender).
     #[serde(default)]

@@ -124,7 +124,7 @@ pub(crate) struct StreamDone {
     pub(crate) stream: u32,
     /// Sender: bytes written. Receiver: bytes read.
     pub(crate) bytes: u64,
-    /// Sender: echoes received. Receiver: headers seen.
+    /// Sender: echoes received. Receiver: whole blocks read.
     pub(crate) blocks: u64,
     pub(crate) first: Option<Instant>,
     pub(crate) last: Instant,

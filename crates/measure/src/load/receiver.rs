@@ -282,7 +282,7 @@ impl Receiver {
         let _ = self.events.send(StreamEvent::Done(Box::new(StreamDone {
             stream: self.stream.stream,
             bytes: self.bytes,
-            blocks: self.headers,
+            blocks: self.bytes / (self.plan.block as u64).max(1),
             first: self.first,
             last: self.last,
             cpu: kernel::thread_cpu(),

@@ -76,6 +76,7 @@ struct Echo<'a> {
     limits: Limits,
     is_ending: &'a dyn Fn() -> bool,
     scanner: HeaderScanner,
+    block: u64,
     buffer: Vec<u8>,
     echoes: Vec<u8>,
     tally: Tally,
@@ -96,6 +97,7 @@ pub(super) fn run(
         limits,
         is_ending,
         scanner: HeaderScanner::new(block.as_u64()),
+        block: block.as_u64().max(1),
         buffer: vec![0; READ],
         echoes: Vec::new(),
         tally: Tally::default(),
@@ -158,12 +160,11 @@ impl Echo<'_> {
     }
 
     fn take(&mut self, n: usize, now: Instant) {
-        let (echoes, tally) = (&mut self.echoes, &mut self.tally);
-        self.scanner.feed(&self.buffer[..n], |header| {
-            echoes.extend_from_slice(header);
-            tally.blocks += 1;
-        });
-        tally.count(n as u64);
+        let echoes = &mut self.echoes;
+        self.scanner.feed(&self.buffer[..n], |header| echoes.extend_from_slice(header));
+        self.tally.count(n as u64);
+        // Whole ones, as thrulayd counts: the last may be cut.
+        self.tally.blocks = self.tally.bytes / self.block;
         self.moved = now;
     }
 
@@ -188,5 +189,27 @@ impl Echo<'_> {
             }
             kernel::nap(PAUSE);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{Ipv4Addr, Shutdown, TcpListener};
+
+    use super::*;
+
+    #[test]
+    fn a_block_that_is_cut_is_not_counted() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        client.write_all(&[0; 2500]).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let limits =
+            Limits { until: kernel::now() + Duration::from_secs(60), patience: Duration::from_secs(60), rate: None };
+        let (tally, outcome) = run(&server, Bytes::new(1000), limits, &|| false);
+        assert!(outcome.is_ok());
+        assert_eq!((tally.bytes, tally.blocks), (2500, 2));
     }
 }
