@@ -53,6 +53,36 @@ pub fn send_some(socket: &TcpStream, data: &[u8], more: bool) -> Result<Received
     moved(Op::Send, rc, Received::Nothing)
 }
 
+/// Writes as much as fits, without waiting, and lets no later write share a packet buffer with the last byte (MSG_EOR, where
+/// all of `data` fits): what is written next begins a buffer of its own.
+///
+/// Write what comes before [`send_stamped`](crate::send_stamped) with this. A kernel that fills up the buffer in front moves the first bytes of the
+/// next buffer into it, but not the request for their stamps (tcp_grow_skb in net/ipv4/tcp_output.c, Linux 6.9), so that the stamps would be those of
+/// later bytes.
+///
+/// # Errors
+/// The connection failed.
+pub fn send_last(socket: &TcpStream, data: &[u8]) -> Result<Received, KernelError> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
+    // SAFETY: `data` is readable for its length during the call.
+    let rc = unsafe { libc::send(socket.as_raw_fd(), data.as_ptr().cast(), data.len(), flags) };
+    moved(Op::Send, rc, Received::Nothing)
+}
+
+/// SIOCOUTQNSD of include/uapi/linux/sockios.h.
+const SIOCOUTQNSD: libc::Ioctl = 0x894b;
+
+/// Bytes in a TCP socket that the kernel has not sent once.
+///
+/// # Errors
+/// The socket is no TCP socket.
+pub fn unsent_bytes(socket: &TcpStream) -> Result<u64, KernelError> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: SIOCOUTQNSD writes one int, for which `bytes` is valid.
+    let rc = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCOUTQNSD, &raw mut bytes) };
+    if rc < 0 { Err(KernelError::last(Op::Unsent, "peer")) } else { Ok(u64::try_from(bytes).unwrap_or(0)) }
+}
+
 /// Reads what is there, without waiting.
 ///
 /// # Errors

@@ -43,7 +43,7 @@ pub use datagrams::{DATAGRAMS_ROOM, Datagrams, DatagramsReceived};
 pub use error::{KernelError, Op};
 pub use ethtool::{DeviceFeature, Ethtool, FeatureSwitch, RingSizes};
 pub use host::{host_report, kernel_release};
-pub use io::{Received, SendFile, Woken, discard, read_some, send_some, wait, wait_for_room};
+pub use io::{Received, SendFile, Woken, discard, read_some, send_last, send_some, unsent_bytes, wait, wait_for_room};
 pub use join::join;
 pub use keeper::{Keeper, Spawn, run_keeper};
 pub use limits::{open_files_limit, raise_open_files};
@@ -57,6 +57,7 @@ pub use netlink::{
 pub use option::{
     Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
     connect, give_up_after, give_up_late, listen, paces_itself, reset_on_close, set_control_priority,
+    wake_below_unsent,
 };
 pub use poller::Poller;
 pub use private_file::{append_private, create_private, listen_private, read_private, replace_private};

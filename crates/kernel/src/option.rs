@@ -23,8 +23,6 @@ pub struct DataOptions {
     pub dscp: Option<u8>,
     /// TCP_MAXSEG.
     pub mss: Option<u32>,
-    /// TCP_NOTSENT_LOWAT.
-    pub notsent_lowat: Option<u32>,
 }
 
 /// How to reach a peer.
@@ -81,9 +79,6 @@ fn apply(socket: &Socket, options: &DataOptions, peer: SocketAddr) -> Result<(),
     }
     if let Some(mss) = options.mss {
         set_int(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, mss).map_err(e(Op::Mss))?;
-    }
-    if let Some(lowat) = options.notsent_lowat {
-        set_int(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, lowat).map_err(e(Op::NotSentLowat))?;
     }
     Ok(())
 }
@@ -235,6 +230,17 @@ pub fn buffers(stream: &impl AsFd) -> Result<Buffers, KernelError> {
         send: Bytes::new(s.send_buffer_size().map_err(e)? as u64),
         receive: Bytes::new(s.recv_buffer_size().map_err(e)? as u64),
     })
+}
+
+/// Wakes a writer that waits for room once fewer than half of `bytes` are unsent (TCP_NOTSENT_LOWAT). The kernel bounds by it what
+/// is written in whole packet buffers only; see [`unsent_bytes`](crate::unsent_bytes).
+///
+/// # Errors
+/// setsockopt(2) failed.
+pub fn wake_below_unsent(stream: &TcpStream, bytes: u64) -> Result<(), KernelError> {
+    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    set_int(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
+        .map_err(|source| KernelError::new(Op::NotSentLowat, "peer", source))
 }
 
 /// Gives a connection priority 6 (TC_PRIO_INTERACTIVE), which band queues such as pfifo_fast serve before bulk, so that

@@ -76,11 +76,12 @@ pub fn enable_stamps(socket: &TcpStream, transmit: bool, receive: bool) -> Stamp
     StampSupport { transmit: false, exact_ids: false, receive: false }
 }
 
-/// Writes `data` without waiting and asks for its transmit stamps; the kernel keeps the tail back for the next write.
+/// Writes `data` without waiting and asks for its transmit stamps. `more` as in [`send_some`](crate::send_some). The stamps are
+/// those of `data` only if [`send_last`](crate::send_last) wrote what is in front of it.
 ///
 /// # Errors
 /// The connection failed.
-pub fn send_stamped(socket: &TcpStream, data: &[u8]) -> Result<Received, KernelError> {
+pub fn send_stamped(socket: &TcpStream, data: &[u8], more: bool) -> Result<Received, KernelError> {
     let flags: u32 =
         libc::SOF_TIMESTAMPING_TX_SCHED | libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_TX_ACK;
     let mut control = Control::new();
@@ -91,7 +92,7 @@ pub fn send_stamped(socket: &TcpStream, data: &[u8]) -> Result<Received, KernelE
     msg.msg_iov = &raw mut iov;
     msg.msg_iovlen = 1;
     control.attach(&mut msg);
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
     // SAFETY: the iovec and the control buffer are live for the call, which only reads them.
     let rc = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const msg, flags) };
     moved(Op::Send, rc, Received::Nothing)

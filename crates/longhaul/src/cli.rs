@@ -165,7 +165,8 @@ pub(crate) struct TestOptions {
     /// Both directions at once.
     #[arg(long, conflicts_with = "reverse", help_heading = "Load")]
     pub(crate) bidir: bool,
-    /// Bytes in a block (TCP), or of payload in a datagram (UDP) [default: 64KiB, UDP 1448].
+    /// Bytes in a block (TCP), or of payload in a datagram (UDP) [default: 64KiB, with --pacing 50 ms of it if that is
+    /// less; UDP 1448].
     #[arg(long, short = 'l', value_name = "BYTES", help_heading = "Load")]
     pub(crate) block: Option<Bytes>,
     /// Send UDP datagrams instead of TCP, each stream at equal gaps, at this rate or that of --bitrate [default: 1Mb/s, as in iperf3].
@@ -196,7 +197,7 @@ pub(crate) struct TestOptions {
     /// TCP maximum segment size.
     #[arg(long, short = 'M', value_name = "BYTES", value_parser = mss(), help_heading = "Socket")]
     pub(crate) mss: Option<u32>,
-    /// Most bytes waiting unsent in the sender's socket (TCP_NOTSENT_LOWAT) [default: no limit; with --pacing 50 ms of it].
+    /// Most bytes waiting unsent in the sender's socket [default: what the path takes in 250 ms; with --pacing 50 ms of it].
     #[arg(long, value_name = "BYTES", value_parser = bytes(1..=u32::MAX.into()), help_heading = "Socket")]
     pub(crate) notsent_lowat: Option<Bytes>,
     /// Send from the page cache (sendfile) and discard in the receiving kernel (MSG_TRUNC), without copies.

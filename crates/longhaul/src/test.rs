@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use kernel::Shutdown;
-use measure::{ClientOptions, run_test};
+use measure::{ClientOptions, PACED_UNSENT, run_test};
 use results::{Completion, Direction, EndRecord, Record, TestPlan, Transport};
 use units::{Bytes, Instant, Rate};
 
@@ -89,7 +89,7 @@ fn plan(options: &TestOptions) -> anyhow::Result<TestPlan> {
         (true, _) => vec![Direction::Down],
         (false, false) => vec![Direction::Up],
     };
-    let block = block(options.block, transport)?;
+    let block = block(options.block, transport, rate)?;
     let duration = match (options.time, options.bytes) {
         (_, Some(_)) => None,
         (time, None) => {
@@ -97,7 +97,6 @@ fn plan(options: &TestOptions) -> anyhow::Result<TestPlan> {
             Some(nanos(time.saturating_add(options.omit.unwrap_or_default()))?)
         }
     };
-    let paced = rate.filter(|_| transport == Transport::Tcp);
     Ok(TestPlan {
         transport,
         directions,
@@ -111,7 +110,7 @@ fn plan(options: &TestOptions) -> anyhow::Result<TestPlan> {
         rate_bps: rate.map(Rate::as_bps),
         dscp: options.dscp,
         mss_bytes: options.mss,
-        notsent_lowat_bytes: options.notsent_lowat.or_else(|| paced.map(unsent_when_paced)).map(unsent),
+        notsent_lowat_bytes: options.notsent_lowat.map(unsent),
         zero_copy: options.zero_copy,
         seed: options.seed,
     })
@@ -132,9 +131,9 @@ fn rate(options: &TestOptions) -> anyhow::Result<Option<Rate>> {
 }
 
 /// Size of a block or datagram; its bounds depend on the transport.
-fn block(asked: Option<Bytes>, transport: Transport) -> anyhow::Result<Bytes> {
+fn block(asked: Option<Bytes>, transport: Transport, paced: Option<Rate>) -> anyhow::Result<Bytes> {
     let (usual, min, max, what) = match transport {
-        Transport::Tcp => (TCP_BLOCK, wire::BLOCK_HEADER_BYTES as u64, wire::MAX_BLOCK_BYTES, "a TCP block"),
+        Transport::Tcp => (tcp_block(paced), wire::BLOCK_HEADER_BYTES as u64, wire::MAX_BLOCK_BYTES, "a TCP block"),
         Transport::UdpConstant | Transport::UdpPoisson | Transport::Probe => {
             (UDP_PAYLOAD, wire::DATAGRAM_HEADER_BYTES as u64, wire::MAX_DATAGRAM_BYTES, "a datagram's payload")
         }
@@ -145,10 +144,11 @@ fn block(asked: Option<Bytes>, transport: Transport) -> anyhow::Result<Bytes> {
     Ok(size)
 }
 
-/// What may wait unsent in the socket of a paced stream. A paced sender fills any buffer; megabytes of it would add
-/// seconds to a slow stream's block round trip and to the end of its test.
-fn unsent_when_paced(rate: Rate) -> Bytes {
-    rate.bytes_in(Duration::from_millis(50)).max(Bytes::new(128 << 10))
+/// A block of a paced stream is as long as what may wait unsent, so that its round trip is not mostly the time in which its own
+/// bytes are sent.
+fn tcp_block(pacing: Option<Rate>) -> Bytes {
+    let paced = pacing.map(|rate| rate.bytes_in(PACED_UNSENT).max(Bytes::new(wire::BLOCK_HEADER_BYTES as u64)));
+    paced.map_or(TCP_BLOCK, |block| block.min(TCP_BLOCK))
 }
 
 fn unsent(bytes: Bytes) -> u32 {

@@ -17,7 +17,6 @@ pub(crate) fn options(plan: &TestPlan, end: End, direction: Direction) -> DataOp
         pacing: plan.rate_bps.map(Rate::from_bps).filter(|_| sends),
         dscp: plan.dscp,
         mss: plan.mss_bytes,
-        notsent_lowat: plan.notsent_lowat_bytes.filter(|_| sends),
     }
 }
 

@@ -9,6 +9,8 @@ mod counts;
 mod delay;
 #[path = "truth/limits.rs"]
 mod limits;
+#[path = "truth/pacing.rs"]
+mod pacing;
 #[path = "truth/rate.rs"]
 mod rate;
 #[path = "truth/turns.rs"]

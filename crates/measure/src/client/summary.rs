@@ -146,12 +146,19 @@ impl Both<'_> {
         } else if sent == received {
             (true, None)
         } else {
-            let text = format!(
-                "{} bytes were sent and {} received: {} bytes were still under way or unread when the connection ended",
-                sent,
-                received,
-                sent.abs_diff(received)
+            let left = Bytes::new(sent.abs_diff(received));
+            let mut text = format!(
+                "{sent} bytes were sent and {received} received: {} bytes were still under way or unread when the connection \
+                 ended",
+                left.as_u64()
             );
+            if let Some(needs) = Rate::from_bps(receiver.throughput_bps).time_for(left).filter(|_| sent > received) {
+                let grace = self.options.grace.as_secs_f64();
+                text += &format!(
+                    "; at the rate of this test they need about {:.0} s more, and {grace:.0} s were given (--grace)",
+                    needs.as_secs_f64().max(1.0)
+                );
+            }
             (false, Some(text))
         };
         Agreement { sent_bytes: sent, received_bytes: received, echoed_blocks, agree, explanation }

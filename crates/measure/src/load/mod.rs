@@ -7,10 +7,12 @@ mod receiver;
 mod sample;
 mod sender;
 mod side;
+mod unsent;
 
 pub(crate) use collect::{StreamDone, StreamEvent};
 pub(crate) use sample::SampleTap;
 pub(crate) use side::{PeerClock, Side, SideEvent, SideHandle, Stream, StreamSocket};
+pub use unsent::PACED_UNSENT;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -24,7 +26,7 @@ use units::{Instant, Rate};
 pub(crate) struct Stop(Arc<AtomicU8>);
 
 impl Stop {
-    /// Senders stop after the block at hand; what is under way is still received and counted.
+    /// Senders stop; what is under way is still received and counted.
     pub(crate) fn gently(&self) {
         self.0.fetch_max(1, Ordering::Relaxed);
     }
@@ -58,6 +60,8 @@ pub(crate) struct LoadPlan {
     pub(crate) block: usize,
     /// Ceiling that the user set on each stream.
     pub(crate) pacing: Option<Rate>,
+    /// Most bytes that the user lets wait unsent in each sending socket.
+    pub(crate) unsent: Option<u64>,
     /// Rate that a receiving stream does not exceed whatever its sender does.
     pub(crate) ceiling: Option<Rate>,
     /// Whether this end's kernel holds sockets to their pacing rate without being told to.
@@ -77,6 +81,7 @@ impl LoadPlan {
             duration: plan.duration_ns.map(Duration::from_nanos),
             block: usize::try_from(plan.block_bytes).unwrap_or(usize::MAX),
             pacing: plan.rate_bps.map(Rate::from_bps),
+            unsent: plan.notsent_lowat_bytes.map(u64::from),
             ceiling: None,
             is_paced: kernel::paces_itself(plan.congestion_control.as_deref()),
             zero_copy: plan.zero_copy,

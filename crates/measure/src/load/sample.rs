@@ -5,15 +5,11 @@ use std::time::Duration;
 use units::Instant;
 
 /// Blocks per second and stream whose way through the kernel is followed; each costs four more system calls, so that at
-/// this rate the cost stays far below one per cent of a CPU.
+/// this rate the cost stays far below one per cent of a CPU. Each also ends a packet buffer, and so at most one segment early.
 const SAMPLES_PER_SECOND: u64 = 200;
 
 /// Mean gap while the rate is unknown: the first round trip.
 const FIRST_GAP: u64 = 8;
-
-/// Longest run of bytes that the kernel may send as one packet buffer (GSO_LEGACY_MAX_SIZE). A buffer carries the stamps of
-/// one write only: of two sampled headers in it the first would get none.
-const BUFFER: u64 = 65_536;
 
 /// The rate is measured over at least this long.
 const RATE_OVER: Duration = Duration::from_millis(20);
@@ -27,17 +23,15 @@ const RATE_OVER: Duration = Duration::from_millis(20);
 pub(crate) struct SampleTap {
     next: u32,
     current: Option<u32>,
-    min_gap: u64,
     mean_gap: u64,
     since: Option<(u64, Instant)>,
     state: u64,
 }
 
 impl SampleTap {
-    /// For blocks of `block` bytes.
-    pub(crate) fn new(block: usize, seed: u64) -> Self {
-        let min_gap = BUFFER / (block as u64).max(1) + 1;
-        Self { next: 0, current: None, min_gap, mean_gap: FIRST_GAP, since: None, state: seed | 1 }
+    /// Samples block 0 first.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { next: 0, current: None, mean_gap: FIRST_GAP, since: None, state: seed | 1 }
     }
 
     /// Whether this block is sampled.
@@ -61,7 +55,7 @@ impl SampleTap {
         }
         self.current = Some(block);
         self.measure(echoed, now);
-        let gap = (1 + self.random() % (2 * self.mean_gap - 1)).max(self.min_gap);
+        let gap = 1 + self.random() % (2 * self.mean_gap - 1);
         self.next = block.wrapping_add(gap as u32);
     }
 
@@ -90,7 +84,7 @@ mod tests {
     use super::*;
 
     fn samples_in_a_second(blocks_per_second: u64) -> usize {
-        let mut tap = SampleTap::new(1 << 20, 7);
+        let mut tap = SampleTap::new(7);
         let mut taken = 0;
         for b in 0..2 * blocks_per_second {
             let now = Instant::from_nanos(b * 1_000_000_000 / blocks_per_second);
@@ -103,20 +97,8 @@ mod tests {
     }
 
     #[test]
-    fn two_samples_never_share_a_packet_buffer() {
-        for block in [16, 1000, 32 << 10, 64 << 10, 100 << 10] {
-            let mut tap = SampleTap::new(block, 5);
-            for i in 0..100_u64 {
-                let sampled = tap.next();
-                tap.offered(sampled, u64::from(sampled), Instant::from_nanos(i * 10_000_000));
-                assert!(u64::from(tap.next() - sampled) * block as u64 > BUFFER, "{block}");
-            }
-        }
-    }
-
-    #[test]
     fn a_refused_block_stays_the_sample() {
-        let mut tap = SampleTap::new(1 << 20, 3);
+        let mut tap = SampleTap::new(3);
         tap.offered(0, 0, Instant::ZERO);
         let next = tap.next();
         tap.offered(0, 0, Instant::from_nanos(5));
@@ -125,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_burst_into_an_empty_socket_does_not_starve_a_slow_stream() {
-        let mut tap = SampleTap::new(1 << 20, 9);
+        let mut tap = SampleTap::new(9);
         // A hundred blocks in a millisecond fill the socket; then a block goes each 10 ms as its echo comes.
         let (mut taken, mut blocks) = (0, 0_u32);
         for (echoed, now_us) in (0..100).map(|i| (0, i * 10)).chain((0..100).map(|i| (i, 1_000 + i * 10_000))) {

@@ -12,6 +12,7 @@ use units::Instant;
 use wire::{BLOCK_HEADER_BYTES as HEADER_LEN, BlockHeader, EchoReader, FILLER};
 
 use super::collect::{SenderCut, StreamDone, StreamEvent};
+use super::unsent::{Room, Unsent};
 use super::{LoadPlan, SampleTap, Stop, StreamSocket};
 
 /// How often the socket's state is read; fine enough to see a loss episode on a continental path.
@@ -50,6 +51,9 @@ pub(crate) struct Sender {
     written: u64,
     blocks: u32,
     echoed: u64,
+    unsent: Unsent,
+    /// Bytes that may be written before the kernel is asked again what is unsent.
+    room: u64,
     next_state: Instant,
     first: Option<Instant>,
     last: Instant,
@@ -59,6 +63,7 @@ pub(crate) struct Sender {
 struct Block {
     len: usize,
     done: usize,
+    header: [u8; HEADER_LEN],
 }
 
 impl Sender {
@@ -78,6 +83,8 @@ impl Sender {
             Source::Buffer(vec![FILLER; plan.block])
         };
         let start = plan.start;
+        let unsent = Unsent::new(plan.unsent, plan.pacing, start, baseline.bytes_acked);
+        kernel::wake_below_unsent(&stream.socket, unsent.bound())?;
         Ok(Self {
             budget,
             stop,
@@ -85,7 +92,7 @@ impl Sender {
             stages,
             source,
             clocks: Clocks::new(),
-            tap: SampleTap::new(plan.block, start.as_nanos() ^ u64::from(stream.stream)),
+            tap: SampleTap::new(start.as_nanos() ^ u64::from(stream.stream)),
             stamped: support.transmit,
             sampled: VecDeque::new(),
             echoes: EchoReader::new(),
@@ -98,6 +105,8 @@ impl Sender {
             written: 0,
             blocks: 0,
             echoed: 0,
+            unsent,
+            room: 0,
             next_state: start,
             first: None,
             last: start,
@@ -119,54 +128,68 @@ impl Sender {
         loop {
             let now = kernel::now();
             self.tick(now)?;
-            if self.stop.is_at_once() {
+            if self.stop.is_gentle() || end.is_some_and(|e| now >= e) {
                 return Ok(());
             }
-            if block.is_none() {
-                let left = self.budget.map(|b| b - self.written);
-                if left == Some(0) || end.is_some_and(|e| now >= e) || self.stop.is_gentle() {
-                    return Ok(());
-                }
-                let len =
-                    left.map_or(self.plan.block, |l| usize::try_from(l).unwrap_or(usize::MAX).min(self.plan.block));
-                block = Some(Block { len, done: 0 });
+            let left = self.budget.map(|b| b - self.written);
+            if left == Some(0) {
+                return Ok(());
             }
-            let Some(current) = block.as_mut() else { continue };
-            let last = self.budget == Some(self.written + (current.len - current.done) as u64);
-            match self.write(current.len, current.done, now, last)? {
-                Received::Bytes(n) => {
-                    self.written += n as u64;
-                    current.done += n;
-                    if current.done == current.len {
-                        block = None;
-                        self.read_echoes()?;
-                    }
-                }
-                Received::Nothing | Received::End => {
-                    let deadline = if block.as_ref().is_some_and(|b| b.done > 0) { None } else { end };
-                    self.wait_for_room(now, deadline)?;
-                }
+            if !self.has_room(now)? {
+                continue;
             }
+            let mut current = block.take().unwrap_or_else(|| {
+                let len = left.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX)).min(self.plan.block);
+                Block { len, done: 0, header: [0; HEADER_LEN] }
+            });
+            let outcome = self.write(&mut current, now)?;
+            if let Received::Bytes(n) = outcome {
+                self.written += n as u64;
+                self.room = self.room.saturating_sub(n as u64);
+                current.done += n;
+                if current.done == current.len {
+                    self.read_echoes()?;
+                    continue;
+                }
+            } else {
+                self.wait(true, now, STATE_EVERY)?;
+            }
+            block = Some(current);
         }
     }
 
-    /// Writes what follows `done` bytes of a block; the header's time is read at the moment its first byte is offered.
-    fn write(&mut self, len: usize, done: usize, now: Instant, last: bool) -> Result<Received, KernelError> {
-        if done > 0 {
-            return self.write_body(len, done, last);
+    /// Whether something may be written now. Waits if not, never beyond the next thing that is due.
+    fn has_room(&mut self, now: Instant) -> Result<bool, KernelError> {
+        if self.room > 0 {
+            return Ok(true);
         }
-        let sampled = self.tap.is_due(self.blocks) && self.stamped && len >= HEADER_LEN;
+        let elapsed = self.first.map_or(Duration::ZERO, |f| now.saturating_since(f));
+        match self.unsent.room(kernel::unsent_bytes(&self.stream.socket)?, self.written, elapsed) {
+            Room::Bytes(n) => self.room = n,
+            Room::Full => self.wait(true, now, STATE_EVERY)?,
+            Room::Ahead(rest) => self.wait(false, now, rest)?,
+        }
+        Ok(self.room > 0)
+    }
+
+    /// Writes the next bytes of a block, as far as there is room; its header's time is read at the moment its first byte is
+    /// offered.
+    fn write(&mut self, block: &mut Block, now: Instant) -> Result<Received, KernelError> {
+        if block.done > 0 {
+            return self.write_rest(block);
+        }
+        let want = block.len.min(usize::try_from(self.room).unwrap_or(usize::MAX));
+        let sampled = self.tap.is_due(self.blocks) && self.stamped && want >= HEADER_LEN;
         let next = if sampled { self.peek_next(now) } else { self.tap.next() };
-        let header = BlockHeader { sent: now, number: self.blocks, next_sample: next }.encode();
-        let socket = &self.stream.socket;
-        let outcome = match &mut self.source {
-            _ if sampled => kernel::send_stamped(socket, &header)?,
-            Source::Buffer(buffer) => {
-                let head = HEADER_LEN.min(len);
-                buffer[..head].copy_from_slice(&header[..head]);
-                kernel::send_some(socket, &buffer[..len], !last)?
-            }
-            Source::File(_) => kernel::send_some(socket, &header[..HEADER_LEN.min(len)], len > HEADER_LEN || !last)?,
+        block.header = BlockHeader { sent: now, number: self.blocks, next_sample: next }.encode();
+        if let Source::Buffer(buffer) = &mut self.source {
+            let head = HEADER_LEN.min(block.len);
+            buffer[..head].copy_from_slice(&block.header[..head]);
+        }
+        let outcome = if sampled {
+            kernel::send_stamped(&self.stream.socket, &block.header, self.fills_segment_after(HEADER_LEN))?
+        } else {
+            self.write_rest(block)?
         };
         if let Received::Bytes(n) = outcome {
             self.first.get_or_insert(now);
@@ -186,20 +209,40 @@ impl Sender {
         self.tap.next()
     }
 
-    fn write_body(&self, len: usize, done: usize, last: bool) -> Result<Received, KernelError> {
+    /// Writes what follows the bytes of a block that are written. The last byte in front of a sampled header ends its packet buffer.
+    fn write_rest(&self, block: &Block) -> Result<Received, KernelError> {
+        let (socket, done) = (&self.stream.socket, block.done);
+        let left = block.len - done;
+        let want = left.min(usize::try_from(self.room).unwrap_or(usize::MAX));
+        // A block is counted with its first byte.
+        let next = if done > 0 { self.blocks } else { self.blocks.wrapping_add(1) };
+        let ends = want == left && self.stamped && self.tap.is_due(next);
+        let more = self.budget != Some(self.written + left as u64) && self.fills_segment_after(want);
         match &self.source {
-            Source::Buffer(buffer) => kernel::send_some(&self.stream.socket, &buffer[done..len], !last),
-            Source::File(file) => file.send(&self.stream.socket, done, len - done),
+            Source::File(_) if done < HEADER_LEN => {
+                let head = &block.header[done..HEADER_LEN.min(done + want)];
+                kernel::send_some(socket, head, left > head.len() || more)
+            }
+            Source::File(_) if ends && left == 1 => kernel::send_last(socket, &[FILLER]),
+            Source::File(file) => file.send(socket, done, if ends { left - 1 } else { want }),
+            Source::Buffer(buffer) if ends => kernel::send_last(socket, &buffer[done..block.len]),
+            Source::Buffer(buffer) => kernel::send_some(socket, &buffer[done..done + want], more),
         }
     }
 
-    /// The socket takes no more: waits for room or echoes, never beyond the next thing that is due.
-    fn wait_for_room(&mut self, since: Instant, deadline: Option<Instant>) -> Result<(), KernelError> {
-        let mut until = self.next_state.min(self.plan.cut(self.cut.index));
-        if let Some(d) = deadline {
-            until = until.min(d);
+    /// Whether there is room for another segment behind `bytes` more bytes. The tail of a write in front of a wait must not be
+    /// kept back (MSG_MORE): the kernel would hold it for 200 ms.
+    fn fills_segment_after(&self, bytes: usize) -> bool {
+        self.room.saturating_sub(bytes as u64) >= self.last_state.mss_bytes
+    }
+
+    /// Waits for echoes and, if asked, for room in the socket: for `most`, never beyond the next thing that is due.
+    fn wait(&mut self, for_room: bool, since: Instant, most: Duration) -> Result<(), KernelError> {
+        let mut until = self.next_state.min(self.plan.cut(self.cut.index)).min(since + most);
+        if let Some(end) = self.plan.end() {
+            until = until.min(end);
         }
-        let woken = kernel::wait(&self.stream.socket, true, until.saturating_since(since))?;
+        let woken = kernel::wait(&self.stream.socket, for_room, until.saturating_since(since))?;
         let now = kernel::now();
         self.cut.blocked += now.saturating_since(since);
         if woken.error {
@@ -280,6 +323,9 @@ impl Sender {
         }
         if state.bytes_acked > self.last_state.bytes_acked {
             self.last = now;
+        }
+        if self.unsent.handle_acked(state.bytes_acked, now) {
+            kernel::wake_below_unsent(&self.stream.socket, self.unsent.bound())?;
         }
         self.last_state = state;
         Ok(())

@@ -124,3 +124,25 @@ fn the_smallest_round_trips_are_those_of_an_idle_probe() {
         }
     });
 }
+
+/// Pacing takes the blocks apart into packet buffers that begin anywhere in them; each sampled header must keep its stamps.
+#[test]
+fn no_block_arrives_before_it_was_sent() {
+    let Some(lan) = or_skip(Lan::two_hosts()) else { return };
+    for zero_copy in [false, true] {
+        let paced = TestPlan { rate_bps: Some(100_000_000), zero_copy, ..plan(Duration::from_secs(2)) };
+        let outcome = complete(&lan, paced);
+        let up = outcome.direction(Direction::Up);
+        let (there, stages) = (up.one_way.as_ref().unwrap(), up.decomposition.as_ref().unwrap());
+        println!("{there:?} {:?}", stages.missing);
+        // Sampled 200 times a second.
+        assert!(there.count > 100, "{there:?}");
+        assert_eq!(there.discarded, 0, "{:?}", stages.missing);
+        // 100 us for the reading of the clocks.
+        assert!(there.min_ns >= -(there.bound_ns as i64) - 100_000, "{there:?}");
+        assert!(!stages.missing.iter().any(|m| m.contains("backwards")), "{:?}", stages.missing);
+        // An acknowledgement is stamped for nearly every sample, where the stamps stay with their bytes.
+        let acknowledged = stages.network.as_ref().unwrap().count;
+        assert!(acknowledged * 20 > stages.samples * 19, "{acknowledged} of {}", stages.samples);
+    }
+}
