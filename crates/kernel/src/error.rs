@@ -174,6 +174,8 @@ fn connect_hint(error: &io::Error) -> &'static str {
         io::ErrorKind::NetworkUnreachable => {
             "; this host has no route to the address (`ip route get` shows it): is the network up, and is it the right address family (-4, -6)?"
         }
+        // What Linux says to a link-local address that could be on any interface.
+        io::ErrorKind::InvalidInput => "; a link-local address needs its interface, such as fe80::1%eth0",
         _ => "",
     }
 }
@@ -193,6 +195,7 @@ mod tests {
             (io::Error::from(io::ErrorKind::TimedOut), "firewall"),
             (os(libc::EHOSTUNREACH), "is the address right"),
             (os(libc::ENETUNREACH), "no route"),
+            (os(libc::EINVAL), "needs its interface"),
         ] {
             let text = words(error);
             assert!(text.starts_with("connecting to 192.0.2.1:5003: ") && text.contains(says), "{text}");

@@ -48,11 +48,15 @@ pub(crate) fn hint(error: &clap::Error) -> Option<&'static str> {
     let said = match argument.as_str() {
         "-c" | "--client" => "iperf3's -c HOST is `longhaul test HOST` here",
         "-s" | "--server" => "iperf3's -s is `longhaul serve` here",
-        "-S" | "--tos" => "give the code point with --dscp, such as --dscp af41",
-        "-k" | "--blockcount" => "give the amount of data with -n, such as -n 10GB",
-        "-N" | "--no-delay" => "bulk blocks are always sent without delay (TCP_NODELAY)",
-        "-D" | "--daemon" => "run `longhaul serve` as a service; packaging/ has a systemd unit",
-        "-1" => "serve one test with --one-off",
+        "-S" | "--tos" => "there is no -S (--tos) here: give the code point with --dscp, such as --dscp af41",
+        "-k" | "--blockcount" => "there is no -k (--blockcount) here: give the amount of data with -n, such as -n 10GB",
+        "-N" | "--no-delay" => {
+            "there is no -N (--no-delay) here: bulk blocks are always sent without delay (TCP_NODELAY)"
+        }
+        "-D" | "--daemon" => {
+            "there is no -D (--daemon) here: run `longhaul serve` as a service; packaging/ has a systemd unit"
+        }
+        "-1" => "there is no -1 here: serve one test with --one-off",
         _ => return None,
     };
     Some(said)

@@ -67,10 +67,11 @@ fn main() -> ExitCode {
 
 /// Help, the version, or what is wrong with the command line.
 fn usage(error: &clap::Error) -> ExitCode {
-    // To a reader that is gone there is nothing to say.
-    let _ = error.print();
-    if let Some(hint) = habits::hint(error) {
-        output::say(&format!("\nhint: {hint}"));
+    match habits::hint(error) {
+        // In place of the parser's own advice, which is how to pass the option as a value.
+        Some(hint) => output::say(&format!("error: {hint}")),
+        // To a reader that is gone there is nothing to say.
+        None => drop(error.print()),
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(COULD_NOT_ASK))
 }
