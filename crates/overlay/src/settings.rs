@@ -304,11 +304,10 @@ impl Settings {
         }
         check_addresses(&file.addresses)?;
         let (model, rate_aware) = rules::check(&file)?;
-        let own = identity.public().member();
         let serves = serves(&file.addresses, &file.subnets);
         let (authority, certified_until_utc_s) =
             authority(file.authority, certificate.as_deref(), (&identity, &serves))?;
-        let members = others(file.member, (own, &serves))?;
+        let members = others(file.member, (identity.public().member(), &serves))?;
         let refuse = refused(&file.refuse, &identity.public(), &members)?;
         no_overlap(&members, &serves)?;
         let policy = file.policy.unwrap_or_default();
