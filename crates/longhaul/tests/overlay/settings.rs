@@ -350,7 +350,9 @@ fn a_member_that_contradicts_is_not_joined_and_the_settings_stay() {
 #[test]
 fn bad_settings_are_named_with_their_mend() {
     let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
+    let own = init(folder.path(), "west", "10.77.0.1");
+    let own = own.lines().find_map(|line| line.strip_prefix("key = ")).unwrap();
+    let listed = "\"XPqTsv5VZx/JaL5POeLE3XYoRb34zs7HerDtWgmms5o=\"";
     let file = folder.path().join("west.toml");
     let good = std::fs::read_to_string(&file).unwrap();
     for (bad, said) in [
@@ -368,6 +370,12 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("gossip_rate = \"10kb/s\"\n{good}"), "`gossip_rate` is 10.00 kb/s"),
         (format!("record = \"west.decisions\"\nrecord_size = \"10kB\"\n{good}"), "`record_size` is 10.00 kB"),
         (format!("record_size = \"10MB\"\n{good}"), "`record_size` needs `record`"),
+        (format!("refuse = [\"x\"]\n{good}"), "`refuse`: `x` is no public key"),
+        (format!("refuse = [{own}]\n{good}"), "`refuse` has this member's own key"),
+        (
+            format!("refuse = [{listed}]\n{good}\n[[member]]\nname = \"east\"\nkey = {listed}\n"),
+            "`refuse` has the key of the member east; take its lines out",
+        ),
         (format!("eta = -0.1\n{good}"), "`eta` is -0.1"),
         (format!("eta = nan\n{good}"), "`eta` is NaN"),
         (format!("eta = 50\n{good}"), "0.5 for half as much more"),
