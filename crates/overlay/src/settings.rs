@@ -299,9 +299,7 @@ impl Settings {
     }
 
     fn of(path: &Path, file: File, certificate: Option<String>, identity: Identity) -> Result<Self, String> {
-        if file.secret.len() < 16 {
-            return Err("`secret` has fewer than 16 characters; `longhaul overlay init` makes one".to_owned());
-        }
+        check_secret(&file.secret)?;
         check_addresses(&file.addresses)?;
         let (model, rate_aware) = rules::check(&file)?;
         let serves = serves(&file.addresses, &file.subnets);
@@ -423,6 +421,13 @@ impl Settings {
 pub(crate) fn check_mtu<'a>(mtu: u16, mut nets: impl Iterator<Item = &'a IpNet>) -> Result<(), String> {
     if mtu < LEAST_MTU_OF_IPV6 && nets.any(|s| s.addr().is_ipv6()) {
         return Err(format!("`mtu` is {mtu}; with addresses of IPv6 it is {LEAST_MTU_OF_IPV6} at least"));
+    }
+    Ok(())
+}
+
+fn check_secret(secret: &str) -> Result<(), String> {
+    if secret.len() < 16 {
+        return Err("`secret` has fewer than 16 characters; `longhaul overlay init` makes one".to_owned());
     }
     Ok(())
 }
