@@ -53,20 +53,20 @@ pub fn send_some(socket: &TcpStream, data: &[u8], more: bool) -> Result<Received
     moved(Op::Send, rc, Received::Nothing)
 }
 
-/// Writes as much as fits, without waiting, and lets no later write share a packet buffer with the last byte (MSG_EOR, where
-/// all of `data` fits): what is written next begins a buffer of its own.
-///
-/// Write what comes before [`send_stamped`](crate::send_stamped) with this. A kernel that fills up the buffer in front moves the first bytes of the
-/// next buffer into it, but not the request for their stamps (tcp_grow_skb in net/ipv4/tcp_output.c, Linux 6.9), so that the stamps would be those of
-/// later bytes.
-///
-/// # Errors
-/// The connection failed.
-pub fn send_last(socket: &TcpStream, data: &[u8]) -> Result<Received, KernelError> {
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
-    // SAFETY: `data` is readable for its length during the call.
-    let rc = unsafe { libc::send(socket.as_raw_fd(), data.as_ptr().cast(), data.len(), flags) };
-    moved(Op::Send, rc, Received::Nothing)
+/// What follows a write, which decides when the kernel sends its last segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// The next write, at once (MSG_MORE).
+    More,
+    /// Nothing for now.
+    Flush,
+    /// Something that may share no packet buffer with the last byte (MSG_EOR, where all fits): what is written next begins a
+    /// buffer of its own.
+    ///
+    /// Write what comes before [`send_stamped`](crate::send_stamped) with this. A kernel that fills up the buffer in front moves the first bytes of
+    /// the next buffer into it, but not the request for their stamps (tcp_grow_skb in net/ipv4/tcp_output.c, Linux 6.9), so that the stamps would be
+    /// those of later bytes.
+    End,
 }
 
 /// SIOCOUTQNSD of include/uapi/linux/sockios.h.
@@ -81,6 +81,28 @@ pub fn unsent_bytes(socket: &TcpStream) -> Result<u64, KernelError> {
     // SAFETY: SIOCOUTQNSD writes one int, for which `bytes` is valid.
     let rc = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCOUTQNSD, &raw mut bytes) };
     if rc < 0 { Err(KernelError::last(Op::Unsent, "peer")) } else { Ok(u64::try_from(bytes).unwrap_or(0)) }
+}
+
+/// As [`send_some`], for `head` and `body` one behind the other (writev).
+///
+/// # Errors
+/// The connection failed.
+pub fn send_pair(socket: &TcpStream, head: &[u8], body: &[u8], tail: Tail) -> Result<Received, KernelError> {
+    let follows = match tail {
+        Tail::More => libc::MSG_MORE,
+        Tail::Flush => 0,
+        Tail::End => libc::MSG_EOR,
+    };
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | follows;
+    let part = |data: &[u8]| libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
+    let mut parts = [part(head), part(body)];
+    // SAFETY: all-zero is valid for this plain C structure.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len() as _;
+    // SAFETY: both parts are readable for their lengths during the call, and sendmsg writes to neither.
+    let rc = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
+    moved(Op::Send, rc, Received::Nothing)
 }
 
 /// Reads what is there, without waiting.

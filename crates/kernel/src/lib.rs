@@ -43,7 +43,9 @@ pub use datagrams::{DATAGRAMS_ROOM, Datagrams, DatagramsReceived};
 pub use error::{KernelError, Op};
 pub use ethtool::{DeviceFeature, Ethtool, FeatureSwitch, RingSizes};
 pub use host::{host_report, kernel_release};
-pub use io::{Received, SendFile, Woken, discard, read_some, send_last, send_some, unsent_bytes, wait, wait_for_room};
+pub use io::{
+    Received, SendFile, Tail, Woken, discard, read_some, send_pair, send_some, unsent_bytes, wait, wait_for_room,
+};
 pub use join::join;
 pub use keeper::{Keeper, Spawn, run_keeper};
 pub use limits::{open_files_limit, raise_open_files};
@@ -62,7 +64,7 @@ pub use option::{
 pub use poller::Poller;
 pub use private_file::{append_private, create_private, listen_private, read_private, replace_private};
 pub use privilege::{Privilege, gain, may_change_networks, tun_available};
-pub use process::{CpuSnapshot, leave_no_core, leave_session, resident_bytes, start_ticks};
+pub use process::{CpuSnapshot, leave_no_core, leave_session, release_memory, resident_bytes, start_ticks};
 pub use sched::{cpus, pin, set_fifo, set_nice, set_slice};
 pub use signal::Shutdown;
 pub use stamp::{StampSupport, Stamped, TxStamp, enable_stamps, read_stamped, read_tx_stamps, send_stamped};

@@ -15,6 +15,9 @@ use crate::{KernelError, Op};
 pub struct DataOptions {
     /// SO_SNDBUF and SO_RCVBUF; absent leaves autotuning on.
     pub window: Option<Bytes>,
+    /// Whether `window` may go beyond net.core.wmem_max and rmem_max where the process may raise those (CAP_NET_ADMIN). For what
+    /// the user of this host asks only: a peer must not make the kernel hold more than its administrator allows.
+    pub beyond_limits: bool,
     /// Congestion control by name.
     pub congestion_control: Option<String>,
     /// SO_MAX_PACING_RATE.
@@ -69,7 +72,9 @@ fn apply(socket: &Socket, options: &DataOptions, peer: SocketAddr) -> Result<(),
         let size = usize::try_from(window.as_u64()).unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
         socket.set_send_buffer_size(size).map_err(e(Op::Buffers))?;
         socket.set_recv_buffer_size(size).map_err(e(Op::Buffers))?;
-        force_buffers(socket, size);
+        if options.beyond_limits {
+            force_buffers(socket, size);
+        }
     }
     if let Some(rate) = options.pacing {
         set_int(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate.as_bytes_per_second()).map_err(e(Op::Pacing))?;
@@ -280,6 +285,22 @@ mod tests {
         let options = DataOptions { window: Some(Bytes::new(asked as u64)), ..DataOptions::default() };
         apply_data_options(&accepted, &options).unwrap();
         assert!(clamp() >= asked, "{}", clamp());
+    }
+
+    /// net.core.wmem_max and rmem_max bound what a socket gets (socket(7): the kernel doubles what is set).
+    #[test]
+    fn the_kernels_limits_hold_for_what_a_peer_asks_for() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let limit = |name| -> u64 {
+            std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap().trim().parse().unwrap()
+        };
+        let window = Some(Bytes::new(i32::MAX as u64));
+        apply_data_options(&accepted, &DataOptions { window, ..DataOptions::default() }).unwrap();
+        let granted = buffers(&accepted).unwrap();
+        let bounds = Buffers { send: Bytes::new(2 * limit("wmem_max")), receive: Bytes::new(2 * limit("rmem_max")) };
+        assert_eq!(granted, bounds);
     }
 
     #[test]

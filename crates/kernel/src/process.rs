@@ -17,6 +17,15 @@ pub fn leave_no_core() {
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0 as libc::c_ulong) };
 }
 
+/// Gives memory that this process has freed back to the system. The C library keeps it otherwise, for each thread's arena separately.
+pub fn release_memory() {
+    // SAFETY: malloc_trim takes the arenas' own locks and frees only what nobody uses.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// When a process started, in clock ticks since boot (/proc/PID/stat, field 22); `None` when there is no such process.
 ///
 /// Together with its number it names one process: a number is given to another one later, the pair is not.

@@ -169,6 +169,8 @@ pub(crate) fn start_server(keeper: &Keeper, host: &Host, program: &Path, folder:
     let mut command = Command::new(program);
     command.args(["serve", "--port", &PORT.to_string(), "--max-duration", "24h"]).env("NO_COLOR", "1");
     command.args(["--max-sessions", "1024", "--max-sessions-per-address", "1024"]);
+    // Who asks here is the user who runs the experiment.
+    command.args(["--max-memory", "1TB", "--large-windows"]);
     let mut server = Running::start(keeper, host, command, &log)?;
     let give_up = kernel::now() + SERVER_PATIENCE;
     loop {

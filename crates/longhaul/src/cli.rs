@@ -97,9 +97,15 @@ pub(crate) struct ServeOptions {
     /// Most sessions at once.
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) max_sessions: usize,
-    /// Most sessions at once from one address.
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    /// Most sessions at once from one address, or from the 64-bit prefix of an IPv6 address.
+    #[arg(long, value_name = "N", default_value_t = 8)]
     pub(crate) max_sessions_per_address: usize,
+    /// Most memory for all sessions together; tests that may need more are refused. Socket buffers are not part of it.
+    #[arg(long, value_name = "BYTES", default_value = "1GiB")]
+    pub(crate) max_memory: Bytes,
+    /// Let clients have socket buffers beyond net.core.rmem_max and wmem_max (needs CAP_NET_ADMIN).
+    #[arg(long)]
+    pub(crate) large_windows: bool,
     /// Longest test.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = time)]
     pub(crate) max_duration: Duration,

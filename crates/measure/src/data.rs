@@ -13,6 +13,8 @@ pub(crate) fn options(plan: &TestPlan, end: End, direction: Direction) -> DataOp
     let sends = direction.sender() == end;
     DataOptions {
         window: plan.window_bytes.map(Bytes::new),
+        // The plan is the wish of the client's user; the server's kernel has limits of its own.
+        beyond_limits: end == End::Client,
         congestion_control: plan.congestion_control.clone().filter(|_| sends),
         pacing: plan.rate_bps.map(Rate::from_bps).filter(|_| sends),
         dscp: plan.dscp,

@@ -3,7 +3,7 @@
 //! WireGuard's (section 5.3 of its paper).
 
 use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
@@ -107,11 +107,7 @@ enum Account {
 
 impl Account {
     fn of(address: IpAddr) -> Self {
-        // A socket for both families gives IPv4 addresses as IPv6 ones that all have the same first half.
-        Self::Network(match address.to_canonical() {
-            IpAddr::V4(ip) => ip.into(),
-            IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
-        })
+        Self::Network(wire::counted_network(address))
     }
 }
 

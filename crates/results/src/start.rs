@@ -120,7 +120,7 @@ pub struct StartRecord {
     /// A label that the user gave this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Protocol spoken with the server: `longhaul/1` or `thrulay/2`.
+    /// Protocol spoken with the server: `longhaul/2` (`longhaul/1` in older records) or `thrulay/2`.
     pub protocol: String,
     /// What was asked.
     pub plan: TestPlan,

@@ -139,7 +139,7 @@ fn matches(mac: Hmac<Sha256>, proof: &Proof) -> bool {
     mac.verify_slice(proof).is_ok()
 }
 
-/// The server's proof that it has the key, for [`crate::Message::Challenge`].
+/// The server's proof that it has the key, for [`crate::Message::Accept`].
 pub fn server_proof(key: &Key, client_nonce: &[u8; 16], server_nonce: &[u8; 16]) -> Proof {
     finish(key.server_mac(client_nonce, server_nonce))
 }

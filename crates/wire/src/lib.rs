@@ -20,6 +20,7 @@ pub mod fuzzing;
 pub mod greeting;
 mod hex;
 pub mod message;
+mod network;
 pub mod overlay;
 pub mod plan;
 pub mod probe;
@@ -42,6 +43,7 @@ pub use frame::{
 };
 pub use greeting::{GREETING, Parsed, encode_rejection, parse_greeting, rejection_reason};
 pub use message::{Message, MessageError, ProbeDeparture, RefuseCode, RemoteSample};
+pub use network::counted_network;
 pub use plan::{
     MAX_BLOCK_BYTES, MAX_DATAGRAM_BYTES, MAX_STREAMS, MAX_WINDOW_BYTES, MIN_INTERVAL_NS, MSS_BYTES, PlanError,
     canonical_json, validate_plan,

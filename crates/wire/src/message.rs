@@ -42,9 +42,6 @@ pub enum Message {
         nonce: [u8; 16],
         /// Whether the server grants tests only to those who prove the key.
         key_required: bool,
-        /// The server's proof that it has the key ([`crate::server_proof`]).
-        #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::hex::option")]
-        proof: Option<[u8; 32]>,
     },
     /// Client: asks for a test.
     Request {
@@ -69,6 +66,10 @@ pub enum Message {
         /// Port for test datagrams; zero for TCP tests.
         #[serde(default)]
         udp_port: u16,
+        /// The server's proof that it has the key ([`crate::server_proof`]). It comes after the client's own, so that a stranger gets
+        /// nothing on which to try guesses of the key.
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::hex::option")]
+        proof: Option<[u8; 32]>,
     },
     /// Server: not granted; the connection closes.
     Refuse {

@@ -7,10 +7,10 @@ use crate::fields::{FieldError, bounded, decimal_fields, window};
 /// The native hello: a test type that thrulay does not know, so that an old server closes and the client falls back.
 ///
 /// The number is [`NATIVE_VERSION`]. Framed messages follow in both directions ([`crate::frame`]).
-pub const HELLO: &[u8] = b"thrulay/2:L:1+";
+pub const HELLO: &[u8] = b"thrulay/2:L:2+";
 
-/// Version of the native protocol.
-pub const NATIVE_VERSION: u32 = 1;
+/// Version of the native protocol. Version 2: the server proves its key after the client has.
+pub const NATIVE_VERSION: u32 = 2;
 
 /// Longest proposal in bytes. The longest that means something has 95 (four 20-digit numbers and their frame).
 pub const MAX_PROPOSAL: usize = 128;

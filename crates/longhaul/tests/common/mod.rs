@@ -11,6 +11,8 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// The binary under test.
 pub(crate) fn longhaul() -> Command {
@@ -37,6 +39,7 @@ pub(crate) fn assert_valid(schema: &jsonschema::Validator, lines: &str) {
 pub(crate) struct Serve {
     child: Child,
     pub(crate) port: u16,
+    log: Arc<Mutex<String>>,
 }
 
 impl Serve {
@@ -59,8 +62,27 @@ impl Serve {
         let mut line = String::new();
         log.read_line(&mut line).unwrap();
         assert!(line.contains("listening"), "{line}");
-        std::thread::spawn(move || log.lines().for_each(drop));
-        Self { child, port }
+        let kept = Arc::new(Mutex::new(String::new()));
+        let lines = Arc::clone(&kept);
+        std::thread::spawn(move || {
+            for line in log.lines().map_while(Result::ok) {
+                *lines.lock().unwrap() += &(line + "\n");
+            }
+        });
+        Self { child, port, log: kept }
+    }
+
+    /// What it logged, as soon as that fulfils `condition`.
+    pub(crate) fn log(&self, condition: impl Fn(&str) -> bool) -> String {
+        let begin = Instant::now();
+        loop {
+            let log = self.log.lock().unwrap().clone();
+            if condition(&log) {
+                return log;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(20), "{log}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Its number.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kernel::{ConnectOptions, DataOptions, Received};
 use results::{Direction, End, HostReport, StreamStart, TestPlan};
 use units::Instant;
-use wire::{GREETING, HELLO, Message, Parsed, parse_greeting, rejection_reason};
+use wire::{GREETING, HELLO, Message, Parsed, RefuseCode, parse_greeting, rejection_reason};
 
 use super::{ClientOptions, Family};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT};
@@ -158,29 +158,33 @@ fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Resu
     let during = "during the handshake";
     let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
     let answer = hello(&writer, client_nonce).and_then(|()| reader.message(deadline, during));
-    let (server_nonce, key_required, server_proof) = match answer {
-        Ok(Message::Challenge { nonce, key_required, proof, .. }) => (nonce, key_required, proof),
+    let (server_nonce, key_required) = match answer {
+        Ok(Message::Challenge { nonce, key_required, .. }) => (nonce, key_required),
         Ok(other) => return Err(MeasureError::unexpected(&peer, other)),
         Err(e) if is_hang_up(&e) => return Ok(Opened::Thrulay(target)),
+        // A server of another version turns the hello away in the words of the greeting, which are no frame.
+        Err(e @ MeasureError::Protocol { .. }) => {
+            let version = wire::NATIVE_VERSION;
+            return Err(MeasureError::Unsupported(format!(
+                "{peer} does not speak version {version} of the longhaul protocol; use the same release of longhaul at both ends ({e})"
+            )));
+        }
         Err(e) => return Err(e),
     };
-    let mut proof = None;
-    match &options.key {
-        Some(key) => {
-            let proven = server_proof.is_some_and(|p| wire::verify_server(key, &client_nonce, &server_nonce, &p));
-            // A server without a key takes anyone; one with another key is not the one that the user means.
-            if key_required && !proven {
-                return Err(MeasureError::ServerKey(peer));
-            }
-            let plan = wire::canonical_json(&options.plan).map_err(|e| MeasureError::protocol(&peer, e))?;
-            proof = Some(wire::client_proof(key, &client_nonce, &server_nonce, &plan));
-        }
-        None if key_required => return Err(MeasureError::KeyRequired(peer)),
-        None => {}
-    }
+    let prove = |key| {
+        let plan = wire::canonical_json(&options.plan).map_err(|e| MeasureError::protocol(&peer, e))?;
+        Ok::<_, MeasureError>(wire::client_proof(key, &client_nonce, &server_nonce, &plan))
+    };
+    // Without a key the server is asked all the same: it then has the failure in its log.
+    let proof = options.key.as_ref().map(prove).transpose()?;
     writer.send(&Message::Request { plan: options.plan.clone(), proof })?;
     match reader.message(deadline, during)? {
-        Message::Accept { session, plan, notes, host, udp_port } => {
+        Message::Accept { session, plan, notes, host, udp_port, proof } => {
+            let proves = |key| proof.is_some_and(|p| wire::verify_server(key, &client_nonce, &server_nonce, &p));
+            // A server without a key takes anyone; one with another key is not the one that the user means.
+            if key_required && !options.key.as_ref().is_some_and(proves) {
+                return Err(MeasureError::ServerKey(peer));
+            }
             wire::validate_plan(&plan)?;
             reader.accept_messages_of(wire::SESSION_MAX);
             Ok(Opened::Native(Box::new(Session {
@@ -197,6 +201,8 @@ fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Resu
                 server_nonce,
             })))
         }
+        Message::Refuse { code: RefuseCode::KeyRequired, .. } => Err(MeasureError::KeyRequired(peer)),
+        Message::Refuse { code: RefuseCode::BadKey, .. } => Err(MeasureError::ServerKey(peer)),
         other => Err(MeasureError::unexpected(&peer, other)),
     }
 }

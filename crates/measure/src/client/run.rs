@@ -89,7 +89,7 @@ impl Run<'_> {
             time_utc: utc::now(),
             target: self.options.host.clone(),
             title: self.options.title.clone(),
-            protocol: "longhaul/1".to_owned(),
+            protocol: format!("longhaul/{}", wire::NATIVE_VERSION),
             plan: session.plan.clone(),
             notes: session.notes.clone(),
             streams,

@@ -3,6 +3,7 @@
 //! Both ends use the same code; which end is client and which is server matters only to the control connection.
 
 mod collect;
+mod filler;
 mod receiver;
 mod sample;
 mod sender;
@@ -66,6 +67,8 @@ pub(crate) struct LoadPlan {
     pub(crate) ceiling: Option<Rate>,
     /// Whether this end's kernel holds sockets to their pacing rate without being told to.
     pub(crate) is_paced: bool,
+    /// How long a stream of datagrams may receive none before the load is broken off; absent: for ever.
+    pub(crate) max_silence: Option<Duration>,
     /// sendfile and MSG_TRUNC instead of copies.
     pub(crate) zero_copy: bool,
     /// How long to wait, after the last block was written, for what is still under way.
@@ -83,6 +86,7 @@ impl LoadPlan {
             pacing: plan.rate_bps.map(Rate::from_bps),
             unsent: plan.notsent_lowat_bytes.map(u64::from),
             ceiling: None,
+            max_silence: None,
             is_paced: kernel::paces_itself(plan.congestion_control.as_deref()),
             zero_copy: plan.zero_copy,
             grace,

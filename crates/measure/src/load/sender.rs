@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use estimate::{LossEpisodes, Stages, StampKind};
-use kernel::{Clocks, KernelError, Received, SendFile, Stamped};
+use kernel::{Clocks, KernelError, Received, Stamped, Tail};
 use results::{DelayHistogram, TcpState};
 use units::Instant;
-use wire::{BLOCK_HEADER_BYTES as HEADER_LEN, BlockHeader, EchoReader, FILLER};
+use wire::{BLOCK_HEADER_BYTES as HEADER_LEN, BlockHeader, EchoReader};
 
 use super::collect::{SenderCut, StreamDone, StreamEvent};
+use super::filler::Filler;
 use super::unsent::{Room, Unsent};
 use super::{LoadPlan, SampleTap, Stop, StreamSocket};
 
@@ -21,14 +22,6 @@ const STATE_EVERY: Duration = Duration::from_millis(10);
 /// Echoes are read in chunks of this size: 256 headers.
 const ECHO_CHUNK: usize = 4096;
 
-/// Where a block's bytes come from.
-enum Source {
-    /// One buffer, header in front; copied into the kernel.
-    Buffer(Vec<u8>),
-    /// The page cache; only the header is copied.
-    File(SendFile),
-}
-
 pub(crate) struct Sender {
     plan: LoadPlan,
     stream: StreamSocket,
@@ -36,7 +29,7 @@ pub(crate) struct Sender {
     stop: Stop,
     events: mpsc::Sender<StreamEvent>,
     stages: Arc<Mutex<Stages>>,
-    source: Source,
+    filler: Filler,
     clocks: Clocks,
     tap: SampleTap,
     stamped: bool,
@@ -77,11 +70,7 @@ impl Sender {
     ) -> Result<Self, KernelError> {
         let support = kernel::enable_stamps(&stream.socket, true, false);
         let baseline = kernel::tcp_state(&stream.socket)?;
-        let source = if plan.zero_copy {
-            Source::File(SendFile::new(plan.block, FILLER)?)
-        } else {
-            Source::Buffer(vec![FILLER; plan.block])
-        };
+        let filler = Filler::get(plan.zero_copy)?;
         let start = plan.start;
         let unsent = Unsent::new(plan.unsent, plan.pacing, start, baseline.bytes_acked);
         kernel::wake_below_unsent(&stream.socket, unsent.bound())?;
@@ -90,7 +79,7 @@ impl Sender {
             stop,
             events,
             stages,
-            source,
+            filler,
             clocks: Clocks::new(),
             tap: SampleTap::new(start.as_nanos() ^ u64::from(stream.stream)),
             stamped: support.transmit,
@@ -182,10 +171,6 @@ impl Sender {
         let sampled = self.tap.is_due(self.blocks) && self.stamped && want >= HEADER_LEN;
         let next = if sampled { self.peek_next(now) } else { self.tap.next() };
         block.header = BlockHeader { sent: now, number: self.blocks, next_sample: next }.encode();
-        if let Source::Buffer(buffer) = &mut self.source {
-            let head = HEADER_LEN.min(block.len);
-            buffer[..head].copy_from_slice(&block.header[..head]);
-        }
         let outcome = if sampled {
             kernel::send_stamped(&self.stream.socket, &block.header, self.fills_segment_after(HEADER_LEN))?
         } else {
@@ -218,16 +203,12 @@ impl Sender {
         let next = if done > 0 { self.blocks } else { self.blocks.wrapping_add(1) };
         let ends = want == left && self.stamped && self.tap.is_due(next);
         let more = self.budget != Some(self.written + left as u64) && self.fills_segment_after(want);
-        match &self.source {
-            Source::File(_) if done < HEADER_LEN => {
-                let head = &block.header[done..HEADER_LEN.min(done + want)];
-                kernel::send_some(socket, head, left > head.len() || more)
-            }
-            Source::File(_) if ends && left == 1 => kernel::send_last(socket, &[FILLER]),
-            Source::File(file) => file.send(socket, done, if ends { left - 1 } else { want }),
-            Source::Buffer(buffer) if ends => kernel::send_last(socket, &buffer[done..block.len]),
-            Source::Buffer(buffer) => kernel::send_some(socket, &buffer[done..done + want], more),
-        }
+        let tail = match (ends, more) {
+            (true, _) => Tail::End,
+            (false, true) => Tail::More,
+            (false, false) => Tail::Flush,
+        };
+        self.filler.send(socket, &block.header, (block.len, done), want, tail)
     }
 
     /// Whether there is room for another segment behind `bytes` more bytes. The tail of a write in front of a wait must not be

@@ -20,7 +20,7 @@ use crate::{MeasureError, data, thrulay};
 /// Greets, learns what the peer wants, and hands over. Whatever goes wrong ends this connection only.
 pub(crate) fn handle(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Ticket) {
     if let Err(e) = serve(shared, stream, peer, ticket) {
-        info!(%peer, error = %e, "connection ended");
+        shared.log_refusal(|| info!(%peer, error = %e, "connection ended"));
     }
 }
 
@@ -121,13 +121,16 @@ impl Join {
             let (cn, sn) = (&session.client_nonce, &session.server_nonce);
             let proven = |p| wire::verify_join(key, cn, sn, self.session, self.number, self.direction, p);
             if !self.proof.as_ref().is_some_and(proven) {
-                return refuse(RefuseCode::BadKey, "the data connection does not prove the key");
+                let reason = "the data connection does not prove the key";
+                shared.log_failed_authentication(peer, reason);
+                return refuse(RefuseCode::BadKey, reason);
             }
         }
         if reader.has_unread() {
             return refuse(RefuseCode::BadRequest, "data before the start");
         }
         let mut options = data::options(&session.plan, End::Server, self.direction);
+        options.beyond_limits = shared.options.large_windows;
         if self.direction.sender() == End::Server && options.congestion_control.is_none() {
             options.congestion_control = kernel::accepted_congestion_control();
         }

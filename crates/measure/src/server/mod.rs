@@ -2,8 +2,11 @@
 
 mod connection;
 mod event;
+mod log_limit;
+mod memory;
 pub(crate) mod registry;
 mod session;
+mod undecided;
 
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -17,9 +20,11 @@ use units::{Bytes, Rate};
 use wire::{AddressSecret, Key, encode_rejection};
 
 use crate::{MeasureError, address, random, udp};
-pub(crate) use registry::Registry;
+pub(crate) use log_limit::LogLimit;
+pub(crate) use memory::{THRULAY_MEMORY, memory_of};
 #[cfg(test)]
 pub(crate) use registry::{Joinable, Seat};
+pub(crate) use registry::{Registry, RegistryLimits};
 
 /// How a server is to behave.
 #[derive(Debug)]
@@ -32,8 +37,14 @@ pub struct ServerOptions {
     pub allow: Vec<IpNet>,
     /// Most sessions at once.
     pub max_sessions: usize,
-    /// Most sessions at once from one address.
+    /// Most sessions at once from one address; IPv6 addresses count by their first 64 bits.
     pub max_sessions_per_address: usize,
+    /// Most memory that all sessions together may need in this process. Socket buffers are the kernel's and not part of it.
+    pub max_memory: Bytes,
+    /// Whether clients may have socket buffers beyond the kernel's limits for them, where this process may give such (CAP_NET_ADMIN).
+    pub large_windows: bool,
+    /// How long a UDP session in which this end receives goes on without a datagram.
+    pub max_udp_silence: Duration,
     /// Longest test.
     pub max_duration: Duration,
     /// Highest rate of a session, all streams of a direction together.
@@ -63,6 +74,10 @@ pub(crate) struct Shared {
     pub(crate) options: ServerOptions,
     pub(crate) registry: Registry,
     pub(crate) port: u16,
+    /// Lines about connections and sessions that were refused.
+    pub(crate) refusals: LogLimit,
+    /// Lines about keys that were not proven.
+    pub(crate) failures: LogLimit,
 }
 
 /// Receive buffer of the address validation: some hundred questions, so that a flood is dropped in the kernel.
@@ -81,8 +96,13 @@ impl Server {
     /// The address is taken or not this host's.
     pub fn bind(options: ServerOptions) -> Result<Self, MeasureError> {
         let (listener, datagrams, local) = open_sockets(&options)?;
-        let registry = Registry::new(options.max_sessions, options.max_sessions_per_address);
-        let shared = Arc::new(Shared { options, registry, port: local.port() });
+        let registry = Registry::new(RegistryLimits {
+            sessions: options.max_sessions,
+            sessions_per_network: options.max_sessions_per_address,
+            memory: options.max_memory,
+        });
+        let (refusals, failures) = (LogLimit::default(), LogLimit::default());
+        let shared = Arc::new(Shared { options, registry, port: local.port(), refusals, failures });
         Ok(Self { listener, datagrams, shared })
     }
 
@@ -126,6 +146,7 @@ impl Server {
                 return Ok(());
             }
             kernel::wait(&self.listener, false, LOOK_EVERY)?;
+            self.shared.log_suppressed();
             while asked() == 0 {
                 match self.listener.accept() {
                     Ok((stream, peer)) => self.admit(stream, address::plain(peer)),
@@ -163,14 +184,17 @@ impl Server {
         let shared = &self.shared;
         let allow = &shared.options.allow;
         if !allow.is_empty() && !allow.iter().any(|n| n.contains(&peer.ip())) {
-            info!(%peer, "refused: not on the allow list");
+            shared.log_refusal(|| info!(%peer, "refused: not on the allow list"));
             reject(&stream, "your address is not on this server's allow list");
             return;
         }
-        let Some(ticket) = shared.registry.connect(peer.ip()) else {
-            info!(%peer, "refused: too many connections");
-            reject(&stream, "too many connections that have not yet said what they want");
-            return;
+        let ticket = match stream.try_clone() {
+            Ok(closer) => shared.registry.connect(peer.ip(), closer),
+            Err(e) => {
+                shared.log_refusal(|| warn!(%peer, error = %e, "refused: no descriptor is free"));
+                reject(&stream, "the server has too many connections");
+                return;
+            }
         };
         let shared = Arc::clone(shared);
         let spawned = std::thread::Builder::new()
@@ -179,6 +203,32 @@ impl Server {
             .spawn(move || connection::handle(&shared, stream, peer, ticket));
         if let Err(e) = spawned {
             warn!(%peer, error = %e, "no thread for a connection");
+        }
+    }
+}
+
+impl Shared {
+    /// Writes a line about something that was refused, unless too many were written of late.
+    pub(crate) fn log_refusal(&self, line: impl FnOnce()) {
+        if self.refusals.permits(kernel::now()) {
+            line();
+        }
+    }
+
+    /// Logs that `peer` did not prove the key.
+    pub(crate) fn log_failed_authentication(&self, peer: SocketAddr, reason: &str) {
+        if self.failures.permits(kernel::now()) {
+            warn!(%peer, reason, "authentication failed");
+        }
+    }
+
+    fn log_suppressed(&self) {
+        let now = kernel::now();
+        if let Some(lines) = self.refusals.take_suppressed(now) {
+            info!(lines, "more connections and sessions were refused, not logged");
+        }
+        if let Some(lines) = self.failures.take_suppressed(now) {
+            warn!(lines, "more authentications failed, not logged");
         }
     }
 }

@@ -1,21 +1,18 @@
 //! Who is being served, and the limits on that.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 use results::TestPlan;
-use wire::RefuseCode;
+use units::Bytes;
+use wire::{RefuseCode, counted_network};
 
 use super::event::SessionEvent;
+use super::undecided::Undecided;
 use crate::load::stream_numbers;
 use crate::udp::{self, Proofs};
-
-/// Connections that have not yet proposed anything, from one address and in all. A client opens up to 256 data
-/// connections at once (128 streams in two directions); several clients may do so at the same time.
-const UNDECIDED_PER_ADDRESS: usize = 300;
-const UNDECIDED: usize = 1024;
 
 /// A session as the data connections that join it see it.
 #[derive(Debug, Clone)]
@@ -34,19 +31,30 @@ pub(crate) struct Joinable {
 #[derive(Debug, Default)]
 struct State {
     sessions: BTreeMap<[u8; 8], Joinable>,
-    per_address: BTreeMap<IpAddr, usize>,
+    per_network: BTreeMap<IpAddr, usize>,
     running: usize,
-    undecided: BTreeMap<IpAddr, usize>,
-    undecided_total: usize,
+    /// What the running sessions may need, together.
+    memory: Bytes,
+    undecided: Undecided<TcpStream>,
     closed: bool,
+}
+
+/// Bounds on what runs at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RegistryLimits {
+    /// Sessions in all.
+    pub(crate) sessions: usize,
+    /// Sessions of one network ([`counted_network`]).
+    pub(crate) sessions_per_network: usize,
+    /// Memory of all sessions together.
+    pub(crate) memory: Bytes,
 }
 
 /// The sessions of a server.
 #[derive(Debug)]
 pub(crate) struct Registry {
     state: Arc<Mutex<State>>,
-    max: usize,
-    max_per_address: usize,
+    limits: RegistryLimits,
     total: AtomicU64,
     ending: Arc<AtomicU8>,
 }
@@ -55,14 +63,16 @@ pub(crate) struct Registry {
 #[derive(Debug)]
 pub(crate) struct Ticket {
     state: Arc<Mutex<State>>,
-    address: IpAddr,
+    network: IpAddr,
+    number: u64,
 }
 
 /// Counts a session until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     state: Arc<Mutex<State>>,
-    address: IpAddr,
+    network: IpAddr,
+    memory: Bytes,
     name: Option<[u8; 8]>,
 }
 
@@ -82,9 +92,7 @@ fn decrement(map: &mut BTreeMap<IpAddr, usize>, address: IpAddr) {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut s = lock(&self.state);
-        s.undecided_total -= 1;
-        decrement(&mut s.undecided, self.address);
+        lock(&self.state).undecided.remove(self.network, self.number);
     }
 }
 
@@ -92,7 +100,8 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut s = lock(&self.state);
         s.running -= 1;
-        decrement(&mut s.per_address, self.address);
+        s.memory = s.memory.saturating_sub(self.memory);
+        decrement(&mut s.per_network, self.network);
         if let Some(name) = self.name {
             s.sessions.remove(&name);
         }
@@ -100,44 +109,63 @@ impl Drop for Seat {
 }
 
 impl Registry {
-    pub(crate) fn new(max: usize, max_per_address: usize) -> Self {
-        Self { state: Arc::default(), max, max_per_address, total: AtomicU64::new(0), ending: Arc::default() }
+    pub(crate) fn new(limits: RegistryLimits) -> Self {
+        Self { state: Arc::default(), limits, total: AtomicU64::new(0), ending: Arc::default() }
     }
 
-    /// A connection arrived; `None` when too many wait to be decided.
-    pub(crate) fn connect(&self, address: IpAddr) -> Option<Ticket> {
-        let mut s = lock(&self.state);
-        let here = s.undecided.get(&address).copied().unwrap_or(0);
-        if here >= UNDECIDED_PER_ADDRESS || s.undecided_total >= UNDECIDED {
-            return None;
+    /// A connection arrived; `closer` is another handle on it. Where too many connections have not yet said what they want, the oldest of
+    /// the busiest network is closed.
+    pub(crate) fn connect(&self, address: IpAddr, closer: TcpStream) -> Ticket {
+        let network = counted_network(address);
+        let (number, evicted) = lock(&self.state).undecided.add(network, closer);
+        if let Some(evicted) = evicted {
+            // Wakes its thread, which ends at the end of the stream.
+            let _ = evicted.shutdown(Shutdown::Both);
         }
-        s.undecided_total += 1;
-        s.undecided.insert(address, here + 1);
-        Some(Ticket { state: Arc::clone(&self.state), address })
+        Ticket { state: Arc::clone(&self.state), network, number }
     }
 
-    /// A session is wanted.
+    /// A session is wanted that may need so much memory.
     ///
     /// # Errors
     /// The code and words of the refusal.
-    pub(crate) fn seat(&self, address: IpAddr) -> Result<Seat, (RefuseCode, String)> {
+    pub(crate) fn seat(&self, address: IpAddr, memory: Bytes) -> Result<Seat, (RefuseCode, String)> {
+        let network = counted_network(address);
+        let limits = &self.limits;
         let mut s = lock(&self.state);
         if s.closed {
             return Err((RefuseCode::ShuttingDown, "the server is ending".to_owned()));
         }
-        if s.running >= self.max {
+        if s.running >= limits.sessions {
             let text = format!("{} tests are running, which is this server's limit; try again later", s.running);
             return Err((RefuseCode::Busy, text));
         }
-        let here = s.per_address.get(&address).copied().unwrap_or(0);
-        if here >= self.max_per_address {
-            let text = format!("{here} tests from {address} are running, which is this server's limit for one address");
+        let here = s.per_network.get(&network).copied().unwrap_or(0);
+        if here >= limits.sessions_per_network {
+            let text = format!("{here} tests from {network} are running, which is this server's limit for one address");
             return Err((RefuseCode::TooManyFromAddress, text));
         }
+        let needed = Bytes::new(s.memory.as_u64().saturating_add(memory.as_u64()));
+        if needed > limits.memory {
+            let (used, most) = (s.memory, limits.memory);
+            return Err(if memory > most {
+                let text = format!(
+                    "this test may need {memory} of memory, this server has {most} for all tests; use fewer streams"
+                );
+                (RefuseCode::NotAllowed, text)
+            } else {
+                let text = format!(
+                    "this test may need {memory} of memory, and the running tests have {used} of this server's {most}; \
+                     use fewer streams or try again later"
+                );
+                (RefuseCode::Busy, text)
+            });
+        }
         s.running += 1;
-        s.per_address.insert(address, here + 1);
+        s.memory = needed;
+        s.per_network.insert(network, here + 1);
         self.total.fetch_add(1, Ordering::Relaxed);
-        Ok(Seat { state: Arc::clone(&self.state), address, name: None })
+        Ok(Seat { state: Arc::clone(&self.state), network, memory, name: None })
     }
 
     /// Lets data connections find the session of `seat`.
@@ -196,30 +224,46 @@ impl Registry {
 mod tests {
     use super::*;
 
+    const LIMITS: RegistryLimits = RegistryLimits { sessions: 2, sessions_per_network: 1, memory: Bytes::new(1000) };
+
     #[test]
     fn limits_hold_and_what_ends_is_given_back() {
-        let r = Registry::new(2, 1);
+        let r = Registry::new(LIMITS);
         let (a, b, c) = (IpAddr::from([1, 1, 1, 1]), IpAddr::from([2, 2, 2, 2]), IpAddr::from([3, 3, 3, 3]));
-        let seat = r.seat(a).unwrap();
-        assert_eq!(r.seat(a).unwrap_err().0, RefuseCode::TooManyFromAddress);
-        let other = r.seat(b).unwrap();
-        assert_eq!(r.seat(c).unwrap_err().0, RefuseCode::Busy);
+        let small = Bytes::new(1);
+        let seat = r.seat(a, small).unwrap();
+        assert_eq!(r.seat(a, small).unwrap_err().0, RefuseCode::TooManyFromAddress);
+        let other = r.seat(b, small).unwrap();
+        assert_eq!(r.seat(c, small).unwrap_err().0, RefuseCode::Busy);
         drop(seat);
         drop(other);
         assert_eq!(r.sessions(), 0);
-        assert!(r.seat(a).is_ok());
+        assert!(r.seat(a, small).is_ok());
         r.close();
-        assert_eq!(r.seat(c).unwrap_err().0, RefuseCode::ShuttingDown);
+        assert_eq!(r.seat(c, small).unwrap_err().0, RefuseCode::ShuttingDown);
     }
 
     #[test]
-    fn undecided_connections_are_bounded_per_address() {
-        let r = Registry::new(1, 1);
+    fn the_memory_of_all_sessions_is_bounded() {
+        let r = Registry::new(RegistryLimits { sessions: 64, sessions_per_network: 64, ..LIMITS });
         let a = IpAddr::from([1, 1, 1, 1]);
-        let mut tickets: Vec<_> = (0..UNDECIDED_PER_ADDRESS).map(|_| r.connect(a).unwrap()).collect();
-        assert!(r.connect(a).is_none());
-        assert!(r.connect(IpAddr::from([2, 2, 2, 2])).is_some());
-        tickets.pop();
-        assert!(r.connect(a).is_some());
+        let (code, text) = r.seat(a, Bytes::new(1001)).unwrap_err();
+        assert_eq!(code, RefuseCode::NotAllowed, "however long one waits: {text}");
+        let seat = r.seat(a, Bytes::new(600)).unwrap();
+        let (code, text) = r.seat(a, Bytes::new(401)).unwrap_err();
+        assert_eq!(code, RefuseCode::Busy, "{text}");
+        assert!(text.contains("fewer streams"), "{text}");
+        let _other = r.seat(a, Bytes::new(400)).unwrap();
+        drop(seat);
+        assert!(r.seat(a, Bytes::new(600)).is_ok());
+    }
+
+    #[test]
+    fn a_host_with_many_ipv6_addresses_has_the_seats_of_one() {
+        let r = Registry::new(RegistryLimits { sessions: 64, ..LIMITS });
+        let at = |text: &str| r.seat(text.parse().unwrap(), Bytes::new(1));
+        let _seat = at("2001:db8::1").unwrap();
+        assert_eq!(at("2001:db8::2").unwrap_err().0, RefuseCode::TooManyFromAddress);
+        assert!(at("2001:db8:0:1::1").is_ok());
     }
 }

@@ -13,9 +13,9 @@ use tracing::info;
 use units::{Bytes, Instant, Rate};
 use wire::{EndSide, Finished, Message, RefuseCode};
 
-use super::Shared;
 use super::event::SessionEvent;
-use super::registry::{Joinable, Ticket};
+use super::registry::{Joinable, Seat, Ticket};
+use super::{Shared, memory_of};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, Stream, StreamSocket, share_of, stream_numbers};
 use crate::udp::{self, Proofs, ServerStreams};
@@ -53,19 +53,17 @@ pub(crate) fn run(
         software: format!("longhaul {VERSION}"),
         nonce: server_nonce,
         key_required: key.is_some(),
-        proof: key.map(|k| wire::server_proof(k, &client_nonce, &server_nonce)),
     })?;
     let (plan, proof) = match reader.message(deadline, "during the handshake")? {
         Message::Request { plan, proof } => (plan, proof),
         other => return Err(MeasureError::protocol(peer, format!("unexpected message {}", other.name()))),
     };
-    let granted = authorise(shared, &plan, proof, &client_nonce, &server_nonce)
-        .and_then(|()| grant(shared, plan))
-        .and_then(|g| Ok((g, shared.registry.seat(peer.ip())?)));
-    let ((plan, notes), mut seat) = match granted {
+    let granted =
+        authorise(shared, &plan, proof, &client_nonce, &server_nonce).and_then(|()| admit(shared, peer, plan));
+    let (plan, notes, mut seat) = match granted {
         Ok(granted) => granted,
         Err((code, reason)) => {
-            info!(%peer, ?code, reason, "session refused");
+            log_refusal(shared, peer, code, &reason);
             return writer.send(&Message::Refuse { code, reason });
         }
     };
@@ -89,6 +87,7 @@ pub(crate) fn run(
         notes,
         host: kernel::host_report(VERSION, Some(address::plain_ip(local.ip()))),
         udp_port: shared.port,
+        proof: key.map(|k| wire::server_proof(k, &client_nonce, &server_nonce)),
     })?;
     reader.accept_messages_of(CLIENT_MESSAGE_MAX);
     let control = outbox.clone();
@@ -100,7 +99,9 @@ pub(crate) fn run(
     let outcome = session.serve();
     // The session's own line tells how it ended; there is nothing to add for the connection.
     session.close(&outcome);
+    drop(session);
     drop(seat);
+    kernel::release_memory();
     Ok(())
 }
 
@@ -132,6 +133,20 @@ fn authorise(
     } else {
         Err((RefuseCode::BadKey, "the client's key is not this server's".to_owned()))
     }
+}
+
+fn log_refusal(shared: &Shared, peer: SocketAddr, code: RefuseCode, reason: &str) {
+    match code {
+        RefuseCode::KeyRequired | RefuseCode::BadKey => shared.log_failed_authentication(peer, reason),
+        _ => shared.log_refusal(|| info!(%peer, ?code, reason, "session refused")),
+    }
+}
+
+/// The plan as granted, what was changed, and a seat for it.
+fn admit(shared: &Shared, peer: SocketAddr, plan: TestPlan) -> Result<(TestPlan, Vec<String>, Seat), Refusal> {
+    let (plan, notes) = grant(shared, plan)?;
+    let seat = shared.registry.seat(peer.ip(), memory_of(&plan))?;
+    Ok((plan, notes, seat))
 }
 
 /// The plan within this server's limits, and what was changed.
@@ -286,6 +301,7 @@ impl<'a> Session<'a> {
         let mut plan = LoadPlan::new(&self.plan, &self.id, at, self.shared.options.grace);
         // A client is asked to pace itself; one that does not is held to the ceiling here.
         plan.ceiling = plan.pacing.filter(|_| self.shared.options.max_rate.is_some());
+        plan.max_silence = Some(self.shared.options.max_udp_silence);
         let model = Arc::clone(&self.model);
         // The model is the client's: it tells the server's clock at a client's instant, which is what is asked here.
         let peer_clock: PeerClock = Arc::new(move |client| {
@@ -328,6 +344,10 @@ impl<'a> Session<'a> {
                     Incoming::Message(m, _) => self.handle_message(*m, side)?,
                     Incoming::Pinged | Incoming::Pong(..) => {}
                 },
+                SessionEvent::Side(SideEvent::Failed { reason, .. }) if side.stop.is_at_once() => {
+                    self.writer.send(&Message::Failed { reason: reason.clone() })?;
+                    return Err(MeasureError::Unsupported(reason));
+                }
                 SessionEvent::Side(SideEvent::Finished { sides, warnings }) => {
                     return self.report(sides, warnings);
                 }

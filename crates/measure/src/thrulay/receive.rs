@@ -69,20 +69,26 @@ impl Reception {
 
     /// Receives until the client tells on `control` how many packets it sent, and returns that number.
     ///
-    /// Silence on the UDP socket is no reason to end before `until`: a path that loses all is a result.
+    /// It ends without that at `until`, or when no datagram came for the patience behind it: a seat is not held for nothing. A client
+    /// whose path loses all has that long to say that it is done.
     pub(super) fn receive(
         &mut self,
         control: &TcpStream,
         peer: SocketAddr,
-        until: Instant,
+        (until, patience): (Instant, Duration),
         is_ending: &dyn Fn() -> bool,
     ) -> Result<u64, MeasureError> {
         let begin = kernel::now();
+        let mut moved = begin;
         let (mut got, mut chunk, mut next_look) = (Vec::new(), [0; 256], begin);
         let mut datagrams = vec![0; BATCH];
         loop {
+            let before = self.tally.blocks;
             self.take_batch(&mut datagrams)?;
             let now = kernel::now();
+            if self.tally.blocks > before {
+                moved = now;
+            }
             if now < next_look {
                 continue;
             }
@@ -93,6 +99,13 @@ impl Reception {
             if now >= until {
                 let (peer, after) = (peer.to_string(), until.saturating_since(begin));
                 return Err(MeasureError::Silent { peer, after, during: "about the end of its UDP test" });
+            }
+            if now.saturating_since(moved) > patience {
+                return Err(MeasureError::Silent {
+                    peer: peer.to_string(),
+                    after: patience,
+                    during: "during its UDP test",
+                });
             }
             match kernel::read_some(control, &mut chunk)? {
                 Received::Bytes(n) => got.extend_from_slice(&chunk[..n]),

@@ -12,8 +12,8 @@ use wire::thrulay::{IpVersion, TcpTerms, UDP_REFUSAL, UdpTerms};
 use super::echo::{self, Limits, Tally};
 use super::receive::Reception;
 use super::{PROTOCOL, text};
-use crate::server::Shared;
 use crate::server::registry::{Seat, Ticket};
+use crate::server::{Shared, THRULAY_MEMORY};
 use crate::{MeasureError, PEER_TIMEOUT, address, random};
 
 /// Serves one proposal to the end. `rest` is what came behind it.
@@ -27,7 +27,7 @@ pub(crate) fn serve(
 ) -> Result<(), MeasureError> {
     let seat = match admit(shared, peer, rest) {
         Ok(seat) => seat,
-        Err(reason) => return refuse(socket, peer, proposal, &reason),
+        Err(reason) => return refuse(shared, socket, peer, proposal, &reason),
     };
     drop(ticket);
     kernel::give_up_after(socket, PEER_TIMEOUT);
@@ -39,6 +39,7 @@ pub(crate) fn serve(
         Proposal::Native { .. } => Err(MeasureError::protocol(peer, "not a thrulay proposal")),
     };
     drop(seat);
+    kernel::release_memory();
     outcome
 }
 
@@ -50,12 +51,18 @@ fn admit(shared: &Shared, peer: SocketAddr, rest: &[u8]) -> Result<Seat, String>
     if !rest.is_empty() {
         return Err("data before the answer to the proposal".to_owned());
     }
-    shared.registry.seat(peer.ip()).map_err(|(_, reason)| reason)
+    shared.registry.seat(peer.ip(), THRULAY_MEMORY).map_err(|(_, reason)| reason)
 }
 
 /// The greeting has gone out, so that no reason can be given: TCP clients see the connection close, UDP clients a text.
-fn refuse(socket: &TcpStream, peer: SocketAddr, proposal: Proposal, reason: &str) -> Result<(), MeasureError> {
-    info!(%peer, protocol = PROTOCOL, reason, "session refused");
+fn refuse(
+    shared: &Shared,
+    socket: &TcpStream,
+    peer: SocketAddr,
+    proposal: Proposal,
+    reason: &str,
+) -> Result<(), MeasureError> {
+    shared.log_refusal(|| info!(%peer, protocol = PROTOCOL, reason, "session refused"));
     if matches!(proposal, Proposal::ThrulayUdp { .. }) {
         text::send(socket, &peer.to_string(), UDP_REFUSAL)?;
     }
@@ -64,7 +71,8 @@ fn refuse(socket: &TcpStream, peer: SocketAddr, proposal: Proposal, reason: &str
 
 fn tcp(shared: &Shared, socket: &TcpStream, peer: SocketAddr, asked: TcpTerms) -> Result<(), MeasureError> {
     let begun = kernel::now();
-    kernel::apply_data_options(socket, &DataOptions { window: Some(asked.window), ..DataOptions::default() })?;
+    let (window, beyond_limits) = (Some(asked.window), shared.options.large_windows);
+    kernel::apply_data_options(socket, &DataOptions { window, beyond_limits, ..DataOptions::default() })?;
     // An echo must not wait for the acknowledgement of the one before it: it is what the client measures.
     let _ = socket.set_nodelay(true);
     let granted = kernel::buffers(socket)?;
@@ -94,7 +102,7 @@ fn udp(
 ) -> Result<(), MeasureError> {
     let refused = |reason: &str| {
         let proposal = Proposal::ThrulayUdp { client_port: 0, packet_size, rate_per_1000s, packets };
-        refuse(control, peer, proposal, reason)
+        refuse(shared, control, peer, proposal, reason)
     };
     let longest = shared.options.max_duration;
     let ceiling = shared.options.max_rate;
@@ -114,8 +122,9 @@ fn udp(
     let mut reception = Reception::new(socket, terms)?;
     // A Poisson stream lasts as long as planned on average only; a short one can take twice that.
     let until = begun + (planned * 2).min(longest) + shared.options.grace + PEER_TIMEOUT;
+    let patience = shared.options.max_udp_silence;
     let outcome = reception
-        .receive(control, peer, until, &|| shared.registry.is_broken_off())
+        .receive(control, peer, (until, patience), &|| shared.registry.is_broken_off())
         .and_then(|sent| text::send(control, &peer.to_string(), reception.report(sent).as_bytes()));
     log(peer, "udp", begun, &reception.tally(), outcome.err().map(|e| e.to_string()));
     Ok(())

@@ -137,13 +137,16 @@ mod tests {
     const NAME: [u8; 8] = [9; 8];
     const HOME: &str = "192.0.2.1:4000";
 
+    const ONE: crate::server::RegistryLimits =
+        crate::server::RegistryLimits { sessions: 1, sessions_per_network: 1, memory: units::Bytes::ZERO };
+
     fn at(text: &str) -> SocketAddr {
         text.parse().unwrap()
     }
 
     fn open(registry: &Registry, plan: TestPlan) -> (Seat, Arc<Proofs>) {
         let (client, proofs) = (at(HOME).ip(), Arc::new(Proofs::default()));
-        let mut seat = registry.seat(client).unwrap();
+        let mut seat = registry.seat(client, units::Bytes::ZERO).unwrap();
         let joinable = Joinable {
             plan: Arc::new(plan),
             client_nonce: [0; 16],
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_client_proves_each_stream_by_sending_the_nonce_back() {
-        let (registry, secret) = (Registry::new(1, 1), AddressSecret::new(&[1; 32]));
+        let (registry, secret) = (Registry::new(ONE), AddressSecret::new(&[1; 32]));
         let (_seat, proofs) = open(&registry, two_streams());
         let mut admission = Admission { registry: &registry, secret: &secret, ignored: Ignored::default() };
         for stream in 0..2 {
@@ -182,7 +185,7 @@ mod tests {
 
     #[test]
     fn strangers_get_no_answer_and_no_stream() {
-        let (registry, secret) = (Registry::new(1, 1), AddressSecret::new(&[1; 32]));
+        let (registry, secret) = (Registry::new(ONE), AddressSecret::new(&[1; 32]));
         let (seat, proofs) = open(&registry, two_streams());
         let mut admission = Admission { registry: &registry, secret: &secret, ignored: Ignored::default() };
         let hello = |name, stream| UdpControl::Hello { token: wire::stream_token(name, stream) }.encode();
@@ -203,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_proven_stream_stays_with_its_address() {
-        let (registry, secret) = (Registry::new(1, 1), AddressSecret::new(&[1; 32]));
+        let (registry, secret) = (Registry::new(ONE), AddressSecret::new(&[1; 32]));
         let (_seat, proofs) = open(&registry, two_streams());
         let mut admission = Admission { registry: &registry, secret: &secret, ignored: Ignored::default() };
         let token = wire::stream_token(NAME, 0);
@@ -216,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_tcp_session_opens_nothing_for_datagrams() {
-        let (registry, secret) = (Registry::new(1, 1), AddressSecret::new(&[1; 32]));
+        let (registry, secret) = (Registry::new(ONE), AddressSecret::new(&[1; 32]));
         let (_seat, _) = open(&registry, TestPlan { transport: Transport::Tcp, ..two_streams() });
         let mut admission = Admission { registry: &registry, secret: &secret, ignored: Ignored::default() };
         let hello = UdpControl::Hello { token: wire::stream_token(NAME, 0) }.encode();

@@ -1,10 +1,11 @@
 //! The thread that receives one stream of datagrams.
 
+use std::io;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use estimate::{Arrival, OneWayHistogram, SequenceTracker};
-use kernel::{Clocks, KernelError, UdpReceived};
+use kernel::{Clocks, KernelError, Op, UdpReceived};
 use units::Instant;
 use wire::DatagramHeader;
 
@@ -134,6 +135,7 @@ impl Receiver {
             if self.stop.is_at_once() || self.is_complete(now) {
                 return Ok(());
             }
+            self.check_silence(now)?;
             let counts = &mut self.counts;
             let got = kernel::recv_batch(&self.stream.socket, &mut self.buffer, |d| counts.handle(&d))?;
             if got == 0 {
@@ -142,6 +144,17 @@ impl Receiver {
                 self.since_empty += got;
             }
         }
+    }
+
+    /// Breaks the whole load off when the sender has not said that it is done and has sent nothing for too long.
+    fn check_silence(&self, now: Instant) -> Result<(), KernelError> {
+        let Some(limit) = self.plan.max_silence.filter(|_| self.told.is_none()) else { return Ok(()) };
+        if now.saturating_since(self.counts.last) <= limit {
+            return Ok(());
+        }
+        self.stop.at_once();
+        let text = format!("no datagram came for {:.1} s", limit.as_secs_f64());
+        Err(KernelError::new(Op::Receive, "udp", io::Error::new(io::ErrorKind::TimedOut, text)))
     }
 
     fn pause(&mut self, now: Instant) -> Result<(), KernelError> {

@@ -95,9 +95,43 @@ fn only_the_right_key_opens_a_server_with_a_key() {
     let answer = liar.hear();
     assert!(matches!(answer, Some(Message::Refuse { code: RefuseCode::BadKey, .. })), "{answer:?}");
 
+    // Neither was given anything on which guesses of the key can be tried.
+    for peer in [&stranger, &liar] {
+        assert!(peer.heard().contains("nonce") && !peer.heard().contains("proof"), "{}", peer.heard());
+    }
+
     let outcome = with(Some(good_key())).unwrap();
     assert!(outcome.end.directions[0].agreement.agree);
     assert!(served.has_sessions_within(0, PATIENCE));
+}
+
+#[test]
+fn a_client_believes_only_a_server_that_proves_the_key() {
+    // A server with another key cannot check the client's proof; one that pretends to has none of its own to show.
+    let listener = std::net::TcpListener::bind((LOCAL, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let pretender = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(wire::GREETING).unwrap();
+        let say = |m: &Message| m.encode_frame().unwrap();
+        let challenge = Message::Challenge { software: "x".to_owned(), nonce: [1; 16], key_required: true };
+        stream.write_all(&say(&challenge)).unwrap();
+        let accept = Message::Accept {
+            session: [1; 8],
+            plan: small(SECOND),
+            notes: vec![],
+            host: kernel::host_report("1", None),
+            udp_port: 0,
+            proof: Some([9; 32]),
+        };
+        stream.write_all(&say(&accept)).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let options = measure::ClientOptions { key: Some(good_key()), ..client_options(LOCAL, port, small(SECOND)) };
+    let refused = run_test(&Namespace::here(), options, PATIENCE);
+    assert!(matches!(refused, Err(MeasureError::ServerKey(_))), "{:?}", refused.err());
+    pretender.join().unwrap();
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub(crate) struct Peer {
     stream: TcpStream,
     frames: FrameReader,
     unread: Vec<u8>,
+    /// All that was read after the greeting.
+    heard: Vec<u8>,
 }
 
 impl Peer {
@@ -26,7 +28,7 @@ impl Peer {
         let mut greeting = [0; GREETING.len()];
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(&greeting, GREETING);
-        Self { stream, frames: FrameReader::new(SESSION_MAX), unread: Vec::new() }
+        Self { stream, frames: FrameReader::new(SESSION_MAX), unread: Vec::new(), heard: Vec::new() }
     }
 
     /// Sends bytes; that the server has already closed is not an error here.
@@ -51,11 +53,19 @@ impl Peer {
             let mut chunk = [0; 4096];
             match self.stream.read(&mut chunk) {
                 Ok(0) => return None,
-                Ok(n) => self.unread.extend_from_slice(&chunk[..n]),
+                Ok(n) => {
+                    self.unread.extend_from_slice(&chunk[..n]);
+                    self.heard.extend_from_slice(&chunk[..n]);
+                }
                 Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => return None,
                 Err(e) => panic!("the server neither answers nor closes: {e}"),
             }
         }
+    }
+
+    /// All that the server has sent after the greeting, as text.
+    pub(crate) fn heard(&self) -> String {
+        String::from_utf8_lossy(&self.heard).into_owned()
     }
 
     /// How long the server takes to close.

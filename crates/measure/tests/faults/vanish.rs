@@ -1,10 +1,15 @@
 //! A path that goes away without a word: no reset, no end of connection.
 
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use measure::PEER_TIMEOUT;
-use results::{Completion, Direction, TestPlan};
+use results::{Completion, Direction, TestPlan, Transport};
 use testbed::{Lan, Place, Served, client_options, or_skip, plan, run_test, server_options};
+use wire::{Message, UdpControl};
+
+use crate::peer::{Peer, session};
+use crate::{LOCAL, PATIENCE, assert_healthy, serve};
 
 #[test]
 fn both_ends_give_up_on_a_peer_that_falls_silent() {
@@ -31,4 +36,46 @@ fn both_ends_give_up_on_a_peer_that_falls_silent() {
         assert!(served.has_sessions_within(0, limit.saturating_sub(silent.elapsed())), "the server's session stays");
         println!("server freed its session after {:?}", silent.elapsed());
     });
+}
+
+/// A session by hand that has proven the address of its only stream of datagrams.
+fn prove_datagrams(served: &Served, name: [u8; 8]) -> UdpSocket {
+    let socket = UdpSocket::bind((LOCAL, 0)).unwrap();
+    socket.connect((LOCAL, served.port())).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let token = wire::stream_token(name, 0);
+    let ask = |question: UdpControl| {
+        socket.send(&question.encode()).unwrap();
+        let mut answer = [0; 64];
+        let n = socket.recv(&mut answer).unwrap();
+        UdpControl::decode(&answer[..n]).unwrap()
+    };
+    let UdpControl::Challenge { nonce, .. } = ask(UdpControl::Hello { token }) else { panic!("no challenge") };
+    assert!(matches!(ask(UdpControl::Proof { token, nonce }), UdpControl::Ready { .. }));
+    socket
+}
+
+#[test]
+fn a_client_that_sends_no_datagrams_loses_its_seat() {
+    let served = serve(|o| o.max_udp_silence = Duration::from_millis(300));
+    let plan = TestPlan {
+        transport: Transport::UdpConstant,
+        block_bytes: 1000,
+        rate_bps: Some(1_000_000),
+        ..plan(Duration::from_secs(30))
+    };
+    let mut control = Peer::connect(&served);
+    let name = session(&control.request(&plan));
+    let _socket = prove_datagrams(&served, name);
+    control.say(&Message::Start { clock: None });
+    let reason = loop {
+        match control.hear().expect("closed without a reason") {
+            Message::Failed { reason } => break reason,
+            Message::Started { .. } | Message::Interval(_) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(reason.contains("no datagram came"), "{reason}");
+    assert!(served.has_sessions_within(0, PATIENCE));
+    assert_healthy(&served);
 }

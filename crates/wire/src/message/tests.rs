@@ -48,10 +48,17 @@ fn finished() -> Finished {
 pub(crate) fn all_messages() -> Vec<Message> {
     vec![
         Message::Hello { version: 1, software: "longhaul 0.1.0".into(), nonce: [1; 16] },
-        Message::Challenge { software: "s".into(), nonce: [2; 16], key_required: true, proof: Some([3; 32]) },
+        Message::Challenge { software: "s".into(), nonce: [2; 16], key_required: true },
         Message::Request { plan: tcp_plan(), proof: None },
         Message::Request { plan: tcp_plan(), proof: Some([4; 32]) },
-        Message::Accept { session: [5; 8], plan: tcp_plan(), notes: vec!["shorter".into()], host: host(), udp_port: 9 },
+        Message::Accept {
+            session: [5; 8],
+            plan: tcp_plan(),
+            notes: vec!["shorter".into()],
+            host: host(),
+            udp_port: 9,
+            proof: Some([3; 32]),
+        },
         Message::Refuse { code: RefuseCode::AddressNotProven, reason: "no answer\nat all".into() },
         Message::Start { clock: None },
         Message::Start { clock: Some(serde_json::json!({"offset_ns": -5})) },
@@ -175,7 +182,7 @@ fn lists_and_texts_have_bounds() {
         Message::Failed { reason: "x".repeat(MAX_TEXT + 1) },
         Message::Request { plan, proof: None },
         Message::Finished(Box::new(many_streams)),
-        Message::Accept { session: [0; 8], plan: tcp_plan(), notes: vec![], host: long_host, udp_port: 0 },
+        Message::Accept { session: [0; 8], plan: tcp_plan(), notes: vec![], host: long_host, udp_port: 0, proof: None },
     ] {
         assert!(matches!(message.encode(), Err(MessageError::Bounds(_))));
         let json = serde_json::to_vec(&message).unwrap();

@@ -98,7 +98,7 @@ fn echo(stream: &mut TcpStream, block: usize, script: Script, seen: &mut Seen) {
 /// The connections on which a test ran; the first one of the client ended with its native hello.
 fn finished(seen: &mpsc::Receiver<Seen>, streams: usize) -> Vec<Seen> {
     let mut all: Vec<Seen> = (0..=streams).map(|_| seen.recv().unwrap()).collect();
-    let hello = all.iter().position(|s| s.proposal.starts_with(b"thrulay/2:L:1+")).unwrap();
+    let hello = all.iter().position(|s| s.proposal.starts_with(b"thrulay/2:L:2+")).unwrap();
     all.remove(hello);
     all
 }

@@ -124,6 +124,16 @@ fn proposals_beyond_the_limits_are_refused() {
 }
 
 #[test]
+fn a_test_without_datagrams_loses_its_seat() {
+    let silence = Duration::from_millis(200);
+    let server = Served::start(ServerOptions { one_off: true, max_udp_silence: silence, ..server_options() });
+    let mut control = server.greeted();
+    propose(&mut control, "thrulay/2:u:5004:100:1000:30+", ":100:1000:30:");
+    assert!(is_closed(&mut control));
+    server.wait();
+}
+
+#[test]
 fn an_end_message_that_is_none_ends_the_session() {
     let server = Served::start(server_options());
     for end in [&b"50:"[..], b"+-1:", b"+99999999999999999999:"] {
