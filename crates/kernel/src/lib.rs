@@ -16,6 +16,7 @@ mod io;
 mod join;
 mod keeper;
 mod limits;
+mod local_address;
 mod machine;
 mod mount;
 mod namespace;
@@ -49,6 +50,7 @@ pub use io::{
 pub use join::join;
 pub use keeper::{Keeper, Spawn, run_keeper};
 pub use limits::{open_files_limit, raise_open_files};
+pub use local_address::{LocalAddress, LocalAddressError, is_link_local};
 pub use machine::{available_memory, kill_process, page_bytes, real_user, user_by_name};
 pub use mount::mount_bpf_file_system;
 pub use namespace::{enter_namespace, network_cookie, new_namespace};
@@ -62,7 +64,9 @@ pub use option::{
     wake_below_unsent,
 };
 pub use poller::Poller;
-pub use private_file::{append_private, create_private, listen_private, read_private, replace_private};
+pub use private_file::{
+    append_private, create_private, is_open_to_others, listen_private, read_private, replace_private,
+};
 pub use privilege::{Privilege, gain, may_change_networks, tun_available};
 pub use process::{CpuSnapshot, leave_no_core, leave_session, release_memory, resident_bytes, start_ticks};
 pub use sched::{cpus, pin, set_fifo, set_nice, set_slice};

@@ -1,14 +1,14 @@
 use std::ffi::CStr;
 use std::io;
 use std::mem::size_of;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use units::{Bytes, Rate};
 
-use crate::{KernelError, Op};
+use crate::{KernelError, LocalAddress, Op};
 
 /// What a data connection asks of its socket. Absent leaves the kernel's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct ConnectOptions {
     /// Peer.
     pub target: SocketAddr,
     /// Local address to bind to.
-    pub bind: Option<IpAddr>,
+    pub bind: Option<LocalAddress>,
     /// How long to try.
     pub timeout: Duration,
 }
@@ -146,8 +146,8 @@ pub fn connect(to: &ConnectOptions, options: &DataOptions) -> Result<TcpStream, 
     let e = |op| move |source| KernelError::new(op, target, source);
     let socket = Socket::new(Domain::for_address(target), Type::STREAM, Some(Protocol::TCP)).map_err(e(Op::Socket))?;
     apply(&socket, options, target)?;
-    if let Some(ip) = to.bind {
-        let local = SocketAddr::new(ip, 0);
+    if let Some(address) = to.bind {
+        let local = address.with_port(0);
         socket.bind(&local.into()).map_err(|source| KernelError::new(Op::Bind, local, source))?;
     }
     socket.connect_timeout(&target.into(), to.timeout).map_err(e(Op::Connect))?;
@@ -160,10 +160,10 @@ pub fn connect(to: &ConnectOptions, options: &DataOptions) -> Result<TcpStream, 
 ///
 /// # Errors
 /// Names the operation and the address.
-pub fn listen(address: Option<IpAddr>, port: u16) -> Result<TcpListener, KernelError> {
+pub fn listen(address: Option<LocalAddress>, port: u16) -> Result<TcpListener, KernelError> {
     // Hosts without IPv6 (ipv6.disable=1) cannot open the dual-stack socket.
     let candidates = match address {
-        Some(ip) => vec![SocketAddr::new(ip, port)],
+        Some(address) => vec![address.with_port(port)],
         None => vec![
             SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port),
             SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port),

@@ -65,6 +65,17 @@ pub fn read_private(path: &Path, max: u64) -> io::Result<String> {
     Ok(text)
 }
 
+/// Whether others than its owner may read or write a regular file. A file of the group root that the group may only read is not open: systemd gives a service
+/// its credentials in that way, by an access list whose mask stands in the place of the group's rights.
+///
+/// # Errors
+/// stat(2) failed.
+pub fn is_open_to_others(path: &Path) -> io::Result<bool> {
+    let there = fs::metadata(path)?;
+    let open = if there.gid() == 0 { 0o037 } else { 0o077 };
+    Ok(there.is_file() && there.mode() & open != 0)
+}
+
 /// Replaces what a file has, whole or not at all: readers find the old text or the new one. The new file has mode 0600. A link of that name is replaced,
 /// not followed.
 ///
@@ -223,5 +234,29 @@ mod tests {
             assert!(e.to_string().contains("belongs to user 31337, not to user 0"), "{e}");
         }
         assert!(create_private(&path).is_err());
+    }
+
+    #[test]
+    fn a_key_that_others_may_read_or_write_is_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        fs::write(&path, "7\n").unwrap();
+        let open = |mode| {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            is_open_to_others(&path).unwrap()
+        };
+        for mode in [0o644, 0o604, 0o602, 0o620, 0o666, 0o777] {
+            assert!(open(mode), "{mode:o}");
+        }
+        for mode in [0o600, 0o400, 0o700] {
+            assert!(!open(mode), "{mode:o}");
+        }
+        if effective_user() == 0 {
+            assert!(!open(0o440), "systemd's credentials: the group is root's");
+            chown(&path, None, Some(31_337)).unwrap();
+            assert!(open(0o440));
+        }
+        // What is no file cannot be made private: a pipe of the shell.
+        assert!(!is_open_to_others(Path::new("/dev/null")).unwrap());
     }
 }

@@ -84,7 +84,7 @@ impl Stream {
         let source = IpAddr::from(scenario.nodes[mice.from].ipv4);
         let options =
             DataOptions { congestion_control: Some(mice.congestion_control.clone()), ..DataOptions::default() };
-        let listener = inside(&hosts[mice.from].namespace, || kernel::listen(Some(source), port))
+        let listener = inside(&hosts[mice.from].namespace, || kernel::listen(Some(source.into()), port))
             .map_err(failed("server"))?
             .map_err(|e| failed("server")(io::Error::other(e.to_string())))?;
         let server_stop = Arc::clone(&stop);

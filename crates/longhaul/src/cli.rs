@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
+use kernel::LocalAddress;
 use units::{Bytes, Rate};
 
 use crate::cc::cli::CcOptions;
@@ -87,7 +88,7 @@ pub(crate) enum Command {
 pub(crate) struct ServeOptions {
     /// Address to listen on [default: all, IPv4 and IPv6].
     #[arg(long, short = 'B', value_name = "ADDRESS", env = "LONGHAUL_BIND")]
-    pub(crate) bind: Option<IpAddr>,
+    pub(crate) bind: Option<LocalAddress>,
     /// TCP and UDP port.
     #[arg(long, short, default_value_t = 5003, env = "LONGHAUL_PORT")]
     pub(crate) port: u16,
@@ -211,7 +212,7 @@ pub(crate) struct TestOptions {
     pub(crate) zero_copy: bool,
     /// Local address.
     #[arg(long, short = 'B', value_name = "ADDRESS", help_heading = "Socket")]
-    pub(crate) bind: Option<IpAddr>,
+    pub(crate) bind: Option<LocalAddress>,
     /// Run this end on this CPU only.
     #[arg(long, short = 'A', value_name = "CPU", value_parser = cpu, help_heading = "Socket")]
     pub(crate) affinity: Option<usize>,

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use common::{Serve, longhaul, path, text};
@@ -154,6 +155,7 @@ fn a_wrong_a_missing_and_a_short_key_are_told_apart() {
     let key = |name: &str, content: &str| {
         let file = path(folder.path(), name);
         std::fs::write(&file, content).unwrap();
+        set_mode(&file, 0o600);
         file
     };
     let (right, wrong) =
@@ -166,6 +168,28 @@ fn a_wrong_a_missing_and_a_short_key_are_told_apart() {
     assert_refused(&[&test[..], &["--key-file", &key("short", "abc")]].concat(), "16");
     let out = serve.test(&["-t", "0.2", "-C", "reno", "--key-file", &right]);
     assert!(out.status.success(), "{}", text(&out.stderr));
+    // Others may read or write it: no secret.
+    for mode in [0o644, 0o602] {
+        set_mode(&right, mode);
+        assert_refused(&[&test[..], &["--key-file", &right]].concat(), "chmod 600");
+        assert_refused(&["serve", "-B", "127.0.0.1", "--port", "0", "--key-file", &right], "chmod 600");
+    }
+}
+
+fn set_mode(file: &str, mode: u32) {
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_link_local_address_needs_its_device() {
+    let hint = "fe80::1%eth0";
+    assert_refused(&["serve", "-B", "fe80::1", "--port", "0"], hint);
+    assert_refused(&["test", "192.0.2.1", "-B", "fe80::1"], hint);
+    assert_refused(&["estimate", "192.0.2.1", "-B", "fe80::1"], hint);
+    assert_refused(&["choose", "192.0.2.1@fe80::1", "192.0.2.2"], hint);
+    assert_refused(&["test", "fe80::1"], hint);
+    assert_refused(&["test", "[fe80::1]:5004"], hint);
+    assert_refused(&["serve", "-B", "fe80::1%no-such-device", "--port", "0"], "no-such-device");
 }
 
 #[test]

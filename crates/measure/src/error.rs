@@ -23,6 +23,9 @@ pub enum MeasureError {
         /// What the resolver said.
         detail: String,
     },
+    /// A link-local address of which the device is not named.
+    #[error("{0} is link-local and needs the device of this host that it is behind: {0}%device, as in {0}%eth0")]
+    NeedsDevice(std::net::IpAddr),
     /// The peer answers, but not as longhaul or thrulay do.
     #[error("{address} is not a longhaul or thrulay server: {detail}")]
     NotAServer {

@@ -30,7 +30,7 @@ impl Drop for Running {
 
 fn serve(bind: Option<IpAddr>, max_rate: Option<Rate>) -> Running {
     let options = ServerOptions {
-        bind,
+        bind: bind.map(Into::into),
         port: 0,
         allow: vec![],
         max_sessions: 4,

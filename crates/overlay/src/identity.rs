@@ -1,6 +1,6 @@
 use std::fmt;
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -60,12 +60,6 @@ impl FromStr for PublicKey {
     }
 }
 
-/// Whether others than its owner may do something with a file.
-pub(crate) fn may_be_read_by_others(path: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::PermissionsExt;
-    Ok(fs::metadata(path)?.permissions().mode() & 0o077 != 0)
-}
-
 /// A member's secret.
 #[derive(Clone)]
 pub struct Identity(SigningKey);
@@ -92,7 +86,7 @@ impl Identity {
     /// It cannot be read, others may read it, or it holds no key.
     pub fn read(path: &Path) -> Result<Self, OverlayError> {
         let e = |source| OverlayError::KeyFile { path: path.to_owned(), source };
-        if may_be_read_by_others(path).map_err(e)? {
+        if kernel::is_open_to_others(path).map_err(e)? {
             return Err(OverlayError::KeyIsOpen(path.to_owned()));
         }
         let text = fs::read_to_string(path).map_err(e)?;

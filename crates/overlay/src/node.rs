@@ -25,7 +25,6 @@ use crate::gauges::Queues;
 use crate::gossip::{self, CLAIMS_EVERY, FromGossip, ToGossip};
 use crate::guard::MacKeys;
 use crate::host_routes::HostRoutes;
-use crate::identity::may_be_read_by_others;
 use crate::inbound::{Device, Inbound};
 use crate::mesh::{Mesh, Output};
 use crate::offload::Switches;
@@ -110,7 +109,7 @@ impl Node {
     pub fn start(mut settings: Settings) -> Result<Self, OverlayError> {
         Self::check(&settings)?;
         questions::none_runs(&settings)?;
-        if may_be_read_by_others(&settings.path).unwrap_or(false) {
+        if kernel::is_open_to_others(&settings.path).unwrap_or(false) {
             let file = settings.path.display();
             tracing::warn!(
                 "{file} has the overlay's secret and may be read by others than its owner: chmod 600 {file}"

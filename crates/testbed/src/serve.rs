@@ -12,7 +12,7 @@ use crate::Namespace;
 /// A server on a port that the kernel chooses, without a key, with limits that a test does not meet.
 pub fn server_options(bind: IpAddr) -> ServerOptions {
     ServerOptions {
-        bind: Some(bind),
+        bind: Some(bind.into()),
         port: 0,
         allow: Vec::new(),
         max_sessions: 64,

@@ -41,7 +41,7 @@ fn task(server: SocketAddr, bytes: u64, give_up: Duration) -> (Arc<Task>, Receiv
 
 #[test]
 fn a_transfer_is_complete_with_its_last_byte() {
-    let listener = kernel::listen(Some(HERE), 0).unwrap();
+    let listener = kernel::listen(Some(HERE.into()), 0).unwrap();
     let address = listener.local_addr().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);

@@ -1,10 +1,10 @@
 //! Options of `longhaul choose`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use kernel::LocalAddress;
 use units::Bytes;
 
 use crate::history::memory::MemoryOptions;
@@ -52,7 +52,7 @@ pub(crate) struct ChooseOptions {
 pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) target: Target,
-    pub(crate) bind: Option<IpAddr>,
+    pub(crate) bind: Option<LocalAddress>,
 }
 
 impl Named {
@@ -60,8 +60,8 @@ impl Named {
         let (host, bind) = match name.split_once('@') {
             None => (name, None),
             Some((host, from)) => {
-                let bind = from.parse().map_err(|_| {
-                    anyhow::anyhow!("{name}: behind @ stands an address of this host, such as {host}@192.0.2.1")
+                let bind = from.parse().map_err(|e| {
+                    anyhow::anyhow!("{name}: behind @ stands an address of this host, such as {host}@192.0.2.1: {e}")
                 })?;
                 (host, Some(bind))
             }

@@ -1,10 +1,10 @@
 //! Options of `longhaul estimate`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use kernel::LocalAddress;
 use units::Bytes;
 
 use crate::history::memory::MemoryOptions;
@@ -53,7 +53,7 @@ pub(crate) struct EstimateOptions {
     pub(crate) seed: u64,
     /// Local address.
     #[arg(long, short = 'B', value_name = "ADDRESS")]
-    pub(crate) bind: Option<IpAddr>,
+    pub(crate) bind: Option<LocalAddress>,
     /// Write the records as JSON Lines to FILE, or to standard output in place of the table.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,

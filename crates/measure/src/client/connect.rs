@@ -69,12 +69,24 @@ fn resolve(options: &ClientOptions) -> Result<Vec<SocketAddr>, MeasureError> {
         .to_socket_addrs()
         .map_err(|e| fail(format!("{e}; is the name right? `getent hosts {}` asks the same resolver", options.host)))?
         .filter(|a| match options.family {
-            Family::Any => options.bind.is_none_or(|b| b.is_ipv4() == a.is_ipv4()),
+            Family::Any => options.bind.is_none_or(|b| b.ip().is_ipv4() == a.is_ipv4()),
             Family::V4 => a.is_ipv4(),
             Family::V6 => a.is_ipv6(),
         })
         .collect();
-    if found.is_empty() { Err(fail("the name has addresses of another family only".to_owned())) } else { Ok(found) }
+    if found.is_empty() {
+        return Err(fail("the name has addresses of another family only".to_owned()));
+    }
+    let reachable: Vec<SocketAddr> = found.iter().filter(|a| !lacks_device(a)).copied().collect();
+    match found.first() {
+        Some(first) if reachable.is_empty() => Err(MeasureError::NeedsDevice(first.ip())),
+        _ => Ok(reachable),
+    }
+}
+
+/// Whether the kernel cannot tell which way an address lies: link-local, and no device is named.
+fn lacks_device(address: &SocketAddr) -> bool {
+    kernel::is_link_local(address.ip()) && matches!(address, SocketAddr::V6(a) if a.scope_id() == 0)
 }
 
 /// Connects and reads the greeting, which tells whether the session is welcome (i2perf §3.2).

@@ -6,9 +6,9 @@ mod gathered;
 mod run;
 mod summary;
 
-use std::net::IpAddr;
 use std::time::Duration;
 
+use kernel::LocalAddress;
 use results::{EndRecord, Record, TestPlan};
 use units::{Instant, Rate};
 use wire::Key;
@@ -41,7 +41,7 @@ pub struct ClientOptions {
     /// Address family.
     pub family: Family,
     /// Local address.
-    pub bind: Option<IpAddr>,
+    pub bind: Option<LocalAddress>,
     /// What to do.
     pub plan: TestPlan,
     /// Pre-shared key.

@@ -8,13 +8,13 @@ pub(crate) mod registry;
 mod session;
 mod undecided;
 
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use kernel::{KernelError, Op};
+use kernel::{KernelError, LocalAddress, Op};
 use tracing::{info, warn};
 use units::{Bytes, Rate};
 use wire::{AddressSecret, Key, encode_rejection};
@@ -30,7 +30,7 @@ pub(crate) use registry::{Registry, RegistryLimits};
 #[derive(Debug)]
 pub struct ServerOptions {
     /// Address to listen on; all addresses of both families when absent.
-    pub bind: Option<IpAddr>,
+    pub bind: Option<LocalAddress>,
     /// Port for TCP and UDP; 0 lets the kernel choose.
     pub port: u16,
     /// Networks that may use the server; everyone when empty.

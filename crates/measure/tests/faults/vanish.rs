@@ -60,6 +60,7 @@ fn a_client_that_sends_no_datagrams_loses_its_seat() {
     let served = serve(|o| o.max_udp_silence = Duration::from_millis(300));
     let plan = TestPlan {
         transport: Transport::UdpConstant,
+        congestion_control: None,
         block_bytes: 1000,
         rate_bps: Some(1_000_000),
         ..plan(Duration::from_secs(30))

@@ -14,7 +14,7 @@ const HERE: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 /// A server, unless this host has no IPv6.
 fn server() -> Option<Served> {
     std::net::TcpListener::bind((HERE, 0)).ok()?;
-    Some(Served::start(ServerOptions { bind: Some(HERE), ..server_options() }))
+    Some(Served::start(ServerOptions { bind: Some(HERE.into()), ..server_options() }))
 }
 
 fn run(server: &Served, plan: TestPlan, interrupted: &dyn Fn() -> usize) -> EndRecord {

@@ -65,7 +65,7 @@ fn run_client(options: &ClientOptions) -> Result<(results::EndRecord, Vec<Record
 
 fn server_options() -> ServerOptions {
     ServerOptions {
-        bind: Some(HERE),
+        bind: Some(HERE.into()),
         port: 0,
         allow: Vec::new(),
         max_sessions: 4,
