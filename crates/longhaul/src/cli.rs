@@ -102,7 +102,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(crate) max_sessions_per_address: usize,
     /// Most memory for all sessions together; tests that may need more are refused. Socket buffers are not part of it.
-    #[arg(long, value_name = "BYTES", default_value = "1GiB")]
+    #[arg(long, value_name = "BYTES", default_value = "2GiB")]
     pub(crate) max_memory: Bytes,
     /// Let clients have socket buffers beyond net.core.rmem_max and wmem_max (needs CAP_NET_ADMIN).
     #[arg(long)]
