@@ -77,7 +77,7 @@ pub fn enable_stamps(socket: &TcpStream, transmit: bool, receive: bool) -> Stamp
 }
 
 /// Writes `data` without waiting and asks for its transmit stamps. `more` as in [`send_some`](crate::send_some). The stamps are
-/// those of `data` only if [`send_last`](crate::send_last) wrote what is in front of it.
+/// those of `data` only if a write with [`Tail::End`](crate::Tail::End) wrote what is in front of it.
 ///
 /// # Errors
 /// The connection failed.
