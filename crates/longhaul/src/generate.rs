@@ -11,6 +11,7 @@ use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
 use crate::cli::{Cli, GenerateOptions, What};
+use crate::whole_file::write_text;
 
 pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
     let folder = &options.folder;
@@ -54,7 +55,7 @@ fn man(folder: &Path) -> anyhow::Result<()> {
     clap_mangen::generate_to(root, folder).with_context(|| format!("cannot write into {}", folder.display()))?;
     for page in reference::PAGES {
         let path = folder.join(format!("{}.5", page.0));
-        fs::write(&path, reference::page(page)).with_context(|| format!("cannot write {}", path.display()))?;
+        write_text(&path, &reference::page(page))?;
     }
     Ok(())
 }
@@ -62,5 +63,5 @@ fn man(folder: &Path) -> anyhow::Result<()> {
 fn schema(folder: &Path, name: &str, schema: &schemars::Schema) -> anyhow::Result<()> {
     let path = folder.join(name);
     let text = serde_json::to_string_pretty(schema)? + "\n";
-    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    write_text(&path, &text)
 }

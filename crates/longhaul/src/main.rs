@@ -22,6 +22,7 @@ mod shape;
 mod test;
 mod trace;
 mod tune;
+mod whole_file;
 
 use std::process::ExitCode;
 

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Seek, Stdout, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use report::history::HistoryReport;
@@ -14,9 +14,9 @@ use results::estimate::EstimateRecord;
 use results::evaluate::EvaluateRecord;
 use results::{LabReader, Record, Streamed, TraceReader, read_records};
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
 use crate::cli::{Format, TestOptions};
+use crate::whole_file::WholeFile;
 
 enum Sink {
     Live(Box<Live>),
@@ -48,8 +48,7 @@ struct Document {
 /// A report page in the making. The records wait on disk, so that a long test needs no more memory than a short one.
 struct Page {
     spool: BufWriter<File>,
-    place: NamedTempFile,
-    path: PathBuf,
+    place: WholeFile,
     title: Option<String>,
 }
 
@@ -237,7 +236,7 @@ impl Document {
 impl Page {
     fn open(path: &Path, title: Option<String>) -> anyhow::Result<Self> {
         let spool = tempfile::tempfile().context("cannot make a temporary file for the records")?;
-        Ok(Self { spool: BufWriter::new(spool), place: beside(path)?, path: path.to_owned(), title })
+        Ok(Self { spool: BufWriter::new(spool), place: WholeFile::open(path)?, title })
     }
 
     fn finish(mut self) -> anyhow::Result<()> {
@@ -247,28 +246,18 @@ impl Page {
         let records = read_records(BufReader::new(spool))?;
         let title = self.title.unwrap_or_else(|| "longhaul test".to_owned());
         let run = Run::from_records(&title, records)?;
-        write_page(self.place, &self.path, &[run], &title)
+        write_page(self.place, &[run], &title)
     }
 }
 
-/// A temporary file in the folder of `path`, to be renamed when complete: a full disk leaves nothing half-written.
-pub(crate) fn beside(path: &Path) -> anyhow::Result<NamedTempFile> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    tempfile::Builder::new()
-        .prefix(".longhaul-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(folder)
-        .with_context(|| format!("cannot write into the folder of {}", path.display()))
-}
-
 /// Writes the page and gives it its name.
-pub(crate) fn write_page(place: NamedTempFile, path: &Path, runs: &[Run], title: &str) -> anyhow::Result<()> {
-    write_named(place, path, &mut |out| report::write_html(out, runs, title))
+pub(crate) fn write_page(place: WholeFile, runs: &[Run], title: &str) -> anyhow::Result<()> {
+    place.write(&mut |out| report::write_html(out, runs, title))
 }
 
 /// Writes the page of an emulated experiment and gives it its name.
 pub(crate) fn write_lab_page(path: &Path, report: &LabReport, title: &str) -> anyhow::Result<()> {
-    write_named(beside(path)?, path, &mut |out| report::lab::write_lab_html(out, report, title))
+    WholeFile::open(path)?.write(&mut |out| report::lab::write_lab_html(out, report, title))
 }
 
 /// Writes the page that compares emulated experiments and gives it its name.
@@ -277,59 +266,27 @@ pub(crate) fn write_lab_comparison_page(
     reports: &[(String, LabReport)],
     title: &str,
 ) -> anyhow::Result<()> {
-    write_named(beside(path)?, path, &mut |out| report::lab::write_lab_comparison(out, reports, title))
+    WholeFile::open(path)?.write(&mut |out| report::lab::write_lab_comparison(out, reports, title))
 }
 
 /// Writes the page of a trace and gives it its name.
-pub(crate) fn write_trace_page(
-    place: NamedTempFile,
-    path: &Path,
-    report: &TraceReport,
-    title: &str,
-) -> anyhow::Result<()> {
-    write_named(place, path, &mut |out| report::trace::write_trace_html(out, report, title))
+pub(crate) fn write_trace_page(place: WholeFile, report: &TraceReport, title: &str) -> anyhow::Result<()> {
+    place.write(&mut |out| report::trace::write_trace_html(out, report, title))
 }
 
 /// Writes the page of an estimate and gives it its name.
-pub(crate) fn write_estimate_page(
-    place: NamedTempFile,
-    path: &Path,
-    records: &[EstimateRecord],
-    title: &str,
-) -> anyhow::Result<()> {
-    write_named(place, path, &mut |out| report::estimate::write_estimate_html(out, records, title))
+pub(crate) fn write_estimate_page(place: WholeFile, records: &[EstimateRecord], title: &str) -> anyhow::Result<()> {
+    place.write(&mut |out| report::estimate::write_estimate_html(out, records, title))
 }
 
 /// Writes the page of an evaluation and gives it its name.
-pub(crate) fn write_evaluation_page(
-    place: NamedTempFile,
-    path: &Path,
-    records: &[EvaluateRecord],
-    title: &str,
-) -> anyhow::Result<()> {
-    write_named(place, path, &mut |out| report::evaluate::write_evaluation_html(out, records, title))
+pub(crate) fn write_evaluation_page(place: WholeFile, records: &[EvaluateRecord], title: &str) -> anyhow::Result<()> {
+    place.write(&mut |out| report::evaluate::write_evaluation_html(out, records, title))
 }
 
 /// Writes the page of a history and gives it its name.
-pub(crate) fn write_history_page(
-    place: NamedTempFile,
-    path: &Path,
-    report: &HistoryReport,
-    title: &str,
-) -> anyhow::Result<()> {
-    write_named(place, path, &mut |out| report::history::write_history_html(out, report, title))
-}
-
-fn write_named(
-    mut place: NamedTempFile,
-    path: &Path,
-    write: &mut dyn FnMut(&mut BufWriter<&mut File>) -> io::Result<()>,
-) -> anyhow::Result<()> {
-    let mut out = BufWriter::new(place.as_file_mut());
-    write(&mut out).and_then(|()| out.flush()).with_context(|| format!("cannot write {}", path.display()))?;
-    drop(out);
-    place.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(())
+pub(crate) fn write_history_page(place: WholeFile, report: &HistoryReport, title: &str) -> anyhow::Result<()> {
+    place.write(&mut |out| report::history::write_history_html(out, report, title))
 }
 
 /// Reads the records of an emulated experiment. What a file lacks of a whole one is said on standard error.

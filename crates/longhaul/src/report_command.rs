@@ -12,9 +12,8 @@ use report::trace::TraceReport;
 use results::{Record, is_lab_record, is_trace_record, read_records};
 
 use crate::cli::ReportOptions;
-use crate::output::{
-    beside, read_lab, read_trace, write_lab_comparison_page, write_lab_page, write_page, write_trace_page,
-};
+use crate::output::{read_lab, read_trace, write_lab_comparison_page, write_lab_page, write_page, write_trace_page};
+use crate::whole_file::WholeFile;
 
 /// What a result file is of.
 enum Loaded {
@@ -39,7 +38,7 @@ pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
                     bail!("{} is a trace; it makes a page of its own, without other files", path.display());
                 };
                 let title = options.title.as_deref().unwrap_or("longhaul trace");
-                write_trace_page(beside(&options.output)?, &options.output, &report, title)?;
+                write_trace_page(WholeFile::open(&options.output)?, &report, title)?;
                 return Ok(ExitCode::SUCCESS);
             }
         }
@@ -65,7 +64,7 @@ pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
         }
     }
     let title = options.title.clone().unwrap_or_else(|| "longhaul report".to_owned());
-    write_page(beside(&options.output)?, &options.output, &runs, &title)?;
+    write_page(WholeFile::open(&options.output)?, &runs, &title)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,15 +1,15 @@
 //! Where the records go: a table, JSON Lines, a page, or several of them.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use report::estimate::EstimateText;
 use results::estimate::EstimateRecord;
-use tempfile::NamedTempFile;
 
 use super::cli::EstimateOptions;
-use crate::output::{beside, is_standard, json_line, open, write_estimate_page};
+use crate::output::{is_standard, json_line, open, write_estimate_page};
+use crate::whole_file::WholeFile;
 
 pub(super) struct Output {
     text: Option<EstimateText>,
@@ -19,15 +19,14 @@ pub(super) struct Output {
 
 /// A page in the making: some dozen records.
 struct Page {
-    place: NamedTempFile,
-    path: PathBuf,
+    place: WholeFile,
     records: Vec<EstimateRecord>,
 }
 
 impl Page {
     /// A place that cannot be written is told before the probes.
     fn open(path: &Path) -> anyhow::Result<Self> {
-        Ok(Self { place: beside(path)?, path: path.to_owned(), records: Vec::new() })
+        Ok(Self { place: WholeFile::open(path)?, records: Vec::new() })
     }
 }
 
@@ -57,6 +56,6 @@ impl Output {
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         self.json.as_mut().map_or(Ok(()), |json| json.flush()).context("cannot write the records")?;
         let Some(page) = self.page else { return Ok(()) };
-        write_estimate_page(page.place, &page.path, &page.records, "longhaul estimate")
+        write_estimate_page(page.place, &page.records, "longhaul estimate")
     }
 }

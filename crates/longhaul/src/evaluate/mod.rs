@@ -20,7 +20,8 @@ use estimate::evaluation::Bootstrap;
 use results::evaluate::{EVALUATE_SCHEMA, Ensemble, EvaluateRecord, EvaluateStart, MeasuredPath};
 use scenario::{Scenario, Transport};
 
-use crate::output::{beside, write_evaluation_page};
+use crate::output::write_evaluation_page;
+use crate::whole_file::WholeFile;
 use cli::EvaluateOptions;
 use folder::Folder;
 use join::{Joined, Transfer, join};
@@ -28,7 +29,7 @@ use tables::Tables;
 
 pub(crate) fn run(options: &EvaluateOptions) -> anyhow::Result<ExitCode> {
     // A place that cannot be written is told before the work.
-    let place = options.report.as_deref().map(beside).transpose()?;
+    let place = options.report.as_deref().map(WholeFile::open).transpose()?;
     let mut groups: Vec<Group> = Vec::new();
     for path in &options.folders {
         let folder = Folder::open(path)?;
@@ -50,8 +51,8 @@ pub(crate) fn run(options: &EvaluateOptions) -> anyhow::Result<ExitCode> {
         records.extend(group.records(options)?);
     }
     write(options, &records)?;
-    if let (Some(place), Some(path)) = (place, &options.report) {
-        write_evaluation_page(place, path, &records, "longhaul evaluate")?;
+    if let Some(place) = place {
+        write_evaluation_page(place, &records, "longhaul evaluate")?;
     }
     Ok(ExitCode::SUCCESS)
 }

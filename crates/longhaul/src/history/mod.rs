@@ -14,7 +14,8 @@ use archive::{Archive, Filter, Place, VARIABLE};
 use report::history::{HistoryReport, write_history};
 use results::history::{HISTORY_SCHEMA, HistoryRecord, HistoryStart};
 
-use crate::output::{beside, say, write_history_page};
+use crate::output::{say, write_history_page};
+use crate::whole_file::WholeFile;
 use cli::HistoryOptions;
 use records::{Asked, records};
 
@@ -130,5 +131,5 @@ fn write(options: &HistoryOptions, all: Vec<HistoryRecord>) -> anyhow::Result<()
 
 fn page(options: &HistoryOptions, path: &Path, report: &HistoryReport) -> anyhow::Result<()> {
     let title = format!("longhaul history {}", options.host.as_deref().unwrap_or_default());
-    write_history_page(beside(path)?, path, report, title.trim_end())
+    write_history_page(WholeFile::open(path)?, report, title.trim_end())
 }

@@ -12,6 +12,7 @@ use overlay::{Certificate, DEFAULT_PORT, Identity, OverlayError, Settings, joine
 
 use super::cli::{AuthorityOptions, CertifyOptions, InitOptions, JoinOptions};
 use super::show;
+use crate::whole_file::write_text;
 
 pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
     let config = &options.config.config;
@@ -117,40 +118,11 @@ fn with_port(endpoint: &str, port: u16) -> String {
     }
 }
 
-/// Gives the new file to whom the old one belongs, as the member may run as another user than who changes its settings; where this user may not, it says so.
-fn belong_alike(old: &Path, new: &fs::File) -> anyhow::Result<()> {
-    use std::os::unix::fs::{MetadataExt, fchown};
-    let (before, now) = (fs::metadata(old)?, new.metadata()?);
-    let is_alike = (before.uid(), before.gid()) == (now.uid(), now.gid());
-    match if is_alike { Ok(()) } else { fchown(new, Some(before.uid()), Some(before.gid())) } {
-        Ok(()) => Ok(new.set_permissions(before.permissions())?),
-        Err(e) => Ok(writeln!(
-            io::stderr(),
-            "longhaul: {} belongs to user {} now, and not to {} and group {} as before: {e}",
-            old.display(),
-            now.uid(),
-            before.uid(),
-            before.gid()
-        )?),
-    }
-}
-
-/// Puts this text in the place of what is in a file, all at once. A symbolic link goes on leading to it.
-fn replace(file: &Path, text: &str) -> anyhow::Result<()> {
-    let file = fs::canonicalize(file)?;
-    let draft = file.with_extension("toml.new");
-    let _ = fs::remove_file(&draft);
-    let written = new_file(&draft, text)?;
-    let replaced = belong_alike(&file, &written).and_then(|()| Ok(fs::rename(&draft, &file)?));
-    replaced.inspect_err(|_| drop(fs::remove_file(&draft)))
-}
-
-fn new_file(path: &Path, text: &str) -> anyhow::Result<fs::File> {
-    // The secret of the overlay is in it.
-    let file = kernel::create_private(path);
+/// Makes a file for its owner only: the secret of the overlay is in it.
+fn new_file(path: &Path, text: &str) -> anyhow::Result<()> {
     // Half of it is of no use to anybody, and would be in the way the next time.
     let half = |_: &io::Error| drop(fs::remove_file(path));
-    let written = file.and_then(|mut f| f.write_all(text.as_bytes()).inspect_err(half).map(|()| f));
+    let written = kernel::create_private(path).and_then(|mut f| f.write_all(text.as_bytes()).inspect_err(half));
     written.with_context(|| format!("writing {}", path.display()))
 }
 
@@ -248,7 +220,7 @@ pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("adding to {}", config.display()))?;
     none_is_listed(config, &lines)?;
     let members = checked(config, &after)?.members.get().len();
-    replace(config, &after).with_context(|| format!("writing {}", config.display()))?;
+    write_text(config, &after)?;
     let (file, others) = (config.display(), show::others(members));
     writeln!(
         io::stderr(),

@@ -1,15 +1,15 @@
 //! Where records go: the terminal, a pipe, files.
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use report::trace::{TraceCsv, TraceReport, TraceText, TraceView, write_trace_summary};
 use results::trace::TraceRecord;
-use tempfile::NamedTempFile;
 
 use super::cli::TraceOptions;
-use crate::output::{beside, is_standard, json_line, open, write_trace_page};
+use crate::output::{is_standard, json_line, open, write_trace_page};
+use crate::whole_file::WholeFile;
 
 /// Least time between two frames of the view.
 const FRAME_S: f64 = 0.1;
@@ -22,7 +22,7 @@ pub(super) struct Sinks {
     drawn_s: f64,
     json: Option<Box<dyn Write>>,
     csv: Option<TraceCsv<Box<dyn Write>>>,
-    page: Option<(NamedTempFile, PathBuf)>,
+    page: Option<WholeFile>,
     /// For the page, and for what is left on the terminal when the view has gone.
     report: TraceReport,
 }
@@ -37,7 +37,7 @@ impl Sinks {
             "--lines, --json and --csv cannot share standard output; give a file: --json=FILE"
         );
         let csv = options.csv.as_deref().map(buffered).transpose()?.map(TraceCsv::new);
-        let page = options.report.as_ref().map(|path| Ok::<_, anyhow::Error>((beside(path)?, path.clone())));
+        let page = options.report.as_deref().map(WholeFile::open);
         Ok(Self {
             text: None,
             view: None,
@@ -109,8 +109,8 @@ impl Sinks {
             view.finish()?;
             write_trace_summary(&mut io::stdout(), &self.report)?;
         }
-        if let Some((place, path)) = self.page {
-            write_trace_page(place, &path, &self.report, "longhaul trace")?;
+        if let Some(place) = self.page {
+            write_trace_page(place, &self.report, "longhaul trace")?;
         }
         Ok(())
     }

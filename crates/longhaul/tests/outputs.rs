@@ -1,0 +1,165 @@
+//! Where what `longhaul` writes whole goes: files, links, devices, FIFOs, standard output.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+use std::thread;
+
+use common::{Serve, longhaul, text};
+use tempfile::TempDir;
+
+/// A result, and the directory that it is in.
+static RESULT: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r.jsonl");
+    let serve = Serve::start(&[]);
+    let out = serve.test(&["-n", "100000", &format!("--json={}", file.display())]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    (directory, file)
+});
+
+fn report(to: &Path) -> Output {
+    longhaul().arg("report").arg(&RESULT.1).arg("-o").arg(to).output().unwrap()
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+fn succeeds(out: &Output) {
+    assert!(out.status.success(), "{}", text(&out.stderr));
+}
+
+fn make(program: &str, arguments: &[&str], path: &Path) {
+    let (before, after) = arguments.split_at(arguments.len().min(2));
+    assert!(Command::new(program).args(before).arg(path).args(after).status().unwrap().success());
+}
+
+/// Names in a directory.
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_device_is_written_to_and_stays() {
+    if !is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let serve = Serve::start(&[]);
+    // Those of /dev/null and /dev/full (Documentation/admin-guide/devices.txt), where a mistake costs nothing.
+    for (name, minor) in [("null", "3"), ("full", "7")] {
+        let device = directory.path().join(name);
+        make("mknod", &["-m", "666", "c", "1", minor], &device);
+        let at = device.display();
+        let commands: [&dyn Fn() -> Output; 2] =
+            [&|| report(&device), &|| serve.test(&["-n", "100000", &format!("--report={at}")])];
+        for (i, command) in commands.into_iter().enumerate() {
+            let out = command();
+            let said = text(&out.stderr);
+            if name == "null" {
+                assert!(out.status.success(), "{i}: {said}");
+            } else {
+                assert_eq!(out.status.code(), Some(2), "{i}: {said}");
+                assert!(said.contains(&format!("{at}: No space left on device")), "{i}: {said}");
+            }
+            let there = fs::symlink_metadata(&device).unwrap();
+            assert!(there.file_type().is_char_device(), "{i}: {name} was replaced");
+            assert_eq!(names(directory.path()).len(), if name == "null" { 1 } else { 2 }, "nothing is left beside it");
+        }
+    }
+}
+
+#[test]
+fn a_fifo_gives_its_reader_the_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    make("mkfifo", &[], &fifo);
+    let reader = {
+        let fifo = fifo.clone();
+        thread::spawn(move || fs::read_to_string(fifo).unwrap())
+    };
+    succeeds(&report(&fifo));
+    assert!(fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
+    assert!(reader.join().unwrap().trim_end().ends_with("</html>"));
+}
+
+#[test]
+fn a_link_goes_on_leading_to_what_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    fs::create_dir(at("pages")).unwrap();
+    fs::write(at("pages/one.html"), "old").unwrap();
+    symlink("pages/one.html", at("one")).unwrap();
+    symlink("one", at("latest")).unwrap();
+    // To what is not there yet.
+    symlink("pages/two.html", at("two")).unwrap();
+    for (link, target) in [("latest", "pages/one.html"), ("two", "pages/two.html")] {
+        succeeds(&report(&at(link)));
+        assert!(fs::symlink_metadata(at(link)).unwrap().is_symlink(), "{link}");
+        assert!(fs::read_to_string(at(target)).unwrap().trim_end().ends_with("</html>"), "{target}");
+    }
+    assert_eq!(names(&at("pages")), ["one.html", "two.html"]);
+    symlink("round", at("round")).unwrap();
+    assert_eq!(report(&at("round")).status.code(), Some(2));
+}
+
+#[test]
+fn a_replaced_file_keeps_its_mode_and_owner() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("page.html");
+    fs::write(&page, "old").unwrap();
+    fs::set_permissions(&page, Permissions::from_mode(0o640)).unwrap();
+    if is_root() {
+        std::os::unix::fs::chown(&page, Some(31_337), Some(31_338)).unwrap();
+    }
+    let before = fs::metadata(&page).unwrap();
+    succeeds(&report(&page));
+    let after = fs::metadata(&page).unwrap();
+    assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
+    assert!(after.len() > before.len());
+}
+
+#[test]
+fn standard_output_by_its_path_is_standard_output() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = report(Path::new("/dev/stdout"));
+    succeeds(&out);
+    assert!(text(&out.stdout).trim_end().ends_with("</html>"), "a pipe");
+    let file = directory.path().join("all");
+    let shell = "exec > \"$2\"; echo before; \"$0\" report \"$1\" -o /dev/stdout; echo after";
+    let status = Command::new("sh")
+        .args(["-c", shell, env!("CARGO_BIN_EXE_longhaul")])
+        .arg(&RESULT.1)
+        .arg(&file)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let all = fs::read_to_string(&file).unwrap();
+    assert!(
+        all.starts_with("before\n") && all.ends_with("after\n") && all.contains("</html>"),
+        "a file: {}",
+        all.len()
+    );
+}
+
+#[test]
+fn what_can_be_no_file_is_refused_before_the_work() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = longhaul().args(["test", "192.0.2.1", "--report"]).arg(directory.path()).output().unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("it is a directory"), "{}", text(&out.stderr));
+    let missing = directory.path().join("missing/page.html");
+    let out = longhaul().args(["test", "192.0.2.1", "--report"]).arg(&missing).output().unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    let said = text(&out.stderr);
+    assert!(said.contains("no file can be made in") && said.contains("No such file or directory"), "{said}");
+}
