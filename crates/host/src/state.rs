@@ -33,16 +33,25 @@ pub fn network() -> io::Result<u64> {
     kernel::network_cookie()
 }
 
-/// Writes a file whole or not at all: who reads it meanwhile, or after a crash, finds the old text or the new one.
+/// Makes a directory for one kind of state below `base`, which is that of [`folder`] but for tests. Nobody else can have made or change
+/// what is in it: what is noted there is done to this host later.
 ///
 /// # Errors
-/// The folder is missing or not writable, or the disk is full.
-pub fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
-    let part = path.with_extension("part");
-    let file = File::create(&part)?;
-    io::Write::write_all(&mut &file, text)?;
-    file.sync_all()?;
-    fs::rename(&part, path)
+/// One of the two belongs to somebody else, is a link, or others may write in it; or it cannot be made.
+pub fn make(base: &Path, kind: &str) -> io::Result<PathBuf> {
+    let path = base.join(kind);
+    kernel::make_private_directory(base)?;
+    kernel::make_private_directory(&path)?;
+    Ok(path)
+}
+
+/// As [`make`], but makes nothing: `None` when there is no such directory.
+///
+/// # Errors
+/// As of [`make`].
+pub fn find(base: &Path, kind: &str) -> io::Result<Option<PathBuf>> {
+    let path = base.join(kind);
+    Ok((kernel::check_private_directory(base)? && kernel::check_private_directory(&path)?).then_some(path))
 }
 
 /// The sole right to change something; goes with the process that holds it, however that ends.
@@ -54,16 +63,13 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock on `path`, a file made for it; `None` when another process holds it.
+    /// Takes the lock on `path`, a file made for it in a directory of [`make`]; `None` when another process holds it.
     ///
     /// # Errors
     /// The file cannot be made.
     pub fn take(path: &Path) -> io::Result<Option<Self>> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
         loop {
-            let file = File::options().create(true).append(true).open(path)?;
+            let file = kernel::append_private(path)?;
             match file.try_lock() {
                 Ok(()) if is_at(&file, path)? => return Ok(Some(Self { path: path.to_owned(), _file: file })),
                 // Its holder before has removed it: a lock on what nobody finds keeps nobody out.
@@ -102,7 +108,7 @@ mod tests {
     #[test]
     fn a_lock_has_one_holder() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("below").join("lock");
+        let path = make(folder.path(), "below").unwrap().join("lock");
         let first = Lock::take(&path).unwrap();
         assert!(first.is_some());
         assert!(Lock::take(&path).unwrap().is_none(), "flock(2) holds for each open file, so also within a process");

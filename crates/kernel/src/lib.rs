@@ -24,6 +24,7 @@ mod netlink;
 mod option;
 mod pidfd;
 mod poller;
+mod private_directory;
 mod private_file;
 mod privilege;
 mod process;
@@ -64,6 +65,7 @@ pub use option::{
     wake_below_unsent,
 };
 pub use poller::Poller;
+pub use private_directory::{check_private_directory, make_private_directory};
 pub use private_file::{
     append_private, create_private, is_open_to_others, listen_private, read_private, replace_private,
 };

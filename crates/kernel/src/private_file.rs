@@ -144,7 +144,7 @@ fn check_owner(path: &Path, owner: u32) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
 }
 
-fn effective_user() -> u32 {
+pub(crate) fn effective_user() -> u32 {
     // SAFETY: geteuid takes nothing and cannot fail.
     unsafe { libc::geteuid() }
 }

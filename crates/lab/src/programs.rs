@@ -29,6 +29,11 @@ const SERVER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a program may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// The command of longhaul that is the keeper.
+pub(crate) const KEEPER: &str = "lab-keeper";
+/// The file that the keeper puts in the place of /etc/hosts, in the folder of its lab.
+pub(crate) const HOSTS: &str = "hosts";
+
 /// Starts the keeper of all processes of a run, with a hosts file that names all nodes.
 pub(crate) fn keeper(program: &Path, scenario: &Scenario, folder: &Path) -> Result<Keeper, LabError> {
     let mut text = String::from("127.0.0.1 localhost\n");
@@ -41,10 +46,10 @@ pub(crate) fn keeper(program: &Path, scenario: &Scenario, folder: &Path) -> Resu
             let _ = writeln!(text, "{} {}", node.ipv6, node.name);
         }
     }
-    let hosts = folder.join("hosts");
+    let hosts = folder.join(HOSTS);
     fs::write(&hosts, text).map_err(LabError::file(&hosts))?;
     let hosts = hosts.canonicalize().map_err(LabError::file(&hosts))?;
-    Keeper::start(program, &["lab-keeper", &hosts.to_string_lossy()]).map_err(LabError::kernel("the nodes' processes"))
+    Keeper::start(program, &[KEEPER, &hosts.to_string_lossy()]).map_err(LabError::kernel("the nodes' processes"))
 }
 
 /// A process in a node.

@@ -4,13 +4,22 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use host::state;
 use serde::{Deserialize, Serialize};
 
-use crate::LabError;
 use crate::topology::Host;
+use crate::{LabError, programs};
+
+/// The part of the state that is about labs.
+const KIND: &str = "labs";
+/// The copy of a lab's entry in the folder that goes with the lab.
+const OWN_ENTRY: &str = "lab.json";
+/// Bytes of an entry at most: some 60 for each node.
+const LONGEST_ENTRY: u64 = 1 << 20;
 
 /// A process, told apart from a later one with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,8 +85,7 @@ impl Registration {
         hosts: &[Host],
     ) -> Result<Self, LabError> {
         use std::os::fd::AsRawFd;
-        let registry = folder();
-        fs::create_dir_all(registry).map_err(LabError::file(registry))?;
+        let registry = state::make(state::folder(), KIND).map_err(LabError::file(folder()))?;
         let node = |h: &Host| NodeEntry { name: h.name.clone(), descriptor: h.namespace.as_raw_fd() };
         let process = |pid| Process::of(pid).map_err(LabError::system("reading /proc"));
         let entry = Entry {
@@ -91,9 +99,11 @@ impl Registration {
         };
         let path = registry.join(format!("{}.json", entry.lab.pid));
         let text = serde_json::to_vec(&entry).map_err(io::Error::other).map_err(LabError::file(&path))?;
-        // Whole or not at all: a reader never sees half an entry.
-        let part = registry.join(format!("{}.part", entry.lab.pid));
-        fs::write(&part, text).and_then(|()| fs::rename(&part, &path)).map_err(LabError::file(&path))?;
+        if temporary {
+            let own = out.join(OWN_ENTRY);
+            kernel::replace_private(&own, &text).map_err(LabError::file(&own))?;
+        }
+        kernel::replace_private(&path, &text).map_err(LabError::file(&path))?;
         Ok(Self(path))
     }
 }
@@ -108,7 +118,7 @@ impl Drop for Registration {
 /// Where labs of this user are registered. To be called before a lab gains its privilege, see [`host::state::folder`].
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| host::state::folder().join("labs"))
+    FOLDER.get_or_init(|| state::folder().join(KIND))
 }
 
 /// All registered labs, running or not. An entry that cannot be read is left out; `collect` removes it.
@@ -121,18 +131,37 @@ pub fn labs() -> Result<Vec<Entry>, LabError> {
 
 fn files() -> Result<Vec<PathBuf>, LabError> {
     let registry = folder();
-    let entries = match fs::read_dir(registry) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(LabError::file(registry)(e)),
+    // What others could have written there is not believed: processes are ended and folders removed by it.
+    let Some(found) = state::find(state::folder(), KIND).map_err(LabError::file(registry))? else {
+        return Ok(Vec::new());
     };
+    let entries = fs::read_dir(found).map_err(LabError::file(registry))?;
     let mut all: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     all.sort();
     Ok(all)
 }
 
 fn read(path: &Path) -> Option<Entry> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_str(&kernel::read_private(path, LONGEST_ENTRY).ok()?).ok()
+}
+
+/// Whether the process that an entry names as its keeper is one, of that lab: it was started with the lab's own hosts file.
+fn is_keeper(entry: &Entry) -> bool {
+    let line = fs::read(format!("/proc/{}/cmdline", entry.keeper.pid)).unwrap_or_default();
+    let mut words = line.split(|b| *b == 0).skip(1);
+    let hosts = entry.folder.join(programs::HOSTS);
+    entry.keeper.lives()
+        && words.next() == Some(programs::KEEPER.as_bytes())
+        && words.next() == Some(hosts.as_os_str().as_bytes())
+}
+
+/// Whether a folder is one that this user's lab made for the time it ran: below the folder for such, nobody else's, with the lab's entry in it.
+fn is_made_by(entry: &Entry) -> bool {
+    let is_below = || Some(entry.folder.parent()? == std::env::temp_dir().canonicalize().ok()?);
+    entry.temporary
+        && is_below().unwrap_or(false)
+        && kernel::check_private_directory(&entry.folder).unwrap_or(false)
+        && read(&entry.folder.join(OWN_ENTRY)).as_ref() == Some(entry)
 }
 
 /// The running lab that has a node, chosen by the lab's process when several have one of this name.
@@ -178,13 +207,12 @@ pub fn collect() -> Result<Vec<String>, LabError> {
             continue;
         }
         if let Some(entry) = &entry
-            && entry.keeper.lives()
+            && is_keeper(entry)
         {
             kernel::kill_process(entry.keeper.pid).map_err(LabError::system("ending what a lab left"))?;
             done.push(format!("ended the processes of {} (lab {})", entry.name, entry.lab.pid));
         }
-        // Only a folder that the lab itself made for the time it runs.
-        if let Some(entry) = entry.as_ref().filter(|e| e.temporary && e.folder.is_dir()) {
+        if let Some(entry) = entry.as_ref().filter(|e| is_made_by(e)) {
             fs::remove_dir_all(&entry.folder).map_err(LabError::file(&entry.folder))?;
             done.push(format!("removed {}", entry.folder.display()));
         }
@@ -201,6 +229,43 @@ pub fn collect() -> Result<Vec<String>, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn entry(folder: &Path) -> Entry {
+        let own = Process::of(std::process::id()).unwrap();
+        let folder = folder.to_owned();
+        Entry {
+            name: "x".to_owned(),
+            lab: own,
+            keeper: own,
+            began_utc_s: 0,
+            folder,
+            temporary: true,
+            nodes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_a_folder_that_holds_the_same_entry_goes_with_a_lab() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().canonicalize().unwrap();
+        let entry = entry(&at);
+        assert!(!is_made_by(&entry), "there is no entry in it");
+        let write = |entry: &Entry| fs::write(at.join(OWN_ENTRY), serde_json::to_vec(entry).unwrap()).unwrap();
+        write(&Entry { began_utc_s: 1, ..entry.clone() });
+        assert!(!is_made_by(&entry), "that of another lab");
+        write(&entry);
+        assert!(is_made_by(&entry));
+        let inner = Entry { folder: at.join("inner"), ..entry };
+        fs::create_dir(&inner.folder).unwrap();
+        fs::write(inner.folder.join(OWN_ENTRY), serde_json::to_vec(&inner).unwrap()).unwrap();
+        assert!(!is_made_by(&inner), "not right below the folder for temporary files");
+    }
+
+    #[test]
+    fn a_process_of_somebody_else_is_no_keeper() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_keeper(&entry(folder.path())), "this test's own process");
+    }
 
     #[test]
     fn a_process_is_known_by_its_number_and_its_begin() {

@@ -14,6 +14,9 @@ use units::Instant;
 use super::ShapeError;
 use crate::state::{self, Lock};
 
+/// The part of the state that is about shaping.
+const KIND: &str = "shape";
+
 /// All that is needed to take a policy back, whoever does it and whenever.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
@@ -96,6 +99,8 @@ impl Notes {
     /// The number of the namespace cannot be read.
     pub fn of(device: &str) -> Result<Self, ShapeError> {
         let network = state::network().map_err(ShapeError::system("reading the network namespace's number"))?;
+        // What somebody else could have written there is not believed.
+        state::find(state::folder(), KIND).map_err(ShapeError::state(&folder()))?;
         // Every byte but `/` and NUL may stand in the name of a device, as in that of a file.
         let path = folder().join(format!("{network}-{device}.json"));
         Ok(Self { path, device: device.to_owned() })
@@ -107,12 +112,9 @@ impl Notes {
     /// The folder cannot be read.
     pub fn all() -> Result<Vec<Self>, ShapeError> {
         let network = state::network().map_err(ShapeError::system("reading the network namespace's number"))?;
-        let folder = folder();
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(ShapeError::state(&folder)(e)),
-        };
+        let found = state::find(state::folder(), KIND).map_err(ShapeError::state(&folder()))?;
+        let Some(folder) = found else { return Ok(Vec::new()) };
+        let entries = fs::read_dir(&folder).map_err(ShapeError::state(&folder))?;
         let prefix = format!("{network}-");
         let device = |entry: fs::DirEntry| {
             let name = entry.file_name().into_string().ok()?;
@@ -143,8 +145,8 @@ impl Notes {
 
     pub(super) fn write(&self, journal: &Journal) -> Result<(), ShapeError> {
         let text = serde_json::to_vec(journal).map_err(|e| ShapeError::state(&self.path)(e.into()))?;
-        fs::create_dir_all(folder())
-            .and_then(|()| state::write_whole(&self.path, &text))
+        state::make(state::folder(), KIND)
+            .and_then(|_| kernel::replace_private(&self.path, &text))
             .map_err(ShapeError::state(&self.path))
     }
 
@@ -158,11 +160,12 @@ impl Notes {
     /// The sole right to change the device, among processes of longhaul.
     pub(super) fn lock(&self) -> Result<Lock, ShapeError> {
         let path = self.path.with_extension("lock");
+        state::make(state::folder(), KIND).map_err(ShapeError::state(&path))?;
         let lock = Lock::take(&path).map_err(ShapeError::state(&path))?;
         lock.ok_or_else(|| ShapeError::Busy { device: self.device.clone() })
     }
 }
 
 fn folder() -> PathBuf {
-    Path::new(state::folder()).join("shape")
+    Path::new(state::folder()).join(KIND)
 }

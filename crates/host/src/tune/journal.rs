@@ -101,7 +101,7 @@ impl Place {
     /// Takes the lock of the calling thread's namespace.
     pub(super) fn take(folder: &Path) -> Result<Self, TuneError> {
         let number = state::network().map_err(TuneError::file("reading the network namespace,", "/proc"))?;
-        let folder = folder.join("tune");
+        let folder = state::make(folder, "tune").map_err(TuneError::file("making the folder", folder))?;
         let lock = folder.join(format!("{number}.lock"));
         match Lock::take(&lock).map_err(TuneError::file("making the lock", &lock))? {
             Some(held) => Ok(Self { path: folder.join(format!("{number}.json")), _lock: held }),
@@ -136,7 +136,9 @@ impl Place {
                 _ => Ok(()),
             }
         } else {
-            serde_json::to_vec_pretty(journal).map_err(io::Error::from).and_then(|t| state::write_whole(&self.path, &t))
+            serde_json::to_vec_pretty(journal)
+                .map_err(io::Error::from)
+                .and_then(|t| kernel::replace_private(&self.path, &t))
         };
         done.map_err(TuneError::file("writing the journal", &self.path))
     }

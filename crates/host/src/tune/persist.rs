@@ -1,11 +1,11 @@
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tuning::Change;
 
 use super::TuneError;
-use crate::state;
 
 /// Where the values are written that hold after a restart (sysctl.d(5)).
 pub const PERSISTENT: &str = "/etc/sysctl.d/90-longhaul.conf";
@@ -48,7 +48,10 @@ impl Persistent {
     pub fn write(&self, changes: &[Change]) -> Result<(), TuneError> {
         self.is_ours()?;
         let text = tuning::persistent(HEAD, changes.iter().map(|c| (&c.setting, c.after.as_str())));
-        state::write_whole(&self.0, text.as_bytes()).map_err(TuneError::file("writing", &self.0))
+        // Whoever may read sysctls may read what sets them, and systemd-sysctl need not be root's.
+        kernel::replace_private(&self.0, text.as_bytes())
+            .and_then(|()| fs::set_permissions(&self.0, fs::Permissions::from_mode(0o644)))
+            .map_err(TuneError::file("writing", &self.0))
     }
 
     /// Removes the file if longhaul wrote it; says whether there was one.

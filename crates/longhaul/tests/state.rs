@@ -1,0 +1,105 @@
+//! Whose state `longhaul` believes.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests are tests too; notes of skipped ones")]
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use common::text;
+use tempfile::TempDir;
+
+// Two users that no host has.
+const VICTIM: u32 = 31_337;
+const OTHER: u32 = 31_338;
+
+/// A directory for temporary files in which everybody may write, as /tmp is, and a copy of the program that everybody may run.
+struct Shared(TempDir);
+
+impl Shared {
+    /// `None`, with a note, without root.
+    fn new() -> Option<Self> {
+        if fs::metadata("/proc/self").unwrap().uid() != 0 {
+            eprintln!("skipped: only root can become two other users");
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_longhaul"), directory.path().join("longhaul")).unwrap();
+        Some(Self(directory))
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs the program as the victim, without anything that says where its state is.
+    fn longhaul(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(self.at("longhaul"));
+        command.args(arguments).env("TMPDIR", self.0.path()).env_remove("XDG_RUNTIME_DIR").env_remove("LONGHAUL_STATE");
+        command.uid(VICTIM).gid(VICTIM).current_dir("/").stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// The directory of the victim's state, made by somebody with a mode.
+    fn plant(&self, user: u32, mode: u32) -> PathBuf {
+        let state = self.at("longhaul-31337");
+        fs::create_dir_all(state.join("labs")).unwrap();
+        for directory in [&state, &state.join("labs")] {
+            fs::set_permissions(directory, Permissions::from_mode(mode)).unwrap();
+            chown(directory, Some(user), Some(user)).unwrap();
+        }
+        state
+    }
+}
+
+/// Writes the entry of a lab that is gone, whose folder is to go with it.
+fn write_entry(state: &Path, folder: &Path, user: u32) {
+    let nobody = serde_json::json!({ "pid": 4_194_303, "started_ticks": 1 });
+    let entry = serde_json::json!({
+        "name": "planted", "lab": nobody, "keeper": nobody, "began_utc_s": 0, "folder": folder, "temporary": true, "nodes": [],
+    });
+    let file = state.join("labs/1.json");
+    fs::write(&file, entry.to_string()).unwrap();
+    chown(file, Some(user), Some(user)).unwrap();
+}
+
+#[test]
+fn a_state_directory_that_somebody_else_planted_is_refused() {
+    let Some(shared) = Shared::new() else { return };
+    let precious = shared.at("precious");
+    fs::create_dir(&precious).unwrap();
+    fs::write(precious.join("file"), "7").unwrap();
+    chown(&precious, Some(VICTIM), Some(VICTIM)).unwrap();
+    for (user, mode, why) in [
+        (OTHER, 0o755, "belongs to user 31338, not to user 31337"),
+        (VICTIM, 0o777, "others may write in it (mode 0777)"),
+    ] {
+        let state = shared.plant(user, mode);
+        write_entry(&state, &precious, user);
+        for arguments in [&["lab", "gc"][..], &["lab", "status"], &["shape", "show"]] {
+            let out = shared.longhaul(arguments);
+            let said = text(&out.stderr);
+            assert_eq!(out.status.code(), Some(2), "{arguments:?}: {said}");
+            assert!(said.contains("longhaul-31337 is not used: ") && said.contains(why), "{arguments:?}: {said}");
+        }
+        assert!(precious.join("file").exists() && state.join("labs/1.json").exists());
+    }
+}
+
+#[test]
+fn gc_removes_no_folder_but_one_that_the_lab_made() {
+    let Some(shared) = Shared::new() else { return };
+    let precious = shared.at("precious");
+    fs::create_dir(&precious).unwrap();
+    chown(&precious, Some(VICTIM), Some(VICTIM)).unwrap();
+    // In a directory that is the victim's own: an entry that was copied, or is of a folder that is used anew.
+    let state = shared.plant(VICTIM, 0o700);
+    write_entry(&state, &precious, VICTIM);
+    let out = shared.longhaul(&["lab", "gc"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("removed the entry of planted"), "{}", text(&out.stdout));
+    assert!(precious.exists());
+}
