@@ -3,10 +3,12 @@
 //! The kernel knows them for the whole host, so each experiment loads them under names that nobody else uses: what a user has loaded, and
 //! other labs, go on beside it.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bpf::congestion as loader;
-use congestion::Settings;
+use congestion::{Algorithm, Settings};
 use scenario::Scenario;
 
 use crate::LabError;
@@ -41,7 +43,7 @@ impl Controls {
             if all.own_name(name, settings).is_some() {
                 continue;
             }
-            let own = format!("{}_{}_{}", settings.algorithm().name(), std::process::id(), all.loaded.len());
+            let own = name_in_kernel(settings.algorithm(), std::process::id(), all.loaded.len());
             loader::load(&all.folder, &own, settings)
                 .map_err(|source| LabError::Congestion { name: name.clone(), source: Box::new(source) })?;
             all.loaded.push(Loaded { name: name.clone(), settings: *settings, own });
@@ -69,6 +71,35 @@ impl Controls {
     }
 }
 
+fn name_in_kernel(algorithm: Algorithm, lab: u32, number: usize) -> String {
+    format!("{}_{lab}_{number}", algorithm.name())
+}
+
+/// The process of the lab that loaded a congestion control of this name; `None` if it is not called as labs call theirs.
+pub fn lab_of_control(name: &str) -> Option<u32> {
+    let mut rest = name.strip_prefix(Algorithm::of_name(name)?.name())?.split('_');
+    let (before, lab, number) = (rest.next()?, rest.next()?.parse().ok()?, rest.next()?.parse().ok()?);
+    let is_labs = before.is_empty() && name_in_kernel(Algorithm::of_name(name)?, lab, number) == name;
+    is_labs.then_some(lab)
+}
+
+/// Whether a process may run that has this number in some PID namespace. Where not all processes of the host can be seen, it may.
+fn may_run(number: u32) -> bool {
+    // PROC_PID_INIT_INO, include/linux/proc_ns.h.
+    const INITIAL: u64 = 0xEFFF_FFFC;
+    if !fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == INITIAL) {
+        return true;
+    }
+    let Ok(processes) = fs::read_dir("/proc") else { return true };
+    let number = number.to_string();
+    // proc_pid_status(5): its numbers, from the outermost namespace to its own.
+    let is_it = |status: &str| {
+        let numbers = status.lines().find_map(|l| l.strip_prefix("NSpid:")).unwrap_or_default();
+        numbers.split_whitespace().next_back() == Some(number.as_str())
+    };
+    processes.flatten().filter_map(|e| fs::read_to_string(e.path().join("status")).ok()).any(|s| is_it(&s))
+}
+
 fn is_used(scenario: &Scenario, name: &str) -> bool {
     scenario.flows.iter().any(|f| f.congestion_control.as_deref() == Some(name))
         || scenario.mice.iter().any(|m| m.congestion_control == name)
@@ -82,18 +113,17 @@ impl Drop for Controls {
                 tracing::warn!("{e}");
             }
         }
-        let _ = std::fs::remove_dir(&self.folder);
+        let _ = fs::remove_dir(&self.folder);
     }
 }
 
 /// Unloads what labs left that are gone; gives the names. Without the right to look, there is nothing.
 pub(crate) fn collect() -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(FOLDER) else { return Vec::new() };
     let mut gone = Vec::new();
-    for entry in entries.flatten() {
+    for entry in fs::read_dir(FOLDER).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let lab = name.to_str().and_then(|n| n.strip_prefix(PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
-        if lab.is_none_or(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
+        if lab.is_none_or(may_run) {
             continue;
         }
         let loaded = loader::list(&entry.path()).unwrap_or_default().into_iter().map(|l| l.name);
@@ -103,7 +133,30 @@ pub(crate) fn collect() -> Vec<String> {
                 gone.push(name);
             }
         }
-        let _ = std::fs::remove_dir(entry.path());
+        let _ = fs::remove_dir(entry.path());
     }
+    // Those of labs in mount namespaces of their own, whose pins went with them.
+    let mut unpinned = loader::unpinned();
+    unpinned.retain(|l| lab_of_control(&l.name).is_some_and(|lab| !may_run(lab)));
+    gone.extend(unpinned.into_iter().map(|l| l.name).filter(|name| loader::unload(Path::new(FOLDER), name).is_ok()));
     gone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_of_a_lab_is_known_by_its_name() {
+        assert_eq!(lab_of_control(&name_in_kernel(Algorithm::Fast, 4_194_304, 9)), Some(4_194_304));
+        assert_eq!(lab_of_control("htcp_12_0"), Some(12));
+        for other in ["fast", "fast_a200", "fast_12", "fast_12_0_1", "fast_012_0", "fastx_12_0", "cubic_1_0"] {
+            assert_eq!(lab_of_control(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_there_may_run() {
+        assert!(may_run(std::process::id()));
+    }
 }

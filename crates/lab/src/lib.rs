@@ -24,6 +24,7 @@ mod truth;
 mod verdict;
 mod way;
 
+pub use controls::lab_of_control;
 pub use error::LabError;
 pub use experiment::{Options, default_folder, default_workers, flow_descriptions, run_experiment, schedule_marks};
 pub use path::{PathOptions, run_path};

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::process::Output;
+use std::process::{Command, Output};
 
 use common::{longhaul, text};
 use results::cc::{CcControl, CcOrigin, CcRecord};
@@ -90,4 +90,51 @@ fn what_is_wrong_is_said_and_nothing_is_loaded() {
         assert!(refused.status.code() == Some(2) && error.contains(said), "{arguments:?}: {error}");
     }
     assert!(!has(fast) && !has(htcp), "the wrong parameter of one kept all from being loaded");
+}
+
+/// Loads one as `ip netns exec` has it: in a mount namespace that ends with the loader, with a /sys of its own.
+fn load_in_a_namespace_that_ends(name: &str) {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "sh", "-c", "mount -t sysfs sysfs /sys && exec \"$0\" cc load \"$1\" -p alpha=200"]);
+    let loaded = unshare.args([env!("CARGO_BIN_EXE_longhaul"), name]).output().unwrap();
+    assert!(loaded.status.success(), "{}", text(&loaded.stderr));
+}
+
+#[test]
+fn one_loaded_in_a_mount_namespace_that_is_gone_is_listed_and_unloaded() {
+    let Some(own) = Own::new('m', &["fast"]) else { return };
+    let [fast] = own.0.as_slice() else { panic!() };
+    load_in_a_namespace_that_ends(fast);
+    assert!(has(fast), "the registration is the whole host's");
+    let listed = controls(&cc(&["list", "--json"]));
+    let found = listed.iter().find(|c| c.name == *fast).unwrap();
+    assert_eq!(found.origin, CcOrigin::Longhaul);
+    assert!(found.parameters.iter().any(|p| p.key == "alpha" && p.value == "200"), "{:?}", found.parameters);
+    assert!(found.age_s.is_some_and(|s| s < 600), "{:?}", found.age_s);
+    let twice = cc(&["load", fast]);
+    assert!(text(&twice.stderr).contains("is loaded already"), "{}", text(&twice.stderr));
+    let unloaded = cc(&["unload", fast]);
+    assert!(unloaded.status.success(), "{}", text(&unloaded.stderr));
+    assert!(!has(fast));
+}
+
+#[test]
+fn gc_unloads_what_a_lab_that_is_gone_loaded_in_a_mount_namespace_of_its_own() {
+    if Own::new('g', &[]).is_none() {
+        return;
+    }
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    // Called as labs call theirs: by the lab's process.
+    let (gone, here) = (format!("fast_{}_0", ended.id()), format!("fast_{}_0", std::process::id()));
+    let _own = Own(vec![gone.clone(), here.clone()]);
+    load_in_a_namespace_that_ends(&gone);
+    load_in_a_namespace_that_ends(&here);
+    let state = tempfile::tempdir().unwrap();
+    let gc = longhaul().args(["lab", "gc"]).env("LONGHAUL_STATE", state.path()).output().unwrap();
+    assert!(gc.status.success(), "{}", text(&gc.stderr));
+    assert!(text(&gc.stdout).contains(&format!("unloaded the congestion control {gone}\n")), "{}", text(&gc.stdout));
+    assert!(!has(&gone) && has(&here), "that of a process that runs stays");
+    // Who knows its name may take it away.
+    assert!(cc(&["unload", &here]).status.success() && !has(&here));
 }

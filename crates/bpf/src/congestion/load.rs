@@ -6,7 +6,7 @@ use std::path::Path;
 use congestion::{Algorithm, Settings};
 use libbpf_rs::{ErrorKind, MapCore, Object, ObjectBuilder};
 
-use super::{CongestionError, FILE_SYSTEM, files, pins};
+use super::{CongestionError, FILE_SYSTEM, files, pins, registered};
 use crate::{error, log};
 
 /// The compiled programs.
@@ -17,7 +17,7 @@ const HTCP: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/htcp.bpf.o"));
 const LONGEST_NAME: usize = 15;
 /// Name of the map in `bpf/fast.bpf.c` and `bpf/htcp.bpf.c`, whose first member is the name.
 const OPS: &str = "congestion_control";
-const NAME_BYTES: usize = 16;
+pub(super) const NAME_BYTES: usize = 16;
 
 /// Loads a congestion control, under a name that begins with that of its algorithm, and pins it in `folder`. From then on any program of
 /// this host may choose it (TCP_CONGESTION), also without privilege.
@@ -89,7 +89,7 @@ fn open(name: &str, settings: &Settings) -> Result<libbpf_rs::OpenObject, libbpf
     Ok(object)
 }
 
-fn is_settings(map: &OsStr) -> bool {
+pub(super) fn is_settings(map: &OsStr) -> bool {
     map.to_string_lossy().ends_with(".rodata")
 }
 
@@ -118,7 +118,11 @@ fn register(object: &mut Object, name: &str) -> Result<(), CongestionError> {
             link.disconnect();
             Ok(())
         }
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(CongestionError::Taken { name: name.to_owned() }),
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            let is_ours = registered::unpinned().iter().any(|l| l.name == name);
+            let name = name.to_owned();
+            Err(if is_ours { CongestionError::Loaded { name } } else { CongestionError::Taken { name } })
+        }
         Err(e) => Err(refused("registering it", error::as_io(&e))),
     }
 }

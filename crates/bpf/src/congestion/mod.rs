@@ -6,6 +6,7 @@
 mod error;
 mod load;
 mod pins;
+mod registered;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ pub use error::CongestionError;
 pub use load::load;
 pub(crate) use load::{broken, check_btf, load_error, refused};
 pub use pins::{Loaded, list, unfinished, unload};
+pub use registered::unpinned;
 
 /// Where those that `longhaul cc` loads are pinned.
 pub const FOLDER: &str = "/sys/fs/bpf/longhaul/congestion";
@@ -24,5 +26,5 @@ const FILE_SYSTEM: &str = "/sys/fs/bpf";
 
 /// The files of one in a folder.
 fn files(folder: &Path, name: &str) -> [PathBuf; 2] {
-    [folder.join(name).join("ops"), folder.join(name).join("settings")]
+    [folder.join(name).join(pins::OPS_FILE), folder.join(name).join("settings")]
 }

@@ -7,11 +7,13 @@ use congestion::{Algorithm, Settings};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
 use super::load::refused;
-use super::{CongestionError, files};
+use super::{CongestionError, files, registered};
 use crate::error;
 
 /// State of a registration in the kernel's value of the map: a count, then the state (struct bpf_struct_ops_common_value).
-const IN_USE: u32 = 1;
+pub(super) const IN_USE: u32 = 1;
+/// Name of the file that a registration is pinned as.
+pub(super) const OPS_FILE: &str = "ops";
 
 /// A congestion control that longhaul has loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,25 +65,30 @@ fn pinned(folder: &Path) -> Result<Vec<String>, CongestionError> {
     Ok(names)
 }
 
-/// Unloads one. Connections that use it keep it until they end; no other can choose it. What a killed loader has left of one goes, too.
+/// Unloads one, also one whose pins are gone. Connections that use it keep it until they end; no other can choose it. What a killed loader
+/// has left of one goes, too.
 ///
 /// # Errors
-/// None of that name is pinned in `folder`, or no privilege.
+/// None of that name is pinned in `folder` or pinned nowhere, or no privilege.
 pub fn unload(folder: &Path, name: &str) -> Result<(), CongestionError> {
     if name.contains('/') || !folder.join(name).is_dir() {
-        return Err(CongestionError::NotLoaded { name: name.to_owned() });
+        return registered::unload(name);
     }
     match open(folder, name) {
-        Ok(map) => match map.delete(&0_u32.to_ne_bytes()) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(refused("unregistering it", error::as_io(&e))),
-            _ => {}
-        },
+        Ok(map) => unregister(&map)?,
         // Its loader was killed before it was pinned.
         Err(e) if e.kind() == ErrorKind::NotFound => {}
         Err(e) => return Err(refused("opening what is pinned", error::as_io(&e))),
     }
     remove(folder, name);
     Ok(())
+}
+
+pub(super) fn unregister(map: &MapHandle) -> Result<(), CongestionError> {
+    match map.delete(&0_u32.to_ne_bytes()) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(refused("unregistering it", error::as_io(&e))),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn is_active(folder: &Path, name: &str) -> bool {
@@ -100,9 +107,9 @@ pub(super) fn remove(folder: &Path, name: &str) {
     let _ = folder.parent().map(fs::remove_dir);
 }
 
-struct Registration {
-    users: u32,
-    state: u32,
+pub(super) struct Registration {
+    pub(super) users: u32,
+    pub(super) state: u32,
 }
 
 fn open(folder: &Path, name: &str) -> Result<MapHandle, libbpf_rs::Error> {
@@ -116,16 +123,27 @@ fn registration(folder: &Path, name: &str) -> Result<Option<Registration>, Conge
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(refused("opening what is pinned", error::as_io(&e))),
     };
-    let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-    let word = |at: usize| Some(u32::from_ne_bytes(value.as_ref()?.get(at..at + 4)?.try_into().ok()?));
+    Ok(value(&map).and_then(|v| registration_in(&v)))
+}
+
+/// The only value of a map.
+pub(super) fn value(map: &MapHandle) -> Option<Vec<u8>> {
+    map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten()
+}
+
+pub(super) fn registration_in(value: &[u8]) -> Option<Registration> {
+    let word = |at: usize| Some(u32::from_ne_bytes(value.get(at..at + 4)?.try_into().ok()?));
     // The registration is one of them.
-    Ok(word(0).zip(word(4)).map(|(count, state)| Registration { users: count.saturating_sub(1), state }))
+    Some(Registration { users: word(0)?.saturating_sub(1), state: word(4)? })
 }
 
 fn settings(folder: &Path, name: &str) -> Option<Settings> {
     let [_, settings] = files(folder, name);
-    let map = MapHandle::from_pinned_path(settings).ok()?;
-    let bytes = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
+    settings_in(&MapHandle::from_pinned_path(settings).ok()?, Algorithm::of_name(name)?)
+}
+
+pub(super) fn settings_in(map: &MapHandle, algorithm: Algorithm) -> Option<Settings> {
+    let bytes = value(map)?;
     let words: Vec<u32> = bytes.chunks_exact(4).filter_map(|b| Some(u32::from_ne_bytes(b.try_into().ok()?))).collect();
-    Settings::from_words(Algorithm::of_name(name)?, &words)
+    Settings::from_words(algorithm, &words)
 }

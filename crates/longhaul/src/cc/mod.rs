@@ -46,7 +46,7 @@ fn load(options: &LoadOptions) -> anyhow::Result<ExitCode> {
 
 fn unload(options: &UnloadOptions) -> anyhow::Result<ExitCode> {
     let folder = Path::new(FOLDER);
-    let loaded = loader::list(folder)?;
+    let loaded = loaded()?;
     let names: Vec<String> =
         if options.all { loaded.iter().map(|l| l.name.clone()).collect() } else { options.names.clone() };
     for name in &names {
@@ -102,6 +102,13 @@ fn write_json(start: CcStart, controls: Vec<CcControl>, out: &mut impl Write) ->
     Ok(())
 }
 
+/// What longhaul has loaded, from whatever mount namespace; without that of labs, which go with them.
+fn loaded() -> anyhow::Result<Vec<Loaded>> {
+    let mut loaded = loader::list(Path::new(FOLDER))?;
+    loaded.extend(loader::unpinned().into_iter().filter(|l| lab::lab_of_control(&l.name).is_none()));
+    Ok(loaded)
+}
+
 /// What the kernel offers, then what longhaul could load.
 fn all() -> anyhow::Result<(CcStart, Vec<CcControl>)> {
     let read = |key: &str| {
@@ -116,7 +123,7 @@ fn all() -> anyhow::Result<(CcStart, Vec<CcControl>)> {
         kernel: kernel::kernel_release(),
         default: read("tcp_congestion_control")?.join(" "),
     };
-    let loaded = loader::list(Path::new(FOLDER))?;
+    let loaded = loaded()?;
     let mut controls: Vec<CcControl> = available
         .iter()
         .map(|name| match loaded.iter().find(|l| l.name == *name) {
