@@ -32,7 +32,7 @@ pub(crate) struct WholeFile {
 #[derive(Debug)]
 enum Place {
     /// Becomes `target`, which may be there already.
-    Beside { draft: NamedTempFile, target: PathBuf, there: Option<Metadata> },
+    Beside { draft: NamedTempFile, target: PathBuf, there: Option<Box<Metadata>> },
     /// A device, a FIFO, standard output.
     There(File),
 }
@@ -89,7 +89,7 @@ fn place(path: &Path) -> anyhow::Result<Place> {
         .permissions(fs::Permissions::from_mode(mode))
         .tempfile_in(directory)
         .with_context(|| format!("no file can be made in {}", directory.display()))?;
-    Ok(Place::Beside { draft, target, there })
+    Ok(Place::Beside { draft, target, there: there.map(Box::new) })
 }
 
 /// What a symbolic link leads to, whether that is there or not.
