@@ -57,6 +57,12 @@ impl ControlWriter {
         self.write(|| bytes)
     }
 
+    /// Smallest round trip that the kernel has seen on the connection, its set-up included.
+    pub(crate) fn kernel_round_trip(&self) -> Option<Duration> {
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        kernel::tcp_state(&*stream).ok()?.min_rtt_ns.map(Duration::from_nanos)
+    }
+
     /// This is a session's control connection, which shall not wait behind the load in this host's queues. Data
     /// connections speak the same language while they join, and must not.
     pub(crate) fn prioritise(&self) {
