@@ -32,7 +32,7 @@ pub use clock::{ClockEstimator, ClockModel, Exchange};
 pub use confidence::{confidence, wilson};
 pub use draw::draw;
 pub use episodes::LossEpisodes;
-pub use limit::{ReceiverEvidence, SenderEvidence, combine, judge};
+pub use limit::{ReceiverEvidence, RoundTrips, SenderEvidence, combine, full_link, judge};
 pub use one_way::OneWayHistogram;
 pub use ramp::ramp_up;
 pub use samples::median;

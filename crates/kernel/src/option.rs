@@ -208,12 +208,11 @@ pub fn accepted_congestion_control() -> Option<String> {
     Some(name.trim().to_owned()).filter(|n| !n.is_empty())
 }
 
-/// Whether the kernel enforces a socket's pacing rate although nobody set a ceiling: BBR asks for it, the fq qdisc does it
-/// for all. `name` is the congestion control asked for; absent is the host's default.
+/// Whether a congestion control paces by its own estimate of the bottleneck, as BBR does. `name` is the one asked for;
+/// absent is the host's default.
 pub fn paces_itself(name: Option<&str>) -> bool {
     let default = accepted_congestion_control();
-    let qdisc = std::fs::read_to_string("/proc/sys/net/core/default_qdisc").unwrap_or_default();
-    name.or(default.as_deref()).is_some_and(|n| n.starts_with("bbr")) || qdisc.trim() == "fq"
+    name.or(default.as_deref()).is_some_and(|n| n.starts_with("bbr"))
 }
 
 /// The congestion control in force on a socket.

@@ -216,7 +216,7 @@ fn interval(flow: &Flow, run: u32, r: &IntervalRecord, s: Option<&IntervalRecord
         block_rtt: s.and_then(|s| s.block_rtt.clone()),
         srtt_ns: states().map(|t| t.srtt_ns).sum::<u64>().checked_div(streams),
         cwnd_bytes: (streams > 0).then(|| states().map(|t| t.cwnd_bytes).sum()),
-        limit: s.and_then(|s| s.limit.as_ref()).map(|l| limit_name(l.limit)),
+        limit: s.and_then(|s| s.limit.as_ref()).map(|l| l.limit.name().to_owned()),
     }
 }
 
@@ -249,7 +249,7 @@ fn totals(flow: &Flow, intervals: &[FlowInterval], end: Option<&EndRecord>, fail
         incomplete: None,
         slowdown: None,
         sizes: Vec::new(),
-        limit: main.map(|(limit, _)| limit_name(*limit)),
+        limit: main.map(|(limit, _)| limit.name().to_owned()),
         failure: failed.or(cut_short),
     }
 }
@@ -286,11 +286,6 @@ fn variation(intervals: &[FlowInterval]) -> Option<f64> {
     let mean = whole.iter().map(|i| i.throughput_bps as f64).sum::<f64>() / n;
     let variance = whole.iter().map(|i| (i.throughput_bps as f64 - mean).powi(2)).sum::<f64>() / (n - 1.0);
     (mean > 0.0).then(|| variance.sqrt() / mean)
-}
-
-/// The record's own word, with spaces.
-fn limit_name(limit: results::Limit) -> String {
-    serde_json::to_value(limit).ok().and_then(|v| v.as_str().map(|s| s.replace('_', " "))).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ fn moment(s: &Scenario, i: u64) -> Moment {
     let dip = if recovering { 0.55 + 0.075 * since_loss } else { 1.0 };
     let limit = match begin_s {
         b if b < 2.0 => "congestion_window",
-        _ if recovering => "congestion_loss",
+        _ if recovering => "loss",
         b if b > 24.0 => "sender_cpu",
         _ => s.limit,
     };
@@ -279,7 +279,7 @@ fn direction_end(s: &Scenario, direction: Direction, w: &Whole) -> Value {
     v["kernel_srtt"] = json!(summary(&w.stages[2], s.histograms));
     v["one_way_return"] = one_way(s, 0.1);
     v["decomposition"] = decomposition(&w.stages, s);
-    v["limits"] = json!({ s.limit: 0.55, "congestion_loss": 0.2, "sender_cpu": 0.2, "congestion_window": 0.05 });
+    v["limits"] = json!({ s.limit: 0.55, "loss": 0.2, "sender_cpu": 0.2, "congestion_window": 0.05 });
     v["rfc6349"] = json!({ "path_mtu_bytes": 1500, "path_mtu_verified": true, "baseline_rtt_ns": (s.base_rtt_ms * 1e6) as u64,
         "bottleneck_bps": 1_000_000_000, "bottleneck_given": true, "bdp_bytes": 6_025_000, "ideal_throughput_bps": 941_482_444,
         "transfer_time_ratio": 1.09, "tcp_efficiency_percent": 99.98, "mean_rtt_ns": 54_100_000, "buffer_delay_percent": 12.2,

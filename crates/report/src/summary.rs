@@ -92,18 +92,7 @@ pub fn finite(value: f64) -> f64 {
 
 /// What a limit is called.
 pub const fn limit_name(limit: Limit) -> &'static str {
-    match limit {
-        Limit::ReceiveWindow => "receive window",
-        Limit::SendBuffer => "send buffer",
-        Limit::CongestionLoss => "loss",
-        Limit::CongestionWindow => "congestion window",
-        Limit::Pacing => "pacing",
-        Limit::Application => "sending application",
-        Limit::ReceiverApplication => "receiving application",
-        Limit::SenderCpu => "sender CPU",
-        Limit::ReceiverCpu => "receiver CPU",
-        Limit::Unknown => "unknown",
-    }
+    limit.name()
 }
 
 /// What a reader can do about a limit, in words that follow "limited by ...".
@@ -116,7 +105,9 @@ pub const fn limit_remedy(limit: Limit) -> Option<&'static str> {
         Limit::SenderCpu => Some("the sending host is the bottleneck, not the path"),
         Limit::ReceiverCpu => Some("the receiving host is the bottleneck, not the path"),
         Limit::Pacing => Some("the rate is the one that was set"),
-        Limit::CongestionLoss | Limit::CongestionWindow | Limit::Unknown => None,
+        Limit::Bottleneck => Some("the path is full; losses are its queue that overflows"),
+        Limit::Loss => Some("loss keeps the rate below what the path carries"),
+        Limit::CongestionWindow | Limit::Unknown => None,
     }
 }
 

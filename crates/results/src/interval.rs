@@ -11,11 +11,14 @@ pub enum Limit {
     ReceiveWindow,
     /// The sender's socket buffer.
     SendBuffer,
-    /// The congestion window, reduced by loss or an ECN mark.
-    CongestionLoss,
+    /// The path: it carries no more. Losses, if any, are its queue that overflows.
+    Bottleneck,
+    /// The congestion window, which loss or an ECN mark holds well below what the path carries.
+    #[serde(alias = "congestion_loss")]
+    Loss,
     /// The congestion window, still growing or held by the congestion control's own judgement, without loss.
     CongestionWindow,
-    /// A pacing rate that the user or the congestion control set.
+    /// A pacing rate that the user set.
     Pacing,
     /// The sending application had too little to send.
     Application,
@@ -27,6 +30,25 @@ pub enum Limit {
     ReceiverCpu,
     /// Too little data to tell.
     Unknown,
+}
+
+impl Limit {
+    /// The name in text and on pages; records have the same with `_` for the space, in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReceiveWindow => "receive window",
+            Self::SendBuffer => "send buffer",
+            Self::Bottleneck => "bottleneck",
+            Self::Loss => "loss",
+            Self::CongestionWindow => "congestion window",
+            Self::Pacing => "pacing",
+            Self::Application => "application",
+            Self::ReceiverApplication => "receiver application",
+            Self::SenderCpu => "sender CPU",
+            Self::ReceiverCpu => "receiver CPU",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// A judgement with the evidence for it.
@@ -141,4 +163,22 @@ pub struct IntervalRecord {
     pub cpu: CpuUse,
     /// Each stream.
     pub streams: Vec<StreamInterval>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_has_one_name_in_records_and_text_and_the_old_record_name_is_still_read() {
+        use Limit as L;
+        let all = [L::ReceiveWindow, L::SendBuffer, L::Bottleneck, L::Loss, L::CongestionWindow, L::Pacing]
+            .into_iter()
+            .chain([L::Application, L::ReceiverApplication, L::SenderCpu, L::ReceiverCpu, L::Unknown]);
+        for limit in all {
+            let record = serde_json::to_value(limit).unwrap();
+            assert_eq!(record, limit.name().to_lowercase().replace(' ', "_"));
+        }
+        assert_eq!(serde_json::from_str::<Limit>("\"congestion_loss\"").unwrap(), Limit::Loss);
+    }
 }

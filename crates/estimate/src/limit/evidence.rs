@@ -1,6 +1,8 @@
 use results::TcpState;
 use units::{Bytes, Duration, Rate};
 
+use super::RoundTrips;
+
 /// What one stream's sender saw in one interval.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SenderEvidence {
@@ -16,9 +18,11 @@ pub struct SenderEvidence {
     pub blocked: Duration,
     /// Ceiling of the rate that the user set (SO_MAX_PACING_RATE).
     pub pacing_set: Option<Rate>,
-    /// Whether the kernel holds the socket to its pacing rate: BBR does so itself, others only under the fq qdisc. Without
-    /// that the rate is computed and shown, and means nothing.
+    /// Whether the congestion control paces by its own estimate of the bottleneck, as BBR does. The pacing rate of others
+    /// follows from their window and holds nothing back.
     pub is_paced: bool,
+    /// Round trips in the interval; absent when there was no sample.
+    pub round_trips: Option<RoundTrips>,
     /// Share of the host's busiest CPU that was not idle, 0..=1; absent when unknown.
     pub busiest_cpu: Option<f64>,
     /// Time for which the sender deliberately had nothing to send.

@@ -2,10 +2,11 @@ use results::{Limit, LimitVerdict};
 use units::{Bytes, Duration, Rate};
 
 use super::evidence::Shares;
+use super::full_path::{fills_receive_window, own_estimate, standing_queue};
 use super::{ReceiverEvidence, SenderEvidence};
 
 /// Share of one CPU from which a thread counts as saturating it. The rest goes to interrupts and accounting.
-const CPU_SATURATED: f64 = 0.9;
+pub(super) const CPU_SATURATED: f64 = 0.9;
 /// Share of the host's busiest CPU from which a thread that neither ran nor waited was kept from running.
 const HOST_CPU_SATURATED: f64 = 0.95;
 /// Share of the interval up to which a thread counts as never blocked: accounting is by clock ticks of up to 10 ms.
@@ -16,11 +17,8 @@ const WORTH_NAMING: f64 = 0.1;
 const AT_CEILING: f64 = 0.95;
 /// Header bytes per segment that the pacer counts and goodput does not: Ethernet 14, IPv4 20, TCP with timestamps 32.
 const PACED_HEADER_BYTES: u64 = 66;
-/// How far the rate may be from the congestion control's own pacing rate to be explained by it: BBR probes from 0.75
-/// to 1.25 of it within an interval, and one reading at either end catches any phase.
-const OWN_PACING_TOLERANCE: f64 = 0.1;
 /// In-flight share of the congestion window below which the window itself is not the limit. BBR keeps it at half.
-const WINDOW_UNUSED: f64 = 0.9;
+pub(super) const WINDOW_UNUSED: f64 = 0.9;
 /// Mean share of the congestion window in flight (Little's law: rate x srtt) below which the window cannot be what holds
 /// the transfer: one that does is full but for the time in which it is reduced and grows again.
 const WINDOW_IDLE: f64 = 0.5;
@@ -32,12 +30,14 @@ const CA_STATE_CWR: u8 = 2;
 /// Judges what limited one stream in one interval.
 ///
 /// In this order: at the ceiling that the user set, the ceiling is the limit, however it came about. A sending thread
-/// that computes and never waits is the limit. Otherwise the largest share of the interval wins: receive window
+/// that computes and never waits is the limit. A queue that stands on the path makes the path the limit. Otherwise the
+/// largest share of the interval wins: receive window
 /// (which is the receiver's CPU or application when those explain the window), send buffer, the application's idle
-/// time, or the rest of the busy time, which belongs to pacing, the CPU or the congestion window.
+/// time, or the rest of the busy time, which belongs to the path, the CPU or the congestion window.
 pub fn judge(sender: &SenderEvidence, receiver: Option<&ReceiverEvidence>) -> LimitVerdict {
     let s = Shares::of(sender);
-    if let Some(verdict) = at_set_ceiling(&s).or_else(|| saturated_sender(&s)) {
+    if let Some(verdict) = at_set_ceiling(&s).or_else(|| saturated_sender(&s)).or_else(|| standing_queue(&s, receiver))
+    {
         return verdict;
     }
     let unexplained = if s.blocked < NEVER { 1.0 - s.busy } else { 0.0 };
@@ -60,7 +60,7 @@ pub fn judge(sender: &SenderEvidence, receiver: Option<&ReceiverEvidence>) -> Li
     }
 }
 
-fn verdict(limit: Limit, share: f64, evidence: String) -> LimitVerdict {
+pub(super) fn verdict(limit: Limit, share: f64, evidence: String) -> LimitVerdict {
     LimitVerdict { limit, share, evidence }
 }
 
@@ -139,10 +139,13 @@ fn application(s: &Shares<'_>, share: f64) -> LimitVerdict {
 
 /// Data was outstanding and neither window nor buffer held it back.
 fn congestion_side(s: &Shares<'_>, rest: f64, receiver: Option<&ReceiverEvidence>) -> LimitVerdict {
-    if let Some(text) = own_pacing(s) {
-        return verdict(Limit::Pacing, rest, text);
-    }
     if let Some(verdict) = full_buffer(s, rest).or_else(|| saturated_host(s, rest, receiver)) {
+        return verdict;
+    }
+    if fills_receive_window(s) {
+        return LimitVerdict { share: rest, ..receive_side(s, receiver) };
+    }
+    if let Some(verdict) = own_estimate(s, rest) {
         return verdict;
     }
     if s.blocked < NEVER && s.raw.after.delivery_rate_app_limited {
@@ -152,7 +155,7 @@ fn congestion_side(s: &Shares<'_>, rest: f64, receiver: Option<&ReceiverEvidence
     let network = format!("cwnd {cwnd} held the transfer {} of {}", percent(rest), seconds(s.raw.interval));
     let losses = format!("{} retransmits, {} congestion marks", s.retransmits, s.marks);
     match reduced(s) {
-        Some(how) => verdict(Limit::CongestionLoss, rest, format!("{network}; {losses}; {how}")),
+        Some(how) => verdict(Limit::Loss, rest, format!("{network}; {losses}; {how}")),
         None => verdict(Limit::CongestionWindow, rest, format!("{network}; {losses}; {}", growth(s))),
     }
 }
@@ -196,29 +199,6 @@ fn saturated_host(s: &Shares<'_>, rest: f64, receiver: Option<&ReceiverEvidence>
     Some(verdict(limit, rest, text))
 }
 
-/// Paced by the congestion control itself: the rate follows its pacing rate while the window has room.
-///
-/// Window-based controls also set a pacing rate, at 1.2 to 2 times the window's rate, which this does not match.
-fn own_pacing(s: &Shares<'_>) -> Option<String> {
-    if !s.raw.is_paced {
-        return None;
-    }
-    let (before, after) = (s.raw.before.pacing_rate_bps?, s.raw.after.pacing_rate_bps?);
-    let rate = s.rate.as_bps() as f64;
-    let follows = rate >= before.min(after) as f64 * (1.0 - OWN_PACING_TOLERANCE)
-        && rate <= before.max(after) as f64 * (1.0 + OWN_PACING_TOLERANCE);
-    let flight = s.in_flight() as f64 / s.raw.after.cwnd_bytes.max(1) as f64;
-    (follows && flight < WINDOW_UNUSED).then(|| {
-        format!(
-            "{} follows the congestion control's pacing rate ({} to {}); in flight {} of cwnd",
-            s.rate,
-            Rate::from_bps(before),
-            Rate::from_bps(after),
-            percent(flight)
-        )
-    })
-}
-
 /// How loss or a mark reduced the window: in this interval, or earlier with the window not yet back.
 fn reduced(s: &Shares<'_>) -> Option<String> {
     let (before, after) = (&s.raw.before, &s.raw.after);
@@ -260,7 +240,7 @@ fn window_rate(s: &Shares<'_>, window: Bytes) -> Rate {
     Rate::of(window, Duration::from_nanos(s.raw.after.srtt_ns))
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
@@ -268,6 +248,6 @@ fn seconds(d: Duration) -> String {
     format!("{:.3} s", d.as_secs_f64())
 }
 
-fn millis(ns: u64) -> String {
+pub(super) fn millis(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }

@@ -97,11 +97,11 @@ fn network_cases() -> Vec<Case> {
             "loss in the interval",
             with(|e| e.after.retransmits = 7),
             None,
-            Limit::CongestionLoss,
+            Limit::Loss,
             &["7 retransmits", "cwnd 1.250 MB"],
         ),
-        ("marks", with(|e| e.after.delivered_ce = 3), None, Limit::CongestionLoss, &["3 congestion marks"]),
-        ("timeout, nothing moves", with(|e| (e.after.ca_state, e.bytes) = (4, 0)), None, Limit::CongestionLoss, &["4"]),
+        ("marks", with(|e| e.after.delivered_ce = 3), None, Limit::Loss, &["3 congestion marks"]),
+        ("timeout, nothing moves", with(|e| (e.after.ca_state, e.bytes) = (4, 0)), None, Limit::Loss, &["4"]),
         // Lost in an earlier interval; ssthresh 1.0 MB stands for 1.43 MB before, and cwnd is 1.25 MB.
         (
             "window not yet back after loss",
@@ -111,7 +111,7 @@ fn network_cases() -> Vec<Case> {
                 e.after.ssthresh_bytes = Some(1_000_000);
             }),
             None,
-            Limit::CongestionLoss,
+            Limit::Loss,
             &["0 retransmits", "1.429 MB", "ssthresh 1.000 MB"],
         ),
         ("slow start", busy(), None, Limit::CongestionWindow, &["slow start", "100 % of 1.000 s"]),
@@ -144,7 +144,7 @@ fn host_cases() -> Vec<Case> {
             &["100.0 Gb/s"],
         ),
         ("no CPU left there", short_path(|_| ()), Some(receiver(930)), Limit::ReceiverCpu, &["93 %"]),
-        ("loss on a short path of idle hosts", short_path(|_| ()), Some(receiver(10)), Limit::CongestionLoss, &["2"]),
+        ("loss on a short path of idle hosts", short_path(|_| ()), Some(receiver(10)), Limit::Loss, &["2"]),
         // 100 Mb/s of goodput are 104.6 Mb/s with 66 header bytes on 1448.
         (
             "at the ceiling, headers counted",
@@ -169,7 +169,7 @@ fn host_cases() -> Vec<Case> {
         ),
         // BBR: the pacing rate is the rate, in flight is half of cwnd.
         (
-            "paced by the congestion control",
+            "BBR, at its own estimate",
             with(|e| {
                 e.before.pacing_rate_bps = Some(99_000_000);
                 e.after.pacing_rate_bps = Some(103_000_000);
@@ -177,8 +177,8 @@ fn host_cases() -> Vec<Case> {
                 e.is_paced = true;
             }),
             None,
-            Limit::Pacing,
-            &["99.00 Mb/s to 103.0 Mb/s", "50 % of cwnd"],
+            Limit::Bottleneck,
+            &["path full: 100.0 Mb/s", "99.00 Mb/s to 103.0 Mb/s", "50 % of cwnd"],
         ),
         // The same numbers without anything that paces: the kernel computes the rate for a qdisc that is not there.
         (
@@ -277,11 +277,11 @@ fn vote(limit: Limit, share: f64, text: &str) -> LimitVerdict {
 fn streams_vote_with_their_bytes() {
     let verdicts = [
         (vote(Limit::ReceiveWindow, 0.9, "small"), 100),
-        (vote(Limit::CongestionLoss, 0.8, "medium"), 300),
-        (vote(Limit::CongestionLoss, 0.6, "large"), 600),
+        (vote(Limit::Loss, 0.8, "medium"), 300),
+        (vote(Limit::Loss, 0.6, "large"), 600),
     ];
     let v = combine(&verdicts).unwrap();
-    assert_eq!(v.limit, Limit::CongestionLoss);
+    assert_eq!(v.limit, Limit::Loss);
     // (0.8 x 300 + 0.6 x 600) / 1000.
     assert!((v.share - 0.6).abs() < 1e-9);
     assert_eq!(v.evidence, "2 of 3 streams (90 % of the bytes), the largest: large");
@@ -297,7 +297,7 @@ fn one_stream_speaks_for_itself_and_none_says_nothing() {
 #[test]
 fn stalled_streams_and_ignorance_do_not_hide_knowledge() {
     let unknown = vote(Limit::Unknown, 0.0, "?");
-    let stalled = vote(Limit::CongestionLoss, 1.0, "timeout");
-    assert_eq!(combine(&[(unknown.clone(), 0), (stalled, 0)]).unwrap().limit, Limit::CongestionLoss);
+    let stalled = vote(Limit::Loss, 1.0, "timeout");
+    assert_eq!(combine(&[(unknown.clone(), 0), (stalled, 0)]).unwrap().limit, Limit::Loss);
     assert_eq!(combine(&[(unknown.clone(), 9), (unknown, 9)]).unwrap().limit, Limit::Unknown);
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use estimate::{ClockEstimator, ClockModel};
-use results::{Completion, Direction, LoadBegin, Memory};
-use units::{Instant, Rate};
+use results::{Completion, Direction, IntervalRecord, Limit, LoadBegin, Memory};
+use units::{Bytes, Instant, Rate};
 use wire::{EndSide, Finished};
 
 use super::clock::Idle;
@@ -20,6 +20,8 @@ pub(crate) struct Gathered {
     pub(super) during: u64,
     pub(super) after: Idle,
     pub(super) best: BTreeMap<Direction, Rate>,
+    /// Time for which each factor was the limit, in seconds.
+    pub(super) limits: BTreeMap<Direction, BTreeMap<Limit, f64>>,
     pub(super) local: Option<(Vec<EndSide>, Vec<String>)>,
     pub(super) remote: Option<Finished>,
     pub(super) failure: Option<String>,
@@ -40,6 +42,7 @@ impl Gathered {
             during: 0,
             after: Idle::default(),
             best: BTreeMap::new(),
+            limits: BTreeMap::new(),
             local: None,
             remote: None,
             failure: None,
@@ -65,6 +68,21 @@ impl Gathered {
     pub(crate) fn ended(self, failure: Option<String>, stopped: bool, warnings: Vec<String>, memory: Memory) -> Self {
         let local = self.local.map(|(sides, before)| (sides, [before, warnings].concat()));
         Self { failure, stopped, memory, local, ..self }
+    }
+
+    /// Judges an interval of a sender against the link rate that the user gave, and counts the verdict's time.
+    pub(super) fn judge(&mut self, record: &mut IntervalRecord, link: Option<Rate>) {
+        let Some(verdict) = &mut record.limit else { return };
+        let socket = record.streams.iter().find_map(|s| s.tcp.as_ref());
+        if let Some((link, tcp)) = link.zip(socket) {
+            let frame = Bytes::new(tcp.pmtu_bytes) + estimate::rfc6349::ETHERNET_FRAMING;
+            let (rate, payload) = (Rate::from_bps(record.throughput_bps), Bytes::new(tcp.mss_bytes));
+            if let Some(full) = estimate::full_link(rate, link, payload, frame, verdict) {
+                *verdict = full;
+            }
+        }
+        let seconds = (record.end_s - record.begin_s).clamp(0.0, 1e9);
+        *self.limits.entry(record.direction).or_default().entry(verdict.limit).or_default() += seconds;
     }
 
     /// How the test ended.

@@ -239,9 +239,9 @@ impl Run<'_> {
 
     fn handle_message(&mut self, message: Message, side: &SideHandle) {
         match message {
-            Message::Interval(record) => {
+            Message::Interval(mut record) => {
                 side.handle_peer_interval(&record);
-                self.remember(&record);
+                self.remember(&mut record);
                 (self.observe)(&Record::Interval(*record));
             }
             Message::Samples { stream, samples } => side.handle_samples(stream, &samples),
@@ -255,8 +255,8 @@ impl Run<'_> {
 
     fn handle_side(&mut self, plan: &LoadPlan, event: SideEvent) {
         match event {
-            SideEvent::Interval(record) => {
-                self.remember(&record);
+            SideEvent::Interval(mut record) => {
+                self.remember(&mut record);
                 if record.role == Role::Receiver {
                     // The server's senders need to know how their receiver fares; the streams are this end's business.
                     let brief = IntervalRecord { streams: Vec::new(), ..(*record).clone() };
@@ -284,8 +284,9 @@ impl Run<'_> {
         }
     }
 
-    /// Keeps the best goodput of a whole interval: the bottleneck's rate as far as this test can tell.
-    fn remember(&mut self, record: &IntervalRecord) {
+    /// Keeps the best goodput of a whole interval, the bottleneck's rate as far as this test can tell, and the verdict.
+    fn remember(&mut self, record: &mut IntervalRecord) {
+        self.got.judge(record, self.options.link_rate);
         if record.role == Role::Receiver {
             let rate = Rate::from_bps(record.throughput_bps);
             let best = self.got.best.entry(record.direction).or_default();

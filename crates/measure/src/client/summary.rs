@@ -122,7 +122,7 @@ impl Both<'_> {
                 .or_else(|| self.sender?.one_way.clone())
                 .map(|d| tightened(d, self.got)),
             one_way_return: self.sender.and_then(|s| s.one_way_return.clone()).map(|d| tightened(d, self.got)),
-            limits: self.limits(),
+            limits: self.limits(direction),
             rfc6349: self.rfc6349(direction, &receiver).filter(|_| tcp),
             ramp_up: self.ramp_up().filter(|_| tcp),
             loss_episodes,
@@ -164,8 +164,9 @@ impl Both<'_> {
         Agreement { sent_bytes: sent, received_bytes: received, echoed_blocks, agree, explanation }
     }
 
-    fn limits(&self) -> BTreeMap<Limit, f64> {
-        let times = self.sender.map(|s| s.limits.clone()).unwrap_or_default();
+    fn limits(&self, direction: results::Direction) -> BTreeMap<Limit, f64> {
+        let judged = self.got.limits.get(&direction).cloned();
+        let times = judged.or_else(|| Some(self.sender?.limits.clone())).unwrap_or_default();
         let total: f64 = times.values().sum();
         times.into_iter().filter(|_| total > 0.0).map(|(l, t)| (l, t / total)).collect()
     }

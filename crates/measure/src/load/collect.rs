@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use estimate::{OneWayHistogram, ReceiverEvidence, SenderEvidence, StageHistograms, Timeline, combine, judge};
+use estimate::{
+    OneWayHistogram, ReceiverEvidence, RoundTrips, SenderEvidence, StageHistograms, Timeline, combine, judge,
+};
 use kernel::CpuSnapshot;
 use results::{
     CpuUse, DelayHistogram, Direction, End, IntervalRecord, LimitVerdict, LossEpisode, Role, StreamInterval, TcpState,
@@ -185,6 +187,8 @@ pub(crate) struct Gatherer {
     cpu: CpuSnapshot,
     /// What is known of the other end's receiver, from its latest interval record.
     pub(crate) peer: Option<ReceiverEvidence>,
+    /// Smallest kernel round trip so far. The kernel forgets its own after five minutes.
+    min_rtt_ns: Option<u64>,
     /// Time for which each factor was the limit.
     pub(crate) limits: BTreeMap<results::Limit, f64>,
 }
@@ -201,6 +205,7 @@ impl Gatherer {
             pending: BTreeMap::new(),
             cpu: CpuSnapshot::read(),
             peer: None,
+            min_rtt_ns: None,
             limits: BTreeMap::new(),
         }
     }
@@ -256,6 +261,7 @@ impl Gatherer {
         let mut verdicts: Vec<(LimitVerdict, u64)> = Vec::new();
         let (mut begin, mut end, mut bytes, mut busiest_thread, mut threads) =
             (None, self.plan.start, 0, 0.0_f64, Duration::ZERO);
+        self.remember_min_rtt(cuts);
         for cut in cuts {
             let (stream, b, e, cpu) = match cut {
                 Cut::Sent(c) => {
@@ -307,6 +313,20 @@ impl Gatherer {
         }
     }
 
+    fn remember_min_rtt(&mut self, cuts: &[Cut]) {
+        let seen = cuts.iter().filter_map(|c| match c {
+            Cut::Sent(c) => c.after.min_rtt_ns,
+            Cut::Received(_) | Cut::Datagrams(_) => None,
+        });
+        self.min_rtt_ns = seen.chain(self.min_rtt_ns).min();
+    }
+
+    fn round_trips(&self, cut: &SenderCut) -> Option<RoundTrips> {
+        let quantile = |q| cut.srtt.quantile(q).map(Duration::from_nanos);
+        let (min, low, median) = (self.min_rtt_ns.map(Duration::from_nanos)?, quantile(0.2)?, quantile(0.5)?);
+        Some(RoundTrips { min, low, median })
+    }
+
     fn judge(&self, cut: &SenderCut, busiest_cpu: Option<f64>) -> LimitVerdict {
         let evidence = SenderEvidence {
             interval: cut.end.saturating_since(cut.begin),
@@ -316,6 +336,7 @@ impl Gatherer {
             blocked: cut.blocked,
             pacing_set: self.plan.pacing,
             is_paced: self.plan.is_paced,
+            round_trips: self.round_trips(cut),
             busiest_cpu,
             app_idle: Duration::ZERO,
             bytes: cut.bytes(),

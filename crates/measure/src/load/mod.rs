@@ -65,7 +65,7 @@ pub(crate) struct LoadPlan {
     pub(crate) unsent: Option<u64>,
     /// Rate that a receiving stream does not exceed whatever its sender does.
     pub(crate) ceiling: Option<Rate>,
-    /// Whether this end's kernel holds sockets to their pacing rate without being told to.
+    /// Whether this end's congestion control paces by its own estimate of the bottleneck.
     pub(crate) is_paced: bool,
     /// How long a stream of datagrams may receive none before the load is broken off; absent: for ever.
     pub(crate) max_silence: Option<Duration>,

@@ -43,17 +43,12 @@ fn a_window_smaller_than_the_path_is_the_limit() {
 }
 
 #[test]
-fn loss_at_a_bottleneck_is_the_limit() {
+fn a_bottleneck_that_is_full_is_the_limit() {
     undisturbed(|| {
         let Some(lan) = or_skip(Lan::with_router()) else { return };
         lan.shape(Place::Router, &Bottleneck::with_depth(Rate::from_bps(50_000_000), Duration::from_millis(20)))
             .unwrap();
-        assert_limit(
-            &lan,
-            plan(Duration::from_secs(3)),
-            Direction::Up,
-            &[Limit::CongestionLoss, Limit::CongestionWindow],
-        );
+        assert_limit(&lan, plan(Duration::from_secs(3)), Direction::Up, &[Limit::Bottleneck]);
     });
 }
 

@@ -47,7 +47,8 @@ const fn class(limit: Limit) -> &'static str {
     match limit {
         Limit::ReceiveWindow => "l-rwnd",
         Limit::SendBuffer => "l-sndbuf",
-        Limit::CongestionLoss => "l-loss",
+        Limit::Bottleneck => "l-path",
+        Limit::Loss => "l-loss",
         Limit::CongestionWindow => "l-cwnd",
         Limit::Pacing => "l-pacing",
         Limit::Application => "l-app",

@@ -1,0 +1,115 @@
+//! Whether the path carries all it can, so that the rate is the path's own.
+//!
+//! A queue that stands at the bottleneck proves it: the link behind the queue never ran empty. The round trip then stays
+//! above the smallest one. A congestion control that paces by its own estimate of the bottleneck (BBR) keeps the queue
+//! short and the link full; there the rate is what that estimate says.
+
+use results::{Limit, LimitVerdict};
+use units::{Bytes, Duration, Rate};
+
+use super::evidence::Shares;
+use super::rules::{CPU_SATURATED, WINDOW_UNUSED, millis, percent, verdict};
+use super::{ReceiverEvidence, SenderEvidence};
+
+/// Shortest queue that counts: the hosts' own scheduling delays a round trip by up to about as much.
+const QUEUE_MIN: Duration = Duration::from_millis(1);
+/// Shortest queue as a share of the smallest round trip: the delay of a long path drifts by a few per cent.
+const QUEUE_SHARE_MIN: f64 = 0.05;
+/// Mean deviations of the round trip that a queue exceeds. Random delay variation raises the mean round trip by one to
+/// two of its own deviations; a standing queue changes slowly against its length.
+const QUEUE_DEVIATIONS: f64 = 2.0;
+/// Segments of this stream that wait in the queue at least. One may wait for a delayed acknowledgement instead.
+const QUEUE_SEGMENTS_MIN: u64 = 4;
+/// Share of the interval in which data must be outstanding.
+const BUSY_MIN: f64 = 0.5;
+/// Share of the ideal goodput of a given link from which the link is full. Measured rates vary by a few per cent.
+const LINK_FULL: f64 = 0.95;
+/// BBR's pacing gains in its steady state are 0.75 to 1.25 (draft-ietf-ccwg-bbr); a reading catches any of them.
+const BBR_GAINS: (f64, f64) = (0.75, 1.25);
+/// How far the rate may be from what the pacing rate says beside its gain: one interval against one reading.
+const PACING_TOLERANCE: f64 = 0.1;
+/// Share of the receive window that is in flight on average from which the window, not the path, holds a paced sender.
+const WINDOW_FULL: f64 = 0.75;
+
+/// Smoothed round trips of one stream in one interval, against the smallest of the direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RoundTrips {
+    /// Smallest kernel round trip that a stream of the direction has seen so far.
+    pub min: Duration,
+    /// Quantile 0.2 of the smoothed round trips: four fifths of the interval had a longer one.
+    pub low: Duration,
+    /// Median of the smoothed round trips.
+    pub median: Duration,
+}
+
+/// The path is full by a standing queue.
+pub(super) fn standing_queue(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>) -> Option<LimitVerdict> {
+    let trips = s.raw.round_trips.filter(|t| !t.min.is_zero())?;
+    // A host without CPU time delays acknowledgements, and nothing waits on the path.
+    let computing = s.cpu >= CPU_SATURATED || receiver.is_some_and(|r| r.cpu() >= CPU_SATURATED);
+    if computing || s.busy.min(1.0 - s.idle) < BUSY_MIN {
+        return None;
+    }
+    let queue = trips.low.saturating_sub(trips.min);
+    let deviation = Duration::from_nanos(s.raw.after.rttvar_ns).mul_f64(QUEUE_DEVIATIONS);
+    let least = QUEUE_MIN.max(trips.min.mul_f64(QUEUE_SHARE_MIN)).max(deviation);
+    let waiting = s.rate.bytes_in(queue).as_u64();
+    let stands = queue >= least && waiting >= QUEUE_SEGMENTS_MIN.saturating_mul(s.raw.after.mss_bytes.max(1));
+    stands.then(|| verdict(Limit::Bottleneck, s.busy, format!("path full: {}; {}", s.rate, queue_text(s.raw, &trips))))
+}
+
+/// A sender that paces by its own estimate of the bottleneck, at the rate of that estimate.
+pub(super) fn own_estimate(s: &Shares<'_>, rest: f64) -> Option<LimitVerdict> {
+    if !s.raw.is_paced {
+        return None;
+    }
+    let (before, after) = (s.raw.before.pacing_rate_bps?, s.raw.after.pacing_rate_bps?);
+    let rate = s.rate.as_bps() as f64;
+    let slowest = before.min(after) as f64 / BBR_GAINS.1 * (1.0 - PACING_TOLERANCE);
+    let fastest = before.max(after) as f64 / BBR_GAINS.0 * (1.0 + PACING_TOLERANCE);
+    let flight = s.in_flight() as f64 / s.raw.after.cwnd_bytes.max(1) as f64;
+    if !(slowest..=fastest).contains(&rate) || flight >= WINDOW_UNUSED {
+        return None;
+    }
+    let pacing = format!("{} to {}", Rate::from_bps(before.min(after)), Rate::from_bps(before.max(after)));
+    let text = format!(
+        "path full: {}, which is the congestion control's own estimate of the bottleneck (pacing rate {pacing}, in flight {} \
+         of cwnd)",
+        s.rate,
+        percent(flight)
+    );
+    let queue = s.raw.round_trips.map_or_else(String::new, |t| format!("; {}", queue_text(s.raw, &t)));
+    Some(verdict(Limit::Bottleneck, rest, text + &queue))
+}
+
+/// A paced sender meets the receive window between its pulses only, so that the kernel's clock of that shows a part.
+pub(super) fn fills_receive_window(s: &Shares<'_>) -> bool {
+    let window = s.raw.after.snd_wnd_bytes;
+    let flight = s.rate.bytes_in(Duration::from_nanos(s.raw.after.srtt_ns)).as_u64();
+    s.raw.is_paced && window > 0 && flight as f64 >= window as f64 * WINDOW_FULL
+}
+
+fn queue_text(raw: &SenderEvidence, trips: &RoundTrips) -> String {
+    let lost = raw.after.retransmits.saturating_sub(raw.before.retransmits);
+    let losses = match lost {
+        0 => "nothing lost".to_owned(),
+        n => format!("{n} retransmits"),
+    };
+    let queue = trips.median.saturating_sub(trips.min);
+    let nanos = |d: Duration| millis(units::nanos(d));
+    format!("{} of queue (RTT {}, smallest {}); {losses}", nanos(queue), nanos(trips.median), nanos(trips.min))
+}
+
+/// The verdict of a direction whose link rate the user gave; `None` where the rate is below that of the link, or was set.
+///
+/// `payload` over `frame` is the share of the link's bytes that is goodput: segment size over MTU and framing.
+pub fn full_link(rate: Rate, link: Rate, payload: Bytes, frame: Bytes, before: &LimitVerdict) -> Option<LimitVerdict> {
+    if frame == Bytes::ZERO || before.limit == Limit::Pacing {
+        return None;
+    }
+    let ideal = Rate::from_bps((link.as_bps() as f64 * payload.as_u64() as f64 / frame.as_u64() as f64) as u64);
+    let reached = rate.as_bps() as f64 / ideal.as_bps().max(1) as f64;
+    let because = before.evidence.strip_prefix("path full: ").unwrap_or(&before.evidence);
+    let evidence = format!("path full: {rate} of {ideal}; {because}");
+    (reached >= LINK_FULL && ideal > Rate::ZERO).then(|| verdict(Limit::Bottleneck, reached.min(1.0), evidence))
+}

@@ -1,0 +1,186 @@
+//! The truth table of verdicts: what holds a transfer back, and the verdict that must follow, with BBR and CUBIC each.
+//!
+//! The series are one second of a path of 100 Mb/s and 40 ms as `lab path` makes it: a bandwidth-delay product of 500 kB,
+//! where not said otherwise a queue of the same size.
+
+use super::*;
+use results::{Limit, TcpState};
+use units::{Bytes, Duration, Rate};
+
+const MS: u64 = 1_000_000;
+const MSS: u64 = 1448;
+/// Goodput of the full link: 1448 of 1538 bytes.
+const FULL_BPS: u64 = 94_150_000;
+
+/// What the socket shows of a second: its rate, its window and the round trips, all else at ease.
+struct Second {
+    bps: u64,
+    cwnd: u64,
+    flight: u64,
+    low_ms: u64,
+    median_ms: u64,
+    retransmits: u64,
+}
+
+fn evidence(bbr: bool, second: &Second) -> SenderEvidence {
+    let pacing = if bbr { second.bps * 106 / 100 } else { second.cwnd * 8 * 1000 / second.median_ms * 12 / 10 };
+    let state = |busy_ms: u64, retransmits| TcpState {
+        busy_ns: busy_ms * MS,
+        cwnd_bytes: second.cwnd,
+        srtt_ns: second.median_ms * MS,
+        rttvar_ns: MS / 2,
+        min_rtt_ns: Some(40 * MS),
+        mss_bytes: MSS,
+        snd_wnd_bytes: 6_000_000,
+        unacked_segments: second.flight / MSS,
+        notsent_bytes: 700_000,
+        pacing_rate_bps: Some(pacing),
+        retransmits,
+        ..TcpState::default()
+    };
+    let (min, low) = (Duration::from_millis(40), Duration::from_millis(second.low_ms));
+    SenderEvidence {
+        interval: Duration::from_secs(1),
+        before: state(3000, 100),
+        after: state(4000, 100 + second.retransmits),
+        thread_cpu: Duration::from_millis(20),
+        blocked: Duration::from_millis(950),
+        is_paced: bbr,
+        round_trips: Some(RoundTrips { min, low, median: Duration::from_millis(second.median_ms) }),
+        busiest_cpu: Some(0.3),
+        bytes: second.bps / 8,
+        ..SenderEvidence::default()
+    }
+}
+
+fn full(bbr: bool) -> SenderEvidence {
+    // CUBIC fills the queue by 12 to 38 ms and overflows it now and then; BBR holds a quarter of a product at most.
+    let cubic = Second { bps: FULL_BPS, cwnd: 800_000, flight: 790_000, low_ms: 56, median_ms: 64, retransmits: 40 };
+    let own = Second { bps: FULL_BPS, cwnd: 1_000_000, flight: 520_000, low_ms: 40, median_ms: 42, retransmits: 0 };
+    evidence(bbr, if bbr { &own } else { &cubic })
+}
+
+fn random_loss(bbr: bool) -> SenderEvidence {
+    // One packet in a hundred: CUBIC is far below the link, the queue empty; BBR does not care.
+    let cubic = Second { bps: 4_200_000, cwnd: 21_000, flight: 20_000, low_ms: 40, median_ms: 40, retransmits: 4 };
+    let own = Second { bps: FULL_BPS, cwnd: 1_000_000, flight: 520_000, low_ms: 40, median_ms: 41, retransmits: 81 };
+    evidence(bbr, if bbr { &own } else { &cubic })
+}
+
+fn short_queue(bbr: bool) -> SenderEvidence {
+    // Ten packets of queue: CUBIC falls to 70 % and has no queue to live on; BBR overflows it in its probes.
+    let cubic = Second { bps: 74_000_000, cwnd: 360_000, flight: 350_000, low_ms: 40, median_ms: 40, retransmits: 12 };
+    let own = Second { bps: 92_000_000, cwnd: 1_000_000, flight: 510_000, low_ms: 40, median_ms: 41, retransmits: 300 };
+    evidence(bbr, if bbr { &own } else { &cubic })
+}
+
+/// In flight is what the window or buffer holds: 64 kB in 40 ms are 13.1 Mb/s.
+fn held_at_64_kb(bbr: bool) -> SenderEvidence {
+    let second = Second { bps: 13_100_000, cwnd: 130_000, flight: 65_000, low_ms: 40, median_ms: 40, retransmits: 0 };
+    evidence(bbr, &second)
+}
+
+fn receive_window(bbr: bool) -> SenderEvidence {
+    let mut e = held_at_64_kb(bbr);
+    e.after.snd_wnd_bytes = 65_536;
+    // BBR meets the window in its faster phases only, and the clock of the kernel runs there only.
+    e.after.rwnd_limited_ns = if bbr { 300 * MS } else { 960 * MS };
+    e
+}
+
+fn send_buffer(bbr: bool) -> SenderEvidence {
+    let mut e = held_at_64_kb(bbr);
+    e.after.notsent_bytes = 0;
+    e.after.sndbuf_limited_ns = if bbr { 200 * MS } else { 940 * MS };
+    e
+}
+
+fn paced(bbr: bool) -> SenderEvidence {
+    let second = Second { bps: 19_100_000, cwnd: 190_000, flight: 97_000, low_ms: 40, median_ms: 40, retransmits: 0 };
+    let mut e = evidence(bbr, &second);
+    e.pacing_set = Some(Rate::from_bps(20_000_000));
+    e
+}
+
+fn slow_application(bbr: bool) -> SenderEvidence {
+    let second = Second { bps: 8_000_000, cwnd: 500_000, flight: 40_000, low_ms: 40, median_ms: 40, retransmits: 0 };
+    let mut e = evidence(bbr, &second);
+    (e.app_idle, e.blocked) = (Duration::from_millis(800), Duration::ZERO);
+    e.after.busy_ns = e.before.busy_ns + 200 * MS;
+    e.after.delivery_rate_app_limited = true;
+    e
+}
+
+fn slow_cpu(bbr: bool) -> SenderEvidence {
+    let second = Second { bps: 60_000_000, cwnd: 900_000, flight: 300_000, low_ms: 40, median_ms: 40, retransmits: 0 };
+    let mut e = evidence(bbr, &second);
+    (e.thread_cpu, e.blocked) = (Duration::from_millis(970), Duration::from_millis(10));
+    e
+}
+
+#[test]
+fn each_cause_has_its_verdict_with_bbr_and_with_cubic() {
+    type Row = (&'static str, fn(bool) -> SenderEvidence, Limit, Limit);
+    let rows: [Row; 8] = [
+        ("full link", full, Limit::Bottleneck, Limit::Bottleneck),
+        ("random loss", random_loss, Limit::Bottleneck, Limit::Loss),
+        ("short queue", short_queue, Limit::Bottleneck, Limit::Loss),
+        ("receive window", receive_window, Limit::ReceiveWindow, Limit::ReceiveWindow),
+        ("send buffer", send_buffer, Limit::SendBuffer, Limit::SendBuffer),
+        ("paced", paced, Limit::Pacing, Limit::Pacing),
+        ("slow application", slow_application, Limit::Application, Limit::Application),
+        ("slow CPU", slow_cpu, Limit::SenderCpu, Limit::SenderCpu),
+    ];
+    for (name, cause, bbr, cubic) in rows {
+        let told = |paces| judge(&cause(paces), None);
+        assert_eq!(told(true).limit, bbr, "{name}, BBR: {:?}", told(true));
+        assert_eq!(told(false).limit, cubic, "{name}, CUBIC: {:?}", told(false));
+    }
+}
+
+#[test]
+fn a_full_path_tells_its_rate_its_queue_and_its_losses() {
+    let text = judge(&full(false), None).evidence;
+    for part in ["path full: 94.15 Mb/s", "24.000 ms of queue", "40 retransmits"] {
+        assert!(text.contains(part), "`{part}` is not in `{text}`");
+    }
+    let lossless = judge(&SenderEvidence { before: full(false).after, ..full(false) }, None);
+    assert!(!lossless.evidence.contains("retransmits"), "{lossless:?}");
+}
+
+#[test]
+fn a_window_larger_than_the_path_fills_it_and_is_not_the_limit() {
+    let mut e = full(false);
+    e.after.rwnd_limited_ns = 990 * MS;
+    assert_eq!(judge(&e, None).limit, Limit::Bottleneck);
+}
+
+#[test]
+fn a_round_trip_that_only_varies_is_no_queue() {
+    // Random delay of 0 to 20 ms, and loss of one packet in a hundred: the smoothed round trip is always above the smallest.
+    let mut e = random_loss(false);
+    e.round_trips = Some(RoundTrips {
+        min: Duration::from_millis(40),
+        low: Duration::from_millis(48),
+        median: Duration::from_millis(50),
+    });
+    e.after.rttvar_ns = 5 * MS;
+    assert_eq!(judge(&e, None).limit, Limit::Loss);
+    // The same round trip with hardly any deviation is a queue of others.
+    e.after.rttvar_ns = MS / 2;
+    e.bytes = 2_000_000;
+    assert_eq!(judge(&e, None).limit, Limit::Bottleneck);
+}
+
+#[test]
+fn a_given_link_rate_that_is_reached_makes_the_link_the_limit() {
+    let (link, payload, frame) = (Rate::from_bps(100_000_000), Bytes::new(MSS), Bytes::new(1538));
+    let loss = judge(&short_queue(false), None);
+    let at = |bps, before: &_| full_link(Rate::from_bps(bps), link, payload, frame, before);
+    let verdict = at(93_900_000, &loss).unwrap();
+    assert_eq!(verdict.limit, Limit::Bottleneck);
+    assert!(verdict.evidence.starts_with("path full: 93.90 Mb/s of 94.15 Mb/s; "), "{}", verdict.evidence);
+    assert_eq!(at(74_000_000, &loss), None, "well below the link");
+    assert_eq!(at(94_000_000, &judge(&paced(true), None)), None, "a rate that was set stays the limit");
+    assert_eq!(full_link(link, link, payload, Bytes::ZERO, &loss), None);
+}
