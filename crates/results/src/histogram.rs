@@ -15,6 +15,12 @@ pub const RELATIVE_ERROR: f64 = 1e-3;
 /// Longest delay that is told apart; longer ones count as this long. One hour is far beyond any Tmax (RFC 6703: 51 s).
 const MAX_NS: u64 = 3_600_000_000_000;
 
+/// Buckets of an octave: half of what three digits need (HdrHistogram: 2048 sub-buckets).
+const OCTAVE: u64 = 1024;
+
+/// Occupied buckets up to which a histogram is kept as a list: 32 kB, a third of the smallest array of all buckets.
+const FEW: usize = 8192;
+
 /// A histogram that could not be read or merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -29,9 +35,38 @@ pub enum HistogramError {
 
 /// A mergeable histogram of delays, with quantiles good to [`RELATIVE_ERROR`] at any number of samples.
 ///
-/// Grows with the range of delays (some tens of kilobytes), never with the number of samples.
+/// Grows with the number of different delays: 4 bytes for each until they are many, then to some hundred kilobytes for the whole
+/// range. A test has some ten of them for each stream, of which most hold a few hundred delays.
 #[derive(Debug, Clone)]
-pub struct DelayHistogram(Histogram<u64>);
+pub struct DelayHistogram(Buckets);
+
+#[derive(Debug, Clone)]
+enum Buckets {
+    /// Occupied buckets in order: index and count.
+    Few(Vec<(u16, u16)>),
+    /// All buckets.
+    Many(Box<Histogram<u64>>),
+}
+
+/// The bucket of a delay: exact below 2048 ns, then 1024 buckets an octave.
+fn index_of(ns: u64) -> u16 {
+    let shift = u64::from((ns / OCTAVE).max(1).ilog2());
+    (shift * OCTAVE + (ns >> shift)) as u16
+}
+
+/// The smallest delay in a bucket.
+fn lowest(index: u16) -> u64 {
+    let index = u64::from(index);
+    let shift = (index / OCTAVE).saturating_sub(1);
+    (index - shift * OCTAVE) << shift
+}
+
+#[allow(clippy::expect_used, reason = "constant arguments inside the documented range")]
+fn all_buckets() -> Histogram<u64> {
+    let mut h = Histogram::new_with_bounds(1, 2 * 1_000_000, 3).expect("1 <= 2e6 and 3 digits are valid");
+    h.auto(true);
+    h
+}
 
 impl Default for DelayHistogram {
     fn default() -> Self {
@@ -40,12 +75,9 @@ impl Default for DelayHistogram {
 }
 
 impl DelayHistogram {
-    /// An empty histogram.
-    #[allow(clippy::expect_used, reason = "constant arguments inside the documented range")]
-    pub fn new() -> Self {
-        let mut h = Histogram::new_with_bounds(1, 2 * 1_000_000, 3).expect("1 <= 2e6 and 3 digits are valid");
-        h.auto(true);
-        Self(h)
+    /// An empty histogram, which takes no memory.
+    pub const fn new() -> Self {
+        Self(Buckets::Few(Vec::new()))
     }
 
     /// Counts one delay.
@@ -55,50 +87,96 @@ impl DelayHistogram {
 
     /// Counts one delay given in nanoseconds.
     pub fn record_nanos(&mut self, ns: u64) {
-        let clamped = ns.min(MAX_NS);
-        // Auto-resize grows to any u64 up to MAX_NS; an error would need a 32-bit host without memory.
-        let _ = self.0.record(clamped);
+        self.record_many(ns, 1);
     }
 
     /// Counts `count` delays of `ns` nanoseconds.
     pub fn record_many(&mut self, ns: u64, count: u64) {
-        let _ = self.0.record_n(ns.min(MAX_NS), count);
+        let ns = ns.min(MAX_NS);
+        if let Buckets::Few(list) = &mut self.0 {
+            if count == 0 || add(list, index_of(ns), count) {
+                return;
+            }
+            self.0 = Buckets::Many(Box::new(self.whole()));
+        }
+        if let Buckets::Many(h) = &mut self.0 {
+            // Auto-resize grows to any u64 up to MAX_NS; an error would need a 32-bit host without memory.
+            let _ = h.record_n(ns, count);
+        }
+    }
+
+    /// All buckets, for what the list cannot answer itself.
+    fn whole(&self) -> Histogram<u64> {
+        match &self.0 {
+            Buckets::Many(h) => (**h).clone(),
+            Buckets::Few(list) => {
+                let mut h = all_buckets();
+                for (index, count) in list {
+                    let _ = h.record_n(lowest(*index), u64::from(*count));
+                }
+                h
+            }
+        }
     }
 
     /// Adds all samples of `other`.
     pub fn merge(&mut self, other: &Self) {
-        let _ = self.0.add(&other.0);
+        match (&mut self.0, &other.0) {
+            (_, Buckets::Few(list)) => {
+                for (index, count) in list {
+                    self.record_many(lowest(*index), u64::from(*count));
+                }
+            }
+            (Buckets::Many(ours), Buckets::Many(theirs)) => {
+                let _ = ours.add(&**theirs);
+            }
+            (Buckets::Few(_), Buckets::Many(theirs)) => {
+                let mut sum = self.whole();
+                let _ = sum.add(&**theirs);
+                self.0 = Buckets::Many(Box::new(sum));
+            }
+        }
     }
 
     /// Forgets all samples, keeps the memory.
     pub fn clear(&mut self) {
-        self.0.reset();
+        match &mut self.0 {
+            Buckets::Few(list) => list.clear(),
+            Buckets::Many(h) => h.reset(),
+        }
     }
 
     /// Number of samples.
     pub fn count(&self) -> u64 {
-        self.0.len()
+        match &self.0 {
+            Buckets::Few(list) => list.iter().map(|(_, count)| u64::from(*count)).sum(),
+            Buckets::Many(h) => h.len(),
+        }
     }
 
     /// The `q`-quantile (0..=1) in nanoseconds; `None` without samples (RFC 2681 §4: undefined on an empty sample).
     pub fn quantile(&self, q: f64) -> Option<u64> {
-        (!self.0.is_empty()).then(|| self.0.value_at_quantile(q).min(self.0.max()))
+        let h = self.whole();
+        (!h.is_empty()).then(|| h.value_at_quantile(q).min(h.max()))
     }
 
     /// Non-empty buckets as (highest equivalent value in ns, count), ascending.
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value()))
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let buckets: Vec<_> =
+            self.whole().iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect();
+        buckets.into_iter()
     }
 
     /// Minimum, quantiles, maximum and the histogram itself; `None` without samples.
     pub fn summary(&self) -> Option<DelaySummary> {
-        if self.0.is_empty() {
+        let h = self.whole();
+        if h.is_empty() {
             return None;
         }
-        let q = |p: f64| self.0.value_at_quantile(p).min(self.0.max());
+        let q = |p: f64| h.value_at_quantile(p).min(h.max());
         Some(DelaySummary {
-            count: self.0.len(),
-            min_ns: self.0.min(),
+            count: h.len(),
+            min_ns: h.min(),
             p25_ns: q(0.25),
             p50_ns: q(0.5),
             p75_ns: q(0.75),
@@ -106,19 +184,15 @@ impl DelayHistogram {
             p95_ns: q(0.95),
             p99_ns: q(0.99),
             p999_ns: q(0.999),
-            max_ns: self.0.max(),
-            mean_ns: self.0.mean().round() as u64,
-            histogram: self.encode(),
+            max_ns: h.max(),
+            mean_ns: h.mean().round() as u64,
+            histogram: encode(&h),
         })
     }
 
     /// The HDR V2 encoding in base64: readable by every HdrHistogram implementation.
     pub fn encode(&self) -> String {
-        let mut bytes = Vec::new();
-        match V2Serializer::new().serialize(&self.0, &mut bytes) {
-            Ok(_) => STANDARD.encode(bytes),
-            Err(_) => String::new(),
-        }
+        encode(&self.whole())
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
@@ -130,7 +204,30 @@ impl DelayHistogram {
         let mut h: Histogram<u64> =
             Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|_| HistogramError::Encoding)?;
         h.auto(true);
-        Ok(Self(h))
+        Ok(Self(Buckets::Many(Box::new(h))))
+    }
+}
+
+/// Adds to a list; `false`, with nothing changed, when it has no place for that.
+fn add(list: &mut Vec<(u16, u16)>, index: u16, count: u64) -> bool {
+    match list.binary_search_by_key(&index, |(i, _)| *i) {
+        Ok(at) => {
+            let Some((_, old)) = list.get_mut(at) else { return false };
+            let new = u64::from(*old).saturating_add(count);
+            u16::try_from(new).map(|new| *old = new).is_ok()
+        }
+        Err(at) => {
+            let count = u16::try_from(count).ok().filter(|_| list.len() < FEW);
+            count.map(|count| list.insert(at, (index, count))).is_some()
+        }
+    }
+}
+
+fn encode(h: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    match V2Serializer::new().serialize(h, &mut bytes) {
+        Ok(_) => STANDARD.encode(bytes),
+        Err(_) => String::new(),
     }
 }
 
@@ -169,5 +266,42 @@ mod tests {
     fn an_empty_sample_has_no_quantiles() {
         assert!(DelayHistogram::new().summary().is_none());
         assert!(DelayHistogram::new().quantile(0.5).is_none());
+    }
+
+    #[test]
+    fn a_list_of_few_buckets_gives_what_all_buckets_give() {
+        let delays = |n: u64| {
+            (0..n).map(|i| i * i % 7_919 * 10_u64.pow((i % 7) as u32) + i).chain([0, 1, 2047, 2048, MAX_NS, u64::MAX])
+        };
+        // Fewer and more different delays than fit the list, and more of one than a list's count holds.
+        for (n, many) in [(300, 1), (3_000, 70_000), (100_000, 1)] {
+            let (mut ours, mut exact) = (DelayHistogram::new(), all_buckets());
+            for ns in delays(n) {
+                ours.record_nanos(ns);
+                exact.record(ns.min(MAX_NS)).unwrap();
+            }
+            ours.record_many(5_000, many);
+            exact.record_n(5_000, many).unwrap();
+            assert_eq!(matches!(ours.0, Buckets::Few(_)), n == 300);
+            assert_eq!((ours.count(), ours.encode()), (exact.len(), encode(&exact)));
+            let summary = ours.summary().unwrap();
+            assert_eq!((summary.min_ns, summary.max_ns), (exact.min(), exact.max()));
+            let (mut twice, mut fresh) = (ours.clone(), DelayHistogram::new());
+            twice.merge(&ours);
+            fresh.merge(&ours);
+            fresh.merge(&ours);
+            assert_eq!(twice.count(), 2 * exact.len());
+            assert!(
+                twice.buckets().eq(fresh.buckets()) && twice.buckets().map(|(ns, n)| (ns, n / 2)).eq(ours.buckets())
+            );
+        }
+    }
+
+    #[test]
+    fn a_thousand_delays_take_a_few_kilobytes() {
+        let mut h = DelayHistogram::new();
+        (0..1000).for_each(|i| h.record_nanos(20_000_000 + i * 10_000));
+        let Buckets::Few(list) = &h.0 else { panic!("all buckets for a thousand delays") };
+        assert!(list.capacity() * 4 <= 4096, "{}", list.capacity());
     }
 }

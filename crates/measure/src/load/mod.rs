@@ -57,6 +57,8 @@ pub(crate) struct LoadPlan {
     pub(crate) interval: Duration,
     /// Length of the load, when time decides.
     pub(crate) duration: Option<Duration>,
+    /// Streams in each direction.
+    pub(crate) streams: u32,
     /// Bytes in a block.
     pub(crate) block: usize,
     /// Ceiling that the user set on each stream.
@@ -82,6 +84,7 @@ impl LoadPlan {
             start,
             interval: Duration::from_nanos(plan.interval_ns),
             duration: plan.duration_ns.map(Duration::from_nanos),
+            streams: plan.streams,
             block: usize::try_from(plan.block_bytes).unwrap_or(usize::MAX),
             pacing: plan.rate_bps.map(Rate::from_bps),
             unsent: plan.notsent_lowat_bytes.map(u64::from),

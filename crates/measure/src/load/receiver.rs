@@ -12,8 +12,11 @@ use wire::{BLOCK_HEADER_BYTES as HEADER_LEN, BlockHeader, HeaderScanner, RemoteS
 use super::collect::{ReceiverCut, StreamDone, StreamEvent};
 use super::{LoadPlan, Stop, StreamSocket};
 
-/// Most bytes taken in one read.
+/// Most bytes taken in one read, over all streams of a direction: many streams must not take a megabyte each.
 const READ: usize = 1 << 20;
+
+/// The same of one stream at least: a quarter of a packet buffer.
+const READ_MIN: usize = 16 << 10;
 
 /// Unsent echoes beyond which no more is read: a peer that does not read its echoes stalls its own test only.
 const ECHO_BACKLOG: usize = 1 << 20;
@@ -67,7 +70,7 @@ impl Receiver {
         let start = plan.start;
         Self {
             scanner: HeaderScanner::new(plan.block as u64),
-            buffer: vec![0; READ],
+            buffer: vec![0; (READ / plan.streams.max(1) as usize).max(READ_MIN)],
             cut: ReceiverCut::new(stream.stream, start),
             timeline: Timeline::new(start, TIMELINE_BIN, TIMELINE_BINS),
             echoes: Vec::with_capacity(ECHO_BACKLOG / 16),
@@ -138,7 +141,7 @@ impl Receiver {
         let sample_end =
             self.next_sample_index.saturating_mul(self.plan.block as u64).saturating_add(HEADER_LEN as u64);
         let to_sample = usize::try_from(sample_end.saturating_sub(position)).unwrap_or(usize::MAX);
-        if to_sample > 0 && to_sample <= READ {
+        if to_sample > 0 && to_sample <= self.buffer.len() {
             return self.read_sample(to_sample);
         }
         if self.plan.zero_copy {
