@@ -11,6 +11,8 @@ mod delay;
 mod limits;
 #[path = "truth/pacing.rs"]
 mod pacing;
+#[path = "truth/path_mtu.rs"]
+mod path_mtu;
 #[path = "truth/rate.rs"]
 mod rate;
 #[path = "truth/turns.rs"]

@@ -252,6 +252,9 @@ pub struct DirectionSummary {
     /// One-way delay of the echoes on the way back (TCP): from the receiving application's read to the sender's read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_way_return: Option<OneWayDelay>,
+    /// What was found of the path where full-size segments did not get through (TCP).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_mtu: Option<PathMtu>,
     /// Share of the intervals in which each factor was the limit, 0..=1.
     pub limits: BTreeMap<Limit, f64>,
     /// RFC 6349 metrics (TCP).
@@ -270,6 +273,18 @@ pub struct DirectionSummary {
     pub udp: Option<UdpSummary>,
     /// Each stream.
     pub streams: Vec<StreamTotals>,
+}
+
+/// A path that drops large packets without telling the sender (a path MTU black hole, RFC 8899), found after the load with connections
+/// of smaller segments. Sizes are of IP packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PathMtu {
+    /// Packets of this size do not get through to the server and back: those of the test's full-size segments.
+    pub lost_bytes: u64,
+    /// Largest packets that do.
+    pub passing_bytes: u64,
+    /// The maximum segment size that gives them (`-M`).
+    pub passing_mss_bytes: u64,
 }
 
 /// Resident set of each end, so that growth shows.

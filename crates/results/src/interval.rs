@@ -28,6 +28,8 @@ pub enum Limit {
     SenderCpu,
     /// The receiver's CPU.
     ReceiverCpu,
+    /// The path drops full-size packets without telling the sender; only in a direction's total, as nothing was delivered.
+    PathMtu,
     /// Too little data to tell.
     Unknown,
 }
@@ -46,6 +48,7 @@ impl Limit {
             Self::ReceiverApplication => "receiver application",
             Self::SenderCpu => "sender CPU",
             Self::ReceiverCpu => "receiver CPU",
+            Self::PathMtu => "path MTU",
             Self::Unknown => "unknown",
         }
     }

@@ -26,7 +26,7 @@ pub mod tune;
 pub use delay::{Decomposition, DelaySummary, OneWayDelay};
 pub use end::{
     Agreement, ClockSummary, Completion, DirectionSummary, EndRecord, EndTotals, LoadBegin, LossEpisode, Memory,
-    RampUp, Rfc6349, StreamTotals, UdpSummary,
+    PathMtu, RampUp, Rfc6349, StreamTotals, UdpSummary,
 };
 pub use histogram::{DelayHistogram, HistogramError, RELATIVE_ERROR};
 pub use host::HostReport;

@@ -121,6 +121,25 @@ impl Lan {
         qdisc::counters(node, device)
     }
 
+    /// Lets the router drop IP packets of more than `bytes` towards the host at `place`, without a word (nft). Hosts send no packets that are
+    /// taken apart later.
+    ///
+    /// # Errors
+    /// What ip or nft says.
+    ///
+    /// # Panics
+    /// Without a router.
+    pub fn drop_larger_towards(&self, place: Place, bytes: u32) -> io::Result<()> {
+        let Some(router) = &self.router else { panic!("this network has no router") };
+        for host in [&self.client, &self.server] {
+            host.iproute("ip link set dev eth0 gso_max_segs 1")?;
+        }
+        let device = if place == Place::Client { "near" } else { "far" };
+        router.iproute("nft add table ip t")?;
+        router.iproute("nft add chain ip t f { type filter hook forward priority 0 ; }")?;
+        router.iproute(&format!("nft add rule ip t f oifname {device} meta length > {bytes} drop")).map(|_| ())
+    }
+
     /// Takes a host off the network, without a word to its peer.
     ///
     /// # Errors

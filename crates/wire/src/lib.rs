@@ -42,7 +42,7 @@ pub use frame::{
     ClockPing, ClockPong, FRAME_HEADER_BYTES, Frame, FrameError, FrameReader, HANDSHAKE_MAX, SESSION_MAX, encode_frame,
 };
 pub use greeting::{GREETING, Parsed, encode_rejection, parse_greeting, rejection_reason};
-pub use message::{Message, MessageError, ProbeDeparture, RefuseCode, RemoteSample};
+pub use message::{HELLO_FILL_MAX, Message, MessageError, ProbeDeparture, RefuseCode, RemoteSample};
 pub use network::counted_network;
 pub use plan::{
     MAX_BLOCK_BYTES, MAX_DATAGRAM_BYTES, MAX_STREAMS, MAX_WINDOW_BYTES, MIN_INTERVAL_NS, MSS_BYTES, PlanError,

@@ -12,7 +12,7 @@ use crate::finished::Finished;
 use crate::frame::{Frame, FrameError, encode_frame};
 use crate::text::json_has_control;
 
-pub use bounds::{BoundsError, MAX_LIST, MAX_SAMPLES, MAX_TEXT};
+pub use bounds::{BoundsError, HELLO_FILL_MAX, MAX_LIST, MAX_SAMPLES, MAX_TEXT};
 
 /// One message. Fields that a reader does not know are ignored, types that it does not know are [`Message::Unknown`].
 ///
@@ -32,6 +32,9 @@ pub enum Message {
         /// Random, fresh for each connection.
         #[serde(with = "crate::hex")]
         nonce: [u8; 16],
+        /// Repeated in the challenge: shows whether segments of its size pass in both directions. At most [`crate::HELLO_FILL_MAX`] bytes.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        fill: String,
     },
     /// Server: answer to hello.
     Challenge {
@@ -42,6 +45,9 @@ pub enum Message {
         nonce: [u8; 16],
         /// Whether the server grants tests only to those who prove the key.
         key_required: bool,
+        /// The hello's.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        fill: String,
     },
     /// Client: asks for a test.
     Request {

@@ -8,7 +8,7 @@ use results::{Direction, End, HostReport, StreamStart, TestPlan};
 use units::Instant;
 use wire::{GREETING, HELLO, Message, Parsed, RefuseCode, parse_greeting, rejection_reason};
 
-use super::{ClientOptions, Family};
+use super::{ClientOptions, Family, path_mtu};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT};
 use crate::load::{Stream, StreamSocket, share_of, stream_numbers};
 use crate::udp::UdpStream;
@@ -45,7 +45,7 @@ pub(crate) fn open(options: &ClientOptions) -> Result<Opened, MeasureError> {
     let addresses = resolve(options)?;
     let mut failure = None;
     for address in addresses {
-        match greet(options, address, &DataOptions::default()) {
+        match greet(options, address, &path_mtu::control_options(address)) {
             Ok(stream) => return agree(options, address, stream),
             Err(e @ MeasureError::Kernel(_)) => failure = Some(e),
             Err(e) => return Err(e),
@@ -222,7 +222,7 @@ fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Resu
 fn hello(writer: &ControlWriter, nonce: [u8; 16]) -> Result<(), MeasureError> {
     writer.send_raw(HELLO)?;
     let software = format!("longhaul {VERSION}");
-    writer.send(&Message::Hello { version: wire::NATIVE_VERSION, software, nonce })
+    writer.send(&Message::Hello { version: wire::NATIVE_VERSION, software, nonce, fill: String::new() })
 }
 
 /// Whether the peer closed instead of answering: in order, or with a reset because part of the hello was still unread.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use estimate::{ClockEstimator, ClockModel};
-use results::{Completion, Direction, IntervalRecord, Limit, LoadBegin, Memory};
+use results::{Completion, Direction, IntervalRecord, Limit, LoadBegin, Memory, PathMtu};
 use units::{Bytes, Instant, Rate};
 use wire::{EndSide, Finished};
 
@@ -31,6 +31,8 @@ pub(crate) struct Gathered {
     /// When the load began.
     pub(super) begin: Option<LoadBegin>,
     pub(super) memory: Memory,
+    /// What was found where full-size segments did not get through, and in which directions that was.
+    pub(super) path_mtu: Option<(PathMtu, Vec<Direction>)>,
 }
 
 impl Gathered {
@@ -50,6 +52,7 @@ impl Gathered {
             stopped: false,
             begin: None,
             memory: Memory::default(),
+            path_mtu: None,
         }
     }
 

@@ -3,6 +3,7 @@
 mod clock;
 mod connect;
 mod gathered;
+mod path_mtu;
 mod run;
 mod summary;
 

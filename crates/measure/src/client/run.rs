@@ -12,7 +12,7 @@ use wire::Message;
 use super::clock::{Idle, exchange};
 use super::connect::Session;
 use super::gathered::Gathered;
-use super::{ClientOptions, summary};
+use super::{ClientOptions, path_mtu, summary};
 use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, Stream};
 use crate::{MeasureError, VERSION, utc};
@@ -105,6 +105,7 @@ impl Run<'_> {
         self.got.memory.client_rss_end_bytes = kernel::resident_bytes();
         if self.got.failure.is_none() && !self.is_stopped_twice() {
             self.got.after = self.compare_clocks().unwrap_or_default();
+            self.got.path_mtu = path_mtu::diagnose(self.options, session.address, &start, &self.got);
         }
         let end = summary::end_record(self.options, &start, &self.got);
         (self.observe)(&Record::End(end.clone()));

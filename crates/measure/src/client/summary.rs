@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use estimate::{Timeline, ramp_up, rfc6349};
 use results::{
-    Agreement, ClockSummary, DirectionSummary, EndRecord, EndTotals, Limit, OneWayDelay, RampUp, Rfc6349, Role,
-    StartRecord, StreamTotals, Transport,
+    Agreement, ClockSummary, DirectionSummary, EndRecord, EndTotals, Limit, OneWayDelay, PathMtu, RampUp, Rfc6349,
+    Role, StartRecord, StreamTotals, Transport,
 };
 use units::{Bytes, Rate};
 use wire::{EndSide, SideStream};
 
-use super::ClientOptions;
 use super::gathered::Gathered;
+use super::{ClientOptions, path_mtu};
 use crate::udp;
 
 pub(crate) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gathered) -> EndRecord {
@@ -33,6 +33,7 @@ pub(crate) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gat
         })
         .collect();
     warnings.extend(directions.iter().filter_map(|d| d.agreement.explanation.clone()));
+    warnings.extend(got.path_mtu.iter().map(|(found, _)| path_mtu::warning(*found)));
     let mut memory = got.memory;
     memory.server_rss_start_bytes = remote.rss_start_bytes;
     memory.server_rss_end_bytes = remote.rss_end_bytes;
@@ -99,6 +100,8 @@ impl Both<'_> {
         let (sender, receiver) = (totals(self.sender), totals(self.receiver));
         let baseline = self.got.before.rtt;
         let tcp = self.start.plan.transport == Transport::Tcp;
+        let path_mtu =
+            self.got.path_mtu.as_ref().filter(|(_, there)| there.contains(&direction)).map(|(found, _)| *found);
         let mut loss_episodes = self.sender.map(|s| s.loss_episodes.clone()).unwrap_or_default();
         if let Some(rtt) = baseline.filter(|b| !b.is_zero()) {
             for e in &mut loss_episodes {
@@ -122,7 +125,8 @@ impl Both<'_> {
                 .or_else(|| self.sender?.one_way.clone())
                 .map(|d| tightened(d, self.got)),
             one_way_return: self.sender.and_then(|s| s.one_way_return.clone()).map(|d| tightened(d, self.got)),
-            limits: self.limits(direction),
+            path_mtu,
+            limits: self.limits(direction, path_mtu),
             rfc6349: self.rfc6349(direction, &receiver).filter(|_| tcp),
             ramp_up: self.ramp_up().filter(|_| tcp),
             loss_episodes,
@@ -164,7 +168,11 @@ impl Both<'_> {
         Agreement { sent_bytes: sent, received_bytes: received, echoed_blocks, agree, explanation }
     }
 
-    fn limits(&self, direction: results::Direction) -> BTreeMap<Limit, f64> {
+    fn limits(&self, direction: results::Direction, path_mtu: Option<PathMtu>) -> BTreeMap<Limit, f64> {
+        // The intervals saw retransmissions and nothing else, which looks like loss.
+        if path_mtu.is_some() && self.receiver.is_some_and(|r| r.totals.bytes == 0) {
+            return [(Limit::PathMtu, 1.0)].into();
+        }
         let judged = self.got.limits.get(&direction).cloned();
         let times = judged.or_else(|| Some(self.sender?.limits.clone())).unwrap_or_default();
         let total: f64 = times.values().sum();

@@ -35,8 +35,8 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Tick
             let writer = ControlWriter::new(stream.try_clone().map_err(io)?, &peer.to_string());
             let mut reader = ControlReader::new(stream.try_clone().map_err(io)?, &writer, &rest);
             match reader.message(deadline, "during the handshake")? {
-                Message::Hello { nonce, .. } => {
-                    session::run(shared, writer, reader, peer, local(&stream), nonce, ticket, deadline)
+                Message::Hello { nonce, fill, .. } => {
+                    session::run(shared, writer, reader, peer, local(&stream), nonce, fill, ticket, deadline)
                 }
                 Message::Join { session, stream: number, direction, proof } => {
                     let join = Join { session, number, direction, proof };

@@ -43,6 +43,7 @@ pub(crate) fn run(
     peer: SocketAddr,
     local: SocketAddr,
     client_nonce: [u8; 16],
+    fill: String,
     ticket: Ticket,
     deadline: Instant,
 ) -> Result<(), MeasureError> {
@@ -53,6 +54,7 @@ pub(crate) fn run(
         software: format!("longhaul {VERSION}"),
         nonce: server_nonce,
         key_required: key.is_some(),
+        fill,
     })?;
     let (plan, proof) = match reader.message(deadline, "during the handshake")? {
         Message::Request { plan, proof } => (plan, proof),

@@ -115,7 +115,8 @@ fn a_client_believes_only_a_server_that_proves_the_key() {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(wire::GREETING).unwrap();
         let say = |m: &Message| m.encode_frame().unwrap();
-        let challenge = Message::Challenge { software: "x".to_owned(), nonce: [1; 16], key_required: true };
+        let challenge =
+            Message::Challenge { software: "x".to_owned(), nonce: [1; 16], key_required: true, fill: String::new() };
         stream.write_all(&say(&challenge)).unwrap();
         let accept = Message::Accept {
             session: [1; 8],

@@ -91,7 +91,12 @@ impl Peer {
 
     pub(crate) fn hello(&mut self) {
         assert!(self.send(HELLO));
-        self.say(&Message::Hello { version: wire::NATIVE_VERSION, software: "a test".to_owned(), nonce: [7; 16] });
+        self.say(&Message::Hello {
+            version: wire::NATIVE_VERSION,
+            software: "a test".to_owned(),
+            nonce: [7; 16],
+            fill: String::new(),
+        });
         let answer = self.hear();
         assert!(matches!(answer, Some(Message::Challenge { .. })), "{answer:?}");
     }

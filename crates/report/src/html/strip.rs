@@ -55,7 +55,7 @@ const fn class(limit: Limit) -> &'static str {
         Limit::ReceiverApplication => "l-rapp",
         Limit::SenderCpu => "l-scpu",
         Limit::ReceiverCpu => "l-rcpu",
-        Limit::Unknown => "l-none",
+        Limit::PathMtu | Limit::Unknown => "l-none",
     }
 }
 

@@ -7,6 +7,9 @@ use crate::finished::{EndSide, Finished};
 use crate::plan::MAX_STREAMS;
 use crate::probe::MAX_TRAIN;
 
+/// Longest fill of a hello in bytes: any Ethernet segment and the rest of the message within what a handshake may take.
+pub const HELLO_FILL_MAX: usize = 12 << 10;
+
 /// Longest text in bytes: a reason, a note, a host's setting.
 pub const MAX_TEXT: usize = 4096;
 
@@ -56,7 +59,10 @@ fn texts<'a>(part: &'static str, texts: impl ExactSizeIterator<Item = &'a String
 /// Checks every list and text of a message.
 pub(super) fn check(message: &Message) -> Result<(), BoundsError> {
     match message {
-        Message::Hello { software, .. } | Message::Challenge { software, .. } => text("software", software),
+        Message::Hello { software, fill, .. } | Message::Challenge { software, fill, .. } => {
+            at_most("fill", fill.len(), HELLO_FILL_MAX)?;
+            text("software", software)
+        }
         Message::Request { plan: asked, .. } => plan(asked),
         Message::Accept { plan: granted, notes, host: settings, .. } => {
             plan(granted)?;

@@ -47,8 +47,8 @@ fn finished() -> Finished {
 
 pub(crate) fn all_messages() -> Vec<Message> {
     vec![
-        Message::Hello { version: 1, software: "longhaul 0.1.0".into(), nonce: [1; 16] },
-        Message::Challenge { software: "s".into(), nonce: [2; 16], key_required: true },
+        Message::Hello { version: 1, software: "longhaul 0.1.0".into(), nonce: [1; 16], fill: String::new() },
+        Message::Challenge { software: "s".into(), nonce: [2; 16], key_required: true, fill: "-".repeat(40) },
         Message::Request { plan: tcp_plan(), proof: None },
         Message::Request { plan: tcp_plan(), proof: Some([4; 32]) },
         Message::Accept {
@@ -105,7 +105,7 @@ fn the_json_is_what_the_protocol_says() {
     let text = |m: Message| String::from_utf8(m.encode().unwrap()).unwrap();
     assert_eq!(text(Message::UdpReady), r#"{"type":"udp_ready"}"#);
     assert_eq!(
-        text(Message::Hello { version: 1, software: "x".into(), nonce: [0xab; 16] }),
+        text(Message::Hello { version: 1, software: "x".into(), nonce: [0xab; 16], fill: String::new() }),
         r#"{"type":"hello","version":1,"software":"x","nonce":"abababababababababababababababab"}"#
     );
     assert_eq!(
