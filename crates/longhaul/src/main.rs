@@ -5,6 +5,7 @@ mod choose;
 mod cli;
 mod estimate;
 mod evaluate;
+mod foreign;
 mod generate;
 mod habits;
 mod history;

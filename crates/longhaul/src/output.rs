@@ -12,7 +12,7 @@ use report::trace::TraceReport;
 use report::{CsvReport, LiveView, Run, TextReport, ThrulayReport};
 use results::estimate::EstimateRecord;
 use results::evaluate::EvaluateRecord;
-use results::{LabReader, Record, Streamed, TraceReader, read_records};
+use results::{LabReader, ReadError, Record, Streamed, TestReader, TraceReader, read_records};
 use serde::Serialize;
 
 use crate::cli::{Format, TestOptions};
@@ -309,11 +309,17 @@ pub(crate) fn read_trace(source: impl BufRead, name: &str) -> anyhow::Result<Tra
     Ok(report)
 }
 
-fn say_what_is_lacking<R: BufRead, T: Streamed>(reader: &results::Reader<R, T>, name: &str) {
+/// Reads the records of tests. What a file lacks of a whole one is said on standard error.
+pub(crate) fn read_tests(source: impl BufRead, name: &str) -> anyhow::Result<Vec<Record>> {
+    let mut reader = TestReader::new(source);
+    let records = reader.by_ref().collect::<Result<Vec<_>, _>>().with_context(|| name.to_owned())?;
+    say_what_is_lacking(&reader, name);
+    if records.is_empty() { Err(ReadError::Empty).with_context(|| name.to_owned()) } else { Ok(records) }
+}
+
+pub(crate) fn say_what_is_lacking<R: BufRead, T: Streamed>(reader: &results::Reader<R, T>, name: &str) {
     if reader.is_torn() {
-        say(&format!(
-            "{name}: the last line is cut, its writer was stopped; the page shows what was written until then"
-        ));
+        say(&format!("{name}: the last line is cut, its writer was stopped; what was written until then counts"));
     }
     let unknown = reader.unknown();
     if unknown > 0 {

@@ -9,10 +9,13 @@ use anyhow::{Context, bail};
 use report::Run;
 use report::lab::LabReport;
 use report::trace::TraceReport;
-use results::{Record, is_lab_record, is_trace_record, read_records};
+use results::{Record, is_lab_record, is_trace_record, without_mark};
 
 use crate::cli::ReportOptions;
-use crate::output::{read_lab, read_trace, write_lab_comparison_page, write_lab_page, write_page, write_trace_page};
+use crate::foreign;
+use crate::output::{
+    read_lab, read_tests, read_trace, write_lab_comparison_page, write_lab_page, write_page, write_trace_page,
+};
 use crate::whole_file::WholeFile;
 
 /// What a result file is of.
@@ -86,11 +89,14 @@ fn load(path: &Path) -> anyhow::Result<Loaded> {
 
 fn load_from(mut source: impl BufRead, path: &Path) -> anyhow::Result<Loaded> {
     let name = path.display().to_string();
+    if let Some(what) = foreign::recognise(source.fill_buf().with_context(|| name.clone())?) {
+        bail!("{name}: {what}");
+    }
     let mut first = Vec::new();
     // Standard input cannot be read twice: what was looked at goes before the rest again.
     while first.trim_ascii().is_empty() && source.read_until(b'\n', &mut first).with_context(|| name.clone())? > 0 {}
-    let is_lab = is_lab_record(first.trim_ascii());
-    let is_trace = is_trace_record(first.trim_ascii());
+    let text = without_mark(&first).trim_ascii();
+    let (is_lab, is_trace) = (is_lab_record(text), is_trace_record(text));
     let whole = Cursor::new(first).chain(source);
     if is_lab {
         return Ok(Loaded::Lab(Box::new(read_lab(whole, &name)?)));
@@ -98,8 +104,7 @@ fn load_from(mut source: impl BufRead, path: &Path) -> anyhow::Result<Loaded> {
     if is_trace {
         return Ok(Loaded::Trace(Box::new(read_trace(whole, &name)?)));
     }
-    let records = read_records(whole).with_context(|| name)?;
-    Ok(Loaded::Tests(tests(records, path)?))
+    Ok(Loaded::Tests(tests(read_tests(whole, &name)?, path)?))
 }
 
 /// The tests in a file: one for each start record.

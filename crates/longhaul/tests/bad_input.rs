@@ -140,7 +140,9 @@ fn files_that_are_no_results_are_named_with_their_line() {
         ("empty.jsonl", "", "no records"),
         ("garbage.jsonl", "hello\n", "line 1"),
         ("half.jsonl", "\n{\"record\":\"start\"\n", "line 2"),
-        ("other.jsonl", "{\"record\":\"flight\"}\n", "line 1"),
+        ("other.jsonl", "{\"record\":\"flight\"}\n", "no records"),
+        ("wrong.jsonl", "{\"record\":\"end\"}\n", "line 1"),
+        ("array.json", "[{\"record\":\"start\"}]\n", "it is one JSON array"),
     ] {
         let file = path(folder.path(), name);
         std::fs::write(&file, content).unwrap();

@@ -163,3 +163,25 @@ fn what_can_be_no_file_is_refused_before_the_work() {
     let said = text(&out.stderr);
     assert!(said.contains("no file can be made in") && said.contains("No such file or directory"), "{said}");
 }
+
+#[test]
+fn a_result_that_is_cut_or_has_kinds_of_later_versions_is_reported_with_a_warning() {
+    let directory = tempfile::tempdir().unwrap();
+    let whole = fs::read(&RESULT.1).unwrap();
+    let later = [b"\xef\xbb\xbf", whole.as_slice(), b"{\"record\":\"weather\",\"rain\":true}\n"].concat();
+    let cases: [(&str, &[u8], &str); 3] = [
+        // As a full disk leaves it.
+        ("cut", &whole[..whole.len() - 700], "the last line is cut"),
+        ("later", &later, "1 record of a kind that longhaul"),
+        ("whole", &whole, ""),
+    ];
+    for (name, bytes, warning) in cases {
+        let (file, page) = (directory.path().join(format!("{name}.jsonl")), directory.path().join(name));
+        fs::write(&file, bytes).unwrap();
+        let out = longhaul().arg("report").arg(&file).arg("-o").arg(&page).output().unwrap();
+        succeeds(&out);
+        let said = text(&out.stderr);
+        assert!(said.contains(warning) && said.is_empty() == warning.is_empty(), "{name}: {said}");
+        assert!(fs::read_to_string(&page).unwrap().trim_end().ends_with("</html>"), "{name}");
+    }
+}

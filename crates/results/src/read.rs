@@ -39,25 +39,12 @@ pub enum ReadError {
     Empty,
 }
 
-/// Reads JSON Lines; empty lines are skipped, anything else that is not a record is an error that names its line.
+/// Reads the records of a test with [`TestReader`].
 ///
 /// # Errors
 /// See [`ReadError`].
 pub fn read_records(source: impl BufRead) -> Result<Vec<Record>, ReadError> {
-    let mut records = Vec::new();
-    for (i, line) in source.lines().enumerate() {
-        let line = line?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let record: Record = serde_json::from_str(&line).map_err(|source| ReadError::Line { line: i + 1, source })?;
-        if let Record::Start(s) = &record
-            && s.schema != SCHEMA
-        {
-            return Err(ReadError::Schema { line: i + 1, found: s.schema.clone(), expected: SCHEMA });
-        }
-        records.push(record);
-    }
+    let records = TestReader::new(source).collect::<Result<Vec<_>, _>>()?;
     if records.is_empty() { Err(ReadError::Empty) } else { Ok(records) }
 }
 
@@ -81,6 +68,15 @@ pub trait Streamed: DeserializeOwned {
 
     /// The format that a record names, if it is one that names it.
     fn schema(&self) -> Option<&str>;
+}
+
+impl Streamed for Record {
+    const SCHEMA: &'static str = SCHEMA;
+    const KINDS: &'static [&'static str] = &["start", "interval", "end"];
+
+    fn schema(&self) -> Option<&str> {
+        if let Self::Start(s) = self { Some(&s.schema) } else { None }
+    }
 }
 
 impl Streamed for LabRecord {
@@ -111,6 +107,8 @@ impl Streamed for EstimateRecord {
     }
 }
 
+/// Reads the records of a test.
+pub type TestReader<R> = Reader<R, Record>;
 /// Reads the records of an emulated experiment.
 pub type LabReader<R> = Reader<R, LabRecord>;
 /// Reads the records of `longhaul trace`.
@@ -127,13 +125,16 @@ struct Label {
 
 /// Reads JSON Lines one by one, also of a file whose writer is still at work or was killed.
 ///
-/// A last line without its end is left out and told by [`is_torn`](Self::is_torn), records of an unknown kind by
-/// [`unknown`](Self::unknown); anything else that is not a record is an error that names its line, and the last item.
+/// Empty lines and a byte order mark are skipped. A last line without its end, behind a record, is left out and told by
+/// [`is_torn`](Self::is_torn), records of an unknown kind by [`unknown`](Self::unknown); anything else that is not a record is an error that
+/// names its line, and the last item.
 #[derive(Debug)]
 pub struct Reader<R, T> {
     source: R,
     bytes: Vec<u8>,
     line: usize,
+    /// Records so far, of whatever kind.
+    records: u64,
     unknown: u64,
     is_torn: bool,
     is_over: bool,
@@ -143,7 +144,16 @@ pub struct Reader<R, T> {
 impl<R: BufRead, T: Streamed> Reader<R, T> {
     /// Reads from `source`.
     pub const fn new(source: R) -> Self {
-        Self { source, bytes: Vec::new(), line: 0, unknown: 0, is_torn: false, is_over: false, of: PhantomData }
+        Self {
+            source,
+            bytes: Vec::new(),
+            line: 0,
+            records: 0,
+            unknown: 0,
+            is_torn: false,
+            is_over: false,
+            of: PhantomData,
+        }
     }
 
     /// Whether the last line was cut: the writer was stopped in the middle of it.
@@ -164,14 +174,22 @@ impl<R: BufRead, T: Streamed> Reader<R, T> {
                 return Ok(None);
             }
             self.line += 1;
-            if self.bytes.trim_ascii().is_empty() {
+            let text = if self.line == 1 { without_mark(&self.bytes) } else { &self.bytes };
+            if text.trim_ascii().is_empty() {
                 continue;
             }
-            match one(&self.bytes, self.line) {
-                Ok(Some(record)) => return Ok(Some(record)),
-                Ok(None) => self.unknown += 1,
-                Err(ReadError::Line { .. }) if !self.bytes.ends_with(b"\n") => self.is_torn = true,
-                Err(e) => return Err(e),
+            let found = one(text, self.line);
+            if let Err(ReadError::Line { .. }) = &found
+                && self.records > 0
+                && !text.ends_with(b"\n")
+            {
+                self.is_torn = true;
+                continue;
+            }
+            self.records += 1;
+            match found? {
+                Some(record) => return Ok(Some(record)),
+                None => self.unknown += 1,
             }
         }
     }
@@ -188,6 +206,11 @@ impl<R: BufRead, T: Streamed> Iterator for Reader<R, T> {
         self.is_over = !matches!(next, Some(Ok(_)));
         next
     }
+}
+
+/// A line without the byte order mark that some programs put before the first one of a file in UTF-8.
+pub fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
 /// Reads a whole result file of the lab with [`LabReader`].
@@ -267,6 +290,17 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_first_line_is_no_result() {
+        assert!(matches!(read(&ENGINE[..20]).unwrap_err(), ReadError::Line { line: 1, .. }));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped_before_the_first_line_only() {
+        assert_eq!(read(&format!("\u{feff}{ENGINE}\n{ENGINE}\n")).unwrap().records.len(), 2);
+        assert!(matches!(read(&format!("{ENGINE}\n\u{feff}{ENGINE}\n")).unwrap_err(), ReadError::Line { line: 2, .. }));
+    }
+
+    #[test]
     fn a_record_tells_whether_it_is_of_the_lab() {
         assert!(is_lab_record(ENGINE.as_bytes()) && is_lab_record(b" {\"record\":\"experiment\"}\n"));
         for other in [&b""[..], b"hello", b"{}", b"{\"record\":\"start\"}", b"{\"record\":\"engine\""] {
@@ -310,6 +344,7 @@ mod tests {
             let kinds = schema["oneOf"].as_array().unwrap().iter();
             kinds.map(|v| v["properties"]["record"]["const"].as_str().unwrap().to_owned()).collect()
         };
+        assert_eq!(of(schemars::schema_for!(Record)), Record::KINDS);
         assert_eq!(of(schemars::schema_for!(LabRecord)), LabRecord::KINDS);
         assert_eq!(of(schemars::schema_for!(TraceRecord)), TraceRecord::KINDS);
         assert_eq!(of(schemars::schema_for!(EstimateRecord)), EstimateRecord::KINDS);

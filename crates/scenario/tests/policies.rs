@@ -80,6 +80,13 @@ fn a_direction_without_classes_has_one_for_all() {
 }
 
 #[test]
+fn a_direction_without_classes_can_have_a_burst() {
+    let policy = read("device = \"eth0\"\n[egress]\nrate = \"500kb/s\"\nburst = \"1ms\"\n").unwrap();
+    assert_eq!(policy.egress.unwrap().classes[0].burst, Some(Duration::from_millis(1)));
+    assert!(read("device = \"eth0\"\n[egress]\nrate = \"8b/s\"\n").is_ok(), "the slowest that the kernel has");
+}
+
+#[test]
 fn another_device_can_be_named_in_the_call() {
     let text = "[egress]\nrate = \"1Gb/s\"\n";
     let policy = read_policy(Path::new("p"), text, Some("eth7"), &|_| None).unwrap();
@@ -138,6 +145,8 @@ const CASES: &[(&str, &str, &str)] = &[
     ("leaf = \"fifo\"", "leaf = \"red\"", "`red` is not known here"),
     ("queue = \"5ms\"", "queue = \"5m\"", "egress.classes.mice.queue: 300 s is too long"),
     ("[egress]\n", "[egress]\nqueue = \"5ms\"\n", "egress: has `queue` beside classes; give it to the classes"),
+    ("[egress]\n", "[egress]\nburst = \"5ms\"\n", "egress: has `burst` beside classes; give it to the classes"),
+    ("rate = \"1Gb/s\"", "rate = \"7b/s\"", "egress.rate: is too slow: a class has 8 b/s or more"),
     ("device = \"eth0\"", "device = \"a/b\"", ":1: device: `a/b` cannot be a device"),
     (
         "[egress.classes.rest]\n",

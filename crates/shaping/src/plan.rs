@@ -97,7 +97,8 @@ pub struct LeafPlan {
     pub discipline: Discipline,
     /// Bytes that wait at most.
     pub limit: Bytes,
-    /// The longest wait at the ceiling: more than asked for where the queue would not hold two super-packets.
+    /// The longest wait at the ceiling: more than asked for where the queue would not hold two super-packets, less where the kernel cannot
+    /// count so many bytes.
     pub wait: Duration,
 }
 
@@ -199,14 +200,15 @@ impl Planner {
     }
 
     fn leaf(&self, class: &Class, ceiling: Rate) -> Result<LeafPlan, PlanError> {
-        let limit = size::queue(&self.device, ceiling, class.queue.limit);
-        let wait = ceiling.time_for(limit).unwrap_or(Duration::MAX);
         let codel = match class.queue.kind {
             QueueKind::Fifo => false,
             QueueKind::Best => self.facilities.fq_codel,
             QueueKind::FqCodel if self.facilities.fq_codel => true,
             QueueKind::FqCodel => return Err(PlanError::NoFqCodel { class: class.name.clone() }),
         };
+        let most = if codel { size::MOST_FQ_CODEL } else { size::MOST_FIFO };
+        let limit = size::queue(&self.device, ceiling, class.queue.limit, most);
+        let wait = ceiling.time_for(limit).unwrap_or(Duration::MAX);
         let discipline = if codel { self.fq_codel(ceiling, limit) } else { Discipline::ByteFifo { limit } };
         Ok(LeafPlan { discipline, limit, wait })
     }

@@ -15,6 +15,10 @@ const LONGEST_PIECE: Duration = Duration::from_millis(10);
 const INITIAL_WINDOW: u64 = 10;
 /// Most turns' worth that the class with the highest rate gets at once.
 const MOST_TURNS: u64 = 16;
+/// Bytes of a FIFO: the kernel's limit has 32 bits (struct tc_fifo_qopt).
+pub(crate) const MOST_FIFO: Bytes = Bytes::new(u32::MAX as u64);
+/// Bytes in fq_codel, which gets twice as much memory and no more than 2^31 of it (fq_codel_change in sch_fq_codel.c).
+pub(crate) const MOST_FQ_CODEL: Bytes = Bytes::new(1 << 30);
 /// CoDel needs some packets to see a standing queue.
 const FEWEST_PACKETS: u64 = 64;
 
@@ -45,9 +49,9 @@ pub(crate) fn quantum(device: &Device, whole: Rate, rate: Rate, lowest: Rate) ->
 }
 
 /// Bytes that wait at most: what leaves within `limit` at `ceiling`, and at least two pieces, or a single sender could not
-/// keep the class busy.
-pub(crate) fn queue(device: &Device, ceiling: Rate, limit: Duration) -> Bytes {
-    ceiling.bytes_in(limit).max(Bytes::new(2 * piece(device, ceiling).as_u64()))
+/// keep the class busy; no more than `most`, which the kernel can count.
+pub(crate) fn queue(device: &Device, ceiling: Rate, limit: Duration, most: Bytes) -> Bytes {
+    ceiling.bytes_in(limit).max(Bytes::new(2 * piece(device, ceiling).as_u64())).min(most)
 }
 
 /// The same in packets of full size.
@@ -88,8 +92,8 @@ mod tests {
 
     #[test]
     fn a_queue_takes_two_super_packets_at_least() {
-        assert_eq!(queue(&device(), mbps(1000), Duration::from_millis(50)), Bytes::new(6_250_000));
-        assert_eq!(queue(&device(), mbps(100), Duration::from_millis(1)), Bytes::new(131_072));
+        assert_eq!(queue(&device(), mbps(1000), Duration::from_millis(50), MOST_FIFO), Bytes::new(6_250_000));
+        assert_eq!(queue(&device(), mbps(100), Duration::from_millis(1), MOST_FIFO), Bytes::new(131_072));
         assert_eq!(queue_packets(&device(), Bytes::new(1_514_000)), 1000);
     }
 }

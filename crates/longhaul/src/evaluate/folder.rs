@@ -10,7 +10,7 @@ use results::LabReader;
 use results::lab::{LabExperiment, LabRecord, LabRun, LabRunEnd, LinkInterval};
 use scenario::{Experiment, Options, Scenario};
 
-use crate::output::say;
+use crate::output::say_what_is_lacking;
 
 /// What evaluation needs of a result folder.
 pub(super) struct Folder {
@@ -113,9 +113,7 @@ fn read(path: &Path) -> anyhow::Result<(LabExperiment, Vec<Run>)> {
             ) => {}
         }
     }
-    if reader.is_torn() {
-        say(&format!("{}: the last line is cut, its writer was stopped; whole runs count", path.display()));
-    }
+    say_what_is_lacking(&reader, &path.display().to_string());
     let experiment = experiment.with_context(|| format!("{} is cut at its beginning", path.display()))?;
     Ok((experiment, runs))
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use results::estimate::{EstimateRecord, EstimateResult, EstimateStart, TransferPrediction};
-use results::{EstimateReader, is_estimate_record};
+use results::{EstimateReader, is_estimate_record, without_mark};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Call>> {
     let mut source = BufReader::new(file);
     let mut first = Vec::new();
     source.read_until(b'\n', &mut first).with_context(name)?;
-    if !is_estimate_record(first.trim_ascii()) {
+    if !is_estimate_record(without_mark(&first).trim_ascii()) {
         return Ok(Vec::new());
     }
     of(Read::chain(first.as_slice(), source)).with_context(name)

@@ -23,6 +23,9 @@ const MAX_QUEUE: Duration = Duration::from_secs(60);
 /// Buckets of the kernel hold up to 2^32 units of 64 ns; far below that a burst is a rate no more.
 const MAX_BURST: Duration = Duration::from_secs(10);
 
+/// HTB counts whole bytes per second.
+const LOWEST: Rate = Rate::from_bps(8);
+
 /// A class as given, while its parent may be any other.
 struct Draft {
     name: String,
@@ -62,12 +65,13 @@ impl Share {
 pub(super) fn read_side(item: &Item<'_>, way: Way, users: Users<'_>) -> Option<Side> {
     let mut section = item.section()?;
     let missing = "what the direction carries at most: rate = \"950Mb/s\"";
-    let rate = section.required("rate", missing).and_then(|i| i.read(quantity::rate));
+    let rate = section.required("rate", missing).and_then(|i| i.read(side_rate));
     let classes = section.item("classes").map_or_else(Vec::new, |i| i.named());
     let default = section.item("default");
     // Without classes there is one for all.
     let queue = read_queue(&mut section);
-    if let (Some(first), [_, ..]) = (section.given(&["queue", "leaf"]).first(), classes.as_slice()) {
+    let burst = section.read("burst", within(MAX_BURST));
+    if let (Some(first), [_, ..]) = (section.given(&["queue", "leaf", "burst"]).first(), classes.as_slice()) {
         section.complain(Fault::new(format!("has `{first}` beside classes"), "give it to the classes"));
     }
     let spot = section.spot();
@@ -81,7 +85,7 @@ pub(super) fn read_side(item: &Item<'_>, way: Way, users: Users<'_>) -> Option<S
         if let Some(default) = default {
             default.complain(Fault::new("there are no classes", "leave it out"));
         }
-        return Some(Side { rate, classes: vec![everything(rate, queue)], default: 0 });
+        return Some(Side { rate, classes: vec![everything(rate, queue, burst)], default: 0 });
     }
     let drafts: Vec<Draft> =
         classes.into_iter().filter_map(|(name, item)| read_class(name, &item, way, users)).collect();
@@ -92,17 +96,16 @@ pub(super) fn read_side(item: &Item<'_>, way: Way, users: Users<'_>) -> Option<S
 }
 
 /// The only class of a direction without classes.
-fn everything(rate: Rate, queue: Queue) -> Class {
-    Class {
-        name: "all".to_owned(),
-        parent: None,
-        rate,
-        ceiling: rate,
-        priority: 0,
-        queue,
-        burst: None,
-        matches: Vec::new(),
-    }
+fn everything(rate: Rate, queue: Queue, burst: Option<Duration>) -> Class {
+    Class { name: "all".to_owned(), parent: None, rate, ceiling: rate, priority: 0, queue, burst, matches: Vec::new() }
+}
+
+fn side_rate(value: &Value) -> Result<Rate, Fault> {
+    quantity::rate(value).and_then(|rate| if rate < LOWEST { Err(too_slow()) } else { Ok(rate) })
+}
+
+fn too_slow() -> Fault {
+    Fault::new("is too slow: a class has 8 b/s or more", "write a higher rate")
 }
 
 fn read_queue(section: &mut Section<'_>) -> Queue {
@@ -259,9 +262,8 @@ impl<'a> Tree<'a> {
     fn check_rates(&self, draft: &Draft, rate: Rate, ceiling: Rate, above: Rate) {
         let report = self.item.report;
         let words = describe::rate;
-        // HTB counts whole bytes per second.
-        if rate.as_bps() < 8 {
-            draft.rate_spot.complain(report, Fault::new("is less than a byte per second", "write a higher rate"));
+        if rate < LOWEST {
+            draft.rate_spot.complain(report, too_slow());
         }
         if ceiling < rate {
             let message = format!("{} is below the rate of {}", words(ceiling), words(rate));

@@ -60,6 +60,25 @@ fn a_division_is_a_tree_of_three_classes_with_a_queue_at_each_leaf() {
 }
 
 #[test]
+fn a_queue_has_no_more_bytes_than_the_kernel_counts_and_its_wait_says_so() {
+    let mut policy = division();
+    let side = policy.egress.as_mut().unwrap();
+    // 500 ms of 100 Gb/s would be 6.25 GB; the limit of a FIFO has 32 bits, fq_codel takes 2^31 bytes of memory.
+    side.rate = mbps(100_000);
+    side.classes.truncate(1);
+    (side.classes[0].rate, side.classes[0].ceiling) = (mbps(100_000), mbps(100_000));
+    side.classes[0].queue.limit = Duration::from_millis(500);
+    let leaf = |facilities| planned(&policy, facilities).unwrap().egress.unwrap().classes[0].leaf.clone().unwrap();
+    let fifo = leaf(PLAIN);
+    assert_eq!(fifo.discipline, Discipline::ByteFifo { limit: Bytes::new(4_294_967_295) });
+    assert_eq!(fifo.wait.as_millis(), 343, "4,294,967,295 bytes at 100 Gb/s");
+    let codel = leaf(Facilities { fq_codel: true, ..PLAIN });
+    let Discipline::FqCodel { memory_limit, .. } = codel.discipline else { panic!("{codel:?}") };
+    assert_eq!((memory_limit, codel.limit), (Bytes::new(1 << 31), Bytes::new(1 << 30)));
+    assert_eq!(codel.wait.as_millis(), 85, "1,073,741,824 bytes at 100 Gb/s");
+}
+
+#[test]
 fn the_wire_rate_leaves_room_for_what_frames_do_not_count() {
     let policy = Policy { accounting: Accounting::Wire, ..division() };
     let side = planned(&policy, PLAIN).unwrap().egress.unwrap();
