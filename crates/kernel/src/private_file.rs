@@ -38,8 +38,8 @@ pub fn append_private(path: &Path) -> io::Result<File> {
             done => return done,
         }
         match append_existing(path) {
-            // Somebody removed it meanwhile.
-            Err(e) if e.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => {}
+            // Somebody removed it meanwhile, and may have created another one by now.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             done => return done,
         }
     }
@@ -126,10 +126,10 @@ fn append_existing(path: &Path) -> io::Result<File> {
             Ok(file)
         }
         // Opening a file to add to it changes nothing; whether something is added depends on what it is.
-        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {
-            let file = OpenOptions::new().append(true).open(path)?;
-            if file.metadata()?.is_file() { Err(e) } else { Ok(file) }
-        }
+        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => match OpenOptions::new().append(true).open(path) {
+            Ok(file) if !file.metadata()?.is_file() => Ok(file),
+            Ok(_) | Err(_) => Err(e),
+        },
         Err(e) => Err(e),
     }
 }
@@ -215,8 +215,11 @@ mod tests {
         assert_eq!(read_private(&path, 3).unwrap_err().kind(), io::ErrorKind::InvalidData, "it is longer");
         assert!(read_private(folder.path(), 100).is_err());
         // A link to what is no file is as good as that.
-        append_private(Path::new("/dev/stdout")).unwrap();
+        symlink("/dev/null", folder.path().join("link")).unwrap();
+        append_private(&folder.path().join("link")).unwrap();
         append_private(Path::new("/dev/null")).unwrap();
+        symlink(folder.path().join("none"), folder.path().join("dangling")).unwrap();
+        assert_eq!(append_private(&folder.path().join("dangling")).unwrap_err().raw_os_error(), Some(libc::ELOOP));
     }
 
     #[test]
