@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use results::{EndRecord, Record, Role};
+use results::{EndRecord, Record, Role, TestPlan};
 use units::Bytes;
 use wire::EndSide;
 
@@ -34,6 +34,8 @@ pub(super) fn run(
     let sender = sender.unwrap_or_else(|| summary::empty_side(Role::Sender));
     let receiver = summary::echoed(&sender, Bytes::new(start.plan.block_bytes));
     let explanation = explanation(&sender, &receiver);
+    let failure =
+        failure.or_else(|| if stopped { None } else { unconfirmed(&sender, &receiver, &start.plan, plan.grace) });
     let got = Gathered::without_control(baseline, best, sender, receiver).ended(failure, stopped, warnings, memory);
     let mut end = end_record(options, &start, &got);
     summary::settle_agreement(&mut end, Some(explanation));
@@ -67,6 +69,20 @@ fn notes(options: &ClientOptions, links: &Links) -> Vec<String> {
         Some(_) => {}
     }
     notes
+}
+
+/// Why a test is not complete whose server read no more, or sent no header back: more than the block that each stream was in when the load ended is unconfirmed.
+fn unconfirmed(sender: &EndSide, receiver: &EndSide, plan: &TestPlan, grace: Duration) -> Option<String> {
+    let in_blocks = plan.block_bytes.saturating_mul(sender.streams.len() as u64);
+    let missing = sender.totals.bytes.saturating_sub(receiver.totals.bytes);
+    (missing > in_blocks).then(|| {
+        format!(
+            "the server took no data or confirmed none for {:.1} s after the load: {} of {} are unconfirmed",
+            grace.as_secs_f64(),
+            Bytes::new(missing),
+            Bytes::new(sender.totals.bytes)
+        )
+    })
 }
 
 fn explanation(sender: &EndSide, receiver: &EndSide) -> String {
