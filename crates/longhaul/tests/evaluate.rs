@@ -256,7 +256,7 @@ fn whole_runs_of_a_torn_file_count_and_a_broken_line_is_named() {
     let head = head(&records(&[&torn], &[]));
     assert_eq!((head.runs, head.unfinished, head.paths), (3, 1, 2));
     let (_folder, path) = with("records.jsonl", |text| text[..EXPERIMENT.len() / 2].to_owned());
-    refused(&path, &[], "cut at its beginning");
+    refused(&path, &[], "line 1: not a longhaul record");
     let (_folder, path) = with("records.jsonl", |text| text.replacen("\"point\":1", "\"point\":", 1));
     refused(&path, &[], "line 5: not a longhaul record");
     let (_folder, path) = with("run-1/probe.out", |text| text.replacen("\"bytes\":1000", "\"bytes\":", 1));

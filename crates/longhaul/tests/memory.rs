@@ -23,7 +23,9 @@ fn run(history: &Path, port: u16, arguments: &[&str]) -> Output {
     let mut command = longhaul();
     command.env("LONGHAUL_HISTORY", history).args(arguments).args(["--port", &port]);
     let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    // Over loopback the sender is the limit: `estimate` then has a bound, which is no answer.
+    let is_bound = arguments[0] == "estimate" && output.status.code() == Some(1);
+    assert!(output.status.success() || is_bound, "{}", text(&output.stderr));
     output
 }
 

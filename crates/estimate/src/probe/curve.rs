@@ -253,12 +253,12 @@ mod tests {
 
     #[test]
     fn a_link_that_aggregates_is_one_of_batches_and_a_bucket_is_none() {
-        // 100 Mb/s, every 600 us: five packets each time, 12 us apart, as over 1 Gb/s.
-        let batched = (1..=8_u64).flat_map(|batch| (0..5).map(move |i| batch * 600_000 + i * 12_000));
+        // 100 Mb/s, every 600 us: five packets each time, 6 us apart, as over 2 Gb/s.
+        let batched = (1..=8_u64).flat_map(|batch| (0..5).map(move |i| batch * 600_000 + i * 6_000));
         let curve = ArrivalCurve::of(&arrivals(batched));
         assert!(curve.is_batched());
         assert!((curve.rate().unwrap() / 100e6 - 1.0).abs() < 0.01, "{curve:?}");
-        let bucket = (0..20).map(|i| i * 12_000).chain((1..=10).map(|i| 19 * 12_000 + i * 1_200_000));
+        let bucket = (0..20).map(|i| i * 6_000).chain((1..=10).map(|i| 19 * 6_000 + i * 1_200_000));
         assert!(!ArrivalCurve::of(&arrivals(bucket)).is_batched());
     }
 

@@ -145,9 +145,11 @@ fn a_stopped_client_prints_what_it_has() {
     let (mut child, json) = probing(&Namespace::here(), "127.0.0.1", server.port);
     kernel::signal_group(&child, SIGINT).unwrap();
     let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(0));
     let results = results(&records(&std::fs::read(json.path()).unwrap()));
-    assert!(results[0].estimate.is_some_and(|e| e.quantity == Quantity::AsymptoticDispersion));
+    let found = results[0].estimate.as_ref().unwrap();
+    assert_eq!(found.quantity, Quantity::AsymptoticDispersion);
+    // A sender that is slower than loopback finds a bound, which is no answer.
+    assert_eq!(status.code(), Some(i32::from(found.bound.is_some())));
 }
 
 #[test]

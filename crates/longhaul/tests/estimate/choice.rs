@@ -68,6 +68,8 @@ fn two_equals_stay_undecided_and_who_is_slower_is_spared_the_probes() {
             &turn,
             "[programs.serve-gone]\nnode = \"gone\"\ncommand = \"longhaul serve\"\n",
             &[
+                // All of its bytes for two of them, and the four runs that nobody is spared for the third.
+                "duration=20s",
                 "links.near.rate=60Mb/s",
                 "links.near.delay=20ms",
                 "links.gone.rate=10Mb/s",

@@ -27,10 +27,13 @@ fn experiment(toml: &str) -> Option<(LabRunEnd, Vec<LabRecord>)> {
     Some((ends.pop().unwrap(), records))
 }
 
-/// Full packets in the queue of the way from a node: mean over intervals that begin after a time of what half of the time waited.
+/// Packets in the queue of the way from a node: mean over intervals that begin after a time of what half of the time waited.
 fn queued(records: &[LabRecord], from: &str, after_s: f64) -> f64 {
     let own = records.iter().filter_map(|r| match r {
-        LabRecord::Link(l) if l.from == from && l.begin_s >= after_s => Some(l.queue.p50_bytes as f64 / 1500.0),
+        // The last packet of each sampled block is not full, so that packets have their mean size.
+        LabRecord::Link(l) if l.from == from && l.begin_s >= after_s => {
+            Some(l.queue.p50_bytes as f64 * l.delivered.packets as f64 / l.delivered.bytes as f64)
+        }
         _ => None,
     });
     let (sum, count) = own.fold((0.0, 0.0), |(s, n), q| (s + q, n + 1.0));

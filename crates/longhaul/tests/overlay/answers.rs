@@ -24,7 +24,8 @@ fn two_members_tell_their_routes_events_and_flows() {
         let fields: Vec<&str> = routes.split_whitespace().collect();
         assert_eq!(routes.lines().count(), 1, "one other member: {routes}");
         assert_eq!(fields[..5], [other, &*format!("{address}/32"), "direct", "100", "%"], "{routes}");
-        assert!(routes.trim_end().ends_with("b/s)"), "what is predicted: {routes}");
+        let predicted = routes.trim_end();
+        assert!(predicted.ends_with("b/s)") || predicted.ends_with("(rate unknown)"), "{routes}");
 
         let told = answer("events", name);
         let events: Vec<Value> = told.lines().map(|l| serde_json::from_str(l).unwrap()).collect();

@@ -391,7 +391,7 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("model = \"pftk\"\ncongestion_control = \"reno\"\n{good}"), "`model` and `congestion_control`"),
         (format!("colour = \"blue\"\n{good}"), "colour"),
         (format!("relay_rate = \"0\"\n{good}"), "`relay = false` passes nothing on"),
-        (format!("capacity = \"100\"\n{good}"), "`capacity` is 100 b/s"),
+        (format!("capacity = \"100b/s\"\n{good}"), "`capacity` is 100 b/s"),
         (
             good.replace("10.77.0.1\"", "10.77.0.1\", \"fd00::1\"") + "mtu = 1000\n",
             "`mtu` is 1000; with addresses of IPv6 it is 1280",
