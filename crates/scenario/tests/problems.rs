@@ -185,7 +185,7 @@ durations = "61s""#,
     (
         5,
         r#"rate = "100MB/s""#,
-        r#":5: links.path.rate: `100MB/s` has an unknown unit; expected bit/s, kb/s, Mb/s, Gb/s or Tb/s; write a rate in bits per second, such as "10Mb/s""#,
+        r#":5: links.path.rate: `100MB/s` has an unknown unit; expected b/s, kb/s, Mb/s, Gb/s or Tb/s (bits, not bytes); write a rate in bits per second, such as "10Mb/s""#,
     ),
     (
         5,
