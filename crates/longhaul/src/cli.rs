@@ -146,6 +146,7 @@ pub(crate) enum Format {
 
 #[derive(Debug, Args)]
 pub(crate) struct TestOptions {
+    #[allow(rustdoc::broken_intra_doc_links, reason = "the brackets are those of an address, in the help")]
     /// Host name or address of the server: HOST, HOST:PORT or [IPV6]:PORT.
     #[arg(value_parser = Target::parse)]
     pub(crate) host: Target,

@@ -18,6 +18,7 @@ use crate::quantity::{NOT_ZERO, SOME_BYTES, bytes, seconds_from};
     Rates count bits of IP packets, those of TCP methods and of predictions payload.\n\
     Exit status: 0 done; 1 no method found a value; 2 it could not be done.")]
 pub(crate) struct EstimateOptions {
+    #[allow(rustdoc::broken_intra_doc_links, reason = "the brackets are those of an address, in the help")]
     /// Host that runs `longhaul serve`: HOST, HOST:PORT or [IPV6]:PORT.
     #[arg(value_parser = Target::parse)]
     pub(crate) host: Target,

@@ -93,6 +93,7 @@ pub(crate) struct UndoOptions {
     The order is ABBA: a drift of the path counts for neither side. Settings of HOST are not changed.\n\
     Exit status: 0 better; 1 not better; 2 it could not be measured. Ctrl-C sets everything back.")]
 pub(crate) struct VerifyOptions {
+    #[allow(rustdoc::broken_intra_doc_links, reason = "the brackets are those of an address, in the help")]
     /// Host name or address of a `longhaul serve`: HOST, HOST:PORT or [IPV6]:PORT.
     #[arg(value_parser = Target::parse)]
     pub(crate) host: Target,
