@@ -109,6 +109,8 @@ struct World {
     trains: BTreeMap<SocketAddr, u64>,
     /// Members say nothing of links to others, so that what is sent is of probes, reports and packets only.
     without_gossip: bool,
+    /// Trains of packets do not arrive.
+    without_trains: bool,
     /// What one of them says instead of the truth.
     lies: Option<liars::Lies>,
     /// Everything that was ever sent, for those who listen.
@@ -280,6 +282,7 @@ impl World {
             stands_still: None,
             trains: BTreeMap::new(),
             without_gossip: false,
+            without_trains: false,
             lies: None,
             seen: Vec::new(),
         }
@@ -322,6 +325,9 @@ impl World {
     }
 
     fn send_train(&mut self, from: usize, to: SocketAddr, datagrams: &[u8], each: usize) {
+        if self.without_trains {
+            return;
+        }
         let middle = datagrams.len() / each / 2;
         for (n, datagram) in datagrams.chunks(each).enumerate() {
             if let Some((_, pause)) = self.stands_still.filter(|(member, _)| n == middle && *member == from) {

@@ -187,6 +187,9 @@ impl Control {
     /// all others.
     fn safest(&self, destination: Member, route: &Route) -> Option<(Path, Judged)> {
         let flows = route.uses.first().map_or(0, |u| self.flows_on(u));
+        if let Some(direct) = self.direct_at_first(destination, route, flows) {
+            return Some(direct);
+        }
         let best = |fronts: &Fronts| {
             let all = fronts.candidates(&self.graph, destination);
             let judged = all.filter_map(|(path, _)| Some((path, self.judged(&path, flows)?)));
@@ -197,6 +200,22 @@ impl Control {
             })
         };
         best(self.surest.as_ref().unwrap_or(&self.fronts)).or_else(|| best(self.withheld.as_ref()?))
+    }
+
+    /// The direct link, while nothing tells what any path to the destination carries and as long as it has lost nothing: a detour over the hosts of others needs
+    /// a reason that is known.
+    fn direct_at_first(&self, destination: Member, route: &Route, flows: u32) -> Option<(Path, Judged)> {
+        let direct = Path::direct(destination);
+        let judged = self.judged(&direct, flows)?;
+        let is_relied_on = !self.graph.is_withheld(self.source, &direct)
+            && route.refractory(&self.policy, self.now, &direct, Need::Some).is_none();
+        // What a candidate of the search has for a capacity may be assumed.
+        let has_capacity = |path: &Path| self.graph.metrics(self.source, path).is_some_and(|m| m.capacity.is_some());
+        let mut fronts = self.surest.iter().chain([&self.fronts]);
+        let is_known =
+            fronts.any(|front| front.candidates(&self.graph, destination).any(|(path, _)| has_capacity(&path)));
+        let is_clean = judged.metrics.capacity.is_none() && judged.metrics.loss <= 0.0;
+        (is_clean && is_relied_on && !is_known).then_some((direct, judged))
     }
 
     /// The fields of the policy that decisions show.

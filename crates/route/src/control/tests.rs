@@ -668,3 +668,29 @@ fn a_way_without_relays_is_as_good_though_few_frames_tell() {
     let (_, changes) = with_straight_link(single(), (0.12, 0.064), link(0.12));
     assert_eq!(changes, 0, "the bridge may be better than it looks");
 }
+
+#[test]
+fn while_nothing_tells_what_paths_carry_the_direct_link_is_used() {
+    // It has just come up, and few frames speak for it.
+    let few = Metrics { capacity: None, confidence: 0.1, loss_high: 0.4, ..link(0.0) };
+    let chosen = |direct: Metrics, capacity: Option<Rate>| {
+        let mut control = Control::new(SOURCE, Policy::default()).unwrap();
+        for member in [NORTH, EAST] {
+            control.handle_member(at(0.0), member, Some(true)).unwrap();
+        }
+        let beside = Metrics { capacity, ..link(0.0) };
+        for (from, to, metrics) in [(SOURCE, NORTH, beside), (NORTH, EAST, beside), (SOURCE, EAST, direct)] {
+            control.handle_link(at(0.0), from, to, Some(metrics)).unwrap();
+        }
+        control.handle_timeout(at(1.0));
+        control.paths(EAST).iter().map(|w| (w.path, w.assumed)).collect::<Vec<_>>()
+    };
+    assert_eq!(chosen(few, None), [(Path::direct(EAST), true)]);
+    assert_eq!(chosen(Metrics { confidence: 1.0, ..few }, None), [(Path::direct(EAST), true)]);
+    // Losses, and what another path is known to carry, are reasons for a detour.
+    assert_eq!(chosen(Metrics { loss: 0.3, loss_low: 0.1, ..few }, None)[0].0, north());
+    assert_eq!(chosen(few, link(0.0).capacity)[0], (north(), false));
+    // A further path is taken once it is known what both carry.
+    let known = |capacity| chosen(link(0.0), capacity).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+    assert_eq!(known(link(0.0).capacity), [Path::direct(EAST), north()]);
+}

@@ -1,6 +1,8 @@
 //! What a member does and says before anything was measured.
 
+use super::status::status;
 use super::*;
+use crate::status::Question;
 
 /// Whether any link of the world has a capacity that somebody knows.
 fn is_measured(world: &World) -> bool {
@@ -8,6 +10,35 @@ fn is_measured(world: &World) -> bool {
     let pairs = (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b);
     let view = |(a, b): (usize, usize)| world.hosts[a].mesh.link_view(number(b), world.now).unwrap();
     pairs.map(view).any(|v| v.capacity_to_bps.is_some() || v.capacity_from_bps.is_some())
+}
+
+#[test]
+fn before_any_measurement_all_flows_go_direct_and_no_rate_is_made_up() {
+    // Three members on one bridge. Without trains nothing tells what their links carry.
+    let mut world = World::new(3);
+    world.without_trains = true;
+    // From the first choice on, in whatever order links come up.
+    for _ in 0..250 {
+        world.run(Duration::from_millis(20));
+        let ways = [1, 2].map(|to| world.hosts[0].ways(to));
+        assert!(ways.iter().all(|ways| ways.is_empty() || *ways == ["direct"]), "{ways:?}");
+    }
+    for _ in 0..30 {
+        assert!(!is_measured(&world));
+        assert_eq!([1, 2].map(|to| world.hosts[0].ways(to)), [["direct"], ["direct"]]);
+        world.run(SECOND);
+    }
+    let host = &world.hosts[0];
+    let ask = |question| status(host, Vec::new()).answer(&question, &host.mesh, world.now);
+    for member in ask(Question::Status)["members"].as_array().unwrap() {
+        let way = &member["ways"][0];
+        assert!(way["predicted_bps"].is_null() && way["weight"] == 1.0, "{way}");
+        assert!(member["link"].get("capacity_to_bps").is_none());
+    }
+    let why = ask(Question::Why { destination: "m1".to_owned() });
+    let text = why["text"].as_str().unwrap();
+    assert!(text.contains("uses direct") && text.contains("rate unknown") && !text.contains("Gb/s"), "{text}");
+    assert!(!why["explanation"].to_string().contains("17356"), "{why}");
 }
 
 #[test]
