@@ -15,9 +15,10 @@ use super::{ReceiverEvidence, SenderEvidence};
 const QUEUE_MIN: Duration = Duration::from_millis(1);
 /// Shortest queue as a share of the smallest round trip: the delay of a long path drifts by a few per cent.
 const QUEUE_SHARE_MIN: f64 = 0.05;
-/// Mean deviations of the round trip that a queue exceeds. Random delay variation raises the mean round trip by one to
-/// two of its own deviations; a standing queue changes slowly against its length.
-const QUEUE_DEVIATIONS: f64 = 2.0;
+/// Mean deviations of the round trip that a queue exceeds. With random delay variation the mean is that far above the smallest
+/// round trip, too: of 10^5 normally distributed delays the smallest lies 4.3 standard deviations, that is 5.3 mean
+/// deviations, below the mean. A standing queue changes slowly against its length.
+const QUEUE_DEVIATIONS: f64 = 6.0;
 /// Segments of this stream that wait in the queue at least. One may wait for a delayed acknowledgement instead.
 const QUEUE_SEGMENTS_MIN: u64 = 4;
 /// Share of the interval in which data must be outstanding.
@@ -26,10 +27,12 @@ const BUSY_MIN: f64 = 0.5;
 const LINK_FULL: f64 = 0.95;
 /// BBR's pacing gains in its steady state are 0.75 to 1.25 (draft-ietf-ccwg-bbr); a reading catches any of them.
 const BBR_GAINS: (f64, f64) = (0.75, 1.25);
-/// How far the rate may be from what the pacing rate says beside its gain: one interval against one reading.
-const PACING_TOLERANCE: f64 = 0.1;
+/// How far a rate over an interval may be from one reading of the kernel's rates.
+const READING_TOLERANCE: f64 = 0.1;
 /// Share of the receive window that is in flight on average from which the window, not the path, holds a paced sender.
 const WINDOW_FULL: f64 = 0.75;
+/// Share of the interval in which a window or buffer limited the sender from which its bursts explain a queue.
+const WINDOW_LIMITED: f64 = 0.25;
 
 /// Smoothed round trips of one stream in one interval, against the smallest of the direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -47,7 +50,7 @@ pub(super) fn standing_queue(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>
     let trips = s.raw.round_trips.filter(|t| !t.min.is_zero())?;
     // A host without CPU time delays acknowledgements, and nothing waits on the path.
     let computing = s.cpu >= CPU_SATURATED || receiver.is_some_and(|r| r.cpu() >= CPU_SATURATED);
-    if computing || s.busy.min(1.0 - s.idle) < BUSY_MIN {
+    if computing || s.busy.min(1.0 - s.idle) < BUSY_MIN || sends_bursts(s) {
         return None;
     }
     let queue = trips.low.saturating_sub(trips.min);
@@ -58,6 +61,16 @@ pub(super) fn standing_queue(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>
     stands.then(|| verdict(Limit::Bottleneck, s.busy, format!("path full: {}; {}", s.rate, queue_text(s.raw, &trips))))
 }
 
+/// Whether the receive window or the send buffer stops the sender, and the link runs empty meanwhile.
+///
+/// Such a sender emits bursts, which wait for themselves at the bottleneck. While a burst arrives, the delivery rate is above
+/// the mean rate; on a link that is always busy the two are the same.
+fn sends_bursts(s: &Shares<'_>) -> bool {
+    let after = &s.raw.after;
+    let is_window_limited = after.delivery_rate_app_limited || s.rwnd.max(s.sndbuf) >= WINDOW_LIMITED;
+    is_window_limited && after.delivery_rate_bps as f64 > s.rate.as_bps() as f64 * (1.0 + READING_TOLERANCE)
+}
+
 /// A sender that paces by its own estimate of the bottleneck, at the rate of that estimate.
 pub(super) fn own_estimate(s: &Shares<'_>, rest: f64) -> Option<LimitVerdict> {
     if !s.raw.is_paced {
@@ -65,10 +78,12 @@ pub(super) fn own_estimate(s: &Shares<'_>, rest: f64) -> Option<LimitVerdict> {
     }
     let (before, after) = (s.raw.before.pacing_rate_bps?, s.raw.after.pacing_rate_bps?);
     let rate = s.rate.as_bps() as f64;
-    let slowest = before.min(after) as f64 / BBR_GAINS.1 * (1.0 - PACING_TOLERANCE);
-    let fastest = before.max(after) as f64 / BBR_GAINS.0 * (1.0 + PACING_TOLERANCE);
+    let slowest = before.min(after) as f64 / BBR_GAINS.1 * (1.0 - READING_TOLERANCE);
+    let fastest = before.max(after) as f64 / BBR_GAINS.0 * (1.0 + READING_TOLERANCE);
     let flight = s.in_flight() as f64 / s.raw.after.cwnd_bytes.max(1) as f64;
-    if !(slowest..=fastest).contains(&rate) || flight >= WINDOW_UNUSED {
+    // In recovery BBR lowers the window to what is in flight, and it is full by definition.
+    let is_window_full = flight >= WINDOW_UNUSED && s.retransmits == 0;
+    if !(slowest..=fastest).contains(&rate) || is_window_full {
         return None;
     }
     let pacing = format!("{} to {}", Rate::from_bps(before.min(after)), Rate::from_bps(before.max(after)));

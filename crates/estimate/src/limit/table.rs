@@ -35,6 +35,7 @@ fn evidence(bbr: bool, second: &Second) -> SenderEvidence {
         unacked_segments: second.flight / MSS,
         notsent_bytes: 700_000,
         pacing_rate_bps: Some(pacing),
+        delivery_rate_bps: second.bps,
         retransmits,
         ..TcpState::default()
     };
@@ -156,6 +157,22 @@ fn a_window_larger_than_the_path_fills_it_and_is_not_the_limit() {
 }
 
 #[test]
+fn a_window_below_the_path_is_the_limit_although_its_bursts_wait_for_themselves() {
+    // CUBIC and BBR with a window of 60 kB over `lab path --rate 20Mb/s --rtt 40ms`, as the kernel reported them.
+    for (bbr, srtt_us, delivery_bps) in [(false, 49_736, 13_106_968), (true, 45_596, 12_562_504)] {
+        let second =
+            Second { bps: 10_485_000, cwnd: 104_256, flight: 65_000, low_ms: 40, median_ms: 50, retransmits: 0 };
+        let mut e = evidence(bbr, &second);
+        let srtt = Duration::from_micros(srtt_us);
+        e.round_trips = Some(RoundTrips { min: Duration::from_micros(40_083), low: srtt, median: srtt });
+        (e.after.srtt_ns, e.after.notsent_bytes, e.after.snd_wnd_bytes) = (srtt_us * 1000, 376, 65_536);
+        (e.after.delivery_rate_bps, e.after.delivery_rate_app_limited) = (delivery_bps, true);
+        e.after.sndbuf_limited_ns = 1000 * MS;
+        assert_eq!(judge(&e, None).limit, Limit::SendBuffer, "{:?}", judge(&e, None));
+    }
+}
+
+#[test]
 fn a_round_trip_that_only_varies_is_no_queue() {
     // Random delay of 0 to 20 ms, and loss of one packet in a hundred: the smoothed round trip is always above the smallest.
     let mut e = random_loss(false);
@@ -165,6 +182,10 @@ fn a_round_trip_that_only_varies_is_no_queue() {
         median: Duration::from_millis(50),
     });
     e.after.rttvar_ns = 5 * MS;
+    assert_eq!(judge(&e, None).limit, Limit::Loss);
+    // Jitter of 10 ms in `lab path`: the smallest of all round trips is far below the mean.
+    let min = Duration::from_micros(23_323);
+    e.round_trips = Some(RoundTrips { min, low: Duration::from_millis(47), median: Duration::from_millis(49) });
     assert_eq!(judge(&e, None).limit, Limit::Loss);
     // The same round trip with hardly any deviation is a queue of others.
     e.after.rttvar_ns = MS / 2;
