@@ -5,6 +5,9 @@
 use results::Rfc6349;
 use units::{Bytes, Duration, Rate};
 
+/// Round trips below this are made of the hosts' own delays; how long data waited on the path cannot be told from them.
+const MEASURABLE: Duration = Duration::from_millis(1);
+
 /// Ethernet's cost per frame beside the MTU: header 14, FCS 4, gap 12, preamble 7, start of frame 1 (RFC 6349 §3.3.2).
 pub const ETHERNET_FRAMING: Bytes = Bytes::new(38);
 
@@ -20,8 +23,8 @@ const TIMESTAMPS_BYTES: u64 = 12;
 pub struct Inputs {
     /// Rate of the narrow link, if the user gave one.
     pub link_rate: Option<Rate>,
-    /// Highest goodput of an interval at the receiver.
-    pub best_interval: Rate,
+    /// Highest rate at which bytes arrived over several round trips within the load.
+    pub highest_rate: Rate,
     /// Path MTU as TCP used it.
     pub mtu: Bytes,
     /// Maximum segment size; it tells IPv4 from IPv6, with the space for timestamps taken off or not.
@@ -38,7 +41,7 @@ pub struct Inputs {
     pub bytes_sent: Bytes,
     /// Bytes of them retransmitted (`tcpi_bytes_retrans`).
     pub bytes_retransmitted: Bytes,
-    /// Smallest round trip on the idle path.
+    /// Smallest round trip, of the same kind as the mean: the kernel's.
     pub baseline_rtt: Duration,
     /// Mean of the round trips sampled every second during the transfer; zero when there was none.
     pub mean_rtt: Duration,
@@ -95,12 +98,14 @@ pub fn connections_needed(bdp: Bytes, window: Bytes) -> Option<u64> {
 
 /// The metrics of one direction.
 ///
-/// With a link rate given, the ideal throughput is that of Ethernet framing with this MTU. Without one it is the goodput
-/// of the best interval itself: headers are already off it, and the ratio then tells how far the transfer as a whole
-/// stayed behind its own best interval. A metric whose formula is undefined (nothing sent, no round trip) is zero.
+/// With a link rate given, the ideal throughput is that of Ethernet framing with this MTU. Without one it is the highest
+/// rate seen over several round trips: headers are already off it, and the ratio then tells how far the transfer as a whole
+/// stayed behind it. Neither is below the transfer's own rate, so that the ratio is at least 1 as the RFC has it. A metric
+/// whose formula is undefined (nothing sent, no round trip) is zero.
 pub fn report(inputs: Inputs) -> Rfc6349 {
-    let bottleneck = inputs.link_rate.unwrap_or(inputs.best_interval);
-    let ideal = inputs.link_rate.map_or(inputs.best_interval, |l| max_tcp_throughput(l, inputs.mtu, header(&inputs)));
+    let highest = inputs.highest_rate.max(Rate::of(inputs.bytes_transferred, inputs.actual_duration));
+    let bottleneck = inputs.link_rate.unwrap_or(highest);
+    let ideal = inputs.link_rate.map_or(highest, |l| max_tcp_throughput(l, inputs.mtu, header(&inputs)));
     let ideal_time = ideal.time_for(inputs.bytes_transferred).unwrap_or_default();
     let bdp = bdp(inputs.baseline_rtt, bottleneck);
     let mean_rtt = Some(inputs.mean_rtt).filter(|m| !m.is_zero());
@@ -112,10 +117,13 @@ pub fn report(inputs: Inputs) -> Rfc6349 {
         bottleneck_given: inputs.link_rate.is_some(),
         bdp_bytes: bdp.as_u64(),
         ideal_throughput_bps: ideal.as_bps(),
-        transfer_time_ratio: transfer_time_ratio(inputs.actual_duration, ideal_time).unwrap_or(0.0),
+        transfer_time_ratio: transfer_time_ratio(inputs.actual_duration, ideal_time).map_or(0.0, |r| r.max(1.0)),
         tcp_efficiency_percent: tcp_efficiency_percent(inputs.bytes_sent, inputs.bytes_retransmitted).unwrap_or(0.0),
         mean_rtt_ns: nanos(inputs.mean_rtt),
-        buffer_delay_percent: mean_rtt.and_then(|m| buffer_delay_percent(m, inputs.baseline_rtt)).unwrap_or(0.0),
+        buffer_delay_percent: mean_rtt
+            .filter(|mean| (*mean).max(inputs.baseline_rtt) >= MEASURABLE)
+            .and_then(|mean| buffer_delay_percent(mean, inputs.baseline_rtt))
+            .map(|percent| percent.max(0.0)),
         connections_needed: inputs.window.and_then(|w| connections_needed(bdp, w)),
     }
 }
@@ -196,7 +204,7 @@ mod tests {
 
     fn measured() -> Inputs {
         Inputs {
-            best_interval: mbps(800.0),
+            highest_rate: mbps(800.0),
             mtu: MTU,
             mss: Bytes::new(1448),
             timestamps: true,
@@ -212,14 +220,34 @@ mod tests {
     }
 
     #[test]
-    fn without_a_link_rate_the_best_interval_is_the_ideal() {
+    fn without_a_link_rate_the_highest_rate_is_the_ideal() {
         let r = report(measured());
         assert_eq!((r.ideal_throughput_bps, r.bottleneck_given), (800_000_000, false));
         // 750 MB at 800 Mb/s take 7.5 s.
         assert!((r.transfer_time_ratio - 10.0 / 7.5).abs() < 1e-9);
         assert!((r.tcp_efficiency_percent - 90.0).abs() < 1e-9);
-        assert!((r.buffer_delay_percent - 50.0).abs() < 1e-9);
+        assert!((r.buffer_delay_percent.unwrap() - 50.0).abs() < 1e-9);
         assert_eq!((r.bdp_bytes, r.connections_needed), (10_000_000, Some(10)));
+    }
+
+    #[test]
+    fn no_figure_leaves_its_definition_whatever_was_measured() {
+        // A transfer faster than what is said of its path, and round trips under load below the idle one.
+        let fast = Inputs { highest_rate: mbps(100.0), mean_rtt: Duration::from_millis(90), ..measured() };
+        for inputs in [fast, Inputs { link_rate: Some(mbps(500.0)), ..fast }] {
+            let r = report(inputs);
+            assert_eq!((r.transfer_time_ratio, r.buffer_delay_percent), (1.0, Some(0.0)));
+        }
+        assert_eq!(report(fast).bottleneck_bps, 600_000_000, "750 MB in 10 s");
+    }
+
+    #[test]
+    fn what_a_lan_cannot_tell_is_absent() {
+        let us = Duration::from_micros;
+        let lan = Inputs { baseline_rtt: us(5), mean_rtt: us(60), ..measured() };
+        assert_eq!(report(lan).buffer_delay_percent, None);
+        let queue = report(Inputs { mean_rtt: us(12_005), ..lan }).buffer_delay_percent.unwrap();
+        assert!((queue - 240_000.0).abs() < 1e-6, "a queue of 12 ms is measurable anywhere: {queue}");
     }
 
     #[test]

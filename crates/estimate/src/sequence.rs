@@ -2,6 +2,7 @@
 
 mod loss;
 mod reordering;
+mod sent_losses;
 mod tracker;
 
 pub use tracker::{Arrival, SequenceTracker};

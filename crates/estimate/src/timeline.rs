@@ -76,6 +76,19 @@ impl Timeline {
         self.completed().iter().enumerate().map(move |(i, b)| (i as f64 * bin_s, Rate::of(Bytes::new(*b), bin)))
     }
 
+    /// The highest mean rate over any `window` of completed bins within `length` after the first byte; `None` when so much
+    /// was not recorded. Several round trips of window even out what waited behind a lost segment and was read at once.
+    pub fn highest_rate(&self, window: Duration, length: Duration) -> Option<Rate> {
+        let bins = |d: Duration| usize::try_from(d.as_nanos() / u128::from(self.bin_ns)).unwrap_or(usize::MAX);
+        let wide = bins(window.saturating_add(Duration::from_nanos(self.bin_ns - 1))).max(1);
+        let first = self.bytes.iter().position(|b| *b > 0)?;
+        let within = self.completed().get(first..)?;
+        let within = &within[..within.len().min(bins(length))];
+        let most = within.windows(wide).map(|w| w.iter().fold(0, |s, b| u64::saturating_add(s, *b))).max()?;
+        let span_ns = self.bin_ns.saturating_mul(u64::try_from(wide).unwrap_or(u64::MAX));
+        Some(Rate::of(Bytes::new(most), Duration::from_nanos(span_ns)))
+    }
+
     /// Adds the bytes of another timeline with the same start (another stream of the same direction).
     ///
     /// The result has bins at least as wide as the wider of the two; where the narrower bins do not divide the wider
@@ -147,6 +160,26 @@ mod tests {
         // 1250 B in 10 ms = 1 Mb/s; 5000 B = 4 Mb/s; nothing in 20..30 ms; 30..40 ms is in progress.
         assert_eq!(rates, [(0, 1_000_000), (10, 4_000_000), (20, 0)]);
         assert_eq!(t.total(), Bytes::new(6_251));
+    }
+
+    #[test]
+    fn bytes_that_waited_do_not_make_the_highest_rate_nor_does_what_comes_after_the_load() {
+        // 512 kb/s for 30 s, but nothing between 20 and 22 s, whose bytes are read at 22 s; a burst at 45 s.
+        let mut t = timeline(100, 1000);
+        for tenth in 0..500_u64 {
+            let bytes = match tenth {
+                200..220 => 0,
+                220 => 6_400 * 21,
+                450 => 357_000,
+                _ => 6_400,
+            };
+            t.add(at(tenth * 100), Bytes::new(bytes));
+        }
+        let highest = |window| t.highest_rate(Duration::from_secs(window), Duration::from_secs(30)).unwrap().as_bps();
+        assert!(highest(1) > 1_400_000, "one interval is impossible on this line");
+        assert!((512_000..=640_000).contains(&highest(8)), "{}", highest(8));
+        assert_eq!(t.highest_rate(Duration::from_secs(31), Duration::from_secs(30)), None, "shorter than the window");
+        assert_eq!(timeline(100, 10).highest_rate(Duration::from_secs(1), Duration::from_secs(1)), None);
     }
 
     #[test]

@@ -162,6 +162,8 @@ fn state(raw: &Raw) -> TcpState {
         sndbuf_limited_ns: raw.u64(184) * 1000,
         snd_wnd_bytes: u64::from(raw.u32(228)),
         reorder_events: u64::from(raw.u32(220)),
+        out_of_order_segments: (raw.len >= 228).then(|| u64::from(raw.u32(224))),
+        data_segments_sent: (raw.len >= 160).then(|| u64::from(raw.u32(156))),
         delivered_ce: u64::from(raw.u32(196)),
     }
 }

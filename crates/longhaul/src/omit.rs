@@ -10,6 +10,8 @@ use units::{Bytes, Rate};
 #[derive(Debug, Default)]
 pub(crate) struct Omit {
     omit: Duration,
+    /// Length of the load; `None` where an amount of data decides.
+    load: Option<Duration>,
     rest: BTreeMap<Direction, Rest>,
 }
 
@@ -25,8 +27,8 @@ struct Rest {
 }
 
 impl Omit {
-    pub(crate) fn new(omit: Duration) -> Self {
-        Self { omit, rest: BTreeMap::new() }
+    pub(crate) fn new(omit: Duration, load: Option<Duration>) -> Self {
+        Self { omit, load, rest: BTreeMap::new() }
     }
 
     /// The record as it goes to the outputs.
@@ -34,7 +36,7 @@ impl Omit {
         match record {
             Record::Interval(interval) if !self.omit.is_zero() => {
                 let omitted = interval.begin_s < self.omit.as_secs_f64();
-                if !omitted {
+                if !omitted && self.is_load(interval) {
                     self.rest.entry(interval.direction).or_default().add(interval);
                 }
                 let mut interval = interval.clone();
@@ -44,6 +46,11 @@ impl Omit {
             Record::End(end) => Record::End(self.end(end)),
             Record::Start(_) | Record::Interval(_) => record.clone(),
         }
+    }
+
+    /// Whether more than half of an interval lies in the load; the rest is drain, which is no goodput.
+    fn is_load(&self, interval: &IntervalRecord) -> bool {
+        self.load.is_none_or(|load| f64::midpoint(interval.begin_s, interval.end_s) < load.as_secs_f64())
     }
 
     /// The summary without the beginning; unchanged where nothing came after it.
@@ -89,5 +96,31 @@ impl Rest {
         if total > 0.0 {
             summary.limits = self.limits.iter().map(|(limit, time)| (*limit, time / total)).collect();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use results::CpuUse;
+
+    use super::*;
+
+    fn interval(begin_s: f64, bytes: u64) -> IntervalRecord {
+        serde_json::from_value(serde_json::json!({
+            "test_id": "", "end": "client", "direction": "down", "role": "receiver", "index": 0,
+            "begin_s": begin_s, "end_s": begin_s + 1.0, "bytes": bytes, "throughput_bps": bytes * 8,
+            "cpu": CpuUse::default(), "streams": [],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_beginning_and_the_drain_are_left_out() {
+        let mut omit = Omit::new(Duration::from_secs(1), Some(Duration::from_secs(3)));
+        for (begin_s, bytes) in [(0.0, 9_000), (1.0, 1_000), (2.0, 2_000), (3.0, 7_000)] {
+            let _ = omit.apply(&Record::Interval(interval(begin_s, bytes)));
+        }
+        let rest = &omit.rest[&Direction::Down];
+        assert_eq!((rest.bytes, rest.span), (3_000, Some((1.0, 3.0))));
     }
 }

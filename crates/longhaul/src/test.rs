@@ -35,6 +35,7 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
         // Threads that start from now on inherit it.
         kernel::pin(cpu).context("--affinity")?;
     }
+    let load = plan.duration_ns.map(Duration::from_nanos);
     let peer = options.peer.client(&options.host, plan)?;
     let outputs = RefCell::new(Outputs::open(&options)?);
     let client = ClientOptions {
@@ -47,7 +48,7 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
     };
     let asked = || Shutdown::asked() + outputs.borrow_mut().stops();
     let mut begun = None;
-    let mut omit = Omit::new(options.omit.unwrap_or_default());
+    let mut omit = Omit::new(options.omit.unwrap_or_default(), load);
     let mut observe = |record: &Record| {
         if let Record::Start(start) = record {
             begun = Some(start.clone());

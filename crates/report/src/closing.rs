@@ -27,7 +27,7 @@ fn goodput(d: &DirectionSummary) -> String {
     let received = &d.receiver;
     let of = match d.omitted_s {
         Some(s) => format!("after the first {}", seconds(s)),
-        None => format!("{} in {}", bytes(received.bytes), seconds(received.duration_s)),
+        None => format!("{} in {}", bytes(received.load_bytes()), seconds(received.duration_s)),
     };
     let mut text = format!("goodput {} ({of})", rate(d.throughput_bps));
     if let Some((limit, share)) = summary::limits_by_share(d).first() {
@@ -48,7 +48,9 @@ fn delay(start: Option<&StartRecord>, d: &DirectionSummary) -> String {
         parts.push(format!("idle RTT {}", nanos(idle)));
     }
     match &d.udp {
-        Some(u) => parts.push(format!("lost {} ({}), jitter {}", u.lost, ratio(u.loss_ratio), nanos(u.jitter_ns))),
+        Some(u) => {
+            parts.push(format!("lost {} ({}), jitter {}", u.lost, ratio(u.loss_ratio), summary::jitter(u.jitter_ns)))
+        }
         None => {
             let retransmitted: u64 = d.streams.iter().map(|s| s.retransmits).sum();
             parts.push(format!("{retransmitted} retransmitted"));

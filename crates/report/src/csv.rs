@@ -153,7 +153,8 @@ impl Cells {
 
     fn udp(&mut self, u: Option<&UdpInterval>) {
         let Some(u) = u else { return self.integers([None; 5]) };
-        self.integers([u.received, u.lost, u.duplicates, u.reordered, u.jitter_ns].map(Some));
+        self.integers([u.received, u.lost, u.duplicates, u.reordered].map(Some));
+        self.integers([u.jitter_ns]);
     }
 }
 

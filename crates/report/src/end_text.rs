@@ -22,15 +22,23 @@ const BAR: usize = 40;
 
 pub(crate) fn write_end(out: &mut impl Write, start: Option<&StartRecord>, end: &EndRecord) -> io::Result<()> {
     let mut sheet = Sheet::new(out);
+    let failed = matches!(end.completion, Completion::Failed { .. });
+    if failed {
+        sheet.blank()?;
+        sheet.heading(&completion(&end.completion))?;
+    }
     for d in &end.directions {
         sheet.blank()?;
-        direction(&mut sheet, start, d)?;
+        direction(&mut sheet, start, d, failed)?;
     }
     sheet.blank()?;
     sheet.heading("test")?;
     sheet.item("completion", &completion(&end.completion))?;
     match &end.clock {
         Some(c) => clock(&mut sheet, c)?,
+        None if start.is_some_and(|s| s.server.is_some()) => {
+            sheet.item("clocks", "not compared: no exchange was answered")?;
+        }
         None => sheet.item("clocks", "not compared (the server's protocol cannot)")?,
     }
     let m = &end.memory;
@@ -51,25 +59,25 @@ pub(crate) fn completion(c: &Completion) -> String {
     }
 }
 
-fn direction<W: Write>(sheet: &mut Sheet<'_, W>, start: Option<&StartRecord>, d: &DirectionSummary) -> io::Result<()> {
+fn direction<W: Write>(
+    sheet: &mut Sheet<'_, W>,
+    start: Option<&StartRecord>,
+    d: &DirectionSummary,
+    failed: bool,
+) -> io::Result<()> {
     let name = summary::direction_name(d.direction);
     let route = start.map_or_else(String::new, |s| format!(": {}", summary::route(s, d.direction)));
     sheet.heading(&format!("{name}{route}"))?;
     let (tx, rx) = (&d.sender, &d.receiver);
-    sheet.item(
-        "goodput",
-        &format!("{} ({} received in {})", rate(d.throughput_bps), bytes(rx.bytes), seconds(rx.duration_s)),
-    )?;
-    if let Some(s) = d.omitted_s {
-        sheet.sub(&format!(
-            "goodput, block RTT and limits without the first {}; all else of the whole test",
-            seconds(s)
-        ))?;
+    if failed {
+        sheet.item("moved", &summary::moved(d))?;
+    } else {
+        goodput(sheet, d)?;
     }
     sheet.item("bytes", &agreement(d, start.is_none_or(|s| s.server.is_some())))?;
     delays(sheet, d)?;
-    if let Some(r) = &d.rfc6349 {
-        rfc6349(sheet, r)?;
+    if let Some(r) = d.rfc6349.as_ref().filter(|_| !failed) {
+        rfc6349(sheet, d, r)?;
     }
     if let Some(r) = &d.ramp_up {
         let rtts = r.time_to_90_rtts.map_or_else(String::new, |n| format!(" ({:.1} RTTs)", finite(n)));
@@ -78,7 +86,8 @@ fn direction<W: Write>(sheet: &mut Sheet<'_, W>, start: Option<&StartRecord>, d:
         sheet.item("ramp-up", &format!("90 % of {steady} after {after}{rtts} and {volume}; resolution {step}"))?;
     }
     if let Some(u) = &d.udp {
-        udp(sheet, u)?;
+        let outages = start.map_or_else(Vec::new, |s| summary::outages(d, u, s.plan.interval_ns));
+        udp(sheet, u, &outages)?;
     } else {
         losses(sheet, d)?;
     }
@@ -91,9 +100,25 @@ fn direction<W: Write>(sheet: &mut Sheet<'_, W>, start: Option<&StartRecord>, d:
     )
 }
 
+fn goodput<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary) -> io::Result<()> {
+    let rx = &d.receiver;
+    let counted = format!("{} received in {}", bytes(rx.load_bytes()), seconds(rx.duration_s));
+    sheet.item("goodput", &format!("{} ({counted})", rate(d.throughput_bps)))?;
+    if let Some(s) = d.omitted_s {
+        let left_out = seconds(s);
+        sheet
+            .sub(&format!("goodput, block RTT and limits without the first {left_out}; all else of the whole test"))?;
+    }
+    let Some(drained) = rx.drain_bytes else { return Ok(()) };
+    sheet.sub(&format!("and {} in {} after the load (drain)", bytes(drained), seconds(rx.drain_s.unwrap_or(0.0))))
+}
+
 /// Sent against received, and whether the ends tell the same story. Without a server's view (thrulay) there is one story only.
 pub(crate) fn agreement(d: &DirectionSummary, has_server: bool) -> String {
     let a = &d.agreement;
+    if a.is_missing() {
+        return format!("{}: {}", summary::moved(d), results::Agreement::MISSING);
+    }
     let counts = format!("sent {}, received {}", bytes(a.sent_bytes), bytes(a.received_bytes));
     let echoed = if d.udp.is_none() { format!(", {} blocks echoed", a.echoed_blocks) } else { String::new() };
     let verdict = match (&a.explanation, a.agree) {
@@ -163,16 +188,16 @@ fn decomposition<W: Write>(sheet: &mut Sheet<'_, W>, d: &Decomposition) -> io::R
     d.missing.iter().try_for_each(|m| sheet.sub(&format!("missing: {m}")))
 }
 
-fn rfc6349<W: Write>(sheet: &mut Sheet<'_, W>, r: &Rfc6349) -> io::Result<()> {
-    let given = if r.bottleneck_given { "given" } else { "highest interval" };
+fn rfc6349<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary, r: &Rfc6349) -> io::Result<()> {
+    let given = if r.bottleneck_given { "given" } else { "highest over several round trips" };
     let verified = if r.path_mtu_verified { "verified" } else { "not verified" };
     sheet.item(
         "RFC 6349",
         &format!(
-            "transfer time ratio {:.2}, TCP efficiency {:.2} %, buffer delay {:.1} %",
+            "transfer time ratio {:.2}, TCP efficiency {:.2} %, buffer delay {}",
             finite(r.transfer_time_ratio),
             finite(r.tcp_efficiency_percent),
-            finite(r.buffer_delay_percent)
+            summary::buffer_delay(r)
         ),
     )?;
     sheet.sub(&format!(
@@ -181,6 +206,10 @@ fn rfc6349<W: Write>(sheet: &mut Sheet<'_, W>, r: &Rfc6349) -> io::Result<()> {
         rate(r.ideal_throughput_bps),
         r.path_mtu_bytes
     ))?;
+    let by_loss = summary::limits_by_share(d).first().is_some_and(|(limit, _)| *limit == Limit::Loss);
+    if by_loss && !r.bottleneck_given {
+        sheet.sub("loss kept the transfer below the link's rate, so the bottleneck and the ratio need --link-rate")?;
+    }
     let connections = r.connections_needed.map_or_else(String::new, |n| format!(", {n} connections needed"));
     sheet.sub(&format!(
         "baseline RTT {}, mean RTT under load {}, BDP {}{connections}",
@@ -216,16 +245,17 @@ fn episode(e: &LossEpisode) -> String {
     format!("at {} stream {}: {} retransmitted, {depth}, {recovery}", seconds(e.begin_s), e.stream, e.retransmits)
 }
 
-fn udp<W: Write>(sheet: &mut Sheet<'_, W>, u: &UdpSummary) -> io::Result<()> {
+fn udp<W: Write>(sheet: &mut Sheet<'_, W>, u: &UdpSummary, outages: &[String]) -> io::Result<()> {
     sheet.item("datagrams", &format!("{} sent, {} received, waiting time {}", u.sent, u.received, nanos(u.tmax_ns)))?;
     let runs: Vec<_> = u.loss_runs.iter().take(12).map(|(len, n)| format!("{n} x {len}")).collect();
     let runs = if runs.is_empty() { String::new() } else { format!("; runs (number x length): {}", runs.join(", ")) };
     sheet.item("loss", &format!("{} ({}){runs}", u.lost, ratio(u.loss_ratio)))?;
+    outages.iter().try_for_each(|o| sheet.sub(o))?;
     let n: Vec<_> = u.n_reordering.iter().take(12).map(u64::to_string).collect();
     let n = if n.is_empty() { String::new() } else { format!("; n-reordering from n = 1: {}", n.join(", ")) };
     sheet.item("reordered", &format!("{} ({}){n}", u.reordered, ratio(u.reordered_ratio)))?;
     sheet.item("duplicates", &format!("{} ({})", u.duplicates, ratio(u.duplicate_ratio)))?;
-    sheet.item("jitter", &format!("{} (RFC 3550)", nanos(u.jitter_ns)))?;
+    sheet.item("jitter", &format!("{} (RFC 3550)", summary::jitter(u.jitter_ns)))?;
     let lag = nanos(u.sender_lag_max_ns);
     sheet.item(
         "generator",
@@ -240,6 +270,9 @@ fn limits<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary) -> io::Resul
     }
     let text = |(limit, share): &(Limit, f64)| format!("{} {}", summary::limit_name(*limit), percent(*share));
     sheet.item("limited by", &shares.iter().map(text).collect::<Vec<_>>().join(", "))?;
+    if shares.first().is_some_and(|(limit, _)| *limit == Limit::Bottleneck) {
+        return sheet.sub(&summary::path_full(d));
+    }
     let remedy = shares.first().and_then(|(limit, _)| summary::limit_remedy(*limit));
     remedy.map_or(Ok(()), |r| sheet.sub(r))
 }
@@ -279,5 +312,6 @@ fn clock<W: Write>(sheet: &mut Sheet<'_, W>, c: &ClockSummary) -> io::Result<()>
         ),
     )?;
     let after = c.idle_rtt_after_ns.map_or_else(|| "not measured".to_owned(), nanos);
-    sheet.item("idle RTT", &format!("before {}, after {after}", nanos(c.idle_rtt_before_ns)))
+    let before = Some(c.idle_rtt_before_ns).filter(|ns| *ns > 0).map_or_else(|| "not measured".to_owned(), nanos);
+    sheet.item("idle RTT", &format!("before {before}, after {after}"))
 }

@@ -4,6 +4,7 @@
 
 use results::{
     Decomposition, DelaySummary, Direction, DirectionSummary, End, Limit, OneWayDelay, StartRecord, Transport,
+    UdpSummary,
 };
 use units::{Bytes, Rate};
 
@@ -89,6 +90,67 @@ pub fn seconds(s: f64) -> String {
 pub fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
 }
+
+/// A jitter, or a dash where it was not measured.
+pub(crate) fn jitter(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), nanos)
+}
+
+/// The buffer delay of RFC 6349, where it can be told.
+pub(crate) fn buffer_delay(r: &results::Rfc6349) -> String {
+    r.buffer_delay_percent.map_or_else(|| "not measurable here".to_owned(), |p| format!("{:.1} %", finite(p)))
+}
+
+/// What a direction of a failed test moved: that is no goodput, and a count that is missing is not zero.
+pub(crate) fn moved(d: &DirectionSummary) -> String {
+    let sent = format!("{} sent in {}", bytes(d.agreement.sent_bytes), seconds(d.sender.duration_s));
+    let received = format!("{} received in {}", bytes(d.receiver.bytes), seconds(d.receiver.duration_s));
+    match (d.sender.duration_s > 0.0, d.receiver.duration_s > 0.0) {
+        (true, true) => format!("{sent}, {received}"),
+        (false, true) => received,
+        (true, false) => format!("{sent}; what was received is not known"),
+        (false, false) => "nothing is known of what was moved".to_owned(),
+    }
+}
+
+/// The path is full: how much it carries, of what, and how long its queue is.
+pub(crate) fn path_full(d: &DirectionSummary) -> String {
+    let given = d.rfc6349.as_ref().filter(|r| r.bottleneck_given);
+    let of = given.map_or_else(String::new, |r| format!(" of {}", rate(r.ideal_throughput_bps)));
+    let trips = d.kernel_srtt.as_ref().zip(d.kernel_min_rtt_ns);
+    let queue =
+        trips.map_or_else(String::new, |(srtt, min)| format!(", {} of queue", nanos(srtt.p50_ns.saturating_sub(min))));
+    let lost = d.streams.iter().any(|s| s.retransmits > 0);
+    let losses = if lost { "; losses are the queue overflowing" } else { "" };
+    format!("path full: {}{of}{queue}{losses}", rate(d.throughput_bps))
+}
+
+/// A note on a row of which a tenth or more had waited: its rate is not that of the path in this interval.
+pub(crate) fn waited(row: &crate::pairing::Row) -> Option<String> {
+    let waited = row.receiver.as_ref()?.waited_bytes?;
+    let counts = waited.saturating_mul(10) >= row.bytes().max(1);
+    counts.then(|| format!("includes about {} that waited behind a lost segment", bytes(waited.min(row.bytes()))))
+}
+
+/// The times in which at least half of the datagrams that were sent were lost, one sentence each.
+pub(crate) fn outages(d: &DirectionSummary, u: &UdpSummary, interval_ns: u64) -> Vec<String> {
+    let interval_s = interval_ns as f64 / 1e9;
+    let sent_in_interval = u.sent as f64 * interval_s / d.sender.duration_s.max(interval_s);
+    let is_out = |n: &u64| *n > 0 && *n as f64 >= sent_in_interval / 2.0;
+    let mut outages: Vec<(usize, usize)> = Vec::new();
+    for (index, _) in u.lost_by_interval.iter().enumerate().filter(|(_, n)| is_out(n)) {
+        match outages.last_mut() {
+            Some((_, end)) if *end == index => *end = index + 1,
+            _ => outages.push((index, index + 1)),
+        }
+    }
+    let time = |index: usize| seconds(index as f64 * interval_s);
+    let text = |(start, end)| format!("most datagrams sent between {} and {} were lost", time(start), time(end));
+    outages.into_iter().take(OUTAGES_MAX).map(text).collect()
+}
+
+/// Outages that are listed one by one.
+const OUTAGES_MAX: usize = 8;
 
 /// What a limit is called.
 pub const fn limit_name(limit: Limit) -> &'static str {

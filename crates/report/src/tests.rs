@@ -1,6 +1,6 @@
 //! Whole reports of made-up runs, against snapshots.
 
-use results::{Direction, Record};
+use results::{Agreement, Completion, Direction, EndTotals, Record};
 
 use crate::fixture::{Scenario, records};
 use crate::{TextReport, ThrulayReport};
@@ -106,4 +106,108 @@ fn bwctl_finds_its_row() {
         words.next().is_some() && words.next() == Some("1.000")
     };
     assert!(text.lines().any(is_match), "{text}");
+}
+
+/// A run whose server went away: what it received is not known.
+fn broken() -> Vec<Record> {
+    let mut all = records(&Scenario { intervals: 2, streams: 1, ..Scenario::default() });
+    let Some(Record::End(end)) = all.last_mut() else { panic!("no end") };
+    end.completion = Completion::Failed { reason: "the server closed the connection during the test".to_owned() };
+    let d = &mut end.directions[0];
+    (d.receiver, d.throughput_bps) = (EndTotals::default(), 0);
+    (d.sender.duration_s, d.agreement.sent_bytes, d.agreement.received_bytes) = (2.5, 1_713_000, 0);
+    (d.agreement.agree, d.agreement.explanation) = (false, Some(Agreement::MISSING.to_owned()));
+    all
+}
+
+#[test]
+fn a_failed_test_says_so_first_and_has_no_goodput_and_no_disagreement_about_an_unknown_count() {
+    let printed = text(&broken());
+    let (_, end) = printed.split_once("FAILED").unwrap();
+    assert!(end.contains("-- up"), "FAILED stands before the first direction: {printed}");
+    assert!(end.contains("1.713 MB sent in 2.50 s; what was received is not known"), "{printed}");
+    for wrong in ["  goodput", "DISAGREE", "RFC 6349", "transfer time"] {
+        assert!(!end.contains(wrong), "{wrong}: {printed}");
+    }
+    let mut page = Vec::new();
+    crate::write_html(&mut page, &[crate::Run::from_records("a", broken()).unwrap()], "t").unwrap();
+    let page = String::from_utf8(page).unwrap();
+    let body = page.split_once("<body>").unwrap().1.split_once("<script").unwrap().0;
+    assert!(body.contains("1.713 MB sent in 2.50 s"));
+    for wrong in [">goodput<", "do not agree", "DISAGREE"] {
+        assert!(!body.contains(wrong), "{wrong}");
+    }
+}
+
+#[test]
+fn what_drains_after_the_load_is_told_apart_from_the_goodput() {
+    let mut all = records(&Scenario { intervals: 2, streams: 1, ..Scenario::default() });
+    let Some(Record::End(end)) = all.last_mut() else { panic!("no end") };
+    let d = &mut end.directions[0];
+    (d.throughput_bps, d.receiver.bytes, d.receiver.duration_s) = (4_740_000, 8_847_000, 12.0);
+    (d.receiver.drain_bytes, d.receiver.drain_s) = (Some(1_737_000), Some(9.38));
+    let printed = text(&all);
+    assert!(printed.contains("4.740 Mb/s (7.110 MB received in 12.00 s)"), "{printed}");
+    assert!(printed.contains("and 1.737 MB in 9.38 s after the load (drain)"), "{printed}");
+}
+
+#[test]
+fn a_full_path_is_told_with_its_rate_and_queue() {
+    let printed = text(&records(&Scenario { intervals: 3, limit: "bottleneck", ..Scenario::default() }));
+    assert!(printed.contains("limited by     bottleneck 55 %"), "{printed}");
+    let line = printed.lines().find(|l| l.contains("path full: ")).unwrap();
+    for part in [" of 941.5 Mb/s, ", " ms of queue; losses are the queue overflowing"] {
+        assert!(line.contains(part), "{line}");
+    }
+}
+
+#[test]
+fn an_interval_with_bytes_that_waited_carries_a_note() {
+    let mut all = records(&Scenario { intervals: 3, ..Scenario::default() });
+    for record in &mut all {
+        if let Record::Interval(i) = record
+            && i.role == results::Role::Receiver
+        {
+            i.waited_bytes = Some(if i.index == 1 { i.bytes / 2 } else { i.bytes / 100 });
+        }
+    }
+    let printed = text(&all);
+    assert_eq!(printed.matches("that waited behind a lost segment").count(), 1, "{printed}");
+    let mut page = Vec::new();
+    crate::write_html(&mut page, &[crate::Run::from_records("a", all).unwrap()], "t").unwrap();
+    assert!(String::from_utf8(page).unwrap().contains("1.00 s to 2.00 s includes about "));
+}
+
+#[test]
+fn what_was_not_measured_is_no_zero() {
+    let mut all = records(&Scenario { intervals: 2, udp: true, streams: 1, ..Scenario::default() });
+    for record in &mut all {
+        match record {
+            Record::Interval(i) => {
+                let streams = i.streams.iter_mut().filter_map(|s| s.udp.as_mut());
+                i.udp.iter_mut().chain(streams).for_each(|u| u.jitter_ns = None);
+            }
+            Record::End(e) => e.directions.iter_mut().filter_map(|d| d.udp.as_mut()).for_each(|u| u.jitter_ns = None),
+            Record::Start(_) => {}
+        }
+    }
+    assert!(!serde_json::to_string(&all).unwrap().contains("jitter_ns"));
+    let printed = text(&all);
+    assert!(printed.contains("jitter         -") && !printed.contains("jitter         0"), "{printed}");
+}
+
+#[test]
+fn an_outage_is_shown_at_the_time_in_which_the_lost_datagrams_were_sent() {
+    let mut all = records(&Scenario { intervals: 6, udp: true, streams: 1, ..Scenario::default() });
+    for record in &mut all {
+        let Record::End(e) = record else { continue };
+        for d in &mut e.directions {
+            d.sender.duration_s = 6.0;
+            let u = d.udp.as_mut().unwrap();
+            (u.sent, u.lost, u.lost_by_interval) = (600, 254, vec![2, 50, 100, 100, 2]);
+        }
+    }
+    let printed = text(&all);
+    assert!(printed.contains("most datagrams sent between 1.00 s and 4.00 s were lost"), "{printed}");
+    assert_eq!(printed.matches("most datagrams").count(), 1, "{printed}");
 }

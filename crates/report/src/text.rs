@@ -90,6 +90,9 @@ impl<W: Write> TextReport<W> {
             let line = if self.is_udp() { self.udp_row(row) } else { self.tcp_row(row) };
             let mark = if row.dating().is_some_and(|r| r.omitted) { "  (omitted)" } else { "" };
             writeln!(self.out, "{}{mark}", line.trim_end())?;
+            if let Some(note) = summary::waited(row) {
+                writeln!(self.out, "{:20}{note}", "")?;
+            }
         }
         Ok(())
     }
@@ -123,7 +126,7 @@ impl<W: Write> TextReport<W> {
         let Some(u) = row.udp() else {
             return format!("{head} {:>11} {:>7} {:>5} {:>6} {:>10}   {one_way}", "-", "-", "-", "-", "-");
         };
-        let (received, lost, jitter) = (u.received, u.lost, nanos(u.jitter_ns));
+        let (received, lost, jitter) = (u.received, u.lost, summary::jitter(u.jitter_ns));
         format!("{head} {received:>11} {lost:>7} {:>5} {:>6} {jitter:>10}   {one_way}", u.duplicates, u.reordered)
     }
 }

@@ -94,7 +94,9 @@ impl<W: Write> ThrulayReport<W> {
             writeln!(self.out, "# Delay: {:.3}ms", o.p50_ns as f64 / 1e6)?;
         }
         writeln!(self.out, "# Loss: {:.3}%", u.loss_ratio * 100.0)?;
-        writeln!(self.out, "# Jitter: {:.3}ms", u.jitter_ns as f64 / 1e6)?;
+        if let Some(ns) = u.jitter_ns {
+            writeln!(self.out, "# Jitter: {:.3}ms", ns as f64 / 1e6)?;
+        }
         writeln!(self.out, "# Duplication: {:.3}%", u.duplicate_ratio * 100.0)?;
         writeln!(self.out, "# Reordering: {:.3}%", u.reordered_ratio * 100.0)
     }

@@ -55,16 +55,40 @@ pub struct LoadBegin {
 /// What one end counted in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EndTotals {
-    /// Sender: bytes written to sockets. Receiver: bytes read from them.
+    /// Sender: bytes written to sockets. Receiver: bytes read from them, those of the drain included.
     pub bytes: u64,
-    /// From the first byte to the last, on this end's clock; a datagram stands for the gap behind it.
+    /// Sender: from the first byte to the last, on this end's clock; a datagram stands for the gap behind it. Receiver of a
+    /// timed load: the load's time from the first arrival on; what arrives later is drain.
     pub duration_s: f64,
-    /// The rate of the two.
+    /// Bytes without those of the drain over that time.
     pub throughput_bps: u64,
+    /// Receiver: bytes that arrived after the load, out of the sender's buffers; absent when there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_bytes: Option<u64>,
+    /// Receiver: time in seconds from the end of the load to the last byte of the drain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_s: Option<f64>,
     /// CPU seconds of the threads that moved the bytes.
     pub cpu_s: f64,
     /// CPU seconds per 10^9 bytes.
     pub cpu_s_per_gb: f64,
+}
+
+impl EndTotals {
+    /// Bytes counted during the load.
+    pub fn load_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.drain_bytes.unwrap_or(0))
+    }
+}
+
+impl Agreement {
+    /// The explanation where there is nothing to compare.
+    pub const MISSING: &'static str = "one end's count is missing";
+
+    /// Whether one end's count is missing: the counts then neither agree nor disagree.
+    pub fn is_missing(&self) -> bool {
+        !self.agree && self.explanation.as_deref() == Some(Self::MISSING)
+    }
 }
 
 /// Whether the two ends tell the same story.
@@ -123,11 +147,13 @@ pub struct LossEpisode {
 pub struct Rfc6349 {
     /// Path MTU (§3.1) as TCP used it.
     pub path_mtu_bytes: u64,
-    /// Whether segments of that size were delivered, so that the MTU is verified and not assumed.
+    /// Whether TCP sent full segments of exactly that size and they were acknowledged, so that the MTU is verified and not
+    /// assumed.
     pub path_mtu_verified: bool,
-    /// Baseline round trip (§3.2), measured idle before the load.
+    /// Baseline round trip (§3.2): the kernel's smallest, from the idle path to the end of the load.
     pub baseline_rtt_ns: u64,
-    /// Bottleneck bandwidth: as the user gave it, or the highest rate of an interval at the receiver.
+    /// Bottleneck bandwidth: as the user gave it, or the highest rate at which bytes arrived over several round trips during
+    /// the load.
     pub bottleneck_bps: u64,
     /// Whether the user gave it.
     pub bottleneck_given: bool,
@@ -135,14 +161,16 @@ pub struct Rfc6349 {
     pub bdp_bytes: u64,
     /// Highest TCP throughput that the bottleneck allows with this MTU and these options (§3.3.2, Ethernet framing when given as a link rate).
     pub ideal_throughput_bps: u64,
-    /// Actual over ideal transfer time (§4.1).
+    /// Actual over ideal transfer time (§4.1), at least 1.
     pub transfer_time_ratio: f64,
     /// TCP efficiency (§4.2) in per cent: bytes not retransmitted over bytes transmitted.
     pub tcp_efficiency_percent: f64,
     /// Mean of the round trips sampled every second during the load (kernel srtt).
     pub mean_rtt_ns: u64,
-    /// Buffer delay (§4.3) in per cent of the baseline.
-    pub buffer_delay_percent: f64,
+    /// Buffer delay (§4.3) in per cent of the baseline, at least 0; absent where round trips are below 1 ms, as those of the
+    /// hosts themselves are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer_delay_percent: Option<f64>,
     /// Connections needed to fill the path with this window (§5.1); absent when the window is autotuned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections_needed: Option<u64>,
@@ -172,8 +200,13 @@ pub struct UdpSummary {
     /// Lengths of runs of lost datagrams: run length to number of runs.
     #[serde(deserialize_with = "run_lengths")]
     pub loss_runs: BTreeMap<u64, u64>,
-    /// Interarrival jitter (RFC 3550) at the end.
-    pub jitter_ns: u64,
+    /// Lost datagrams by the interval in which they were sent, from interval 0 on; trailing zeros are left out. The times of lost datagrams are interpolated
+    /// between those that arrived.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_by_interval: Vec<u64>,
+    /// Interarrival jitter (RFC 3550) at the end; absent where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_ns: Option<u64>,
     /// Waiting time that separates late from lost (Tmax, RFC 7680 §2.4).
     pub tmax_ns: u64,
     /// Datagrams that the sender's own kernel refused.
@@ -222,7 +255,8 @@ pub struct StreamTotals {
 pub struct DirectionSummary {
     /// Which way the bytes went.
     pub direction: Direction,
-    /// Goodput: bytes that the receiving application read over the receiver's time.
+    /// Goodput: bytes that the receiving application read during the load over the load's time; zero when the receiver's
+    /// count is missing.
     pub throughput_bps: u64,
     /// Seconds at the beginning that `throughput_bps`, `block_rtt` and `limits` leave out (`longhaul test --omit`); all other
     /// figures are those of the whole test.

@@ -88,8 +88,9 @@ pub struct UdpInterval {
     pub duplicates: u64,
     /// Datagrams that arrived after one with a higher sequence number (RFC 4737 §3.3).
     pub reordered: u64,
-    /// Interarrival jitter (RFC 3550 §6.4.1) at the end of the interval.
-    pub jitter_ns: u64,
+    /// Interarrival jitter (RFC 3550 §6.4.1) at the end of the interval; absent before the second datagram.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_ns: Option<u64>,
 }
 
 /// One stream in one interval.
@@ -144,6 +145,10 @@ pub struct IntervalRecord {
     pub bytes: u64,
     /// The same as a rate.
     pub throughput_bps: u64,
+    /// About how many bytes arrived out of order and waited behind a lost segment (TCP receiver); the application reads them
+    /// at once when it is replaced, so that the rate may exceed the link's. Absent when none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_bytes: Option<u64>,
     /// Block round trips of all streams (sender).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_rtt: Option<DelaySummary>,

@@ -55,6 +55,12 @@ pub struct TcpState {
     pub snd_wnd_bytes: u64,
     /// Reordering events seen (`tcpi_reord_seen`, Linux 4.19).
     pub reorder_events: u64,
+    /// Segments received out of order (`tcpi_rcv_ooopack`, Linux 5.4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_order_segments: Option<u64>,
+    /// Segments with data sent, retransmissions included (`tcpi_data_segs_out`, Linux 4.6).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_segments_sent: Option<u64>,
     /// Packets delivered with a congestion-experienced mark (`tcpi_delivered_ce`, Linux 4.18).
     pub delivered_ce: u64,
 }

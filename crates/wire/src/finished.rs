@@ -74,7 +74,10 @@ pub struct SideStream {
     pub stream: u32,
     /// Sender: bytes written. Receiver: bytes read.
     pub bytes: u64,
-    /// Sender: blocks whose echo came back. Receiver: whole blocks read.
+    /// Receiver: bytes of them that arrived after the load.
+    #[serde(default)]
+    pub drain_bytes: u64,
+    /// Sender: blocks whose echo came back. Receiver: blocks whose header was read.
     pub blocks: u64,
     /// Segments retransmitted (sender).
     #[serde(default)]

@@ -1,8 +1,9 @@
 use results::{UdpInterval, UdpSummary};
-use units::Instant;
+use units::{Duration, Instant};
 
 use super::loss::{Seen, Window};
 use super::reordering::NReordering;
+use super::sent_losses::SentLosses;
 
 /// What became of one datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,7 @@ pub struct SequenceTracker {
     late_beyond_window: u64,
     rejected: u64,
     reported: UdpInterval,
+    sent_losses: Option<SentLosses>,
 }
 
 impl SequenceTracker {
@@ -48,7 +50,14 @@ impl SequenceTracker {
             late_beyond_window: 0,
             rejected: 0,
             reported: UdpInterval::default(),
+            sent_losses: None,
         }
+    }
+
+    /// Also counts losses by the `interval` in which they were sent, for datagrams that are sent `gap` apart on average.
+    pub fn with_intervals(mut self, interval: Duration, gap: Duration) -> Self {
+        self.sent_losses = Some(SentLosses::new(interval, gap));
+        self
     }
 
     /// Counts the datagram `seq`, sent at `sent` on the sender's clock and received at `received` on ours.
@@ -69,6 +78,13 @@ impl SequenceTracker {
                 return Arrival::LateBeyondWindow;
             }
         };
+        if let Some(losses) = &mut self.sent_losses {
+            if arrival == Arrival::Reordered {
+                losses.on_late(sent);
+            } else {
+                losses.on_highest(seq, sent);
+            }
+        }
         self.received += 1;
         self.reordered += u64::from(arrival == Arrival::Reordered);
         self.n_reordering.handle(seq);
@@ -120,6 +136,8 @@ impl SequenceTracker {
     pub fn finish(self, sent_total: Option<u64>) -> UdpSummary {
         let sent = sent_total.unwrap_or_else(|| self.window.next());
         let lost = sent.saturating_sub(self.received);
+        let behind = sent.saturating_sub(self.window.next());
+        let lost_by_interval = self.sent_losses.map_or_else(Vec::new, |l| l.finish(behind));
         UdpSummary {
             sent,
             received: self.received,
@@ -132,6 +150,7 @@ impl SequenceTracker {
             n_reordering: self.n_reordering.into_counts(),
             loss_runs: self.window.finish(sent),
             jitter_ns: self.jitter.nanos(),
+            lost_by_interval,
             ..UdpSummary::default()
         }
     }
@@ -147,18 +166,21 @@ struct Jitter {
     ns: f64,
     /// Difference of the clocks plus delay of the previous datagram.
     transit_ns: Option<i64>,
+    is_measured: bool,
 }
 
 impl Jitter {
     fn handle(&mut self, sent: Instant, received: Instant) {
         let transit_ns = received.nanos_since(sent);
         if let Some(before) = self.transit_ns.replace(transit_ns) {
+            self.is_measured = true;
             self.ns += (transit_ns.wrapping_sub(before).unsigned_abs() as f64 - self.ns) / 16.0;
         }
     }
 
-    fn nanos(&self) -> u64 {
-        self.ns.round() as u64
+    /// Absent before the second datagram: a difference needs two.
+    fn nanos(&self) -> Option<u64> {
+        self.is_measured.then(|| self.ns.round() as u64)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use estimate::ClockModel;
 use results::{End, EndRecord, IntervalRecord, LoadBegin, Record, Role, SCHEMA, StartRecord};
-use units::{Instant, Rate};
+use units::Instant;
 use wire::Message;
 
 use super::clock::{Idle, exchange};
@@ -242,7 +242,7 @@ impl Run<'_> {
         match message {
             Message::Interval(mut record) => {
                 side.handle_peer_interval(&record);
-                self.remember(&mut record);
+                self.got.judge(&mut record, self.options.link_rate);
                 (self.observe)(&Record::Interval(*record));
             }
             Message::Samples { stream, samples } => side.handle_samples(stream, &samples),
@@ -257,7 +257,7 @@ impl Run<'_> {
     fn handle_side(&mut self, plan: &LoadPlan, event: SideEvent) {
         match event {
             SideEvent::Interval(mut record) => {
-                self.remember(&mut record);
+                self.got.judge(&mut record, self.options.link_rate);
                 if record.role == Role::Receiver {
                     // The server's senders need to know how their receiver fares; the streams are this end's business.
                     let brief = IntervalRecord { streams: Vec::new(), ..(*record).clone() };
@@ -282,16 +282,6 @@ impl Run<'_> {
                 }
             }
             SideEvent::Finished { sides, warnings } => self.got.local = Some((sides, warnings)),
-        }
-    }
-
-    /// Keeps the best goodput of a whole interval, the bottleneck's rate as far as this test can tell, and the verdict.
-    fn remember(&mut self, record: &mut IntervalRecord) {
-        self.got.judge(record, self.options.link_rate);
-        if record.role == Role::Receiver {
-            let rate = Rate::from_bps(record.throughput_bps);
-            let best = self.got.best.entry(record.direction).or_default();
-            *best = (*best).max(rate);
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use estimate::{Timeline, ramp_up, rfc6349};
 use results::{
     Agreement, ClockSummary, DirectionSummary, EndRecord, EndTotals, Limit, OneWayDelay, PathMtu, RampUp, Rfc6349,
-    Role, StartRecord, StreamTotals, Transport,
+    Role, StartRecord, StreamTotals, TcpState, Transport,
 };
 use units::{Bytes, Rate};
 use wire::{EndSide, SideStream};
@@ -111,7 +111,7 @@ impl Both<'_> {
         DirectionSummary {
             direction,
             omitted_s: None,
-            throughput_bps: if self.receiver.is_some() { receiver.throughput_bps } else { sender.throughput_bps },
+            throughput_bps: receiver.throughput_bps,
             agreement: self.agreement(&sender, &receiver),
             block_rtt: self.sender.and_then(|s| s.block_rtt.clone()),
             kernel_min_rtt_ns: self
@@ -127,7 +127,7 @@ impl Both<'_> {
             one_way_return: self.sender.and_then(|s| s.one_way_return.clone()).map(|d| tightened(d, self.got)),
             path_mtu,
             limits: self.limits(direction, path_mtu),
-            rfc6349: self.rfc6349(direction, &receiver).filter(|_| tcp),
+            rfc6349: self.rfc6349(direction, &receiver).filter(|_| tcp && self.receiver.is_some()),
             ramp_up: self.ramp_up().filter(|_| tcp),
             loss_episodes,
             loss_episode_count: self.sender.map_or(0, |s| s.loss_episode_count),
@@ -143,7 +143,7 @@ impl Both<'_> {
         let echoed_blocks = self.sender.map_or(0, |s| s.streams.iter().map(|t| t.blocks).sum());
         let known = self.sender.is_some() && self.receiver.is_some();
         let (agree, explanation) = if !known {
-            (false, Some("one end's count is missing".to_owned()))
+            (false, Some(Agreement::MISSING.to_owned()))
         } else if let Some(counts) = udp::both_ends(self.sender, self.receiver) {
             let contradiction = udp::contradiction(&counts);
             (contradiction.is_none(), contradiction)
@@ -189,26 +189,29 @@ impl Both<'_> {
         let states: Vec<_> = sender.streams.iter().filter_map(|s| s.tcp.as_ref()).collect();
         let first = states.first()?;
         let stream = self.start.streams.iter().find(|s| s.direction == direction)?;
-        let full_segments = states.iter().any(|t| t.bytes_acked > 10 * t.mss_bytes);
+        let smallest = states.iter().filter_map(|t| t.min_rtt_ns).min().map(Duration::from_nanos);
+        let baseline_rtt = smallest.or(self.got.before.rtt).unwrap_or_default();
+        let mean_rtt = Duration::from_nanos(sender.kernel_srtt.as_ref().map_or(0, |s| s.mean_ns));
+        let actual_duration = Duration::from_secs_f64(receiver.duration_s.clamp(0.0, 1e9));
+        // Several round trips, and two intervals at least: what waited behind one lost segment is read at once.
+        let interval = Duration::from_nanos(self.start.plan.interval_ns);
+        let window = (interval * 2).max(mean_rtt.max(baseline_rtt) * 4);
+        let timeline = self.receiver.and_then(|r| serde_json::from_value::<Timeline>(r.timeline.clone()).ok());
+        let highest = timeline.and_then(|t| t.highest_rate(window, actual_duration));
         Some(rfc6349::report(rfc6349::Inputs {
             link_rate: self.options.link_rate,
-            best_interval: self
-                .got
-                .best
-                .get(&direction)
-                .copied()
-                .filter(|r| *r > Rate::ZERO)
-                .unwrap_or_else(|| Rate::from_bps(receiver.throughput_bps)),
+            // A thrulay server has no timeline; there the sender's best interval stands for it.
+            highest_rate: highest.or_else(|| self.got.best.get(&direction).copied()).unwrap_or_default(),
             mtu: Bytes::new(first.pmtu_bytes),
             mss: Bytes::new(first.mss_bytes),
             timestamps: stream.options.iter().any(|o| o == "timestamps"),
-            mtu_verified: full_segments,
-            bytes_transferred: Bytes::new(receiver.bytes),
-            actual_duration: Duration::from_secs_f64(receiver.duration_s.clamp(0.0, 1e9)),
+            mtu_verified: states.iter().any(|t| proves_mtu(t)),
+            bytes_transferred: Bytes::new(receiver.load_bytes()),
+            actual_duration,
             bytes_sent: Bytes::new(states.iter().map(|t| t.bytes_sent).sum()),
             bytes_retransmitted: Bytes::new(states.iter().map(|t| t.bytes_retransmitted).sum()),
-            baseline_rtt: self.got.before.rtt.unwrap_or_default(),
-            mean_rtt: Duration::from_nanos(sender.kernel_srtt.as_ref().map_or(0, |s| s.mean_ns)),
+            baseline_rtt,
+            mean_rtt,
             window: self.start.plan.window_bytes.map(Bytes::new),
         }))
     }
@@ -226,11 +229,12 @@ impl Both<'_> {
             .map(|n| {
                 let (sent, received) = (of(self.sender, n), of(self.receiver, n));
                 let bytes = received.as_ref().map_or(0, |r| r.bytes);
+                let in_load = received.as_ref().map_or(0, |r| r.bytes.saturating_sub(r.drain_bytes));
                 StreamTotals {
                     stream: n,
                     sent_bytes: sent.as_ref().map_or(0, |s| s.bytes),
                     received_bytes: bytes,
-                    throughput_bps: Rate::of(Bytes::new(bytes), duration).as_bps(),
+                    throughput_bps: Rate::of(Bytes::new(in_load), duration).as_bps(),
                     retransmits: sent.as_ref().map_or(0, |s| s.retransmits),
                     block_rtt: sent.as_ref().and_then(|s| s.block_rtt.clone()),
                     sender_tcp: sent.and_then(|s| s.tcp),
@@ -238,5 +242,44 @@ impl Both<'_> {
                 }
             })
             .collect()
+    }
+}
+
+/// Whether the socket's counters prove that packets of its path MTU came through.
+///
+/// The segment size must leave exactly the headers free, and nearly all segments must have been full: a stream of small
+/// writes, or of segments that a middlebox made smaller, says nothing about packets of the MTU's size.
+fn proves_mtu(tcp: &TcpState) -> bool {
+    let is_whole = HEADERS.contains(&tcp.pmtu_bytes.saturating_sub(tcp.mss_bytes));
+    let full = tcp.data_segments_sent.is_some_and(|n| tcp.bytes_sent >= n.saturating_mul(tcp.mss_bytes) / 10 * 9);
+    is_whole && full && tcp.bytes_acked > 10 * tcp.mss_bytes
+}
+
+/// IPv4 or IPv6 and TCP, without and with timestamps.
+const HEADERS: [u64; 4] = [40, 52, 60, 72];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_mtu_is_verified_by_full_segments_of_exactly_its_size() {
+        let proven = TcpState {
+            pmtu_bytes: 1500,
+            mss_bytes: 1448,
+            bytes_acked: 1_448_000,
+            bytes_sent: 1_450_000,
+            data_segments_sent: Some(1002),
+            ..TcpState::default()
+        };
+        assert!(proves_mtu(&proven));
+        for (why, state) in [
+            ("a middlebox lowered the segment size", TcpState { mss_bytes: 1380, ..proven.clone() }),
+            ("small writes", TcpState { data_segments_sent: Some(10_000), ..proven.clone() }),
+            ("hardly anything was acknowledged", TcpState { bytes_acked: 2896, ..proven.clone() }),
+            ("the kernel does not count segments", TcpState { data_segments_sent: None, ..proven }),
+        ] {
+            assert!(!proves_mtu(&state), "{why}");
+        }
     }
 }

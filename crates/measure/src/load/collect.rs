@@ -90,6 +90,8 @@ pub(crate) struct ReceiverCut {
     pub(crate) begin: Instant,
     pub(crate) end: Instant,
     pub(crate) bytes: u64,
+    /// About how many bytes arrived out of order.
+    pub(crate) waited: u64,
     pub(crate) tcp: Option<TcpState>,
     cpu_begin: Duration,
     pub(crate) cpu: Duration,
@@ -103,6 +105,7 @@ impl ReceiverCut {
             begin,
             end: begin,
             bytes: 0,
+            waited: 0,
             tcp: None,
             cpu_begin: kernel::thread_cpu(),
             cpu: Duration::ZERO,
@@ -130,6 +133,10 @@ pub(crate) struct StreamDone {
     pub(crate) blocks: u64,
     pub(crate) first: Option<Instant>,
     pub(crate) last: Instant,
+    /// Receiver: when the load ended; what arrived later is drain.
+    pub(crate) load_end: Option<Instant>,
+    /// Receiver: bytes of the drain.
+    pub(crate) drained: u64,
     pub(crate) cpu: Duration,
     pub(crate) retransmits: u64,
     pub(crate) tcp: Option<TcpState>,
@@ -153,6 +160,8 @@ impl StreamDone {
             blocks: 0,
             first: None,
             last: start,
+            load_end: None,
+            drained: 0,
             cpu: Duration::ZERO,
             retransmits: 0,
             tcp: None,
@@ -302,6 +311,7 @@ impl Gatherer {
             end_s: end.saturating_since(self.plan.start).as_secs_f64(),
             bytes,
             throughput_bps: Rate::of(Bytes::new(bytes), end.saturating_since(begin)).as_bps(),
+            waited_bytes: waited(cuts),
             block_rtt: rtt.summary(),
             decomposition: sends_blocks.then(|| stages.decomposition()),
             one_way: one_way.summary().or_else(|| stages.one_way()),
@@ -343,6 +353,15 @@ impl Gatherer {
         };
         judge(&evidence, self.peer.as_ref())
     }
+}
+
+/// Bytes that all receivers got out of order; `None` when they got none.
+fn waited(cuts: &[Cut]) -> Option<u64> {
+    let each = cuts.iter().map(|c| match c {
+        Cut::Received(c) => c.waited,
+        Cut::Sent(_) | Cut::Datagrams(_) => 0,
+    });
+    Some(each.sum()).filter(|n| *n > 0)
 }
 
 fn share(part: Duration, whole: Duration) -> f64 {

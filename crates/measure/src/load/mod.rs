@@ -4,6 +4,7 @@
 
 mod collect;
 mod filler;
+mod load_time;
 mod receiver;
 mod sample;
 mod sender;
@@ -11,6 +12,7 @@ mod side;
 mod unsent;
 
 pub(crate) use collect::{StreamDone, StreamEvent};
+pub(crate) use load_time::LoadTime;
 pub(crate) use sample::SampleTap;
 pub(crate) use side::{PeerClock, Side, SideEvent, SideHandle, Stream, StreamSocket};
 pub use unsent::PACED_UNSENT;

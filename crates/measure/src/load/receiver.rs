@@ -10,7 +10,7 @@ use units::{Bytes, Instant};
 use wire::{BLOCK_HEADER_BYTES as HEADER_LEN, BlockHeader, HeaderScanner, RemoteSample};
 
 use super::collect::{ReceiverCut, StreamDone, StreamEvent};
-use super::{LoadPlan, Stop, StreamSocket};
+use super::{LoadPlan, LoadTime, Stop, StreamSocket};
 
 /// Most bytes taken in one read, over all streams of a direction: many streams must not take a megabyte each.
 const READ: usize = 1 << 20;
@@ -61,6 +61,9 @@ pub(crate) struct Receiver {
     since_empty: usize,
     first: Option<Instant>,
     last: Instant,
+    load: LoadTime,
+    /// Segments that had arrived out of order by the last cut.
+    out_of_order: u64,
 }
 
 impl Receiver {
@@ -84,6 +87,8 @@ impl Receiver {
             since_empty: 0,
             first: None,
             last: start,
+            load: LoadTime::new(plan.duration),
+            out_of_order: 0,
             plan,
             stream,
             stop,
@@ -203,6 +208,7 @@ impl Receiver {
         self.first.get_or_insert(now);
         self.last = now;
         self.bytes += n as u64;
+        self.load.count(now, n as u64);
         self.since_empty += n;
         self.cut.bytes += n as u64;
         self.timeline.add(now, Bytes::new(n as u64));
@@ -236,6 +242,9 @@ impl Receiver {
     }
 
     fn tick(&mut self, now: Instant) {
+        if self.stop.is_gentle() {
+            self.load.stop(now);
+        }
         if now >= self.next_samples {
             self.next_samples = now + SAMPLES_EVERY;
             self.send_samples();
@@ -257,6 +266,10 @@ impl Receiver {
         let tcp = kernel::tcp_state(&self.stream.socket).ok();
         let next = ReceiverCut::next(&self.cut, now);
         let mut done = std::mem::replace(&mut self.cut, next);
+        let out_of_order = tcp.as_ref().and_then(|t| t.out_of_order_segments).unwrap_or(0);
+        let segments = out_of_order.saturating_sub(self.out_of_order);
+        done.waited = segments.saturating_mul(tcp.as_ref().map_or(0, |t| t.mss_bytes));
+        self.out_of_order = out_of_order;
         done.complete(now, tcp);
         let _ = self.events.send(StreamEvent::Received(Box::new(done)));
     }
@@ -288,6 +301,8 @@ impl Receiver {
             blocks: self.bytes / (self.plan.block as u64).max(1),
             first: self.first,
             last: self.last,
+            load_end: self.load.ended(kernel::now()),
+            drained: self.load.drained(),
             cpu: kernel::thread_cpu(),
             retransmits: 0,
             tcp,

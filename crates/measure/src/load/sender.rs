@@ -362,6 +362,8 @@ impl Sender {
             blocks: self.echoed,
             first: self.first,
             last: self.last,
+            load_end: None,
+            drained: 0,
             cpu: kernel::thread_cpu(),
             retransmits: self.last_state.retransmits.saturating_sub(self.baseline.retransmits),
             tcp: Some(self.last_state),

@@ -303,6 +303,7 @@ impl Gather {
                         ));
                     }
                 }
+                warnings.extend(silent_tail(&plan, &group.done));
                 let udp = Totals::of(&group.done);
                 warnings.extend(udp.iter().flat_map(|t| t.warnings.clone()));
                 sum_up(&plan, direction, group, &stages, udp)
@@ -311,6 +312,18 @@ impl Gather {
         (sides, warnings)
     }
 }
+
+/// A receiver's load that ended without arrivals: the rate is a mean with that time in it, and hides that the path broke.
+fn silent_tail(plan: &LoadPlan, done: &[StreamDone]) -> Option<String> {
+    let end = done.iter().filter_map(|d| d.load_end).max()?;
+    let last = done.iter().filter(|d| d.bytes > 0).map(|d| d.last).max()?;
+    let silent = end.saturating_since(last);
+    (silent > TAIL_MIN.max(plan.interval))
+        .then(|| format!("nothing arrived in the last {:.1} s of the load", silent.as_secs_f64()))
+}
+
+/// A timeout of TCP after a burst of losses may take a second and is no break of the path.
+const TAIL_MIN: Duration = Duration::from_secs(1);
 
 /// The stages of one direction's streams together.
 fn merged_stages(done: &[StreamDone], stages: &BTreeMap<u32, SharedStages>) -> StageHistograms {
@@ -334,8 +347,10 @@ fn sum_up(
     done.sort_by_key(|d| d.stream);
     let first = done.iter().filter_map(|d| d.first).min();
     let last = done.iter().map(|d| d.last).max().unwrap_or(plan.start);
-    let duration = first.map_or(Duration::ZERO, |f| last.saturating_since(f));
+    let load_end = done.iter().filter_map(|d| d.load_end).max().unwrap_or(last);
+    let duration = first.map_or(Duration::ZERO, |f| load_end.saturating_since(f));
     let bytes: u64 = done.iter().map(|d| d.bytes).sum();
+    let drained: u64 = done.iter().map(|d| d.drained).sum();
     let cpu: Duration = done.iter().map(|d| d.cpu).sum();
     let merged = merged_stages(&done, stages);
     let (mut rtt, mut srtt) = (DelayHistogram::new(), DelayHistogram::new());
@@ -358,7 +373,9 @@ fn sum_up(
         totals: EndTotals {
             bytes,
             duration_s: duration.as_secs_f64(),
-            throughput_bps: Rate::of(Bytes::new(bytes), duration).as_bps(),
+            throughput_bps: Rate::of(Bytes::new(bytes - drained), duration).as_bps(),
+            drain_bytes: (drained > 0).then_some(drained),
+            drain_s: (drained > 0).then(|| last.saturating_since(load_end).as_secs_f64()),
             cpu_s: cpu.as_secs_f64(),
             cpu_s_per_gb: if bytes == 0 { 0.0 } else { cpu.as_secs_f64() / (bytes as f64 / 1e9) },
         },
@@ -378,6 +395,7 @@ fn sum_up(
             .map(|d| SideStream {
                 stream: d.stream,
                 bytes: d.bytes,
+                drain_bytes: d.drained,
                 blocks: d.blocks,
                 retransmits: d.retransmits,
                 block_rtt: d.rtt.summary(),

@@ -473,8 +473,8 @@ impl<'a> Session<'a> {
 }
 
 fn rate(sides: &[EndSide], direction: Direction, role: Role) -> Rate {
-    sides.iter().find(|s| s.direction == direction && s.role == role).map_or(Rate::ZERO, |s| {
-        let duration = Duration::from_secs_f64(s.totals.duration_s.clamp(0.0, 1e9));
-        Rate::of(Bytes::new(s.totals.bytes), duration)
-    })
+    sides
+        .iter()
+        .find(|s| s.direction == direction && s.role == role)
+        .map_or(Rate::ZERO, |s| Rate::from_bps(s.totals.throughput_bps))
 }

@@ -73,6 +73,8 @@ pub(super) fn totals(bytes: u64, duration: Duration, cpu: Duration) -> EndTotals
         bytes,
         duration_s: duration.as_secs_f64(),
         throughput_bps: Rate::of(Bytes::new(bytes), duration).as_bps(),
+        drain_bytes: None,
+        drain_s: None,
         cpu_s: cpu.as_secs_f64(),
         cpu_s_per_gb: if bytes == 0 { 0.0 } else { cpu.as_secs_f64() / (bytes as f64 / 1e9) },
     }

@@ -58,10 +58,9 @@ impl DatagramCut {
     }
 }
 
-/// The counters of several streams together. Jitter is defined for one stream; here it is the mean, weighted by what each
-/// received.
+/// The counters of several streams together.
 pub(crate) fn merged<'a>(all: impl Iterator<Item = &'a UdpInterval>) -> Option<UdpInterval> {
-    let mut weighted = 0_u128;
+    let mut jitter = super::end::MeanJitter::default();
     let mut sum: Option<UdpInterval> = None;
     for u in all {
         let s = sum.get_or_insert_with(UdpInterval::default);
@@ -69,10 +68,11 @@ pub(crate) fn merged<'a>(all: impl Iterator<Item = &'a UdpInterval>) -> Option<U
         s.lost += u.lost;
         s.duplicates += u.duplicates;
         s.reordered += u.reordered;
-        weighted += u128::from(u.jitter_ns) * u128::from(u.received);
+        // A stream that got nothing in this interval still has its jitter.
+        jitter.add(u.jitter_ns, u.received.max(1));
     }
     if let Some(s) = &mut sum {
-        s.jitter_ns = super::end::mean(weighted, s.received);
+        s.jitter_ns = jitter.nanos();
     }
     sum
 }

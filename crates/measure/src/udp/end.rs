@@ -64,7 +64,7 @@ impl Totals {
             return None;
         }
         let mut totals = Self::default();
-        let (mut sum, mut one_way, mut jitter) = (UdpSummary::default(), OneWayHistogram::new(), 0_u128);
+        let (mut sum, mut one_way, mut jitter) = (UdpSummary::default(), OneWayHistogram::new(), MeanJitter::default());
         for d in done {
             match &d.udp {
                 Some(UdpDone::Sent(sent)) => {
@@ -74,7 +74,7 @@ impl Totals {
                 }
                 Some(UdpDone::Received(received)) => {
                     add_received(&mut sum, &received.summary);
-                    jitter += u128::from(received.summary.jitter_ns) * u128::from(received.summary.received);
+                    jitter.add(received.summary.jitter_ns, received.summary.received);
                     one_way.merge(&received.one_way);
                     totals
                         .warnings
@@ -83,7 +83,7 @@ impl Totals {
                 None => {}
             }
         }
-        sum.jitter_ns = mean(jitter, sum.received);
+        sum.jitter_ns = jitter.nanos();
         fill_ratios(&mut sum);
         totals.udp = Some(sum);
         totals.one_way = one_way.summary();
@@ -160,12 +160,17 @@ fn add_received(sum: &mut UdpSummary, one: &UdpSummary) {
     sum.duplicates += one.duplicates;
     sum.reordered += one.reordered;
     sum.tmax_ns = units::nanos(TMAX);
-    sum.n_reordering.resize(sum.n_reordering.len().max(one.n_reordering.len()), 0);
-    for (all, n) in sum.n_reordering.iter_mut().zip(&one.n_reordering) {
-        *all += n;
-    }
+    add_each(&mut sum.n_reordering, &one.n_reordering);
+    add_each(&mut sum.lost_by_interval, &one.lost_by_interval);
     for (length, runs) in &one.loss_runs {
         *sum.loss_runs.entry(*length).or_default() += runs;
+    }
+}
+
+fn add_each(sum: &mut Vec<u64>, one: &[u64]) {
+    sum.resize(sum.len().max(one.len()), 0);
+    for (all, n) in sum.iter_mut().zip(one) {
+        *all += n;
     }
 }
 
@@ -210,8 +215,26 @@ pub(crate) fn contradiction(udp: &UdpSummary) -> Option<String> {
     })
 }
 
-pub(super) fn mean(sum: u128, count: u64) -> u64 {
-    sum.checked_div(u128::from(count)).and_then(|m| u64::try_from(m).ok()).unwrap_or(0)
+/// Jitter is defined for one stream; that of several is the mean, weighted by what each received.
+#[derive(Debug, Default)]
+pub(super) struct MeanJitter {
+    weighted: u128,
+    count: u64,
+}
+
+impl MeanJitter {
+    /// Adds a stream that received `count` datagrams, if its jitter was measured.
+    pub(super) fn add(&mut self, jitter_ns: Option<u64>, count: u64) {
+        if let Some(ns) = jitter_ns {
+            self.weighted += u128::from(ns) * u128::from(count);
+            self.count = self.count.saturating_add(count);
+        }
+    }
+
+    /// Absent when no stream's was measured.
+    pub(super) fn nanos(&self) -> Option<u64> {
+        self.weighted.checked_div(u128::from(self.count)).and_then(|m| u64::try_from(m).ok())
+    }
 }
 
 #[cfg(test)]
@@ -231,6 +254,7 @@ mod tests {
 
     fn received(sent: u64, lost: u64, jitter_ns: u64) -> UdpDone {
         let loss_runs = BTreeMap::from_iter((lost > 0).then_some((lost, 1)));
+        let jitter_ns = Some(jitter_ns);
         let summary = UdpSummary { sent, received: sent - lost, lost, jitter_ns, loss_runs, ..UdpSummary::default() };
         let (one_way, foreign, rejected, too_late, dropped) = (OneWayHistogram::new(), 0, 0, 0, 0);
         UdpDone::Received(Box::new(ReceivedTotals { summary, one_way, foreign, rejected, too_late, dropped }))
@@ -265,7 +289,7 @@ mod tests {
         let udp = both_ends(Some(&sender), Some(&receiver)).unwrap();
         assert_eq!((udp.sent, udp.received, udp.lost, udp.loss_ratio), (400, 300, 100, 0.25));
         assert_eq!((udp.sender_late, udp.sender_lag_max_ns, udp.send_errors), (7, 3_000_000, 2));
-        assert_eq!((udp.jitter_ns, udp.tmax_ns), (30, 2_000_000_000), "jitter weighted 100 : 200");
+        assert_eq!((udp.jitter_ns, udp.tmax_ns), (Some(30), 2_000_000_000), "jitter weighted 100 : 200");
         assert_eq!(contradiction(&udp), None);
     }
 

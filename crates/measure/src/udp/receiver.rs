@@ -11,7 +11,7 @@ use wire::DatagramHeader;
 
 use super::end::{ReceivedTotals, UdpDone};
 use super::{DatagramCut, Expected, TMAX, UdpStream};
-use crate::load::{LoadPlan, PeerClock, Stop, StreamDone, StreamEvent};
+use crate::load::{LoadPlan, LoadTime, PeerClock, Stop, StreamDone, StreamEvent};
 
 /// Datagrams that `kernel::recv_batch` takes at most in one call.
 const BATCH: usize = 32;
@@ -54,6 +54,7 @@ struct Counts {
     foreign: u64,
     first: Option<Instant>,
     last: Instant,
+    load: LoadTime,
 }
 
 impl Counts {
@@ -75,6 +76,7 @@ impl Counts {
         let bytes = datagram.data.len() as u64;
         self.bytes += bytes;
         self.cut.bytes += bytes;
+        self.load.count(arrived, bytes);
         self.first.get_or_insert(arrived);
         self.last = self.last.max(arrived);
         if let Some((sent, bound)) = (self.peer_clock)(header.sent) {
@@ -101,13 +103,15 @@ impl Receiver {
                 size,
                 peer_clock,
                 clocks: Clocks::new(),
-                tracker: SequenceTracker::new(stream.traffic.planned_max()),
+                tracker: SequenceTracker::new(stream.traffic.planned_max())
+                    .with_intervals(plan.interval, stream.traffic.gap()),
                 cut: DatagramCut::new(stream.stream, start),
                 one_way: OneWayHistogram::new(),
                 bytes: 0,
                 foreign: 0,
                 first: None,
                 last: start,
+                load: LoadTime::new(plan.duration),
             },
             since_empty: 0,
             next_clocks: start,
@@ -181,6 +185,9 @@ impl Receiver {
     }
 
     fn tick(&mut self, now: Instant) {
+        if self.stop.is_gentle() {
+            self.counts.load.stop(now);
+        }
         if now >= self.next_clocks {
             self.next_clocks = now + CLOCKS_EVERY;
             self.counts.clocks.refresh();
@@ -217,12 +224,17 @@ impl Receiver {
             summary: counts.tracker.finish(self.expected.known()),
         };
         let gap = self.stream.traffic.gap();
+        // As at the sender: the last datagram stands for its gap too.
+        let last = if counts.first.is_some() { counts.last + gap } else { counts.last };
+        let load_end =
+            counts.load.ended(kernel::now().max(last)).map(|e| if self.plan.duration.is_none() { last } else { e });
         let _ = self.events.send(StreamEvent::Done(Box::new(StreamDone {
             bytes: counts.bytes,
             blocks: totals.summary.received,
             first: counts.first,
-            // As at the sender: the last datagram stands for its gap too.
-            last: if counts.first.is_some() { counts.last + gap } else { counts.last },
+            last,
+            load_end,
+            drained: counts.load.drained(),
             cpu: kernel::thread_cpu(),
             clock_steps: counts.clocks.steps(),
             failure: failure.map(|e| e.to_string()),

@@ -4,7 +4,7 @@ use results::Transport;
 
 use super::markup::Html;
 use super::{Run, Series, verdict};
-use crate::summary::{self, bytes, nanos, percent, rate};
+use crate::summary::{self, bytes, nanos, percent, rate, seconds};
 
 pub(crate) fn header(h: &mut Html, runs: &[Run], series: &[Series<'_>], title: &str) {
     h.raw("<header>").element("h1", title);
@@ -54,7 +54,7 @@ fn cards(h: &mut Html, s: &Series<'_>) {
     let t = s.track;
     let mut cards: Vec<(&'static str, String, String)> = Vec::new();
     if let Some(bps) = t.throughput_bps {
-        let of = t.summary.as_ref().map_or_else(String::new, |d| bytes(d.receiver.bytes));
+        let of = t.summary.as_ref().map_or_else(String::new, |d| bytes(d.receiver.load_bytes()));
         cards.push(("goodput", rate(bps), of));
     }
     if let Some(d) = &t.block_rtt {
@@ -95,7 +95,9 @@ pub(crate) fn charts(h: &mut Html, series: &[Series<'_>]) {
     h.raw(
         "receiving application read. Ticks at the foot mark retransmissions. Drag to zoom, double-click to reset.</p>",
     );
-    h.raw("<p class=\"controls\"></p><div class=\"canvas\"></div></section>");
+    h.raw("<p class=\"controls\"></p><div class=\"canvas\"></div>");
+    waited(h, series);
+    h.raw("</section>");
     h.raw("<section class=\"chart\" id=\"delay\"><h2>Delay over time</h2><p class=\"hint\">");
     if series.iter().any(|s| s.run.start.plan.transport == Transport::Tcp) {
         h.raw("Block round trips hold the sender's own socket buffer; the kernel's round trips begin below it.");
@@ -107,6 +109,21 @@ pub(crate) fn charts(h: &mut Html, series: &[Series<'_>]) {
     h.raw("<div class=\"canvas\"></div></section><section class=\"chart\" id=\"cdf\"><h2>Block RTT: distribution</h2>");
     h.raw("<div class=\"canvas\"></div></section></div>");
 }
+
+/// Names the intervals whose rate is above that of the path for a moment, lest a reader doubt the clocks.
+fn waited(h: &mut Html, series: &[Series<'_>]) {
+    let rows = series.iter().flat_map(|s| &s.track.rows);
+    let noted: Vec<String> = rows
+        .filter_map(|r| Some(format!("{} to {} {}", seconds(r.begin_s()), seconds(r.end_s()), summary::waited(r)?)))
+        .take(NOTED)
+        .collect();
+    if !noted.is_empty() {
+        h.raw("<p class=\"hint\">").text(noted.join("; ")).raw(".</p>");
+    }
+}
+
+/// Intervals that are named below the chart; the record stream has them all.
+const NOTED: usize = 16;
 
 pub(crate) fn footer(h: &mut Html, runs: &[Run]) {
     h.raw("<footer><p>longhaul ").text(env!("CARGO_PKG_VERSION")).raw(", from ");

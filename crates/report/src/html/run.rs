@@ -39,6 +39,8 @@ pub(crate) struct Track {
     pub(crate) throughput_bps: Option<u64>,
     pub(crate) block_rtt: Option<DelaySummary>,
     pub(crate) limits: Vec<(Limit, f64)>,
+    /// The test broke: its counts are those of a part of it.
+    pub(crate) failed: bool,
     stages: Option<Decomposition>,
 }
 
@@ -60,7 +62,10 @@ impl Run {
             }
         }
         let Some(start) = start else { return Err(RunError::NoStart(name)) };
-        let tracks = tracks(&start, all_rows(intervals), end.as_ref());
+        let mut tracks = tracks(&start, all_rows(intervals), end.as_ref());
+        if end.as_ref().is_some_and(|e| matches!(e.completion, Completion::Failed { .. })) {
+            tracks.iter_mut().for_each(Track::fail);
+        }
         Ok(Self { name, start, tracks, end })
     }
 
@@ -110,7 +115,16 @@ impl Track {
             given.map_or_else(|| DelaySummary::merged(rows.iter().filter_map(Row::block_rtt)), |d| d.block_rtt.clone());
         let limits = given.map(summary::limits_by_share).unwrap_or_else(|| shares(&rows));
         let stages = given.map_or_else(|| merged_stages(&rows), |d| d.decomposition.clone());
-        Self { direction, rows, throughput_bps, block_rtt, limits, stages, summary }
+        Self { direction, rows, throughput_bps, block_rtt, limits, failed: false, stages, summary }
+    }
+
+    /// What a failed test moved is no goodput, and says nothing of the path by RFC 6349.
+    fn fail(&mut self) {
+        self.throughput_bps = None;
+        self.failed = true;
+        if let Some(d) = &mut self.summary {
+            d.rfc6349 = None;
+        }
     }
 
     /// Where the delay sits over the whole test.

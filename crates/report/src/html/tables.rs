@@ -43,7 +43,11 @@ impl<'a, 's> Rows<'a, 's> {
 pub(crate) fn summary(h: &mut Html, series: &[Series<'_>]) {
     let mut rows = Rows::new(series);
     rows.track("goodput", |s| s.track.throughput_bps.map(rate));
-    rows.end("received", |d| Some(format!("{} in {}", bytes(d.receiver.bytes), seconds(d.receiver.duration_s))));
+    rows.end("received", |d| Some(format!("{} in {}", bytes(d.receiver.load_bytes()), seconds(d.receiver.duration_s))));
+    rows.end("drained after the load", |d| {
+        let r = &d.receiver;
+        Some(format!("{} in {}", bytes(r.drain_bytes?), seconds(r.drain_s.unwrap_or(0.0))))
+    });
     rows.track("agreement of the ends", |s| {
         s.track.summary.as_ref().map(|d| agreement(d, s.run.start.server.is_some()))
     });
@@ -87,14 +91,18 @@ pub(crate) fn rfc6349(h: &mut Html, series: &[Series<'_>]) {
     };
     row("TCP transfer time ratio (4.1)", |r| Some(format!("{:.3}", finite(r.transfer_time_ratio))));
     row("TCP efficiency (4.2)", |r| Some(format!("{:.3} %", finite(r.tcp_efficiency_percent))));
-    row("buffer delay (4.3)", |r| Some(format!("{:.1} %", finite(r.buffer_delay_percent))));
+    row("buffer delay (4.3)", |r| Some(summary::buffer_delay(r)));
     row("path MTU (3.1)", |r| {
         Some(format!("{} B, {}", r.path_mtu_bytes, if r.path_mtu_verified { "verified" } else { "not verified" }))
     });
     row("baseline RTT (3.2)", |r| Some(nanos(r.baseline_rtt_ns)));
     row("mean RTT under load", |r| Some(nanos(r.mean_rtt_ns)));
     row("bottleneck bandwidth", |r| {
-        Some(format!("{} ({})", rate(r.bottleneck_bps), if r.bottleneck_given { "given" } else { "highest interval" }))
+        Some(format!(
+            "{} ({})",
+            rate(r.bottleneck_bps),
+            if r.bottleneck_given { "given" } else { "highest over several round trips" }
+        ))
     });
     row("ideal TCP throughput (3.3.2)", |r| Some(rate(r.ideal_throughput_bps)));
     row("bandwidth-delay product (3.3.1)", |r| Some(bytes(r.bdp_bytes)));
@@ -120,7 +128,7 @@ pub(crate) fn udp(h: &mut Html, series: &[Series<'_>]) {
         let n: Vec<_> = u.n_reordering.iter().take(24).map(u64::to_string).collect();
         (!n.is_empty()).then(|| n.join(", "))
     });
-    row("jitter (RFC 3550)", |u| Some(nanos(u.jitter_ns)));
+    row("jitter (RFC 3550)", |u| u.jitter_ns.map(nanos));
     row("waiting time Tmax", |u| Some(nanos(u.tmax_ns)));
     row("sent late by the generator", |u| Some(u.sender_late.to_string()));
     row("largest lag of the generator", |u| Some(nanos(u.sender_lag_max_ns)));

@@ -8,16 +8,22 @@ use crate::summary::{self, bytes, limit_name, nanos, percent, rate, ratio};
 /// What happened, how fast, what held it back, what the delay was and where it sits.
 pub(crate) fn sentence(run: &Run, track: &Track) -> String {
     let route = summary::route(&run.start, track.direction).replace(" -> ", " \u{2192} ");
+    if let Some(d) = track.summary.as_ref().filter(|_| track.failed) {
+        return format!("{route}: {}.", summary::moved(d));
+    }
     let Some(bps) = track.throughput_bps else {
         return format!("{route}: nothing was measured.");
     };
     let end = track.summary.as_ref();
     let mut text = format!("{route}: {} of {}", rate(bps), transport(run));
     if let Some(d) = end {
-        text.push_str(&format!(" ({} in {})", bytes(d.receiver.bytes), summary::seconds(d.receiver.duration_s)));
+        text.push_str(&format!(" ({} in {})", bytes(d.receiver.load_bytes()), summary::seconds(d.receiver.duration_s)));
     }
     if let Some((limit, share)) = track.limits.first().filter(|(l, _)| *l != Limit::Unknown) {
         text.push_str(&format!(", limited mostly by {} ({} of the time)", limit_name(*limit), percent(*share)));
+        if let Some(d) = end.filter(|_| *limit == Limit::Bottleneck) {
+            text.push_str(&format!(", {}", summary::path_full(d)));
+        }
     }
     text.push('.');
     if let Some(rtt) = &track.block_rtt {
@@ -36,7 +42,7 @@ pub(crate) fn sentence(run: &Run, track: &Track) -> String {
     }
     if let Some(d) = end {
         text.push_str(&datagrams(d));
-        if !d.agreement.agree && run.start.server.is_some() {
+        if !d.agreement.agree && !d.agreement.is_missing() && run.start.server.is_some() {
             text.push_str(" The two ends do not agree on the bytes.");
         }
     }

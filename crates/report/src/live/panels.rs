@@ -64,7 +64,8 @@ fn dash() -> String {
 fn row_text(state: &LiveState, row: &Row, is_wide: bool) -> String {
     let goodput = rate_text(row);
     if state.is_udp() {
-        let (lost, jitter) = row.udp().map_or_else(|| (dash(), dash()), |u| (u.lost.to_string(), nanos(u.jitter_ns)));
+        let (lost, jitter) =
+            row.udp().map_or_else(|| (dash(), dash()), |u| (u.lost.to_string(), crate::summary::jitter(u.jitter_ns)));
         let one_way = row.one_way().map_or_else(dash, |o| plus_minus(o.p50_ns, o.bound_ns));
         return format!("{goodput:>14} {lost:>8} {jitter:>10}   {one_way}");
     }

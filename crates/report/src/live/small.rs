@@ -28,7 +28,7 @@ pub(crate) fn render(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
             lines.push(Line::from(format!("  in {stage} {} ({})", nanos(ns), percent(share))));
         }
         if let Some(u) = row.udp() {
-            lines.push(Line::from(format!("  lost {}, jitter {}", u.lost, nanos(u.jitter_ns))));
+            lines.push(Line::from(format!("  lost {}, jitter {}", u.lost, crate::summary::jitter(u.jitter_ns))));
             let one_way = row.one_way().map_or_else(|| "-".to_owned(), |o| plus_minus(o.p50_ns, o.bound_ns));
             lines.push(Line::from(format!("  one-way {one_way}")));
         }

@@ -28,9 +28,11 @@ struct Script {
     last: u64,
     /// Takes and echoes nothing any more after so many bytes.
     stall: u64,
+    /// Takes all and echoes nothing.
+    silent: bool,
 }
 
-const AS_THRULAYD: Script = Script { answer: None, read: 1023, last: u64::MAX, stall: u64::MAX };
+const AS_THRULAYD: Script = Script { answer: None, read: 1023, last: u64::MAX, stall: u64::MAX, silent: false };
 
 /// Serves connections until the test ends; each reports when it is over.
 fn start(script: Script) -> (u16, mpsc::Receiver<Seen>) {
@@ -86,7 +88,7 @@ fn echo(stream: &mut TcpStream, block: usize, script: Script, seen: &mut Seen) {
         seen.bytes += filled as u64;
         seen.blocks += 1;
         assert!(buffer[16.min(filled)..filled].iter().all(|b| *b == b'2'), "filler");
-        if stream.write_all(&buffer[..16.min(filled)]).is_err() || seen.bytes >= script.last {
+        if !script.silent && stream.write_all(&buffer[..16.min(filled)]).is_err() || seen.bytes >= script.last {
             return;
         }
         if seen.bytes >= script.stall {
@@ -185,6 +187,15 @@ fn a_server_that_stops_reading_ends_the_test_after_the_grace_time() {
     let d = &end.directions[0];
     assert!(d.agreement.received_bytes < d.agreement.sent_bytes);
     assert!(d.agreement.explanation.as_ref().unwrap().contains("unconfirmed"));
+}
+
+#[test]
+fn a_server_that_takes_all_and_confirms_nothing_is_no_complete_test() {
+    let (port, _seen) = start(Script { silent: true, ..AS_THRULAYD });
+    let (end, _) = run_client(&client_options(port, plan())).unwrap();
+    let Completion::Failed { reason } = &end.completion else { panic!("{:?}", end.completion) };
+    assert!(reason.contains("are unconfirmed"), "{reason}");
+    assert_eq!(end.directions[0].throughput_bps, 0);
 }
 
 #[test]
