@@ -211,6 +211,9 @@ pub(crate) struct TestOptions {
     /// Send from the page cache (sendfile) and discard in the receiving kernel (MSG_TRUNC), without copies.
     #[arg(long, short = 'Z', conflicts_with = "udp", help_heading = "Socket")]
     pub(crate) zero_copy: bool,
+    /// Send the content of this file, once without --time and --bytes; with --reverse, write what arrives to a new file there, which has no name and is gone at the end.
+    #[arg(long, short = 'F', value_name = "FILE", conflicts_with_all = ["udp", "bidir", "zero_copy"], help_heading = "Socket")]
+    pub(crate) file: Option<PathBuf>,
     /// Local address.
     #[arg(long, short = 'B', value_name = "ADDRESS", help_heading = "Socket")]
     pub(crate) bind: Option<LocalAddress>,

@@ -86,6 +86,7 @@ impl PeerOptions {
             key: self.key_file.as_deref().map(read_key).transpose()?,
             title: None,
             link_rate: None,
+            disk: None,
             grace: Duration::from_secs(10),
             start_at: None,
         })

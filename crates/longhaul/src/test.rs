@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use kernel::Shutdown;
-use measure::{ClientOptions, PACED_UNSENT, run_test};
+use kernel::{DataFile, Shutdown};
+use measure::{ClientOptions, Disk, PACED_UNSENT, run_test};
 use results::{Completion, Direction, EndRecord, Record, TestPlan, Transport};
 use units::{Bytes, Instant, Rate};
 
@@ -29,7 +29,12 @@ const UDP_PAYLOAD: Bytes = Bytes::new(1448);
 pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
     kernel::raise_open_files();
-    let plan = plan(&options)?;
+    let mut plan = plan(&options)?;
+    let disk = disk(&options)?;
+    if let Some(disk) = disk.as_ref().filter(|_| !options.reverse && options.time.is_none() && options.bytes.is_none())
+    {
+        (plan.duration_ns, plan.bytes) = (None, Some(disk.bytes_on_wire(plan.block_bytes)));
+    }
     wire::validate_plan(&plan)?;
     if let Some(cpu) = options.affinity {
         // Threads that start from now on inherit it.
@@ -42,6 +47,7 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
         bind: options.bind,
         title: options.title.clone(),
         link_rate: options.link_rate,
+        disk,
         grace: options.grace,
         start_at: options.start_at_ns.map(Instant::from_nanos),
         ..peer
@@ -76,6 +82,13 @@ fn judge(end: &EndRecord, has_server: bool) -> ExitCode {
     };
     let agree = !has_server || end.directions.iter().all(|d| d.agreement.agree);
     if whole && agree { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) }
+}
+
+/// The file that is sent or, with `--reverse`, written.
+fn disk(options: &TestOptions) -> anyhow::Result<Option<Disk>> {
+    let Some(path) = &options.file else { return Ok(None) };
+    let file = if options.reverse { DataFile::sink(path) } else { DataFile::source(path) };
+    Ok(Some(Disk::new(file.context("--file")?)))
 }
 
 fn plan(options: &TestOptions) -> anyhow::Result<TestPlan> {

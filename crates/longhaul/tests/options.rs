@@ -210,3 +210,37 @@ fn what_is_omitted_is_shown_and_does_not_count() {
     let words = text(&words.stdout);
     assert!(words.contains("(omitted)") && words.contains("after the first"), "{words}");
 }
+
+#[test]
+fn a_file_is_sent_once_and_what_is_received_leaves_nothing() {
+    let serve = Serve::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("source");
+    std::fs::write(&source, vec![1; 3_000_000]).unwrap();
+    let path = source.to_str().unwrap();
+
+    let end = |arguments: &[&str]| {
+        let out = serve.test(&[arguments, &["--json"]].concat());
+        assert!(out.status.success(), "{arguments:?}: {}", text(&out.stderr));
+        let Some(Record::End(end)) = read_records(Cursor::new(out.stdout)).unwrap().pop() else { panic!("no end") };
+        end
+    };
+    // 46 bodies of 65,520 bytes, each behind a header of 16 bytes (docs/reference/protocol.md).
+    assert_eq!(end(&["-F", path]).directions[0].agreement.received_bytes, 3_000_000 + 46 * 16);
+
+    let sink = directory.path().join("sink");
+    let down = end(&["-R", "-n", "20MB", "-F", sink.to_str().unwrap()]);
+    assert_eq!(down.directions[0].agreement.received_bytes, 20_000_000);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "only the source");
+
+    for (arguments, why) in [
+        (["-R", "-F", path], "it exists; give the name of a new file"),
+        (["-t1", "-F", directory.path().to_str().unwrap()], "neither a regular file nor a block device"),
+        (["-R", "-F", "/dev/full"], "No space left on device"),
+    ] {
+        let refused = serve.test(&arguments);
+        let said = format!("{}{}", text(&refused.stdout), text(&refused.stderr));
+        assert!(!refused.status.success() && said.contains(why), "{arguments:?}: {said}");
+    }
+    assert_eq!(std::fs::read(&source).unwrap(), vec![1; 3_000_000]);
+}

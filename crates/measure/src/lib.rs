@@ -25,7 +25,7 @@ mod utc;
 pub use client::{ClientOptions, Family, run_test};
 pub use control::{HANDSHAKE_TIMEOUT, PEER_TIMEOUT};
 pub use error::MeasureError;
-pub use load::PACED_UNSENT;
+pub use load::{Disk, PACED_UNSENT};
 pub use server::{Server, ServerOptions};
 pub use utc::{at as utc_at, now as utc_now};
 

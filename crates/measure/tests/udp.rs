@@ -88,6 +88,7 @@ fn try_test(host: &str, port: u16, plan: TestPlan) -> Result<(Vec<Record>, EndRe
         key: None,
         title: None,
         link_rate: None,
+        disk: None,
         grace: Duration::from_secs(1),
         start_at: None,
     };

@@ -166,6 +166,7 @@ pub const fn limit_remedy(limit: Limit) -> Option<&'static str> {
         Limit::ReceiverApplication => Some("the receiver did not read as fast as data came"),
         Limit::SenderCpu => Some("the sending host is the bottleneck, not the path"),
         Limit::ReceiverCpu => Some("the receiving host is the bottleneck, not the path"),
+        Limit::Disk => Some("the disk is slower than the path"),
         Limit::Pacing => Some("the rate is the one that was set"),
         Limit::PathMtu => Some("packets of full size do not get through; a smaller segment size (-M) or MTU would"),
         Limit::Bottleneck => Some("the path is full; losses are its queue that overflows"),

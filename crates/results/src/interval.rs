@@ -28,6 +28,8 @@ pub enum Limit {
     SenderCpu,
     /// The receiver's CPU.
     ReceiverCpu,
+    /// The disk that the test reads from or writes to (`longhaul test --file`).
+    Disk,
     /// The path drops full-size packets without telling the sender; only in a direction's total, as nothing was delivered.
     PathMtu,
     /// Too little data to tell.
@@ -48,6 +50,7 @@ impl Limit {
             Self::ReceiverApplication => "receiver application",
             Self::SenderCpu => "sender CPU",
             Self::ReceiverCpu => "receiver CPU",
+            Self::Disk => "disk",
             Self::PathMtu => "path MTU",
             Self::Unknown => "unknown",
         }
@@ -149,6 +152,9 @@ pub struct IntervalRecord {
     /// at once when it is replaced, so that the rate may exceed the link's. Absent when none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_bytes: Option<u64>,
+    /// Seconds that each of this end's streams spent at the disk on average (`longhaul test --file`); absent without a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_s: Option<f64>,
     /// Block round trips of all streams (sender).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_rtt: Option<DelaySummary>,
@@ -182,7 +188,7 @@ mod tests {
         use Limit as L;
         let all = [L::ReceiveWindow, L::SendBuffer, L::Bottleneck, L::Loss, L::CongestionWindow, L::Pacing]
             .into_iter()
-            .chain([L::Application, L::ReceiverApplication, L::SenderCpu, L::ReceiverCpu, L::Unknown]);
+            .chain([L::Application, L::ReceiverApplication, L::SenderCpu, L::ReceiverCpu, L::Disk, L::Unknown]);
         for limit in all {
             let record = serde_json::to_value(limit).unwrap();
             assert_eq!(record, limit.name().to_lowercase().replace(' ', "_"));

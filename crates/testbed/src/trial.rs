@@ -70,6 +70,7 @@ pub fn client_options(server: IpAddr, port: u16, plan: TestPlan) -> ClientOption
         key: None,
         title: None,
         link_rate: None,
+        disk: None,
         grace: Duration::from_secs(2),
         start_at: None,
     }

@@ -27,6 +27,8 @@ pub struct SenderEvidence {
     pub busiest_cpu: Option<f64>,
     /// Time for which the sender deliberately had nothing to send.
     pub app_idle: Duration,
+    /// Time that the thread spent reading from a disk.
+    pub disk: Duration,
     /// Bytes acknowledged in the interval.
     pub bytes: u64,
 }
@@ -38,11 +40,18 @@ pub struct ReceiverEvidence {
     pub thread_cpu: Duration,
     /// Share of the host's busiest CPU that was not idle, 0..=1; absent when unknown.
     pub busiest_cpu: Option<f64>,
+    /// Time that the thread spent writing to a disk.
+    pub disk: Duration,
     /// Length of the interval.
     pub interval: Duration,
 }
 
 impl ReceiverEvidence {
+    /// Share of the interval that the thread spent at the disk, 0..=1.
+    pub(super) fn disk(&self) -> f64 {
+        share(self.disk, self.interval)
+    }
+
     /// Share of one CPU that the thread used, 0..=1.
     pub(super) fn cpu(&self) -> f64 {
         share(self.thread_cpu, self.interval)
@@ -61,6 +70,8 @@ pub(super) struct Shares<'a> {
     pub(super) sndbuf: f64,
     /// Nothing to send, on purpose.
     pub(super) idle: f64,
+    /// Thread reading from a disk.
+    pub(super) disk: f64,
     /// Thread waiting for the socket.
     pub(super) blocked: f64,
     /// Thread computing.
@@ -84,6 +95,7 @@ impl<'a> Shares<'a> {
             rwnd: part(before.rwnd_limited_ns, after.rwnd_limited_ns),
             sndbuf: part(before.sndbuf_limited_ns, after.sndbuf_limited_ns),
             idle: share(raw.app_idle, *interval),
+            disk: share(raw.disk, *interval),
             blocked: share(raw.blocked, *interval),
             cpu: share(raw.thread_cpu, *interval),
             rate: Rate::of(Bytes::new(raw.bytes), *interval),

@@ -7,6 +7,8 @@ use super::{ReceiverEvidence, SenderEvidence};
 
 /// Share of one CPU from which a thread counts as saturating it. The rest goes to interrupts and accounting.
 pub(super) const CPU_SATURATED: f64 = 0.9;
+/// Share of the interval at the disk from which the disk is the limit.
+const DISK_SATURATED: f64 = 0.5;
 /// Share of the host's busiest CPU from which a thread that neither ran nor waited was kept from running.
 const HOST_CPU_SATURATED: f64 = 0.95;
 /// Share of the interval up to which a thread counts as never blocked: accounting is by clock ticks of up to 10 ms.
@@ -30,14 +32,14 @@ const CA_STATE_CWR: u8 = 2;
 /// Judges what limited one stream in one interval.
 ///
 /// In this order: at the ceiling that the user set, the ceiling is the limit, however it came about. A sending thread
-/// that computes and never waits is the limit. A queue that stands on the path makes the path the limit. Otherwise the
+/// that computes and never waits is the limit, and so is a disk that the thread waits for longer than for the socket. A queue that stands on the path makes the path the limit. Otherwise the
 /// largest share of the interval wins: receive window
 /// (which is the receiver's CPU or application when those explain the window), send buffer, the application's idle
 /// time, or the rest of the busy time, which belongs to the path, the CPU or the congestion window.
 pub fn judge(sender: &SenderEvidence, receiver: Option<&ReceiverEvidence>) -> LimitVerdict {
     let s = Shares::of(sender);
-    if let Some(verdict) = at_set_ceiling(&s).or_else(|| saturated_sender(&s)).or_else(|| standing_queue(&s, receiver))
-    {
+    let at_once = at_set_ceiling(&s).or_else(|| saturated_sender(&s)).or_else(|| slow_source(&s));
+    if let Some(verdict) = at_once.or_else(|| standing_queue(&s, receiver)) {
         return verdict;
     }
     let unexplained = if s.blocked < NEVER { 1.0 - s.busy } else { 0.0 };
@@ -88,6 +90,13 @@ fn saturated_sender(s: &Shares<'_>) -> Option<LimitVerdict> {
     is_limit.then(|| verdict(Limit::SenderCpu, wanted.min(1.0), text))
 }
 
+/// The thread waited for the disk, and less for the socket.
+fn slow_source(s: &Shares<'_>) -> Option<LimitVerdict> {
+    let text =
+        || format!("reading from the disk took {}, waiting for the socket {}", percent(s.disk), percent(s.blocked));
+    (s.disk >= DISK_SATURATED && s.disk > s.blocked).then(|| verdict(Limit::Disk, s.disk, text()))
+}
+
 fn receive_side(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>) -> LimitVerdict {
     let window = Bytes::new(s.raw.after.snd_wnd_bytes);
     let mut text = format!("receive window limited {} of {}", percent(s.rwnd), seconds(s.raw.interval));
@@ -97,6 +106,10 @@ fn receive_side(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>) -> LimitVer
         Some(r) => format!("; receiving thread {} CPU", percent(r.cpu())),
         None => "; receiver's CPU unknown".to_owned(),
     };
+    if let Some(disk) = receiver.map(ReceiverEvidence::disk).filter(|d| *d >= DISK_SATURATED) {
+        text += &format!("; writing to the disk took {}", percent(disk));
+        return verdict(Limit::Disk, s.rwnd, text);
+    }
     if receiver.is_some_and(|r| r.cpu() >= CPU_SATURATED) {
         return verdict(Limit::ReceiverCpu, s.rwnd, text);
     }

@@ -205,3 +205,25 @@ fn a_given_link_rate_that_is_reached_makes_the_link_the_limit() {
     assert_eq!(at(94_000_000, &judge(&paced(true), None)), None, "a rate that was set stays the limit");
     assert_eq!(full_link(link, link, payload, Bytes::ZERO, &loss), None);
 }
+
+#[test]
+fn a_slow_disk_at_either_end_is_the_limit() {
+    let second = Second { bps: 20_000_000, cwnd: 300_000, flight: 100_000, low_ms: 40, median_ms: 40, retransmits: 0 };
+    let reading = SenderEvidence {
+        disk: Duration::from_millis(900),
+        blocked: Duration::from_millis(20),
+        ..evidence(false, &second)
+    };
+    assert_eq!(judge(&reading, None).limit, Limit::Disk);
+    let quick_disk = SenderEvidence { disk: Duration::from_millis(100), ..full(false) };
+    assert_eq!(judge(&quick_disk, None).limit, Limit::Bottleneck);
+    // A receiver that waits for its disk does not read, so that the window closes.
+    let writing = ReceiverEvidence {
+        disk: Duration::from_millis(950),
+        interval: Duration::from_secs(1),
+        ..ReceiverEvidence::default()
+    };
+    assert_eq!(judge(&receive_window(false), Some(&writing)).limit, Limit::Disk);
+    let idle = ReceiverEvidence { disk: Duration::from_millis(50), ..writing };
+    assert_eq!(judge(&receive_window(false), Some(&idle)).limit, Limit::ReceiveWindow);
+}

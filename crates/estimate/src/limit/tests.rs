@@ -32,7 +32,12 @@ fn with(change: impl FnOnce(&mut SenderEvidence)) -> SenderEvidence {
 }
 
 fn receiver(cpu_ms: u64) -> ReceiverEvidence {
-    ReceiverEvidence { thread_cpu: ms(cpu_ms), busiest_cpu: Some(0.5), interval: ms(1000) }
+    ReceiverEvidence {
+        thread_cpu: ms(cpu_ms),
+        busiest_cpu: Some(0.5),
+        interval: ms(1000),
+        ..ReceiverEvidence::default()
+    }
 }
 
 fn rwnd_limited(window: u64) -> SenderEvidence {
@@ -196,7 +201,12 @@ fn host_cases() -> Vec<Case> {
         (
             "receiver's host is busy with others",
             rwnd_limited(65_536),
-            Some(ReceiverEvidence { thread_cpu: ms(300), busiest_cpu: Some(1.0), interval: ms(1000) }),
+            Some(ReceiverEvidence {
+                thread_cpu: ms(300),
+                busiest_cpu: Some(1.0),
+                interval: ms(1000),
+                ..ReceiverEvidence::default()
+            }),
             Limit::ReceiverCpu,
             &["busiest CPU 100 %"],
         ),

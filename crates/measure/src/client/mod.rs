@@ -15,6 +15,7 @@ use units::{Instant, Rate};
 use wire::Key;
 
 use crate::MeasureError;
+use crate::load::Disk;
 pub(crate) use clock::Idle;
 pub(crate) use connect::{Opened, Session, greet, open};
 pub(crate) use gathered::Gathered;
@@ -51,6 +52,8 @@ pub struct ClientOptions {
     pub title: Option<String>,
     /// Rate of the bottleneck link, for the RFC 6349 metrics.
     pub link_rate: Option<Rate>,
+    /// File that is sent instead of filler, or that what arrives is written to; TCP in one direction without zero copy only.
+    pub disk: Option<Disk>,
     /// How long to wait after the load for what is under way.
     pub grace: Duration,
     /// When the load begins, on this host's clock ([`kernel::now`]); absent: as soon as all is agreed. With it, several tests on

@@ -140,7 +140,8 @@ impl Run<'_> {
         self.got.memory.client_rss_start_bytes = kernel::resident_bytes();
         let begin = kernel::now();
         self.got.begin = Some(LoadBegin { client_ns: begin.as_nanos(), server_ns: server_begin.as_nanos() });
-        Ok(LoadPlan::new(&session.plan, test_id, begin, self.options.grace))
+        let plan = LoadPlan::new(&session.plan, test_id, begin, self.options.grace);
+        Ok(LoadPlan { disk: self.options.disk.clone(), ..plan })
     }
 
     /// Keeps the session alive until the word to start must be sent for a begin at `at`: a round trip earlier, as long as

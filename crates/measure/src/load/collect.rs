@@ -41,6 +41,8 @@ pub(crate) struct SenderCut {
     pub(crate) rtt: DelayHistogram,
     pub(crate) srtt: DelayHistogram,
     pub(crate) blocked: Duration,
+    /// Time in which the thread read from the disk.
+    pub(crate) disk: Duration,
     pub(crate) before: TcpState,
     pub(crate) after: TcpState,
     pub(crate) stages: StageHistograms,
@@ -58,6 +60,7 @@ impl SenderCut {
             rtt: DelayHistogram::new(),
             srtt: DelayHistogram::new(),
             blocked: Duration::ZERO,
+            disk: Duration::ZERO,
             after: before.clone(),
             before,
             stages: StageHistograms::default(),
@@ -92,6 +95,8 @@ pub(crate) struct ReceiverCut {
     pub(crate) bytes: u64,
     /// About how many bytes arrived out of order.
     pub(crate) waited: u64,
+    /// Time in which the thread wrote to the disk and waited for it.
+    pub(crate) disk: Duration,
     pub(crate) tcp: Option<TcpState>,
     cpu_begin: Duration,
     pub(crate) cpu: Duration,
@@ -106,6 +111,7 @@ impl ReceiverCut {
             end: begin,
             bytes: 0,
             waited: 0,
+            disk: Duration::ZERO,
             tcp: None,
             cpu_begin: kernel::thread_cpu(),
             cpu: Duration::ZERO,
@@ -312,6 +318,7 @@ impl Gatherer {
             bytes,
             throughput_bps: Rate::of(Bytes::new(bytes), end.saturating_since(begin)).as_bps(),
             waited_bytes: waited(cuts),
+            disk_s: self.plan.disk.is_some().then(|| disk_seconds(cuts)),
             block_rtt: rtt.summary(),
             decomposition: sends_blocks.then(|| stages.decomposition()),
             one_way: one_way.summary().or_else(|| stages.one_way()),
@@ -349,6 +356,7 @@ impl Gatherer {
             round_trips: self.round_trips(cut),
             busiest_cpu,
             app_idle: Duration::ZERO,
+            disk: cut.disk,
             bytes: cut.bytes(),
         };
         judge(&evidence, self.peer.as_ref())
@@ -362,6 +370,16 @@ fn waited(cuts: &[Cut]) -> Option<u64> {
         Cut::Sent(_) | Cut::Datagrams(_) => 0,
     });
     Some(each.sum()).filter(|n| *n > 0)
+}
+
+/// Mean time of the threads at the disk.
+fn disk_seconds(cuts: &[Cut]) -> f64 {
+    let each = cuts.iter().map(|c| match c {
+        Cut::Sent(c) => c.disk,
+        Cut::Received(c) => c.disk,
+        Cut::Datagrams(_) => Duration::ZERO,
+    });
+    each.sum::<Duration>().as_secs_f64() / cuts.len().max(1) as f64
 }
 
 fn share(part: Duration, whole: Duration) -> f64 {

@@ -15,14 +15,16 @@ static FILE: OnceLock<SendFile> = OnceLock::new();
 
 /// Where the bytes behind a block's header come from.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Filler {
+pub(super) enum Filler<'a> {
     /// Memory, copied into the kernel.
     Buffer(&'static [u8]),
+    /// All that follows the block's header, as read from a disk.
+    Disk(&'a [u8]),
     /// The page cache, without a copy.
     File(&'static SendFile),
 }
 
-impl Filler {
+impl Filler<'_> {
     /// The process's filler; made at the first use.
     ///
     /// # Errors
@@ -57,6 +59,10 @@ impl Filler {
         let tail = if head.len() + body < want { Tail::More } else { tail };
         match self {
             Self::Buffer(filler) => kernel::send_pair(socket, head, &filler[..body], tail),
+            Self::Disk(data) => {
+                let data = data.get(done.saturating_sub(HEADER_LEN)..).unwrap_or_default();
+                kernel::send_pair(socket, head, &data[..body.min(data.len())], tail)
+            }
             Self::File(_) if !head.is_empty() => {
                 kernel::send_pair(socket, head, &[], if len - done > head.len() { Tail::More } else { tail })
             }
@@ -75,7 +81,7 @@ mod tests {
     use super::*;
 
     /// Sends one block in as many calls as it takes and returns what arrived.
-    fn through(filler: Filler, len: usize, tail: Tail) -> Vec<u8> {
+    fn through(filler: Filler<'_>, len: usize, tail: Tail) -> Vec<u8> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         socket.set_nonblocking(true).unwrap();

@@ -3,6 +3,7 @@
 //! Both ends use the same code; which end is client and which is server matters only to the control connection.
 
 mod collect;
+mod disk;
 mod filler;
 mod load_time;
 mod receiver;
@@ -10,6 +11,8 @@ mod sample;
 mod sender;
 mod side;
 mod unsent;
+
+pub use disk::Disk;
 
 pub(crate) use collect::{StreamDone, StreamEvent};
 pub(crate) use load_time::LoadTime;
@@ -75,6 +78,8 @@ pub(crate) struct LoadPlan {
     pub(crate) max_silence: Option<Duration>,
     /// sendfile and MSG_TRUNC instead of copies.
     pub(crate) zero_copy: bool,
+    /// File that this end's streams are read from or written to.
+    pub(crate) disk: Option<Disk>,
     /// How long to wait, after the last block was written, for what is still under way.
     pub(crate) grace: Duration,
 }
@@ -94,6 +99,7 @@ impl LoadPlan {
             max_silence: None,
             is_paced: kernel::paces_itself(plan.congestion_control.as_deref()),
             zero_copy: plan.zero_copy,
+            disk: None,
             grace,
         }
     }

@@ -10,6 +10,7 @@ use units::{Bytes, Instant};
 use wire::{BLOCK_HEADER_BYTES as HEADER_LEN, BlockHeader, HeaderScanner, RemoteSample};
 
 use super::collect::{ReceiverCut, StreamDone, StreamEvent};
+use super::disk::DiskWriter;
 use super::{LoadPlan, LoadTime, Stop, StreamSocket};
 
 /// Most bytes taken in one read, over all streams of a direction: many streams must not take a megabyte each.
@@ -62,6 +63,7 @@ pub(crate) struct Receiver {
     first: Option<Instant>,
     last: Instant,
     load: LoadTime,
+    disk: Option<DiskWriter>,
     /// Segments that had arrived out of order by the last cut.
     out_of_order: u64,
 }
@@ -88,6 +90,7 @@ impl Receiver {
             first: None,
             last: start,
             load: LoadTime::new(plan.duration),
+            disk: plan.disk.clone().map(DiskWriter::new),
             out_of_order: 0,
             plan,
             stream,
@@ -121,9 +124,15 @@ impl Receiver {
                 continue;
             }
             match self.read()? {
-                Received::Bytes(n) => self.count(n),
+                Received::Bytes(n) => {
+                    self.count(n);
+                    self.store(n)?;
+                }
                 Received::Nothing => self.pause(now)?,
-                Received::End => return self.flush_echoes(),
+                Received::End => {
+                    self.at_disk(DiskWriter::settle)?;
+                    return self.flush_echoes();
+                }
             }
         }
     }
@@ -212,6 +221,22 @@ impl Receiver {
         self.since_empty += n;
         self.cut.bytes += n as u64;
         self.timeline.add(now, Bytes::new(n as u64));
+    }
+
+    /// Writes what was read to the disk.
+    fn store(&mut self, n: usize) -> Result<(), KernelError> {
+        let data = std::mem::take(&mut self.buffer);
+        let stored = self.at_disk(|disk| disk.write(data.get(..n).unwrap_or_default()));
+        self.buffer = data;
+        stored
+    }
+
+    fn at_disk(&mut self, work: impl FnOnce(&mut DiskWriter) -> Result<(), KernelError>) -> Result<(), KernelError> {
+        let Some(disk) = &mut self.disk else { return Ok(()) };
+        let start = kernel::now();
+        let done = work(disk);
+        self.cut.disk += kernel::now().saturating_since(start);
+        done
     }
 
     fn send_echoes(&mut self) -> Result<(), KernelError> {

@@ -12,6 +12,7 @@ use units::Instant;
 use wire::{BLOCK_HEADER_BYTES as HEADER_LEN, BlockHeader, EchoReader};
 
 use super::collect::{SenderCut, StreamDone, StreamEvent};
+use super::disk::DiskReader;
 use super::filler::Filler;
 use super::unsent::{Room, Unsent};
 use super::{LoadPlan, SampleTap, Stop, StreamSocket};
@@ -29,7 +30,8 @@ pub(crate) struct Sender {
     stop: Stop,
     events: mpsc::Sender<StreamEvent>,
     stages: Arc<Mutex<Stages>>,
-    filler: Filler,
+    filler: Filler<'static>,
+    disk: Option<DiskReader>,
     clocks: Clocks,
     tap: SampleTap,
     stamped: bool,
@@ -80,6 +82,7 @@ impl Sender {
             events,
             stages,
             filler,
+            disk: plan.disk.as_ref().map(|d| DiskReader::new(d, plan.streams, stream.stream)),
             clocks: Clocks::new(),
             tap: SampleTap::new(start.as_nanos() ^ u64::from(stream.stream)),
             stamped: support.transmit,
@@ -127,11 +130,11 @@ impl Sender {
             if !self.has_room(now)? {
                 continue;
             }
-            let mut current = block.take().unwrap_or_else(|| {
-                let len = left.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX)).min(self.plan.block);
-                Block { len, done: 0, header: [0; HEADER_LEN] }
-            });
-            let outcome = self.write(&mut current, now)?;
+            let mut current = match block.take() {
+                Some(begun) => begun,
+                None => self.next_block(left)?,
+            };
+            let outcome = self.write(&mut current)?;
             if let Received::Bytes(n) = outcome {
                 self.written += n as u64;
                 self.room = self.room.saturating_sub(n as u64);
@@ -145,6 +148,17 @@ impl Sender {
             }
             block = Some(current);
         }
+    }
+
+    /// The next block of at most the `left` bytes of an amount of data, read from the disk if there is one.
+    fn next_block(&mut self, left: Option<u64>) -> Result<Block, KernelError> {
+        let len = left.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX)).min(self.plan.block);
+        if let Some(disk) = &mut self.disk {
+            let start = kernel::now();
+            disk.fill(len)?;
+            self.cut.disk += kernel::now().saturating_since(start);
+        }
+        Ok(Block { len, done: 0, header: [0; HEADER_LEN] })
     }
 
     /// Whether something may be written now. Waits if not, never beyond the next thing that is due.
@@ -163,10 +177,11 @@ impl Sender {
 
     /// Writes the next bytes of a block, as far as there is room; its header's time is read at the moment its first byte is
     /// offered.
-    fn write(&mut self, block: &mut Block, now: Instant) -> Result<Received, KernelError> {
+    fn write(&mut self, block: &mut Block) -> Result<Received, KernelError> {
         if block.done > 0 {
             return self.write_rest(block);
         }
+        let now = kernel::now();
         let want = block.len.min(usize::try_from(self.room).unwrap_or(usize::MAX));
         let sampled = self.tap.is_due(self.blocks) && self.stamped && want >= HEADER_LEN;
         let next = if sampled { self.peek_next(now) } else { self.tap.next() };
@@ -208,7 +223,8 @@ impl Sender {
             (false, true) => Tail::More,
             (false, false) => Tail::Flush,
         };
-        self.filler.send(socket, &block.header, (block.len, done), want, tail)
+        let filler = self.disk.as_ref().map_or(self.filler, |d| Filler::Disk(d.body()));
+        filler.send(socket, &block.header, (block.len, done), want, tail)
     }
 
     /// Whether there is room for another segment behind `bytes` more bytes. The tail of a write in front of a wait must not be

@@ -220,6 +220,7 @@ impl SideHandle {
             let evidence = ReceiverEvidence {
                 thread_cpu: interval.mul_f64(busiest),
                 busiest_cpu: record.cpu.busiest_cpu,
+                disk: Duration::from_secs_f64(record.disk_s.unwrap_or(0.0).clamp(0.0, 1e6)),
                 interval,
             };
             self.peers.lock().unwrap_or_else(PoisonError::into_inner).insert(record.direction, evidence);

@@ -28,6 +28,7 @@ pub(super) fn run(
     let start = summary::start_record(options, links.plan, notes, links.starts, baseline)?;
     observe(&Record::Start(start.clone()));
     let plan = LoadPlan::new(&start.plan, &start.test_id, kernel::now(), options.grace);
+    let plan = LoadPlan { disk: options.disk.clone(), ..plan };
     let streams = links.sockets.into_iter().map(Stream::Tcp).collect();
     let outcome = follow::run(&plan, streams, Watch::Progress, observe, interrupted)?;
     let Outcome { sender, warnings, best, failure, stopped, memory } = outcome;

@@ -55,6 +55,7 @@ const fn class(limit: Limit) -> &'static str {
         Limit::ReceiverApplication => "l-rapp",
         Limit::SenderCpu => "l-scpu",
         Limit::ReceiverCpu => "l-rcpu",
+        Limit::Disk => "l-disk",
         Limit::PathMtu | Limit::Unknown => "l-none",
     }
 }

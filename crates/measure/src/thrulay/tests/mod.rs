@@ -51,6 +51,7 @@ fn client_options(port: u16, plan: TestPlan) -> ClientOptions {
         key: None,
         title: None,
         link_rate: None,
+        disk: None,
         grace: Duration::from_secs(2),
         start_at: None,
     }
