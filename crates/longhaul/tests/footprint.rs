@@ -1,0 +1,41 @@
+//! Memory of a test, by the kernel's account (getrusage: ru_maxrss).
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests too")]
+
+mod common;
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::{Serve, longhaul};
+
+/// Largest resident set in bytes of a test over loopback.
+fn peak_resident(serve: &Serve, arguments: &[&str]) -> u64 {
+    let port = serve.port.to_string();
+    let child = longhaul()
+        .args(["test", "127.0.0.1", "--port", &port, "--json=/dev/null"])
+        .args(arguments)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    loop {
+        if let Some((status, usage)) = kernel::reap(&child).unwrap() {
+            assert_eq!(status, 0, "{arguments:?}");
+            return usage.peak_resident;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_stream_takes_a_fifth_of_a_megabyte_at_most() {
+    let serve = Serve::start(&[]);
+    let one = peak_resident(&serve, &["-t", "2"]);
+    // The pages of the program itself are counted, too; those of a debug build are more.
+    assert!(one < 40_000_000, "one stream takes {one} bytes");
+    for direction in ["--reverse", "--bidir"] {
+        let many = peak_resident(&serve, &["-t", "2", "-P", "128", direction]);
+        let streams = if direction == "--bidir" { 255 } else { 127 };
+        let each = many.saturating_sub(one) / streams;
+        assert!(each < 200_000, "{each} bytes a stream with {direction}");
+    }
+}
