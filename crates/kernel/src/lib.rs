@@ -80,5 +80,5 @@ pub use starvation::RunQueueWait;
 pub use sysctl::{SysctlAccess, read_sysctl, sysctl_access, write_sysctl};
 pub use tcp_info::{Segments, TcpOptions, tcp_options, tcp_state};
 pub use tun::{LARGEST_PACKET, Offloads, Tun, TunKind, VNET_HEADER};
-pub use udp::{UdpReceived, recv_batch, send_datagram, udp_socket};
+pub use udp::{UdpReceived, full_socket_drops, recv_batch, send_datagram, udp_socket};
 pub use udp_send::{BatchSent, SEND_BATCH, path_mtu, send_batch, send_datagram_from, udp_drops};

@@ -51,6 +51,27 @@ pub fn udp_socket(local: SocketAddr, share: bool, buffer: Bytes, dscp: Option<u8
     Ok(socket.into())
 }
 
+/// Datagrams that arrived in this thread's network namespace and found their socket's receive buffer full (`RcvbufErrors` of UDP over IPv4 and IPv6);
+/// zero where the kernel does not tell.
+pub fn full_socket_drops() -> u64 {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
+    full_sockets_v4(&read("snmp")) + full_sockets_v6(&read("snmp6"))
+}
+
+/// A line of names, then one of values: `Udp: InDatagrams ... RcvbufErrors ...`.
+fn full_sockets_v4(snmp: &str) -> u64 {
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
+    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+    pairs.find(|(name, _)| *name == "RcvbufErrors").and_then(|(_, n)| n.parse().ok()).unwrap_or(0)
+}
+
+/// A name and a value on each line.
+fn full_sockets_v6(snmp6: &str) -> u64 {
+    let value = snmp6.lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors"));
+    value.and_then(|n| n.trim().parse().ok()).unwrap_or(0)
+}
+
 /// Sends one datagram, to `to` or to the connected peer. `false` when the kernel had no room or refused it for now.
 ///
 /// # Errors
@@ -165,5 +186,30 @@ impl UdpReceived<'_> {
     /// The arrival on the monotonic clock; now, when the kernel gave no stamp.
     pub fn arrived(&self, clocks: &Clocks) -> units::Instant {
         self.realtime_ns.map_or_else(crate::now, |ns| clocks.monotonic(ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_that_find_a_socket_full_are_counted() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let before = full_socket_drops();
+        // net.core.rmem_default is a quarter of a megabyte, or some megabytes.
+        for _ in 0..20_000 {
+            sender.send_to(&[0; 1000], receiver.local_addr().unwrap()).unwrap();
+        }
+        assert!(full_socket_drops() > before + 1000, "{before} {}", full_socket_drops());
+    }
+
+    #[test]
+    fn counters_are_found_by_their_name() {
+        let snmp = "Tcp: A RcvbufErrors\nTcp: 1 2\nUdp: InDatagrams RcvbufErrors X\nUdp: 5 77 6\nUdpLite: RcvbufErrors\nUdpLite: 9\n";
+        assert_eq!(full_sockets_v4(snmp), 77);
+        assert_eq!(full_sockets_v6("Udp6InDatagrams  1\nUdp6RcvbufErrors                \t12\n"), 12);
+        assert_eq!((full_sockets_v4("Udp: A\n"), full_sockets_v6("nothing")), (0, 0));
     }
 }

@@ -98,7 +98,7 @@ pub fn run_path(
         capture.finish().map_err(LabError::system(format!("{link}.pcapng")))?;
     }
     truth.judge(&scenario.validity, &mut doubts);
-    let end = truth.end(doubts.verdict());
+    let end = LabRunEnd { full_sockets: topology::full_sockets(&topology.hosts), ..truth.end(doubts.verdict()) };
     observe(&LabRecord::RunEnd(end.clone()));
     Ok((status, end))
 }

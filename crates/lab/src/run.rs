@@ -347,6 +347,7 @@ impl Run<'_> {
             links,
             flows: totals,
             programs,
+            full_sockets: topology::full_sockets(&self.hosts),
             busiest_worker: self.truth.busiest_worker(),
             stolen_cpu: self.truth.stolen_cpu(),
             lateness: self.truth.lateness(),

@@ -190,6 +190,7 @@ mod tests {
             flows: Vec::new(),
             traffic: None,
             programs: Vec::new(),
+            full_sockets: Vec::new(),
             ways: Vec::new(),
             busiest_worker: 0.0,
             stolen_cpu: None,

@@ -10,6 +10,7 @@ use std::thread;
 use ipnet::IpNet;
 use kernel::{KernelError, LinkSettings, Neighbour, Netlink, Route, Tun, TunKind};
 use link::Settings;
+use results::lab::FullSockets;
 use scenario::{Medium, Node, Scenario, Way};
 use shaping::Policy;
 
@@ -334,6 +335,13 @@ fn routes(scenario: &Scenario, node: &Node, plug: &Plug, device: u32, ipv6: bool
         }
     }
     all
+}
+
+/// Nodes whose own sockets dropped datagrams that arrived. A count that cannot be read is left out.
+pub(crate) fn full_sockets(hosts: &[Host]) -> Vec<FullSockets> {
+    let dropped = |host: &Host| inside(&host.namespace, kernel::full_socket_drops).ok().filter(|n| *n > 0);
+    let all = hosts.iter().filter_map(|h| Some(FullSockets { node: h.name.clone(), datagrams: dropped(h)? }));
+    all.collect()
 }
 
 /// Packets that each node's devices dropped on the way to the engine, by wire.

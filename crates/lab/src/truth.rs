@@ -206,6 +206,7 @@ impl Truth {
             flows: Vec::new(),
             traffic: None,
             programs: Vec::new(),
+            full_sockets: Vec::new(),
             ways: Vec::new(),
             busiest_worker: self.busiest,
             stolen_cpu: self.stolen_cpu(),

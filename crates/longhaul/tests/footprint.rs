@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use common::{Serve, longhaul};
 
+#[allow(clippy::zombie_processes, reason = "`reap` waits for it, and takes its usage")]
 /// Largest resident set in bytes of a test over loopback.
 fn peak_resident(serve: &Serve, arguments: &[&str]) -> u64 {
     let port = serve.port.to_string();

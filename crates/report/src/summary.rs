@@ -152,6 +152,11 @@ pub(crate) fn outages(d: &DirectionSummary, u: &UdpSummary, interval_ns: u64) ->
 /// Outages that are listed one by one.
 const OUTAGES_MAX: usize = 8;
 
+/// `1 datagram`, `2 datagrams`.
+pub(crate) fn plural(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// What a limit is called.
 pub const fn limit_name(limit: Limit) -> &'static str {
     limit.name()

@@ -570,6 +570,15 @@ pub struct WayChange {
     pub reason: String,
 }
 
+/// Datagrams that a link delivered and that found the socket's receive buffer full.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FullSockets {
+    /// The node.
+    pub node: String,
+    /// Datagrams, IPv4 and IPv6 (`RcvbufErrors`).
+    pub datagrams: u64,
+}
+
 /// End of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LabRunEnd {
@@ -591,6 +600,9 @@ pub struct LabRunEnd {
     pub traffic: Option<Traffic>,
     /// Each program.
     pub programs: Vec<ProgramEnd>,
+    /// Nodes whose own sockets dropped datagrams that a link had delivered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub full_sockets: Vec<FullSockets>,
     /// What the members of the overlay decided, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ways: Vec<WayChange>,

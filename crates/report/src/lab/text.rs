@@ -165,6 +165,14 @@ fn run_end<W: Write>(
     for p in e.programs.iter().filter(|p| p.failed) {
         sheet.item("FAILED", &format!("program {} on {}: {}", p.program, p.node, p.status))?;
     }
+    for full in &e.full_sockets {
+        let text = format!(
+            "node {}: {} arrived and found the socket's receive buffer full",
+            full.node,
+            crate::summary::plural(full.datagrams, "datagram")
+        );
+        sheet.item("note", &text)?;
+    }
     let late = e.lateness.as_ref().map(|d| format!("lateness p99 {}, largest {}", nanos(d.p99_ns), nanos(d.max_ns)));
     let busy = Some(format!("busiest worker {} of a CPU", percent(e.busiest_worker)));
     let stolen = e.stolen_cpu.filter(|s| *s > 0.0).map(|s| format!("{} of the machine taken by its host", percent(s)));
