@@ -106,7 +106,7 @@ enum Event {
     Route {
         utc_s: f64,
         destination: u32,
-        place: usize,
+        rank: usize,
         from: Option<Way>,
         to: Option<Way>,
         reason: String,
@@ -175,7 +175,7 @@ fn decisions_of(member: &str, events: Vec<Event>, zero: f64) -> Vec<WayChange> {
         relays => format!("via {}", relays.iter().map(name).collect::<Vec<_>>().join(", ")),
     };
     let change = |event| match event {
-        Event::Route { utc_s, destination, place: 0, from, to, reason } => Some(WayChange {
+        Event::Route { utc_s, destination, rank: 0, from, to, reason } => Some(WayChange {
             at_s: utc_s - zero,
             member: member.to_owned(),
             destination: name(&destination),
@@ -224,9 +224,10 @@ fn write_settings(
     let file = &member.settings;
     let made = fs::read_to_string(file).map_err(LabError::file(file))?;
     // Both are the lab's to say.
-    let mut text: String = made.lines().filter(|l| !l.starts_with("control")).fold(String::new(), |t, l| t + l + "\n");
-    let _ = writeln!(text, "control = \"{}\"", sockets.join(format!("{place}.sock")).display());
-    let _ = writeln!(text, "events = \"overlay-{}.jsonl\"", member.name);
+    let mut text: String =
+        made.lines().filter(|l| !l.starts_with("control_socket")).fold(String::new(), |t, l| t + l + "\n");
+    let _ = writeln!(text, "control_socket = \"{}\"", sockets.join(format!("{place}.sock")).display());
+    let _ = writeln!(text, "event_log = \"overlay-{}.jsonl\"", member.name);
     let mut add = |key: &str, value: Option<String>| {
         if let Some(value) = value {
             let _ = writeln!(text, "{key} = {value}");
@@ -236,9 +237,9 @@ fn write_settings(
     add("policy", overlay.policy.as_ref().map(quoted));
     add("congestion_control", overlay.congestion_control.as_ref().map(quoted));
     add("single_path", Some(overlay.single_path.to_string()));
-    add("t_loss", overlay.t_loss.map(|t| format!("\"{}ns\"", t.as_nanos())));
-    add("n_loss", overlay.n_loss.map(|n| n.to_string()));
-    add("t_ch", overlay.t_ch.map(|t| format!("\"{}ns\"", t.as_nanos())));
+    add("loss_interval", overlay.t_loss.map(|t| format!("\"{}ns\"", t.as_nanos())));
+    add("loss_probes", overlay.n_loss.map(|n| n.to_string()));
+    add("hold_down", overlay.t_ch.map(|t| format!("\"{}ns\"", t.as_nanos())));
     add("capacity", overlay.capacity.map(|c| format!("\"{}b/s\"", c.as_bps())));
     add("probe_share", overlay.probe_share.map(|s| format!("{s:?}")));
     for (other, of) in members.iter().enumerate().filter(|(other, _)| *other != place) {
@@ -256,7 +257,7 @@ fn is_ready(member: &Member, count: usize, program: &Path) -> bool {
     let parse = |o: Output| serde_json::from_slice::<serde_json::Value>(&o.stdout).map_err(io::Error::other).ok();
     let Some(answer) = answer.and_then(parse) else { return false };
     let routes = answer.get("routes").and_then(|r| r.as_array()).map_or(&[][..], Vec::as_slice);
-    let reached = routes.iter().filter(|r| r.get("ways").and_then(|w| w.as_array()).is_some_and(|w| !w.is_empty()));
+    let reached = routes.iter().filter(|r| r.get("routes").and_then(|w| w.as_array()).is_some_and(|w| !w.is_empty()));
     reached.count() + 1 == count
 }
 
@@ -276,9 +277,9 @@ mod tests {
     fn decisions_are_told_by_names_and_from_the_begin_of_the_run() {
         let events = r#"{"event":"session","member":7,"name":"north","again":false,"utc_s":99.0}
 {"event":"session","member":9,"name":"east","again":false,"utc_s":99.5}
-{"event":"route","utc_s":100.5,"destination":9,"place":0,"from":null,"to":{"relays":[7],"destination":9},"reason":"first","inputs":{}}
-{"event":"route","utc_s":101,"destination":9,"place":1,"from":null,"to":{"relays":[],"destination":9},"reason":"first","inputs":{}}
-{"event":"route","utc_s":103,"destination":9,"place":0,"from":{"relays":[7]},"to":{"relays":[]},"reason":"better","inputs":{}}
+{"event":"route","utc_s":100.5,"destination":9,"rank":0,"from":null,"to":{"relays":[7],"destination":9},"reason":"initial","inputs":{}}
+{"event":"route","utc_s":101,"destination":9,"rank":1,"from":null,"to":{"relays":[],"destination":9},"reason":"initial","inputs":{}}
+{"event":"route","utc_s":103,"destination":9,"rank":0,"from":{"relays":[7]},"to":{"relays":[]},"reason":"better","inputs":{}}
 {"event":"left","member":7,"name":"north","utc_s":104}
 cut"#;
         let told: Vec<_> = decisions_of("west", read(events), 100.0)
@@ -289,7 +290,7 @@ cut"#;
         assert_eq!(
             told,
             [
-                (0.5, "east".to_owned(), None, text("via north"), "first".to_owned()),
+                (0.5, "east".to_owned(), None, text("via north"), "initial".to_owned()),
                 (3.0, "east".to_owned(), text("via north"), text("direct"), "better".to_owned()),
             ]
         );

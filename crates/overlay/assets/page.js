@@ -27,7 +27,7 @@ function map(status) {
   }));
   const names = new Map(all.map((m) => [m.name, m.member]));
   const used = new Set();
-  for (const m of status.members) for (const way of m.ways) {
+  for (const m of status.members) for (const way of m.routes) {
     let from = status.member;
     for (const to of [...way.relays.map((r) => names.get(r)), m.member]) {
       used.add(`${from} ${to}`);
@@ -40,8 +40,8 @@ function map(status) {
     const old = lines.get(key);
     lines.set(key, { a, b, rtt, loss: Math.max(loss, old ? old.loss : 0), up: up || (old && old.up) });
   };
-  for (const m of status.members) if (m.link && (m.link.up || m.link.age_from_s !== null)) add(status.member, m.member, m.link.rtt_us, Math.max(m.link.loss_to, m.link.loss_from), m.link.up);
-  for (const c of status.claims) add(c.from, c.to, c.claim.rtt_us, c.claim.loss, true);
+  for (const m of status.members) if (m.link && (m.link.up || m.link.rx_age_s !== null)) add(status.member, m.member, m.link.rtt_us, Math.max(m.link.tx_loss, m.link.rx_loss), m.link.up);
+  for (const c of status.link_state) add(c.from, c.to, c.metrics.rtt_us, c.metrics.loss, true);
   const svg = byId("map");
   svg.replaceChildren();
   for (const { a, b, rtt, loss, up } of lines.values()) {
@@ -75,13 +75,13 @@ function fill(table, rows) {
 const lost = (share) => [known(share, percent), share > 0.01];
 
 function ways(status) {
-  fill("ways", status.members.flatMap((m) => (m.ways.length ? m.ways.map((way) => [
+  fill("routes", status.members.flatMap((m) => (m.routes.length ? m.routes.map((way) => [
     m.name, way.relays.length ? `via ${way.relays.join(", ")}` : "direct", percent(way.weight), known(way.predicted_bps, rate),
-    rate(way.carried_bps), ms(way.rtt_us), lost(way.loss),
+    rate(way.throughput_bps), ms(way.rtt_us), lost(way.loss),
   ]) : [[m.name, ["none", true], "–", "–", "–", "–", "–"]])));
   fill("links", status.members.filter((m) => m.link).map(({ name, link }) => [
-    name, rate(speed(name, "to")), rate(speed(name, "from")), link.up ? ms(link.rtt_us) : ["down", true], ms(link.queued_us),
-    known(link.capacity_to_bps, rate), lost(link.loss_to), lost(link.loss_from),
+    name, rate(speed(name, "to")), rate(speed(name, "from")), link.up ? ms(link.rtt_us) : ["down", true], ms(link.queueing_delay_us),
+    known(link.tx_capacity_bps, rate), lost(link.tx_loss), lost(link.rx_loss),
   ]));
 }
 
@@ -89,8 +89,8 @@ function remember(status) {
   const at = Date.now() / 1000;
   for (const m of status.members) {
     const list = past.get(m.name) || [];
-    const carried = m.ways.reduce((sum, way) => sum + way.carried_bps, 0);
-    list.push({ at, carried, to: m.link ? m.link.bytes_to : 0, from: m.link ? m.link.bytes_from : 0 });
+    const carried = m.routes.reduce((sum, way) => sum + way.throughput_bps, 0);
+    list.push({ at, carried, to: m.link ? m.link.tx_bytes : 0, from: m.link ? m.link.rx_bytes : 0 });
     past.set(m.name, list);
   }
   for (const [name, list] of past) {
@@ -124,31 +124,10 @@ function rates() {
   }));
 }
 
-function events(list, names) {
-  const called = (member) => names.get(member) || hex(member);
-  const path = (p) => (!p ? "no way" : p.relays.length ? `via ${p.relays.map(called).join(", ")}` : "direct");
-  const words = (e) => {
-    switch (e.event) {
-      case "route": return `${called(e.destination)}${e.place ? ` (further way ${e.place})` : ""}: ${path(e.from)} → ${path(e.to)}, ${e.reason}`;
-      case "link": return `link to ${e.name} ${e.up ? "up" : "down"}`;
-      case "session": return `${e.again ? "new keys" : "session"} with ${e.name}`;
-      case "joined": return `${e.name} joined`;
-      case "left": return `${e.name} left`;
-      case "doubted": return `what others say of the link from ${e.from} to ${e.to} is not believed: ${e.why}`;
-      case "stalled": return `this member did nothing for ${e.for_s.toFixed(2)} s`;
-      case "routes-restored": return `addresses and routes that something had removed are there again: ${[...e.addresses, ...e.routes].join(", ")}`;
-      case "routes-missing": return e.device_up ? `missing on this host: ${[...e.addresses, ...e.routes].join(", ") || "nothing any more"}` : "the tunnel device is down";
-      case "routes-overridden": return `this host has other routes to ${e.routes.map((r) => `${r.subnet} (by ${r.device || "several devices"})`).join(", ") || "nothing any more"}`;
-      case "key-elsewhere": return "another host runs with the key of this member";
-      case "unresolved": return `${e.endpoint}, where ${e.name} is to be called, cannot be looked up: ${e.why}`;
-      case "refused": return `${e.from}: ${e.why}`;
-      case "certificate-ends": return e.in_s ? `this member's certificate ends in ${(e.in_s / 3600).toFixed(1)} h` : "this member's certificate is over";
-      default: return JSON.stringify(e);
-    }
-  };
+function events(list) {
   byId("events").replaceChildren(...list.slice(-200).reverse().map((e) => {
     const item = document.createElement("li");
-    item.textContent = `${new Date(1000 * e.utc_s).toISOString().slice(11, 23)}  ${words(e)}`;
+    item.textContent = `${new Date(1000 * e.utc_s).toISOString().slice(11, 23)}  ${e.text}`;
     return item;
   }));
 }
@@ -168,7 +147,7 @@ async function look() {
     map(status);
     ways(status);
     rates();
-    events(happened.events, new Map(status.members.map((m) => [m.member, m.name])));
+    events(happened.events);
     const odd = Object.entries(status.counters).filter(([k, v]) => v && !fine.has(k)).map(([k, v]) => `${k.replaceAll("_", " ")} ${v}`);
     byId("counters").textContent = odd.length ? odd.join(", ") : "nothing";
   } catch (e) {

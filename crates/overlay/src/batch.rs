@@ -100,7 +100,7 @@ impl Batch {
                 }
                 Err(e) => {
                     let is_too_large = e.raw_os_error() == Some(EMSGSIZE);
-                    let counter = if is_too_large { &counters.oversize } else { &counters.send_failed };
+                    let counter = if is_too_large { &counters.oversize } else { &counters.tx_errors };
                     return add(counter, rest.len().div_ceil(self.each) as u64);
                 }
             }

@@ -62,7 +62,7 @@ counters! {
     /// Packets for which there is no member.
     no_member,
     /// Packets for a member that cannot be reached.
-    no_way,
+    no_route,
     /// Packets larger than the way to their member takes, that must not be cut.
     too_large,
     /// Datagrams that are none of ours, or damaged.
@@ -70,41 +70,41 @@ counters! {
     /// Frames of a session that is not or no longer known.
     no_session,
     /// Frames that are not authentic.
-    forged,
+    auth_failed,
     /// Frames that came twice.
     replayed,
     /// Frames too late to tell whether they came twice.
-    too_old,
+    outside_replay_window,
     /// Packets from a source that is not their member's.
     spoofed,
     /// Frames that this member was to pass on and did not: no consent, a wrong way, no member's.
-    not_relayed,
+    relay_denied,
     /// Frames that were not passed on because their sender had nothing left of the setting `relay_rate`.
-    over_quota,
+    relay_rate_limited,
     /// Datagrams of handshakes that nobody can have made who knows this member, or that answer no call.
-    strangers,
+    handshake_unauthenticated,
     /// Datagrams of handshakes and messages dropped because there were too many.
-    overflow,
+    control_queue_full,
     /// Rounds and answers of the gossip that were left out because what it may take (`gossip_rate`) was spent.
-    gossip_held_back,
+    gossip_rate_limited,
     /// Datagrams that came and found the socket full: they are lost in this host, though they count as lost on the link.
-    socket_full,
+    rx_buffer_overflow,
     /// Words that another host said with the key of this member.
-    key_elsewhere,
+    duplicate_identity,
     /// Datagrams that the network did not take.
-    send_failed,
+    tx_errors,
     /// Datagrams that this host's device or route did not take because they were too large; their size is looked for anew.
     oversize,
     /// Packets that the tunnel device did not take, or could not hand over.
-    device_failed,
+    tun_errors,
     /// Packets dropped because they were marked on the way and cannot carry the mark.
-    marked,
+    ecn_ce_dropped,
     /// Times that the controlling thread did nothing for so long that others may take the member to be gone.
     stalls,
     /// Addresses and routes of the overlay that something on this host removed, and that were added again.
     routes_restored,
     /// Events that could not be written to their file.
-    events_unwritten,
+    event_log_dropped,
 }
 
 /// One more.

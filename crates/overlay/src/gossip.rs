@@ -48,7 +48,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 const MOST_ANSWERS: u32 = 60;
 const MOST_SIGNATURES: u32 = 2000;
 /// What somebody passes on of a speaker is not heard for so long after it passed on a wrong signature of that one. Of all others it is heard: numbers of members are
-/// short, and where two keys have the same one, honest members who know the one pass on what those take for forged who know the other.
+/// short, and where two keys have the same one, honest members who know the one pass on what those take for auth_failed who know the other.
 const DEAF: Duration = Duration::from_secs(10);
 /// Words of this member that it does not know of, within so long of each other, are another host's with its key.
 const SAME_KEY: Duration = Duration::from_secs(60);
@@ -84,7 +84,7 @@ pub(crate) enum FromGossip {
     /// A certificate, and where `by` says that its owner is reached.
     Introduction { by: Member, text: String, endpoint: Option<SocketAddr> },
     /// Another host runs with the key of this member; told once.
-    KeyElsewhere,
+    DuplicateIdentity,
 }
 
 /// Runs until the sender of `input` is gone. `generation`: grows with each start of this member.
@@ -254,9 +254,9 @@ impl Gossip {
     fn note_own_word(&mut self, now: Instant) -> Option<FromGossip> {
         let is_again = |at: Instant| now.saturating_since(at) < SAME_KEY;
         self.own_word.replace(now).filter(|at| is_again(*at))?;
-        let is_first = self.counters.counts().key_elsewhere == 0;
-        bump(&self.counters.key_elsewhere);
-        is_first.then_some(FromGossip::KeyElsewhere)
+        let is_first = self.counters.counts().duplicate_identity == 0;
+        bump(&self.counters.duplicate_identity);
+        is_first.then_some(FromGossip::DuplicateIdentity)
     }
 
     /// What a word means here.
@@ -295,7 +295,7 @@ impl Gossip {
         }
         let room = room.min(FOR_ANSWERS * limit.most - other.drawn as f64);
         if room < FRAME as f64 {
-            bump(&self.counters.gossip_held_back);
+            bump(&self.counters.gossip_rate_limited);
             return Vec::new();
         }
         other.answers += 1;
@@ -326,7 +326,7 @@ impl Gossip {
         }
         let limit = self.limit();
         if self.spent.room(now, limit) < FOR_ANSWERS * limit.most {
-            bump(&self.counters.gossip_held_back);
+            bump(&self.counters.gossip_rate_limited);
             return Vec::new();
         }
         let mut asked = self.heard_lately(now);

@@ -64,7 +64,7 @@ pub(crate) async fn serve(listener: TcpListener, names: Vec<String>, asker: Aske
 async fn addressed(names: Arc<[String]>, request: Request, next: Next) -> Response {
     let host = request.headers().get(HOST).map(|h| h.to_str().unwrap_or_default());
     if host.is_some_and(|h| !is_of_this_host(h, &names)) {
-        let refusal = "this page is at an address of this host, or at localhost; another name by which it is asked for stands in `status_names` of the settings\n";
+        let refusal = "this page is at an address of this host, or at localhost; another name by which it is asked for stands in `http_names` of the settings\n";
         return (StatusCode::MISDIRECTED_REQUEST, refusal).into_response();
     }
     next.run(request).await
@@ -137,103 +137,97 @@ const LINKS: [(&str, &str, &str, &str, f64); 18] = [
         1e-6,
     ),
     (
-        "link_queue_seconds",
+        "link_queueing_delay_seconds",
         "gauge",
         "Largest delay on the link to the member above the least, of the last report; absent while it is down.",
-        "queued_us",
+        "queueing_delay_us",
         1e-6,
     ),
     (
-        "link_loss_to_ratio",
+        "link_tx_loss_ratio",
         "gauge",
         "Share of the frames to the member that the direct link loses; absent while it is down.",
-        "loss_to",
+        "tx_loss",
         1.0,
     ),
     (
-        "link_loss_from_ratio",
+        "link_rx_loss_ratio",
         "gauge",
         "Share of the frames from the member that the direct link loses; absent while it is down.",
-        "loss_from",
+        "rx_loss",
         1.0,
     ),
     (
-        "link_age_to_seconds",
+        "link_tx_age_seconds",
         "gauge",
         "How long ago something was known to arrive at the member on the direct link; absent: never.",
-        "age_to_s",
+        "tx_age_s",
         1.0,
     ),
     (
-        "link_age_from_seconds",
+        "link_rx_age_seconds",
         "gauge",
         "How long ago something arrived from the member on the direct link; absent: never.",
-        "age_from_s",
+        "rx_age_s",
         1.0,
     ),
     (
-        "link_confidence_to_ratio",
+        "link_tx_confidence_ratio",
         "gauge",
         "How much the loss to the member is trusted: 1 from 50 frames on.",
-        "confidence_to",
+        "tx_confidence",
         1.0,
     ),
     (
-        "link_confidence_from_ratio",
+        "link_rx_confidence_ratio",
         "gauge",
         "How much the loss from the member is trusted: 1 from 50 frames on.",
-        "confidence_from",
+        "rx_confidence",
         1.0,
     ),
-    ("link_sent_bytes_total", "counter", "IP bytes sent to the member on the direct link.", "bytes_to", 1.0),
-    (
-        "link_received_bytes_total",
-        "counter",
-        "IP bytes received from the member on the direct link.",
-        "bytes_from",
-        1.0,
-    ),
+    ("link_sent_bytes_total", "counter", "IP bytes sent to the member on the direct link.", "tx_bytes", 1.0),
+    ("link_received_bytes_total", "counter", "IP bytes received from the member on the direct link.", "rx_bytes", 1.0),
     ("link_probes_total", "counter", "Probes of losses sent to the member on the direct link.", "probes", 1.0),
     (
-        "link_trains_total",
+        "link_capacity_probes_total",
         "counter",
         "Trains of packets, by which capacity is measured, sent to the member on the direct link.",
-        "trains",
+        "capacity_probes",
         1.0,
     ),
     (
-        "link_capacity_to_bps",
+        "link_tx_capacity_bps",
         "gauge",
         "Bits a second that the link to the member carries, by trains and at most the setting `capacity`; absent: not known.",
-        "capacity_to_bps",
+        "tx_capacity_bps",
         1.0,
     ),
     (
-        "link_capacity_from_bps",
+        "link_rx_capacity_bps",
         "gauge",
         "Bits a second that the link from the member carries, by trains and at most the setting `capacity`; absent: not known.",
-        "capacity_from_bps",
+        "rx_capacity_bps",
         1.0,
     ),
     (
-        "link_capacity_age_to_seconds",
+        "link_tx_capacity_age_seconds",
         "gauge",
         "How long ago a train last told what the link to the member carries; absent: none did.",
-        "capacity_age_to_s",
+        "tx_capacity_age_s",
         1.0,
     ),
     (
-        "link_capacity_age_from_seconds",
+        "link_rx_capacity_age_seconds",
         "gauge",
         "How long ago a train last told what the link from the member carries; absent: none did.",
-        "capacity_age_from_s",
+        "rx_capacity_age_s",
         1.0,
     ),
     (
-        "link_datagram_bytes",
+        "link_path_mtu_bytes",
         "gauge",
         "Largest datagram that the link to the member carries, IP bytes.",
-        "datagram",
+        "path_mtu_bytes",
         1.0,
     ),
 ];
@@ -257,18 +251,19 @@ pub(crate) fn metrics(status: &Value) -> String {
     let _ = writeln!(out, "# HELP longhaul_overlay_predicted_bps {help}\n# TYPE longhaul_overlay_predicted_bps gauge");
     for member in members() {
         let best =
-            member.get("ways").and_then(|w| w.get(0)).and_then(|w| w.get("predicted_bps")).and_then(Value::as_u64);
+            member.get("routes").and_then(|w| w.get(0)).and_then(|w| w.get("predicted_bps")).and_then(Value::as_u64);
         if let Some(best) = best {
             let _ = writeln!(out, "longhaul_overlay_predicted_bps{{member=\"{}\"}} {best}", name(member));
         }
     }
     let help = "Bits a second of packets that arrived at the member in the last second or so, on all ways together.";
-    let _ = writeln!(out, "# HELP longhaul_overlay_carried_bps {help}\n# TYPE longhaul_overlay_carried_bps gauge");
+    let _ =
+        writeln!(out, "# HELP longhaul_overlay_throughput_bps {help}\n# TYPE longhaul_overlay_throughput_bps gauge");
     for member in members() {
-        let ways = member.get("ways").and_then(Value::as_array).into_iter().flatten();
-        let each = ways.filter_map(|w| w.get("carried_bps").and_then(Value::as_u64));
+        let ways = member.get("routes").and_then(Value::as_array).into_iter().flatten();
+        let each = ways.filter_map(|w| w.get("throughput_bps").and_then(Value::as_u64));
         let carried = each.fold(0, u64::saturating_add);
-        let _ = writeln!(out, "longhaul_overlay_carried_bps{{member=\"{}\"}} {carried}", name(member));
+        let _ = writeln!(out, "longhaul_overlay_throughput_bps{{member=\"{}\"}} {carried}", name(member));
     }
     tunnel_metrics(&mut out, status.get("tunnel").unwrap_or(&Value::Null));
     let help = "IP bits a second that the gossip with all members takes; its bound is the setting `gossip_rate`.";
@@ -278,7 +273,7 @@ pub(crate) fn metrics(status: &Value) -> String {
         "# HELP longhaul_overlay_gossip_bps {help}\n# TYPE longhaul_overlay_gossip_bps gauge\nlonghaul_overlay_gossip_bps {gossip}"
     );
     for (metric, key, help) in [
-        ("start_time_seconds", "began_utc_s", "When this member was started, seconds since 1970 UTC."),
+        ("start_time_seconds", "started_utc_s", "When this member was started, seconds since 1970 UTC."),
         (
             "certificate_expiry_timestamp_seconds",
             "certified_until_utc_s",

@@ -108,7 +108,7 @@ impl Inbound {
         self.asked = now;
         // 32 bits in the kernel; a socket that does not say has none.
         let dropped = kernel::udp_drops(self.socket.socket()).unwrap_or(self.dropped);
-        add(&self.counters.socket_full, dropped.saturating_sub(self.dropped));
+        add(&self.counters.rx_buffer_overflow, dropped.saturating_sub(self.dropped));
         self.dropped = dropped;
     }
 
@@ -117,7 +117,7 @@ impl Inbound {
         let mut tell = |event, place| {
             let has_room = (self.tell)(event, place);
             if !has_room {
-                bump(&counters.overflow);
+                bump(&counters.control_queue_full);
             }
             has_room
         };
@@ -132,7 +132,7 @@ impl Inbound {
         room.copy_from_slice(datagram);
         if address(hop, (envelope, relay_queue(self.queue)), room, micros(kernel::now())).is_none() {
             self.onward.take_back();
-            return bump(&self.counters.not_relayed);
+            return bump(&self.counters.relay_denied);
         }
         let bytes = (datagram.len() + outer(to)) as u64;
         hop.note_sent(relay_queue(self.queue), bytes);
@@ -231,7 +231,7 @@ impl<T: Takes> Device<T> {
                 add(&counters.bytes_out, bytes);
             }
             Err(e) if is_super && e.raw_os_error() == Some(EINVAL) => return Err(Refused),
-            Err(_) => bump(&counters.device_failed),
+            Err(_) => bump(&counters.tun_errors),
         }
         Ok(())
     }
@@ -306,7 +306,7 @@ mod tests {
             (is_super, bytes[VNET_HEADER + 40..].chunks(100).map(|segment| segment[0]).collect())
         };
         let counts = counters.counts();
-        let counts = [counts.packets_out, counts.bytes_out, counts.device_failed];
+        let counts = [counts.packets_out, counts.bytes_out, counts.tun_errors];
         (offered.into_iter().map(numbers).collect(), counts, switches.now().tun_gro)
     }
 

@@ -11,6 +11,7 @@ mod counters;
 mod device;
 mod draws;
 mod error;
+mod event_text;
 pub mod fuzzing;
 mod gauges;
 mod gossip;

@@ -81,7 +81,7 @@ pub(crate) enum Event {
     /// The direct link to a member works, or no longer.
     Link { member: Member, name: String, up: bool },
     /// What others say of a link is not believed for a while: it is contradicted by what became of this member's own frames.
-    Doubted { from: String, to: String, why: String },
+    LinkSuspected { from: String, to: String, why: String },
     /// A way was chosen.
     Route(Box<route::Decision>),
     /// Somebody became a member, by a certificate or as the settings were read again.
@@ -91,7 +91,7 @@ pub(crate) enum Event {
     /// The name at which a member is to be called could not be looked up; that is tried again, and told again when it fails for another reason.
     Unresolved { member: Member, name: String, endpoint: String, why: String },
     /// Somebody is not let in, or does not let this member in.
-    Refused { from: String, why: String },
+    PeerRejected { from: String, why: String },
     /// This member's own certificate ends so soon; 0: its time is over.
     CertificateEnds { in_s: u64 },
     /// The wall clock of this member's host was set by so much, forward where it is more than 0: all certificates are looked at anew.
@@ -99,7 +99,7 @@ pub(crate) enum Event {
     /// This member did nothing for so long though it had to: its host was busy with other things, or stood still. Others may have taken it to be gone.
     Stalled { for_s: f64 },
     /// Another host runs with the key of this member: each takes the other's packets. `overlay init` makes it one of its own.
-    KeyElsewhere,
+    DuplicateIdentity,
     /// Something on this host removed addresses or routes of the overlay, and they were added again. Told once a second at most.
     RoutesRestored(Restored),
     /// What the tunnel lacks on this host now: packets for these routes, or all of them while the device is down, are refused. All empty and the device up:

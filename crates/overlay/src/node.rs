@@ -230,7 +230,7 @@ impl Node {
             Input::Gossip(FromGossip::Introduction { by, text, endpoint }) => {
                 self.mesh.handle_introduction(now, by, &text, endpoint.filter(is_known_elsewhere));
             }
-            Input::Gossip(FromGossip::KeyElsewhere) => self.tell(&crate::mesh::Event::KeyElsewhere),
+            Input::Gossip(FromGossip::DuplicateIdentity) => self.tell(&crate::mesh::Event::DuplicateIdentity),
             Input::Found(Found { asked: Asked { member, name }, addresses }) => {
                 self.mesh.handle_addresses(now, (member, &name), addresses);
             }
@@ -346,7 +346,7 @@ impl Node {
         if let crate::mesh::Event::ClockSet { by_s } = event {
             tracing::warn!("the clock of this host was set by {by_s} s: all certificates are looked at again");
         }
-        if matches!(event, crate::mesh::Event::KeyElsewhere) {
+        if matches!(event, crate::mesh::Event::DuplicateIdentity) {
             tracing::warn!(
                 "another host runs with the key of this member: each takes the other's packets; `overlay init` makes it one of its own"
             );

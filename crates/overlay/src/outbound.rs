@@ -170,7 +170,7 @@ impl Outbound {
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         for _ in 0..MOST_SPOILT {
             match self.tun.receive(buffer) {
-                Err(e) if e.kind() == io::ErrorKind::InvalidInput => bump(&self.counters.device_failed),
+                Err(e) if e.kind() == io::ErrorKind::InvalidInput => bump(&self.counters.tun_errors),
                 done => return done,
             }
         }
@@ -235,7 +235,9 @@ impl Outbound {
         add(&self.counters.bytes_in, bytes as u64);
         let Some(flow) = Flow::of(ip) else { return bump(&self.counters.malformed) };
         let Some(((peer, way), class)) = self.place(table, &flow, bytes, packet::is_last(ip)) else { return };
-        let Some(way) = table.peers.get(peer).and_then(|p| p.ways.get(way)) else { return bump(&self.counters.no_way) };
+        let Some(way) = table.peers.get(peer).and_then(|p| p.ways.get(way)) else {
+            return bump(&self.counters.no_route);
+        };
         clamp_mss(ip, way.most, checksum != Checksum::Whole);
         let line = way.line(table.own, self.queues.own);
         let traffic_class = packet::traffic_class(ip).unwrap_or(0);
@@ -309,7 +311,7 @@ impl Outbound {
         let Some(answer) = packet::too_big(ip, most) else { return };
         let vnet = [0; VNET_HEADER];
         if self.tun.send(&[IoSlice::new(&vnet), IoSlice::new(&answer)]).is_err() {
-            bump(&self.counters.device_failed);
+            bump(&self.counters.tun_errors);
         }
     }
 
@@ -338,7 +340,7 @@ impl Outbound {
             bump(&self.counters.frames_sealed);
         } else {
             self.batch.take_back();
-            bump(&self.counters.no_way);
+            bump(&self.counters.no_route);
         }
     }
 
@@ -360,7 +362,7 @@ impl Outbound {
         };
         let way = table.peers.get(peer).and_then(|p| spread_by(&p.ways, hash, |w| (w.path, w.weight)));
         let Some(id) = way.and_then(|w| self.routes.get(&w.path)) else {
-            bump(&self.counters.no_way);
+            bump(&self.counters.no_route);
             return None;
         };
         let id = *id;
@@ -371,7 +373,7 @@ impl Outbound {
     fn place_of(&self, route: RouteId) -> Option<Place> {
         let place = self.places.get(route.index()).copied().flatten();
         if place.is_none() {
-            bump(&self.counters.no_way);
+            bump(&self.counters.no_route);
         }
         place
     }
@@ -399,7 +401,7 @@ impl Outbound {
         let share = |w: &Way| {
             let route = *self.routes.get(&w.path)?;
             let elsewhere = elsewhere.get(&w.path).copied().unwrap_or(0);
-            let [one, capacity, carried] = [w.predicted_bps, w.capacity_bps, w.carried_bps].map(Rate::from_bps);
+            let [one, capacity, carried] = [w.predicted_bps, w.capacity_bps, w.throughput_bps].map(Rate::from_bps);
             Some(Share { route, one, capacity, carried, elsewhere })
         };
         let destinations: Vec<Vec<Share>> = ways.iter().map(|w| w.iter().filter_map(share).collect()).collect();

@@ -25,7 +25,7 @@ use crate::window::Stale;
 
 /// Calls that may wait for the controlling thread: anybody can make them, and no flood of them shall keep reports out.
 const CALLS: usize = 256;
-/// Answers to own calls that may wait: few can be forged, as they name a call that is open, and calls must not keep them out.
+/// Answers to own calls that may wait: few can be auth_failed, as they name a call that is open, and calls must not keep them out.
 const ANSWERS: usize = 64;
 
 /// What a member may hand over at once to be passed on: what its rate is for so long, and this much at least.
@@ -160,13 +160,13 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
 
     fn handshake(&mut self, datagram: &[u8], source: Source) {
         if !is_for(&self.opener.keys, &self.opener.open_calls, datagram) {
-            return bump(&self.counters.strangers);
+            return bump(&self.counters.handshake_unauthenticated);
         }
         let is_call = Kind::of(datagram) == Some(Kind::Initiation);
         let places = if is_call { &self.opener.calls } else { &self.opener.answers };
         match places.take() {
             Some(place) => drop((self.tell)(Event::Handshake { source, datagram: datagram.to_vec() }, place)),
-            None => bump(&self.counters.overflow),
+            None => bump(&self.counters.control_queue_full),
         }
     }
 
@@ -180,7 +180,7 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
             }
         });
         let Some(place) = places.and_then(Places::take) else {
-            bump(&self.counters.overflow);
+            bump(&self.counters.control_queue_full);
             return false;
         };
         (self.tell)(event, place)
@@ -190,7 +190,7 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
     fn refuse_stale(&self, stale: Stale) -> Taken {
         self.refuse(match stale {
             Stale::Replayed => &self.counters.replayed,
-            Stale::TooOld => &self.counters.too_old,
+            Stale::TooOld => &self.counters.outside_replay_window,
         })
     }
 
@@ -220,12 +220,12 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
             return self.refuse(&counters.malformed);
         }
         if session.peer == GUEST && (via.is_some() || (header.lane, header.queue) != (LANE_DIRECT, CONTROL_QUEUE)) {
-            return self.refuse(&counters.strangers);
+            return self.refuse(&counters.handshake_unauthenticated);
         }
         if let Err(stale) = session.check(number) {
             return self.refuse_stale(stale);
         }
-        let Some(contents) = session.open(number, frame) else { return self.refuse(&counters.forged) };
+        let Some(contents) = session.open(number, frame) else { return self.refuse(&counters.auth_failed) };
         if let Err(stale) = self.note(session, number, bytes, header.sent) {
             return self.refuse_stale(stale);
         }
@@ -285,7 +285,7 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
                 let told = Event::Message { from: GUEST, session: session.local, lane: LANE_DIRECT, message };
                 let _ = (self.tell)(told, place);
             }
-            None => bump(&self.counters.overflow),
+            None => bump(&self.counters.control_queue_full),
         }
     }
 
@@ -315,7 +315,7 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
                 &self.counters.spoofed
             }
             Some(_) if self.arrival.traffic_class & 3 == 3 && ecn(contents).is_some() && !mark_congestion(contents) => {
-                &self.counters.marked
+                &self.counters.ecn_ce_dropped
             }
             Some(_) => return true,
         };
@@ -332,13 +332,13 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
             return self.refuse(&counters.no_session);
         };
         if session.peer == GUEST {
-            return self.refuse(&counters.not_relayed);
+            return self.refuse(&counters.relay_denied);
         }
         if let Err(stale) = session.check(number) {
             return self.refuse_stale(stale);
         }
         if !session.opens_envelope(number, datagram) {
-            return self.refuse(&counters.forged);
+            return self.refuse(&counters.auth_failed);
         }
         let bytes = datagram.len() + outer(self.arrival.from);
         if let Err(stale) = self.note(session, number, bytes, envelope.sent) {
@@ -346,7 +346,7 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
         }
         // Who sent this hop is who the envelope says, and this member is who it is for: nobody is made to relay a way that is none.
         if envelope.hop_from() != session.peer.0 || envelope.hop_to() != self.table.own.0 {
-            return self.refuse(&counters.not_relayed);
+            return self.refuse(&counters.relay_denied);
         }
         if envelope.destination != self.table.own.0 {
             return self.onward(envelope, session.peer, bytes);
@@ -370,10 +370,10 @@ impl<T: FnMut(Event, Place) -> bool> Turn<'_, T> {
         // Who has not shown a certificate yet has a session, too.
         let is_among_members = [from, Member(envelope.origin)].iter().all(|m| self.table.index.contains_key(m));
         if !self.table.relay || !reachable || !is_among_members {
-            return self.refuse(&self.counters.not_relayed);
+            return self.refuse(&self.counters.relay_denied);
         }
         if !self.within_quota(from, bytes) {
-            return self.refuse(&self.counters.over_quota);
+            return self.refuse(&self.counters.relay_rate_limited);
         }
         Taken::Onward(envelope)
     }

@@ -30,16 +30,16 @@ impl LossSensor {
     pub fn new(t_loss: Option<Duration>, n_loss: Option<u32>) -> Result<Self, String> {
         let t_loss = t_loss.unwrap_or(T_LOSS);
         if t_loss.is_zero() {
-            return Err("`t_loss` must be more than 0".to_owned());
+            return Err("`loss_interval` must be more than 0".to_owned());
         }
         let usual = || ((USUAL * t_loss.as_secs_f64()).ceil() as u32).max(LEAST_PROBES);
         let sensor = Self { t_loss, n_loss: n_loss.unwrap_or_else(usual) };
         if sensor.n_loss < LEAST_PROBES {
-            return Err(format!("`n_loss` is {}; it is {LEAST_PROBES} or more", sensor.n_loss));
+            return Err(format!("`loss_probes` is {}; it is {LEAST_PROBES} or more", sensor.n_loss));
         }
         if sensor.spacing() < LEAST_SPACING {
             return Err(format!(
-                "`n_loss` is {} in a `t_loss` of {} s; probes are sent {} ms apart or more",
+                "`loss_probes` is {} in a `loss_interval` of {} s; probes are sent {} ms apart or more",
                 sensor.n_loss,
                 t_loss.as_secs_f64(),
                 LEAST_SPACING.as_millis()
@@ -176,9 +176,13 @@ mod tests {
         assert_eq!(spacing(None, Some(100)), Ok(Duration::from_millis(600)));
         assert_eq!(spacing(Some(seconds(1)), None), Ok(Duration::from_millis(40)), "25 at least");
         for (t_loss, n_loss, why) in [
-            (Some(Duration::ZERO), None, "`t_loss` must be more than 0"),
-            (None, Some(24), "`n_loss` is 24; it is 25 or more"),
-            (Some(seconds(2)), Some(201), "`n_loss` is 201 in a `t_loss` of 2 s; probes are sent 10 ms apart or more"),
+            (Some(Duration::ZERO), None, "`loss_interval` must be more than 0"),
+            (None, Some(24), "`loss_probes` is 24; it is 25 or more"),
+            (
+                Some(seconds(2)),
+                Some(201),
+                "`loss_probes` is 201 in a `loss_interval` of 2 s; probes are sent 10 ms apart or more",
+            ),
         ] {
             assert_eq!(spacing(t_loss, n_loss), Err(why.to_owned()));
         }

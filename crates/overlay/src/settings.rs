@@ -58,7 +58,8 @@ const LEAST_RATE: Rate = Rate::from_bps(1000);
 /// What probes and reports of one way take, so that it can be known.
 const LEAST_RELAY_RATE: Rate = Rate::from_bps(64_000);
 /// Keys that are not compared as they are written.
-const LOOKED_AT: [&str; 8] = ["member", "certificate", "refuse", "secret", "key", "authority", "addresses", "subnets"];
+const LOOKED_AT: [&str; 8] =
+    ["member", "certificate", "refuse", "network_secret", "key", "ca_public_key", "addresses", "subnets"];
 /// Port of the overlay where nothing else is said.
 pub const DEFAULT_PORT: u16 = 5460;
 
@@ -67,7 +68,9 @@ pub const DEFAULT_PORT: u16 = 5460;
 #[serde(deny_unknown_fields)]
 struct File {
     key: PathBuf,
+    #[serde(rename = "network_secret")]
     secret: String,
+    #[serde(rename = "ca_public_key")]
     authority: Option<String>,
     certificate: Option<PathBuf>,
     #[serde(default)]
@@ -86,23 +89,33 @@ struct File {
     policy: Option<PolicyName>,
     #[serde(default)]
     single_path: bool,
+    #[serde(rename = "max_paths")]
     paths: Option<usize>,
+    #[serde(rename = "switch_margin", alias = "eta")]
     eta: Option<f64>,
     model: Option<rules::ModelName>,
     alpha: Option<f64>,
     beta: Option<f64>,
+    #[serde(rename = "hold_down", alias = "t_ch")]
     t_ch: Option<toml::Value>,
+    #[serde(rename = "loss_interval", alias = "t_loss")]
     t_loss: Option<toml::Value>,
+    #[serde(rename = "loss_probes", alias = "n_loss")]
     n_loss: Option<u32>,
     capacity: Option<toml::Value>,
     probe_share: Option<f64>,
     gossip_rate: Option<toml::Value>,
+    #[serde(rename = "control_socket")]
     control: Option<PathBuf>,
+    #[serde(rename = "http_listen")]
     status: Option<String>,
-    #[serde(default)]
+    #[serde(rename = "http_names", default)]
     status_names: Vec<String>,
+    #[serde(rename = "event_log")]
     events: Option<PathBuf>,
+    #[serde(rename = "decision_log")]
     record: Option<PathBuf>,
+    #[serde(rename = "decision_log_size")]
     record_size: Option<toml::Value>,
     #[serde(default)]
     offload: Offload,
@@ -289,6 +302,7 @@ impl Settings {
     pub(crate) fn control_of(path: &Path) -> Result<PathBuf, OverlayError> {
         #[derive(Deserialize)]
         struct Control {
+            #[serde(rename = "control_socket")]
             control: Option<PathBuf>,
         }
         let text =
@@ -309,7 +323,7 @@ impl Settings {
         let refuse = refused(&file.refuse, &identity.public(), &members)?;
         no_overlap(&members, &serves)?;
         let policy = file.policy.unwrap_or_default();
-        let sensor = sensor(policy, time(file.t_loss, "t_loss")?, file.n_loss)?;
+        let sensor = sensor(policy, time(file.t_loss, "loss_interval")?, file.n_loss)?;
         let mtu = file.mtu.map_or(Ok(DEFAULT_MTU), mtu)?;
         let device = file.device.unwrap_or_else(|| "lh0".to_owned());
         check_device(&device, file.queues)?;
@@ -318,7 +332,7 @@ impl Settings {
         let listen = file.listen.map(|text| socket_address("listen", &text)).transpose()?;
         let status = file.status.map(|text| socket_address("status", &text)).transpose()?;
         check_status_names(&file.status_names, status.is_some())?;
-        let record_size = record_size(size(file.record_size, "record_size")?, file.record.is_some())?;
+        let record_size = record_size(size(file.record_size, "decision_log_size")?, file.record.is_some())?;
         Ok(Self {
             secret: Sha256::digest(file.secret.as_bytes()).into(),
             authority,
@@ -346,7 +360,7 @@ impl Settings {
             eta: file.eta,
             model,
             rate_aware,
-            t_ch: time(file.t_ch, "t_ch")?,
+            t_ch: time(file.t_ch, "hold_down")?,
             sensor,
             capacity: at_least(
                 rate(file.capacity, "capacity")?,
@@ -383,7 +397,7 @@ impl Settings {
         let mut keys: BTreeSet<&str> = ours.keys().chain(theirs.keys()).map(String::as_str).collect();
         keys.retain(|key| ours.get(*key) != theirs.get(*key));
         // The first of the addresses is that of what this host sends.
-        let further = [("secret", self.secret != other.secret), ("addresses", self.addresses != other.addresses)];
+        let further = [("network_secret", self.secret != other.secret), ("addresses", self.addresses != other.addresses)];
         let is_other = further.into_iter().chain(self.is_another_member(other));
         keys.extend(is_other.filter(|(_, is_other)| *is_other).map(|(key, _)| key));
         keys.into_iter().map(str::to_owned).collect()
@@ -395,7 +409,7 @@ impl Settings {
         let subnets = |s: &Self| BTreeSet::from_iter(s.subnets.clone());
         [
             ("key", self.identity.public() != other.identity.public()),
-            ("authority", self.authority != other.authority),
+            ("ca_public_key", self.authority != other.authority),
             ("addresses", addresses(self) != addresses(other)),
             ("subnets", subnets(self) != subnets(other)),
         ]
@@ -427,7 +441,7 @@ pub(crate) fn check_mtu<'a>(mtu: u16, mut nets: impl Iterator<Item = &'a IpNet>)
 
 fn check_secret(secret: &str) -> Result<(), String> {
     if secret.len() < 16 {
-        return Err("`secret` has fewer than 16 characters; `longhaul overlay init` makes one".to_owned());
+        return Err("`network_secret` has fewer than 16 characters; `longhaul overlay init` makes one".to_owned());
     }
     Ok(())
 }
@@ -442,7 +456,7 @@ fn check_addresses(addresses: &[IpAddr]) -> Result<(), String> {
     }
 }
 
-/// The paper's sensor of losses, where its policy or `t_loss` asks for it.
+/// The paper's sensor of losses, where its policy or `loss_interval` asks for it.
 fn sensor(
     policy: PolicyName,
     t_loss: Option<std::time::Duration>,
@@ -450,7 +464,7 @@ fn sensor(
 ) -> Result<Option<LossSensor>, String> {
     let is_asked_for = policy == PolicyName::Safire2008 || t_loss.is_some();
     if n_loss.is_some() && !is_asked_for {
-        return Err("`n_loss` needs `t_loss`, or the policy `safire-2008`".to_owned());
+        return Err("`loss_probes` needs `loss_interval`, or the policy `safire-2008`".to_owned());
     }
     is_asked_for.then(|| LossSensor::new(t_loss, n_loss)).transpose()
 }
@@ -488,10 +502,10 @@ fn check_device(name: &str, queues: Option<usize>) -> Result<(), String> {
 /// Names of this host, as browsers say them.
 fn check_status_names(names: &[String], has_page: bool) -> Result<(), String> {
     if !names.is_empty() && !has_page {
-        return Err("`status_names` needs `status`, the address of the page that is asked for by them".to_owned());
+        return Err("`http_names` needs `http_listen`, the address of the page that is asked for by them".to_owned());
     }
     match names.iter().find(|name| !is_name(name)) {
-        Some(odd) => Err(format!("`status_names` has {odd:?}, which is no host name; it takes names without a port")),
+        Some(odd) => Err(format!("`http_names` has {odd:?}, which is no host name; it takes names without a port")),
         None => Ok(()),
     }
 }
@@ -517,10 +531,10 @@ fn gossip_rate(asked: Option<Rate>) -> Result<Rate, String> {
 fn record_size(asked: Option<Bytes>, records: bool) -> Result<Bytes, String> {
     let Some(size) = asked else { return Ok(RECORD_SIZE) };
     if !records {
-        return Err("`record_size` needs `record`, the file that it bounds".to_owned());
+        return Err("`decision_log_size` needs `decision_log`, the file that it bounds".to_owned());
     }
     if size < LEAST_RECORD {
-        return Err(format!("`record_size` is {size}; less than {LEAST_RECORD} has no room for anything"));
+        return Err(format!("`decision_log_size` is {size}; less than {LEAST_RECORD} has no room for anything"));
     }
     Ok(size)
 }

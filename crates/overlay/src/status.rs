@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use units::Instant;
 
 use crate::counters::{Counters, Counts, add, bump};
+use crate::event_text;
 use crate::gauges::{Gauges, active};
 use crate::host_routes::HostState;
 use crate::mesh::{self, Event, Mesh};
@@ -20,7 +21,7 @@ use crate::offload::Switches;
 use crate::settings::{Settings, shown_address};
 
 /// Rates of what was judged.
-const JUDGED: [&str; 2] = ["predicted_bps", "worth_bps"];
+const JUDGED: [&str; 2] = ["predicted_bps", "utility_bps"];
 /// Events that are kept for who asks later.
 const KEPT: usize = 1000;
 
@@ -81,6 +82,20 @@ pub(crate) struct Status {
     policy: Policy,
 }
 
+/// Whether somebody has to act, or packets are lost until the event is over.
+fn is_warning(event: &Event) -> bool {
+    match event {
+        Event::PeerRejected { .. } | Event::Unresolved { .. } | Event::CertificateEnds { .. } => true,
+        Event::DuplicateIdentity | Event::Stalled { .. } | Event::ClockSet { .. } => true,
+        Event::RoutesMissing { device_up, addresses, routes } => {
+            !device_up || !addresses.is_empty() || !routes.is_empty()
+        }
+        Event::RoutesOverridden { routes } => !routes.is_empty(),
+        Event::Session { .. } | Event::Link { .. } | Event::LinkSuspected { .. } | Event::Route(_) => false,
+        Event::Joined { .. } | Event::Left { .. } | Event::RoutesRestored(_) => false,
+    }
+}
+
 /// Sets these keys to nothing, where they are there.
 fn hide(value: &mut Value, keys: &[&str]) {
     for key in keys {
@@ -108,7 +123,7 @@ impl Status {
     /// Counts what the network did with a datagram of the controlling thread.
     pub(crate) fn count_sent(&self, sent: io::Result<usize>) {
         if sent.is_err() {
-            bump(&self.counters.control.send_failed);
+            bump(&self.counters.control.tx_errors);
         }
     }
 
@@ -143,13 +158,14 @@ impl Status {
                 self.hide_assumed(object, decision);
             }
         }
-        if let Event::Route(decision) = event {
-            // All of it is among the events.
-            tracing::info!("route to {}", decision.with_names(|member| self.settings.name_of(member)));
-        } else if matches!(event, Event::Refused { .. } | Event::Unresolved { .. } | Event::CertificateEnds { .. }) {
-            tracing::warn!("{value}");
+        let text = event_text::text(event, &|member| self.settings.name_of(member));
+        if is_warning(event) {
+            tracing::warn!("{text}");
         } else {
-            tracing::info!("{value}");
+            tracing::info!("{text}");
+        }
+        if let Some(object) = value.as_object_mut() {
+            object.insert("text".to_owned(), json!(text));
         }
         let line = value.to_string();
         if self.events.len() == KEPT {
@@ -169,7 +185,7 @@ impl Status {
             }
         }
         let is_most = decision.inputs.chosen_for.is_some_and(|rate| rate >= self.policy.unknown_capacity);
-        if is_most && let Some(chosen_for) = inputs.get_mut("chosen_for_bps") {
+        if is_most && let Some(chosen_for) = inputs.get_mut("predicted_at_selection_bps") {
             *chosen_for = Value::Null;
         }
     }
@@ -195,7 +211,7 @@ impl Status {
                 json!({
                     "member": number, "name": m.name, "key": m.key.to_string(), "subnets": m.subnets,
                     "link": self.link(mesh, *number, now),
-                    "ways": self.ways(mesh, *number, now),
+                    "routes": self.ways(mesh, *number, now),
                 })
             })
             .collect();
@@ -203,17 +219,17 @@ impl Status {
             .claims(now)
             .map(|(from, to, claim, age)| {
                 let (age_s, confidence) = (age.as_secs_f64(), claim.metrics().confidence);
-                json!({ "from": from, "to": to, "claim": claim, "age_s": age_s, "confidence": confidence })
+                json!({ "from": from, "to": to, "metrics": claim, "age_s": age_s, "confidence": confidence })
             })
             .collect();
         json!({
             "member": own.member(), "key": own.to_string(), "certified_until_utc_s": mesh.certified_until_utc_s(), "refused_keys": mesh.refused_keys(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
             "tunnel": self.host,
-            "listen": shown_address(self.settings.listen), "offload": self.counters.switches.now(), "queues": self.counters.gauges.len(), "began_utc_s": self.began.0,
+            "listen": shown_address(self.settings.listen), "offload": self.counters.switches.now(), "queues": self.counters.gauges.len(), "started_utc_s": self.began.0,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
-            "rests": mesh.rests(now), "running_s": now.saturating_since(self.since).as_secs_f64(),
+            "idle": mesh.rests(now), "running_s": now.saturating_since(self.since).as_secs_f64(),
             "gossip_bps": mesh.gossip_rate(now).as_bps(), "gossip_budget_bps": self.settings.gossip_rate.as_bps(),
-            "members": members, "claims": claims, "counters": self.counters.counts(), "flows": self.flows(mesh, now),
+            "members": members, "link_state": claims, "counters": self.counters.counts(), "flows": self.flows(mesh, now),
         })
     }
 
@@ -252,7 +268,7 @@ impl Status {
         let members = self.settings.members.get();
         let routes: Vec<Value> = members
             .iter()
-            .map(|(number, m)| json!({ "member": number, "name": m.name, "subnets": m.subnets, "ways": self.ways(mesh, *number, now) }))
+            .map(|(number, m)| json!({ "member": number, "name": m.name, "subnets": m.subnets, "routes": self.ways(mesh, *number, now) }))
             .collect();
         json!({ "routes": routes })
     }
@@ -289,7 +305,7 @@ impl Status {
                 entry.insert("relays".to_owned(), json!(self.relays(path)));
                 if entry.get("assumed") == Some(&Value::Bool(true)) {
                     entry.get_mut("judged").into_iter().for_each(|judged| hide(judged, &JUDGED));
-                    for key in ["rate_aware_bps", "chosen_for_bps"] {
+                    for key in ["rate_aware_bps", "predicted_at_selection_bps"] {
                         entry.get_mut(key).into_iter().for_each(|value| *value = Value::Null);
                     }
                 }

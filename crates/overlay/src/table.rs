@@ -22,7 +22,7 @@ pub(crate) struct Way {
     pub(crate) predicted_bps: u64,
     /// Most that all flows get together, and what those on it get where they fill it, bit/s.
     pub(crate) capacity_bps: u64,
-    pub(crate) carried_bps: u64,
+    pub(crate) throughput_bps: u64,
     /// Largest inner packet in bytes.
     pub(crate) most: usize,
     /// Where its datagrams go first.

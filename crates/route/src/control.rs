@@ -60,7 +60,7 @@ pub struct Weighted {
     #[serde(rename = "capacity_bps")]
     pub capacity: Rate,
     /// What those that are on it get together, where they fill it, or get it all the time; else nothing.
-    #[serde(rename = "carried_bps")]
+    #[serde(rename = "throughput_bps")]
     pub carried: Rate,
 }
 

@@ -14,17 +14,17 @@ use crate::{Member, Metrics, Path, Policy, PolicyError};
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// There was none.
-    First,
+    Initial,
     /// The new one is better by the margin, and surely so.
     Better,
     /// A link of the old one, or the consent of one of its relays, is gone.
     Failed,
     /// The old one has a fraction of the rate that it was chosen for, and the new one is better by the margin.
-    Collapsed,
+    Degraded,
     /// The new one is better by the margin, and was used before.
-    Returned,
+    Restored,
     /// The new one has fewer relays, and is as good.
-    Shorter,
+    FewerHops,
     /// The destination left the overlay; or a further path is not worth its relays, or shares links with those before it.
     Removed,
 }
@@ -32,12 +32,12 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::First => "first",
+            Self::Initial => "initial",
             Self::Better => "better",
             Self::Failed => "failed",
-            Self::Collapsed => "collapsed",
-            Self::Returned => "returned",
-            Self::Shorter => "shorter",
+            Self::Degraded => "degraded",
+            Self::Restored => "restored",
+            Self::FewerHops => "fewer hops",
             Self::Removed => "removed",
         })
     }
@@ -53,7 +53,7 @@ pub struct Judged {
     pub predicted: Rate,
     /// What all flows to the destination would get together, by the upper end of the interval of the loss, by the loss, and by the lower end; where
     /// our flows to others fill a link of the path, no less than what each of those gets. The middle one is what paths are compared by.
-    #[serde(rename = "worth_bps")]
+    #[serde(rename = "utility_bps")]
     pub worth: [Rate; 3],
 }
 
@@ -67,7 +67,7 @@ pub struct Inputs {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Judged>,
     /// Rate that was predicted for the old path when it was chosen, or when it had been low for as long as the hold-down.
-    #[serde(rename = "chosen_for_bps", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "predicted_at_selection_bps", default, skip_serializing_if = "Option::is_none")]
     pub chosen_for: Option<Rate>,
     /// For how long the old path had been used.
     #[serde(rename = "used_for_ns", with = "nanos")]
@@ -75,10 +75,10 @@ pub struct Inputs {
     /// What our own traffic on the old path was.
     pub load: Load,
     /// Least ratio of the new path to the old one that the intervals leave; a change for the better needs more than 1, one to a shorter path does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "confidence_ratio", default, skip_serializing_if = "Option::is_none")]
     pub sure_ratio: Option<f64>,
     /// Of a further path: what it must be worth, a share of what the first one is.
-    #[serde(rename = "needed_bps", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "required_bps", default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<Rate>,
     /// How many elephants there are, by which each path is judged: on the path that was left, and of a further path on all paths to the
     /// destination.
@@ -100,6 +100,7 @@ pub struct Decision {
     /// Where to.
     pub destination: Member,
     /// 0: the first path, which all traffic takes that is not spread; from 1 on: further ones.
+    #[serde(rename = "rank")]
     pub place: usize,
     /// The path until now.
     pub from: Option<Path>,

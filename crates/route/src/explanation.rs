@@ -14,17 +14,17 @@ pub enum Hold {
     /// It is not better by the margin.
     Margin {
         /// Rate that it would have to have.
-        #[serde(rename = "needed_bps")]
+        #[serde(rename = "required_bps")]
         needed: Rate,
     },
     /// It carries less than what arrives over the present path all the time.
-    Narrow {
+    InsufficientCapacity {
         /// That.
-        #[serde(rename = "carried_bps")]
+        #[serde(rename = "throughput_bps")]
         carried: Rate,
     },
     /// It may be no better: the losses are known too little.
-    Unsure {
+    NotSignificant {
         /// What it is at least of the present path.
         ratio: f64,
     },
@@ -40,19 +40,19 @@ pub enum Hold {
         until: Instant,
     },
     /// It has to stay better for some time.
-    Confirm {
+    Confirmation {
         /// Until when.
         #[serde(rename = "until_ns")]
         until: Instant,
     },
     /// It was left lately.
-    Refractory {
+    Damped {
         /// Until when.
         #[serde(rename = "until_ns")]
         until: Instant,
     },
     /// One of its links failed lately.
-    Withheld {
+    LinkSuppressed {
         /// Until when.
         #[serde(rename = "until_ns")]
         until: Instant,
@@ -64,23 +64,26 @@ impl Hold {
     pub const fn until(&self) -> Option<Instant> {
         match self {
             Self::HoldDown { until }
-            | Self::Confirm { until }
-            | Self::Refractory { until }
-            | Self::Withheld { until } => Some(*until),
-            Self::Margin { .. } | Self::Narrow { .. } | Self::Unsure { .. } | Self::Confidence { .. } => None,
+            | Self::Confirmation { until }
+            | Self::Damped { until }
+            | Self::LinkSuppressed { until } => Some(*until),
+            Self::Margin { .. }
+            | Self::InsufficientCapacity { .. }
+            | Self::NotSignificant { .. }
+            | Self::Confidence { .. } => None,
         }
     }
 
     fn show(&self, f: &mut fmt::Formatter<'_>, now: Instant) -> fmt::Result {
         match self {
             Self::Margin { needed } => write!(f, "less than {needed}")?,
-            Self::Narrow { carried } => write!(f, "narrower than the {carried} that arrive now")?,
-            Self::Unsure { ratio } => write!(f, "uncertain, at least {ratio:.2} of the present path")?,
+            Self::InsufficientCapacity { carried } => write!(f, "narrower than the {carried} that arrive now")?,
+            Self::NotSignificant { ratio } => write!(f, "uncertain, at least {ratio:.2} of the present path")?,
             Self::Confidence { confidence } => write!(f, "confidence {confidence:.2}")?,
             Self::HoldDown { .. } => f.write_str("last change too recent")?,
-            Self::Confirm { .. } => f.write_str("to be confirmed")?,
-            Self::Refractory { .. } => f.write_str("left lately")?,
-            Self::Withheld { .. } => f.write_str("a link failed lately")?,
+            Self::Confirmation { .. } => f.write_str("to be confirmed")?,
+            Self::Damped { .. } => f.write_str("left lately")?,
+            Self::LinkSuppressed { .. } => f.write_str("a link failed lately")?,
         }
         let Some(until) = self.until() else { return Ok(()) };
         write!(f, ", for another {:.1} s", until.saturating_since(now).as_secs_f64())
@@ -104,7 +107,7 @@ pub struct InUse {
     #[serde(default)]
     pub assumed: bool,
     /// What was predicted for one flow when it was chosen.
-    #[serde(rename = "chosen_for_bps")]
+    #[serde(rename = "predicted_at_selection_bps")]
     pub chosen_for: Rate,
     /// What it carries.
     pub load: Load,

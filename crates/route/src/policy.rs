@@ -23,7 +23,7 @@ pub struct Policy {
     /// By how much of the present rate another path must be better (the paper's eta).
     pub margin: f64,
     /// And by how much at least.
-    #[serde(rename = "least_gain_bps")]
+    #[serde(rename = "min_gain_bps")]
     pub least_gain: Rate,
     /// Whether a path with fewer relays is gone back to when it is not longer and as good, as far as the intervals of both tell: each relay carries what it
     /// passes on twice.
@@ -35,29 +35,33 @@ pub struct Policy {
     #[serde(rename = "confirm_ns", with = "nanos")]
     pub confirm: Duration,
     /// The intervals of the losses are taken this many times as wide, and the paths must differ beyond them. 0: losses are taken as they are.
+    #[serde(rename = "ci_scale")]
     pub certainty: f64,
     /// Below this confidence a path is taken only if there is no other.
+    #[serde(rename = "min_confidence")]
     pub least_confidence: f64,
     /// Whether paths are compared by what all our flows get; otherwise by what one flow gets.
     pub count_load: bool,
     /// A path that carries this share of its capacity or more, or whose capacity nobody knows, is worth no less than what it carries: its losses may be our own
     /// flows' doing. On others they are not, and a sender in luck for half a second says nothing about the next minute. What it carried when its flows ended
     /// counts for the hold-down.
+    #[serde(rename = "saturated_share")]
     pub filled: f64,
     /// Whether a path that has failed, or has collapsed, is left at once, whenever the last change was: a collapsed one not where it is known to be idle, or where only
     /// its capacity is less and what is sent is far below that.
     pub fast_fail: bool,
     /// A path has collapsed below this share of the rate that was predicted when it was chosen.
+    #[serde(rename = "degraded_share")]
     pub collapse: f64,
     /// A link that nobody has spoken of for so long is down. What our traffic carries is not known after that time either.
-    #[serde(rename = "silence_ns", with = "nanos")]
+    #[serde(rename = "link_timeout_ns", with = "nanos")]
     pub silence: Duration,
     /// For so long a path that was left is not taken again, and a link that failed not relied on after it is back; doubled with each further flap,
     /// but for a link by which there is four times the rate of the present path.
-    #[serde(rename = "refractory_ns", with = "nanos")]
+    #[serde(rename = "suppress_ns", with = "nanos")]
     pub refractory: Duration,
     /// Where doubling ends.
-    #[serde(rename = "most_refractory_ns", with = "nanos")]
+    #[serde(rename = "suppress_max_ns", with = "nanos")]
     pub most_refractory: Duration,
     /// By up to this share refractory times are longer, each by another one: members that were driven away together do not come back together.
     pub jitter: f64,
@@ -65,17 +69,18 @@ pub struct Policy {
     #[serde(rename = "flap_half_life_ns", with = "nanos")]
     pub flap_half_life: Duration,
     /// Who leaves a path that was used for a shorter time than this has flapped.
-    #[serde(rename = "settled_ns", with = "nanos")]
+    #[serde(rename = "stable_after_ns", with = "nanos")]
     pub settled: Duration,
     /// Most paths to a destination at once; they are disjoint.
     pub max_paths: usize,
     /// A further path is used if it has this share of the first one's rate; it is given up below half of that.
+    #[serde(rename = "min_share")]
     pub least_share: f64,
     /// How often further paths are looked for.
     #[serde(rename = "search_ns", with = "nanos")]
     pub search: Duration,
     /// So long changes are gathered before paths are compared. What has failed is looked at without delay.
-    #[serde(rename = "gather_ns", with = "nanos")]
+    #[serde(rename = "batch_ns", with = "nanos")]
     pub gather: Duration,
     /// Most links that are remembered; more are refused.
     pub max_links: usize,

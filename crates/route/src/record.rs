@@ -8,7 +8,7 @@ use crate::control::{Control, Error};
 use crate::{Decision, Event, Member, Metrics, Policy, PolicyError};
 
 /// What this version writes and reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The first line of a record: what, together with the events, all decisions follow from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

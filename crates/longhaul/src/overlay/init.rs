@@ -75,7 +75,7 @@ fn quoted(items: impl Iterator<Item = String>) -> String {
 fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
     let file = key.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let mut text = format!(
-        "# A member of an overlay: longhaul overlay up --config {}\n\nkey = \"{file}\"\nsecret = {}\naddresses = [{}]\n",
+        "# A member of an overlay: longhaul overlay up --config {}\n\nkey = \"{file}\"\nnetwork_secret = {}\naddresses = [{}]\n",
         options.config.config.display(),
         // Quoted as JSON, which is TOML's way, too.
         serde_json::Value::from(secret),
@@ -88,7 +88,7 @@ fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
         let _ = writeln!(text, "listen = \"{listen}\"");
     }
     let stem = options.config.config.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let _ = writeln!(text, "control = \"{stem}.sock\"");
+    let _ = writeln!(text, "control_socket = \"{stem}.sock\"");
     text
 }
 
@@ -134,7 +134,7 @@ pub(super) fn authority(options: &AuthorityOptions) -> anyhow::Result<ExitCode> 
         "wrote {}; keep it off the members' hosts; their settings need this line:",
         options.key.display()
     )?;
-    writeln!(io::stdout(), "authority = \"{}\"", identity.public())?;
+    writeln!(io::stdout(), "ca_public_key = \"{}\"", identity.public())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -170,7 +170,7 @@ pub(super) fn certify(options: &CertifyOptions) -> anyhow::Result<ExitCode> {
     writeln!(io::stdout(), "{text}")?;
     writeln!(
         io::stderr(),
-        "{} is a member until {}; its settings need `certificate` and `authority`",
+        "{} is a member until {}; its settings need `certificate` and `ca_public_key`",
         member.name,
         measure::utc_at(certificate.until_utc_s, 0)
     )?;

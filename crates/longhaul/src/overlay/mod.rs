@@ -79,7 +79,11 @@ fn question(
     if let Some(error) = value.get("error").and_then(|e| e.as_str()) {
         anyhow::bail!("{error}");
     }
-    let shown = if options.json { format!("{value}\n") } else { text(&value) };
+    let shown = match (options.json, question) {
+        (true, Question::Events) => show::event_lines(&value),
+        (true, _) => format!("{value}\n"),
+        (false, _) => text(&value),
+    };
     write!(io::stdout(), "{shown}")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -138,14 +138,14 @@ pub(super) fn status(answer: &Value) -> String {
             text(member, "name"),
             if up { "up" } else { "down" },
             ms("rtt_us"),
-            ms("queued_us"),
-            link.get("capacity_to_bps")
+            ms("queueing_delay_us"),
+            link.get("tx_capacity_bps")
                 .and_then(Value::as_u64)
                 .map_or_else(|| "-".to_owned(), |c| Rate::from_bps(c).to_string()),
-            percent("loss_to"),
-            percent("loss_from"),
-            Bytes::new(number(link, "bytes_to")).to_string(),
-            Bytes::new(number(link, "bytes_from")).to_string(),
+            percent("tx_loss"),
+            percent("rx_loss"),
+            Bytes::new(number(link, "tx_bytes")).to_string(),
+            Bytes::new(number(link, "rx_bytes")).to_string(),
             ways(member),
         );
     }
@@ -202,10 +202,10 @@ fn metrics(answer: &Value) -> String {
             out,
             "{:<16} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}",
             text(member, "name"),
-            shown("age_to_s", " s"),
-            shown("age_from_s", " s"),
-            shown("confidence_to", ""),
-            shown("confidence_from", ""),
+            shown("tx_age_s", " s"),
+            shown("rx_age_s", " s"),
+            shown("tx_confidence", ""),
+            shown("rx_confidence", ""),
             Rate::from_bps(number(link, "probe_bps")).to_string(),
             Rate::from_bps(number(link, "probe_budget_bps")).to_string(),
             Rate::from_bps(number(link, "gossip_bps")).to_string(),
@@ -230,7 +230,7 @@ const FINE: [&str; 8] = [
 
 /// The ways to a member in one line.
 fn ways(member: &Value) -> String {
-    let ways: Vec<String> = list(member, "ways")
+    let ways: Vec<String> = list(member, "routes")
         .map(|way| {
             let predicted = way.get("predicted_bps").and_then(Value::as_u64);
             let predicted = predicted.map_or_else(|| "rate unknown".to_owned(), |bps| Rate::from_bps(bps).to_string());
@@ -270,7 +270,7 @@ pub(super) fn flows(answer: &Value) -> String {
             text(path, "name"),
             number(path, "flows"),
             number(path, "elephants"),
-            Rate::from_bps(number(path, "carried_bps")).to_string(),
+            Rate::from_bps(number(path, "throughput_bps")).to_string(),
             known("rtt_us", |us| format!("{:.2} ms", us / 1e3)),
             known("loss", |share| format!("{:.2}%", 100.0 * share)),
             relays(path),
@@ -290,8 +290,22 @@ pub(super) fn why(answer: &Value) -> String {
     format!("{}\n", text(answer, "text").trim_end())
 }
 
-pub(super) fn events(answer: &Value) -> String {
+/// The event log as JSON Lines.
+pub(super) fn event_lines(answer: &Value) -> String {
     list(answer, "events").map(|e| format!("{e}\n")).collect()
+}
+
+/// The event log as a table: UTC and text.
+pub(super) fn events(answer: &Value) -> String {
+    let line = |e: &Value| format!("{}  {}\n", utc(float(e, "utc_s")), text(e, "text"));
+    list(answer, "events").map(line).collect()
+}
+
+/// `2026-11-28 10:46:29.125`, the time in seconds since 1970 UTC.
+fn utc(seconds: f64) -> String {
+    let Ok(t) = time::OffsetDateTime::from_unix_timestamp_nanos((seconds * 1e9) as i128) else { return String::new() };
+    let (date, (h, m, s, ms)) = (t.date(), t.to_hms_milli());
+    format!("{date} {h:02}:{m:02}:{s:02}.{ms:03}")
 }
 
 #[cfg(test)]
@@ -307,7 +321,7 @@ mod tests {
                 { "name": "east", "relays": [], "flows": 7, "elephants": 0, "loss": null, "rtt_us": null },
                 {
                     "name": "east", "relays": ["north", "south"], "flows": 3, "elephants": 2,
-                    "carried_bps": 47_250_000, "loss": 0.0471, "rtt_us": 20_020,
+                    "throughput_bps": 47_250_000, "loss": 0.0471, "rtt_us": 20_020,
                 },
             ],
         });
@@ -321,11 +335,11 @@ mod tests {
     #[test]
     fn status_shows_what_metrics_are_worth_and_what_they_cost() {
         let link = json!({
-            "age_to_s": 0.021, "age_from_s": 0.004, "confidence_to": 1.0, "confidence_from": 0.5,
+            "tx_age_s": 0.021, "rx_age_s": 0.004, "tx_confidence": 1.0, "rx_confidence": 0.5,
             "probe_bps": 86_200, "probe_budget_bps": 100_000, "gossip_bps": 15_500,
         });
         let ways = json!([{ "relays": [], "weight": 1.0, "predicted_bps": null }]);
-        let members = json!([{ "name": "east", "link": link, "ways": ways }, { "name": "west", "link": {} }]);
+        let members = json!([{ "name": "east", "link": link, "routes": ways }, { "name": "west", "link": {} }]);
         let answer = json!({ "members": members, "gossip_bps": 31_000, "gossip_budget_bps": 1_000_000 });
         let shown = status(&answer);
         assert!(shown.contains("direct 100 % (rate unknown)"), "{shown}");

@@ -32,7 +32,7 @@ fn two_members_tell_their_routes_events_and_flows() {
         let first = |kind: &str| events.iter().find(|e| e["event"] == kind).unwrap_or_else(|| panic!("{kind}: {told}"));
         assert_eq!((&first("session")["name"], &first("session")["again"]), (&other.into(), &false.into()), "{told}");
         assert_eq!((&first("link")["name"], &first("link")["up"]), (&other.into(), &true.into()), "{told}");
-        assert_eq!(first("route")["reason"], "first", "{told}");
+        assert_eq!(first("route")["reason"], "initial", "{told}");
         let times: Vec<f64> = events.iter().map(|e| e["utc_s"].as_f64().unwrap()).collect();
         assert!(times.is_sorted() && times[0] > 1e9, "{told}");
     }

@@ -92,7 +92,7 @@ fn a_flow_goes_directly_as_long_as_nothing_speaks_against_it() {
         let north = ended.link("west-north", "west").delivered.bytes;
         assert!(straight > 9 * 250_000 && north < straight / 5, "{straight} {north}");
         // A first way over a relay may be exchanged for the straight one, as soon as that is known.
-        let is_alarm = |e: &&serde_json::Value| e["reason"] == "failed" || e["reason"] == "collapsed";
+        let is_alarm = |e: &&serde_json::Value| e["reason"] == "failed" || e["reason"] == "degraded";
         assert_eq!(events(&ended, "west").iter().filter(is_alarm).count(), 0);
     });
 }

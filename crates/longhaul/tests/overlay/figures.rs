@@ -24,7 +24,7 @@ fn first_ways(ended: &Ended, to: &str) -> Vec<(f64, Vec<String>)> {
         let session = events.iter().find(|e| e["event"] == "session" && e["member"] == *number);
         session.map_or_else(String::new, |e| e["name"].as_str().unwrap().to_owned())
     };
-    let is_first = |e: &&Value| e["event"] == "route" && e["place"] == 0 && name(&e["destination"]) == to;
+    let is_first = |e: &&Value| e["event"] == "route" && e["rank"] == 0 && name(&e["destination"]) == to;
     let way = |e: &Value| {
         let relays = e["to"]["relays"].as_array().map(|all| all.iter().map(name).collect());
         (e["utc_s"].as_f64().unwrap() - ended.end.zero_utc_s.unwrap(), relays.unwrap_or_default())

@@ -15,7 +15,7 @@ fn what_a_member_makes_is_its_owners_whatever_the_umask_and_no_link_is_followed(
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     init(folder.path(), "west", "10.77.0.1");
-    put_before(folder.path(), "west", "events = \"west.events\"\nrecord = \"west.record\"");
+    put_before(folder.path(), "west", "event_log = \"west.events\"\ndecision_log = \"west.record\"");
     let start = || {
         let mut command = Command::new("sh");
         let run = format!("umask 0; exec {} overlay up --config west.toml", longhaul().get_program().display());

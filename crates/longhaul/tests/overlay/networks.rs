@@ -51,6 +51,6 @@ fn networks_behind_members_are_reached_in_both_families_over_ipv6() {
     }
     // All of it went through the tunnel: 24 MB of payload.
     let east = status(members.folder.path(), "east");
-    let bytes = ["bytes_to", "bytes_from"].map(|of| east["members"][0]["link"][of].as_u64().unwrap());
+    let bytes = ["tx_bytes", "rx_bytes"].map(|of| east["members"][0]["link"][of].as_u64().unwrap());
     assert!(bytes.iter().all(|b| *b > 12_000_000), "{bytes:?}");
 }

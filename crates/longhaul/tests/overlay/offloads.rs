@@ -65,7 +65,7 @@ fn each_offload_can_be_turned_off_and_all_arrives_without_it() {
             for switch in all {
                 assert_eq!(told["offload"][switch], switch != off, "{off}: {}", told["offload"]);
             }
-            for counter in ["malformed", "forged", "replayed", "spoofed", "device_failed"] {
+            for counter in ["malformed", "auth_failed", "replayed", "spoofed", "tun_errors"] {
                 assert_eq!(count(told, counter), 0, "{off}: {counter}");
             }
         }

@@ -16,7 +16,7 @@ use crate::networks::behind;
 use crate::seed::waits_for;
 use crate::setup::{Members, init, join, put_before, up};
 
-const PAGE: &str = "status = \"127.0.0.1:9460\"";
+const PAGE: &str = "http_listen = \"127.0.0.1:9460\"";
 
 /// What stands in an element of the page.
 fn part(dom: &str, id: &str, end: &str) -> String {
@@ -42,7 +42,7 @@ fn a_browser_shows_members_links_ways_and_events() {
     let map = part(&dom, "map", "</svg>");
     assert_eq!(map.matches("<circle").count(), 2, "both members: {map}");
     assert!(map.contains("class=\"link used\"") && map.contains(">east<") && map.contains(" ms, "), "{map}");
-    let ways = rows(&dom, "ways");
+    let ways = rows(&dom, "routes");
     assert_eq!(ways.len(), 1, "{ways:?}");
     assert_eq!(ways[0][..3], ["east", "direct", "100.00 %"]);
     assert!(part(&dom, "rates", "</svg>").contains("<polyline"), "{dom}");
@@ -83,7 +83,7 @@ fn a_browser_shows_what_a_way_over_a_relay_carries() {
     let running = vec![up(&lan.client, path, "west"), up(&lan.server, path, "north"), up(&host, path, "east")];
     let members = Members::of(running, folder);
     let path = members.folder.path();
-    waits_for(path, ("west", "east"), |m| m["ways"][0]["relays"] == serde_json::json!(["north"]));
+    waits_for(path, ("west", "east"), |m| m["routes"][0]["relays"] == serde_json::json!(["north"]));
 
     let listener = host.run(|| TcpListener::bind("10.77.0.3:0")).unwrap().unwrap();
     let to = ConnectOptions { target: listener.local_addr().unwrap(), bind: None, timeout: Duration::from_secs(10) };
@@ -97,14 +97,14 @@ fn a_browser_shows_what_a_way_over_a_relay_carries() {
     let over = AtomicBool::new(false);
     let dom = std::thread::scope(|scope| {
         scope.spawn(|| stream(writes, reads, &over));
-        waits_for(path, ("west", "east"), |m| m["ways"][0]["carried_bps"].as_u64() > Some(10_000_000));
+        waits_for(path, ("west", "east"), |m| m["routes"][0]["throughput_bps"].as_u64() > Some(10_000_000));
         let dom = shown(&lan, path);
         over.store(true, Ordering::Relaxed);
         dom
     });
 
     assert!(part(&dom, "summary", "</p>").contains("1 of 2 direct links up, 1 active flows (1 elephants)"), "{dom}");
-    let ways = rows(&dom, "ways");
+    let ways = rows(&dom, "routes");
     let east = ways.iter().find(|row| row[0] == "east").unwrap();
     assert_eq!(east[1..3], ["via north", "100.00 %"], "{ways:?}");
     // 20 Mb/s and 4 % of headers at most; on a busy machine less.

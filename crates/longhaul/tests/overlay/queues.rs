@@ -64,10 +64,12 @@ fn flows_are_spread_over_threads_and_none_is_disturbed_by_it() {
             // Of 48 flows chance gives one of three threads 16, and 3 in a hundred million times less than one.
             let least = *worked.iter().min().unwrap();
             assert!(least * 20 > worked.iter().sum::<u64>(), "{worked:?}");
-            for counter in ["replayed", "too_old", "forged", "malformed", "no_session", "no_way", "spoofed"] {
+            for counter in
+                ["replayed", "outside_replay_window", "auth_failed", "malformed", "no_session", "no_route", "spoofed"]
+            {
                 assert_eq!(told["counters"][counter], 0, "{counter}");
             }
-            assert_eq!(told["members"][0]["link"]["loss_to"], 0.0, "{told}");
+            assert_eq!(told["members"][0]["link"]["tx_loss"], 0.0, "{told}");
         }
     });
 }

@@ -34,7 +34,7 @@ fn a_member_comes_and_goes_while_the_others_carry_on() {
     let joined = join(folder, "west", &init(folder, "north", "10.77.0.3"));
     assert!(text(&joined.stderr).contains("overlay reload --config west.toml"), "{}", text(&joined.stderr));
     let listed = fs::read_to_string(&file).unwrap();
-    fs::write(&file, format!("eta = 0.4\n{listed}")).unwrap();
+    fs::write(&file, format!("switch_margin = 0.4\n{listed}")).unwrap();
     assert_eq!(reload(folder), ("added: north\ndifferent, for the next start: eta\n".to_owned(), Some(0)));
     let knows = |name: &str| {
         let members = status(folder, "west")["members"].clone();

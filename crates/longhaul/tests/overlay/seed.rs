@@ -68,7 +68,7 @@ fn members_that_know_the_seed_find_each_other_and_stay_when_it_is_gone() {
     let stranger = Members::of(vec![up(&lan.client, path, "stranger")], tempfile::tempdir().unwrap());
     // It is answered, so that it can show its certificate, and then is not heard.
     waits_for(path, ("stranger", "west"), |west| west["link"]["cipher"].is_string());
-    let is_direct = |m: &Value| m["link"]["up"] == true && m["ways"][0]["relays"] == Value::Array(vec![]);
+    let is_direct = |m: &Value| m["link"]["up"] == true && m["routes"][0]["relays"] == Value::Array(vec![]);
     for pair in [("west", "north"), ("west", "south"), ("north", "south"), ("south", "north")] {
         waits_for(path, pair, is_direct);
     }
@@ -81,5 +81,5 @@ fn members_that_know_the_seed_find_each_other_and_stay_when_it_is_gone() {
     west.wait().unwrap();
     assert_eq!(carried(&lan.server, Direction::Up, (&host, "10.77.0.3")), MEGABYTES_3);
     let south = of_member(path, "north", "south").unwrap();
-    assert!(south["link"]["bytes_to"].as_u64().is_some_and(|b| b > MEGABYTES_3), "{south:#}");
+    assert!(south["link"]["tx_bytes"].as_u64().is_some_and(|b| b > MEGABYTES_3), "{south:#}");
 }

@@ -217,7 +217,7 @@ fn a_secret_need_not_be_on_the_command_line() {
     assert!(!text(&from_input.stderr).contains("of this test alone"), "who has it knows it");
     for name in ["west.toml", "east.toml"] {
         let made = std::fs::read_to_string(path.join(name)).unwrap();
-        assert!(made.contains("secret = \"of this test alone\"\n"), "{made}");
+        assert!(made.contains("network_secret = \"of this test alone\"\n"), "{made}");
     }
     let before = std::fs::read_dir(path).unwrap().count();
     for (further, word) in [
@@ -363,28 +363,31 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("capacity = \"fast\"\n{good}"), "`capacity`"),
         (format!("mtu = 50\n{good}"), "`mtu` is 50; it goes from 576"),
         (format!("mtu = 99999\n{good}"), "`mtu` is 99999; it goes from 576 to 65000"),
-        (format!("t_ch = 10\n{good}"), "`t_ch = \"10s\"`"),
+        (format!("hold_down = 10\n{good}"), "`hold_down = \"10s\"`"),
         (format!("relay_rate = 1000000\n{good}"), "`relay_rate` is 1000000; it is a text with a unit"),
         (format!("device = \"sixteen-bytes-lh\"\n{good}"), "`device` is `sixteen-bytes-lh`"),
         (format!("probe_share = 2\n{good}"), "`probe_share`"),
         (format!("gossip_rate = \"10kb/s\"\n{good}"), "`gossip_rate` is 10.00 kb/s"),
-        (format!("record = \"west.decisions\"\nrecord_size = \"10kB\"\n{good}"), "`record_size` is 10.00 kB"),
-        (format!("record_size = \"10MB\"\n{good}"), "`record_size` needs `record`"),
+        (
+            format!("decision_log = \"west.decisions\"\ndecision_log_size = \"10kB\"\n{good}"),
+            "`decision_log_size` is 10.00 kB",
+        ),
+        (format!("decision_log_size = \"10MB\"\n{good}"), "`decision_log_size` needs `decision_log`"),
         (format!("refuse = [\"x\"]\n{good}"), "`refuse`: `x` is no public key"),
         (format!("refuse = [{own}]\n{good}"), "`refuse` has this member's own key"),
         (
             format!("refuse = [{listed}]\n{good}\n[[member]]\nname = \"east\"\nkey = {listed}\n"),
             "`refuse` has the key of the member east; take its lines out",
         ),
-        (format!("eta = -0.1\n{good}"), "`eta` is -0.1"),
-        (format!("eta = nan\n{good}"), "`eta` is NaN"),
-        (format!("eta = 50\n{good}"), "0.5 for half as much more"),
-        (format!("t_loss = \"0s\"\n{good}"), "`t_loss` must be more than 0"),
-        (format!("policy = \"safire-2008\"\nn_loss = 7\n{good}"), "`n_loss` is 7; it is 25 or more"),
-        (format!("n_loss = 100\n{good}"), "`n_loss` needs `t_loss`"),
-        (format!("t_loss = \"1s\"\nn_loss = 101\n{good}"), "10 ms apart or more"),
-        (format!("paths = 15\n{good}"), "`paths` is 15; it goes from 1 to 14"),
-        (format!("paths = 2\nsingle_path = true\n{good}"), "`single_path` and `paths` contradict"),
+        (format!("switch_margin = -0.1\n{good}"), "`switch_margin` is -0.1"),
+        (format!("switch_margin = nan\n{good}"), "`switch_margin` is NaN"),
+        (format!("switch_margin = 50\n{good}"), "0.5 for half as much more"),
+        (format!("loss_interval = \"0s\"\n{good}"), "`loss_interval` must be more than 0"),
+        (format!("policy = \"safire-2008\"\nloss_probes = 7\n{good}"), "`loss_probes` is 7; it is 25 or more"),
+        (format!("loss_probes = 100\n{good}"), "`loss_probes` needs `loss_interval`"),
+        (format!("loss_interval = \"1s\"\nloss_probes = 101\n{good}"), "10 ms apart or more"),
+        (format!("max_paths = 15\n{good}"), "`max_paths` is 15; it goes from 1 to 14"),
+        (format!("max_paths = 2\nsingle_path = true\n{good}"), "`single_path` and `max_paths` contradict"),
         (format!("beta = -0.1\n{good}"), "`beta` is -0.1; it is 0 or more"),
         (format!("model = \"rate-aware\"\nalpha = inf\n{good}"), "`alpha` is inf"),
         (format!("model = \"formula\"\n{good}"), "rate-aware"),
@@ -396,14 +399,14 @@ fn bad_settings_are_named_with_their_mend() {
             good.replace("10.77.0.1\"", "10.77.0.1\", \"fd00::1\"") + "mtu = 1000\n",
             "`mtu` is 1000; with addresses of IPv6 it is 1280",
         ),
-        (format!("events = \"west.key\"\n{good}"), "`events` is also `key`"),
-        (format!("events = \"././west.key\"\n{good}"), "`events` is also `key`"),
-        (format!("events = \"west.start\"\n{good}"), "`events` is also the file with the number"),
+        (format!("event_log = \"west.key\"\n{good}"), "`event_log` is also `key`"),
+        (format!("event_log = \"././west.key\"\n{good}"), "`event_log` is also `key`"),
+        (format!("event_log = \"west.start\"\n{good}"), "`event_log` is also the file with the number"),
         (good.replace("10.77.0.1", "127.0.0.1"), "`addresses` has 127.0.0.1"),
         (good.replace("10.77.0.1", "0.0.0.0"), "`addresses` has 0.0.0.0"),
         (format!("device = \"lh%d\"\n{good}"), "`:` and `%`"),
         (format!("relay_rate = \"20kb/s\"\n{good}"), "64.00 kb/s at least"),
-        (format!("record = \"west.toml\"\n{good}"), "`record` is also the file of the settings"),
+        (format!("decision_log = \"west.toml\"\n{good}"), "`decision_log` is also the file of the settings"),
         (
             format!("{good}[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\nendpoint = \"192.0.2.3:0\"\n"),
             "no port behind the colon",
@@ -441,9 +444,9 @@ fn a_dry_run_refuses_what_a_start_does() {
     let deep = "a".repeat(108);
     for (bad, said) in [
         (format!("device = \"lo\"\n{good}"), "`device` is lo, which is there and is no tunnel device"),
-        (format!("events = \"notes\"\n{good}"), "notes is there already and has no events in it"),
-        (format!("record = \"notes\"\n{good}"), "notes is there already and is no record"),
-        (good.replace("west.sock", "notes"), "`control` is notes, which is there and is no socket"),
+        (format!("event_log = \"notes\"\n{good}"), "notes is there already and has no events in it"),
+        (format!("decision_log = \"notes\"\n{good}"), "notes is there already and is no record"),
+        (good.replace("west.sock", "notes"), "`control_socket` is notes, which is there and is no socket"),
         (good.replace("west.sock", &deep), "a path of 108 bytes; that of a socket has 107 at most"),
     ] {
         std::fs::write(&file, &bad).unwrap();
@@ -478,9 +481,9 @@ fn the_rules_are_those_of_the_settings_and_of_the_command_line() {
     for (keys, flag, said) in [
         ("", None, &*usual),
         ("", Some("--single-path"), "one way to each"),
-        ("paths = 4\n", None, "up to 4 ways to each"),
-        ("paths = 4\n", Some("--single-path"), "one way to each"),
-        ("eta = 0.25\nt_ch = \"3s\"\n", None, "by 25 %, 3.0 s after"),
+        ("max_paths = 4\n", None, "up to 4 ways to each"),
+        ("max_paths = 4\n", Some("--single-path"), "one way to each"),
+        ("switch_margin = 0.25\nhold_down = \"3s\"\n", None, "by 25 %, 3.0 s after"),
         ("model = \"rate-aware\"\nalpha = 20\nbeta = 0\n", None, "predicts by rate-aware"),
         ("congestion_control = \"reno\"\n", None, "predicts by pftk (reno)"),
         (
@@ -553,7 +556,7 @@ fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
     let other = init(folder.path(), "south", "10.77.0.4");
     let made = overlay(folder.path(), &["authority", "--key", "net.key"]);
     let authority = text(&made.stdout);
-    assert!(authority.starts_with("authority = \""), "{authority} {}", text(&made.stderr));
+    assert!(authority.starts_with("ca_public_key = \""), "{authority} {}", text(&made.stderr));
     let again = overlay(folder.path(), &["authority", "--key", "net.key"]);
     assert_eq!(again.status.code(), Some(2), "a key is not written over");
 
@@ -598,7 +601,7 @@ fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
             format!("{authority}certificate = \"north.cert\"\n{other}"),
             "does not give this member 10.77.0.99/32",
         ),
-        ("north", format!("certificate = \"north.cert\"\n{north}"), "needs `authority`"),
+        ("north", format!("certificate = \"north.cert\"\n{north}"), "needs `ca_public_key`"),
         ("north", format!("{authority}certificate = \"none.cert\"\n{north}"), "none.cert"),
         ("south", format!("{authority}certificate = \"north.cert\"\n{south}"), "that of north, with another key"),
     ] {
@@ -617,7 +620,7 @@ fn a_record_is_decided_anew_and_what_is_none_is_told_why() {
         std::fs::write(&file, content).unwrap();
         overlay(folder.path(), &["replay", "west.decisions"])
     };
-    let begin = r#"{"longhaul_route_record":1,"own":1,"policy":{}}"#;
+    let begin = r#"{"longhaul_route_record":2,"own":1,"policy":{}}"#;
     let member = r#"{"input":{"event":"member","at_ns":0,"member":2,"relays":true}}"#;
     let metrics = r#"{"rtt_ns":20000000,"loss":0.01,"loss_low":0.01,"loss_high":0.01,"confidence":1.0,"age_ns":0}"#;
     let link = format!(r#"{{"input":{{"event":"link","at_ns":1,"from":1,"to":2,"metrics":{metrics}}}}}"#);
@@ -649,7 +652,7 @@ fn a_record_is_decided_anew_and_what_is_none_is_told_why() {
     for (bad, said) in [
         ("", "is empty"),
         ("key = \"west.key\"\n", "does not begin as a record"),
-        ("{\"longhaul_route_record\":2}\n", "is a record of version 2, and this program reads version 1"),
+        ("{\"longhaul_route_record\":3}\n", "is a record of version 3, and this program reads version 2"),
         (&begin.replace("{}", "{\"margin\":-1.0}"), "`margin` must be 0 or more"),
         (&begin.replace("{}", "{\"colour\":1}"), "unknown field `colour`"),
         (&good.replace(member, &member[..20]), "line 2: no line of a record"),
@@ -667,7 +670,7 @@ fn a_record_is_decided_anew_and_what_is_none_is_told_why() {
 #[test]
 fn what_a_running_member_recorded_is_decided_again() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-    let members = Members::start(&lan, "record = \"west.decisions\"");
+    let members = Members::start(&lan, "decision_log = \"west.decisions\"");
     let folder = members.folder.path();
     let flows = text(&overlay(folder, &["flows", "--config", "west.toml"]).stdout);
     assert!(flows.contains("loss  way"), "{flows}");

@@ -129,7 +129,7 @@ impl Members {
     pub(crate) fn find_each_other(&self) {
         let began = Instant::now();
         let has_none =
-            |name: &str| status(self.folder.path(), name)["members"][0]["ways"].as_array().is_none_or(Vec::is_empty);
+            |name: &str| status(self.folder.path(), name)["members"][0]["routes"].as_array().is_none_or(Vec::is_empty);
         while has_none("west") || has_none("east") {
             assert!(began.elapsed() < Duration::from_secs(20), "the members do not find each other");
             std::thread::sleep(Duration::from_millis(50));

@@ -75,7 +75,7 @@ impl World {
                         self.deliver(to, answers);
                     }
                 }
-                news @ (FromGossip::Claim { .. } | FromGossip::Introduction { .. } | FromGossip::KeyElsewhere) => {
+                news @ (FromGossip::Claim { .. } | FromGossip::Introduction { .. } | FromGossip::DuplicateIdentity) => {
                     self.heard[from].push((self.now, news));
                 }
             }
@@ -111,7 +111,7 @@ impl World {
             FromGossip::Claim { from: f, to: t, claim, .. } => {
                 ((*f, *t) == (number(from), number(to))).then_some(*claim)
             }
-            FromGossip::Introduction { .. } | FromGossip::Send { .. } | FromGossip::KeyElsewhere => None,
+            FromGossip::Introduction { .. } | FromGossip::Send { .. } | FromGossip::DuplicateIdentity => None,
         })
     }
 
@@ -307,11 +307,11 @@ fn nobody_speaks_for_another_and_who_tries_is_not_heard_of_that_one_for_a_while(
     for forged_of in [2, 0] {
         let mut world = World::new(&all);
         // The link from 3 to 2 is 2's to tell of, and 0's own words are 0's.
-        let forged = Said { by: number(forged_of).0, ..link(2, 3, 1 << 40) };
+        let auth_failed = Said { by: number(forged_of).0, ..link(2, 3, 1 << 40) };
         let looked_at = |w: &World| w.members[0].others[&number(1)].signatures;
         // Again and again costs one signature.
         for _ in 0..50 {
-            world.hand(1, 0, &as_message(&[signed(&forged, 1)]));
+            world.hand(1, 0, &as_message(&[signed(&auth_failed, 1)]));
         }
         assert!(world.heard[0].is_empty() && looked_at(&world) == 1);
         assert_eq!(world.members[0].held.known(world.now, number(2)).newest, 0);
@@ -474,7 +474,8 @@ fn who_starts_again_is_heard_even_if_it_forgot_its_number() {
 #[test]
 fn that_another_host_has_the_same_key_is_noticed() {
     let all = all_settings(3);
-    let elsewhere = |w: &World| w.members.iter().map(|m| m.counters.counts().key_elsewhere > 0).collect::<Vec<_>>();
+    let elsewhere =
+        |w: &World| w.members.iter().map(|m| m.counters.counts().duplicate_identity > 0).collect::<Vec<_>>();
     let talk = |w: &mut World| {
         for step in 0..20 {
             for member in 0..w.members.len() {
@@ -490,7 +491,10 @@ fn that_another_host_has_the_same_key_is_noticed() {
     talk(&mut world);
     assert_eq!(elsewhere(&world), [false; 3]);
     let told = |w: &World| {
-        w.heard.iter().map(|all| all.iter().filter(|n| n.1 == FromGossip::KeyElsewhere).count()).collect::<Vec<_>>()
+        w.heard
+            .iter()
+            .map(|all| all.iter().filter(|n| n.1 == FromGossip::DuplicateIdentity).count())
+            .collect::<Vec<_>>()
     };
     assert_eq!(told(&world), [0; 3]);
     // A copy of the last one, that was started later.
@@ -685,7 +689,7 @@ fn gossip_keeps_to_its_rate_and_changes_arrive_all_the_same() {
         // What was in the bucket, and an answer beyond it.
         let may = bps as f64 * (span + 6) as f64 + 8.0 * MOST_NEWS as f64;
         assert!(sent <= may, "{sent} of {may} bits each");
-        let held_back: u64 = world.members.iter().map(|m| m.counters.counts().gossip_held_back).sum();
+        let held_back: u64 = world.members.iter().map(|m| m.counters.counts().gossip_rate_limited).sum();
         assert_eq!(held_back > 0, bps == 64_000, "{held_back} at {bps}");
         took.push(sent);
     }

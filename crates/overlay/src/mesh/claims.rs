@@ -104,7 +104,7 @@ impl Mesh {
         let with_traffic = self.traffic.is_own(now);
         let up = self.others.iter().filter(|(_, o)| o.link.is_up());
         up.filter_map(|(member, o)| {
-            let loss = o.link.loss_from();
+            let loss = o.link.rx_loss();
             let rtt = o.link.rtt()?;
             Some((
                 *member,
@@ -362,7 +362,7 @@ impl Mesh {
             let found = instead.map_or(Found::Silent, worse);
             if self.suspects.insert(link, Suspicion { until: now + SUSPICION, found }).is_none() {
                 let (from, to) = (self.settings.name_of(link.0), self.settings.name_of(link.1));
-                self.outputs.push_back(Output::Event(Event::Doubted { from, to, why: found.to_string() }));
+                self.outputs.push_back(Output::Event(Event::LinkSuspected { from, to, why: found.to_string() }));
             }
             self.link_is(now, link.0, link.1, instead.map(|c| c.metrics()));
         }

@@ -95,12 +95,12 @@ pub(crate) struct LinkView {
     /// What is seen of a link that is up: of one that is down nothing is.
     pub(crate) rtt_us: Option<u64>,
     pub(crate) rtt_latest_us: Option<u64>,
-    pub(crate) queued_us: Option<u64>,
-    pub(crate) loss_to: Option<f64>,
-    pub(crate) loss_from: Option<f64>,
+    pub(crate) queueing_delay_us: Option<u64>,
+    pub(crate) tx_loss: Option<f64>,
+    pub(crate) rx_loss: Option<f64>,
     pub(crate) frames: f64,
-    pub(crate) bytes_to: u64,
-    pub(crate) bytes_from: u64,
+    pub(crate) tx_bytes: u64,
+    pub(crate) rx_bytes: u64,
     pub(crate) probes: u64,
     /// What probes of all kinds took lately, and what they may.
     pub(crate) probe_bps: u64,
@@ -108,19 +108,21 @@ pub(crate) struct LinkView {
     /// What gossip with the member took lately.
     pub(crate) gossip_bps: u64,
     /// How much what is known of each direction is trusted, 0 to 1, and how long ago something was known to arrive.
-    pub(crate) confidence_to: Option<f64>,
-    pub(crate) confidence_from: Option<f64>,
-    pub(crate) age_to_s: Option<f64>,
-    pub(crate) age_from_s: Option<f64>,
+    pub(crate) tx_confidence: Option<f64>,
+    pub(crate) rx_confidence: Option<f64>,
+    pub(crate) tx_age_s: Option<f64>,
+    pub(crate) rx_age_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) capacity_to_bps: Option<u64>,
+    pub(crate) tx_capacity_bps: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) capacity_from_bps: Option<u64>,
+    pub(crate) rx_capacity_bps: Option<u64>,
     /// How long ago a train last told what the link carries each way.
-    pub(crate) capacity_age_to_s: Option<f64>,
-    pub(crate) capacity_age_from_s: Option<f64>,
+    pub(crate) tx_capacity_age_s: Option<f64>,
+    pub(crate) rx_capacity_age_s: Option<f64>,
+    #[serde(rename = "capacity_probes")]
     pub(crate) trains: u64,
     /// Largest datagram to the member, IP bytes.
+    #[serde(rename = "path_mtu_bytes")]
     pub(crate) datagram: u16,
 }
 
@@ -142,18 +144,18 @@ impl Link {
     }
 
     /// Share of the frames to the member that are lost.
-    pub(super) fn loss_to(&self) -> f64 {
+    pub(super) fn tx_loss(&self) -> f64 {
         self.outgoing.loss.estimate().share
     }
 
     /// The same, and no less than any half second of the last two to four seconds said: a queue of our own that overflows does so only for a moment, and the end
     /// of a way tells of it a round trip later.
     pub(super) fn worst_loss_to(&self) -> f64 {
-        self.worst_to.of_both(f64::max).unwrap_or_default().max(self.loss_to())
+        self.worst_to.of_both(f64::max).unwrap_or_default().max(self.tx_loss())
     }
 
     /// What is known of the frames from the member that are lost.
-    pub(super) fn loss_from(&self) -> LossEstimate {
+    pub(super) fn rx_loss(&self) -> LossEstimate {
         self.incoming.loss.estimate()
     }
 
@@ -324,7 +326,7 @@ impl Link {
     /// what it hears.
     fn is_doubtful(&mut self, now: Instant) -> bool {
         // The more are lost, of probes and of what is said of them, the more it takes until silence says something.
-        let arrive = (1.0 - self.loss_to()) * (1.0 - self.loss_from().share);
+        let arrive = (1.0 - self.tx_loss()) * (1.0 - self.rx_loss().share);
         let every = PROBE_EVERY.mul_f64(arrive.clamp(0.0, 1.0));
         let is_due = self.up
             && (self.is_old(now, &self.incoming) || self.is_old(now, &self.outgoing))
@@ -473,24 +475,24 @@ impl Mesh {
             cipher: other.session().map(|s| s.cipher()),
             rtt_us: link.rtt.least().filter(|_| link.up).map(us),
             rtt_latest_us: link.rtt.latest().filter(|_| link.up).map(us),
-            queued_us: link.up.then(|| us(link.queued)),
-            loss_to: loss(&link.outgoing),
-            loss_from: loss(&link.incoming),
+            queueing_delay_us: link.up.then(|| us(link.queued)),
+            tx_loss: loss(&link.outgoing),
+            rx_loss: loss(&link.incoming),
             frames: link.outgoing.loss.estimate().frames.round(),
-            bytes_to: link.outgoing.bytes,
-            bytes_from: link.incoming.bytes,
+            tx_bytes: link.outgoing.bytes,
+            rx_bytes: link.incoming.bytes,
             probes: link.probing.sent(),
             probe_bps: link.probing.spent(now).as_bps(),
             probe_budget_bps: self.probe_budget(member) as u64,
             gossip_bps: other.gossip_spent.rate(now).as_bps(),
-            confidence_to: to.map(|m| m.confidence),
-            confidence_from: from.map(|m| m.confidence),
-            age_to_s: to.map(|m| m.age.as_secs_f64()),
-            age_from_s: from.map(|m| m.age.as_secs_f64()),
-            capacity_to_bps: self.capacity(&other.trains.to).map(Rate::as_bps),
-            capacity_from_bps: self.capacity(&other.trains.from).map(Rate::as_bps),
-            capacity_age_to_s: other.trains.to.age(now).map(|age| age.as_secs_f64()),
-            capacity_age_from_s: other.trains.from.age(now).map(|age| age.as_secs_f64()),
+            tx_confidence: to.map(|m| m.confidence),
+            rx_confidence: from.map(|m| m.confidence),
+            tx_age_s: to.map(|m| m.age.as_secs_f64()),
+            rx_age_s: from.map(|m| m.age.as_secs_f64()),
+            tx_capacity_bps: self.capacity(&other.trains.to).map(Rate::as_bps),
+            rx_capacity_bps: self.capacity(&other.trains.from).map(Rate::as_bps),
+            tx_capacity_age_s: other.trains.to.age(now).map(|age| age.as_secs_f64()),
+            rx_capacity_age_s: other.trains.from.age(now).map(|age| age.as_secs_f64()),
             trains: other.trains.sent,
             datagram: self.size_to(member),
         })

@@ -9,7 +9,7 @@ use super::{Event, Mesh, Output};
 
 /// The same is told once in so long.
 const AGAIN: Duration = Duration::from_secs(60);
-/// So many different ones in that time are told: strangers can make them up.
+/// So many different ones in that time are told: handshake_unauthenticated can make them up.
 const MOST: usize = 16;
 
 /// What was told of late.
@@ -31,7 +31,7 @@ impl Mesh {
     /// `from`: a member, or an address.
     pub(super) fn tell_refused(&mut self, now: Instant, from: String, why: String) {
         if self.refused.is_news(now, format!("{from}: {why}")) {
-            self.outputs.push_back(Output::Event(Event::Refused { from, why }));
+            self.outputs.push_back(Output::Event(Event::PeerRejected { from, why }));
         }
     }
 }

@@ -449,7 +449,7 @@ impl World {
                     mesh.handle_claim(now, from, to, claim, relayed_bps);
                 }
                 FromGossip::Introduction { by, text, endpoint } => mesh.handle_introduction(now, by, &text, endpoint),
-                FromGossip::KeyElsewhere => panic!("no two members have one key"),
+                FromGossip::DuplicateIdentity => panic!("no two members have one key"),
             }
         }
     }
@@ -543,7 +543,7 @@ fn members_find_each_other_and_packets_arrive() {
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
     let view = world.hosts[0].mesh.link_view(number(1), world.now).unwrap();
     // 10 ms each way, nothing else.
-    assert_eq!((view.rtt_us, view.loss_to), (Some(20_000), Some(0.0)));
+    assert_eq!((view.rtt_us, view.tx_loss), (Some(20_000), Some(0.0)));
 }
 
 #[test]

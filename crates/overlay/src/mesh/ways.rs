@@ -313,7 +313,7 @@ pub(super) struct Measured {
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
 pub(crate) struct WayView {
     /// Bytes of packets that arrived lately, b/s.
-    pub(crate) carried_bps: u64,
+    pub(crate) throughput_bps: u64,
     /// Share of frames lost there; `None`: nothing was sent on it yet.
     pub(crate) loss: Option<f64>,
     /// Least round trip of the last seconds, microseconds; `None`: not known.
@@ -370,7 +370,7 @@ impl Mesh {
             weight: chosen.weight,
             predicted_bps: chosen.predicted.as_bps(),
             capacity_bps: chosen.capacity.as_bps(),
-            carried_bps: chosen.carried.as_bps(),
+            throughput_bps: chosen.carried.as_bps(),
             most: self.most_on(&path),
             to: self.others.get(&path.first_hop())?.endpoint?,
             end: self.session(path.destination())?,
@@ -434,7 +434,7 @@ impl Mesh {
         let seen = |carried: &Carried, loss: &Loss, rtt: &RoundTrip| {
             let loss = loss.estimate();
             WayView {
-                carried_bps: carried.rate(now).as_bps(),
+                throughput_bps: carried.rate(now).as_bps(),
                 loss: (loss.frames > 0.0).then_some(loss.share),
                 rtt_us: rtt.least().map(us),
             }

@@ -75,7 +75,7 @@ impl Files {
 
     pub(super) fn event(&self, line: String) {
         if self.has_events && self.lines.try_send(Line::Event(line)).is_err() {
-            bump(&self.counters.events_unwritten);
+            bump(&self.counters.event_log_dropped);
         }
     }
 
@@ -112,7 +112,7 @@ fn write(
             match line {
                 Line::Event(line) => {
                     if !events.as_mut().is_some_and(|file| file.write(&line)) {
-                        bump(&counters.events_unwritten);
+                        bump(&counters.event_log_dropped);
                     }
                 }
                 Line::Record(line) => record.iter_mut().for_each(|file| file.add(&line)),
@@ -139,7 +139,7 @@ mod tests {
         for n in 0..EVENTS {
             files.event(format!(r#"{{"event":"left","name":"west","member":{n:>9}}}"#));
         }
-        let lost = counters.counts().events_unwritten as usize;
+        let lost = counters.counts().event_log_dropped as usize;
         assert!((WAITING..=EVENTS - WAITING).contains(&lost), "{lost}");
         files.end();
         // Now that somebody reads, the thread writes what waits, and ends.

@@ -90,7 +90,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
     let length = path.as_os_str().len();
     if length > LONGEST_PATH {
         return Err(format!(
-            "`control` is {}, a path of {length} bytes; that of a socket has {LONGEST_PATH} at most: name one in another folder, as `control = \"/run/overlay.sock\"`",
+            "`control_socket` is {}, a path of {length} bytes; that of a socket has {LONGEST_PATH} at most: name one in another folder, as `control_socket = \"/run/overlay.sock\"`",
             path.display()
         ));
     }
@@ -101,7 +101,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
 fn left_behind(path: &Path) -> Result<bool, String> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if there.file_type().is_socket() => Ok(true),
-        Ok(_) => Err(format!("`control` is {}, which is there and is no socket", path.display())),
+        Ok(_) => Err(format!("`control_socket` is {}, which is there and is no socket", path.display())),
         Err(_) => Ok(false),
     }
 }
@@ -188,7 +188,7 @@ pub(super) fn not_taken(why: &str) -> serde_json::Value {
 }
 
 /// Asks the member that runs by the settings in a file something, and gives its answer, a JSON text. Asked to end, it has done so by then. Of the settings no more counts
-/// than `control`: a member that runs can be asked whatever somebody has written there since.
+/// than `control_socket`: a member that runs can be asked whatever somebody has written there since.
 ///
 /// # Errors
 /// The file cannot be read, none runs with these settings, this user may not ask it, or it does not answer: says which.
@@ -266,7 +266,7 @@ mod tests {
         let control = folder.path().join("member.sock");
         let settings = folder.path().join("member.toml");
         // What else is there, and whether it is right, is no matter.
-        std::fs::write(&settings, "control = \"member.sock\"\nx = 1\n").unwrap();
+        std::fs::write(&settings, "control_socket = \"member.sock\"\nx = 1\n").unwrap();
         let member = answer.map(|answer| {
             let listener = UnixListener::bind(control).unwrap();
             std::thread::spawn(move || {
@@ -408,21 +408,23 @@ mod tests {
             let begin = format!("HTTP/1.1 {status} ");
             assert!(said.iter().all(|text| text.starts_with(&begin)), "{host}: {said:?}");
             assert_eq!(asked > 0, status == "200", "{host}");
-            assert!(status == "200" || said.iter().all(|text| text.contains("status_names")), "{host}: {said:?}");
+            assert!(status == "200" || said.iter().all(|text| text.contains("http_names")), "{host}: {said:?}");
         }
     }
 
     #[test]
     fn metrics_and_status_are_served_and_a_busy_member_is_no_empty_one() {
-        let counters = serde_json::to_string(&crate::counters::Counts { forged: 3, ..Default::default() }).unwrap();
-        let status =
-            format!(r#"{{"members":[{{"name":"east","link":{{"up":true}}}}],"began_utc_s":7,"counters":{counters}}}"#);
+        let counters =
+            serde_json::to_string(&crate::counters::Counts { auth_failed: 3, ..Default::default() }).unwrap();
+        let status = format!(
+            r#"{{"members":[{{"name":"east","link":{{"up":true}}}}],"started_utc_s":7,"counters":{counters}}}"#
+        );
         let status: &'static str = status.leak();
         let metrics = fetched(&["/metrics"], Some(status));
         assert!(metrics.starts_with("HTTP/1.1 200 ") && metrics.contains("text/plain; version=0.0.4"), "{metrics}");
         for line in [
             "longhaul_overlay_link_up{member=\"east\"} 1\n",
-            "longhaul_overlay_forged_total 3\n",
+            "longhaul_overlay_auth_failed_total 3\n",
             "longhaul_overlay_start_time_seconds 7\n",
         ] {
             assert!(metrics.contains(line), "{line} in {metrics}");

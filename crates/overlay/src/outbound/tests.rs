@@ -23,7 +23,7 @@ fn table(to: std::net::SocketAddr) -> Table {
         weight: 1.0,
         predicted_bps: 0,
         capacity_bps: 0,
-        carried_bps: 0,
+        throughput_bps: 0,
         most: 1400,
         to,
         end,
@@ -154,7 +154,7 @@ fn headers_that_contradict_each_other_end_nothing() {
         }
     }
     let counts = outbound.counters.counts();
-    assert_eq!((counts.packets_in, counts.oversize + counts.send_failed), (8, 0), "{counts:?}");
+    assert_eq!((counts.packets_in, counts.oversize + counts.tx_errors), (8, 0), "{counts:?}");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn who_sends_what_is_too_large_is_told_so_now_and_then() {
     // The device is down, so that each answer fails and is counted: 50 at once, and a hundred a second.
     assert_eq!(counts.too_large, 1000);
     let most = 50.0 + 100.0 * took + 1.0;
-    assert!(counts.device_failed >= 50 && counts.device_failed as f64 <= most, "{counts:?} in {took} s");
+    assert!(counts.tun_errors >= 50 && counts.tun_errors as f64 <= most, "{counts:?} in {took} s");
 }
 
 #[test]

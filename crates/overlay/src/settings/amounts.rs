@@ -39,12 +39,12 @@ mod tests {
 
     #[test]
     fn an_amount_is_a_text_with_a_unit() {
-        assert_eq!(time(Some("3s".into()), "t_ch"), Ok(Some(Duration::from_secs(3))));
+        assert_eq!(time(Some("3s".into()), "hold_down"), Ok(Some(Duration::from_secs(3))));
         assert_eq!(rate(None, "capacity"), Ok(None));
-        let refused = time(Some(10.into()), "t_ch").unwrap_err();
-        assert_eq!(refused, "`t_ch` is 10; it is a text with a unit, as `t_ch = \"10s\"`");
+        let refused = time(Some(10.into()), "hold_down").unwrap_err();
+        assert_eq!(refused, "`hold_down` is 10; it is a text with a unit, as `hold_down = \"10s\"`");
         let refused = rate(Some(1_000_000.into()), "relay_rate").unwrap_err();
         assert!(refused.starts_with("`relay_rate` is 1000000; ") && refused.contains("10Mb/s"), "{refused}");
-        assert!(size(Some("much".into()), "record_size").unwrap_err().starts_with("`record_size`: `much`"));
+        assert!(size(Some("much".into()), "decision_log_size").unwrap_err().starts_with("`decision_log_size`: `much`"));
     }
 }

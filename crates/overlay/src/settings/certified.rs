@@ -20,7 +20,7 @@ pub(super) fn authority(
 ) -> Result<(Option<PublicKey>, Option<u64>), String> {
     let authority: Option<PublicKey> = key.map(|k| k.parse().map_err(|e: OverlayError| e.to_string())).transpose()?;
     let Some(text) = certificate else { return Ok((authority, None)) };
-    let Some(by) = &authority else { return Err("`certificate` needs `authority`, whose it is".to_owned()) };
+    let Some(by) = &authority else { return Err("`certificate` needs `ca_public_key`, whose it is".to_owned()) };
     // Whether its time is over is looked at by those to whom it is shown.
     let told = Certificate::verify(text, by, 0).map_err(|e| format!("`certificate`: {e}"))?;
     if told.key != identity.public().to_string() {

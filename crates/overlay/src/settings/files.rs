@@ -27,9 +27,9 @@ pub(super) fn no_file_twice(settings: &Path, file: &File) -> Result<(), String> 
         ("`key`", Some(file.key.clone())),
         ("`certificate`", file.certificate.clone()),
         ("the file with the number of the last start", Some(control.with_extension("start"))),
-        ("`control`", Some(control)),
-        ("`events`", file.events.clone()),
-        ("`record`", file.record.clone()),
+        ("`control_socket`", Some(control)),
+        ("`event_log`", file.events.clone()),
+        ("`decision_log`", file.record.clone()),
         ("the record of the run before", earlier),
     ];
     let mut seen = BTreeMap::from([(place_of(settings), "the file of the settings")]);

@@ -29,10 +29,13 @@ pub(super) fn check(file: &File) -> Result<(Option<Model>, Model), String> {
         return Err(both("single_path", "paths"));
     }
     if let Some(paths) = file.paths.filter(|paths| !PATHS.contains(paths)) {
-        return Err(format!("`paths` is {paths}; it goes from {} to {}", PATHS.start(), PATHS.end()));
+        return Err(format!("`max_paths` is {paths}; it goes from {} to {}", PATHS.start(), PATHS.end()));
     }
     if let Some(eta) = file.eta.filter(|eta| !ETA.contains(eta)) {
-        return Err(format!("`eta` is {eta}; it is a share of a rate, 0.5 for half as much more, 0 to {}", ETA.end()));
+        return Err(format!(
+            "`switch_margin` is {eta}; it is a share of a rate, 0.5 for half as much more, 0 to {}",
+            ETA.end()
+        ));
     }
     if file.model.is_some() && file.congestion_control.is_some() {
         return Err(both("model", "congestion_control"));

@@ -17,7 +17,7 @@ impl Control {
             let Some((path, judged)) = self.safest(destination, route) else { return };
             route.uses.push(Use::new(0, path, self.now, &judged));
             let inputs = Inputs { to: Some(judged), ..self.policy_inputs() };
-            self.log(destination, 0, (None, Some(path)), Reason::First, inputs);
+            self.log(destination, 0, (None, Some(path)), Reason::Initial, inputs);
             return;
         };
         let flows = self.flows_on(&used);
@@ -68,8 +68,8 @@ impl Control {
         let inputs = Inputs { to: Some(judged), sure_ratio, flows: Some(flows), ..self.inputs(&used, from) };
         let why = match reason {
             Reason::Failed => Why::Failed,
-            Reason::Collapsed => Why::Collapsed,
-            Reason::First | Reason::Better | Reason::Returned | Reason::Shorter | Reason::Removed => Why::Worse,
+            Reason::Degraded => Why::Collapsed,
+            Reason::Initial | Reason::Better | Reason::Restored | Reason::FewerHops | Reason::Removed => Why::Worse,
         };
         route.leave(&self.policy, self.source, self.now, &used, why);
         // Traffic that has been there as on a further path is known already.
@@ -125,11 +125,11 @@ impl Control {
             return None;
         }
         let reason = if !standing.shortfalls(&self.policy, &candidate).is_empty() {
-            Reason::Shorter
+            Reason::FewerHops
         } else if standing.collapsed {
-            Reason::Collapsed
+            Reason::Degraded
         } else if route.was_left(&path) {
-            Reason::Returned
+            Reason::Restored
         } else {
             Reason::Better
         };

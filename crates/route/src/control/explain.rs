@@ -73,9 +73,9 @@ impl Control {
     fn holds(&self, route: &Route, standing: Option<&Standing>, path: &Path, judged: &Judged) -> Vec<Hold> {
         let need = standing.map_or(Need::Some, |s| s.need(judged));
         let withheld = self.withheld_until(need, path);
-        let mut holds: Vec<Hold> = withheld.map(|until| Hold::Withheld { until }).into_iter().collect();
+        let mut holds: Vec<Hold> = withheld.map(|until| Hold::LinkSuppressed { until }).into_iter().collect();
         let refractory = route.refractory(&self.policy, self.now, path, need);
-        holds.extend(refractory.map(|until| Hold::Refractory { until }));
+        holds.extend(refractory.map(|until| Hold::Damped { until }));
         let Some(standing) = standing else {
             let held = self.held_failed(route);
             holds.extend(held.map(|until| Hold::HoldDown { until }));

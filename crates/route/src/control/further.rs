@@ -100,7 +100,7 @@ impl Control {
             route.uses.push(Use::new(place, path, now, &judged));
             route.uses.sort_unstable_by_key(|u| u.place);
             let inputs = Inputs { to: Some(judged), ..further };
-            self.log(destination, place, (None, Some(path)), Reason::First, inputs);
+            self.log(destination, place, (None, Some(path)), Reason::Initial, inputs);
             return;
         };
         let (Some((path, candidate)), Some(judged)) = (best, self.judged(&used.path, flows)) else { return };

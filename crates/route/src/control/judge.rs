@@ -164,12 +164,12 @@ impl Standing {
             holds.push(Hold::Margin { needed });
         }
         if !self.fits(policy, candidate) {
-            holds.push(Hold::Narrow { carried: self.steady });
+            holds.push(Hold::InsufficientCapacity { carried: self.steady });
         }
         let ratio = self.sure_ratio(candidate);
         // Zero asks for no certainty; the logarithms' rounding must not.
         if policy.certainty > 0.0 && ratio <= 1.0 {
-            holds.push(Hold::Unsure { ratio });
+            holds.push(Hold::NotSignificant { ratio });
         }
         if candidate.metrics.confidence < policy.least_confidence {
             holds.push(Hold::Confidence { confidence: candidate.metrics.confidence });
@@ -189,7 +189,7 @@ impl Standing {
         let low_until = self.used.low_since.unwrap_or(now) + policy.hold_down;
         let confirmed = if has_time { confirmed.max(low_until) } else { confirmed };
         let hold_down = held.map(|until| Hold::HoldDown { until });
-        let confirm = (confirmed > now).then_some(Hold::Confirm { until: confirmed });
+        let confirm = (confirmed > now).then_some(Hold::Confirmation { until: confirmed });
         hold_down.into_iter().chain(confirm).collect()
     }
 }

@@ -13,7 +13,7 @@ pub struct Load {
     /// Flows with data to send: elephants, as [`Active::elephants`](crate::flows::Active::elephants) counts them.
     pub flows: u32,
     /// What arrives of them, over the last few hundred milliseconds.
-    #[serde(rename = "carried_bps")]
+    #[serde(rename = "throughput_bps")]
     pub carried: Rate,
 }
 

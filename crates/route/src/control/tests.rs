@@ -121,7 +121,7 @@ fn the_first_path_is_the_best_one() {
     let mut net = Domestic::new(single());
     net.losses = [Some(0.05), Some(0.01)];
     let decided = net.until(1.0);
-    assert_eq!(reasons(&decided), [(Some(south()), Reason::First)]);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Initial)]);
     assert!(decided[0].at <= at(0.2), "{:?}", decided[0].at);
 }
 
@@ -176,7 +176,7 @@ fn the_last_change_must_be_past_but_not_for_a_path_that_collapsed() {
         let second = net.until(60.0).remove(0);
         let between = second.at.saturating_since(first.at).as_secs_f64();
         assert!((least..=most).contains(&between), "{collapse}: {between}");
-        let expected = if collapse > 0.0 { Reason::Collapsed } else { Reason::Returned };
+        let expected = if collapse > 0.0 { Reason::Degraded } else { Reason::Restored };
         assert_eq!(second.reason, expected);
     }
 }
@@ -196,9 +196,9 @@ fn a_failed_path_is_left_at_once_and_returned_to_slowly() {
     net.losses[0] = Some(0.001);
     let back = net.now;
     net.until(7.0);
-    assert!(matches!(net.holds(north())[..], [Hold::Withheld { .. }, ..]), "{:?}", net.holds(north()));
+    assert!(matches!(net.holds(north())[..], [Hold::LinkSuppressed { .. }, ..]), "{:?}", net.holds(north()));
     let decided = net.until(60.0);
-    assert_eq!(reasons(&decided), [(Some(north()), Reason::Returned)]);
+    assert_eq!(reasons(&decided), [(Some(north()), Reason::Restored)]);
     let after = decided[0].at.saturating_since(at(back)).as_secs_f64();
     assert!((8.9..11.0).contains(&after), "{after}");
 }
@@ -215,7 +215,7 @@ fn waits(south: f64) -> Vec<f64> {
         net.losses[0] = Some(0.001);
         let back = net.now;
         let decided = net.until(back + 200.0);
-        assert_eq!(reasons(&decided)[0], (Some(north()), Reason::Returned));
+        assert_eq!(reasons(&decided)[0], (Some(north()), Reason::Restored));
         waits.push(decided[0].at.saturating_since(at(back)).as_secs_f64());
     }
     waits
@@ -248,7 +248,7 @@ fn what_is_left_is_used_even_if_it_is_not_to_be_relied_on() {
     assert_eq!(net.control.paths(EAST), []);
     net.losses = [Some(0.01), None];
     let decided = net.until(7.0);
-    assert_eq!(reasons(&decided), [(Some(north()), Reason::First)]);
+    assert_eq!(reasons(&decided), [(Some(north()), Reason::Initial)]);
 }
 
 #[test]
@@ -310,8 +310,12 @@ fn losses_counted_from_few_packets_change_nothing() {
     net.losses = [Some(0.05), Some(0.0)];
     // None of 30 packets lost: Wilson's 95 % interval ends at 0.1135. It may be worse than 0.05.
     net.doubts[1] = 0.1135;
-    assert_eq!(reasons(&net.until(20.0)), [(Some(north()), Reason::First)]);
-    assert!(matches!(net.holds(south())[..], [Hold::Unsure { ratio }] if ratio < 1.0), "{:?}", net.holds(south()));
+    assert_eq!(reasons(&net.until(20.0)), [(Some(north()), Reason::Initial)]);
+    assert!(
+        matches!(net.holds(south())[..], [Hold::NotSignificant { ratio }] if ratio < 1.0),
+        "{:?}",
+        net.holds(south())
+    );
     // None of 400: it ends at 0.0095.
     net.doubts[1] = 0.0095;
     assert_eq!(reasons(&net.until(25.0)), [(Some(south()), Reason::Better)]);
@@ -457,8 +461,8 @@ fn what_flows_lost_at_their_end_is_not_held_against_a_path_that_they_filled() {
     };
     assert_eq!(after(8.0, None), []);
     // What is lost for longer, or while another flow gets little, the path loses by itself.
-    assert_eq!(after(30.0, None), [Reason::Collapsed]);
-    assert_eq!(after(8.0, Some(Load { flows: 1, carried: Rate::from_bps(2 * MBPS) })), [Reason::Collapsed]);
+    assert_eq!(after(30.0, None), [Reason::Degraded]);
+    assert_eq!(after(8.0, Some(Load { flows: 1, carried: Rate::from_bps(2 * MBPS) })), [Reason::Degraded]);
 }
 
 #[test]
@@ -536,7 +540,7 @@ fn a_further_path_that_our_flows_fill_is_kept_and_one_that_carries_little_is_not
 #[test]
 fn the_loss_that_our_own_flows_make_is_not_held_against_others_on_the_same_link() {
     // One flow to the east fills the link to the northern bridge; nothing goes to that bridge itself, and the way to it by the south loses nothing.
-    for (carried, expected) in [(90, Vec::new()), (2, vec![Reason::Collapsed])] {
+    for (carried, expected) in [(90, Vec::new()), (2, vec![Reason::Degraded])] {
         let mut net = Domestic::new(single());
         net.losses = [Some(0.0), Some(0.01)];
         let mut decided = Vec::new();
@@ -554,7 +558,7 @@ fn the_loss_that_our_own_flows_make_is_not_held_against_others_on_the_same_link(
             }
             decided.extend(core::iter::from_fn(|| net.control.poll_decision()));
         }
-        let of_north = decided.iter().filter(|d| d.destination == NORTH && d.reason != Reason::First);
+        let of_north = decided.iter().filter(|d| d.destination == NORTH && d.reason != Reason::Initial);
         // At 2 Mb/s the loss is the link's own, as a flow over it shows.
         assert_eq!(of_north.map(|d| d.reason).collect::<Vec<_>>(), expected, "{carried}");
     }
@@ -572,7 +576,7 @@ fn a_way_that_was_left_for_a_better_one_is_there_when_that_one_fails() {
         net.until(net.now + 0.2);
         assert!(net.now < 10.0);
     }
-    assert!(matches!(net.holds(north())[..], [Hold::Refractory { .. }, ..]), "no way back without need");
+    assert!(matches!(net.holds(north())[..], [Hold::Damped { .. }, ..]), "no way back without need");
     // The southern way is shorter by now, and so it is not out of the question.
     let shorter = Metrics { rtt: Duration::from_millis(10), ..link(0.0) };
     net.control.handle_link(at(net.now), SOUTH, EAST, Some(shorter)).unwrap();
@@ -591,7 +595,7 @@ fn the_explanation_says_what_holds_a_change_back() {
     assert!((needed.as_bps() as f64 / worth.as_bps() as f64 - 1.5).abs() < 1e-6);
     net.losses = [Some(0.05), Some(0.001)];
     net.until(7.0);
-    let [Hold::Confirm { until }] = net.holds(south())[..] else { panic!("{:?}", net.holds(south())) };
+    let [Hold::Confirmation { until }] = net.holds(south())[..] else { panic!("{:?}", net.holds(south())) };
     assert!((4.9..=5.3).contains(&until.saturating_since(at(5.0)).as_secs_f64()));
     let text = net.control.why(EAST).unwrap().to_string();
     for expected in ["00000003\n  uses via 00000001 for ", "\n  could via 00000002: ", "not now: to be confirmed"] {

@@ -52,7 +52,7 @@ fn a_recorded_log_replays_to_the_same_decisions() {
         }
     }
     let kinds = |reason: &str| decided.iter().filter(|d| d.contains(reason)).count();
-    for reason in ["first", "failed", "removed"] {
+    for reason in ["initial", "failed", "removed"] {
         assert!(kinds(&format!(r#""reason":"{reason}""#)) > 0, "no {reason} in {decided:#?}");
     }
     assert!(decided.len() > 10, "{decided:#?}");

@@ -96,7 +96,7 @@ fn what_begins_otherwise_is_refused_with_its_reason() {
     for other in ["", "key = \"west.key\"", "{}", r#"{"event":"session"}"#] {
         assert_eq!(Begin::parse(other), Err(BeginError::Other), "{other}");
     }
-    let newer = r#"{"longhaul_route_record":2,"something":"else"}"#;
+    let newer = r#"{"longhaul_route_record":3,"something":"else"}"#;
     assert_eq!(Begin::parse(newer), Err(BeginError::Version(2)));
     let broken = line.replace("\"own\":0", "\"own\":\"west\"");
     assert!(matches!(Begin::parse(&broken), Err(BeginError::Contents(_))));

@@ -171,7 +171,7 @@ impl Mesh {
             if path.relays().is_empty() {
                 return other.link.worst_loss_to();
             }
-            other.lanes.loss_on(path).unwrap_or_else(|| other.link.loss_to())
+            other.lanes.loss_on(path).unwrap_or_else(|| other.link.tx_loss())
         };
         if let Some(every) = news.iter().map(|(_, path)| report_every(loss(path))).min() {
             // From when it was due, so that ticks do not make it rarer; after a rest from now.

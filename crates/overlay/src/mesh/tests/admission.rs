@@ -112,9 +112,9 @@ fn without_a_certificate_that_holds_nobody_gets_in() {
         c.until_utc_s = UTC - 1;
         c.sign(&authority()).unwrap()
     };
-    let forged = certificate(2, 10).replace("m2", "m3");
+    let auth_failed = certificate(2, 10).replace("m2", "m3");
     let others = certificate(1, 1000);
-    let all = [(None, ""), (Some(over), "over"), (Some(forged), "did not sign"), (Some(others), "another key")];
+    let all = [(None, ""), (Some(over), "over"), (Some(auth_failed), "did not sign"), (Some(others), "another key")];
     for (last, word) in all {
         let mut world = world(1_000_000, last.clone());
         world.run(4 * SECOND);
@@ -128,7 +128,7 @@ fn without_a_certificate_that_holds_nobody_gets_in() {
 
 /// Why somebody was not let in, as a member told it.
 fn refusals(world: &World, index: usize) -> Vec<String> {
-    let why = |e: &Event| if let Event::Refused { why, .. } = e { Some(why.clone()) } else { None };
+    let why = |e: &Event| if let Event::PeerRejected { why, .. } = e { Some(why.clone()) } else { None };
     world.hosts[index].events.iter().filter_map(|(_, e)| why(e)).collect()
 }
 
@@ -334,7 +334,7 @@ fn of_who_is_not_known_nothing_is_taken_but_one_certificate() {
     address(&hop, (envelope, 0), &mut relayed, micros(world.now)).unwrap();
     assert_eq!(told(&world, &relayed), 0);
     let after = world.hosts[0].counters.counts();
-    assert_eq!((after.frames_opened - before.frames_opened, after.not_relayed - before.not_relayed), (3, 1));
+    assert_eq!((after.frames_opened - before.frames_opened, after.relay_denied - before.relay_denied), (3, 1));
     let certificates: Vec<u32> = (0..5).map(|_| told(&world, &sealed(&world, 2, 0, (0, C), &shown))).collect();
     assert_eq!(certificates, [1, 0, 0, 0, 0]);
     // One that does not hold ends it.

@@ -18,7 +18,7 @@ fn what_went_over_a_link_is_counted_beyond_the_end_of_its_sessions() {
         sessions.extend(world.hosts[0].mesh.session(number(1)).map(|s| s.local));
         let now = world.now;
         let [a, b] = [(0, 1), (1, 0)].map(|(a, b)| world.hosts[a].mesh.link_view(number(b), now).unwrap());
-        let counted = [a.bytes_to, a.bytes_from, b.bytes_to, b.bytes_from];
+        let counted = [a.tx_bytes, a.rx_bytes, b.tx_bytes, b.rx_bytes];
         assert!(counted.iter().zip(before).all(|(now, before)| *now >= before), "{second} s: {before:?} {counted:?}");
         before = counted;
     }

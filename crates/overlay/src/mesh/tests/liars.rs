@@ -81,7 +81,7 @@ fn a_destination_that_praises_a_lossy_link_to_it_is_reached_by_another() {
     world.set(1, used, Some(LOSSY));
     is_left(&mut world);
     let why = world.hosts[0].events.iter().find_map(|(_, e)| {
-        let Event::Doubted { from, to, why } = e else { return None };
+        let Event::LinkSuspected { from, to, why } = e else { return None };
         (*from == format!("m{used}") && to == "m1").then_some(why.as_str())
     });
     let share: f64 = why.and_then(|w| w.strip_suffix(" of what is sent over it is lost")).unwrap().parse().unwrap();

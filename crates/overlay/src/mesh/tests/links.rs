@@ -22,7 +22,7 @@ fn pair(there: u64, back: u64) -> World {
 fn capacities(world: &World) -> [Option<u64>; 4] {
     let view = |a: usize, b: usize| world.hosts[a].mesh.link_view(number(b), world.now).unwrap();
     let (a, b) = (view(0, 1), view(1, 0));
-    [a.capacity_to_bps, a.capacity_from_bps, b.capacity_to_bps, b.capacity_from_bps]
+    [a.tx_capacity_bps, a.rx_capacity_bps, b.tx_capacity_bps, b.rx_capacity_bps]
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn losses_of_one_direction_are_that_direction_s() {
     assert_eq!((world.flow(0, 1, SECOND), world.flow(1, 0, SECOND)), ((200, 200), (200, 200)));
     let losses = |a: usize, b: usize| {
         let view = world.hosts[a].mesh.link_view(number(b), world.now).unwrap();
-        (view.loss_to.unwrap(), view.loss_from.unwrap())
+        (view.tx_loss.unwrap(), view.rx_loss.unwrap())
     };
     // Some thousand probes: four deviations of 0.15 are 0.03.
     for ((clean, lossy), host) in [

@@ -43,6 +43,6 @@ fn a_mark_on_the_datagram_goes_on_in_the_packet_or_drops_it() {
         };
         assert_eq!(came.as_ref().map(|p| p[1]), wanted.map(|ecn| DSCP | ecn), "{inside} in {outside}");
         assert!(came.is_none_or(|p| checksum(&p[..20]) == 0), "{inside} in {outside}");
-        assert_eq!(host.counters.counts().marked, u64::from(wanted.is_none()));
+        assert_eq!(host.counters.counts().ecn_ce_dropped, u64::from(wanted.is_none()));
     }
 }

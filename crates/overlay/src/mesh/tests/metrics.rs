@@ -39,9 +39,9 @@ fn how_far_a_link_is_known_is_told_for_each_direction() {
         let of = format!("{PREFIX}link_{name}{{member=\"m1");
         text.lines().find(|l| l.starts_with(&of)).unwrap().rsplit_once(' ').unwrap().1.parse().unwrap()
     };
-    for direction in ["to", "from"] {
-        assert!(value(&format!("age_{direction}_seconds")) < 0.5, "{text}");
-        assert!((value(&format!("confidence_{direction}_ratio")) - 1.0).abs() < 1e-9, "{text}");
+    for direction in ["tx", "rx"] {
+        assert!(value(&format!("{direction}_age_seconds")) < 0.5, "{text}");
+        assert!((value(&format!("{direction}_confidence_ratio")) - 1.0).abs() < 1e-9, "{text}");
     }
 }
 
@@ -58,7 +58,7 @@ fn values_of_links_are_in_base_units_and_of_their_direction() {
     };
     // Twice 10 ms.
     assert!((value("rtt_seconds") - 0.02).abs() < 1e-4, "{text}");
-    assert!(value("loss_to_ratio") < 0.001 && (value("loss_from_ratio") - 0.15).abs() < 0.02, "{text}");
+    assert!(value("tx_loss_ratio") < 0.001 && (value("rx_loss_ratio") - 0.15).abs() < 0.02, "{text}");
 }
 
 /// By the rules of Prometheus' text format: https://prometheus.io/docs/instrumenting/exposition_formats/.

@@ -26,7 +26,7 @@ pub(super) fn sealed(world: &World, from: usize, to: usize, (lane, queue): (u8, 
 }
 
 fn overflow(world: &World, index: usize) -> u64 {
-    world.hosts[index].counters.counts().overflow
+    world.hosts[index].counters.counts().control_queue_full
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn the_papers_sensor_counts_its_own_probes_which_go_at_equal_distances() {
 
     let told = |w: &World| {
         let view = |a: usize, b: usize| w.hosts[a].mesh.link_view(number(b), w.now).unwrap();
-        [view(0, 1).loss_to, view(1, 0).loss_from].map(Option::unwrap)
+        [view(0, 1).tx_loss, view(1, 0).rx_loss].map(Option::unwrap)
     };
     // Traffic that is lost altogether is nothing to it, nor to what is chosen.
     world.wires.insert((0, 1), Wire { size: 400, ..WIRE });

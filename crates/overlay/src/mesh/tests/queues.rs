@@ -49,7 +49,7 @@ fn overtaken(queues: [u8; 2], lost_each: Option<usize>) -> Overtaken {
 
 fn losses(world: &World) -> [f64; 2] {
     let view = |host: usize, of: usize| world.hosts[host].mesh.link_view(number(of), world.now).unwrap();
-    [view(0, 1).loss_to, view(1, 0).loss_from].map(Option::unwrap)
+    [view(0, 1).tx_loss, view(1, 0).rx_loss].map(Option::unwrap)
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_frame_is_of_no_other_queue_than_it_was_sealed_for() {
     }
     let after = counts(&world);
     // There are 33, of which one is its own. What the controlling thread has numbered so has come, and is not even looked at.
-    let refused = [after.forged - before.forged, after.replayed - before.replayed];
+    let refused = [after.auth_failed - before.auth_failed, after.replayed - before.replayed];
     assert_eq!((refused, after.malformed - before.malformed), ([31, 1], 223));
     assert_eq!(after.frames_opened, before.frames_opened);
 }

@@ -18,8 +18,8 @@ fn world(count: usize, relay: bool, relay_rate: Option<Rate>) -> World {
     world
 }
 
-fn not_relayed(world: &World, index: usize) -> u64 {
-    world.hosts[index].counters.counts().not_relayed
+fn relay_denied(world: &World, index: usize) -> u64 {
+    world.hosts[index].counters.counts().relay_denied
 }
 
 /// A member hands `relay` datagrams to pass on, which by its word `origin` has sent over `relays`. Says how many went on.
@@ -45,7 +45,7 @@ fn who_does_not_relay_passes_nothing_on() {
     let mut world = world(3, false, None);
     world.run(3 * SECOND);
     assert_eq!(hand_over(&mut world, 0, 2, number(0), &[2], 10), 0);
-    assert_eq!(not_relayed(&world, 2), 10);
+    assert_eq!(relay_denied(&world, 2), 10);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn who_does_not_relay_says_so_and_nobody_asks_it_to() {
     world.run(5 * SECOND);
     assert_eq!(world.hosts[0].ways(1), [format!("via {}", number(3))]);
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
-    assert_eq!(not_relayed(&world, 2), 0);
+    assert_eq!(relay_denied(&world, 2), 0);
     world.hosts[2] = Host::new(unwilling(true), 4, world.now);
     // The gain, a third of the round trip, is below eta: the way is changed when the other one ends.
     world.run(5 * SECOND);
@@ -76,7 +76,7 @@ fn no_more_is_passed_on_for_a_member_than_the_settings_say() {
     let burst = 65_536 / BYTES;
     assert_eq!(hand_over(&mut world, 0, 3, number(0), &[3], 200), burst);
     let counts = world.hosts[3].counters.counts();
-    assert_eq!((counts.over_quota as usize, counts.not_relayed), (200 - burst, 0));
+    assert_eq!((counts.relay_rate_limited as usize, counts.relay_denied), (200 - burst, 0));
     assert_eq!(hand_over(&mut world, 2, 3, number(2), &[3], 200), burst, "each has its own");
     // 1 Mb/s for 200 ms.
     world.run(Duration::from_millis(200));
@@ -122,11 +122,11 @@ fn a_member_has_no_more_by_naming_others_nor_have_they_less() {
 fn for_strangers_nothing_is_passed_on() {
     let mut world = world(4, true, None);
     world.run(3 * SECOND);
-    let before = not_relayed(&world, 3);
+    let before = relay_denied(&world, 3);
     for stranger in [Member(0), Member(12_345)] {
         assert_eq!(hand_over(&mut world, 2, 3, stranger, &[2, 3], 10), 0, "{stranger}");
     }
-    assert_eq!(not_relayed(&world, 3), before + 20);
+    assert_eq!(relay_denied(&world, 3), before + 20);
     assert_eq!(hand_over(&mut world, 2, 3, number(0), &[2, 3], 10), 10);
 }
 

@@ -69,7 +69,7 @@ fn who_is_listed_no_more_is_out_at_once() {
     // The other end was told.
     assert!(!world.hosts[2].is_linked(0) && world.hosts[2].mesh.session(number(0)).is_none());
     world.run(20 * SECOND);
-    let refused = |(_, e): &(Instant, Event)| matches!(e, Event::Refused { why, .. } if why.contains("no line"));
+    let refused = |(_, e): &(Instant, Event)| matches!(e, Event::PeerRejected { why, .. } if why.contains("no line"));
     assert!(world.hosts[0].events.iter().any(refused), "it calls, and is told of");
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
 }
@@ -151,7 +151,7 @@ fn what_cannot_be_taken_changes_nothing() {
     for (settings, word) in [
         (new(&|s| s.addresses.push("10.77.0.99".parse().unwrap())), "`addresses`"),
         (new(&|s| s.subnets.push(net)), "`subnets`"),
-        (new(&|s| s.authority = Some(authority().public())), "`authority`"),
+        (new(&|s| s.authority = Some(authority().public())), "`ca_public_key`"),
         (new(&|s| s.identity = identity(5)), "`key`"),
         (new(&|s| (s.certificate, s.certified_until_utc_s) = (Some(certificate(0, 1)), Some(UTC + 1))), "is over"),
     ] {
@@ -165,7 +165,7 @@ fn what_cannot_be_taken_changes_nothing() {
         s.secret = [9; 32];
     };
     let reloaded = reload(&mut world, 0, &new(&later)).unwrap();
-    assert_eq!((reloaded.added, reloaded.at_next_start), (names(&["m2"]), names(&["eta", "secret"])));
+    assert_eq!((reloaded.added, reloaded.at_next_start), (names(&["m2"]), names(&["eta", "network_secret"])));
 }
 
 /// Settings with a certificate that ends so soon.
@@ -361,7 +361,7 @@ fn a_key_that_is_refused_from_now_on_is_out_at_once_and_in_again_when_it_is_not(
     world.run(20 * SECOND);
     assert!(!knows(&world, 0, 2) && knows(&world, 1, 2));
     assert!(world.hosts[0].mesh.guests().next().is_none(), "it gets no session to show a certificate in");
-    let told = |(_, e): &(Instant, Event)| matches!(e, Event::Refused { why, .. } if why.contains("`refuse`"));
+    let told = |(_, e): &(Instant, Event)| matches!(e, Event::PeerRejected { why, .. } if why.contains("`refuse`"));
     assert!(world.hosts[0].events.iter().any(told), "{:?}", world.hosts[0].events);
     let now = world.now;
     assert!(!world.hosts[0].mesh.introductions(now).iter().any(|(of, ..)| *of == number(2)), "nor is it passed on");

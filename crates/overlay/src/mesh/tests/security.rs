@@ -1,4 +1,4 @@
-//! What strangers, liars and damaged datagrams can do.
+//! What handshake_unauthenticated, liars and damaged datagrams can do.
 
 use super::*;
 use crate::session::Number;
@@ -102,11 +102,14 @@ fn a_clock_that_was_ahead_when_no_answer_came_back_locks_nobody_out() {
 /// Datagrams that a member has refused, whatever for, and frames that it has opened.
 fn refused_and_opened(world: &World, of: usize) -> (u64, u64) {
     let c = world.hosts[of].counters.counts();
-    (c.malformed + c.no_session + c.forged + c.replayed + c.too_old + c.strangers, c.frames_opened)
+    (
+        c.malformed + c.no_session + c.auth_failed + c.replayed + c.outside_replay_window + c.handshake_unauthenticated,
+        c.frames_opened,
+    )
 }
 
-fn forged(world: &World, of: usize) -> u64 {
-    world.hosts[of].counters.counts().forged
+fn auth_failed(world: &World, of: usize) -> u64 {
+    world.hosts[of].counters.counts().auth_failed
 }
 
 /// Copies of a datagram with one bit of these bytes turned over, each bit once.
@@ -165,11 +168,11 @@ fn damaged_datagrams_do_nothing() {
         let all = flipped(&datagram, 0..datagram.len());
         refuses(&mut world, (0, 2), &datagram, all);
         // What is behind the header changes nothing by which it would be refused sooner.
-        let before = forged(&world, 2);
+        let before = auth_failed(&world, 2);
         let contents = flipped(&datagram, SEALED_BYTES..datagram.len());
         let count = contents.len() as u64;
         contents.into_iter().for_each(|bad| world.receive(2, endpoint(0), bad));
-        assert_eq!(forged(&world, 2), before + count);
+        assert_eq!(auth_failed(&world, 2), before + count);
         let (delivered, (refused, opened)) = (world.hosts[2].delivered.len(), refused_and_opened(&world, 2));
         for _ in 0..2 {
             world.receive(2, endpoint(0), datagram.clone());
@@ -211,9 +214,9 @@ fn envelopes_that_are_damaged_go_nowhere_and_the_originals_do() {
         datagram[at.0] ^= 1 << at.1;
         world.receive(2, endpoint(0), datagram);
         let (_, (_, _, onward)) = world.flying.pop_last().unwrap();
-        let (before, delivered) = (forged(&world, 1), world.hosts[1].delivered.len());
+        let (before, delivered) = (auth_failed(&world, 1), world.hosts[1].delivered.len());
         world.receive(1, endpoint(2), onward);
-        assert_eq!((forged(&world, 1), world.hosts[1].delivered.len()), (before + 1, delivered), "{at:?}");
+        assert_eq!((auth_failed(&world, 1), world.hosts[1].delivered.len()), (before + 1, delivered), "{at:?}");
     }
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
 }
@@ -254,7 +257,7 @@ fn strangers_get_no_answer() {
         world.receive(1, endpoint(0), datagram[..length].to_vec());
         let answers = world.seen.iter().filter(|(from, _, d)| *from == 1 && d[0] != 0xb1).count();
         assert_eq!(answers, 0);
-        assert_eq!(world.hosts[1].counters.counts().strangers, counted);
+        assert_eq!(world.hosts[1].counters.counts().handshake_unauthenticated, counted);
     }
 }
 
@@ -394,9 +397,13 @@ fn clocks_that_differ_wrap_and_run_apart_mean_nothing() {
             let view = mesh.link_view(number(other), now).unwrap();
             // An echo is held for a tenth of a second, and 100 ppm of it are 10 us.
             let off = view.rtt_us.unwrap().abs_diff(20_000);
-            assert!(view.up && off <= 20 && view.loss_to == Some(0.0), "{host} {other}: {off} us off");
+            assert!(view.up && off <= 20 && view.tx_loss == Some(0.0), "{host} {other}: {off} us off");
             // In two spans of 10 s they run apart by 2 ms.
-            assert!(view.queued_us.is_some_and(|us| us <= 2_200), "{host} {other}: {:?} us", view.queued_us);
+            assert!(
+                view.queueing_delay_us.is_some_and(|us| us <= 2_200),
+                "{host} {other}: {:?} us",
+                view.queueing_delay_us
+            );
             let oldest = mesh.claims(now).map(|(.., age)| age).max().unwrap();
             assert!(oldest < 6 * SECOND, "{host}: {oldest:?}");
         }
@@ -434,7 +441,7 @@ fn answers_to_no_call_do_not_reach_who_decides() {
     world.hosts[1].is_dead = true;
     world.run(Duration::from_millis(50));
     let open = world.hosts[0].mesh.others[&number(1)].calls.open_call().unwrap();
-    let [mut reached, mut strangers] = [0, 0];
+    let [mut reached, mut handshake_unauthenticated] = [0, 0];
     for (receiver, counts) in [(open, true), (open ^ 1, false), (0, false)] {
         let mut cookie = wire::overlay::Cookie { receiver, sealed: [3; 44] }.encode();
         let mut response = wire::overlay::Response { sender: 9, receiver, noise: [3; 56] }.encode();
@@ -446,20 +453,20 @@ fn answers_to_no_call_do_not_reach_who_decides() {
                 reached += 1;
                 true
             });
-            strangers += u64::from(!counts);
+            handshake_unauthenticated += u64::from(!counts);
         }
     }
-    assert_eq!((reached, world.hosts[0].counters.counts().strangers), (2, strangers));
+    assert_eq!((reached, world.hosts[0].counters.counts().handshake_unauthenticated), (2, handshake_unauthenticated));
     // Nor does a second answer to a call that was answered.
     world.hosts[1].is_dead = false;
     world.set(0, 1, Some(WIRE));
     world.run(3 * SECOND);
     let caller = (0..2).find(|i| world.hosts[*i].mesh.session(number(1 - i)).unwrap().initiator).unwrap();
     let receiver = world.hosts[caller].mesh.session(number(1 - caller)).unwrap().local;
-    let before = world.hosts[caller].counters.counts().strangers;
+    let before = world.hosts[caller].counters.counts().handshake_unauthenticated;
     let cookie = wire::overlay::Cookie { receiver, sealed: [3; 44] }.encode();
     world.receive(caller, endpoint(1 - caller), cookie.to_vec());
-    assert_eq!(world.hosts[caller].counters.counts().strangers, before + 1);
+    assert_eq!(world.hosts[caller].counters.counts().handshake_unauthenticated, before + 1);
 }
 
 #[test]
@@ -480,7 +487,7 @@ fn a_flood_of_handshakes_leaves_room_for_reports() {
         }
         // The queue of the controlling thread has 2048 places.
         assert_eq!(queue.len(), 256);
-        assert_eq!(host.counters.counts().overflow, round * (1000 - 256));
+        assert_eq!(host.counters.counts().control_queue_full, round * (1000 - 256));
         // They have been handled.
         queue.clear();
     }

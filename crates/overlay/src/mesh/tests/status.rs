@@ -112,12 +112,12 @@ fn status_tells_what_probes_take_and_how_far_metrics_can_be_relied_on() {
     assert!(spent > 8.0 * 69.0 * 500.0, "probes alone: {spent}");
     assert_eq!(now["probe_budget_bps"], 1_000_000, "1 % of 100 Mb/s");
     assert!(spent < 1_000_000.0, "{spent}");
-    assert_eq!((now["confidence_to"].as_f64(), now["confidence_from"].as_f64()), (Some(1.0), Some(1.0)));
-    assert!(now["age_to_s"].as_f64().unwrap() < 0.5 && now["age_from_s"].as_f64().unwrap() < 0.5, "{now}");
+    assert_eq!((now["tx_confidence"].as_f64(), now["rx_confidence"].as_f64()), (Some(1.0), Some(1.0)));
+    assert!(now["tx_age_s"].as_f64().unwrap() < 0.5 && now["rx_age_s"].as_f64().unwrap() < 0.5, "{now}");
     world.set(0, 1, None);
     world.run(3 * SECOND);
     let dark = link(&world);
-    assert!(dark["age_to_s"].as_f64().unwrap() > 2.0, "{dark}");
+    assert!(dark["tx_age_s"].as_f64().unwrap() > 2.0, "{dark}");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_queue_on_the_way_is_told_as_long_as_it_is() {
         world.run(Duration::from_millis(10));
         for (host, most) in most.iter_mut().enumerate() {
             let view = world.hosts[host].mesh.link_view(number(1 - host), world.now).unwrap();
-            *most = view.queued_us.unwrap().max(*most);
+            *most = view.queueing_delay_us.unwrap().max(*most);
         }
     }
     assert!((100_000..115_000).contains(&most[0]) && most[1] < 5_000, "{most:?} us");
@@ -148,7 +148,7 @@ fn what_few_frames_tell_is_relied_on_less() {
     for _ in 0..200 {
         world.run(Duration::from_millis(1));
         let answer = status.answer(&Question::Status, &world.hosts[0].mesh, world.now);
-        told.extend(answer["members"][0]["link"]["confidence_from"].as_f64());
+        told.extend(answer["members"][0]["link"]["rx_confidence"].as_f64());
     }
     let grows = told.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9);
     assert!(grows && told.iter().any(|c| (0.05..0.9).contains(c)), "{told:?}");
@@ -164,13 +164,13 @@ fn what_trains_told_ages_until_the_next_one_and_frames_make_it_no_younger() {
         let answer = status.answer(&Question::Status, &world.hosts[0].mesh, world.now);
         keys.map(|key| answer["members"][0]["link"][key].as_f64())
     };
-    let trains = ["capacity_age_to_s", "capacity_age_from_s"];
+    let trains = ["tx_capacity_age_s", "rx_capacity_age_s"];
     assert_eq!(ages(&world, trains), [None, None], "no train told anything");
     world.run(10 * SECOND);
     let mut told = Vec::new();
     for _ in 0..120 {
         world.run(SECOND);
-        assert!(ages(&world, ["age_to_s", "age_from_s"]).iter().all(|age| age.unwrap() < 0.5));
+        assert!(ages(&world, ["tx_age_s", "rx_age_s"]).iter().all(|age| age.unwrap() < 0.5));
         told.push(ages(&world, trains).map(Option::unwrap));
     }
     for direction in [0, 1] {

@@ -42,7 +42,8 @@ fn what_arrives_all_the_time_is_not_sent_where_it_does_not_fit() {
         let decided = until(&mut net, 60.0, load, south);
         assert_eq!(decided.first().map(|d| d.to), expected.map(Some), "{south} Mb/s: {decided:?}");
         if expected.is_none() {
-            let is_narrow = |hold: &Hold| matches!(hold, Hold::Narrow { carried } if *carried == mbps(20));
+            let is_narrow =
+                |hold: &Hold| matches!(hold, Hold::InsufficientCapacity { carried } if *carried == mbps(20));
             assert!(net.holds(super::south()).iter().any(is_narrow), "{:?}", net.holds(super::south()));
         }
     }
@@ -80,9 +81,9 @@ fn haste_is_for_what_is_sent() {
         (idle, idle, 0.4, None, 0.0),
         (idle, idle, 4.0, None, 0.0),
         (idle, idle, 12.0, Some((Reason::Better, 10.0)), 10.4),
-        (mice, mice, 0.4, Some((Reason::Collapsed, 0.0)), 0.4),
+        (mice, mice, 0.4, Some((Reason::Degraded, 0.0)), 0.4),
         // Who waits for a retransmission, or for the next key.
-        (mice, idle, 0.4, Some((Reason::Collapsed, 0.0)), 0.4),
+        (mice, idle, 0.4, Some((Reason::Degraded, 0.0)), 0.4),
     ];
     for (before, load, seconds, least, most) in cases {
         let mut net = carries(single(), before, 100);
@@ -110,7 +111,7 @@ fn who_begins_to_send_on_a_path_that_is_no_good_leaves_it_at_once() {
     assert_eq!(until(&mut net, end, Load::default(), 100).len(), 0);
     let (begin, end) = (at(net.now), net.now + 2.0);
     let decided = until(&mut net, end, Load { flows: 0, carried: Rate::from_bps(10_000) }, 100);
-    assert_eq!(reasons(&decided), [(Some(south()), Reason::Collapsed)]);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Degraded)]);
     assert!(decided[0].at <= begin + Duration::from_millis(400), "{:?}", decided[0].at);
 }
 
@@ -130,7 +131,7 @@ fn what_is_far_below_a_capacity_needs_no_haste_when_that_is_less() {
     // A train says that the northern bridge carries 8 Mb/s of 20, for two reports or for long.
     let load = |carried: u64, flows: u32| Load { flows, carried: Rate::from_bps(carried) };
     let (acknowledgements, mice, pause) = (load(400_000, 1), load(400_000, 0), load(0, 1));
-    let at_once = Some((Reason::Collapsed, 0.0..=0.4));
+    let at_once = Some((Reason::Degraded, 0.0..=0.4));
     let cases = [
         (acknowledgements, 0.4, 0.0, None),
         (mice, 0.4, 0.0, None),
@@ -186,7 +187,7 @@ fn a_further_path_that_nothing_is_sent_on_outlasts_what_a_burst_of_others_loses_
 fn a_flow_that_pauses_leaves_its_path_as_good_as_it_was() {
     // What it lost in its own queue while it filled the path, a thousandth, would let another one get 10.8 Mb/s.
     let (full, pause) = (Load { flows: 1, carried: mbps(90) }, Load { flows: 1, carried: Rate::ZERO });
-    for (loss_meanwhile, expected) in [(0.001, vec![]), (0.02, vec![(Some(south()), Reason::Collapsed)])] {
+    for (loss_meanwhile, expected) in [(0.001, vec![]), (0.02, vec![(Some(south()), Reason::Degraded)])] {
         let mut net = carries(single(), full, 30);
         net.losses = [Some(0.001), Some(0.0)];
         let mut decided = until(&mut net, 50.0, full, 30);
@@ -206,7 +207,7 @@ fn a_flow_that_pauses_leaves_its_path_as_good_as_it_was() {
     net.losses = [Some(0.001), Some(0.0)];
     until(&mut net, 50.0, full, 30);
     let decided = until(&mut net, 70.0, pause, 30);
-    assert_eq!(reasons(&decided), [(Some(south()), Reason::Collapsed)]);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Degraded)]);
     assert!(decided[0].at >= at(59.0), "{:?}", decided[0].at);
 }
 

@@ -18,7 +18,7 @@ fn a_path_whose_links_fail_soon_after_each_return_is_used_where_it_is_much_bette
         net.losses[0] = Some(0.001);
         let back = net.now;
         let decided = net.until(back + 28.5);
-        assert_eq!(reasons(&decided)[0], (Some(north()), Reason::Returned), "{round}");
+        assert_eq!(reasons(&decided)[0], (Some(north()), Reason::Restored), "{round}");
         let waited = decided[0].at.saturating_since(at(back)).as_secs_f64();
         assert!((8.0..9.0).contains(&waited), "{round}: {waited}");
     }
@@ -42,7 +42,7 @@ fn a_path_that_carries_a_hundredth_of_what_it_was_chosen_for_has_collapsed() {
             decided.extend(net.pump());
         }
         // Where nobody had known what it carries nothing was promised, and the last change must be past.
-        let expected = if known { vec![(Some(south()), Reason::Collapsed)] } else { Vec::new() };
+        let expected = if known { vec![(Some(south()), Reason::Degraded)] } else { Vec::new() };
         assert_eq!(reasons(&decided), expected, "{known}");
     }
 }
@@ -104,7 +104,7 @@ fn a_shorter_way_is_told_as_such_and_is_no_refuge() {
         }
         decided.extend(net.until(net.now + 0.2));
     }
-    assert_eq!(reasons(&decided), [(Some(Path::direct(EAST)), Reason::Shorter)]);
+    assert_eq!(reasons(&decided), [(Some(Path::direct(EAST)), Reason::FewerHops)]);
     assert!(decided[0].at >= at(25.5), "confirmed first: {:?}", decided[0].at);
     let inputs = decided[0].inputs;
     let [to, from] = [inputs.to, inputs.from].map(|j| j.unwrap().predicted.as_bps() as f64);
@@ -171,7 +171,7 @@ fn a_further_way_that_is_bad_again_and_again_is_used_ever_more_seldom_but_may_be
     net.losses = [Some(0.3), Some(0.006)];
     let since = net.now;
     let decided = net.until(since + 3.0);
-    assert_eq!(reasons(&decided), [(Some(south()), Reason::Collapsed)]);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Degraded)]);
     assert!(decided[0].at < at(since + 1.0));
 }
 
