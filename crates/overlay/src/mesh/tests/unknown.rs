@@ -17,6 +17,8 @@ fn before_any_measurement_all_flows_go_direct_and_no_rate_is_made_up() {
     // Three members on one bridge. Without trains nothing tells what their links carry.
     let mut world = World::new(3);
     world.without_trains = true;
+    let unset = |i| Settings { capacity: None, ..settings(i, 3) };
+    world.hosts = (0..3).map(|i| Host::new(unset(i), i as u64 + 77, BEGIN)).collect();
     // From the first choice on, in whatever order links come up.
     for _ in 0..50 {
         world.run(Duration::from_millis(20));
