@@ -7,10 +7,10 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 MUSL := $(shell uname -m)-unknown-linux-musl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench build symbols musl man docs clean
+.PHONY: help demo test bench build symbols musl man docs docs-site clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: ## set up, build, run a test over an emulated long fat path, open its report
 	@scripts/demo
@@ -45,6 +45,10 @@ man: build ## write man pages, shell completions and the JSON Schema from the co
 	$(TARGET_DIR)/release/longhaul generate man docs/man
 	$(TARGET_DIR)/release/longhaul generate completions docs/completions
 	$(TARGET_DIR)/release/longhaul generate schema docs/schema
+
+docs-site: ## build the documentation as a site, in target/book
+	@scripts/setup docs-site
+	mdbook build docs -d $(abspath $(TARGET_DIR))/book
 
 docs: ## rewrite the record references from the comments in crates/results
 	@scripts/records-doc

@@ -285,6 +285,12 @@ pub(crate) fn metrics(status: &Value) -> String {
             let _ = writeln!(out, "longhaul_overlay_{metric} {value}");
         }
     }
+    counter_metrics(&mut out, status);
+    out
+}
+
+/// Counters of the data plane, and numbers of flows.
+fn counter_metrics(out: &mut String, status: &Value) {
     for (key, value) in status.get("counters").and_then(Value::as_object).into_iter().flatten() {
         let help = crate::counters::meaning(key);
         let _ = writeln!(
@@ -302,7 +308,6 @@ pub(crate) fn metrics(status: &Value) -> String {
             "# HELP longhaul_overlay_flows_{key} {help}\n# TYPE longhaul_overlay_flows_{key} gauge\nlonghaul_overlay_flows_{key} {value}"
         );
     }
-    out
 }
 
 /// What this host has of the overlay.

@@ -397,7 +397,8 @@ impl Settings {
         let mut keys: BTreeSet<&str> = ours.keys().chain(theirs.keys()).map(String::as_str).collect();
         keys.retain(|key| ours.get(*key) != theirs.get(*key));
         // The first of the addresses is that of what this host sends.
-        let further = [("network_secret", self.secret != other.secret), ("addresses", self.addresses != other.addresses)];
+        let further =
+            [("network_secret", self.secret != other.secret), ("addresses", self.addresses != other.addresses)];
         let is_other = further.into_iter().chain(self.is_another_member(other));
         keys.extend(is_other.filter(|(_, is_other)| *is_other).map(|(key, _)| key));
         keys.into_iter().map(str::to_owned).collect()
