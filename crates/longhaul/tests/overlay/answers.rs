@@ -27,7 +27,8 @@ fn two_members_tell_their_routes_events_and_flows() {
         let predicted = routes.trim_end();
         assert!(predicted.ends_with("b/s)") || predicted.ends_with("(rate unknown)"), "{routes}");
 
-        let told = answer("events", name);
+        let told = overlay(members.folder.path(), &["events", "--json", "--config", &format!("{name}.toml")]);
+        let told = text(&told.stdout);
         let events: Vec<Value> = told.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         let first = |kind: &str| events.iter().find(|e| e["event"] == kind).unwrap_or_else(|| panic!("{kind}: {told}"));
         assert_eq!((&first("session")["name"], &first("session")["again"]), (&other.into(), &false.into()), "{told}");

@@ -87,7 +87,7 @@ fn is_reached(from: &Namespace, to: &str) -> bool {
 }
 
 fn events(folder: &Path, kind: &str) -> Vec<serde_json::Value> {
-    let told = text(&overlay(folder, &["events", "--config", "west.toml"]).stdout);
+    let told = text(&overlay(folder, &["events", "--json", "--config", "west.toml"]).stdout);
     let all = told.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     all.filter(|e| e["event"] == kind).collect()
 }

@@ -35,7 +35,7 @@ fn a_member_starts_before_the_name_of_another_is_known() {
     let here = here.current_dir(folder.path()).args(["--mount", "sh", "-c", script]).arg(longhaul().get_program());
     let running = vec![lan.client.start(here).unwrap(), lan.server.start(there).unwrap()];
     let members = Members::of(running, folder);
-    let events = || text(&overlay(members.folder.path(), &["events", "--config", "west.toml"]).stdout);
+    let events = || text(&overlay(members.folder.path(), &["events", "--json", "--config", "west.toml"]).stdout);
     let began = Instant::now();
     while !events().contains(r#""endpoint":"east.test:5460","event":"unresolved""#) {
         assert!(began.elapsed() < PATIENCE, "{}", events());

@@ -35,7 +35,7 @@ fn a_member_comes_and_goes_while_the_others_carry_on() {
     assert!(text(&joined.stderr).contains("overlay reload --config west.toml"), "{}", text(&joined.stderr));
     let listed = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("switch_margin = 0.4\n{listed}")).unwrap();
-    assert_eq!(reload(folder), ("added: north\ndifferent, for the next start: eta\n".to_owned(), Some(0)));
+    assert_eq!(reload(folder), ("added: north\ndifferent, for the next start: switch_margin\n".to_owned(), Some(0)));
     let knows = |name: &str| {
         let members = status(folder, "west")["members"].clone();
         members.as_array().unwrap().iter().any(|m| m["name"] == name)
@@ -48,6 +48,6 @@ fn a_member_comes_and_goes_while_the_others_carry_on() {
     assert!(!knows("north") && knows("east"));
     assert!(!routes().contains("10.77.0.3") && routes().contains(EAST), "{}", routes());
     assert_eq!(carried(&lan.client, Direction::Up, (&lan.server, EAST)), MEGABYTES_3);
-    let events = text(&overlay(folder, &["events", "--config", "west.toml"]).stdout);
+    let events = text(&overlay(folder, &["events", "--json", "--config", "west.toml"]).stdout);
     assert_eq!(events.matches(r#""event":"session""#).count(), 1, "with east, of the start: {events}");
 }

@@ -386,7 +386,7 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("policy = \"safire-2008\"\nloss_probes = 7\n{good}"), "`loss_probes` is 7; it is 25 or more"),
         (format!("loss_probes = 100\n{good}"), "`loss_probes` needs `loss_interval`"),
         (format!("loss_interval = \"1s\"\nloss_probes = 101\n{good}"), "10 ms apart or more"),
-        (format!("max_paths = 15\n{good}"), "`max_paths` is 15; it goes from 1 to 14"),
+        (format!("max_paths = 15\n{good}"), "`max_paths` = 15 is out of range (1-14)"),
         (format!("max_paths = 2\nsingle_path = true\n{good}"), "`single_path` and `max_paths` contradict"),
         (format!("beta = -0.1\n{good}"), "`beta` is -0.1; it is 0 or more"),
         (format!("model = \"rate-aware\"\nalpha = inf\n{good}"), "`alpha` is inf"),

@@ -26,10 +26,10 @@ pub(super) enum ModelName {
 pub(super) fn check(file: &File) -> Result<(Option<Model>, Model), String> {
     let both = |a: &str, b: &str| format!("`{a}` and `{b}` contradict each other; leave one out");
     if file.single_path && file.paths.is_some_and(|paths| paths > 1) {
-        return Err(both("single_path", "paths"));
+        return Err(both("single_path", "max_paths"));
     }
     if let Some(paths) = file.paths.filter(|paths| !PATHS.contains(paths)) {
-        return Err(format!("`max_paths` is {paths}; it goes from {} to {}", PATHS.start(), PATHS.end()));
+        return Err(format!("`max_paths` = {paths} is out of range ({}-{})", PATHS.start(), PATHS.end()));
     }
     if let Some(eta) = file.eta.filter(|eta| !ETA.contains(eta)) {
         return Err(format!(
