@@ -1,33 +1,30 @@
-//! Files that are taken for results and are none.
+//! Recognition of files that are mistaken for results.
 
-/// What a file is that begins so, and what to do with it; `None` if it may be a result.
-pub(crate) fn recognise(begin: &[u8]) -> Option<&'static str> {
+/// Describes a file that is not a result, and how to convert it; `None` if it may be a result. `start` is its first
+/// bytes.
+pub(crate) fn recognise(start: &[u8]) -> Option<&'static str> {
     // RFC 1952, 2.3.1.
-    if begin.starts_with(b"\x1f\x8b") {
-        return Some("it is compressed with gzip; unpack it first: `gunzip -c FILE | longhaul report -`");
+    if start.starts_with(b"\x1f\x8b") {
+        return Some("it is compressed with gzip; decompress it: `gunzip -c FILE | longhaul report -`");
     }
-    if begin.starts_with(b"\xff\xfe") || begin.starts_with(b"\xfe\xff") {
-        return Some(
-            "it is text in UTF-16; write it as UTF-8 first: `iconv -f UTF-16 -t UTF-8 FILE | longhaul report -`",
-        );
+    if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
+        return Some("it is text in UTF-16; convert it to UTF-8: `iconv -f UTF-16 -t UTF-8 FILE | longhaul report -`");
     }
-    let text = results::without_mark(begin).trim_ascii_start();
+    let text = results::without_mark(start).trim_ascii_start();
     if text.starts_with(b"[") {
-        return Some(
-            "it is one JSON array; results have a record on each line: `jq -c '.[]' FILE | longhaul report -`",
-        );
+        return Some("it is one JSON array; results have one record per line: `jq -c '.[]' FILE | longhaul report -`");
     }
     if !text.starts_with(b"{") {
         return None;
     }
-    // Its document begins with `start`, which names the version; each line of its --json-stream is an event.
-    let has = |word: &[u8]| text.windows(word.len()).any(|w| w == word);
+    // A document of iperf3 starts with `start`, which contains the version; a line of its --json-stream is an event.
+    let has = |bytes: &[u8]| text.windows(bytes.len()).any(|w| w == bytes);
     if has(b"iperf 3") || text.starts_with(b"{\"event\":") {
-        return Some("it is a result of iperf3; this makes reports of longhaul's own results");
+        return Some("it is a result of iperf3; `longhaul report` reads results of longhaul only");
     }
-    let is_spread = text.split(|b| *b == b'\n').next().is_some_and(|line| line.trim_ascii() == b"{");
-    is_spread.then_some(
-        "its JSON goes over several lines; results have a record on each: `jq -c . FILE | longhaul report -`",
+    let is_multiline = text.split(|b| *b == b'\n').next().is_some_and(|line| line.trim_ascii() == b"{");
+    is_multiline.then_some(
+        "its JSON records span several lines; results have one record per line: `jq -c . FILE | longhaul report -`",
     )
 }
 
@@ -36,11 +33,11 @@ mod tests {
     use super::recognise;
 
     #[test]
-    fn files_of_others_are_called_by_name() {
+    fn foreign_files_are_recognised() {
         let iperf3 = "{\n\t\"start\":\t{\n\t\t\"connected\":\t[],\n\t\t\"version\":\t\"iperf 3.12\",\n";
         let stream = "{\"event\":\"start\",\"data\":{\"connected\":[]}}\n";
         let spread = "{\n  \"record\": \"start\",\n";
-        for (begin, what) in [
+        for (start, what) in [
             (&b"\x1f\x8b\x08\0"[..], "gunzip"),
             (b"\xff\xfe{\0\"\0", "UTF-16"),
             (b"\xfe\xff\0{", "UTF-16"),
@@ -49,7 +46,7 @@ mod tests {
             (stream.as_bytes(), "iperf3"),
             (spread.as_bytes(), "jq -c ."),
         ] {
-            assert!(recognise(begin).is_some_and(|said| said.contains(what)), "{what}");
+            assert!(recognise(start).is_some_and(|text| text.contains(what)), "{what}");
         }
         for ours in ["", "\n\n", "{\"record\":\"start\"}\n", "\u{feff}{\"record\":\"start\"}", "hello"] {
             assert_eq!(recognise(ours.as_bytes()), None, "{ours}");

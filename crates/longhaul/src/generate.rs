@@ -1,4 +1,4 @@
-//! `longhaul generate`: what is derived from the command definition and the record types.
+//! `longhaul generate`: man pages, completions and schemas, derived from the command definition and the record types.
 
 mod reference;
 
@@ -14,54 +14,58 @@ use crate::cli::{Cli, GenerateOptions, What};
 use crate::whole_file::write_text;
 
 pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
-    let folder = &options.folder;
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let directory = &options.directory;
+    fs::create_dir_all(directory).with_context(|| format!("cannot create the directory {}", directory.display()))?;
     match options.what {
-        What::Man => man(folder)?,
+        What::Man => man(directory)?,
         What::Completions => {
             for shell in Shell::value_variants() {
-                clap_complete::generate_to(*shell, &mut Cli::command(), "longhaul", folder)
-                    .with_context(|| format!("cannot write into {}", folder.display()))?;
+                clap_complete::generate_to(*shell, &mut Cli::command(), "longhaul", directory)
+                    .with_context(|| format!("cannot write into {}", directory.display()))?;
             }
         }
         What::Schema => {
-            schema(folder, "longhaul.test-1.schema.json", &schemars::schema_for!(results::Record))?;
-            schema(folder, "longhaul.lab-1.schema.json", &schemars::schema_for!(results::lab::LabRecord))?;
-            schema(folder, "longhaul.shape-1.schema.json", &schemars::schema_for!(results::shape::ShapeRecord))?;
-            schema(folder, "longhaul.cc-1.schema.json", &schemars::schema_for!(results::cc::CcRecord))?;
-            schema(folder, "longhaul.trace-1.schema.json", &schemars::schema_for!(results::trace::TraceRecord))?;
-            schema(folder, "longhaul.model-1.schema.json", &schemars::schema_for!(results::model::ModelRecord))?;
+            schema(directory, "longhaul.test-1.schema.json", &schemars::schema_for!(results::Record))?;
+            schema(directory, "longhaul.lab-1.schema.json", &schemars::schema_for!(results::lab::LabRecord))?;
+            schema(directory, "longhaul.shape-1.schema.json", &schemars::schema_for!(results::shape::ShapeRecord))?;
+            schema(directory, "longhaul.cc-1.schema.json", &schemars::schema_for!(results::cc::CcRecord))?;
+            schema(directory, "longhaul.trace-1.schema.json", &schemars::schema_for!(results::trace::TraceRecord))?;
+            schema(directory, "longhaul.model-1.schema.json", &schemars::schema_for!(results::model::ModelRecord))?;
             schema(
-                folder,
+                directory,
                 "longhaul.estimate-1.schema.json",
                 &schemars::schema_for!(results::estimate::EstimateRecord),
             )?;
-            schema(folder, "longhaul.choose-1.schema.json", &schemars::schema_for!(results::choose::ChooseRecord))?;
+            schema(directory, "longhaul.choose-1.schema.json", &schemars::schema_for!(results::choose::ChooseRecord))?;
             schema(
-                folder,
+                directory,
                 "longhaul.evaluate-1.schema.json",
                 &schemars::schema_for!(results::evaluate::EvaluateRecord),
             )?;
-            schema(folder, "longhaul.history-1.schema.json", &schemars::schema_for!(results::history::HistoryRecord))?;
-            schema(folder, "longhaul.tune-1.schema.json", &schemars::schema_for!(results::tune::TuneRecord))?;
+            schema(
+                directory,
+                "longhaul.history-1.schema.json",
+                &schemars::schema_for!(results::history::HistoryRecord),
+            )?;
+            schema(directory, "longhaul.tune-1.schema.json", &schemars::schema_for!(results::tune::TuneRecord))?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn man(folder: &Path) -> anyhow::Result<()> {
+fn man(directory: &Path) -> anyhow::Result<()> {
     let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
-    clap_mangen::generate_to(root, folder).with_context(|| format!("cannot write into {}", folder.display()))?;
+    clap_mangen::generate_to(root, directory).with_context(|| format!("cannot write into {}", directory.display()))?;
     for page in reference::PAGES {
-        let path = folder.join(format!("{}.5", page.0));
+        let path = directory.join(format!("{}.5", page.0));
         write_text(&path, &reference::page(page))?;
     }
     Ok(())
 }
 
-fn schema(folder: &Path, name: &str, schema: &schemars::Schema) -> anyhow::Result<()> {
-    let path = folder.join(name);
+fn schema(directory: &Path, name: &str, schema: &schemars::Schema) -> anyhow::Result<()> {
+    let path = directory.join(name);
     let text = serde_json::to_string_pretty(schema)? + "\n";
     write_text(&path, &text)
 }

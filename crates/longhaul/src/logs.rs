@@ -1,10 +1,10 @@
-//! What commands that run for long say while they do.
+//! Log output of long-running commands.
 
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-/// One line per event on standard error; RUST_LOG chooses what.
+/// Starts logging to standard error, one line per event, filtered by RUST_LOG (default: info).
 pub(crate) fn start(json: bool) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt()

@@ -1,4 +1,4 @@
-//! The longhaul command line: parse, wire drivers together, print.
+//! The `longhaul` command line: parses arguments, runs the command, and reports errors.
 
 mod cc;
 mod choose;
@@ -30,11 +30,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use cli::{Cli, Command};
 
-/// The question could not be asked: usage, privileges, no peer.
-const COULD_NOT_ASK: u8 = 2;
+/// Exit status of a usage or setup error: options, files, privileges, no connection.
+const USAGE_OR_SETUP_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(habits::arranged(std::env::args_os())) {
+    let cli = match Cli::try_parse_from(habits::rewritten(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -58,24 +58,24 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(code) => code,
-        // A reader that has seen enough (`longhaul test ... | head`) is no fault.
+        // A reader that closes the pipe early (`longhaul test ... | head`) is not an error.
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
-            complain(&e);
-            ExitCode::from(COULD_NOT_ASK)
+            print_error(&e);
+            ExitCode::from(USAGE_OR_SETUP_ERROR)
         }
     }
 }
 
-/// Help, the version, or what is wrong with the command line.
+/// Prints the help, the version, or the error of the command line.
 fn usage(error: &clap::Error) -> ExitCode {
     match habits::hint(error) {
-        // In place of the parser's own advice, which is how to pass the option as a value.
+        // Replaces the suggestion of the parser, which is to pass the option as a value.
         Some(hint) => output::say(&format!("error: {hint}")),
-        // To a reader that is gone there is nothing to say.
+        // A closed output is not an error.
         None => drop(error.print()),
     }
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(COULD_NOT_ASK))
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE_OR_SETUP_ERROR))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -83,10 +83,10 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 #[allow(clippy::print_stderr, reason = "the one place where an error reaches the user")]
-pub(crate) fn complain(error: &anyhow::Error) {
+pub(crate) fn print_error(error: &anyhow::Error) {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        // Many errors end with the words of their cause, which need not be said twice.
+        // Many errors already end with the text of their cause, which is not repeated.
         if !text.contains(&cause) {
             text += if text.is_empty() { "" } else { ": " };
             text += &cause;

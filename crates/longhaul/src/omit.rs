@@ -1,4 +1,4 @@
-//! `--omit`: the beginning of a test, which is run and shown but left out of its summary.
+//! `--omit`: the first part of a test, which is shown but left out of its summary.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use results::{DelayHistogram, Direction, DirectionSummary, EndRecord, IntervalRecord, Limit, Record, Role};
 use units::{Bytes, Rate};
 
-/// Marks the intervals that begin within the first `omit` of the load, and adds up the others.
+/// Marks the intervals that start within the first `omit` of the test, and sums up the remaining ones.
 #[derive(Debug, Default)]
 pub(crate) struct Omit {
     omit: Duration,
-    /// Length of the load; `None` where an amount of data decides.
+    /// Duration of the test; `None` if its volume is given instead.
     load: Option<Duration>,
     rest: BTreeMap<Direction, Rest>,
 }
 
-/// What the intervals after the beginning have seen, in memory that does not grow with them.
+/// Totals of the remaining intervals, in constant memory.
 #[derive(Debug, Default)]
 struct Rest {
-    /// First begin and last end of the receiver's intervals, in seconds.
+    /// Start of the first and end of the last interval of the receiver, in seconds.
     span: Option<(f64, f64)>,
     bytes: u64,
     block_rtt: DelayHistogram,
@@ -31,7 +31,7 @@ impl Omit {
         Self { omit, load, rest: BTreeMap::new() }
     }
 
-    /// The record as it goes to the outputs.
+    /// Returns the record for the outputs.
     pub(crate) fn apply(&mut self, record: &Record) -> Record {
         match record {
             Record::Interval(interval) if !self.omit.is_zero() => {
@@ -48,12 +48,13 @@ impl Omit {
         }
     }
 
-    /// Whether more than half of an interval lies in the load; the rest is drain, which is no goodput.
+    /// Whether more than half of an interval lies within the test; later intervals are drain and do not count as
+    /// goodput.
     fn is_load(&self, interval: &IntervalRecord) -> bool {
         self.load.is_none_or(|load| f64::midpoint(interval.begin_s, interval.end_s) < load.as_secs_f64())
     }
 
-    /// The summary without the beginning; unchanged where nothing came after it.
+    /// Returns the summary without the omitted part; unchanged if no interval follows it.
     pub(crate) fn end(&self, end: &EndRecord) -> EndRecord {
         let mut end = end.clone();
         for direction in &mut end.directions {
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_and_the_drain_are_left_out() {
+    fn the_omitted_part_and_the_drain_are_left_out() {
         let mut omit = Omit::new(Duration::from_secs(1), Some(Duration::from_secs(3)));
         for (begin_s, bytes) in [(0.0, 9_000), (1.0, 1_000), (2.0, 2_000), (3.0, 7_000)] {
             let _ = omit.apply(&Record::Interval(interval(begin_s, bytes)));

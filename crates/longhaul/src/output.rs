@@ -1,5 +1,5 @@
-//! Where the records of a test go: terminal, pipe, files. A sink that fails is closed and reported at the end; it
-//! stops neither the test nor the other sinks.
+//! Outputs of the records: terminal, pipe, files. A sink that fails is closed and reported at the end; it stops neither
+//! the test nor the other sinks.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Seek, Stdout, Write};
@@ -21,34 +21,35 @@ use crate::whole_file::WholeFile;
 enum Sink {
     Live(Box<Live>),
     Text(Box<TextReport<Stdout>>),
-    /// Text without intervals.
+    /// Text report without intervals.
     Summary(Box<TextReport<Stdout>>),
     Json(Box<dyn Write>),
-    /// One JSON document.
+    /// Single JSON document.
     Document(Document),
     Csv(Box<CsvReport<Box<dyn Write>>>),
     Thrulay(Box<ThrulayReport<Stdout>>),
     Page(Page),
 }
 
-/// The live view, and what is left on the terminal when it has gone: the plain report with the intervals that were seen.
+/// Live view, followed by the text report with all intervals when the view closes.
 struct Live {
-    /// Made with the first record: until then Ctrl-C is an ordinary signal.
+    /// Opened at the first record; until then Ctrl-C is an ordinary signal.
     view: Option<LiveView>,
-    /// The report waits on disk, so that a long test needs no more memory than a short one.
+    /// Report in a temporary file, so that memory does not grow with the length of the test.
     text: TextReport<BufWriter<File>>,
 }
 
-/// `{"records":[...]}`, and `error` where the test could not be made; written as the records come, whole when the test ends.
+/// JSON document `{"records":[...]}`, with the key `error` if the test fails. It is written record by record and is
+/// complete when the test ends.
 #[derive(Default)]
 struct Document {
     is_open: bool,
 }
 
-/// A report page in the making. The records wait on disk, so that a long test needs no more memory than a short one.
+/// Report page. The records are in a temporary file, so that memory does not grow with the length of the test.
 struct Page {
     spool: BufWriter<File>,
-    place: WholeFile,
+    target: WholeFile,
     title: Option<String>,
 }
 
@@ -59,13 +60,13 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// Opens everything before the test begins, so that a wrong path costs no test.
+    /// Opens all outputs before the test starts, so that a wrong path fails early.
     pub(crate) fn open(options: &TestOptions) -> anyhow::Result<Self> {
         let mut sinks = Vec::new();
         let (json, csv) = (is_standard(options.json.as_deref()), is_standard(options.csv.as_deref()));
         let formats = [json, csv, options.json_document, options.format != Format::Auto];
         if formats.iter().filter(|f| **f).count() > 1 {
-            bail!("--format, --json, -J and --csv cannot share standard output; give a file: --json=FILE");
+            bail!("--format, --json, -J and --csv cannot share standard output; write to a file: --json=FILE");
         }
         if options.json_document {
             sinks.push(("standard output".to_owned(), Some(Sink::Document(Document::default()))));
@@ -84,13 +85,13 @@ impl Outputs {
         Ok(Self { sinks, failures: Vec::new(), stops: 0 })
     }
 
-    /// How often the user asked to stop: with a key of the live view, or by closing the pipe.
+    /// Number of stop requests by the user: keys in the live view, and a closed pipe.
     pub(crate) fn stops(&mut self) -> usize {
         for (_, slot) in &mut self.sinks {
             if let Some(Sink::Live(live)) = slot
                 && let Some(view) = &mut live.view
             {
-                // A terminal that can no longer be read is no wish to stop; the next record shows the failure.
+                // A terminal that cannot be read does not stop the test; the next record reports the failure.
                 self.stops += usize::from(view.poll_quit().unwrap_or(false));
             }
         }
@@ -104,7 +105,7 @@ impl Outputs {
                 let broken_pipe = e.kind() == io::ErrorKind::BrokenPipe;
                 *slot = None;
                 if broken_pipe {
-                    // Nobody reads on: there is no use in going on.
+                    // The reader has closed the pipe, so the test stops.
                     self.stops += 1;
                 } else {
                     self.failures.push(format!("{name}: {e}"));
@@ -113,7 +114,7 @@ impl Outputs {
         }
     }
 
-    /// Completes what is left; tells every sink that failed. `failure` is why there is no whole test.
+    /// Completes the remaining sinks and reports all failed ones. `failure` is the reason if the test failed.
     pub(crate) fn finish(mut self, failure: Option<&str>) -> anyhow::Result<()> {
         for (name, slot) in self.sinks {
             let Some(sink) = slot else { continue };
@@ -123,7 +124,7 @@ impl Outputs {
                 self.failures.push(format!("{name}: {e:#}"));
             }
         }
-        if self.failures.is_empty() { Ok(()) } else { bail!("could not be written: {}", self.failures.join("; ")) }
+        if self.failures.is_empty() { Ok(()) } else { bail!("cannot write {}", self.failures.join("; ")) }
     }
 }
 
@@ -138,7 +139,7 @@ fn standard(options: &TestOptions) -> anyhow::Result<Sink> {
     Ok(match options.format {
         Format::Auto | Format::Text if options.quiet => Sink::Summary(Box::new(TextReport::new(io::stdout()))),
         Format::Auto if terminal => {
-            let spool = tempfile::tempfile().context("cannot make a temporary file for the report")?;
+            let spool = tempfile::tempfile().context("cannot create a temporary file for the report")?;
             Sink::Live(Box::new(Live { view: None, text: TextReport::new(BufWriter::new(spool)) }))
         }
         Format::Auto | Format::Text => Sink::Text(Box::new(TextReport::new(io::stdout()))),
@@ -148,12 +149,12 @@ fn standard(options: &TestOptions) -> anyhow::Result<Sink> {
     })
 }
 
-/// Whether this is what stands for standard output.
+/// Whether the path is `-`, which means standard output.
 pub(crate) fn is_standard(path: Option<&Path>) -> bool {
     path == Some(Path::new("-"))
 }
 
-/// The file, or standard output.
+/// Creates the file, or returns standard output for `-`.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     if is_standard(Some(path)) {
         return Ok(Box::new(io::stdout()));
@@ -162,11 +163,11 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     Ok(Box::new(file))
 }
 
-/// One record.
+/// Writes one record as a JSON line.
 pub(crate) fn json_line(out: &mut dyn Write, record: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(record)?;
     line.push(b'\n');
-    // One write per line and no buffer: a reader of the pipe sees each record at once and whole.
+    // One unbuffered write per line, so that a reader of the pipe gets each record at once and whole.
     out.write_all(&line)
 }
 
@@ -200,7 +201,7 @@ impl Sink {
             Self::Live(live) => {
                 live.view.map_or(Ok(()), LiveView::finish)?;
                 let mut text = live.text;
-                // Of a test that broke before its last record.
+                // A failed test has no last record.
                 text.drain()?;
                 let mut spool = text.into_inner().into_inner().map_err(io::IntoInnerError::into_error)?;
                 spool.rewind()?;
@@ -235,8 +236,8 @@ impl Document {
 
 impl Page {
     fn open(path: &Path, title: Option<String>) -> anyhow::Result<Self> {
-        let spool = tempfile::tempfile().context("cannot make a temporary file for the records")?;
-        Ok(Self { spool: BufWriter::new(spool), place: WholeFile::open(path)?, title })
+        let spool = tempfile::tempfile().context("cannot create a temporary file for the records")?;
+        Ok(Self { spool: BufWriter::new(spool), target: WholeFile::open(path)?, title })
     }
 
     fn finish(mut self) -> anyhow::Result<()> {
@@ -246,21 +247,21 @@ impl Page {
         let records = read_records(BufReader::new(spool))?;
         let title = self.title.unwrap_or_else(|| "longhaul test".to_owned());
         let run = Run::from_records(&title, records)?;
-        write_page(self.place, &[run], &title)
+        write_page(self.target, &[run], &title)
     }
 }
 
-/// Writes the page and gives it its name.
-pub(crate) fn write_page(place: WholeFile, runs: &[Run], title: &str) -> anyhow::Result<()> {
-    place.write(&mut |out| report::write_html(out, runs, title))
+/// Writes the page of tests.
+pub(crate) fn write_page(target: WholeFile, runs: &[Run], title: &str) -> anyhow::Result<()> {
+    target.write(&mut |out| report::write_html(out, runs, title))
 }
 
-/// Writes the page of an emulated experiment and gives it its name.
+/// Writes the page of an emulated experiment.
 pub(crate) fn write_lab_page(path: &Path, report: &LabReport, title: &str) -> anyhow::Result<()> {
     WholeFile::open(path)?.write(&mut |out| report::lab::write_lab_html(out, report, title))
 }
 
-/// Writes the page that compares emulated experiments and gives it its name.
+/// Writes the page that compares emulated experiments.
 pub(crate) fn write_lab_comparison_page(
     path: &Path,
     reports: &[(String, LabReport)],
@@ -269,67 +270,68 @@ pub(crate) fn write_lab_comparison_page(
     WholeFile::open(path)?.write(&mut |out| report::lab::write_lab_comparison(out, reports, title))
 }
 
-/// Writes the page of a trace and gives it its name.
-pub(crate) fn write_trace_page(place: WholeFile, report: &TraceReport, title: &str) -> anyhow::Result<()> {
-    place.write(&mut |out| report::trace::write_trace_html(out, report, title))
+/// Writes the page of a trace.
+pub(crate) fn write_trace_page(target: WholeFile, report: &TraceReport, title: &str) -> anyhow::Result<()> {
+    target.write(&mut |out| report::trace::write_trace_html(out, report, title))
 }
 
-/// Writes the page of an estimate and gives it its name.
-pub(crate) fn write_estimate_page(place: WholeFile, records: &[EstimateRecord], title: &str) -> anyhow::Result<()> {
-    place.write(&mut |out| report::estimate::write_estimate_html(out, records, title))
+/// Writes the page of an estimate.
+pub(crate) fn write_estimate_page(target: WholeFile, records: &[EstimateRecord], title: &str) -> anyhow::Result<()> {
+    target.write(&mut |out| report::estimate::write_estimate_html(out, records, title))
 }
 
-/// Writes the page of an evaluation and gives it its name.
-pub(crate) fn write_evaluation_page(place: WholeFile, records: &[EvaluateRecord], title: &str) -> anyhow::Result<()> {
-    place.write(&mut |out| report::evaluate::write_evaluation_html(out, records, title))
+/// Writes the page of an evaluation.
+pub(crate) fn write_evaluation_page(target: WholeFile, records: &[EvaluateRecord], title: &str) -> anyhow::Result<()> {
+    target.write(&mut |out| report::evaluate::write_evaluation_html(out, records, title))
 }
 
-/// Writes the page of a history and gives it its name.
-pub(crate) fn write_history_page(place: WholeFile, report: &HistoryReport, title: &str) -> anyhow::Result<()> {
-    place.write(&mut |out| report::history::write_history_html(out, report, title))
+/// Writes the page of a history.
+pub(crate) fn write_history_page(target: WholeFile, report: &HistoryReport, title: &str) -> anyhow::Result<()> {
+    target.write(&mut |out| report::history::write_history_html(out, report, title))
 }
 
-/// Reads the records of an emulated experiment. What a file lacks of a whole one is said on standard error.
+/// Reads the records of an emulated experiment, with a warning on standard error if the file is incomplete.
 pub(crate) fn read_lab(source: impl BufRead, name: &str) -> anyhow::Result<LabReport> {
     let mut reader = LabReader::new(source);
     let records = reader.by_ref().map(|r| r.map_err(anyhow::Error::from));
     let report = LabReport::try_from_records(records).with_context(|| name.to_owned())?;
-    say_what_is_lacking(&reader, name);
+    warn_of_gaps(&reader, name);
     Ok(report)
 }
 
-/// Reads the records of a trace. What a file lacks of a whole one is said on standard error.
+/// Reads the records of a trace, with a warning on standard error if the file is incomplete.
 pub(crate) fn read_trace(source: impl BufRead, name: &str) -> anyhow::Result<TraceReport> {
     let mut reader = TraceReader::new(source);
     let mut report = TraceReport::default();
     for record in reader.by_ref() {
         report.record(&record.with_context(|| name.to_owned())?);
     }
-    say_what_is_lacking(&reader, name);
+    warn_of_gaps(&reader, name);
     Ok(report)
 }
 
-/// Reads the records of tests. What a file lacks of a whole one is said on standard error.
+/// Reads the records of tests, with a warning on standard error if the file is incomplete.
 pub(crate) fn read_tests(source: impl BufRead, name: &str) -> anyhow::Result<Vec<Record>> {
     let mut reader = TestReader::new(source);
     let records = reader.by_ref().collect::<Result<Vec<_>, _>>().with_context(|| name.to_owned())?;
-    say_what_is_lacking(&reader, name);
+    warn_of_gaps(&reader, name);
     if records.is_empty() { Err(ReadError::Empty).with_context(|| name.to_owned()) } else { Ok(records) }
 }
 
-pub(crate) fn say_what_is_lacking<R: BufRead, T: Streamed>(reader: &results::Reader<R, T>, name: &str) {
+/// Warns on standard error of an incomplete last line and of skipped records.
+pub(crate) fn warn_of_gaps<R: BufRead, T: Streamed>(reader: &results::Reader<R, T>, name: &str) {
     if reader.is_torn() {
-        say(&format!("{name}: the last line is cut, its writer was stopped; what was written until then counts"));
+        say(&format!("{name}: the last line is incomplete and ignored; the writer was interrupted"));
     }
     let unknown = reader.unknown();
     if unknown > 0 {
         let records = if unknown == 1 { "1 record".to_owned() } else { format!("{unknown} records") };
         let version = env!("CARGO_PKG_VERSION");
-        say(&format!("{name}: {records} of a kind that longhaul {version} does not know left out"));
+        say(&format!("{name}: skipped {records} of a kind unknown to longhaul {version}"));
     }
 }
 
-#[allow(clippy::print_stderr, reason = "words for the user, beside the results on standard output")]
+#[allow(clippy::print_stderr, reason = "messages for the user, separate from the results on standard output")]
 pub(crate) fn say(text: &str) {
     eprintln!("{text}");
 }

@@ -1,4 +1,4 @@
-//! How a far end is reached: options of all commands that talk to `longhaul serve`.
+//! Options that reach the server, shared by all commands that connect to `longhaul serve`.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use results::TestPlan;
 use crate::serve::read_key;
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Far end")]
+#[command(next_help_heading = "Server")]
 pub(crate) struct PeerOptions {
-    /// Port of `longhaul serve`, unless HOST has one.
+    /// Port of the server, unless HOST includes one.
     #[arg(long, short, default_value_t = 5003, env = "LONGHAUL_PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     /// Use IPv4 only.
@@ -22,33 +22,33 @@ pub(crate) struct PeerOptions {
     /// Use IPv6 only.
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// File with the key that the server requires.
+    /// File with the pre-shared key that the server requires.
     #[arg(long, value_name = "FILE", env = "LONGHAUL_KEY_FILE")]
     key_file: Option<PathBuf>,
 }
 
-/// A far end as the user writes it: `HOST`, `HOST:PORT`, `[IPV6]:PORT`, or an IPv6 address without brackets.
+/// Server as given on the command line: `HOST`, `HOST:PORT`, `[IPV6]:PORT`, or an IPv6 address without brackets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// Name or address, without brackets.
+    /// Host name or address, without brackets.
     pub(crate) host: String,
-    /// Its port, where the user wrote one.
+    /// Port, if the argument includes one.
     pub(crate) port: Option<u16>,
 }
 
 impl Target {
-    /// Reads what stands before a blank or `@`.
+    /// Parses a server without an `@ADDRESS` suffix.
     ///
     /// # Errors
-    /// No host, a port that is none, or brackets around what is no IPv6 address.
+    /// Missing host, invalid port, or brackets around anything but an IPv6 address.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
-                let (host, port) = rest.split_once(']').ok_or_else(|| format!("`{text}` lacks the closing bracket"))?;
-                // A scope (%eth0) belongs to the address, and is looked up later.
+                let (host, port) = rest.split_once(']').ok_or_else(|| format!("`{text}` has no closing bracket"))?;
+                // The scope (%eth0) is resolved later.
                 let address = host.split_once('%').map_or(host, |(address, _)| address);
                 if address.parse::<Ipv6Addr>().is_err() {
-                    return Err(format!("`{host}` is not an IPv6 address; only those stand in brackets"));
+                    return Err(format!("`{host}` in brackets is not an IPv6 address"));
                 }
                 match port {
                     "" => (host, None),
@@ -61,16 +61,17 @@ impl Target {
             },
         };
         if host.is_empty() {
-            return Err(format!("`{text}` names no host"));
+            return Err(format!("`{text}` has no host"));
         }
-        let read =
-            |port: &str| port.parse().ok().filter(|p| *p > 0).ok_or_else(|| format!("port `{port}` is not 1 to 65535"));
+        let read = |port: &str| {
+            port.parse().ok().filter(|p| *p > 0).ok_or_else(|| format!("port `{port}` is out of range (1-65535)"))
+        };
         Ok(Self { host: host.to_owned(), port: port.map(read).transpose()? })
     }
 }
 
 impl PeerOptions {
-    /// What a client needs for this plan, with nothing else decided. Reads the key.
+    /// Builds client options for a plan with all other options at their defaults, and reads the key file.
     pub(crate) fn client(&self, target: &Target, plan: TestPlan) -> anyhow::Result<ClientOptions> {
         let family = match (self.ipv4, self.ipv6) {
             (true, _) => Family::V4,
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_may_have_its_port() {
+    fn a_target_may_include_a_port() {
         for (text, host, port) in [
             ("far", "far", None),
             ("far:5004", "far", Some(5004)),

@@ -1,28 +1,28 @@
-//! Readers of the quantities on the command line. `clap` puts the option and the value in front of what they say is wrong.
+//! Parsers of quantities on the command line. `clap` prefixes their errors with the option and its value.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use units::{Bytes, ParseQuantityError, Rate, nanos};
 
-/// Bytes above zero, without an upper bound.
+/// Range of a size above zero without an upper bound, in bytes.
 pub(crate) const SOME_BYTES: RangeInclusive<u64> = 1..=u64::MAX;
 
-/// The shortest time that is one.
+/// Minimum of a time that must not be zero: 1 ns.
 pub(crate) const NOT_ZERO: Duration = Duration::from_nanos(1);
 
-/// A rate above zero.
+/// Parses a rate above zero.
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
-    match text.parse().map_err(in_words)? {
+    match text.parse().map_err(message)? {
         Rate::ZERO => Err("the rate must be 1b/s or more".to_owned()),
         rate => Ok(rate),
     }
 }
 
-/// Bytes within bounds.
+/// Returns a parser of sizes within `range`, in bytes.
 pub(crate) fn bytes(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Bytes, String> + Clone {
     move |text| {
-        let bytes: Bytes = text.parse().map_err(in_words)?;
+        let bytes: Bytes = text.parse().map_err(message)?;
         let (min, max) = (range.start(), range.end());
         match *max {
             _ if range.contains(&bytes.as_u64()) => Ok(bytes),
@@ -32,14 +32,15 @@ pub(crate) fn bytes(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Bytes
     }
 }
 
-/// A time, zero included.
+/// Parses a time, which may be zero.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    units::parse_duration(text).map_err(in_words)
+    units::parse_duration(text).map_err(message)
 }
 
-/// A time of `min` or more, of which a number alone is in seconds: the options that iperf3 has, too.
+/// Returns a parser of times of at least `min`; a number without a unit is in seconds, as in the same options of
+/// iperf3.
 pub(crate) fn seconds_from(min: Duration) -> impl Fn(&str) -> Result<Duration, String> + Clone {
-    move |text| at_least(min, units::parse_seconds(text).map_err(in_words)?)
+    move |text| at_least(min, units::parse_seconds(text).map_err(message)?)
 }
 
 fn at_least(min: Duration, time: Duration) -> Result<Duration, String> {
@@ -50,12 +51,12 @@ fn at_least(min: Duration, time: Duration) -> Result<Duration, String> {
     }
 }
 
-/// Checks a quantity and keeps its text, for the reader of experiment files.
+/// Returns a parser that checks a quantity and keeps its text, for the parser of experiment files.
 pub(crate) fn as_written<T>(read: fn(&str) -> Result<T, String>) -> impl Fn(&str) -> Result<String, String> + Clone {
     move |text| read(text).map(|_| text.to_owned())
 }
 
-/// As one would type it.
+/// Formats a time in the syntax of the command line.
 fn written(time: Duration) -> String {
     let ns = nanos(time);
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
@@ -63,8 +64,8 @@ fn written(time: Duration) -> String {
     format!("{}{unit}", ns / divisor)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-fn in_words(error: ParseQuantityError) -> String {
+#[expect(clippy::needless_pass_by_value, reason = "signature required by map_err")]
+fn message(error: ParseQuantityError) -> String {
     error.to_string()
 }
 
@@ -75,7 +76,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn what_is_out_of_range_is_told_with_the_range() {
+    fn an_error_states_the_allowed_range() {
         assert_eq!(rate("0").unwrap_err(), "the rate must be 1b/s or more");
         assert_eq!(rate("10").unwrap_err(), "10 has no unit; write 10Mb/s, 10kb/s or 10b/s");
         assert_eq!(bytes(88..=32_767)("40").unwrap_err(), "the size must be 88 to 32767 bytes");

@@ -18,7 +18,7 @@ use crate::output::{
 };
 use crate::whole_file::WholeFile;
 
-/// What a result file is of.
+/// Contents of a result file.
 enum Loaded {
     Tests(Vec<Run>),
     Lab(Box<LabReport>),
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
             Loaded::Lab(report) => labs.push((path, *report)),
             Loaded::Trace(report) => {
                 let [_] = options.files.as_slice() else {
-                    bail!("{} is a trace; it makes a page of its own, without other files", path.display());
+                    bail!("{} is a trace, which has its own page; pass it without other files", path.display());
                 };
                 let title = options.title.as_deref().unwrap_or("longhaul trace");
                 write_trace_page(WholeFile::open(&options.output)?, &report, title)?;
@@ -47,9 +47,7 @@ pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
         }
         if let (Some((lab, _)), Some(test)) = (labs.first(), test) {
             let (lab, test) = (lab.display(), test.display());
-            bail!(
-                "{lab} is of an emulated experiment, {test} of a test; they have no page in common, make one of each"
-            );
+            bail!("{lab} holds an emulated experiment and {test} a test; write a separate page for each");
         }
     }
     match labs.as_slice() {
@@ -71,12 +69,12 @@ pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What tells an experiment from others: its folder where the file has the name that the lab gives it, else the file.
+/// Name of an experiment: that of its directory if the file is `records.jsonl`, else that of the file.
 fn lab_name(path: &Path) -> String {
     let text = |part: Option<&std::ffi::OsStr>| part.map(|p| p.to_string_lossy().into_owned());
-    let folder = path.parent().and_then(|folder| text(folder.file_name()));
+    let directory = path.parent().and_then(|directory| text(directory.file_name()));
     let stem = text(path.file_stem()).unwrap_or_else(|| "experiment".to_owned());
-    folder.filter(|_| stem == "records").unwrap_or(stem)
+    directory.filter(|_| stem == "records").unwrap_or(stem)
 }
 
 fn load(path: &Path) -> anyhow::Result<Loaded> {
@@ -89,11 +87,11 @@ fn load(path: &Path) -> anyhow::Result<Loaded> {
 
 fn load_from(mut source: impl BufRead, path: &Path) -> anyhow::Result<Loaded> {
     let name = path.display().to_string();
-    if let Some(what) = foreign::recognise(source.fill_buf().with_context(|| name.clone())?) {
-        bail!("{name}: {what}");
+    if let Some(description) = foreign::recognise(source.fill_buf().with_context(|| name.clone())?) {
+        bail!("{name}: {description}");
     }
     let mut first = Vec::new();
-    // Standard input cannot be read twice: what was looked at goes before the rest again.
+    // Standard input cannot be read twice, so the first lines are put back before the rest.
     while first.trim_ascii().is_empty() && source.read_until(b'\n', &mut first).with_context(|| name.clone())? > 0 {}
     let text = without_mark(&first).trim_ascii();
     let (is_lab, is_trace) = (is_lab_record(text), is_trace_record(text));
@@ -107,7 +105,7 @@ fn load_from(mut source: impl BufRead, path: &Path) -> anyhow::Result<Loaded> {
     Ok(Loaded::Tests(tests(read_tests(whole, &name)?, path)?))
 }
 
-/// The tests in a file: one for each start record.
+/// Splits the records of a file into tests, one per start record.
 fn tests(records: Vec<Record>, path: &Path) -> anyhow::Result<Vec<Run>> {
     let mut tests: Vec<Vec<Record>> = Vec::new();
     for record in records {

@@ -37,12 +37,12 @@ pub(crate) fn run(options: ServeOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The key in a file that only its owner may read or write.
+/// Reads the key from a file, which must be accessible to its owner only.
 pub(crate) fn read_key(path: &Path) -> anyhow::Result<Key> {
     if kernel::is_open_to_others(path).with_context(|| format!("cannot read the key file {}", path.display()))? {
         let file = path.display();
-        anyhow::bail!("others than its owner may read or write the key file {file}: chmod 600 {file}");
+        anyhow::bail!("the key file {file} is accessible to other users; run `chmod 600 {file}`");
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the key file {}", path.display()))?;
-    Key::from_file_text(&text).with_context(|| format!("the key file {} holds no key", path.display()))
+    Key::from_file_text(&text).with_context(|| format!("invalid key file {}", path.display()))
 }

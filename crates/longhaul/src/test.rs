@@ -15,15 +15,16 @@ use crate::history::memory::keep_test;
 use crate::omit::Omit;
 use crate::output::{Outputs, say};
 
-/// The answer is negative: the test broke, or the two ends disagree.
+/// Exit status when the test failed or the counts of the two ends differ.
 const NEGATIVE: u8 = 1;
 
-/// Rate of UDP where none is given: iperf3's.
+/// Default rate of a UDP stream, that of iperf3.
 const UDP_RATE: Rate = Rate::from_bps(1_000_000);
 
+/// Default size of a TCP block.
 const TCP_BLOCK: Bytes = Bytes::new(64 << 10);
 
-/// With IPv4, UDP headers and an Ethernet MTU of 1500 this fills the packet but for 24 bytes, room for a tunnel's header.
+/// Default payload of a datagram; with an MTU of 1500 it leaves 24 bytes for a tunnel header.
 const UDP_PAYLOAD: Bytes = Bytes::new(1448);
 
 pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
@@ -37,7 +38,7 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
     }
     wire::validate_plan(&plan)?;
     if let Some(cpu) = options.affinity {
-        // Threads that start from now on inherit it.
+        // Threads inherit the affinity when they start.
         kernel::pin(cpu).context("--affinity")?;
     }
     let load = plan.duration_ns.map(Duration::from_nanos);
@@ -53,11 +54,11 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
         ..peer
     };
     let asked = || Shutdown::asked() + outputs.borrow_mut().stops();
-    let mut begun = None;
+    let mut started = None;
     let mut omit = Omit::new(options.omit.unwrap_or_default(), load);
     let mut observe = |record: &Record| {
         if let Record::Start(start) = record {
-            begun = Some(start.clone());
+            started = Some(start.clone());
         }
         outputs.borrow_mut().record(&omit.apply(record));
     };
@@ -66,17 +67,17 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
     let written = outputs.into_inner().finish(failure.as_deref());
     let end = end?;
     written?;
-    if let Some(start) = &begun {
+    if let Some(start) = &started {
         keep_test(options.memory, start, &end);
     }
-    Ok(judge(&end, begun.is_none_or(|start| start.server.is_some())))
+    Ok(judge(&end, started.is_none_or(|start| start.server.is_some())))
 }
 
-/// Without a server's view (thrulay) there is nothing that the ends could disagree on.
+/// Exit status of a test; without counts of the server (thrulay) there is nothing to compare.
 fn judge(end: &EndRecord, has_server: bool) -> ExitCode {
     let whole = match end.completion {
         Completion::Complete => true,
-        // What the user asked for; the counts are those of the shortened test.
+        // The user interrupted the test; the counts are those of the shortened test.
         Completion::Interrupted => return ExitCode::SUCCESS,
         Completion::Failed { .. } => false,
     };
@@ -84,7 +85,7 @@ fn judge(end: &EndRecord, has_server: bool) -> ExitCode {
     if whole && agree { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) }
 }
 
-/// The file that is sent or, with `--reverse`, written.
+/// Opens the file to send or, with `--reverse`, to write.
 fn disk(options: &TestOptions) -> anyhow::Result<Option<Disk>> {
     let Some(path) = &options.file else { return Ok(None) };
     let file = if options.reverse { DataFile::sink(path) } else { DataFile::source(path) };
@@ -130,36 +131,36 @@ fn plan(options: &TestOptions) -> anyhow::Result<TestPlan> {
     })
 }
 
-/// The rate of each stream: a ceiling for TCP, what is sent for UDP.
+/// Rate of each stream: a ceiling for TCP, the sending rate for UDP.
 fn rate(options: &TestOptions) -> anyhow::Result<Option<Rate>> {
     match (options.udp, options.bitrate) {
         (None, bitrate) => Ok(options.pacing.or(bitrate)),
-        (Some(Some(_)), Some(_)) => anyhow::bail!("--udp and --bitrate both give the rate; give it once"),
+        (Some(Some(_)), Some(_)) => anyhow::bail!("--udp and --bitrate both set the rate; set it once"),
         (Some(rate), bitrate) => Ok(rate.or(bitrate).or_else(|| {
             say(&format!(
-                "longhaul: UDP at {UDP_RATE} a stream, as iperf3 has it; another rate with -u RATE or -b RATE"
+                "longhaul: UDP at the default rate of {UDP_RATE} per stream, as in iperf3; set another rate with -u RATE or -b RATE"
             ));
             Some(UDP_RATE)
         })),
     }
 }
 
-/// Size of a block or datagram; its bounds depend on the transport.
-fn block(asked: Option<Bytes>, transport: Transport, paced: Option<Rate>) -> anyhow::Result<Bytes> {
-    let (usual, min, max, what) = match transport {
+/// Size of a block or datagram; its range depends on the transport.
+fn block(requested: Option<Bytes>, transport: Transport, paced: Option<Rate>) -> anyhow::Result<Bytes> {
+    let (default, min, max, what) = match transport {
         Transport::Tcp => (tcp_block(paced), wire::BLOCK_HEADER_BYTES as u64, wire::MAX_BLOCK_BYTES, "a TCP block"),
         Transport::UdpConstant | Transport::UdpPoisson | Transport::Probe => {
             (UDP_PAYLOAD, wire::DATAGRAM_HEADER_BYTES as u64, wire::MAX_DATAGRAM_BYTES, "a datagram's payload")
         }
     };
-    let size = asked.unwrap_or(usual);
+    let size = requested.unwrap_or(default);
     let fits = (min..=max).contains(&size.as_u64());
-    anyhow::ensure!(fits, "--block {}: {what} has {min} to {max} bytes", size.as_u64());
+    anyhow::ensure!(fits, "--block {} is out of range: {what} has {min} to {max} bytes", size.as_u64());
     Ok(size)
 }
 
-/// A block of a paced stream is as long as what may wait unsent, so that its round trip is not mostly the time in which its own
-/// bytes are sent.
+/// Size of a TCP block. For a paced stream it is at most the unsent data limit, so that the transmission time of a
+/// block does not dominate its round trip.
 fn tcp_block(pacing: Option<Rate>) -> Bytes {
     let paced = pacing.map(|rate| rate.bytes_in(PACED_UNSENT).max(Bytes::new(wire::BLOCK_HEADER_BYTES as u64)));
     paced.map_or(TCP_BLOCK, |block| block.min(TCP_BLOCK))
@@ -170,5 +171,5 @@ fn unsent(bytes: Bytes) -> u32 {
 }
 
 fn nanos(d: Duration) -> anyhow::Result<u64> {
-    u64::try_from(d.as_nanos()).context("the time is too long")
+    u64::try_from(d.as_nanos()).context("the time is out of range (at most 584 years)")
 }

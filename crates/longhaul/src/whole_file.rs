@@ -1,7 +1,8 @@
-//! A file that is written whole or not at all: a draft beside it takes its name once it is complete, so that a full disk leaves nothing half-written.
+//! Atomically written file: a draft in the same directory is renamed once it is complete, so that a full disk leaves no
+//! partial file.
 //!
-//! What is no regular file (a device, a FIFO, standard output by `/dev/stdout`) has no name to be given: it is opened and written to. A symbolic link
-//! goes on leading to the file that is replaced.
+//! Anything but a regular file (a device, a FIFO, standard output as `/dev/stdout`) is opened and written directly. A
+//! symbolic link still points to the file that is replaced.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -14,106 +15,106 @@ use tempfile::NamedTempFile;
 
 use crate::output::say;
 
-/// Mode of a new file, less the umask: everybody may read a page.
-const USUAL: u32 = 0o644;
-/// The owner's part of a file's mode.
-const OWNER: u32 = 0o700;
-/// Links in a row that are followed, as many as Linux follows (`MAXSYMLINKS`).
-const LINKS: usize = 40;
+/// Mode of a new file before the umask: readable by all users.
+const NEW_FILE_MODE: u32 = 0o644;
+/// Mask of the owner's permissions.
+const OWNER_MASK: u32 = 0o700;
+/// Maximum number of symbolic links that are followed, as in Linux (`MAXSYMSYMLINKS_MAX`).
+const SYMLINKS_MAX: usize = 40;
 
-/// A place that can be written, and nothing in it yet.
+/// Writable target, without content so far.
 #[derive(Debug)]
 pub(crate) struct WholeFile {
-    /// As the user named it.
+    /// Path as given by the user.
     path: PathBuf,
-    place: Place,
+    target: Target,
 }
 
 #[derive(Debug)]
-enum Place {
-    /// Becomes `target`, which may be there already.
-    Beside { draft: NamedTempFile, target: PathBuf, there: Option<Box<Metadata>> },
-    /// A device, a FIFO, standard output.
-    There(File),
+enum Target {
+    /// Draft that replaces or creates `target`.
+    Draft { draft: NamedTempFile, target: PathBuf, existing: Option<Box<Metadata>> },
+    /// Device, FIFO or standard output.
+    Direct(File),
 }
 
 impl WholeFile {
-    /// Finds the place, so that one that cannot be written costs no work. Opening a FIFO waits for its reader.
+    /// Opens the target early, so that an unwritable path fails before the work. Opening a FIFO waits for its reader.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
-        let place = place(path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), place })
+        let target = target(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), target })
     }
 
-    /// Writes it all and gives it its name.
+    /// Writes the whole content and renames the draft.
     pub(crate) fn write(
         self,
         write: &mut dyn FnMut(&mut BufWriter<&mut File>) -> io::Result<()>,
     ) -> anyhow::Result<()> {
-        let Self { path, place } = self;
+        let Self { path, target } = self;
         let fill = |file: &mut File| {
             let mut out = BufWriter::new(file);
             write(&mut out).and_then(|()| out.flush())
         };
-        fill_and_name(place, fill).with_context(|| format!("cannot write {}", path.display()))
+        fill_and_rename(target, fill).with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
-/// Replaces what is in a file, or makes it.
+/// Replaces the content of a file, or creates it.
 pub(crate) fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
     WholeFile::open(path)?.write(&mut |out| out.write_all(text.as_bytes()))
 }
 
-fn place(path: &Path) -> anyhow::Result<Place> {
-    let there = match fs::metadata(path) {
-        Ok(there) => Some(there),
+fn target(path: &Path) -> anyhow::Result<Target> {
+    let existing = match fs::metadata(path) {
+        Ok(metadata) => Some(metadata),
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         Err(e) => return Err(e.into()),
     };
-    if let Some(there) = &there {
-        // `/dev/stdout` of `longhaul ... > file` leads to that file, which the shell and what it runs next go on writing.
+    if let Some(existing) = &existing {
+        // `/dev/stdout` of `longhaul ... > file` is that file, to which the shell may write more later.
         let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        if stdout.metadata().is_ok_and(|m| (m.dev(), m.ino()) == (there.dev(), there.ino())) {
-            return Ok(Place::There(stdout));
+        if stdout.metadata().is_ok_and(|m| (m.dev(), m.ino()) == (existing.dev(), existing.ino())) {
+            return Ok(Target::Direct(stdout));
         }
-        ensure!(!there.is_dir(), "it is a directory");
-        ensure!(!there.file_type().is_socket(), "it is a socket");
-        if !there.is_file() {
-            return Ok(Place::There(OpenOptions::new().write(true).open(path)?));
+        ensure!(!existing.is_dir(), "it is a directory");
+        ensure!(!existing.file_type().is_socket(), "it is a socket");
+        if !existing.is_file() {
+            return Ok(Target::Direct(OpenOptions::new().write(true).open(path)?));
         }
     }
-    let target = behind_links(path)?;
+    let target = resolve_links(path)?;
     let directory = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let mode = there.as_ref().map_or(USUAL, |m| m.mode() & OWNER);
+    let mode = existing.as_ref().map_or(NEW_FILE_MODE, |m| m.mode() & OWNER_MASK);
     let draft = tempfile::Builder::new()
         .prefix(".longhaul-")
         .permissions(fs::Permissions::from_mode(mode))
         .tempfile_in(directory)
-        .with_context(|| format!("no file can be made in {}", directory.display()))?;
-    Ok(Place::Beside { draft, target, there: there.map(Box::new) })
+        .with_context(|| format!("cannot create a file in {}", directory.display()))?;
+    Ok(Target::Draft { draft, target, existing: existing.map(Box::new) })
 }
 
-/// What a symbolic link leads to, whether that is there or not.
-fn behind_links(path: &Path) -> io::Result<PathBuf> {
+/// Resolves symbolic links; the target need not exist.
+fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let mut at = path.to_owned();
-    for _ in 0..LINKS {
+    for _ in 0..SYMLINKS_MAX {
         match fs::read_link(&at) {
             Ok(to) => at = at.parent().unwrap_or_else(|| Path::new("")).join(to),
-            // No link, or not there.
+            // Not a link, or it does not exist.
             Err(_) => return Ok(at),
         }
     }
-    Err(io::Error::other(format!("more than {LINKS} symbolic links lead on from it")))
+    Err(io::Error::other(format!("more than {SYMLINKS_MAX} symbolic links in a row")))
 }
 
-fn fill_and_name(place: Place, fill: impl FnOnce(&mut File) -> io::Result<()>) -> anyhow::Result<()> {
-    match place {
-        Place::There(mut file) => Ok(fill(&mut file)?),
-        Place::Beside { mut draft, target, there } => {
+fn fill_and_rename(output: Target, fill: impl FnOnce(&mut File) -> io::Result<()>) -> anyhow::Result<()> {
+    match output {
+        Target::Direct(mut file) => Ok(fill(&mut file)?),
+        Target::Draft { mut draft, target, existing } => {
             fill(draft.as_file_mut())?;
-            if let Some(there) = there {
-                belong_alike(&there, draft.as_file(), &target)?;
+            if let Some(existing) = existing {
+                copy_owner_and_mode(&existing, draft.as_file(), &target)?;
             }
-            // What is renamed over must be what was looked at.
+            // The rename must not replace a file that has changed its type meanwhile.
             let is_replaceable = fs::symlink_metadata(&target).map_or(true, |m| m.is_file());
             ensure!(is_replaceable, "{} is no longer a regular file", target.display());
             draft.persist(&target)?;
@@ -122,15 +123,16 @@ fn fill_and_name(place: Place, fill: impl FnOnce(&mut File) -> io::Result<()>) -
     }
 }
 
-/// Gives the new file the owner and mode of the one it replaces; where this user may not, others get no rights to it, and it says so.
-fn belong_alike(before: &Metadata, new: &File, target: &Path) -> io::Result<()> {
+/// Copies owner and mode of the replaced file; without the privilege, only the user gets access, and a warning is
+/// printed.
+fn copy_owner_and_mode(before: &Metadata, new: &File, target: &Path) -> io::Result<()> {
     let now = new.metadata()?;
     let is_alike = (before.uid(), before.gid()) == (now.uid(), now.gid());
     match if is_alike { Ok(()) } else { fchown(new, Some(before.uid()), Some(before.gid())) } {
         Ok(()) => new.set_permissions(before.permissions()),
         Err(e) => {
             say(&format!(
-                "longhaul: {} belongs to user {} now, and not to {} and group {} as before: {e}",
+                "longhaul: the owner of {} is now user {} instead of user {} and group {}: {e}",
                 target.display(),
                 now.uid(),
                 before.uid(),

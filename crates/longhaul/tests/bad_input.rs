@@ -1,4 +1,4 @@
-//! What a user or a disk can do wrong: a clear error, the right exit status, nothing left behind.
+//! Errors of users and disks: a clear message, the right exit status, no files left behind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 mod common;
@@ -8,11 +8,11 @@ use std::process::Command;
 
 use common::{Serve, longhaul, path, text};
 
-fn assert_refused(arguments: &[&str], says: &str) {
+fn assert_refused(arguments: &[&str], expected: &str) {
     let out = longhaul().args(arguments).output().unwrap();
     let stderr = text(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{arguments:?}: {stderr}");
-    assert!(stderr.contains(says), "{arguments:?}: `{says}` is not in: {stderr}");
+    assert!(stderr.contains(expected), "{arguments:?}: `{expected}` is not in: {stderr}");
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn questions_that_make_no_sense_are_refused_before_anything_is_sent() {
     let nobody = "192.0.2.1";
     assert_refused(&["test", nobody, "-P", "0"], "stream");
     assert_refused(&["test", nobody, "-P", "1000"], "128");
-    assert_refused(&["test", nobody, "-l", "1"], "--block 1: a TCP block has 16 to 16777216 bytes");
+    assert_refused(&["test", nobody, "-l", "1"], "--block 1 is out of range: a TCP block has 16 to 16777216 bytes");
     assert_refused(&["test", nobody, "-t", "0"], "--time");
     assert_refused(&["test", nobody, "--dscp", "64"], "64");
     assert_refused(&["test", nobody, "-C", "no such thing"], "congestion");
@@ -37,7 +37,7 @@ fn questions_that_make_no_sense_are_refused_before_anything_is_sent() {
 fn a_rate_or_a_time_without_a_unit_is_refused_with_what_could_be_meant() {
     let times = "100 has no unit; write 100ms or 100s";
     let rates = "100 has no unit; write 100Mb/s, 100kb/s or 100b/s";
-    for (arguments, option, says) in [
+    for (arguments, option, expected) in [
         (&["model", "--rtt", "100"][..], "--rtt", times),
         (&["model", "--rtt", "1ms", "--timeout", "100"], "--timeout", times),
         (&["model", "--rtt", "1ms", "--rate", "100"], "--rate", rates),
@@ -59,14 +59,14 @@ fn a_rate_or_a_time_without_a_unit_is_refused_with_what_could_be_meant() {
         (&["overlay", "certify", "--key", "k", "--valid", "100"], "--valid", times),
     ] {
         assert_refused(arguments, option);
-        assert_refused(arguments, says);
+        assert_refused(arguments, expected);
     }
 }
 
 #[test]
 fn numbers_out_of_range_are_refused_with_option_and_range() {
     let nobody = "192.0.2.1";
-    for (option, value, says) in [
+    for (option, value, expected) in [
         ("--pacing", "0", "1b/s or more"),
         ("--pacing", "100000000000000000Tb/s", "out of range"),
         ("--udp", "0", "1b/s or more"),
@@ -85,7 +85,7 @@ fn numbers_out_of_range_are_refused_with_option_and_range() {
     ] {
         let arguments = ["test", nobody, option, value];
         assert_refused(&arguments, option);
-        assert_refused(&arguments, says);
+        assert_refused(&arguments, expected);
     }
     for (arguments, option) in [
         (&["estimate", nobody, "--budget", "0"][..], "--budget"),
@@ -115,14 +115,14 @@ fn a_host_that_is_not_there_is_named() {
         assert_refused(arguments, &format!("connecting to 127.0.0.1:{port}"));
         assert_refused(arguments, "is `longhaul serve` running there");
     }
-    assert_refused(&["test", "[::1]:0"], "port `0` is not 1 to 65535");
+    assert_refused(&["test", "[::1]:0"], "port `0` is out of range (1-65535)");
     assert_refused(&["test", "[far]:5003"], "not an IPv6 address");
     assert_refused(&["test", "no-such-host.invalid"], "no-such-host.invalid");
     assert_refused(&["test", "no-such-host.invalid"], "is the name right?");
 }
 
 #[test]
-fn a_peer_that_is_something_else_is_told_apart() {
+fn a_peer_with_another_protocol_is_reported() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let other = std::thread::spawn(move || {
@@ -135,8 +135,8 @@ fn a_peer_that_is_something_else_is_told_apart() {
 
 #[test]
 fn files_that_are_no_results_are_named_with_their_line() {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, content, says) in [
+    let directory = tempfile::tempdir().unwrap();
+    for (name, content, expected) in [
         ("empty.jsonl", "", "no records"),
         ("garbage.jsonl", "hello\n", "line 1"),
         ("half.jsonl", "\n{\"record\":\"start\"\n", "line 2"),
@@ -144,18 +144,18 @@ fn files_that_are_no_results_are_named_with_their_line() {
         ("wrong.jsonl", "{\"record\":\"end\"}\n", "line 1"),
         ("array.json", "[{\"record\":\"start\"}]\n", "it is one JSON array"),
     ] {
-        let file = path(folder.path(), name);
+        let file = path(directory.path(), name);
         std::fs::write(&file, content).unwrap();
-        assert_refused(&["report", &file, "-o", &path(folder.path(), "out.html")], says);
-        assert!(!folder.path().join("out.html").exists());
+        assert_refused(&["report", &file, "-o", &path(directory.path(), "out.html")], expected);
+        assert!(!directory.path().join("out.html").exists());
     }
 }
 
 #[test]
-fn a_wrong_a_missing_and_a_short_key_are_told_apart() {
-    let folder = tempfile::tempdir().unwrap();
+fn wrong_missing_and_short_keys_have_different_errors() {
+    let directory = tempfile::tempdir().unwrap();
     let key = |name: &str, content: &str| {
-        let file = path(folder.path(), name);
+        let file = path(directory.path(), name);
         std::fs::write(&file, content).unwrap();
         set_mode(&file, 0o600);
         file
@@ -195,7 +195,7 @@ fn a_link_local_address_needs_its_device() {
 }
 
 #[test]
-fn a_server_says_why_it_refuses() {
+fn a_server_reports_the_reason_of_a_rejection() {
     let serve = Serve::start(&["--max-duration", "1s", "--allow", "127.0.0.0/8"]);
     let out = serve.test(&["-t", "5"]);
     assert_eq!(out.status.code(), Some(2));
@@ -218,10 +218,10 @@ fn a_full_device_is_reported_and_the_test_still_ends() {
 
 #[test]
 fn a_disk_too_small_for_the_report_leaves_no_half_report() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mounted = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
-        .arg(folder.path())
+        .arg(directory.path())
         .status()
         .is_ok_and(|s| s.success());
     if !mounted {
@@ -229,10 +229,10 @@ fn a_disk_too_small_for_the_report_leaves_no_half_report() {
         return;
     }
     let serve = Serve::start(&[]);
-    let page = path(folder.path(), "r.html");
+    let page = path(directory.path(), "r.html");
     let out = serve.test(&["-t", "0.3", "-i", "0.1", "-C", "reno", "--report", &page]);
-    let left = std::fs::read_dir(folder.path()).unwrap().count();
-    let unmounted = Command::new("umount").arg(folder.path()).status().unwrap();
+    let left = std::fs::read_dir(directory.path()).unwrap().count();
+    let unmounted = Command::new("umount").arg(directory.path()).status().unwrap();
     assert!(unmounted.success());
     assert_eq!(out.status.code(), Some(2));
     let stderr = text(&out.stderr);

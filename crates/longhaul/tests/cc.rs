@@ -1,4 +1,4 @@
-//! `longhaul cc`: the kernel's own list of congestion controls is the witness.
+//! `longhaul cc`, checked against the kernel's list of congestion controls.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests are tests too; notes of skipped ones")]
 
 mod common;
@@ -24,7 +24,7 @@ fn controls(output: &Output) -> Vec<CcControl> {
     records.filter_map(|r| if let CcRecord::Control(c) = r { Some(c) } else { None }).collect()
 }
 
-/// Names of this process's own, unloaded at the end; `None`, with a note, without root.
+/// Names specific to this process, unloaded at the end; `None`, with a note, without root.
 struct Own(Vec<String>);
 
 impl Own {
@@ -43,7 +43,7 @@ impl Drop for Own {
 }
 
 #[test]
-fn what_is_loaded_is_listed_with_its_parameters_and_gone_when_it_is_unloaded() {
+fn a_loaded_control_is_listed_with_its_parameters_until_it_is_unloaded() {
     let Some(own) = Own::new('a', &["fast", "htcp"]) else { return };
     let [fast, htcp] = own.0.as_slice() else { panic!() };
     let loaded = cc(&["load", fast, "--param", "alpha=200", "--param", "gamma=0.25"]);
@@ -72,22 +72,22 @@ fn what_is_loaded_is_listed_with_its_parameters_and_gone_when_it_is_unloaded() {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_nothing_is_loaded() {
+fn invalid_arguments_are_reported_and_nothing_is_loaded() {
     let Some(own) = Own::new('b', &["fast", "htcp"]) else { return };
     let [fast, htcp] = own.0.as_slice() else { panic!() };
-    for (arguments, said) in [
-        (vec!["load", "cubic_x"], "names are fast or htcp"),
+    for (arguments, message) in [
+        (vec!["load", "cubic_x"], "use fast or htcp"),
         (vec!["load", fast, "--param", "alpha=-1"], "alpha=-1: write a whole number of packets from 1 to"),
-        (vec!["load", fast, "--param", "alpha"], "write KEY=VALUE"),
+        (vec!["load", fast, "--param", "alpha"], "expected KEY=VALUE"),
         (vec!["load", fast, htcp, "--param", "alpha=20"], "htcp has no parameter `alpha`; it has rtt_scaling"),
         (vec!["load", "fast_with_a_long_name"], "at most 15 letters"),
-        (vec!["load", "fast-a200"], "go on after an underscore: fast_a200"),
-        (vec!["show", "vegas-of-old"], "there is no congestion control vegas-of-old; there are"),
+        (vec!["load", "fast-a200"], "with a suffix such as fast_a200"),
+        (vec!["show", "vegas-of-old"], "unknown congestion control vegas-of-old; known: "),
         (vec!["unload", "../../ops"], "longhaul has loaded no ../../ops"),
     ] {
         let refused = cc(&arguments);
         let error = text(&refused.stderr);
-        assert!(refused.status.code() == Some(2) && error.contains(said), "{arguments:?}: {error}");
+        assert!(refused.status.code() == Some(2) && error.contains(message), "{arguments:?}: {error}");
     }
     assert!(!has(fast) && !has(htcp), "the wrong parameter of one kept all from being loaded");
 }
@@ -130,7 +130,7 @@ fn gc_unloads_what_a_lab_that_is_gone_loaded_in_a_mount_namespace_of_its_own() {
     }
     let mut ended = Command::new("true").spawn().unwrap();
     ended.wait().unwrap();
-    // Called as labs call theirs: by the lab's process.
+    // Named like the control of a lab, by the lab's process number.
     let (gone, here) = (format!("fast_{}_0", ended.id()), format!("fast_{}_0", std::process::id()));
     let _own = Own(vec![gone.clone(), here.clone()]);
     load_in_a_namespace_that_ends(&gone);
@@ -140,6 +140,6 @@ fn gc_unloads_what_a_lab_that_is_gone_loaded_in_a_mount_namespace_of_its_own() {
     assert!(gc.status.success(), "{}", text(&gc.stderr));
     assert!(text(&gc.stdout).contains(&format!("unloaded the congestion control {gone}\n")), "{}", text(&gc.stdout));
     assert!(!has(&gone) && has(&here), "that of a process that runs stays");
-    // Who knows its name may take it away.
+    // It can be unloaded by its name.
     assert!(cc(&["unload", &here]).status.success() && !has(&here));
 }

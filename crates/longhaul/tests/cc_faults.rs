@@ -1,4 +1,4 @@
-//! `longhaul cc load` and `trace` killed or on a kernel that lacks something: what is left, and what is said.
+//! `longhaul cc load` and `trace` when killed, or on a kernel without a needed feature: remains and error messages.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests are tests too; notes of skipped ones")]
 
 mod common;
@@ -21,7 +21,7 @@ use testbed::{Ended, kill_at_call, or_skip};
 // signal(7)
 const SIGKILL: i32 = 9;
 
-/// Where what is loaded is pinned.
+/// Directory of the pins of loaded controls.
 const FOLDER: &str = "/sys/fs/bpf/longhaul/congestion";
 
 /// One test at a time: the kernel's programs are counted.
@@ -47,20 +47,20 @@ fn has(name: &str) -> bool {
     all.split_whitespace().any(|n| n == name)
 }
 
-/// What `cc list` tells of a name.
+/// Entry of `cc list` for a name.
 fn listed(name: &str) -> Option<CcControl> {
     let records = text(&cc(&["list", "--json"]).stdout);
     let records = records.lines().map(|l| serde_json::from_str::<CcRecord>(l).unwrap());
     records.filter_map(|r| if let CcRecord::Control(c) = r { Some(c) } else { None }).find(|c| c.name == name)
 }
 
-/// Numbers of FAST's programs, by the kernel's own list.
+/// Ids of FAST's programs in the kernel's list.
 fn programs_of_fast() -> BTreeSet<u32> {
     let all = libbpf_rs::query::ProgInfoIter::default();
     all.filter(|p| p.name.as_encoded_bytes().starts_with(b"fast_")).map(|p| p.id).collect()
 }
 
-/// A name of this process's own, unloaded at the end.
+/// Name specific to this process, unloaded at the end.
 struct Own(String);
 
 impl Own {
@@ -75,7 +75,7 @@ impl Drop for Own {
     }
 }
 
-/// A connection of this host to itself that sends a little all the time.
+/// Connection of this host to itself that sends a little data continuously.
 struct Flow {
     stream: TcpStream,
     ended: Arc<AtomicBool>,
@@ -104,7 +104,7 @@ impl Flow {
         Self { stream, ended, sender, receiver }
     }
 
-    /// Everything that was sent has come, under the same control.
+    /// Checks that all data has arrived, under the same control.
     fn end(self, control: &str) {
         self.ended.store(true, Ordering::Relaxed);
         let sent = self.sender.join().unwrap();
@@ -115,8 +115,8 @@ impl Flow {
     }
 }
 
-/// A call of the main thread that comes before any that could change something: the program has been loaded and has read its
-/// arguments long after.
+/// A call of the main thread that comes before any that could change something: the program has been loaded and has
+/// read its arguments long after.
 const FIRST: usize = 40;
 
 #[test]
@@ -147,7 +147,7 @@ fn a_loader_killed_at_any_call_leaves_nothing_that_is_not_listed_and_the_next_on
             }
             Some(_) => {
                 unfinished += 1;
-                // Either is a way out of it.
+                // Either command resolves it.
                 if unfinished % 2 == 0 {
                     done(&["load", &killed.0]);
                 }
@@ -174,14 +174,14 @@ fn a_loader_killed_at_any_call_leaves_nothing_that_is_not_listed_and_the_next_on
 fn a_killed_tracer_does_not_touch_the_transfer_that_it_watches() {
     let Some(_turn) = turn() else { return };
     let serve = Serve::start(&[]);
-    let folder = tempfile::tempdir().unwrap();
-    let json = folder.path().join("trace.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("trace.jsonl");
     let mut command = longhaul();
     command.args(["trace", "--source", "bpf", "--every-packet", "--port", &serve.port.to_string()]);
     command.arg(format!("--json={}", json.display())).stdout(Stdio::null()).stderr(Stdio::null());
     let mut tracer = command.spawn().unwrap();
     let killer = thread::spawn(move || {
-        // In the midst: when it has told of the transfer.
+        // In the middle: after the report of the transfer.
         let told = || std::fs::read_to_string(&json).is_ok_and(|t| t.matches("\"sample\"").count() > 100);
         let begin = Instant::now();
         while !told() && begin.elapsed() < Duration::from_secs(30) {
@@ -207,20 +207,23 @@ fn without_btf(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_kernel_that_does_not_describe_its_types_is_told_apart_from_a_missing_right() {
+fn a_kernel_without_btf_is_distinguished_from_a_missing_privilege() {
     let Some(_turn) = turn() else { return };
     let own = Own::new('b');
     for arguments in [&["cc", "load", &own.0][..], &["trace", "--source", "bpf", "--time", "1s"]] {
         let refused = without_btf(arguments);
-        let said = text(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains("has no BTF") && said.contains("CONFIG_DEBUG_INFO_BTF"), "{arguments:?}: {said}");
-        assert!(!said.contains("CAP_BPF"), "{arguments:?}: {said}");
+        let message = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(
+            message.contains("has no BTF") && message.contains("CONFIG_DEBUG_INFO_BTF"),
+            "{arguments:?}: {message}"
+        );
+        assert!(!message.contains("CAP_BPF"), "{arguments:?}: {message}");
     }
     assert!(!has(&own.0) && listed(&own.0).is_none(), "nothing is left behind");
     // What takes no BTF works.
     assert!(without_btf(&["cc", "list"]).status.success());
     let traced = without_btf(&["trace", "--lines", "--time", "100ms"]);
-    let said = text(&traced.stderr);
-    assert!(traced.status.success() && said.contains("has no BTF") && said.contains("falling back"), "{said}");
+    let message = text(&traced.stderr);
+    assert!(traced.status.success() && message.contains("has no BTF") && message.contains("falling back"), "{message}");
 }

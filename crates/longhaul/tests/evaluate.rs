@@ -1,4 +1,4 @@
-//! `longhaul evaluate` on a result folder made by hand: arithmetic is the witness.
+//! `longhaul evaluate` on a synthetic result directory, checked by arithmetic.
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "helpers of tests are tests too")]
 
 mod common;
@@ -25,7 +25,7 @@ values = [10, 20, 40, 80]
 
 const EXPERIMENT: &str = r#"{"record":"experiment","schema":"longhaul.lab/1","version":"0.1.0","name":"hand","about":"made <by> hand","began_utc_s":0.0,"seed":1,"repetitions":1,"points":4,"overrides":[],"privilege":"root","host":{"hostname":"h","version":"0.1.0","kernel":"6.18","machine":"x86_64","cpus":2,"clock_resolution_ns":1,"sysctls":{},"interface":{}}}"#;
 
-/// Records of one run whose link is used by half by others, and whose transfer got the other half.
+/// Records of one run in which cross traffic uses half of the link and the transfer the other half.
 fn run(number: u64, verdict: &str) -> String {
     let mbps = 10 << number;
     let got = mbps * 500_000;
@@ -47,7 +47,8 @@ fn run(number: u64, verdict: &str) -> String {
         + "\n"
 }
 
-/// What `longhaul estimate` wrote: one method right, one that takes every path for one of 7 Mb/s, one without an answer.
+/// What `longhaul estimate` wrote: one method right, one that takes every path for one of 7 Mb/s, one without an
+/// answer.
 fn probed(number: u64) -> String {
     let right = (10_u64 << number) * 500_000;
     let start = r#"{"record":"start","schema":"longhaul.estimate/1","version":"0","time_utc":"1970-01-01T00:00:02Z","host":"receiver","address":"a","direction":"up","round_trip_ns":1,"mtu_bytes":1500}"#;
@@ -68,20 +69,20 @@ fn probed(number: u64) -> String {
 const VALID: &str = r#"{"state":"valid"}"#;
 const INVALID: &str = r#"{"state":"invalid","because":["late"]}"#;
 
-/// A result folder: three valid runs and an invalid one.
-fn folder() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("experiment.toml"), EXPERIMENT_FILE).unwrap();
+/// Result directory with three valid runs and an invalid one.
+fn directory() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("experiment.toml"), EXPERIMENT_FILE).unwrap();
     let runs = [VALID, VALID, VALID, INVALID];
     let runs: String = (0..).zip(runs).map(|(n, verdict)| run(n, verdict)).collect();
-    fs::write(folder.path().join("records.jsonl"), format!("{EXPERIMENT}\n{runs}")).unwrap();
+    fs::write(directory.path().join("records.jsonl"), format!("{EXPERIMENT}\n{runs}")).unwrap();
     for number in 0..4 {
-        let of_run = folder.path().join(format!("run-{number}"));
+        let of_run = directory.path().join(format!("run-{number}"));
         fs::create_dir(&of_run).unwrap();
         fs::write(of_run.join("probe.out"), probed(number)).unwrap();
         fs::write(of_run.join("other.out"), "what some other program has to say\n").unwrap();
     }
-    folder
+    directory
 }
 
 fn evaluate(arguments: &[&str]) -> std::process::Output {
@@ -121,8 +122,8 @@ fn head(all: &[EvaluateRecord]) -> results::evaluate::Ensemble {
 
 #[test]
 fn estimates_meet_the_truth_and_choices_are_counted() {
-    let folder = folder();
-    let all = records(&[&folder], &[]);
+    let directory = directory();
+    let all = records(&[&directory], &[]);
     let head = head(&all);
     assert_eq!((head.runs, head.invalid, head.paths), (4, 1, 3));
     // Transfers of 5, 10 and 20 Mb/s.
@@ -140,7 +141,7 @@ fn estimates_meet_the_truth_and_choices_are_counted() {
     assert!((constant.within_factor_2 - 2.0 / 3.0).abs() < 1e-9);
     assert_eq!(accuracy(&all, "pathload").answered, 0);
     assert_eq!(decisions(&all, "two-rates", PairSet::All).unwrap().rates[0].share, 1.0);
-    // Equal estimates are tosses of a coin.
+    // Equal estimates give random choices.
     assert_eq!(decisions(&all, "adr", PairSet::All).unwrap().rates[0].share, 0.5);
     assert_eq!(decisions(&all, "pathload", PairSet::All), None);
     // The receiver is one, the senders differ by their rates: all pairs have the receiver in common.
@@ -149,14 +150,14 @@ fn estimates_meet_the_truth_and_choices_are_counted() {
 
 #[test]
 fn invalid_runs_count_when_they_are_asked_for() {
-    let folder = folder();
-    let head = head(&records(&[&folder], &["--include-invalid"]));
+    let directory = directory();
+    let head = head(&records(&[&directory], &["--include-invalid"]));
     assert_eq!((head.runs, head.invalid, head.paths), (4, 0, 4));
 }
 
 #[test]
-fn folders_are_judged_apart_or_together() {
-    let (one, two) = (folder(), folder());
+fn directories_are_evaluated_separately_or_together() {
+    let (one, two) = (directory(), directory());
     let of = |all: &[EvaluateRecord]| {
         let heads = all.iter().filter_map(|r| match r {
             EvaluateRecord::Ensemble(e) => Some(e.paths),
@@ -170,89 +171,93 @@ fn folders_are_judged_apart_or_together() {
 
 #[test]
 fn the_tables_and_the_page_say_what_the_records_hold() {
-    let folder = folder();
-    let page = path(folder.path(), "page.html");
-    let output = evaluate(&[&folder.path().display().to_string(), "--resamples", "50", "--report", &page]);
+    let directory = directory();
+    let page = path(directory.path(), "page.html");
+    let output = evaluate(&[&directory.path().display().to_string(), "--resamples", "50", "--report", &page]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let said = text(&output.stdout);
-    for words in ["3 of 4 runs are judged", "sigma of ln 0.69", "1 that the machine did not carry", "random choice"] {
-        assert!(said.contains(words), "`{words}` is not in: {said}");
+    let message = text(&output.stdout);
+    for parts in ["3 of 4 runs are evaluated", "sigma of ln 0.69", "1 not valid", "random choice"] {
+        assert!(message.contains(parts), "`{parts}` is not in: {message}");
     }
-    assert!(said.lines().all(|l| l.chars().count() <= 110), "{said}");
+    assert!(message.lines().all(|l| l.chars().count() <= 110), "{message}");
     let html = fs::read_to_string(&page).unwrap();
-    for words in ["made &lt;by&gt; hand", "sigma of ln 0.69", "two-rates", "random choice", "id=\"chart-1\""] {
-        assert!(html.contains(words), "`{words}` is not in the page");
+    for parts in ["made &lt;by&gt; hand", "sigma of ln 0.69", "two-rates", "random choice", "id=\"chart-1\""] {
+        assert!(html.contains(parts), "`{parts}` is not in the page");
     }
 }
 
 #[test]
-fn every_record_is_as_the_published_schema_says() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
-    let published = fs::read_to_string(folder.join("longhaul.evaluate-1.schema.json")).unwrap();
+fn every_record_matches_the_published_schema() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
+    let published = fs::read_to_string(directory.join("longhaul.evaluate-1.schema.json")).unwrap();
     let published: serde_json::Value = serde_json::from_str(&published).unwrap();
     let of_code = serde_json::to_value(schemars::schema_for!(EvaluateRecord)).unwrap();
     assert_eq!(published, of_code, "run: longhaul generate schema docs/schema");
     let validator = jsonschema::validator_for(&published).unwrap();
-    for record in records(&[&self::folder()], &[]) {
+    for record in records(&[&self::directory()], &[]) {
         let value = serde_json::to_value(&record).unwrap();
         assert!(validator.is_valid(&value), "{value}");
     }
 }
 
-fn refused(folder: &Path, options: &[&str], says: &str) {
-    let output = evaluate(&[&[folder.display().to_string().as_str()], options].concat());
+fn refused(directory: &Path, options: &[&str], expected: &str) {
+    let output = evaluate(&[&[directory.display().to_string().as_str()], options].concat());
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains(says), "`{says}` is not in: {stderr}");
+    assert!(stderr.contains(expected), "`{expected}` is not in: {stderr}");
 }
 
-/// The folder with one file changed.
+/// The directory with one file changed.
 fn with(name: &str, change: impl Fn(String) -> String) -> (TempDir, PathBuf) {
-    let folder = folder();
-    let file = folder.path().join(name);
+    let directory = directory();
+    let file = directory.path().join(name);
     fs::write(&file, change(fs::read_to_string(&file).unwrap())).unwrap();
-    let path = folder.path().to_owned();
-    (folder, path)
+    let path = directory.path().to_owned();
+    (directory, path)
 }
 
 #[test]
-fn what_is_no_result_folder_is_refused() {
+fn a_directory_without_results_is_refused() {
     let empty = tempfile::tempdir().unwrap();
-    refused(empty.path(), &[], "is no result folder");
-    refused(&empty.path().join("missing"), &[], "is no result folder");
-    let whole = folder();
-    refused(&whole.path().join("records.jsonl"), &[], "is no result folder");
+    refused(empty.path(), &[], "is not a result directory");
+    refused(&empty.path().join("missing"), &[], "is not a result directory");
+    let whole = directory();
+    refused(&whole.path().join("records.jsonl"), &[], "is not a result directory");
     fs::remove_file(whole.path().join("experiment.toml")).unwrap();
     refused(whole.path(), &[], "experiment.toml");
     assert_eq!(evaluate(&[]).status.code(), Some(2));
 }
 
 #[test]
-fn a_folder_without_estimates_says_so() {
-    let folder = folder();
-    (0..4).for_each(|n| fs::write(folder.path().join(format!("run-{n}/probe.out")), "nothing\n").unwrap());
-    refused(folder.path(), &[], "3 have no records of `longhaul estimate --json`");
+fn a_directory_without_estimates_is_reported() {
+    let directory = directory();
+    (0..4).for_each(|n| fs::write(directory.path().join(format!("run-{n}/probe.out")), "nothing\n").unwrap());
+    refused(directory.path(), &[], "without records of `longhaul estimate --json` for the path of the transfer: 3");
     // Nor has one whose programs have left no file.
-    (0..4).for_each(|n| fs::remove_file(folder.path().join(format!("run-{n}/probe.out"))).unwrap());
-    refused(folder.path(), &[], "has no run to judge: of 4 runs 1 the machine did not carry");
+    (0..4).for_each(|n| fs::remove_file(directory.path().join(format!("run-{n}/probe.out"))).unwrap());
+    refused(
+        directory.path(),
+        &[],
+        "has no run to evaluate; runs in total: 4, not valid (--include-invalid includes them): 1",
+    );
 }
 
 #[test]
-fn a_flow_that_is_not_there_is_named_with_those_that_are() {
-    let folder = folder();
-    refused(folder.path(), &["--transfer", "bulk"], "no TCP flow `bulk` (there are: transfer)");
+fn a_missing_flow_is_named_with_the_existing_ones() {
+    let directory = directory();
+    refused(directory.path(), &["--transfer", "bulk"], "no TCP flow `bulk` (there are: transfer)");
 }
 
 #[test]
 fn whole_runs_of_a_torn_file_count_and_a_broken_line_is_named() {
-    // Cut within the end of the last of the valid runs: two are whole.
+    // Truncated within the end record of the last valid run: two runs are complete.
     let cut = |text: String| {
         let end = text.match_indices("\"run_end\"").nth(2).unwrap().0;
         text[..end].to_owned()
     };
     let (torn, path) = with("records.jsonl", cut);
     let output = evaluate(&[&path.display().to_string(), "--json", "--resamples", "50"]);
-    assert!(output.status.success() && text(&output.stderr).contains("the last line is cut"), "{output:?}");
+    assert!(output.status.success() && text(&output.stderr).contains("the last line is incomplete"), "{output:?}");
     let head = head(&records(&[&torn], &[]));
     assert_eq!((head.runs, head.unfinished, head.paths), (3, 1, 2));
     let (_folder, path) = with("records.jsonl", |text| text[..EXPERIMENT.len() / 2].to_owned());
@@ -266,12 +271,12 @@ fn whole_runs_of_a_torn_file_count_and_a_broken_line_is_named() {
 #[test]
 fn a_changed_experiment_file_is_noticed() {
     let (_folder, path) = with("experiment.toml", |text| text.replace("[10, 20, 40, 80]", "[11, 20, 40, 80]"));
-    refused(&path, &[], "is not what was run");
+    refused(&path, &[], "has changed since the experiment");
 }
 
 #[test]
 fn places_that_cannot_be_written_are_named() {
-    let folder = folder();
-    refused(folder.path(), &["--json=/nonexistent/records.jsonl"], "/nonexistent/records.jsonl");
-    refused(folder.path(), &["--report", "/nonexistent/page.html"], "/nonexistent/page.html");
+    let directory = directory();
+    refused(directory.path(), &["--json=/nonexistent/records.jsonl"], "/nonexistent/records.jsonl");
+    refused(directory.path(), &["--report", "/nonexistent/page.html"], "/nonexistent/page.html");
 }

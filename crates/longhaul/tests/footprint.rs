@@ -1,4 +1,4 @@
-//! Memory of a test, by the kernel's account (getrusage: ru_maxrss).
+//! Memory of a test as reported by the kernel (getrusage: ru_maxrss).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests too")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! What is generated from the command definition, and the help that users read.
+//! Files generated from the command definition, and help texts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 mod common;
@@ -18,7 +18,7 @@ fn assert_committed(name: &str, made: &str) {
 }
 
 #[test]
-fn the_help_is_the_reviewed_one() {
+fn the_help_matches_the_reviewed_snapshots() {
     for (name, arguments) in [
         ("longhaul.txt", &["--help"][..]),
         ("serve.txt", &["serve", "--help"]),
@@ -76,22 +76,22 @@ fn the_help_is_the_reviewed_one() {
 
 #[test]
 fn man_pages_of_files_have_all_that_the_reference_has() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = longhaul().args(["generate", "man"]).arg(folder.path()).output().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let out = longhaul().args(["generate", "man"]).arg(directory.path()).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
-    for (name, page, least) in [
+    for (name, page, keys_min) in [
         ("longhaul-overlay.5", "overlay.md", 100),
         ("longhaul-experiment.5", "experiment-file.md", 50),
         ("longhaul-policy.5", "policy-file.md", 20),
     ] {
-        let man = std::fs::read_to_string(folder.path().join(name)).unwrap().replace("\\-", "-");
+        let man = std::fs::read_to_string(directory.path().join(name)).unwrap().replace("\\-", "-");
         let reference = std::fs::read_to_string(docs.join(page)).unwrap();
-        // What stands in the first column of a table, or is a heading.
+        // Keys are the code in the first column of a table.
         let first = |line: &str| line.strip_prefix("| `").and_then(|rest| rest.split('`').next()).map(str::to_owned);
-        // Code that begins with a mark of code is no key.
+        // Code that starts with a backtick is not a key.
         let keys: Vec<String> = reference.lines().filter_map(first).filter(|key| !key.is_empty()).collect();
-        assert!(keys.len() > least, "{page}: {}", keys.len());
+        assert!(keys.len() > keys_min, "{page}: {}", keys.len());
         for key in keys {
             assert!(man.contains(&format!("\\fB{key}\\fR")), "{key} of {page}");
         }
@@ -105,12 +105,12 @@ fn man_pages_of_files_have_all_that_the_reference_has() {
 
 #[test]
 fn man_pages_and_completions_know_every_option() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for what in ["man", "completions"] {
-        let out = longhaul().args(["generate", what]).arg(folder.path()).output().unwrap();
+        let out = longhaul().args(["generate", what]).arg(directory.path()).output().unwrap();
         assert!(out.status.success(), "{}", text(&out.stderr));
     }
-    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
     // roff writes a hyphen as `\-`.
     let man = read("longhaul-test.1").replace("\\-", "-");
     let bash = read("longhaul.bash");

@@ -1,4 +1,4 @@
-//! `longhaul history` on an archive whose content is known.
+//! `longhaul history` on an archive with known content.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 mod common;
@@ -21,21 +21,21 @@ const MB: u64 = 1_000_000;
 /// `nobody` on every Linux.
 const NOBODY: u32 = 65_534;
 
-/// An archive in a folder that goes with it.
+/// Archive in a temporary directory.
 struct Known {
-    folder: TempDir,
+    directory: TempDir,
     file: PathBuf,
     now_s: f64,
 }
 
 impl Known {
-    /// A test a day for twenty days, the last one a day ago: around 90 Mb/s on the first twelve, around 45 since. An estimate a week
-    /// ago, a score, and a path to the same host from elsewhere, on which one test was made.
+    /// A test a day for twenty days, the last one a day ago: around 90 Mb/s on the first twelve, around 45 since. An
+    /// estimate a week ago, a score, and a path to the same host from elsewhere, on which one test was made.
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("data/history.sqlite");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("data/history.sqlite");
         let now_s = kernel::utc_seconds().0 as f64;
-        let known = Self { folder, file, now_s };
+        let known = Self { directory, file, now_s };
         let test = |days_ago: u32, rate_bps: u64| known.entry(days_ago, rate_bps);
         let mut all: Vec<Entry> = (0..12).map(|i| test(20 - i, (90 + u64::from(i % 3)) * MB)).collect();
         all.extend((0..8).map(|i| test(8 - i, (45 + u64::from(i % 3)) * MB)));
@@ -99,26 +99,26 @@ fn expectations(records: &[HistoryRecord]) -> Vec<&HistoryExpectation> {
     records.iter().filter_map(|r| if let HistoryRecord::Expectation(e) = r { Some(e) } else { None }).collect()
 }
 
-fn assert_says(out: &Output, status: i32, words: &[&str]) {
-    let said = text(if status == 0 { &out.stdout } else { &out.stderr });
-    assert_eq!(out.status.code(), Some(status), "{said}");
-    for word in words {
-        assert!(said.contains(word), "`{word}` is not in: {said}");
+fn assert_reports(out: &Output, status: i32, parts: &[&str]) {
+    let message = text(if status == 0 { &out.stdout } else { &out.stderr });
+    assert_eq!(out.status.code(), Some(status), "{message}");
+    for word in parts {
+        assert!(message.contains(word), "`{word}` is not in: {message}");
     }
 }
 
 #[test]
 fn without_a_host_all_paths_stand_in_a_table() {
     let known = Known::new();
-    let said = text(&known.ask(&[]).stdout);
-    let rows: Vec<&str> = said.lines().filter(|l| l.contains("192.0.2.7")).collect();
-    assert_eq!(rows.len(), 2, "{said}");
+    let message = text(&known.ask(&[]).stdout);
+    let rows: Vec<&str> = message.lines().filter(|l| l.contains("192.0.2.7")).collect();
+    assert_eq!(rows.len(), 2, "{message}");
     // The one used last first: 22 entries to it, and one from it.
     for word in ["far.example.net", "to", "198.51.100.3", "22", "transfer"] {
-        assert!(rows[0].contains(word), "`{word}` is not in: {said}");
+        assert!(rows[0].contains(word), "`{word}` is not in: {message}");
     }
     for word in ["alias", "from", "203.0.113.9", "500.0 Mb/s"] {
-        assert!(rows[1].contains(word), "`{word}` is not in: {said}");
+        assert!(rows[1].contains(word), "`{word}` is not in: {message}");
     }
     let records = known.records(&[]);
     assert!(matches!(&records[0], HistoryRecord::Start(start) if start.host.is_none()));
@@ -126,7 +126,7 @@ fn without_a_host_all_paths_stand_in_a_table() {
 }
 
 #[test]
-fn what_is_expected_is_of_the_level_that_holds_now() {
+fn the_expectation_follows_the_current_level() {
     let known = Known::new();
     let records = known.records(&["192.0.2.7"]);
     let all = expectations(&records);
@@ -141,7 +141,7 @@ fn what_is_expected_is_of_the_level_that_holds_now() {
     assert_eq!(transfer.shifts_utc_s, [known.now_s - 8.0 * DAY]);
     assert_eq!((available.layer, available.rate_bps, available.samples), (Layer::Ip, 60 * MB, 1));
     assert_eq!((elsewhere.path, elsewhere.rate_bps), (2, 500 * MB));
-    // Each entry tells what was expected before it: nothing before the first, the old level before the first of the new.
+    // Each entry has the expectation before it: none before the first, the old level before the first of the new one.
     let tests: Vec<_> = entries(&records).into_iter().filter(|e| e.path == 1 && e.method == "cubic").collect();
     assert_eq!((tests.len(), tests[0].expected_bps), (20, None));
     assert!(tests[12].rate_bps == 45 * MB && tests[12].expected_bps.unwrap() >= 90 * MB, "{:?}", tests[12]);
@@ -150,36 +150,36 @@ fn what_is_expected_is_of_the_level_that_holds_now() {
 }
 
 #[test]
-fn a_host_is_told_in_words() {
+fn the_history_of_a_host_is_text() {
     let known = Known::new();
     let host = known.ask(&["FAR.example.net"]);
-    assert_says(&host, 0, &["to far.example.net (192.0.2.7) from 198.51.100.3", "22 entries", "level since", "by"]);
-    let said = text(&host.stdout);
-    assert!(said.contains("and 2 older") && said.matches(" o").count() > 5, "{said}");
-    assert!(said.lines().all(|l| l.chars().count() <= 110), "{said}");
+    assert_reports(&host, 0, &["to far.example.net (192.0.2.7) from 198.51.100.3", "22 entries", "level since", "by"]);
+    let message = text(&host.stdout);
+    assert!(message.contains("and 2 older") && message.matches(" o").count() > 5, "{message}");
+    assert!(message.lines().all(|l| l.chars().count() <= 110), "{message}");
     let by_address = text(&known.ask(&["192.0.2.7"]).stdout);
-    assert_eq!((by_address.matches("-- Path").count(), said.matches("-- Path").count()), (2, 1), "{by_address}");
+    assert_eq!((by_address.matches("-- Path").count(), message.matches("-- Path").count()), (2, 1), "{by_address}");
 }
 
 #[test]
-fn what_is_shown_can_be_narrowed_and_the_expectation_stays() {
+fn filters_limit_the_entries_but_not_the_expectation() {
     let known = Known::new();
     let whole = known.records(&["far.example.net"]);
     let narrow = known.records(&["far.example.net", "--since", "3.5d", "--quantity", "bulk-transfer-capacity"]);
     assert_eq!(entries(&narrow).len(), 3);
     let (whole, narrow) = (expectations(&whole)[0], expectations(&narrow)[0]);
     assert_eq!((whole.rate_bps, whole.samples), (narrow.rate_bps, narrow.samples));
-    assert_says(&known.ask(&["far.example.net", "--since", "1h"]), 1, &["--since"]);
-    assert_says(&known.ask(&["far.example.net", "--quantity", "capacity"]), 1, &["--quantity"]);
+    assert_reports(&known.ask(&["far.example.net", "--since", "1h"]), 1, &["--since"]);
+    assert_reports(&known.ask(&["far.example.net", "--quantity", "capacity"]), 1, &["--quantity"]);
 }
 
 #[test]
 fn records_obey_their_schema_and_the_page_needs_no_network() {
     let known = Known::new();
-    let folder = known.folder.path();
-    let (json, page) = (folder.join("h.jsonl"), folder.join("h.html"));
+    let directory = known.directory.path();
+    let (json, page) = (directory.join("h.jsonl"), directory.join("h.html"));
     let arguments = ["192.0.2.7", &format!("--json={}", json.display()), "--report", &page.display().to_string()];
-    assert_says(&known.ask(&arguments), 0, &["-- Path"]);
+    assert_reports(&known.ask(&arguments), 0, &["-- Path"]);
     let schema = include_str!("../../../docs/schema/longhaul.history-1.schema.json");
     let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
     let written = std::fs::read_to_string(&json).unwrap();
@@ -193,7 +193,7 @@ fn records_obey_their_schema_and_the_page_needs_no_network() {
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.starts_with("<!DOCTYPE html>") && !html.contains("src=\"http"), "self-contained");
     assert!(html.contains("bulk transfer capacity") && html.contains("Expected now"));
-    let generated = known.folder.path().join("schema");
+    let generated = known.directory.path().join("schema");
     let out = longhaul().args(["generate", "schema"]).arg(&generated).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
     let made = std::fs::read_to_string(generated.join("longhaul.history-1.schema.json")).unwrap();
@@ -201,7 +201,7 @@ fn records_obey_their_schema_and_the_page_needs_no_network() {
 }
 
 #[test]
-fn a_host_can_be_forgotten() {
+fn a_host_can_be_deleted_from_the_history() {
     let known = Known::new();
     let other = Entry {
         path: PathKey::new("192.0.2.8".parse().unwrap(), "198.51.100.3".parse().unwrap(), Direction::Up),
@@ -209,49 +209,49 @@ fn a_host_can_be_forgotten() {
         ..known.entry(1, MB)
     };
     Archive::open(&known.file).unwrap().add(&[other]).unwrap();
-    assert_says(&known.ask(&["192.0.2.7", "--forget"]), 0, &["forgot 23 entries of 2 paths"]);
-    assert_says(&known.ask(&["far.example.net"]), 1, &["far.example.net"]);
-    assert_says(&known.ask(&["192.0.2.7", "--forget"]), 1, &["192.0.2.7"]);
-    assert_says(&known.ask(&["other", "--forget"]), 0, &["forgot 1 entry of 1 path"]);
-    assert_says(&known.ask(&[]), 1, &["knows nothing"]);
+    assert_reports(&known.ask(&["192.0.2.7", "--forget"]), 0, &["deleted 23 entries of 2 paths"]);
+    assert_reports(&known.ask(&["far.example.net"]), 1, &["far.example.net"]);
+    assert_reports(&known.ask(&["192.0.2.7", "--forget"]), 1, &["192.0.2.7"]);
+    assert_reports(&known.ask(&["other", "--forget"]), 0, &["deleted 1 entry of 1 path"]);
+    assert_reports(&known.ask(&[]), 1, &["has no entry"]);
 }
 
 #[test]
-fn what_is_not_known_is_said_with_status_1() {
+fn a_missing_history_gives_status_1() {
     let known = Known::new();
-    assert_says(&known.ask(&["elsewhere.example.net"]), 1, &["elsewhere.example.net", "lists the paths"]);
-    let absent = known.folder.path().join("absent/history.sqlite");
-    assert_says(&ask(&absent, &[]), 1, &["no history yet", &absent.display().to_string()]);
+    assert_reports(&known.ask(&["elsewhere.example.net"]), 1, &["elsewhere.example.net", "lists the known paths"]);
+    let absent = known.directory.path().join("absent/history.sqlite");
+    assert_reports(&ask(&absent, &[]), 1, &["does not exist yet", &absent.display().to_string()]);
     assert!(!absent.parent().unwrap().exists(), "looking makes nothing");
-    assert_says(&ask(Path::new("off"), &[]), 1, &["LONGHAUL_HISTORY", "off"]);
+    assert_reports(&ask(Path::new("off"), &[]), 1, &["LONGHAUL_HISTORY", "off"]);
 }
 
 #[test]
-fn the_users_own_history_is_found_in_the_folder_for_data() {
+fn the_history_is_in_the_users_data_directory() {
     let known = Known::new();
-    let place = known.folder.path().join("longhaul");
+    let place = known.directory.path().join("longhaul");
     std::fs::create_dir(&place).unwrap();
     std::fs::copy(&known.file, place.join("history.sqlite")).unwrap();
     let mut command = longhaul();
-    command.env_remove("LONGHAUL_HISTORY").env("XDG_DATA_HOME", known.folder.path()).arg("history");
-    assert_says(&command.output().unwrap(), 0, &["far.example.net"]);
+    command.env_remove("LONGHAUL_HISTORY").env("XDG_DATA_HOME", known.directory.path()).arg("history");
+    assert_reports(&command.output().unwrap(), 0, &["far.example.net"]);
     let mut homeless = longhaul();
     homeless.env_remove("LONGHAUL_HISTORY").env_remove("XDG_DATA_HOME").env_remove("HOME").arg("history");
-    assert_says(&homeless.output().unwrap(), 2, &["LONGHAUL_HISTORY"]);
+    assert_reports(&homeless.output().unwrap(), 2, &["LONGHAUL_HISTORY"]);
 }
 
 #[test]
 fn bad_input_is_refused_with_status_2() {
     let known = Known::new();
-    let nonsense = known.folder.path().join("nonsense");
+    let nonsense = known.directory.path().join("nonsense");
     std::fs::write(&nonsense, "no database, just some text\n").unwrap();
-    assert_says(&ask(&nonsense, &[]), 2, &["nonsense", "no history of longhaul"]);
-    assert_says(&ask(known.folder.path(), &[]), 2, &["cannot open"]);
-    assert_says(&known.ask(&["far.example.net", "--since", "soon"]), 2, &["--since"]);
-    assert_says(&known.ask(&["far.example.net", "--report", "/nonexistent/h.html"]), 2, &["/nonexistent/h.html"]);
-    assert_says(&known.ask(&["far.example.net", "--json=/nonexistent/h.jsonl"]), 2, &["/nonexistent/h.jsonl"]);
-    assert_says(&known.ask(&["--forget"]), 2, &["HOST"]);
-    assert_says(&known.ask(&["far.example.net", "--forget", "--since", "1d"]), 2, &["cannot be used with"]);
+    assert_reports(&ask(&nonsense, &[]), 2, &["nonsense", "no history of longhaul"]);
+    assert_reports(&ask(known.directory.path(), &[]), 2, &["cannot open"]);
+    assert_reports(&known.ask(&["far.example.net", "--since", "soon"]), 2, &["--since"]);
+    assert_reports(&known.ask(&["far.example.net", "--report", "/nonexistent/h.html"]), 2, &["/nonexistent/h.html"]);
+    assert_reports(&known.ask(&["far.example.net", "--json=/nonexistent/h.jsonl"]), 2, &["/nonexistent/h.jsonl"]);
+    assert_reports(&known.ask(&["--forget"]), 2, &["HOST"]);
+    assert_reports(&known.ask(&["far.example.net", "--forget", "--since", "1d"]), 2, &["cannot be used with"]);
 }
 
 #[test]
@@ -261,18 +261,18 @@ fn a_history_that_may_only_be_read_is_shown_and_not_changed() {
     let mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     mode(&known.file, 0o444);
     mode(data, 0o555);
-    mode(known.folder.path(), 0o755);
+    mode(known.directory.path(), 0o755);
     let is_root = std::fs::metadata(&known.file).unwrap().uid() == 0;
     let ask = |arguments: &[&str]| {
         let mut command = command(&known.file, arguments);
         if is_root {
-            // Rights do not hold root back.
+            // Permissions do not apply to root.
             command.uid(NOBODY).gid(NOBODY).current_dir("/");
         }
         command.output().unwrap()
     };
-    assert_says(&ask(&[]), 0, &["far.example.net"]);
-    assert_says(&ask(&["far.example.net", "--forget"]), 2, &["cannot be written", "rights"]);
-    // So that the folder can be removed.
+    assert_reports(&ask(&[]), 0, &["far.example.net"]);
+    assert_reports(&ask(&["far.example.net", "--forget"]), 2, &["cannot be written", "rights"]);
+    // So that the directory can be removed.
     mode(data, 0o755);
 }

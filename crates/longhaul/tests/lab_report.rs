@@ -19,8 +19,8 @@ fn whole() -> String {
     format!("\n{EXPERIMENT}\n{RUN}\n{ENGINE}\n{RUN_END}\n{SUMMARY}\n")
 }
 
-fn write(folder: &Path, name: &str, content: &str) -> String {
-    let file = path(folder, name);
+fn write(directory: &Path, name: &str, content: &str) -> String {
+    let file = path(directory, name);
     std::fs::write(&file, content).unwrap();
     file
 }
@@ -31,9 +31,9 @@ fn report(files: &[&str], page: &str) -> Output {
 
 #[test]
 fn records_of_an_experiment_become_its_page() {
-    let folder = tempfile::tempdir().unwrap();
-    let page = path(folder.path(), "lab.html");
-    let out = report(&[&write(folder.path(), "records.jsonl", &whole())], &page);
+    let directory = tempfile::tempdir().unwrap();
+    let page = path(directory.path(), "lab.html");
+    let out = report(&[&write(directory.path(), "records.jsonl", &whole())], &page);
     assert!(out.status.success() && out.stderr.is_empty(), "{}", text(&out.stderr));
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.contains("<title>two &lt;links&gt;</title>") && html.contains("banner valid"));
@@ -42,9 +42,9 @@ fn records_of_an_experiment_become_its_page() {
 
 #[test]
 fn standard_input_may_be_an_experiment() {
-    let folder = tempfile::tempdir().unwrap();
-    let page = path(folder.path(), "lab.html");
-    let source = std::fs::File::open(write(folder.path(), "records.jsonl", &whole())).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let page = path(directory.path(), "lab.html");
+    let source = std::fs::File::open(write(directory.path(), "records.jsonl", &whole())).unwrap();
     let out =
         longhaul().args(["report", "-", "--title", "mine", "-o", &page]).stdin(Stdio::from(source)).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -52,48 +52,51 @@ fn standard_input_may_be_an_experiment() {
 }
 
 #[test]
-fn what_a_file_lacks_is_said_and_the_rest_is_shown() {
-    let folder = tempfile::tempdir().unwrap();
-    let page = path(folder.path(), "lab.html");
+fn an_incomplete_file_gives_a_warning_and_a_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = path(directory.path(), "lab.html");
     let later = r#"{"record":"weather","sun":true}"#;
     let torn = format!("{EXPERIMENT}\n{RUN}\n{later}\n{ENGINE}\n{}", &RUN_END[..60]);
-    let out = report(&[&write(folder.path(), "torn.jsonl", &torn)], &page);
+    let out = report(&[&write(directory.path(), "torn.jsonl", &torn)], &page);
     let stderr = text(&out.stderr);
     assert!(out.status.success(), "{stderr}");
-    assert!(stderr.contains("torn.jsonl: the last line is cut") && stderr.contains("1 record of a kind"), "{stderr}");
+    assert!(
+        stderr.contains("torn.jsonl: the last line is incomplete") && stderr.contains("1 record of a kind"),
+        "{stderr}"
+    );
     assert!(std::fs::read_to_string(&page).unwrap().contains("banner unfinished"));
 }
 
 #[test]
 fn several_experiments_are_compared_in_one_table() {
-    let folder = tempfile::tempdir().unwrap();
-    let page = path(folder.path(), "lab.html");
-    let variant = folder.path().join("half");
+    let directory = tempfile::tempdir().unwrap();
+    let page = path(directory.path(), "lab.html");
+    let variant = directory.path().join("half");
     std::fs::create_dir(&variant).unwrap();
-    let (first, second) = (write(folder.path(), "full.jsonl", &whole()), write(&variant, "records.jsonl", &whole()));
+    let (first, second) = (write(directory.path(), "full.jsonl", &whole()), write(&variant, "records.jsonl", &whole()));
     let out = report(&[&first, &second], &page);
     assert!(out.status.success(), "{}", text(&out.stderr));
     let page = std::fs::read_to_string(&page).unwrap();
-    // A file that the lab named is called as its folder is.
+    // A file with the lab's default name has the name of its directory.
     assert!(page.contains("<th>full</th>") && page.contains("<th>half</th>") && !page.contains("<th>records</th>"));
 }
 
 #[test]
-fn what_makes_no_page_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let page = path(folder.path(), "lab.html");
-    let (lab, test) = (write(folder.path(), "lab.jsonl", &whole()), path(folder.path(), "test.jsonl"));
+fn files_without_a_common_page_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = path(directory.path(), "lab.html");
+    let (lab, test) = (write(directory.path(), "lab.jsonl", &whole()), path(directory.path(), "test.jsonl"));
     let measured = Serve::start(&[]).test(&["-t", "0.3", "-i", "0.1", "-C", "reno", &format!("--json={test}")]);
     assert!(measured.status.success(), "{}", text(&measured.stderr));
-    let cut = write(folder.path(), "cut.jsonl", &format!("{RUN}\n{ENGINE}\n"));
-    let refused = |files: &[&str], says: &str| {
+    let cut = write(directory.path(), "cut.jsonl", &format!("{RUN}\n{ENGINE}\n"));
+    let refused = |files: &[&str], expected: &str| {
         let out = report(files, &page);
         let stderr = text(&out.stderr);
         assert_eq!(out.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains(says), "`{says}` is not in: {stderr}");
+        assert!(stderr.contains(expected), "`{expected}` is not in: {stderr}");
         assert!(!Path::new(&page).exists());
     };
-    refused(&[&lab, &test], "lab.jsonl is of an emulated experiment");
-    refused(&[&test, &lab], "test.jsonl of a test");
-    refused(&[&cut], "cut at its beginning");
+    refused(&[&lab, &test], "lab.jsonl holds an emulated experiment");
+    refused(&[&test, &lab], "test.jsonl a test");
+    refused(&[&cut], "the beginning of the file is missing");
 }

@@ -1,4 +1,4 @@
-//! What commands that measure leave in the history, and what the next one makes of it.
+//! Entries of measuring commands in the history, and their use by the next one.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,7 +23,7 @@ fn run(history: &Path, port: u16, arguments: &[&str]) -> Output {
     let mut command = longhaul();
     command.env("LONGHAUL_HISTORY", history).args(arguments).args(["--port", &port]);
     let output = command.output().unwrap();
-    // Over loopback the sender is the limit of dispersion: `estimate` then has a bound, which is no answer.
+    // Over loopback the sender limits the dispersion, so `estimate` finds a bound, which is not a value.
     let is_bound = ["short-adr", "127.0.0.1"].iter().all(|a| arguments.contains(a)) && output.status.code() == Some(1);
     assert!(output.status.success() || is_bound, "{}", text(&output.stderr));
     output
@@ -42,13 +42,13 @@ fn entries(history: &Path) -> Vec<Entry> {
 }
 
 #[test]
-fn an_estimate_is_kept_and_the_next_one_begins_with_what_is_expected() {
+fn an_estimate_is_stored_and_the_next_one_starts_with_the_expectation() {
     // A link that is slower than its sender: what only the sender bounds is not kept.
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     lan.client.iproute("tc qdisc add dev eth0 root tbf rate 10mbit burst 3000 limit 200000").unwrap();
     let server = Served::start(&lan.server, server_options(lan.server_ip())).unwrap();
-    let (host, folder) = (lan.server_ip().to_string(), tempfile::tempdir().unwrap());
-    let history = folder.path().join("history.sqlite");
+    let (host, directory) = (lan.server_ip().to_string(), tempfile::tempdir().unwrap());
+    let history = directory.path().join("history.sqlite");
     let arguments = ["estimate", &host, "-m", "short-adr", "--json"];
     let run = || lan.client.run(|| run(&history, server.port(), &arguments)).unwrap();
     let first = run();
@@ -69,8 +69,8 @@ fn an_estimate_is_kept_and_the_next_one_begins_with_what_is_expected() {
 
 #[test]
 fn a_transfer_is_kept_and_counts_in_the_next_prediction() {
-    let (server, folder) = (Serve::start(&[]), tempfile::tempdir().unwrap());
-    let history = folder.path().join("history.sqlite");
+    let (server, directory) = (Serve::start(&[]), tempfile::tempdir().unwrap());
+    let history = directory.path().join("history.sqlite");
     let test = ["test", "127.0.0.1", "-t", "3.2s", "-C", "cubic", "--format", "text"];
     run(&history, server.port, &test);
     let kept = entries(&history);
@@ -83,11 +83,11 @@ fn a_transfer_is_kept_and_counts_in_the_next_prediction() {
 
 #[test]
 fn a_transfer_that_is_a_method_of_estimate_is_kept_as_one() {
-    let (server, folder) = (Serve::start(&[]), tempfile::tempdir().unwrap());
-    let history = folder.path().join("history.sqlite");
+    let (server, directory) = (Serve::start(&[]), tempfile::tempdir().unwrap());
+    let history = directory.path().join("history.sqlite");
     let tcp = ["estimate", "127.0.0.1", "-m", "tcp", "--time", "3.2s", "--json"];
-    let said = text(&run(&history, server.port, &tcp).stdout);
-    let told = said.lines().find_map(|l| match serde_json::from_str(l).unwrap() {
+    let message = text(&run(&history, server.port, &tcp).stdout);
+    let told = message.lines().find_map(|l| match serde_json::from_str(l).unwrap() {
         EstimateRecord::Estimate(e) => Some(e),
         _ => None,
     });
@@ -102,9 +102,9 @@ fn a_transfer_that_is_a_method_of_estimate_is_kept_as_one() {
 }
 
 #[test]
-fn what_the_user_held_back_is_short_or_shall_not_be_kept_is_not_kept() {
-    let (server, folder) = (Serve::start(&[]), tempfile::tempdir().unwrap());
-    let history = folder.path().join("history.sqlite");
+fn limited_short_and_excluded_tests_are_not_stored() {
+    let (server, directory) = (Serve::start(&[]), tempfile::tempdir().unwrap());
+    let history = directory.path().join("history.sqlite");
     for arguments in [
         // Paced, several streams, a bounded window, too short, without the history.
         &["test", "127.0.0.1", "-t", "3.2s", "--pacing", "10Mb/s"][..],
@@ -124,11 +124,11 @@ fn what_the_user_held_back_is_short_or_shall_not_be_kept_is_not_kept() {
 
 #[test]
 fn a_history_that_cannot_be_used_stops_no_measurement() {
-    let (server, folder) = (Serve::start(&[]), tempfile::tempdir().unwrap());
-    let history = folder.path().join("history.sqlite");
+    let (server, directory) = (Serve::start(&[]), tempfile::tempdir().unwrap());
+    let history = directory.path().join("history.sqlite");
     std::fs::write(&history, "a letter to a friend, which nobody wants to lose").unwrap();
     let output = run(&history, server.port, &["estimate", "127.0.0.1", "-m", "short-adr"]);
-    let said = text(&output.stderr);
-    assert!(said.contains("history.sqlite") && said.contains("left alone"), "{said}");
+    let message = text(&output.stderr);
+    assert!(message.contains("history.sqlite") && message.contains("continuing without it"), "{message}");
     assert!(std::fs::read_to_string(&history).unwrap().starts_with("a letter"));
 }

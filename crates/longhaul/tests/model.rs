@@ -1,4 +1,4 @@
-//! `longhaul model`: arithmetic on paper is the witness.
+//! `longhaul model`, checked by arithmetic.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 mod common;
@@ -27,9 +27,9 @@ fn the_formulas_stand_side_by_side() {
     let cubic = of(&all, "cubic").rate_bps.unwrap() as f64;
     assert!((cubic / (187.4 * 80_000.0) - 1.0).abs() < 1e-3, "{cubic}");
     assert!(all.iter().all(|m| m.formula_bps == m.rate_bps && m.bound.is_none() && m.completion_ns.is_none()));
-    let said = longhaul().args(["model", "--rtt", "100ms", "--loss", "1e-4", "--mss", "1000"]).output().unwrap();
-    let said = text(&said.stdout);
-    assert!(said.contains("mathis") && said.contains("9.798 Mb/s") && said.contains("RFC 9438"), "{said}");
+    let message = longhaul().args(["model", "--rtt", "100ms", "--loss", "1e-4", "--mss", "1000"]).output().unwrap();
+    let message = text(&message.stdout);
+    assert!(message.contains("mathis") && message.contains("9.798 Mb/s") && message.contains("RFC 9438"), "{message}");
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn without_loss_only_link_and_window_speak() {
 
 #[test]
 fn the_published_schema_is_that_of_the_code() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
-    let text = std::fs::read_to_string(folder.join("longhaul.model-1.schema.json")).unwrap();
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
+    let text = std::fs::read_to_string(directory.join("longhaul.model-1.schema.json")).unwrap();
     let of_code = serde_json::to_value(schemars::schema_for!(ModelRecord)).unwrap();
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(&text).unwrap(),
@@ -85,8 +85,8 @@ fn the_published_schema_is_that_of_the_code() {
 }
 
 #[test]
-fn what_has_no_rate_is_refused() {
-    for (arguments, said) in [
+fn parameters_without_a_rate_are_refused() {
+    for (arguments, message) in [
         (&["--rtt", "0ms"][..], "a round trip of zero"),
         (&["--rtt", "10ms", "--loss", "1"], "less than 1"),
         (&["--rtt", "10ms", "--loss", "-1"], "less than 1"),
@@ -94,11 +94,11 @@ fn what_has_no_rate_is_refused() {
         (&["--rtt", "10ms", "--timeout", "0s"], "--timeout"),
         (&["--rtt", "10ms", "--loss", "NaN"], "less than 1"),
         (&["--rtt", "10ms", "--mss", "0B"], "--mss"),
-        (&["--rtt", "10ms", "--segments-per-ack", "0"], "between 1 and 64"),
+        (&["--rtt", "10ms", "--segments-per-ack", "0"], "1 to 64"),
         (&["--loss", "0.1"], "--rtt"),
     ] {
         let refused = longhaul().arg("model").args(arguments).output().unwrap();
         assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&refused.stderr).contains(said), "{arguments:?}: {}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(message), "{arguments:?}: {}", text(&refused.stderr));
     }
 }

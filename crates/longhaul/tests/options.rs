@@ -88,7 +88,7 @@ fn udp_without_a_rate_is_sent_as_iperf3_sends_it_and_leaves_the_host_alone() {
     let port = serve.port.to_string();
     let out = longhaul().args(["test", "-p", &port, "-t", "0.2", "--json", "-u", "127.0.0.1"]).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
-    assert!(text(&out.stderr).contains("UDP at 1.000 Mb/s"), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("UDP at the default rate of 1.000 Mb/s"), "{}", text(&out.stderr));
     let Record::Start(start) = read_records(Cursor::new(out.stdout)).unwrap().remove(0) else { panic!("no start") };
     assert_eq!((start.plan.transport, start.plan.rate_bps), (results::Transport::UdpConstant, Some(1_000_000)));
 }
@@ -109,7 +109,7 @@ fn the_bitrate_of_iperf3_paces_tcp_and_is_the_rate_of_udp() {
     }
     let twice = serve.test(&["-u", "3M", "-b", "2M"]);
     assert_eq!(twice.status.code(), Some(2));
-    assert!(text(&twice.stderr).contains("give it once"), "{}", text(&twice.stderr));
+    assert!(text(&twice.stderr).contains("set it once"), "{}", text(&twice.stderr));
 }
 
 #[test]
@@ -144,29 +144,29 @@ fn quiet_prints_the_summary_only_and_every_report_ends_with_it() {
     let serve = Serve::start(&[]);
     for (arguments, rows) in [(&["-t", "0.3", "-i", "0.1", "-q"][..], false), (&["-t", "0.3", "-i", "0.1"], true)] {
         let out = serve.test(arguments);
-        let words = text(&out.stdout);
+        let parts = text(&out.stdout);
         assert!(out.status.success(), "{}", text(&out.stderr));
-        assert_eq!(words.contains("begin-end"), rows, "{words}");
-        let mut last = words.lines().rev();
-        assert!(last.next().is_some_and(|l| l.contains("idle RTT") && l.contains("retransmitted")), "{words}");
-        assert!(last.next().is_some_and(|l| l.starts_with("up: ") && l.contains("goodput ")), "{words}");
+        assert_eq!(parts.contains("start-end"), rows, "{parts}");
+        let mut last = parts.lines().rev();
+        assert!(last.next().is_some_and(|l| l.contains("idle RTT") && l.contains("retransmitted")), "{parts}");
+        assert!(last.next().is_some_and(|l| l.starts_with("up: ") && l.contains("goodput ")), "{parts}");
     }
 }
 
 #[test]
-fn this_end_runs_on_the_cpu_that_was_asked_for() {
+fn affinity_selects_the_cpu_of_this_end() {
     let serve = Serve::start(&[]);
     assert!(serve.test(&["-t", "0.2", "-A", "0"]).status.success());
-    for (cpu, says) in [("99999", "--affinity"), ("0,1", "taskset -c 1 longhaul serve"), ("x", "number of a CPU")] {
+    for (cpu, expected) in [("99999", "--affinity"), ("0,1", "taskset -c 1 longhaul serve"), ("x", "number of a CPU")] {
         let out = serve.test(&["-t", "0.2", "-A", cpu]);
         assert_eq!(out.status.code(), Some(2), "{cpu}");
-        assert!(text(&out.stderr).contains(says), "{cpu}: {}", text(&out.stderr));
+        assert!(text(&out.stderr).contains(expected), "{cpu}: {}", text(&out.stderr));
     }
 }
 
 #[test]
-fn options_that_iperf3_has_are_answered_with_those_that_there_are() {
-    for (arguments, says) in [
+fn unknown_options_of_iperf3_are_answered_with_the_equivalent() {
+    for (arguments, expected) in [
         (&["test", "-c", "192.0.2.1"][..], "longhaul test HOST"),
         (&["-c", "192.0.2.1"], "longhaul test HOST"),
         (&["-s"], "longhaul serve"),
@@ -175,14 +175,14 @@ fn options_that_iperf3_has_are_answered_with_those_that_there_are() {
     ] {
         let out = longhaul().args(arguments).output().unwrap();
         assert_eq!(out.status.code(), Some(2), "{arguments:?}");
-        let words = text(&out.stderr);
-        assert!(words.starts_with("error: ") && words.contains(says), "{arguments:?}: {words}");
-        assert!(!words.contains("as a value"), "the parser's advice leads nowhere: {words}");
+        let parts = text(&out.stderr);
+        assert!(parts.starts_with("error: ") && parts.contains(expected), "{arguments:?}: {parts}");
+        assert!(!parts.contains("as a value"), "the parser's advice leads nowhere: {parts}");
     }
 }
 
 #[test]
-fn what_is_omitted_is_shown_and_does_not_count() {
+fn omitted_intervals_are_shown_and_do_not_count() {
     let serve = Serve::start(&[]);
     let out = serve.test(&["-O", "0.4", "-t", "0.6", "-i", "0.2", "--pacing", "80Mb/s", "--json"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -206,9 +206,9 @@ fn what_is_omitted_is_shown_and_does_not_count() {
     let rate = bytes as f64 * 8.0 / (last - first.unwrap());
     assert!((rate / direction.throughput_bps as f64 - 1.0).abs() < 1e-3, "{rate} {}", direction.throughput_bps);
 
-    let words = serve.test(&["-O", "0.2", "-t", "0.2", "-i", "0.1"]);
-    let words = text(&words.stdout);
-    assert!(words.contains("(omitted)") && words.contains("after the first"), "{words}");
+    let parts = serve.test(&["-O", "0.2", "-t", "0.2", "-i", "0.1"]);
+    let parts = text(&parts.stdout);
+    assert!(parts.contains("(omitted)") && parts.contains("after the first"), "{parts}");
 }
 
 #[test]
@@ -239,8 +239,8 @@ fn a_file_is_sent_once_and_what_is_received_leaves_nothing() {
         (["-R", "-F", "/dev/full"], "No space left on device"),
     ] {
         let refused = serve.test(&arguments);
-        let said = format!("{}{}", text(&refused.stdout), text(&refused.stderr));
-        assert!(!refused.status.success() && said.contains(why), "{arguments:?}: {said}");
+        let message = format!("{}{}", text(&refused.stdout), text(&refused.stderr));
+        assert!(!refused.status.success() && message.contains(why), "{arguments:?}: {message}");
     }
     assert_eq!(std::fs::read(&source).unwrap(), vec![1; 3_000_000]);
 }

@@ -1,4 +1,4 @@
-//! Where what `longhaul` writes whole goes: files, links, devices, FIFOs, standard output.
+//! Targets of output files: regular files, links, devices, FIFOs, standard output.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 mod common;
@@ -64,12 +64,12 @@ fn a_device_is_written_to_and_stays() {
             [&|| report(&device), &|| serve.test(&["-n", "100000", &format!("--report={at}")])];
         for (i, command) in commands.into_iter().enumerate() {
             let out = command();
-            let said = text(&out.stderr);
+            let message = text(&out.stderr);
             if name == "null" {
-                assert!(out.status.success(), "{i}: {said}");
+                assert!(out.status.success(), "{i}: {message}");
             } else {
-                assert_eq!(out.status.code(), Some(2), "{i}: {said}");
-                assert!(said.contains(&format!("{at}: No space left on device")), "{i}: {said}");
+                assert_eq!(out.status.code(), Some(2), "{i}: {message}");
+                assert!(message.contains(&format!("{at}: No space left on device")), "{i}: {message}");
             }
             let there = fs::symlink_metadata(&device).unwrap();
             assert!(there.file_type().is_char_device(), "{i}: {name} was replaced");
@@ -100,7 +100,7 @@ fn a_link_goes_on_leading_to_what_is_replaced() {
     fs::write(at("pages/one.html"), "old").unwrap();
     symlink("pages/one.html", at("one")).unwrap();
     symlink("one", at("latest")).unwrap();
-    // To what is not there yet.
+    // To a file that does not exist yet.
     symlink("pages/two.html", at("two")).unwrap();
     for (link, target) in [("latest", "pages/one.html"), ("two", "pages/two.html")] {
         succeeds(&report(&at(link)));
@@ -152,7 +152,7 @@ fn standard_output_by_its_path_is_standard_output() {
 }
 
 #[test]
-fn what_can_be_no_file_is_refused_before_the_work() {
+fn an_unwritable_output_is_refused_before_the_test() {
     let directory = tempfile::tempdir().unwrap();
     let out = longhaul().args(["test", "192.0.2.1", "--report"]).arg(directory.path()).output().unwrap();
     assert_eq!(out.status.code(), Some(2));
@@ -160,19 +160,19 @@ fn what_can_be_no_file_is_refused_before_the_work() {
     let missing = directory.path().join("missing/page.html");
     let out = longhaul().args(["test", "192.0.2.1", "--report"]).arg(&missing).output().unwrap();
     assert_eq!(out.status.code(), Some(2));
-    let said = text(&out.stderr);
-    assert!(said.contains("no file can be made in") && said.contains("No such file or directory"), "{said}");
+    let message = text(&out.stderr);
+    assert!(message.contains("cannot create a file in") && message.contains("No such file or directory"), "{message}");
 }
 
 #[test]
-fn a_result_that_is_cut_or_has_kinds_of_later_versions_is_reported_with_a_warning() {
+fn an_incomplete_result_or_one_with_unknown_records_is_reported_with_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     let whole = fs::read(&RESULT.1).unwrap();
     let later = [b"\xef\xbb\xbf", whole.as_slice(), b"{\"record\":\"weather\",\"rain\":true}\n"].concat();
     let cases: [(&str, &[u8], &str); 3] = [
         // As a full disk leaves it.
-        ("cut", &whole[..whole.len() - 700], "the last line is cut"),
-        ("later", &later, "1 record of a kind that longhaul"),
+        ("cut", &whole[..whole.len() - 700], "the last line is incomplete"),
+        ("later", &later, "skipped 1 record of a kind unknown to longhaul"),
         ("whole", &whole, ""),
     ];
     for (name, bytes, warning) in cases {
@@ -180,8 +180,8 @@ fn a_result_that_is_cut_or_has_kinds_of_later_versions_is_reported_with_a_warnin
         fs::write(&file, bytes).unwrap();
         let out = longhaul().arg("report").arg(&file).arg("-o").arg(&page).output().unwrap();
         succeeds(&out);
-        let said = text(&out.stderr);
-        assert!(said.contains(warning) && said.is_empty() == warning.is_empty(), "{name}: {said}");
+        let message = text(&out.stderr);
+        assert!(message.contains(warning) && message.is_empty() == warning.is_empty(), "{name}: {message}");
         assert!(fs::read_to_string(&page).unwrap().trim_end().ends_with("</html>"), "{name}");
     }
 }

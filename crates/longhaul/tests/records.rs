@@ -1,4 +1,4 @@
-//! What `longhaul test` writes, held against the published schema and against the peer's counts.
+//! Records of `longhaul test`, checked against the published schema and the peer's counts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 mod common;
@@ -17,11 +17,11 @@ fn records(json: &str) -> Vec<Record> {
 
 #[test]
 fn the_published_schemas_are_those_of_the_code() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = longhaul().args(["generate", "schema"]).arg(folder.path()).output().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let out = longhaul().args(["generate", "schema"]).arg(directory.path()).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
     for (name, published) in [("longhaul.test-1.schema.json", SCHEMA), ("longhaul.lab-1.schema.json", LAB_SCHEMA)] {
-        let made = std::fs::read_to_string(folder.path().join(name)).unwrap();
+        let made = std::fs::read_to_string(directory.path().join(name)).unwrap();
         assert_eq!(made, published, "the records changed: `make man` writes {name}, `make docs` the reference");
     }
 }
@@ -63,9 +63,9 @@ fn both_ends_report_and_agree_to_the_byte() {
 #[test]
 fn standard_output_takes_one_format_and_the_others_go_to_files() {
     let serve = Serve::start(&[]);
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let (json, csv, page) =
-        (path(folder.path(), "r.jsonl"), path(folder.path(), "r.csv"), path(folder.path(), "r.html"));
+        (path(directory.path(), "r.jsonl"), path(directory.path(), "r.csv"), path(directory.path(), "r.html"));
     let out = serve.test(&[
         "-t",
         "1.2",
@@ -94,19 +94,19 @@ fn standard_output_takes_one_format_and_the_others_go_to_files() {
     assert!(std::fs::read_to_string(&csv).unwrap().lines().count() > 2);
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.starts_with("<!DOCTYPE html>") && !html.contains("src=\"http"), "self-contained");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing else is left behind");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 3, "nothing else is left behind");
 }
 
 #[test]
 fn saved_results_become_one_page_of_several_runs() {
     let serve = Serve::start(&[]);
-    let folder = tempfile::tempdir().unwrap();
-    let files = ["a", "b"].map(|n| path(folder.path(), &format!("{n}.jsonl")));
+    let directory = tempfile::tempdir().unwrap();
+    let files = ["a", "b"].map(|n| path(directory.path(), &format!("{n}.jsonl")));
     for f in &files {
         let out = serve.test(&["-t", "0.3", "-i", "0.1", "-C", "reno", "--pacing", "20Mb/s", &format!("--json={f}")]);
         assert!(out.status.success(), "{}", text(&out.stderr));
     }
-    let page = path(folder.path(), "both.html");
+    let page = path(directory.path(), "both.html");
     let out = longhaul().arg("report").args(&files).args(["-o", &page, "--title", "two <runs>"]).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
     let html = std::fs::read_to_string(&page).unwrap();

@@ -1,4 +1,4 @@
-//! What clients, strangers above all, can make a server do.
+//! Robustness of the server against clients, especially unknown ones.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests too")]
 
 mod common;
@@ -25,8 +25,8 @@ fn peak_bytes(process: u32) -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
 }
 
-fn key_file(folder: &std::path::Path, name: &str, text: &str) -> String {
-    let file = path(folder, name);
+fn key_file(directory: &std::path::Path, name: &str, text: &str) -> String {
+    let file = path(directory, name);
     fs::write(&file, text).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     file
@@ -89,11 +89,11 @@ fn hold_a_seat(serve: &Serve) -> TcpStream {
 
 #[test]
 fn a_failed_authentication_is_logged_with_its_address_and_reason() {
-    let folder = tempfile::tempdir().unwrap();
-    let right = key_file(folder.path(), "right", "a key that both ends hold, long enough");
-    let wrong = key_file(folder.path(), "wrong", "another key, which is wrong here");
+    let directory = tempfile::tempdir().unwrap();
+    let right = key_file(directory.path(), "right", "a key that both ends hold, long enough");
+    let wrong = key_file(directory.path(), "wrong", "another key, which is wrong here");
     let serve = Serve::start(&["--key-file", &right]);
-    // A port scan; its line must not look like the others.
+    // A port scan; its log line must differ from the others.
     drop(TcpStream::connect(("127.0.0.1", serve.port)).unwrap());
     let reason = refused(&serve.test(&["-t", "0.2", "--key-file", &wrong]));
     assert!(reason.contains("same pre-shared key"), "{reason}");

@@ -1,4 +1,4 @@
-//! Whose state `longhaul` believes.
+//! State directories that `longhaul` trusts.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests are tests too; notes of skipped ones")]
 
 mod common;
@@ -16,7 +16,8 @@ use tempfile::TempDir;
 const VICTIM: u32 = 31_337;
 const OTHER: u32 = 31_338;
 
-/// A directory for temporary files in which everybody may write, as /tmp is, and a copy of the program that everybody may run.
+/// Directory for temporary files that is writable for all users, like /tmp, with a copy of the program that all can
+/// run.
 struct Shared(TempDir);
 
 impl Shared {
@@ -36,14 +37,14 @@ impl Shared {
         self.0.path().join(name)
     }
 
-    /// Runs the program as the victim, without anything that says where its state is.
+    /// Runs the program as the victim, without environment variables that locate its state.
     fn longhaul(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(self.at("longhaul"));
         command.args(arguments).env("TMPDIR", self.0.path()).env_remove("XDG_RUNTIME_DIR").env_remove("LONGHAUL_STATE");
         command.uid(VICTIM).gid(VICTIM).current_dir("/").stdin(Stdio::null()).output().unwrap()
     }
 
-    /// The directory of the victim's state, made by somebody with a mode.
+    /// State directory of the victim, created by another user with a mode.
     fn plant(&self, user: u32, mode: u32) -> PathBuf {
         let state = self.at("longhaul-31337");
         fs::create_dir_all(state.join("labs")).unwrap();
@@ -67,7 +68,7 @@ fn write_entry(state: &Path, folder: &Path, user: u32) {
 }
 
 #[test]
-fn a_state_directory_that_somebody_else_planted_is_refused() {
+fn a_state_directory_of_another_user_is_refused() {
     let Some(shared) = Shared::new() else { return };
     let precious = shared.at("precious");
     fs::create_dir(&precious).unwrap();
@@ -81,16 +82,19 @@ fn a_state_directory_that_somebody_else_planted_is_refused() {
         write_entry(&state, &precious, user);
         for arguments in [&["lab", "gc"][..], &["lab", "status"], &["shape", "show"]] {
             let out = shared.longhaul(arguments);
-            let said = text(&out.stderr);
-            assert_eq!(out.status.code(), Some(2), "{arguments:?}: {said}");
-            assert!(said.contains("longhaul-31337 is not used: ") && said.contains(why), "{arguments:?}: {said}");
+            let message = text(&out.stderr);
+            assert_eq!(out.status.code(), Some(2), "{arguments:?}: {message}");
+            assert!(
+                message.contains("longhaul-31337 is not used: ") && message.contains(why),
+                "{arguments:?}: {message}"
+            );
         }
         assert!(precious.join("file").exists() && state.join("labs/1.json").exists());
     }
 }
 
 #[test]
-fn gc_removes_no_folder_but_one_that_the_lab_made() {
+fn gc_removes_only_directories_of_labs() {
     let Some(shared) = Shared::new() else { return };
     let precious = shared.at("precious");
     fs::create_dir(&precious).unwrap();

@@ -1,4 +1,4 @@
-//! `longhaul trace` beside a test: the test's own view of the same connection, by TCP_INFO, is the witness.
+//! `longhaul trace` of a test, checked against the test's own TCP_INFO of the same connection.
 #![allow(
     clippy::unwrap_used,
     clippy::wildcard_enum_match_arm,
@@ -26,7 +26,7 @@ use testbed::or_skip;
 const NOBODY: u32 = 65_534;
 
 struct Trace {
-    folder: TempDir,
+    directory: TempDir,
     child: Child,
     _turn: MutexGuard<'static, ()>,
 }
@@ -35,12 +35,12 @@ struct Trace {
 static TURN: Mutex<()> = Mutex::new(());
 
 impl Trace {
-    /// Begins to follow; returns once the programs are attached. `None`, with a note, without root.
+    /// Starts a trace and returns once the programs are attached. `None`, with a note, without root.
     fn begin(arguments: &[&str]) -> Option<Self> {
         or_skip(kernel::new_namespace())?;
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = tempfile::tempdir().unwrap();
-        let json = folder.path().join("trace.jsonl");
+        let directory = tempfile::tempdir().unwrap();
+        let json = directory.path().join("trace.jsonl");
         let mut command = longhaul();
         command.arg("trace").args(arguments).arg(format!("--json={}", json.display())).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -49,7 +49,7 @@ impl Trace {
             kernel::nap(Duration::from_millis(10));
             assert!(child.try_wait().unwrap().is_none(), "the tracer ended");
         }
-        Some(Self { folder, child, _turn: turn })
+        Some(Self { directory, child, _turn: turn })
     }
 
     /// Ends it as Ctrl-C does.
@@ -57,7 +57,7 @@ impl Trace {
         kernel::signal_group(&self.child, SIGINT).unwrap();
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}");
-        let (flows, samples, end) = read(&self.folder.path().join("trace.jsonl"));
+        let (flows, samples, end) = read(&self.directory.path().join("trace.jsonl"));
         (flows, samples, end.unwrap())
     }
 }
@@ -69,7 +69,7 @@ impl Drop for Trace {
     }
 }
 
-/// What a trace has written.
+/// Output of a trace.
 fn read(path: &Path) -> (Vec<TraceFlow>, Vec<TraceSample>, Option<TraceEnd>) {
     let (mut flows, mut samples, mut end) = (Vec::new(), Vec::new(), None);
     for record in TraceReader::new(BufReader::new(File::open(path).unwrap())) {
@@ -91,11 +91,11 @@ const SIGSTOP: i32 = 19;
 
 /// The binary where any user may run it.
 fn public_binary() -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-    let binary = folder.path().join("longhaul");
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let binary = directory.path().join("longhaul");
     std::fs::copy(env!("CARGO_BIN_EXE_longhaul"), &binary).unwrap();
-    (folder, binary)
+    (directory, binary)
 }
 
 #[test]
@@ -140,8 +140,9 @@ fn every_packet_that_arrives_makes_a_sample() {
     let (flows, samples, end) = trace.end();
     assert_eq!(end.lost_events, 0);
     assert_eq!(end.samples, samples.len() as u64);
-    // The receiving end of the data connection sees all of its segments: super-packets of 64 KiB on loopback, of which the kernel merges
-    // some that wait for a busy receiver. At the usual interval a transfer that lasts some 20 ms would have one.
+    // The receiving end of the data connection sees all of its segments: super-packets of 64 KiB on loopback, of which
+    // the kernel merges some that wait for a busy receiver. At the usual interval a transfer that lasts some 20 ms
+    // would have one.
     let most = flows.iter().map(|f| samples.iter().filter(|s| s.flow == f.flow).count()).max().unwrap();
     assert!(most >= 20_000_000 / 65_536 / 4, "{most}");
 }
@@ -170,7 +171,7 @@ fn the_state_of_fast_is_beside_that_of_tcp() {
 }
 
 #[test]
-fn without_privilege_it_says_which_it_takes() {
+fn a_missing_privilege_is_named() {
     if or_skip(kernel::new_namespace()).is_none() {
         return;
     }
@@ -183,8 +184,8 @@ fn without_privilege_it_says_which_it_takes() {
             .current_dir("/")
             .output()
             .unwrap();
-        let said = text(&refused.stderr);
-        assert!(refused.status.code() == Some(2) && said.contains("CAP_BPF"), "{arguments:?}: {said}");
+        let message = text(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && message.contains("CAP_BPF"), "{arguments:?}: {message}");
     }
 }
 
@@ -193,9 +194,9 @@ fn without_privilege_the_kernels_diagnostics_are_asked() {
     if or_skip(kernel::new_namespace()).is_none() {
         return;
     }
-    let (folder, binary) = public_binary();
+    let (directory, binary) = public_binary();
     let serve = Serve::start(&[]);
-    let out = folder.path().join("trace.jsonl");
+    let out = directory.path().join("trace.jsonl");
     let mut command = std::process::Command::new(&binary);
     command.args(["trace", "--interval", "20ms", "--time", "3s", "--port", &serve.port.to_string()]);
     command.arg(format!("--json={}", out.display())).stderr(Stdio::piped()).uid(NOBODY).gid(NOBODY).current_dir("/");
@@ -207,8 +208,8 @@ fn without_privilege_the_kernels_diagnostics_are_asked() {
     let tested = serve.test(&["-t", "1", "-C", "cubic", "--json"]);
     assert!(tested.status.success(), "{}", text(&tested.stderr));
     let ended = trace.wait_with_output().unwrap();
-    let said = text(&ended.stderr);
-    assert!(ended.status.success() && said.contains("CAP_BPF") && said.contains("falling back"), "{said}");
+    let message = text(&ended.stderr);
+    assert!(ended.status.success() && message.contains("CAP_BPF") && message.contains("falling back"), "{message}");
     let (flows, samples, _) = read(&out);
     assert_eq!(flows.len(), 4, "both ends of both connections: {flows:?}");
     let ends = samples.iter().filter(|s| s.cause == TraceCause::End).count();
@@ -225,7 +226,7 @@ fn without_privilege_the_kernels_diagnostics_are_asked() {
 }
 
 #[test]
-fn of_a_process_its_own_ends_are_followed_and_no_others() {
+fn only_connections_of_the_process_are_traced() {
     let serve = Serve::start(&[]);
     let process = serve.process().to_string();
     for source in ["bpf", "diagnostics"] {
@@ -239,10 +240,10 @@ fn of_a_process_its_own_ends_are_followed_and_no_others() {
     }
     let refused = longhaul().args(["trace", "--process", "4194305"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("there is no process 4194305"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("no process has the number 4194305"), "{}", text(&refused.stderr));
 }
 
-/// How many of the tracer's programs the kernel holds, by its own list.
+/// Number of the tracer's programs in the kernel's list.
 fn programs() -> usize {
     libbpf_rs::query::ProgInfoIter::default().filter(|p| p.name.to_str() == Some("on_packet")).count()
 }
@@ -254,7 +255,7 @@ fn a_killed_tracer_leaves_nothing_in_the_kernel() {
     assert!(before > 0);
     kernel::signal_group(&trace.child, SIGKILL).unwrap();
     trace.child.wait().unwrap();
-    // The kernel takes programs away once nobody can run them any more, a grace period later.
+    // The kernel removes programs a grace period after their last use.
     for _ in 0..500 {
         if programs() < before {
             break;
@@ -265,18 +266,18 @@ fn a_killed_tracer_leaves_nothing_in_the_kernel() {
 }
 
 #[test]
-fn events_that_find_no_room_are_counted_and_told() {
+fn lost_events_are_counted_and_reported() {
     let serve = Serve::start(&[]);
     let Some(mut trace) = Trace::begin(&["--port", &serve.port.to_string(), "--every-packet"]) else { return };
-    // Nobody empties the ring, which has room for some 95 000 events. A gigabyte in small segments makes 110 000 and more, the fewer the
-    // busier the machine is, as packets that wait are merged: so two.
+    // The ring is not read and has room for some 95 000 events. A gigabyte in small segments makes 110 000 and
+    // more, the fewer the busier the machine is, as packets that wait are merged: so two.
     kernel::signal_group(&trace.child, SIGSTOP).unwrap();
     let tested = serve.test(&["--bytes", "2GB", "--block", "4KiB", "--mss", "536", "-P", "2"]);
     assert!(tested.status.success(), "{}", text(&tested.stderr));
     kernel::signal_group(&trace.child, SIGCONT).unwrap();
     kernel::signal_group(&trace.child, SIGINT).unwrap();
     let status = trace.child.wait().unwrap();
-    let (_, samples, end) = read(&trace.folder.path().join("trace.jsonl"));
+    let (_, samples, end) = read(&trace.directory.path().join("trace.jsonl"));
     let end = end.unwrap();
     assert!(end.lost_events > 0, "{end:?}");
     assert_eq!(end.samples, samples.len() as u64);

@@ -1,4 +1,4 @@
-//! `longhaul tune` as a user runs it, in namespaces of its own.
+//! `longhaul tune` in separate namespaces.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 mod common;
@@ -21,7 +21,7 @@ fn namespace() -> Option<Namespace> {
     Namespace::new().inspect_err(|e| println!("skipped: network namespaces need root: {e}")).ok()
 }
 
-/// Runs the binary in a namespace with a journal of its own.
+/// Runs the binary in a namespace with a separate journal.
 fn tune(at: &Namespace, state: &std::path::Path, arguments: &[&str]) -> Output {
     let mut command = longhaul();
     command.arg("tune").args(arguments).env("LONGHAUL_STATE", state);
@@ -50,9 +50,9 @@ fn variables(at: &Namespace) -> BTreeMap<String, String> {
 
 #[test]
 fn the_published_schema_is_that_of_the_code() {
-    let folder = tempfile::tempdir().unwrap();
-    assert!(longhaul().args(["generate", "schema"]).arg(folder.path()).status().unwrap().success());
-    let made = fs::read_to_string(folder.path().join("longhaul.tune-1.schema.json")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    assert!(longhaul().args(["generate", "schema"]).arg(directory.path()).status().unwrap().success());
+    let made = fs::read_to_string(directory.path().join("longhaul.tune-1.schema.json")).unwrap();
     assert_eq!(made, SCHEMA, "run `make docs`");
 }
 
@@ -77,7 +77,7 @@ fn a_check_shows_what_the_kernel_holds_and_changes_nothing() {
     let shown = tune(&at, state.path(), &["check", "--rate", "10Gb/s"]);
     let page = text(&shown.stdout);
     assert!(page.lines().all(|l| l.chars().count() <= 120), "{page}");
-    assert!(page.contains("assumed; give --rtt") && page.contains("belongs to the host") && !page.contains('\x1b'));
+    assert!(page.contains("default; set --rtt") && page.contains("belongs to the host") && !page.contains('\x1b'));
 }
 
 #[test]
@@ -120,21 +120,21 @@ fn applied_settings_are_undone_to_the_byte() {
 #[test]
 fn without_privilege_nothing_is_tried_and_a_check_still_works() {
     let Some(at) = namespace() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let binary = folder.path().join("longhaul");
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let binary = directory.path().join("longhaul");
     fs::copy(env!("CARGO_BIN_EXE_longhaul"), &binary).unwrap();
     let nobody = |arguments: &[&str]| {
         let mut command = Command::new(&binary);
         command.arg("tune").args(arguments).uid(NOBODY).gid(NOBODY).current_dir("/");
-        command.env("LONGHAUL_STATE", folder.path().join("state"));
+        command.env("LONGHAUL_STATE", directory.path().join("state"));
         at.run(|| command.output().unwrap()).unwrap()
     };
     for arguments in [&["apply", "--rate", "10Gb/s"][..], &["undo"], &["verify", "127.0.0.1", "--rate", "10Gb/s"]] {
         let refused = nobody(arguments);
         assert_eq!(refused.status.code(), Some(2));
         assert!(text(&refused.stderr).contains("CAP_NET_ADMIN"), "{}", text(&refused.stderr));
-        assert!(refused.stdout.is_empty() && !folder.path().join("state").exists(), "nothing was begun");
+        assert!(refused.stdout.is_empty() && !directory.path().join("state").exists(), "nothing was begun");
     }
     assert_eq!(nobody(&["check", "--rate", "10Gb/s"]).status.code(), Some(1));
     assert!(nobody(&["apply", "--rate", "10Gb/s", "--dry-run"]).status.success());
@@ -144,7 +144,8 @@ fn without_privilege_nothing_is_tried_and_a_check_still_works() {
 fn a_window_that_limits_is_found_to_be_better_larger() {
     undisturbed(|| {
         let Some(turn) = turn() else { return };
-        // Half of the buffer as window each 20 ms: about 26 Mb/s of the 100. The far end sends; this end receives with the small window.
+        // Half of the buffer as window each 20 ms: about 26 Mb/s of the 100. The far end sends; this end receives with
+        // the small window.
         let script = format!(
             "echo 4096 65536 131072 > /proc/sys/net/ipv4/tcp_rmem; \
          {} tune verify far net.ipv4.tcp_rmem --rate 100Mb/s --rtt 20ms -R -C cubic -t 0.4s --pairs 6 --json; \
@@ -174,7 +175,7 @@ fn a_window_that_limits_is_found_to_be_better_larger() {
         let order: Vec<bool> =
             found.iter().filter_map(|r| if let TuneRecord::Pair(p) = r { Some(p.with_first) } else { None }).collect();
         assert_eq!(order, [false, true, false, true, false, true], "ABBA");
-        assert!(text(&output.stderr).contains("4096\t65536\t131072"), "set back at the end: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("4096\t65536\t131072"), "reverted at the end: {}", text(&output.stderr));
     });
 }
 

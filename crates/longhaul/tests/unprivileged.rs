@@ -10,10 +10,10 @@ const NOBODY: u32 = 65_534;
 
 #[test]
 fn both_ends_run_as_nobody() {
-    // The build folder may be closed to others: a copy that everyone can run, elsewhere.
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let binary = folder.path().join("longhaul");
+    // The build directory may be inaccessible to other users, so a copy of the binary is used.
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let binary = directory.path().join("longhaul");
     std::fs::copy(env!("CARGO_BIN_EXE_longhaul"), &binary).unwrap();
     let nobody = |arguments: &[&str]| {
         let mut c = Command::new(&binary);

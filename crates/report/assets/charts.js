@@ -81,9 +81,9 @@ const shared = (() => {
     return { init, draw };
   }
 
-  // What a link loses is seldom near all that there is.
+  // Losses of a link are rarely near 100 %.
   const losses = (u, min, max) => [0, Math.max(1, max * 1.1)];
-  // Up to the whole, unless that would leave every curve at the foot.
+  // Up to 100 %, unless that would leave every curve at the bottom.
   const shares = (u, min, max) => [0, max > 20 ? Math.max(104, max * 1.04) : Math.max(1, max * 1.1)];
 
   function place(id, options, aligned) {
@@ -110,7 +110,7 @@ const shared = (() => {
       value: (u, v, k, i) => (s.text && i != null ? s.text(i) : v == null ? "–" : number(v) + " " + unit),
     }));
     const yScale = isLog ? { distr: 3, range: (u, min, max) => logRange(min, max) } : { range: options.range || ((u, min, max) => yRange(min, max)) };
-    // From the begin of the load to its end, not from the middle of the first interval to that of the last.
+    // From the start of the test to its end, not from the middle of the first interval to that of the last.
     const first = aligned[0][0], last = aligned[0][aligned[0].length - 1];
     const xRange = (u, min, max) => [min <= first ? 0 : min, max >= last ? Math.max(options.endS, last) : max];
     const logLabels = (u, splits) => splits.map((v) => (v == null ? "" : number(v).replace(/\.0+$/, "")));

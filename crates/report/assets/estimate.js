@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const { SPANS, colour, track, unitFor, number, axes, place } = shared;
 
-  // Lines at the distances that mean something, with their names at the top.
+  // Lines at the characteristic gaps, with their names at the top.
   function drawMarks(u, marks) {
     const { ctx, bbox } = u, ratio = uPlot.pxRatio;
     ctx.save();

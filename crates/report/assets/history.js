@@ -14,7 +14,7 @@
     return Math.max(largest * 1.08, Math.min(Math.max(0, ...highs) * 1.03, largest * 1.6)) || 1;
   }
 
-  // What was measured, with its interval as a bar; lines where a new level begins.
+  // Measured values with their intervals as bars; lines where a new level starts.
   function marks(c, factor) {
     return (u) => {
       const { ctx, bbox } = u, ratio = uPlot.pxRatio;

@@ -6,7 +6,7 @@
   const SIZES = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
   const PACKETS = [[1, "packets"]], PLAIN = [[1, ""]];
   const UNITS = { "b/s": RATES, s: SECONDS, B: SIZES, 1: SHARES, "": PLAIN };
-  // As many link directions as a chart can hold before the reader chooses.
+  // Number of link directions that are shown initially.
   const BUSIEST = 12;
   const CAUSES = { "queue full": "t1", CoDel: "t4", loss: "t0", listed: "t2", outage: "t7", MTU: "t3", emulator: "loss" };
   const QUANTILES = [["p50", "median", [2, 3]], ["p95", "95 %", undefined], ["max", "largest", [7, 4]]];
@@ -34,14 +34,14 @@
     const drawn = specs.filter((s) => s.t.length);
     byId(id).classList.toggle("empty", !drawn.length);
     if (!drawn.length) return;
-    // A curve that never leaves zero is a sentence, not a chart.
+    // A curve that is zero throughout is replaced by a sentence.
     const isFlat = o.zero && drawn.every((s) => s.v.every((v) => !v));
     byId(id).querySelector(".canvas").textContent = isFlat ? o.zero : "";
     byId(id).classList.toggle("flat", isFlat);
     if (isFlat) return;
     const marks = shared.marks(state.run.marks);
     live.push(shared.timeChart(id, drawn, units, yName, {
-      endS: state.run.end_s, xName: "time since the run began (s)", height: o.height || 220, isLog: o.isLog, range: o.range,
+      endS: state.run.end_s, xName: "time since the start of the run (s)", height: o.height || 220, isLog: o.isLog, range: o.range,
       hooks: { init: [marks.init], draw: [marks.draw, ...(o.draw || [])] },
     }));
   }
@@ -94,15 +94,15 @@
       if (hasAny(l["wait_" + key + "_ns"])) wait.push(Object.assign({}, line, { v: l["wait_" + key + "_ns"] }));
       queue.push(Object.assign({}, line, { v: l["queue_" + key + "_bytes"] }));
     }
-    chart("waiting", wait, SPANS, "waiting time", { zero: "No packet waited, by the quantiles chosen." });
-    chart("queue", queue, SIZES, "queued", { zero: "Nothing was queued, by the quantiles chosen; short queues show in the largest." });
+    chart("waiting", wait, SPANS, "waiting time", { zero: "The selected quantiles of the waiting time are zero." });
+    chart("queue", queue, SIZES, "queued", { zero: "The selected quantiles of the queue are zero; short queues appear in the largest one." });
     drops();
     const share = shown().filter(([l]) => hasAny(l.utilisation));
     const specs = share.map(([l, i]) => ({ label: l.label, colour: hue(i), t: at(l), v: l.utilisation }));
     chart("utilisation", specs, SHARES, "used", { range: shares });
   }
 
-  // Bars stacked by cause; the legend tells the links apart.
+  // Bars stacked by cause; the legend distinguishes the links.
   function drops() {
     const sums = new Map(), times = new Set();
     for (const [l] of shown()) for (const d of l.drops) {
@@ -134,7 +134,7 @@
     const late = !e ? [] : [
       { label: "lateness, 99 %", colour: hue(0), width: 2, t, v: e.lateness_p99_ns },
       { label: "lateness, largest", colour: hue(0), dash: [7, 4], t, v: e.lateness_max_ns },
-      { label: "unseen in the device, 99 % (upper bound)", colour: hue(1), dash: [2, 3], t, v: e.arrival_p99_ns },
+      { label: "wait in the device, 99 % (upper bound)", colour: hue(1), dash: [2, 3], t, v: e.arrival_p99_ns },
     ].filter((s) => hasAny(s.v));
     chart("lateness", late, SPANS, "late");
     const cpus = !e ? [] : e.cpus.map((c, i) => ({ label: c.label, colour: hue(i), t, v: c.share }));
@@ -154,7 +154,7 @@
     const lost = plot.curves.flatMap((c) => c.points.filter((p) => !fits(p.x, p.y)).map((p) => c.label + " at " + p.x / xFactor));
     const box = byId("sweep-left-out");
     box.classList.toggle("empty", !lost.length);
-    box.textContent = "Zero has no place on a logarithmic axis; left out: " + lost.join(", ") + ".";
+    box.textContent = "A logarithmic axis cannot show zero; left out: " + lost.join(", ") + ".";
     const curves = plot.curves.map((c, i) => {
       const points = c.points.filter((p) => fits(p.x, p.y));
       return { label: c.label, points, colour: hue(i), x: points.map((p) => p.x / xFactor), y: points.map((p) => p.y / yFactor) };
@@ -244,7 +244,7 @@
     ctx.restore();
   }
 
-  // A part of the time that the reader looks at survives the change of a box.
+  // A zoomed time span is kept when a box changes.
   function zoom() {
     const u = live[0];
     return u && state.drawn === state.run && (u.scales.x.min > 0 || u.scales.x.max < state.run.end_s) ? { min: u.scales.x.min, max: u.scales.x.max } : null;

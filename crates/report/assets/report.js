@@ -5,7 +5,7 @@
   const { RATES, SPANS, colour, track, hasAny, number, span, axes, legend, place } = shared;
   const state = { perStream: false, logDelay: false };
   const prefix = (t) => (tracks.length > 1 ? t.label + ": " : "");
-  const onTime = { endS: data.end_s, xName: "time since the load began (s)" };
+  const onTime = { endS: data.end_s, xName: "time since the start of the test (s)" };
   const timeChart = (id, specs, units, yName, isLog, hooks) =>
     shared.timeChart(id, specs, units, yName, Object.assign({ isLog, hooks }, onTime));
 

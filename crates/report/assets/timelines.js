@@ -9,7 +9,7 @@
     const marks = shared.marks(line.marks);
     const specs = curves.map(([of, v], i) => ({ label: of.label, colour: track(i % COLOURS), width: 1.6, t: line.times[of.t], v }));
     shared.timeChart(id, specs, units, yName, {
-      endS: line.end_s, xName: "time since the run began (s)", height: 160, range, hooks: { init: [marks.init], draw: [marks.draw] },
+      endS: line.end_s, xName: "time since the start of the run (s)", height: 160, range, hooks: { init: [marks.init], draw: [marks.draw] },
     });
   }
 

@@ -8,7 +8,7 @@
   const byId = (id) => document.getElementById(id);
   let chosen = data.flows[0];
 
-  // Lines where the state changed; what was sent again as ticks at the foot.
+  // Lines where the state changed; retransmissions as ticks at the bottom.
   function drawEvents(u) {
     const { ctx, bbox } = u, ratio = uPlot.pxRatio;
     ctx.save();
@@ -32,7 +32,7 @@
     byId(id).classList.toggle("empty", !drawn.length);
     byId(id).querySelector(".canvas").textContent = "";
     if (!drawn.length) return;
-    shared.timeChart(id, drawn, units, yName, Object.assign({ endS: data.end_s, xName: "time since the trace began (s)", height: 220 }, options));
+    shared.timeChart(id, drawn, units, yName, Object.assign({ endS: data.end_s, xName: "time since the start of the trace (s)", height: 220 }, options));
   }
 
   const together = (key) => data.flows.slice(0, TOGETHER).map((f, i) => ({ label: f.label, colour: track(i), dash: i < 8 ? undefined : [6, 3], t: f.t, v: f[key] }));
@@ -61,7 +61,7 @@
     ], RATES, "rate");
     chart("inner", [line("queued", "queued", 0, { width: 2 })], PACKETS, "queued");
     chart("htcp", [line("alpha", "alpha", 0, { width: 2 }), line("beta", "beta", 1)], PLAIN, "packets, share");
-    chart("lost", [line("lost, not repaired", "lost", 7), line("sent again", "sent_again", 1)], PACKETS, "packets");
+    chart("lost", [line("lost, not retransmitted", "lost", 7), line("retransmitted", "sent_again", 1)], PACKETS, "packets");
   }
 
   function build() {

@@ -6,10 +6,10 @@ use results::cc::{CcControl, CcOrigin, CcStart};
 
 use crate::summary::printable;
 
-/// Writes all congestion controls, a line each.
+/// Writes all congestion controls, one per line.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_list(start: &CcStart, controls: &[CcControl], out: &mut impl Write) -> io::Result<()> {
     let name = |c: &CcControl| printable(&c.name);
     let width = controls.iter().map(|c| name(c).len()).max().unwrap_or(0).max("name".len());
@@ -19,17 +19,17 @@ pub fn write_list(start: &CcStart, controls: &[CcControl], out: &mut impl Write)
             CcOrigin::Kernel => "kernel",
             CcOrigin::Longhaul => "longhaul",
         };
-        let parameters = words(control);
+        let parameters = describe(control);
         let line = format!("{:<width$}  {from:<8}  {:<20}  {parameters}", name(control), state(start, control));
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
 
-/// Writes one congestion control with all that is known of it.
+/// Writes all properties of one congestion control.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_control(start: &CcStart, control: &CcControl, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}: {}", printable(&control.name), state(start, control))?;
     if let Some(about) = &control.about {
@@ -41,8 +41,8 @@ pub fn write_control(start: &CcStart, control: &CcControl, out: &mut impl Write)
     if let Some(connections) = control.connections {
         writeln!(out, "  {:<18} about {connections}", "connections")?;
     }
-    let who = if control.unprivileged { "anybody" } else { "those with CAP_NET_ADMIN" };
-    if control.available { writeln!(out, "  {:<18} {who}", "may choose it") } else { Ok(()) }
+    let who = if control.unprivileged { "all users" } else { "users with CAP_NET_ADMIN" };
+    if control.available { writeln!(out, "  {:<18} {who}", "usable by") } else { Ok(()) }
 }
 
 fn state(start: &CcStart, control: &CcControl) -> String {
@@ -66,7 +66,7 @@ fn span(seconds: f64) -> String {
     }
 }
 
-fn words(control: &CcControl) -> String {
+fn describe(control: &CcControl) -> String {
     let words: Vec<String> =
         control.parameters.iter().map(|p| format!("{}={}", printable(&p.key), printable(&p.value))).collect();
     words.join(" ")

@@ -6,10 +6,10 @@ use results::choose::{Candidate, ChooseRecord, Decision};
 
 use crate::summary::{bytes, nanos, rate};
 
-/// Writes the candidates, the best first, and the decision.
+/// Writes the candidates, best first, and the decision.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_choice(records: &[ChooseRecord], out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
@@ -45,11 +45,11 @@ fn row(c: &Candidate, out: &mut impl Write) -> io::Result<()> {
 fn decision(d: &Decision, out: &mut impl Write) -> io::Result<()> {
     let cost = format!("{} of probes in {}", bytes(d.bytes), nanos(d.elapsed_ns));
     match &d.best {
-        None => writeln!(out, "\nNo candidate told anything ({cost})")?,
+        None => writeln!(out, "\nNo candidate returned a result ({cost})")?,
         Some(best) => {
-            let word = if d.decided { "Best" } else { "Undecided; most probable" };
-            writeln!(out, "\n{word}: {best} ({cost}); expected loss if wrong {:.1} %", d.expected_loss * 100.0)?;
+            let label = if d.decided { "Best" } else { "Undecided; most probable" };
+            writeln!(out, "\n{label}: {best} ({cost}); expected loss if wrong {:.1} %", d.expected_loss * 100.0)?;
         }
     }
-    d.doubts.iter().try_for_each(|doubt| writeln!(out, "note: {doubt}"))
+    d.doubts.iter().try_for_each(|caveat| writeln!(out, "note: {caveat}"))
 }

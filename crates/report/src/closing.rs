@@ -1,4 +1,4 @@
-//! The last lines of a test: what everybody asks first, where `tail` and a ticket find it.
+//! The last lines of a test: the most important results, suitable for `tail` and tickets.
 
 use std::io::{self, Write};
 
@@ -36,7 +36,7 @@ fn goodput(d: &DirectionSummary) -> String {
     text
 }
 
-/// The delay that the transport has: round trips of blocks, or one way of datagrams; and what was lost.
+/// Delay of the transport (block RTT, or one-way delay of datagrams), and losses.
 fn delay(start: Option<&StartRecord>, d: &DirectionSummary) -> String {
     let mut parts = Vec::new();
     if let Some(rtt) = &d.block_rtt {

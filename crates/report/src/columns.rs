@@ -1,4 +1,4 @@
-//! Aligned columns of plain text, as many as a line has room for.
+//! Aligned columns of plain text, as many as fit in a line.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::summary::printable;
 /// Space before every column.
 const GAP: usize = 2;
 
-/// A table whose first column names its rows. The columns that come first stay where there is no room for all.
+/// Table whose first column names its rows. If the columns do not all fit, the first ones are kept.
 #[derive(Debug)]
 pub(crate) struct Columns {
     names: Vec<String>,
@@ -42,12 +42,12 @@ impl Columns {
         Self { names, columns: Vec::new() }
     }
 
-    /// Adds a column of numbers; one without any is left out.
+    /// Adds a column of numbers, unless it has none.
     pub(crate) fn number(&mut self, over: &str, head: &str, cells: impl IntoIterator<Item = Option<String>>) {
         self.add(over, head, cells, false);
     }
 
-    /// Adds a column of words; one without any is left out.
+    /// Adds a column of texts, unless it has none.
     pub(crate) fn text(&mut self, over: &str, head: &str, cells: impl IntoIterator<Item = Option<String>>) {
         self.add(over, head, cells, true);
     }
@@ -61,7 +61,7 @@ impl Columns {
         }
     }
 
-    /// Writes what fits; gives the headings of the columns that do not.
+    /// Writes the columns that fit, and returns the headings of the others.
     pub(crate) fn write<W: Write>(&self, sheet: &mut Sheet<'_, W>) -> io::Result<Vec<String>> {
         let names = self.names.iter().map(|n| n.chars().count()).max().unwrap_or(0);
         let mut width = GAP + names;
@@ -91,7 +91,7 @@ impl Columns {
     }
 }
 
-/// At most `max` characters; a cut shows.
+/// Truncates a text to `max` characters, with a mark.
 fn shorten(text: &str, max: usize) -> String {
     if text.chars().count() <= max {
         return text.to_owned();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_on_the_right_and_words_on_the_left() {
+    fn numbers_are_right_aligned_and_texts_left_aligned() {
         let mut c = Columns::new(["a".to_owned(), "longer name".to_owned()], 6);
         c.number("web", "p50", cells(&["1 ms", "100 ms"]));
         c.number("", "nothing", cells(&["", ""]));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_named() {
+    fn columns_that_do_not_fit_are_returned() {
         let mut c = Columns::new(["a".to_owned()], 6);
         c.number("flow", "goodput", cells(&["1"]));
         c.number("wide", "one", cells(&[&"x".repeat(120)]));

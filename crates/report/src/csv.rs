@@ -47,7 +47,7 @@ impl<W: Write> CsvReport<W> {
     /// Writes the header once, and the rows of an interval record; other records have no rows.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn record(&mut self, record: &Record) -> io::Result<()> {
         if !self.is_headed {
             self.is_headed = true;
@@ -94,9 +94,9 @@ impl Cells {
     fn head(r: &IntervalRecord, stream: &str, (bytes, bps, retransmits): (u64, u64, Option<u64>)) -> Self {
         let mut cells = Self(vec![
             inert(&r.test_id),
-            word(&r.end),
-            word(&r.direction),
-            word(&r.role),
+            enum_name(&r.end),
+            enum_name(&r.direction),
+            enum_name(&r.role),
             r.index.to_string(),
             summary::finite(r.begin_s).to_string(),
             summary::finite(r.end_s).to_string(),
@@ -148,7 +148,7 @@ impl Cells {
 
     fn limit(&mut self, l: Option<&LimitVerdict>) {
         let Some(l) = l else { return self.integers([None; 3]) };
-        self.0.extend([word(&l.limit), summary::finite(l.share).to_string(), inert(&l.evidence)]);
+        self.0.extend([enum_name(&l.limit), summary::finite(l.share).to_string(), inert(&l.evidence)]);
     }
 
     fn udp(&mut self, u: Option<&UdpInterval>) {
@@ -158,12 +158,12 @@ impl Cells {
     }
 }
 
-/// The word that the record format itself uses for a value of an enum.
-fn word(value: &impl serde::Serialize) -> String {
+/// Name of an enum value in the record format.
+fn enum_name(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Text that no spreadsheet takes for a formula: records carry words of the peer.
+/// Escapes text of the peer so that spreadsheets do not interpret it as a formula.
 fn inert(text: &str) -> String {
     let text = summary::printable(text);
     if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_the_peer_are_no_formulas() {
+    fn texts_of_the_peer_are_not_formulas() {
         assert_eq!(inert("=HYPERLINK(1)"), "'=HYPERLINK(1)");
         assert_eq!(inert("plain"), "plain");
     }

@@ -11,13 +11,13 @@ use crate::closing::write_closing;
 use crate::sheet::Sheet;
 use crate::summary::{self, StageQuantile, bytes, finite, nanos, percent, rate, ratio, seconds, signed_nanos};
 
-/// Loss episodes that are listed one by one.
+/// Maximum number of loss episodes that are listed.
 const EPISODES_LISTED: usize = 8;
 
-/// Streams that are listed one by one.
+/// Maximum number of streams that are listed.
 const STREAMS_LISTED: usize = 16;
 
-/// Columns of the bar that shows a stage's share.
+/// Width of the bar of a stage's share, in columns.
 const BAR: usize = 40;
 
 pub(crate) fn write_end(out: &mut impl Write, start: Option<&StartRecord>, end: &EndRecord) -> io::Result<()> {
@@ -50,11 +50,11 @@ pub(crate) fn write_end(out: &mut impl Write, start: Option<&StartRecord>, end: 
     write_closing(out, start, end)
 }
 
-/// How a test ended, in words.
+/// Description of the end of a test.
 pub(crate) fn completion(c: &Completion) -> String {
     match c {
         Completion::Complete => "complete".to_owned(),
-        Completion::Interrupted => "interrupted; what was measured until then counts".to_owned(),
+        Completion::Interrupted => "interrupted; the results cover the time until then".to_owned(),
         Completion::Failed { reason } => format!("FAILED: {reason}; not a result of the plan"),
     }
 }
@@ -106,14 +106,15 @@ fn goodput<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary) -> io::Resu
     sheet.item("goodput", &format!("{} ({counted})", rate(d.throughput_bps)))?;
     if let Some(s) = d.omitted_s {
         let left_out = seconds(s);
-        sheet
-            .sub(&format!("goodput, block RTT and limits without the first {left_out}; all else of the whole test"))?;
+        sheet.sub(&format!(
+            "goodput, block RTT and limits without the first {left_out}; all other values are of the whole test"
+        ))?;
     }
     let Some(drained) = rx.drain_bytes else { return Ok(()) };
-    sheet.sub(&format!("and {} in {} after the load (drain)", bytes(drained), seconds(rx.drain_s.unwrap_or(0.0))))
+    sheet.sub(&format!("and {} in {} after the test (drain)", bytes(drained), seconds(rx.drain_s.unwrap_or(0.0))))
 }
 
-/// Sent against received, and whether the ends tell the same story. Without a server's view (thrulay) there is one story only.
+/// Volumes sent and received, and whether the counts match. A thrulay server reports no counts.
 pub(crate) fn agreement(d: &DirectionSummary, has_server: bool) -> String {
     let a = &d.agreement;
     if a.is_missing() {
@@ -122,11 +123,11 @@ pub(crate) fn agreement(d: &DirectionSummary, has_server: bool) -> String {
     let counts = format!("sent {}, received {}", bytes(a.sent_bytes), bytes(a.received_bytes));
     let echoed = if d.udp.is_none() { format!(", {} blocks echoed", a.echoed_blocks) } else { String::new() };
     let verdict = match (&a.explanation, a.agree) {
-        (None, true) => "the ends agree".to_owned(),
-        (Some(why), true) => format!("the ends agree ({why})"),
+        (None, true) => "counts of both ends match".to_owned(),
+        (Some(why), true) => format!("counts of both ends match ({why})"),
         (Some(why), false) if !has_server => why.clone(),
-        (Some(why), false) => format!("THE ENDS DISAGREE: {why}"),
-        (None, false) => "THE ENDS DISAGREE".to_owned(),
+        (Some(why), false) => format!("COUNTS DIFFER: {why}"),
+        (None, false) => "COUNTS DIFFER".to_owned(),
     };
     format!("{counts}{echoed}: {verdict}")
 }
@@ -144,10 +145,10 @@ pub(crate) fn quantiles(d: &DelaySummary) -> String {
     )
 }
 
-/// The three depths of delay (application, kernel, stages) and the one-way delays.
+/// Delays of application, kernel and stages, and one-way delays.
 fn delays<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary) -> io::Result<()> {
     if let Some(rtt) = &d.block_rtt {
-        sheet.item("block RTT", &format!("{}; what the application feels", quantiles(rtt)))?;
+        sheet.item("block RTT", &format!("{}; as seen by the application", quantiles(rtt)))?;
     }
     if let Some(rtt) = &d.kernel_srtt {
         let min = d.kernel_min_rtt_ns.map_or_else(String::new, |ns| format!(", smallest {}", nanos(ns)));
@@ -161,8 +162,8 @@ fn delays<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary) -> io::Resul
     }
     for (label, delay) in [("one-way delay", &d.one_way), ("  echoes back", &d.one_way_return)] {
         let Some(o) = delay else { continue };
-        let doubt = if summary::one_way_is_meaningful(o) { "" } else { "; the clocks are not good enough for it" };
-        sheet.item(label, &format!("{}{doubt}", summary::one_way(o)))?;
+        let caveat = if summary::one_way_is_meaningful(o) { "" } else { "; smaller than the clock error" };
+        sheet.item(label, &format!("{}{caveat}", summary::one_way(o)))?;
     }
     Ok(())
 }
@@ -172,7 +173,8 @@ fn decomposition<W: Write>(sheet: &mut Sheet<'_, W>, d: &Decomposition) -> io::R
         return sheet.item("delay sits in", &format!("unknown: {}", d.missing.join("; ")));
     };
     let samples = d.samples;
-    sheet.item("delay sits in", &format!("{name} {} ({}), by {samples} sampled blocks", nanos(ns), percent(share)))?;
+    sheet
+        .item("delay sits in", &format!("{name} {} ({}), from {samples} sampled blocks", nanos(ns), percent(share)))?;
     let medians = summary::stage_nanos(d, StageQuantile::Median);
     let total = medians.iter().fold(0_u64, |a, b| a.saturating_add(*b)).max(1) as f64;
     for stage in summary::stages(d) {
@@ -241,7 +243,7 @@ fn episode(e: &LossEpisode) -> String {
         || "not recovered before the end".to_owned(),
         |s| format!("back at 90 % after {}{rtts}", seconds(s)),
     );
-    let depth = if e.depth > 0.0 { format!("window -{}", percent(e.depth)) } else { "window kept".to_owned() };
+    let depth = if e.depth > 0.0 { format!("window -{}", percent(e.depth)) } else { "window unchanged".to_owned() };
     format!("at {} stream {}: {} retransmitted, {depth}, {recovery}", seconds(e.begin_s), e.stream, e.retransmits)
 }
 
@@ -259,7 +261,7 @@ fn udp<W: Write>(sheet: &mut Sheet<'_, W>, u: &UdpSummary, outages: &[String]) -
     let lag = nanos(u.sender_lag_max_ns);
     sheet.item(
         "generator",
-        &format!("{} sent late, lag at most {lag}, {} refused by the kernel", u.sender_late, u.send_errors),
+        &format!("{} sent late, lag at most {lag}, {} rejected by the kernel", u.sender_late, u.send_errors),
     )
 }
 
@@ -304,7 +306,7 @@ fn clock<W: Write>(sheet: &mut Sheet<'_, W>, c: &ClockSummary) -> io::Result<()>
     sheet.item(
         "clocks",
         &format!(
-            "server - client {} +/- {}, drift {:.3} +/- {:.3} ppm, by {n} exchanges before, during and after the load",
+            "server - client {} +/- {}, drift {:.3} +/- {:.3} ppm, from {n} exchanges before, during and after the test",
             signed_nanos(c.offset_ns),
             nanos(c.bound_ns),
             finite(c.drift_ppm),

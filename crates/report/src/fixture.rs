@@ -5,7 +5,7 @@
 use results::{DelayHistogram, DelaySummary, Direction, EndRecord, IntervalRecord, Record, SCHEMA, StartRecord};
 use serde_json::{Value, json};
 
-/// What kind of run to make up.
+/// Parameters of a synthetic run.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
     pub(crate) intervals: u64,

@@ -1,8 +1,9 @@
-//! Everything that shows results: text, live terminal view, CSV, thrulay rows, HTML.
+//! Output of results: text, live terminal view, CSV, thrulay rows, HTML.
 //!
-//! Input: the [`results::Record`]s of a test, in the order in which they were made; for [`lab`] those of an experiment. Output: bytes to a writer, or cells
-//! of a terminal. Nothing here measures or judges anew; what a record does not hold is shown as missing. Records come
-//! from another host and are shown as data: every front end escapes what would mean something to its reader.
+//! Input: the [`results::Record`]s of a test in their original order, or for [`lab`] those of an experiment. Output:
+//! bytes to a writer, or cells of a terminal. This crate does not measure or evaluate; it shows missing values of a
+//! record as missing. Records come from another host and are untrusted, so every front end escapes their text for its
+//! format.
 
 pub mod cc;
 pub mod choose;

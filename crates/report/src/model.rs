@@ -6,22 +6,22 @@ use results::model::{ModelBound, ModelResult, ModelStart};
 
 use crate::summary::{bytes, nanos, rate};
 
-/// Writes what the formulas say, a line each.
+/// Writes the results of the formulas, one per line.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_models(start: &ModelStart, results: &[ModelResult], out: &mut impl Write) -> io::Result<()> {
-    let mut asked = vec![
+    let mut inputs = vec![
         format!("round trip {}", nanos(start.rtt_ns)),
         format!("loss {:e}", start.loss),
         format!("segments of {} B", start.mss_bytes),
         format!("timeout {}", nanos(start.timeout_ns)),
-        format!("{} segments an ACK", start.segments_per_ack),
+        format!("{} segments per ACK", start.segments_per_ack),
     ];
-    asked.extend(start.rate_bps.map(|bps| format!("link {}", rate(bps))));
-    asked.extend(start.window_bytes.map(|b| format!("window {}", bytes(b))));
-    asked.extend(start.bytes.map(|b| format!("transfer of {}", bytes(b))));
-    writeln!(out, "{}\n", asked.join(", "))?;
+    inputs.extend(start.rate_bps.map(|bps| format!("link {}", rate(bps))));
+    inputs.extend(start.window_bytes.map(|b| format!("window {}", bytes(b))));
+    inputs.extend(start.bytes.map(|b| format!("transfer of {}", bytes(b))));
+    writeln!(out, "{}\n", inputs.join(", "))?;
     let time = start.bytes.map_or("", |_| "      time");
     writeln!(out, "{:<16}  {:>11}  {:>11}{time}  {:<30}  source", "model", "formula", "rate", "of")?;
     for r in results {
@@ -47,7 +47,7 @@ pub fn write_models(start: &ModelStart, results: &[ModelResult], out: &mut impl 
     Ok(())
 }
 
-/// A time as people say it: a transfer may take hours.
+/// Formats a time in a suitable unit, up to days.
 pub(crate) fn span(ns: u64) -> String {
     let seconds = ns as f64 / 1e9;
     match seconds {

@@ -1,4 +1,4 @@
-//! Joins what sender and receiver saw of the same interval into one row.
+//! Joins the records of sender and receiver for the same interval into one row.
 //!
 //! Input: interval records of both ends in any order. Output: [`Row`]s, each direction in order of its index. A row
 //! leaves when both ends have reported, or when waiting longer would hold the reader up more than it helps.
@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use results::{Decomposition, DelaySummary, Direction, IntervalRecord, LimitVerdict, OneWayDelay, Role, StartRecord};
 use results::{TcpState, UdpInterval};
 
-/// Shortest wait for the other end's record, in seconds of the test's own time.
+/// Minimum wait for the other end's record, in seconds of test time.
 ///
 /// Records of the server travel a loaded path: at an interval of 0.1 s and a round trip of 0.2 s the next interval
 /// always ends before the record of this one arrives.
 const GRACE_S_MIN: f64 = 0.5;
 
-/// Rows that may wait in one direction; more can only come from a peer that sends nonsense.
+/// Maximum number of waiting rows in one direction; only a faulty peer exceeds it.
 const WAITING_MAX: usize = 1024;
 
-/// One interval of one direction, as both ends saw it.
+/// One interval of one direction, with the records of both ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) direction: Direction,
@@ -30,7 +30,7 @@ impl Row {
         Self { direction, sender: None, receiver: None }
     }
 
-    /// Takes over what one end reported.
+    /// Adds the record of one end.
     pub(crate) fn fill(&mut self, record: IntervalRecord) {
         match record.role {
             Role::Sender => self.sender = Some(record),
@@ -42,7 +42,7 @@ impl Row {
         self.sender.is_some() && self.receiver.is_some()
     }
 
-    /// The record that dates the row: the receiver's where there is one, as it counts the goodput.
+    /// Record that gives the row its time: the receiver's if present, because it counts the goodput.
     pub(crate) fn dating(&self) -> Option<&IntervalRecord> {
         self.receiver.as_ref().or(self.sender.as_ref())
     }
@@ -55,7 +55,7 @@ impl Row {
         self.dating().map_or(0.0, |r| r.end_s)
     }
 
-    /// The rate and who counted it: the receiver's goodput, else the sender's acknowledged bytes.
+    /// Rate and the end that counted it: the receiver's goodput, else the sender's acknowledged bytes.
     pub(crate) fn throughput(&self) -> Option<(u64, Role)> {
         self.dating().map(|r| (r.throughput_bps, r.role))
     }
@@ -111,7 +111,7 @@ impl Row {
     }
 }
 
-/// One decomposition out of the two halves that the ends see.
+/// Combines the stages of both ends into one decomposition.
 fn merge_stages(sender: Option<Decomposition>, receiver: Option<Decomposition>) -> Option<Decomposition> {
     match (sender, receiver) {
         (Some(mut s), Some(r)) => {
@@ -125,25 +125,25 @@ fn merge_stages(sender: Option<Decomposition>, receiver: Option<Decomposition>) 
     }
 }
 
-/// Rows on their way to a reader who wants them in order and soon.
+/// Buffer that returns rows in order, with a bounded delay.
 #[derive(Debug, Default)]
 pub(crate) struct Pairing {
     /// Whether both ends report intervals; with thrulay only the client does.
     both_ends: bool,
     grace_s: f64,
-    lanes: BTreeMap<Direction, Lane>,
+    lanes: BTreeMap<Direction, DirectionRows>,
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct DirectionRows {
     waiting: BTreeMap<u64, Row>,
-    /// Rows below this index have left; what comes late for them is dropped, the summary counts it all the same.
+    /// Index of the next row to return; late records of earlier rows are dropped, but are part of the summary.
     next: u64,
     newest_end_s: f64,
 }
 
 impl Pairing {
-    /// Waits as long as the path of `start` makes sensible.
+    /// Creates a buffer whose wait follows the round-trip time in `start`.
     pub(crate) fn new(start: &StartRecord) -> Self {
         let rtt_s = start.baseline_rtt_ns.unwrap_or(0) as f64 / 1e9;
         let interval_s = start.plan.interval_ns as f64 / 1e9;
@@ -153,7 +153,7 @@ impl Pairing {
         Self { both_ends: start.server.is_some(), grace_s, lanes: BTreeMap::new() }
     }
 
-    /// Takes one record and gives the rows that are now ready.
+    /// Adds a record and returns the rows that are now ready.
     pub(crate) fn push(&mut self, record: &IntervalRecord) -> Vec<Row> {
         let lane = self.lanes.entry(record.direction).or_default();
         if record.index < lane.next {
@@ -164,7 +164,7 @@ impl Pairing {
         lane.ready(self.both_ends, self.grace_s)
     }
 
-    /// All rows that still wait, complete or not.
+    /// Returns all waiting rows, complete or not.
     pub(crate) fn drain(&mut self) -> Vec<Row> {
         let mut rows: Vec<Row> =
             self.lanes.values_mut().flat_map(|l| core::mem::take(&mut l.waiting)).map(|r| r.1).collect();
@@ -173,7 +173,7 @@ impl Pairing {
     }
 }
 
-impl Lane {
+impl DirectionRows {
     fn ready(&mut self, both_ends: bool, grace_s: f64) -> Vec<Row> {
         let mut rows = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Text of `longhaul shape`: the classes of a policy, the commands that do the same, what the classes do.
+//! Text of `longhaul shape`: classes of a policy, equivalent commands, counters of the classes.
 
 use std::io::{self, Write};
 
@@ -8,15 +8,15 @@ use results::shape::{
 
 use crate::summary::{bytes, nanos, printable, rate};
 
-/// Narrowest column of names, so that short ones leave the table readable.
-const NAME: usize = 12;
-/// Widest; longer names are cut.
-const MOST: usize = 32;
+/// Minimum width of the column of names.
+const NAME_WIDTH_MIN: usize = 12;
+/// Maximum width of the column of names; longer names are truncated.
+const NAME_WIDTH_MAX: usize = 32;
 
-/// Writes records of one device as people read them.
+/// Writes the records of one device as text.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_shape(records: &[ShapeRecord], out: &mut impl Write) -> io::Result<()> {
     let classes: Vec<&ShapeClass> = records.iter().filter_map(class).collect();
     let counters: Vec<&ShapeCounters> = records.iter().filter_map(counters).collect();
@@ -35,15 +35,15 @@ pub fn write_shape(records: &[ShapeRecord], out: &mut impl Write) -> io::Result<
     }
     let commands: Vec<&str> = records.iter().filter_map(command).collect();
     if !commands.is_empty() {
-        writeln!(out, "\nthe same with tc(8) and ip(8):")?;
+        writeln!(out, "\nequivalent tc(8) and ip(8) commands:")?;
     }
     commands.iter().try_for_each(|line| writeln!(out, "  {}", printable(line)))
 }
 
-/// Writes what classes did since the reading before, without their settings.
+/// Writes the counters of the classes since the previous reading, without their settings.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_counters(records: &[ShapeRecord], out: &mut impl Write) -> io::Result<()> {
     let counters: Vec<&ShapeCounters> = records.iter().filter_map(counters).collect();
     write_counters_table(&counters, out)
@@ -67,9 +67,9 @@ fn command(record: &ShapeRecord) -> Option<&str> {
 
 fn write_policy(policy: &ShapePolicy, out: &mut impl Write) -> io::Result<()> {
     let state = match policy.state {
-        ShapeState::Planned => "planned, nothing was changed",
-        ShapeState::Installed => "installed, as planned",
-        ShapeState::Disturbed => "installed, and NOT as planned",
+        ShapeState::Planned => "planned, not installed",
+        ShapeState::Installed => "installed, matches the policy",
+        ShapeState::Disturbed => "installed, DIFFERS from the policy",
     };
     writeln!(out, "{}: {state}", printable(&policy.device))?;
     for difference in &policy.differences {
@@ -115,10 +115,10 @@ fn write_direction(
         write_counters_table(counters, out)?;
     }
     for flows in flows {
-        let cost = flows.run_ns.map_or_else(String::new, |ns| format!("; {ns:.0} ns a packet"));
+        let cost = flows.run_ns.map_or_else(String::new, |ns| format!("; {ns:.0} ns per packet"));
         writeln!(
             out,
-            "  flows remembered: {} mice, {} elephants, {} at most{cost}",
+            "  tracked flows: {} mice, {} elephants, limit {}{cost}",
             flows.mice, flows.elephants, flows.most
         )?;
     }
@@ -149,7 +149,7 @@ fn write_classes(classes: &[&ShapeClass], out: &mut impl Write) -> io::Result<()
     };
     let named: Vec<(String, &ShapeClass)> =
         classes.iter().map(|c| (format!("{}{}", "  ".repeat(depth(c)), printable(&c.class)), *c)).collect();
-    let width = named.iter().map(|(n, _)| n.chars().count()).max().unwrap_or(0).clamp(NAME, MOST);
+    let width = named.iter().map(|(n, _)| n.chars().count()).max().unwrap_or(0).clamp(NAME_WIDTH_MIN, NAME_WIDTH_MAX);
     writeln!(
         out,
         "  {:<width$}  {:<7} {:>4}  {:>11}  {:>11}  {:>11}  {:>17}  {:>9}  queue",
@@ -177,11 +177,12 @@ fn write_classes(classes: &[&ShapeClass], out: &mut impl Write) -> io::Result<()
 }
 
 fn write_counters_table(counters: &[&ShapeCounters], out: &mut impl Write) -> io::Result<()> {
-    let width = counters.iter().map(|c| c.class.chars().count()).max().unwrap_or(0).clamp(NAME, MOST);
+    let width =
+        counters.iter().map(|c| c.class.chars().count()).max().unwrap_or(0).clamp(NAME_WIDTH_MIN, NAME_WIDTH_MAX);
     writeln!(
         out,
         "  {:<width$}  {:<7}  {:>11}  {:>10}  {:>9}  {:>8}  {:>10}  {:>10}  {:>10}",
-        "class", "", "rate", "packets", "borrowed", "dropped", "waiting", "for", "in all"
+        "class", "", "rate", "packets", "borrowed", "dropped", "backlog", "delay", "total"
     )?;
     for c in counters {
         let name: String = printable(&c.class).chars().take(width).collect();

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::summary::printable;
 
-/// Widest line: fits a half-screen terminal and a mail.
+/// Maximum line width in columns, suitable for a half-screen terminal and an e-mail.
 pub(crate) const WIDTH: usize = 110;
 
 /// Width of the label column.
@@ -25,7 +25,7 @@ impl<'a, W: Write> Sheet<'a, W> {
         writeln!(self.out)
     }
 
-    /// A line as it is: columns that the caller has aligned, of printable text.
+    /// Writes a line of printable text unchanged, such as columns aligned by the caller.
     pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.out, "{}", text.trim_end())
     }
@@ -65,7 +65,7 @@ impl<'a, W: Write> Sheet<'a, W> {
                 line.push(' ');
                 width += 1;
             }
-            // A single word that is too long for any line is cut: a report stays readable whatever a peer sends.
+            // A single word longer than a line is truncated, so that the report stays readable whatever a peer sends.
             let kept: String = word.chars().take(WIDTH - indent.max(LABEL)).collect();
             width += kept.chars().count();
             line.push_str(&kept);

@@ -1,4 +1,4 @@
-//! Numbers and names as people read them, shared by all front ends.
+//! Formatting of numbers and names, shared by all front ends.
 //!
 //! Pure functions from values to text. ASCII only: micro is written `us`.
 
@@ -44,7 +44,7 @@ pub fn one_way(delay: &OneWayDelay) -> String {
     format!("median {median}, 95 % {}, {} samples", signed_nanos(delay.p95_ns), delay.count)
 }
 
-/// Whether the bound of the clocks leaves anything of the median: below that, a one-way delay says nothing.
+/// Whether the median of a one-way delay exceeds the error bound of the clocks; otherwise it has no meaning.
 pub fn one_way_is_meaningful(delay: &OneWayDelay) -> bool {
     delay.bound_ns < delay.p50_ns.unsigned_abs()
 }
@@ -59,7 +59,7 @@ pub fn bytes(n: u64) -> String {
     Bytes::new(n).to_string()
 }
 
-/// A share 0..=1 in whole per cent, `<1 %` and `>99 %` where rounding would hide that it is not all or nothing.
+/// A share 0..=1 in whole per cent; `<1 %` and `>99 %` for values that would round to 0 % or 100 %.
 pub fn percent(share: f64) -> String {
     let p = finite(share) * 100.0;
     match p {
@@ -86,7 +86,7 @@ pub fn seconds(s: f64) -> String {
     format!("{:.2} s", finite(s))
 }
 
-/// `value`, or zero where it is not a number: a division by zero at the other end must not spoil a report.
+/// `value`, or zero if it is not finite, as after a division by zero at the other end.
 pub fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
 }
@@ -96,24 +96,24 @@ pub(crate) fn jitter(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), nanos)
 }
 
-/// The buffer delay of RFC 6349, where it can be told.
+/// Buffer delay of RFC 6349, if it can be measured.
 pub(crate) fn buffer_delay(r: &results::Rfc6349) -> String {
     r.buffer_delay_percent.map_or_else(|| "not measurable here".to_owned(), |p| format!("{:.1} %", finite(p)))
 }
 
-/// What a direction of a failed test moved: that is no goodput, and a count that is missing is not zero.
+/// Volumes of a direction of a failed test, which are not goodput; a missing count is not zero.
 pub(crate) fn moved(d: &DirectionSummary) -> String {
     let sent = format!("{} sent in {}", bytes(d.agreement.sent_bytes), seconds(d.sender.duration_s));
     let received = format!("{} received in {}", bytes(d.receiver.bytes), seconds(d.receiver.duration_s));
     match (d.sender.duration_s > 0.0, d.receiver.duration_s > 0.0) {
         (true, true) => format!("{sent}, {received}"),
         (false, true) => received,
-        (true, false) => format!("{sent}; what was received is not known"),
-        (false, false) => "nothing is known of what was moved".to_owned(),
+        (true, false) => format!("{sent}; received volume unknown"),
+        (false, false) => "transferred volume unknown".to_owned(),
     }
 }
 
-/// The path is full: how much it carries, of what, and how long its queue is.
+/// Describes a full path: its throughput, the link rate if known, and its queueing delay.
 pub(crate) fn path_full(d: &DirectionSummary) -> String {
     let given = d.rfc6349.as_ref().filter(|r| r.bottleneck_given);
     let of = given.map_or_else(String::new, |r| format!(" of {}", rate(r.ideal_throughput_bps)));
@@ -121,18 +121,19 @@ pub(crate) fn path_full(d: &DirectionSummary) -> String {
     let queue =
         trips.map_or_else(String::new, |(srtt, min)| format!(", {} of queue", nanos(srtt.p50_ns.saturating_sub(min))));
     let lost = d.streams.iter().any(|s| s.retransmits > 0);
-    let losses = if lost { "; losses are the queue overflowing" } else { "" };
+    let losses = if lost { "; losses are queue overflow" } else { "" };
     format!("path full: {}{of}{queue}{losses}", rate(d.throughput_bps))
 }
 
-/// A note on a row of which a tenth or more had waited: its rate is not that of the path in this interval.
+/// Note on a row in which at least a tenth of the bytes waited for a retransmission, so that its rate exceeds the
+/// path's.
 pub(crate) fn waited(row: &crate::pairing::Row) -> Option<String> {
     let waited = row.receiver.as_ref()?.waited_bytes?;
     let counts = waited.saturating_mul(10) >= row.bytes().max(1);
     counts.then(|| format!("includes about {} that waited behind a lost segment", bytes(waited.min(row.bytes()))))
 }
 
-/// The times in which at least half of the datagrams that were sent were lost, one sentence each.
+/// Periods in which at least half of the datagrams were lost, one sentence each.
 pub(crate) fn outages(d: &DirectionSummary, u: &UdpSummary, interval_ns: u64) -> Vec<String> {
     let interval_s = interval_ns as f64 / 1e9;
     let sent_in_interval = u.sent as f64 * interval_s / d.sender.duration_s.max(interval_s);
@@ -149,7 +150,7 @@ pub(crate) fn outages(d: &DirectionSummary, u: &UdpSummary, interval_ns: u64) ->
     outages.into_iter().take(OUTAGES_MAX).map(text).collect()
 }
 
-/// Outages that are listed one by one.
+/// Maximum number of outages that are listed.
 const OUTAGES_MAX: usize = 8;
 
 /// `1 datagram`, `2 datagrams`.
@@ -157,25 +158,25 @@ pub(crate) fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// What a limit is called.
+/// Name of a limit.
 pub const fn limit_name(limit: Limit) -> &'static str {
     limit.name()
 }
 
-/// What a reader can do about a limit, in words that follow "limited by ...".
+/// Advice on a limit, a text that follows "limited by ...".
 pub const fn limit_remedy(limit: Limit) -> Option<&'static str> {
     match limit {
-        Limit::ReceiveWindow => Some("a larger receive buffer (net.ipv4.tcp_rmem, -w) would go faster"),
-        Limit::SendBuffer => Some("a larger send buffer (net.ipv4.tcp_wmem, -w) would go faster"),
+        Limit::ReceiveWindow => Some("a larger receive buffer (net.ipv4.tcp_rmem, -w) would raise the rate"),
+        Limit::SendBuffer => Some("a larger send buffer (net.ipv4.tcp_wmem, -w) would raise the rate"),
         Limit::Application => Some("the sender did not keep its socket full"),
         Limit::ReceiverApplication => Some("the receiver did not read as fast as data came"),
         Limit::SenderCpu => Some("the sending host is the bottleneck, not the path"),
         Limit::ReceiverCpu => Some("the receiving host is the bottleneck, not the path"),
         Limit::Disk => Some("the disk is slower than the path"),
-        Limit::Pacing => Some("the rate is the one that was set"),
-        Limit::PathMtu => Some("packets of full size do not get through; a smaller segment size (-M) or MTU would"),
-        Limit::Bottleneck => Some("the path is full; losses are its queue that overflows"),
-        Limit::Loss => Some("loss keeps the rate below what the path carries"),
+        Limit::Pacing => Some("the configured rate is the limit"),
+        Limit::PathMtu => Some("full-size packets are lost; use a smaller segment size (-M) or MTU"),
+        Limit::Bottleneck => Some("the path is full; losses are queue overflow"),
+        Limit::Loss => Some("loss keeps the rate below the capacity of the path"),
         Limit::CongestionWindow | Limit::Unknown => None,
     }
 }
@@ -203,7 +204,7 @@ pub fn client_name(start: &StartRecord) -> &str {
     if start.client.hostname.is_empty() { "client" } else { &start.client.hostname }
 }
 
-/// What carries the bytes, in words.
+/// Description of the transport.
 pub const fn transport_name(transport: Transport) -> &'static str {
     match transport {
         Transport::Tcp => "TCP",
@@ -213,7 +214,7 @@ pub const fn transport_name(transport: Transport) -> &'static str {
     }
 }
 
-/// How much was asked for: `for 30.0 s` or `10.00 GB`.
+/// Planned duration or volume: `for 30.0 s` or `10.00 GB`.
 pub fn amount(start: &StartRecord) -> String {
     match (start.plan.duration_ns, start.plan.bytes) {
         (_, Some(n)) => format!("{} each way", bytes(n)),
@@ -222,12 +223,12 @@ pub fn amount(start: &StartRecord) -> String {
     }
 }
 
-/// One stage of the way of a block.
+/// Stage of the path of a block.
 #[derive(Debug, Clone, Copy)]
 pub struct Stage<'a> {
-    /// What it is called.
+    /// Name of the stage.
     pub name: &'static str,
-    /// Its delay; absent when the kernel gave no stamps for it.
+    /// Delay of the stage; absent if the kernel gave no time stamps for it.
     pub delay: Option<&'a DelaySummary>,
 }
 
@@ -252,7 +253,7 @@ pub enum StageQuantile {
 
 /// The delay of each stage in nanoseconds; zero where a stage was not measured.
 ///
-/// Quantiles of stages do not add up to the quantile of the sum; their shares still tell where the delay sits.
+/// Quantiles of stages do not add up to the quantile of the sum, but their shares show where the delay occurs.
 pub fn stage_nanos(d: &Decomposition, quantile: StageQuantile) -> [u64; 4] {
     stages(d).map(|s| {
         s.delay.map_or(0, |d| match quantile {
@@ -270,7 +271,7 @@ pub fn largest_stage(d: &Decomposition) -> Option<(&'static str, u64, f64)> {
     (total > 0).then(|| (stage.name, ns, ns as f64 / total as f64))
 }
 
-/// The limits by falling share, those that held at all.
+/// Limits with a share above zero, in descending order.
 pub fn limits_by_share(d: &DirectionSummary) -> Vec<(Limit, f64)> {
     let mut shares: Vec<_> = d.limits.iter().map(|(l, s)| (*l, finite(*s))).filter(|(_, s)| *s > 0.0).collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_say_when_rounding_hides_something() {
+    fn shares_near_0_and_100_per_cent_are_not_rounded_to_them() {
         for (share, text) in [(0.0, "0 %"), (0.001, "<1 %"), (0.83, "83 %"), (0.999, ">99 %"), (1.0, "100 %")] {
             assert_eq!(percent(share), text);
         }

@@ -1,4 +1,4 @@
-//! Whole reports of made-up runs, against snapshots.
+//! Complete reports of synthetic runs, compared with snapshots.
 
 use results::{Agreement, Completion, Direction, EndTotals, Record};
 
@@ -121,12 +121,12 @@ fn broken() -> Vec<Record> {
 }
 
 #[test]
-fn a_failed_test_says_so_first_and_has_no_goodput_and_no_disagreement_about_an_unknown_count() {
+fn a_failed_test_is_reported_first_without_goodput_or_a_mismatch_of_unknown_counts() {
     let printed = text(&broken());
     let (_, end) = printed.split_once("FAILED").unwrap();
     assert!(end.contains("-- up"), "FAILED stands before the first direction: {printed}");
-    assert!(end.contains("1.713 MB sent in 2.50 s; what was received is not known"), "{printed}");
-    for wrong in ["  goodput", "DISAGREE", "RFC 6349", "transfer time"] {
+    assert!(end.contains("1.713 MB sent in 2.50 s; received volume unknown"), "{printed}");
+    for wrong in ["  goodput", "COUNTS DIFFER", "RFC 6349", "transfer time"] {
         assert!(!end.contains(wrong), "{wrong}: {printed}");
     }
     let mut page = Vec::new();
@@ -134,13 +134,13 @@ fn a_failed_test_says_so_first_and_has_no_goodput_and_no_disagreement_about_an_u
     let page = String::from_utf8(page).unwrap();
     let body = page.split_once("<body>").unwrap().1.split_once("<script").unwrap().0;
     assert!(body.contains("1.713 MB sent in 2.50 s"));
-    for wrong in [">goodput<", "do not agree", "DISAGREE"] {
+    for wrong in [">goodput<", "counts of the two ends differ", "COUNTS DIFFER"] {
         assert!(!body.contains(wrong), "{wrong}");
     }
 }
 
 #[test]
-fn what_drains_after_the_load_is_told_apart_from_the_goodput() {
+fn data_drained_after_the_test_is_not_goodput() {
     let mut all = records(&Scenario { intervals: 2, streams: 1, ..Scenario::default() });
     let Some(Record::End(end)) = all.last_mut() else { panic!("no end") };
     let d = &mut end.directions[0];
@@ -148,15 +148,15 @@ fn what_drains_after_the_load_is_told_apart_from_the_goodput() {
     (d.receiver.drain_bytes, d.receiver.drain_s) = (Some(1_737_000), Some(9.38));
     let printed = text(&all);
     assert!(printed.contains("4.740 Mb/s (7.110 MB received in 12.00 s)"), "{printed}");
-    assert!(printed.contains("and 1.737 MB in 9.38 s after the load (drain)"), "{printed}");
+    assert!(printed.contains("and 1.737 MB in 9.38 s after the test (drain)"), "{printed}");
 }
 
 #[test]
-fn a_full_path_is_told_with_its_rate_and_queue() {
+fn a_full_path_is_reported_with_its_rate_and_queue() {
     let printed = text(&records(&Scenario { intervals: 3, limit: "bottleneck", ..Scenario::default() }));
     assert!(printed.contains("limited by     bottleneck 55 %"), "{printed}");
     let line = printed.lines().find(|l| l.contains("path full: ")).unwrap();
-    for part in [" of 941.5 Mb/s, ", " ms of queue; losses are the queue overflowing"] {
+    for part in [" of 941.5 Mb/s, ", " ms of queue; losses are queue overflow"] {
         assert!(line.contains(part), "{line}");
     }
 }
@@ -179,7 +179,7 @@ fn an_interval_with_bytes_that_waited_carries_a_note() {
 }
 
 #[test]
-fn what_was_not_measured_is_no_zero() {
+fn a_missing_measurement_is_not_zero() {
     let mut all = records(&Scenario { intervals: 2, udp: true, streams: 1, ..Scenario::default() });
     for record in &mut all {
         match record {

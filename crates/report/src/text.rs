@@ -1,7 +1,7 @@
 //! Plain lines for a pipe or a log: a header, one row per interval and direction, a summary.
 //!
-//! A row is printed once both ends have reported its interval, at the latest some round trips after its end. A rate
-//! that only the sender counted is marked `~`; what is not known is `-`.
+//! A row is printed once both ends have reported its interval, or some round trips after its end. A rate that only the
+//! sender counted is marked `~`; an unknown value is `-`.
 
 use std::io::{self, Write};
 
@@ -16,9 +16,9 @@ use crate::summary::{self, bytes, nanos};
 const STREAMS_LISTED: usize = 8;
 
 const UDP_COLUMNS: &str =
-    "dir    begin-end s       goodput    received    lost  dupl  reord     jitter   one-way median +/- bound";
+    "dir    start-end s       goodput    received    lost  dupl  reord     jitter   one-way median +/- bound";
 const TCP_COLUMNS: &str =
-    "dir    begin-end s       goodput      block RTT median / 95 %     srtt      cwnd   retr  limited by";
+    "dir    start-end s       goodput      block RTT median / 95 %     srtt      cwnd   retr  limited by";
 
 /// Writes the records of one test as plain lines, at most 110 columns wide.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl<W: Write> TextReport<W> {
     /// Prints what `record` makes known.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn record(&mut self, record: &Record) -> io::Result<()> {
         match record {
             Record::Start(start) => self.start(start),
@@ -54,7 +54,7 @@ impl<W: Write> TextReport<W> {
         }
     }
 
-    /// What was written to.
+    /// Returns the writer.
     pub fn into_inner(self) -> W {
         self.out
     }
@@ -62,7 +62,7 @@ impl<W: Write> TextReport<W> {
     /// Prints rows that still wait for the other end; for a stream of records that stopped without an end.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn drain(&mut self) -> io::Result<()> {
         let rows = self.pairing.drain();
         self.rows(&rows)
@@ -156,8 +156,8 @@ fn write_header(out: &mut impl Write, start: &StartRecord) -> io::Result<()> {
     )?;
     sheet.item("plan", &plan(start))?;
     for stream in start.streams.iter().take(STREAMS_LISTED) {
-        let way = summary::direction_name(stream.direction);
-        let ends = format!("{way}, client {} server {}", stream.client, stream.server);
+        let direction = summary::direction_name(stream.direction);
+        let ends = format!("{direction}, client {} server {}", stream.client, stream.server);
         sheet.item(&format!("stream {}", stream.stream), &ends)?;
     }
     if start.streams.len() > STREAMS_LISTED {
@@ -172,23 +172,23 @@ fn write_header(out: &mut impl Write, start: &StartRecord) -> io::Result<()> {
     start.notes.iter().try_for_each(|note| sheet.item("note", note))
 }
 
-/// What was asked, in one line.
+/// Description of the plan in one line.
 fn plan(start: &StartRecord) -> String {
     let p = &start.plan;
-    let ways: Vec<_> = p.directions.iter().map(|d| summary::direction_name(*d)).collect();
+    let directions: Vec<_> = p.directions.iter().map(|d| summary::direction_name(*d)).collect();
     let mut text = format!(
         "{}, {} {} {}, {}, interval {}, {} of {}",
         summary::transport_name(p.transport),
         p.streams,
         if p.streams == 1 { "stream" } else { "streams" },
-        ways.join(" and "),
+        directions.join(" and "),
         summary::amount(start),
         nanos(p.interval_ns),
         if p.transport == Transport::Tcp { "blocks" } else { "datagrams" },
         format_args!("{} B", p.block_bytes),
     );
     if let Some(bps) = p.rate_bps {
-        text.push_str(&format!(", at {} a stream", summary::rate(bps)));
+        text.push_str(&format!(", at {} per stream", summary::rate(bps)));
     }
     if let Some(dscp) = p.dscp {
         text.push_str(&format!(", DSCP {dscp}"));
@@ -205,8 +205,8 @@ fn buffers<W: Write>(sheet: &mut Sheet<'_, W>, start: &StartRecord) -> io::Resul
         return sheet.item("window", &asked);
     };
     let granted = |g: &BufferGrant| match (g.send_bytes, g.receive_bytes) {
-        // No socket has buffers of zero: the other end did not tell.
-        (0, 0) => "not told".to_owned(),
+        // A socket buffer is never zero: the other end did not report it.
+        (0, 0) => "not reported".to_owned(),
         (send, receive) => format!("send {} receive {}", bytes(send), bytes(receive)),
     };
     let client = granted(&first.client_buffers);

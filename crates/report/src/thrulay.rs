@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use results::{DelaySummary, DirectionSummary, EndRecord, IntervalRecord, Record, Role, StartRecord, Transport};
 
-/// Writes the records of one test as thrulay would.
+/// Writes the records of one test in the format of thrulay.
 #[derive(Debug)]
 pub struct ThrulayReport<W> {
     out: W,
@@ -25,7 +25,7 @@ impl<W: Write> ThrulayReport<W> {
     /// Prints the header, the sender's rows, or the totals.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn record(&mut self, record: &Record) -> io::Result<()> {
         match record {
             Record::Start(start) => self.header(start),
@@ -87,7 +87,7 @@ impl<W: Write> ThrulayReport<W> {
         Ok(())
     }
 
-    /// What thrulay's server said of a UDP test, as comments: loss, duplication and reordering have no columns.
+    /// Results of a UDP test as comments; loss, duplication and reordering have no columns.
     fn datagrams(&mut self, d: &DirectionSummary) -> io::Result<()> {
         let Some(u) = &d.udp else { return Ok(()) };
         if let Some(o) = &d.one_way {
@@ -117,7 +117,7 @@ impl<W: Write> ThrulayReport<W> {
     }
 }
 
-/// What a path MTU says about the narrowest technology on the way, in the words of the tools of that time.
+/// Link technology that a path MTU suggests, in the terms of the tools of that time.
 const fn topology(mtu: u64) -> &'static str {
     match mtu {
         65535 => "loopback",

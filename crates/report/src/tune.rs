@@ -1,4 +1,4 @@
-//! Plain lines about a host's settings: a table, changes, and what a change did.
+//! Text of `longhaul tune`: a table of settings, changes, and their effect.
 
 use std::io::{self, Write};
 
@@ -11,12 +11,12 @@ use results::tune::{
 
 use crate::summary::{bytes, nanos, printable, rate};
 
-/// Widest line.
+/// Maximum line width in columns.
 const WIDTH: usize = 118;
-/// Columns of the table: name, value found, value advised.
+/// Widths of the table's columns: name; value found, value recommended.
 const KEY: usize = 42;
 const VALUE: usize = 27;
-/// Where the words about a setting begin.
+/// Indentation of the explanation of a setting.
 const INDENT: usize = 6;
 
 /// Writes the records of `longhaul tune` as plain lines, at most 118 columns wide.
@@ -37,7 +37,7 @@ impl<W: Write> TuneText<W> {
     /// Prints what `record` makes known.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn record(&mut self, record: &TuneRecord) -> io::Result<()> {
         match record {
             TuneRecord::Start(start) => {
@@ -53,14 +53,14 @@ impl<W: Write> TuneText<W> {
     }
 
     fn start(&mut self, start: &TuneStart) -> io::Result<()> {
-        let place = if start.is_host { "the host's network" } else { "a network namespace of its own" };
+        let place = if start.is_host { "the host's network" } else { "a separate network namespace" };
         let (name, kernel) = (printable(&start.host.hostname), printable(&start.host.kernel));
         writeln!(self.out, "{name}, Linux {kernel}, {place}")?;
         if let Some(path) = &start.path {
             let device = path.device.as_deref().map_or_else(|| "no device".to_owned(), printable);
             writeln!(
                 self.out,
-                "path: {} ({}), round trip {} ({}): {} under way; {device}",
+                "path: {} ({}), round trip {} ({}): {} in flight; {device}",
                 rate(path.rate_bps),
                 printable(&path.rate_from),
                 nanos(path.rtt_ns),
@@ -77,11 +77,11 @@ impl<W: Write> TuneText<W> {
             writeln!(self.out, "\n{:<KEY$} {:<VALUE$} {:<VALUE$} verdict", "setting", "found", "advised")?;
         }
         let found = row.found.as_deref().unwrap_or("-");
-        let advised = row.advised.as_deref().unwrap_or("as it is");
-        let columns = [(row.key.as_str(), KEY), (found, VALUE), (advised, VALUE)];
+        let recommended = row.advised.as_deref().unwrap_or("as it is");
+        let columns = [(row.key.as_str(), KEY), (found, VALUE), (recommended, VALUE)];
         let line: String = columns.iter().map(|(text, width)| format!("{} ", cell(text, *width))).collect();
-        let (word, colour) = judgement(row.judgement);
-        writeln!(self.out, "{line}{}", self.coloured(word, colour))?;
+        let (label, colour) = judgement(row.judgement);
+        writeln!(self.out, "{line}{}", self.coloured(label, colour))?;
         if found.chars().count() > VALUE {
             self.wrapped(&format!("Found: {found}"))?;
         }
@@ -92,7 +92,7 @@ impl<W: Write> TuneText<W> {
         text += &format!(" [{}]", row.source);
         self.wrapped(&text)?;
         if let Some(paper) = &row.paper_2014 {
-            let verb = if paper.differs { "today differs" } else { "still holds" };
+            let verb = if paper.differs { "outdated" } else { "still valid" };
             self.wrapped(&format!("2014: {}; {verb}: {}", paper.advised, paper.why))?;
         }
         Ok(())
@@ -102,7 +102,7 @@ impl<W: Write> TuneText<W> {
         writeln!(self.out)?;
         let TuneSummary { to_change, applicable, of_host, unknown } = summary;
         if to_change + of_host == 0 {
-            writeln!(self.out, "Nothing should change for this path.")?;
+            writeln!(self.out, "No change is recommended for this path.")?;
         } else {
             let settings = if *to_change == 1 { "1 setting".to_owned() } else { format!("{to_change} settings") };
             writeln!(self.out, "{settings} should change; `longhaul tune apply` changes {applicable} of them.")?;
@@ -111,25 +111,25 @@ impl<W: Write> TuneText<W> {
             writeln!(self.out, "{of_host} more should change and belong to the host.")?;
         }
         if *unknown > 0 {
-            writeln!(self.out, "{unknown} cannot be read or judged here.")?;
+            writeln!(self.out, "{unknown} cannot be read or evaluated here.")?;
         }
         Ok(())
     }
 
     fn change(&mut self, change: &TuneChange) -> io::Result<()> {
-        let (word, colour) = outcome(change.outcome);
+        let (label, colour) = outcome(change.outcome);
         let key = printable(&change.key);
-        let word = self.coloured(word, colour);
+        let label = self.coloured(label, colour);
         let values = [&change.before, &change.after].map(|v| v.as_deref().map(printable));
         match (values, change.outcome) {
             ([Some(before), Some(after)], ChangeOutcome::Restored) => {
-                writeln!(self.out, "{word} {key}: {after} -> {before}")?;
+                writeln!(self.out, "{label} {key}: {after} -> {before}")?;
             }
-            ([Some(before), Some(_)], ChangeOutcome::AsBefore) => writeln!(self.out, "{word} {key}: {before}")?,
+            ([Some(before), Some(_)], ChangeOutcome::AsBefore) => writeln!(self.out, "{label} {key}: {before}")?,
             ([Some(before), Some(after)], ChangeOutcome::Planned | ChangeOutcome::Applied | ChangeOutcome::Failed) => {
-                writeln!(self.out, "{word} {key}: {before} -> {after}")?;
+                writeln!(self.out, "{label} {key}: {before} -> {after}")?;
             }
-            _ => writeln!(self.out, "{word} {key}")?,
+            _ => writeln!(self.out, "{label} {key}")?,
         }
         change.note.as_deref().map_or(Ok(()), |note| self.wrapped(note))
     }
@@ -147,16 +147,16 @@ impl<W: Write> TuneText<W> {
     }
 
     fn verdict(&mut self, verdict: &TuneVerdict) -> io::Result<()> {
-        let (word, colour) = comparison(verdict.comparison);
-        let word = self.coloured(word, colour);
-        writeln!(self.out, "\nverdict: {word}")?;
-        let way = match verdict.direction {
+        let (label, colour) = comparison(verdict.comparison);
+        let label = self.coloured(label, colour);
+        writeln!(self.out, "\nverdict: {label}")?;
+        let direction = match verdict.direction {
             Direction::Up => "from this host",
             Direction::Down => "to this host",
         };
         let what = format!(
-            "Compared: goodput of tests of {} {way}, {} at the other end, without and with {}. Settings of the other end were \
-             not changed.",
+            "Compared: goodput of tests of {} {direction}, {} at the other end, without and with {}. Settings of the \
+             other end were not changed.",
             nanos(verdict.test_ns),
             verdict.target,
             if verdict.keys.is_empty() { "any change".to_owned() } else { verdict.keys.join(", ") },
@@ -175,13 +175,13 @@ impl<W: Write> TuneText<W> {
             self.wrapped(&text)?;
         }
         if verdict.interrupted {
-            self.wrapped("Ended before all pairs were measured; all settings are as before.")?;
+            self.wrapped("Interrupted before all pairs were measured; all settings are restored.")?;
         }
         Ok(())
     }
 
-    fn coloured(&self, word: &str, colour: u8) -> String {
-        if self.has_colour && colour != 0 { format!("\x1b[{colour}m{word}\x1b[0m") } else { word.to_owned() }
+    fn coloured(&self, label: &str, colour: u8) -> String {
+        if self.has_colour && colour != 0 { format!("\x1b[{colour}m{label}\x1b[0m") } else { label.to_owned() }
     }
 
     fn wrapped(&mut self, text: &str) -> io::Result<()> {
@@ -202,7 +202,7 @@ impl<W: Write> TuneText<W> {
     }
 }
 
-/// A text of exactly this width, its end cut if need be.
+/// Pads or truncates a text to this width.
 fn cell(text: &str, width: usize) -> String {
     let text = printable(text);
     if text.chars().count() <= width {
@@ -228,8 +228,8 @@ const fn outcome(outcome: ChangeOutcome) -> (&'static str, u8) {
         ChangeOutcome::Planned => ("would change", 0),
         ChangeOutcome::Applied => ("changed", 32),
         ChangeOutcome::Restored => ("restored", 32),
-        ChangeOutcome::AsBefore => ("as before", 0),
-        ChangeOutcome::LeftAlone => ("left alone", 33),
+        ChangeOutcome::AsBefore => ("restored", 0),
+        ChangeOutcome::LeftAlone => ("kept", 33),
         ChangeOutcome::Failed => ("failed", 31),
         ChangeOutcome::FileWritten => ("written", 32),
         ChangeOutcome::FileRemoved => ("removed", 32),
@@ -241,8 +241,8 @@ const fn comparison(comparison: Comparison) -> (&'static str, u8) {
         Comparison::Better => ("better", 32),
         Comparison::Worse => ("worse", 31),
         Comparison::NoDifference => ("no difference seen", 33),
-        Comparison::NothingToChange => ("nothing to change, so nothing was measured", 0),
-        Comparison::TooFew => ("too few pairs to tell", 33),
+        Comparison::NothingToChange => ("no change recommended, so no test was run", 0),
+        Comparison::TooFew => ("too few pairs to decide", 33),
     }
 }
 
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_and_control_characters_are_only_our_own() {
+    fn control_characters_of_records_are_removed() {
         let text = shown(&[row("a\x1b[2Jb")], true);
         assert_eq!(text.matches('\x1b').count(), 2, "one word, coloured and back: {text:?}");
         assert!(!shown(&[row("4096")], false).contains('\x1b'));
@@ -311,6 +311,6 @@ mod tests {
             note: Some("it holds `1 2 5`, which longhaul did not set".to_owned()),
         };
         let text = shown(&[TuneRecord::Change(change)], false);
-        assert_eq!(text, "left alone net.ipv4.tcp_rmem\n      it holds `1 2 5`, which longhaul did not set\n");
+        assert_eq!(text, "kept net.ipv4.tcp_rmem\n      it holds `1 2 5`, which longhaul did not set\n");
     }
 }

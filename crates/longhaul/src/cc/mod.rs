@@ -25,11 +25,11 @@ pub(crate) fn run(options: CcOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn load(options: &LoadOptions) -> anyhow::Result<ExitCode> {
-    // All are read before any is loaded.
+    // Parse all names and parameters before loading any control.
     let mut chosen = Vec::new();
     for name in &options.names {
         let algorithm = Algorithm::of_name(name).with_context(|| {
-            format!("there is no algorithm for {name}; names are fast or htcp, or go on after an underscore: fast_a200")
+            format!("unknown congestion control {name}; use fast or htcp, optionally with a suffix such as fast_a200")
         })?;
         let mut settings = Settings::of(algorithm);
         for (key, value) in &options.param {
@@ -39,25 +39,28 @@ fn load(options: &LoadOptions) -> anyhow::Result<ExitCode> {
     }
     for (name, settings) in chosen {
         loader::load(Path::new(FOLDER), name, &settings)?;
-        writeln!(io::stderr(), "{name} is loaded: {settings}")?;
+        writeln!(io::stderr(), "{name} loaded: {settings}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn unload(options: &UnloadOptions) -> anyhow::Result<ExitCode> {
-    let folder = Path::new(FOLDER);
+    let directory = Path::new(FOLDER);
     let loaded = loaded()?;
     let names: Vec<String> =
         if options.all { loaded.iter().map(|l| l.name.clone()).collect() } else { options.names.clone() };
     for name in &names {
-        loader::unload(folder, name)?;
+        loader::unload(directory, name)?;
         let users = loaded.iter().find(|l| l.name == *name).map_or(0, |l| l.users);
-        let kept =
-            if users > 0 { format!("; about {users} connections keep it until they end") } else { String::new() };
-        writeln!(io::stderr(), "{name} is unloaded{kept}")?;
+        let kept = match users {
+            0 => "",
+            1 => "; about 1 connection keeps it until it closes",
+            _ => &format!("; about {users} connections keep it until they close"),
+        };
+        writeln!(io::stderr(), "{name} unloaded{kept}")?;
     }
     if names.is_empty() {
-        writeln!(io::stderr(), "longhaul has loaded none")?;
+        writeln!(io::stderr(), "longhaul has not loaded any congestion control")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -77,7 +80,7 @@ fn show(options: &ShowOptions) -> anyhow::Result<ExitCode> {
     let (start, controls) = all()?;
     let known: Vec<String> = controls.iter().map(|c| c.name.clone()).collect();
     let Some(control) = controls.into_iter().find(|c| c.name == options.name) else {
-        anyhow::bail!("there is no congestion control {}; there are {}", options.name, known.join(", "));
+        anyhow::bail!("unknown congestion control {}; known: {}", options.name, known.join(", "));
     };
     let mut out = io::stdout().lock();
     if options.json {
@@ -102,14 +105,14 @@ fn write_json(start: CcStart, controls: Vec<CcControl>, out: &mut impl Write) ->
     Ok(())
 }
 
-/// What longhaul has loaded, from whatever mount namespace; without that of labs, which go with them.
+/// Controls that longhaul has loaded in any mount namespace, except those of labs, which unload them at their end.
 fn loaded() -> anyhow::Result<Vec<Loaded>> {
     let mut loaded = loader::list(Path::new(FOLDER))?;
     loaded.extend(loader::unpinned().into_iter().filter(|l| lab::lab_of_control(&l.name).is_none()));
     Ok(loaded)
 }
 
-/// What the kernel offers, then what longhaul could load.
+/// Controls of the kernel, followed by those that longhaul can load.
 fn all() -> anyhow::Result<(CcStart, Vec<CcControl>)> {
     let read = |key: &str| {
         let text = kernel::read_sysctl(&format!("net.ipv4.{key}"))?;
@@ -127,12 +130,12 @@ fn all() -> anyhow::Result<(CcStart, Vec<CcControl>)> {
     let mut controls: Vec<CcControl> = available
         .iter()
         .map(|name| match loaded.iter().find(|l| l.name == *name) {
-            Some(ours) => of_longhaul(ours),
+            Some(loaded) => of_longhaul(loaded),
             None => CcControl { unprivileged: allowed.contains(name), ..plain(name, CcOrigin::Kernel) },
         })
         .collect();
     let mut unfinished = loader::unfinished(Path::new(FOLDER))?;
-    // The kernel may have another of that name.
+    // The kernel may have a control of the same name.
     unfinished.retain(|name| !available.contains(name));
     let is_missing = |a: &Algorithm| !available.iter().chain(&unfinished).any(|n| n == a.name());
     let missing = Algorithm::ALL.into_iter().filter(is_missing);
@@ -144,7 +147,9 @@ fn all() -> anyhow::Result<(CcStart, Vec<CcControl>)> {
     }));
     controls.extend(unfinished.iter().map(|name| CcControl {
         available: false,
-        about: Some("not loaded to the end: its loader is at work, or was killed; unload or load it".to_owned()),
+        about: Some(
+            "loading is incomplete: the loader is still running or was killed; load or unload it again".to_owned(),
+        ),
         ..plain(name, CcOrigin::Longhaul)
     }));
     Ok((start, controls))

@@ -15,30 +15,31 @@ use crate::quantity::{NOT_ZERO, SOME_BYTES, bytes, seconds_from};
 #[command(after_help = "Examples: longhaul choose --reverse mirror1.example.net mirror2.example.net\n          \
     longhaul choose relay.example.net@192.0.2.1 relay.example.net@198.51.100.1\n          \
     longhaul choose -R a.example.net b.example.net --then 'rsync -a \"$1\"::data .'\n\
-    Exit status: 0 decided (with --then that of the command); 1 undecided; 2 it could not be done.")]
+    Exit status: 0 decided (with --then, that of the command); 1 undecided; 2 usage or setup error.")]
 pub(crate) struct ChooseOptions {
-    /// Candidates: hosts that run `longhaul serve`, each with :PORT if it is not that of --port, and with @ADDRESS of this host to reach it from, if that matters.
+    /// Candidate that runs `longhaul serve`, with an optional :PORT and an optional local @ADDRESS to connect from.
     #[arg(required = true, num_args = 2.., value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
-    /// Probability of the best at which probing ends.
+    /// Stop probing when one candidate is the best with this probability, more than 0.5 and less than 1.
     #[arg(long, short, default_value = "0.95", value_name = "PROBABILITY", value_parser = probability)]
     pub(crate) confidence: f64,
-    /// Most bytes of probes for each candidate, headers included.
+    /// Maximum volume of probes for each candidate, headers included.
     #[arg(long, short, value_name = "BYTES", default_value = "500kB", value_parser = bytes(SOME_BYTES))]
     pub(crate) budget: Bytes,
-    /// Longest time for probing.
+    /// Maximum duration of probing.
     #[arg(long, short = 't', value_name = "TIME", default_value = "30s", value_parser = seconds_from(NOT_ZERO))]
     pub(crate) time: Duration,
-    /// The transfer comes from the host.
+    /// Compare transfers from the candidates to this host.
     #[arg(long, short = 'R')]
     pub(crate) reverse: bool,
-    /// Command for the shell once it is decided, with the best candidate's host as `$1`; without `$1` in it, it is appended.
+    /// Run this shell command after the decision, with the best candidate's host as `$1`, or appended if `$1` is
+    /// absent.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) then: Option<String>,
-    /// Seed of what is chosen at random.
+    /// Seed of random choices.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Write the records as JSON Lines to FILE, or to standard output in place of the table.
+    /// Write the records as JSON Lines to FILE, or to standard output instead of the table.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
     #[command(flatten)]
@@ -47,7 +48,7 @@ pub(crate) struct ChooseOptions {
     pub(crate) peer: PeerOptions,
 }
 
-/// A candidate as it was named.
+/// Candidate as given on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -61,7 +62,9 @@ impl Named {
             None => (name, None),
             Some((host, from)) => {
                 let bind = from.parse().map_err(|e| {
-                    anyhow::anyhow!("{name}: behind @ stands an address of this host, such as {host}@192.0.2.1: {e}")
+                    anyhow::anyhow!(
+                        "{name}: the text after @ must be an address of this host, such as {host}@192.0.2.1: {e}"
+                    )
                 })?;
                 (host, Some(bind))
             }
@@ -72,8 +75,12 @@ impl Named {
 }
 
 fn probability(text: &str) -> Result<f64, String> {
-    let value = text.parse::<f64>().map_err(|_| "write a probability such as 0.95".to_owned())?;
-    if value > 0.5 && value < 1.0 { Ok(value) } else { Err("more than 0.5 and less than 1".to_owned()) }
+    let value = text.parse::<f64>().map_err(|_| "expected a probability such as 0.95".to_owned())?;
+    if value > 0.5 && value < 1.0 {
+        Ok(value)
+    } else {
+        Err("the probability must be more than 0.5 and less than 1".to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -81,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_candidate_may_name_the_address_to_reach_it_from() {
+    fn a_candidate_may_include_a_local_address() {
         let named = Named::parse("far@192.0.2.1").unwrap();
         assert_eq!((named.target.host.as_str(), named.bind), ("far", Some("192.0.2.1".parse().unwrap())));
         assert_eq!(Named::parse("2001:db8::1").unwrap().bind, None);

@@ -17,14 +17,14 @@ use crate::output::{is_standard, json_line, open};
 use cli::{ChooseOptions, Named};
 use contest::Contest;
 
-/// No candidate is probable enough.
+/// Exit status when no candidate reaches the requested confidence.
 const UNDECIDED: u8 = 1;
 
 pub(crate) fn run(options: &ChooseOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
     let named = options.hosts.iter().map(|h| Named::parse(h)).collect::<anyhow::Result<Vec<_>>>()?;
     for (i, one) in named.iter().enumerate() {
-        anyhow::ensure!(!named[..i].contains(one), "{} is named twice", one.name);
+        anyhow::ensure!(!named[..i].contains(one), "{} is listed twice", one.name);
     }
     let mut contest = Contest::open(options, &named)?;
     contest.run(options);
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &ChooseOptions) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(UNDECIDED));
     };
     let host = named.iter().find(|n| n.name == *best).map_or(best.as_str(), |n| n.target.host.as_str());
-    options.then.as_ref().map_or(Ok(ExitCode::SUCCESS), |command| follow(command, host))
+    options.then.as_ref().map_or(Ok(ExitCode::SUCCESS), |command| run_then(command, host))
 }
 
 fn start(options: &ChooseOptions) -> ChooseStart {
@@ -66,8 +66,9 @@ fn write(options: &ChooseOptions, records: &[ChooseRecord]) -> anyhow::Result<()
     Ok(())
 }
 
-/// Runs the user's command with the winner as `$1`: never as a part of the command's text, whatever the name holds.
-fn follow(command: &str, host: &str) -> anyhow::Result<ExitCode> {
+/// Runs the user's command with the best host as `$1`. The host is never part of the command's text, so it is not
+/// parsed.
+fn run_then(command: &str, host: &str) -> anyhow::Result<ExitCode> {
     let script = if command.contains("$1") { command.to_owned() } else { format!("{command} \"$1\"") };
     let status = std::process::Command::new("/bin/sh")
         .args(["-c", &script, "longhaul", host])

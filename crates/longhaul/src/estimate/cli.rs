@@ -15,50 +15,50 @@ use crate::quantity::{NOT_ZERO, SOME_BYTES, bytes, seconds_from};
 #[command(after_help = "Examples: longhaul estimate mirror.example.net\n          \
     longhaul estimate mirror.example.net --reverse --transfer 10GB\n          \
     longhaul estimate mirror.example.net --all --json=methods.jsonl\n\
-    Rates count bits of IP packets, those of TCP methods and of predictions payload.\n\
-    Exit status: 0 done; 1 no method found a value; 2 it could not be done.")]
+    Rates are those of IP packets, except for TCP methods and predictions, which are goodput.\n\
+    Exit status: 0 success; 1 no method found a value; 2 usage or setup error.")]
 pub(crate) struct EstimateOptions {
     #[allow(rustdoc::broken_intra_doc_links, reason = "the brackets are those of an address, in the help")]
     /// Host that runs `longhaul serve`: HOST, HOST:PORT or [IPV6]:PORT.
     #[arg(value_parser = Target::parse)]
     pub(crate) host: Target,
-    /// How to probe, repeatable; `auto` spends the budget on what tells most of a transfer.
+    /// Method of probing, repeatable; `auto` uses the budget for the probes that best predict a transfer.
     #[arg(long, short, value_enum, value_name = "METHOD", default_value = "auto", hide_possible_values = false)]
     pub(crate) method: Vec<MethodName>,
-    /// All methods in turn.
+    /// Run all methods in turn.
     #[arg(long, conflicts_with = "method")]
     pub(crate) all: bool,
-    /// Most bytes of probes, headers included, all methods together [default: 100kB for auto, 50MB a method for others].
+    /// Maximum volume of probes of all methods, headers included [default: auto 100kB, others 50MB each].
     #[arg(long, short, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
     pub(crate) budget: Option<Bytes>,
-    /// Longest time for a method [default: 2min; 30min with --faithful-2002].
+    /// Maximum duration of a method [default: 2min; 30min with --faithful-2002].
     #[arg(long, short = 't', value_name = "TIME", value_parser = seconds_from(NOT_ZERO))]
     pub(crate) time: Option<Duration>,
-    /// From the host to here.
+    /// Measure the direction from the server to this host.
     #[arg(long, short = 'R')]
     pub(crate) reverse: bool,
-    /// The parameters of the thesis of 2002 where a method was part of it: numbers to be compared, not to be relied on.
+    /// Use the parameters of the thesis of 2002 for the methods that it contains, to compare with its results only.
     #[arg(long)]
     pub(crate) faithful_2002: bool,
-    /// Say how long a transfer of this size takes.
+    /// Predict the duration of a transfer of this size.
     #[arg(long, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
     pub(crate) transfer: Option<Bytes>,
-    /// Largest window of that transfer, the receiver's or the socket's [default: never the limit].
+    /// Maximum window of the predicted transfer, the receiver's or the socket's [default: no limit].
     #[arg(long, short, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
     pub(crate) window: Option<Bytes>,
-    /// Largest packet with IP header [default: what this host knows of the path, 1500 at most].
+    /// Maximum size of a probe packet with its IP header [default: the known path MTU, at most 1500].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(128..=9216))]
     pub(crate) mtu: Option<u32>,
-    /// Seed of what methods choose at random.
+    /// Seed of random choices.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Local address.
+    /// Local address to connect from [default: the kernel's choice].
     #[arg(long, short = 'B', value_name = "ADDRESS")]
     pub(crate) bind: Option<LocalAddress>,
-    /// Write the records as JSON Lines to FILE, or to standard output in place of the table.
+    /// Write the records as JSON Lines to FILE, or to standard output instead of the table.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
-    /// Write a page with tables and the histograms of squeezed pairs to FILE; it opens without a network.
+    /// Write a page with tables and the histograms of squeezed pairs to FILE, which opens without a network.
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
@@ -67,41 +67,41 @@ pub(crate) struct EstimateOptions {
     pub(crate) peer: PeerOptions,
 }
 
-/// The methods by name.
+/// Probing method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MethodName {
-    /// Trains at two rates within the budget, and what follows for a transfer.
+    /// Two-rate trains within the budget, and a prediction of the transfer.
     Auto,
-    /// Trains at two rates until the answer is narrow: what is left, and the capacity.
+    /// Available bandwidth and capacity: trains at two rates until the intervals are narrow.
     TwoRates,
-    /// Dispersion of two trains of 30 packets, back to back.
+    /// Asymptotic dispersion rate: two back-to-back trains of 30 packets.
     Adr,
-    /// Of two trains of 15.
+    /// Asymptotic dispersion rate: two back-to-back trains of 15 packets.
     ShortAdr,
-    /// What is left, by what the load adds to pairs of packets.
+    /// Available bandwidth: gaps that cross traffic adds to packet pairs.
     Spruce,
-    /// What is left, by the rate at which trains come out as they went in (PTR), and by what the load adds to them (IGI).
+    /// Available bandwidth: highest rate that trains keep (PTR), and gaps that cross traffic adds (IGI).
     Igi,
-    /// What is left, by trains that grow ever faster.
+    /// Available bandwidth: trains of exponentially increasing rate.
     Pathchirp,
-    /// What is left, by streams whose delays rise or not (SLoPS).
+    /// Available bandwidth: trends of the one-way delay in periodic streams (SLoPS).
     Pathload,
-    /// Capacity, by the modes of packet pairs and the dispersion of trains.
+    /// Capacity: modes of packet-pair rates, and the dispersion of trains.
     Pathrate,
-    /// Whether queues form where the path is slowest, by pairs closer together than it passes them.
+    /// Whether queues form at the bottleneck: packet pairs sent closer together than it forwards them.
     SqueezedPairs,
-    /// RON's score: 100 small probes, their round trips and losses.
+    /// Score of RON: round trips and losses of 100 small probes.
     Loss,
-    /// The same, only if three probes or more are lost.
+    /// Score of RON, only if at least three probes are lost.
     LossOnly,
-    /// A TCP transfer of 128 kB.
+    /// Bulk transfer capacity: a TCP transfer of 128 kB.
     ShortTcp,
-    /// A TCP transfer of ten seconds, of thirty in 2002.
+    /// Bulk transfer capacity: a TCP transfer of 10 s, or 30 s with --faithful-2002.
     Tcp,
 }
 
 impl MethodName {
-    /// All that `--all` runs, the cheapest first.
+    /// Methods that `--all` runs, cheapest first.
     pub(crate) const EACH: [Self; 13] = [
         Self::ShortAdr,
         Self::Adr,

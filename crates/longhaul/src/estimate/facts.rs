@@ -1,4 +1,4 @@
-//! What the methods told of the path, for the prediction of a transfer.
+//! Results of the methods on one path, the input of transfer predictions.
 
 use estimate::prediction::{Control, LossOver, Lost, PathState, predict};
 use estimate::probe::{Interval, Path};
@@ -18,26 +18,26 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Later methods replace what earlier ones told.
-    pub(super) fn note(&mut self, result: &EstimateResult) {
+    /// Adds the result of a method; later methods replace values of earlier ones.
+    pub(super) fn add(&mut self, result: &EstimateResult) {
         self.queue = result.queue_ns.map(Duration::from_nanos).or(self.queue);
-        let is_value = |told: &&RateInterval| told.bound.is_none();
-        self.any |= result.estimate.iter().any(|told| is_value(&told));
-        // Of a bound nothing follows.
-        for told in result.estimate.iter().chain(&result.also).filter(is_value) {
-            match told.quantity {
-                Quantity::Capacity => self.capacity = Some(interval(told)),
-                Quantity::AvailableBandwidth => self.available = Some(interval(told)),
+        let is_value = |rate: &&RateInterval| rate.bound.is_none();
+        self.any |= result.estimate.iter().any(|rate| is_value(&rate));
+        // Bounds are not used for predictions.
+        for rate in result.estimate.iter().chain(&result.also).filter(is_value) {
+            match rate.quantity {
+                Quantity::Capacity => self.capacity = Some(interval(rate)),
+                Quantity::AvailableBandwidth => self.available = Some(interval(rate)),
                 Quantity::AsymptoticDispersion | Quantity::BulkTransferCapacity | Quantity::LossLimit => {}
             }
         }
         self.any |= result.squeezed.as_ref().is_some_and(|s| s.label.is_some());
-        // Only RON's probes are counted, and they are echoed.
+        // Only RON's probes report losses; they are echoed, so the losses are those of the round trip.
         let lost = |l: ProbeLoss| Lost { lost: l.lost, sent: l.sent, over: LossOver::RoundTrip };
         self.lost = result.loss.map(lost).or(self.lost);
     }
 
-    /// Rate of the narrow link, if a method has told it.
+    /// Capacity of the bottleneck link, if a method has found it.
     pub(super) fn capacity(&self) -> Option<Rate> {
         self.capacity.map(|c| c.value)
     }
@@ -46,7 +46,7 @@ impl Facts {
         !self.any
     }
 
-    /// What transfers get, for each congestion control; nothing where it is not known what is left of the path.
+    /// Predicts transfers for each congestion control; empty if the available bandwidth is unknown.
     pub(super) fn predict(
         &self,
         options: &EstimateOptions,
@@ -56,15 +56,15 @@ impl Facts {
         let Some(available) = self.available else { return Vec::new() };
         let bounds = PathState::new(path, self.capacity, available);
         let state = PathState { loss: self.lost, queue: self.queue, window: options.window, ..bounds };
-        let of = |control| {
+        let prediction = |control| {
             let earlier = memory.and_then(|m| m.goodput(control));
             predict(&PathState { earlier, ..state }, control, options.transfer)
         };
-        Control::ALL.map(of).to_vec()
+        Control::ALL.map(prediction).to_vec()
     }
 }
 
-fn interval(told: &RateInterval) -> Interval {
-    let rate = Rate::from_bps;
-    Interval { value: rate(told.rate_bps), low: rate(told.low_bps), high: rate(told.high_bps) }
+fn interval(rate: &RateInterval) -> Interval {
+    let [value, low, high] = [rate.rate_bps, rate.low_bps, rate.high_bps].map(Rate::from_bps);
+    Interval { value, low, high }
 }

@@ -1,4 +1,4 @@
-//! From the name of a method to what it found.
+//! Runs a method given by its name and returns its result as a record.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use units::{Bytes, Rate};
 use super::cli::{EstimateOptions, MethodName};
 use super::transfer;
 
-/// What is known of a path before a method runs.
+/// Knowledge of the path before a method runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
-    /// What earlier methods told in this session.
+    /// Capacity found by earlier methods in this session.
     pub(super) capacity: Option<Rate>,
-    /// What the history of the path lets expect.
+    /// Capacity expected from the history of the path.
     pub(super) expected: Option<Interval>,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn run(
         MethodName::Pathload => Box::new(Pathload::new(path).at_most(bounds.bytes)),
         MethodName::Pathrate if faithful => Box::new(Pathrate::faithful(path)),
         MethodName::Pathrate => Box::new(Pathrate::new(path)),
-        // In 2002 their capacity came from ADR, whatever else was known.
+        // In the thesis of 2002 the capacity for squeezed pairs always came from ADR.
         MethodName::SqueezedPairs => return squeezed(faithful, prober, capacity.filter(|_| !faithful), bounds),
         MethodName::Loss => Box::new(ron(faithful, prober)),
         MethodName::LossOnly => Box::new(ron(faithful, prober).loss_only()),
@@ -64,7 +64,7 @@ fn two_rates(path: &Path, known: Known, bounds: Bounds) -> TwoRates {
     }
 }
 
-/// The pairs need the rate of the narrow link; where no method has told it, two trains do first, as in 2002.
+/// Runs squeezed pairs, which need the capacity; if it is unknown, ADR measures it first, as in the thesis of 2002.
 fn squeezed(
     faithful: bool,
     prober: &mut Prober,
@@ -108,7 +108,7 @@ fn ron(faithful: bool, prober: &Prober) -> RonProbes {
     if faithful { RonProbes::faithful(prober.path()) } else { RonProbes::quick(prober.path()) }
 }
 
-/// What a run of a method comes to as a record.
+/// Converts a run of a method to a record.
 pub(crate) fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateResult {
     let outcome = run.outcome.clone().concluded();
     EstimateResult {
@@ -132,7 +132,7 @@ pub(crate) fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateRes
 
 fn rates(quantity: Quantity, i: Interval) -> RateInterval {
     let bound = i.bound();
-    // No upper end is known of what is only bounded from below.
+    // A lower bound has no upper end.
     let high = if bound == Some(RateBound::AtLeast) { i.value } else { i.high };
     RateInterval { quantity, rate_bps: i.value.as_bps(), low_bps: i.low.as_bps(), high_bps: high.as_bps(), bound }
 }

@@ -24,17 +24,17 @@ use facts::Facts;
 use methods::Known;
 use output::Output;
 
-/// No method found a value: a bound is none.
+/// Exit status when no method found a value; a bound is not a value.
 const NEGATIVE: u8 = 1;
 
-/// What `auto` may spend: two and a half times what the cheapest good method of 2002 took.
-const AUTO_BUDGET: u64 = 100_000;
+/// Budget of `auto` in bytes: two and a half times the cost of the cheapest good method of 2002.
+const AUTO_BUDGET_BYTES: u64 = 100_000;
 
-/// What another method may spend unless the user says otherwise.
-const METHOD_BUDGET: u64 = 50_000_000;
+/// Default budget of any other method in bytes.
+const METHOD_BUDGET_BYTES: u64 = 50_000_000;
 
-/// What all of them may spend together: as much as a server grants by default.
-const SESSION_BUDGET: u64 = 200_000_000;
+/// Default budget of all methods together in bytes: the default limit of a server.
+const SESSION_BUDGET_BYTES: u64 = 200_000_000;
 
 pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
@@ -51,8 +51,8 @@ pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
     let mut facts = Facts::default();
     let known = Known { capacity: None, expected: expected.as_ref().map(memory::interval) };
     let outcome = probe(options, &methods, &mut prober, known, &mut |result| {
-        facts.note(&result);
-        // A transfer as they are today is a test, and was kept as one.
+        facts.add(&result);
+        // A TCP transfer is recorded in the history as a test.
         let is_test = result.method == MethodName::Tcp.name() && !result.faithful;
         if let Some(memory) = memory.as_mut().filter(|_| !is_test) {
             memory.keep(HistorySource::Estimate, &result, round_trip_ns);
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
     prober.close();
     output.finish()?;
     match outcome {
-        // What was found before the user stopped is printed.
+        // Results found before an interruption are printed.
         Ok(()) | Err(Stopped::ByUser) => {}
         Err(Stopped::Failed(e)) => return Err(e),
     }
@@ -88,7 +88,7 @@ impl<E: Into<anyhow::Error>> From<E> for Stopped {
     }
 }
 
-/// Runs one method after the other while bytes are left.
+/// Runs the methods in sequence, within the remaining budget.
 fn probe(
     options: &EstimateOptions,
     methods: &[MethodName],
@@ -98,8 +98,8 @@ fn probe(
 ) -> Result<(), Stopped> {
     let mut left = options.budget.map(Bytes::as_u64);
     for name in methods {
-        let usual = if *name == MethodName::Auto { AUTO_BUDGET } else { METHOD_BUDGET };
-        let bounds = Bounds { bytes: left.unwrap_or(usual), time: longest(options) };
+        let default = if *name == MethodName::Auto { AUTO_BUDGET_BYTES } else { METHOD_BUDGET_BYTES };
+        let bounds = Bounds { bytes: left.unwrap_or(default), time: time_max(options) };
         let result = methods::run(*name, options, prober, known, bounds)?;
         left = left.map(|l| l.saturating_sub(result.bytes));
         known.capacity = observe(result)?;
@@ -110,9 +110,9 @@ fn probe(
     Ok(())
 }
 
-fn longest(options: &EstimateOptions) -> Duration {
-    let usual = Duration::from_secs(if options.faithful_2002 { 1800 } else { 120 });
-    options.time.unwrap_or(usual)
+fn time_max(options: &EstimateOptions) -> Duration {
+    let default = Duration::from_secs(if options.faithful_2002 { 1800 } else { 120 });
+    options.time.unwrap_or(default)
 }
 
 fn start(options: &EstimateOptions, prober: &Prober) -> EstimateStart {
@@ -136,18 +136,18 @@ fn direction(options: &EstimateOptions) -> Direction {
 }
 
 fn probe_options(options: &EstimateOptions, methods: &[MethodName]) -> anyhow::Result<ProbeOptions> {
-    let unasked = || (METHOD_BUDGET * methods.len() as u64).min(SESSION_BUDGET);
-    let most = options.budget.map_or_else(unasked, Bytes::as_u64);
+    let default_budget = || (METHOD_BUDGET_BYTES * methods.len() as u64).min(SESSION_BUDGET_BYTES);
+    let budget = options.budget.map_or_else(default_budget, Bytes::as_u64);
     let plan = TestPlan {
         transport: Transport::Probe,
-        bytes: Some(most.max(1)),
+        bytes: Some(budget.max(1)),
         duration_ns: None,
         ..plan(direction(options))
     };
     Ok(ProbeOptions { client: client_options(options, plan)?, mtu: options.mtu, seed: options.seed })
 }
 
-/// A plan of one stream with nothing else decided.
+/// Plan of one TCP stream with all other options at their defaults.
 pub(crate) fn plan(direction: Direction) -> TestPlan {
     TestPlan {
         transport: Transport::Tcp,

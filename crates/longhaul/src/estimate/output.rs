@@ -1,4 +1,4 @@
-//! Where the records go: a table, JSON Lines, a page, or several of them.
+//! Outputs of the records: a table, JSON Lines and a page, in any combination.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,16 +17,16 @@ pub(super) struct Output {
     page: Option<Page>,
 }
 
-/// A page in the making: some dozen records.
+/// Report page with its records, a few dozen.
 struct Page {
-    place: WholeFile,
+    target: WholeFile,
     records: Vec<EstimateRecord>,
 }
 
 impl Page {
-    /// A place that cannot be written is told before the probes.
+    /// Opens the target early, so that an unwritable path fails before the probes.
     fn open(path: &Path) -> anyhow::Result<Self> {
-        Ok(Self { place: WholeFile::open(path)?, records: Vec::new() })
+        Ok(Self { target: WholeFile::open(path)?, records: Vec::new() })
     }
 }
 
@@ -38,7 +38,7 @@ impl Output {
         Ok(Self { text: text.then(EstimateText::default), json, page })
     }
 
-    /// Written at once: a method may take minutes.
+    /// Writes a record at once, because a method may take minutes.
     pub(super) fn record(&mut self, record: &EstimateRecord) -> anyhow::Result<()> {
         if let Some(json) = &mut self.json {
             json_line(json, record).and_then(|()| json.flush()).context("cannot write the records")?;
@@ -56,6 +56,6 @@ impl Output {
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         self.json.as_mut().map_or(Ok(()), |json| json.flush()).context("cannot write the records")?;
         let Some(page) = self.page else { return Ok(()) };
-        write_estimate_page(page.place, &page.records, "longhaul estimate")
+        write_estimate_page(page.target, &page.records, "longhaul estimate")
     }
 }

@@ -1,4 +1,4 @@
-//! The methods that are transfers: a TCP connection, as long as it may last and as much as it may cost.
+//! Methods that are TCP transfers, limited in time and volume.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -14,40 +14,49 @@ use super::cli::{EstimateOptions, MethodName};
 use super::{client_options, direction, plan};
 use crate::history::memory::keep_test;
 
-/// Prefix of a transfer that the thesis calls short (§4.3).
-const SHORT: u64 = 128 << 10;
+/// Volume of the short transfer of the thesis (§4.3), in bytes.
+const SHORT_BYTES: u64 = 128 << 10;
 
-/// How long a transfer lasts, and in 2002 (§4.1.5); and how many bytes it must have carried then.
+/// Duration of a long transfer.
 const LONG: Duration = Duration::from_secs(10);
+/// Duration of a long transfer in the thesis of 2002 (§4.1.5).
 const LONG_2002: Duration = Duration::from_secs(30);
-const LEAST_2002: u64 = 2_000_000;
+/// Minimum volume of a long transfer in the thesis of 2002 (§4.1.5), in bytes.
+const LONG_2002_BYTES_MIN: u64 = 2_000_000;
 
-/// Headers of IP and TCP with timestamps over a full segment.
+/// Ratio of packet size to payload in a full TCP segment with timestamps.
 const TCP_PACKET: f64 = 1500.0 / 1448.0;
 
-/// What a transfer may take.
+/// Limits of a transfer.
 #[derive(Debug, Clone, Copy)]
-struct Terms {
-    /// Payload, and whether a bound makes it that little.
+struct Limits {
+    /// Maximum payload in bytes.
     bytes: Option<u64>,
+    /// Whether the budget reduces the payload.
     is_cut: bool,
-    /// It ends after so long, if so much has arrived, and at last after as long as it may take.
+    /// Duration and payload in bytes, both of which complete the transfer.
     enough: Option<(Duration, u64)>,
-    most: Duration,
+    /// Maximum duration.
+    time_max: Duration,
 }
 
-impl Terms {
+impl Limits {
     fn of(name: MethodName, options: &EstimateOptions, bounds: Bounds) -> Self {
         let affordable = (bounds.bytes as f64 / TCP_PACKET) as u64;
-        let most = bounds.time;
+        let time_max = bounds.time;
         match (name == MethodName::ShortTcp, options.faithful_2002) {
-            (true, _) => Self { bytes: Some(SHORT.min(affordable)), is_cut: affordable < SHORT, enough: None, most },
-            // What a transfer of some seconds costs is for the path to say, unless the user sets a bound.
+            (true, _) => Self {
+                bytes: Some(SHORT_BYTES.min(affordable)),
+                is_cut: affordable < SHORT_BYTES,
+                enough: None,
+                time_max,
+            },
+            // The volume of a timed transfer depends on the path; only --budget limits it.
             (false, faithful) => Self {
                 bytes: options.budget.map(|_| affordable),
                 is_cut: options.budget.is_some(),
-                enough: Some(if faithful { (LONG_2002, LEAST_2002) } else { (LONG, 0) }),
-                most,
+                enough: Some(if faithful { (LONG_2002, LONG_2002_BYTES_MIN) } else { (LONG, 0) }),
+                time_max,
             },
         }
     }
@@ -56,25 +65,25 @@ impl Terms {
         let faithful = options.faithful_2002;
         TestPlan {
             bytes: self.bytes,
-            duration_ns: self.bytes.is_none().then(|| units::nanos(self.longest())),
+            duration_ns: self.bytes.is_none().then(|| units::nanos(self.planned_time())),
             window_bytes: options.window.map(Bytes::as_u64).or_else(|| faithful.then_some(1 << 20)),
             congestion_control: faithful.then(|| "reno".to_owned()),
             ..plan(direction(options))
         }
     }
 
-    /// How long it may last by itself: where so much must have arrived first, it is stopped when it has.
-    fn longest(&self) -> Duration {
-        self.enough.filter(|(_, bytes)| *bytes == 0).map_or(self.most, |(time, _)| time.min(self.most))
+    /// Planned duration. A transfer with a minimum volume is planned at its maximum and stopped early.
+    fn planned_time(&self) -> Duration {
+        self.enough.filter(|(_, bytes)| *bytes == 0).map_or(self.time_max, |(time, _)| time.min(self.time_max))
     }
 
-    /// Whether it has lasted long enough.
+    /// Whether the transfer is complete.
     fn are_met(&self, elapsed: Duration, arrived: u64) -> bool {
         self.enough.is_some_and(|(time, bytes)| elapsed >= time && arrived >= bytes)
     }
 }
 
-/// How a transfer came to its end.
+/// Reason for the end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
     ByItself,
@@ -82,54 +91,60 @@ enum Ended {
     TimeSpent,
 }
 
-/// A real transfer: payload over the time from its start to its last byte.
+/// Runs a transfer; its result is the payload over the time from its start to its last byte.
 pub(super) fn run(name: MethodName, options: &EstimateOptions, bounds: Bounds) -> anyhow::Result<EstimateResult> {
-    let terms = Terms::of(name, options, bounds);
-    if terms.bytes == Some(0) {
+    let limits = Limits::of(name, options, bounds);
+    if limits.bytes == Some(0) {
         return Ok(nothing(name, options, Trouble::BudgetSpent, None));
     }
-    let begin = kernel::now();
+    let start = kernel::now();
     let (started, arrived, ended) = (Cell::new(None::<Instant>), Cell::new(0), Cell::new(Ended::ByItself));
-    let mut told = None;
+    let mut start_record = None;
     let mut observe = |record: &Record| {
         started.set(Some(started.get().unwrap_or_else(kernel::now)));
         match record {
-            Record::Start(start) => told = Some(start.clone()),
+            Record::Start(record) => start_record = Some(record.clone()),
             Record::Interval(i) if i.role == results::Role::Receiver => arrived.set(arrived.get() + i.bytes),
             Record::Interval(_) | Record::End(_) => {}
         }
     };
     let asked = || {
         let lasted = started.get().map_or(Duration::ZERO, |s| kernel::now().saturating_since(s));
-        if terms.are_met(lasted, arrived.get()) {
+        if limits.are_met(lasted, arrived.get()) {
             ended.set(Ended::Enough);
-        } else if terms.bytes.is_some() && kernel::now().saturating_since(begin) >= terms.most {
+        } else if limits.bytes.is_some() && kernel::now().saturating_since(start) >= limits.time_max {
             ended.set(Ended::TimeSpent);
         }
         Shutdown::asked().max(usize::from(ended.get() != Ended::ByItself))
     };
-    let end = run_test(&client_options(options, terms.plan(options))?, &mut observe, &asked);
-    let elapsed_ns = units::nanos(kernel::now().saturating_since(begin));
+    let end = run_test(&client_options(options, limits.plan(options))?, &mut observe, &asked);
+    let elapsed_ns = units::nanos(kernel::now().saturating_since(start));
     match end {
         Ok(end) => {
-            if let Some(start) = told.as_ref().filter(|_| name == MethodName::Tcp) {
-                keep_test(options.memory, start, &end);
+            if let Some(record) = start_record.as_ref().filter(|_| name == MethodName::Tcp) {
+                keep_test(options.memory, record, &end);
             }
-            let congestion_control = told.as_ref().and_then(congestion_control);
-            Ok(EstimateResult { elapsed_ns, congestion_control, ..of_end(name, options, terms, ended.get(), &end) })
+            let congestion_control = start_record.as_ref().and_then(congestion_control);
+            Ok(EstimateResult { elapsed_ns, congestion_control, ..of_end(name, options, limits, ended.get(), &end) })
         }
         Err(e @ MeasureError::Interrupted) if Shutdown::asked() > 0 => Err(e.into()),
-        // Other methods may get through: probes did.
+        // Other methods may still succeed: the probes before reached the server.
         Err(e) => Ok(EstimateResult { elapsed_ns, ..nothing(name, options, Trouble::NoAnswer, Some(e.to_string())) }),
     }
 }
 
-/// Of the one connection; a far end that speaks thrulay does not say.
+/// Congestion control of the only connection; unknown for a thrulay server.
 fn congestion_control(start: &StartRecord) -> Option<String> {
     start.streams.first()?.congestion_control.clone()
 }
 
-fn of_end(name: MethodName, options: &EstimateOptions, terms: Terms, ended: Ended, end: &EndRecord) -> EstimateResult {
+fn of_end(
+    name: MethodName,
+    options: &EstimateOptions,
+    limits: Limits,
+    ended: Ended,
+    end: &EndRecord,
+) -> EstimateResult {
     let direction = end.directions.first();
     let (sent, bps) = direction.map_or((0, 0), |d| (d.sender.bytes, d.throughput_bps));
     let by_user = Shutdown::asked() > 0;
@@ -142,7 +157,7 @@ fn of_end(name: MethodName, options: &EstimateOptions, terms: Terms, ended: Ende
     let trouble = match ended {
         _ if !is_whole => Some(Trouble::NoAnswer),
         Ended::TimeSpent => Some(Trouble::TimeSpent),
-        Ended::ByItself if terms.is_cut => Some(Trouble::BudgetSpent),
+        Ended::ByItself if limits.is_cut => Some(Trouble::BudgetSpent),
         Ended::ByItself | Ended::Enough => None,
     };
     let error = match &end.completion {
@@ -152,7 +167,7 @@ fn of_end(name: MethodName, options: &EstimateOptions, terms: Terms, ended: Ende
     let quantity = Quantity::BulkTransferCapacity;
     let wire = (sent as f64 * TCP_PACKET) as u64;
     EstimateResult {
-        // One transfer says nothing of how much the next will differ.
+        // A single transfer gives no estimate of the variance, so the interval is empty.
         estimate: is_whole.then_some(RateInterval {
             quantity,
             rate_bps: bps,

@@ -1,4 +1,4 @@
-//! From a run's records to one measured path.
+//! Joins the records of a run into one measured path.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use results::evaluate::MeasuredPath;
 use results::lab::{LabRunEnd, Verdict};
 use scenario::{Flow, Program, Scenario};
 
-use super::folder::Run;
+use super::directory::Run;
+use super::estimates::{Truth, estimates_of, predicted};
 use super::probes::Call;
-use super::said::{Truth, predicted, told};
 use super::truth::{Path, Sent, Window};
 
-/// Keys of a sweep that begin so name the end that sends.
-const SENDER: &str = "parameters.sender";
-/// Those that name the end that receives.
-const RECEIVER: &str = "parameters.receiver";
+/// Prefix of sweep keys that name the sender.
+const SENDER_PREFIX: &str = "parameters.sender";
+/// Prefix of sweep keys that name the receiver.
+const RECEIVER_PREFIX: &str = "parameters.receiver";
 
-/// What a run comes to.
+/// Outcome of joining a run.
 #[derive(Debug)]
 pub(super) enum Joined {
-    /// A measured path, and whether a method was still at work when the transfer began.
+    /// Measured path, and whether a method was still running when the transfer started.
     Path(Box<MeasuredPath>, bool),
     Invalid,
     Unfinished,
@@ -29,16 +29,16 @@ pub(super) enum Joined {
     WithoutEstimates,
 }
 
-/// The transfer and the way that it takes.
+/// Transfer of a scenario and its path.
 pub(super) struct Transfer<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) flow: &'a Flow,
     pub(super) path: Path,
 }
 
-/// Joins what programs wrote in a run (with the program that wrote it) with what was true.
+/// Joins the calls of `longhaul estimate` in a run, listed by program, with the reference values.
 pub(super) fn join(
-    folder: &str,
+    directory: &str,
     run: &Run,
     transfer: &Transfer<'_>,
     calls: &[(&Program, Vec<Call>)],
@@ -50,18 +50,19 @@ pub(super) fn join(
     }
     let flow = end.flows.iter().find(|f| f.flow == transfer.flow.name && f.failure.is_none());
     let Some(got) = flow.and_then(|f| f.throughput_bps) else { return Joined::WithoutTransfer };
-    let asked: Vec<Asked<'_>> =
-        calls.iter().flat_map(|(program, calls)| asked(program, calls, transfer, end)).collect();
-    if asked.is_empty() {
+    let timed: Vec<TimedResult<'_>> =
+        calls.iter().flat_map(|(program, calls)| timed_results(program, calls, transfer, end)).collect();
+    if timed.is_empty() {
         return Joined::WithoutEstimates;
     }
     let start_s = transfer.flow.start.as_secs_f64();
-    let overlaps = asked.iter().any(|a| a.is_dated && a.window.end_s > start_s);
-    let truth = Truth { path: &transfer.path, usage: &run.usage, sent: asked.iter().map(Asked::sent).collect(), got };
-    let similarity = asked.iter().find_map(|a| a.result.squeezed.as_ref()?.label);
+    let overlaps = timed.iter().any(|a| a.is_dated && a.window.end_s > start_s);
+    let truth =
+        Truth { path: &transfer.path, usage: &run.usage, sent: timed.iter().map(TimedResult::sent).collect(), got };
+    let similarity = timed.iter().find_map(|a| a.result.squeezed.as_ref()?.label);
     let (sender, receiver) = ends(run, transfer);
     let mut path = MeasuredPath {
-        folder: folder.to_owned(),
+        folder: directory.to_owned(),
         run: run.start.run,
         values: run.start.values.clone(),
         sender,
@@ -71,11 +72,11 @@ pub(super) fn join(
         similarity,
         estimates: Vec::new(),
     };
-    let told = asked.iter().flat_map(|a| told(a, &truth));
-    let about = calls.iter().flat_map(|(program, calls)| about(program, calls, transfer));
-    let predicted = about.filter_map(|call| predicted(call, transfer.flow, &truth));
-    for estimate in told.chain(predicted) {
-        // Of a method that was asked twice in the same words the first answer counts.
+    let estimates = timed.iter().flat_map(|a| estimates_of(a, &truth));
+    let on_path = calls.iter().flat_map(|(program, calls)| calls_on_path(program, calls, transfer));
+    let predicted = on_path.filter_map(|call| predicted(call, transfer.flow, &truth));
+    for estimate in estimates.chain(predicted) {
+        // If a method ran twice with the same parameters, the first result counts.
         if path.estimates.iter().all(|e| e.method != estimate.method) {
             path.estimates.push(estimate);
         }
@@ -83,28 +84,28 @@ pub(super) fn join(
     Joined::Path(Box::new(path), overlaps)
 }
 
-/// Names of the ends: their nodes, with the values of the sweep that tell sites apart.
+/// Names of sender and receiver: their nodes and the sweep values that select their sites.
 fn ends(run: &Run, transfer: &Transfer<'_>) -> (String, String) {
     let name = |node: usize, prefix: &str| {
         let node = transfer.scenario.nodes.get(node).map_or("", |n| n.name.as_str());
         let sites = run.start.values.iter().filter(|v| v.key.starts_with(prefix)).map(|v| v.value.as_str());
         std::iter::once(node).chain(sites).collect::<Vec<_>>().join(" ")
     };
-    (name(transfer.flow.from, SENDER), name(transfer.flow.to, RECEIVER))
+    (name(transfer.flow.from, SENDER_PREFIX), name(transfer.flow.to, RECEIVER_PREFIX))
 }
 
-/// A method at its time.
-pub(super) struct Asked<'a> {
+/// Result of a method with its time window.
+pub(super) struct TimedResult<'a> {
     pub(super) result: &'a EstimateResult,
-    /// Bytes that the call was given, by the user.
+    /// Budget of the call in bytes, if the user set one.
     pub(super) budget: Option<u64>,
     pub(super) window: Window,
-    /// Whether the window is the method's own, not that of all probing.
+    /// Whether the window is that of the method rather than that of all probing.
     is_dated: bool,
 }
 
-impl Asked<'_> {
-    /// What it sent the way of the transfer: half of what is echoed.
+impl TimedResult<'_> {
+    /// Probes sent in the direction of the transfer: half of the count if they are echoed.
     fn sent(&self) -> Sent {
         let part = if self.result.loss.is_some() { 0.5 } else { 1.0 };
         let (bytes, packets) = (self.result.bytes as f64 * part, self.result.packets as f64 * part);
@@ -112,8 +113,12 @@ impl Asked<'_> {
     }
 }
 
-/// The calls that were about the way of the transfer.
-fn about<'a>(program: &'a Program, calls: &'a [Call], transfer: &'a Transfer<'_>) -> impl Iterator<Item = &'a Call> {
+/// Selects the calls that probed the path and direction of the transfer.
+fn calls_on_path<'a>(
+    program: &'a Program,
+    calls: &'a [Call],
+    transfer: &'a Transfer<'_>,
+) -> impl Iterator<Item = &'a Call> {
     let flow = transfer.flow;
     let is = move |host: &str, node: usize| {
         let node = transfer.scenario.nodes.get(node);
@@ -125,19 +130,24 @@ fn about<'a>(program: &'a Program, calls: &'a [Call], transfer: &'a Transfer<'_>
     })
 }
 
-/// Each method with its time: they follow each other from the first record of their call on. Where the run's clock is not known,
-/// all of the time from the program's start to the transfer's.
-fn asked<'a>(program: &'a Program, calls: &'a [Call], transfer: &'a Transfer<'_>, end: &LabRunEnd) -> Vec<Asked<'a>> {
+/// Assigns each method its time window: the methods of a call run in sequence from the first record on. Without the UTC
+/// time of the run, the window is the time from the start of the program to that of the transfer.
+fn timed_results<'a>(
+    program: &'a Program,
+    calls: &'a [Call],
+    transfer: &'a Transfer<'_>,
+    end: &LabRunEnd,
+) -> Vec<TimedResult<'a>> {
     let whole =
         Window { begin_s: program.start.unwrap_or_default().as_secs_f64(), end_s: transfer.flow.start.as_secs_f64() };
     let mut all = Vec::new();
-    for call in about(program, calls, transfer) {
-        let mut clock = end.zero_utc_s.zip(call.began_utc_s()).map(|(zero, began)| began - zero);
+    for call in calls_on_path(program, calls, transfer) {
+        let mut clock = end.zero_utc_s.zip(call.start_utc_s()).map(|(zero, start)| start - zero);
         for result in &call.results {
             let own = clock.map(|begin_s| Window { begin_s, end_s: begin_s + result.elapsed_ns as f64 / 1e9 });
             clock = own.map(|w| w.end_s);
             let window = own.unwrap_or(whole);
-            all.push(Asked { result, budget: call.start.budget_bytes, window, is_dated: own.is_some() });
+            all.push(TimedResult { result, budget: call.start.budget_bytes, window, is_dated: own.is_some() });
         }
     }
     all

@@ -1,10 +1,10 @@
-//! `longhaul evaluate`: estimates against the truth of emulated paths, and how well they choose between them.
+//! `longhaul evaluate`: accuracy of estimates on emulated paths, and of choices between paths based on them.
 
 pub(crate) mod cli;
-mod folder;
+mod directory;
+mod estimates;
 mod join;
 mod probes;
-mod said;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -23,25 +23,25 @@ use scenario::{Scenario, Transport};
 use crate::output::write_evaluation_page;
 use crate::whole_file::WholeFile;
 use cli::EvaluateOptions;
-use folder::Folder;
+use directory::ResultDirectory;
 use join::{Joined, Transfer, join};
 use tables::Tables;
 
 pub(crate) fn run(options: &EvaluateOptions) -> anyhow::Result<ExitCode> {
-    // A place that cannot be written is told before the work.
+    // An output that cannot be written fails before the work starts.
     let place = options.report.as_deref().map(WholeFile::open).transpose()?;
     let mut groups: Vec<Group> = Vec::new();
-    for path in &options.folders {
-        let folder = Folder::open(path)?;
-        let name = folder.name();
+    for path in &options.directories {
+        let directory = ResultDirectory::open(path)?;
+        let name = directory.name();
         match groups.last_mut().filter(|_| options.together) {
             Some(group) => {
                 group.head.ensemble += &format!(" + {name}");
-                group.add(&folder, options)?;
+                group.add(&directory, options)?;
             }
             None => {
-                let mut group = Group::new(name, folder.experiment.about.clone());
-                group.add(&folder, options)?;
+                let mut group = Group::new(name, directory.experiment.about.clone());
+                group.add(&directory, options)?;
                 groups.push(group);
             }
         }
@@ -89,7 +89,7 @@ fn write(options: &EvaluateOptions, records: &[EvaluateRecord]) -> anyhow::Resul
     Ok(())
 }
 
-/// Runs that are judged together.
+/// Runs that are evaluated together.
 struct Group {
     head: Ensemble,
     paths: Vec<MeasuredPath>,
@@ -113,15 +113,15 @@ impl Group {
         Self { head, paths: Vec::new() }
     }
 
-    /// Joins the runs of a folder.
-    fn add(&mut self, folder: &Folder, options: &EvaluateOptions) -> anyhow::Result<()> {
-        let name = folder.name();
-        for run in &folder.runs {
-            let scenario = folder.scenario(&run.start)?;
+    /// Adds the runs of a result directory.
+    fn add(&mut self, directory: &ResultDirectory, options: &EvaluateOptions) -> anyhow::Result<()> {
+        let name = directory.name();
+        for run in &directory.runs {
+            let scenario = directory.scenario(&run.start)?;
             let transfer = transfer(scenario, &options.transfer).with_context(|| name.clone())?;
             let mut calls = Vec::new();
             for program in &scenario.programs {
-                calls.push((program, probes::read(&folder.output(run.start.run, &program.name))?));
+                calls.push((program, probes::read(&directory.output(run.start.run, &program.name))?));
             }
             self.head.runs += 1;
             match join(&name, run, &transfer, &calls, options.include_invalid) {
@@ -138,10 +138,10 @@ impl Group {
         Ok(())
     }
 
-    /// All records of the ensemble; an error that says why when there is nothing to judge.
+    /// Returns all records of the ensemble; an error with the reasons if no run can be evaluated.
     fn records(mut self, options: &EvaluateOptions) -> anyhow::Result<Vec<EvaluateRecord>> {
         if self.paths.is_empty() {
-            bail!("{}", why_nothing(&self.head));
+            bail!("{}", no_run_error(&self.head));
         }
         let Self { head, paths } = &mut self;
         let tables = Tables::new(&head.ensemble, paths);
@@ -150,36 +150,34 @@ impl Group {
         let accuracy = tables.accuracy().into_iter().map(EvaluateRecord::Accuracy);
         let decisions = tables.decisions(bootstrap).into_iter().map(EvaluateRecord::Decisions);
         let agreement = tables.agreement().into_iter().map(EvaluateRecord::Agreement);
-        let judged: Vec<EvaluateRecord> = accuracy.chain(decisions).chain(agreement).collect();
+        let evaluated: Vec<EvaluateRecord> = accuracy.chain(decisions).chain(agreement).collect();
         self.head.paths = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
         self.head.centre_bps = spread.map(|s| s.0);
         self.head.sigma_ln = spread.map(|s| s.1);
         let head = std::iter::once(EvaluateRecord::Ensemble(self.head));
-        Ok(head.chain(self.paths.into_iter().map(EvaluateRecord::Path)).chain(judged).collect())
+        Ok(head.chain(self.paths.into_iter().map(EvaluateRecord::Path)).chain(evaluated).collect())
     }
 }
 
-/// The flow of this name, with the way that it takes.
+/// Finds the flow of this name and its path.
 fn transfer<'a>(scenario: &'a Scenario, name: &str) -> anyhow::Result<Transfer<'a>> {
     let tcp = || scenario.flows.iter().filter(|f| f.transport == Transport::Tcp);
     let Some(flow) = tcp().find(|f| f.name == name) else {
         let known = tcp().map(|f| f.name.as_str()).collect::<Vec<_>>().join(", ");
-        let known = if known.is_empty() { "there is none".to_owned() } else { format!("there are: {known}") };
-        bail!("the experiment has no TCP flow `{name}` ({known}); name one with --transfer");
+        let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has: {known}") };
+        bail!("the experiment has no TCP flow `{name}` ({known}); select one with --transfer");
     };
-    let path = truth::Path::of(scenario, flow.from, flow.to).context("the transfer has no way")?;
+    let path = truth::Path::of(scenario, flow.from, flow.to).context("the transfer has no path")?;
     Ok(Transfer { scenario, flow, path })
 }
 
-fn why_nothing(head: &Ensemble) -> String {
+fn no_run_error(head: &Ensemble) -> String {
     let why = [
-        (head.invalid, "the machine did not carry (--include-invalid takes them)"),
-        (head.unfinished, "were broken off"),
-        (head.without_transfer, "have no throughput of the transfer"),
-        (head.without_estimates, "have no records of `longhaul estimate --json` about the way of the transfer"),
+        (head.invalid, "not valid (--include-invalid includes them)"),
+        (head.unfinished, "interrupted"),
+        (head.without_transfer, "without a throughput of the transfer"),
+        (head.without_estimates, "without records of `longhaul estimate --json` for the path of the transfer"),
     ];
-    let why = why.iter().filter(|(n, _)| *n > 0).map(|(n, words)| format!("{n} {words}"));
-    let why = why.collect::<Vec<_>>().join(", ");
-    let why = if why.is_empty() { "there is none".to_owned() } else { why };
-    format!("{} has no run to judge: of {} runs {why}", head.ensemble, head.runs)
+    let why: String = why.iter().filter(|(n, _)| *n > 0).map(|(n, reason)| format!(", {reason}: {n}")).collect();
+    format!("{} has no run to evaluate; runs in total: {}{why}", head.ensemble, head.runs)
 }

@@ -1,4 +1,4 @@
-//! What programs of a run wrote that called `longhaul estimate --json`.
+//! Output of the programs of a run that called `longhaul estimate --json`.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -19,14 +19,14 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// When the first method began, in seconds since 1970 UTC; `None` when the record does not tell.
-    pub(super) fn began_utc_s(&self) -> Option<f64> {
+    /// Start of the first method in seconds since 1970 UTC; `None` if the record has no valid time.
+    pub(super) fn start_utc_s(&self) -> Option<f64> {
         let time = OffsetDateTime::parse(&self.start.time_utc, &Rfc3339).ok()?;
         Some(time.unix_timestamp_nanos() as f64 / 1e9)
     }
 }
 
-/// The calls in a program's output, in order; none where it wrote something else, or nothing.
+/// Reads the calls in a program's output, in order; empty if the output has no such records.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Call>> {
     let name = || path.display().to_string();
     let file = match File::open(path) {
@@ -43,10 +43,10 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Call>> {
     of(Read::chain(first.as_slice(), source)).with_context(name)
 }
 
-/// The calls in records: each begins with its start.
+/// Splits records into calls, each of which starts with a start record.
 pub(super) fn of(source: impl BufRead) -> anyhow::Result<Vec<Call>> {
     let mut calls: Vec<Call> = Vec::new();
-    // A method that the lab stopped may leave half a line; the reader leaves it out.
+    // The reader skips an incomplete last line, left when the lab stops a method.
     for record in EstimateReader::new(source) {
         match (record?, calls.last_mut()) {
             (EstimateRecord::Start(start), _) => {
@@ -54,7 +54,7 @@ pub(super) fn of(source: impl BufRead) -> anyhow::Result<Vec<Call>> {
             }
             (EstimateRecord::Estimate(result), Some(call)) => call.results.push(result),
             (EstimateRecord::Prediction(prediction), Some(call)) => call.predictions.push(prediction),
-            // What was expected before belongs to no method.
+            // Expected values belong to no method.
             (EstimateRecord::Expected(_) | EstimateRecord::Estimate(_) | EstimateRecord::Prediction(_), _) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! From measured paths to the tables of chapters 5 and 6 of *Choosing Internet Paths* (2002).
+//! Computes the tables of chapters 5 and 6 of *Choosing Internet Paths* (2002) from measured paths.
 
 use estimate::evaluation::{
     Bootstrap, Measurement, Pairs, Ratios, VARIATIONS, agreement, decision_interval, decision_rates, random_choice,
@@ -8,20 +8,20 @@ use results::evaluate::{
     DecisionRate, JoinedEstimate, MeasuredPath, MethodAccuracy, MethodAgreement, MethodDecisions, PairSet, RatioSummary,
 };
 
-/// What the thesis allows in Table 5.7.
+/// Variation that counts as agreement in Table 5.7 of the thesis.
 const AGREEMENT_VARIATION: f64 = 1.05;
 
-/// Paths as the evaluation takes them.
+/// Measured paths in the form of the evaluation functions.
 pub(super) struct Tables<'a> {
     ensemble: &'a str,
     paths: &'a [MeasuredPath],
-    /// Methods in the order in which they first appear, with what they estimate.
+    /// Methods in the order of their first appearance, with the quantity that each estimates.
     methods: Vec<(&'a str, Quantity)>,
-    /// What the methods said as payload, in the same order, and at last what the transfer got.
+    /// Estimates of the methods as payload rates, in the same order, followed by the throughput of the transfer.
     measurements: Vec<Measurement<&'a str>>,
 }
 
-/// The pairs of one table.
+/// Pairs of paths of one table.
 #[derive(Debug)]
 struct Chosen<'a, E> {
     measurements: &'a [Measurement<E>],
@@ -38,50 +38,50 @@ impl<'a> Tables<'a> {
             }
         }
         let measurement = |p: &'a MeasuredPath| {
-            let said = |name: &str| Some(find(p, name)?.payload_bps? as f64);
+            let payload = |name: &str| Some(find(p, name)?.payload_bps? as f64);
             let transfer = p.transfer_bps as f64;
-            let estimates = methods.iter().map(|(name, _)| said(name)).chain([Some(transfer)]).collect();
+            let estimates = methods.iter().map(|(name, _)| payload(name)).chain([Some(transfer)]).collect();
             Measurement { from: p.sender.as_str(), to: p.receiver.as_str(), truth_bps: transfer, estimates }
         };
         let measurements = paths.iter().map(measurement).collect();
         Self { ensemble, paths, methods, measurements }
     }
 
-    /// The spread of what the transfers got: geometric mean and standard deviation of the logarithm.
+    /// Spread of the transfers' throughput: geometric mean, and standard deviation of the natural logarithm.
     pub(super) fn spread(&self) -> Option<(u64, f64)> {
         let spread = estimate::evaluation::spread(&self.measurements)?;
         Some((spread.centre_bps.round() as u64, spread.sigma_ln))
     }
 
-    /// Figures 6-1 to 6-7 and Table 5.2 in numbers.
+    /// Values of Figures 6-1 to 6-7 and of Table 5.2.
     pub(super) fn accuracy(&self) -> Vec<MethodAccuracy> {
         (0..).zip(&self.methods).map(|(number, (name, quantity))| self.accuracy_of(number, name, *quantity)).collect()
     }
 
     fn accuracy_of(&self, number: usize, name: &str, quantity: Quantity) -> MethodAccuracy {
-        let told: Vec<&JoinedEstimate> = self.paths.iter().filter_map(|p| find(p, name)).collect();
+        let joined: Vec<&JoinedEstimate> = self.paths.iter().filter_map(|p| find(p, name)).collect();
         let against = |e: &&JoinedEstimate| Measurement {
             from: (),
             to: (),
             truth_bps: e.truth_bps.map_or(f64::NAN, |bps| bps as f64),
             estimates: vec![e.estimate_bps.map(|bps| bps as f64)],
         };
-        let to_truth: Vec<Measurement<()>> = told.iter().map(against).collect();
+        let to_truth: Vec<Measurement<()>> = joined.iter().map(against).collect();
         let base = base(name);
         MethodAccuracy {
             ensemble: self.ensemble.to_owned(),
             method: name.to_owned(),
             quantity,
             asked: count(self.paths.iter().filter(|p| find(p, name).or_else(|| find(p, base)).is_some())),
-            answered: count(told.iter().filter(|e| e.estimate_bps.is_some())),
+            answered: count(joined.iter().filter(|e| e.estimate_bps.is_some())),
             to_truth: summary(&Ratios::new(&to_truth, 0)),
             to_transfer: summary(&Ratios::new(&self.measurements, number)),
-            bytes: median(told.iter().map(|e| e.bytes).collect()),
-            elapsed_ns: median(told.iter().map(|e| e.elapsed_ns).collect()),
+            bytes: median(joined.iter().map(|e| e.bytes).collect()),
+            elapsed_ns: median(joined.iter().map(|e| e.elapsed_ns).collect()),
         }
     }
 
-    /// Tables 5.1 and 5.8, 5.3 and 5.4 to 5.6; the latter only where they say something that the first does not.
+    /// Tables 5.1 and 5.8, 5.3 and 5.4 to 5.6; Table 5.3 only if its pairs differ from those of Table 5.1.
     pub(super) fn decisions(&self, bootstrap: Bootstrap) -> Vec<MethodDecisions> {
         let all = Pairs::all(&self.measurements);
         let common = Pairs::common_endpoint(&self.measurements);
@@ -96,7 +96,7 @@ impl<'a> Tables<'a> {
         tables
     }
 
-    /// Tables 5.4 to 5.6, of the paths that have a class.
+    /// Tables 5.4 to 5.6, for the paths that have a similarity class.
     fn decisions_by_class(&self, bootstrap: Bootstrap) -> Vec<MethodDecisions> {
         let classed = |(path, m): (&MeasuredPath, &Measurement<&str>)| {
             let class = path.similarity?;
@@ -122,7 +122,7 @@ impl<'a> Tables<'a> {
         rows.chain(self.random_choice(chosen)).collect()
     }
 
-    /// The transfer itself has an answer for every path: its row has the number of pairs.
+    /// Number of pairs, taken from the row of the transfer, which has a value for every path.
     fn number_of<E>(&self, chosen: &Chosen<'_, E>) -> Option<u64> {
         self.decisions_of("", self.methods.len(), chosen, None).map(|d| d.pairs)
     }
@@ -166,7 +166,7 @@ impl<'a> Tables<'a> {
         Some(MethodDecisions { rates: all.rates.into_iter().filter_map(toss).collect(), ..all })
     }
 
-    /// Table 5.7: each two methods once, and each with what the transfer got.
+    /// Table 5.7: each pair of methods once, and each method with the transfer.
     pub(super) fn agreement(&self) -> Vec<MethodAgreement> {
         let pairs = Pairs::all(&self.measurements);
         let names: Vec<&str> = self.methods.iter().map(|(name, _)| *name).chain(["transfer"]).collect();
@@ -191,7 +191,7 @@ fn find<'a>(path: &'a MeasuredPath, method: &str) -> Option<&'a JoinedEstimate> 
     path.estimates.iter().find(|e| e.method == method)
 }
 
-/// The method that was run: `auto` of `auto, capacity` and of `auto -> goodput`.
+/// Name of the method that ran, such as `auto` for `auto, capacity` and for `auto -> goodput`.
 fn base(name: &str) -> &str {
     name.split([',', ' ']).next().unwrap_or(name)
 }
@@ -200,7 +200,7 @@ fn count(items: impl Iterator) -> u32 {
     u32::try_from(items.count()).unwrap_or(u32::MAX)
 }
 
-/// The upper one of an even number.
+/// Median, the upper one of two for an even number of values.
 fn median(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
     values.get(values.len() / 2).copied().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Runs made by hand, whose answers follow by arithmetic.
+//! Synthetic runs whose expected results follow by arithmetic.
 
 mod joining;
 mod judging;
@@ -9,9 +9,9 @@ use std::path::Path as FilePath;
 use results::lab::{LabRun, LabRunEnd, LinkInterval};
 use scenario::Scenario;
 
-use super::folder::{Run, Usage};
+use super::directory::{Run, Usage};
 
-/// Sender and router, router and receiver; the links' keys are given.
+/// Scenario with the links sender-router and router-receiver, and the given keys of the links.
 fn chain(access: &str, path: &str, rest: &str) -> Scenario {
     let text = format!(
         "duration = \"30s\"\nnodes = [\"sender\", \"router\", \"receiver\"]\n\
@@ -24,7 +24,7 @@ fn chain(access: &str, path: &str, rest: &str) -> Scenario {
     read.unwrap_or_else(|e| panic!("{e}")).scenarios.remove(0)
 }
 
-/// One interval of a link's forward direction; `from` sends into it.
+/// Interval of the link direction in which `from` transmits.
 fn used(link: &str, from: &str, [begin_s, end_s]: [f64; 2], share: f64) -> LinkInterval {
     let none = r#"{"packets":0,"bytes":0}"#;
     let text = format!(
@@ -42,7 +42,7 @@ fn usage(intervals: impl IntoIterator<Item = LinkInterval>) -> Usage {
     usage
 }
 
-/// A run whose transfer got so much, and whose time zero is one second past the epoch.
+/// Run with the given throughput of the transfer, which starts one second past the epoch.
 fn run(verdict: &str, got: Option<u64>, usage: Usage) -> Run {
     let start = r#"{"run":0,"point":0,"values":[],"repetition":0,"seed":1,"duration_s":30.0,"began_utc_s":0.0,
         "links":[],"flows":[],"changes":[]}"#;

@@ -1,24 +1,24 @@
-//! What was true of the way of the transfer: capacity and available bandwidth, from the links' own account.
+//! Reference values for the path of the transfer: capacity and available bandwidth, from the counters of the links.
 //!
-//! Rates are of IP bits in full packets. A link counts its overhead too: at 100 Mb/s with Ethernet's 38 bytes it has a capacity of
-//! 100 * 1500 / 1538 Mb/s of these. What others leave of it is the share of its time that it was not busy with them; what the
-//! methods themselves sent is not theirs to count, and is taken away.
+//! Rates are those of IP bits in full packets. A link also counts its overhead: a link of 100 Mb/s with the 38 bytes of
+//! Ethernet has a capacity of 100 * 1500 / 1538 Mb/s. The available bandwidth is the capacity times the share of time
+//! in which the link is not busy with cross traffic; the probes of the methods are not cross traffic.
 
 use link::{Capacity, Settings};
 use scenario::{Medium, Scenario, Way};
 
-use super::folder::{Usage, Used};
+use super::directory::{Usage, Used};
 
-/// The middle of a LAN, in records.
+/// Name of a LAN's switch in records.
 const SWITCH: &str = "switch";
 
-/// Headers of IPv4 and TCP with timestamps.
-const TCP_HEADERS: u32 = 52;
+/// Size of the headers of IPv4 and TCP with timestamps, in bytes.
+const TCP_HEADER_BYTES: u32 = 52;
 
-/// Least time over which load is averaged: a share of a tenth of a second is chance.
-const LEAST_WINDOW_S: f64 = 1.0;
+/// Minimum time over which load is averaged; over 0.1 s, utilisation is dominated by chance.
+const WINDOW_S_MIN: f64 = 1.0;
 
-/// A time on the clock of the run, in seconds.
+/// Time span on the clock of the run, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Window {
     pub(super) begin_s: f64,
@@ -30,19 +30,19 @@ impl Window {
         f64::midpoint(self.begin_s, self.end_s)
     }
 
-    /// Widened on both sides where it is too short to average over.
+    /// Window widened on both sides to at least [`WINDOW_S_MIN`].
     fn widened(self) -> Self {
-        let lack = (LEAST_WINDOW_S - (self.end_s - self.begin_s)).max(0.0) / 2.0;
+        let lack = (WINDOW_S_MIN - (self.end_s - self.begin_s)).max(0.0) / 2.0;
         Self { begin_s: self.begin_s - lack, end_s: self.end_s + lack }
     }
 
-    /// Part of a span that lies within.
+    /// Length of the part of a span that lies within the window, in seconds.
     fn overlap(self, begin_s: f64, end_s: f64) -> f64 {
         (end_s.min(self.end_s) - begin_s.max(self.begin_s)).max(0.0)
     }
 }
 
-/// What a method sent, spread evenly over its time.
+/// Probes of a method, spread evenly over its window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent {
     pub(super) window: Window,
@@ -50,24 +50,24 @@ pub(super) struct Sent {
     pub(super) packets: f64,
 }
 
-/// What packets pass from the sender to the receiver.
+/// Path from the sender to the receiver.
 pub(super) struct Path {
     hops: Vec<Hop>,
-    /// Largest packet that passes everywhere.
+    /// Path MTU in bytes.
     mtu: u32,
     round_trip_s: f64,
 }
 
-/// One direction of a link.
+/// One direction of a link on the path.
 struct Hop {
     link: String,
     from: String,
-    /// Settings with the time from which they hold, the earliest first.
+    /// Settings with their start times in seconds, earliest first.
     settings: Vec<(f64, Settings)>,
 }
 
 impl Path {
-    /// Along the routes of a scenario; `None` when there is no way.
+    /// Follows the routes of a scenario; `None` without a route.
     pub(super) fn of(scenario: &Scenario, from: usize, to: usize) -> Option<Self> {
         let mtu = scenario.way(from, to)?.iter().map(|s| s.mtu).min()?;
         let delay = |from, to| -> Option<f64> {
@@ -83,46 +83,47 @@ impl Path {
         Some(Self { hops, mtu, round_trip_s })
     }
 
-    /// Propagation delay there and back, at the start of the run.
+    /// Propagation delay of the round trip at the start of the run, in seconds.
     pub(super) const fn round_trip_s(&self) -> f64 {
         self.round_trip_s
     }
 
-    /// Share of a full packet that is payload of TCP.
+    /// Share of TCP payload in a full packet.
     pub(super) fn payload_share(&self) -> f64 {
-        f64::from(self.mtu.saturating_sub(TCP_HEADERS)) / f64::from(self.mtu)
+        f64::from(self.mtu.saturating_sub(TCP_HEADER_BYTES)) / f64::from(self.mtu)
     }
 
-    /// Capacity of the narrowest link in the middle of a window; `None` without a link that has a constant rate, or with one that
-    /// follows a trace.
+    /// Capacity of the bottleneck link in the middle of a window, in b/s; `None` if no link has a constant rate, or if
+    /// a link follows a trace.
     pub(super) fn capacity(&self, window: Window) -> Option<f64> {
-        self.least(|hop| hop.capacity(self.mtu, window.middle()))
+        self.minimum(|hop| hop.capacity(self.mtu, window.middle()))
     }
 
-    /// Least of what others left of the links in a window; `None` as for the capacity, and without an account of a link.
+    /// Minimum available bandwidth of the links in a window, in b/s; `None` like the capacity, or without counters of a
+    /// link.
     pub(super) fn available(&self, window: Window, usage: &Usage, sent: &[Sent]) -> Option<f64> {
         let window = window.widened();
-        self.least(|hop| match hop.capacity(self.mtu, window.middle()) {
-            Rate::Constant(_) => hop.left(self.mtu, window, usage.of(&hop.link, &hop.from), sent),
+        self.minimum(|hop| match hop.capacity(self.mtu, window.middle()) {
+            Rate::Constant(_) => hop.available(self.mtu, window, usage.of(&hop.link, &hop.from), sent),
             other @ (Rate::Unbounded | Rate::Unknown) => other,
         })
     }
 
-    fn least(&self, of: impl Fn(&Hop) -> Rate) -> Option<f64> {
-        let mut least: Option<f64> = None;
+    fn minimum(&self, of: impl Fn(&Hop) -> Rate) -> Option<f64> {
+        let mut minimum: Option<f64> = None;
         for hop in &self.hops {
             match of(hop) {
-                Rate::Constant(bps) => least = Some(least.map_or(bps, |l| l.min(bps))),
+                Rate::Constant(bps) => minimum = Some(minimum.map_or(bps, |m| m.min(bps))),
                 Rate::Unbounded => {}
                 Rate::Unknown => return None,
             }
         }
-        least
+        minimum
     }
 }
 
 enum Rate {
-    /// IP bits a second in full packets.
+    /// IP bits per second in full packets.
     Constant(f64),
     Unbounded,
     Unknown,
@@ -144,8 +145,8 @@ impl Hop {
         }
     }
 
-    /// Mean over the window of what others left.
-    fn left(&self, mtu: u32, window: Window, usage: &[Used], sent: &[Sent]) -> Rate {
+    /// Mean available bandwidth over the window.
+    fn available(&self, mtu: u32, window: Window, usage: &[Used], sent: &[Sent]) -> Rate {
         let (mut bits, mut time_s) = (0.0, 0.0);
         for used in usage {
             let within_s = window.overlap(used.begin_s, used.end_s);
@@ -157,15 +158,15 @@ impl Hop {
                 time_s += within_s;
             }
         }
-        // Bytes spread evenly over a method's time may seem to fill more of an interval than they did; over the window that evens out.
-        let most = if time_s > 0.0 { bits / time_s } else { return Rate::Unknown };
+        // Spreading probes evenly can overfill a single interval; the clamp limits the effect on the mean.
+        let mean = if time_s > 0.0 { bits / time_s } else { return Rate::Unknown };
         match self.capacity(mtu, window.middle()) {
-            Rate::Constant(capacity) => Rate::Constant(most.clamp(0.0, capacity)),
+            Rate::Constant(capacity) => Rate::Constant(mean.clamp(0.0, capacity)),
             other @ (Rate::Unbounded | Rate::Unknown) => other,
         }
     }
 
-    /// Share of a link's time in a span that the methods' own packets took.
+    /// Share of a span in which the link transmits probes of the methods.
     fn own_share(&self, span: Window, sent: &[Sent]) -> f64 {
         let Some(settings) = self.at(span.middle()) else { return 0.0 };
         let Capacity::Constant(rate) = settings.capacity else { return 0.0 };
@@ -182,7 +183,7 @@ impl Hop {
     }
 }
 
-/// A link, or both ports of a LAN, in one direction.
+/// Hops of one link, or of both ports of a LAN, in one direction.
 fn hops_over(scenario: &Scenario, over: Medium, here: usize, next: usize) -> Option<Vec<Hop>> {
     let name = |node: usize| scenario.nodes.get(node).map(|n| n.name.clone());
     match over {

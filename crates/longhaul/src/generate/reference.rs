@@ -1,28 +1,32 @@
-//! Pages of the reference that describe files, as manual pages of section 5: who runs `man` is told the same as who reads the documentation.
+//! Reference pages of file formats as man pages of section 5, generated from the Markdown of the documentation.
 
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-/// Name of a page, what it is about, and its text.
+/// Name, one-line description and Markdown source of each page.
 pub(super) const PAGES: [(&str, &str, &str); 3] = [
     (
         "longhaul-overlay",
-        "settings, status, metrics and events of a member of an overlay",
+        "configuration, status, metrics and events of an overlay node",
         include_str!("../../../../docs/reference/overlay.md"),
     ),
     (
         "longhaul-experiment",
-        "file of an emulated experiment",
+        "description of an emulated experiment",
         include_str!("../../../../docs/reference/experiment-file.md"),
     ),
-    ("longhaul-policy", "file by which a device is shaped", include_str!("../../../../docs/reference/policy-file.md")),
+    (
+        "longhaul-policy",
+        "traffic shaping policy of a device",
+        include_str!("../../../../docs/reference/policy-file.md"),
+    ),
 ];
 
-/// The source of a manual page.
+/// Renders a page as roff.
 pub(super) fn page((name, about, markdown): (&str, &str, &str)) -> String {
     let mut page = Page::default();
     let version = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
-    // Quoted, as nothing would be left of an empty date.
+    // An empty date must be quoted, or roff drops the argument.
     page.roff.control("TH", [name, "5", "\"\"", version]);
     page.roff.control("SH", ["NAME"]);
     page.roff.text([roman(format!("{name} - {about}"))]);
@@ -33,16 +37,16 @@ pub(super) fn page((name, about, markdown): (&str, &str, &str)) -> String {
     page.roff.render()
 }
 
-/// What has been made of a page, and where in it the reader of its source is.
+/// State of the conversion from Markdown to roff.
 #[derive(Default)]
 struct Page {
     roff: Roff,
-    /// Of the paragraph, heading, item or cell that is being read.
+    /// Text of the current paragraph, heading, item or cell.
     line: Vec<Inline>,
     is_strong: bool,
-    /// Nested lists.
+    /// Nesting depth of lists.
     depth: usize,
-    /// What is above the columns of the table, and the cells of the row that is being read.
+    /// Heads of the table's columns, and the cells of the current row.
     columns: Vec<String>,
     row: Vec<Vec<Inline>>,
     is_head: bool,
@@ -51,7 +55,7 @@ struct Page {
 impl Page {
     fn take(&mut self, event: Event<'_>) {
         match event {
-            Event::Start(tag) => self.begin(&tag),
+            Event::Start(tag) => self.start(&tag),
             Event::End(tag) => self.end(tag),
             Event::Text(text) if self.is_strong => self.line.push(bold(text.into_string())),
             Event::Text(text) => self.line.push(roman(text.into_string())),
@@ -68,9 +72,9 @@ impl Page {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "most parts of Markdown begin with nothing")]
-    fn begin(&mut self, tag: &Tag<'_>) {
-        // A list begins within the text of its item.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most elements of Markdown need no action at their start")]
+    fn start(&mut self, tag: &Tag<'_>) {
+        // A nested list starts within the text of its item.
         if matches!(tag, Tag::List(_)) {
             self.flush();
         }
@@ -96,7 +100,7 @@ impl Page {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "most parts of Markdown end with nothing")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most elements of Markdown need no action at their end")]
     fn end(&mut self, tag: TagEnd) {
         match tag {
             TagEnd::Heading(level) => self.heading(level),
@@ -138,7 +142,7 @@ impl Page {
         }
     }
 
-    /// A row of a table: what is first stands out, the others follow with what is above them.
+    /// Writes a row of a table: the first cell in bold, then each further cell with the head of its column.
     fn row(&mut self) {
         let mut cells = std::mem::take(&mut self.row).into_iter();
         self.roff.control("TP", []);

@@ -1,4 +1,4 @@
-//! What commands that measure leave in the history, and what they take from it.
+//! History of paths as the measuring commands use and update it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,20 +14,21 @@ use units::Rate;
 
 use crate::output::say;
 
-/// A shorter transfer is for a good part slow start, and no bulk transfer.
-const LEAST_TRANSFER_S: f64 = 3.0;
+/// Minimum duration in seconds of a transfer that is recorded; slow start dominates shorter ones.
+const TRANSFER_S_MIN: f64 = 3.0;
 
-/// What a value is not worth keeping for: it is a bound, or rests on times that are none.
-const DOUBTS: [Trouble; 4] = [Trouble::LowerBound, Trouble::UpperBound, Trouble::ClockStep, Trouble::Implausible];
+/// Caveats that exclude a value from the history: one-sided bounds, and values based on wrong timestamps.
+const EXCLUDING_CAVEATS: [Trouble; 4] =
+    [Trouble::LowerBound, Trouble::UpperBound, Trouble::ClockStep, Trouble::Implausible];
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct MemoryOptions {
-    /// Neither use nor keep the history of the path (`longhaul history`).
+    /// Do not use or update the history of the path (`longhaul history`).
     #[arg(long)]
     pub(crate) no_history: bool,
 }
 
-/// The history of one path. Where none is kept, or it cannot be opened, it knows nothing: what is measured does not depend on it.
+/// History of one path. It is empty if it is disabled or cannot be opened, so measurements never depend on it.
 pub(crate) struct Memory {
     archive: Option<Archive>,
     host: String,
@@ -36,7 +37,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Of the path to a host as it was named; `None` where there shall be none, or the addresses are not known.
+    /// Opens the history of the path to a host; `None` with --no-history, or if the addresses are unknown.
     pub(crate) fn of(
         options: MemoryOptions,
         host: &str,
@@ -45,7 +46,7 @@ impl Memory {
     ) -> Option<Self> {
         let (far, local) = addresses.filter(|_| !options.no_history)?;
         let archive = Archive::open_default().unwrap_or_else(|e| {
-            complain(&e);
+            warn_of(&e);
             None
         });
         let (seconds, nanos) = kernel::utc_seconds();
@@ -53,23 +54,23 @@ impl Memory {
         Some(Self { archive, host: host.to_owned(), path: PathKey::new(far, local, direction), now_s })
     }
 
-    /// The capacity to be expected, in bits of IP packets.
+    /// Expected capacity, in bits of IP packets.
     pub(crate) fn capacity(&self) -> Option<Prediction> {
         let expected = self.archive.as_ref()?.expected(&self.path, Quantity::Capacity, Layer::Ip, self.now_s);
-        told(expected)?
+        or_warn(expected)?
     }
 
-    /// The goodput to be expected of a transfer with this congestion control, from those that were made with it.
+    /// Expected goodput of a transfer with this congestion control, from earlier tests with it.
     pub(crate) fn goodput(&self, control: Control) -> Option<Prediction> {
         let quantity = Some(Quantity::BulkTransferCapacity);
         let filter = Filter { path: Some(self.path), quantity, layer: Some(Layer::Payload), ..Filter::default() };
-        let entries = told(self.archive.as_ref()?.entries(&filter))?;
-        let made = entries.iter().filter(|e| e.source == HistorySource::Test && e.method == control.name());
-        let values: Vec<Value> = made.map(Entry::value).collect();
+        let entries = or_warn(self.archive.as_ref()?.entries(&filter))?;
+        let tests = entries.iter().filter(|e| e.source == HistorySource::Test && e.method == control.name());
+        let values: Vec<Value> = tests.map(Entry::value).collect();
         predict(&values, self.now_s)
     }
 
-    /// What is expected, as records.
+    /// Expected values as records.
     pub(crate) fn expectations(&self) -> Vec<Expected> {
         let capacity = self.capacity().map(|p| expected(Quantity::Capacity, Layer::Ip, &p, None));
         let goodput = |control: Control| {
@@ -79,23 +80,23 @@ impl Memory {
         capacity.into_iter().chain(Control::ALL.into_iter().filter_map(goodput)).collect()
     }
 
-    /// Keeps what a method of `estimate` or `choose` found. What is only a bound is left out.
+    /// Adds the result of a method of `estimate` or `choose`, unless it is a one-sided bound or unreliable.
     pub(crate) fn keep(&mut self, source: HistorySource, result: &EstimateResult, round_trip_ns: u64) {
-        if result.troubles.iter().any(|t| DOUBTS.contains(t)) {
+        if result.troubles.iter().any(|t| EXCLUDING_CAVEATS.contains(t)) {
             return;
         }
         let method = if result.faithful { format!("{}-2002", result.method) } else { result.method.clone() };
-        let entry = |told: &RateInterval| Entry {
+        let entry = |rate: &RateInterval| Entry {
             at_s: self.now_s,
             host: self.host.clone(),
             path: self.path,
             source,
             method: method.clone(),
-            quantity: told.quantity,
+            quantity: rate.quantity,
             layer: result.layer,
-            rate_bps: told.rate_bps,
-            low_bps: told.low_bps,
-            high_bps: told.high_bps,
+            rate_bps: rate.rate_bps,
+            low_bps: rate.low_bps,
+            high_bps: rate.high_bps,
             round_trip_ns: Some(round_trip_ns),
             bytes: result.bytes,
         };
@@ -105,24 +106,24 @@ impl Memory {
 
     fn add(&mut self, entries: &[Entry]) {
         if let Some(archive) = &mut self.archive {
-            let _ = told(archive.add(entries));
+            let _ = or_warn(archive.add(entries));
         }
     }
 }
 
-/// Keeps what a test says of its path: the goodput of one TCP connection that nothing of the user's held back.
+/// Adds the goodput of a test with one TCP connection that no option of the user limits.
 pub(crate) fn keep_test(options: MemoryOptions, start: &StartRecord, end: &EndRecord) {
     let plan = &start.plan;
-    let free = plan.transport == Transport::Tcp && plan.rate_bps.is_none() && plan.window_bytes.is_none();
+    let unlimited = plan.transport == Transport::Tcp && plan.rate_bps.is_none() && plan.window_bytes.is_none();
     let ([stream], [direction]) = (start.streams.as_slice(), end.directions.as_slice()) else { return };
-    let long = direction.receiver.duration_s >= LEAST_TRANSFER_S;
-    if !(free && long && matches!(end.completion, Completion::Complete)) {
+    let long = direction.receiver.duration_s >= TRANSFER_S_MIN;
+    if !(unlimited && long && matches!(end.completion, Completion::Complete)) {
         return;
     }
     let ip = |address: &str| address.parse::<SocketAddr>().ok().map(|a| a.ip());
     let addresses = ip(&stream.server).zip(ip(&stream.client));
     let Some(mut memory) = Memory::of(options, &start.target, addresses, direction.direction) else { return };
-    // Without the name (thrulay) it is not known which control it was.
+    // A thrulay server does not report its congestion control.
     let method = stream.congestion_control.clone().unwrap_or_else(|| "unknown".to_owned());
     let bps = direction.throughput_bps;
     let entry = Entry {
@@ -142,7 +143,7 @@ pub(crate) fn keep_test(options: MemoryOptions, start: &StartRecord, end: &EndRe
     memory.add(&[entry]);
 }
 
-/// As methods take it.
+/// Converts a prediction to the interval that methods take.
 pub(crate) fn interval(p: &Prediction) -> Interval {
     let rate = |bps: f64| Rate::from_bps(bps.round() as u64);
     Interval { value: rate(p.rate_bps), low: rate(p.low_bps), high: rate(p.high_bps) }
@@ -161,11 +162,11 @@ fn expected(quantity: Quantity, layer: Layer, p: &Prediction, control: Option<&s
     }
 }
 
-/// What the archive told; an error is said, and stops nothing.
-fn told<T>(answer: Result<T, ArchiveError>) -> Option<T> {
-    answer.map_err(|e| complain(&e)).ok()
+/// Returns the value; reports an error on standard error and continues.
+fn or_warn<T>(result: Result<T, ArchiveError>) -> Option<T> {
+    result.map_err(|e| warn_of(&e)).ok()
 }
 
-fn complain(error: &ArchiveError) {
-    say(&format!("longhaul: the history is left alone: {error}"));
+fn warn_of(error: &ArchiveError) {
+    say(&format!("longhaul: cannot use the history, continuing without it: {error}"));
 }

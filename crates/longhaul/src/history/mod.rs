@@ -17,20 +17,20 @@ use results::history::{HISTORY_SCHEMA, HistoryRecord, HistoryStart};
 use crate::output::{say, write_history_page};
 use crate::whole_file::WholeFile;
 use cli::HistoryOptions;
-use records::{Asked, records};
+use records::{Query, records};
 
-/// Nothing is known.
+/// Exit status when the history has no matching entry.
 const NEGATIVE: u8 = 1;
 
 pub(crate) fn run(options: &HistoryOptions) -> anyhow::Result<ExitCode> {
     let file = match Archive::default_path() {
         Place::File(file) => file,
-        Place::Off => return Ok(nothing(&format!("no history is kept: {VARIABLE} is `off`"))),
-        Place::NoHome => bail!("there is no home folder with a history; name a file with {VARIABLE}"),
+        Place::Off => return Ok(nothing(&format!("the history is disabled: {VARIABLE} is `off`"))),
+        Place::NoHome => bail!("cannot find the home directory for the history; set {VARIABLE} to a file"),
     };
     let Some(mut archive) = Archive::open_existing(&file)? else {
-        let begun = "longhaul estimate, test and choose begin it";
-        return Ok(nothing(&format!("there is no history yet in {}; {begun}", file.display())));
+        let hint = "`longhaul test`, `estimate` and `choose` create it";
+        return Ok(nothing(&format!("the history {} does not exist yet; {hint}", file.display())));
     };
     match &options.host {
         Some(host) if options.forget => forget(&mut archive, host),
@@ -38,8 +38,8 @@ pub(crate) fn run(options: &HistoryOptions) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn nothing(words: &str) -> ExitCode {
-    say(words);
+fn nothing(text: &str) -> ExitCode {
+    say(text);
     ExitCode::from(NEGATIVE)
 }
 
@@ -53,8 +53,8 @@ fn show(archive: &Archive, options: &HistoryOptions) -> anyhow::Result<ExitCode>
         ..Filter::default()
     };
     let start = HistoryRecord::Start(start(archive, &filter, now_s));
-    let asked = Asked { archive, filter, now_s, with_entries: options.host.is_some() };
-    let found = records(&asked)?;
+    let query = Query { archive, filter, now_s, with_entries: options.host.is_some() };
+    let found = records(&query)?;
     if found.is_empty() {
         return unknown(archive, options);
     }
@@ -76,31 +76,33 @@ fn start(archive: &Archive, filter: &Filter, now_s: f64) -> HistoryStart {
     }
 }
 
-/// Says what is not known: the host at all, or what was asked of it.
+/// Reports that no entry matches: none of the host, or none within --since and --quantity.
 fn unknown(archive: &Archive, options: &HistoryOptions) -> anyhow::Result<ExitCode> {
     let (of_host, list) = match &options.host {
-        Some(host) => (format!(" of a path to {host}"), "; `longhaul history` lists the paths that are known"),
+        Some(host) => (format!(" of a path to {host}"), "; `longhaul history` lists the known paths"),
         None => (String::new(), ""),
     };
     let file = archive.file().display();
     let is_narrowed = options.since.is_some() || options.quantity.is_some();
     let any = Filter { host: options.host.clone(), ..Filter::default() };
     if is_narrowed && !archive.paths(&any)?.is_empty() {
-        return Ok(nothing(&format!("{file} knows nothing{of_host} that --since and --quantity leave")));
+        return Ok(nothing(&format!("{file} has no entry{of_host} that matches --since and --quantity")));
     }
-    Ok(nothing(&format!("{file} knows nothing{of_host}{list}")))
+    Ok(nothing(&format!("{file} has no entry{of_host}{list}")))
 }
 
 fn forget(archive: &mut Archive, host: &str) -> anyhow::Result<ExitCode> {
     let paths = archive.paths(&Filter { host: Some(host.to_owned()), ..Filter::default() })?;
     if paths.is_empty() {
         let file = archive.file().display();
-        return Ok(nothing(&format!("{file} knows nothing of a path to {host}; `longhaul history` lists the paths")));
+        return Ok(nothing(&format!(
+            "{file} has no entry of a path to {host}; `longhaul history` lists the known paths"
+        )));
     }
     let entries = paths.iter().map(|p| archive.forget(&p.path)).sum::<Result<usize, _>>()?;
     let count = |n: usize, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
-    let words = format!("forgot {} of {}", count(entries, "entry", "entries"), count(paths.len(), "path", "paths"));
-    writeln!(io::stdout(), "{words}")?;
+    let text = format!("deleted {} of {}", count(entries, "entry", "entries"), count(paths.len(), "path", "paths"));
+    writeln!(io::stdout(), "{text}")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,33 +1,33 @@
-//! From the archive to records.
+//! Converts entries of the archive to records.
 
 use archive::{Archive, ArchiveError, Entry, Filter, PathKey, PathSummary, Replay, replay};
 use estimate::history::{Prediction, predict};
 use results::estimate::{Layer, Quantity};
 use results::history::{HistoryEntry, HistoryExpectation, HistoryPath, HistoryRecord};
 
-/// What the records are about.
-pub(super) struct Asked<'a> {
+/// Query of the history.
+pub(super) struct Query<'a> {
     pub(super) archive: &'a Archive,
     pub(super) filter: Filter,
     pub(super) now_s: f64,
-    /// Entries one by one, and not the paths alone.
+    /// Whether to list the entries in addition to the paths.
     pub(super) with_entries: bool,
 }
 
-/// The paths that fit, each followed by its entries and by what is expected of it.
-pub(super) fn records(asked: &Asked<'_>) -> Result<Vec<HistoryRecord>, ArchiveError> {
+/// Returns the matching paths, each followed by its entries and its expectations.
+pub(super) fn records(query: &Query<'_>) -> Result<Vec<HistoryRecord>, ArchiveError> {
     let mut all = Vec::new();
-    for (number, summary) in (1..).zip(asked.archive.paths(&asked.filter)?) {
+    for (number, summary) in (1..).zip(query.archive.paths(&query.filter)?) {
         all.push(HistoryRecord::Path(path(number, &summary)));
-        one(asked, number, &summary.path, &mut all)?;
+        one(query, number, &summary.path, &mut all)?;
     }
     Ok(all)
 }
 
-fn one(asked: &Asked<'_>, number: u32, path: &PathKey, out: &mut Vec<HistoryRecord>) -> Result<(), ArchiveError> {
-    // What is expected rests on all entries, whichever of them are shown.
-    let of_path = Filter { path: Some(*path), quantity: asked.filter.quantity, ..Filter::default() };
-    let known = asked.archive.entries(&of_path)?;
+fn one(query: &Query<'_>, number: u32, path: &PathKey, out: &mut Vec<HistoryRecord>) -> Result<(), ArchiveError> {
+    // Expectations use all entries, even those that are not shown.
+    let of_path = Filter { path: Some(*path), quantity: query.filter.quantity, ..Filter::default() };
+    let known = query.archive.entries(&of_path)?;
     let mut expected: Vec<Option<Prediction>> = vec![None; known.len()];
     let mut expectations = Vec::new();
     for subject in subjects(&known) {
@@ -39,12 +39,12 @@ fn one(asked: &Asked<'_>, number: u32, path: &PathKey, out: &mut Vec<HistoryReco
                 *slot = *before;
             }
         }
-        if let Some(now) = predict(&values, asked.now_s) {
+        if let Some(now) = predict(&values, query.now_s) {
             expectations.push(expectation(number, subject, &now, replay));
         }
     }
-    if asked.with_entries {
-        let since = asked.filter.since_s.unwrap_or(f64::NEG_INFINITY);
+    if query.with_entries {
+        let since = query.filter.since_s.unwrap_or(f64::NEG_INFINITY);
         let shown = known.iter().zip(&expected).filter(|(e, _)| e.at_s >= since);
         out.extend(shown.map(|(e, before)| HistoryRecord::Entry(entry(number, e, before.as_ref()))));
     }
@@ -52,7 +52,7 @@ fn one(asked: &Asked<'_>, number: u32, path: &PathKey, out: &mut Vec<HistoryReco
     Ok(())
 }
 
-/// What the entries are of, in the order in which it came up.
+/// Quantities and layers of the entries, in the order of their first appearance.
 fn subjects(entries: &[Entry]) -> Vec<(Quantity, Layer)> {
     let mut all = Vec::new();
     for subject in entries.iter().map(|e| (e.quantity, e.layer)) {
@@ -120,7 +120,7 @@ fn expectation(
     }
 }
 
-/// Predictions are of 0 to 1e15 b/s.
+/// Rounds a prediction, which is within 0 and 1e15 b/s.
 const fn whole(bps: f64) -> u64 {
     bps.round() as u64
 }

@@ -22,23 +22,23 @@ pub(crate) fn shell(options: &ShellOptions) -> anyhow::Result<ExitCode> {
     Ok(exit_code(status))
 }
 
-/// The command, or the user's shell. One word with spaces is a line for /bin/sh.
-pub(super) fn command_or_shell(words: &[String]) -> Command {
-    let words = words_or_shell(words);
-    let mut command = Command::new(words.first().map_or("/bin/sh", String::as_str));
-    command.args(words.iter().skip(1));
+/// Returns the command, or the user's shell; a single argument with spaces is run by /bin/sh.
+pub(super) fn command_or_shell(arguments: &[String]) -> Command {
+    let arguments = arguments_or_shell(arguments);
+    let mut command = Command::new(arguments.first().map_or("/bin/sh", String::as_str));
+    command.args(arguments.iter().skip(1));
     command
 }
 
-pub(super) fn words_or_shell(words: &[String]) -> Vec<String> {
-    match words {
+pub(super) fn arguments_or_shell(arguments: &[String]) -> Vec<String> {
+    match arguments {
         [] => vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned())],
         [line] if line.contains(char::is_whitespace) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()],
-        words => words.to_vec(),
+        arguments => arguments.to_vec(),
     }
 }
 
-/// A command's status as ours, as a shell tells it: 128 plus the signal's number.
+/// Converts the status of a command like a shell: 128 plus the number of the signal that ended it.
 pub(super) fn exit_code(status: std::process::ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
@@ -55,7 +55,7 @@ pub(crate) fn status(options: &StatusOptions) -> anyhow::Result<ExitCode> {
             continue;
         }
         let nodes: Vec<&str> = entry.nodes.iter().map(|n| n.name.as_str()).collect();
-        let state = if entry.lab.lives() { "running" } else { "gone, see `longhaul lab gc`" };
+        let state = if entry.lab.lives() { "running" } else { "ended abnormally; clean up with `longhaul lab gc`" };
         writeln!(out, "{} {} ({state}): {}", entry.lab.pid, entry.name, nodes.join(", "))?;
         writeln!(out, "    {}", entry.folder.display())?;
     }
@@ -72,7 +72,7 @@ pub(crate) fn gc() -> anyhow::Result<ExitCode> {
         writeln!(out, "{line}")?;
     }
     if done.is_empty() {
-        writeln!(out, "nothing was left behind")?;
+        writeln!(out, "nothing to remove")?;
     }
     Ok(ExitCode::SUCCESS)
 }

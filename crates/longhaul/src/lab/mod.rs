@@ -16,7 +16,7 @@ use scenario::Experiment;
 
 use cli::{LabCommand, LabOptions};
 
-/// A run was not valid, or its command failed.
+/// Exit status when a run is not valid or its command failed.
 const NEGATIVE: u8 = 1;
 
 pub(crate) fn run(options: LabOptions) -> anyhow::Result<ExitCode> {
@@ -30,13 +30,13 @@ pub(crate) fn run(options: LabOptions) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The first process of a lab's nodes; started by the lab only.
+/// Runs the first process of a lab's nodes, which only the lab starts.
 pub(crate) fn keep(hosts: Option<&Path>) -> anyhow::Result<ExitCode> {
     kernel::run_keeper(hosts)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The right to make namespaces, as root or in a user namespace of our own; before any thread is started.
+/// Gains the privilege to create namespaces, as root or in a new user namespace. Call it before starting threads.
 fn gain_privilege() -> anyhow::Result<Privilege> {
     lab::registry::folder();
     let privilege = kernel::gain().context("a lab needs network namespaces")?;
@@ -46,10 +46,10 @@ fn gain_privilege() -> anyhow::Result<Privilege> {
     Ok(privilege)
 }
 
-/// This binary, for the flows and servers in the nodes.
+/// Path of this binary, which runs the flows and servers in the nodes.
 fn own_program() -> anyhow::Result<PathBuf> {
-    // The file itself: a name could mean another file in a node, and after an upgrade another version.
-    std::env::current_exe().context("cannot find this program's own file")
+    // The path of the running file: a search by name could find another version in a node or after an upgrade.
+    std::env::current_exe().context("cannot find the executable file of this program")
 }
 
 fn read_experiment(

@@ -10,11 +10,11 @@ use results::lab::{LabRecord, Verdict};
 use scenario::Scenario;
 
 use super::cli::PathOptions;
-use super::inspect::{exit_code, words_or_shell};
+use super::inspect::{arguments_or_shell, exit_code};
 use super::{NEGATIVE, gain_privilege, own_program};
 use crate::output::json_line;
 
-/// Two nodes and a link; the options are set on top.
+/// Experiment file with two nodes and a link, which the options override.
 const PATH: &str = "\
 name = \"path\"
 duration = \"168h\"
@@ -26,8 +26,8 @@ between = [\"near\", \"far\"]
 pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
     let scenario = scenario(options)?;
     gain_privilege()?;
-    let folder =
-        tempfile::Builder::new().prefix("longhaul-path-").tempdir().context("cannot make a folder for logs")?;
+    let directory =
+        tempfile::Builder::new().prefix("longhaul-path-").tempdir().context("cannot create a directory for logs")?;
     let mut json = match &options.json {
         Some(path) => Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
         None => None,
@@ -42,16 +42,16 @@ pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
     };
     let path_options = lab::PathOptions {
         program: own_program()?,
-        command: words_or_shell(&options.command),
+        command: arguments_or_shell(&options.command),
         far: options.far.clone(),
-        folder: folder.path().to_owned(),
+        folder: directory.path().to_owned(),
     };
     let (status, end) = lab::run_path(&scenario, &path_options, &mut observe, &Shutdown::asked)?;
     if let Some(to) = &options.pcapng {
-        keep(&folder.path().join("path.pcapng"), to)?;
+        keep(&directory.path().join("path.pcapng"), to)?;
     }
     if let Some(e) = failure {
-        return Err(e).context("the records could not be written");
+        return Err(e).context("cannot write the records");
     }
     let valid = end.verdict == Verdict::Valid;
     if !options.quiet || !valid {
@@ -64,7 +64,7 @@ fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
     std::fs::copy(from, to).map(|_| ()).with_context(|| format!("cannot write {}", to.display()))
 }
 
-/// The scenario that the options describe, read as an experiment file is, so that the same checks hold.
+/// Builds the scenario from the options with the parser of experiment files, so that the same checks apply.
 fn scenario(options: &PathOptions) -> anyhow::Result<Scenario> {
     let rtt = options.rtt;
     let mut set = vec![("seed".to_owned(), options.seed.to_string())];
@@ -82,15 +82,15 @@ fn scenario(options: &PathOptions) -> anyhow::Result<Scenario> {
         (None, Some(_)) if !rtt.is_zero() => "1 bdp",
         (None, _) => "1000 packets",
     };
-    // Beside it --set may choose the discipline.
+    // --set may select the queueing discipline in addition.
     link("queue.limit", queue);
     for (key, value) in &options.set {
         link(key, value);
     }
     if let Some(lateness) = options.lateness {
-        anyhow::ensure!(!lateness.is_zero(), "--lateness 0: nothing is handed over in no time; write such as 50ms");
+        anyhow::ensure!(!lateness.is_zero(), "--lateness 0 is out of range (above 0); use a value such as 50ms");
         set.push(("validity.lateness_p99".to_owned(), format!("{}ns", lateness.as_nanos())));
-        // Who says how late packets may be has said what a busy machine may do.
+        // An explicit limit of lateness replaces the limit of stolen CPU time.
         set.push(("validity.stolen_cpu".to_owned(), "1.0".to_owned()));
     }
     if options.pcapng.is_some() {
@@ -101,12 +101,12 @@ fn scenario(options: &PathOptions) -> anyhow::Result<Scenario> {
     let experiment = scenario::read(Path::new("path"), PATH, &read, &|path| {
         std::fs::read_to_string(path).map_err(|e| e.to_string())
     });
-    let mut experiment = experiment.map_err(|e| anyhow!(in_own_words(options, e.to_string())))?;
+    let mut experiment = experiment.map_err(|e| anyhow!(with_option_names(options, e.to_string())))?;
     experiment.scenarios.pop().context("no scenario")
 }
 
-/// Names the option that the user gave where the reader names the key that it set.
-fn in_own_words(options: &PathOptions, text: String) -> String {
+/// Replaces keys of the experiment file in an error by the options that set them.
+fn with_option_names(options: &PathOptions, text: String) -> String {
     let given = [
         ("rate", options.rate.as_deref()),
         ("jitter", options.jitter.as_deref()),
@@ -116,9 +116,9 @@ fn in_own_words(options: &PathOptions, text: String) -> String {
         ("overhead", Some(options.overhead.as_str())),
     ];
     let own = given.iter().filter_map(|(key, value)| Some((key, (*value)?)));
-    // The key is half of it, one way.
+    // The key holds the one-way delay, half of --rtt.
     let text = match text.split_once("links.path.delay: ") {
-        Some((_, rest)) => format!("--rtt {:?} (half of it one way): {rest}", options.rtt),
+        Some((_, rest)) => format!("--rtt {:?} (one-way delay is half of it): {rest}", options.rtt),
         None => text,
     };
     let set = own.fold(text, |text, (key, value)| {

@@ -1,4 +1,4 @@
-//! What a lab would build and run: `--dry-run`.
+//! `--dry-run`: prints the network and the runs of an experiment.
 
 use std::io::{self, Write};
 
@@ -23,10 +23,11 @@ fn show_scenario(scenario: &Scenario, out: &mut impl Write) -> io::Result<()> {
     let name = |node: usize| scenario.nodes[node].name.as_str();
     writeln!(
         out,
-        "{}: {} s, {} repetitions, seed {}",
+        "{}: {} s, {} {}, seed {}",
         scenario.name,
         scenario.duration.as_secs_f64(),
         scenario.repeat,
+        if scenario.repeat == 1 { "repetition" } else { "repetitions" },
         scenario.seed
     )?;
     for node in &scenario.nodes {
@@ -39,7 +40,7 @@ fn show_scenario(scenario: &Scenario, out: &mut impl Write) -> io::Result<()> {
                 let Some(side) = side else { continue };
                 let classes: Vec<String> =
                     side.classes.iter().map(|c| format!("{} {} up to {}", c.name, c.rate, c.ceiling)).collect();
-                writeln!(out, "    {way} of {} held to {}: {}", policy.device, side.rate, classes.join(", "))?;
+                writeln!(out, "    {way} of {} limited to {}: {}", policy.device, side.rate, classes.join(", "))?;
             }
         }
     }

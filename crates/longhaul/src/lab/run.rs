@@ -22,12 +22,12 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     }
     let privilege = gain_privilege()?;
     let name = experiment.scenarios.first().map_or("experiment", |s| s.name.as_str());
-    let folder = options.out.clone().unwrap_or_else(|| lab::default_folder(name));
-    let records = make_folder(&folder)?;
-    fs::copy(&options.file, folder.join("experiment.toml")).context("cannot keep a copy of the experiment file")?;
+    let directory = options.out.clone().unwrap_or_else(|| lab::default_folder(name));
+    let records = create_directory(&directory)?;
+    fs::copy(&options.file, directory.join("experiment.toml")).context("cannot copy the experiment file")?;
     let lab_options = lab::Options {
         program: own_program()?,
-        folder: folder.clone(),
+        folder: directory.clone(),
         overrides: options.set.clone(),
         privilege: privilege.to_string(),
         workers: options.workers.map(usize::from),
@@ -36,28 +36,29 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     let mut sink = Sink::new(&records)?;
     let outcome = lab::run_experiment(&experiment, &lab_options, &mut |r| sink.take(r), &Shutdown::asked);
     sink.finish()?;
-    // Also after a failure: what was measured until then is worth a page.
-    let page = write_page(&records, &folder, name);
+    // The page is also written after a failure, from the records so far.
+    let page = write_page(&records, &directory, name);
     let summary = outcome?;
     say(&format!("report: {}\nrecords: {}", page?.display(), records.display()));
     let valid = summary.verdict == Verdict::Valid;
     Ok(if valid { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
 }
 
-/// The folder, made; gives the path of the records. What another experiment wrote is not touched.
-fn make_folder(folder: &Path) -> anyhow::Result<PathBuf> {
-    let records = folder.join("records.jsonl");
+/// Creates the directory and returns the path of the records; fails if the directory holds results of another
+/// experiment.
+fn create_directory(directory: &Path) -> anyhow::Result<PathBuf> {
+    let records = directory.join("records.jsonl");
     if records.exists() {
-        bail!("{} holds the results of another experiment; choose another folder with --out", folder.display());
+        bail!("{} holds the results of another experiment; select another directory with --out", directory.display());
     }
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    fs::create_dir_all(directory).with_context(|| format!("cannot create the directory {}", directory.display()))?;
     Ok(records)
 }
 
-/// Back to the begin of the line, and the line cleared (ECMA-48, EL).
+/// Returns to the start of the line and clears it (ECMA-48, EL).
 const CLEAR: &str = "\r\x1b[K";
 
-/// Where the records go: the file, the terminal.
+/// Outputs of the records: the file and the terminal.
 struct Sink {
     file: BufWriter<File>,
     text: LabText<Stdout>,
@@ -86,7 +87,7 @@ impl Sink {
 
     fn write(&mut self, record: &LabRecord) -> io::Result<()> {
         json_line(&mut self.file, record)?;
-        // Whole lines on the disk at every interval: a crash costs one.
+        // Flush at every interval, so that a crash loses at most one.
         if matches!(record, LabRecord::Engine(_) | LabRecord::RunEnd(_)) {
             self.file.flush()?;
         }
@@ -113,24 +114,24 @@ impl Sink {
         if self.progress.is_some() {
             write!(io::stderr(), "{CLEAR}")?;
         }
-        self.file.flush().context("the records could not be written")?;
+        self.file.flush().context("cannot write the records")?;
         match self.failure {
-            // A reader that has seen enough (`longhaul lab run ... | head`).
-            Some(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("the records could not be written"),
+            // A reader that closes the pipe early (`longhaul lab run ... | head`) is not an error.
+            Some(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("cannot write the records"),
             _ => Ok(()),
         }
     }
 }
 
-/// Columns of the terminal; 80 where it does not tell.
+/// Number of columns of the terminal [default: 80].
 fn terminal_width() -> usize {
     report::terminal_columns().unwrap_or(80)
 }
 
-fn write_page(records: &Path, folder: &Path, title: &str) -> anyhow::Result<PathBuf> {
+fn write_page(records: &Path, directory: &Path, title: &str) -> anyhow::Result<PathBuf> {
     let file = File::open(records).with_context(|| format!("cannot read {}", records.display()))?;
     let report = read_lab(BufReader::new(file), &records.display().to_string())?;
-    let page = folder.join("report.html");
+    let page = directory.join("report.html");
     write_lab_page(&page, &report, title)?;
     Ok(page)
 }

@@ -1,4 +1,4 @@
-//! `longhaul lab trace`: a link's capacity as mahimahi reads it.
+//! `longhaul lab trace`: capacity of a link in the trace format of mahimahi.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
     let scenario = experiment.scenarios.first().context("the experiment has no scenario")?;
     let Some(number) = scenario.links.iter().position(|l| l.name == options.link) else {
         let known: Vec<&str> = scenario.links.iter().map(|l| l.name.as_str()).collect();
-        bail!("there is no link `{}`; links are: {}", options.link, known.join(", "));
+        bail!("unknown link `{}`; links of the experiment: {}", options.link, known.join(", "));
     };
     let way = if options.backward { Way::Backward } else { Way::Forward };
     let trace = trace(scenario, number, way)?;
@@ -25,7 +25,7 @@ pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The rates that the schedule gives one after the other, to the end of the run; a link that is down has rate zero.
+/// Converts the initial rate and the schedule to a trace of the whole run; a link that is down has rate zero.
 fn trace(scenario: &Scenario, number: usize, way: Way) -> anyhow::Result<Trace> {
     let link = &scenario.links[number];
     let mut now = if way == Way::Forward { &link.forward } else { &link.backward };
@@ -46,7 +46,9 @@ fn rate(settings: &link::Settings) -> anyhow::Result<Rate> {
     match (&settings.capacity, settings.up) {
         (_, false) => Ok(Rate::ZERO),
         (Capacity::Constant(rate), true) => Ok(*rate),
-        (Capacity::Unlimited, true) => bail!("the link has no rate; a trace needs one (rate = ...)"),
-        (Capacity::Trace(_), true) => bail!("the link follows a trace and a schedule at once; only one can be written"),
+        (Capacity::Unlimited, true) => bail!("the link has no rate, which a trace needs; set `rate`"),
+        (Capacity::Trace(_), true) => {
+            bail!("the link has both a trace and a schedule; only one of them can be written")
+        }
     }
 }

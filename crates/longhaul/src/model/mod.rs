@@ -16,18 +16,18 @@ use units::Rate;
 use crate::output::{json_line, open};
 use cli::ModelOptions;
 
-/// Segments of the first window (RFC 6928).
-const FIRST_WINDOW: f64 = 10.0;
+/// Initial congestion window in segments (RFC 6928).
+const INITIAL_WINDOW_SEGMENTS: f64 = 10.0;
 
 pub(crate) fn run(options: &ModelOptions) -> anyhow::Result<ExitCode> {
-    anyhow::ensure!(!options.rtt.is_zero(), "a round trip of zero has no rate; give --rtt as measured");
+    anyhow::ensure!(!options.rtt.is_zero(), "a round trip of zero has no rate; set --rtt above zero");
     anyhow::ensure!(options.mss.as_u64() > 0, "--mss must be above zero");
-    anyhow::ensure!(options.window.is_none_or(|w| w >= options.mss), "--window must hold a segment at least");
+    anyhow::ensure!(options.window.is_none_or(|w| w >= options.mss), "--window must be at least --mss");
     anyhow::ensure!(options.rate.is_none_or(|r| r.as_bps() > 0), "--rate must be above zero");
     anyhow::ensure!(options.timeout.is_none_or(|t| !t.is_zero()), "--timeout must be above zero");
     let timeout = options.timeout.unwrap_or(options.rtt + TIMEOUT_BEYOND_RTT);
     let start = start(options, timeout);
-    let results = all(options, timeout);
+    let results = evaluate(options, timeout);
     let Some(path) = &options.json else {
         report::model::write_models(&start, &results, &mut io::stdout())?;
         return Ok(ExitCode::SUCCESS);
@@ -55,22 +55,22 @@ fn start(options: &ModelOptions, timeout: Duration) -> ModelStart {
     }
 }
 
-/// All formulas, those of one sender beside each other.
-fn all(options: &ModelOptions, timeout: Duration) -> Vec<ModelResult> {
+/// Evaluates all formulas, grouped by sender.
+fn evaluate(options: &ModelOptions, timeout: Duration) -> Vec<ModelResult> {
     let ModelOptions { mss, rtt, loss, rate, .. } = *options;
     let window = options.window.map(|w| w.as_u64() as f64 / mss.as_u64() as f64);
     let reno = Reno { mss, rtt, loss, timeout, segments_per_ack: options.segments_per_ack, window };
     let bounds = Bounds::of(options);
-    // The link holds a transfer as a window does: no more than it carries in a round trip is under way.
-    let under_way = |most: Rate| most.as_bps() as f64 * rtt.as_secs_f64() / 8.0 / mss.as_u64() as f64;
-    let held = Reno { window: bounds.0.map(|(most, _)| under_way(most).max(1.0)), ..reno };
+    // The link limits a transfer like a window: at most one bandwidth-delay product is in flight.
+    let bdp_segments = |rate: Rate| rate.as_bps() as f64 * rtt.as_secs_f64() / 8.0 / mss.as_u64() as f64;
+    let limited = Reno { window: bounds.0.map(|(rate, _)| bdp_segments(rate).max(1.0)), ..reno };
     let row = |model, about, source, formula| bounds.row(model, about, source, formula, loss);
     let mut rows = vec![
-        row("mathis", "Reno, an ACK each segment", "Mathis et al. 1997", mathis(mss, rtt, loss, MATHIS_PERIODIC)),
+        row("mathis", "Reno, one ACK per segment", "Mathis et al. 1997", mathis(mss, rtt, loss, MATHIS_PERIODIC)),
         row("mathis-delayed", "Reno, delayed ACKs", "Mathis et al. 1997", mathis(mss, rtt, loss, MATHIS_DELAYED_ACK)),
         row("pftk-approximate", "Reno with timeouts", "Padhye et al. 1998", pftk_approximate(reno)),
-        row("pftk", "Reno with timeouts, in full", "Padhye et al. 1998", pftk(reno)),
-        row("pftk-received", "the same, what arrives", "Padhye et al. 2000", pftk_received(reno)),
+        row("pftk", "Reno with timeouts, full", "Padhye et al. 1998", pftk(reno)),
+        row("pftk-received", "the same, received rate", "Padhye et al. 2000", pftk_received(reno)),
         row("tfrc", "TCP-friendly rate control", "RFC 5348 section 3.1", tfrc(mss, rtt, loss)),
         row("cubic", "CUBIC", "RFC 9438 section 5", cubic_response(mss, rtt, loss)),
         row(
@@ -83,7 +83,12 @@ fn all(options: &ModelOptions, timeout: Duration) -> Vec<ModelResult> {
     ];
     if let Some(rate) = rate {
         rows.push(row("safire", "Reno in SAFIRE", "Mark et al. 2008, eq. 1", safire(rate, mss, rtt, loss)));
-        rows.push(row("rate-aware", "a sender told its rate", "Mark et al. 2008, eq. 2", rate_aware(rate, rtt, loss)));
+        rows.push(row(
+            "rate-aware",
+            "sender that knows the rate",
+            "Mark et al. 2008, eq. 2",
+            rate_aware(rate, rtt, loss),
+        ));
     }
     if let Some(bytes) = options.bytes {
         for row in &mut rows {
@@ -101,14 +106,24 @@ fn all(options: &ModelOptions, timeout: Duration) -> Vec<ModelResult> {
             bound: None,
             completion_ns: time.map(units::nanos),
         };
-        let way = Way { mss, wire: mss, round_trip: rtt, rate: bounds.0.map(|(most, _)| most) };
-        rows.push(time("cardwell", "Reno from its start", "Cardwell et al. 2000", cardwell(bytes, held, FIRST_WINDOW)));
-        rows.push(time("slow-start", "alone, without loss", "Cardwell; Kurose, Ross", ideal_completion(bytes, way)));
+        let way = Way { mss, wire: mss, round_trip: rtt, rate: bounds.0.map(|(rate, _)| rate) };
+        rows.push(time(
+            "cardwell",
+            "Reno with slow start",
+            "Cardwell et al. 2000",
+            cardwell(bytes, limited, INITIAL_WINDOW_SEGMENTS),
+        ));
+        rows.push(time(
+            "slow-start",
+            "slow start without loss",
+            "Cardwell; Kurose, Ross",
+            ideal_completion(bytes, way),
+        ));
     }
     rows
 }
 
-/// What link and window allow.
+/// Lower of the limits by link and window.
 struct Bounds(Option<(Rate, ModelBound)>);
 
 impl Bounds {
@@ -123,9 +138,9 @@ impl Bounds {
 
     fn row(&self, model: &str, about: &str, source: &str, formula: Option<Rate>, loss: f64) -> ModelResult {
         let (rate, bound) = match (formula, self.0) {
-            (Some(formula), Some((most, bound))) if most < formula => (Some(most), Some(bound)),
-            // Without loss a formula of losses leaves all to them.
-            (None, Some((most, bound))) if loss == 0.0 => (Some(most), Some(bound)),
+            (Some(formula), Some((limit, bound))) if limit < formula => (Some(limit), Some(bound)),
+            // Without loss, a loss-based formula has no value and the limit applies.
+            (None, Some((limit, bound))) if loss == 0.0 => (Some(limit), Some(bound)),
             (formula, _) => (formula, None),
         };
         ModelResult {

@@ -7,9 +7,13 @@ use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Settings, status, metrics and events: longhaul-overlay(5).\n\
-                  A member needs CAP_NET_ADMIN for its tunnel device, and /dev/net/tun.\n\
-                  Exit status: 0 done; 1 a member could not begin now or had to end, or a replay differs; 2 it could not be done.")]
+#[command(after_help = "Examples: longhaul overlay init --address 10.77.0.1 --config west.toml\n          \
+                  longhaul overlay join --config west.toml < east-member.txt\n          \
+                  longhaul overlay up --config west.toml\n\
+                  longhaul-overlay(5) describes configuration, status, metrics and events.\n\
+                  A node needs CAP_NET_ADMIN for its tunnel device, and /dev/net/tun.\n\
+                  Exit status: 0 success; 1 the node failed to start or stopped on an error, or a replay differs; 2 \
+                  usage or configuration error.")]
 pub(crate) struct OverlayOptions {
     #[command(subcommand)]
     pub(crate) command: OverlayCommand,
@@ -17,88 +21,95 @@ pub(crate) struct OverlayOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OverlayCommand {
-    /// Make a key and settings for a new member.
+    /// Create a key and a configuration for a new node.
     Init(InitOptions),
-    /// Run a member until it is asked to end.
+    /// Run a node until Ctrl-C, SIGTERM or `overlay down`.
     Up(UpOptions),
-    /// Add a member to the settings.
+    /// Add a peer to the configuration.
     Join(JoinOptions),
-    /// Make the key of an authority, whose certificates make members.
+    /// Create the key of a certificate authority for the overlay.
     Authority(AuthorityOptions),
-    /// Make a certificate for a member.
+    /// Sign a certificate for a node with the key of the authority.
     Certify(CertifyOptions),
-    /// Show members, links, and what was counted.
+    /// Show peers, links and counters.
+    #[command(after_help = "Example: longhaul overlay status --config west.toml")]
     Status(AskOptions),
-    /// Show the ways in use.
+    /// Show the routes in use.
+    #[command(after_help = "Example: longhaul overlay routes --config west.toml")]
     Routes(AskOptions),
-    /// Show how many flows there are, and which way they go.
+    /// Show the number of flows on each path.
+    #[command(after_help = "Example: longhaul overlay flows --config west.toml")]
     Flows(AskOptions),
-    /// Explain why packets to a destination go as they go.
+    /// Explain the choice of the route to a destination.
     Why(WhyOptions),
-    /// Show what happened lately, one JSON object a line.
+    /// Show recent events: time and text; with --json one JSON object per line.
+    #[command(after_help = "Example: longhaul overlay events --config west.toml")]
     Events(AskOptions),
-    /// Let a running member take the others and its certificate from the settings again.
+    /// Reload peers and certificate from the configuration.
+    #[command(after_help = "Example: longhaul overlay reload --config west.toml")]
     Reload(AskOptions),
-    /// Decide anew by the record of a member, and compare.
+    /// Replay a decision log and report differences.
     Replay(ReplayOptions),
-    /// End a running member.
+    /// Stop a running node.
+    #[command(after_help = "Example: longhaul overlay down --config west.toml")]
     Down(AskOptions),
 }
 
-/// Refuses what `overlay up` of another member would refuse later.
+/// Checks an endpoint as `overlay up` of a peer does.
 fn endpoint(text: &str) -> Result<String, String> {
     text.parse::<overlay::Endpoint>().map(|_| text.to_owned())
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ConfigOptions {
-    /// Settings of the member.
+    /// Configuration file of the node.
     #[arg(long, short, value_name = "FILE", default_value = "node.toml")]
     pub(crate) config: PathBuf,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: longhaul overlay init --address 10.77.0.1 --config west.toml\n\
-    It prints the lines by which the other members know this one.")]
+    The command prints the peer entry that the other nodes need.")]
 pub(crate) struct InitOptions {
     #[command(flatten)]
     pub(crate) config: ConfigOptions,
-    /// Address in the overlay, repeatable: one for IPv4, one for IPv6.
+    /// Address of the node in the overlay; repeatable, one for IPv4 and one for IPv6.
     #[arg(long, short, value_name = "ADDRESS", required = true)]
     pub(crate) address: Vec<IpAddr>,
-    /// Network behind this host that it serves, repeatable.
+    /// Subnet behind this host that the node serves; repeatable [default: none].
     #[arg(long, value_name = "NETWORK/LENGTH")]
     pub(crate) subnet: Vec<IpNet>,
-    /// Where other members reach this one, for the lines that are printed.
+    /// Public endpoint of the node, for the printed peer entry [default: none, the node connects to its peers].
     #[arg(long, value_name = "HOST[:PORT]", value_parser = endpoint)]
     pub(crate) endpoint: Option<String>,
-    /// File with what all members of the overlay share, or - for standard input; without it a new secret is made, as for
-    /// the first member.
+    /// File with the network secret that all nodes share, or - for standard input [default: a new secret, for the first
+    /// node].
     #[arg(long, value_name = "FILE")]
     pub(crate) secret_file: Option<PathBuf>,
-    /// The secret itself, which all users of this host can see while this runs.
+    /// Network secret as text, visible to all users of this host while the command runs; prefer --secret-file.
     #[arg(long, value_name = "TEXT", conflicts_with = "secret_file")]
     pub(crate) secret: Option<String>,
-    /// Address and port to receive at.
+    /// UDP address and port to listen on [default: port 5460 of all addresses].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul overlay up --config west.toml")]
 pub(crate) struct UpOptions {
     #[command(flatten)]
     pub(crate) config: ConfigOptions,
-    /// Send all flows to a destination one way, as `single_path` in the settings does.
+    /// Send all flows to a destination over one path, like `single_path` in the configuration.
     #[arg(long)]
     pub(crate) single_path: bool,
-    /// Read and check the settings, and say what would be done.
+    /// Check the configuration and print what `up` would do; change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: longhaul overlay join --config east.toml < west-member.txt\n\
-    Reads the lines that `longhaul overlay init` printed for another member.")]
+    The command reads the peer entry that `longhaul overlay init` printed for the peer.")]
 pub(crate) struct JoinOptions {
     #[command(flatten)]
     pub(crate) config: ConfigOptions,
@@ -106,21 +117,21 @@ pub(crate) struct JoinOptions {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: longhaul overlay authority --key net.key\n\
-    It prints the line by which members know the authority.")]
+    The command prints the line that the configuration of each node needs.")]
 pub(crate) struct AuthorityOptions {
-    /// File of the authority's key, which is made.
+    /// File to create for the key of the authority.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: longhaul overlay certify --key net.key --valid 365d < west-member.txt > west.cert\n\
-    Reads the lines that `longhaul overlay init` printed for the member.")]
+    The command reads the peer entry that `longhaul overlay init` printed for the node.")]
 pub(crate) struct CertifyOptions {
-    /// File of the authority's key.
+    /// File with the key of the authority.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
-    /// How long the certificate holds.
+    /// Validity period of the certificate.
     #[arg(long, value_name = "TIME", default_value = "365d", value_parser = crate::quantity::time)]
     pub(crate) valid: std::time::Duration,
 }
@@ -135,20 +146,21 @@ pub(crate) struct AskOptions {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul overlay why --config west.toml east")]
 pub(crate) struct WhyOptions {
     #[command(flatten)]
     pub(crate) ask: AskOptions,
-    /// Name or number of a member, or an address behind it.
+    /// Name or number of a peer, or an address in its subnets.
     #[arg(value_name = "DEST")]
     pub(crate) destination: String,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: longhaul overlay replay west.decisions\n\
-    The file is what a member writes whose settings have `record`: what its route control was told, and what it decided.\n\
-    Exit status: 0 the same is decided again; 1 something else is; 2 it could not be done.")]
+    A node writes a decision log, the inputs and decisions of its route control, if `decision_log` is configured.\n\
+    Exit status: 0 all decisions are equal; 1 a decision differs; 2 usage or setup error.")]
 pub(crate) struct ReplayOptions {
-    /// Record of a member's decisions.
+    /// Decision log of a node.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Print JSON.

@@ -1,4 +1,4 @@
-//! New members: keys and settings.
+//! Keys, configurations and certificates of new nodes.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use overlay::{Certificate, DEFAULT_PORT, Identity, OverlayError, Settings, joined, member_lines as read_lines};
+use overlay::{Certificate, DEFAULT_PORT, Identity, OverlayError, Settings, joined, member_lines as parse_entries};
 
 use super::cli::{AuthorityOptions, CertifyOptions, InitOptions, JoinOptions};
 use super::show;
@@ -19,11 +19,15 @@ pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
     let key = config.with_extension("key");
     if key == *config {
         let other = config.with_extension("toml");
-        bail!("{} is the file of the key that `init` makes; call the settings {}", key.display(), other.display());
+        bail!(
+            "{} is the name of the key file that `init` creates; name the configuration {}",
+            key.display(),
+            other.display()
+        );
     }
     for file in [config, &key] {
         if file.exists() {
-            bail!("{} exists already; it is left as it is", file.display());
+            bail!("{} already exists; choose another name", file.display());
         }
     }
     let identity = Identity::generate()?;
@@ -31,7 +35,7 @@ pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
     let is_new = given.is_none();
     let secret = match given {
         Some(secret) => secret,
-        // A public key of nobody is as random as can be, and of the usual alphabet.
+        // The public key of a discarded identity is random, and its characters need no escapes.
         None => Identity::generate()?.public().to_string(),
     };
     let text = settings_text(options, &key, &secret);
@@ -40,30 +44,35 @@ pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
         let _ = fs::remove_file(&key);
         return Err(e);
     }
-    // What was asked for may not be what a member can be: nothing stays of it.
+    // Invalid options are found by reading the new configuration; its files are then removed.
     let made = Settings::read(config).map_err(anyhow::Error::from);
-    let lines = made.and_then(|settings| member_lines(options, &settings)).inspect_err(|_| {
+    let lines = made.and_then(|settings| peer_entry(options, &settings)).inspect_err(|_| {
         let _ = (fs::remove_file(&key), fs::remove_file(config));
     })?;
-    writeln!(io::stderr(), "wrote {} and {}; the other members need these lines:", config.display(), key.display())?;
+    writeln!(
+        io::stderr(),
+        "wrote {} and {}; add this peer entry to the other nodes:",
+        config.display(),
+        key.display()
+    )?;
     write!(io::stdout(), "{lines}")?;
     if is_new {
-        writeln!(io::stderr(), "and the same secret, for `init --secret-file`: {secret}")?;
+        writeln!(io::stderr(), "use the same network secret on the other nodes (`init --secret-file`): {secret}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The secret of an overlay that there is already, without the end of its line.
+/// Reads the secret of an existing overlay, without its line end.
 fn given_secret(options: &InitOptions) -> anyhow::Result<Option<String>> {
     let Some(file) = &options.secret_file else { return Ok(options.secret.clone()) };
     let text = if file == Path::new("-") {
-        io::read_to_string(io::stdin()).context("reading the secret from standard input")?
+        io::read_to_string(io::stdin()).context("cannot read the secret from standard input")?
     } else {
-        fs::read_to_string(file).with_context(|| format!("reading the secret from {}", file.display()))?
+        fs::read_to_string(file).with_context(|| format!("cannot read the secret from {}", file.display()))?
     };
     let secret = text.trim_end_matches(['\r', '\n']);
     if secret.contains('\n') {
-        bail!("what `--secret-file` names has several lines; it takes the secret alone");
+        bail!("the file of `--secret-file` has several lines; it must contain the secret only");
     }
     Ok(Some(secret.to_owned()))
 }
@@ -75,9 +84,9 @@ fn quoted(items: impl Iterator<Item = String>) -> String {
 fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
     let file = key.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let mut text = format!(
-        "# A member of an overlay: longhaul overlay up --config {}\n\nkey = \"{file}\"\nnetwork_secret = {}\naddresses = [{}]\n",
+        "# Configuration of an overlay node: longhaul overlay up --config {}\n\nkey = \"{file}\"\nnetwork_secret = {}\naddresses = [{}]\n",
         options.config.config.display(),
-        // Quoted as JSON, which is TOML's way, too.
+        // JSON quoting is also valid TOML.
         serde_json::Value::from(secret),
         quoted(options.address.iter().map(ToString::to_string)),
     );
@@ -92,8 +101,8 @@ fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
     text
 }
 
-/// The lines by which others know the member, which is called as its settings are.
-fn member_lines(options: &InitOptions, settings: &Settings) -> anyhow::Result<String> {
+/// Peer entry for the other nodes; the name of the node is that of its configuration file.
+fn peer_entry(options: &InitOptions, settings: &Settings) -> anyhow::Result<String> {
     let name = settings.path.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let name = serde_json::Value::from(name);
     let mut text = format!("[[member]]\nname = {name}\nkey = \"{}\"\n", settings.identity.public());
@@ -101,29 +110,29 @@ fn member_lines(options: &InitOptions, settings: &Settings) -> anyhow::Result<St
         let _ = writeln!(text, "endpoint = \"{}\"", with_port(endpoint, settings.listen.port()));
     }
     let _ = writeln!(text, "subnets = [{}]", quoted(settings.serves().iter().map(ToString::to_string)));
-    let read = read_lines(&text).map_err(anyhow::Error::msg);
-    read.context("the member is called as the file of its settings, whatever is behind the last dot left out")?;
+    let read = parse_entries(&text).map_err(anyhow::Error::msg);
+    read.context("the name of the node is that of its configuration file without the extension")?;
     Ok(text)
 }
 
-/// The endpoint with the port where the member listens, if it names none and that is not the usual one.
+/// Adds the listening port to an endpoint without a port, unless it is the default port.
 fn with_port(endpoint: &str, port: u16) -> String {
-    // Port 0 is whatever the kernel gives.
-    let is_usual = port == DEFAULT_PORT || port == 0;
+    // With port 0 the kernel selects the port.
+    let is_default = port == DEFAULT_PORT || port == 0;
     match endpoint.parse::<IpAddr>() {
-        Ok(ip) if !is_usual => SocketAddr::new(ip, port).to_string(),
-        Err(_) if !is_usual && !endpoint.contains(':') => format!("{endpoint}:{port}"),
-        Err(_) if !is_usual && endpoint.contains('%') && !endpoint.starts_with('[') => format!("[{endpoint}]:{port}"),
+        Ok(ip) if !is_default => SocketAddr::new(ip, port).to_string(),
+        Err(_) if !is_default && !endpoint.contains(':') => format!("{endpoint}:{port}"),
+        Err(_) if !is_default && endpoint.contains('%') && !endpoint.starts_with('[') => format!("[{endpoint}]:{port}"),
         Ok(_) | Err(_) => endpoint.to_owned(),
     }
 }
 
-/// Makes a file for its owner only: the secret of the overlay is in it.
+/// Creates a file that only its owner can access, because it contains the network secret.
 fn new_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    // Half of it is of no use to anybody, and would be in the way the next time.
-    let half = |_: &io::Error| drop(fs::remove_file(path));
-    let written = kernel::create_private(path).and_then(|mut f| f.write_all(text.as_bytes()).inspect_err(half));
-    written.with_context(|| format!("writing {}", path.display()))
+    // A partial file is removed, so that the command can be repeated.
+    let remove = |_: &io::Error| drop(fs::remove_file(path));
+    let written = kernel::create_private(path).and_then(|mut f| f.write_all(text.as_bytes()).inspect_err(remove));
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 pub(super) fn authority(options: &AuthorityOptions) -> anyhow::Result<ExitCode> {
@@ -131,32 +140,32 @@ pub(super) fn authority(options: &AuthorityOptions) -> anyhow::Result<ExitCode> 
     identity.write(&options.key)?;
     writeln!(
         io::stderr(),
-        "wrote {}; keep it off the members' hosts; their settings need this line:",
+        "wrote {}; do not store it on the nodes; add this line to the configuration of each node:",
         options.key.display()
     )?;
     writeln!(io::stdout(), "ca_public_key = \"{}\"", identity.public())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lines of members on standard input.
-fn lines_from_input() -> anyhow::Result<String> {
+/// Reads peer entries from standard input.
+fn entries_from_input() -> anyhow::Result<String> {
     let mut lines = String::new();
-    io::stdin().read_to_string(&mut lines).context("reading the member's lines from standard input")?;
+    io::stdin().read_to_string(&mut lines).context("cannot read the peer entry from standard input")?;
     if !lines.contains("[[member]]") {
-        bail!("no `[[member]]` on standard input: it takes the lines that `longhaul overlay init` printed");
+        bail!("no `[[member]]` on standard input; pass the peer entry that `longhaul overlay init` printed");
     }
     Ok(lines)
 }
 
 pub(super) fn certify(options: &CertifyOptions) -> anyhow::Result<ExitCode> {
     if options.valid.as_secs() == 0 {
-        bail!("`--valid` is less than a second: nobody would be let in");
+        bail!("`--valid` is out of range (at least 1s)");
     }
     let authority = Identity::read(&options.key)?;
-    let lines = lines_from_input()?;
-    let members = read_lines(&lines).map_err(anyhow::Error::msg)?;
+    let lines = entries_from_input()?;
+    let members = parse_entries(&lines).map_err(anyhow::Error::msg)?;
     let [member] = members.as_slice() else {
-        bail!("lines of {} members on standard input; a certificate is for one", members.len());
+        bail!("{} peer entries on standard input; a certificate needs exactly one", members.len());
     };
     let (now, _) = kernel::utc_seconds();
     let certificate = Certificate {
@@ -170,20 +179,20 @@ pub(super) fn certify(options: &CertifyOptions) -> anyhow::Result<ExitCode> {
     writeln!(io::stdout(), "{text}")?;
     writeln!(
         io::stderr(),
-        "{} is a member until {}; its settings need `certificate` and `ca_public_key`",
+        "the certificate of {} is valid until {}; the node's configuration needs `certificate` and `ca_public_key`",
         member.name,
         measure::utc_at(certificate.until_utc_s, 0)
     )?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses members whom the settings list already, perhaps by another name.
-fn none_is_listed(config: &Path, lines: &str) -> anyhow::Result<()> {
+/// Rejects peers whose keys the configuration already lists, possibly under another name.
+fn reject_listed(config: &Path, lines: &str) -> anyhow::Result<()> {
     let listed = Settings::read(config)?.members.get();
-    for new in read_lines(lines).map_err(anyhow::Error::msg).context("the member's lines")? {
+    for new in parse_entries(lines).map_err(anyhow::Error::msg).context("invalid peer entry")? {
         if let Some(there) = listed.values().find(|m| m.key == new.key) {
             bail!(
-                "{} lists the member {} already, as {}; what is there stays: to change it, edit its lines there",
+                "{} already lists the peer {} as {}; edit that entry to change it",
                 config.display(),
                 new.name,
                 there.name
@@ -193,14 +202,15 @@ fn none_is_listed(config: &Path, lines: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks what a file is to have in it, before it takes the place of what is there, beside which are the files that it names.
+/// Checks a new configuration in a draft in the same directory, before it replaces the file; relative paths then
+/// resolve.
 fn checked(config: &Path, text: &str) -> anyhow::Result<Settings> {
     let draft = config.with_extension("toml.new");
     let _ = fs::remove_file(&draft);
     new_file(&draft, text)?;
     let read = Settings::read(&draft);
     let _ = fs::remove_file(&draft);
-    // The draft is nothing that anybody knows.
+    // Errors name the configuration, not the draft.
     let of_file = |e| {
         if let OverlayError::Settings { what, .. } = e {
             OverlayError::Settings { path: config.to_owned(), what }
@@ -213,18 +223,18 @@ fn checked(config: &Path, text: &str) -> anyhow::Result<Settings> {
 
 pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
     let config = &options.config.config;
-    let before = fs::read_to_string(config).with_context(|| format!("reading {}", config.display()))?;
-    let lines = lines_from_input()?;
+    let before = fs::read_to_string(config).with_context(|| format!("cannot read {}", config.display()))?;
+    let lines = entries_from_input()?;
     let after = joined(&before, &lines)
         .map_err(anyhow::Error::msg)
-        .with_context(|| format!("adding to {}", config.display()))?;
-    none_is_listed(config, &lines)?;
+        .with_context(|| format!("cannot add to {}", config.display()))?;
+    reject_listed(config, &lines)?;
     let members = checked(config, &after)?.members.get().len();
     write_text(config, &after)?;
-    let (file, others) = (config.display(), show::others(members));
+    let (file, peers) = (config.display(), show::peers(members));
     writeln!(
         io::stderr(),
-        "{file} has {others}; where it runs, `longhaul overlay reload --config {file}`, as its user or root, lets it know them"
+        "{file} has {peers}; for a running node, run `longhaul overlay reload --config {file}` as root or as its user"
     )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -22,21 +22,21 @@ pub(crate) fn run(options: OverlayOptions) -> anyhow::Result<ExitCode> {
         OverlayCommand::Authority(options) => init::authority(&options),
         OverlayCommand::Certify(options) => init::certify(&options),
         OverlayCommand::Up(options) => up(&options),
-        OverlayCommand::Status(options) => question(&options, &Question::Status, show::status),
-        OverlayCommand::Routes(options) => question(&options, &Question::Routes, show::routes),
-        OverlayCommand::Flows(options) => question(&options, &Question::Flows, show::flows),
-        OverlayCommand::Events(options) => question(&options, &Question::Events, show::events),
-        OverlayCommand::Reload(options) => question(&options, &Question::Reload, show::reloaded),
-        OverlayCommand::Down(options) => question(&options, &Question::Down, |_| String::new()),
+        OverlayCommand::Status(options) => query(&options, &Question::Status, show::status),
+        OverlayCommand::Routes(options) => query(&options, &Question::Routes, show::routes),
+        OverlayCommand::Flows(options) => query(&options, &Question::Flows, show::flows),
+        OverlayCommand::Events(options) => query(&options, &Question::Events, show::events),
+        OverlayCommand::Reload(options) => query(&options, &Question::Reload, show::reloaded),
+        OverlayCommand::Down(options) => query(&options, &Question::Down, |_| String::new()),
         OverlayCommand::Replay(options) => replay::run(&options),
         OverlayCommand::Why(options) => {
-            question(&options.ask, &Question::Why { destination: options.destination.clone() }, show::why)
+            query(&options.ask, &Question::Why { destination: options.destination.clone() }, show::why)
         }
     }
 }
 
 fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
-    // Before there is a secret in memory.
+    // Disable core dumps before a secret is in memory.
     kernel::leave_no_core();
     let mut settings = Settings::read(&options.config.config)?;
     settings.single_path |= options.single_path;
@@ -50,32 +50,32 @@ fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
     }
     logs::start(false);
     Shutdown::install().context("handling signals")?;
-    let (name, others) = (settings.device.clone(), show::others(settings.members.get().len()));
+    let (name, peers) = (settings.device.clone(), show::peers(settings.members.get().len()));
     let ran = Node::start(settings).and_then(|node| {
         let _ = writeln!(
             io::stderr(),
-            "longhaul: member of an overlay with {others} on {name}; ends by Ctrl-C or `overlay down`"
+            "longhaul: node started on device {name} with {peers}; stop it with Ctrl-C or `overlay down`"
         );
         node.run(|| Shutdown::asked() > 0)
     });
     match ran {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(e) if e.is_of_settings() => Err(e.into()),
-        // Not the settings' fault, as far as can be told from them: it may go well the next time, and the unit tries.
+        // The error is not one of the configuration, so a restart by the service manager may succeed.
         Err(e) => {
-            crate::complain(&e.into());
+            crate::print_error(&e.into());
             Ok(ExitCode::FAILURE)
         }
     }
 }
 
-fn question(
+fn query(
     options: &AskOptions,
     question: &Question,
     text: impl Fn(&serde_json::Value) -> String,
 ) -> anyhow::Result<ExitCode> {
     let answer = ask(&options.config.config, question)?;
-    let value: serde_json::Value = serde_json::from_str(&answer).context("the member's answer")?;
+    let value: serde_json::Value = serde_json::from_str(&answer).context("invalid reply from the node")?;
     if let Some(error) = value.get("error").and_then(|e| e.as_str()) {
         anyhow::bail!("{error}");
     }

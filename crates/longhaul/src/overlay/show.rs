@@ -1,4 +1,4 @@
-//! A member's answers as text.
+//! Formats the replies of a node as text.
 
 use std::fmt::Write as _;
 
@@ -22,16 +22,20 @@ fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// So many other members.
-pub(super) fn others(count: usize) -> String {
-    format!("{count} other member{}", if count == 1 { "" } else { "s" })
+/// Number of peers with its noun.
+pub(super) fn peers(count: usize) -> String {
+    counted(count as u64, "peer")
 }
 
-/// What `overlay up` would do.
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Describes the actions of `overlay up` for --dry-run.
 pub(super) fn plan(settings: &Settings) -> String {
     let list = |items: Vec<String>| items.join(", ");
     let mut out = format!(
-        "member {} ({})\nreceives at {}\nmakes the device {} with {}, MTU {}, queues: {}\n",
+        "node {} ({})\nlistens on {}\ncreates the device {} with {}, MTU {}, queues: {}\n",
         settings.identity.public().member(),
         settings.identity.public(),
         settings.listen,
@@ -47,8 +51,8 @@ pub(super) fn plan(settings: &Settings) -> String {
     let model = serde_json::to_value(rules.model).unwrap_or_default();
     let _ = writeln!(
         out,
-        "{} to each destination, another if it is better by {} %, {:.1} s after the last change; predicts by {}{}",
-        if rules.max_paths == 1 { "one way".to_owned() } else { format!("up to {} ways", rules.max_paths) },
+        "{} to each destination, switch margin {} %, hold-down {:.1} s, predictor {}{}",
+        if rules.max_paths == 1 { "one path".to_owned() } else { format!("up to {} paths", rules.max_paths) },
         100.0 * rules.margin,
         rules.hold_down.as_secs_f64(),
         text(&model, "name"),
@@ -56,68 +60,69 @@ pub(super) fn plan(settings: &Settings) -> String {
     );
     for m in settings.members.get().values() {
         let subnets = list(m.subnets.iter().map(ToString::to_string).collect());
-        let endpoint = m.endpoint.as_ref().map_or_else(|| "is waited for".to_owned(), |e| format!("is called at {e}"));
+        let endpoint =
+            m.endpoint.as_ref().map_or_else(|| "connects to this node".to_owned(), |e| format!("is contacted at {e}"));
         let routes = if subnets.is_empty() {
-            "has no `subnets`, so that nothing is sent to it".to_owned()
+            "has no `subnets`, so no traffic is sent to it".to_owned()
         } else {
-            format!("routes {subnets} to the device")
+            format!("{subnets} are routed to the device")
         };
         let _ = writeln!(out, "{} {endpoint}; {routes}", m.name);
     }
     out
 }
 
-/// What a member took from its settings.
+/// Describes the changes of a reload.
 pub(super) fn reloaded(answer: &Value) -> String {
     let names = |key| list(answer, key).filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
     let mut out = String::new();
-    for (key, said) in [
+    for (key, label) in [
         ("added", "added"),
         ("changed", "changed"),
         ("removed", "removed"),
-        ("refused", "keys refused"),
-        ("not_refused", "keys no longer refused"),
+        ("refused", "keys rejected"),
+        ("not_refused", "keys no longer rejected"),
     ] {
         let names = names(key);
         if !names.is_empty() {
-            let _ = writeln!(out, "{said}: {names}");
+            let _ = writeln!(out, "{label}: {names}");
         }
     }
     if answer.get("certificate").and_then(Value::as_bool) == Some(true) {
         let until = answer.get("certified_until_utc_s").and_then(Value::as_u64);
-        let until = until
-            .map_or_else(|| "none any more".to_owned(), |s| format!("another one, until {}", measure::utc_at(s, 0)));
+        let until =
+            until.map_or_else(|| "removed".to_owned(), |s| format!("replaced, valid until {}", measure::utc_at(s, 0)));
         let _ = writeln!(out, "certificate: {until}");
     }
     if out.is_empty() {
-        out.push_str("members and certificate are the same\n");
+        out.push_str("peers and certificate are unchanged\n");
     }
     let restored = answer.get("restored").unwrap_or(&Value::Null);
     let restored = list(restored, "addresses").chain(list(restored, "routes")).filter_map(Value::as_str);
     let restored = restored.collect::<Vec<_>>().join(", ");
     if !restored.is_empty() {
-        let _ = writeln!(out, "removed from this host by something, and added again: {restored}");
+        let _ = writeln!(out, "restored addresses and routes that were missing on this host: {restored}");
     }
     let later = names("at_next_start");
     if !later.is_empty() {
-        let _ = writeln!(out, "different, for the next start: {later}");
+        let _ = writeln!(out, "changed keys that need a restart: {later}");
     }
     out
 }
 
 pub(super) fn status(answer: &Value) -> String {
     let mut out = format!(
-        "member {:08x} on {}, up {:.0} s\n\n{:<16} {:<5} {:>10} {:>10} {:>11} {:>9} {:>9} {:>10} {:>10}  way\n",
+        "node {:08x} on {}, up {:.0} s\n\n{:<16} {:<5} {:>10} {:>10} {:>11} {:>9} {:>9} {:>10} {:>10}  route\n",
         number(answer, "member"),
         text(answer, "device"),
         float(answer, "running_s"),
         "member",
-        "link",
+        "peer",
         "rtt",
         "queue",
         "capacity",
-        "loss to",
-        "loss from",
+        "tx loss",
+        "rx loss",
         "sent",
         "received",
     );
@@ -146,51 +151,49 @@ pub(super) fn status(answer: &Value) -> String {
             percent("rx_loss"),
             Bytes::new(number(link, "tx_bytes")).to_string(),
             Bytes::new(number(link, "rx_bytes")).to_string(),
-            ways(member),
+            routes_to(member),
         );
     }
     out.push_str(&metrics(answer));
     out.push_str(&tunnel(answer));
-    let unusual = answer.get("counters").and_then(Value::as_object).into_iter().flatten();
-    let worth_a_look: Vec<String> = unusual
-        .filter(|(k, v)| !FINE.contains(&k.as_str()) && v.as_u64() != Some(0))
+    let counters = answer.get("counters").and_then(Value::as_object).into_iter().flatten();
+    let notable: Vec<String> = counters
+        .filter(|(k, v)| !ROUTINE_COUNTERS.contains(&k.as_str()) && v.as_u64() != Some(0))
         .map(|(k, v)| format!("{k} {v}"))
         .collect();
-    if !worth_a_look.is_empty() {
-        let _ = writeln!(out, "\nworth a look: {}", worth_a_look.join(", "));
+    if !notable.is_empty() {
+        let _ = writeln!(out, "\ncounters to check: {}", notable.join(", "));
     }
     out
 }
 
-/// What this host lacks of the overlay, one line each.
+/// Defects of the tunnel device, addresses and routes of this host, one per line.
 fn tunnel(answer: &Value) -> String {
     let Some(tunnel) = answer.get("tunnel") else { return String::new() };
     let device = text(answer, "device");
     let mut out = String::new();
     if tunnel.get("up").and_then(Value::as_bool) == Some(false) {
-        let _ = writeln!(out, "\nthe tunnel device {device} is down: packets for other members are refused");
+        let _ = writeln!(out, "\nthe tunnel device {device} is down: packets to peers are rejected");
     }
-    for (key, what) in [("missing_addresses", "the address"), ("missing_routes", "the route to")] {
+    for (key, what) in [("missing_addresses", "address"), ("missing_routes", "route to")] {
         let missing: Vec<&str> = list(tunnel, key).filter_map(Value::as_str).collect();
         if !missing.is_empty() {
-            let _ = writeln!(out, "{device} lacks {what} {}", missing.join(", "));
+            let _ = writeln!(out, "{device} has no {what} {}", missing.join(", "));
         }
     }
-    for other in list(tunnel, "other_routes") {
-        let (subnet, by) = (text(other, "subnet"), text(other, "device"));
-        let _ = writeln!(
-            out,
-            "what is for {subnet} leaves by {by} and not by the overlay: this host has another route to it"
-        );
+    for route in list(tunnel, "other_routes") {
+        let (subnet, via) = (text(route, "subnet"), text(route, "device"));
+        let _ =
+            writeln!(out, "another route of this host sends traffic for {subnet} over {via} instead of the overlay");
     }
     out
 }
 
-/// How far what is known of each link can be relied on, and what it costs to know it.
+/// Age and confidence of the metrics of each link, and the rates of its probes and gossip.
 fn metrics(answer: &Value) -> String {
     let mut out = format!(
         "\n{:<16} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}\n",
-        "member", "age to", "age from", "confidence to", "confidence from", "probes", "at most", "gossip"
+        "peer", "tx age", "rx age", "tx confidence", "rx confidence", "probes", "probe limit", "gossip"
     );
     for member in list(answer, "members") {
         let link = member.get("link").unwrap_or(&Value::Null);
@@ -211,13 +214,13 @@ fn metrics(answer: &Value) -> String {
             Rate::from_bps(number(link, "gossip_bps")).to_string(),
         );
     }
-    let [gossip, most] = ["gossip_bps", "gossip_budget_bps"].map(|key| Rate::from_bps(number(answer, key)));
-    let _ = writeln!(out, "gossip with all of them: {gossip}, at most {most}");
+    let [gossip, limit] = ["gossip_bps", "gossip_budget_bps"].map(|key| Rate::from_bps(number(answer, key)));
+    let _ = writeln!(out, "gossip with all peers: {gossip}, limit {limit}");
     out
 }
 
-/// Counters of what goes well.
-const FINE: [&str; 8] = [
+/// Counters of normal operation, which `status` does not list.
+const ROUTINE_COUNTERS: [&str; 8] = [
     "packets_in",
     "bytes_in",
     "packets_out",
@@ -228,19 +231,19 @@ const FINE: [&str; 8] = [
     "bytes_relayed",
 ];
 
-/// The ways to a member in one line.
-fn ways(member: &Value) -> String {
-    let ways: Vec<String> = list(member, "routes")
-        .map(|way| {
-            let predicted = way.get("predicted_bps").and_then(Value::as_u64);
+/// Routes to a peer in one line.
+fn routes_to(member: &Value) -> String {
+    let routes: Vec<String> = list(member, "routes")
+        .map(|route| {
+            let predicted = route.get("predicted_bps").and_then(Value::as_u64);
             let predicted = predicted.map_or_else(|| "rate unknown".to_owned(), |bps| Rate::from_bps(bps).to_string());
-            format!("{} {:.0} % ({predicted})", relays(way), 100.0 * float(way, "weight"))
+            format!("{} {:.0} % ({predicted})", relays(route), 100.0 * float(route, "weight"))
         })
         .collect();
-    if ways.is_empty() { "none".to_owned() } else { ways.join("; ") }
+    if routes.is_empty() { "none".to_owned() } else { routes.join("; ") }
 }
 
-/// By whom a path goes.
+/// Relays of a path.
 fn relays(path: &Value) -> String {
     let relays: Vec<&str> = list(path, "relays").filter_map(Value::as_str).collect();
     if relays.is_empty() { "direct".to_owned() } else { format!("via {}", relays.join(", ")) }
@@ -250,15 +253,15 @@ pub(super) fn routes(answer: &Value) -> String {
     let mut out = String::new();
     for route in list(answer, "routes") {
         let subnets: Vec<&str> = list(route, "subnets").filter_map(Value::as_str).collect();
-        let _ = writeln!(out, "{:<16} {:<30} {}", text(route, "name"), subnets.join(", "), ways(route));
+        let _ = writeln!(out, "{:<16} {:<30} {}", text(route, "name"), subnets.join(", "), routes_to(route));
     }
     out
 }
 
 pub(super) fn flows(answer: &Value) -> String {
     let mut out = format!(
-        "{:<16} {:>8} {:>10} {:>11} {:>10} {:>9}  way\n",
-        "member", "flows", "elephants", "carried", "rtt", "loss"
+        "{:<16} {:>8} {:>10} {:>11} {:>10} {:>9}  path\n",
+        "peer", "flows", "elephants", "throughput", "rtt", "loss"
     );
     for path in list(answer, "paths") {
         let known = |key: &str, shown: fn(f64) -> String| {
@@ -278,8 +281,8 @@ pub(super) fn flows(answer: &Value) -> String {
     }
     let _ = writeln!(
         out,
-        "{} active flows, {} of them elephants; {} were too many to remember",
-        number(answer, "active"),
+        "{}, {} of them elephants; {} not tracked (table full)",
+        counted(number(answer, "active"), "active flow"),
         number(answer, "elephants"),
         number(answer, "unremembered")
     );
@@ -301,7 +304,7 @@ pub(super) fn events(answer: &Value) -> String {
     list(answer, "events").map(line).collect()
 }
 
-/// `2026-11-28 10:46:29.125`, the time in seconds since 1970 UTC.
+/// `2026-11-28 10:46:29.125`, from seconds since 1970 UTC.
 fn utc(seconds: f64) -> String {
     let Ok(t) = time::OffsetDateTime::from_unix_timestamp_nanos((seconds * 1e9) as i128) else { return String::new() };
     let (date, (h, m, s, ms)) = (t.date(), t.to_hms_milli());
@@ -314,7 +317,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn flows_have_a_line_for_each_way() {
+    fn flows_have_a_line_for_each_path() {
         let answer = json!({
             "active": 10, "elephants": 2, "unremembered": 0,
             "paths": [
@@ -325,15 +328,15 @@ mod tests {
                 },
             ],
         });
-        let expected = "member              flows  elephants     carried        rtt      loss  way\n\
+        let expected = "peer                flows  elephants  throughput        rtt      loss  path\n\
                         east                    7          0       0 b/s          -         -  direct\n\
                         east                    3          2  47.25 Mb/s   20.02 ms     4.71%  via north, south\n\
-                        10 active flows, 2 of them elephants; 0 were too many to remember\n";
+                        10 active flows, 2 of them elephants; 0 not tracked (table full)\n";
         assert_eq!(flows(&answer), expected);
     }
 
     #[test]
-    fn status_shows_what_metrics_are_worth_and_what_they_cost() {
+    fn status_shows_age_confidence_and_cost_of_metrics() {
         let link = json!({
             "tx_age_s": 0.021, "rx_age_s": 0.004, "tx_confidence": 1.0, "rx_confidence": 0.5,
             "probe_bps": 86_200, "probe_budget_bps": 100_000, "gossip_bps": 15_500,
@@ -344,12 +347,12 @@ mod tests {
         let shown = status(&answer);
         assert!(shown.contains("direct 100 % (rate unknown)"), "{shown}");
         let lines: Vec<Vec<&str>> =
-            shown.lines().skip_while(|l| !l.contains("age to")).map(|l| l.split_whitespace().collect()).collect();
+            shown.lines().skip_while(|l| !l.contains("tx age")).map(|l| l.split_whitespace().collect()).collect();
         assert_eq!(
             lines[1],
             "east 0.02 s 0.00 s 1.00 0.50 86.20 kb/s 100.0 kb/s 15.50 kb/s".split(' ').collect::<Vec<_>>()
         );
-        assert_eq!(lines[2][..5], ["west", "-", "-", "-", "-"], "of whom nothing is known");
-        assert_eq!(lines[3].join(" "), "gossip with all of them: 31.00 kb/s, at most 1.000 Mb/s");
+        assert_eq!(lines[2][..5], ["west", "-", "-", "-", "-"], "a peer without metrics");
+        assert_eq!(lines[3].join(" "), "gossip with all peers: 31.00 kb/s, limit 1.000 Mb/s");
     }
 }

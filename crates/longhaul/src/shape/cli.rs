@@ -9,11 +9,15 @@ use units::Rate;
 use crate::quantity::{rate, seconds_from, time};
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "What was on a device before is noted below /run/longhaul (LONGHAUL_STATE) and brought back by `shape clear`, also after a crash.\n\
-                  Changing a device takes CAP_NET_ADMIN; classes by size, cgroup or user take CAP_BPF as well, and showing them CAP_SYS_ADMIN (root has all).\n\
-                  Exit status: 0 done; 1 a device is not as planned, or was changed by somebody else; 2 it could not be done."
-)]
+#[command(after_help = "Examples: longhaul shape constant --rate 200Mb/s eth0\n          \
+                  longhaul shape apply eth0.toml --confirm 30s\n          \
+                  longhaul shape clear eth0\n\
+                  The previous configuration of a device is saved below /run/longhaul (LONGHAUL_STATE); `shape clear` \
+                  restores it, also after a crash.\n\
+                  Changing a device needs CAP_NET_ADMIN. Classes by size, cgroup or user also need CAP_BPF, and \
+                  showing them CAP_SYS_ADMIN (root has all).\n\
+                  Exit status: 0 success; 1 a device differs from the policy, or another program has changed it; 2 \
+                  usage or setup error.")]
 pub(crate) struct ShapeOptions {
     #[command(subcommand)]
     pub(crate) command: ShapeCommand,
@@ -21,34 +25,35 @@ pub(crate) struct ShapeOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShapeCommand {
-    /// Print what a policy comes to on its device, and the tc commands that do the same; change nothing.
+    /// Print the effect of a policy on its device and the equivalent tc commands; change nothing.
     Plan(PlanOptions),
-    /// Install a policy, or the difference to the one that is installed.
+    /// Install a policy, or the differences from the installed one.
     Apply(ApplyOptions),
-    /// Hold all traffic of a device to one rate, without a file.
+    /// Limit all traffic of a device to one rate, without a policy file.
     Constant(ConstantOptions),
-    /// Show what is installed and what its classes do.
+    /// Show the installed policy and the counters of its classes.
     Show(ShowOptions),
-    /// Keep a policy that was applied with --confirm and would be undone.
+    /// Confirm a policy that was applied with --confirm, so that it is kept.
     Confirm(DeviceOptions),
-    /// Bring back what was there before longhaul.
+    /// Restore the configuration that a device had before longhaul.
     Clear(ClearOptions),
-    /// Wait for the time of an installation, and take it back.
+    /// Wait for the expiry of an installation, and undo it.
     #[command(hide = true)]
     Guard {
-        /// Device.
+        /// Device to limit.
         device: String,
-        /// Number of the installation.
+        /// Identifier of the installation.
         id: u64,
     },
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul shape plan office.toml --device eth1")]
 pub(crate) struct PlanOptions {
     /// Policy file (TOML).
     #[arg(value_name = "FILE.toml")]
     pub(crate) file: PathBuf,
-    /// Device instead of the one that the file names.
+    /// Device to shape [default: that of the file].
     #[arg(long, short, value_name = "DEV")]
     pub(crate) device: Option<String>,
     /// Print JSON Lines.
@@ -56,48 +61,48 @@ pub(crate) struct PlanOptions {
     pub(crate) json: bool,
 }
 
-/// How to install.
+/// Options of an installation.
 #[derive(Debug, Args)]
 pub(crate) struct Installing {
-    /// Take the place of what somebody else installed; `shape clear` brings it back.
+    /// Replace the configuration of another program; `shape clear` restores it.
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Undo it after this time, such as 10m: back to what was there before longhaul.
+    /// Restore the configuration from before longhaul after this time, such as 10m [default: never].
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub(crate) for_time: Option<Duration>,
-    /// Go back to the policy before, or to what was there before longhaul, unless `longhaul shape confirm DEV` comes within
-    /// this time, such as 30s.
+    /// Restore the previous policy, or the configuration from before longhaul, unless `longhaul shape confirm DEV` is
+    /// run within this time, such as 30s [default: no confirmation needed].
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) confirm: Option<Duration>,
-    /// Find out whether it can be done, and print the plan; change nothing.
+    /// Check whether the installation is possible and print the plan; change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples: ssh HOST longhaul shape apply eth0.toml --confirm 30s && ssh HOST longhaul shape confirm eth0\n          \
-    longhaul shape apply office.toml --device eth1 --for 10m"
+    after_help = "Examples: ssh HOST longhaul shape apply eth0.toml --confirm 30s && ssh HOST longhaul shape confirm \
+    eth0\n          longhaul shape apply office.toml --device eth1 --for 10m"
 )]
 pub(crate) struct ApplyOptions {
     /// Policy file (TOML).
     #[arg(value_name = "FILE.toml")]
     pub(crate) file: PathBuf,
-    /// Device instead of the one that the file names.
+    /// Device to shape [default: that of the file].
     #[arg(long, short, value_name = "DEV")]
     pub(crate) device: Option<String>,
     #[command(flatten)]
     pub(crate) installing: Installing,
 }
 
-/// Which way packets go.
+/// Direction of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Direction {
-    /// Out of the host.
+    /// Traffic that leaves the host.
     Egress,
-    /// Into the host.
+    /// Traffic that enters the host.
     Ingress,
-    /// Each by itself.
+    /// Both, each with its own limit.
     Both,
 }
 
@@ -105,16 +110,16 @@ pub(crate) enum Direction {
 #[command(after_help = "Example: longhaul shape constant --rate 200Mb/s eth0\n\
     The constant flow of \"Mice and Elephants\" (2014), section 3.5.")]
 pub(crate) struct ConstantOptions {
-    /// Device.
+    /// Device to limit.
     #[arg(value_name = "DEV")]
     pub(crate) device: String,
-    /// Rate of frames (L2) for each direction by itself, such as 200Mb/s.
+    /// Rate of frames (L2) in each direction, such as 200Mb/s.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Rate,
-    /// Which way.
-    #[arg(long, value_name = "WAY", value_enum, default_value_t = Direction::Both)]
+    /// Direction of the limited traffic.
+    #[arg(long, value_name = "DIRECTION", value_enum, default_value_t = Direction::Both)]
     pub(crate) direction: Direction,
-    /// Longest wait of a packet at that rate.
+    /// Maximum queueing delay of a packet at that rate.
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
     pub(crate) queue: Duration,
     #[command(flatten)]
@@ -124,16 +129,16 @@ pub(crate) struct ConstantOptions {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: longhaul shape show eth0 --interval 1s --json | jq 'select(.record == \"counters\")'\n\
-    The first reading counts from the last `shape apply` on, later ones from the reading before."
+    The first reading covers the time since the last `shape apply`, each later one the time since the previous reading."
 )]
 pub(crate) struct ShowOptions {
-    /// Device, repeatable [default: all that are shaped].
+    /// Device to show [default: all shaped devices].
     #[arg(value_name = "DEV")]
     pub(crate) devices: Vec<String>,
-    /// Read again after this time, until interrupted.
+    /// Repeat the reading at this interval until Ctrl-C [default: one reading].
     #[arg(long, short, value_name = "TIME", value_parser = seconds_from(Duration::ZERO))]
     pub(crate) interval: Option<Duration>,
-    /// Readings, with --interval [default: no end].
+    /// Number of readings with --interval [default: no limit].
     #[arg(long, short = 'n', value_name = "N", requires = "interval")]
     pub(crate) count: Option<u64>,
     /// Print JSON Lines.
@@ -142,18 +147,20 @@ pub(crate) struct ShowOptions {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul shape confirm eth0")]
 pub(crate) struct DeviceOptions {
-    /// Device.
+    /// Device whose policy is confirmed.
     #[arg(value_name = "DEV")]
     pub(crate) device: String,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul shape clear eth0")]
 pub(crate) struct ClearOptions {
-    /// Device, repeatable.
+    /// Device to restore.
     #[arg(value_name = "DEV", required_unless_present = "all")]
     pub(crate) devices: Vec<String>,
-    /// All devices of this network namespace that longhaul has shaped.
+    /// Restore all devices of this network namespace that longhaul has shaped.
     #[arg(long, conflicts_with = "devices")]
     pub(crate) all: bool,
 }

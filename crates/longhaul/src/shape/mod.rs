@@ -19,12 +19,12 @@ use cli::{
     ApplyOptions, ClearOptions, ConstantOptions, Direction, Installing, PlanOptions, ShapeCommand, ShapeOptions,
 };
 
-/// Below it a device only seems to work.
-const LOWEST: Rate = Rate::from_bps(200);
-/// As in a policy file: longer waits only make senders give up.
-const LONGEST_QUEUE: Duration = Duration::from_secs(60);
+/// Minimum rate of a device: about one packet per minute.
+const RATE_MIN: Rate = Rate::from_bps(200);
+/// Maximum queueing delay, as in a policy file; senders time out at longer delays.
+const QUEUE_MAX: Duration = Duration::from_secs(60);
 
-/// A device is not as planned.
+/// Exit status when a device differs from its policy.
 const NEGATIVE: u8 = 1;
 
 pub(crate) fn run(options: ShapeOptions) -> anyhow::Result<ExitCode> {
@@ -74,11 +74,11 @@ fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
 
 fn constant(options: &ConstantOptions) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(
-        options.rate >= LOWEST,
-        "--rate {} is less than a packet a minute; write such as 200Mb/s",
+        options.rate >= RATE_MIN,
+        "--rate {} is out of range (at least 200 b/s); use a rate such as 200Mb/s",
         options.rate
     );
-    anyhow::ensure!(options.queue <= LONGEST_QUEUE, "--queue is longer than {} s", LONGEST_QUEUE.as_secs());
+    anyhow::ensure!(options.queue <= QUEUE_MAX, "--queue is out of range (at most {} s)", QUEUE_MAX.as_secs());
     let side = || Side {
         rate: options.rate,
         classes: vec![Class {
@@ -112,29 +112,29 @@ fn install(policy: &Policy, installing: &Installing) -> anyhow::Result<ExitCode>
     if installing.dry_run {
         let would_be = shape::dry_run(policy, options)?;
         print(&would_be.plan, false)?;
-        writeln!(io::stderr(), "{}: {} would be made; nothing was", policy.device, changes(would_be.changes))?;
+        writeln!(io::stderr(), "{}: {} planned, none made", policy.device, changes(would_be.changes))?;
         return Ok(ExitCode::SUCCESS);
     }
     let undone = shape::undo_overdue()?;
     let installed = shape::install(policy, options)?;
     let mut out = io::stderr().lock();
     for device in undone {
-        writeln!(out, "{device}: the time of its policy was over; it was undone first")?;
+        writeln!(out, "{device}: the previous policy had expired and was removed first")?;
     }
     let done = match installed.changes {
-        0 => "nothing had to be changed".to_owned(),
-        n => format!("{} made, read back and compared", changes(n)),
+        0 => "no change was necessary".to_owned(),
+        n => format!("{} made and verified", changes(n)),
     };
     writeln!(out, "{}: {done}", policy.device)?;
     if installed.lifted {
-        writeln!(out, "{}: the time limit that it had before holds no longer", policy.device)?;
+        writeln!(out, "{}: the previous time limit no longer applies", policy.device)?;
     }
     if let Some(time) = installing.confirm {
         let (device, seconds) = (&policy.device, time.as_secs_f64());
-        writeln!(out, "{device}: undone in {seconds} s unless confirmed: longhaul shape confirm {device}")?;
+        writeln!(out, "{device}: will be undone in {seconds} s unless confirmed by `longhaul shape confirm {device}`")?;
     }
     if let Some(time) = installing.for_time {
-        writeln!(out, "{}: undone after {} s", policy.device, time.as_secs_f64())?;
+        writeln!(out, "{}: will be undone after {} s", policy.device, time.as_secs_f64())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -167,16 +167,16 @@ fn clear(options: &ClearOptions) -> anyhow::Result<ExitCode> {
     for notes in &notes {
         let device = notes.device();
         match shape::clear(notes)? {
-            Restored::AsBefore => writeln!(out, "{device}: as it was before")?,
-            Restored::DeviceGone => writeln!(out, "{device} is gone; what was made beside it is removed")?,
+            Restored::AsBefore => writeln!(out, "{device}: restored to its previous configuration")?,
+            Restored::DeviceGone => writeln!(out, "{device} no longer exists; its auxiliary devices are removed")?,
             Restored::LeftAlone(what) => {
-                writeln!(out, "{device} has {what}, which somebody installed after longhaul: left alone")?;
+                writeln!(out, "{device} has {what}, installed by another program after longhaul; not changed")?;
                 code = ExitCode::from(NEGATIVE);
             }
         }
     }
     if notes.is_empty() {
-        writeln!(out, "no device is shaped by longhaul")?;
+        writeln!(out, "longhaul shapes no device")?;
     }
     Ok(code)
 }

@@ -1,4 +1,4 @@
-//! Plans and counters as records.
+//! Converts plans and counters to records.
 
 use std::io::{self, Write};
 
@@ -19,12 +19,12 @@ pub(super) fn way(way: Way) -> ShapeWay {
     }
 }
 
-/// The directions of a plan.
+/// Directions of a plan.
 pub(super) fn sides(plan: &Plan) -> impl Iterator<Item = &SidePlan> {
     plan.egress.iter().chain(plan.ingress.iter().map(|i| &i.side))
 }
 
-/// The policy of a plan, without what only an installation has.
+/// Converts the policy of a plan, without the fields of an installation.
 pub(super) fn policy(plan: &Plan, state: ShapeState) -> ShapePolicy {
     ShapePolicy {
         schema: SHAPE_SCHEMA.to_owned(),
@@ -88,7 +88,7 @@ fn class(device: &str, side: &SidePlan, class: &ClassPlan) -> ShapeClass {
     }
 }
 
-/// The commands that do the same on a device without anything.
+/// Equivalent tc commands for a device without a configuration.
 pub(super) fn commands(plan: &Plan) -> Vec<ShapeRecord> {
     let device = &plan.device;
     let ifb = plan.ingress.as_ref().map(|i| &i.side.device);
@@ -118,7 +118,7 @@ pub(super) fn commands(plan: &Plan) -> Vec<ShapeRecord> {
         .collect()
 }
 
-/// What the classes of a side did between two readings.
+/// Counters of the classes of a direction between two readings.
 pub(super) fn counters(
     side: &SidePlan,
     device: &str,

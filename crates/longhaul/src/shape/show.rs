@@ -12,13 +12,13 @@ use shaping::SidePlan;
 use super::cli::ShowOptions;
 use super::{NEGATIVE, records};
 
-/// What the rates of the first reading are means over, without --interval.
+/// Averaging time of the rates of a single reading, without --interval.
 const FIRST_READING: Duration = Duration::from_millis(200);
 
-/// One device that is shown.
+/// Device to show.
 struct Shown {
     standing: Standing,
-    /// The readings before, in the order of the sides.
+    /// Previous readings, one per direction.
     before: Vec<Reading>,
 }
 
@@ -60,7 +60,7 @@ fn follow(shown: &mut [Shown], interval: Duration, options: &ShowOptions, netlin
     let mut next = kernel::now();
     // The first reading is one of them.
     for _ in 1..options.count.unwrap_or(u64::MAX) {
-        // By the plan, not by the wake-ups: the readings do not drift.
+        // Scheduling from the previous due time avoids drift.
         next = next + interval;
         while kernel::now() < next {
             if kernel::Shutdown::asked() > 0 {
@@ -96,7 +96,7 @@ fn policy(standing: &Standing) -> ShapePolicy {
     }
 }
 
-/// Counters since the reading before, and what the programs remember.
+/// Counters since the previous reading, and flow counts of the BPF programs.
 fn read(device: &mut Shown, netlink: &mut Netlink) -> anyhow::Result<Vec<ShapeRecord>> {
     let name = device.standing.journal.device.clone();
     let (utc, nanos) = kernel::utc_seconds();

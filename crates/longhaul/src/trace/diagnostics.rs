@@ -1,4 +1,4 @@
-//! Samples from the kernel's socket diagnostics, asked again and again.
+//! Samples from the kernel's socket diagnostics, polled periodically.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -12,40 +12,40 @@ use super::cli::TraceOptions;
 use super::process::Choice;
 use super::records::state;
 
-/// Asks at intervals and tells what changed.
+/// Polls at intervals and reports changes.
 pub(super) struct Diagnostics {
-    whose: Whose,
+    scope: Scope,
     address: Option<IpAddr>,
     port: Option<u16>,
     congestion: Option<String>,
     interval: Duration,
-    begin: Instant,
+    start: Instant,
     due: Instant,
     flows: BTreeMap<u64, (u32, TraceSample)>,
     seen: u32,
     samples: u64,
 }
 
-enum Whose {
+enum Scope {
     Namespace(TcpDiagnostics),
     Processes(Choice),
 }
 
 impl Diagnostics {
     pub(super) fn open(options: &TraceOptions, choice: Option<Choice>) -> anyhow::Result<Self> {
-        let whose = match choice {
-            Some(choice) => Whose::Processes(choice),
-            None => Whose::Namespace(TcpDiagnostics::open()?),
+        let scope = match choice {
+            Some(choice) => Scope::Processes(choice),
+            None => Scope::Namespace(TcpDiagnostics::open()?),
         };
-        let begin = kernel::now();
+        let start = kernel::now();
         Ok(Self {
-            whose,
+            scope,
             address: options.address.map(|a| a.to_canonical()),
             port: options.port,
             congestion: options.congestion.clone(),
             interval: options.interval,
-            begin,
-            due: begin,
+            start,
+            due: start,
             flows: BTreeMap::new(),
             seen: 0,
             samples: 0,
@@ -56,18 +56,18 @@ impl Diagnostics {
         (self.seen, self.samples)
     }
 
-    pub(super) fn look(&mut self) -> anyhow::Result<Vec<TraceRecord>> {
+    pub(super) fn poll(&mut self) -> anyhow::Result<Vec<TraceRecord>> {
         let now = kernel::now();
         if now < self.due {
             return Ok(Vec::new());
         }
-        // A look that took longer than the interval is not made up for.
+        // A poll that takes longer than the interval is not compensated.
         self.due = (self.due + self.interval).max(now);
-        let all = match &mut self.whose {
-            Whose::Namespace(diagnostics) => diagnostics.connections()?,
-            Whose::Processes(choice) => choice.connections()?,
+        let all = match &mut self.scope {
+            Scope::Namespace(diagnostics) => diagnostics.connections()?,
+            Scope::Processes(choice) => choice.connections()?,
         };
-        let at_s = now.saturating_since(self.begin).as_secs_f64();
+        let at_s = now.saturating_since(self.start).as_secs_f64();
         let chosen: Vec<TcpConnection> = all.into_iter().filter(|c| self.is_chosen(c)).collect();
         let mut records = self.gone(&chosen, at_s);
         chosen.iter().for_each(|c| self.take(c, at_s, &mut records));
@@ -81,7 +81,7 @@ impl Diagnostics {
             && self.congestion.as_ref().is_none_or(|name| c.congestion_control.starts_with(name))
     }
 
-    /// The ends of connections that are no longer there, with what was known of them last.
+    /// Ends of connections that have closed, with their last samples.
     fn gone(&mut self, present: &[TcpConnection], at_s: f64) -> Vec<TraceRecord> {
         let present: BTreeSet<u64> = present.iter().map(|c| c.cookie).collect();
         let gone: Vec<u64> = self.flows.keys().copied().filter(|c| !present.contains(c)).collect();
@@ -107,7 +107,7 @@ impl Diagnostics {
         }
         let mut sample = sample(flow, at_s, c);
         if let Some((_, last)) = known {
-            // Nothing has happened.
+            // No field has changed.
             if (TraceSample { at_s: last.at_s, cause: last.cause, ..sample.clone() }) == *last {
                 return;
             }
@@ -123,7 +123,7 @@ impl Diagnostics {
     }
 }
 
-/// As the other source writes it: IPv4 as such, also on a socket of IPv6.
+/// Formats an address like the BPF source: IPv4-mapped addresses as IPv4.
 fn canonical(end: SocketAddr) -> String {
     SocketAddr::new(end.ip().to_canonical(), end.port()).to_string()
 }

@@ -18,30 +18,30 @@ use cli::TraceOptions;
 use sink::Sinks;
 use source::Source;
 
-/// The kernel wakes us up for every event; a pause between two looks costs less, and the ring holds seconds of them.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Events were lost.
+/// Pause between two polls; cheaper than a wake-up per event, and the ring buffer holds several seconds of events.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Exit status when events were lost.
 const NEGATIVE: u8 = 1;
 
 pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
-    // The source first: what cannot be traced overwrites no file.
+    // Open the source first, so that a failure overwrites no file.
     let mut source = Source::open(options)?;
     let mut sinks = Sinks::open(options)?;
-    let begin = kernel::now();
+    let start_time = kernel::now();
     sinks.show(options)?;
     sinks.record(&TraceRecord::Start(start(options, &source)))?;
-    let seconds = || kernel::now().saturating_since(begin).as_secs_f64();
+    let seconds = || kernel::now().saturating_since(start_time).as_secs_f64();
     let is_over = || options.time.is_some_and(|t| seconds() >= t.as_secs_f64());
-    let pause = source.pause(options).min(LOOK_EVERY);
-    let followed = loop {
+    let pause = source.pause(options).min(POLL_INTERVAL);
+    let outcome = loop {
         let done = Shutdown::asked() > 0 || sinks.is_quit() || is_over();
-        let looked = source.look().and_then(|all| {
+        let polled = source.poll().and_then(|all| {
             all.iter().try_for_each(|r| sinks.record(r))?;
             Ok(sinks.flush(seconds())?)
         });
-        if done || looked.is_err() {
-            break looked;
+        if done || polled.is_err() {
+            break polled;
         }
         kernel::nap(pause);
     };
@@ -49,9 +49,9 @@ pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
     let lost_events = source.lost();
     let end = TraceRecord::End(TraceEnd { seconds: seconds(), flows, samples, lost_events });
     let ended = sinks.record(&end).and_then(|()| sinks.flush(seconds()));
-    // Also after a failure: what was seen until then is worth a page, and the terminal is given back before anything is said.
+    // Also after a failure: write the page from the samples so far, and restore the terminal before printing an error.
     sinks.finish()?;
-    followed?;
+    outcome?;
     ended?;
     Ok(if lost_events > 0 { ExitCode::from(NEGATIVE) } else { ExitCode::SUCCESS })
 }
@@ -65,12 +65,12 @@ fn start(options: &TraceOptions, source: &Source) -> TraceStart {
         kernel: kernel::kernel_release(),
         source: source.kind(),
         interval_s: interval.as_secs_f64(),
-        filter: words(options),
+        filter: describe_filter(options),
         began_utc_s: utc as f64 + f64::from(nanos) / 1e9,
     }
 }
 
-fn words(options: &TraceOptions) -> String {
+fn describe_filter(options: &TraceOptions) -> String {
     let all = [
         options.address.map(|a| format!("address {a}")),
         options.port.map(|p| format!("port {p}")),

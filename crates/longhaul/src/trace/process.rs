@@ -1,4 +1,4 @@
-//! The connections of chosen processes.
+//! Connections of selected processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use kernel::{TcpConnection, TcpDiagnostics};
 
-/// One process by its number, or all of a name, which may come and go.
+/// Selection of one process by number, or of all present and future processes with a name.
 pub(super) struct Choice {
     wanted: Wanted,
-    /// One conversation for each network namespace in which they are.
+    /// Open diagnostics socket for each network namespace of the processes.
     diagnostics: BTreeMap<PathBuf, TcpDiagnostics>,
 }
 
@@ -20,11 +20,11 @@ enum Wanted {
 }
 
 impl Choice {
-    /// A number is of a process that runs; of a name there may be none yet.
+    /// Parses a process number, which must exist, or a name, which need not exist yet.
     pub(super) fn new(wanted: &str) -> anyhow::Result<Self> {
         let wanted = match wanted.parse() {
             Ok(number) => {
-                anyhow::ensure!(Path::new(&format!("/proc/{number}")).exists(), "there is no process {number}");
+                anyhow::ensure!(Path::new(&format!("/proc/{number}")).exists(), "no process has the number {number}");
                 Wanted::Number(number)
             }
             Err(_) => Wanted::Name(wanted.to_owned()),
@@ -32,7 +32,7 @@ impl Choice {
         Ok(Self { wanted, diagnostics: BTreeMap::new() })
     }
 
-    /// TCP connections that they hold now.
+    /// Returns the current TCP connections of the processes.
     pub(super) fn connections(&mut self) -> anyhow::Result<Vec<TcpConnection>> {
         let processes = match &self.wanted {
             Wanted::Number(number) => vec![*number],
@@ -43,15 +43,15 @@ impl Choice {
             let inodes = match kernel::socket_inodes(process) {
                 Ok(inodes) => inodes,
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied && self.is_one_alive(process) => {
-                    anyhow::bail!("process {process} belongs to another user: only root sees its connections")
+                    anyhow::bail!("process {process} belongs to another user; run as root to see its connections")
                 }
-                // It has ended, or is one of a name that somebody else runs too.
+                // The process has ended, or another user runs a process of that name.
                 Err(_) => continue,
             };
             let Ok(namespace) = fs::read_link(format!("/proc/{process}/ns/net")) else { continue };
             held.entry(namespace).or_insert_with(|| (process, BTreeSet::new())).1.extend(inodes);
         }
-        // A conversation holds its namespace: nothing of processes that are gone is kept alive.
+        // An open socket keeps its namespace alive, so sockets of ended processes are closed.
         self.diagnostics.retain(|namespace, _| held.contains_key(namespace));
         let mut found = Vec::new();
         for (namespace, (process, inodes)) in held {
@@ -59,7 +59,7 @@ impl Choice {
                 Ok(diagnostics) => {
                     found.extend(diagnostics.connections()?.into_iter().filter(|c| inodes.contains(&c.inode)));
                 }
-                // It has ended meanwhile.
+                // The process has ended meanwhile.
                 Err(_) if !Path::new(&format!("/proc/{process}")).exists() => {}
                 Err(e) => return Err(e),
             }
@@ -67,7 +67,7 @@ impl Choice {
         Ok(found)
     }
 
-    /// Whether a process is the one that was asked for, and has not ended: the files of a zombie are root's.
+    /// Whether a process is selected by number and alive; files of a zombie belong to root.
     fn is_one_alive(&self, process: u32) -> bool {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         let is_alive = stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']));
@@ -79,7 +79,7 @@ impl Choice {
         let own = fs::read_link("/proc/self/ns/net")?;
         match self.diagnostics.entry(namespace) {
             Entry::Occupied(open) => Ok(open.into_mut()),
-            // One's own needs no privilege.
+            // The current namespace needs no privilege.
             Entry::Vacant(place) if *place.key() == own => Ok(place.insert(TcpDiagnostics::open()?)),
             Entry::Vacant(place) => Ok(place.insert(TcpDiagnostics::open_of(process)?)),
         }

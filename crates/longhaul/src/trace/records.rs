@@ -1,36 +1,36 @@
-//! Events of the kernel as records.
+//! Converts kernel events to records.
 
 use std::collections::BTreeMap;
 
 use bpf::trace::{Event, Inner, Sample, What};
 use results::trace::{FastState, HtcpState, TraceCause, TraceFlow, TraceRecord, TraceSample, TraceState};
 
-/// TCP_INFINITE_SSTHRESH of the kernel.
-const NO_THRESHOLD: u32 = 0x7fff_ffff;
-/// What the kernel has before the first sample of a round trip.
-const NO_ROUND_TRIP: u32 = u32::MAX;
+/// Slow-start threshold that means none (the kernel's TCP_INFINITE_SSTHRESH).
+const SSTHRESH_NONE: u32 = 0x7fff_ffff;
+/// Minimum RTT that means no sample yet.
+const MIN_RTT_NONE_US: u32 = u32::MAX;
 
-/// Numbers connections in the order in which they are seen.
-pub(super) struct Book {
-    begin_ns: u64,
+/// Numbers connections in the order of their first events.
+pub(super) struct FlowNumbers {
+    start_ns: u64,
     flows: BTreeMap<u64, u32>,
     seen: u32,
     samples: u64,
 }
 
-impl Book {
-    /// Times count from `begin_ns`.
-    pub(super) fn new(begin_ns: u64) -> Self {
-        Self { begin_ns, flows: BTreeMap::new(), seen: 0, samples: 0 }
+impl FlowNumbers {
+    /// Creates an empty table; record times count from `start_ns`.
+    pub(super) fn new(start_ns: u64) -> Self {
+        Self { start_ns, flows: BTreeMap::new(), seen: 0, samples: 0 }
     }
 
-    /// Connections and samples until now.
+    /// Numbers of connections and samples so far.
     pub(super) fn counts(&self) -> (u32, u64) {
         (self.seen, self.samples)
     }
 
-    pub(super) fn take(&mut self, event: &Event) -> Option<TraceRecord> {
-        let at_s = event.time_ns.saturating_sub(self.begin_ns) as f64 / 1e9;
+    pub(super) fn convert(&mut self, event: &Event) -> Option<TraceRecord> {
+        let at_s = event.time_ns.saturating_sub(self.start_ns) as f64 / 1e9;
         let (cause, sample) = match &event.what {
             What::Flow(flow) => {
                 self.seen += 1;
@@ -48,7 +48,7 @@ impl Book {
             What::Retransmission(sample) => (TraceCause::Retransmission, sample),
             What::End(sample) => (TraceCause::End, sample),
         };
-        // Whose first event was lost is nobody's.
+        // Events of a connection whose first event was lost are dropped.
         let flow = *self.flows.get(&event.cookie)?;
         if cause == TraceCause::End {
             self.flows.remove(&event.cookie);
@@ -58,7 +58,7 @@ impl Book {
     }
 }
 
-/// State by the kernel's number (enum tcp_ca_state).
+/// Converts the kernel's state number (enum tcp_ca_state).
 pub(super) fn state(number: u32) -> TraceState {
     match number {
         0 => TraceState::Open,
@@ -80,11 +80,11 @@ fn record(flow: u32, at_s: f64, cause: TraceCause, state: TraceState, s: &Sample
         cause,
         state,
         cwnd_segments: s.window,
-        ssthresh_segments: (s.threshold < NO_THRESHOLD).then_some(s.threshold),
+        ssthresh_segments: (s.threshold < SSTHRESH_NONE).then_some(s.threshold),
         in_flight_segments: s.in_flight(),
         srtt_ns: ns(s.srtt_us),
         rttvar_ns: ns(s.rttvar_us),
-        min_rtt_ns: (s.min_rtt_us != NO_ROUND_TRIP).then(|| ns(s.min_rtt_us)),
+        min_rtt_ns: (s.min_rtt_us != MIN_RTT_NONE_US).then(|| ns(s.min_rtt_us)),
         delivery_rate_bps: s.delivery_bps(),
         pacing_rate_bps: (s.pacing_rate != u64::MAX).then(|| s.pacing_rate.saturating_mul(8)),
         lost_segments: s.lost_out,
@@ -101,7 +101,7 @@ fn record(flow: u32, at_s: f64, cause: TraceCause, state: TraceState, s: &Sample
 
 fn fast(s: &Sample) -> Option<FastState> {
     let Some(Inner::Fast { base_us, average_us, flight, target, resting }) = s.inner else { return None };
-    // Little's law: what is in flight beyond what the empty path holds.
+    // Little's law: the queue is the data in flight beyond the bandwidth-delay product of the empty path.
     let waiting = f64::from(average_us.saturating_sub(base_us)) / f64::from(average_us.max(1));
     Some(FastState {
         base_rtt_ns: ns(base_us),

@@ -1,4 +1,4 @@
-//! Where records go: the terminal, a pipe, files.
+//! Outputs of the records: terminal, pipe, files.
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
@@ -11,24 +11,24 @@ use super::cli::TraceOptions;
 use crate::output::{is_standard, json_line, open, write_trace_page};
 use crate::whole_file::WholeFile;
 
-/// Least time between two frames of the view.
-const FRAME_S: f64 = 0.1;
+/// Minimum time between two frames of the view, in seconds.
+const FRAME_INTERVAL_S_MIN: f64 = 0.1;
 
-/// Everything that was asked for.
+/// Selected outputs.
 pub(super) struct Sinks {
     text: Option<TraceText<io::Stdout>>,
     view: Option<TraceView>,
-    /// When the view was drawn last.
+    /// Time of the last frame, in seconds since the start.
     drawn_s: f64,
     json: Option<Box<dyn Write>>,
     csv: Option<TraceCsv<Box<dyn Write>>>,
     page: Option<WholeFile>,
-    /// For the page, and for what is left on the terminal when the view has gone.
+    /// Input of the page and of the summary that follows the view.
     report: TraceReport,
 }
 
 impl Sinks {
-    /// Opens all before the trace begins, so that a wrong path costs none. The view comes with [`Self::show`].
+    /// Opens the files before the trace starts, so that a wrong path fails early. [`Self::show`] opens the view.
     pub(super) fn open(options: &TraceOptions) -> anyhow::Result<Self> {
         let (json, csv) = (is_standard(options.json.as_deref()), is_standard(options.csv.as_deref()));
         let taken = [json, csv, options.lines];
@@ -49,7 +49,7 @@ impl Sinks {
         })
     }
 
-    /// Takes the terminal, or prints lines where there is none; nothing where standard output is that of a file format.
+    /// Opens the view on a terminal, or line output elsewhere; neither if JSON or CSV uses standard output.
     pub(super) fn show(&mut self, options: &TraceOptions) -> anyhow::Result<()> {
         if is_standard(options.json.as_deref()) || is_standard(options.csv.as_deref()) {
             return Ok(());
@@ -58,7 +58,7 @@ impl Sinks {
             && io::stderr().is_terminal()
             && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
         if is_terminal && !options.lines {
-            self.view = Some(TraceView::new().context("cannot take the terminal; --lines does without")?);
+            self.view = Some(TraceView::new().context("cannot open the view on the terminal; use --lines")?);
         } else {
             self.text = Some(TraceText::new(io::stdout()));
         }
@@ -67,7 +67,7 @@ impl Sinks {
 
     /// Whether the user pressed a key that ends the view.
     pub(super) fn is_quit(&self) -> bool {
-        // A terminal that can no longer be read is no wish to stop; the next frame shows the failure.
+        // A terminal that cannot be read does not end the trace; the next frame reports the failure.
         self.view.as_ref().is_some_and(|v| v.poll_quit().unwrap_or(false))
     }
 
@@ -90,20 +90,20 @@ impl Sinks {
         Ok(())
     }
 
-    /// Whole lines for whoever reads along; a new frame.
+    /// Flushes the outputs, and draws a frame if one is due.
     pub(super) fn flush(&mut self, seconds: f64) -> io::Result<()> {
         self.text.as_mut().map_or(Ok(()), TraceText::flush)?;
         self.json.as_mut().map_or(Ok(()), |out| out.flush())?;
         self.csv.as_mut().map_or(Ok(()), TraceCsv::flush)?;
         let Some(view) = &mut self.view else { return Ok(()) };
-        if seconds - self.drawn_s < FRAME_S {
+        if seconds - self.drawn_s < FRAME_INTERVAL_S_MIN {
             return Ok(());
         }
         self.drawn_s = seconds;
         view.draw(seconds)
     }
 
-    /// Gives the terminal back, leaves a summary on it, and writes the page.
+    /// Closes the view, prints a summary after it, and writes the page.
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         if let Some(view) = self.view.take() {
             view.finish()?;
@@ -116,7 +116,7 @@ impl Sinks {
     }
 }
 
-/// Many records a second: [`Sinks::flush`] says when they leave.
+/// Opens a buffered output; [`Sinks::flush`] flushes it.
 fn buffered(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     Ok(Box::new(BufWriter::new(open(path)?)))
 }

@@ -1,4 +1,4 @@
-//! Where samples come from: BPF programs at the kernel's tracepoints, or its socket diagnostics.
+//! Sources of samples: BPF programs at the kernel's tracepoints, or its socket diagnostics.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use units::Instant;
 use super::cli::{SourceChoice, TraceOptions};
 use super::diagnostics::Diagnostics;
 use super::process::Choice;
-use super::records::Book;
+use super::records::FlowNumbers;
 use crate::output::say;
 
-/// How often it is looked which connections a process has.
-const CHOOSE_EVERY: Duration = Duration::from_millis(250);
+/// Interval at which the connections of the selected processes are listed.
+const SELECT_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) enum Source {
     Programs(Box<Programs>),
@@ -22,11 +22,14 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// BPF where it is allowed, unless the user says otherwise.
+    /// Opens the source of --source; `auto` uses BPF if it is permitted.
     pub(super) fn open(options: &TraceOptions) -> anyhow::Result<Self> {
         let choice = options.process.as_deref().map(Choice::new).transpose()?;
         if options.source == SourceChoice::Diagnostics {
-            anyhow::ensure!(!options.every_packet, "--every-packet needs BPF: diagnostics are asked at intervals");
+            anyhow::ensure!(
+                !options.every_packet,
+                "--every-packet needs BPF, because diagnostics are polled at intervals"
+            );
             return Ok(Self::Diagnostics(Box::new(Diagnostics::open(options, choice)?)));
         }
         let failure = match Programs::open(options) {
@@ -35,8 +38,8 @@ impl Source {
             Err(e) => e,
         };
         say(&format!(
-            "{failure}\nfalling back to socket diagnostics, asked every {:?}: the connections of this network namespace, without \
-             the inner state of FAST TCP and H-TCP, and without what happens between two looks",
+            "{failure}\nfalling back to socket diagnostics, polled every {:?}: connections of this network namespace \
+             only, without the internal state of FAST TCP and H-TCP, and without events between two polls",
             options.interval
         ));
         Ok(Self::Diagnostics(Box::new(Diagnostics::open(options, choice)?)))
@@ -49,7 +52,7 @@ impl Source {
         }
     }
 
-    /// How long to wait between two looks at most: BPF's ring waits, diagnostics have their interval.
+    /// Maximum pause between two polls: unlimited for BPF, which buffers events; the interval for diagnostics.
     pub(super) fn pause(&self, options: &TraceOptions) -> Duration {
         match self {
             Self::Programs(_) => Duration::MAX,
@@ -57,23 +60,23 @@ impl Source {
         }
     }
 
-    /// What has come since the last look.
-    pub(super) fn look(&mut self) -> anyhow::Result<Vec<TraceRecord>> {
+    /// Returns the records since the last poll.
+    pub(super) fn poll(&mut self) -> anyhow::Result<Vec<TraceRecord>> {
         match self {
-            Self::Programs(programs) => programs.look(),
-            Self::Diagnostics(diagnostics) => diagnostics.look(),
+            Self::Programs(programs) => programs.poll(),
+            Self::Diagnostics(diagnostics) => diagnostics.poll(),
         }
     }
 
-    /// Connections and samples until now.
+    /// Numbers of connections and samples so far.
     pub(super) fn counts(&self) -> (u32, u64) {
         match self {
-            Self::Programs(programs) => programs.book.counts(),
+            Self::Programs(programs) => programs.flows.counts(),
             Self::Diagnostics(diagnostics) => diagnostics.counts(),
         }
     }
 
-    /// Events that found no room.
+    /// Number of events lost because the buffer was full.
     pub(super) fn lost(&self) -> u64 {
         match self {
             Self::Programs(programs) => programs.tracer.lost(),
@@ -84,9 +87,9 @@ impl Source {
 
 pub(super) struct Programs {
     tracer: Tracer,
-    book: Book,
+    flows: FlowNumbers,
     choice: Option<Choice>,
-    chosen: Instant,
+    selected: Instant,
 }
 
 impl Programs {
@@ -101,26 +104,26 @@ impl Programs {
     }
 
     fn new(tracer: Tracer, choice: Option<Choice>) -> anyhow::Result<Self> {
-        let book = Book::new(kernel::uptime_ns());
-        let mut programs = Self { tracer, book, choice, chosen: kernel::now() };
-        programs.choose()?;
+        let flows = FlowNumbers::new(kernel::uptime_ns());
+        let mut programs = Self { tracer, flows, choice, selected: kernel::now() };
+        programs.select()?;
         Ok(programs)
     }
 
-    /// Follows the connections that the chosen processes hold now.
-    fn choose(&mut self) -> anyhow::Result<()> {
+    /// Traces the current connections of the selected processes.
+    fn select(&mut self) -> anyhow::Result<()> {
         let Some(choice) = &mut self.choice else { return Ok(()) };
         let cookies = choice.connections()?.into_iter().map(|c| c.cookie).collect();
-        self.tracer.choose(&cookies).context("cannot choose the connections of a process")
+        self.tracer.choose(&cookies).context("cannot select the connections of a process")
     }
 
-    fn look(&mut self) -> anyhow::Result<Vec<TraceRecord>> {
+    fn poll(&mut self) -> anyhow::Result<Vec<TraceRecord>> {
         let now = kernel::now();
-        if now.saturating_since(self.chosen) >= CHOOSE_EVERY {
-            self.choose()?;
-            self.chosen = now;
+        if now.saturating_since(self.selected) >= SELECT_INTERVAL {
+            self.select()?;
+            self.selected = now;
         }
         let events = self.tracer.poll(Duration::ZERO)?;
-        Ok(events.iter().filter_map(|e| self.book.take(e)).collect())
+        Ok(events.iter().filter_map(|e| self.flows.convert(e)).collect())
     }
 }

@@ -20,12 +20,12 @@ pub(super) fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
         return Err(TuneError::NotTheHost.into());
     }
     if changes.is_empty() {
-        say("nothing to change: all is as advised for this path");
+        say("nothing to change: all settings are as recommended for this path");
     }
     let mut output = Output::new(options.json);
     if options.dry_run {
         output.record(&TuneRecord::Start(start));
-        changes.iter().for_each(|c| output.record(&TuneRecord::Change(to_come(c))));
+        changes.iter().for_each(|c| output.record(&TuneRecord::Change(planned_record(c))));
         output.finish()?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -36,7 +36,7 @@ pub(super) fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
     Ok(if done { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
 }
 
-fn to_come(change: &Change) -> TuneChange {
+fn planned_record(change: &Change) -> TuneChange {
     TuneChange {
         key: change.setting.to_string(),
         before: Some(change.before.clone()),

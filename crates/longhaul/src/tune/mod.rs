@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use cli::{TuneCommand, TuneOptions};
 
-/// Something should change, or could not be set back, or did not help.
+/// Exit status when changes are recommended, could not be applied or reverted, or gave no improvement.
 const NEGATIVE: u8 = 1;
 
 pub(crate) fn run(options: TuneOptions) -> anyhow::Result<ExitCode> {

@@ -1,4 +1,4 @@
-//! Where the records go: standard output, as text or JSON Lines.
+//! Output of the records to standard output, as text or JSON Lines.
 
 use std::io::{self, IsTerminal, Stdout};
 
@@ -7,7 +7,7 @@ use results::tune::TuneRecord;
 
 use crate::output::json_line;
 
-/// Writes records; a failure is told at the end, so that it never comes between a change and its undoing.
+/// Writes records; a failure is reported at the end, so that it never prevents reverting a change.
 pub(super) struct Output {
     text: Option<TuneText<Stdout>>,
     failure: Option<io::Error>,

@@ -1,4 +1,4 @@
-//! The path that the advice is for, and the advice.
+//! Path parameters and recommendations of `longhaul tune`.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use units::Rate;
 
 use super::cli::PathArguments;
 
-/// What is taken where neither the user nor a device tells.
-const ASSUMED_RATE: Rate = Rate::from_bps(1_000_000_000);
-/// A path across an ocean.
-const ASSUMED_RTT: Duration = Duration::from_millis(100);
+/// Rate of the path if neither --rate nor the speed of a device is known.
+const DEFAULT_RATE: Rate = Rate::from_bps(1_000_000_000);
+/// Default round-trip time, typical of a path across an ocean.
+const DEFAULT_RTT: Duration = Duration::from_millis(100);
 
-/// Longest round trip that is believed: to the moon and back is 2.6 s.
-const LONGEST_RTT: Duration = Duration::from_secs(10);
+/// Maximum of --rtt; the round trip to the moon takes 2.6 s.
+const RTT_MAX: Duration = Duration::from_secs(10);
 
-/// The first record, and the rows, of the network namespace that this process is in.
+/// Returns the start record and the recommendations for the current network namespace.
 pub(super) fn advice(arguments: &PathArguments, command: TuneCommand) -> anyhow::Result<(TuneStart, Vec<TuneRow>)> {
     let device = host::tune::pick_device(arguments.device.as_deref())?;
-    let (path, told) = path(arguments, device.as_ref())?;
+    let (path, path_record) = path(arguments, device.as_ref())?;
     let facts = host::tune::gather(device);
-    let start = start(command, Some(told))?;
+    let start = start(command, Some(path_record))?;
     Ok((start, tuning::advise(&path, &facts)))
 }
 
-/// The first record.
+/// Builds the start record.
 pub(super) fn start(command: TuneCommand, path: Option<TunePath>) -> anyhow::Result<TuneStart> {
     Ok(TuneStart {
         schema: TUNE_SCHEMA.to_owned(),
@@ -43,17 +43,17 @@ fn path(arguments: &PathArguments, device: Option<&tuning::Device>) -> anyhow::R
     let (rate, rate_from) = match (arguments.rate, device.and_then(|d| Some((d.speed?, &d.name)))) {
         (Some(rate), _) => (rate, "--rate".to_owned()),
         (None, Some((speed, name))) => (speed, format!("speed of {name}")),
-        (None, None) => (ASSUMED_RATE, "assumed: no device tells its speed; give --rate".to_owned()),
+        (None, None) => (DEFAULT_RATE, "default, because no device reports its speed; set --rate".to_owned()),
     };
     let (rtt, rtt_from) = match arguments.rtt {
         Some(rtt) => (rtt, "--rtt"),
-        None => (ASSUMED_RTT, "assumed; give --rtt"),
+        None => (DEFAULT_RTT, "default; set --rtt"),
     };
-    if rtt.is_zero() || rtt > LONGEST_RTT {
-        bail!("--rtt {rtt:?} is out of range: above zero, up to {LONGEST_RTT:?}");
+    if rtt.is_zero() || rtt > RTT_MAX {
+        bail!("--rtt {rtt:?} is out of range (above 0, at most {RTT_MAX:?})");
     }
     let path = Path { rate, rtt };
-    let told = TunePath {
+    let record = TunePath {
         rate_bps: rate.as_bps(),
         rate_from,
         rtt_ns: units::nanos(rtt),
@@ -61,5 +61,5 @@ fn path(arguments: &PathArguments, device: Option<&tuning::Device>) -> anyhow::R
         bdp_bytes: path.bdp().as_u64(),
         device: device.map(|d| d.name.clone()),
     };
-    Ok((path, told))
+    Ok((path, record))
 }

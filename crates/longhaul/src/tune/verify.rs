@@ -1,4 +1,4 @@
-//! `longhaul tune verify`: what the changes do to the throughput, by measurement.
+//! `longhaul tune verify`: measured effect of the changes on the throughput.
 
 use std::process::ExitCode;
 
@@ -32,10 +32,10 @@ pub(super) fn run(options: &VerifyOptions) -> anyhow::Result<ExitCode> {
     let mut output = Output::new(options.json);
     output.record(&TuneRecord::Start(start));
     let mut trial =
-        Trial { options, client, session: &mut session, changes: &changes, output: &mut output, is_with: false };
+        Trial { options, client, session: &mut session, changes: &changes, output: &mut output, is_applied: false };
     let measured = if changes.is_empty() { Ok(Vec::new()) } else { trial.pairs() };
-    // Whatever happened: as before, and only then the words about it.
-    let pairs = match (measured, trial.set_back()) {
+    // Revert the changes in any case, before reporting an error.
+    let pairs = match (measured, trial.revert()) {
         (Ok(pairs), Ok(())) => pairs,
         (Err(e), Ok(())) | (Ok(_), Err(e)) => return Err(e),
         (Err(e), Err(left)) => return Err(left.context(e)),
@@ -53,12 +53,12 @@ struct Trial<'a> {
     session: &'a mut Session,
     changes: &'a [Change],
     output: &'a mut Output,
-    /// The changes are in force.
-    is_with: bool,
+    /// Whether the changes are applied.
+    is_applied: bool,
 }
 
 impl Trial<'_> {
-    /// Pairs in the order ABBA: without, with, with, without. Ends early when the user asks.
+    /// Runs pairs of tests in the order ABBA: without, with, with, without. Stops early at an interruption.
     fn pairs(&mut self) -> anyhow::Result<Vec<Pair>> {
         let mut pairs = Vec::new();
         for number in 1..=self.options.pairs {
@@ -79,45 +79,45 @@ impl Trial<'_> {
         Ok(pairs)
     }
 
-    /// Goodput of one test in bits per second; `None` when the user ended it.
+    /// Goodput of one test in bits per second; `None` if the user interrupted it.
     fn test(&mut self, with: bool) -> anyhow::Result<Option<u64>> {
-        self.bring_about(with)?;
+        self.set(with)?;
         if Shutdown::asked() > 0 {
             return Ok(None);
         }
         let end = run_test(&self.client, &mut |_| {}, &Shutdown::asked)?;
         match &end.completion {
             Completion::Interrupted => return Ok(None),
-            Completion::Failed { reason } => bail!("a test broke, so nothing is compared: {reason}"),
+            Completion::Failed { reason } => bail!("a test failed, so nothing is compared: {reason}"),
             Completion::Complete => {}
         }
         let direction = end.directions.first().context("the test has no result")?;
         Ok(Some(direction.throughput_bps))
     }
 
-    /// The host with or without the changes.
-    fn bring_about(&mut self, with: bool) -> anyhow::Result<()> {
-        if with == self.is_with {
+    /// Applies or reverts the changes.
+    fn set(&mut self, with: bool) -> anyhow::Result<()> {
+        if with == self.is_applied {
             return Ok(());
         }
         if !with {
-            return self.set_back();
+            return self.revert();
         }
-        self.is_with = true;
+        self.is_applied = true;
         let mut failure = None;
-        let note_failure = &mut |c: TuneChange| failure = failure.take().or(c.note);
-        if !self.session.apply(self.changes, None, note_failure)? {
-            bail!("a change failed, all was taken back: {}", failure.unwrap_or_default());
+        let keep_first_note = &mut |c: TuneChange| failure = failure.take().or(c.note);
+        if !self.session.apply(self.changes, None, keep_first_note)? {
+            bail!("a change failed and all were reverted: {}", failure.unwrap_or_default());
         }
         Ok(())
     }
 
-    fn set_back(&mut self) -> anyhow::Result<()> {
+    fn revert(&mut self) -> anyhow::Result<()> {
         let mut notes = Vec::new();
         let as_before = self.session.undo(&mut |c| notes.extend(c.note.map(|note| format!("{}: {note}", c.key))))?;
-        self.is_with = false;
+        self.is_applied = false;
         if !as_before {
-            bail!("not everything could be set back: {}", notes.join("; "));
+            bail!("cannot revert all changes: {}", notes.join("; "));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a lab must leave as it was, and what must be gone after it.
+//! State of the host that a lab must not change, and remains that it must not leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,14 +27,14 @@ impl Host {
         for tree in ["core", "ipv4", "ipv6"] {
             read_tree(&Path::new("/proc/sys/net").join(tree), &mut sysctls);
         }
-        // Entries of neighbours age by themselves; who they are does not change.
+        // The age of neighbour entries changes; the set of neighbours does not.
         let shown = lines.iter().map(|l| show(l).replace("STALE", "REACHABLE").replace("DELAY", "REACHABLE"));
         Self { shown: shown.collect(), sysctls }
     }
 }
 
-fn read_tree(folder: &Path, all: &mut BTreeMap<String, String>) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
+fn read_tree(directory: &Path, all: &mut BTreeMap<String, String>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.map(|e| e.unwrap().path()) {
         if entry.is_dir() {
             read_tree(&entry, all);
@@ -50,8 +50,8 @@ pub(crate) fn inode(path: impl AsRef<Path>) -> Option<u64> {
     fs::metadata(path).ok().map(|m| m.ino())
 }
 
-/// Processes other than this that are in one of these namespaces or hold one of them open. When there are none, the kernel has
-/// removed the namespaces with all their devices.
+/// Processes other than this that are in one of these namespaces or hold one of them open. When there are none, the
+/// kernel has removed the namespaces with all their devices.
 pub(crate) fn users(namespaces: &BTreeSet<u64>) -> Vec<String> {
     let own = std::process::id().to_string();
     let processes = fs::read_dir("/proc").unwrap().map(|e| e.unwrap().path());

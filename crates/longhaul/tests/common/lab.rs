@@ -1,4 +1,5 @@
-//! A lab of the built binary at work, and its nodes from within. One at a time: the machines that test this have two cores.
+//! A running lab of the built binary, and access to its nodes. One at a time: the test machines have two
+//! cores.
 #![allow(clippy::unwrap_in_result, clippy::wildcard_enum_match_arm, reason = "helpers of tests are tests too")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,27 +18,27 @@ use testbed::Namespace;
 use super::host::{inode, users};
 use super::{longhaul, text};
 
-/// Labs stand within a second; this is for a host under heavy load.
+/// Maximum start time of a lab; usually below 1 s, longer on a host under heavy load.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The right to load this machine, and a registry of labs of one's own.
+/// Exclusive use of this machine, with a separate registry of labs.
 pub(crate) struct Turn {
     state: TempDir,
     _turn: MutexGuard<'static, ()>,
 }
 
-/// Waits until no other test uses the machine; `None`, with a note, where no lab can be made.
+/// Waits until no other test uses the machine; `None`, with a note, if labs are impossible here.
 #[allow(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
 pub(crate) fn turn() -> Option<Turn> {
     // A test that failed with the turn in hand left nothing behind.
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let turn = Turn { state: tempfile::tempdir().unwrap(), _turn: turn };
     let probe = turn.longhaul(&["lab", "path", "--far", "sleep 60", "--", "true"]).output().unwrap();
-    let said = text(&probe.stderr);
-    if said.contains("a lab needs") {
-        eprintln!("skipped: {said}");
+    let message = text(&probe.stderr);
+    if message.contains("a lab needs") {
+        eprintln!("skipped: {message}");
         return None;
     }
     Some(turn)
@@ -61,12 +62,12 @@ impl Turn {
         command
     }
 
-    /// The folder of all state.
+    /// Directory of all state.
     pub(crate) fn state(&self) -> PathBuf {
         self.state.path().to_owned()
     }
 
-    /// The registry's folder.
+    /// Directory of the registry.
     pub(crate) fn registry(&self) -> PathBuf {
         self.state.path().join("labs")
     }
@@ -76,10 +77,10 @@ impl Turn {
         fs::read_dir(self.registry()).map_or(0, Iterator::count)
     }
 
-    /// A path that stands until `Lab::end`.
+    /// Path that exists until `Lab::end`.
     pub(crate) fn path(&self, arguments: &[&str]) -> Lab {
-        let folder = tempfile::tempdir().unwrap();
-        let json = folder.path().join("records.jsonl");
+        let directory = tempfile::tempdir().unwrap();
+        let json = directory.path().join("records.jsonl");
         let mut command = self.longhaul(&["lab", "path", "--quiet", "--far", "exec sleep 1000"]);
         command.args(arguments).arg("--json").arg(&json);
         command.args(["--", "sh", "-c", "echo up; exec cat"]);
@@ -88,20 +89,20 @@ impl Turn {
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
         if line != "up\n" {
-            let mut said = String::new();
-            child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-            panic!("the path did not come up: {said}");
+            let mut message = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+            panic!("the path did not come up: {message}");
         }
         let (nodes, namespaces) = self.nodes(child.id()).unwrap();
-        Lab { child, _out: Some(out), folder, json, nodes, namespaces }
+        Lab { child, _out: Some(out), directory, json, nodes, namespaces }
     }
 
-    /// An experiment, from the moment that its nodes stand.
+    /// Experiment, from the start of its nodes on.
     pub(crate) fn run(&self, toml: &str, arguments: &[&str]) -> Lab {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("experiment.toml");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("experiment.toml");
         fs::write(&file, toml).unwrap();
-        let out = folder.path().join("out");
+        let out = directory.path().join("out");
         let mut command = self.longhaul(&["lab", "run"]);
         command.arg(&file).arg("--out").arg(&out).args(arguments);
         let mut child = spawn(&mut command);
@@ -115,10 +116,11 @@ impl Turn {
             }
             thread::sleep(Duration::from_millis(5));
         };
-        Lab { child, _out: None, folder, json: out.join("records.jsonl"), nodes, namespaces }
+        Lab { child, _out: None, directory, json: out.join("records.jsonl"), nodes, namespaces }
     }
 
-    /// The nodes of a lab as the registry lists them, by the lab's own descriptors, and the inodes of all its namespaces.
+    /// The nodes of a lab as the registry lists them, by the lab's own descriptors, and the inodes of all its
+    /// namespaces.
     fn nodes(&self, lab: u32) -> Option<(BTreeMap<String, Namespace>, BTreeSet<u64>)> {
         let entry = fs::read(self.registry().join(format!("{lab}.json"))).ok()?;
         let entry: serde_json::Value = serde_json::from_slice(&entry).unwrap();
@@ -137,24 +139,24 @@ fn spawn(command: &mut Command) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// A lab at work; killed when dropped.
+/// Running lab; killed when dropped.
 pub(crate) struct Lab {
     pub(crate) child: Child,
     /// Held so that the near command can write.
     _out: Option<BufReader<ChildStdout>>,
-    pub(crate) folder: TempDir,
+    pub(crate) directory: TempDir,
     json: PathBuf,
     nodes: BTreeMap<String, Namespace>,
     namespaces: BTreeSet<u64>,
 }
 
-/// What a lab leaves.
+/// Results of a lab.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
-    pub(crate) said: String,
+    pub(crate) message: String,
     pub(crate) records: Vec<LabRecord>,
     pub(crate) end: LabRunEnd,
-    pub(crate) folder: TempDir,
+    pub(crate) directory: TempDir,
 }
 
 impl Lab {
@@ -162,17 +164,17 @@ impl Lab {
         &self.nodes[name]
     }
 
-    /// The folder of `--out`.
+    /// Directory of `--out`.
     pub(crate) fn out(&self) -> PathBuf {
-        self.folder.path().join("out")
+        self.directory.path().join("out")
     }
 
-    /// Waits until none of its processes is left and nobody holds its namespaces.
+    /// Waits until all its processes have ended and no process holds its namespaces.
     pub(crate) fn await_gone(&self) {
         await_that("processes and namespaces of the lab are gone", || users(&self.namespaces).is_empty());
     }
 
-    /// How many processes use its namespaces.
+    /// Number of processes that use its namespaces.
     pub(crate) fn users(&self) -> usize {
         users(&self.namespaces).len()
     }
@@ -192,7 +194,7 @@ impl Lab {
         self.await_intervals(1);
     }
 
-    /// Waits until so many intervals are recorded.
+    /// Waits until this number of intervals is recorded.
     pub(crate) fn await_intervals(&self, count: usize) {
         let recorded =
             || fs::read_to_string(&self.json).map_or(0, |text| text.matches("\"record\":\"engine\"").count());
@@ -202,19 +204,19 @@ impl Lab {
     /// Ends a path by the end of its command's input, waits for an experiment; then reads the records.
     pub(crate) fn end(mut self) -> Ended {
         drop(self.child.stdin.take());
-        let said = drain(self.child.stderr.take());
+        let message = drain(self.child.stderr.take());
         let shown = drain(self.child.stdout.take());
         let status = wait(&mut self.child, PATIENCE * 4);
-        let said = said.join().unwrap();
+        let message = message.join().unwrap();
         drop(shown.join());
         let records = read(&self.json);
         let end = records.iter().rev().find_map(|r| match r {
             LabRecord::RunEnd(end) => Some(end.clone()),
             _ => None,
         });
-        let end = end.unwrap_or_else(|| panic!("no end in the records: {said}"));
-        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
-        Ended { status, said, records, end, folder }
+        let end = end.unwrap_or_else(|| panic!("no end in the records: {message}"));
+        let directory = std::mem::replace(&mut self.directory, tempfile::tempdir().unwrap());
+        Ended { status, message, records, end, directory }
     }
 }
 
@@ -227,11 +229,11 @@ impl Drop for Lab {
 
 fn drain(source: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
-        let mut said = Vec::new();
+        let mut message = Vec::new();
         if let Some(mut source) = source {
-            source.read_to_end(&mut said).unwrap();
+            source.read_to_end(&mut message).unwrap();
         }
-        text(&said)
+        text(&message)
     })
 }
 
@@ -247,12 +249,12 @@ pub(crate) fn read(json: &std::path::Path) -> Vec<LabRecord> {
 }
 
 impl Ended {
-    /// The truth about one direction.
+    /// Records of one direction.
     pub(crate) fn link(&self, name: &str, from: &str) -> &LinkTotals {
         self.end.links.iter().find(|l| l.link == name && l.from == from).unwrap()
     }
 
-    /// The path's way there.
+    /// Forward direction of the path.
     pub(crate) fn there(&self) -> &LinkTotals {
         self.link("path", "near")
     }

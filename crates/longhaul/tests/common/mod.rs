@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// The binary under test.
 pub(crate) fn longhaul() -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    // The history of whoever runs the tests is left alone.
+    // The tests do not use the history of the current user.
     c.env("LONGHAUL_HISTORY", "off")
         .env_remove("LONGHAUL_KEY_FILE")
         .env_remove("LONGHAUL_PORT")
@@ -26,7 +26,7 @@ pub(crate) fn longhaul() -> Command {
     c
 }
 
-/// That each line is a record as the schema says.
+/// Checks that each line is a record that matches the schema.
 pub(crate) fn assert_valid(schema: &jsonschema::Validator, lines: &str) {
     for line in lines.lines() {
         let record = serde_json::from_str(line).unwrap();
@@ -43,7 +43,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// Starts `longhaul serve` on loopback and waits until it says that it listens.
+    /// Starts `longhaul serve` on loopback and waits until it listens.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::start_on("127.0.0.1", arguments)
     }
@@ -72,7 +72,7 @@ impl Serve {
         Self { child, port, log: kept }
     }
 
-    /// What it logged, as soon as that fulfils `condition`.
+    /// Returns its log as soon as that fulfils `condition`.
     pub(crate) fn log(&self, condition: impl Fn(&str) -> bool) -> String {
         let begin = Instant::now();
         loop {
@@ -113,12 +113,12 @@ impl Drop for Serve {
     }
 }
 
-/// What a program wrote, as text.
+/// Output of a program as text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A path in a folder, as text.
-pub(crate) fn path(folder: &Path, name: &str) -> String {
-    folder.join(name).display().to_string()
+/// Path in a directory as text.
+pub(crate) fn path(directory: &Path, name: &str) -> String {
+    directory.join(name).display().to_string()
 }

@@ -9,22 +9,22 @@ use testbed::Namespace;
 use units::Bytes;
 
 const PORT: u16 = 9000;
-/// What the receiver's socket may hold: the most that Linux grants by default is less.
+/// Receive buffer size, above the default maximum of Linux.
 const BUFFER: Bytes = Bytes::new(8 << 20);
 /// Headers of IPv4 and UDP without options.
 pub(crate) const HEADERS: usize = 28;
-/// So many silent looks in a row end a receiver: a pause of the whole machine is one of them, however long it lasts.
+/// Number of consecutive idle polls that end a receiver; a pause of the whole machine counts as one.
 const LOOKS: u32 = 10;
 /// A sender that is later than this was interrupted.
 const INTERRUPTION: Duration = Duration::from_millis(1);
 /// A system call that takes longer was interrupted: the stamp before it says little about when the datagram left.
 const PROMPT_NS: u64 = 30_000;
 
-/// What shall be sent.
+/// Datagrams to send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Burst {
     pub(crate) packets: u64,
-    /// Time between two; zero: as fast as it goes.
+    /// Interval between two datagrams; zero sends as fast as possible.
     pub(crate) gap: Duration,
     /// Length of each IPv4 packet.
     pub(crate) length: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Arrival {
     pub(crate) at_ns: u64,
 }
 
-/// A receiver at work.
+/// Running receiver.
 pub(crate) struct Receiver(JoinHandle<std::io::Result<Vec<Arrival>>>);
 
 /// Time since 1970.
@@ -48,12 +48,12 @@ pub(crate) fn realtime_ns() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
 }
 
-/// Takes everything that comes to a node until nothing comes for `quiet`. Listens when this returns.
+/// Receives at a node until no datagram arrives for `quiet`. It listens when this function returns.
 pub(crate) fn receive(node: &Namespace, quiet: Duration) -> Receiver {
     receive_some(node, quiet, u64::MAX)
 }
 
-/// The same, but no longer than until so many have come.
+/// Like [`receive`], but ends after this number of datagrams.
 pub(crate) fn receive_some(node: &Namespace, quiet: Duration, packets: u64) -> Receiver {
     let (ready, listens) = mpsc::channel();
     let thread = node.spawn("udp-receiver", move || {
@@ -84,8 +84,8 @@ impl Receiver {
     }
 }
 
-/// Sends from a node to the receiver at `to`; gives the numbers of datagrams whose stamp is not to be trusted, as the sender was
-/// interrupted between stamp and system call.
+/// Sends from a node to the receiver at `to`; gives the numbers of datagrams whose stamp is not to be trusted, as the
+/// sender was interrupted between stamp and system call.
 pub(crate) fn send(node: &Namespace, to: [u8; 4], burst: Burst) -> Vec<u64> {
     let send = move || {
         kernel::tight_timers();
@@ -96,7 +96,8 @@ pub(crate) fn send(node: &Namespace, to: [u8; 4], burst: Burst) -> Vec<u64> {
         let mut doubtful = Vec::new();
         for number in 0..burst.packets {
             kernel::nap(due.saturating_since(kernel::now()));
-            // What an interruption held back is not made up for by a burst, which would ask more of the path than the test says.
+            // What an interruption held back is not made up for by a burst, which would ask more of the path than the
+            // test says.
             let now = kernel::now();
             due = if now.saturating_since(due) > INTERRUPTION { now } else { due } + burst.gap;
             let stamp = realtime_ns();
@@ -112,7 +113,8 @@ pub(crate) fn send(node: &Namespace, to: [u8; 4], burst: Burst) -> Vec<u64> {
     node.run(send).unwrap()
 }
 
-/// Sends over a path from its near to its far end and waits for what arrives; `quiet` is longer than any pause between arrivals.
+/// Sends over a path from its near to its far end and waits for what arrives; `quiet` is longer than any pause between
+/// arrivals.
 pub(crate) fn over_path(lab: &super::lab::Lab, burst: Burst, quiet: Duration) -> Vec<Arrival> {
     let receiver = receive(lab.node("far"), quiet);
     send(lab.node("near"), FAR, burst);

@@ -1,4 +1,4 @@
-//! What probing may cost, and what ends it.
+//! Cost limits of probing, and reasons for its end.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const SIGINT: i32 = 2;
 const SIGSTOP: i32 = 19;
 
 #[test]
-fn a_budget_is_kept_over_all_methods_and_said() {
+fn a_budget_limits_all_methods_together_and_is_reported() {
     let server = Serve::start(&[]);
     let methods = ["-m", "short-adr", "-m", "adr", "-m", "two-rates", "-m", "pathload"];
     let output = estimate(server.port, &[&["--budget", "200kB", "--json"], &methods[..]].concat());
@@ -29,7 +29,7 @@ fn a_budget_is_kept_over_all_methods_and_said() {
     // 2 trains of 15 packets, 2 of 30, of 1428 bytes each.
     assert_eq!((results[0].bytes, results[1].bytes), (2 * 15 * 1428, 2 * 30 * 1428));
     assert!(results.iter().map(|r| r.bytes).sum::<u64>() <= 200_000, "{results:?}");
-    // Pathload's first stream alone takes more than what is left.
+    // Pathload's first stream needs more than the remaining budget.
     assert!(results[3].troubles.contains(&Trouble::BudgetSpent), "{:?}", results[3]);
 }
 
@@ -63,8 +63,8 @@ fn a_server_without_consent_is_not_probed() {
     let server = Serve::start(&["--max-probe-bytes", "0"]);
     let output = estimate(server.port, &[]);
     assert_eq!(output.status.code(), Some(2));
-    let said = text(&output.stderr);
-    assert!(said.contains("not allowed") && said.contains("answers no probes"), "{said}");
+    let message = text(&output.stderr);
+    assert!(message.contains("not allowed") && message.contains("answers no probes"), "{message}");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_servers_limits_hold_for_both_directions() {
         let notes = start(&all).notes.join("\n");
         assert!(notes.contains("50.00 kB") && notes.contains("8.000 Mb/s"), "{notes}");
         let results = results(&all);
-        // 42.8 kB fit the 50 kB, what follows does not.
+        // 42.8 kB fit into 50 kB, the next train does not.
         assert!(results[0].estimate.is_some() && results[1].bytes == 0, "{results:?}");
         assert!(results[1].troubles.contains(&Trouble::BudgetSpent));
         // At 8 Mb/s a packet of 1428 bytes leaves every 1.428 ms, so two trains of 15 take 40 ms at least.
@@ -115,7 +115,7 @@ fn an_interface_that_goes_down_ends_the_method_with_what_is_known() {
     is_given_up(child, &json);
 }
 
-/// The probes of `loss` take ten seconds; a far end that is silent for another ten is given up.
+/// The probes of `loss` take 10 s; the client aborts after another 10 s without a reply.
 fn is_given_up(mut child: Child, json: &NamedTempFile) {
     let begin = Instant::now();
     child.wait().unwrap();
@@ -148,14 +148,14 @@ fn a_stopped_client_prints_what_it_has() {
     let results = results(&records(&std::fs::read(json.path()).unwrap()));
     let found = results[0].estimate.as_ref().unwrap();
     assert_eq!(found.quantity, Quantity::AsymptoticDispersion);
-    // A sender that is slower than loopback finds a bound, which is no answer.
+    // A sender that is slower than loopback finds a bound, which is not a value.
     assert_eq!(status.code(), Some(i32::from(found.bound.is_some())));
 }
 
 #[test]
 fn nonsense_is_refused_in_plain_words() {
     let server = Serve::start(&[]);
-    for (arguments, words) in [
+    for (arguments, parts) in [
         (&["-m", "psychic"][..], "psychic"),
         (&["--budget", "many"], "many"),
         (&["--mtu", "20"], "128"),
@@ -165,7 +165,7 @@ fn nonsense_is_refused_in_plain_words() {
     ] {
         let output = estimate(server.port, arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&output.stderr).contains(words), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(parts), "{arguments:?}: {}", text(&output.stderr));
     }
     let output = longhaul().args(["estimate", "127.0.0.1", "--port", "1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -6,7 +6,7 @@ use testbed::{undecided, undisturbed};
 use crate::common::lab::{Turn, turn};
 use crate::common::{Serve, longhaul, text};
 
-fn told(json: &str) -> (Vec<Candidate>, Decision) {
+fn parse(json: &str) -> (Vec<Candidate>, Decision) {
     let mut candidates = Vec::new();
     let mut decision = None;
     for line in json.lines() {
@@ -19,13 +19,13 @@ fn told(json: &str) -> (Vec<Candidate>, Decision) {
     (candidates, decision.unwrap())
 }
 
-/// What the experiment's command printed, with more in the experiment's file, and changes of it. `None`: the machine could not carry the emulation, and said so: what
-/// was measured over it says nothing.
+/// What the experiment's command printed, with more in the experiment's file, and changes of it. `None`: the machine
+/// could not carry the emulation, and said so: what was measured over it says nothing.
 fn chosen(turn: &Turn, more: &str, changes: &[&str]) -> Option<String> {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("out");
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
     let experiment = include_str!("../../../../scenarios/choose.toml");
-    let file = folder.path().join("choose.toml");
+    let file = directory.path().join("choose.toml");
     std::fs::write(&file, format!("{experiment}\n{more}")).unwrap();
     // The programs of the experiment call longhaul by its name.
     let built = std::path::Path::new(env!("CARGO_BIN_EXE_longhaul")).parent().unwrap();
@@ -68,7 +68,7 @@ fn two_equals_stay_undecided_and_who_is_slower_is_spared_the_probes() {
             &turn,
             "[programs.serve-gone]\nnode = \"gone\"\ncommand = \"longhaul serve\"\n",
             &[
-                // All of its bytes for two of them, and the four runs that nobody is spared for the third.
+                // The whole budget for two of them, and the minimum of four runs for the third.
                 "duration=20s",
                 "links.near.rate=60Mb/s",
                 "links.near.delay=20ms",
@@ -78,8 +78,9 @@ fn two_equals_stay_undecided_and_who_is_slower_is_spared_the_probes() {
         );
         let Some(printed) = run else { return };
         let (records, rest): (Vec<&str>, Vec<&str>) = printed.lines().partition(|line| line.starts_with('{'));
-        // What is believed of a path is 3 % wide at least: one of two would have to seem 7 % faster to be taken for the best with 0.95.
-        let (candidates, decision) = told(&records.join("\n"));
+        // What is believed of a path is 3 % wide at least: one of two would have to seem 7 % faster to be taken for the
+        // best with 0.95.
+        let (candidates, decision) = parse(&records.join("\n"));
         let of = |name: &str| candidates.iter().find(|c| c.name == name).unwrap();
         assert!(of("gone").bytes * 2 < of("near").bytes.min(of("far").bytes), "{candidates:?}");
         assert!(of("gone").probability < 0.01 && decision.expected_loss < 0.05, "{candidates:?} {decision:?}");
@@ -99,7 +100,7 @@ fn a_budget_below_one_train_leaves_it_undecided_and_nothing_follows() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    let (candidates, decision) = told(&text(&output.stdout));
+    let (candidates, decision) = parse(&text(&output.stdout));
     assert!(!decision.decided && candidates.len() == 2);
     // The first train has ten packets of 1500 bytes.
     assert!(
@@ -113,7 +114,7 @@ fn a_budget_below_one_train_leaves_it_undecided_and_nothing_follows() {
 fn the_command_gets_the_name_as_an_argument_and_its_status_is_the_answer() {
     let server = Serve::start(&[]);
     let port = server.port.to_string();
-    // 192.0.2.1 (RFC 5737) is nobody's; from 127.0.0.1 it cannot be reached at all.
+    // 192.0.2.1 (RFC 5737) is unassigned, and unreachable from 127.0.0.1.
     let output = longhaul()
         .args([
             "choose",
@@ -133,15 +134,15 @@ fn the_command_gets_the_name_as_an_argument_and_its_status_is_the_answer() {
 
 #[test]
 fn nonsense_is_refused_in_plain_words() {
-    for (arguments, words) in [
+    for (arguments, parts) in [
         (&["alone"][..], "2 values required"),
         (&["a", "b@eth0"], "address of this host"),
-        (&["a", "a"], "named twice"),
+        (&["a", "a"], "listed twice"),
         (&["a", "b", "--confidence", "1.5"], "less than 1"),
-        (&["127.0.0.1", "127.0.0.1@127.0.0.1", "--port", "1"], "no candidate can be reached"),
+        (&["127.0.0.1", "127.0.0.1@127.0.0.1", "--port", "1"], "no candidate is reachable"),
     ] {
         let output = longhaul().arg("choose").args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&output.stderr).contains(words), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(parts), "{arguments:?}: {}", text(&output.stderr));
     }
 }

@@ -1,4 +1,4 @@
-//! The experiments about estimates, in their short form, from the lab to the judgement.
+//! Short variants of the experiments about estimates, from the lab to the evaluation.
 
 use std::path::Path;
 
@@ -11,13 +11,14 @@ use crate::common::lab::{read, turn};
 use crate::common::{longhaul, text};
 use crate::{records, results};
 
-/// Runs the short form of an experiment and looks at its folder; says so where the machine could not carry as many of its runs as it takes.
+/// Runs the short form of an experiment and looks at its folder; says so where the machine could not carry as many of
+/// its runs as it takes.
 fn short(scenario: &str, changes: &[&str], least: usize, look: impl Fn(&Path)) {
     undisturbed(|| {
         let Some(turn) = turn() else { return };
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let file = format!("{}/../../scenarios/{scenario}", env!("CARGO_MANIFEST_DIR"));
-        let out = folder.path().join("out");
+        let out = directory.path().join("out");
         // The programs of the experiments call longhaul by its name.
         let built = Path::new(env!("CARGO_BIN_EXE_longhaul")).parent().unwrap();
         let path = format!("{}:{}", built.display(), std::env::var("PATH").unwrap());
@@ -36,11 +37,11 @@ fn short(scenario: &str, changes: &[&str], least: usize, look: impl Fn(&Path)) {
     });
 }
 
-fn judged(folder: &Path) -> Vec<EvaluateRecord> {
-    let output = longhaul().args(["evaluate", "--json"]).arg(folder).output().unwrap();
-    let said = text(&output.stdout);
-    println!("{said}{}", text(&output.stderr));
-    said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+fn judged(directory: &Path) -> Vec<EvaluateRecord> {
+    let output = longhaul().args(["evaluate", "--json"]).arg(directory).output().unwrap();
+    let message = text(&output.stdout);
+    println!("{message}{}", text(&output.stderr));
+    message.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn accuracy(all: &[EvaluateRecord], method: &str, quantity: Quantity) -> MethodAccuracy {
@@ -52,7 +53,7 @@ fn accuracy(all: &[EvaluateRecord], method: &str, quantity: Quantity) -> MethodA
 }
 
 #[test]
-fn what_a_poisson_load_leaves_is_told_within_15_per_cent() {
+fn available_bandwidth_beside_a_poisson_load_is_estimated_within_15_per_cent() {
     // It takes some five seconds; at 100 Mb/s load and probes of one machine of two CPUs hold each other up.
     let changes = ["parameters.mbps=50", "duration=13s", "flows.transfer.start=12s"];
     let three = [&changes.map(|c| ["--set", c]).concat()[..], &["--repeat", "3"]].concat();
@@ -76,7 +77,7 @@ fn an_ensemble_is_measured_and_judged() {
         let all = judged(out);
         let paths = all.iter().filter(|r| matches!(r, EvaluateRecord::Path(_))).count();
         let auto = accuracy(&all, "auto/41kB, capacity", Quantity::Capacity);
-        // Two rates and two round trips, nobody else on the way.
+        // Two rates and two round-trip times, no cross traffic.
         assert!(paths > 0 && auto.asked as usize == paths, "{auto:?}");
         let capacity = auto.to_truth.clone().unwrap();
         assert!(capacity.within_15_percent > 0.99, "{capacity:?}");
@@ -89,7 +90,7 @@ fn an_ensemble_is_measured_and_judged() {
             EvaluateRecord::Decisions(d) if d.method == "auto/41kB" && d.pairs == 6 => Some(d.clone()),
             _ => None,
         });
-        // Of the six pairs four are of paths of 3.5 and 54.8 Mb/s: nobody should mistake these.
+        // Four of the six pairs are of paths of 3.5 and 54.8 Mb/s, which every method should rank correctly.
         assert!(decisions.unwrap().rates[0].share > 0.66);
     });
 }

@@ -1,4 +1,4 @@
-//! What programs read: records by the published schemas, all methods in one run.
+//! Machine-readable output: records that match the published schemas, all methods in one run.
 
 use results::choose::ChooseRecord;
 use results::estimate::{EstimateRecord, PredictionBound};
@@ -10,8 +10,8 @@ use crate::{estimate, records, results};
 
 /// The schema that is published, which has to be that of the code.
 fn published<T: JsonSchema>(name: &str) -> jsonschema::Validator {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
-    let text = std::fs::read_to_string(folder.join(format!("longhaul.{name}-1.schema.json"))).unwrap();
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
+    let text = std::fs::read_to_string(directory.join(format!("longhaul.{name}-1.schema.json"))).unwrap();
     let published: serde_json::Value = serde_json::from_str(&text).unwrap();
     let of_code = serde_json::to_value(schema_for!(T)).unwrap();
     assert_eq!(published, of_code, "run: longhaul generate schema docs/schema");
@@ -30,7 +30,8 @@ fn all_methods_run_in_turn_and_their_records_obey_the_schema() {
         ["short-adr", "adr", "two-rates", "spruce", "igi", "pathchirp", "pathrate", "squeezed-pairs", "pathload"];
     assert_eq!(names, [&first[..], &["loss", "loss-only", "short-tcp", "tcp"]].concat());
     for result in &told {
-        // A method that is cut off by time says so; squeezed pairs are two in one, and transfers have a session of their own.
+        // A method that is cut off by time says so; squeezed pairs are two in one, and transfers have a session of
+        // their own.
         assert!(result.elapsed_ns < 10_000_000_000, "{result:?}");
         assert!(result.estimate.is_some() || !result.troubles.is_empty(), "{result:?}");
     }

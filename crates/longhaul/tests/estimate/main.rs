@@ -1,4 +1,5 @@
-//! `longhaul estimate` and `longhaul choose` as their users meet them: answers, budgets, consent, far ends that misbehave.
+//! `longhaul estimate` and `longhaul choose` as their users meet them: answers, budgets, consent, far ends that
+//! misbehave.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -6,8 +6,8 @@ use crate::{estimate, records, results};
 #[test]
 fn the_page_has_a_row_for_each_method_and_the_histograms_of_the_records() {
     let server = Serve::start(&[]);
-    let folder = tempfile::tempdir().unwrap();
-    let page = folder.path().join("page.html");
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("page.html");
     let methods = ["-m", "short-adr", "-m", "squeezed-pairs", "--budget", "200kB", "--json"];
     let output = estimate(server.port, &[&methods[..], &["--report", page.to_str().unwrap()]].concat());
     let results = results(&records(&output.stdout));
@@ -23,7 +23,7 @@ fn the_page_has_a_row_for_each_method_and_the_histograms_of_the_records() {
         assert_eq!(drawn, within);
         assert_eq!(past.iter().sum::<u64>(), 0, "the axis ends behind the last pair");
     }
-    let others: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    let others: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
     assert_eq!(others.len(), 1, "nothing else is left: {others:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Answers against links of which the truth is known.
+//! Estimates compared with links of known properties.
 
 use results::estimate::{EstimateResult, Quantity, RateInterval};
 use results::lab::{LabRecord, Verdict};
@@ -8,7 +8,8 @@ use crate::common::lab::{Turn, read, turn};
 use crate::common::text;
 use crate::{records, results};
 
-/// Probes the far end of an emulated path; `None`, with a note, where the emulator says that the machine could not carry it.
+/// Probes the far end of an emulated path; `None`, with a note, where the emulator says that the machine could not
+/// carry it.
 fn over(turn: &Turn, path: &[&str], arguments: &str) -> Option<Vec<EstimateResult>> {
     let line = format!("{} estimate $LONGHAUL_PEER --json {arguments}", env!("CARGO_BIN_EXE_longhaul"));
     let truth = tempfile::NamedTempFile::new().unwrap();
@@ -27,7 +28,7 @@ fn over(turn: &Turn, path: &[&str], arguments: &str) -> Option<Vec<EstimateResul
     Some(results(&records(&output.stdout)))
 }
 
-fn told(result: &EstimateResult, quantity: Quantity) -> RateInterval {
+fn rate_of(result: &EstimateResult, quantity: Quantity) -> RateInterval {
     *result.estimate.iter().chain(&result.also).find(|t| t.quantity == quantity).unwrap()
 }
 
@@ -41,10 +42,10 @@ fn the_capacity_of_an_idle_path_is_found_in_both_directions() {
                 let Some(all) = over(&turn, &path, &format!("{way} -m two-rates -m pathrate")) else { continue };
                 for result in &all {
                     // A packet of 1500 bytes occupies 1538 on the emulated Ethernet. The project's goal is 5 %.
-                    let capacity = told(result, Quantity::Capacity).rate_bps as f64;
+                    let capacity = rate_of(result, Quantity::Capacity).rate_bps as f64;
                     assert!((capacity / (bps * 1500.0 / 1538.0) - 1.0).abs() < 0.05, "{rate} {way}: {result:?}");
                 }
-                let left = told(&all[0], Quantity::AvailableBandwidth).rate_bps as f64;
+                let left = rate_of(&all[0], Quantity::AvailableBandwidth).rate_bps as f64;
                 assert!((left / (bps * 1500.0 / 1538.0) - 1.0).abs() < 0.15, "{rate} {way}: {:?}", all[0]);
             }
         }
@@ -59,7 +60,8 @@ fn round_trips_and_losses_of_small_probes_are_those_of_the_path() {
         let result = all[0].clone();
         let loss = result.loss.unwrap();
         assert_eq!(loss.sent, 100);
-        // Each way loses one in ten: 19 of 100 do not come back, with a standard deviation of 3.9; four of them.
+        // Each direction loses one in ten: 19 of 100 do not return, with a standard deviation of 3.9; tolerance four of
+        // them.
         assert!((4..=34).contains(&loss.lost), "{result:?}");
         // 1/(40 ms sqrt(2p/3)) packets of 1500 bytes: between the two ends of that range 1.84 and 0.63 Mb/s.
         let rate = result.estimate.unwrap().rate_bps;

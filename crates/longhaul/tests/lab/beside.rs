@@ -1,5 +1,5 @@
-//! Congestion controls beside each other: each has a path of its own of the same kind, all work at the same time, and the sockets are in
-//! the hands of the test. What the kernel's own modules do is the measure for the others.
+//! Congestion controls beside each other: each has a path of its own of the same kind, all work at the same time, and
+//! the sockets are in the hands of the test. What the kernel's own modules do is the measure for the others.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::common::lab::{Ended, Lab, Turn, await_that, turn_of_root, wait};
 use crate::common::{longhaul, text};
 
-/// The kernel's own two, and ours.
+/// The two controls of the kernel, and those of longhaul.
 pub(crate) const CONTROLS: [&str; 4] = ["reno", "cubic", "fast", "htcp"];
 /// Of these, those of the kernel.
 pub(crate) const OWN: usize = 2;
@@ -48,8 +48,8 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Begins a run of so many seconds; `link` and `more` are further keys of each link and of the experiment. `None`, with a note, without
-    /// root.
+    /// Starts a run of this many seconds; `link` and `more` are further keys of each link and of the experiment.
+    /// `None`, with a note, without root.
     pub(crate) fn begin(seconds: u32, lanes: &[Lane], link: &str, more: &str) -> Option<Self> {
         let turn = turn_of_root()?;
         let loaded = Loaded::new();
@@ -69,7 +69,7 @@ impl Beside {
         Some(Self { connections, lab, watch, _loaded: loaded, _turn: turn })
     }
 
-    /// Has each connection do something, all at once; gives what comes of it in the order of the lanes.
+    /// Runs a function on all connections concurrently and returns the results in the order of the lanes.
     pub(crate) fn each<T: Send>(&self, job: impl Fn(&Connection) -> T + Sync) -> Vec<T> {
         thread::scope(|scope| {
             let threads: Vec<_> = self.connections.iter().map(|c| scope.spawn(|| job(c))).collect();
@@ -77,8 +77,8 @@ impl Beside {
         })
     }
 
-    /// Waits for the end; gives what the lab tells, and what the kernel told of the sender of each lane. `None`, with a note, where the
-    /// machine could not carry it.
+    /// Waits for the end; gives what the lab tells, and what the kernel told of the sender of each lane. `None`, with a
+    /// note, where the machine could not carry it.
     pub(crate) fn end(self) -> Option<(Ended, Vec<Vec<TraceSample>>)> {
         let lanes = self.connections.len();
         drop(self.connections);
@@ -92,7 +92,7 @@ impl Beside {
     }
 }
 
-/// What it is called in the kernel.
+/// Its name in the kernel.
 fn name(control: &str) -> String {
     if matches!(control, "fast" | "htcp") { format!("{control}_i{}", std::process::id()) } else { control.to_owned() }
 }
@@ -102,7 +102,7 @@ fn receiver(lane: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 2 * lane as u8 + 2)
 }
 
-/// Ours, in the kernel under names that nobody else has.
+/// Controls of longhaul, loaded under unique names.
 struct Loaded;
 
 impl Loaded {
@@ -167,19 +167,19 @@ pub(crate) fn threshold(state: &TcpState) -> Option<u64> {
 /// The tracer at work, which sees every packet of the connections to a port.
 struct Watch {
     child: Child,
-    folder: TempDir,
+    directory: TempDir,
     port: u16,
 }
 
 impl Watch {
     fn begin(port: u16) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let json = folder.path().join("trace.jsonl");
+        let directory = tempfile::tempdir().unwrap();
+        let json = directory.path().join("trace.jsonl");
         let mut command = longhaul();
         command.args(["trace", "--source", "bpf", "--every-packet", "--port", &port.to_string()]);
         command.arg(format!("--json={}", json.display()));
         let child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
-        let watch = Self { child, folder, port };
+        let watch = Self { child, directory, port };
         // The first line is written when its programs are attached.
         await_that("the tracer is at work", || std::fs::read_to_string(&json).is_ok_and(|t| t.contains('\n')));
         watch
@@ -188,7 +188,7 @@ impl Watch {
     fn end(mut self, lanes: usize) -> Vec<Vec<TraceSample>> {
         kernel::signal_group(&self.child, SIGINT).unwrap();
         assert!(wait(&mut self.child, Duration::from_secs(30)).success(), "no event was lost");
-        let file = File::open(self.folder.path().join("trace.jsonl")).unwrap();
+        let file = File::open(self.directory.path().join("trace.jsonl")).unwrap();
         let (mut far, mut samples) = (BTreeMap::new(), BTreeMap::<String, Vec<TraceSample>>::new());
         for record in TraceReader::new(BufReader::new(file)) {
             match record.unwrap() {

@@ -22,12 +22,13 @@ queue = "2000 packets"
 
 /// Runs an experiment; `None`, with a note, where the machine could not carry it.
 fn experiment(toml: &str) -> Option<(LabRunEnd, Vec<LabRecord>)> {
-    let folder = tempfile::tempdir().unwrap();
-    let (mut ends, records) = run("small", &crate::file(folder.path(), toml), &[])?;
+    let directory = tempfile::tempdir().unwrap();
+    let (mut ends, records) = run("small", &crate::file(directory.path(), toml), &[])?;
     Some((ends.pop().unwrap(), records))
 }
 
-/// Packets in the queue of the way from a node: mean over intervals that begin after a time of what half of the time waited.
+/// Packets in the queue of the way from a node: mean over intervals that begin after a time of what half of the time
+/// waited.
 fn queued(records: &[LabRecord], from: &str, after_s: f64) -> f64 {
     let own = records.iter().filter_map(|r| match r {
         // The last packet of each sampled block is not full, so that packets have their mean size.
@@ -97,12 +98,13 @@ fn a_fast_flow_that_comes_late_takes_the_queue_for_the_path_and_gets_more() {
         let flows = format!("{}{}", fast_flow("first", ""), fast_flow("late", "start = \"4s\""));
         let toml = format!("duration = \"12s\"\n{PATH}[congestion.fast_test]\nalpha = 30\n{flows}");
         let Some((_, records)) = experiment(&toml) else { return };
-        // Three seconds are fifty round trips. Not much longer: each moment in which the host holds the machine up lets the queue run empty, and
-        // the late one sees what the path is.
+        // Three seconds are fifty round trips. Not much longer: each moment in which the host holds the machine up lets
+        // the queue run empty, and the late one sees what the path is.
         let [first, late] = ["first", "late"].map(|name| rate(&records, name, 7.0));
         println!("{first} and {late} b/s: {}", late / first);
-        // The late one takes the alpha packets that the first has queued for the path: x1 : x2 = 1 : (1 + x2 / C), so x2 = 1.62 x1 (Low,
-        // Peterson, Wang, "Understanding Vegas", 2002, section V). When it begins, the first's queue is not always alpha exactly.
+        // The late one takes the alpha packets that the first has queued for the path: x1 : x2 = 1 : (1 + x2 / C), so
+        // x2 = 1.62 x1 (Low, Peterson, Wang, "Understanding Vegas", 2002, section V). When it begins, the first's queue
+        // is not always alpha exactly.
         assert!((1.3..2.2).contains(&(late / first)), "{late} to {first}");
     });
 }
@@ -126,11 +128,12 @@ fn a_receiver_that_limits_does_not_make_the_window_grow() {
             });
             let largest = windows.max().unwrap();
             println!("{name}: {goodput} b/s, congestion window at most {largest} B");
-            // Linux doubles the 20 kB and offers of that what the packets' bookkeeping leaves, 20 kB at least; but it never takes back the
-            // 64 kB that it has offered at the begin, which shrink over seconds (CUBIC gets 7.7 to 11.6 Mb/s so). Each 40 ms.
+            // Linux doubles the 20 kB and offers of that what the packets' bookkeeping leaves, 20 kB at least; but it
+            // never takes back the 64 kB that it has offered at the begin, which shrink over seconds (CUBIC gets 7.7 to
+            // 11.6 Mb/s so). Each 40 ms.
             assert!((3.4e6..13.2e6).contains(&goodput), "{name}: {goodput}");
-            // In slow start the kernel lets the window grow to twice what has been in flight at most, here 64 kB at the begin; one that did not
-            // heed the limit would double it each 40 ms.
+            // In slow start the kernel lets the window grow to twice what has been in flight at most, here 64 kB at the
+            // begin; one that did not heed the limit would double it each 40 ms.
             assert!(largest <= 160_000, "{name}: {largest}");
         }
         assert_eq!(link(&end, "left").dropped.queue, 0);
@@ -179,8 +182,9 @@ congestion_control = "htcp"
         let Some((end, records)) = experiment(toml) else { return };
         let [fast, htcp] = ["fast", "htcp"].map(|name| rate(&records, name, 2.0));
         println!("{fast} and {htcp} b/s");
-        // By the square root of the share of marks (Mathis) 8.7 packets a round trip of 41 ms for H-TCP, whose increase is Reno's at such
-        // rates: 2.5 Mb/s. FAST halves its window as often and comes back sooner, yet leaves a part of the 38 Mb/s unused.
+        // By the square root of the share of marks (Mathis) 8.7 packets a round trip of 41 ms for H-TCP, whose increase
+        // is Reno's at such rates: 2.5 Mb/s. FAST halves its window as often and comes back sooner, yet leaves a part
+        // of the 38 Mb/s unused.
         assert!((0.5e6..8e6).contains(&htcp), "{htcp}");
         assert!((2e6..28e6).contains(&fast), "{fast}");
         assert!(["fast", "htcp"].iter().all(|name| flow(&end, name).retransmits == Some(0)));
@@ -213,7 +217,8 @@ to = "right"
 streams = 100
 congestion_control = "htcp"
 "#;
-        // Half a second of queue: two more, and the control connections, which share it, are given up after 20 s of losses.
+        // Half a second of queue: two more, and the control connections, which share it, are given up after 20 s of
+        // losses.
         let path = PATH.replace("20Mb/s", "10Mb/s").replace("2000 packets", "300 packets");
         let Some((end, _)) = experiment(&format!("duration = \"10s\"\n{path}{flows}")) else { return };
         let carried: Vec<u64> = end.flows.iter().map(|f| f.bytes).collect();
@@ -226,13 +231,13 @@ congestion_control = "htcp"
 
 #[test]
 fn a_parameter_that_does_not_exist_is_named_with_its_place() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let toml = format!("duration = \"1s\"\n{PATH}[congestion.fast_x]\nbeta = 3\n");
     let output = crate::common::longhaul()
-        .args(["lab", "run", "--dry-run", &crate::file(folder.path(), &toml)])
+        .args(["lab", "run", "--dry-run", &crate::file(directory.path(), &toml)])
         .output()
         .unwrap();
-    let said = crate::common::text(&output.stderr);
+    let message = crate::common::text(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("congestion.fast_x.beta: fast has no parameter `beta`; it has alpha, gamma"), "{said}");
+    assert!(message.contains("congestion.fast_x.beta: fast has no parameter `beta`; it has alpha, gamma"), "{message}");
 }

@@ -1,4 +1,4 @@
-//! The first experiments in their short variants, and their physics.
+//! Short variants of the first experiments, checked against formulas.
 
 use results::lab::{FlowTotals, LabRecord, LabRunEnd, LinkTotals, Verdict};
 use testbed::{undecided, undisturbed};
@@ -6,7 +6,8 @@ use testbed::{undecided, undisturbed};
 use crate::common::lab::{read, turn};
 use crate::common::text;
 
-/// Runs a scenario's short variant; gives the ends of its runs. `None`, with a note, where the machine could not carry it.
+/// Runs a scenario's short variant; gives the ends of its runs. `None`, with a note, where the machine could not carry
+/// it.
 fn short(name: &str, arguments: &[&str]) -> Option<(Vec<LabRunEnd>, Vec<LabRecord>)> {
     let file = format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
     run(name, &file, &[&["--variant", "short"], arguments].concat())
@@ -15,8 +16,8 @@ fn short(name: &str, arguments: &[&str]) -> Option<(Vec<LabRunEnd>, Vec<LabRecor
 /// The same for any file.
 pub(crate) fn run(name: &str, file: &str, arguments: &[&str]) -> Option<(Vec<LabRunEnd>, Vec<LabRecord>)> {
     let turn = turn()?;
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("out");
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
     let mut command = turn.longhaul(&["lab", "run", file, "--out", &out.display().to_string()]);
     let output = command.args(arguments).output().unwrap();
     let shown = text(&output.stdout);
@@ -71,7 +72,8 @@ fn cubic_gets_at_least_what_reno_gets_under_loss_and_both_are_near_the_formulas(
         let segment = 8.0 * 8948.0 / 0.187;
         // Mathis et al. 1997: sqrt(3/2) / sqrt(p) segments a round trip: 14.8 Mb/s.
         let mathis = segment * (1.5_f64 / 1e-3).sqrt();
-        // RFC 9438 equation 5: 1.054 RTT^(3/4) / p^(3/4) segments a round trip, where that is more than Reno's: 20.4 Mb/s.
+        // RFC 9438 equation 5: 1.054 RTT^(3/4) / p^(3/4) segments a round trip, where that is more than Reno's: 20.4
+        // Mb/s.
         let response = segment * 1.054 * (0.187_f64 / 1e-3).powf(0.75);
         println!("reno {reno} of {mathis}, cubic {cubic} of {response}");
         assert!(cubic >= 0.95 * reno, "cubic {cubic}, reno {reno}");
@@ -135,8 +137,8 @@ fn mice_wait_behind_a_deep_queue_and_a_shallow_one_wastes_the_link() {
 #[test]
 fn the_sixty_millisecond_mouse_of_an_idle_link_takes_what_slow_start_takes() {
     undisturbed(|| {
-        // 100 kB in segments of 1448 bytes: 70, by windows of 10, 20, 40: with the handshake four round trips of 60 ms, and 100 kB at
-        // 50 Mb/s take 16 ms at least.
+        // 100 kB in segments of 1448 bytes: 70, by windows of 10, 20, 40: with the handshake four round trips of 60 ms,
+        // and 100 kB at 50 Mb/s take 16 ms at least.
         let arguments =
             ["--set", "flows.elephant.bytes=1kB", "--set", "sweep.0.values=[\"1 bdp\"]", "--set", "duration=4s"];
         let Some((ends, _)) = short("bufferbloat", &arguments) else { return };
@@ -165,13 +167,14 @@ stop = "8s"
 #[test]
 fn alone_on_the_way_a_transfer_of_any_size_takes_its_ideal_time() {
     undisturbed(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let file = crate::file(folder.path(), ALONE);
+        let directory = tempfile::tempdir().unwrap();
+        let file = crate::file(directory.path(), ALONE);
         let Some((ends, records)) = run("small", &file, &[]) else { return };
         let web = flow(&ends[0], "web");
         let slowdown = web.slowdown.unwrap();
         assert!(slowdown.count >= 10 && web.incomplete == Some(0), "{slowdown:?}");
-        // The formula is a lower bound but for the clock's reading; threads that wake late and transfers that meet add a little.
+        // The formula is a lower bound but for the clock's reading; threads that wake late and transfers that meet add
+        // a little.
         assert!((0.999..1.05).contains(&slowdown.p50), "{slowdown:?}");
         for t in records.iter().filter_map(|r| if let LabRecord::Transfer(t) = r { Some(t) } else { None }) {
             assert!(t.completion_ns.unwrap() as f64 > 0.999 * t.ideal_ns.unwrap() as f64, "{t:?}");
@@ -228,9 +231,9 @@ fn after_one_loss_on_a_long_path_htcp_and_fast_are_back_long_before_reno() {
         println!("Reno {reno:?}, CUBIC back at {:?} s, H-TCP {htcp} s, FAST {fast} s", back(1));
         // Half of the path's packets and one more each round trip: 63 % after 8 s, 90 % after 20 s.
         assert!(reno.iter().all(|(_, share)| *share < 0.75), "{reno:?}");
-        // From a half to 90 % are 104 packets. The integral of H-TCP's increase is as much after 2.4 s. FAST adds up to half of alpha, 50
-        // packets, every other round trip, where bursts of seven packets of 0.72 ms each are a queue for it: three times, 1.2 s. An
-        // interval of half a second is full of it up to a second later.
+        // From a half to 90 % are 104 packets. The integral of H-TCP's increase is as much after 2.4 s. FAST adds up to
+        // half of alpha, 50 packets, every other round trip, where bursts of seven packets of 0.72 ms each are a queue
+        // for it: three times, 1.2 s. An interval of half a second is full of it up to a second later.
         assert!(htcp < repaired_s + 3.5 && fast < repaired_s + 3.5, "H-TCP {htcp}, FAST {fast}");
     });
 }

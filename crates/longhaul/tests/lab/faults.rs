@@ -1,4 +1,4 @@
-//! However a lab ends, nothing of it stays, and the host's own network is as it was.
+//! A lab leaves nothing behind and does not change the host's network, however it ends.
 
 use std::process::Command;
 use std::time::Instant;
@@ -50,16 +50,19 @@ fn a_killed_lab_leaves_an_entry_for_gc_and_nothing_else() {
     lab.wait();
     lab.await_gone();
     assert_eq!(Host::now(), host);
-    // What was measured until then can be read.
+    // The records so far can be read.
     assert!(read(&out.join("records.jsonl")).iter().any(|r| matches!(r, LabRecord::Engine(_))));
 
     let status = text(&turn.longhaul(&["lab", "status"]).output().unwrap().stdout);
-    assert!(status.contains(&format!("{pid} experiment (gone, see `longhaul lab gc`)")), "{status}");
+    assert!(
+        status.contains(&format!("{pid} experiment (ended abnormally; clean up with `longhaul lab gc`)")),
+        "{status}"
+    );
     let gc = || text(&turn.longhaul(&["lab", "gc"]).output().unwrap().stdout);
     let done = gc();
     assert_eq!(done, format!("removed the entry of experiment (lab {pid}), whose process is gone\n"));
     assert_eq!(turn.entries(), 1, "the lab that runs keeps its entry");
-    assert_eq!(gc(), "nothing was left behind\n");
+    assert_eq!(gc(), "nothing to remove\n");
     assert!(bystander.users() > 0);
     bystander.end();
     assert_eq!(Host::now(), host);
@@ -70,13 +73,13 @@ fn an_interrupted_run_is_taken_down_in_order_with_what_it_has() {
     let Some(turn) = turn_of_root() else { return };
     let host = Host::now();
     let lab = turn.run(LONG, &[]);
-    // Long enough for the flow to have brought something.
+    // Long enough for the flow to transfer data.
     lab.await_intervals(15);
     lab.signal(SIGINT);
     let begin = Instant::now();
     let ended = lab.end();
     assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
-    assert!(ended.end.interrupted, "{}", ended.said);
+    assert!(ended.end.interrupted, "{}", ended.message);
     let summary = ended.records.iter().find_map(|r| match r {
         LabRecord::Summary(summary) => Some(summary),
         _ => None,
@@ -84,8 +87,8 @@ fn an_interrupted_run_is_taken_down_in_order_with_what_it_has() {
     assert!(summary.unwrap().interrupted);
     let flow = ended.end.flows.iter().find(|f| f.flow == "bulk").unwrap();
     assert!(flow.bytes > 100_000, "{flow:?}");
-    assert!(ended.folder.path().join("out/report.html").exists());
-    assert!(ended.status.code().is_some_and(|c| c < 2), "{:?}: {}", ended.status, ended.said);
+    assert!(ended.directory.path().join("out/report.html").exists());
+    assert!(ended.status.code().is_some_and(|c| c < 2), "{:?}: {}", ended.status, ended.message);
     assert_eq!(turn.entries(), 0);
     assert_eq!(Host::now(), host);
 }
@@ -97,7 +100,7 @@ fn a_program_that_never_ends_is_ended_by_the_lab() {
     let begin = Instant::now();
     let ended = turn.run(&toml, &[]).end();
     assert!(begin.elapsed() < PATIENCE);
-    assert!(ended.status.success() || !ended.valid(), "{}", ended.said);
+    assert!(ended.status.success() || !ended.valid(), "{}", ended.message);
     let program = &ended.end.programs[0];
     assert_eq!((program.status.as_str(), program.failed), ("stopped by the lab", false));
     assert_eq!(turn.entries(), 0);
@@ -106,32 +109,32 @@ fn a_program_that_never_ends_is_ended_by_the_lab() {
 #[test]
 fn a_program_that_fails_makes_the_run_invalid() {
     let Some(turn) = turn() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let small = file(folder.path(), &SMALL.replace("getent hosts right", "exit 3"));
-    let out = folder.path().join("out").display().to_string();
+    let directory = tempfile::tempdir().unwrap();
+    let small = file(directory.path(), &SMALL.replace("getent hosts right", "exit 3"));
+    let out = directory.path().join("out").display().to_string();
     let output = turn.longhaul(&["lab", "run", &small, "--out", &out]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("program ping in left ended with status 3"), "{}", text(&output.stdout));
 }
 
 #[test]
-fn a_run_that_the_machine_cannot_carry_says_so_and_ends_with_status_1() {
+fn a_run_on_a_too_slow_machine_is_invalid_and_gives_status_1() {
     let Some(turn) = turn() else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     // A connection that is refused sends a packet each way; nothing is as punctual as a nanosecond.
     let toml = SMALL
         .replace("getent hosts right", "exec 3<>/dev/tcp/right/9 || true")
         .replace("command = \"exec", "start = \"0.2s\"\ncommand = [\"bash\", \"-c\", \"exec");
     let toml = toml.replace("|| true\"", "|| true\"]");
-    let small = file(folder.path(), &toml);
-    let out = folder.path().join("out").display().to_string();
+    let small = file(directory.path(), &toml);
+    let out = directory.path().join("out").display().to_string();
     let limit = ["--set", "validity.lateness_p99=1ns"];
     let mut command = turn.longhaul(&[&["lab", "run", &small, "--out", &out, "--attempts", "2"], &limit[..]].concat());
     let output = command.output().unwrap();
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{shown}{}", text(&output.stderr));
     assert!(shown.contains("INVALID") && shown.contains("handed over more than"), "{shown}");
-    let records = read(&folder.path().join("out/records.jsonl"));
+    let records = read(&directory.path().join("out/records.jsonl"));
     let attempts = records.iter().filter_map(|r| match r {
         LabRecord::Run(run) => Some((run.repetition, run.attempt, run.seed)),
         _ => None,
@@ -143,23 +146,23 @@ fn a_run_that_the_machine_cannot_carry_says_so_and_ends_with_status_1() {
 }
 
 #[test]
-fn a_lab_without_descriptors_says_what_to_raise_and_leaves_nothing() {
+fn a_lab_without_descriptors_names_the_limit_and_leaves_nothing() {
     let Some(turn) = turn() else { return };
     let host = Host::now();
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let names: Vec<String> = (0..40).map(|n| format!("n{n}")).collect();
     let links = names.windows(2).map(|w| format!("[links.{}-{}]\nbetween = [\"{0}\", \"{1}\"]\n", w[0], w[1]));
     let toml = format!("duration = \"1s\"\nnodes = {names:?}\n{}", links.collect::<String>());
-    let large = file(folder.path(), &toml);
-    let out = folder.path().join("out").display().to_string();
+    let large = file(directory.path(), &toml);
+    let out = directory.path().join("out").display().to_string();
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 40; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_longhaul")]);
     command.args(["lab", "run", &large, "--out", &out]).env("LONGHAUL_STATE", turn.state());
     let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let status = wait(&mut child, PATIENCE);
-    let said = text(&child.wait_with_output().unwrap().stderr);
-    assert_eq!(status.code(), Some(2), "{said}");
-    assert!(said.contains("ulimit -n"), "{said}");
+    let message = text(&child.wait_with_output().unwrap().stderr);
+    assert_eq!(status.code(), Some(2), "{message}");
+    assert!(message.contains("ulimit -n"), "{message}");
     assert_eq!(turn.entries(), 0);
     assert_eq!(Host::now(), host);
 }

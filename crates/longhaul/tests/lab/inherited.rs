@@ -1,5 +1,5 @@
-//! What the kernel does beside a congestion control, it does for FAST TCP and H-TCP as for its own: a window that the application does
-//! not use, the restart after a silence, pacing.
+//! What the kernel does beside a congestion control, it does for FAST TCP and H-TCP as for its own: a window that the
+//! application does not use, the restart after a silence, pacing.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ fn lanes() -> Vec<Lane> {
 }
 
 #[test]
-fn after_a_silence_the_window_is_that_of_a_new_connection_unless_the_host_says_otherwise() {
+fn an_idle_connection_restarts_with_the_initial_window_unless_the_host_is_configured_otherwise() {
     undisturbed(|| {
         let Some(beside) = Beside::begin(8, &lanes(), "", "") else { return };
         let timed = |c: &Connection| {
@@ -29,7 +29,8 @@ fn after_a_silence_the_window_is_that_of_a_new_connection_unless_the_host_says_o
         };
         let seen = beside.each(|c| {
             let (before, first) = timed(c);
-            // Half for each timeout of silence: five of at most 400 ms leave no more than the initial window of 320 packets.
+            // Half for each timeout of silence: five of at most 400 ms leave no more than the initial window of 320
+            // packets.
             kernel::nap(Duration::from_secs(2));
             c.send(1);
             let after = c.state();
@@ -49,7 +50,7 @@ fn after_a_silence_the_window_is_that_of_a_new_connection_unless_the_host_says_o
             let quarters = (w >> 1) + (w >> 2);
             let expected = threshold(before).map(|t| if restarts { t.max(quarters) } else { t });
             assert_eq!(threshold(after), expected, "{lane:?}");
-            // It goes on as a new connection begins: no more than a round trip slower.
+            // It continues like a new connection: at most one round trip slower.
             assert!(*again < *first + Duration::from_millis(45), "{lane:?}: {again:?}, and {first:?} as a new one");
             if lane.control == "htcp" {
                 // Its slow start is the kernel's; FAST leaves its own at the first queue, wherever the threshold is.
@@ -65,7 +66,8 @@ fn a_window_that_the_application_does_not_use_stays_as_it_is() {
         let Some(beside) = Beside::begin(6, &lanes()[..CONTROLS.len()], "", "") else { return };
         let seen = beside.each(|c| {
             let before = window(&c.deliver(300_000));
-            // One packet in 10 ms: four in a round trip. As long as acknowledgements come the kernel does not take the window back either.
+            // One packet in 10 ms: four in a round trip. As long as acknowledgements come the kernel does not take the
+            // window back either.
             let windows: Vec<u64> = (0..300)
                 .map(|_| {
                     c.send(1448);
@@ -104,8 +106,8 @@ fn paced() -> String {
 #[test]
 fn the_ceiling_of_a_socket_holds_and_spreads_the_packets_as_with_the_kernels_own() {
     undisturbed(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let Some((ends, records)) = run("small", &crate::file(folder.path(), &paced()), &[]) else { return };
+        let directory = tempfile::tempdir().unwrap();
+        let Some((ends, records)) = run("small", &crate::file(directory.path(), &paced()), &[]) else { return };
         let rates = CONTROLS.map(|control| flow(&ends[0], control).steady_bps.unwrap() as f64);
         // The most that ever waited at the link, in packets, once the flows had begun.
         let queues = [0, 1, 2, 3].map(|n| {

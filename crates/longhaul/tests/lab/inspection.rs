@@ -31,9 +31,9 @@ fn a_running_lab_is_listed_and_its_nodes_can_be_entered() {
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("no running lab has a node `middle`; nodes are: near, far"));
 
-    assert_eq!(text(&lab(&turn, &["gc"]).stdout), "nothing was left behind\n");
+    assert_eq!(text(&lab(&turn, &["gc"]).stdout), "nothing to remove\n");
     let ended = path.end();
-    assert!(ended.status.success() || !ended.valid(), "{}", ended.said);
+    assert!(ended.status.success() || !ended.valid(), "{}", ended.message);
     assert_eq!(turn.entries(), 0);
     assert_eq!(Host::now(), host);
 }
@@ -44,8 +44,8 @@ fn two_labs_run_beside_each_other() {
     let (slow, fast) = (turn.path(&["--rtt", "400ms"]), turn.path(&["--rtt", "2ms"]));
     let wrong = lab(&turn, &["shell", "near", "--", "true"]);
     assert_eq!(wrong.status.code(), Some(2));
-    let said = text(&wrong.stderr);
-    assert!(said.contains("--lab") && said.contains(&slow.child.id().to_string()), "{said}");
+    let message = text(&wrong.stderr);
+    assert!(message.contains("--lab") && message.contains(&slow.child.id().to_string()), "{message}");
     // Same addresses, different paths: a handshake takes one round trip.
     let connect = |lab: &crate::common::lab::Lab| {
         let begin = std::time::Instant::now();
@@ -57,7 +57,7 @@ fn two_labs_run_beside_each_other() {
     assert!((2..400).contains(&connect(&fast)));
     let chosen = lab(&turn, &["shell", "near", "--lab", &fast.child.id().to_string(), "--", "hostname"]);
     assert_eq!(text(&chosen.stdout), "near\n");
-    // The end of one is nothing to the other.
+    // The end of one lab does not affect the other.
     fast.end();
     assert!((400..1400).contains(&connect(&slow)));
     slow.end();
@@ -65,9 +65,9 @@ fn two_labs_run_beside_each_other() {
 }
 
 #[test]
-fn gc_removes_what_is_no_entry_and_kills_nobody_who_took_a_number_over() {
+fn gc_removes_stale_entries_and_does_not_kill_a_process_with_a_reused_number() {
     let Some(turn) = turn_of_root() else { return };
-    // A process of today with the number of a keeper of yesterday.
+    // A new process with the number of an earlier keeper.
     let mut innocent = std::process::Command::new("sleep").arg("100").spawn().unwrap();
     let process = |pid| serde_json::json!({ "pid": pid, "started_ticks": 1 });
     let entry = serde_json::json!({

@@ -1,4 +1,4 @@
-//! `longhaul lab` as its users meet it: options, exit statuses, experiments, faults.
+//! `longhaul lab`: options, exit statuses, experiments, faults.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,9 +35,9 @@ node = "left"
 command = "getent hosts right"
 "#;
 
-/// Writes an experiment file into a folder.
-fn file(folder: &std::path::Path, toml: &str) -> String {
-    let path = folder.join("small.toml");
+/// Writes an experiment file into a directory.
+fn file(directory: &std::path::Path, toml: &str) -> String {
+    let path = directory.join("small.toml");
     std::fs::write(&path, toml).unwrap();
     path.display().to_string()
 }

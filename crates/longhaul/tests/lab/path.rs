@@ -9,7 +9,7 @@ use crate::common::host::Host;
 use crate::common::lab::{Turn, read, turn};
 use crate::common::text;
 
-/// Nothing here is about time: a pause of the machine does not count.
+/// Options of tests that do not depend on timing: a pause of the machine does not count.
 fn path(turn: &Turn, arguments: &[&str]) -> Output {
     turn.longhaul(&[&["lab", "path", "--quiet", "--lateness", "200ms"], arguments].concat()).output().unwrap()
 }
@@ -22,7 +22,7 @@ fn the_command_knows_its_peer_and_its_status_is_the_status() {
     assert_eq!(text(&shown.stdout), "10.0.0.2\nnear\n");
     assert_eq!(shown.status.code(), Some(7));
     let killed = path(&turn, &["--", "kill -TERM $$"]);
-    assert_eq!(killed.status.code(), Some(128 + 15), "as a shell tells it");
+    assert_eq!(killed.status.code(), Some(128 + 15), "as in a shell");
     assert_eq!(turn.entries(), 0);
     assert_eq!(Host::now(), host);
 }
@@ -32,8 +32,8 @@ fn a_command_that_does_not_exist_is_named() {
     let Some(turn) = turn() else { return };
     let output = path(&turn, &["--", "no-such-program"]);
     assert_eq!(output.status.code(), Some(2));
-    let said = text(&output.stderr);
-    assert!(said.contains("no-such-program") && said.contains("No such file"), "{said}");
+    let message = text(&output.stderr);
+    assert!(message.contains("no-such-program") && message.contains("No such file"), "{message}");
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn input_and_output_pass_through_whole() {
 fn a_test_against_the_server_at_the_far_end_sees_the_path() {
     undisturbed(|| {
         let Some(turn) = turn() else { return };
-        let folder = tempfile::tempdir().unwrap();
-        let json = folder.path().join("link.jsonl").display().to_string();
+        let directory = tempfile::tempdir().unwrap();
+        let json = directory.path().join("link.jsonl").display().to_string();
         let line = format!("{} test $LONGHAUL_PEER -t 1 --json", env!("CARGO_BIN_EXE_longhaul"));
         let shown = path(&turn, &["--rate", "20Mb/s", "--rtt", "40ms", "--json", &json, "--", &line]);
         assert!(shown.status.success(), "{}", text(&shown.stderr));
@@ -96,13 +96,13 @@ fn how_late_packets_may_be_is_for_the_user_to_say() {
         let near = ["--", near.as_str()];
         let strict =
             turn.longhaul(&[&["lab", "path", "--quiet", "--lateness", "1ns"], &near[..]].concat()).output().unwrap();
-        let said = text(&strict.stderr);
-        assert!(strict.status.code() == Some(1) && said.contains("INVALID"), "{said}");
+        let message = text(&strict.stderr);
+        assert!(strict.status.code() == Some(1) && message.contains("INVALID"), "{message}");
         assert!(path(&turn, &near).status.success());
         for wrong in ["soon", "0"] {
             let refused = turn.longhaul(&["lab", "path", "--lateness", wrong, "--", "true"]).output().unwrap();
-            let said = text(&refused.stderr);
-            assert!(refused.status.code() == Some(2) && said.contains("--lateness"), "{said}");
+            let message = text(&refused.stderr);
+            assert!(refused.status.code() == Some(2) && message.contains("--lateness"), "{message}");
         }
     });
 }
@@ -110,8 +110,8 @@ fn how_late_packets_may_be_is_for_the_user_to_say() {
 #[test]
 fn another_command_can_stand_at_the_far_end() {
     let Some(turn) = turn() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let note = folder.path().join("far");
+    let directory = tempfile::tempdir().unwrap();
+    let note = directory.path().join("far");
     let far =
         format!("hostname > {0}.part; echo $LONGHAUL_PEER >> {0}.part; mv {0}.part {0}; sleep 100", note.display());
     let near = format!("while ! test -e {}; do sleep 0.01; done", note.display());

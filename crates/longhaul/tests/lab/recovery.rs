@@ -1,4 +1,4 @@
-//! Recovery from a loss, and from one that was none: what the kernel does of it, it does for FAST TCP and H-TCP as for its own.
+//! Recovery from real and spurious losses, which the kernel handles for FAST TCP and H-TCP as for its own controls.
 
 use std::time::{Duration, Instant};
 
@@ -17,10 +17,10 @@ fn lanes() -> [Lane; 4] {
 
 /// From the entry into a state until a packet finds the connection in another one.
 struct Episode<'a> {
-    /// What the packet found that came last before the entry.
+    /// State at the last packet before the entry.
     before: &'a TraceSample,
     entry: &'a TraceSample,
-    /// What each packet found meanwhile.
+    /// State at each packet of the episode.
     within: Vec<&'a TraceSample>,
     after: &'a TraceSample,
 }
@@ -37,7 +37,7 @@ fn episode(samples: &[TraceSample], state: TraceState) -> Episode<'_> {
     Episode { before: samples[..at].iter().rfind(found).unwrap(), entry: &samples[at], within, after }
 }
 
-/// What is left of a window after a loss, in packets.
+/// Window after a loss, in packets.
 fn reduced(control: &str, window: u32) -> u32 {
     match control {
         // 717 / 1024 (net/ipv4/tcp_cubic.c).
@@ -63,7 +63,8 @@ fn after_one_loss_the_packets_in_flight_fall_evenly_to_what_the_control_wants() 
             let flights: Vec<i64> = e.within.iter().map(|s| i64::from(s.in_flight_segments)).collect();
             println!("{control}: {window} to {wanted} packets, then {}; {flights:?}", e.after.cwnd_segments);
             assert_eq!(wanted, reduced(control, window), "{control}");
-            // RFC 6937: as many are sent, of those that arrive, as the new window is of the old one; never more than arrive.
+            // RFC 6937: as many are sent, of those that arrive, as the new window is of the old one; never more than
+            // arrive.
             let rise = flights.windows(2).map(|w| w[1] - w[0]).max().unwrap();
             assert!(rise <= 1, "{control}: {rise} packets at once");
             assert!(flights.iter().all(|f| *f >= i64::from(wanted) - 3), "{control}: the path runs empty");
@@ -86,8 +87,8 @@ fn stream(c: &Connection) {
     }
 }
 
-/// Whether FAST's goal at a packet is within the window, or was set while the window was in use: one that ran ahead of a window that was not
-/// would be made up for at once when it is.
+/// Whether FAST's goal at a packet is within the window, or was set while the window was in use: one that ran ahead of
+/// a window that was not would be made up for at once when it is.
 fn goal_is_no_debt(samples: &[TraceSample], at: &TraceSample) -> bool {
     let Some(goal) = at.fast.as_ref().map(|f| f.target_segments) else { return true };
     let mut earlier = samples.iter().rev().filter(|s| s.cause == TraceCause::Ack && s.at_s < at.at_s);
@@ -95,7 +96,7 @@ fn goal_is_no_debt(samples: &[TraceSample], at: &TraceSample) -> bool {
     goal <= at.cwnd_segments || set_by.is_some_and(|s| s.window_limited == Some(true))
 }
 
-/// Something makes a connection enter a state for nothing, at 3 s: then all is as it was before.
+/// A spurious event makes a connection enter a state at 3 s; afterwards the state must be as before.
 fn is_undone(state: TraceState, schedule: &str) {
     let Some(beside) = Beside::begin(7, &lanes(), "", schedule) else { return };
     beside.each(stream);
@@ -126,8 +127,8 @@ fn is_undone(state: TraceState, schedule: &str) {
 #[test]
 fn a_timeout_that_was_only_a_delay_is_undone() {
     undisturbed(|| {
-        // What is sent within a tenth of a second comes 700 ms later, and nothing overtakes it: longer than any timeout here. The
-        // acknowledgements come back on their own way.
+        // What is sent within a tenth of a second comes 700 ms later, and nothing overtakes it: longer than any timeout
+        // here. The acknowledgements come back on their own way.
         is_undone(
             TraceState::Loss,
             r#"
@@ -149,8 +150,8 @@ delay = "20ms"
 #[test]
 fn a_loss_that_was_only_a_packet_overtaken_is_undone() {
     undisturbed(|| {
-        // The packets that are sent within 6 ms, some five, are overtaken by those of 30 ms, two dozen. What is sent again
-        // needs 40 ms.
+        // The packets that are sent within 6 ms, some five, are overtaken by those of 30 ms, two dozen. What is sent
+        // again needs 40 ms.
         is_undone(
             TraceState::Recovery,
             r#"

@@ -1,4 +1,4 @@
-//! What is wrong is refused with the mend, before anything is made.
+//! Errors are reported with a hint, before anything is created.
 
 use std::process::Output;
 
@@ -8,24 +8,24 @@ use crate::common::{longhaul, text};
 use crate::{SMALL, file};
 
 fn run(toml: &str, arguments: &[&str]) -> Output {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let output = longhaul()
-        .args(["lab", "run", &file(folder.path(), toml)])
+        .args(["lab", "run", &file(directory.path(), toml)])
         .args(arguments)
-        .current_dir(folder.path())
+        .current_dir(directory.path())
         .output()
         .unwrap();
-    // Only the experiment's own file: nothing was begun.
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    // Only the experiment file exists: nothing was started.
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     output
 }
 
-fn refused(toml: &str, arguments: &[&str], words: &[&str]) {
+fn refused(toml: &str, arguments: &[&str], parts: &[&str]) {
     let output = run(toml, arguments);
     assert_eq!(output.status.code(), Some(2));
-    let said = text(&output.stderr);
-    for word in words {
-        assert!(said.contains(word), "`{word}` is not in: {said}");
+    let message = text(&output.stderr);
+    for word in parts {
+        assert!(message.contains(word), "`{word}` is not in: {message}");
     }
 }
 
@@ -43,9 +43,9 @@ fn a_dry_run_shows_the_plan_and_makes_nothing() {
 
 #[test]
 fn every_scenario_and_its_short_variant_make_a_plan() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
     let mut seen = 0;
-    for entry in std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()) {
+    for entry in std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()) {
         for variant in [&[][..], &["--variant", "short"]] {
             let output = longhaul().args(["lab", "run", "--dry-run"]).arg(&entry).args(variant).output().unwrap();
             assert!(output.status.success(), "{}: {}", entry.display(), text(&output.stderr));
@@ -56,7 +56,7 @@ fn every_scenario_and_its_short_variant_make_a_plan() {
 }
 
 #[test]
-fn faults_of_the_file_name_file_line_and_mend() {
+fn errors_of_a_file_name_file_line_and_hint() {
     refused(
         &format!("{SMALL}[[schedule]]\nlink = \"rope\"\nat = \"0.5s\"\nloss = 0.1\n"),
         &[],
@@ -85,8 +85,8 @@ fn faults_of_the_command_line_name_the_option() {
 #[test]
 fn results_of_another_experiment_are_not_touched() {
     let Some(turn) = turn() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let (small, out) = (file(folder.path(), SMALL), folder.path().join("out"));
+    let directory = tempfile::tempdir().unwrap();
+    let (small, out) = (file(directory.path(), SMALL), directory.path().join("out"));
     // Not about time.
     let limits = ["--set", "validity.lateness_p99=10s", "--set", "validity.stolen_cpu=1"];
     let out_text = out.display().to_string();
@@ -103,10 +103,10 @@ fn results_of_another_experiment_are_not_touched() {
 
 #[test]
 fn a_trace_of_a_link_can_be_read_as_one() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let toml = SMALL.replace("1s", "2s").replace("10Mb/s", "12Mb/s")
         + "[[schedule]]\nlink = \"cable\"\nat = \"1s\"\nrate = \"24Mb/s\"\n";
-    let small = file(folder.path(), &toml);
+    let small = file(directory.path(), &toml);
     let output = longhaul().args(["lab", "trace", &small, "cable"]).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
@@ -119,9 +119,9 @@ fn a_trace_of_a_link_can_be_read_as_one() {
     let trace = link::Trace::parse(&shown).unwrap();
     assert_eq!(trace.opportunities(), times.len());
     // And it can stand for the link it came from.
-    std::fs::write(folder.path().join("cable.trace"), &shown).unwrap();
+    std::fs::write(directory.path().join("cable.trace"), &shown).unwrap();
     let again = SMALL.replace("rate = \"10Mb/s\"", "trace = \"cable.trace\"");
-    let plan = longhaul().args(["lab", "run", "--dry-run", &file(folder.path(), &again)]).output().unwrap();
+    let plan = longhaul().args(["lab", "run", "--dry-run", &file(directory.path(), &again)]).output().unwrap();
     assert!(plan.status.success(), "{}", text(&plan.stderr));
     let unknown = longhaul().args(["lab", "trace", &small, "rope"]).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2));

@@ -59,8 +59,8 @@ fn check(data: &[u8], original: u32) {
 #[test]
 fn a_capture_holds_what_was_offered_and_what_was_delivered() {
     let Some(turn) = turn_of_root() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("path.pcapng");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("path.pcapng");
     let lab = turn.path(&["--rtt", "4ms", "--set", "forward.loss=0.05", "--pcapng", &file.display().to_string()]);
     let burst = Burst { packets: 2000, gap: Duration::from_micros(200), length: 500 };
     over_path(&lab, burst, Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! One-way delay as two sockets see it.
+//! One-way delay measured at two sockets.
 
 use std::time::Duration;
 
@@ -54,9 +54,11 @@ fn the_delay_is_what_was_asked_for_and_where_it_is_not_the_records_say_so() {
             "error: median {median} ns, p99 {p99} ns; lateness: median {} ns, p99 {} ns; before it was seen: p99 {} ns",
             late.p50_ns, late.p99_ns, waited.p99_ns
         );
-        // Two in a hundred at most are beyond the 99th percentile of one of both parts, so that the 98th of the sum lies within.
+        // Two in a hundred at most are beyond the 99th percentile of one of both parts, so that the 98th of the sum
+        // lies within.
         assert!(p98 <= late.p99_ns + waited.p99_ns + OUTSIDE_NS, "the records hide an error of {p98} ns");
-        // The claim for an idle machine is 50 us and 300 us; machines that test are shared, and this build is not optimised.
+        // The claim for an idle machine is 50 us and 300 us; machines that test are shared, and this build is not
+        // optimised.
         assert!(median < 200_000, "{median}");
         // 1 % of the delay, at least 1 ms, is what the verdict tolerates of each part.
         assert!(p98 < 2_000_000 + OUTSIDE_NS || !ended.valid(), "an error of {p98} ns passed as valid");

@@ -1,4 +1,4 @@
-//! What TCP gets of a link, beside the arithmetic of its overhead.
+//! Goodput of TCP on a link, compared with its overhead by arithmetic.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,14 +15,14 @@ const ETHERNET: f64 = 38.0;
 /// IPv4 and TCP with timestamps (RFC 9293 §3.1, RFC 7323 appendix A).
 const HEADERS: f64 = 52.0;
 
-/// Share of the CPUs in use beyond which others take what the sender needs; the test itself uses half of two.
+/// CPU utilisation above which other processes disturb the sender; the test itself uses half of two CPUs.
 const BUSY: f64 = 0.85;
 
-/// What one CUBIC flow gets of 100 Mb/s once it has filled the link, beside the arithmetic.
+/// Goodput of one CUBIC flow at 100 Mb/s once it has filled the link, compared with arithmetic.
 fn compare(mtu: f64, overhead: f64, arguments: &[&str]) {
     let Some(turn) = turn_of_root() else { return };
-    // A queue for all that 7 s bring, so that none is lost: the application would wait for the gap to be filled, and then read in
-    // one second what had come in two.
+    // A queue for all that 7 s bring, so that none is lost: the application would wait for the gap to be filled, and
+    // then read in one second what had come in two.
     let lab = turn.path(&[&["--rate", "100Mb/s", "--rtt", "20ms", "--queue", "100MB"], arguments].concat());
     let cpu = CpuSnapshot::read();
     let reads = tcp::fill(lab.node("near"), lab.node("far"), IpAddr::from(FAR), Duration::from_secs(7));
@@ -32,9 +32,9 @@ fn compare(mtu: f64, overhead: f64, arguments: &[&str]) {
     let share = |from, to| 8.0 * tcp::rate(&reads, Duration::from_secs(from), Duration::from_secs(to)) / arithmetic;
     let (seconds, whole): (Vec<f64>, f64) = ((1..6).map(|s| share(s, s + 1)).collect(), share(2, 6));
     println!("{whole:.5} of {arithmetic:.0} b/s, by seconds {seconds:.5?}; {busy:.2} of the CPUs in use");
-    // An engine that was late can make up for it with a second that is too good; the verdict tells.
+    // A late engine can compensate in the next second, which then exceeds the rate; the verdict reports lateness.
     assert!(seconds.iter().all(|s| *s < 1.003) || !ended.valid(), "more than the wire carries: {seconds:?}");
-    // Seconds in which others took the CPU from the sender are no fault of the lab.
+    // Seconds in which other processes took the CPU from the sender do not count.
     let best = seconds.iter().copied().fold(0.0, f64::max);
     assert!((best - 1.0).abs() < 0.003 || !ended.valid(), "{seconds:?}");
     assert!((whole - 1.0).abs() < 0.003 || busy > BUSY || !ended.valid(), "{whole}");

@@ -1,4 +1,4 @@
-//! Loss, copies and reordering, as two sockets see them and as the lab's truth tells them.
+//! Loss, duplication and reordering, at two sockets and in the lab's records.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How exact the lab is: what plain sockets in its nodes see, beside hand arithmetic and beside the lab's own truth.
+//! Accuracy of the lab: plain sockets in its nodes, compared with arithmetic and with the lab's records.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

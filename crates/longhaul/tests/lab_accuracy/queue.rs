@@ -1,4 +1,4 @@
-//! The queue beside hand arithmetic.
+//! The queue compared with arithmetic.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use crate::common::udp::{Arrival, Burst, FAR, receive, send};
 const NODES: &str = "duration = \"4s\"\nnodes = [\"near\", \"far\"]\n";
 const PATH: &str = "between = [\"near\", \"far\"]\ndelay = \"5ms\"\n";
 
-/// Sends over the first link of an experiment, from before its begin to after its end.
+/// Sends over the first link of an experiment, from before its start to after its end.
 fn arrivals(links: &str, burst: Burst) -> Option<(Vec<Arrival>, crate::common::lab::Ended)> {
     let turn = turn_of_root()?;
     let lab = turn.run(&format!("{NODES}{links}"), &[]);
@@ -21,7 +21,7 @@ fn arrivals(links: &str, burst: Burst) -> Option<(Vec<Arrival>, crate::common::l
 }
 
 #[test]
-fn an_outage_lasts_as_long_as_it_says_and_loses_what_comes_meanwhile() {
+fn an_outage_has_its_configured_length_and_drops_packets_meanwhile() {
     undisturbed(|| {
         let links = format!("[links.path]\n{PATH}[[schedule]]\nlink = \"path\"\nat = \"1s\"\noutage = \"800ms\"\n");
         let burst = Burst { packets: 3000, gap: Duration::from_millis(1), length: 100 };

@@ -1,4 +1,5 @@
-//! The kernel's super-packets through everything that a link can do to them: the bytes that arrive are those that were sent.
+//! The kernel's super-packets through everything that a link can do to them: the bytes that arrive are those that were
+//! sent.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! What two members that run answer, as text.
+//! Replies of two running nodes, as text.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -15,19 +15,19 @@ fn two_members_tell_their_routes_events_and_flows() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     let members = Members::start(&lan, "");
     let answer = |question: &str, name: &str| {
-        let told = overlay(members.folder.path(), &[question, "--config", &format!("{name}.toml")]);
+        let told = overlay(members.directory.path(), &[question, "--config", &format!("{name}.toml")]);
         assert_eq!(told.status.code(), Some(0), "{question}: {}", text(&told.stderr));
         text(&told.stdout)
     };
     for (name, other, address) in [("west", "east", EAST), ("east", "west", "10.77.0.1")] {
         let routes = answer("routes", name);
         let fields: Vec<&str> = routes.split_whitespace().collect();
-        assert_eq!(routes.lines().count(), 1, "one other member: {routes}");
+        assert_eq!(routes.lines().count(), 1, "one peer: {routes}");
         assert_eq!(fields[..5], [other, &*format!("{address}/32"), "direct", "100", "%"], "{routes}");
         let predicted = routes.trim_end();
         assert!(predicted.ends_with("b/s)") || predicted.ends_with("(rate unknown)"), "{routes}");
 
-        let told = overlay(members.folder.path(), &["events", "--json", "--config", &format!("{name}.toml")]);
+        let told = overlay(members.directory.path(), &["events", "--json", "--config", &format!("{name}.toml")]);
         let told = text(&told.stdout);
         let events: Vec<Value> = told.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         let first = |kind: &str| events.iter().find(|e| e["event"] == kind).unwrap_or_else(|| panic!("{kind}: {told}"));
@@ -40,15 +40,15 @@ fn two_members_tell_their_routes_events_and_flows() {
     // One flow from one port, for as long as it takes until it is counted.
     let socket = lan.client.run(|| UdpSocket::bind("10.77.0.1:0")).unwrap().unwrap();
     let (began, mut flows) = (Instant::now(), String::new());
-    while !flows.contains("1 active flows, 0 of them elephants; 0 were too many to remember") {
+    while !flows.contains("1 active flow, 0 of them elephants; 0 not tracked (table full)") {
         assert!(began.elapsed() < Duration::from_secs(20), "{flows}");
-        // The kernel may say of the last one that nobody listens there.
+        // The send may fail with the port-unreachable error of the previous datagram.
         let _ = socket.send_to(b"one flow", (EAST, 9));
         std::thread::sleep(Duration::from_millis(50));
         flows = answer("flows", "west");
     }
     let lines: Vec<Vec<&str>> = flows.lines().map(|l| l.split_whitespace().collect()).collect();
-    assert_eq!(lines[0], ["member", "flows", "elephants", "carried", "rtt", "loss", "way"], "{flows}");
+    assert_eq!(lines[0], ["peer", "flows", "elephants", "throughput", "rtt", "loss", "path"], "{flows}");
     assert_eq!((&lines[1][..3], lines[1].last()), (&["east", "1", "0"][..], Some(&"direct")), "{flows}");
     assert_eq!(lines.len(), 3, "{flows}");
 }
@@ -60,11 +60,11 @@ fn a_connection_is_an_elephant_until_it_ends() {
     let patience = Duration::from_secs(10);
     let counts = |elephants: u64| {
         let began = Instant::now();
-        while status(members.folder.path(), "west")["flows"]["elephants"].as_u64() != Some(elephants) {
+        while status(members.directory.path(), "west")["flows"]["elephants"].as_u64() != Some(elephants) {
             assert!(
                 began.elapsed() < patience,
                 "not {elephants}: {:#}",
-                status(members.folder.path(), "west")["flows"]
+                status(members.directory.path(), "west")["flows"]
             );
             std::thread::sleep(Duration::from_millis(50));
         }

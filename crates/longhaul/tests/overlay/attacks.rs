@@ -1,4 +1,4 @@
-//! Two members on a cable, a flow through their tunnel, and somebody who does not want it.
+//! Two nodes on a cable, a flow through their tunnel, and an attacker.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -19,24 +19,24 @@ const RATE: u64 = 50_000_000;
 /// Initiations a second, of which no two in a row have the same address.
 const FLOOD: u64 = 10_000;
 
-/// An initiation as a stranger would send it who knows the public key of a member: it has the right first code.
+/// Initiation of an unknown sender that knows the public key of a node: its MAC1 is valid.
 fn initiation(lan: &Lan, members: &Path) -> Vec<u8> {
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "stranger", "10.77.0.9");
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "stranger", "10.77.0.9");
     let key = fs::read_to_string(members.join("west.toml")).unwrap();
     let key = key.lines().find(|l| l.starts_with("key = ") && !l.contains("west.key")).unwrap().to_owned();
     let socket = lan.client.run(|| UdpSocket::bind("127.0.0.1:0")).unwrap().unwrap();
     let endpoint = socket.local_addr().unwrap();
     let lines =
         format!("[[member]]\nname = \"east\"\n{key}\nendpoint = \"{endpoint}\"\nsubnets = [\"10.78.0.1/32\"]\n");
-    let joined = join(folder.path(), "stranger", &lines);
+    let joined = join(directory.path(), "stranger", &lines);
     assert_eq!(joined.status.code(), Some(0), "{}", text(&joined.stderr));
-    let settings = folder.path().join("stranger.toml");
+    let settings = directory.path().join("stranger.toml");
     // The device and the port of the member in this host are its own.
     let text = fs::read_to_string(&settings).unwrap();
     fs::write(&settings, format!("device = \"lh9\"\nlisten = \"127.0.0.1:0\"\n{text}")).unwrap();
     let mut command = longhaul();
-    command.current_dir(folder.path()).args(["overlay", "up", "--config", "stranger.toml"]);
+    command.current_dir(directory.path()).args(["overlay", "up", "--config", "stranger.toml"]);
     let mut stranger = lan.client.start(&mut command).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut room = [0; 2000];
@@ -76,12 +76,12 @@ fn a_flood_of_handshakes_takes_less_than_a_twentieth_of_the_traffic() {
     let Some(_turn) = turn() else { return };
     undisturbed(|| {
         let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-        // Addresses that are nobody's: this host has them all, and the other one sends its answers there.
+        // Unassigned addresses: this host has all of them, and the other one sends its replies there.
         lan.client.iproute("ip link set lo up").unwrap();
         lan.client.iproute("ip route add local 10.200.0.0/16 dev lo").unwrap();
         lan.server.iproute(&format!("ip route add 10.200.0.0/16 via {}", lan.client_ip())).unwrap();
         let members = Members::start(&lan, "");
-        let datagram = initiation(&lan, members.folder.path());
+        let datagram = initiation(&lan, members.directory.path());
         let served = Served::start(&lan.server, server_options(EAST.parse().unwrap())).unwrap();
         let quiet = goodput(&lan, served.port());
         let before = resident(members.ids()[1]).unwrap();
@@ -97,13 +97,13 @@ fn a_flood_of_handshakes_takes_less_than_a_twentieth_of_the_traffic() {
         flooding.join().unwrap().unwrap();
 
         let grown = resident(members.ids()[1]).unwrap().saturating_sub(before);
-        let told = status(members.folder.path(), "east");
+        let told = status(members.directory.path(), "east");
         println!("{quiet} b/s, {flooded} b/s under {rate:.0} initiations a second; {}", told["counters"]);
         assert!(rate > 0.95 * FLOOD as f64, "{rate} a second were sent");
         assert!(flooded as f64 > 0.95 * quiet as f64, "{flooded} of {quiet} b/s");
         // 50,000 callers and more: 200 bytes of each would be 10 MB.
         assert!(grown < 4_000_000, "{grown} bytes more");
-        // Nobody became a member by it, and nothing was forgotten.
+        // No peer was added or lost.
         assert_eq!(told["members"].as_array().map(Vec::len), Some(1));
         assert_eq!(told["members"][0]["link"]["up"], true, "{told}");
     });

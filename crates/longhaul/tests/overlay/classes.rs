@@ -1,12 +1,12 @@
-//! What the network on the outside sees of the packets inside: their DSCP and ECN, and what becomes of a mark.
+//! DSCP and ECN of inner packets on outer packets, and the handling of ECN marks.
 
 use results::lab::Verdict;
 use testbed::{undecided, undisturbed};
 
 use crate::common::lab::turn;
 
-/// Two members that reach each other over a third alone, which marks every fiftieth datagram of the first link (RFC 3168). The far end counts
-/// what comes from the relay.
+/// Two members that reach each other over a third alone, which marks every fiftieth datagram of the first link (RFC
+/// 3168). The far end counts what comes from the relay.
 const MARKED: &str = r#"
 duration = "7s"
 [nodes]
@@ -64,7 +64,7 @@ fn classes_and_marks_are_carried_over_relays() {
     undisturbed(|| {
         let ended = turn.run(MARKED, &[]).end();
         let flow = ended.end.flows.iter().find(|f| f.flow == "bulk").unwrap();
-        let told = std::fs::read_to_string(ended.folder.path().join("out/run-0/counted.out")).unwrap();
+        let told = std::fs::read_to_string(ended.directory.path().join("out/run-0/counted.out")).unwrap();
         let counts: Vec<u64> = told
             .lines()
             .filter_map(|l| l.split_once("counter packets ")?.1.split_whitespace().next()?.parse().ok())
@@ -78,8 +78,8 @@ fn classes_and_marks_are_carried_over_relays() {
         assert!(expedited > flow.bytes / 1360 * 7 / 10, "{expedited} of {} bytes", flow.bytes);
         let share = marked as f64 / expedited as f64;
         assert!((0.01..0.03).contains(&share), "one in fifty: {share}");
-        // Who heeds the marks has some 12 packets in flight (Mathis: the root of 3/2 of 50, and CUBIC's a little more) each 20 ms: 6 Mb/s.
-        // Who does not see them has 45.
+        // Who heeds the marks has some 12 packets in flight (Mathis: the root of 3/2 of 50, and CUBIC's a little more)
+        // each 20 ms: 6 Mb/s. Who does not see them has 45.
         let goodput = flow.bytes as f64 * 8.0 / 6.5;
         assert!((1e6..15e6).contains(&goodput) && flow.retransmits == Some(0), "{goodput} b/s, {flow:?}");
     });

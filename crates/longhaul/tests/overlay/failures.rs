@@ -1,4 +1,4 @@
-//! What members do when the network between them fails, seen by a flow of datagrams at a constant rate.
+//! Reaction of nodes to network failures, measured with a flow of datagrams at a constant rate.
 
 use results::lab::{FlowInterval, LabRecord, Verdict};
 use testbed::{undecided, undisturbed};
@@ -29,7 +29,7 @@ interval = "100ms"
 stream = { from = "west", to = "east", overlay = true, protocol = "udp", rate = "2Mb/s", block = "1000B" }
 "#;
 
-/// `None`: no lab here, or the machine could not carry it and said so.
+/// `None` if labs are impossible here or the emulation was not valid.
 fn run(extra: &str) -> Option<Ended> {
     run_whole(&format!("{FOUR}{extra}"))
 }
@@ -57,7 +57,7 @@ fn intervals(ended: &Ended) -> Vec<&FlowInterval> {
         .collect()
 }
 
-/// How long the longest time without a datagram was, in intervals of 100 ms.
+/// Longest time without a datagram, in intervals of 100 ms.
 fn longest_silence(ended: &Ended) -> usize {
     silence_of(&intervals(ended))
 }
@@ -73,9 +73,9 @@ fn later(ended: &Ended) -> u64 {
     intervals(ended).iter().filter(|i| (6.0..8.0).contains(&i.begin_s)).map(|i| i.bytes).sum()
 }
 
-/// Events that one member wrote.
+/// Events in the log of one node.
 fn events(ended: &Ended, member: &str) -> Vec<serde_json::Value> {
-    let file = ended.folder.path().join(format!("out/run-0/overlay-{member}.jsonl"));
+    let file = ended.directory.path().join(format!("out/run-0/overlay-{member}.jsonl"));
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
 }
@@ -91,7 +91,7 @@ fn a_flow_goes_directly_as_long_as_nothing_speaks_against_it() {
         let straight = ended.link("straight", "west").delivered.bytes;
         let north = ended.link("west-north", "west").delivered.bytes;
         assert!(straight > 9 * 250_000 && north < straight / 5, "{straight} {north}");
-        // A first way over a relay may be exchanged for the straight one, as soon as that is known.
+        // An initial route over a relay may be replaced by the direct one, as soon as that is known.
         let is_alarm = |e: &&serde_json::Value| e["reason"] == "failed" || e["reason"] == "degraded";
         assert_eq!(events(&ended, "west").iter().filter(is_alarm).count(), 0);
     });
@@ -113,7 +113,8 @@ fn a_link_that_goes_dark_is_left_within_a_second() {
 #[test]
 fn flows_that_were_spread_over_two_ways_all_go_on_when_one_goes_dark() {
     undisturbed(|| {
-        // By default there are two ways, and each flow is on one of them: that none of ten is on the straight one happens once in a thousand times.
+        // By default there are two routes, and each flow uses one of them: the probability that none of ten uses the
+        // direct one is 1/1000.
         let streams: String = (0..10)
             .map(|n| format!("stream{n} = {{ from = \"west\", to = \"east\", overlay = true, protocol = \"udp\", rate = \"200kb/s\", block = \"500B\" }}\n"))
             .collect();
@@ -141,7 +142,8 @@ fn flows_that_were_spread_over_two_ways_all_go_on_when_one_goes_dark() {
 #[test]
 fn a_relay_that_is_killed_is_replaced_within_a_second() {
     undisturbed(|| {
-        // No straight link, and a southern way that loses so much that the northern one is taken as long as it is there.
+        // No straight link, and a southern way that loses so much that the northern one is taken as long as it is
+        // there.
         let kill = r#"
 [programs.killer]
 node = "north"
@@ -172,7 +174,7 @@ loss = 0.1
 }
 
 #[test]
-fn a_flow_goes_on_when_its_end_is_killed_and_begins_anew() {
+fn a_flow_continues_when_its_end_is_killed_and_restarted() {
     undisturbed(|| {
         // As a service manager does it: half a second later, by the same command.
         let again = r#"
@@ -201,7 +203,7 @@ done
 }
 
 #[test]
-fn a_member_that_stood_still_says_so_and_the_run_does_not_count() {
+fn a_stalled_node_reports_it_and_its_run_does_not_count() {
     undisturbed(|| {
         let Some(turn) = turn() else { return };
         let pause = r#"
@@ -247,16 +249,18 @@ mtu = 1400
     let Some(turn) = turn() else { return };
     undisturbed(|| {
         let ended = turn.run(narrower, &[]).end();
-        // Losses have the size sought within a second or two; where chance hides them it is confirmed each ten seconds, and TCP, whose segments
-        // vanish until then, has come to wait for 6.4 s between two trials. It is told what the way carries once that has settled.
+        // Losses have the size sought within a second or two; where chance hides them it is confirmed each ten seconds,
+        // and TCP, whose segments vanish until then, has come to wait for 6.4 s between two trials. It is told what the
+        // way carries once that has settled.
         let late = |i: &&FlowInterval| (17.0..19.0).contains(&i.begin_s);
         let bytes = intervals(&ended).into_iter().filter(late).map(|i| i.bytes).sum::<u64>();
         assert!(bytes > 2 * 200_000, "2 Mb/s go on: {bytes} bytes in 2 s");
-        let records = std::fs::read_to_string(ended.folder.path().join("out/run-0/flow-bulk.jsonl")).unwrap();
+        let records = std::fs::read_to_string(ended.directory.path().join("out/run-0/flow-bulk.jsonl")).unwrap();
         let of_sender = records.lines().filter(|l| l.contains("\"end\":\"client\""));
         let told = of_sender.filter_map(|l| l.split_once("\"mss_bytes\":")?.1.split([',', '}']).next()?.parse().ok());
         let told: Vec<u32> = told.collect();
-        // 1400 less 28 bytes of IPv4 and UDP and the frame's 40 are 1332; less 52 of IPv4 and TCP. Sizes are found to 8 bytes.
+        // 1400 less 28 bytes of IPv4 and UDP and the frame's 40 are 1332; less 52 of IPv4 and TCP. Sizes are found to 8
+        // bytes.
         let (first, last) = (told.first().unwrap(), told.last().unwrap());
         assert!(*first == 1304 && (1272..=1280).contains(last), "{first} to {last} bytes");
     });

@@ -6,7 +6,8 @@ use testbed::{undecided, undisturbed};
 
 use crate::common::lab::{Ended, turn};
 
-/// The short variant of a scenario, further changed; `None`: no lab here, or the machine could not carry it and said so.
+/// The short variant of a scenario, further changed; `None`: no lab here, or the machine could not carry it and said
+/// so.
 fn short(scenario: &str, further: &[&str]) -> Option<Ended> {
     let turn = turn()?;
     let ended = turn.run(scenario, &[&["--variant", "short"], further].concat()).end();
@@ -17,7 +18,7 @@ fn short(scenario: &str, further: &[&str]) -> Option<Ended> {
 
 /// First ways that `west0` chose to a member since the flow began: when, and over which relays, by name.
 fn first_ways(ended: &Ended, to: &str) -> Vec<(f64, Vec<String>)> {
-    let file = ended.folder.path().join("out/run-0/overlay-west0.jsonl");
+    let file = ended.directory.path().join("out/run-0/overlay-west0.jsonl");
     let events: Vec<Value> =
         std::fs::read_to_string(file).unwrap().lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let name = |number: &Value| {
@@ -36,8 +37,8 @@ fn first_ways(ended: &Ended, to: &str) -> Vec<(f64, Vec<String>)> {
 fn the_short_domestic_transfers_over_its_bridges_and_changes_them() {
     undisturbed(|| {
         let Some(ended) = short(include_str!("../../../../scenarios/overlay-domestic.toml"), &[]) else { return };
-        // Each way that was chosen is one of the two bridges. Which one in so short a time is chance: the first losses decide, and a way that was left is not gone
-        // back to for 10 s.
+        // Each way that was chosen is one of the two bridges. Which one in so short a time is chance: the first losses
+        // decide, and a way that was left is not gone back to for 10 s.
         let ways = first_ways(&ended, "east0");
         assert!(!ways.is_empty(), "no change of losses was answered");
         assert!(ways.iter().all(|(_, relays)| *relays == ["north"] || *relays == ["south"]), "{ways:?}");
@@ -49,8 +50,9 @@ fn the_short_domestic_transfers_over_its_bridges_and_changes_them() {
 #[test]
 fn the_better_bridge_is_found_and_followed_on_domestic() {
     undisturbed(|| {
-        // 15 % are lost in the north and 5 % in the south, for longer than a wrong first way is kept: the first losses come by chance, and a way that was left is not
-        // gone back to for 8 to 16 s, nor another one taken for 10. Then as long the other way round.
+        // 15 % are lost in the north and 5 % in the south, for longer than a wrong first way is kept: the first losses
+        // come by chance, and a way that was left is not gone back to for 8 to 16 s, nor another one taken for 10. Then
+        // as long the other way round.
         let further = ["--set", "parameters.T=18", "--set", "duration=36s"];
         let Some(ended) = short(include_str!("../../../../scenarios/overlay-domestic.toml"), &further) else { return };
         let ways = first_ways(&ended, "east0");

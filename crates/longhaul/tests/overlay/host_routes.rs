@@ -1,4 +1,4 @@
-//! Addresses and routes of a member on a host whose network others change, too.
+//! Addresses and routes of a node on a host whose network other programs change.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -40,7 +40,7 @@ impl<'a> Witness<'a> {
     }
 }
 
-/// Sends to a member all the time, a hundred times a second.
+/// Sends to a node continuously, a hundred times per second.
 struct Load {
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -53,7 +53,7 @@ impl Load {
         let send = move || {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
             while !is_over.load(Ordering::Relaxed) {
-                // What is refused is no end: the next one is sent all the same.
+                // A rejected datagram does not end the flow.
                 let _ = socket.send_to(b"in the clear?", (EAST, 9));
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -79,25 +79,25 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Whether a host answers: that nobody listens there.
+/// Whether a host answers with port unreachable.
 fn is_reached(from: &Namespace, to: &str) -> bool {
     let to = SocketAddr::new(to.parse().unwrap(), 9);
     let tried = from.run(|| TcpStream::connect_timeout(&to, Duration::from_secs(1))).unwrap();
     tried.is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
 }
 
-fn events(folder: &Path, kind: &str) -> Vec<serde_json::Value> {
-    let told = text(&overlay(folder, &["events", "--json", "--config", "west.toml"]).stdout);
+fn events(directory: &Path, kind: &str) -> Vec<serde_json::Value> {
+    let told = text(&overlay(directory, &["events", "--json", "--config", "west.toml"]).stdout);
     let all = told.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     all.filter(|e| e["event"] == kind).collect()
 }
 
 #[test]
-fn what_is_for_members_never_leaves_in_the_clear_whatever_is_done_to_device_addresses_and_routes() {
+fn overlay_traffic_never_leaves_in_the_clear_after_changes_of_device_addresses_or_routes() {
     let Some(lan) = or_skip(Lan::with_router()) else { return };
     let mut members = Members::start(&lan, "");
-    let folder = members.folder.path().to_owned();
-    let (host, tunnel) = (&lan.client, || status(&folder, "west")["tunnel"].clone());
+    let directory = members.directory.path().to_owned();
+    let (host, tunnel) = (&lan.client, || status(&directory, "west")["tunnel"].clone());
     let witness = Witness::new(host);
     let route = || host.iproute(&format!("ip route get {EAST}")).is_ok_and(|got| got.contains("dev lh0 src 10.77.0.1"));
     assert!(route() && is_reached(host, EAST));
@@ -114,7 +114,8 @@ fn what_is_for_members_never_leaves_in_the_clear_whatever_is_done_to_device_addr
     .into_iter()
     .enumerate()
     {
-        // The fallback alone is no leak: the route into the tunnel is there. It is restored before the next one is done.
+        // The fallback alone is no leak: the route into the tunnel is there. It is restored before the next one is
+        // done.
         for command in done {
             host.iproute(command).unwrap();
             if command.contains("unreachable") {
@@ -122,37 +123,38 @@ fn what_is_for_members_never_leaves_in_the_clear_whatever_is_done_to_device_addr
             }
         }
         until(done[0], || route() && is_reached(host, EAST));
-        let restored = || status(&folder, "west")["counters"]["routes_restored"].as_u64().unwrap();
+        let restored = || status(&directory, "west")["counters"]["routes_restored"].as_u64().unwrap();
         assert!(restored() > number as u64, "{done:?}: {}", restored());
     }
-    assert!(!events(&folder, "routes-restored").is_empty());
+    assert!(!events(&directory, "routes-restored").is_empty());
 
-    // While it is down packets are refused, and that is told.
+    // While the device is down, packets are rejected, and the status reports it.
     host.iproute("ip link set lh0 down").unwrap();
     until("it is told", || tunnel()["up"] == false && tunnel()["missing_routes"][0] == "10.77.0.2/32");
-    let told = text(&overlay(&folder, &["status", "--config", "west.toml"]).stdout);
+    let told = text(&overlay(&directory, &["status", "--config", "west.toml"]).stdout);
     assert!(told.contains("the tunnel device lh0 is down"), "{told}");
     assert!(host.iproute(&format!("ip route get {EAST}")).is_err() && !is_reached(host, EAST));
     host.iproute("ip link set lh0 up").unwrap();
     until("it is whole again", || tunnel() == whole && is_reached(host, EAST));
-    let missing = events(&folder, "routes-missing");
+    let missing = events(&directory, "routes-missing");
     assert!(missing.iter().any(|e| e["device_up"] == false) && missing.last().unwrap()["device_up"] == true);
 
     // `reload` looks at what is there.
     host.iproute("ip route del 10.77.0.2/32 dev lh0").unwrap();
-    assert_eq!(overlay(&folder, &["reload", "--config", "west.toml"]).status.code(), Some(0));
+    assert_eq!(overlay(&directory, &["reload", "--config", "west.toml"]).status.code(), Some(0));
     assert!(route());
 
-    // One that is killed takes its device along, and nothing leaves in the clear; the next one finds what it left, and leaves nothing.
+    // One that is killed takes its device along, and nothing leaves in the clear; the next one finds what it left, and
+    // leaves nothing.
     members.kill("west");
     until("the device is gone", || host.iproute("ip link show lh0").is_err());
     assert!(host.iproute("ip route").unwrap().contains("unreachable 10.77.0.2"));
     assert!(!is_reached(host, EAST));
     assert_eq!(witness.packets(), 0);
     drop(load);
-    let mut again = Alone(up(host, &folder, "west"));
-    answers(&folder, "west");
-    assert_eq!(overlay(&folder, &["down", "--config", "west.toml"]).status.code(), Some(0));
+    let mut again = Alone(up(host, &directory, "west"));
+    answers(&directory, "west");
+    assert_eq!(overlay(&directory, &["down", "--config", "west.toml"]).status.code(), Some(0));
     assert_eq!(again.0.wait().unwrap().code(), Some(0));
     let left = host.iproute("ip route").unwrap();
     assert!(!left.contains("10.77"), "{left}");
@@ -163,17 +165,17 @@ fn what_is_for_members_never_leaves_in_the_clear_whatever_is_done_to_device_addr
 #[test]
 fn a_lan_that_the_host_comes_into_counts_before_the_member_that_serves_it() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let host = &lan.client;
     host.iproute("ip address flush dev eth0").unwrap();
     lan.server.iproute("ip address add 10.91.1.1/24 dev eth0").unwrap();
-    init(folder.path(), "west", "10.77.0.1");
-    let east = init(folder.path(), "east", EAST).replace("\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"10.91.1.0/24\"");
+    init(directory.path(), "west", "10.77.0.1");
+    let east = init(directory.path(), "east", EAST).replace("\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"10.91.1.0/24\"");
     assert!(east.contains("10.91.1.0/24"), "{east}");
-    assert_eq!(join(folder.path(), "west", &format!("{east}endpoint = \"10.91.2.2\"\n")).status.code(), Some(0));
-    let mut member = Alone(up(host, folder.path(), "west"));
-    answers(folder.path(), "west");
-    let others = || status(folder.path(), "west")["tunnel"]["other_routes"].clone();
+    assert_eq!(join(directory.path(), "west", &format!("{east}endpoint = \"10.91.2.2\"\n")).status.code(), Some(0));
+    let mut member = Alone(up(host, directory.path(), "west"));
+    answers(directory.path(), "west");
+    let others = || status(directory.path(), "west")["tunnel"]["other_routes"].clone();
     let leaves_by = |ip: &str| host.iproute(&format!("ip route get {ip}")).unwrap_or_default();
     assert!(leaves_by("10.91.1.1").contains("dev lh0") && others().as_array().unwrap().is_empty());
 
@@ -184,15 +186,15 @@ fn a_lan_that_the_host_comes_into_counts_before_the_member_that_serves_it() {
     assert!(leaves_by("10.91.2.2").contains("via 10.91.1.1 dev eth0"), "{}", leaves_by("10.91.2.2"));
     let expected = serde_json::json!([{ "subnet": "10.91.1.0/24", "device": "eth0" }]);
     until("it is told", || others() == expected);
-    assert_eq!(events(folder.path(), "routes-overridden").last().unwrap()["routes"], expected);
-    let told = text(&overlay(folder.path(), &["status", "--config", "west.toml"]).stdout);
-    assert!(told.contains("what is for 10.91.1.0/24 leaves by eth0 and not by the overlay"), "{told}");
+    assert_eq!(events(directory.path(), "routes-overridden").last().unwrap()["routes"], expected);
+    let told = text(&overlay(directory.path(), &["status", "--config", "west.toml"]).stdout);
+    assert!(told.contains("another route of this host sends traffic for 10.91.1.0/24 over eth0"), "{told}");
 
     // Started in that LAN it says the same.
-    assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
+    assert_eq!(overlay(directory.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
     member.0.wait().unwrap();
-    member.0 = up(host, folder.path(), "west");
-    answers(folder.path(), "west");
+    member.0 = up(host, directory.path(), "west");
+    answers(directory.path(), "west");
     assert_eq!(others(), expected);
     assert!(is_reached(host, "10.91.1.1"));
 

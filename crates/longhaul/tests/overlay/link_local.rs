@@ -1,4 +1,4 @@
-//! Members on a link that has no addresses but those of the link itself.
+//! Nodes on a link with link-local addresses only.
 
 use results::Direction;
 use testbed::{Lan, or_skip};
@@ -11,33 +11,36 @@ fn members_reach_each_other_by_link_local_addresses_with_their_device() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     lan.client.iproute("ip address add fe80::77:1/64 dev eth0 nodad").unwrap();
     lan.server.iproute("ip address add fe80::77:2/64 dev eth0 nodad").unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let west = init_with(folder.path(), "west", &["--address", "10.77.0.1", "--endpoint", "fe80::77:1%eth0"]);
-    let east = init(folder.path(), "east", EAST);
+    let directory = tempfile::tempdir().unwrap();
+    let west = init_with(directory.path(), "west", &["--address", "10.77.0.1", "--endpoint", "fe80::77:1%eth0"]);
+    let east = init(directory.path(), "east", EAST);
     // Without its device it is no address.
-    let bare = join(folder.path(), "west", &format!("{east}endpoint = \"[fe80::77:2]:5460\"\n"));
+    let bare = join(directory.path(), "west", &format!("{east}endpoint = \"[fe80::77:2]:5460\"\n"));
     assert_ne!(bare.status.code(), Some(0));
     let told = "needs the device of its link: `[fe80::77:2%eth0]:5460`";
     assert!(text(&bare.stderr).contains(told), "{}", text(&bare.stderr));
     assert_eq!(
-        join(folder.path(), "west", &format!("{east}endpoint = \"[fe80::77:2%eth0]:5460\"\n")).status.code(),
+        join(directory.path(), "west", &format!("{east}endpoint = \"[fe80::77:2%eth0]:5460\"\n")).status.code(),
         Some(0)
     );
     assert!(west.contains("endpoint = \"fe80::77:1%eth0\""), "{west}");
-    assert_eq!(join(folder.path(), "east", &west).status.code(), Some(0));
-    let planned = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
-    assert!(text(&planned.stdout).contains("is called at [fe80::77:2%eth0]:5460"), "{}", text(&planned.stdout));
-    let members = Members::up(&lan, folder);
-    let endpoint = |name: &str| status(members.folder.path(), name)["members"][0]["link"]["endpoint"].clone();
+    assert_eq!(join(directory.path(), "east", &west).status.code(), Some(0));
+    let planned = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
+    assert!(text(&planned.stdout).contains("is contacted at [fe80::77:2%eth0]:5460"), "{}", text(&planned.stdout));
+    let members = Members::up(&lan, directory);
+    let endpoint = |name: &str| status(members.directory.path(), name)["members"][0]["link"]["endpoint"].clone();
     assert_eq!([endpoint("west"), endpoint("east")], ["[fe80::77:2%eth0]:5460", "[fe80::77:1%eth0]:5460"]);
     assert_eq!(carried(&lan.client, Direction::Up, (&lan.server, EAST)), MEGABYTES_3);
     drop(members);
 
     // A member can be held to the link.
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
-    put_before(folder.path(), "west", "listen = \"[fe80::77:1%nothing]:5460\"");
-    let refused = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
-    let said = text(&refused.stderr);
-    assert!(refused.status.code() == Some(2) && said.contains("`listen`") && said.contains("device nothing"), "{said}");
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    put_before(directory.path(), "west", "listen = \"[fe80::77:1%nothing]:5460\"");
+    let refused = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
+    let message = text(&refused.stderr);
+    assert!(
+        refused.status.code() == Some(2) && message.contains("`listen`") && message.contains("device nothing"),
+        "{message}"
+    );
 }

@@ -1,4 +1,4 @@
-//! `longhaul overlay` as its users meet it: members in an emulated network, links that go dark, relays that die, bad input.
+//! `longhaul overlay`: nodes in an emulated network, dark links, failing relays, invalid input.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

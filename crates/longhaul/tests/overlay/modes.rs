@@ -1,4 +1,4 @@
-//! What others on the host may read of a member, and do to it.
+//! Access of other users of the host to a node and its files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
@@ -10,42 +10,42 @@ use crate::common::{longhaul, text};
 use crate::setup::{Alone, answers, init, overlay, put_before};
 
 #[test]
-fn what_a_member_makes_is_its_owners_whatever_the_umask_and_no_link_is_followed() {
+fn files_of_a_node_belong_to_its_owner_and_no_symbolic_link_is_followed() {
     let Some(host) = or_skip(Namespace::new()) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    init(folder.path(), "west", "10.77.0.1");
-    put_before(folder.path(), "west", "event_log = \"west.events\"\ndecision_log = \"west.record\"");
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    init(directory.path(), "west", "10.77.0.1");
+    put_before(directory.path(), "west", "event_log = \"west.events\"\ndecision_log = \"west.record\"");
     let start = || {
         let mut command = Command::new("sh");
         let run = format!("umask 0; exec {} overlay up --config west.toml", longhaul().get_program().display());
-        Alone(host.start(command.args(["-c", &run]).current_dir(folder.path())).unwrap())
+        Alone(host.start(command.args(["-c", &run]).current_dir(directory.path())).unwrap())
     };
     // Planted where the directory is everybody's: each would be written through.
     fs::write(at("victim"), "precious\n").unwrap();
     symlink(at("victim"), at("west.start.new")).unwrap();
     symlink(at("victim"), at("west.start")).unwrap();
     let mut member = start();
-    answers(folder.path(), "west");
+    answers(directory.path(), "west");
     for name in ["west.sock", "west.start", "west.events", "west.record", "west.key", "west.toml"] {
         let there = fs::symlink_metadata(at(name)).unwrap();
         assert_eq!(there.permissions().mode() & 0o7777, 0o600, "{name}");
         assert!(there.is_file() || there.file_type().is_socket(), "{name}");
     }
-    assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
+    assert_eq!(overlay(directory.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
     assert_eq!(member.0.wait().unwrap().code(), Some(0));
 
     // One that is there keeps its mode; a link to a file is refused at the start.
     fs::set_permissions(at("west.events"), Permissions::from_mode(0o640)).unwrap();
     member = start();
-    answers(folder.path(), "west");
+    answers(directory.path(), "west");
     assert_eq!(fs::metadata(at("west.events")).unwrap().permissions().mode() & 0o7777, 0o640);
-    assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
+    assert_eq!(overlay(directory.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
     assert_eq!(member.0.wait().unwrap().code(), Some(0));
     fs::write(at("others"), "{}\n").unwrap();
     fs::remove_file(at("west.events")).unwrap();
     symlink(at("others"), at("west.events")).unwrap();
-    let refused = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
+    let refused = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("is a link to a file"), "{}", text(&refused.stderr));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Members that know each other by host names.
+//! Peers configured by host name.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -17,25 +17,25 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[test]
 fn a_member_starts_before_the_name_of_another_is_known() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let (west, east) = (init(folder.path(), "west", "10.77.0.1"), init(folder.path(), "east", "10.77.0.2"));
+    let directory = tempfile::tempdir().unwrap();
+    let (west, east) = (init(directory.path(), "west", "10.77.0.1"), init(directory.path(), "east", "10.77.0.2"));
     let east = format!("{east}endpoint = \"{NAME}\"\n");
     for (name, lines) in [("west", east), ("east", west)] {
-        assert_eq!(join(folder.path(), name, &lines).status.code(), Some(0));
+        assert_eq!(join(directory.path(), name, &lines).status.code(), Some(0));
     }
-    let hosts = folder.path().join("hosts");
+    let hosts = directory.path().join("hosts");
     fs::write(&hosts, "127.0.0.1 localhost\n").unwrap();
     let mut there = longhaul();
-    let there = there.current_dir(folder.path()).args(["overlay", "up", "--config", "east.toml"]);
+    let there = there.current_dir(directory.path()).args(["overlay", "up", "--config", "east.toml"]);
     // With a hosts file of its own.
     let mut here = Command::new("unshare");
     // Whoever is asked besides does not answer, or is not there.
     here.env("RES_OPTIONS", "timeout:1 attempts:1");
     let script = r#"mount --bind hosts /etc/hosts && exec "$0" overlay up --config west.toml"#;
-    let here = here.current_dir(folder.path()).args(["--mount", "sh", "-c", script]).arg(longhaul().get_program());
+    let here = here.current_dir(directory.path()).args(["--mount", "sh", "-c", script]).arg(longhaul().get_program());
     let running = vec![lan.client.start(here).unwrap(), lan.server.start(there).unwrap()];
-    let members = Members::of(running, folder);
-    let events = || text(&overlay(members.folder.path(), &["events", "--json", "--config", "west.toml"]).stdout);
+    let members = Members::of(running, directory);
+    let events = || text(&overlay(members.directory.path(), &["events", "--json", "--config", "west.toml"]).stdout);
     let began = Instant::now();
     while !events().contains(r#""endpoint":"east.test:5460","event":"unresolved""#) {
         assert!(began.elapsed() < PATIENCE, "{}", events());

@@ -1,4 +1,4 @@
-//! Both families, outside and inside, and a network behind a member.
+//! IPv4 and IPv6, outside and inside, and a subnet behind a node.
 
 use results::Direction;
 use testbed::{Lan, Namespace, or_skip};
@@ -29,17 +29,17 @@ fn networks_behind_members_are_reached_in_both_families_over_ipv6() {
     lan.client.iproute("ip address add fd99::1/64 dev eth0 nodad").unwrap();
     lan.server.iproute("ip address add fd99::2/64 dev eth0 nodad").unwrap();
     let host = behind(&lan);
-    let folder = tempfile::tempdir().unwrap();
-    let west = init_with(folder.path(), "west", &["--address", "10.77.0.1", "--address", "fd77::1"]);
+    let directory = tempfile::tempdir().unwrap();
+    let west = init_with(directory.path(), "west", &["--address", "10.77.0.1", "--address", "fd77::1"]);
     let east =
         ["--address", "10.77.0.2", "--address", "fd77::2", "--subnet", "192.168.7.0/24", "--subnet", "fd07::/64"];
-    let east = init_with(folder.path(), "east", &east);
+    let east = init_with(directory.path(), "east", &east);
     for (name, other) in [("west", format!("{east}endpoint = \"fd99::2\"\n")), ("east", west)] {
-        assert_eq!(join(folder.path(), name, &other).status.code(), Some(0));
+        assert_eq!(join(directory.path(), name, &other).status.code(), Some(0));
     }
-    let members = Members::up(&lan, folder);
-    // Who has no endpoint for the other has learnt it.
-    let told = [status(members.folder.path(), "west"), status(members.folder.path(), "east")];
+    let members = Members::up(&lan, directory);
+    // A node without a configured endpoint has learned it.
+    let told = [status(members.directory.path(), "west"), status(members.directory.path(), "east")];
     let endpoints = told.map(|t| t["members"][0]["link"]["endpoint"].as_str().map(str::to_owned));
     assert_eq!(endpoints, [Some("[fd99::2]:5460".to_owned()), Some("[fd99::1]:5460".to_owned())]);
 
@@ -50,7 +50,7 @@ fn networks_behind_members_are_reached_in_both_families_over_ipv6() {
         }
     }
     // All of it went through the tunnel: 24 MB of payload.
-    let east = status(members.folder.path(), "east");
+    let east = status(members.directory.path(), "east");
     let bytes = ["tx_bytes", "rx_bytes"].map(|of| east["members"][0]["link"][of].as_u64().unwrap());
     assert!(bytes.iter().all(|b| *b > 12_000_000), "{bytes:?}");
 }

@@ -1,4 +1,5 @@
-//! Members without one of their offloads, with a device on which somebody else left them on, and with what offloads make of a stranger's datagrams.
+//! Members without one of their offloads, with a device on which somebody else left them on, and with what offloads
+//! make of a stranger's datagrams.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -60,7 +61,7 @@ fn each_offload_can_be_turned_off_and_all_arrives_without_it() {
         let before = into_cable(&lan.client);
         transfer(&lan);
         let in_cable = into_cable(&lan.client) - before;
-        let [west, east] = ["west", "east"].map(|name| status(members.folder.path(), name));
+        let [west, east] = ["west", "east"].map(|name| status(members.directory.path(), name));
         for told in [&west, &east] {
             for switch in all {
                 assert_eq!(told["offload"][switch], switch != off, "{off}: {}", told["offload"]);
@@ -77,14 +78,15 @@ fn each_offload_can_be_turned_off_and_all_arrives_without_it() {
         match off {
             "tun_gro" => assert!(given <= MTU, "{given} bytes are given at once"),
             "none" => assert!(given > MTU, "{given} bytes are given at once"),
-            // What comes datagram by datagram is not put together, nor are packets whose checksums west's kernel has computed.
+            // What comes datagram by datagram is not put together, nor are packets whose checksums west's kernel has
+            // computed.
             _ => {}
         }
     }
 }
 
 #[test]
-fn a_device_that_somebody_left_with_offloads_on_gives_whole_packets_to_who_wants_none() {
+fn a_device_with_offloads_left_enabled_gives_whole_packets_without_offloads() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     lan.client.iproute("ip tuntap add lh0 mode tun").unwrap();
     let left = lan.client.run(|| Tun::new("lh0", TunKind::Tun, true)).unwrap().unwrap();
@@ -94,7 +96,7 @@ fn a_device_that_somebody_left_with_offloads_on_gives_whole_packets_to_who_wants
     assert!(features["tx-tcp-segmentation"].active, "they outlive their process");
     let members = Members::start(&lan, "queues = 1\noffload.tun_gso = false");
     transfer(&lan);
-    let west = status(members.folder.path(), "west");
+    let west = status(members.directory.path(), "west");
     assert_eq!(west["offload"]["tun_gso"], false);
     assert!(mean(&west, "in") <= MTU, "{}", west["counters"]);
     assert_eq!((count(&west, "malformed"), count(&west, "too_large")), (0, 0));
@@ -120,7 +122,7 @@ fn datagrams_that_may_be_fragmented_arrive_though_their_way_carries_less() {
         let got = there.recv(&mut came).unwrap();
         assert_eq!(came[..got], sent);
     }
-    let west = status(members.folder.path(), "west");
+    let west = status(members.directory.path(), "west");
     assert_eq!((count(&west, "too_large"), count(&west, "malformed")), (0, 0));
 }
 
@@ -132,12 +134,13 @@ fn a_member_goes_on_after_the_largest_datagram_and_a_burst_of_nonsense() {
     let stranger = lan.client.run(|| std::net::UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
     // As long as UDP over IPv4 can be, in fragments.
     assert_eq!(stranger.send_to(&[0; 65_507], to).unwrap(), 65_507);
-    // 64 at once, which arrive as one where the cable leaves them whole, of a length that no frame has; and the last of a byte.
+    // 64 at once, which arrive as one where the cable leaves them whole, of a length that no frame has; and the last of
+    // a byte.
     let bind = || Datagrams::bind("0.0.0.0:0".parse().unwrap(), Bytes::new(1 << 20), true, false);
     let burst = lan.client.run(bind).unwrap().unwrap();
     burst.send(to, &[0xff; 63 * 1000 + 1], 1000, 0).unwrap();
     assert!(burst.segments(), "they went at once");
-    let malformed = || count(&status(members.folder.path(), "east"), "malformed");
+    let malformed = || count(&status(members.directory.path(), "east"), "malformed");
     let began = Instant::now();
     while malformed() < 1 + 64 {
         assert!(began.elapsed() < PATIENCE, "{} are counted", malformed());

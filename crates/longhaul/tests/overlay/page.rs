@@ -1,4 +1,4 @@
-//! The status page as a browser shows it.
+//! The status page in a browser.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -37,7 +37,7 @@ fn rows(dom: &str, id: &str) -> Vec<Vec<String>> {
 fn a_browser_shows_members_links_ways_and_events() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     let members = Members::start(&lan, PAGE);
-    let dom = shown(&lan, members.folder.path());
+    let dom = shown(&lan, members.directory.path());
     assert!(part(&dom, "summary", "</p>").contains("1 of 1 direct links up"), "{dom}");
     let map = part(&dom, "map", "</svg>");
     assert_eq!(map.matches("<circle").count(), 2, "both members: {map}");
@@ -67,8 +67,8 @@ fn stream(mut writes: TcpStream, mut reads: TcpStream, over: &AtomicBool) {
 fn a_browser_shows_what_a_way_over_a_relay_carries() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     let host = behind(&lan);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
     let [west, north, east] =
         [("west", "10.77.0.1"), ("north", "10.77.0.2"), ("east", "10.77.0.3")].map(|(n, a)| init(path, n, a));
     let not_directly = |lines: &str| format!("{lines}direct = false\n");
@@ -81,8 +81,8 @@ fn a_browser_shows_what_a_way_over_a_relay_carries() {
     }
     put_before(path, "west", PAGE);
     let running = vec![up(&lan.client, path, "west"), up(&lan.server, path, "north"), up(&host, path, "east")];
-    let members = Members::of(running, folder);
-    let path = members.folder.path();
+    let members = Members::of(running, directory);
+    let path = members.directory.path();
     waits_for(path, ("west", "east"), |m| m["routes"][0]["relays"] == serde_json::json!(["north"]));
 
     let listener = host.run(|| TcpListener::bind("10.77.0.3:0")).unwrap().unwrap();
@@ -122,13 +122,13 @@ fn a_browser_shows_what_a_way_over_a_relay_carries() {
 }
 
 /// The page after four seconds of the browser's time, as it stands then.
-fn shown(lan: &Lan, folder: &Path) -> String {
+fn shown(lan: &Lan, directory: &Path) -> String {
     lan.client.iproute("ip link set lo up").unwrap();
-    let out = folder.join("page.html");
+    let out = directory.join("page.html");
     let mut browser = Command::new("chromium");
     browser
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--virtual-time-budget=4000"])
-        .arg(format!("--user-data-dir={}", folder.join("browser").display()))
+        .arg(format!("--user-data-dir={}", directory.join("browser").display()))
         .args(["--dump-dom", "http://127.0.0.1:9460/"])
         .stdin(Stdio::null())
         .stdout(File::create(&out).unwrap())

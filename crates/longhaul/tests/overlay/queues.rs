@@ -1,4 +1,4 @@
-//! Members with several queues: two threads each, and nothing that their users notice but the rate.
+//! Nodes with several queues, two threads each.
 
 use std::fs;
 use std::io::Read;
@@ -55,7 +55,7 @@ fn flows_are_spread_over_threads_and_none_is_disturbed_by_it() {
             assert_eq!(host.run(out_of_order).unwrap(), 0, "segments came out of their order");
         }
         for (n, (name, queues)) in [("west", 3), ("east", 2)].into_iter().enumerate() {
-            let told = status(members.folder.path(), name);
+            let told = status(members.directory.path(), name);
             assert_eq!(told["queues"], queues);
             let after = busy(members.ids()[n], "overlay-out");
             let worked: Vec<u64> = after.iter().zip(&before[n]).map(|(a, b)| a - b).collect();
@@ -84,23 +84,23 @@ struct Alone {
 }
 
 impl Alone {
-    fn start(host: &Namespace, folder: &Path, name: &str) -> Self {
+    fn start(host: &Namespace, directory: &Path, name: &str) -> Self {
         let mut command = longhaul();
-        command.current_dir(folder).args(["overlay", "up", "--config", &format!("{name}.toml")]);
+        command.current_dir(directory).args(["overlay", "up", "--config", &format!("{name}.toml")]);
         Self { child: host.start(command.stdout(Stdio::null()).stderr(Stdio::piped())).unwrap() }
     }
 
     /// How many queues it has.
-    fn queues(&self, folder: &Path, name: &str) -> u64 {
-        answers(folder, name);
-        status(folder, name)["queues"].as_u64().unwrap()
+    fn queues(&self, directory: &Path, name: &str) -> u64 {
+        answers(directory, name);
+        status(directory, name)["queues"].as_u64().unwrap()
     }
 
     /// Ends it, unless it ends by itself; gives its status and what it said.
-    fn end(self, folder: &Path, name: &str) -> (Option<i32>, String) {
+    fn end(self, directory: &Path, name: &str) -> (Option<i32>, String) {
         let config = format!("{name}.toml");
         // It may not listen yet.
-        self.left(name, || drop(overlay(folder, &["down", "--config", &config])))
+        self.left(name, || drop(overlay(directory, &["down", "--config", &config])))
     }
 
     /// Waits until it has ended, and does this meanwhile.
@@ -113,9 +113,9 @@ impl Alone {
             assert!(began.elapsed() < Duration::from_secs(20), "{name} does not end");
             meanwhile();
         };
-        let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        (status.code(), said)
+        let mut message = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+        (status.code(), message)
     }
 }
 
@@ -127,10 +127,10 @@ impl Drop for Alone {
 }
 
 /// Settings of a member on its own: these further ones in the place of those of the time before.
-fn settings(folder: &Path, name: &str, address: &str, further: &str) {
-    let file = folder.join(format!("{name}.toml"));
+fn settings(directory: &Path, name: &str, address: &str, further: &str) {
+    let file = directory.join(format!("{name}.toml"));
     if !file.exists() {
-        init(folder, name, address);
+        init(directory, name, address);
     }
     let text = fs::read_to_string(&file).unwrap();
     let own: String = text.lines().filter(|l| !l.ends_with("#further")).map(|l| format!("{l}\n")).collect();
@@ -141,31 +141,31 @@ fn settings(folder: &Path, name: &str, address: &str, further: &str) {
 #[test]
 fn a_device_is_taken_as_it_was_made() {
     let Some(host) = or_skip(Namespace::new()) else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (made, wanted, had) in [("", 2, 1), ("multi_queue", 2, 2), ("multi_queue", 1, 1)] {
         host.iproute(&format!("ip tuntap add lh0 mode tun {made}")).unwrap();
-        settings(folder.path(), "west", "10.77.0.1", &format!("queues = {wanted}\n{EASTS_LINE}"));
+        settings(directory.path(), "west", "10.77.0.1", &format!("queues = {wanted}\n{EASTS_LINE}"));
         // The second time it has the address and the route that the first has left there.
         for _ in 0..2 {
-            let member = Alone::start(&host, folder.path(), "west");
-            assert_eq!(member.queues(folder.path(), "west"), had, "{made} {wanted}");
-            let (status, said) = member.end(folder.path(), "west");
-            assert_eq!(status, Some(0), "{said}");
-            assert_eq!(said.contains("made for one queue"), had < wanted, "{said}");
+            let member = Alone::start(&host, directory.path(), "west");
+            assert_eq!(member.queues(directory.path(), "west"), had, "{made} {wanted}");
+            let (status, message) = member.end(directory.path(), "west");
+            assert_eq!(status, Some(0), "{message}");
+            assert_eq!(message.contains("made for one queue"), had < wanted, "{message}");
         }
         host.iproute(&format!("ip tuntap del lh0 mode tun {made}")).unwrap();
     }
 }
 
 #[test]
-fn nobody_shares_a_device_or_a_port_by_mistake() {
+fn two_nodes_cannot_share_a_device_or_a_port() {
     let Some(host) = or_skip(Namespace::new()) else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     host.iproute("ip link set lo up").unwrap();
     // A device that several processes could have, and a port that several sockets share.
-    settings(folder.path(), "west", "10.77.0.1", "queues = 2\nlisten = \"127.0.0.1:5460\"");
-    let first = Alone::start(&host, folder.path(), "west");
-    assert_eq!(first.queues(folder.path(), "west"), 2);
+    settings(directory.path(), "west", "10.77.0.1", "queues = 2\nlisten = \"127.0.0.1:5460\"");
+    let first = Alone::start(&host, directory.path(), "west");
+    assert_eq!(first.queues(directory.path(), "west"), 2);
     for (further, refusal) in [
         ("queues = 2\nlisten = \"127.0.0.1:5461\"", "another process has the tunnel device lh0"),
         ("queues = 1\nlisten = \"127.0.0.1:5461\"", "another process has the tunnel device lh0"),
@@ -173,37 +173,37 @@ fn nobody_shares_a_device_or_a_port_by_mistake() {
         ("device = \"lh1\"\nlisten = \"192.0.2.1:5460\"", "this host has no address 192.0.2.1"),
         ("queues = 1\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "another process receives at 127.0.0.1:5460"),
     ] {
-        settings(folder.path(), "east", "10.77.0.2", further);
-        let (status, said) = Alone::start(&host, folder.path(), "east").end(folder.path(), "east");
-        // It is not the settings' fault by themselves, so that the unit tries again.
-        assert!(status == Some(1) && said.contains(refusal), "{further}: {status:?} {said}");
+        settings(directory.path(), "east", "10.77.0.2", further);
+        let (status, message) = Alone::start(&host, directory.path(), "east").end(directory.path(), "east");
+        // It is not an error of the configuration, so the unit restarts the node.
+        assert!(status == Some(1) && message.contains(refusal), "{further}: {status:?} {message}");
     }
-    let again = Alone::start(&host, folder.path(), "west");
-    let (status, said) = again.left("west", || std::thread::sleep(Duration::from_millis(20)));
-    assert!(status == Some(1) && said.contains("a member runs with these settings already"), "{status:?} {said}");
-    assert_eq!(first.queues(folder.path(), "west"), 2, "and the first goes on");
-    assert_eq!(first.end(folder.path(), "west").0, Some(0));
+    let again = Alone::start(&host, directory.path(), "west");
+    let (status, message) = again.left("west", || std::thread::sleep(Duration::from_millis(20)));
+    assert!(status == Some(1) && message.contains("a member runs with these settings already"), "{status:?} {message}");
+    assert_eq!(first.queues(directory.path(), "west"), 2, "and the first goes on");
+    assert_eq!(first.end(directory.path(), "west").0, Some(0));
 }
 
 #[test]
-fn a_member_whose_device_goes_ends_so_that_it_is_begun_anew() {
+fn a_node_whose_device_is_deleted_exits_for_a_restart() {
     let Some(host) = or_skip(Namespace::new()) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    settings(folder.path(), "west", "10.77.0.1", EASTS_LINE);
-    let member = Alone::start(&host, folder.path(), "west");
-    member.queues(folder.path(), "west");
+    let directory = tempfile::tempdir().unwrap();
+    settings(directory.path(), "west", "10.77.0.1", EASTS_LINE);
+    let member = Alone::start(&host, directory.path(), "west");
+    member.queues(directory.path(), "west");
     host.iproute("ip link del lh0").unwrap();
-    let (status, said) = member.left("west", || std::thread::sleep(Duration::from_millis(20)));
-    // By 2 the unit would leave it, as one whose settings are wrong.
-    assert!(status == Some(1) && said.contains("lh0"), "{status:?} {said}");
+    let (status, message) = member.left("west", || std::thread::sleep(Duration::from_millis(20)));
+    // With status 2, an error of the configuration, the unit would not restart the node.
+    assert!(status == Some(1) && message.contains("lh0"), "{status:?} {message}");
 }
 
 #[test]
 fn more_queues_than_there_can_be_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for queues in ["0", "17", "-1", "\"two\""] {
-        settings(folder.path(), "west", "10.77.0.1", &format!("queues = {queues}"));
-        let refused = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
+        settings(directory.path(), "west", "10.77.0.1", &format!("queues = {queues}"));
+        let refused = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
         assert_eq!(refused.status.code(), Some(2), "{queues}");
         assert!(text(&refused.stderr).contains("queues"), "{}", text(&refused.stderr));
     }

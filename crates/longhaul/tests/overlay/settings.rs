@@ -1,4 +1,4 @@
-//! Keys, settings and commands: what is made, what is refused, and that nothing half-made stays.
+//! Keys, configurations and commands: created files, rejected input, no partial files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
@@ -8,29 +8,29 @@ use testbed::{Lan, Namespace, or_skip};
 use crate::common::{longhaul, text};
 use crate::setup::{Members, answers, init, init_with, join, overlay, overlay_with, put_before};
 
-/// The key of somebody.
+/// Key of an arbitrary node.
 const EASTS: &str = "Xa5kakQPX/x93PawmOwy3omAcnouyUZVbAUwsTnMd5I=";
 const NORTHS: &str = "/4ROrEnncvRztHXkHMSN+AtVimZBzONpheeg8DOA3Fc=";
-/// A user and a group without any right: nobody's.
+/// User and group without privileges (`nobody`).
 const NOBODY: u32 = 65_534;
 
 #[test]
 fn two_members_need_nothing_but_init_and_join() {
-    let folder = tempfile::tempdir().unwrap();
-    let (west, east) = (init(folder.path(), "west", "10.77.0.1"), init(folder.path(), "east", "10.77.0.2"));
+    let directory = tempfile::tempdir().unwrap();
+    let (west, east) = (init(directory.path(), "west", "10.77.0.1"), init(directory.path(), "east", "10.77.0.2"));
     for (name, lines) in [("west", &east), ("east", &west)] {
-        let joined = join(folder.path(), name, lines);
+        let joined = join(directory.path(), name, lines);
         assert_eq!(joined.status.code(), Some(0), "{}", text(&joined.stderr));
     }
-    let plan = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
+    let plan = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
     let plan = text(&plan.stdout);
     assert!(
-        plan.contains("lh0 with 10.77.0.1, MTU 1356") && plan.contains("east is waited for; routes 10.77.0.2/32"),
+        plan.contains("lh0 with 10.77.0.1, MTU 1356") && plan.contains("east connects to this node; 10.77.0.2/32"),
         "{plan}"
     );
     // Key and secret are for the owner alone.
     for file in ["west.toml", "west.key"] {
-        let mode = std::fs::metadata(folder.path().join(file)).unwrap().permissions().mode();
+        let mode = std::fs::metadata(directory.path().join(file)).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{file}");
     }
     let keys: Vec<&str> =
@@ -47,27 +47,28 @@ fn list_of_the_guide() -> &'static str {
 
 #[test]
 fn a_member_list_of_three_lines_is_enough_to_start() {
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
-    let file = folder.path().join("west.toml");
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    let file = directory.path().join("west.toml");
     let list = list_of_the_guide();
     let members: Vec<&str> = list.lines().filter(|l| l.trim().starts_with('{')).collect();
     assert_eq!(members.len(), 3, "{list}");
     std::fs::write(&file, format!("{}{list}", std::fs::read_to_string(&file).unwrap())).unwrap();
-    let plan = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
+    let plan = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
     let plan = text(&plan.stdout);
     for (name, last) in [("east", 2), ("north", 3), ("south", 4)] {
-        let said = format!("{name} is called at 192.0.2.{last}:5460; routes 10.77.0.{last}/32 to the device\n");
-        assert!(plan.contains(&said), "{said} in {plan}");
+        let message =
+            format!("{name} is contacted at 192.0.2.{last}:5460; 10.77.0.{last}/32 are routed to the device\n");
+        assert!(plan.contains(&message), "{message} in {plan}");
     }
 }
 
 #[test]
-fn who_joins_comes_into_the_list_that_is_there() {
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
-    let lines = init(folder.path(), "late", "10.77.0.9") + "endpoint = \"192.0.2.9\"\ndirect = false\n";
-    let file = folder.path().join("west.toml");
+fn a_joined_peer_is_added_to_an_existing_list() {
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    let lines = init(directory.path(), "late", "10.77.0.9") + "endpoint = \"192.0.2.9\"\ndirect = false\n";
+    let file = directory.path().join("west.toml");
     let bare = std::fs::read_to_string(&file).unwrap();
     let list = list_of_the_guide();
     let no_comma = list.replace("},\n]", "} # the last\n]");
@@ -83,57 +84,57 @@ fn who_joins_comes_into_the_list_that_is_there() {
     ] {
         let before = format!("{bare}{list}{table}");
         std::fs::write(&file, &before).unwrap();
-        let joined = join(folder.path(), "west", &lines);
+        let joined = join(directory.path(), "west", &lines);
         assert_eq!(joined.status.code(), Some(0), "{before}{}", text(&joined.stderr));
-        let plan = text(&overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]).stdout);
-        assert!(plan.contains("late is called at 192.0.2.9:5460; routes 10.77.0.9/32"), "{before}{plan}");
+        let plan = text(&overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]).stdout);
+        assert!(plan.contains("late is contacted at 192.0.2.9:5460; 10.77.0.9/32"), "{before}{plan}");
         assert_eq!(plan.matches(" to the device\n").count(), members, "{before}{plan}");
         let after = std::fs::read_to_string(&file).unwrap();
         assert!(before.split_whitespace().all(|word| after.contains(word.trim_end_matches(']'))), "{after}");
-        // Not a second time, and what is there stays.
-        let again = join(folder.path(), "west", &lines);
+        // A second join is rejected, and the entry stays.
+        let again = join(directory.path(), "west", &lines);
         assert_eq!(again.status.code(), Some(2));
-        let said = text(&again.stderr);
-        assert!(said.contains("west.toml lists the member late already, as late; what is there stays"), "{said}");
+        let message = text(&again.stderr);
+        assert!(message.contains("west.toml already lists the peer late as late; edit that entry"), "{message}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), after);
     }
     // A file that has both forms is none, and is named.
     let both = format!("{bare}{list}\n{lines}");
     std::fs::write(&file, &both).unwrap();
-    let refused = join(folder.path(), "west", &lines);
+    let refused = join(directory.path(), "west", &lines);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("adding to west.toml: the settings: "), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("cannot add to west.toml: the settings: "), "{}", text(&refused.stderr));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), both);
 }
 
 #[test]
-fn a_network_behind_a_member_is_told_to_all_and_is_nobody_elses() {
-    let folder = tempfile::tempdir().unwrap();
+fn a_subnet_of_a_node_is_advertised_and_exclusive() {
+    let directory = tempfile::tempdir().unwrap();
     let made = |name: &str, networks: &[&str]| {
         let (file, secret) = (format!("{name}.toml"), "of this test alone");
         let mut arguments = vec!["init", "--config", &file, "--address", "10.77.0.1", "--secret", secret];
         networks.iter().for_each(|n| arguments.extend(["--subnet", n]));
-        overlay(folder.path(), &arguments)
+        overlay(directory.path(), &arguments)
     };
     let west = made("west", &["10.1.0.0/16", "2001:db8:1::/48"]);
     let lines = text(&west.stdout);
     assert!(lines.contains(r#"subnets = ["10.77.0.1/32", "10.1.0.0/16", "2001:db8:1::/48"]"#), "{lines}");
-    let plan = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
+    let plan = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
     assert!(text(&plan.stdout).contains("serves 10.1.0.0/16, 2001:db8:1::/48"), "{}", text(&plan.stdout));
-    // Who claims the same, or the other's address, cannot be a member beside it.
+    // An entry with the same key or a conflicting address is rejected.
     let thief = |networks: &str| {
-        let other = overlay(folder.path(), &["init", "--config", "thief.toml", "--address", "10.77.0.9"]);
+        let other = overlay(directory.path(), &["init", "--config", "thief.toml", "--address", "10.77.0.9"]);
         let key = text(&other.stdout).lines().find(|l| l.starts_with("key")).unwrap().to_owned();
         for file in ["thief.toml", "thief.key"] {
-            std::fs::remove_file(folder.path().join(file)).unwrap();
+            std::fs::remove_file(directory.path().join(file)).unwrap();
         }
-        join(folder.path(), "west", &format!("[[member]]\nname = \"thief\"\n{key}\nsubnets = [\"{networks}\"]\n"))
+        join(directory.path(), "west", &format!("[[member]]\nname = \"thief\"\n{key}\nsubnets = [\"{networks}\"]\n"))
     };
     for network in ["10.1.0.0/16", "10.77.0.1/32"] {
         let refused = thief(network);
         assert_eq!(refused.status.code(), Some(2), "{network}");
-        let said = text(&refused.stderr);
-        assert!(said.contains(&format!("{network} belongs to both this member and thief")), "{said}");
+        let message = text(&refused.stderr);
+        assert!(message.contains(&format!("{network} belongs to both this member and thief")), "{message}");
     }
     // A part of it is another's to serve: the longest prefix counts.
     assert_eq!(thief("10.1.2.0/24").status.code(), Some(0));
@@ -141,47 +142,47 @@ fn a_network_behind_a_member_is_told_to_all_and_is_nobody_elses() {
 }
 
 #[test]
-fn the_own_line_of_a_list_says_what_the_member_serves() {
-    let folder = tempfile::tempdir().unwrap();
-    let made = overlay(folder.path(), &["init", "--config", "west.toml", "--address", "10.77.0.1"]);
+fn the_own_entry_of_a_list_sets_the_served_subnets() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = overlay(directory.path(), &["init", "--config", "west.toml", "--address", "10.77.0.1"]);
     let key = text(&made.stdout).lines().find(|l| l.starts_with("key")).unwrap().to_owned();
-    let file = folder.path().join("west.toml");
+    let file = directory.path().join("west.toml");
     let alone = std::fs::read_to_string(&file).unwrap();
     for (subnets, refused) in
         [("\"10.77.0.1/32\"", false), ("\"10.77.0.9/32\"", true), ("\"10.77.0.1/32\", \"10.1.0.0/16\"", true)]
     {
         let own = format!("[[member]]\nname = \"west\"\n{key}\nsubnets = [{subnets}]\n");
         std::fs::write(&file, format!("{alone}\n{own}")).unwrap();
-        let plan = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
-        let said = text(&plan.stderr);
-        assert_eq!(plan.status.code(), Some(if refused { 2 } else { 0 }), "{subnets}: {said}");
-        assert_eq!(said.contains("the line of this member (west) has the subnets"), refused, "{said}");
+        let plan = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
+        let message = text(&plan.stderr);
+        assert_eq!(plan.status.code(), Some(if refused { 2 } else { 0 }), "{subnets}: {message}");
+        assert_eq!(message.contains("the line of this member (west) has the subnets"), refused, "{message}");
     }
 }
 
 #[test]
-fn what_exists_is_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
-    let before = std::fs::read(folder.path().join("west.key")).unwrap();
-    let again = overlay(folder.path(), &["init", "--config", "west.toml", "--address", "10.77.0.9"]);
+fn existing_files_are_not_overwritten() {
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    let before = std::fs::read(directory.path().join("west.key")).unwrap();
+    let again = overlay(directory.path(), &["init", "--config", "west.toml", "--address", "10.77.0.9"]);
     assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again.stderr).contains("exists already"), "{}", text(&again.stderr));
-    assert_eq!(std::fs::read(folder.path().join("west.key")).unwrap(), before);
+    assert!(text(&again.stderr).contains("already exists"), "{}", text(&again.stderr));
+    assert_eq!(std::fs::read(directory.path().join("west.key")).unwrap(), before);
 }
 
 #[test]
-fn what_no_member_takes_is_refused_and_leaves_nothing_behind() {
-    let folder = tempfile::tempdir().unwrap();
+fn invalid_options_of_init_are_rejected_and_leave_no_files() {
+    let directory = tempfile::tempdir().unwrap();
     let init = |secret: &str| {
-        overlay(folder.path(), &["init", "--config", "west.toml", "--address", "10.77.0.1", "--secret", secret])
+        overlay(directory.path(), &["init", "--config", "west.toml", "--address", "10.77.0.1", "--secret", secret])
     };
     let refused = init("too short");
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("fewer than 16 characters"), "{}", text(&refused.stderr));
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     let init_at = |endpoint: &str| {
-        overlay(folder.path(), &["init", "--config", "west.toml", "--address", "10.77.0.1", "--endpoint", endpoint])
+        overlay(directory.path(), &["init", "--config", "west.toml", "--address", "10.77.0.1", "--endpoint", endpoint])
     };
     for wrong in ["http://west.example.net", "192.0.2.300", "west.example.net:port"] {
         let refused = init_at(wrong);
@@ -189,23 +190,23 @@ fn what_no_member_takes_is_refused_and_leaves_nothing_behind() {
         assert!(text(&refused.stderr).contains(&format!("`{wrong}`")), "{}", text(&refused.stderr));
     }
     let long = format!("{}.toml", "a".repeat(100));
-    for (config, said) in [
-        ("west.key", "west.key is the file of the key that `init` makes; call the settings west.toml"),
+    for (config, message) in [
+        ("west.key", "west.key is the name of the key file that `init` creates; name the configuration west.toml"),
         ("of west.toml", "`name` is \"of west\""),
         (&long, "a name of 1 to 63 bytes"),
     ] {
-        let refused = overlay(folder.path(), &["init", "--config", config, "--address", "10.77.0.1"]);
+        let refused = overlay(directory.path(), &["init", "--config", config, "--address", "10.77.0.1"]);
         assert_eq!(refused.status.code(), Some(2), "{config}");
-        assert!(text(&refused.stderr).contains(said), "{config}: {}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(message), "{config}: {}", text(&refused.stderr));
     }
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     assert_eq!(init("with \"quotes\" and \\, of this test").status.code(), Some(0));
 }
 
 #[test]
 fn a_secret_need_not_be_on_the_command_line() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
     let arguments = |name: &'static str, further: &[&'static str]| {
         [&["init", "--address", "10.77.0.1", "--config", name], further].concat()
     };
@@ -221,7 +222,7 @@ fn a_secret_need_not_be_on_the_command_line() {
     }
     let before = std::fs::read_dir(path).unwrap().count();
     for (further, word) in [
-        (&["--secret-file", "nowhere"][..], "reading the secret from nowhere"),
+        (&["--secret-file", "nowhere"][..], "cannot read the secret from nowhere"),
         (&["--secret-file", "secret", "--secret", "of this test alone"], "cannot be used with"),
     ] {
         let refused = overlay(path, &arguments("north.toml", further));
@@ -232,18 +233,18 @@ fn a_secret_need_not_be_on_the_command_line() {
 }
 
 #[test]
-fn who_joins_leaves_the_settings_to_whom_they_belong() {
+fn join_keeps_the_owner_of_the_configuration() {
     use std::os::unix::fs::{MetadataExt, chown};
-    // Only root gives a file away.
+    // Only root can change the owner of a file.
     let Some(_) = or_skip(Namespace::new()) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
-    let east = init(folder.path(), "east", "10.77.0.2");
-    let file = folder.path().join("west.toml");
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    let east = init(directory.path(), "east", "10.77.0.2");
+    let file = directory.path().join("west.toml");
     // Of a user whom others of the group may read along with.
     chown(&file, Some(NOBODY), Some(NOBODY)).unwrap();
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
-    assert_eq!(join(folder.path(), "west", &east).status.code(), Some(0));
+    assert_eq!(join(directory.path(), "west", &east).status.code(), Some(0));
     let after = std::fs::metadata(&file).unwrap();
     assert_eq!((after.uid(), after.gid(), after.mode() & 0o7777), (NOBODY, NOBODY, 0o640));
     assert!(std::fs::read_to_string(&file).unwrap().contains("name = \"east\""));
@@ -251,53 +252,54 @@ fn who_joins_leaves_the_settings_to_whom_they_belong() {
 
 #[test]
 fn settings_that_are_kept_elsewhere_stay_there() {
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
-    let east = init(folder.path(), "east", "10.77.0.2");
-    let (link, kept) = (folder.path().join("west.toml"), folder.path().join("kept/settings"));
-    std::fs::create_dir(folder.path().join("kept")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    let east = init(directory.path(), "east", "10.77.0.2");
+    let (link, kept) = (directory.path().join("west.toml"), directory.path().join("kept/settings"));
+    std::fs::create_dir(directory.path().join("kept")).unwrap();
     std::fs::rename(&link, &kept).unwrap();
     std::os::unix::fs::symlink("kept/settings", &link).unwrap();
     // The key is beside the link.
-    assert_eq!(join(folder.path(), "west", &east).status.code(), Some(0));
+    assert_eq!(join(directory.path(), "west", &east).status.code(), Some(0));
     assert_eq!(std::fs::read_link(&link).unwrap().to_str(), Some("kept/settings"));
     assert!(std::fs::read_to_string(&kept).unwrap().contains("name = \"east\""));
-    assert_eq!(std::fs::read_dir(folder.path().join("kept")).unwrap().count(), 1, "nothing else is left there");
+    assert_eq!(std::fs::read_dir(directory.path().join("kept")).unwrap().count(), 1, "nothing else is left there");
 }
 
 #[test]
 fn without_rights_a_device_that_root_made_ready_is_taken() {
     let Some(host) = or_skip(Namespace::new()) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
-    join(folder.path(), "west", &init(folder.path(), "east", "10.77.0.2"));
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    join(directory.path(), "west", &init(directory.path(), "east", "10.77.0.2"));
     for file in ["", "west.toml", "west.key"] {
-        std::os::unix::fs::chown(folder.path().join(file), Some(NOBODY), Some(NOBODY)).unwrap();
+        std::os::unix::fs::chown(directory.path().join(file), Some(NOBODY), Some(NOBODY)).unwrap();
     }
-    // The binary where that user reaches it, wherever it was built, and a /dev/net/tun as udev makes it for all: both in a mount namespace of this process alone.
+    // The binary where that user reaches it, wherever it was built, and a /dev/net/tun as udev makes it for all: both
+    // in a mount namespace of this process alone.
     let script = format!(
-        "set -e; mount -t tmpfs none /dev/net; mknod -m 666 /dev/net/tun c 10 200; touch longhaul; mount --bind {} longhaul; \
-         exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups --inh-caps=-all --bounding-set=-all \
+        "set -e; mount -t tmpfs none /dev/net; mknod -m 666 /dev/net/tun c 10 200; touch longhaul; mount --bind {} \
+         longhaul; exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups --inh-caps=-all --bounding-set=-all \
          ./longhaul overlay up --config west.toml",
         longhaul().get_program().to_str().unwrap()
     );
     let start = || {
         let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", &script]).current_dir(folder.path());
+        command.args(["--mount", "sh", "-c", &script]).current_dir(directory.path());
         host.start(command.stdout(Stdio::null()).stderr(Stdio::piped())).unwrap()
     };
-    let said = || text(&start().wait_with_output().unwrap().stderr);
+    let message = || text(&start().wait_with_output().unwrap().stderr);
     for (make, refusal) in [
         ("ip link set lo up", "needs CAP_NET_ADMIN"),
         (&*format!("ip tuntap add lh0 mode tun user {NOBODY}"), "is down"),
         ("ip link set lh0 mtu 1356 up", "no address 10.77.0.1"),
     ] {
         host.iproute(make).unwrap();
-        assert!(said().contains(refusal), "after {make}: {}", said());
+        assert!(message().contains(refusal), "after {make}: {}", message());
     }
     host.iproute("ip address add 10.77.0.1/32 dev lh0").unwrap();
     let mut member = start();
-    answers(folder.path(), "west");
+    answers(directory.path(), "west");
     let process = std::fs::read_to_string(format!("/proc/{}/status", member.id())).unwrap();
     for has in [&*format!("Uid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t"), "Groups:\t \n", "CapEff:\t0000000000000000\n"] {
         assert!(process.contains(has), "{has} in {process}");
@@ -305,57 +307,57 @@ fn without_rights_a_device_that_root_made_ready_is_taken() {
     // It is gone when `down` is done, so that the next one finds the device free. What root has left out is told.
     let route = "ip route add 10.77.0.2/32 dev lh0 src 10.77.0.1 metric 30000";
     for has_route in [false, true] {
-        assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
+        assert_eq!(overlay(directory.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
         if !has_route {
             host.iproute(route).unwrap();
         }
         let before = std::mem::replace(&mut member, start()).wait_with_output().unwrap();
         assert_eq!(before.status.code(), Some(0));
         assert_eq!(text(&before.stderr).contains(route), !has_route, "{}", text(&before.stderr));
-        answers(folder.path(), "west");
+        answers(directory.path(), "west");
     }
-    assert_eq!(overlay(folder.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
+    assert_eq!(overlay(directory.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
     assert_eq!(member.wait().unwrap().code(), Some(0));
 }
 
 #[test]
 fn a_member_that_contradicts_is_not_joined_and_the_settings_stay() {
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
-    let east = init(folder.path(), "east", "10.77.0.2");
-    assert_eq!(join(folder.path(), "west", &east).status.code(), Some(0));
-    let before = std::fs::read(folder.path().join("west.toml")).unwrap();
-    let thief = init(folder.path(), "thief", "10.77.0.2");
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    let east = init(directory.path(), "east", "10.77.0.2");
+    assert_eq!(join(directory.path(), "west", &east).status.code(), Some(0));
+    let before = std::fs::read(directory.path().join("west.toml")).unwrap();
+    let thief = init(directory.path(), "thief", "10.77.0.2");
     let bad_key = east.replace("key = \"", "key = \"AAAA");
     let again = east.replace("\"east\"", "\"orient\"");
-    let odd = init(folder.path(), "odd", "10.77.0.5").replace("\"odd\"", "\"a b\\nc\\u001b[31m\"");
-    for (lines, said) in [
+    let odd = init(directory.path(), "odd", "10.77.0.5").replace("\"odd\"", "\"a b\\nc\\u001b[31m\"");
+    for (lines, message) in [
         (thief.as_str(), "the settings west.toml: 10.77.0.2/32 belongs to both"),
-        (&again, "west.toml lists the member orient already, as east"),
+        (&again, "west.toml already lists the peer orient as east"),
         (&odd, r#"`name` is "a b\nc\u{1b}[31m"; a member has a name of 1 to 63 bytes"#),
         (&bad_key, "no public key"),
         ("[[member]]\nkey = 7\n", "line"),
         ("[[member]]\nkye = \"x\"\n", "kye"),
         ("nothing", "no `[[member]]`"),
     ] {
-        let refused = join(folder.path(), "west", lines);
+        let refused = join(directory.path(), "west", lines);
         assert_eq!(refused.status.code(), Some(2), "{lines}");
-        assert!(text(&refused.stderr).contains(said), "{lines}: {}", text(&refused.stderr));
-        assert_eq!(std::fs::read(folder.path().join("west.toml")).unwrap(), before, "{lines}");
+        assert!(text(&refused.stderr).contains(message), "{lines}: {}", text(&refused.stderr));
+        assert_eq!(std::fs::read(directory.path().join("west.toml")).unwrap(), before, "{lines}");
     }
-    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left.len(), 8, "four settings and four keys: {left:?}");
 }
 
 #[test]
-fn bad_settings_are_named_with_their_mend() {
-    let folder = tempfile::tempdir().unwrap();
-    let own = init(folder.path(), "west", "10.77.0.1");
+fn invalid_settings_are_reported_with_a_hint() {
+    let directory = tempfile::tempdir().unwrap();
+    let own = init(directory.path(), "west", "10.77.0.1");
     let own = own.lines().find_map(|line| line.strip_prefix("key = ")).unwrap();
     let listed = "\"XPqTsv5VZx/JaL5POeLE3XYoRb34zs7HerDtWgmms5o=\"";
-    let file = folder.path().join("west.toml");
+    let file = directory.path().join("west.toml");
     let good = std::fs::read_to_string(&file).unwrap();
-    for (bad, said) in [
+    for (bad, message) in [
         (good.replace("of this test alone", "short"), "fewer than 16"),
         (good.replace("[\"10.77.0.1\"]", "[]"), "`addresses` is empty"),
         (good.replace("[\"10.77.0.1\"]", "[\"10.77.0.300\"]"), "line 5"),
@@ -368,10 +370,7 @@ fn bad_settings_are_named_with_their_mend() {
         (format!("device = \"sixteen-bytes-lh\"\n{good}"), "`device` is `sixteen-bytes-lh`"),
         (format!("probe_share = 2\n{good}"), "`probe_share`"),
         (format!("gossip_rate = \"10kb/s\"\n{good}"), "`gossip_rate` is 10.00 kb/s"),
-        (
-            format!("decision_log = \"west.decisions\"\ndecision_log_size = \"10kB\"\n{good}"),
-            "`decision_log_size` is 10.00 kB",
-        ),
+        (format!("decision_log = \"west.decisions\"\ndecision_log_size = \"10kB\"\n{good}"), "`decision_log_size` is 10.00 kB"),
         (format!("decision_log_size = \"10MB\"\n{good}"), "`decision_log_size` needs `decision_log`"),
         (format!("refuse = [\"x\"]\n{good}"), "`refuse`: `x` is no public key"),
         (format!("refuse = [{own}]\n{good}"), "`refuse` has this member's own key"),
@@ -424,25 +423,25 @@ fn bad_settings_are_named_with_their_mend() {
         ),
     ] {
         std::fs::write(&file, &bad).unwrap();
-        let refused = overlay(folder.path(), &["up", "--config", "west.toml"]);
-        assert_eq!(refused.status.code(), Some(2), "{said}");
-        assert!(text(&refused.stderr).contains(said), "{said}: {}", text(&refused.stderr));
+        let refused = overlay(directory.path(), &["up", "--config", "west.toml"]);
+        assert_eq!(refused.status.code(), Some(2), "{message}");
+        assert!(text(&refused.stderr).contains(message), "{message}: {}", text(&refused.stderr));
     }
     std::fs::write(&file, &good).unwrap();
-    std::fs::set_permissions(folder.path().join("west.key"), std::fs::Permissions::from_mode(0o644)).unwrap();
-    let refused = overlay(folder.path(), &["up", "--config", "west.toml"]);
+    std::fs::set_permissions(directory.path().join("west.key"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = overlay(directory.path(), &["up", "--config", "west.toml"]);
     assert!(text(&refused.stderr).contains("may be read by others"), "{}", text(&refused.stderr));
 }
 
 #[test]
 fn a_dry_run_refuses_what_a_start_does() {
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
-    let file = folder.path().join("west.toml");
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    let file = directory.path().join("west.toml");
     let good = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(folder.path().join("notes"), "of somebody\n").unwrap();
+    std::fs::write(directory.path().join("notes"), "of somebody\n").unwrap();
     let deep = "a".repeat(108);
-    for (bad, said) in [
+    for (bad, message) in [
         (format!("device = \"lo\"\n{good}"), "`device` is lo, which is there and is no tunnel device"),
         (format!("event_log = \"notes\"\n{good}"), "notes is there already and has no events in it"),
         (format!("decision_log = \"notes\"\n{good}"), "notes is there already and is no record"),
@@ -451,21 +450,21 @@ fn a_dry_run_refuses_what_a_start_does() {
     ] {
         std::fs::write(&file, &bad).unwrap();
         for arguments in [&["up", "--dry-run", "--config", "west.toml"][..], &["up", "--config", "west.toml"]] {
-            let refused = overlay(folder.path(), arguments);
+            let refused = overlay(directory.path(), arguments);
             let told = text(&refused.stderr);
             assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {told}");
-            assert!(told.contains("the settings west.toml: ") && told.contains(said), "{arguments:?}: {told}");
+            assert!(told.contains("the settings west.toml: ") && told.contains(message), "{arguments:?}: {told}");
             assert!(refused.stdout.is_empty(), "{}", text(&refused.stdout));
         }
     }
-    assert_eq!(std::fs::read_to_string(folder.path().join("notes")).unwrap(), "of somebody\n");
+    assert_eq!(std::fs::read_to_string(directory.path().join("notes")).unwrap(), "of somebody\n");
 }
 
 #[test]
 fn the_rules_are_those_of_the_settings_and_of_the_command_line() {
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
-    let file = folder.path().join("west.toml");
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    let file = directory.path().join("west.toml");
     let good = std::fs::read_to_string(&file).unwrap();
     // As the reference has it.
     let default = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
@@ -475,75 +474,75 @@ fn the_rules_are_those_of_the_settings_and_of_the_command_line() {
         _ => "rate-based",
     };
     let usual = format!(
-        "up to 2 ways to each destination, another if it is better by 50 %, 10.0 s after the last change; predicts by {model} ({})\n",
+        "up to 2 paths to each destination, switch margin 50 %, hold-down 10.0 s, predictor {model} ({})\n",
         default.trim()
     );
-    for (keys, flag, said) in [
+    for (keys, flag, message) in [
         ("", None, &*usual),
-        ("", Some("--single-path"), "one way to each"),
-        ("max_paths = 4\n", None, "up to 4 ways to each"),
-        ("max_paths = 4\n", Some("--single-path"), "one way to each"),
-        ("switch_margin = 0.25\nhold_down = \"3s\"\n", None, "by 25 %, 3.0 s after"),
-        ("model = \"rate-aware\"\nalpha = 20\nbeta = 0\n", None, "predicts by rate-aware"),
-        ("congestion_control = \"reno\"\n", None, "predicts by pftk (reno)"),
+        ("", Some("--single-path"), "one path to each"),
+        ("max_paths = 4\n", None, "up to 4 paths to each"),
+        ("max_paths = 4\n", Some("--single-path"), "one path to each"),
+        ("switch_margin = 0.25\nhold_down = \"3s\"\n", None, "switch margin 25 %, hold-down 3.0 s"),
+        ("model = \"rate-aware\"\nalpha = 20\nbeta = 0\n", None, "predictor rate-aware"),
+        ("congestion_control = \"reno\"\n", None, "predictor pftk (reno)"),
         (
             "policy = \"safire-2008\"\n",
             None,
-            "one way to each destination, another if it is better by 50 %, 10.0 s after the last change; predicts by safire\n",
+            "one path to each destination, switch margin 50 %, hold-down 10.0 s, predictor safire\n",
         ),
     ] {
         std::fs::write(&file, format!("{keys}{good}")).unwrap();
         let arguments = ["up", "--dry-run", "--config", "west.toml"].into_iter().chain(flag).collect::<Vec<_>>();
-        let plan = overlay(folder.path(), &arguments);
-        assert!(text(&plan.stdout).contains(said), "{keys} {flag:?}: {}{}", text(&plan.stdout), text(&plan.stderr));
+        let plan = overlay(directory.path(), &arguments);
+        assert!(text(&plan.stdout).contains(message), "{keys} {flag:?}: {}{}", text(&plan.stdout), text(&plan.stderr));
     }
 }
 
 #[test]
-fn what_nobody_can_mean_is_said_before_the_start() {
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
-    put_before(folder.path(), "west", "congestion_control = \"cubci\"");
+fn contradictory_settings_are_reported_before_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    put_before(directory.path(), "west", "congestion_control = \"cubci\"");
     let list = format!(
         "[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\nendpoint = \"192.0.2.1\"\nsubnets = [\"192.0.2.0/24\"]\n"
     );
     let waited_for = format!("[[member]]\nname = \"north\"\nkey = \"{NORTHS}\"\n");
-    assert_eq!(join(folder.path(), "west", &(list + &waited_for)).status.code(), Some(0));
-    let plan = overlay(folder.path(), &["up", "--dry-run", "--config", "west.toml"]);
+    assert_eq!(join(directory.path(), "west", &(list + &waited_for)).status.code(), Some(0));
+    let plan = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
     assert_eq!(plan.status.code(), Some(0));
     assert!(text(&plan.stderr).contains("`congestion_control` is cubci, which neither"), "{}", text(&plan.stderr));
-    let said = "longhaul: the endpoint of east, 192.0.2.1:5460, is in its own network 192.0.2.0/24";
-    assert!(text(&plan.stderr).contains(said), "{}", text(&plan.stderr));
-    let said = "north is waited for; has no `subnets`, so that nothing is sent to it\n";
-    assert!(text(&plan.stdout).contains(said), "{}", text(&plan.stdout));
+    let message = "longhaul: the endpoint of east, 192.0.2.1:5460, is in its own network 192.0.2.0/24";
+    assert!(text(&plan.stderr).contains(message), "{}", text(&plan.stderr));
+    let message = "north connects to this node; has no `subnets`, so no traffic is sent to it\n";
+    assert!(text(&plan.stdout).contains(message), "{}", text(&plan.stdout));
 }
 
 #[test]
 fn lines_for_others_have_each_network_once_and_the_port_that_is_listened_at() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let options = ["--address", "10.77.0.1", "--listen", "[::]:7000"];
     for (name, endpoint, printed) in [
         ("a", "west.example.net", "west.example.net:7000"),
         ("b", "192.0.2.1", "192.0.2.1:7000"),
         ("c", "2001:db8::1", "[2001:db8::1]:7000"),
-        // Somebody before it may pass that port on.
+        // A proxy may forward that port.
         ("d", "192.0.2.1:9", "192.0.2.1:9"),
     ] {
-        let lines = init_with(folder.path(), name, &[&options[..], &["--endpoint", endpoint]].concat());
+        let lines = init_with(directory.path(), name, &[&options[..], &["--endpoint", endpoint]].concat());
         assert!(lines.contains(&format!("endpoint = \"{printed}\"\n")), "{lines}");
     }
     let nets = ["--subnet", "10.77.0.1/32", "--subnet", "10.1.0.5/16", "--subnet", "10.1.0.0/16"];
-    let lines = init_with(folder.path(), "e", &[&options[..], &nets].concat());
+    let lines = init_with(directory.path(), "e", &[&options[..], &nets].concat());
     assert!(lines.contains("subnets = [\"10.77.0.1/32\", \"10.1.0.0/16\"]\n"), "{lines}");
 }
 
 #[test]
-fn who_asks_where_nobody_runs_is_told_so() {
-    let folder = tempfile::tempdir().unwrap();
-    init(folder.path(), "west", "10.77.0.1");
+fn a_query_without_a_running_node_reports_it() {
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
     for question in [&["status"][..], &["routes"], &["flows"], &["events"], &["down"], &["why", "east"]] {
         let arguments = [question, &["--config", "west.toml"]].concat();
-        let asked = overlay(folder.path(), &arguments);
+        let asked = overlay(directory.path(), &arguments);
         assert_eq!(asked.status.code(), Some(2), "{question:?}");
         assert!(text(&asked.stderr).contains("no member runs with these settings"), "{}", text(&asked.stderr));
     }
@@ -551,30 +550,36 @@ fn who_asks_where_nobody_runs_is_told_so() {
 
 #[test]
 fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let lines = init(folder.path(), "north", "10.77.0.3");
-    let other = init(folder.path(), "south", "10.77.0.4");
-    let made = overlay(folder.path(), &["authority", "--key", "net.key"]);
+    let directory = tempfile::tempdir().unwrap();
+    let lines = init(directory.path(), "north", "10.77.0.3");
+    let other = init(directory.path(), "south", "10.77.0.4");
+    let made = overlay(directory.path(), &["authority", "--key", "net.key"]);
     let authority = text(&made.stdout);
     assert!(authority.starts_with("ca_public_key = \""), "{authority} {}", text(&made.stderr));
-    let again = overlay(folder.path(), &["authority", "--key", "net.key"]);
+    let again = overlay(directory.path(), &["authority", "--key", "net.key"]);
     assert_eq!(again.status.code(), Some(2), "a key is not written over");
 
-    let certify = |lines: &str| overlay_with(folder.path(), &["certify", "--key", "net.key", "--valid", "48h"], lines);
+    let certify =
+        |lines: &str| overlay_with(directory.path(), &["certify", "--key", "net.key", "--valid", "48h"], lines);
     let certificate = certify(&lines);
-    assert!(text(&certificate.stderr).contains("north is a member until 20"), "{}", text(&certificate.stderr));
-    let over = overlay_with(folder.path(), &["certify", "--key", "net.key", "--valid", "0s"], &lines);
+    assert!(
+        text(&certificate.stderr).contains("the certificate of north is valid until 20"),
+        "{}",
+        text(&certificate.stderr)
+    );
+    let over = overlay_with(directory.path(), &["certify", "--key", "net.key", "--valid", "0s"], &lines);
     assert_eq!((over.status.code(), over.stdout.is_empty()), (Some(2), true), "{}", text(&over.stderr));
     let none = "no `[[member]]` on standard input";
-    for (bad, said) in
-        [("", none), ("x", none), ("[[member]]\nx", "expected"), (&*format!("{lines}\n{other}"), "for one")]
+    for (bad, message) in
+        [("", none), ("x", none), ("[[member]]\nx", "expected"), (&*format!("{lines}\n{other}"), "needs exactly one")]
     {
         let refused = certify(bad);
         assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(2), true), "{bad}");
-        assert!(text(&refused.stderr).contains(said), "{bad}: {}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(message), "{bad}: {}", text(&refused.stderr));
     }
 
-    // Two keys of one member number (of the seeds 34,433 and 170,398, big-endian): the second one would be taken for the first.
+    // Two keys of one member number (of the seeds 34,433 and 170,398, big-endian): the second one would be taken for
+    // the first.
     let of_key = |name: &str, key: &str| format!("[[member]]\nname = \"{name}\"\nkey = \"{key}\"\n");
     let [first, second] = [
         of_key("east", "XPqTsv5VZx/JaL5POeLE3XYoRb34zs7HerDtWgmms5o="),
@@ -584,18 +589,18 @@ fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
     assert_eq!(codes, [Some(0), Some(0), Some(2)], "the same one again is a renewal");
     let refused = certify(&second);
     assert!(refused.stdout.is_empty() && text(&refused.stderr).contains("for east"), "{}", text(&refused.stderr));
-    let list = std::fs::read_to_string(folder.path().join("net.key.signed")).unwrap();
+    let list = std::fs::read_to_string(directory.path().join("net.key.signed")).unwrap();
     assert_eq!(list.lines().count(), 3, "north and twice east: {list}");
 
-    let file = |name: &str, content: &str| std::fs::write(folder.path().join(name), content).unwrap();
+    let file = |name: &str, content: &str| std::fs::write(directory.path().join(name), content).unwrap();
     file("north.cert", &text(&certificate.stdout));
-    let settings = |name: &str| std::fs::read_to_string(folder.path().join(format!("{name}.toml"))).unwrap();
-    let plan = |name: &str| overlay(folder.path(), &["up", "--dry-run", "--config", &format!("{name}.toml")]);
+    let settings = |name: &str| std::fs::read_to_string(directory.path().join(format!("{name}.toml"))).unwrap();
+    let plan = |name: &str| overlay(directory.path(), &["up", "--dry-run", "--config", &format!("{name}.toml")]);
     let (north, south) = (settings("north"), settings("south"));
     file("north.toml", &format!("{authority}certificate = \"north.cert\"\n{north}"));
     assert_eq!(plan("north").status.code(), Some(0), "{}", text(&plan("north").stderr));
     let other = north.replace("10.77.0.3", "10.77.0.99");
-    for (name, before, said) in [
+    for (name, before, message) in [
         (
             "north",
             format!("{authority}certificate = \"north.cert\"\n{other}"),
@@ -608,17 +613,17 @@ fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
         file(&format!("{name}.toml"), &before);
         let refused = plan(name);
         assert_eq!(refused.status.code(), Some(2));
-        assert!(text(&refused.stderr).contains(said), "{said}: {}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(message), "{message}: {}", text(&refused.stderr));
     }
 }
 
 #[test]
-fn a_record_is_decided_anew_and_what_is_none_is_told_why() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("west.decisions");
+fn a_decision_log_is_replayed_and_an_invalid_one_is_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("west.decisions");
     let replay = |content: &str| {
         std::fs::write(&file, content).unwrap();
-        overlay(folder.path(), &["replay", "west.decisions"])
+        overlay(directory.path(), &["replay", "west.decisions"])
     };
     let begin = r#"{"longhaul_route_record":2,"own":1,"policy":{}}"#;
     let member = r#"{"input":{"event":"member","at_ns":0,"member":2,"relays":true}}"#;
@@ -627,58 +632,58 @@ fn a_record_is_decided_anew_and_what_is_none_is_told_why() {
     let time = r#"{"input":{"event":"timeout","at_ns":1000000000}}"#;
     let inputs = format!("{begin}\n{member}\n{link}\n{time}\n");
 
-    // The record of a member that died before it wrote what it decided.
+    // The log of a node that died before it wrote its decision.
     let short = replay(&inputs);
     assert_eq!(short.status.code(), Some(0), "{}", text(&short.stderr));
-    assert!(text(&short.stdout).contains("ends before 1 decisions"), "{}", text(&short.stdout));
-    // What follows shows that nothing was decided: it is now.
+    assert!(text(&short.stdout).contains("ends before 1 decision that"), "{}", text(&short.stdout));
+    // The next input shows that the log has no decision, but the replay has one.
     let other = replay(&format!("{inputs}{time}\n"));
     assert_eq!(other.status.code(), Some(1), "{}", text(&other.stderr));
-    let said = text(&other.stdout);
-    assert!(said.contains("0 decisions as recorded, 1 not"), "{said}");
-    assert!(said.contains("recorded  nothing\nreplayed  00000002: no path -> direct"), "{said}");
-    assert!(said.contains("inputs  {\"to\":{\"metrics\""), "{said}");
-    let json = overlay(folder.path(), &["replay", "--json", "west.decisions"]);
+    let message = text(&other.stdout);
+    assert!(message.contains("0 decisions equal to the log, 1 different"), "{message}");
+    assert!(message.contains("recorded  no decision\nreplayed  00000002: no path -> direct"), "{message}");
+    assert!(message.contains("inputs  {\"to\":{\"metrics\""), "{message}");
+    let json = overlay(directory.path(), &["replay", "--json", "west.decisions"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["first"]["event"], 3, "{json}");
     let decision = serde_json::json!({ "decision": json["first"]["replayed"] });
     let good = format!("{inputs}{decision}\n{time}\n");
     let same = replay(&good);
-    assert_eq!((same.status.code(), &*text(&same.stdout)), (Some(0), "4 events, 1 decisions as recorded\n"));
+    assert_eq!((same.status.code(), &*text(&same.stdout)), (Some(0), "4 events, 1 decision equal to the log\n"));
     let cut = replay(&good[..good.len() - 9]);
     assert_eq!(cut.status.code(), Some(0));
-    assert!(text(&cut.stdout).contains("the last line is cut"), "{}", text(&cut.stdout));
+    assert!(text(&cut.stdout).contains("the last line is incomplete"), "{}", text(&cut.stdout));
 
-    for (bad, said) in [
+    for (bad, message) in [
         ("", "is empty"),
         ("key = \"west.key\"\n", "does not begin as a record"),
         ("{\"longhaul_route_record\":3}\n", "is a record of version 3, and this program reads version 2"),
         (&begin.replace("{}", "{\"margin\":-1.0}"), "`margin` must be 0 or more"),
         (&begin.replace("{}", "{\"colour\":1}"), "unknown field `colour`"),
-        (&good.replace(member, &member[..20]), "line 2: no line of a record"),
+        (&good.replace(member, &member[..20]), "line 2: invalid record"),
         (&good.replace(time, "{\"input\":{\"event\":\"eclipse\"}}"), "line 4"),
     ] {
         let refused = replay(bad);
         assert_eq!(refused.status.code(), Some(2), "{bad}: {}", text(&refused.stdout));
-        assert!(text(&refused.stderr).contains(said), "{bad}: {}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(message), "{bad}: {}", text(&refused.stderr));
     }
-    let none = overlay(folder.path(), &["replay", "none.decisions"]);
+    let none = overlay(directory.path(), &["replay", "none.decisions"]);
     assert_eq!(none.status.code(), Some(2));
     assert!(text(&none.stderr).contains("none.decisions"), "{}", text(&none.stderr));
 }
 
 #[test]
-fn what_a_running_member_recorded_is_decided_again() {
+fn the_decision_log_of_a_running_node_can_be_replayed() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     let members = Members::start(&lan, "decision_log = \"west.decisions\"");
-    let folder = members.folder.path();
-    let flows = text(&overlay(folder, &["flows", "--config", "west.toml"]).stdout);
-    assert!(flows.contains("loss  way"), "{flows}");
-    let why = text(&overlay(folder, &["why", "east", "--config", "west.toml"]).stdout);
+    let directory = members.directory.path();
+    let flows = text(&overlay(directory, &["flows", "--config", "west.toml"]).stdout);
+    assert!(flows.contains("loss  path"), "{flows}");
+    let why = text(&overlay(directory, &["why", "east", "--config", "west.toml"]).stdout);
     assert!(why.starts_with("east\n  uses direct for"), "{why}");
-    // Who reads while it is written may see half of the last line.
-    let replayed = overlay(folder, &["replay", "west.decisions"]);
-    let said = text(&replayed.stdout);
-    assert_eq!(replayed.status.code(), Some(0), "{said}{}", text(&replayed.stderr));
-    assert!(said.contains(" 1 decisions as recorded"), "{said}");
+    // A reader of a growing log may see an incomplete last line.
+    let replayed = overlay(directory, &["replay", "west.decisions"]);
+    let message = text(&replayed.stdout);
+    assert_eq!(replayed.status.code(), Some(0), "{message}{}", text(&replayed.stderr));
+    assert!(message.contains(" 1 decision equal to the log"), "{message}");
 }

@@ -1,4 +1,4 @@
-//! Keys and settings of members, and two of them that run.
+//! Keys and configurations of nodes, and two running nodes.
 
 use std::fs;
 use std::io::Write;
@@ -12,30 +12,30 @@ use testbed::{Lan, Namespace, Served, client_options, plan, run_test, server_opt
 
 use crate::common::{longhaul, text};
 
-/// `longhaul overlay` in a folder.
-pub(crate) fn overlay(folder: &Path, arguments: &[&str]) -> Output {
-    longhaul().current_dir(folder).arg("overlay").args(arguments).output().unwrap()
+/// Runs `longhaul overlay` in a directory.
+pub(crate) fn overlay(directory: &Path, arguments: &[&str]) -> Output {
+    longhaul().current_dir(directory).arg("overlay").args(arguments).output().unwrap()
 }
 
-/// Makes a member's settings; gives its lines for the others.
-pub(crate) fn init(folder: &Path, name: &str, address: &str) -> String {
-    init_with(folder, name, &["--address", address])
+/// Creates the configuration of a node and returns its peer entry.
+pub(crate) fn init(directory: &Path, name: &str, address: &str) -> String {
+    init_with(directory, name, &["--address", address])
 }
 
 /// The same, by these options.
-pub(crate) fn init_with(folder: &Path, name: &str, options: &[&str]) -> String {
+pub(crate) fn init_with(directory: &Path, name: &str, options: &[&str]) -> String {
     let file = format!("{name}.toml");
-    let made = overlay(folder, &[&["init", "--config", &file, "--secret", "of this test alone"], options].concat());
+    let made = overlay(directory, &[&["init", "--config", &file, "--secret", "of this test alone"], options].concat());
     assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
     text(&made.stdout)
 }
 
 /// The same, with lines on its standard input.
-pub(crate) fn overlay_with(folder: &Path, arguments: &[&str], lines: &str) -> Output {
+pub(crate) fn overlay_with(directory: &Path, arguments: &[&str], lines: &str) -> Output {
     let mut command = longhaul();
-    command.current_dir(folder).arg("overlay").args(arguments);
+    command.current_dir(directory).arg("overlay").args(arguments);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Who refuses its arguments reads nothing.
+    // A command that rejects its arguments does not read standard input.
     match child.stdin.take().unwrap().write_all(lines.as_bytes()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => panic!("{e}"),
         _ => {}
@@ -43,27 +43,27 @@ pub(crate) fn overlay_with(folder: &Path, arguments: &[&str], lines: &str) -> Ou
     child.wait_with_output().unwrap()
 }
 
-pub(crate) fn join(folder: &Path, name: &str, lines: &str) -> Output {
-    overlay_with(folder, &["join", "--config", &format!("{name}.toml")], lines)
+pub(crate) fn join(directory: &Path, name: &str, lines: &str) -> Output {
+    overlay_with(directory, &["join", "--config", &format!("{name}.toml")], lines)
 }
 
 /// Puts lines in front of a member's settings, where keys stand that belong to no table.
-pub(crate) fn put_before(folder: &Path, name: &str, lines: &str) {
-    let file = folder.join(format!("{name}.toml"));
+pub(crate) fn put_before(directory: &Path, name: &str, lines: &str) {
+    let file = directory.join(format!("{name}.toml"));
     fs::write(&file, format!("{lines}\n{}", fs::read_to_string(&file).unwrap())).unwrap();
 }
 
 /// Starts a member whose settings are in the folder.
-pub(crate) fn up(at: &Namespace, folder: &Path, name: &str) -> Child {
+pub(crate) fn up(at: &Namespace, directory: &Path, name: &str) -> Child {
     let mut command = longhaul();
-    command.current_dir(folder).args(["overlay", "up", "--config", &format!("{name}.toml")]);
+    command.current_dir(directory).args(["overlay", "up", "--config", &format!("{name}.toml")]);
     at.start(&mut command).unwrap()
 }
 
 /// Waits until a member that was started answers: a fraction of a second, more on a machine under load.
-pub(crate) fn answers(folder: &Path, name: &str) {
+pub(crate) fn answers(directory: &Path, name: &str) {
     let began = Instant::now();
-    while overlay(folder, &["status", "--config", &format!("{name}.toml")]).status.code() != Some(0) {
+    while overlay(directory, &["status", "--config", &format!("{name}.toml")]).status.code() != Some(0) {
         assert!(began.elapsed() < Duration::from_secs(20), "{name} does not start");
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -88,7 +88,7 @@ pub(crate) const EAST: &str = "10.77.0.2";
 /// Members in the two hosts of a network, ended with it.
 pub(crate) struct Members {
     running: Vec<Child>,
-    pub(crate) folder: tempfile::TempDir,
+    pub(crate) directory: tempfile::TempDir,
 }
 
 impl Members {
@@ -99,37 +99,37 @@ impl Members {
 
     /// The same with further settings of each.
     pub(crate) fn start_with(lan: &Lan, further: [&str; 2]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let lines = [("west", "10.77.0.1", lan.client_ip()), ("east", EAST, lan.server_ip())].map(
-            |(name, address, endpoint)| format!("{}endpoint = \"{endpoint}\"\n", init(folder.path(), name, address)),
+            |(name, address, endpoint)| format!("{}endpoint = \"{endpoint}\"\n", init(directory.path(), name, address)),
         );
         for (name, lines) in [("west", &lines[1]), ("east", &lines[0])] {
-            assert_eq!(join(folder.path(), name, lines).status.code(), Some(0));
+            assert_eq!(join(directory.path(), name, lines).status.code(), Some(0));
         }
         for (name, further) in ["west", "east"].into_iter().zip(further) {
-            put_before(folder.path(), name, further);
+            put_before(directory.path(), name, further);
         }
-        Self::up(lan, folder)
+        Self::up(lan, directory)
     }
 
     /// Starts `west` and `east`, whose settings are in the folder, and waits until each has a way to the other.
-    pub(crate) fn up(lan: &Lan, folder: tempfile::TempDir) -> Self {
-        let running = vec![up(&lan.client, folder.path(), "west"), up(&lan.server, folder.path(), "east")];
-        let members = Self::of(running, folder);
+    pub(crate) fn up(lan: &Lan, directory: tempfile::TempDir) -> Self {
+        let running = vec![up(&lan.client, directory.path(), "west"), up(&lan.server, directory.path(), "east")];
+        let members = Self::of(running, directory);
         members.find_each_other();
         members
     }
 
     /// Those that run already.
-    pub(crate) fn of(running: Vec<Child>, folder: tempfile::TempDir) -> Self {
-        Self { running, folder }
+    pub(crate) fn of(running: Vec<Child>, directory: tempfile::TempDir) -> Self {
+        Self { running, directory }
     }
 
     /// Waits until each has a way to the other.
     pub(crate) fn find_each_other(&self) {
         let began = Instant::now();
         let has_none =
-            |name: &str| status(self.folder.path(), name)["members"][0]["routes"].as_array().is_none_or(Vec::is_empty);
+            |name: &str| status(self.directory.path(), name)["members"][0]["routes"].as_array().is_none_or(Vec::is_empty);
         while has_none("west") || has_none("east") {
             assert!(began.elapsed() < Duration::from_secs(20), "the members do not find each other");
             std::thread::sleep(Duration::from_millis(50));
@@ -160,9 +160,9 @@ impl Drop for Members {
     }
 }
 
-/// What a member says of itself.
-pub(crate) fn status(folder: &Path, name: &str) -> serde_json::Value {
-    let told = overlay(folder, &["status", "--json", "--config", &format!("{name}.toml")]);
+/// Status of a node.
+pub(crate) fn status(directory: &Path, name: &str) -> serde_json::Value {
+    let told = overlay(directory, &["status", "--json", "--config", &format!("{name}.toml")]);
     serde_json::from_slice(&told.stdout).unwrap_or_default()
 }
 

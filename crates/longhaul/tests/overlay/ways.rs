@@ -1,4 +1,4 @@
-//! Several ways to a member at once.
+//! Several concurrent routes to a peer.
 
 use results::lab::{LabRecord, Verdict};
 use testbed::{undecided, undisturbed};
@@ -41,8 +41,9 @@ fn connections_are_spread_over_two_ways_and_none_loses_by_it() {
         if let Verdict::Invalid { because } = &ended.end.verdict {
             return undecided(&because.join("; "));
         }
-        // A second way is looked for each ten seconds, and wherever the hash put them, connections are moved there, one each five seconds, as long as their share
-        // is more than 1.5 times as large. So at 16 s no way is empty, and of 30 s at 6 Mb/s the lesser one has a connection's 14 s, a ninth.
+        // A second way is looked for each ten seconds, and wherever the hash put them, connections are moved there, one
+        // each five seconds, as long as their share is more than 1.5 times as large. So at 16 s no way is empty, and of
+        // 30 s at 6 Mb/s the lesser one has a connection's 14 s, a ninth.
         let carried = |relay: &str| ended.link(&format!("west-{relay}"), "west").delivered.bytes;
         let (north, south) = (carried("north"), carried("south"));
         println!("{north} and {south} bytes");

@@ -20,11 +20,11 @@ fn bad_input_is_refused_with_its_place_and_nothing_is_changed() {
         ),
         ("device = ".to_owned(), "cannot be read"),
     ];
-    for (policy, said) in cases {
+    for (policy, message) in cases {
         let output = shaped.apply(&shaped.policy(&policy), &[]);
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains(said), "{error}\nnot: {said}");
+        assert!(error.contains(message), "{error}\nnot: {message}");
     }
     for arguments in [&["clear", "eth0"][..], &["confirm", "eth0"], &["show", "eth0"], &["show"]] {
         let output = shaped.run(arguments);
@@ -38,24 +38,24 @@ fn bad_input_is_refused_with_its_place_and_nothing_is_changed() {
 fn without_the_privilege_the_kernels_refusal_names_it() {
     let Some(shaped) = shaped() else { return };
     let policy = shaped.policy(SMALL).display().to_string();
-    // The build folder may be closed to others.
-    let binary = shaped.folder.path().join("longhaul");
+    // The build directory may be inaccessible to other users.
+    let binary = shaped.directory.path().join("longhaul");
     let copied = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_longhaul")).arg(&binary).status().unwrap();
     assert!(copied.success());
     let open = |path: &std::path::Path| {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
     };
-    open(shaped.folder.path());
+    open(shaped.directory.path());
     let mut command = std::process::Command::new(&binary);
-    command.args(["shape", "apply", &policy]).env("LONGHAUL_STATE", shaped.folder.path().join("own")).uid(65_534);
+    command.args(["shape", "apply", &policy]).env("LONGHAUL_STATE", shaped.directory.path().join("own")).uid(65_534);
     let output = shaped.host().run(|| command.output()).unwrap().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("CAP_NET_ADMIN"), "{}", text(&output.stderr));
 }
 
 #[test]
-fn of_two_appliers_one_has_its_way() {
+fn of_two_concurrent_applies_one_succeeds() {
     let Some(shaped) = shaped() else { return };
     let policy = shaped.policy(SMALL).display().to_string();
     let mut children: Vec<_> = (0..8)
@@ -68,11 +68,11 @@ fn of_two_appliers_one_has_its_way() {
     let mut done = 0;
     for child in children.drain(..) {
         let output = child.wait_with_output().unwrap();
-        let said = text(&output.stderr);
+        let message = text(&output.stderr);
         match output.status.code() {
             Some(0) => done += 1,
-            Some(2) => assert!(said.contains("another process of longhaul is changing eth0"), "{said}"),
-            other => panic!("{other:?}: {said}"),
+            Some(2) => assert!(message.contains("another process of longhaul is changing eth0"), "{message}"),
+            other => panic!("{other:?}: {message}"),
         }
     }
     assert!(done >= 1);
@@ -87,20 +87,23 @@ fn a_device_that_disappears_leaves_nothing_behind() {
     shaped.host().iproute("ip link del eth0").unwrap();
     let cleared = shaped.run(&["clear", "eth0"]);
     assert!(cleared.status.success(), "{}", text(&cleared.stderr));
-    assert!(text(&cleared.stderr).contains("eth0 is gone"), "{}", text(&cleared.stderr));
+    assert!(text(&cleared.stderr).contains("eth0 no longer exists"), "{}", text(&cleared.stderr));
     let links = shaped.host().iproute("ip -br link").unwrap();
     assert!(!links.contains("ifb"), "{links}");
 }
 
 #[test]
-fn a_change_by_somebody_else_is_shown_and_left_alone() {
+fn a_change_by_another_program_is_shown_and_kept() {
     let Some(shaped) = shaped() else { return };
     assert!(shaped.apply(&shaped.policy(SMALL), &[]).status.success());
     shaped.host().iproute("tc class change dev eth0 parent 1: classid 1:1 htb rate 55mbit").unwrap();
     let shown = shaped.run(&["show"]);
     assert_eq!(shown.status.code(), Some(1));
-    let said = text(&shown.stdout);
-    assert!(said.contains("NOT as planned") && said.contains("class 1:1: rate wanted 100Mb/s, found 55Mb/s"), "{said}");
+    let message = text(&shown.stdout);
+    assert!(
+        message.contains("DIFFERS from the policy") && message.contains("class 1:1: rate wanted 100Mb/s, found 55Mb/s"),
+        "{message}"
+    );
     shaped.host().iproute("tc qdisc replace dev eth0 root handle 9: pfifo limit 5").unwrap();
     let cleared = shaped.run(&["clear", "eth0"]);
     assert_eq!(cleared.status.code(), Some(1), "{}", text(&cleared.stderr));

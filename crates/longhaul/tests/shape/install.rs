@@ -54,10 +54,10 @@ fn tc_shows_what_was_planned_and_clear_leaves_nothing() {
     let shown = shaped.done(&["show", "--json"]);
     assert!(shown.contains("\"state\":\"installed\""), "{shown}");
     let again = shaped.apply(&policy, &[]);
-    assert!(text(&again.stderr).contains("nothing had to be changed"), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("no change was necessary"), "{}", text(&again.stderr));
     shaped.done(&["clear", "eth0"]);
     assert_eq!(shaped.everything(), before);
-    let left = fs::read_dir(shaped.folder.path().join("state/shape")).unwrap().count();
+    let left = fs::read_dir(shaped.directory.path().join("state/shape")).unwrap().count();
     assert_eq!(left, 0, "neither notes nor locks are left");
 }
 
@@ -81,8 +81,8 @@ fn only_the_difference_is_changed_and_counters_go_on() {
     let before = sent(&tc(&shaped, "-s class show dev eth0 classid 1:10"));
     assert!(before > 0);
     let changed = shaped.policy(&DIVISION.replace("80Mb/s", "70Mb/s").replace("priority = 3", "priority = 5"));
-    let said = text(&shaped.apply(&changed, &[]).stderr);
-    assert!(said.contains("2 changes made"), "{said}");
+    let message = text(&shaped.apply(&changed, &[]).stderr);
+    assert!(message.contains("2 changes made"), "{message}");
     let after = tc(&shaped, "-s class show dev eth0 classid 1:10");
     assert!(after.contains("rate 70Mbit") && sent(&after) >= before, "{after}");
     // A direction that is left out is as it was before.
@@ -93,7 +93,7 @@ fn only_the_difference_is_changed_and_counters_go_on() {
 }
 
 #[test]
-fn what_somebody_else_installed_is_refused_then_replaced_then_brought_back() {
+fn a_foreign_configuration_is_refused_then_replaced_then_restored() {
     let Some(shaped) = shaped() else { return };
     for line in [
         "tc qdisc add dev eth0 root handle 7: htb default 0x20 r2q 100",
@@ -108,15 +108,15 @@ fn what_somebody_else_installed_is_refused_then_replaced_then_brought_back() {
     let before = shaped.everything();
     let policy = shaped.policy(DIVISION);
     let refused = shaped.apply(&policy, &[]);
-    let said = text(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("eth0 has htb 7:") && said.contains("--replace"), "{said}");
+    let message = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{message}");
+    assert!(message.contains("eth0 has htb 7:") && message.contains("--replace"), "{message}");
     assert_eq!(shaped.everything(), before);
     // A dry run finds what stands in the way, as the real one does.
     let dry = shaped.apply(&policy, &["--dry-run"]);
-    assert_eq!((dry.status.code(), text(&dry.stderr)), (Some(2), said));
+    assert_eq!((dry.status.code(), text(&dry.stderr)), (Some(2), message));
     let dry = shaped.apply(&policy, &["--dry-run", "--replace"]);
-    assert!(dry.status.success() && text(&dry.stderr).contains("would be made; nothing was"), "{}", text(&dry.stderr));
+    assert!(dry.status.success() && text(&dry.stderr).contains("planned, none made"), "{}", text(&dry.stderr));
     assert_eq!(shaped.everything(), before);
     let replaced = shaped.apply(&policy, &["--replace"]);
     assert!(replaced.status.success(), "{}", text(&replaced.stderr));
@@ -187,10 +187,10 @@ fn the_records_of_show_follow_their_schema() {
     let Some(shaped) = shaped() else { return };
     assert!(shaped.apply(&shaped.policy(DIVISION), &[]).status.success());
     let shown = shaped.done(&["show", "--json", "--interval", "100ms", "--count", "2"]);
-    let folder = shaped.folder.path().join("schema");
+    let directory = shaped.directory.path().join("schema");
     let mut generate = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    assert!(generate.args(["generate", "schema"]).arg(&folder).status().unwrap().success());
-    let schema = fs::read_to_string(folder.join("longhaul.shape-1.schema.json")).unwrap();
+    assert!(generate.args(["generate", "schema"]).arg(&directory).status().unwrap().success());
+    let schema = fs::read_to_string(directory.join("longhaul.shape-1.schema.json")).unwrap();
     let schema = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
     let mut counters = 0;
     for line in shown.lines() {
@@ -233,7 +233,7 @@ fn a_device_with_another_name_is_restored_all_the_same() {
 }
 
 #[test]
-fn what_somebody_removed_is_installed_anew() {
+fn a_removed_configuration_is_installed_again() {
     let Some(shaped) = shaped() else { return };
     let by_size = DIVISION.replace("priority = 3", "priority = 3\nqueue = \"5ms\"").replace(
         "match = { to = \"192.0.2.0/24\", to_port = 5002, protocol = \"tcp\" }",

@@ -17,8 +17,8 @@ rate = "80%"
 rate = "100Mb/s"
 "#;
 
-/// A call of the main thread that comes before any that could change something: the program has been loaded and has read its
-/// arguments long after.
+/// A call of the main thread that comes before any that could change something: the program has been loaded and has
+/// read its arguments long after.
 const FIRST: usize = 40;
 
 #[test]

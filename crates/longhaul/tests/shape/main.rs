@@ -1,4 +1,4 @@
-//! `longhaul shape` on devices of namespaces, with `tc` and the kernel's counters as witnesses.
+//! `longhaul shape` on devices of namespaces, checked by `tc` and the kernel's counters.
 #![allow(
     clippy::unwrap_used,
     clippy::unwrap_in_result,
@@ -20,13 +20,13 @@ use testbed::{Lan, Namespace, or_skip};
 /// A host with a device `eth0` to shape, and another one at the far end of its cable.
 struct Shaped {
     lan: Lan,
-    folder: TempDir,
+    directory: TempDir,
 }
 
 /// `None`, with a note, without root.
 fn shaped() -> Option<Shaped> {
     let lan = or_skip(Lan::two_hosts())?;
-    Some(Shaped { lan, folder: tempfile::tempdir().unwrap() })
+    Some(Shaped { lan, directory: tempfile::tempdir().unwrap() })
 }
 
 impl Shaped {
@@ -36,7 +36,7 @@ impl Shaped {
 
     /// A policy file.
     fn policy(&self, text: &str) -> PathBuf {
-        let path = self.folder.path().join("policy.toml");
+        let path = self.directory.path().join("policy.toml");
         std::fs::write(&path, text).unwrap();
         path
     }
@@ -44,7 +44,7 @@ impl Shaped {
     /// The binary, to be run on the host.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command.arg("shape").args(arguments).env("LONGHAUL_STATE", self.folder.path().join("state"));
+        command.arg("shape").args(arguments).env("LONGHAUL_STATE", self.directory.path().join("state"));
         command
     }
 
@@ -65,25 +65,25 @@ impl Shaped {
         self.run(&[&["apply", file.as_str()], more].concat())
     }
 
-    /// Everything that tc and ip tell of the host's devices, without counters.
+    /// Output of tc and ip about the host's devices, without counters.
     fn everything(&self) -> String {
         let tell = |line: &str| self.host().iproute(line).unwrap();
         let mut all = tell("tc -d qdisc show") + &tell("tc class show dev eth0") + &tell("tc filter show dev eth0");
         all += &tell("tc filter show dev eth0 ingress");
         let links = tell("ip -br link");
         all += &links.lines().filter_map(|l| l.split_whitespace().next()).collect::<Vec<_>>().join(" ");
-        // The kernel counts references of disciplines and numbers filters anew each time.
+        // The kernel counts references of disciplines and assigns new numbers to filters each time.
         all.lines().map(without_numbers).collect::<Vec<_>>().join("\n")
     }
 }
 
 /// Leaves out `refcnt N` and the like: references, numbers given anew, packets that came while classes were made.
 fn without_numbers(line: &str) -> String {
-    let mut words = line.split_whitespace();
+    let mut message = line.split_whitespace();
     let mut kept = Vec::new();
-    while let Some(word) = words.next() {
+    while let Some(word) = message.next() {
         if matches!(word, "refcnt" | "id" | "index" | "direct_packets_stat") {
-            words.next();
+            message.next();
         } else {
             kept.push(word);
         }

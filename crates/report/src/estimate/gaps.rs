@@ -8,7 +8,7 @@ const ROWS: u64 = 5;
 /// Most columns of it; with the label column beside it a line of 110 holds them.
 const COLUMNS: u64 = 90;
 
-/// A distance that means something, on the axis of received gaps.
+/// Mark of a characteristic gap on the axis of received gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) name: &'static str,
@@ -33,7 +33,7 @@ pub(super) fn drawings(squeezed: &SqueezedPairsResult) -> Vec<Drawing<'_>> {
     if short.sent_gap_ns == 0 || short.bin_ns == 0 || long.bin_ns == 0 {
         return Vec::new();
     }
-    // The shorter gap is the time of 250 bytes on the narrow link.
+    // The shorter gap is the transmission time of 250 bytes on the bottleneck link.
     let time = |bytes: u64| short.sent_gap_ns.saturating_mul(bytes) / 250;
     [(short, "500"), (long, "1500")].map(|(histogram, size)| Drawing::new(histogram, size, time)).into()
 }
@@ -52,12 +52,12 @@ impl<'a> Drawing<'a> {
         self.histogram.counts.iter().sum::<u64>() + self.histogram.beyond
     }
 
-    /// Where the axis ends.
+    /// End of the axis.
     pub(super) const fn end_ns(&self) -> u64 {
         self.bins.saturating_mul(self.histogram.bin_ns)
     }
 
-    /// Whole bins, so that no column is empty for want of a bin.
+    /// Rounded to whole bins, so that no column lacks a bin.
     const fn bins_a_column(&self) -> u64 {
         self.bins.div_ceil(COLUMNS)
     }

@@ -1,4 +1,4 @@
-//! What `longhaul estimate` shows: tables as text, and a page that draws the histograms of squeezed pairs.
+//! Output of `longhaul estimate`: tables as text, and a page with histograms of squeezed pairs.
 
 mod gaps;
 mod page;

@@ -17,10 +17,10 @@ const PARTS: Parts = Parts {
     style: include_str!("../../assets/estimate.css"),
 };
 
-/// Writes the page of an estimate: what each method told, what a transfer gets, histograms of squeezed pairs.
+/// Writes the page of an estimate: results of the methods, predictions of transfers, histograms of squeezed pairs.
 ///
 /// # Errors
-/// The writer's.
+/// Errors of the writer.
 pub fn write_estimate_html(mut out: impl Write, records: &[EstimateRecord], title: &str) -> io::Result<()> {
     let mut h = Html::new();
     h.raw("<header>").element("h1", title);
@@ -70,9 +70,9 @@ fn methods(h: &mut Html, records: &[EstimateRecord]) {
 }
 
 fn notes(r: &EstimateResult) -> String {
-    let label = r.squeezed.as_ref().map(|s| s.label.map_or("not told", Similarity::text).to_owned());
+    let label = r.squeezed.as_ref().map(|s| s.label.map_or("unknown", Similarity::text).to_owned());
     let troubles = r.troubles.iter().map(|t| t.text().to_owned());
-    let error = r.error.as_ref().map(|e| format!("broken off: {}", printable(e)));
+    let error = r.error.as_ref().map(|e| format!("aborted: {}", printable(e)));
     let control = r.congestion_control.as_ref().map(|c| format!("congestion control: {}", printable(c)));
     control.into_iter().chain(label).chain(troubles).chain(error).collect::<Vec<_>>().join("; ")
 }
@@ -82,7 +82,7 @@ fn predictions(h: &mut Html, records: &[EstimateRecord]) {
     if all().next().is_none() {
         return;
     }
-    table(h, "A transfer gets", &["congestion control", "goodput", "between", "held by", "time for its size"]);
+    table(h, "A transfer gets", &["congestion control", "goodput", "between", "limited by", "time for its size"]);
     for p in all() {
         let between = format!("{} and {}", rate(p.low_bps), rate(p.high_bps));
         let time = completion(p).unwrap_or_default();
@@ -133,7 +133,7 @@ fn squeezed(h: &mut Html, records: &[EstimateRecord]) -> Vec<Chart> {
 }
 
 fn heading(h: &mut Html, squeezed: &SqueezedPairsResult) {
-    let label = squeezed.label.map_or("the pairs do not tell", Similarity::text);
+    let label = squeezed.label.map_or("unknown", Similarity::text);
     h.raw("<section class=\"squeezed\"><h2>Squeezed pairs: ")
         .text(label)
         .raw("</h2><p class=\"hint\">Distances at which the packets of ");

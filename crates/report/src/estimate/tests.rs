@@ -1,4 +1,4 @@
-//! Made-up squeezed pairs of a path of 100 Mb/s, and what is made of them.
+//! Output of synthetic squeezed pairs of a path of 100 Mb/s.
 
 use results::estimate::{
     EstimateRecord, EstimateResult, GapHistogram, Layer, Quantity, RateBound, RateInterval, Similarity,
@@ -54,7 +54,7 @@ fn text(records: &[EstimateRecord]) -> String {
 }
 
 #[test]
-fn the_marks_are_where_the_narrow_link_puts_them() {
+fn marks_follow_the_rate_of_the_bottleneck_link() {
     let pairs = pairs();
     let all = drawings(&pairs);
     let marks = |n: usize| all[n].marks.iter().map(|m| (m.name, m.at_ns)).collect::<Vec<_>>();
@@ -87,18 +87,18 @@ fn a_histogram_of_characters_has_its_peak_above_its_mark() {
 fn pairs_without_a_capacity_have_no_drawing() {
     let nothing = SqueezedPairsResult { label: None, score: 0, short: histogram(0, &[]), long: histogram(0, &[]) };
     assert!(drawings(&nothing).is_empty());
-    assert!(text(&records(nothing)).contains("label: not told"));
+    assert!(text(&records(nothing)).contains("label: unknown"));
 }
 
 #[test]
-fn the_page_has_both_histograms_and_escapes_what_others_wrote() {
+fn the_page_has_both_histograms_and_escapes_texts_of_records() {
     let mut out = Vec::new();
     write_estimate_html(&mut out, &records(pairs()), "<i>title").unwrap();
     let html = String::from_utf8(out).unwrap();
     assert!(
         html.contains("Squeezed pairs: tight unlike narrow") && !html.contains("<i>title") && !html.contains("<b>gone")
     );
-    assert!(html.contains("packets overtook each other; broken off: &lt;b&gt;gone"));
+    assert!(html.contains("packets overtook each other; aborted: &lt;b&gt;gone"));
     // 136 us are 71 bins.
     let marks = r#""marks":[{"name":"b2b","at_ns":3200},{"name":"sent","at_ns":20000}"#;
     assert_eq!(

@@ -12,7 +12,7 @@ use super::gaps::{Drawing, drawings};
 use crate::model::span;
 use crate::summary::{bytes, nanos, printable, rate};
 
-/// Writes records as they come, a table of the methods and one of the predictions.
+/// Writes records one by one, as a table of the methods and one of the predictions.
 #[derive(Debug, Default)]
 pub struct EstimateText {
     in_estimates: bool,
@@ -23,7 +23,7 @@ impl EstimateText {
     /// Writes one record.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn write(&mut self, record: &EstimateRecord, out: &mut impl Write) -> io::Result<()> {
         match record {
             EstimateRecord::Start(start) => {
@@ -51,15 +51,15 @@ impl EstimateText {
     }
 }
 
-/// Which path, in words.
+/// Description of the path.
 pub(super) fn head(start: &EstimateStart) -> String {
-    let way = match start.direction {
+    let direction = match start.direction {
         Direction::Up => "to",
         Direction::Down => "from",
     };
     let budget = start.budget_bytes.map_or_else(String::new, |budget| format!(", at most {}", bytes(budget)));
     format!(
-        "Path {way} {} ({}), round trip {}, packets of {} B{budget}",
+        "Path {direction} {} ({}), round trip {}, packets of {} B{budget}",
         start.host,
         start.address,
         nanos(start.round_trip_ns),
@@ -67,7 +67,7 @@ pub(super) fn head(start: &EstimateStart) -> String {
     )
 }
 
-/// What the history lets expect, in words.
+/// Description of an expectation from the history.
 pub(super) fn expectation(e: &Expected) -> String {
     let of = e
         .congestion_control
@@ -97,14 +97,14 @@ fn row(result: &EstimateResult, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{:<14} congestion control: {}", "", printable(control))?;
     }
     if let Some(squeezed) = &result.squeezed {
-        let label = squeezed.label.map_or("not told", Similarity::text);
+        let label = squeezed.label.map_or("unknown", Similarity::text);
         writeln!(out, "{:<14} label: {label} (score {})", "", squeezed.score)?;
         drawings(squeezed).iter().try_for_each(|drawing| histogram(drawing, out))?;
     }
     for trouble in &result.troubles {
         writeln!(out, "{:<14} note: {}", "", trouble.text())?;
     }
-    result.error.as_ref().map_or(Ok(()), |e| writeln!(out, "{:<14} broken off: {e}", ""))
+    result.error.as_ref().map_or(Ok(()), |e| writeln!(out, "{:<14} aborted: {e}", ""))
 }
 
 fn histogram(drawing: &Drawing<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -122,7 +122,7 @@ fn histogram(drawing: &Drawing<'_>, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// What a rate is of, in words.
+/// Description of a quantity.
 pub(super) fn quantity(quantity: Quantity, layer: Layer) -> String {
     match layer {
         Layer::Ip => quantity.text().to_owned(),
@@ -131,19 +131,19 @@ pub(super) fn quantity(quantity: Quantity, layer: Layer) -> String {
 }
 
 /// The value, and the interval if it is one; a bound as one.
-pub(super) fn rates(told: &RateInterval) -> (String, String) {
-    if let Some(bound) = told.bound {
-        return (format!("{} {}", bound.text(), rate(told.rate_bps)), String::new());
+pub(super) fn rates(estimate: &RateInterval) -> (String, String) {
+    if let Some(bound) = estimate.bound {
+        return (format!("{} {}", bound.text(), rate(estimate.rate_bps)), String::new());
     }
-    let between = if told.low_bps == told.high_bps {
+    let between = if estimate.low_bps == estimate.high_bps {
         String::new()
     } else {
-        format!("{} and {}", rate(told.low_bps), rate(told.high_bps))
+        format!("{} and {}", rate(estimate.low_bps), rate(estimate.high_bps))
     };
-    (rate(told.rate_bps), between)
+    (rate(estimate.rate_bps), between)
 }
 
-/// What holds a transfer, in words.
+/// Name of the limit of a transfer.
 pub(super) const fn bound(bound: PredictionBound) -> &'static str {
     match bound {
         PredictionBound::Link => "the link",
@@ -152,18 +152,18 @@ pub(super) const fn bound(bound: PredictionBound) -> &'static str {
     }
 }
 
-/// How long the transfer takes that was asked for, in words.
+/// Predicted duration of the requested transfer.
 pub(super) fn completion(p: &TransferPrediction) -> Option<String> {
     let (size, time) = (p.bytes?, p.completion_ns?);
     let least = p.completion_low_ns.unwrap_or(time);
-    let most = p.completion_high_ns.map_or_else(|| "without end".to_owned(), span);
+    let most = p.completion_high_ns.map_or_else(|| "unbounded".to_owned(), span);
     Some(format!("{} take {} ({} to {most})", bytes(size), span(time), span(least)))
 }
 
 fn predicted(p: &TransferPrediction, out: &mut impl Write) -> io::Result<()> {
     write!(
         out,
-        "A {} transfer gets {} ({} to {}), held by {}",
+        "A {} transfer gets {} ({} to {}), limited by {}",
         p.congestion_control,
         rate(p.goodput_bps),
         rate(p.low_bps),

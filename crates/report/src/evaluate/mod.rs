@@ -1,4 +1,4 @@
-//! What `longhaul evaluate` found: tables as text, a page with curves.
+//! Output of `longhaul evaluate`: tables as text, a page with curves.
 
 mod page;
 #[cfg(test)]

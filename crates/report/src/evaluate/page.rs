@@ -20,7 +20,7 @@ const PARTS: Parts = Parts {
 /// Writes the page of an evaluation: for each ensemble the distributions of the ratios, accuracy, decisions, agreement.
 ///
 /// # Errors
-/// The writer's.
+/// Errors of the writer.
 pub fn write_evaluation_html(mut out: impl Write, records: &[EvaluateRecord], title: &str) -> io::Result<()> {
     let (start, views) = views(records);
     let mut h = Html::new();
@@ -71,7 +71,7 @@ struct Chart {
 #[derive(Debug, Serialize)]
 struct Curve {
     label: String,
-    /// Of the method, so that it looks the same in every chart of the ensemble.
+    /// Number of the method, which gives it the same style in every chart of the ensemble.
     number: usize,
     x: Vec<f64>,
     y: Vec<f64>,
@@ -85,7 +85,7 @@ fn curves(h: &mut Html, view: &View<'_>, data: &mut PageData) {
     // The last two are figure 6-7, for every method.
     let charts = [
         ("Estimate over truth", TRUTH, view.paths.clone()),
-        ("Estimate over what the transfer got", TRANSFER, view.paths.clone()),
+        ("Estimate over the transfer's throughput", TRANSFER, view.paths.clone()),
         ("The same, paths tight like narrow", TRANSFER, of_class(Similarity::TightLikeNarrow)),
         ("The same, paths tight unlike narrow", TRANSFER, of_class(Similarity::TightUnlikeNarrow)),
     ];
@@ -97,13 +97,13 @@ fn curves(h: &mut Html, view: &View<'_>, data: &mut PageData) {
         }
         let id = format!("chart-{}", data.charts.len());
         h.raw("<section class=\"chart\" id=\"").text(&id).raw("\"><h3>").raw(heading);
-        h.raw("</h3><p class=\"hint\">Share of the paths whose ratio does not exceed the value on the axis. Right of 1 the estimate was too ");
+        h.raw("</h3><p class=\"hint\">Share of the paths whose ratio does not exceed the value on the axis. Right of 1, the estimate is too ");
         h.raw("high. Click a name to hide its curve.</p><div class=\"canvas\"></div></section>");
         data.charts.push(Chart { id, x_name, curves });
     }
 }
 
-/// `None` without a ratio that has a place on a logarithmic axis; those that have none count in the shares.
+/// `None` without a ratio that fits on a logarithmic axis; the other ratios count in the shares.
 fn curve(
     view: &View<'_>,
     paths: &[&MeasuredPath],
@@ -136,7 +136,7 @@ fn accuracy(h: &mut Html, view: &View<'_>) {
         h.table_row(printable(&a.method), front.into_iter().chain(cells(a.to_truth.as_ref())).chain(costs));
     }
     h.table_foot();
-    h.raw("<h3>Estimate, as payload, over what the transfer got</h3>");
+    h.raw("<h3>Estimate, as payload, over the transfer's throughput</h3>");
     h.table_head([&["method"], &quantiles[..]].concat());
     view.accuracy.iter().for_each(|a| _ = h.table_row(printable(&a.method), cells(a.to_transfer.as_ref())));
     h.table_foot();
@@ -179,10 +179,10 @@ fn paths(h: &mut Html, view: &View<'_>) {
     let methods: Vec<&str> = view.accuracy.iter().map(|a| a.method.as_str()).collect();
     h.table_head([&["run", "sender", "receiver", "transfer"], methods.as_slice()].concat());
     for p in &view.paths {
-        let said = |m: &&str| p.estimates.iter().find(|e| e.method == *m).and_then(|e| e.estimate_bps);
-        let said = methods.iter().map(|m| said(m).map_or_else(|| "-".to_owned(), crate::summary::rate));
+        let estimate = |m: &&str| p.estimates.iter().find(|e| e.method == *m).and_then(|e| e.estimate_bps);
+        let estimates = methods.iter().map(|m| estimate(m).map_or_else(|| "-".to_owned(), crate::summary::rate));
         let front = [printable(&p.sender), printable(&p.receiver), crate::summary::rate(p.transfer_bps)];
-        h.table_row(printable(&format!("{} {}", p.folder, p.run)), front.into_iter().chain(said));
+        h.table_row(printable(&format!("{} {}", p.folder, p.run)), front.into_iter().chain(estimates));
     }
     h.table_foot();
     h.raw("</details>");

@@ -1,4 +1,4 @@
-//! A made-up evaluation, and what is made of it.
+//! Output of a synthetic evaluation.
 
 use results::estimate::Quantity;
 use results::evaluate::{
@@ -105,9 +105,9 @@ fn the_tables_have_the_numbers_of_the_records() {
     write_evaluation(&records("paths"), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     for words in [
-        "2 of 4 runs are judged; the transfers got 8.000 Mb/s in the geometric mean, sigma of ln 1.90.",
-        "Left out: 1 that the machine did not carry, 1 without a throughput of the transfer.",
-        "In 1 a method was still at work when the transfer began.",
+        "2 of 4 runs are evaluated; geometric mean of the transfers 8.000 Mb/s, sigma of ln 1.90.",
+        "Left out: 1 not valid, 1 without a throughput of the transfer.",
+        "Runs in which a method was still active when the transfer started: 1.",
         "auto/41kB -> goodput   bulk transfer capacity         2/2  0.500   1.25      -    50 %  25 % 41.00 kB   1.20 s",
         "auto/41kB -> goodput        1     0.944     0.960",
         "0.93-0.96",

@@ -9,13 +9,13 @@ use crate::model::span;
 use crate::sheet::Sheet;
 use crate::summary::{bytes, percent, printable};
 
-/// Methods that the table of agreement has room for.
+/// Maximum number of methods in the table of agreement.
 const AGREEING_MAX: usize = 15;
 
 /// Writes the tables of each ensemble.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_evaluation(records: &[EvaluateRecord], out: &mut impl Write) -> io::Result<()> {
     let (_, views) = views(records);
     for view in &views {
@@ -39,15 +39,15 @@ pub fn write_evaluation(records: &[EvaluateRecord], out: &mut impl Write) -> io:
 }
 
 fn accuracy(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "\nEstimate over truth, of what each method estimates")?;
-    writeln!(out, "{:<22} {:<26} {:>7} {RATIOS} {:>8} {:>8}", "method", "of", "told", "bytes", "time")?;
+    writeln!(out, "\nEstimate over truth, for the quantity of each method")?;
+    writeln!(out, "{:<22} {:<26} {:>7} {RATIOS} {:>8} {:>8}", "method", "of", "answers", "bytes", "time")?;
     for a in &view.accuracy {
         let answered = format!("{}/{}", a.answered, a.asked);
         let (cost, time) = (bytes(a.bytes), span(a.elapsed_ns));
         let of = a.quantity.text();
         writeln!(out, "{:<22} {of:<26} {answered:>7} {} {cost:>8} {time:>8}", name(a), ratios(a.to_truth.as_ref()))?;
     }
-    writeln!(out, "\nEstimate, as payload, over what the transfer got\n{:<22} {RATIOS}", "method")?;
+    writeln!(out, "\nEstimate, as payload, over the transfer's throughput\n{:<22} {RATIOS}", "method")?;
     view.accuracy.iter().try_for_each(|a| writeln!(out, "{:<22} {}", name(a), ratios(a.to_transfer.as_ref())))
 }
 

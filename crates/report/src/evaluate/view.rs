@@ -8,7 +8,7 @@ use results::evaluate::{
 
 use crate::summary::rate;
 
-/// All that is about one ensemble.
+/// Records of one ensemble.
 #[derive(Debug)]
 pub(super) struct View<'a> {
     pub(super) head: &'a Ensemble,
@@ -18,7 +18,7 @@ pub(super) struct View<'a> {
     pub(super) agreement: Vec<&'a MethodAgreement>,
 }
 
-/// The first record, and what follows by ensembles.
+/// Splits the records into the start record and the ensembles.
 pub(super) fn views(records: &[EvaluateRecord]) -> (Option<&EvaluateStart>, Vec<View<'_>>) {
     let (mut start, mut views) = (None, Vec::<View<'_>>::new());
     for record in records {
@@ -44,23 +44,23 @@ pub(super) fn views(records: &[EvaluateRecord]) -> (Option<&EvaluateStart>, Vec<
     (start, views)
 }
 
-/// A table of decisions: which pairs, in words, and its rows.
+/// Table of decisions: description of the pairs, and rows.
 pub(super) type DecisionTable<'a> = (&'static str, Vec<&'a MethodDecisions>);
 
 impl<'a> View<'a> {
-    /// What the ensemble is, in sentences.
+    /// Description of the ensemble, in sentences.
     pub(super) fn sentences(&self) -> Vec<String> {
         let head = self.head;
-        let mut spread = format!("{} of {} runs are judged", head.paths, head.runs);
+        let mut spread = format!("{} of {} runs are evaluated", head.paths, head.runs);
         if let (Some(centre), Some(sigma)) = (head.centre_bps, head.sigma_ln) {
-            spread += &format!("; the transfers got {} in the geometric mean, sigma of ln {sigma:.2}", rate(centre));
+            spread += &format!("; geometric mean of the transfers {}, sigma of ln {sigma:.2}", rate(centre));
         }
         let mut all = vec![spread + "."];
         let left_out = [
-            (head.invalid, "that the machine did not carry"),
-            (head.unfinished, "that were broken off"),
+            (head.invalid, "not valid"),
+            (head.unfinished, "interrupted"),
             (head.without_transfer, "without a throughput of the transfer"),
-            (head.without_estimates, "without estimates of its way"),
+            (head.without_estimates, "without estimates of the path"),
         ];
         let left_out = left_out.iter().filter(|(n, _)| *n > 0).map(|(n, why)| format!("{n} {why}"));
         let left_out = left_out.collect::<Vec<_>>().join(", ");
@@ -68,7 +68,10 @@ impl<'a> View<'a> {
             all.push(format!("Left out: {left_out}."));
         }
         if head.overlapping > 0 {
-            all.push(format!("In {} a method was still at work when the transfer began.", head.overlapping));
+            all.push(format!(
+                "Runs in which a method was still active when the transfer started: {}.",
+                head.overlapping
+            ));
         }
         let of = |s: Similarity| self.paths.iter().filter(|p| p.similarity == Some(s)).count();
         let (like, unlike) = (of(Similarity::TightLikeNarrow), of(Similarity::TightUnlikeNarrow));
@@ -78,7 +81,7 @@ impl<'a> View<'a> {
         all
     }
 
-    /// The tables of decisions that there are.
+    /// Non-empty tables of decisions.
     pub(super) fn decision_tables(&self) -> Vec<DecisionTable<'a>> {
         let of = |set| self.decisions.iter().copied().filter(|d| d.pair_set == set).collect::<Vec<_>>();
         let all = [
@@ -88,7 +91,7 @@ impl<'a> View<'a> {
             ("both tight unlike narrow", PairSet::BothTightUnlikeNarrow),
             ("one tight like narrow, one unlike", PairSet::OneOfEach),
         ];
-        let all = all.map(|(words, set)| (words, of(set)));
+        let all = all.map(|(name, set)| (name, of(set)));
         all.into_iter().filter(|(_, rows)| !rows.is_empty()).collect()
     }
 

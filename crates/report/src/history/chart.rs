@@ -6,16 +6,16 @@ const ROWS: usize = 8;
 /// Columns of the plot; with the scale beside it a line of 110 holds it.
 const COLUMNS: usize = 90;
 
-/// Values from which a chart says more than the table does.
-const LEAST: usize = 3;
+/// Minimum number of values for a chart.
+const VALUES_MIN: usize = 3;
 
-/// The rows from the top: `o` for values, `|` where a level began. The lowest is zero, the highest the largest value. `None` for
-/// few values, or all at one time.
+/// The rows from the top: `o` for values, `|` where a level started. The lowest is zero, the highest the largest value.
+/// `None` for too few values, or if all are of one time.
 pub(super) fn rows(points: &[(f64, f64)], shifts: &[f64]) -> Option<Vec<String>> {
     let times = || points.iter().map(|(at, _)| *at);
     let (first, last) = (times().fold(f64::INFINITY, f64::min), times().fold(f64::NEG_INFINITY, f64::max));
     let top = points.iter().map(|(_, value)| *value).fold(0.0, f64::max);
-    let is_drawn = points.len() >= LEAST && last > first && top > 0.0 && (last - first + top).is_finite();
+    let is_drawn = points.len() >= VALUES_MIN && last > first && top > 0.0 && (last - first + top).is_finite();
     if !is_drawn {
         return None;
     }
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_extent_is_not_drawn() {
+    fn values_without_extent_are_not_drawn() {
         assert_eq!(rows(&[], &[]), None);
         assert_eq!(rows(&[(0.0, 1.0), (1.0, 1.0)], &[]), None);
         assert_eq!(rows(&[(5.0, 1.0); 9], &[]), None);

@@ -1,12 +1,13 @@
-//! The history of paths: tables, a small chart, a page. Input: the [`results::history::HistoryRecord`]s of `longhaul history`.
+//! The history of paths: tables, a small chart, a page. Input: the [`results::history::HistoryRecord`]s of `longhaul
+//! history`.
 
 mod chart;
+mod format;
 mod page;
 mod records;
 #[cfg(test)]
 mod tests;
 mod text;
-mod words;
 
 pub use page::write_history_html;
 pub use records::HistoryReport;

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use results::history::{HistoryEntry, HistoryExpectation};
 use serde::Serialize;
 
+use super::format::{between, full, is_on_calendar, minute, route};
 use super::records::{HistoryReport, PathHistory, Subject};
-use super::words::{between, full, is_on_calendar, minute, route};
 use crate::html::document::{Parts, write_document};
 use crate::html::markup::Html;
 use crate::summary::{bytes, nanos, printable, rate};
@@ -22,10 +22,10 @@ const DRAWN_MAX: usize = 16;
 /// Entries in the table of a path, the latest.
 const LISTED: usize = 200;
 
-/// Writes the page: for each path what is expected, charts of the values over time, and a table of them.
+/// Writes the page: expectations, charts of the values over time, and a table of the values of each path.
 ///
 /// # Errors
-/// The writer's.
+/// Errors of the writer.
 pub fn write_history_html(mut out: impl Write, report: &HistoryReport, title: &str) -> io::Result<()> {
     let mut h = Html::new();
     let mut charts = Vec::new();
@@ -40,7 +40,7 @@ pub fn write_history_html(mut out: impl Write, report: &HistoryReport, title: &s
                 charts.push(chart);
             }
         } else {
-            h.classed("p", "hint", "Not drawn: too many paths were used later.");
+            h.classed("p", "hint", "Not drawn: too many paths were used more recently.");
         }
         entries(&mut h, &path.entries);
         h.raw("</section>");
@@ -65,7 +65,7 @@ fn expected(h: &mut Html, path: &PathHistory) {
     h.raw("<h3>Expected now</h3>");
     let all: Vec<&HistoryExpectation> = path.subjects().into_iter().filter_map(|s| path.expectation(s)).collect();
     if all.is_empty() {
-        h.classed("p", "hint", "Nothing: what is known gives no rate to expect.");
+        h.classed("p", "hint", "None: the entries do not allow a prediction.");
         return;
     }
     h.table_head(["", "rate", "between", "by", "values", "level since"]);
@@ -80,7 +80,7 @@ fn expected(h: &mut Html, path: &PathHistory) {
 
 fn place(h: &mut Html, chart: &Chart, subject: Subject) {
     h.raw("<section class=\"chart\" id=\"").text(&chart.id).raw("\"><h3>").text(full(subject)).raw("</h3>");
-    h.raw("<p class=\"hint\">Points: what was measured, with its interval. Band: what was expected just before");
+    h.raw("<p class=\"hint\">Points: measured values with their intervals. Band: values expected just before");
     h.raw(if chart.shifts_s.is_empty() { ".</p>" } else { ". Dashed: the first value of a new level.</p>" });
     h.raw("<div class=\"canvas\"></div></section>");
 }
@@ -105,15 +105,15 @@ fn entries(h: &mut Html, entries: &[HistoryEntry]) {
     }
     h.table_foot();
     if entries.len() > LISTED {
-        h.classed("p", "hint", format_args!("and {} older; --json has all", entries.len() - LISTED));
+        h.classed("p", "hint", format_args!("and {} older; use --json for all", entries.len() - LISTED));
     }
     h.raw("</details>");
 }
 
 fn footer(h: &mut Html, report: &HistoryReport) {
-    h.raw("<footer><p><b>What the numbers mean.</b> A path is two addresses and a direction. What is expected comes from the ");
-    h.raw("values since the last level shift, by the rule that was nearest so far (He, Dovrolis, Ammar 2005); its interval holds ");
-    h.raw("four of five values, and widens with the age of the last. Times are UTC.</p><p>longhaul ");
+    h.raw("<footer><p><b>What the numbers mean.</b> A path is two addresses and a direction. Expected values follow from the ");
+    h.raw("values since the last level shift, by the predictor with the smallest error so far (He, Dovrolis, Ammar 2005); its interval holds ");
+    h.raw("four of five values, and widens with the age of the last one. Times are UTC.</p><p>longhaul ");
     h.text(env!("CARGO_PKG_VERSION"));
     if let Some(start) = &report.start {
         h.raw(", records of ").text(printable(&start.schema));
@@ -131,7 +131,7 @@ struct PageData {
 struct Chart {
     id: String,
     methods: Vec<Series>,
-    /// What was expected just before each value, and at last what is expected now.
+    /// Expectations just before each value, followed by the current one.
     expected: Series,
     shifts_s: Vec<f64>,
 }
@@ -151,7 +151,7 @@ impl Series {
         Self { label: printable(label), ..Self::default() }
     }
 
-    /// Of several at one time the last stays: a chart has one place for each.
+    /// Keeps the last of several values at one time, because a chart has one position for each time.
     fn push(&mut self, at_s: f64, [rate, low, high]: [u64; 3]) {
         if self.t.last() == Some(&at_s) {
             self.t.pop();

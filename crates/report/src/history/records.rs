@@ -3,7 +3,7 @@
 use results::estimate::{Layer, Quantity};
 use results::history::{HistoryEntry, HistoryExpectation, HistoryPath, HistoryRecord, HistoryStart};
 
-/// What is known of paths, for text and page.
+/// History of paths, for text and page.
 #[derive(Debug, Default)]
 pub struct HistoryReport {
     pub(super) start: Option<HistoryStart>,
@@ -52,11 +52,11 @@ impl HistoryReport {
     }
 }
 
-/// What the charts are of: a quantity in the bits of a layer.
+/// Quantity and layer of a chart.
 pub(super) type Subject = (Quantity, Layer);
 
 impl PathHistory {
-    /// What is to be told of the path, the most telling first: what a transfer gets before what it is inferred from.
+    /// Quantities of the path in order of importance: throughput of transfers before inferred quantities.
     pub(super) fn subjects(&self) -> Vec<Subject> {
         let mut all: Vec<Subject> = Vec::new();
         let of_entries = self.entries.iter().map(|e| (e.quantity, e.layer));
@@ -77,7 +77,7 @@ impl PathHistory {
         self.entries.iter().filter(move |e| (e.quantity, e.layer) == subject)
     }
 
-    /// What the path is expected to give, by the most telling quantity.
+    /// Expectation of the most important quantity.
     pub(super) fn foremost(&self) -> Option<&HistoryExpectation> {
         self.subjects().into_iter().find_map(|subject| self.expectation(subject))
     }

@@ -1,4 +1,4 @@
-//! A made-up history, and what is made of it.
+//! Output of a synthetic history.
 
 use results::Direction;
 use results::estimate::{Layer, Quantity};
@@ -144,7 +144,7 @@ fn the_page_holds_values_expectations_and_shifts_and_no_markup_of_a_record() {
 }
 
 #[test]
-fn of_several_values_at_one_time_a_chart_has_the_last() {
+fn a_chart_has_the_last_of_several_values_at_one_time() {
     let mut all = history("cubic");
     all.push(HistoryRecord::Entry(entry(19, "cubic", Quantity::BulkTransferCapacity, 7)));
     // No date for this one.

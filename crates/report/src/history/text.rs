@@ -6,8 +6,8 @@ use results::Direction;
 use results::history::{HistoryEntry, HistoryExpectation};
 
 use super::chart;
+use super::format::{between, day, full, minute, route, short};
 use super::records::{HistoryReport, PathHistory, Subject};
-use super::words::{between, day, full, minute, route, short};
 use crate::columns::Columns;
 use crate::sheet::Sheet;
 use crate::summary::{bytes, nanos, rate};
@@ -15,10 +15,10 @@ use crate::summary::{bytes, nanos, rate};
 /// Entries in the table, the latest.
 const LISTED: usize = 20;
 
-/// Writes a table of the paths; where a host was asked for, of each path what is expected, a chart and the latest entries.
+/// Writes a table of the paths, or for a single host the expectation, a chart and the latest entries of each path.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_history(out: &mut impl Write, report: &HistoryReport) -> io::Result<()> {
     let mut sheet = Sheet::new(out);
     if report.start.as_ref().is_none_or(|start| start.host.is_none()) {
@@ -37,11 +37,11 @@ fn paths(sheet: &mut Sheet<'_, impl Write>, report: &HistoryReport) -> io::Resul
     let all = &report.paths;
     let host = |p: &PathHistory| p.path.hosts.first().unwrap_or(&p.path.far).clone();
     let mut columns = Columns::new(all.iter().map(host), 20);
-    let way = |p: &PathHistory| match p.path.direction {
+    let direction = |p: &PathHistory| match p.path.direction {
         Direction::Up => "to",
         Direction::Down => "from",
     };
-    columns.text("", "way", all.iter().map(|p| Some(way(p).to_owned())));
+    columns.text("", "dir", all.iter().map(|p| Some(direction(p).to_owned())));
     columns.text("", "far", all.iter().map(|p| Some(p.path.far.clone())));
     columns.text("", "local", all.iter().map(|p| Some(p.path.local.clone())));
     columns.number("", "expected", all.iter().map(|p| p.foremost().map(|e| rate(e.rate_bps))));
@@ -52,7 +52,7 @@ fn paths(sheet: &mut Sheet<'_, impl Write>, report: &HistoryReport) -> io::Resul
     table(sheet, &columns)
 }
 
-/// A table that names what it has no room for.
+/// Writes a table, and lists the columns that do not fit.
 fn table(sheet: &mut Sheet<'_, impl Write>, columns: &Columns) -> io::Result<()> {
     let left_out = columns.write(sheet)?;
     if left_out.is_empty() { Ok(()) } else { sheet.item("not shown", &left_out.join(", ")) }
@@ -77,7 +77,7 @@ fn expected(sheet: &mut Sheet<'_, impl Write>, path: &PathHistory) -> io::Result
     sheet.blank()?;
     let all: Vec<&HistoryExpectation> = path.subjects().into_iter().filter_map(|s| path.expectation(s)).collect();
     if all.is_empty() {
-        return sheet.item("expected", "nothing: what is known gives no rate to expect");
+        return sheet.item("expected", "none: the entries do not allow a prediction");
     }
     let mut columns = Columns::new(all.iter().map(|e| short(e.quantity).to_owned()), 20);
     columns.number("", "now", all.iter().map(|e| Some(rate(e.rate_bps))));
@@ -124,5 +124,5 @@ fn latest(sheet: &mut Sheet<'_, impl Write>, entries: &[HistoryEntry]) -> io::Re
     columns.number("", "bytes", all.iter().map(|e| Some(bytes(e.bytes))));
     table(sheet, &columns)?;
     let more = entries.len() - all.len();
-    if more == 0 { Ok(()) } else { sheet.line(&format!("  and {more} older; --json and --report have all")) }
+    if more == 0 { Ok(()) } else { sheet.line(&format!("  and {more} older; use --json or --report for all")) }
 }

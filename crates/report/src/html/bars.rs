@@ -1,4 +1,4 @@
-//! Where the delay sits: stacked bars of the stages, and the same over time.
+//! Delay by stage: stacked bars, in total and over time.
 
 use results::Decomposition;
 
@@ -16,7 +16,7 @@ const STAGE_CLASSES: [&str; 4] = ["s0", "s1", "s2", "s3"];
 
 pub(crate) fn section(h: &mut Html, series: &[Series<'_>], end_s: f64) {
     let found: Vec<(&Series<'_>, &Decomposition)> =
-        series.iter().filter_map(|s| s.track.decomposition().map(|d| (s, d))).filter(|(_, d)| tells(d)).collect();
+        series.iter().filter_map(|s| s.track.decomposition().map(|d| (s, d))).filter(|(_, d)| is_shown(d)).collect();
     if found.is_empty() {
         return;
     }
@@ -99,15 +99,15 @@ fn table(h: &mut Html, d: &Decomposition) {
     missing(h, d);
 }
 
-/// What could not be had, and why.
+/// Missing measurements with reasons.
 fn missing(h: &mut Html, d: &Decomposition) {
     for missing in &d.missing {
         h.raw("<p class=\"hint\">missing: ").text(missing).raw("</p>");
     }
 }
 
-/// Whether there is a stage to draw, or a reason to give for there being none.
-fn tells(d: &Decomposition) -> bool {
+/// Whether there is a stage to draw, or a reason for its absence.
+fn is_shown(d: &Decomposition) -> bool {
     summary::largest_stage(d).is_some() || !d.missing.is_empty()
 }
 

@@ -7,8 +7,8 @@ use super::markup::Html;
 use super::tables::retransmits;
 use crate::summary::{finite, nanos, rate, ratio};
 
-/// Differences below this share are printed without judgement: runs on a real path vary more than that.
-const NOTABLE: f64 = 0.02;
+/// Relative difference below which no tick is shown, because runs on a real path vary more.
+const NOTABLE_SHARE_MIN: f64 = 0.02;
 
 /// One quantity of a series.
 struct Metric {
@@ -91,7 +91,7 @@ fn difference(h: &mut Html, m: &Metric, v: f64, first: f64) {
         return;
     }
     let change = v / first - 1.0;
-    let class = if change.abs() < NOTABLE {
+    let class = if change.abs() < NOTABLE_SHARE_MIN {
         "same"
     } else if (change > 0.0) == m.is_better_when_higher {
         "better"

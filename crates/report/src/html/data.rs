@@ -1,4 +1,4 @@
-//! The numbers behind the charts, as the page's script reads them.
+//! Data of the charts for the script of the page.
 
 use results::DelayHistogram;
 use serde::Serialize;
@@ -17,7 +17,7 @@ const CDF_POINTS: usize = 240;
 /// Delays that span less than this factor are drawn on a linear axis.
 const LINEAR_SPAN: f64 = 8.0;
 
-/// Streams that can be drawn one by one; more would be a carpet, not a chart.
+/// Maximum number of streams drawn as separate curves.
 const STREAMS_MAX: usize = 32;
 
 #[derive(Debug, Serialize)]

@@ -1,4 +1,4 @@
-//! The frame that all pages share: policy, style, library, data, script.
+//! Frame of all pages: content security policy, style, library, data, script.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ const UPLOT_STYLE: &str = include_str!("../../assets/uPlot.min.css");
 const UPLOT_LICENSE: &str = include_str!("../../assets/uPlot.LICENSE");
 const STYLE: &str = include_str!("../../assets/report.css");
 
-/// What a page brings along besides the style and library of all pages.
+/// Parts of a page in addition to the shared style and library.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parts {
     /// Set-up of its charts.
@@ -31,7 +31,7 @@ fn script_hash(script: &str) -> String {
 /// Writes a whole page; `data` is what its script reads.
 ///
 /// # Errors
-/// The writer's.
+/// Errors of the writer.
 pub(crate) fn write_document(
     out: &mut impl Write,
     title: &str,

@@ -44,7 +44,7 @@ pub(crate) fn hosts(h: &mut Html, runs: &[Run]) {
     h.raw("</section>");
 }
 
-/// Buffers asked and granted, and what TCP agreed on. Values that differ between streams stand side by side.
+/// Requested and granted buffers, and negotiated TCP options. Values that differ between streams are all listed.
 pub(crate) fn sockets(h: &mut Html, runs: &[Run]) {
     let mut grid = Grid::new(runs.iter().map(Run::label).collect());
     let mut row = |label: &str, cell: &dyn Fn(&StreamStart) -> Option<String>| {
@@ -55,14 +55,14 @@ pub(crate) fn sockets(h: &mut Html, runs: &[Run]) {
         grid.row(label, runs.iter().map(of_run).collect());
     };
     let asked = |g: &BufferGrant| Some(g.asked_bytes.map_or_else(|| "autotuned".to_owned(), bytes));
-    // No socket has a buffer of zero: the other end did not tell.
-    let told = |n: u64| (n > 0).then(|| bytes(n));
+    // A socket buffer is never zero: the other end did not report it.
+    let granted = |n: u64| (n > 0).then(|| bytes(n));
     row("client buffers asked", &|s| asked(&s.client_buffers));
     row("client send buffer granted", &|s| Some(bytes(s.client_buffers.send_bytes)));
     row("client receive buffer granted", &|s| Some(bytes(s.client_buffers.receive_bytes)));
     row("server buffers asked", &|s| asked(&s.server_buffers));
-    row("server send buffer granted", &|s| told(s.server_buffers.send_bytes));
-    row("server receive buffer granted", &|s| told(s.server_buffers.receive_bytes));
+    row("server send buffer granted", &|s| granted(s.server_buffers.send_bytes));
+    row("server receive buffer granted", &|s| granted(s.server_buffers.receive_bytes));
     row("congestion control", &|s| s.congestion_control.clone());
     row("MSS", &|s| s.mss_bytes.map(|n| format!("{n} B")));
     row("path MTU", &|s| s.pmtu_bytes.map(|n| format!("{n} B")));

@@ -46,7 +46,7 @@ impl Html {
         self.raw("<").raw(tag).raw(" class=\"").raw(class).raw("\">").text(text).raw("</").raw(tag).raw(">")
     }
 
-    /// Begins a table that scrolls by itself, with the names of its columns.
+    /// Starts a scrollable table with the names of its columns.
     pub(crate) fn table_head(&mut self, names: impl IntoIterator<Item = impl Display>) -> &mut Self {
         self.raw("<div class=\"scroll\"><table><thead><tr>");
         for name in names {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_set_as_in_print_and_words_are_left_alone() {
+    fn units_are_typeset_and_other_text_is_unchanged() {
         assert_eq!(typeset("5.00 us +/- 12 us, 5 %"), "5.00 \u{b5}s \u{b1} 12 \u{b5}s, 5\u{a0}%");
         assert_eq!(typeset("let us use 5 usual hosts, bus 5 % us"), "let us use 5 usual hosts, bus 5\u{a0}% us");
     }

@@ -33,7 +33,7 @@ const PARTS: Parts = Parts {
     style: "",
 };
 
-/// Colours of the style sheet for series; further series begin again.
+/// Colours of the style sheet for series; further series reuse them.
 const COLOURS: usize = 8;
 
 /// One direction of one run, as it appears in charts and tables.
@@ -74,7 +74,7 @@ fn series(runs: &[Run]) -> Vec<Series<'_>> {
 /// Writes a page that shows `runs`, overlaid in the same charts when there are several.
 ///
 /// # Errors
-/// The writer's.
+/// Errors of the writer.
 pub fn write_html(mut out: impl Write, runs: &[Run], title: &str) -> io::Result<()> {
     let series = series(runs);
     let end_s = runs.iter().map(Run::end_s).fold(0.0, f64::max);

@@ -49,7 +49,7 @@ fn meta(run: &Run) -> String {
     )
 }
 
-/// The few numbers that most readers come for.
+/// The most important numbers.
 fn cards(h: &mut Html, s: &Series<'_>) {
     let t = s.track;
     let mut cards: Vec<(&'static str, String, String)> = Vec::new();
@@ -61,7 +61,7 @@ fn cards(h: &mut Html, s: &Series<'_>) {
         cards.push(("block RTT, median", nanos(d.p50_ns), format!("95 %: {}", nanos(d.p95_ns))));
     }
     if let Some(ns) = s.run.start.baseline_rtt_ns {
-        cards.push(("idle RTT", nanos(ns), "before the load".to_owned()));
+        cards.push(("idle RTT", nanos(ns), "before the test".to_owned()));
     }
     if let Some(o) = t.summary.as_ref().and_then(|d| d.one_way.as_ref()) {
         let bound = format!("\u{b1} {}", nanos(o.bound_ns));
@@ -100,9 +100,9 @@ pub(crate) fn charts(h: &mut Html, series: &[Series<'_>]) {
     h.raw("</section>");
     h.raw("<section class=\"chart\" id=\"delay\"><h2>Delay over time</h2><p class=\"hint\">");
     if series.iter().any(|s| s.run.start.plan.transport == Transport::Tcp) {
-        h.raw("Block round trips hold the sender's own socket buffer; the kernel's round trips begin below it.");
+        h.raw("Block round trips hold the sender's own socket buffer; the kernel's round trips start below it.");
     } else {
-        h.raw("One-way delay of the datagrams; the truth lies within the bound of the clocks.");
+        h.raw("One-way delay of the datagrams; the true value is within the error bound of the clocks.");
     }
     h.raw("</p><p class=\"controls\"></p><div class=\"canvas\"></div></section>");
     h.raw("<div class=\"pair\"><section class=\"chart\" id=\"histogram\"><h2>Block RTT: histogram</h2>");
@@ -110,7 +110,7 @@ pub(crate) fn charts(h: &mut Html, series: &[Series<'_>]) {
     h.raw("<div class=\"canvas\"></div></section></div>");
 }
 
-/// Names the intervals whose rate is above that of the path for a moment, lest a reader doubt the clocks.
+/// Lists the intervals whose rate exceeds that of the path because of bytes that waited for a retransmission.
 fn waited(h: &mut Html, series: &[Series<'_>]) {
     let rows = series.iter().flat_map(|s| &s.track.rows);
     let noted: Vec<String> = rows

@@ -13,11 +13,11 @@ use crate::summary;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Without a start record nothing says what the numbers mean.
-    #[error("`{0}` has no start record: the file is cut at its beginning, or is not of a longhaul test")]
+    /// The start record, which gives the numbers their meaning, is missing.
+    #[error("`{0}` has no start record: the beginning of the file is missing, or it is not a longhaul test")]
     NoStart(String),
-    /// Several tests in one file cannot be told from one test with twice the intervals.
-    #[error("`{0}` has records of several tests; split the file, each test begins with its start record")]
+    /// The file holds several tests.
+    #[error("`{0}` has records of several tests; split the file, each test starts with its start record")]
     SeveralTests(String),
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Track {
     pub(crate) throughput_bps: Option<u64>,
     pub(crate) block_rtt: Option<DelaySummary>,
     pub(crate) limits: Vec<(Limit, f64)>,
-    /// The test broke: its counts are those of a part of it.
+    /// Whether the test failed, so that its counts cover only a part of it.
     pub(crate) failed: bool,
     stages: Option<Decomposition>,
 }
@@ -77,7 +77,7 @@ impl Run {
         }
     }
 
-    /// How the run ended, in a word for a badge, and whether that is as planned.
+    /// End of the run as text for a badge, and whether it completed.
     pub(crate) fn ending(&self) -> (String, bool) {
         match self.end.as_ref().map(|e| &e.completion) {
             None => ("unfinished: the file has no end record".to_owned(), false),
@@ -118,7 +118,7 @@ impl Track {
         Self { direction, rows, throughput_bps, block_rtt, limits, failed: false, stages, summary }
     }
 
-    /// What a failed test moved is no goodput, and says nothing of the path by RFC 6349.
+    /// Removes goodput and RFC 6349 metrics of a failed test.
     fn fail(&mut self) {
         self.throughput_bps = None;
         self.failed = true;
@@ -127,7 +127,7 @@ impl Track {
         }
     }
 
-    /// Where the delay sits over the whole test.
+    /// Delay by stage over the whole test.
     pub(crate) const fn decomposition(&self) -> Option<&Decomposition> {
         self.stages.as_ref()
     }
@@ -146,7 +146,7 @@ fn merged_stages(rows: &[Row]) -> Option<Decomposition> {
     Decomposition::merged(&all)
 }
 
-/// Share of the judged intervals that each limit held.
+/// Share of each limit in the intervals with a verdict.
 fn shares(rows: &[Row]) -> Vec<(Limit, f64)> {
     let mut count: BTreeMap<Limit, u64> = BTreeMap::new();
     for verdict in rows.iter().filter_map(Row::limit) {

@@ -1,4 +1,4 @@
-//! What limited the transfer over time: a coloured strip with the evidence.
+//! Limits of the transfer over time: a coloured strip with the evidence.
 
 use results::Limit;
 
@@ -8,7 +8,7 @@ use super::markup::Html;
 use crate::pairing::Row;
 use crate::summary::{limit_name, limit_remedy, percent, seconds};
 
-/// Spans of the list below a strip; the strip itself shows all.
+/// Maximum number of spans in the list below a strip; the strip shows all.
 const LISTED: usize = 100;
 
 /// Neighbouring intervals with one limit.
@@ -16,7 +16,7 @@ struct Span<'a> {
     limit: Limit,
     begin_s: f64,
     end_s: f64,
-    /// Mean share for which the evidence held.
+    /// Mean share of time for which the evidence applied.
     share: f64,
     intervals: u32,
     /// Evidence of the interval with the largest share.
@@ -42,7 +42,7 @@ pub(crate) fn section(h: &mut Html, series: &[Series<'_>], end_s: f64) {
     h.raw("</section>");
 }
 
-/// Style class of a limit; the sheet gives each a colour of its own.
+/// Style class of a limit, which has its own colour.
 const fn class(limit: Limit) -> &'static str {
     match limit {
         Limit::ReceiveWindow => "l-rwnd",

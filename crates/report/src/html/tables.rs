@@ -44,13 +44,11 @@ pub(crate) fn summary(h: &mut Html, series: &[Series<'_>]) {
     let mut rows = Rows::new(series);
     rows.track("goodput", |s| s.track.throughput_bps.map(rate));
     rows.end("received", |d| Some(format!("{} in {}", bytes(d.receiver.load_bytes()), seconds(d.receiver.duration_s))));
-    rows.end("drained after the load", |d| {
+    rows.end("drained after the test", |d| {
         let r = &d.receiver;
         Some(format!("{} in {}", bytes(r.drain_bytes?), seconds(r.drain_s.unwrap_or(0.0))))
     });
-    rows.track("agreement of the ends", |s| {
-        s.track.summary.as_ref().map(|d| agreement(d, s.run.start.server.is_some()))
-    });
+    rows.track("counts of both ends", |s| s.track.summary.as_ref().map(|d| agreement(d, s.run.start.server.is_some())));
     let rtt = |s: &Series<'_>, of: fn(&DelaySummary) -> u64| s.track.block_rtt.as_ref().map(|d| nanos(of(d)));
     rows.track("block RTT, median", |s| rtt(s, |d| d.p50_ns));
     rows.track("block RTT, 95 %", |s| rtt(s, |d| d.p95_ns));
@@ -62,7 +60,7 @@ pub(crate) fn summary(h: &mut Html, series: &[Series<'_>]) {
     rows.end("kernel smoothed RTT, median", |d| d.kernel_srtt.as_ref().map(|r| nanos(r.p50_ns)));
     rows.end("kernel smoothed RTT, 95 %", |d| d.kernel_srtt.as_ref().map(|r| nanos(r.p95_ns)));
     rows.end("kernel smallest RTT", |d| d.kernel_min_rtt_ns.map(nanos));
-    rows.track("idle RTT before the load", |s| s.run.start.baseline_rtt_ns.map(nanos));
+    rows.track("idle RTT before the test", |s| s.run.start.baseline_rtt_ns.map(nanos));
     rows.end("one-way delay", |d| d.one_way.as_ref().map(summary::one_way));
     rows.end("one-way delay of the echoes", |d| d.one_way_return.as_ref().map(summary::one_way));
     rows.end("ramp-up to 90 %", |d| {
@@ -132,7 +130,7 @@ pub(crate) fn udp(h: &mut Html, series: &[Series<'_>]) {
     row("waiting time Tmax", |u| Some(nanos(u.tmax_ns)));
     row("sent late by the generator", |u| Some(u.sender_late.to_string()));
     row("largest lag of the generator", |u| Some(nanos(u.sender_lag_max_ns)));
-    row("refused by the sender's kernel", |u| Some(u.send_errors.to_string()));
+    row("rejected by the sender's kernel", |u| Some(u.send_errors.to_string()));
     rows.write(h, "Datagrams");
 }
 

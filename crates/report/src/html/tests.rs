@@ -15,7 +15,7 @@ fn run(name: &str, scenario: &Scenario) -> Run {
     Run::from_records(name, records(scenario)).unwrap()
 }
 
-/// What the page's script reads.
+/// Data of the page's script.
 fn data(page: &str) -> serde_json::Value {
     let (_, rest) = page.split_once("id=\"data\">").unwrap();
     serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()

@@ -5,7 +5,7 @@ use results::{DirectionSummary, Limit, Transport};
 use super::run::{Run, Track};
 use crate::summary::{self, bytes, limit_name, nanos, percent, rate, ratio};
 
-/// What happened, how fast, what held it back, what the delay was and where it sits.
+/// Summarises a direction: throughput, limit, delay and its largest stage.
 pub(crate) fn sentence(run: &Run, track: &Track) -> String {
     let route = summary::route(&run.start, track.direction).replace(" -> ", " \u{2192} ");
     if let Some(d) = track.summary.as_ref().filter(|_| track.failed) {
@@ -28,7 +28,7 @@ pub(crate) fn sentence(run: &Run, track: &Track) -> String {
     text.push('.');
     if let Some(rtt) = &track.block_rtt {
         text.push_str(&format!(
-            " Blocks took {} there and back (median; 95 %: {})",
+            " The block round trip was {} (median; 95 %: {})",
             nanos(rtt.p50_ns),
             nanos(rtt.p95_ns)
         ));
@@ -43,7 +43,7 @@ pub(crate) fn sentence(run: &Run, track: &Track) -> String {
     if let Some(d) = end {
         text.push_str(&datagrams(d));
         if !d.agreement.agree && !d.agreement.is_missing() && run.start.server.is_some() {
-            text.push_str(" The two ends do not agree on the bytes.");
+            text.push_str(" The byte counts of the two ends differ.");
         }
     }
     text

@@ -1,9 +1,9 @@
-//! Goodput of flows side by side, a bar for each experiment.
+//! Goodput of flows side by side, one bar per experiment.
 
 use results::lab::Estimate;
 
 use super::compare::Column;
-use super::words::{arrow, metric_name, spread};
+use super::format::{arrow, metric_name, spread};
 use crate::html::markup::Html;
 
 /// Flows that are drawn.
@@ -16,7 +16,7 @@ pub(super) fn section(h: &mut Html, metrics: &[&String], columns: &[Column<'_>])
         return;
     }
     h.raw("<section class=\"means\"><h2>Goodput side by side</h2><p class=\"hint\">Means over the valid runs; the thin line is the 95 % ");
-    h.raw("confidence interval, of which a single run has none.</p>");
+    h.raw("confidence interval, which a single run does not have.</p>");
     for metric in drawn {
         let of = |c: &Column<'_>| c.point.metrics.get(*metric).copied();
         let high = |e: Estimate| e.mean + e.half_width.unwrap_or(0.0);

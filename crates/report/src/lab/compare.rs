@@ -7,9 +7,9 @@ use results::lab::{Estimate, PointSummary, WayChange};
 use serde::Serialize;
 
 use super::data::{RunData, of_flows};
+use super::format::{arrow, metric_name, metric_value, point_label};
 use super::records::{LabReport, RunRecords, Standing};
 use super::tables::{Table, place, subject};
-use super::words::{arrow, metric_name, metric_value, point_label};
 use super::{bars, points};
 use crate::html::document::{Parts, write_document};
 use crate::html::markup::Html;
@@ -32,11 +32,11 @@ pub(super) struct Column<'a> {
     pub(super) point: &'a PointSummary,
 }
 
-/// Writes the page that compares experiments, each with a name to tell it from the others; the first is the one that the others
-/// are held against.
+/// Writes the page that compares experiments, each with a unique name. The first one is the reference of the
+/// comparison.
 ///
 /// # Errors
-/// The writer's.
+/// Errors of the writer.
 pub fn write_lab_comparison(mut out: impl Write, reports: &[(String, LabReport)], title: &str) -> io::Result<()> {
     let mut h = Html::new();
     h.raw("<header><h1>").text(title).raw("</h1><p class=\"hint\">");
@@ -79,7 +79,8 @@ struct TimeLine<'a> {
     data: &'a RunData,
 }
 
-/// The first valid run of each experiment, where at least one of them has an overlay: what it decided is to be seen beside losses and throughput.
+/// Time lines of the first valid run of each experiment, if one of them has an overlay: losses, throughput, route
+/// changes.
 fn time_lines(reports: &[(String, LabReport)]) -> Vec<TimeLine<'_>> {
     let has_overlay = |r: &RunRecords| r.end.as_ref().is_some_and(|end| !end.ways.is_empty());
     if !reports.iter().any(|(_, report)| report.runs.iter().any(has_overlay)) {
@@ -102,7 +103,7 @@ fn time_line_section(h: &mut Html, lines: &[TimeLine<'_>]) {
         return;
     }
     h.raw("<section><h2>Over time</h2><p class=\"hint\">One run of each, the first valid one. Dashed vertical lines are changes by the schedule, ");
-    h.raw("ways that an overlay changed, or the planned end; hover for their text. Losses: share of what a link was offered that it lost by chance.</p>");
+    h.raw("route changes of an overlay, or the planned end; hover for their text. Losses: share of the offered packets that a link lost at random.</p>");
     for (i, line) in lines.iter().enumerate() {
         h.element("h3", &line.name);
         for id in ["throughput", "losses"] {
@@ -112,13 +113,13 @@ fn time_line_section(h: &mut Html, lines: &[TimeLine<'_>]) {
                 .text(i)
                 .raw("\"><div class=\"canvas\"></div></section>");
         }
-        ways(h, line.run);
+        route_changes(h, line.run);
     }
     h.raw("</section>");
 }
 
-/// What an overlay decided about the ways that flows take, and how long after the schedule had changed something.
-fn ways(h: &mut Html, run: &RunRecords) {
+/// Route changes of an overlay for paths of flows, with the time since the last change by the schedule.
+fn route_changes(h: &mut Html, run: &RunRecords) {
     let Some(end) = &run.end else { return };
     let all: Vec<&WayChange> = of_flows(&run.start, &end.ways).collect();
     if all.is_empty() {
@@ -131,13 +132,13 @@ fn ways(h: &mut Html, run: &RunRecords) {
     };
     let mut t = Table::new(&all);
     t.column("at", |w| seconds(w.at_s));
-    t.column("after the last change", |w| seconds(w.at_s - changed_before(w)?));
-    t.column("who", |w| Some(w.member.clone()));
-    t.column("whither", |w| Some(w.destination.clone()));
-    t.column("way", |w| w.to.clone());
-    t.column("instead of", |w| w.from.clone());
-    t.column("why", |w| Some(w.reason.clone()));
-    h.element("h4", "Decisions");
+    t.column("after last change", |w| seconds(w.at_s - changed_before(w)?));
+    t.column("node", |w| Some(w.member.clone()));
+    t.column("destination", |w| Some(w.destination.clone()));
+    t.column("route", |w| w.to.clone());
+    t.column("previous route", |w| w.from.clone());
+    t.column("reason", |w| Some(w.reason.clone()));
+    h.element("h4", "Route changes");
     t.write(h);
 }
 
@@ -153,7 +154,7 @@ fn columns(reports: &[(String, LabReport)]) -> Vec<Column<'_>> {
     all
 }
 
-/// What each experiment is, and whether to believe it.
+/// Table of the experiments and their verdicts.
 fn experiments(h: &mut Html, reports: &[(String, LabReport)]) {
     let mut t = Table::new(reports);
     t.column("file", |(name, _)| Some(name.clone()));
@@ -172,14 +173,14 @@ fn experiments(h: &mut Html, reports: &[(String, LabReport)]) {
     });
     t.column("valid runs", |(_, r)| r.summary.as_ref().map(|s| format!("{} of {}", s.valid_runs, s.runs)));
     t.column("seed", |(_, r)| Some(r.experiment.seed.to_string()));
-    t.column("length", |(_, r)| r.runs.first().map(|run| super::words::span(run.start.duration_s)));
+    t.column("length", |(_, r)| r.runs.first().map(|run| super::format::span(run.start.duration_s)));
     t.column("longhaul", |(_, r)| Some(r.experiment.version.clone()));
     h.raw("<section><h2>Experiments</h2>");
     t.write(h);
     h.raw("</section>");
 }
 
-/// The first reason; those of many runs are on each experiment's own page.
+/// First reason of an invalid verdict; the page of each experiment lists all.
 fn first_of(because: &[String]) -> String {
     match because {
         [] => String::new(),
@@ -219,7 +220,7 @@ fn cell(metric: &str, column: &Column<'_>, first: Option<&Column<'_>>) -> Option
     Some(if below.is_empty() { value } else { format!("{value}\n{}", below.join("; ")) })
 }
 
-/// Where the published values stand.
+/// Sources of the published values.
 fn sources(h: &mut Html, reports: &[(String, LabReport)]) {
     let all: Vec<_> =
         reports.iter().flat_map(|(name, r)| r.experiment.published.iter().map(move |p| (name, p))).collect();

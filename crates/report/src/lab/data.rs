@@ -1,18 +1,18 @@
-//! The numbers behind the charts, as the page's script reads them, within bounds that keep the page usable.
+//! Data of the charts for the script of the page, within bounds that keep the page usable.
 
 use results::DelaySummary;
 use results::lab::{Drops, EngineInterval, FlowInterval, LabRun, LinkInterval, ScheduleMark, Transfer, WayChange};
 use serde::Serialize;
 
+use super::format::{arrow, causes, link_label, span};
 use super::records::{Intervals, LabReport, LinkKey};
 use super::sweep::{self, SweepPlot};
-use super::words::{arrow, causes, link_label, span};
 use crate::summary::finite;
 
-/// Numbers in the page, all runs together: some 15 MB of text, which browsers still open at once.
+/// Maximum count of numbers in the page, all runs together: about 15 MB of text.
 const VALUES_MAX: usize = 2_000_000;
 
-/// Points of one curve: more than a screen has columns.
+/// Maximum number of points of a curve, more than the columns of a screen.
 const POINTS_MAX: usize = 1500;
 
 /// Link directions of one run, the busiest first.
@@ -28,7 +28,7 @@ const WORKERS_MAX: usize = 8;
 pub(super) struct LabData<'a> {
     pub(super) plot: Option<SweepPlot>,
     pub(super) runs: Vec<Charted<'a>>,
-    /// What the charts leave out.
+    /// Parts that the charts leave out.
     #[serde(skip)]
     pub(super) left_out: Vec<String>,
 }
@@ -56,7 +56,7 @@ pub(super) struct RunData {
     mice: Vec<MiceData>,
     links: Vec<LinkData>,
     engine: Option<EngineData>,
-    /// What was thinned out, in words.
+    /// Notes on thinned data.
     notes: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ struct MiceData {
     label: String,
     begin_s: Vec<f64>,
     completion_ns: Vec<u64>,
-    /// Begins of those that did not complete.
+    /// Start times of incomplete transfers.
     incomplete_s: Vec<f64>,
 }
 
@@ -91,7 +91,7 @@ struct LinkData {
     queue_p95_bytes: Vec<u64>,
     queue_max_bytes: Vec<u64>,
     utilisation: Vec<Option<f64>>,
-    /// Share of what was offered that was lost by chance or by list; empty where that never happened.
+    /// Share of offered packets that were lost at random or by list; empty without such losses.
     lost: Vec<Option<f64>>,
     drops: Vec<DropData>,
 }
@@ -139,8 +139,8 @@ pub(super) fn lab_data(report: &LabReport) -> LabData<'_> {
     }
     if data.runs.len() < report.runs.len() {
         data.left_out.push(format!(
-            "The charts hold {} of {} runs, first repetitions first, to keep the page small; the tables over all runs and \
-             the result file hold all.",
+            "The charts hold {} of {} runs, first repetitions first, to keep the page small; the tables over all runs \
+             and the result file hold all.",
             data.runs.len(),
             report.runs.len()
         ));
@@ -150,7 +150,7 @@ pub(super) fn lab_data(report: &LabReport) -> LabData<'_> {
 }
 
 impl RunData {
-    /// `ways`: what the members of an overlay decided.
+    /// `ways`: route changes of the overlay nodes.
     pub(super) fn new(start: &LabRun, run: &Intervals, ways: &[WayChange]) -> Self {
         let mut data = Self {
             end_s: round(run.end_s().max(finite(start.duration_s))),
@@ -167,7 +167,7 @@ impl RunData {
         if over > 1.0 {
             data.marks.push(ScheduleMark { at_s: round(start.duration_s), text: "planned end of the run".to_owned() });
             data.notes.push(format!(
-                "The last records are {} later than the planned end of {}: what senders had buffered until then was \
+                "The last records are {} later than the planned end of {}: data buffered by senders until then was \
                  still delivered.",
                 span(over),
                 span(start.duration_s)
@@ -181,8 +181,8 @@ impl RunData {
         let together = stride(lengths.chain([run.engine.len()]).max().unwrap_or(0));
         if together > 1 {
             data.notes.push(format!(
-                "Each point stands for up to {together} intervals: the mean of rates and utilisation, the sum of drops, the \
-                 largest window, and the largest quantile of delays and queues."
+                "Each point stands for up to {together} intervals: the mean of rates and utilisation, the sum of \
+                 drops, the largest window, and the largest quantile of delays and queues."
             ));
         }
         data
@@ -213,8 +213,8 @@ impl RunData {
 /// Changes of one moment are one mark.
 fn marks(start: &LabRun, ways: &[WayChange]) -> Vec<ScheduleMark> {
     let mut all: Vec<(f64, String)> = start.changes.iter().map(|c| (round(c.at_s), c.text.clone())).collect();
-    // What was before the begin is no change but the members' way to each other.
-    all.extend(of_flows(start, ways).filter(|w| w.at_s >= 0.0).map(|w| (round(w.at_s), way_text(w))));
+    // Earlier records are the initial routes between the nodes, not changes.
+    all.extend(of_flows(start, ways).filter(|w| w.at_s >= 0.0).map(|w| (round(w.at_s), route_change_text(w))));
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut marks: Vec<ScheduleMark> = Vec::new();
     for (at_s, text) in all {
@@ -226,18 +226,18 @@ fn marks(start: &LabRun, ways: &[WayChange]) -> Vec<ScheduleMark> {
     marks
 }
 
-/// Changes of ways that flows take.
+/// Route changes on paths of flows.
 pub(super) fn of_flows<'a>(start: &'a LabRun, ways: &'a [WayChange]) -> impl Iterator<Item = &'a WayChange> {
     ways.iter().filter(|w| start.flows.iter().any(|f| f.from == w.member && f.to == w.destination))
 }
 
-/// A change of way in words.
-pub(super) fn way_text(w: &WayChange) -> String {
-    let way = |w: &Option<String>| w.clone().unwrap_or_else(|| "none".to_owned());
-    format!("{} to {}: {} instead of {} ({})", w.member, w.destination, way(&w.to), way(&w.from), w.reason)
+/// Description of a route change.
+pub(super) fn route_change_text(w: &WayChange) -> String {
+    let route = |r: &Option<String>| r.clone().unwrap_or_else(|| "none".to_owned());
+    format!("{} to {}: {} -> {} ({})", w.member, w.destination, route(&w.from), route(&w.to), w.reason)
 }
 
-/// How many neighbouring intervals make one point.
+/// Number of neighbouring intervals per point.
 const fn stride(intervals: usize) -> usize {
     let together = intervals.div_ceil(POINTS_MAX);
     if together == 0 { 1 } else { together }
@@ -250,9 +250,9 @@ fn groups<T>(rows: &[T]) -> core::slice::Chunks<'_, T> {
 
 fn middles<T>(rows: &[T], span: impl Fn(&T) -> (f64, f64)) -> Vec<f64> {
     let of = |g: &[T]| {
-        let begin = g.first().map_or(0.0, |r| finite(span(r).0));
+        let start = g.first().map_or(0.0, |r| finite(span(r).0));
         let end = g.last().map_or(0.0, |r| finite(span(r).1));
-        round(f64::midpoint(begin, end))
+        round(f64::midpoint(start, end))
     };
     groups(rows).map(of).collect()
 }
@@ -338,7 +338,7 @@ fn links(data: &mut RunData, run: &Intervals) {
     busy.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
     let idle = run.links.len() - busy.len();
     if idle > 0 {
-        data.notes.push(format!("{idle} link directions carried nothing and are not drawn."));
+        data.notes.push(format!("{idle} link directions without traffic are not drawn."));
     }
     if busy.len() > LINKS_MAX {
         data.notes

@@ -6,7 +6,7 @@ use results::DelaySummary;
 use results::lab::{LAB_SCHEMA, LabRecord};
 use serde_json::{Value, json};
 
-/// What kind of experiment to make up.
+/// Parameters of a synthetic experiment.
 #[derive(Debug, Clone)]
 pub(super) struct Lab {
     /// Loss ratios and congestion controls of the sweep.
@@ -19,7 +19,7 @@ pub(super) struct Lab {
     pub(super) side_links: usize,
     /// The run that the machine could not carry.
     pub(super) invalid_run: Option<u32>,
-    /// What somebody else measured: packets of the first elephant.
+    /// Published value: packets of the first elephant.
     pub(super) published: Option<u32>,
 }
 
@@ -48,7 +48,7 @@ impl Lab {
 /// Rate of the narrow link.
 const RATE_BPS: f64 = 100e6;
 
-/// What the machine fails at in the invalid run.
+/// Reason of the invalid run.
 pub(super) const REASON: &str = "lateness 99 % was 3.10 ms, the limit is 200 us";
 
 /// Without the histogram, which no view of the lab reads: recording and encoding it would take most of the tests' time.

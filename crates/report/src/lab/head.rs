@@ -1,12 +1,12 @@
-//! What it is, whether to believe it, and what was changed.
+//! Head of the page: description, verdict and overrides.
 
+use super::format::{run_count_text, span, utc};
 use super::records::{LabReport, Standing};
-use super::words::{runs_in_words, span, utc};
 use crate::html::grid::Grid;
 use crate::html::markup::Html;
 use crate::summary::nanos;
 
-/// Reasons in the banner; the list of runs has all.
+/// Maximum number of reasons in the banner; the list of runs has all.
 const REASONS_LISTED: usize = 20;
 
 pub(super) fn header(h: &mut Html, report: &LabReport, title: &str) {
@@ -25,7 +25,7 @@ pub(super) fn header(h: &mut Html, report: &LabReport, title: &str) {
         h.raw("</code></p>");
     }
     if report.strays > 0 {
-        let text = format!("{} records belong to no run that began; they are not shown.", report.strays);
+        let text = format!("{} records belong to no started run and are not shown.", report.strays);
         h.classed("p", "warning", text);
     }
     h.raw("</header>");
@@ -43,7 +43,7 @@ fn banner(h: &mut Html, report: &LabReport) {
         }
         Standing::Invalid(reasons) => {
             h.raw("<div class=\"banner invalid\" role=\"alert\"><b>INVALID</b> ").text(count);
-            h.raw(". Numbers of invalid runs say something about the machine, not about the experiment.<ul>");
+            h.raw(". Numbers of invalid runs describe the machine, not the experiment.<ul>");
             for reason in reasons.iter().take(REASONS_LISTED) {
                 h.element("li", reason);
             }
@@ -54,7 +54,7 @@ fn banner(h: &mut Html, report: &LabReport) {
         }
         Standing::Unfinished => {
             h.raw("<div class=\"banner unfinished\" role=\"alert\"><b>UNFINISHED</b> ").text(count);
-            h.raw(". Nothing can be said about the experiment as a whole.");
+            h.raw(". There is no verdict on the whole experiment.");
         }
     }
     for text in incomplete(report, ended, planned) {
@@ -63,29 +63,27 @@ fn banner(h: &mut Html, report: &LabReport) {
     h.raw("</div>");
 }
 
-/// What is missing of a whole experiment.
+/// Missing parts of an experiment.
 fn incomplete(report: &LabReport, ended: u64, planned: u64) -> Vec<String> {
     let mut all = Vec::new();
     if report.is_interrupted() {
-        all.push("Interrupted by the user; what was measured until then counts.".to_owned());
+        all.push("Interrupted by the user; the results cover the time until then.".to_owned());
     }
     if report.runs.is_empty() {
-        all.push("No run began.".to_owned());
+        all.push("No run started.".to_owned());
     }
     if report.summary.is_none() {
-        all.push(
-            "The records have no summary: the experiment did not come to its end, so there are no means.".to_owned(),
-        );
+        all.push("The records have no summary: the experiment did not complete, so there are no means.".to_owned());
     }
     if ended < planned {
-        all.push(format!("{ended} of {planned} planned runs came to their end."));
+        all.push(format!("{ended} of {planned} planned runs completed."));
     }
     all
 }
 
 fn meta(report: &LabReport) -> String {
     let e = &report.experiment;
-    let runs = runs_in_words(e.points, e.repetitions).replace(" x ", " \u{d7} ");
+    let runs = run_count_text(e.points, e.repetitions).replace(" x ", " \u{d7} ");
     let length = report.runs.first().map_or_else(String::new, |r| format!(" of {}", span(r.start.duration_s)));
     format!(
         "{} \u{b7} {runs}{length} \u{b7} seed {} \u{b7} privilege: {} \u{b7} {}, {} CPU{}, Linux {} {} \u{b7} longhaul {}",
@@ -101,7 +99,7 @@ fn meta(report: &LabReport) -> String {
     )
 }
 
-/// The machine that emulated, in full.
+/// Properties of the emulating machine.
 pub(super) fn machine(h: &mut Html, report: &LabReport) {
     let host = &report.experiment.host;
     let name = if host.hostname.is_empty() { "machine" } else { &host.hostname };

@@ -1,13 +1,14 @@
 //! Emulated experiments: a page, plain lines, a line of progress.
 //!
-//! Input: the [`results::lab::LabRecord`]s of an experiment. As elsewhere in this crate nothing is measured or judged anew:
-//! the verdict of each run is the one that its end record gives, means and intervals are those of the summary.
+//! Input: the [`results::lab::LabRecord`]s of an experiment. The verdict of each run is that of its end record; means
+//! and intervals are those of the summary.
 
 mod bars;
 mod compare;
 mod data;
 #[cfg(test)]
 mod fixture;
+mod format;
 mod head;
 mod page;
 mod points;
@@ -19,7 +20,6 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
-mod words;
 
 pub use compare::write_lab_comparison;
 pub use page::write_lab_html;

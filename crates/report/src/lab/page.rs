@@ -16,7 +16,7 @@ const PARTS: Parts = Parts {
 /// Writes the page of an experiment: verdict, sweep, charts of a run over one time axis, tables, settings.
 ///
 /// # Errors
-/// The writer's.
+/// Errors of the writer.
 pub fn write_lab_html(mut out: impl Write, report: &LabReport, title: &str) -> io::Result<()> {
     let data = lab_data(report);
     let mut h = Html::new();
@@ -36,7 +36,7 @@ fn sweep(h: &mut Html, report: &LabReport, data: &LabData<'_>) {
     h.raw("<section class=\"chart\" id=\"sweep\"><h2>").text(capital(plot.y_name)).raw(" over ").text(&plot.x_name);
     h.raw("</h2><p class=\"hint\">Means over the valid runs of each point; bars are 95 % confidence intervals");
     if report.experiment.repetitions < 2 {
-        h.raw(", of which a single run has none");
+        h.raw(", which a single run does not have");
     }
     h.raw(".").raw(if plot.has_models() { " Dashed grey curves are formulas, not measurements.</p>" } else { "</p>" });
     if !plot.left_out.is_empty() {
@@ -56,13 +56,14 @@ const CHARTS: [(&str, &str, &str); 12] = [
     (
         "losses",
         "Losses of the links",
-        "Share of what a link was offered that it lost by chance, whoever sent it; not what found its queue full.",
+        "Share of the offered packets of all senders that a link lost at random, without drops of its queue.",
     ),
     (
         "window",
         "Congestion window",
-        "Of all streams of a flow, at the end of each interval, as the kernel tells it (TCP_INFO). Over the round trip below it \
-         is the throughput that the window allows; the table of the flows says how near that comes to the one above.",
+        "Of all streams of a flow, at the end of each interval, as reported by the kernel (TCP_INFO). Over the round \
+         trip below it is the throughput that the window allows; the table of the flows shows how near that comes to \
+         the one above.",
     ),
     (
         "rtt",
@@ -78,7 +79,7 @@ const CHARTS: [(&str, &str, &str); 12] = [
     (
         "completion",
         "Completion times of small transfers",
-        "From the begin of the handshake to the last byte, at the time of the begin. Ticks at the foot: not completed.",
+        "From the start of the handshake to the last byte, at the time of the start. Ticks at the foot: not completed.",
     ),
     (
         "waiting",
@@ -88,7 +89,7 @@ const CHARTS: [(&str, &str, &str); 12] = [
     ("queue", "Queue depth", "Bytes that waited in the link. Quantiles over time, not over packets."),
     ("drops", "Drops per interval", "Stacked by cause, over the links that are ticked above; hover for each link."),
     ("utilisation", "Utilisation", "Share of the capacity of each link direction that was used."),
-    ("lateness", "Emulator: lateness", "How much later than the model says packets were handed over, all links."),
+    ("lateness", "Emulator: lateness", "Delay of packets behind the time of the model, all links."),
     ("cpu", "Emulator: CPU", "Share of one CPU that each worker used; of the machine: share of all its CPUs."),
 ];
 
@@ -104,7 +105,7 @@ fn runs(h: &mut Html, report: &LabReport, data: &LabData<'_>) {
     h.raw("<p class=\"controls\" id=\"run-controls\"></p><p class=\"hint\">All charts share one time axis. Drag to zoom, ");
     h.raw("double-click to reset.");
     if data.runs.iter().any(|r| r.data.has_marks()) {
-        h.raw(" Dashed vertical lines are changes by the schedule, ways that an overlay changed, or the planned end; hover for their text.");
+        h.raw(" Dashed vertical lines are changes by the schedule, route changes of an overlay, or the planned end; hover for their text.");
     }
     h.raw("</p>");
     h.raw("<div id=\"run-notes\"></div>");
@@ -141,7 +142,7 @@ fn footer(h: &mut Html, report: &LabReport) {
     );
     h.raw("moment finds. Waiting time, lateness, round trips, completion: quantiles over packets, blocks or transfers. All ");
     h.raw("delay quantiles are good to 0.1 % of their value. Waiting times are those of the model: what a link with these ");
-    h.raw("settings would have done to these packets. Lateness is how much later than the model says a packet was handed ");
+    h.raw("settings would have done to these packets. Lateness is the delay behind the time of the model at which a packet was handed ");
     h.raw("over, by the emulator's clock; it adds to what the flows saw and is in no waiting time. How long packets had lain ");
     h.raw("in the device before the emulator saw them is known only as an upper bound. Delivered counts what left the queue ");
     h.raw("and was not lost, copies included; it arrives a propagation delay later, so that offered, delivered and dropped ");

@@ -5,17 +5,17 @@ use std::io::{self, Write};
 
 use results::lab::{Estimate, LabMetric, LabPlot, LabSummary, PointSummary};
 
-use super::words::{metric_value, point_label, spread};
+use super::format::{metric_value, point_label, spread};
 use crate::columns::Columns;
 use crate::sheet::Sheet;
 
-/// Widest label of a point that the columns make room for.
+/// Maximum width of a point's label.
 const LABEL: usize = 48;
 
-/// A column: what it is a metric of, heading, cells.
+/// Column: metric, heading, cells.
 type Column = (Option<LabMetric>, [String; 2], Vec<Option<String>>);
 
-/// A row for each point. Where not all columns fit, those of the plot's metric come first and the others are named.
+/// Writes one row per point. If not all columns fit, those of the plot's metric come first, and the others are listed.
 pub(super) fn write<W: Write>(
     sheet: &mut Sheet<'_, W>,
     s: &LabSummary,
@@ -42,7 +42,7 @@ pub(super) fn write<W: Write>(
             few if few.len() <= 6 => few.join(", "),
             many => format!("{} and {} more", many[..5].join(", "), many.len() - 5),
         };
-        let text = format!("{what}: no room here, see the report page or the record `summary` of the result file");
+        let text = format!("{what}: too wide; see the report page or the record `summary` of the result file");
         sheet.item("not shown", &text)?;
     }
     Ok(())
@@ -82,13 +82,13 @@ fn columns(points: &[PointSummary]) -> Vec<Column> {
     all
 }
 
-/// What there is of such metrics at any point, by name.
+/// Names of all metrics with this prefix and suffix at any point.
 fn subjects(points: &[PointSummary], prefix: &str, suffix: &str) -> BTreeSet<String> {
     let keys = points.iter().flat_map(|p| p.metrics.keys());
     keys.filter_map(|k| k.strip_prefix(prefix)?.strip_suffix(suffix)).map(str::to_owned).collect()
 }
 
-/// The mean; with the number of runs where it rests on fewer than the others of its point.
+/// The mean, with its number of runs if that is below the number of the point.
 pub(super) fn cell(point: &PointSummary, metric: &str, e: &Estimate) -> String {
     let mean = spread(metric, e);
     if e.runs == runs(point) { mean } else { format!("{mean} ({})", e.runs) }

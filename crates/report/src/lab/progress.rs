@@ -1,41 +1,41 @@
-//! One line that tells how far an experiment is.
+//! Progress line of an experiment.
 
 use results::lab::{LabRecord, LinkInterval, Verdict};
 
 use crate::summary::{finite, nanos, printable, rate};
 
-/// What the latest records say about the run that is going on.
+/// State of the current run from its latest records.
 ///
-/// Hand in every record, then ask for the [`line`](Self::line) as often as the terminal shall change.
+/// Pass every record, and call [`line`](Self::line) for each update of the terminal.
 #[derive(Debug, Default)]
 pub struct LabProgress {
     planned: u64,
-    begun: u64,
-    /// Number of the run, as its records and the reasons of a verdict have it.
+    started: u64,
+    /// Number of the run, as in its records and in the reasons of a verdict.
     run: u32,
     invalid: u64,
     duration_s: f64,
     now_s: f64,
     /// Flows in the order of the experiment file with their latest rate.
     flows: Vec<(String, Option<u64>)>,
-    /// Begin of the latest interval of links, and the link that delivered most in it with its rate.
+    /// Start of the latest interval of links, and the link with the highest rate in it.
     busiest: Option<(f64, String, u64)>,
     late_p99_ns: Option<u64>,
     is_done: bool,
 }
 
 impl LabProgress {
-    /// Before any record.
+    /// Creates an empty state.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes note of a record.
+    /// Adds a record.
     pub fn record(&mut self, record: &LabRecord) {
         match record {
             LabRecord::Experiment(e) => self.planned = u64::from(e.points) * u64::from(e.repetitions),
             LabRecord::Run(r) => {
-                (self.begun, self.run) = (self.begun + 1, r.run);
+                (self.started, self.run) = (self.started + 1, r.run);
                 (self.duration_s, self.now_s, self.late_p99_ns) = (finite(r.duration_s), 0.0, None);
                 self.busiest = None;
                 // Streams of small transfers have no rate; they have no command either.
@@ -71,14 +71,14 @@ impl LabProgress {
 
     /// `run 3 (4/8)  12.5/20.0 s  elephant1 34.64 Mb/s  elephant2 -  late 40.8 us`, of at most `width` characters.
     ///
-    /// Flows may tell their rates only when they have ended; until then the busiest link stands for them with what it
-    /// delivered, IP bytes counted.
+    /// Flows may report their rates only at their end; until then the line shows the busiest link and its delivered IP
+    /// rate.
     ///
-    /// What does not fit is left out from the rates of the flows first: how many, is said. The lateness is the worst 99 %
-    /// of an interval since the run began.
+    /// If the line is too long, rates of flows are left out first, with their number. The lateness is the largest 99th
+    /// percentile of an interval since the start of the run.
     pub fn line(&self, width: usize) -> String {
-        let mut head = match self.begun {
-            _ if self.is_done => format!("done, {} runs", self.begun),
+        let mut head = match self.started {
+            _ if self.is_done => format!("done, {} runs", self.started),
             0 => "preparing".to_owned(),
             n => {
                 let of = self.planned.max(n);
@@ -100,7 +100,7 @@ impl LabProgress {
         head.chars().take(width).collect()
     }
 
-    /// As many flows as `room` characters hold, and the number of the others.
+    /// As many flows as fit in `room` characters, and the number of the remaining ones.
     fn rates(&self, room: usize) -> String {
         let text = |(name, bps): &(String, Option<u64>)| {
             format!("  {} {}", printable(name), bps.map_or_else(|| "-".to_owned(), rate))
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_grows_with_what_is_known() {
+    fn the_line_grows_with_the_records() {
         assert_eq!(after(1).line(100), "preparing");
         assert_eq!(after(2).line(100), "run 0 (1/8)  0.0/20.0 s  elephant1 -  elephant2 -");
         let all = usize::MAX;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_link_stands_for_flows_that_tell_their_rate_at_the_end() {
+    fn the_busiest_link_stands_for_flows_that_report_their_rate_at_the_end() {
         let mut progress = LabProgress::new();
         let mut most = 0;
         for r in records(&Lab::single()).iter().filter(|r| !matches!(r, LabRecord::Flow(_))).take(7) {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_give_way_before_the_lateness_does() {
+    fn rates_are_left_out_before_the_lateness() {
         let progress = after(400);
         let wide = progress.line(120);
         assert!(

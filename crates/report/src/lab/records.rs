@@ -9,21 +9,21 @@ use results::lab::{
 };
 
 use super::data::RunData;
-use super::words::point_label;
+use super::format::point_label;
 use crate::summary::finite;
 
 /// Records that do not make an experiment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// Nothing says what the numbers mean.
-    #[error("no experiment record: the file is cut at its beginning, or is not of an emulated experiment")]
+    /// The experiment record is missing.
+    #[error("no experiment record: the beginning of the file is missing, or it is not an emulated experiment")]
     NoExperiment,
-    /// Several experiments number their runs alike.
-    #[error("records of several experiments; split the file, each experiment begins with its experiment record")]
+    /// The records are of several experiments, whose run numbers collide.
+    #[error("records of several experiments; split the file, each experiment starts with its experiment record")]
     SeveralExperiments,
-    /// Two runs in one cannot be told apart.
-    #[error("run {0} begins twice; the file holds parts of several experiments")]
+    /// Two runs have the same number.
+    #[error("run {0} starts twice; the file holds parts of several experiments")]
     RunTwice(u32),
 }
 
@@ -32,13 +32,13 @@ pub(super) const CHARTED_MAX: usize = 40;
 
 /// The records of one experiment, ready for a report.
 ///
-/// Whatever is missing at the end (a summary, the end of a run) marks the experiment as unfinished.
+/// A missing summary or end of a run marks the experiment as unfinished.
 #[derive(Debug)]
 pub struct LabReport {
     pub(super) experiment: LabExperiment,
     pub(super) runs: Vec<RunRecords>,
     pub(super) summary: Option<LabSummary>,
-    /// Records of runs that had not begun, or had ended.
+    /// Number of records of runs that had not started or had ended.
     pub(super) strays: u64,
 }
 
@@ -50,18 +50,18 @@ pub(super) struct LinkKey {
     pub(super) to: String,
 }
 
-/// One run: its begin, its end, and what its charts show.
+/// One run: start, end, and data of its charts.
 #[derive(Debug)]
 pub(super) struct RunRecords {
     pub(super) start: LabRun,
     pub(super) end: Option<LabRunEnd>,
-    /// How the emulator's threads were scheduled, each way once.
+    /// Scheduling policies of the emulator's threads, each once.
     pub(super) scheduling: Vec<String>,
-    /// Absent where there are too many runs to draw.
+    /// Absent if there are too many runs to draw.
     pub(super) charts: Option<RunData>,
 }
 
-/// What was recorded while a run went on.
+/// Records during a run.
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
     pub(super) links: BTreeMap<LinkKey, Vec<LinkInterval>>,
@@ -70,12 +70,12 @@ pub(super) struct Intervals {
     pub(super) engine: Vec<EngineInterval>,
 }
 
-/// Whether to believe the experiment.
+/// Verdict on the experiment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
     Valid,
     Invalid(Vec<String>),
-    /// Nothing was found wrong so far, which is not the same as valid.
+    /// Incomplete, without an invalid run so far.
     Unfinished,
 }
 
@@ -90,11 +90,10 @@ impl LabReport {
 
     /// Sorts the records of one experiment as they are read, such as from [`results::LabReader`].
     ///
-    /// Only the run that goes on is held in full: the intervals of an experiment of many runs and links need not fit
-    /// into memory.
+    /// Only the current run is held in full, so that the intervals of all runs and links need not fit into memory.
     ///
     /// # Errors
-    /// Those of the source, and [`LabError`].
+    /// Errors of the source, and [`LabError`].
     pub fn try_from_records<E: From<LabError>>(
         records: impl IntoIterator<Item = Result<LabRecord, E>>,
     ) -> Result<Self, E> {
@@ -132,7 +131,7 @@ impl LabReport {
         if is_whole { Standing::Valid } else { Standing::Unfinished }
     }
 
-    /// Runs in whose place no other was made.
+    /// Runs that were not replaced by a further attempt.
     fn that_stand(&self) -> impl Iterator<Item = &RunRecords> {
         let mut last: BTreeMap<(u32, u32), u32> = BTreeMap::new();
         for start in self.runs.iter().map(|r| &r.start) {
@@ -142,7 +141,7 @@ impl LabReport {
         self.runs.iter().filter(move |r| last.get(&(r.start.point, r.start.repetition)) == Some(&r.start.attempt))
     }
 
-    /// Number of runs that the experiment was to make.
+    /// Number of planned runs.
     pub(super) fn planned_runs(&self) -> u64 {
         u64::from(self.experiment.points) * u64::from(self.experiment.repetitions)
     }
@@ -173,7 +172,7 @@ impl LabReport {
     }
 }
 
-/// Makes a report of records as they come.
+/// Builds a report from a stream of records.
 #[derive(Debug, Default)]
 struct Sorter {
     experiment: Option<LabExperiment>,
@@ -230,7 +229,8 @@ impl Sorter {
         }
     }
 
-    /// Keeps what the charts show of a run. Of too many runs the last repetitions go first, so that each point has one.
+    /// Keeps the chart data of a run. With too many runs, the last repetitions are dropped first, so that each point
+    /// keeps one.
     fn chart(&mut self, number: u32, intervals: &Intervals) {
         let Some(run) = self.runs.get_mut(&number) else { return };
         for i in intervals.engine.iter().filter(|i| !i.scheduling.is_empty()) {
@@ -259,7 +259,7 @@ impl Sorter {
     }
 }
 
-/// No chart of the lab is made of histograms, and they are most of a run's memory.
+/// Drops the histograms, which no chart of the lab uses and which need most of the memory.
 fn slim(summaries: &mut [&mut Option<DelaySummary>]) {
     for summary in summaries.iter_mut().filter_map(|s| s.as_mut()) {
         summary.histogram = String::new();
@@ -303,7 +303,7 @@ impl RunRecords {
         self.end.as_ref().map(|e| e.verdict == Verdict::Valid)
     }
 
-    /// Why the run is not valid.
+    /// Reasons why the run is not valid.
     pub(super) fn reasons(&self) -> &[String] {
         match self.end.as_ref().map(|e| &e.verdict) {
             Some(Verdict::Invalid { because }) => because,

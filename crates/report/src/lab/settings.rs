@@ -1,11 +1,11 @@
-//! What a reader needs to repeat a run: links in words, flows with their commands, the schedule.
+//! Settings to reproduce a run: links, flows with their commands, schedule.
 
+use super::format::{arrow, link_label};
 use super::records::RunRecords;
-use super::words::{arrow, link_label};
 use crate::html::markup::Html;
 use crate::summary::seconds;
 
-/// Links and changes that are listed; the result file has all.
+/// Maximum number of links and changes that are listed; the result file has all.
 const LISTED: usize = 512;
 
 pub(super) fn section(h: &mut Html, run: &RunRecords) {

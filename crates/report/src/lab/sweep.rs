@@ -1,4 +1,4 @@
-//! The plot over a sweep: which point of which curve each mean is.
+//! Plot over a sweep: assigns each mean to a point of a curve.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use results::lab::{Estimate, LabMetric, LabPlot, ModelCurve, PointSummary};
 use serde::Serialize;
 use units::{Bytes, Rate, parse_duration};
 
+use super::format::{point_label, short_key, value_label};
 use super::records::LabReport;
-use super::words::{point_label, short_key, value_label};
 
-/// Curves that a chart can hold; more would be a carpet.
+/// Maximum number of curves in a chart.
 const CURVES_MAX: usize = 24;
 
 /// A plot as the page's script draws it.
@@ -28,7 +28,7 @@ pub(super) struct SweepPlot {
     is_log: bool,
     pub(super) curves: Vec<Curve>,
     models: Vec<Model>,
-    /// What is not in the plot, and why.
+    /// Parts left out of the plot, with reasons.
     pub(super) left_out: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ struct Model {
     y: Vec<f64>,
 }
 
-/// The plot that the author asked for, or goodput over the first value of the sweep; `None` without a sweep or without means.
+/// The plot of the experiment file, or goodput over the first value of the sweep; `None` without a sweep or means.
 pub(super) fn plot(report: &LabReport) -> Option<SweepPlot> {
     let points = &report.summary.as_ref()?.points;
     if points.len() < 2 {
@@ -161,7 +161,8 @@ fn values(point: &PointSummary, y: LabMetric) -> Vec<(Option<&str>, &Estimate)> 
     }
 }
 
-/// Which curve a value belongs to: all values of the point that are not on the x axis, and the flow where there are several.
+/// Identifies the curve of a value: all values of the point except that of the x axis, and the flow if there are
+/// several.
 fn label(point: &PointSummary, plot: &LabPlot, subject: Option<&str>, is_only: bool) -> String {
     let is_series = |key: &str| plot.series.as_deref() == Some(key);
     let mut parts: Vec<String> = Vec::new();
@@ -183,7 +184,7 @@ struct Scale {
     texts: Vec<String>,
 }
 
-/// Where each point stands on the x axis: by its value where all values are of one kind, else one place a text.
+/// Positions on the x axis: the values if all are of one kind, else one place per text.
 fn scale(points: &[PointSummary], key: &str) -> (Scale, Vec<Option<f64>>) {
     let texts: Vec<Option<&str>> =
         points.iter().map(|p| p.values.iter().find(|v| v.key == key).map(|v| v.value.as_str())).collect();

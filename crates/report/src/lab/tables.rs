@@ -7,13 +7,13 @@ use results::lab::{
     Drops, FlowTotals, LinkTotals, PointSummary, ProgramEnd, PublishedValue, SizeBin, Traffic, Verdict, Volume,
 };
 
+use super::format::{arrow, causes, estimate, link_label, metric_name, metric_value, point_label, span};
 use super::points;
 use super::records::{LabReport, RunRecords};
-use super::words::{arrow, causes, estimate, link_label, metric_name, metric_value, point_label, span};
 use crate::html::markup::Html;
 use crate::summary::{bytes, finite, nanos, percent, rate, ratio};
 
-/// Rows of a table that grows with the experiment; the result file has them all.
+/// Maximum number of rows of a table that grows with the experiment; the result file has all.
 const LISTED: usize = 512;
 
 /// Columns of the table of means; an experiment of two hundred links has more metrics than a page has room for.
@@ -103,7 +103,7 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
     if metrics.is_empty() || (summary.points.len() < 2 && report.experiment.repetitions < 2) {
         return;
     }
-    // What few ask for folds away: one row must not run off the page.
+    // Less important metrics are folded away, so that a row fits on the page.
     let are_many =
         metrics.iter().filter(|m| m.starts_with("flow.") && m.ends_with(".throughput_bps")).count() > FLOWS_SHOWN;
     let folds = |m: &&String| m.starts_with("link.") || m.contains(".block_rtt_") || are_many && m.starts_with("flow.");
@@ -116,7 +116,7 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
     h.raw(
         "</h2><p class=\"hint\">Mean and half the 95 % confidence interval (Student's t) over the valid runs of each ",
     );
-    h.raw("point; a number in brackets: of so many runs only. It takes the repetitions for independent and roughly normal; ");
+    h.raw("point; a number in brackets is the number of runs, if smaller. The interval assumes independent, roughly normal repetitions; ");
     h.raw("of two or three runs it is wide.</p>");
     let write = |h: &mut Html, metrics: &[&String]| {
         let mut table = Table::new(&summary.points);
@@ -149,7 +149,7 @@ pub(super) fn subject(metric: &str) -> &str {
     metric.rsplit_once('.').map_or(metric, |(subject, _)| subject)
 }
 
-/// What a reader asks for first stands first.
+/// Order of the most important metrics.
 pub(super) fn place(metric: &str) -> usize {
     const ORDER: [&str; 9] = [
         "goodput_bps",
@@ -259,7 +259,7 @@ fn small(h: &mut Html, point: Option<&PointSummary>, mice: &[&FlowTotals]) {
     t.write(h);
 }
 
-/// How many times as long.
+/// Formats a slowdown factor.
 fn factor(value: f64) -> String {
     metric_value("slowdown", value)
 }
@@ -268,7 +268,7 @@ fn factor(value: f64) -> String {
 fn by_size(h: &mut Html, point: Option<&PointSummary>, mice: &[&FlowTotals]) {
     let bins: Vec<(&str, &SizeBin)> =
         mice.iter().flat_map(|f| f.sizes.iter().map(|bin| (f.flow.as_str(), bin))).collect();
-    // All of one size: the table above has said it.
+    // With a single size, the table above has the same values.
     if bins.len() <= mice.len() {
         return;
     }
@@ -283,7 +283,7 @@ fn by_size(h: &mut Html, point: Option<&PointSummary>, mice: &[&FlowTotals]) {
         Some(below(factor(bin.slowdown?.p99), point, &format!("bin.{flow}.{}.slowdown_p99", bin.sizes)))
     });
     h.raw("<h3>Small transfers by size</h3><p class=\"hint\">Slowdown: completion time over the time that the transfer would ");
-    h.raw("have taken alone on the way: a round trip for the handshake, one for the request, slow start from 10 segments, ");
+    h.raw("take alone on the path: a round trip for the handshake, one for the request, slow start from 10 segments, ");
     h.raw("and its bytes at the rate of the slowest link.</p>");
     t.write(h);
 }
@@ -305,7 +305,7 @@ fn all_traffic(h: &mut Html, point: Option<&PointSummary>, traffic: &Traffic) {
     t.write(h);
 }
 
-/// What others have published, beside the means of this experiment.
+/// Published values beside the means of this experiment.
 pub(super) fn published(h: &mut Html, report: &LabReport) {
     let all = &report.experiment.published;
     if all.is_empty() {
@@ -330,12 +330,12 @@ fn volume(v: &Volume) -> String {
     format!("{}\n{} packets", bytes(v.bytes), v.packets)
 }
 
-/// What the summary calls this direction: the one described first is the forward one (of a LAN's port: up).
+/// Name of this direction in the summary: the first one described is forward (for a LAN port: up).
 fn metric_prefix(run: &RunRecords, point: &PointSummary, l: &LinkTotals) -> Option<String> {
     let of_link: Vec<_> = run.start.links.iter().filter(|d| d.link == l.link).collect();
     let at = of_link.iter().position(|d| d.from == l.from && d.to == l.to)?;
-    let ways: [&str; 2] = if at == 0 { ["forward", "up"] } else { ["backward", "down"] };
-    let prefixes = ways.map(|way| format!("link.{}.{way}.", l.link));
+    let names: [&str; 2] = if at == 0 { ["forward", "up"] } else { ["backward", "down"] };
+    let prefixes = names.map(|name| format!("link.{}.{name}.", l.link));
     prefixes.into_iter().find(|p| point.metrics.keys().any(|k| k.starts_with(p)))
 }
 
@@ -356,7 +356,7 @@ fn links(h: &mut Html, report: &LabReport, run: &RunRecords, all: &[LinkTotals])
     queues(&busy, &mean).write(h);
     let idle = all.len() - busy.len();
     if idle > 0 {
-        h.classed("p", "hint", format_args!("{idle} link directions carried nothing and are left out."));
+        h.classed("p", "hint", format_args!("{idle} link directions without traffic are left out."));
     }
 }
 
@@ -423,12 +423,12 @@ pub(super) fn engine_line(run: &RunRecords) -> Option<String> {
     let planned = span(run.start.duration_s);
     let threads = match run.scheduling.as_slice() {
         [] => String::new(),
-        ways => format!(", threads scheduled as {}", ways.join(", then ")),
+        policies => format!(", threads scheduled as {}", policies.join(", then ")),
     };
     let stolen = end
         .stolen_cpu
         .filter(|s| *s > 0.0)
-        .map_or_else(String::new, |s| format!(", {} of the machine's CPU time taken by its host", percent(s)));
+        .map_or_else(String::new, |s| format!(", {} of the machine's CPU time stolen by the hypervisor", percent(s)));
     Some(format!(
         "Emulator: {late}busiest worker {} of one CPU{threads}{stolen}; planned length {planned}.",
         percent(end.busiest_worker)

@@ -16,7 +16,7 @@ fn page(lab: &Lab, title: &str) -> String {
     page_of(records(lab), title)
 }
 
-/// What the page's script reads.
+/// Data of the page's script.
 fn data(page: &str) -> serde_json::Value {
     let (_, rest) = page.split_once("id=\"data\">").unwrap();
     serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
@@ -188,7 +188,7 @@ fn repetitions_without_a_sweep_give_means() {
 }
 
 #[test]
-fn an_experiment_that_broke_says_so_and_shows_what_there_is() {
+fn a_failed_experiment_is_marked_and_shows_its_records() {
     let all = records(&Lab { invalid_run: None, ..Lab::default() });
     let second_end = all.iter().enumerate().filter(|(_, r)| matches!(r, LabRecord::RunEnd(_))).nth(1).unwrap().0;
     for (name, kept) in [("begun", 1), ("running", 60), ("cut", second_end - 5), ("unsummed", all.len() - 1)] {
@@ -198,7 +198,7 @@ fn an_experiment_that_broke_says_so_and_shows_what_there_is() {
         let text = body(&page);
         assert!(text.contains("banner unfinished") && text.contains("no summary"), "{name}");
         assert!(!text.contains("banner valid"), "{name}");
-        assert_eq!(text.contains("No run began."), name == "begun");
+        assert_eq!(text.contains("No run started."), name == "begun");
     }
 }
 
@@ -291,7 +291,7 @@ fn files_that_are_no_experiment_are_refused() {
     let run_twice = all.iter().chain(&all[1..]).cloned();
     assert_eq!(LabReport::from_records(run_twice).unwrap_err(), LabError::RunTwice(0));
     let headless: Vec<LabRecord> = all.into_iter().filter(|r| !matches!(r, LabRecord::Run(r) if r.run == 0)).collect();
-    assert!(body(&page_of(headless, "x")).contains("records belong to no run that began"));
+    assert!(body(&page_of(headless, "x")).contains("records belong to no started run"));
     assert!(REASON.contains("lateness"));
 }
 
@@ -309,7 +309,7 @@ fn a_sweep_over_names_has_a_place_for_each_name() {
     assert_eq!(plot["x_texts"], serde_json::json!(["cubic", "reno"]));
     let curves = plot["curves"].as_array().unwrap();
     assert_eq!(len(&plot["models"]), 0, "a formula has no place beside names");
-    // What is swept beside the x axis tells the curves apart.
+    // The other swept values distinguish the curves.
     assert_eq!(curves.iter().map(|c| c["label"].as_str().unwrap()).collect::<Vec<_>>(), ["loss 0.0001", "loss 0.001"]);
     assert_eq!((curves[0]["points"][1]["x"].as_f64(), plot["y_unit"].as_str()), (Some(1.0), Some("s")));
 }
@@ -439,7 +439,7 @@ fn published_values_stand_beside_the_means_of_a_page_and_of_the_lines() {
 }
 
 #[test]
-fn a_comparison_has_a_column_for_each_experiment_and_holds_them_against_the_first() {
+fn a_comparison_has_a_column_per_experiment_and_ratios_to_the_first() {
     let report = |published| {
         let lab = Lab { published, repetitions: 3, ..Lab::single() };
         LabReport::from_records(records(&lab)).unwrap()
@@ -463,7 +463,7 @@ fn a_comparison_has_a_column_for_each_experiment_and_holds_them_against_the_firs
 }
 
 #[test]
-fn of_many_reasons_a_comparison_gives_the_first_and_how_many_more_there_are() {
+fn a_comparison_shows_the_first_reason_and_the_number_of_others() {
     let mut all = records(&Lab { repetitions: 3, ..Lab::single() });
     let Some(LabRecord::Summary(s)) = all.last_mut() else { panic!("the summary is last") };
     s.verdict =
@@ -477,15 +477,15 @@ fn of_many_reasons_a_comparison_gives_the_first_and_how_many_more_there_are() {
 }
 
 #[test]
-fn ways_of_an_overlay_that_flows_take_are_marked_in_their_charts() {
+fn route_changes_of_an_overlay_are_marked_in_the_charts_of_flows() {
     let mut all = records(&Lab::single());
-    let way = |at_s, member: &str, to: &str| WayChange {
+    let change = |at_s, member: &str, to: &str| WayChange {
         at_s,
         member: member.to_owned(),
         destination: to.to_owned(),
         from: Some("direct".to_owned()),
         to: Some("via north".to_owned()),
-        reason: "collapsed".to_owned(),
+        reason: "degraded".to_owned(),
     };
     let ends = |r: &LabRecord| {
         let LabRecord::Run(run) = r else { return None };
@@ -494,14 +494,14 @@ fn ways_of_an_overlay_that_flows_take_are_marked_in_their_charts() {
     let (from, to) = all.iter().find_map(ends).unwrap();
     for record in &mut all {
         if let LabRecord::RunEnd(end) = record {
-            // Before the begin, of the flow, and of nobody's flow.
-            end.ways = vec![way(-1.0, &from, &to), way(2.5, &from, &to), way(3.0, &from, "elsewhere")];
+            // Before the start, on the path of the flow, and on a path without a flow.
+            end.ways = vec![change(-1.0, &from, &to), change(2.5, &from, &to), change(3.0, &from, "elsewhere")];
         }
     }
     let page = page_of(all.clone(), "x");
-    assert_eq!(page.matches("via north instead of direct (collapsed)").count(), 1, "{page}");
+    assert_eq!(page.matches("direct -\\u003e via north (degraded)").count(), 1, "{page}");
     assert!(!page.contains("elsewhere"));
-    // Side by side each experiment has a time line, with what was decided in those that decided something; without any overlay there is none.
+    // A comparison with an overlay has a time line for each experiment; without an overlay it has none.
     let compared = |overlay: Vec<LabRecord>| {
         let plain = LabReport::from_records(records(&Lab::single())).unwrap();
         let reports = [("fixed".to_owned(), plain), ("adaptive".to_owned(), LabReport::from_records(overlay).unwrap())];
@@ -511,9 +511,9 @@ fn ways_of_an_overlay_that_flows_take_are_marked_in_their_charts() {
     };
     let page = compared(all);
     assert_balanced(&page);
-    assert_eq!(page.matches("via north instead of direct (collapsed)").count(), 1);
-    // In a table all of the flow's are told, those before the begin, too.
-    assert_eq!(page.matches("<td>collapsed</td>").count(), 2, "{page}");
+    assert_eq!(page.matches("direct -\\u003e via north (degraded)").count(), 1);
+    // The table lists all changes on the path of the flow, including those before the start.
+    assert_eq!(page.matches("<td>degraded</td>").count(), 2, "{page}");
     assert!(page.contains("<th>-1.00 s</th>") && page.contains("<th>2.50 s</th>"), "{page}");
     assert_eq!(["throughput", "losses"].map(|id| page.matches(&format!("id=\"{id}-")).count()), [2, 2]);
     assert!(!compared(records(&Lab::single())).contains("id=\"throughput-"));

@@ -8,8 +8,8 @@ use results::lab::{
     Traffic, Verdict,
 };
 
+use super::format::{causes, link_label, metric_value, point_label, run_count_text, span, spread, utc};
 use super::points;
-use super::words::{causes, link_label, metric_value, point_label, runs_in_words, span, spread, utc};
 use crate::columns::Columns;
 use crate::sheet::Sheet;
 use crate::summary::{bytes, nanos, percent, rate, ratio};
@@ -20,30 +20,31 @@ const LINKS_LISTED: usize = 8;
 /// Link directions with traffic that are listed whether they drop or not.
 const SMALL_NETWORK: usize = 4;
 
-/// Widest name that the columns make room for.
+/// Maximum width of a name.
 const NAME: usize = 34;
 
-/// Writes the records of an experiment as plain lines, at most 110 columns wide (a long name of the reader's own aside).
+/// Writes the records of an experiment as plain lines, at most 110 columns wide (a long name of the reader's own
+/// aside).
 #[derive(Debug)]
 pub struct LabText<W> {
     out: W,
     experiment: Option<LabExperiment>,
     run: Option<LabRun>,
-    begun: u64,
-    /// How the threads of the run that goes on are scheduled.
+    started: u64,
+    /// Scheduling policy of the threads of the current run.
     scheduling: String,
 }
 
 impl<W: Write> LabText<W> {
     /// Writes to `out`, line by line; hand in a `LineWriter` or flush it yourself when lines must appear at once.
     pub const fn new(out: W) -> Self {
-        Self { out, experiment: None, run: None, begun: 0, scheduling: String::new() }
+        Self { out, experiment: None, run: None, started: 0, scheduling: String::new() }
     }
 
     /// Prints what `record` makes known: intervals and single transfers print nothing.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn record(&mut self, record: &LabRecord) -> io::Result<()> {
         match record {
             LabRecord::Experiment(e) => {
@@ -51,7 +52,7 @@ impl<W: Write> LabText<W> {
                 header(&mut Sheet::new(&mut self.out), e)
             }
             LabRecord::Run(r) => {
-                self.begun += 1;
+                self.started += 1;
                 self.run = Some(r.clone());
                 self.scheduling.clear();
                 Ok(())
@@ -97,7 +98,7 @@ impl<W: Write> LabText<W> {
         text
     }
 
-    /// Runs that are to be made; a run that comes without its experiment is the only one.
+    /// Number of planned runs; 1 without an experiment record.
     fn planned(&self) -> u64 {
         self.experiment.as_ref().map_or(1, |e| u64::from(e.points) * u64::from(e.repetitions))
     }
@@ -109,7 +110,7 @@ impl<W: Write> LabText<W> {
                 if one { end.links[0].link.clone() } else { "emulation".to_owned() }
             }
             _ if self.planned() == 1 => format!("run {}", end.run),
-            _ => format!("run {} ({} of {})", end.run, self.begun, self.planned().max(self.begun)),
+            _ => format!("run {} ({} of {})", end.run, self.started, self.planned().max(self.started)),
         }
     }
 }
@@ -133,8 +134,8 @@ fn header<W: Write>(sheet: &mut Sheet<'_, W>, e: &LabExperiment) -> io::Result<(
     if !e.about.is_empty() {
         sheet.item("about", &e.about)?;
     }
-    sheet.item("begun", &format!("{}, seed {}, privilege: {}", utc(e.began_utc_s), e.seed, e.privilege))?;
-    sheet.item("size", &runs_in_words(e.points, e.repetitions))?;
+    sheet.item("started", &format!("{}, seed {}, privilege: {}", utc(e.began_utc_s), e.seed, e.privilege))?;
+    sheet.item("size", &run_count_text(e.points, e.repetitions))?;
     let h = &e.host;
     let cpus = if h.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", h.cpus) };
     sheet.item("machine", &format!("{}, {cpus}, Linux {} {}", h.hostname, h.kernel, h.machine))?;
@@ -175,7 +176,7 @@ fn run_end<W: Write>(
     }
     let late = e.lateness.as_ref().map(|d| format!("lateness p99 {}, largest {}", nanos(d.p99_ns), nanos(d.max_ns)));
     let busy = Some(format!("busiest worker {} of a CPU", percent(e.busiest_worker)));
-    let stolen = e.stolen_cpu.filter(|s| *s > 0.0).map(|s| format!("{} of the machine taken by its host", percent(s)));
+    let stolen = e.stolen_cpu.filter(|s| *s > 0.0).map(|s| format!("{} of the machine's CPU time stolen", percent(s)));
     let scheduling = (!scheduling.is_empty()).then(|| scheduling.to_owned());
     sheet.item("emulator", &[late, busy, stolen, scheduling].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
@@ -215,7 +216,7 @@ fn small_transfers<W: Write>(sheet: &mut Sheet<'_, W>, all: &[&FlowTotals]) -> i
     by_size(sheet, all)
 }
 
-/// How many times as long as alone.
+/// Formats a slowdown factor.
 fn factor(value: f64) -> String {
     metric_value("slowdown", value)
 }
@@ -223,7 +224,7 @@ fn factor(value: f64) -> String {
 fn by_size<W: Write>(sheet: &mut Sheet<'_, W>, all: &[&FlowTotals]) -> io::Result<()> {
     let bins: Vec<(&str, &SizeBin)> =
         all.iter().flat_map(|f| f.sizes.iter().map(|bin| (f.flow.as_str(), bin))).collect();
-    // All of one size: the lines above have said it.
+    // With a single size, the lines above have the same values.
     if bins.len() <= all.len() {
         return Ok(());
     }
@@ -258,7 +259,7 @@ fn all_traffic<W: Write>(sheet: &mut Sheet<'_, W>, traffic: &Traffic) -> io::Res
     sheet.item("all traffic", &text)
 }
 
-/// What others have published, beside the means of the first point.
+/// Published values beside the means of the first point.
 fn published<W: Write>(sheet: &mut Sheet<'_, W>, s: &LabSummary, all: &[PublishedValue]) -> io::Result<()> {
     if all.is_empty() {
         return Ok(());
@@ -281,12 +282,12 @@ fn listed(all: &[LinkTotals], is_only: bool) -> (Vec<&LinkTotals>, usize) {
         let lossy = busy.iter().filter(|l| l.dropped.total() > 0).count();
         busy.truncate(lossy.clamp(1, LINKS_LISTED));
     }
-    let others = carrying - busy.len();
-    (busy, others)
+    let remaining = carrying - busy.len();
+    (busy, remaining)
 }
 
 fn links<W: Write>(sheet: &mut Sheet<'_, W>, all: &[LinkTotals], is_only: bool) -> io::Result<()> {
-    let (shown, others) = listed(all, is_only);
+    let (shown, remaining) = listed(all, is_only);
     if shown.is_empty() {
         return if all.is_empty() { Ok(()) } else { sheet.item("links", "no packet entered any link") };
     }
@@ -300,9 +301,9 @@ fn links<W: Write>(sheet: &mut Sheet<'_, W>, all: &[LinkTotals], is_only: bool) 
     t.text("", "by cause", shown.iter().map(|l| by_cause(l)));
     t.write(sheet)?;
     let lossy = all.iter().filter(|l| l.dropped.total() > 0).count().saturating_sub(shown.len());
-    match (others, lossy) {
+    match (remaining, lossy) {
         (0, _) => Ok(()),
-        // Of every run of a sweep once more: that goes without saying.
+        // Not repeated for every run of a sweep.
         (_, 0) if !is_only => Ok(()),
         (n, 0) => sheet.line(&format!("  and {n} more link directions with traffic, none with drops")),
         (n, lossy) => sheet.line(&format!("  and {n} more link directions with traffic, {lossy} of them with drops")),
@@ -327,13 +328,13 @@ fn summary<W: Write>(sheet: &mut Sheet<'_, W>, s: &LabSummary, e: Option<&LabExp
     sheet.heading(&format!("{}: {} of {} runs valid", verdict(&s.verdict), s.valid_runs, s.runs))?;
     let repetitions = e.map_or(1, |e| e.repetitions);
     published(sheet, s, e.map_or(&[], |e| &e.published))?;
-    // The lines of the only run have said it all.
+    // A single run has printed everything already.
     if s.points.len() < 2 && repetitions < 2 {
         return Ok(());
     }
     because(&s.verdict).iter().try_for_each(|why| sheet.item("INVALID", why))?;
     if s.interrupted {
-        sheet.item("interrupted", "what was measured until then counts")?;
+        sheet.item("interrupted", "the results cover the time until then")?;
     }
     points::write(sheet, s, e.and_then(|e| e.plot.as_ref()), repetitions)
 }

@@ -7,7 +7,7 @@ use results::{IntervalRecord, Role};
 use crate::pairing::Row;
 use crate::summary::finite;
 
-/// Points that are kept: a terminal of 400 columns shows 800 dots, and older points lose only half their resolution.
+/// Maximum number of points; a terminal of 400 columns shows 800 dots.
 const POINTS_MAX: usize = 2048;
 
 /// Mean of what was added.
@@ -45,7 +45,7 @@ pub(crate) struct Point {
     pub(crate) retransmits: u64,
 }
 
-/// What a chart can show.
+/// Quantity of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantity {
     Throughput,

@@ -79,7 +79,7 @@ fn row_text(state: &LiveState, row: &Row, is_wide: bool) -> String {
     format!("{goodput:>14}   {median:>10} / {p95:>9}  {srtt:>9}  {cwnd:>9}  {limit}")
 }
 
-/// What limits now, with the share of the interval.
+/// Current limit, with its share of the interval.
 pub(crate) fn limit_text(row: &Row) -> String {
     row.limit().map_or_else(dash, |l| format!("{} {}", limit_name(l.limit), percent(l.share)))
 }
@@ -98,7 +98,7 @@ pub(crate) fn throughput_chart(frame: &mut Frame<'_>, state: &LiveState, area: R
     chart(frame, state, area, "throughput", curves, |v| rate(v as u64));
 }
 
-/// Without colour the second direction is told by its dots.
+/// Without colour, the second direction has dots as its marker.
 fn direction_marker(state: &LiveState, direction: Direction) -> Marker {
     if direction == Direction::Down && !state.has_colour && state.lanes.len() > 1 {
         Marker::Dot
@@ -164,12 +164,12 @@ pub(crate) fn retransmits(frame: &mut Frame<'_>, state: &LiveState, area: Rect) 
     }
 }
 
-/// Whether any direction tells where its delay sits.
+/// Whether a direction reports delays by stage.
 pub(crate) fn has_decomposition(state: &LiveState) -> bool {
     state.lanes.values().filter_map(|l| l.current()).any(|r| r.decomposition().is_some())
 }
 
-/// A bar of the stages, and the same in words.
+/// A bar of the stages, and their names with values.
 pub(crate) fn decomposition(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
     let mut lines = Vec::new();
     for (direction, lane) in &state.lanes {
@@ -179,17 +179,17 @@ pub(crate) fn decomposition(frame: &mut Frame<'_>, state: &LiveState, area: Rect
         let label = format!("delay in {:<5}", direction_name(*direction));
         let width = f64::from(area.width.saturating_sub(label.len() as u16));
         let mut bar = vec![Span::raw(label)];
-        let mut words = vec![Span::raw(" ".repeat(if area.width >= WIDE_MIN { 14 } else { 9 }))];
+        let mut labels = vec![Span::raw(" ".repeat(if area.width >= WIDE_MIN { 14 } else { 9 }))];
         for ((stage, ns), (shade, hue, short)) in stages(&d).iter().zip(medians).zip(STAGES) {
             let share = ns as f64 / total;
             bar.push(Span::styled(shade.repeat((share * width).round() as usize), colour(state, hue)));
             if stage.delay.is_some() {
-                words.push(Span::styled(shade, colour(state, hue)));
+                labels.push(Span::styled(shade, colour(state, hue)));
                 let name = if area.width >= WIDE_MIN { stage.name } else { short };
-                words.push(Span::raw(format!(" {name} {}  ", nanos(ns))));
+                labels.push(Span::raw(format!(" {name} {}  ", nanos(ns))));
             }
         }
-        lines.extend([Line::from(bar), Line::from(words)]);
+        lines.extend([Line::from(bar), Line::from(labels)]);
     }
     frame.render_widget(Paragraph::new(lines), area);
 }

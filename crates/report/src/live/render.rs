@@ -18,7 +18,7 @@ const FULL_HEIGHT_MIN: u16 = 18;
 /// From this width on the two charts stand side by side.
 const SIDE_BY_SIDE_MIN: u16 = 110;
 
-/// Lines that a chart needs to tell something.
+/// Minimum height of a useful chart, in lines.
 const CHART_HEIGHT_MIN: u16 = 5;
 
 /// Draws what is known of the test; pure, whatever the terminal is.
@@ -65,7 +65,7 @@ fn full(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
     panels::streams(frame, state, table);
 }
 
-/// Who to whom, over what, and how to leave.
+/// Title line: ends, transport, and the key that quits.
 pub(crate) fn header(state: &LiveState) -> Line<'static> {
     let Some(s) = &state.start else { return Line::from("longhaul: waiting for the test to start") };
     let name = if state.is_udp() { "UDP" } else { "TCP" };

@@ -1,4 +1,4 @@
-//! What the live view knows of a running test.
+//! State of the live view of a running test.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ const RECENT_ROWS: usize = 8;
 #[derive(Debug, Clone)]
 pub struct LiveState {
     pub(crate) start: Option<StartRecord>,
-    pub(crate) lanes: BTreeMap<Direction, Lane>,
+    pub(crate) lanes: BTreeMap<Direction, DirectionState>,
     pub(crate) end: Option<EndRecord>,
     pub(crate) has_colour: bool,
 }
 
 /// One direction.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Lane {
+pub(crate) struct DirectionState {
     pub(crate) history: History,
     recent: BTreeMap<u64, Row>,
 }
 
-impl Lane {
+impl DirectionState {
     fn record(&mut self, r: &IntervalRecord) {
         self.history.add(r);
         self.recent.entry(r.index).or_insert_with(|| Row::new(r.direction)).fill(r.clone());
@@ -44,12 +44,12 @@ impl Lane {
 }
 
 impl LiveState {
-    /// Nothing known yet. Without colour, series differ by their marks and stages by their shades.
+    /// Creates an empty state. Without colour, series differ by their markers and stages by their shades.
     pub const fn new(has_colour: bool) -> Self {
         Self { start: None, lanes: BTreeMap::new(), end: None, has_colour }
     }
 
-    /// Takes over what `record` makes known; a start record begins anew.
+    /// Adds a record; a start record resets the state.
     pub fn record(&mut self, record: &Record) {
         match record {
             Record::Start(s) => *self = Self { start: Some(s.clone()), ..Self::new(self.has_colour) },
@@ -60,7 +60,7 @@ impl LiveState {
 
     /// Seconds of the load so far.
     pub(crate) fn elapsed_s(&self) -> f64 {
-        let last = |l: &Lane| l.recent.values().map(|r| finite(r.end_s())).fold(0.0, f64::max);
+        let last = |l: &DirectionState| l.recent.values().map(|r| finite(r.end_s())).fold(0.0, f64::max);
         self.lanes.values().map(last).fold(0.0, f64::max)
     }
 

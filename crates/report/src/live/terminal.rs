@@ -1,4 +1,4 @@
-//! Takes the terminal and gives it back.
+//! Terminal of the live views: raw mode and alternate screen, and their restoration.
 
 use std::io::{self, IsTerminal, Stderr};
 use std::sync::Once;
@@ -19,13 +19,13 @@ pub fn terminal_columns() -> Option<usize> {
     ratatui::crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
 }
 
-/// Whether a view holds the terminal now, so that the panic hook knows whether there is something to give back.
+/// Whether a view uses the terminal, so that the panic hook restores it only then.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Events that one poll handles at most; a key held down or a resize storm must not stop the test.
 const EVENTS_MAX: usize = 64;
 
-/// The terminal behind standard error, taken: raw mode, alternate screen. Given back at the end, on drop and on a panic.
+/// Terminal on standard error in raw mode and alternate screen; restored at the end, on drop and on a panic.
 #[derive(Debug)]
 pub(crate) struct Screen(Terminal<CrosstermBackend<Stderr>>);
 
@@ -73,9 +73,9 @@ impl Screen {
         Ok(false)
     }
 
-    /// Gives the terminal back.
+    /// Restores the terminal.
     pub(crate) fn finish(self) -> io::Result<()> {
-        // Drop would do the same, but could not tell of an error.
+        // Drop does the same, but cannot return an error.
         restore()
     }
 }
@@ -96,7 +96,7 @@ pub struct LiveView {
 }
 
 impl LiveView {
-    /// Takes the terminal: raw mode, alternate screen. Colours follow `NO_COLOR` (<https://no-color.org>).
+    /// Opens the view: raw mode, alternate screen. Colours follow `NO_COLOR` (<https://no-color.org>).
     ///
     /// # Errors
     /// Standard error is no terminal (kind `Unsupported`), or the terminal refuses.
@@ -104,7 +104,7 @@ impl LiveView {
         Ok(Self { screen: Screen::take()?, state: LiveState::new(Screen::has_colour()) })
     }
 
-    /// Takes over what `record` makes known; nothing is drawn yet.
+    /// Adds a record without drawing.
     pub fn record(&mut self, record: &Record) {
         self.state.record(record);
     }
@@ -112,7 +112,7 @@ impl LiveView {
     /// Draws the current state, in the current size of the terminal.
     ///
     /// # Errors
-    /// The terminal's.
+    /// Errors of the terminal.
     pub fn draw(&mut self) -> io::Result<()> {
         self.screen.draw(|frame| render(frame, &self.state))
     }
@@ -120,15 +120,15 @@ impl LiveView {
     /// Whether the user pressed `q` or Ctrl-C (which raises no signal in raw mode) since the last call. Never waits.
     ///
     /// # Errors
-    /// The terminal's.
+    /// Errors of the terminal.
     pub fn poll_quit(&mut self) -> io::Result<bool> {
         Screen::poll_quit()
     }
 
-    /// Gives the terminal back.
+    /// Restores the terminal.
     ///
     /// # Errors
-    /// The terminal's; it is then in an unknown state.
+    /// Errors of the terminal, which is then in an unknown state.
     pub fn finish(self) -> io::Result<()> {
         self.screen.finish()
     }
@@ -149,7 +149,7 @@ fn restore() -> io::Result<()> {
     disable_raw_mode().and(screen)
 }
 
-/// Makes a panic anywhere print to a terminal that can be read.
+/// Installs a panic hook that restores the terminal first.
 fn install_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

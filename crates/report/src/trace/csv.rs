@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use results::trace::{TraceCause, TraceRecord, TraceSample};
 
-use super::words::state;
+use super::format::state;
 
 /// Columns; the unit is the last part of each name.
-const COLUMNS: &str = "flow at_s cause state cwnd_segments ssthresh_segments in_flight_segments srtt_ns rttvar_ns min_rtt_ns \
-    delivery_rate_bps pacing_rate_bps lost_segments retransmitted_segments acked_bytes mss_bytes peer_window_bytes \
-    application_limited window_limited fast_base_rtt_ns fast_average_rtt_ns fast_queue_segments fast_target_segments fast_resting \
-    htcp_min_rtt_ns htcp_max_rtt_ns htcp_alpha_segments htcp_beta";
+const COLUMNS: &str = "flow at_s cause state cwnd_segments ssthresh_segments in_flight_segments srtt_ns rttvar_ns \
+    min_rtt_ns delivery_rate_bps pacing_rate_bps lost_segments retransmitted_segments acked_bytes mss_bytes \
+    peer_window_bytes application_limited window_limited fast_base_rtt_ns fast_average_rtt_ns fast_queue_segments \
+    fast_target_segments fast_resting htcp_min_rtt_ns htcp_max_rtt_ns htcp_alpha_segments htcp_beta";
 
 /// Writes samples as comma-separated values (RFC 4180, line end LF).
 pub struct TraceCsv<W: Write> {
@@ -33,7 +33,7 @@ impl<W: Write> TraceCsv<W> {
     /// Writes the header once, and the row of a sample; other records have none.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn record(&mut self, record: &TraceRecord) -> io::Result<()> {
         if !self.is_headed {
             self.is_headed = true;
@@ -45,7 +45,7 @@ impl<W: Write> TraceCsv<W> {
     }
 
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -59,7 +59,7 @@ fn row(s: &TraceSample) -> Vec<String> {
     vec![
         s.flow.to_string(),
         format!("{:.6}", s.at_s),
-        event_word(s.cause).to_owned(),
+        event_name(s.cause).to_owned(),
         state(s.state).to_owned(),
         s.cwnd_segments.to_string(),
         maybe(s.ssthresh_segments),
@@ -88,7 +88,7 @@ fn row(s: &TraceSample) -> Vec<String> {
     ]
 }
 
-fn event_word(cause: TraceCause) -> &'static str {
+fn event_name(cause: TraceCause) -> &'static str {
     match cause {
         TraceCause::Ack => "ack",
         TraceCause::State => "state",

@@ -1,29 +1,30 @@
-//! What is kept of each connection: figures of all samples, and some of the samples for charts.
+//! State of each connection: statistics of all samples, and thinned samples for charts.
 
 use std::collections::BTreeMap;
 
 use results::DelayHistogram;
 use results::trace::{TraceCause, TraceEnd, TraceFlow, TraceRecord, TraceSample, TraceStart, TraceState};
 
-/// Connections that are kept. When another one comes, the one that carried least of those that have ended goes, or of all.
+/// Maximum number of connections; a new one replaces the ended one with the least traffic, or the one with the least of
+/// all.
 const FLOWS_MAX: usize = 256;
-/// Samples that are kept of one: more than a screen has columns.
+/// Maximum number of samples per connection, more than the columns of a screen.
 const SAMPLES_MAX: usize = 2000;
-/// Changes of state and retransmissions that are kept of one; of more, retransmissions go first.
+/// Maximum number of state changes and retransmissions per connection; retransmissions are dropped first.
 const EVENTS_MAX: usize = 2000;
 
-/// Takes the records of a trace in bounded memory, however long it is.
+/// Report of a trace, in bounded memory.
 #[derive(Debug, Default)]
 pub struct TraceReport {
     pub(super) start: Option<TraceStart>,
     pub(super) flows: BTreeMap<u32, FlowTrace>,
     pub(super) end: Option<TraceEnd>,
-    /// Connections that were too many to keep.
+    /// Number of dropped connections.
     pub(super) forgotten: u64,
 }
 
 impl TraceReport {
-    /// Takes note of a record.
+    /// Adds a record.
     pub fn record(&mut self, record: &TraceRecord) {
         match record {
             TraceRecord::Start(start) => self.start = Some(start.clone()),
@@ -42,7 +43,7 @@ impl TraceReport {
         }
     }
 
-    /// Those that carried most come first.
+    /// Connections in descending order of traffic.
     pub(super) fn busiest(&self) -> Vec<&FlowTrace> {
         let mut all: Vec<&FlowTrace> = self.flows.values().collect();
         all.sort_by_key(|f| (std::cmp::Reverse(f.acked_bytes()), f.flow.flow));
@@ -67,7 +68,7 @@ pub(super) struct FlowTrace {
     pub(super) last: Option<TraceSample>,
     pub(super) cwnd_max: u32,
     pub(super) srtt: DelayHistogram,
-    /// How often losses were repaired, and how often a timeout was needed.
+    /// Numbers of fast recoveries and of timeouts.
     pub(super) recoveries: u64,
     pub(super) timeouts: u64,
     pub(super) curve: Thinned,
@@ -116,12 +117,12 @@ impl FlowTrace {
         self.last.as_ref().is_some_and(|s| s.cause == TraceCause::End)
     }
 
-    /// Bytes acknowledged while it was followed.
+    /// Bytes acknowledged during the trace.
     pub(super) fn acked_bytes(&self) -> u64 {
         self.between(|s| s.acked_bytes)
     }
 
-    /// Packets sent again while it was followed.
+    /// Packets retransmitted during the trace.
     pub(super) fn retransmitted(&self) -> u64 {
         self.between(|s| u64::from(s.retransmitted_segments))
     }
@@ -183,7 +184,7 @@ mod thinning {
     use super::*;
 
     #[test]
-    fn of_too_many_connections_those_that_carried_most_stay() {
+    fn the_connections_with_the_most_traffic_are_kept() {
         let mut report = TraceReport::default();
         for n in 1..=1000 {
             report.record(&super::super::tests::flow(n, "cubic"));
@@ -196,7 +197,7 @@ mod thinning {
     }
 
     #[test]
-    fn a_long_trace_is_thinned_evenly_and_its_figures_are_of_all_samples() {
+    fn a_long_trace_is_thinned_evenly_and_its_statistics_cover_all_samples() {
         let mut report = TraceReport::default();
         report.record(&super::super::tests::flow(1, "cubic"));
         for n in 0..100_000_u32 {

@@ -1,4 +1,4 @@
-//! The view of a running trace on a terminal.
+//! Live view of a running trace on a terminal.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -11,18 +11,18 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use results::trace::{TraceCause, TraceFlow, TraceRecord, TraceSample};
 
-use super::words::{absent, inner, state};
+use super::format::{absent, inner, state};
 use crate::live::chart::{Curve, Plot};
 use crate::live::terminal::Screen;
 use crate::summary::{nanos, printable, rate};
 
-/// Seconds that the charts and the rates look back.
+/// Time span of the charts, in seconds.
 const WINDOW_S: f64 = 60.0;
 /// Seconds over which the rate of acknowledged bytes is taken.
 const RATE_S: f64 = 1.0;
 /// Points of one connection in a second: a terminal shows no more.
 const POINTS_PER_S: f64 = 10.0;
-/// Connections that are kept; of more, those that were silent for longest go.
+/// Maximum number of connections; those that were silent longest are dropped.
 const FLOWS_MAX: usize = 512;
 /// Curves in a chart, each with a colour of its own.
 const CURVES: [Color; 6] =
@@ -33,7 +33,7 @@ const CHART_HEIGHT_MIN: u16 = 16;
 /// From this width on the charts stand side by side.
 const SIDE_BY_SIDE_MIN: u16 = 110;
 
-/// What is known of the connections now.
+/// Current state of the connections.
 #[derive(Debug, Default)]
 pub struct TraceLiveState {
     filter: String,
@@ -53,12 +53,12 @@ struct Live {
 }
 
 impl TraceLiveState {
-    /// Before any record.
+    /// Creates an empty state.
     pub fn new(has_colour: bool) -> Self {
         Self { has_colour, ..Self::default() }
     }
 
-    /// Takes note of a record.
+    /// Adds a record.
     pub fn record(&mut self, record: &TraceRecord) {
         match record {
             TraceRecord::Start(start) => self.filter = printable(&start.filter),
@@ -73,7 +73,7 @@ impl TraceLiveState {
         }
     }
 
-    /// Time goes on also without samples.
+    /// Advances the time, also without samples.
     pub fn at(&mut self, seconds: f64) {
         self.now_s = self.now_s.max(seconds);
     }
@@ -102,7 +102,7 @@ impl TraceLiveState {
         oldest.and_then(|number| self.flows.remove(&number));
     }
 
-    /// Those that carry most come first; those that have ended or are silent follow.
+    /// Connections in descending order of rate; ended and silent ones follow.
     fn order(&self) -> Vec<&Live> {
         let mut all: Vec<&Live> = self.flows.values().collect();
         all.sort_by_key(|l| (std::cmp::Reverse(l.acked_bps(self.now_s)), l.has_ended, l.flow.flow));
@@ -111,8 +111,8 @@ impl TraceLiveState {
 }
 
 impl Live {
-    /// Rate of acknowledged bytes over the last second, or between the last two samples where they are further apart; zero for one that has
-    /// been silent for twice as long.
+    /// Rate of acknowledged bytes over the last second, or between the last two samples where they are further apart;
+    /// zero for one that has been silent for twice as long.
     fn acked_bps(&self, now_s: f64) -> u64 {
         let Some(newest) = self.points.back() else { return 0 };
         let earlier = self.points.iter().rev().skip(1);
@@ -223,7 +223,7 @@ pub struct TraceView {
 }
 
 impl TraceView {
-    /// Takes the terminal. Colours follow `NO_COLOR` (<https://no-color.org>).
+    /// Opens the view. Colours follow `NO_COLOR` (<https://no-color.org>).
     ///
     /// # Errors
     /// Standard error is no terminal (kind `Unsupported`), or the terminal refuses.
@@ -231,15 +231,15 @@ impl TraceView {
         Ok(Self { screen: Screen::take()?, state: TraceLiveState::new(Screen::has_colour()) })
     }
 
-    /// Takes note of a record; nothing is drawn yet.
+    /// Adds a record without drawing.
     pub fn record(&mut self, record: &TraceRecord) {
         self.state.record(record);
     }
 
-    /// Draws what is known at `seconds` since the begin.
+    /// Draws the state at `seconds` since the start.
     ///
     /// # Errors
-    /// The terminal's.
+    /// Errors of the terminal.
     pub fn draw(&mut self, seconds: f64) -> io::Result<()> {
         self.state.at(seconds);
         self.screen.draw(|frame| render(frame, &self.state))
@@ -248,15 +248,15 @@ impl TraceView {
     /// Whether the user pressed `q` or Ctrl-C since the last call. Never waits.
     ///
     /// # Errors
-    /// The terminal's.
+    /// Errors of the terminal.
     pub fn poll_quit(&self) -> io::Result<bool> {
         Screen::poll_quit()
     }
 
-    /// Gives the terminal back.
+    /// Restores the terminal.
     ///
     /// # Errors
-    /// The terminal's; it is then in an unknown state.
+    /// Errors of the terminal, which is then in an unknown state.
     pub fn finish(self) -> io::Result<()> {
         self.screen.finish()
     }

@@ -1,13 +1,13 @@
-//! What `longhaul trace` saw: lines, comma-separated values, a view on the terminal, a page.
+//! Output of `longhaul trace`: lines, comma-separated values, a view on the terminal, a page.
 
 mod csv;
 mod flow;
+mod format;
 mod live;
 mod page;
 #[cfg(test)]
 mod tests;
 mod text;
-mod words;
 
 pub use csv::TraceCsv;
 pub use flow::TraceReport;

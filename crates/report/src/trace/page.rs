@@ -6,7 +6,7 @@ use results::trace::{TraceSample, TraceSource};
 use serde::Serialize;
 
 use super::flow::{FlowTrace, TraceReport};
-use super::words::event;
+use super::format::event;
 use crate::html::document::{Parts, write_document};
 use crate::html::markup::Html;
 use crate::summary::{bytes, nanos, printable, rate, seconds};
@@ -16,13 +16,13 @@ const PARTS: Parts = Parts {
     style: include_str!("../../assets/trace.css"),
 };
 
-/// Connections with curves in the page, those that carried most.
+/// Maximum number of connections with curves in the page, those with the most traffic.
 const DRAWN_MAX: usize = 32;
 
 /// Writes the page of a trace: a table of the connections, charts of all and of one, over one time axis.
 ///
 /// # Errors
-/// The writer's.
+/// Errors of the writer.
 pub fn write_trace_html(mut out: impl Write, report: &TraceReport, title: &str) -> io::Result<()> {
     let busiest = report.busiest();
     let mut h = Html::new();
@@ -46,7 +46,7 @@ fn header(h: &mut Html, report: &TraceReport, title: &str) {
         h.raw("<p class=\"hint\">").text(printable(&start.filter)).raw(", Linux ").text(printable(&start.kernel));
         h.text(match start.source {
             TraceSource::Bpf => ", BPF programs at tracepoints",
-            TraceSource::Diagnostics => ", socket diagnostics asked again and again",
+            TraceSource::Diagnostics => ", socket diagnostics, polled",
         });
         let interval = if start.interval_s > 0.0 {
             format!(", a sample at most every {}", nanos((start.interval_s * 1e9) as u64))
@@ -58,12 +58,16 @@ fn header(h: &mut Html, report: &TraceReport, title: &str) {
     h.raw("</header>");
     match &report.end {
         Some(end) if end.lost_events > 0 => {
-            let lost = format!("{} events found no room and are missing: curves have gaps.", end.lost_events);
+            let lost = format!("{} events were lost because the buffer was full: curves have gaps.", end.lost_events);
             h.classed("p", "warning", lost);
         }
         Some(_) => {}
         None => {
-            h.classed("p", "warning", "The end of the trace is missing: its writer was stopped or is still at work.");
+            h.classed(
+                "p",
+                "warning",
+                "The end of the trace is missing: its writer was interrupted or is still running.",
+            );
         }
     }
 }
@@ -80,7 +84,7 @@ fn table(h: &mut Html, flows: &[&FlowTrace], forgotten: u64) {
         "largest window",
         "round trip, median",
         "95 %",
-        "sent again",
+        "retransmitted",
         "recoveries, timeouts",
     ];
     h.raw("<section><h2>Connections</h2>");
@@ -116,7 +120,7 @@ fn table(h: &mut Html, flows: &[&FlowTrace], forgotten: u64) {
     }
     h.raw("</tbody></table></div>");
     if forgotten > 0 {
-        h.classed("p", "hint", format_args!("and {forgotten} more connections that carried less"));
+        h.classed("p", "hint", format_args!("and {forgotten} more connections with less traffic"));
     }
     h.raw("</section>");
 }
@@ -141,14 +145,18 @@ const OF_ONE: [(&str, &str, &str); 6] = [
     (
         "inner",
         "FAST TCP: packets queued",
-        "What it believes to have queued in the path, which it drives towards alpha.",
+        "Estimated number of its packets in the queues of the path, controlled towards alpha.",
     ),
     (
         "htcp",
         "H-TCP: alpha and beta",
-        "Packets that the window grows by in a round trip, and what is left of it after a loss.",
+        "Window increase per round trip in packets, and the share of the window kept after a loss.",
     ),
-    ("lost", "Lost and sent again", "Thought lost and not yet repaired; sent again since the first sample."),
+    (
+        "lost",
+        "Lost and retransmitted",
+        "Considered lost and not yet retransmitted; retransmissions since the first sample.",
+    ),
 ];
 
 fn charts(h: &mut Html, flows: &[&FlowTrace]) {
@@ -159,7 +167,7 @@ fn charts(h: &mut Html, flows: &[&FlowTrace]) {
     h.raw("<p class=\"hint\">All charts share one time axis. Drag to zoom, double-click to reset.</p>");
     if flows.len() > DRAWN_MAX {
         let left = flows.len() - DRAWN_MAX;
-        h.classed("p", "warning", format_args!("Not drawn: {left} connections of the table that carried less."));
+        h.classed("p", "warning", format_args!("Not drawn: {left} connections of the table with less traffic."));
     }
     places(h, &OF_ALL);
     h.raw("<h2>One connection</h2><p class=\"controls\" id=\"choice\"></p><p class=\"hint\" id=\"thinned\"></p>");
@@ -175,8 +183,8 @@ fn places(h: &mut Html, charts: &[(&'static str, &'static str, &'static str)]) {
 }
 
 fn footer(h: &mut Html, report: &TraceReport) {
-    h.raw("<footer><p><b>What the numbers mean.</b> A sample is what the kernel's TCP keeps at that moment, at this host. With ");
-    h.raw("BPF it is taken when a packet arrives, before it is acted on; with diagnostics when it was asked for. Medians are ");
+    h.raw("<footer><p><b>What the numbers mean.</b> A sample is the state of the kernel's TCP on this host. With ");
+    h.raw("BPF it is taken when a packet arrives, before it is processed; with diagnostics at each poll. Medians are ");
     h.raw("over samples, not over time. Rates are of bytes that the other end acknowledged, headers not counted.</p><p>longhaul ");
     h.text(env!("CARGO_PKG_VERSION"));
     if let Some(start) = &report.start {
@@ -252,7 +260,7 @@ fn flow_data(f: &FlowTrace) -> FlowData {
     }
 }
 
-/// Time over which a rate of acknowledged bytes is taken at least: acknowledgements come in bursts.
+/// Minimum averaging time of a rate of acknowledged bytes, in seconds, because acknowledgements arrive in bursts.
 const RATE_OVER_S: f64 = 0.1;
 
 /// Rate of acknowledged bytes at each sample, over the samples of the last tenth of a second or since the one before.

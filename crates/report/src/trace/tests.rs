@@ -1,4 +1,4 @@
-//! A made-up trace, and what is made of it.
+//! Output of a synthetic trace.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -107,11 +107,11 @@ fn a_page_holds_the_curves_and_no_markup_of_a_record() {
     write_trace_html(&mut out, &report(&trace()), "a trace").unwrap();
     let page = String::from_utf8(out).unwrap();
     assert!(!page.contains("fast<script>") && page.contains("fast&lt;script&gt;"));
-    assert!(page.contains("5 events found no room"));
+    assert!(page.contains("5 events were lost"));
     let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
     let data: serde_json::Value = serde_json::from_str(data).unwrap();
     let [fast, cubic] = [&data["flows"][0], &data["flows"][1]];
-    // What carried most comes first. 20 000 bytes each 10 ms are 16 Mb/s.
+    // The connection with the most traffic comes first. 20 000 bytes each 10 ms are 16 Mb/s.
     assert_eq!(fast["acked_bps"][50], 16_000_000);
     assert_eq!((&fast["queued"][50], &cubic["queued"][50]), (&28.0.into(), &serde_json::Value::Null));
     assert_eq!(cubic["events"][0]["text"], "recovery");

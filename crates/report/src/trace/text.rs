@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use results::trace::{TraceEnd, TraceRecord, TraceSample};
 
 use super::flow::TraceReport;
-use super::words::{absent, event, inner};
+use super::format::{absent, event, inner};
 use crate::summary::{bytes, nanos, printable, rate, seconds};
 
-/// Writes records as people read them: a line a sample.
+/// Writes records as text, one line per sample.
 #[derive(Debug)]
 pub struct TraceText<W: Write> {
     out: W,
@@ -25,7 +25,7 @@ impl<W: Write> TraceText<W> {
     }
 
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn record(&mut self, record: &TraceRecord) -> io::Result<()> {
         match record {
             TraceRecord::Start(start) => {
@@ -69,16 +69,16 @@ impl<W: Write> TraceText<W> {
     }
 
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
 
-/// Writes what a trace saw of each connection as a table, those that carried most first.
+/// Writes a table of the connections, in descending order of traffic.
 ///
 /// # Errors
-/// The writer's.
+/// Errors of the writer.
 pub fn write_trace_summary(out: &mut impl Write, report: &TraceReport) -> io::Result<()> {
     let flows = report.busiest();
     if !flows.is_empty() {
@@ -118,7 +118,7 @@ pub fn write_trace_summary(out: &mut impl Write, report: &TraceReport) -> io::Re
         )?;
     }
     if report.forgotten > 0 {
-        writeln!(out, "     and {} more that carried less", report.forgotten)?;
+        writeln!(out, "     and {} more with less traffic", report.forgotten)?;
     }
     report.end.as_ref().map_or(Ok(()), |end| write_end(out, end))
 }

@@ -1,4 +1,4 @@
-//! From records to a measured path.
+//! Joining of records into a measured path.
 
 use results::estimate::Quantity;
 use results::evaluate::{JoinedEstimate, MeasuredPath};
@@ -51,13 +51,13 @@ fn path(joined: Joined) -> (MeasuredPath, bool) {
     (*path, overlaps)
 }
 
-fn told(path: &MeasuredPath, method: &str) -> JoinedEstimate {
+fn estimate_of(path: &MeasuredPath, method: &str) -> JoinedEstimate {
     path.estimates.iter().find(|e| e.method == method).unwrap_or_else(|| panic!("{path:?}")).clone()
 }
 
 #[test]
 fn methods_follow_each_other_from_the_first_record_on() {
-    // Others had 2 Mb/s in the third second and 5 Mb/s in the fourth; a method of 1 Mb was at work in each.
+    // Cross traffic is 2 Mb/s in the third second and 5 Mb/s in the fourth; a method sends 1 Mb in each.
     let all = usage([used("path", "router", [2.0, 3.0], 0.3), used("path", "router", [3.0, 4.0], 0.6)]);
     // Time zero is at 00:00:01.
     let output = start("1970-01-01T00:00:03Z", "receiver", "up", "")
@@ -65,17 +65,17 @@ fn methods_follow_each_other_from_the_first_record_on() {
         + &estimate("two", "available_bandwidth", "ip", None, "")
         + &estimate("bound", "available_bandwidth", "ip", Some(9_000_000), r#","troubles":["upper_bound"]"#);
     let (path, overlaps) = path(joined(&scenario(), &run(VALID, Some(6_000_000), all), &output, false));
-    let (one, two) = (told(&path, "one"), told(&path, "two"));
+    let (one, two) = (estimate_of(&path, "one"), estimate_of(&path, "two"));
     assert_eq!((one.truth_bps, one.estimate_bps), (Some(8_000_000), Some(9_000_000)));
     assert_eq!((two.truth_bps, two.estimate_bps, two.payload_bps), (Some(5_000_000), None, None));
-    assert_eq!(told(&path, "bound").estimate_bps, None, "at most so much is no value");
+    assert_eq!(estimate_of(&path, "bound").estimate_bps, None, "a bound is not a value");
     assert_eq!((one.bytes, one.elapsed_ns, one.quantity), (125_000, 1_000_000_000, Quantity::AvailableBandwidth));
     assert_eq!((path.transfer_bps, path.round_trip_ns, overlaps), (6_000_000, 10_000_000, false));
     assert_eq!((path.sender.as_str(), path.receiver.as_str()), ("sender", "receiver"));
 }
 
 #[test]
-fn each_quantity_meets_its_own_truth_in_its_layer() {
+fn each_quantity_is_compared_with_its_reference_in_its_layer() {
     let also = r#","also":[{"quantity":"capacity","rate_bps":9500000,"low_bps":1,"high_bps":2}]"#;
     let output = start("1970-01-01T00:00:03Z", "receiver", "up", r#","budget_bytes":41000"#)
         + &estimate("auto", "available_bandwidth", "ip", Some(7_500_000), also)
@@ -86,20 +86,20 @@ fn each_quantity_meets_its_own_truth_in_its_layer() {
         + &estimate("adr", "asymptotic_dispersion", "ip", Some(9_000_000), "");
     let all = usage([used("path", "router", [0.0, 10.0], 0.25)]);
     let (path, _) = path(joined(&scenario(), &run(VALID, Some(6_000_000), all), &output, false));
-    let capacity = told(&path, "auto/41kB, capacity");
+    let capacity = estimate_of(&path, "auto/41kB, capacity");
     assert_eq!((capacity.estimate_bps, capacity.truth_bps), (Some(9_500_000), Some(10_000_000)));
     // 1448 of 1500 bytes are payload.
-    assert_eq!(told(&path, "auto/41kB").payload_bps, Some(7_500_000 * 1448 / 1500));
-    let goodput = told(&path, "auto/41kB -> goodput");
+    assert_eq!(estimate_of(&path, "auto/41kB").payload_bps, Some(7_500_000 * 1448 / 1500));
+    let goodput = estimate_of(&path, "auto/41kB -> goodput");
     assert_eq!((goodput.estimate_bps, goodput.truth_bps), (Some(4_000_000), Some(6_000_000)));
     assert_eq!(goodput.bytes, 125_000, "the cost of its call alone");
-    assert_eq!(told(&path, "short-tcp").estimate_bps, Some(3_000_000));
-    assert_eq!(told(&path, "loss").estimate_bps, Some(1_500_000 * 1448 / 1500), "compared with a goodput");
-    assert_eq!(told(&path, "adr").truth_bps, None, "depends on how fast the train was sent");
+    assert_eq!(estimate_of(&path, "short-tcp").estimate_bps, Some(3_000_000));
+    assert_eq!(estimate_of(&path, "loss").estimate_bps, Some(1_500_000 * 1448 / 1500), "compared with a goodput");
+    assert_eq!(estimate_of(&path, "adr").truth_bps, None, "depends on how fast the train was sent");
 }
 
 #[test]
-fn only_probes_of_the_transfers_way_count() {
+fn only_probes_on_the_path_of_the_transfer_count() {
     let result = estimate("adr", "asymptotic_dispersion", "ip", Some(1), "");
     for (host, direction, counts) in
         [("receiver", "up", true), ("10.0.0.3", "up", true), ("router", "up", false), ("receiver", "down", false)]
@@ -111,7 +111,7 @@ fn only_probes_of_the_transfers_way_count() {
 }
 
 #[test]
-fn what_cannot_be_judged_is_told_by_its_reason() {
+fn a_run_without_evaluation_has_a_reason() {
     let output = start("1970-01-01T00:00:03Z", "receiver", "up", "")
         + &estimate("adr", "asymptotic_dispersion", "ip", Some(1), "");
     let of = |run: &Run, output: &str, include: bool| joined(&scenario(), run, output, include);
@@ -125,9 +125,9 @@ fn what_cannot_be_judged_is_told_by_its_reason() {
 }
 
 #[test]
-fn a_method_at_work_when_the_transfer_begins_is_noticed() {
+fn a_method_that_overlaps_the_transfer_is_noticed() {
     let result = estimate("adr", "asymptotic_dispersion", "ip", Some(1), "");
-    // The transfer begins at 20 s, a method of a second at 18.9 or 19.1 s.
+    // The transfer starts at 20 s, a method of 1 s at 18.9 or 19.1 s.
     for (time, late) in [("1970-01-01T00:00:19.9Z", false), ("1970-01-01T00:00:20.1Z", true)] {
         let output = start(time, "receiver", "up", "") + &result;
         assert_eq!(path(joined(&scenario(), &run(VALID, Some(1), usage([])), &output, false)).1, late, "{time}");
@@ -135,7 +135,7 @@ fn a_method_at_work_when_the_transfer_begins_is_noticed() {
 }
 
 #[test]
-fn sites_are_told_apart_by_swept_parameters_of_their_names() {
+fn sites_are_distinguished_by_swept_parameters() {
     let value = |key: &str, value: &str| KeyValue { key: key.to_owned(), value: value.to_owned() };
     let mut run = run(VALID, Some(1), usage([]));
     run.start.values =
@@ -147,7 +147,7 @@ fn sites_are_told_apart_by_swept_parameters_of_their_names() {
 }
 
 #[test]
-fn half_a_line_at_the_end_is_left_out() {
+fn an_incomplete_last_line_is_ignored() {
     let whole = start("1970-01-01T00:00:03Z", "receiver", "up", "")
         + &estimate("adr", "asymptotic_dispersion", "ip", Some(1), "");
     let calls = probes::of(format!("{whole}{{\"record\":\"est").as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! From measured paths to tables.
+//! Tables computed from measured paths.
 
 use estimate::evaluation::Bootstrap;
 use results::estimate::{Quantity, Similarity};
@@ -8,7 +8,7 @@ use super::super::tables::Tables;
 
 const BOOTSTRAP: Bootstrap = Bootstrap { resamples: 200, seed: 1 };
 
-/// A path whose transfer got so many Mb/s, with what `right` and `wrong` said of it.
+/// Path with the throughput of its transfer and the estimates of the methods `right` and `wrong`, in Mb/s.
 fn path(ends: [&str; 2], transfer: u64, right: Option<u64>, wrong: u64) -> MeasuredPath {
     let estimate = |method: &str, mbps: Option<u64>| JoinedEstimate {
         method: method.to_owned(),
@@ -32,7 +32,7 @@ fn path(ends: [&str; 2], transfer: u64, right: Option<u64>, wrong: u64) -> Measu
     }
 }
 
-/// 10, 20 and 40 Mb/s; the first two have their sender in common.
+/// Paths of 10, 20 and 40 Mb/s; the first two share their sender.
 fn paths() -> Vec<MeasuredPath> {
     vec![path(["a", "x"], 10, Some(10), 40), path(["a", "y"], 20, Some(20), 20), path(["b", "z"], 40, Some(40), 10)]
 }
@@ -57,7 +57,7 @@ fn choices_are_counted_at_each_allowed_variation() {
     for variation in [1.0, 2.0, 4.0] {
         near(share(&all, "right", PairSet::All, variation), 1.0);
     }
-    // Reversed, it is right only where the other is no faster than allowed: by 2 in two of three pairs.
+    // The reversed order is correct only if the other path is within the variation: within 2 for two of three pairs.
     near(share(&all, "wrong", PairSet::All, 1.0), 0.0);
     near(share(&all, "wrong", PairSet::All, 2.0), 2.0 / 3.0);
     near(share(&all, "wrong", PairSet::All, 4.0), 1.0);
@@ -72,7 +72,7 @@ fn choices_are_counted_at_each_allowed_variation() {
 }
 
 #[test]
-fn where_all_paths_have_the_same_ends_there_is_one_table() {
+fn paths_with_the_same_ends_give_one_table() {
     let same: Vec<MeasuredPath> = [10, 20, 40].map(|t| path(["a", "x"], t, Some(t), t)).to_vec();
     let all = Tables::new("e", &same).decisions(BOOTSTRAP);
     assert!(all.iter().all(|d| d.pair_set == PairSet::All) && all.len() == 3, "{all:?}");
@@ -118,7 +118,7 @@ fn agreement_is_of_each_two_and_of_each_with_the_transfer() {
 fn the_spread_is_that_of_the_logarithms() {
     let paths = paths();
     let (centre, sigma) = Tables::new("e", &paths).spread().unwrap();
-    // 10, 20, 40: a factor of 2 either way of 20.
+    // 10 and 40 differ from 20 by a factor of 2.
     assert!(centre.abs_diff(20_000_000) <= 1);
     near(sigma, std::f64::consts::LN_2);
 }
@@ -134,7 +134,7 @@ fn pairs_are_also_judged_by_the_classes_of_their_paths() {
     let all = Tables::new("e", &paths).decisions(BOOTSTRAP);
     assert_eq!(row(&all, "right", PairSet::All).pairs, 6);
     assert_eq!(row(&all, "right", PairSet::BothTightLikeNarrow).pairs, 1);
-    // The one that has no class is in no pair.
+    // A path without a class is in no pair.
     assert_eq!(row(&all, "right", PairSet::OneOfEach).pairs, 2);
     near(share(&all, "wrong", PairSet::OneOfEach, 2.0), 0.5);
     assert!(all.iter().all(|d| d.pair_set != PairSet::BothTightUnlikeNarrow), "one path is no pair");

@@ -1,4 +1,4 @@
-//! What the links tell.
+//! Reference values from link counters.
 
 use super::super::truth::{Path, Sent, Window};
 use super::{chain, usage, used};
@@ -21,10 +21,10 @@ fn capacity_is_of_ip_bits_in_full_packets_over_the_narrowest_link() {
     near(ethernet.capacity(SECOND), 100e6 * 1500.0 / 1538.0);
     near(Some(ethernet.round_trip_s()), 0.008);
     near(Some(ethernet.payload_share()), 1448.0 / 1500.0);
-    // 100 Mb/s of Ethernet carry 97.5 Mb/s of packets: less than 98 Mb/s of packets.
+    // 100 Mb/s of Ethernet are 97.5 Mb/s of IP packets, less than 98 Mb/s.
     let two = path("rate = \"98Mb/s\", overhead = \"ip\"", "rate = \"100Mb/s\"", "");
     near(two.capacity(SECOND), 100e6 * 1500.0 / 1538.0);
-    assert_eq!(path("cost = 1", "cost = 1", "").capacity(SECOND), None, "no bound, no capacity");
+    assert_eq!(path("cost = 1", "cost = 1", "").capacity(SECOND), None, "no rate limit, no capacity");
 }
 
 #[test]
@@ -36,14 +36,14 @@ fn capacity_is_that_of_the_time_of_the_method() {
 }
 
 #[test]
-fn available_is_what_others_left() {
+fn available_bandwidth_excludes_cross_traffic() {
     let path = path("cost = 1", "rate = \"10Mb/s\", overhead = \"ip\"", "");
     let all = usage([used("path", "router", [4.0, 5.0], 1.0), used("path", "router", [5.0, 6.0], 0.6)]);
     near(path.available(SECOND, &all, &[]), 4e6);
-    // Of the 6 Mb in that second 1 Mb was the method's own: others had 5 Mb.
+    // 1 Mb of the 6 Mb in that second are probes of the method, so cross traffic is 5 Mb.
     let own = Sent { window: SECOND, bytes: 125_000.0, packets: 100.0 };
     near(path.available(SECOND, &all, &[own]), 5e6);
-    assert_eq!(path.available(Window { begin_s: 9.0, end_s: 10.0 }, &all, &[]), None, "nothing is on record of then");
+    assert_eq!(path.available(Window { begin_s: 9.0, end_s: 10.0 }, &all, &[]), None, "no counters of that time");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Times and names as people read them.
+//! Formatting of times and names.
 
 use results::Direction;
 use results::estimate::{Layer, Quantity};
@@ -38,7 +38,7 @@ pub(super) fn route(path: &HistoryPath) -> String {
     }
 }
 
-/// What a rate is of, in a word.
+/// Short name of a quantity.
 pub(super) const fn short(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Capacity => "capacity",
@@ -49,7 +49,7 @@ pub(super) const fn short(quantity: Quantity) -> &'static str {
     }
 }
 
-/// What a rate is of, with whose bits it counts.
+/// Name of a quantity with its layer.
 pub(super) fn full((quantity, layer): (Quantity, Layer)) -> String {
     let bits = match layer {
         Layer::Ip => "bits of IP packets",

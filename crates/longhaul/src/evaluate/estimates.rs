@@ -1,26 +1,27 @@
-//! What methods said of a path beside what was true.
+//! Estimates of the methods for a path, joined with the reference values.
 
 use results::estimate::{EstimateResult, Layer, Quantity, RateInterval, Trouble};
 use results::evaluate::JoinedEstimate;
 use scenario::Flow;
 
-use super::folder::Usage;
-use super::join::Asked;
+use super::directory::Usage;
+use super::join::TimedResult;
 use super::probes::Call;
 use super::truth::{Path, Sent, Window};
 
-/// What is true of a path, for each quantity.
+/// Reference values of a path for each quantity.
 pub(super) struct Truth<'a> {
     pub(super) path: &'a Path,
     pub(super) usage: &'a Usage,
-    /// What all methods sent.
+    /// Probes that all methods sent.
     pub(super) sent: Vec<Sent>,
-    /// What the transfer got, payload.
+    /// Throughput of the transfer in payload bits per second.
     pub(super) got: u64,
 }
 
 impl Truth<'_> {
-    /// `None` for what the links do not tell: the dispersion of a train depends on how fast it was sent.
+    /// Reference value of a quantity; `None` for the dispersion rate, which depends on the rate of the train, and for
+    /// loss.
     fn of(&self, quantity: Quantity, window: Window) -> Option<u64> {
         match quantity {
             Quantity::Capacity => self.path.capacity(window).map(whole),
@@ -30,67 +31,67 @@ impl Truth<'_> {
         }
     }
 
-    fn joined(&self, method: String, told: Told, window: Window, cost: (u64, u64)) -> JoinedEstimate {
-        let payload = told.rate_bps.map(|bps| match told.layer {
+    fn joined(&self, method: String, value: Value, window: Window, cost: (u64, u64)) -> JoinedEstimate {
+        let payload = value.rate_bps.map(|bps| match value.layer {
             Layer::Ip => whole(bps as f64 * self.path.payload_share()),
             Layer::Payload => bps,
         });
-        let of_transfer = told.quantity == Quantity::BulkTransferCapacity;
+        let of_transfer = value.quantity == Quantity::BulkTransferCapacity;
         JoinedEstimate {
             method,
-            quantity: told.quantity,
-            estimate_bps: if of_transfer { payload } else { told.rate_bps },
+            quantity: value.quantity,
+            estimate_bps: if of_transfer { payload } else { value.rate_bps },
             payload_bps: payload,
-            truth_bps: self.of(told.quantity, window),
+            truth_bps: self.of(value.quantity, window),
             bytes: cost.0,
             elapsed_ns: cost.1,
         }
     }
 }
 
-/// One value.
+/// Estimate of one quantity by one method.
 #[derive(Clone, Copy)]
-struct Told {
+struct Value {
     quantity: Quantity,
     layer: Layer,
     rate_bps: Option<u64>,
 }
 
-/// What a method said: its own quantity, then what else the same probes told. Squeezed pairs tell no rate.
-pub(super) fn told(asked: &Asked<'_>, truth: &Truth<'_>) -> Vec<JoinedEstimate> {
-    let r = asked.result;
+/// Estimates of a method: its own quantity, then the quantities from the same probes. Squeezed pairs estimate no rate.
+pub(super) fn estimates_of(timed: &TimedResult<'_>, truth: &Truth<'_>) -> Vec<JoinedEstimate> {
+    let r = timed.result;
     if r.squeezed.is_some() {
         return Vec::new();
     }
-    let (name, cost) = (method_name(r, asked.budget), (r.bytes, r.elapsed_ns));
-    // Who was stopped and knows a bound on one side has not told what is asked.
+    let (name, cost) = (method_name(r, timed.budget), (r.bytes, r.elapsed_ns));
+    // A one-sided bound is not an estimate.
     let is_bound = r.troubles.iter().any(|t| matches!(t, Trouble::LowerBound | Trouble::UpperBound));
     let value = r.estimate.filter(|_| !is_bound);
-    let own = Told { quantity: r.quantity, layer: r.layer, rate_bps: value.map(|e| e.rate_bps) };
+    let own = Value { quantity: r.quantity, layer: r.layer, rate_bps: value.map(|e| e.rate_bps) };
     let also = |e: &RateInterval| {
-        let told = Told { quantity: e.quantity, layer: r.layer, rate_bps: Some(e.rate_bps) };
-        truth.joined(format!("{name}, {}", short(e.quantity)), told, asked.window, cost)
+        let value = Value { quantity: e.quantity, layer: r.layer, rate_bps: Some(e.rate_bps) };
+        truth.joined(format!("{name}, {}", short(e.quantity)), value, timed.window, cost)
     };
-    let own = truth.joined(name.clone(), own, asked.window, cost);
+    let own = truth.joined(name.clone(), own, timed.window, cost);
     std::iter::once(own).chain(r.also.iter().map(also)).collect()
 }
 
-/// What a call predicted for a transfer like the one that followed, at the cost of the whole call; named after the method that
-/// told the available bandwidth.
+/// Prediction of a call for a transfer with the congestion control of the flow, at the cost of the whole call. Its name
+/// is that of the method that estimated the available bandwidth.
 pub(super) fn predicted(call: &Call, flow: &Flow, truth: &Truth<'_>) -> Option<JoinedEstimate> {
     let control = flow.congestion_control.as_deref();
     let prediction = call.predictions.iter().find(|p| Some(p.congestion_control.as_str()) == control)?;
-    let tells =
+    let has_available =
         |r: &&EstimateResult| r.estimate.iter().chain(&r.also).any(|e| e.quantity == Quantity::AvailableBandwidth);
-    let by = call.results.iter().rfind(tells)?;
+    let by = call.results.iter().rfind(has_available)?;
     let method = format!("{} -> goodput", method_name(by, call.start.budget_bytes));
     let quantity = Quantity::BulkTransferCapacity;
-    let told = Told { quantity, layer: Layer::Payload, rate_bps: Some(prediction.goodput_bps) };
+    let value = Value { quantity, layer: Layer::Payload, rate_bps: Some(prediction.goodput_bps) };
     let cost = (call.results.iter().map(|r| r.bytes).sum(), call.results.iter().map(|r| r.elapsed_ns).sum());
-    Some(truth.joined(method, told, Window { begin_s: 0.0, end_s: 0.0 }, cost))
+    Some(truth.joined(method, value, Window { begin_s: 0.0, end_s: 0.0 }, cost))
 }
 
-/// `pathload-2002`, `auto/41kB`.
+/// Name of a method with its parameters, such as `pathload-2002` or `auto/41kB`.
 fn method_name(result: &EstimateResult, budget: Option<u64>) -> String {
     let of_2002 = if result.faithful { "-2002" } else { "" };
     let budget = match budget {

@@ -1,4 +1,4 @@
-//! Names and numbers of an experiment as people read them. ASCII, as in [`crate::summary`].
+//! Formatting of names and numbers of an experiment, in ASCII as in [`crate::summary`].
 
 use results::lab::{Drops, Estimate, KeyValue};
 use time::OffsetDateTime;
@@ -6,12 +6,12 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::summary::{finite, nanos, rate};
 
-/// A point of the sweep by what tells it from the others: `loss 0.001, cubic`.
+/// Label of a sweep point from the values that distinguish it: `loss 0.001, cubic`.
 pub(super) fn point_label(values: &[KeyValue]) -> String {
     values.iter().map(|v| value_label(values, v)).collect::<Vec<_>>().join(", ")
 }
 
-/// One value of a point with as much of its key as tells it from the other keys. The name of a congestion control needs none.
+/// One value of a point with the distinguishing part of its key; the name of a congestion control has no key.
 pub(super) fn value_label(values: &[KeyValue], of: &KeyValue) -> String {
     match short_key(values, &of.key) {
         "congestion_control" => of.value.clone(),
@@ -21,11 +21,11 @@ pub(super) fn value_label(values: &[KeyValue], of: &KeyValue) -> String {
 
 /// The last parts of a dotted key, as many as no other key of the point ends with.
 pub(super) fn short_key<'a>(values: &[KeyValue], key: &'a str) -> &'a str {
-    let others = || values.iter().map(|v| v.key.as_str()).filter(|k| *k != key);
+    let other_keys = || values.iter().map(|v| v.key.as_str()).filter(|k| *k != key);
     let ends_with =
         |k: &str, tail: &str| k.strip_suffix(tail).is_some_and(|head| head.is_empty() || head.ends_with('.'));
     let tails = key.rmatch_indices('.').map(|(at, _)| &key[at + 1..]);
-    tails.into_iter().find(|tail| !others().any(|k| ends_with(k, tail))).unwrap_or(key)
+    tails.into_iter().find(|tail| !other_keys().any(|k| ends_with(k, tail))).unwrap_or(key)
 }
 
 /// One direction of a link: `path: a -> b`.
@@ -51,7 +51,7 @@ pub(super) fn span(seconds: f64) -> String {
     nanos((finite(seconds).max(0.0) * 1e9).round() as u64)
 }
 
-/// What a metric of the summary is called.
+/// Name of a metric of the summary.
 pub(super) fn metric_name(metric: &str) -> String {
     let Some((subject, quantity)) = metric.rsplit_once('.') else { return metric.to_owned() };
     let quantity = match quantity {
@@ -62,7 +62,7 @@ pub(super) fn metric_name(metric: &str) -> String {
         "rtt_mean_s" => "RTT, mean",
         "rtt_p50_s" => "RTT, median",
         "rtt_p95_s" => "RTT, 95 %",
-        "block_rtt_min_s" => "block round trip, least",
+        "block_rtt_min_s" => "block round trip, minimum",
         "block_rtt_mean_s" => "block round trip, mean",
         "block_rtt_p50_s" => "block round trip, median",
         "block_rtt_p95_s" => "block round trip, 95 %",
@@ -84,8 +84,8 @@ pub(super) fn metric_name(metric: &str) -> String {
         "flows_bps" => "goodput of the flows",
         "mice_bps" => "goodput of small transfers",
         "jain" => "Jain's fairness index",
-        "not_followed" => "changes of links that no way followed",
-        "followed_after_s" => "followed a link's change after, median",
+        "not_followed" => "link changes without a route change",
+        "followed_after_s" => "reroute latency, median",
         other => other,
     };
     if subject == "run" {
@@ -93,7 +93,7 @@ pub(super) fn metric_name(metric: &str) -> String {
     }
     let subject =
         ["flow.", "mice.", "bin.", "link.", "overlay."].iter().find_map(|p| subject.strip_prefix(p)).unwrap_or(subject);
-    // `path.forward` reads better as two words.
+    // `path.forward` is shown as `path forward`.
     format!("{}: {quantity}", subject.replace('.', " "))
 }
 
@@ -111,7 +111,7 @@ pub(super) fn metric_value(metric: &str, value: f64) -> String {
     }
 }
 
-/// Whole numbers whole, others with four significant digits.
+/// Formats integers without decimals, other numbers with four significant digits.
 fn plain(value: f64) -> String {
     if value == value.trunc() && value.abs() < 1e15 {
         return format!("{value:.0}");
@@ -135,7 +135,7 @@ pub(super) fn spread(metric: &str, e: &Estimate) -> String {
     let Some(size) = unit_size(unit) else { return format!("{mean} +/- {}", metric_value(metric, half)) };
     let decimals = digits.split_once('.').map_or(0, |(_, d)| d.len());
     let grid = 10_f64.powi(decimals as i32);
-    // A hair below, so that what stands on the grid already is not moved by the noise of binary fractions.
+    // Slightly below, so that rounding errors do not move values that are already on the grid.
     let up = (half / size * grid - 1e-6).ceil().abs() / grid;
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
     format!("{digits} +/- {up:.decimals$}{unit}")
@@ -160,7 +160,7 @@ fn unit_size(unit: &str) -> Option<f64> {
 }
 
 /// `1 run`, `3 runs`.
-pub(super) fn runs_in_words(points: u32, repetitions: u32) -> String {
+pub(super) fn run_count_text(points: u32, repetitions: u32) -> String {
     let times = |n: u32, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     match (points, repetitions) {
         (1, n) => times(n, "run"),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_says_of_how_many_runs_it_is() {
+    fn an_estimate_includes_its_number_of_runs() {
         let metric = "flow.a.throughput_bps";
         let several = Estimate { mean: 94.3e6, half_width: Some(1.2e6), runs: 4 };
         assert_eq!(estimate(metric, &several), "94.30 +/- 1.20 Mb/s (4 runs)");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_named_by_what_tells_it_apart() {
+    fn a_point_is_named_by_its_distinguishing_values() {
         let kv = |key: &str, value: &str| KeyValue { key: key.to_owned(), value: value.to_owned() };
         let control = kv("flows.flow.congestion_control", "reno");
         assert_eq!(point_label(&[kv("links.path.forward.loss", "1e-3"), control.clone()]), "loss 1e-3, reno");
@@ -245,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_runs_is_in_plain_words() {
-        let all = [(1, 1), (1, 5), (4, 1), (2, 3)].map(|(p, n)| runs_in_words(p, n));
+    fn the_number_of_runs_has_the_right_plural() {
+        let all = [(1, 1), (1, 5), (4, 1), (2, 3)].map(|(p, n)| run_count_text(p, n));
         assert_eq!(all, ["1 run", "5 runs", "4 points", "2 points x 3 repetitions"]);
     }
 

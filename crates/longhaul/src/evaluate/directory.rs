@@ -1,4 +1,4 @@
-//! A result folder of `longhaul lab run`.
+//! Result directory of `longhaul lab run`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,41 +10,41 @@ use results::LabReader;
 use results::lab::{LabExperiment, LabRecord, LabRun, LabRunEnd, LinkInterval};
 use scenario::{Experiment, Options, Scenario};
 
-use crate::output::say_what_is_lacking;
+use crate::output::warn_of_gaps;
 
-/// What evaluation needs of a result folder.
-pub(super) struct Folder {
+/// Contents of a result directory that evaluation needs.
+pub(super) struct ResultDirectory {
     pub(super) path: PathBuf,
     pub(super) experiment: LabExperiment,
-    /// The experiment file as it was run, a scenario for each point.
+    /// Experiment file as it was run, with one scenario per sweep point.
     pub(super) file: Experiment,
     pub(super) runs: Vec<Run>,
 }
 
-/// One run.
+/// Records of one run.
 pub(super) struct Run {
     pub(super) start: LabRun,
     pub(super) usage: Usage,
-    /// Absent when it was broken off.
+    /// End of the run; absent if the run was interrupted.
     pub(super) end: Option<LabRunEnd>,
 }
 
-/// How much of each direction of a link was used, by the name of the link and of the node that sends into it.
+/// Utilisation of each link direction over time, by link name and name of the transmitting node.
 #[derive(Debug, Default)]
 pub(super) struct Usage(BTreeMap<(String, String), Vec<Used>>);
 
-/// Use of one direction in one interval.
+/// Utilisation of one link direction in one interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Used {
     pub(super) begin_s: f64,
     pub(super) end_s: f64,
-    /// Share of the capacity.
+    /// Used share of the capacity.
     pub(super) share: f64,
 }
 
 impl Usage {
     pub(super) fn add(&mut self, interval: LinkInterval) {
-        // Nothing is used or left of a link without a bound, or one that is down.
+        // A link without a rate limit, or one that is down, has no utilisation.
         let Some(share) = interval.utilisation else { return };
         let used = Used { begin_s: interval.begin_s, end_s: interval.end_s, share };
         self.0.entry((interval.link, interval.from)).or_default().push(used);
@@ -55,36 +55,40 @@ impl Usage {
     }
 }
 
-impl Folder {
+impl ResultDirectory {
     /// Reads the records and the copy of the experiment file.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
         let records = path.join("records.jsonl");
         if !path.is_dir() || !records.is_file() {
-            bail!("{name} is no result folder: `longhaul lab run FILE -o {name}` writes one, with records.jsonl in it");
+            bail!("{name} is not a result directory (no records.jsonl); `longhaul lab run FILE -o {name}` writes one");
         }
         let (experiment, runs) = read(&records)?;
         let file = read_file(path, &experiment)?;
         Ok(Self { path: path.to_owned(), experiment, file, runs })
     }
 
-    /// Its last part, which tells it from others.
+    /// Last component of the path, the name of the ensemble.
     pub(super) fn name(&self) -> String {
         let whole = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         whole.file_name().map_or_else(|| whole.display().to_string(), |n| n.to_string_lossy().into_owned())
     }
 
-    /// The scenario of a run; an error when the file has changed since.
+    /// Scenario of a run; an error if the experiment file has changed since the run.
     pub(super) fn scenario(&self, run: &LabRun) -> anyhow::Result<&Scenario> {
         let scenario = self.file.scenarios.get(run.point as usize);
         let values: Vec<(String, String)> = run.values.iter().map(|v| (v.key.clone(), v.value.clone())).collect();
         let same = |s: &&Scenario| s.point == values;
         scenario.filter(same).with_context(|| {
-            format!("{}/experiment.toml is not what was run: run {} has other values", self.path.display(), run.run)
+            format!(
+                "{}/experiment.toml has changed since the experiment: run {} has other values",
+                self.path.display(),
+                run.run
+            )
         })
     }
 
-    /// What a program of a run wrote.
+    /// File with the output of a program in a run.
     pub(super) fn output(&self, run: u32, program: &str) -> PathBuf {
         self.path.join(format!("run-{run}")).join(format!("{program}.out"))
     }
@@ -113,14 +117,15 @@ fn read(path: &Path) -> anyhow::Result<(LabExperiment, Vec<Run>)> {
             ) => {}
         }
     }
-    say_what_is_lacking(&reader, &path.display().to_string());
-    let experiment = experiment.with_context(|| format!("{} is cut at its beginning", path.display()))?;
+    warn_of_gaps(&reader, &path.display().to_string());
+    let experiment =
+        experiment.with_context(|| format!("{} has no experiment record; its beginning is missing", path.display()))?;
     Ok((experiment, runs))
 }
 
-/// The copy of the experiment file with what the command line changed.
-fn read_file(folder: &Path, experiment: &LabExperiment) -> anyhow::Result<Experiment> {
-    let path = folder.join("experiment.toml");
+/// Reads the copy of the experiment file and applies the overrides of the command line.
+fn read_file(directory: &Path, experiment: &LabExperiment) -> anyhow::Result<Experiment> {
+    let path = directory.join("experiment.toml");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let overrides = experiment.overrides.iter().map(|o| (o.key.clone(), o.value.clone())).collect();
     let options = Options { overrides, variant: experiment.variant.clone(), repeat: None };

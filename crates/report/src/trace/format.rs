@@ -1,10 +1,10 @@
-//! Words for samples, shared by text, table and page.
+//! Names of causes, states and inner state of samples, shared by text, table and page.
 
 use results::trace::{HtcpState, TraceCause, TraceSample, TraceState};
 
 use crate::summary::nanos;
 
-/// What a sample is about, where it is not an acknowledgement.
+/// Cause of a sample, unless it is an acknowledgement.
 pub(super) fn event(s: &TraceSample) -> &'static str {
     match s.cause {
         TraceCause::Ack => "",
@@ -25,7 +25,7 @@ pub(super) const fn state(state: TraceState) -> &'static str {
     }
 }
 
-/// What FAST TCP or H-TCP keep; nothing of others.
+/// Inner state of FAST TCP or H-TCP; empty for other congestion controls.
 pub(super) fn inner(s: &TraceSample) -> String {
     if let Some(fast) = &s.fast {
         let (base, average) = (nanos(fast.base_rtt_ns), nanos(fast.average_rtt_ns));
