@@ -16,6 +16,7 @@ use crate::evaluate::cli::EvaluateOptions;
 use crate::history::cli::HistoryOptions;
 use crate::history::memory::MemoryOptions;
 use crate::lab::cli::LabOptions;
+use crate::logs::LogFormat;
 use crate::model::cli::ModelOptions;
 use crate::overlay::cli::OverlayOptions;
 use crate::peer::{PeerOptions, Target};
@@ -130,9 +131,9 @@ pub(crate) struct ServeOptions {
     /// Serve one session, then exit.
     #[arg(long)]
     pub(crate) one_off: bool,
-    /// Log in JSON instead of text.
-    #[arg(long)]
-    pub(crate) log_json: bool,
+    /// Format of the log on standard error.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) log_format: LogFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

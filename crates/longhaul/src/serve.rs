@@ -13,7 +13,7 @@ use crate::cli::ServeOptions;
 use crate::logs;
 
 pub(crate) fn run(options: ServeOptions) -> anyhow::Result<ExitCode> {
-    logs::start(options.log_json);
+    logs::start(options.log_format);
     Shutdown::install().context("cannot handle signals")?;
     kernel::raise_open_files();
     let server = Server::bind(ServerOptions {

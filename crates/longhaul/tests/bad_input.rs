@@ -56,7 +56,7 @@ fn a_rate_or_a_time_without_a_unit_is_refused_with_what_could_be_meant() {
         (&["serve", "--max-rate", "100"], "--max-rate", rates),
         (&["serve", "--max-duration", "100"], "--max-duration", times),
         (&["history", "--since", "100"], "--since", times),
-        (&["overlay", "certify", "--key", "k", "--valid", "100"], "--valid", times),
+        (&["overlay", "ca", "sign", "--key", "k", "--valid", "100"], "--valid", times),
     ] {
         assert_refused(arguments, option);
         assert_refused(arguments, expected);

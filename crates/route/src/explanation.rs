@@ -183,10 +183,11 @@ impl Explanation {
             candidate.judged.show(f, rate_aware, candidate.assumed)?;
             for (i, hold) in candidate.holds.iter().enumerate() {
                 f.write_str(if i == 0 { "\n    not now: " } else { "; " })?;
-                match hold {
-                    // The required rate follows from the assumed one.
-                    Hold::Margin { .. } if candidate.assumed => f.write_str("not better by the margin")?,
-                    hold => hold.show(f, self.at)?,
+                // The required rate follows from the assumed one.
+                if candidate.assumed && matches!(hold, Hold::Margin { .. }) {
+                    f.write_str("not better by the margin")?;
+                } else {
+                    hold.show(f, self.at)?;
                 }
             }
         }

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
+use crate::logs::LogFormat;
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul overlay init --address 10.77.0.1 --config west.toml\n          \
-                  longhaul overlay join --config west.toml < east-member.txt\n          \
+                  longhaul overlay peer add --config west.toml < east-member.txt\n          \
                   longhaul overlay up --config west.toml\n\
                   longhaul-overlay(5) describes configuration, status, metrics and events.\n\
                   A node needs CAP_NET_ADMIN for its tunnel device, and /dev/net/tun.\n\
@@ -25,12 +27,12 @@ pub(crate) enum OverlayCommand {
     Init(InitOptions),
     /// Run a node until Ctrl-C, SIGTERM or `overlay down`.
     Up(UpOptions),
-    /// Add a peer to the configuration.
-    Join(JoinOptions),
-    /// Create the key of a certificate authority for the overlay.
-    Authority(AuthorityOptions),
-    /// Sign a certificate for a node with the key of the authority.
-    Certify(CertifyOptions),
+    /// Edit the peers in the configuration.
+    #[command(subcommand)]
+    Peer(PeerCommand),
+    /// Manage the certificate authority of an overlay.
+    #[command(subcommand)]
+    Ca(CaCommand),
     /// Show peers, links and counters.
     #[command(after_help = "Example: longhaul overlay status --config west.toml")]
     Status(AskOptions),
@@ -53,6 +55,20 @@ pub(crate) enum OverlayCommand {
     /// Stop a running node.
     #[command(after_help = "Example: longhaul overlay down --config west.toml")]
     Down(AskOptions),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PeerCommand {
+    /// Add a peer to the configuration.
+    Add(PeerAddOptions),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CaCommand {
+    /// Create the key of a certificate authority for the overlay.
+    Init(CaInitOptions),
+    /// Sign a certificate for a node with the key of the authority.
+    Sign(CaSignOptions),
 }
 
 /// Checks an endpoint as `overlay up` of a peer does.
@@ -105,29 +121,32 @@ pub(crate) struct UpOptions {
     /// Check the configuration and print what `up` would do; change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Format of the log on standard error.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) log_format: LogFormat,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: longhaul overlay join --config east.toml < west-member.txt\n\
+#[command(after_help = "Example: longhaul overlay peer add --config east.toml < west-member.txt\n\
     The command reads the peer entry that `longhaul overlay init` printed for the peer.")]
-pub(crate) struct JoinOptions {
+pub(crate) struct PeerAddOptions {
     #[command(flatten)]
     pub(crate) config: ConfigOptions,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: longhaul overlay authority --key net.key\n\
+#[command(after_help = "Example: longhaul overlay ca init --key net.key\n\
     The command prints the line that the configuration of each node needs.")]
-pub(crate) struct AuthorityOptions {
+pub(crate) struct CaInitOptions {
     /// File to create for the key of the authority.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: longhaul overlay certify --key net.key --valid 365d < west-member.txt > west.cert\n\
+#[command(after_help = "Example: longhaul overlay ca sign --key net.key --valid 365d < west-member.txt > west.cert\n\
     The command reads the peer entry that `longhaul overlay init` printed for the node.")]
-pub(crate) struct CertifyOptions {
+pub(crate) struct CaSignOptions {
     /// File with the key of the authority.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,

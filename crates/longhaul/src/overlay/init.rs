@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use overlay::{Certificate, DEFAULT_PORT, Identity, OverlayError, Settings, joined, member_lines as parse_entries};
 
-use super::cli::{AuthorityOptions, CertifyOptions, InitOptions, JoinOptions};
+use super::cli::{CaInitOptions, CaSignOptions, InitOptions, PeerAddOptions};
 use super::show;
 use crate::whole_file::write_text;
 
@@ -135,7 +135,7 @@ fn new_file(path: &Path, text: &str) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-pub(super) fn authority(options: &AuthorityOptions) -> anyhow::Result<ExitCode> {
+pub(super) fn ca_init(options: &CaInitOptions) -> anyhow::Result<ExitCode> {
     let identity = Identity::generate()?;
     identity.write(&options.key)?;
     writeln!(
@@ -157,7 +157,7 @@ fn entries_from_input() -> anyhow::Result<String> {
     Ok(lines)
 }
 
-pub(super) fn certify(options: &CertifyOptions) -> anyhow::Result<ExitCode> {
+pub(super) fn ca_sign(options: &CaSignOptions) -> anyhow::Result<ExitCode> {
     if options.valid.as_secs() == 0 {
         bail!("`--valid` is out of range (at least 1s)");
     }
@@ -221,7 +221,7 @@ fn checked(config: &Path, text: &str) -> anyhow::Result<Settings> {
     Ok(read.map_err(of_file)?)
 }
 
-pub(super) fn join(options: &JoinOptions) -> anyhow::Result<ExitCode> {
+pub(super) fn peer_add(options: &PeerAddOptions) -> anyhow::Result<ExitCode> {
     let config = &options.config.config;
     let before = fs::read_to_string(config).with_context(|| format!("cannot read {}", config.display()))?;
     let lines = entries_from_input()?;

@@ -13,14 +13,14 @@ use kernel::Shutdown;
 use overlay::{Node, Question, Settings, ask};
 
 use crate::logs;
-use cli::{AskOptions, OverlayCommand, OverlayOptions, UpOptions};
+use cli::{AskOptions, CaCommand, OverlayCommand, OverlayOptions, PeerCommand, UpOptions};
 
 pub(crate) fn run(options: OverlayOptions) -> anyhow::Result<ExitCode> {
     match options.command {
         OverlayCommand::Init(options) => init::init(&options),
-        OverlayCommand::Join(options) => init::join(&options),
-        OverlayCommand::Authority(options) => init::authority(&options),
-        OverlayCommand::Certify(options) => init::certify(&options),
+        OverlayCommand::Peer(PeerCommand::Add(options)) => init::peer_add(&options),
+        OverlayCommand::Ca(CaCommand::Init(options)) => init::ca_init(&options),
+        OverlayCommand::Ca(CaCommand::Sign(options)) => init::ca_sign(&options),
         OverlayCommand::Up(options) => up(&options),
         OverlayCommand::Status(options) => query(&options, &Question::Status, show::status),
         OverlayCommand::Routes(options) => query(&options, &Question::Routes, show::routes),
@@ -48,7 +48,7 @@ fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
         write!(io::stdout(), "{}", show::plan(&settings))?;
         return Ok(ExitCode::SUCCESS);
     }
-    logs::start(false);
+    logs::start(options.log_format);
     Shutdown::install().context("handling signals")?;
     let (name, peers) = (settings.device.clone(), show::peers(settings.members.get().len()));
     let ran = Node::start(settings).and_then(|node| {

@@ -35,7 +35,10 @@ fn a_member_comes_and_goes_while_the_others_carry_on() {
     assert!(text(&joined.stderr).contains("overlay reload --config west.toml"), "{}", text(&joined.stderr));
     let listed = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("switch_margin = 0.4\n{listed}")).unwrap();
-    assert_eq!(reload(directory), ("added: north\nchanged keys that need a restart: switch_margin\n".to_owned(), Some(0)));
+    assert_eq!(
+        reload(directory),
+        ("added: north\nchanged keys that need a restart: switch_margin\n".to_owned(), Some(0))
+    );
     let knows = |name: &str| {
         let members = status(directory, "west")["members"].clone();
         members.as_array().unwrap().iter().any(|m| m["name"] == name)

@@ -16,13 +16,13 @@ use crate::setup::{MEGABYTES_3, Members, carried, init, join, overlay, overlay_w
 
 /// Makes an authority; gives the line of settings that trusts it.
 fn authority(directory: &Path, key: &str) -> String {
-    text(&overlay(directory, &["authority", "--key", key]).stdout)
+    text(&overlay(directory, &["ca", "init", "--key", key]).stdout)
 }
 
 /// Settings of a member that has a certificate by this key, trusts `authority`, and knows the seed.
 fn certified(directory: &Path, (name, address): (&str, &str), key: &str, authority: &str, seed: &str) {
     let lines = init(directory, name, address);
-    let certificate = overlay_with(directory, &["certify", "--key", key, "--valid", "1h"], &lines);
+    let certificate = overlay_with(directory, &["ca", "sign", "--key", key, "--valid", "1h"], &lines);
     assert_eq!(certificate.status.code(), Some(0), "{}", text(&certificate.stderr));
     fs::write(directory.join(format!("{name}.cert")), certificate.stdout).unwrap();
     assert_eq!(join(directory, name, seed).status.code(), Some(0));

@@ -370,7 +370,10 @@ fn invalid_settings_are_reported_with_a_hint() {
         (format!("device = \"sixteen-bytes-lh\"\n{good}"), "`device` is `sixteen-bytes-lh`"),
         (format!("probe_share = 2\n{good}"), "`probe_share`"),
         (format!("gossip_rate = \"10kb/s\"\n{good}"), "`gossip_rate` is 10.00 kb/s"),
-        (format!("decision_log = \"west.decisions\"\ndecision_log_size = \"10kB\"\n{good}"), "`decision_log_size` is 10.00 kB"),
+        (
+            format!("decision_log = \"west.decisions\"\ndecision_log_size = \"10kB\"\n{good}"),
+            "`decision_log_size` is 10.00 kB",
+        ),
         (format!("decision_log_size = \"10MB\"\n{good}"), "`decision_log_size` needs `decision_log`"),
         (format!("refuse = [\"x\"]\n{good}"), "`refuse`: `x` is no public key"),
         (format!("refuse = [{own}]\n{good}"), "`refuse` has this member's own key"),
@@ -553,21 +556,21 @@ fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
     let directory = tempfile::tempdir().unwrap();
     let lines = init(directory.path(), "north", "10.77.0.3");
     let other = init(directory.path(), "south", "10.77.0.4");
-    let made = overlay(directory.path(), &["authority", "--key", "net.key"]);
+    let made = overlay(directory.path(), &["ca", "init", "--key", "net.key"]);
     let authority = text(&made.stdout);
     assert!(authority.starts_with("ca_public_key = \""), "{authority} {}", text(&made.stderr));
-    let again = overlay(directory.path(), &["authority", "--key", "net.key"]);
+    let again = overlay(directory.path(), &["ca", "init", "--key", "net.key"]);
     assert_eq!(again.status.code(), Some(2), "a key is not written over");
 
     let certify =
-        |lines: &str| overlay_with(directory.path(), &["certify", "--key", "net.key", "--valid", "48h"], lines);
+        |lines: &str| overlay_with(directory.path(), &["ca", "sign", "--key", "net.key", "--valid", "48h"], lines);
     let certificate = certify(&lines);
     assert!(
         text(&certificate.stderr).contains("the certificate of north is valid until 20"),
         "{}",
         text(&certificate.stderr)
     );
-    let over = overlay_with(directory.path(), &["certify", "--key", "net.key", "--valid", "0s"], &lines);
+    let over = overlay_with(directory.path(), &["ca", "sign", "--key", "net.key", "--valid", "0s"], &lines);
     assert_eq!((over.status.code(), over.stdout.is_empty()), (Some(2), true), "{}", text(&over.stderr));
     let none = "no `[[member]]` on standard input";
     for (bad, message) in

@@ -44,7 +44,7 @@ pub(crate) fn overlay_with(directory: &Path, arguments: &[&str], lines: &str) ->
 }
 
 pub(crate) fn join(directory: &Path, name: &str, lines: &str) -> Output {
-    overlay_with(directory, &["join", "--config", &format!("{name}.toml")], lines)
+    overlay_with(directory, &["peer", "add", "--config", &format!("{name}.toml")], lines)
 }
 
 /// Puts lines in front of a member's settings, where keys stand that belong to no table.
@@ -128,8 +128,9 @@ impl Members {
     /// Waits until each has a way to the other.
     pub(crate) fn find_each_other(&self) {
         let began = Instant::now();
-        let has_none =
-            |name: &str| status(self.directory.path(), name)["members"][0]["routes"].as_array().is_none_or(Vec::is_empty);
+        let has_none = |name: &str| {
+            status(self.directory.path(), name)["members"][0]["routes"].as_array().is_none_or(Vec::is_empty)
+        };
         while has_none("west") || has_none("east") {
             assert!(began.elapsed() < Duration::from_secs(20), "the members do not find each other");
             std::thread::sleep(Duration::from_millis(50));
