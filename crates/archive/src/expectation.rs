@@ -19,7 +19,7 @@ impl Archive {
         Ok(entries.iter().filter(|e| e.is_rate()).map(Entry::value).collect())
     }
 
-    /// What the path is to be expected to give at this time, in seconds since 1970; `None` if nothing is known.
+    /// Expected value of the path at this time, in seconds since 1970; `None` without earlier measurements.
     ///
     /// # Errors
     /// Those of [`Self::entries`].

@@ -166,7 +166,7 @@ fn a_folder_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn what_no_longhaul_wrote_is_damage() {
+fn rows_that_no_longhaul_wrote_are_damage() {
     let place = Place::new();
     let mut archive = place.open();
     for change in ["direction = 'sideways'", "far = 'nowhere'", "quantity = ''"] {
