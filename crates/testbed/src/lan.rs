@@ -85,7 +85,7 @@ impl Lan {
     /// Puts a bottleneck in front of an interface.
     ///
     /// # Errors
-    /// What tc says.
+    /// The error of tc.
     ///
     /// # Panics
     /// `Place::Router` without a router.
@@ -97,7 +97,7 @@ impl Lan {
     /// Bytes that wait in front of an interface.
     ///
     /// # Errors
-    /// What tc says.
+    /// The error of tc.
     pub fn backlog(&self, place: Place) -> io::Result<u64> {
         let (node, device) = self.interface(place);
         qdisc::backlog(node, device)
@@ -112,10 +112,10 @@ impl Lan {
         qdisc::BacklogWatch::start(node, device)
     }
 
-    /// What an interface has received and sent so far.
+    /// Counters of an interface since its creation.
     ///
     /// # Errors
-    /// What ip says.
+    /// The error of ip.
     pub fn counters(&self, place: Place) -> io::Result<Counters> {
         let (node, device) = self.interface(place);
         qdisc::counters(node, device)
@@ -125,7 +125,7 @@ impl Lan {
     /// taken apart later.
     ///
     /// # Errors
-    /// What ip or nft says.
+    /// The error of ip or nft.
     ///
     /// # Panics
     /// Without a router.
@@ -143,7 +143,7 @@ impl Lan {
     /// Takes a host off the network, without a word to its peer.
     ///
     /// # Errors
-    /// What ip says.
+    /// The error of ip.
     pub fn unplug(&self, place: Place) -> io::Result<()> {
         let (node, device) = self.interface(place);
         node.iproute(&format!("ip link set {device} down")).map(|_| ())
