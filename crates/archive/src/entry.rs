@@ -42,7 +42,7 @@ impl PathKey {
 
 /// A measurement of a path at a time.
 ///
-/// Whoever adds it sees to it that it is a property of the path: a test at a rate that the user set is none.
+/// The caller adds only properties of the path: a test at a rate that the user set is not one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// When, in seconds since 1970 (UTC).

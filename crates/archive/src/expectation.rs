@@ -41,10 +41,10 @@ impl Entry {
     }
 }
 
-/// What was known when.
+/// Values that were known at each time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
-    /// What was expected just before each value, from those before it.
+    /// Expectation just before each value, from the earlier values.
     pub expected: Vec<Option<Prediction>>,
     /// The first value of each new level, in seconds since 1970.
     pub shifts_s: Vec<f64>,

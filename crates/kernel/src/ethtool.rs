@@ -224,7 +224,7 @@ mod tests {
         assert!(ethtool.switch("lo", FeatureSwitch::Tso).unwrap());
         assert!(ethtool.rings("lo").is_err());
         let e = ethtool.driver("absent0").unwrap_err().to_string();
-        assert!(e.starts_with("asking the driver of absent0: "), "{e}");
+        assert!(e.starts_with("querying the driver (SIOCETHTOOL) of absent0: "), "{e}");
         assert!(ethtool.driver("a-name-that-no-device-can-have").is_err());
     }
 

@@ -42,7 +42,7 @@ impl Lan {
     /// Client and server on one cable (a veth pair). Waits until no other network is in use in this process.
     ///
     /// # Errors
-    /// `PermissionDenied` without root; otherwise what iproute2 says.
+    /// `PermissionDenied` without root; otherwise the error of iproute2.
     pub fn two_hosts() -> io::Result<Self> {
         let lan = Self::nodes(false)?;
         cable(&lan.client, "eth0", CLIENT, &lan.server, "eth0", SERVER_NEAR)?;
@@ -140,7 +140,7 @@ impl Lan {
         router.iproute(&format!("nft add rule ip t f oifname {device} meta length > {bytes} drop")).map(|_| ())
     }
 
-    /// Takes a host off the network, without a word to its peer.
+    /// Takes a host off the network without a notification of its peer.
     ///
     /// # Errors
     /// The error of ip.

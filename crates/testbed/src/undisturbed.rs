@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kernel::CpuSnapshot;
 
-/// Share of the machine's CPU time that its host may give to others in a trial whose failure counts.
+/// Maximum steal time, as a share of the machine's CPU time, of a trial whose failure counts.
 const STOLEN: f64 = 0.01;
 /// Trials that are made at most.
 const TRIALS: u32 = 3;

@@ -20,7 +20,7 @@ pub(super) const READY: u8 = b'+';
 pub fn run_keeper(hosts: Option<&Path>) -> Result<(), KernelError> {
     let e = |what: &'static str| move |source| KernelError::new(Op::Keeper, what, source);
     if std::process::id() != 1 {
-        let source = io::Error::new(io::ErrorKind::InvalidInput, "internal command: only a lab runs it, as process 1");
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "internal command; only a lab runs it as process 1");
         return Err(e("a PID namespace")(source));
     }
     // SAFETY: three system calls that change only this process: its death signal, its session (so that no terminal
