@@ -1,4 +1,4 @@
-//! What the archive holds, and what can be asked of it.
+//! Entries of the archive, and queries of it.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use results::history::HistorySource;
 /// slow start.
 const SCORES: [&str; 3] = ["loss", "loss-only", "short-tcp"];
 
-/// What tells one path from another.
+/// Identity of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathKey {
     far: IpAddr,
@@ -34,15 +34,15 @@ impl PathKey {
         self.local
     }
 
-    /// Which way the measured bytes go.
+    /// Direction of the measured bytes.
     pub const fn direction(&self) -> Direction {
         self.direction
     }
 }
 
-/// What was measured of a path at a time.
+/// A measurement of a path at a time.
 ///
-/// Whoever adds it sees to it that it is a property of the path: a test at a rate that the user set is none.
+/// The caller adds only properties of the path: a test at a rate that the user set is not one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// When, in seconds since 1970 (UTC).
@@ -51,11 +51,11 @@ pub struct Entry {
     pub host: String,
     /// The path.
     pub path: PathKey,
-    /// What asked for it.
+    /// Command that measured it.
     pub source: HistorySource,
     /// Name of the method, such as `pathload` or `pathload-2002`; of a test the congestion control.
     pub method: String,
-    /// What was measured.
+    /// The measured value.
     pub quantity: Quantity,
     /// Whose bits the rates count.
     pub layer: Layer,
@@ -67,7 +67,7 @@ pub struct Entry {
     pub high_bps: u64,
     /// Round trip of the idle path, if it was measured.
     pub round_trip_ns: Option<u64>,
-    /// What it cost: bytes sent, headers included.
+    /// Cost in bytes sent, headers included.
     pub bytes: u64,
 }
 

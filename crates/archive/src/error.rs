@@ -1,4 +1,4 @@
-//! What can go wrong with the file, and what the user can do.
+//! Errors of the history file, each with its remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,38 +7,38 @@ use rusqlite::ErrorCode;
 
 use crate::place::VARIABLE;
 
-/// Why the archive could not be used. Each names the file and says what to do.
+/// Reason why the archive cannot be used. Each error names the file and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// Folder or file could not be made.
+    /// The directory or file could not be created.
     #[error(
-        "cannot make the history {}: {source}; set {VARIABLE} to a file that can be made, or to `off`",
+        "cannot create the history {}: {source}; set {VARIABLE} to a writable path, or to `off`",
         path.display()
     )]
     Make {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         source: io::Error,
     },
     /// The file could not be opened.
-    #[error("cannot open the history {}: {source}; see to its rights, or set {VARIABLE} to another file", path.display())]
+    #[error("cannot open the history {}: {source}; check its permissions, or set {VARIABLE} to another file", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// The file is something else.
-    #[error("{} is no history of longhaul; move it away, or set {VARIABLE} to another file", path.display())]
+    /// The file is not a history.
+    #[error("{} is not a history of longhaul; move it away, or set {VARIABLE} to another file", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// A later longhaul has written it.
+    /// A later version of longhaul has written the file.
     #[error(
-        "the history {} has format {found}, and this longhaul knows formats up to {known}; use the longhaul that wrote it, or set \
-         {VARIABLE} to another file",
+        "the history {} has format {found}; this version reads formats up to {known}: use the version that wrote it, or \
+         set {VARIABLE} to another file",
         path.display()
     )]
     Newer {
@@ -46,50 +46,50 @@ pub enum ArchiveError {
         path: PathBuf,
         /// Version of its format.
         found: i64,
-        /// Latest version that this crate knows.
+        /// Latest version that this crate reads.
         known: i64,
     },
-    /// Another process is writing and did not end in time.
-    #[error("the history {} is in use by another process that does not end; try again when it has", path.display())]
+    /// Another process held the write lock beyond the timeout.
+    #[error("the history {} is locked by another process; try again when that process has ended", path.display())]
     Busy {
         /// The file.
         path: PathBuf,
     },
-    /// It may be read but not written.
+    /// The file is readable but not writable.
     #[error(
-        "the history {} cannot be written; see to the rights of the file and of its folder, or set {VARIABLE} to another file",
+        "the history {} is not writable; check the permissions of the file and its directory, or set {VARIABLE} to another file",
         path.display()
     )]
     ReadOnly {
         /// The file.
         path: PathBuf,
     },
-    /// There is no room.
-    #[error("there is no room for the history {}; nothing was added; make room, or set {VARIABLE} to `off`", path.display())]
+    /// The disk is full.
+    #[error("no space left for the history {}; nothing was added: free some space, or set {VARIABLE} to `off`", path.display())]
     Full {
         /// The file.
         path: PathBuf,
     },
-    /// It does not hold what it should.
-    #[error("the history {} is damaged ({what}); move it away, and a new one is begun", path.display())]
+    /// The content is damaged.
+    #[error("the history {} is damaged ({what}); move it away to start a new one", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The fault.
         what: String,
     },
-    /// Anything else.
+    /// Any other error of SQLite.
     #[error("the history {}: {source}", path.display())]
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
 }
 
 impl ArchiveError {
-    /// By what SQLite says of a file.
+    /// Converts an error of SQLite about a file.
     pub(crate) fn of(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         if let rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..) = source {

@@ -19,7 +19,7 @@ impl Archive {
         Ok(entries.iter().filter(|e| e.is_rate()).map(Entry::value).collect())
     }
 
-    /// What the path is to be expected to give at this time, in seconds since 1970; `None` if nothing is known.
+    /// Expected value of the path at this time, in seconds since 1970; `None` without earlier measurements.
     ///
     /// # Errors
     /// Those of [`Self::entries`].
@@ -41,10 +41,10 @@ impl Entry {
     }
 }
 
-/// What was known when.
+/// Values that were known at each time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
-    /// What was expected just before each value, from those before it.
+    /// Expectation just before each value, from the earlier values.
     pub expected: Vec<Option<Prediction>>,
     /// The first value of each new level, in seconds since 1970.
     pub shifts_s: Vec<f64>,

@@ -1,4 +1,4 @@
-//! What was measured of paths before, in a small SQLite file of the user's, and what is to be expected from it.
+//! Earlier measurements of paths, in a small SQLite file of the user, and the expectations derived from them.
 //!
 //! A path is a far address, a local address and a direction ([`PathKey`]). Not the host's name: a name may stand for
 //! several addresses at different places, and moves. Not the far address alone: a laptop that changes networks, or a host

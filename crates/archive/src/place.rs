@@ -13,7 +13,7 @@ pub enum Place {
     File(PathBuf),
     /// Nowhere, by the user's wish: [`VARIABLE`] is `off`.
     Off,
-    /// Nowhere: the user has no home folder.
+    /// No file: the user has no home directory.
     NoHome,
 }
 

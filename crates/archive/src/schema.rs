@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// What leads from each version to the next; an empty file has version 0.
+/// Migrations from each version to the next; an empty file has version 0.
 const STEPS: [&str; 1] = ["
     CREATE TABLE entry (
         id INTEGER PRIMARY KEY,
@@ -33,7 +33,7 @@ const APPLICATION: i64 = 0x4c48_6869;
 /// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Nobody's: it holds nothing.
+    /// An empty file, which belongs to no program.
     Empty,
     /// Ours, of this version, which is not above [`VERSION`].
     Ours(i64),
@@ -57,7 +57,8 @@ pub(crate) fn format(connection: &Connection) -> rusqlite::Result<Format> {
     })
 }
 
-/// Brings an empty or older file to [`VERSION`], all or nothing; others are left as they are.
+/// Migrates an empty or older file to [`VERSION`] in one transaction; files of other programs or later versions are
+/// unchanged.
 pub(crate) fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Looked at within the transaction: another process may have done it meanwhile.

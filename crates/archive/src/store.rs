@@ -21,7 +21,7 @@ pub const MOST_ENTRIES: u32 = 1000;
 /// How long to wait for another process; writing an entry takes milliseconds, on a slow disk some hundred.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What every database begins with (sqlite.org/fileformat2.html, section 1.3).
+/// First bytes of every SQLite database (sqlite.org/fileformat2.html, section 1.3).
 const HEADER: &[u8] = b"SQLite format 3\0";
 
 /// An open archive.
@@ -37,7 +37,7 @@ impl Archive {
         Place::from_environment(|name| std::env::var_os(name))
     }
 
-    /// Opens the archive of this user, which is begun if it is not there; `None` where there shall be none.
+    /// Opens the archive of this user and creates it if necessary; `None` where it is disabled or has no place.
     ///
     /// # Errors
     /// Those of [`Self::open`].
@@ -48,7 +48,7 @@ impl Archive {
         }
     }
 
-    /// Opens an archive for reading and adding; one that is not there is begun, for the user's eyes only.
+    /// Opens an archive for reading and adding; creates it with permissions for its owner only if it does not exist.
     ///
     /// # Errors
     /// The file cannot be made or opened, is something else, or has a newer format.
@@ -158,7 +158,7 @@ impl Archive {
         statement.query_map(key(path), |row| row.get(0))?.collect()
     }
 
-    /// Removes all entries of a path; tells how many there were.
+    /// Removes all entries of a path; returns their number.
     ///
     /// # Errors
     /// Those of [`Self::add`].
@@ -200,7 +200,7 @@ impl Archive {
     }
 }
 
-/// What fits a [`Filter`], whose parts are the values of [`Archive::select`].
+/// SQL condition for a [`Filter`], whose parts are the values of [`Archive::select`].
 const FITS: &str = "(?1 IS NULL OR (far = ?1 AND local = ?2 AND direction = ?3)) \
      AND (?4 IS NULL OR quantity = ?4) \
      AND (?5 IS NULL OR layer = ?5) \

@@ -16,10 +16,10 @@ use crate::{BpfError, error, log};
 /// The compiled `bpf/classify.bpf.c`.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/classify.bpf.o"));
 
-/// What loading takes (capabilities(7)).
+/// Capabilities that loading needs (capabilities(7)).
 const TO_LOAD: &str = "CAP_BPF and CAP_NET_ADMIN";
 
-/// Most flows that can be remembered: the map then takes some 3 GB of kernel memory.
+/// Maximum size of the flow table in flows: the map then takes about 3 GB of kernel memory.
 pub const MOST_FLOWS: u32 = 1 << 24;
 
 /// Each CPU of the kernel's LRU map keeps up to 128 free entries for itself, and an eviction frees up to 128 at a time
@@ -35,7 +35,7 @@ pub struct Rule {
     pub matches: Match,
 }
 
-/// What a classifier does.
+/// Settings of a classifier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The first that a packet meets decides.
@@ -54,7 +54,7 @@ pub struct Classifier {
     id: u32,
 }
 
-/// What the program made of a packet in a trial.
+/// Result of a packet in a trial run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trial {
     /// The class that it returned.

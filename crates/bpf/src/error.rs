@@ -2,70 +2,70 @@ use std::io;
 
 use libbpf_rs::ErrorKind;
 
-/// What kept the classifier from being loaded or read.
+/// Reason why the classifier cannot be loaded or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BpfError {
     /// The process may not use BPF.
-    #[error(
-        "{operation}: not permitted. It needs the capabilities {capabilities} in the host's own user namespace; run it as root"
-    )]
+    #[error("{operation}: not permitted; this needs {capabilities} in the host's own user namespace: run it as root")]
     Privilege {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// Which capabilities it takes.
+        /// The required capabilities.
         capabilities: &'static str,
     },
     /// The kernel has no BPF, or no classifiers.
     #[error("this kernel was built without BPF for traffic control (CONFIG_BPF_SYSCALL, CONFIG_NET)")]
     Missing,
     /// The kernel lacks a helper that the program calls.
-    #[error("this kernel's BPF is too old: the classifier calls bpf_loop, which Linux 5.17 was the first to have")]
+    #[error("this kernel's BPF is too old: the classifier calls bpf_loop, which needs Linux 5.17 or later")]
     TooOld,
     /// The kernel's verifier refused the program.
     #[error("the kernel's verifier refused the classifier: {source}. The end of its log:\n{log}")]
     Refused {
         /// The last lines of the verifier's log.
         log: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A cgroup of a match does not exist.
-    #[error("the cgroup `{path}` cannot be opened: {reason}. Paths count from the root of the version 2 hierarchy")]
+    #[error(
+        "the cgroup `{path}` cannot be opened: {reason}; the path is relative to the root of the version 2 hierarchy"
+    )]
     Cgroup {
-        /// The path as it was given.
+        /// The path from the policy.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The matches come to too many rules.
-    #[error("the matches come to {rules} rules, and {most} is the most; networks and ports of one match multiply")]
+    /// The matches expand to too many rules.
+    #[error("the matches expand to {rules} rules, more than {most}; networks and ports of one match multiply")]
     TooManyRules {
-        /// How many they come to.
+        /// Number of rules.
         rules: usize,
-        /// How many are allowed.
+        /// Maximum number.
         most: usize,
     },
-    /// More flows shall be remembered than is sensible.
-    #[error("{flows} flows cannot be remembered, only up to {most}")]
+    /// The flow table would be too large.
+    #[error("flow table size = {flows} is out of range (0-{most})")]
     TooManyFlows {
-        /// How many were asked for.
+        /// Requested number of flows.
         flows: u32,
-        /// How many are allowed.
+        /// Maximum number.
         most: u32,
     },
     /// There is no such program, or it is not the classifier.
-    #[error("BPF program {program} is not a classifier of this version of longhaul, or it is gone")]
+    #[error("BPF program {program} is not a classifier of this version of longhaul, or was unloaded")]
     NotOurs {
-        /// The number that was asked for.
+        /// The requested program id.
         program: u32,
     },
     /// Any other refusal.
     #[error("{operation}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
 }

@@ -6,7 +6,7 @@ use shaping::{Match, Traffic};
 use crate::layout::{self, Rule};
 use crate::{BpfError, Settings};
 
-/// Most rules of a program. All are walked for a packet that meets none.
+/// Maximum number of rules of a program. A packet without a match is compared with all of them.
 pub const MOST_RULES: usize = 4096;
 
 /// The rules that the program walks, in order, and the cgroups that they name by index.
@@ -41,7 +41,7 @@ fn count(matches: &Match) -> usize {
 }
 
 impl Expanded {
-    /// What all rules of a match have in common.
+    /// Conditions that all rules of a match share.
     fn common(&mut self, origin: u32, matches: &Match) -> Rule {
         let mut rule = Rule { origin, ..Rule::default() };
         if let Some(protocol) = matches.protocol {

@@ -1,4 +1,4 @@
-//! What a loaded classifier has seen, found by the number of its program.
+//! State and counters of a loaded classifier, found by the id of its program.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -10,11 +10,11 @@ use tc::Handle;
 use crate::layout::{self, Flow, FlowKey, Limits};
 use crate::{BpfError, log};
 
-/// What reading takes (capabilities(7)): programs and maps are found by number.
+/// Capabilities that reading needs (capabilities(7)): programs and maps are found by id.
 const TO_READ: &str = "CAP_SYS_ADMIN";
 const READING: &str = "reading the classifier's counters";
 
-/// What a classifier has done.
+/// Counters of a classifier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
     /// How long it ran; `None` if the kernel never counted ([`RunTimeStatistics`]).
@@ -73,11 +73,11 @@ pub struct FlowEntry {
     pub to_port: u16,
     /// IP protocol number.
     pub protocol: u8,
-    /// Bytes since it began, or since it was last idle.
+    /// Bytes since the flow started, or since it was last idle.
     pub bytes: u64,
     /// Whether it is an elephant now.
     pub elephant: bool,
-    /// Whether it has been silent too long: its next packet begins it anew.
+    /// Whether the idle timeout has passed: the next packet starts the flow again.
     pub idle: bool,
     /// Nanoseconds since its last packet.
     pub seen_ns_ago: u64,

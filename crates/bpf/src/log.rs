@@ -1,4 +1,4 @@
-//! What libbpf prints: none of it belongs on a user's terminal.
+//! Capture of libbpf's messages, which are not printed on the user's terminal.
 
 use std::cell::RefCell;
 use std::sync::Once;
@@ -6,11 +6,11 @@ use std::sync::Once;
 use libbpf_rs::{PrintLevel, set_print};
 
 thread_local! {
-    /// What libbpf warned of since [`listen`], on the thread that called it.
+    /// Warnings of libbpf since [`listen`], on the thread that called it.
     static WARNINGS: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Most lines of a verifier's log that are shown: its last ones say what it did not like.
+/// Maximum lines of a verifier's log that are shown: the last ones name the refused instruction.
 const LOG_LINES: usize = 25;
 
 /// Sends all that libbpf prints to `tracing` from now on, and forgets earlier warnings.

@@ -343,7 +343,7 @@ fn a_flow_that_no_rule_weighs_takes_no_room() {
 }
 
 #[test]
-fn what_no_local_socket_sent_belongs_to_no_user_and_no_cgroup() {
+fn forwarded_packets_belong_to_no_user_and_no_cgroup() {
     // 65534 is what the kernel says of packets without a socket; the frames of a trial have none of a user's.
     let settings = by_order(&[
         Match { user: Some(65_534), ..Match::default() },

@@ -1,14 +1,15 @@
 /// Smallest window that an algorithm chooses by itself, in packets.
 pub const MIN_WINDOW: u32 = 2;
 
-/// What TCP keeps of a connection, whatever its congestion control. Names and units of the kernel's struct tcp_sock in parentheses.
+/// State of a TCP connection, for any congestion control. Names and units of the kernel's struct tcp_sock in
+/// parentheses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
     /// Time of what happens now, in microseconds from any origin (`tcp_mstamp`).
     pub now_us: u64,
     /// Congestion window in packets (`snd_cwnd`).
     pub window: u32,
-    /// What was acknowledged towards the next packet of window (`snd_cwnd_cnt`).
+    /// Acknowledged packets that count towards the next increase of the window (`snd_cwnd_cnt`).
     pub window_count: u32,
     /// Slow start threshold in packets (`snd_ssthresh`).
     pub threshold: u32,
@@ -26,7 +27,7 @@ pub struct Connection {
     pub disorder: bool,
 }
 
-/// What an acknowledgement tells.
+/// Information from one acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
     /// Packets that it acknowledges.

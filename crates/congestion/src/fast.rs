@@ -5,9 +5,9 @@ use crate::connection::{Ack, Connection, MIN_WINDOW};
 /// Times and packets in 1/256.
 const ONE: u64 = 256;
 /// Largest number of packets in flight that the arithmetic carries.
-const MOST_FLIGHT: u32 = 1 << 20;
+const FLIGHT_MAX: u32 = 1 << 20;
 /// Longest round trip that it carries: two minutes.
-const MOST_RTT_US: u32 = 1 << 27;
+const RTT_US_MAX: u32 = 1 << 27;
 
 /// Parameters of FAST TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,9 +68,9 @@ impl Fast {
 
     /// The kernel's `pkts_acked`: also during recovery.
     pub fn measure(&mut self, settings: &FastSettings, connection: &Connection, ack: Ack) {
-        self.flight = ack.flight.min(MOST_FLIGHT);
+        self.flight = ack.flight.min(FLIGHT_MAX);
         let Some(rtt) = ack.rtt_us.filter(|rtt| *rtt > 0) else { return };
-        let rtt = rtt.min(MOST_RTT_US);
+        let rtt = rtt.min(RTT_US_MAX);
         if self.base_us == 0 || rtt < self.base_us {
             self.base_us = rtt;
         }

@@ -12,7 +12,7 @@ const BETA_MOST: u32 = 102;
 const LOW_US: u64 = 1_000_000;
 /// Round trip at which scaling changes nothing.
 const REFERENCE_US: u64 = 100_000;
-/// Below this round trip the queue cannot be told from the hosts' own delays.
+/// Round-trip time below which the queue cannot be separated from the hosts' own delays.
 const SHORT_US: u32 = 10_000;
 /// Larger steps of the round trip are no queue.
 const RISE_US: u32 = 20_000;
@@ -58,7 +58,7 @@ pub struct Htcp {
 }
 
 impl Htcp {
-    /// A connection that begins now.
+    /// State of a new connection.
     pub fn new(settings: &HtcpSettings, c: &Connection) -> Self {
         let now = settings.ticks(c.now_us);
         Self { alpha: ONE as u32, beta: BETA_LEAST, congestion_us: now, counted_us: now, ..Self::default() }
@@ -213,7 +213,7 @@ impl Htcp {
         self.ended = false;
     }
 
-    /// The recovery has ended: the time since the congestion begins to count.
+    /// Ends the recovery: the time since the congestion starts to count.
     pub fn open(&mut self, settings: &HtcpSettings, c: &Connection) {
         if self.ended || self.undo_us == 0 {
             return;

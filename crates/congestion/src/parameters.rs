@@ -1,4 +1,4 @@
-//! What users set: names, values and limits of parameters.
+//! Parameters of the algorithms: names, values and limits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,13 +9,13 @@ use units::parse_duration;
 use crate::{FastSettings, HtcpSettings};
 
 /// Windows of more packets are not seen.
-const MOST_ALPHA: u32 = 1_000_000;
-const MOST_PERIOD: Duration = Duration::from_secs(10);
-const MOST_THRESHOLD: Duration = Duration::from_secs(10);
+const ALPHA_MAX: u32 = 1_000_000;
+const PERIOD_MAX: Duration = Duration::from_secs(10);
+const THRESHOLD_MAX: Duration = Duration::from_secs(10);
 /// A jiffy of the coarsest kernel (HZ = 100).
-const MOST_TICK: Duration = Duration::from_millis(10);
+const TICK_MAX: Duration = Duration::from_millis(10);
 /// A mean that forgets more slowly would outlive connections.
-const MOST_LEAST: f64 = 65_536.0;
+const AVERAGE_LEAST_MAX: f64 = 65_536.0;
 
 /// A congestion control of longhaul.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Algorithm {
         }
     }
 
-    /// What it is, in a line.
+    /// Description of the algorithm, in a line.
     pub fn about(self) -> &'static str {
         match self {
             Self::Fast => "FAST TCP (Jin, Wei, Low 2004): keeps alpha packets queued, by the round trip's delay",
@@ -69,33 +69,33 @@ pub struct Parameter {
     pub key: &'static str,
     /// Its value, as [`Settings::set`] reads it.
     pub value: String,
-    /// What it does.
+    /// Effect of the parameter.
     pub meaning: &'static str,
 }
 
-/// Why a parameter was not taken.
+/// Reason why a parameter was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {
-    /// The algorithm has none of that name.
+    /// The algorithm has no parameter of that name.
     #[error("{algorithm} has no parameter `{key}`; it has {known}")]
     Unknown {
         /// The algorithm.
         algorithm: &'static str,
-        /// As given.
+        /// The given text.
         key: String,
-        /// Those that there are.
+        /// The parameters of the algorithm.
         known: String,
     },
-    /// The value is not one that the parameter can have.
-    #[error("{key}={value}: {mend}")]
+    /// The value is out of range or malformed.
+    #[error("{key}={value}: {hint}")]
     Value {
         /// The parameter.
         key: String,
-        /// As given.
+        /// The given text.
         value: String,
-        /// What can be written.
-        mend: String,
+        /// The valid values.
+        hint: String,
     },
 }
 
@@ -121,7 +121,7 @@ impl Settings {
     /// # Errors
     /// There is none of that name, or it cannot have that value.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), ParameterError> {
-        let wrong = |mend: String| ParameterError::Value { key: key.to_owned(), value: value.to_owned(), mend };
+        let wrong = |hint: String| ParameterError::Value { key: key.to_owned(), value: value.to_owned(), hint };
         let known = match self {
             Self::Fast(s) => s.set(key, value).map_err(wrong)?,
             Self::Htcp(s) => s.set(key, value).map_err(wrong)?,
@@ -181,17 +181,17 @@ impl FastSettings {
     /// Whether there is a parameter of that name; what can be written, if the value is none of it.
     fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
         match key {
-            "alpha" => self.alpha = number(value, 1, MOST_ALPHA, "packets")?,
+            "alpha" => self.alpha = number(value, 1, ALPHA_MAX, "packets")?,
             "gamma" => self.gamma = (share(value)? * 256.0).round().max(1.0) as u32,
             "weight" => {
                 let least = 1.0 / share(value)?;
-                if least > MOST_LEAST {
+                if least > AVERAGE_LEAST_MAX {
                     return Err("write at least 1/65536".to_owned());
                 }
                 self.average_least = least.round() as u32;
             }
-            "period" => self.period_us = time(value, MOST_PERIOD)?,
-            "threshold" => self.threshold_us = time(value, MOST_THRESHOLD)?,
+            "period" => self.period_us = time(value, PERIOD_MAX)?,
+            "threshold" => self.threshold_us = time(value, THRESHOLD_MAX)?,
             "rest" => self.every_other = switch(value)?,
             _ => return Ok(false),
         }
@@ -224,7 +224,7 @@ impl HtcpSettings {
             "rtt_scaling" => self.rtt_scaling = switch(value)?,
             "adaptive_backoff" => self.adaptive_backoff = switch(value)?,
             "bandwidth_switch" => self.bandwidth_switch = switch(value)?,
-            "tick" => self.tick_us = time(value, MOST_TICK)?,
+            "tick" => self.tick_us = time(value, TICK_MAX)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -240,9 +240,9 @@ impl HtcpSettings {
     }
 }
 
-fn number(value: &str, least: u32, most: u32, of: &str) -> Result<u32, String> {
-    let number = u32::from_str(value).ok().filter(|n| (least..=most).contains(n));
-    number.ok_or_else(|| format!("write a whole number of {of} from {least} to {most}"))
+fn number(value: &str, min: u32, max: u32, unit: &str) -> Result<u32, String> {
+    let number = u32::from_str(value).ok().filter(|n| (min..=max).contains(n));
+    number.ok_or_else(|| format!("write a whole number of {unit} from {min} to {max}"))
 }
 
 /// Above 0 to 1, as 0.25, 25% or 1/4.
@@ -256,13 +256,13 @@ fn share(value: &str) -> Result<f64, String> {
         plain(value)
     };
     let share = number.filter(|n| *n > 0.0 && *n <= 1.0);
-    share.ok_or_else(|| "write a share above 0 and up to 1, as 0.25 or 1/4".to_owned())
+    share.ok_or_else(|| "write a share above 0 and up to 1, such as 0.25 or 1/4".to_owned())
 }
 
 fn time(value: &str, most: Duration) -> Result<u32, String> {
-    let mend = || format!("write a time up to {} s, as 10ms", most.as_secs_f64());
-    let time = parse_duration(value).ok().filter(|t| *t <= most).ok_or_else(mend)?;
-    u32::try_from(time.as_micros()).map_err(|_| mend())
+    let hint = || format!("write a time up to {} s, such as 10ms", most.as_secs_f64());
+    let time = parse_duration(value).ok().filter(|t| *t <= most).ok_or_else(hint)?;
+    u32::try_from(time.as_micros()).map_err(|_| hint())
 }
 
 fn switch(value: &str) -> Result<bool, String> {
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_can_be_set_again() {
+    fn displayed_settings_can_be_parsed() {
         for algorithm in Algorithm::ALL {
             let usual = Settings::of(algorithm);
             let mut again = usual;

@@ -1,4 +1,5 @@
-//! Bodies of the fuzz targets in `fuzz/`: everything that longhaul reads from a peer, from the kernel or from a file that somebody else may have written.
+//! Bodies of the fuzz targets in `fuzz/`: all input that longhaul reads from a peer, from the kernel or from a file
+//! of another program.
 //!
 //! Inputs: any bytes. A body panics where a promise of the code under test is broken; that is its purpose. Targets that need private items of a crate have their bodies in the
 //! `fuzzing` module of that crate. `tests/corpus.rs` replays the committed corpus through all of them, as it is and damaged.

@@ -1,4 +1,4 @@
-//! What the kernel says of traffic control.
+//! The kernel's messages about traffic control.
 
 use tc::{Object, Operation, Tree, decode};
 

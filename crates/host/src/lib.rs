@@ -1,7 +1,7 @@
-//! What longhaul changes on a host, and how it takes it back.
+//! Changes that longhaul makes to a host, and their reversal.
 //!
-//! Every change is planned by a pure crate, written to a journal before it is made, read back after, and undone from the
-//! journal, also by a later process.
+//! A pure crate plans every change. The change is written to a journal before it is made, read back afterwards, and
+//! undone from the journal, also by a later process.
 
 pub mod shape;
 pub mod state;

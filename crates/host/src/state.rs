@@ -1,4 +1,4 @@
-//! Where changes to this host are written down, so that another process can take them back.
+//! Directory in which changes to this host are recorded, so that another process can undo them.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -6,15 +6,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The folder of all state of this user: `LONGHAUL_STATE`, else `/run/longhaul` for root, else below `XDG_RUNTIME_DIR`. It does not
-/// outlive a restart of the host, as the changes do not.
+/// The directory of all state of this user: `LONGHAUL_STATE`, else `/run/longhaul` for root, else below
+/// `XDG_RUNTIME_DIR`. It does not outlive a restart of the host, as the changes do not.
 ///
-/// The first call decides: in a user namespace of its own the process no longer knows whose it is, so call this before.
+/// The first call decides. A process that enters a user namespace no longer knows its original user, so call this
+/// before.
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         if let Some(own) = std::env::var_os("LONGHAUL_STATE") {
-            // Other processes, in other folders, look for the same one.
+            // Processes in other working directories must find the same path.
             return std::path::absolute(&own).unwrap_or_else(|_| own.into());
         }
         match (kernel::real_user(), std::env::var_os("XDG_RUNTIME_DIR")) {
@@ -25,7 +26,8 @@ pub fn folder() -> &'static Path {
     })
 }
 
-/// The number of the calling thread's network namespace: the same for all processes in it, and no other ever has it.
+/// Id of the calling thread's network namespace: the same for all processes in it, and never reused while the machine
+/// runs.
 ///
 /// # Errors
 /// As of [`kernel::network_cookie`].
@@ -33,11 +35,12 @@ pub fn network() -> io::Result<u64> {
     kernel::network_cookie()
 }
 
-/// Makes a directory for one kind of state below `base`, which is that of [`folder`] but for tests. Nobody else can have made or change
-/// what is in it: what is noted there is done to this host later.
+/// Creates a directory for one kind of state below `base`, which is that of [`folder`] except in tests. No other user
+/// can have created or changed its content, as later processes act on it.
 ///
 /// # Errors
-/// One of the two belongs to somebody else, is a link, or others may write in it; or it cannot be made.
+/// One of the two directories belongs to another user, is a link, or is writable by other users; or it cannot be
+/// created.
 pub fn make(base: &Path, kind: &str) -> io::Result<PathBuf> {
     let path = base.join(kind);
     kernel::make_private_directory(base)?;
@@ -45,7 +48,7 @@ pub fn make(base: &Path, kind: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// As [`make`], but makes nothing: `None` when there is no such directory.
+/// As [`make`], but creates nothing: `None` when there is no such directory.
 ///
 /// # Errors
 /// As of [`make`].
@@ -54,7 +57,7 @@ pub fn find(base: &Path, kind: &str) -> io::Result<Option<PathBuf>> {
     Ok((kernel::check_private_directory(base)? && kernel::check_private_directory(&path)?).then_some(path))
 }
 
-/// The sole right to change something; goes with the process that holds it, however that ends.
+/// An exclusive lock; the kernel releases it when the process ends.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
@@ -63,16 +66,16 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock on `path`, a file made for it in a directory of [`make`]; `None` when another process holds it.
+    /// Takes the lock on `path`, a lock file in a directory of [`make`]; `None` when another process holds it.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be created.
     pub fn take(path: &Path) -> io::Result<Option<Self>> {
         loop {
             let file = kernel::append_private(path)?;
             match file.try_lock() {
                 Ok(()) if is_at(&file, path)? => return Ok(Some(Self { path: path.to_owned(), _file: file })),
-                // Its holder before has removed it: a lock on what nobody finds keeps nobody out.
+                // The previous holder has removed the file: a lock on an unlinked file excludes no process.
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(e)) => return Err(e),
@@ -83,7 +86,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Left behind it does no harm.
+        // A leftover file is harmless.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -114,11 +117,11 @@ mod tests {
         assert!(Lock::take(&path).unwrap().is_none(), "flock(2) holds for each open file, so also within a process");
         drop(first);
         assert!(Lock::take(&path).unwrap().is_some());
-        assert!(!path.exists(), "nothing is left behind");
+        assert!(!path.exists(), "the lock file is removed");
     }
 
     #[test]
-    fn two_who_contend_for_a_lock_never_both_have_it() {
+    fn two_contenders_never_both_hold_a_lock() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let holders = AtomicUsize::new(0);

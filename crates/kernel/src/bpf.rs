@@ -1,7 +1,7 @@
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Lets the kernel take the run time of all BPF programs while the descriptor is open (bpf(2), BPF_ENABLE_STATS with
+/// Enables run-time accounting of all BPF programs while the descriptor is open (bpf(2), BPF_ENABLE_STATS with
 /// BPF_STATS_RUN_TIME).
 ///
 /// # Errors
@@ -16,6 +16,6 @@ pub fn time_bpf_programs() -> io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just opened it for us, and nobody else knows it.
+    // SAFETY: the kernel has just opened the descriptor for this call, and nothing else refers to it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) })
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::pidfd::PidFd;
 
-/// What a process used until it ended (getrusage(2)).
+/// Resources that a process used until it ended (getrusage(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// CPU time in its own code.
+    /// CPU time in user mode.
     pub user: Duration,
-    /// CPU time in the kernel on its behalf, and in interrupts that happened to hit it.
+    /// CPU time in kernel mode, and in interrupts that arrived while the process ran.
     pub system: Duration,
     /// Largest resident set in bytes.
     pub peak_resident: u64,
@@ -22,13 +22,13 @@ impl Usage {
     }
 }
 
-/// Takes the exit status of a child that has ended, with what it and the children that it waited for used; `None` while
-/// it runs.
+/// Reaps a child that has ended and returns its exit status and the resources used by it and by the children that it
+/// waited for; `None` while the child runs.
 ///
-/// The status is then gone from the kernel: `child` must not be waited for again.
+/// The kernel forgets the status: `child` must not be waited for again.
 ///
 /// # Errors
-/// wait4(2) failed: the child was already taken.
+/// wait4(2) failed: the child was already reaped.
 pub fn reap(child: &Child) -> io::Result<Option<(i32, Usage)>> {
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     let mut status = 0;
@@ -44,10 +44,10 @@ pub fn reap(child: &Child) -> io::Result<Option<(i32, Usage)>> {
     Ok((rc > 0).then(|| (status, Usage { user: time(usage.ru_utime), system: time(usage.ru_stime), peak_resident })))
 }
 
-/// Sends a signal (such as `libc::SIGTERM`) to the process group that a child leads, or to the child alone where it leads
-/// none. One that has ended is no error.
+/// Sends a signal (such as `libc::SIGTERM`) to the process group that a child leads, or to the child alone where it
+/// leads no group. A child that has ended is not an error.
 ///
-/// The child must not have been waited for: its number could be another's.
+/// The child must not have been waited for: the kernel may have reused its process number.
 ///
 /// # Errors
 /// kill(2) refused it.
@@ -65,22 +65,22 @@ fn kill(to: libc::pid_t, signal: i32) -> io::Result<()> {
     if unsafe { libc::kill(to, signal) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Waits for a child's end; `None` when it still runs after `timeout`.
+/// Waits for a child to end; `None` when it still runs after `timeout`.
 ///
 /// # Errors
-/// It was waited for by other means than its own methods.
+/// The child was reaped by other means than the methods of [`Child`].
 pub fn wait_child(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
-    // Also when it was waited for already: there is no such process to open then.
+    // pidfd_open fails for a child that was already waited for.
     if let Some(status) = child.try_wait()? {
         return Ok(Some(status));
     }
     if PidFd::open(child.id())?.wait(timeout)? { child.try_wait() } else { Ok(None) }
 }
 
-/// Ends a child and its process group: asks with SIGTERM, waits up to `grace`, then kills what is left.
+/// Ends a child and its process group: sends SIGTERM, waits up to `grace`, then sends SIGKILL.
 ///
 /// # Errors
-/// A signal was refused, or it was waited for by other means than its own methods.
+/// The kernel refused a signal, or the child was reaped by other means than the methods of [`Child`].
 pub fn terminate(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
     if let Some(status) = child.try_wait()? {
         return Ok(status);
@@ -88,7 +88,7 @@ pub fn terminate(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
     let held = PidFd::open(child.id())?;
     signal_group(child, libc::SIGTERM)?;
     held.wait(grace)?;
-    // Others of the group may live on after their leader, whose number stays taken until it is waited for.
+    // Members of the group may outlive their leader. The leader's number stays reserved until it is waited for.
     signal_group(child, libc::SIGKILL)?;
     child.wait()
 }
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::zombie_processes, reason = "taken by `reap`")]
-    fn a_child_is_taken_once_with_its_usage() {
+    fn a_child_is_reaped_once_with_its_usage() {
         let child = Command::new("true").spawn().unwrap();
         // Ten seconds: starting a process under load.
         let taken = (0..1000).find_map(|_| {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_asked_first_and_killed_after_the_grace() {
+    fn a_process_group_gets_sigterm_first_and_sigkill_after_the_grace() {
         let sleeper = |script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", script]).process_group(0).stdout(std::process::Stdio::piped());
@@ -125,15 +125,15 @@ mod tests {
             (child, io::BufReader::new(out))
         };
         let wait_line = |out: &mut io::BufReader<_>| out.read_line(&mut String::new()).unwrap();
-        // It answers, and what it started ends, too: the pipe reaches its end.
+        // This child handles SIGTERM, and its own child ends as well: the pipe reaches its end.
         let (mut polite, mut out) = sleeper("trap 'exit 3' TERM; sleep 1000 & echo; wait");
         wait_line(&mut out);
         assert_eq!(wait_child(&mut polite, Duration::from_millis(1)).unwrap(), None);
         assert_eq!(terminate(&mut polite, Duration::from_secs(20)).unwrap().code(), Some(3));
         assert_eq!(out.read_line(&mut String::new()).unwrap(), 0);
-        // Taken once, remembered by the handle.
+        // The handle remembers the status.
         assert_eq!(wait_child(&mut polite, Duration::ZERO).unwrap().unwrap().code(), Some(3));
-        // It does not.
+        // This child ignores SIGTERM.
         let (mut stubborn, mut out) = sleeper("trap '' TERM; echo; while :; do sleep 1000; done");
         wait_line(&mut out);
         let status = terminate(&mut stubborn, Duration::from_millis(50)).unwrap();

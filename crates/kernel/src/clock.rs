@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use units::Instant;
 
-/// What [`note_sleep`] found, nanoseconds; wraps, as a time namespace may make the difference negative.
+/// Time spent in suspend as found by [`note_sleep`], nanoseconds; wraps, as a time namespace may make the difference
+/// negative.
 static SLEPT: AtomicU64 = AtomicU64::new(0);
 
 fn read(clock: libc::clockid_t) -> u64 {
@@ -13,27 +14,28 @@ fn read(clock: libc::clockid_t) -> u64 {
     (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
 }
 
-/// This host's monotonic clock (CLOCK_MONOTONIC_RAW): neither stepped nor slewed, so that two hosts' clocks differ by an
-/// offset and a nearly constant drift even while a time daemon corrects one of them (chrony slews by up to 8 %). It stands
-/// still while the host sleeps, as far as [`note_sleep`] is not called.
+/// This host's monotonic clock (CLOCK_MONOTONIC_RAW). It is neither stepped nor slewed: two hosts' clocks differ by
+/// an offset and a nearly constant drift even while a time daemon corrects one of them (chrony slews by up to 8 %).
+/// The clock stands still during suspend unless [`note_sleep`] is called.
 pub fn now() -> Instant {
     Instant::from_nanos(read(libc::CLOCK_MONOTONIC_RAW).wrapping_add(SLEPT.load(Ordering::Relaxed)))
 }
 
-/// Lets [`now`] of this process pass the time that the host has slept (CLOCK_BOOTTIME without CLOCK_MONOTONIC). For programs
-/// that others wait for: call it before the first time is kept, and then often.
+/// Adds the time that the host spent in suspend (CLOCK_BOOTTIME minus CLOCK_MONOTONIC) to [`now`] of this process.
+/// Long-running services call it before they store the first time, and often from then on.
 pub fn note_sleep() {
     let (asleep, before) = (asleep_ns(), SLEPT.load(Ordering::Relaxed));
-    // What is less may be this thread's own wait for a CPU between two readings.
+    // A smaller difference may be a delay of this thread between two readings.
     if (asleep.wrapping_sub(before) as i64).unsigned_abs() >= SHORTEST_SLEEP_NS {
         SLEPT.store(asleep, Ordering::Relaxed);
     }
 }
 
-/// A shorter sleep is none: suspending devices alone takes longer.
+/// Shortest suspend that is counted: suspending devices alone takes longer.
 const SHORTEST_SLEEP_NS: u64 = 100_000_000;
 
-/// What this host has slept since it booted, of three readings the one in which the clocks were read closest together.
+/// Time that this host spent in suspend since boot. Of three readings the one counts in which the clocks were read
+/// closest together.
 fn asleep_ns() -> u64 {
     let reading = |_| {
         let before = read(libc::CLOCK_MONOTONIC);
@@ -58,7 +60,7 @@ pub fn utc_seconds() -> (u64, u32) {
     (ns / 1_000_000_000, (ns % 1_000_000_000) as u32)
 }
 
-/// Nanoseconds on the clock by which BPF programs go (CLOCK_MONOTONIC, `bpf_ktime_get_ns`).
+/// Nanoseconds of the clock that BPF programs read (CLOCK_MONOTONIC, `bpf_ktime_get_ns`).
 pub fn uptime_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
@@ -82,7 +84,7 @@ pub fn tight_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
-/// Converts kernel packet timestamps (CLOCK_REALTIME) to the monotonic clock, and notices when the former was stepped.
+/// Converts kernel packet timestamps (CLOCK_REALTIME) to the monotonic clock, and detects steps of CLOCK_REALTIME.
 #[derive(Debug, Clone)]
 pub struct Clocks {
     offset_ns: i64,
@@ -92,7 +94,8 @@ pub struct Clocks {
 /// A change of CLOCK_REALTIME against the monotonic clock larger than this between two readings is a step: readings are
 /// at most 100 ms apart while data flows, and the kernel's own slewing moves 0.5 ms per second.
 const STEP_NS: i64 = 1_000_000;
-/// Readings that lie so near are of one time: a microsecond each where the clock is slow to read.
+/// Maximum time between two readings that count as simultaneous: about a microsecond each where the clock is slow to
+/// read.
 const TOGETHER_NS: u64 = 10_000;
 
 impl Default for Clocks {
@@ -107,7 +110,8 @@ impl Clocks {
         Self { offset_ns: Self::measure(), steps: 0 }
     }
 
-    /// Realtime minus monotonic; of three readings the one in which the two clocks were read closest together.
+    /// CLOCK_REALTIME minus monotonic. Of three readings the one counts in which the two clocks were read closest
+    /// together.
     fn measure() -> i64 {
         (0..3)
             .map(|_| {
@@ -122,38 +126,40 @@ impl Clocks {
 
     /// Reads both clocks again; call it at least once a second. Counts steps.
     pub fn refresh(&mut self) {
-        self.heed(Self::measure());
+        self.on_offset(Self::measure());
     }
 
-    /// CLOCK_REALTIME as it was between two readings of the other clock. Where this thread was interrupted there, it tells no more than that it is worth to look again.
-    fn heed_reading(&mut self, before: Instant, real: u64, after: Instant) {
+    /// Handles a reading of CLOCK_REALTIME between two readings of the monotonic clock. A thread that was preempted
+    /// in between cannot use the offset: it reads the clocks again if the offset has moved by more than half a step.
+    fn on_reading(&mut self, before: Instant, real: u64, after: Instant) {
         let width = after.saturating_since(before).as_nanos() as u64;
         let offset = real.wrapping_sub(before.as_nanos() + width / 2) as i64;
         if width <= TOGETHER_NS {
-            self.heed(offset);
+            self.on_offset(offset);
         } else if (offset - self.offset_ns).abs() > STEP_NS / 2 {
             self.refresh();
         }
     }
 
-    fn heed(&mut self, offset: i64) {
+    fn on_offset(&mut self, offset: i64) {
         if (offset - self.offset_ns).abs() > STEP_NS {
             self.steps += 1;
         }
         self.offset_ns = offset;
     }
 
-    /// How often CLOCK_REALTIME was stepped since the start; stamps taken around a step are wrong by its size.
+    /// Number of steps of CLOCK_REALTIME since the start; stamps taken around a step are wrong by its size.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// When a packet came that the kernel stamped at `realtime_ns` and this thread has just read. Now where there is no stamp, or
-    /// where CLOCK_REALTIME was set, or not compared for long, so that the stamp may be of the time before.
+    /// Arrival time of a packet that the kernel stamped at `realtime_ns` and this thread has just read. Returns the
+    /// present time where there is no stamp, or where CLOCK_REALTIME was stepped since the last reading, as the stamp
+    /// may be older than the step.
     pub fn came(&mut self, realtime_ns: Option<u64>) -> Instant {
         let steps = self.steps;
         let (before, real, now) = (now(), read(libc::CLOCK_REALTIME), now());
-        self.heed_reading(before, real, now);
+        self.on_reading(before, real, now);
         let stamp = realtime_ns.filter(|_| self.steps == steps);
         stamp.map_or(now, |ns| self.monotonic(ns).min(now))
     }
@@ -181,9 +187,10 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_came_when_it_was_stamped_unless_the_clock_was_set_since() {
+    fn a_packet_arrives_at_its_stamp_unless_the_clock_was_stepped_since() {
         let realtime = || read(libc::CLOCK_REALTIME);
-        // A thread that is held up between two readings of the clocks looks like a step; one of some tries is not.
+        // A thread that is preempted between two readings of the clocks looks like a step; one of 100 attempts is not
+        // preempted.
         let stamped = |ago: u64| {
             let mut clocks = Clocks::new();
             (0..100).map(|_| now().saturating_since(clocks.came(Some(realtime() - ago)))).max().unwrap()
@@ -191,30 +198,30 @@ mod tests {
         assert!(stamped(400_000_000) >= Duration::from_millis(399));
         let mut set = Clocks { offset_ns: Clocks::measure() - 400_000_000, steps: 0 };
         let before = now();
-        assert!(set.came(Some(realtime() - 1_000_000)) >= before, "its stamp may be of the time before");
+        assert!(set.came(Some(realtime() - 1_000_000)) >= before, "the stamp may be older than the step");
         assert!(set.came(None) >= before && set.came(Some(realtime() + 1_000_000_000)) <= now());
     }
 
     #[test]
-    fn who_is_interrupted_between_two_readings_takes_no_offset_from_them() {
+    fn a_thread_preempted_between_two_readings_takes_no_offset_from_them() {
         let mut clocks = Clocks { offset_ns: 0, steps: 0 };
         let at = |us: u64| Instant::from_nanos(1_000_000_000 + us * 1000);
-        // The time of day is read 0.9 ms after the other clock: packets would all have come so much earlier.
-        clocks.heed_reading(at(0), at(900).as_nanos(), at(901));
+        // The time of day is read 0.9 ms after the other clock: all packets would appear to arrive that much earlier.
+        clocks.on_reading(at(0), at(900).as_nanos(), at(901));
         assert_eq!((clocks.offset_ns, clocks.steps), (0, 0));
-        clocks.heed_reading(at(2000), at(2103).as_nanos(), at(2006));
-        assert_eq!((clocks.offset_ns, clocks.steps), (100_000, 0), "it is slewed, and read at once");
+        clocks.on_reading(at(2000), at(2103).as_nanos(), at(2006));
+        assert_eq!((clocks.offset_ns, clocks.steps), (100_000, 0), "the clock is slewed, and read at once");
     }
 
     #[test]
-    fn a_clock_that_is_slewed_is_followed_and_one_that_is_set_is_noticed() {
+    fn a_slewed_clock_is_followed_and_a_stepped_one_is_detected() {
         let mut clocks = Clocks { offset_ns: 0, steps: 0 };
-        // As fast as the kernel slews by itself, 500 ppm, for a thousand seconds: half a second in all.
-        let per_look = 50_000;
-        (1..=10_000).for_each(|look| clocks.heed(look * per_look));
+        // The kernel's own maximum slew, 500 ppm, for a thousand seconds: half a second in all.
+        let offset_per_reading = 50_000;
+        (1..=10_000).for_each(|reading| clocks.on_offset(reading * offset_per_reading));
         assert_eq!((clocks.steps(), clocks.offset_ns), (0, 500_000_000));
         assert_eq!(clocks.monotonic(1_500_000_000), Instant::from_nanos(1_000_000_000));
-        clocks.heed(500_000_000 + 2_000_000);
+        clocks.on_offset(500_000_000 + 2_000_000);
         assert_eq!(clocks.steps(), 1);
     }
 }

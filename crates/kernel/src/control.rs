@@ -1,11 +1,11 @@
-//! Control messages: what goes to the kernel, and comes from it, beside the bytes of a message (cmsg(3)).
+//! Control messages: ancillary data sent to and received from the kernel beside a message's payload (cmsg(3)).
 
 use std::mem::size_of;
 
-/// Bytes for a few of them: the largest in use has 40 with its header.
+/// Size of the buffer in bytes: several control messages; the largest in use has 40 with its header.
 const ROOM: usize = 256;
 
-/// Room for a few, aligned as the kernel wants it. It must outlive the call that it was given to.
+/// Buffer for control messages, aligned as the kernel requires. It must outlive the call that uses it.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 pub(crate) struct Control {
@@ -18,15 +18,15 @@ impl Control {
         Self { room: [0; ROOM], used: 0 }
     }
 
-    /// Adds one to those that are sent.
+    /// Appends a control message to those that are sent.
     pub(crate) fn push<T: Copy>(&mut self, level: i32, kind: i32, value: T) {
         const { assert!(size_of::<T>() + 2 * size_of::<libc::cmsghdr>() <= ROOM / 2) };
         // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
         let (space, length) =
             unsafe { (libc::CMSG_SPACE(size_of::<T>() as u32), libc::CMSG_LEN(size_of::<T>() as u32)) };
         let Some(room) = self.room.get_mut(self.used..self.used + space as usize) else { return };
-        // SAFETY: the room is CMSG_SPACE of T long and aligned, for the buffer is and all spaces are multiples of it; the value is written
-        // unaligned behind the header.
+        // SAFETY: the slot is CMSG_SPACE of T long and aligned, as the buffer is aligned and all spaces are multiples
+        // of the alignment; the value is written unaligned behind the header.
         unsafe {
             let header = room.as_mut_ptr().cast::<libc::cmsghdr>();
             (*header).cmsg_level = level;
@@ -37,13 +37,13 @@ impl Control {
         self.used += space as usize;
     }
 
-    /// Makes what was pushed the control messages of `message`.
+    /// Attaches the appended control messages to `message`.
     pub(crate) fn attach(&mut self, message: &mut libc::msghdr) {
         message.msg_control = self.room.as_mut_ptr().cast();
         message.msg_controllen = self.used as _;
     }
 
-    /// Offers all the room for what comes with `message`.
+    /// Offers the whole buffer for control messages received with `message`.
     pub(crate) fn offer(&mut self, message: &mut libc::msghdr) {
         message.msg_control = self.room.as_mut_ptr().cast();
         message.msg_controllen = ROOM as _;

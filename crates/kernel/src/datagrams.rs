@@ -12,28 +12,30 @@ use crate::option::set_int;
 use crate::udp::{address, stamp_arrivals, stamp_in};
 use crate::{KernelError, Op};
 
-/// Room for whatever one call receives: as much as the kernel puts together.
+/// Buffer size in bytes that holds the result of any receive call: the most that the kernel coalesces.
 pub const DATAGRAMS_ROOM: usize = 65_536;
 
-/// Datagrams that came in one call, put together by the kernel (UDP_GRO): all from one sender, of one length but the last.
+/// Datagrams received in one call, coalesced by the kernel (UDP_GRO): all from one sender and of one length, except
+/// the last.
 #[derive(Debug, Clone, Copy)]
 pub struct DatagramsReceived {
-    /// Bytes of all.
+    /// Total bytes.
     pub length: usize,
-    /// Bytes of each but the last.
+    /// Bytes of each datagram except the last.
     pub each: usize,
-    /// Who sent them.
+    /// The sender's address.
     pub from: SocketAddr,
-    /// The traffic class that they came with: DSCP and, in the lowest two bits, ECN.
+    /// The traffic class of the datagrams: DSCP and, in the lowest two bits, ECN.
     pub class: u8,
-    /// When this host's kernel received the first of them (CLOCK_REALTIME ns, SO_TIMESTAMPNS); absent when the kernel does not say.
+    /// Time at which this host's kernel received the first datagram (CLOCK_REALTIME ns, SO_TIMESTAMPNS); absent when
+    /// the kernel gives no stamp.
     pub realtime_ns: Option<u64>,
 }
 
-/// A UDP socket that sends and receives many datagrams in a call (UDP_SEGMENT, UDP_GRO). Never fragments: what is larger than the path's
-/// MTU is refused.
+/// A UDP socket that sends and receives many datagrams in a call (UDP_SEGMENT, UDP_GRO). It never fragments:
+/// datagrams larger than the path MTU are refused.
 ///
-/// By hand rather than by quinn-udp, which knows two of the eight bits of the traffic class.
+/// It does not use quinn-udp, which supports only two of the eight bits of the traffic class.
 #[derive(Debug)]
 pub struct Datagrams {
     socket: UdpSocket,
@@ -42,8 +44,8 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// Binds to `local`; on `::` it serves IPv4, too. `buffer` is asked for in both directions. `segment`: hand many datagrams to the kernel
-    /// at once; `coalesce`: take many at once.
+    /// Binds to `local`; on `::` the socket also serves IPv4. `buffer` is requested in both directions. `segment`
+    /// enables segmentation offload on sending; `coalesce` enables coalescing on receiving.
     ///
     /// # Errors
     /// Names the operation and the address.
@@ -64,12 +66,13 @@ impl Datagrams {
         if local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
             socket.set_only_v6(false).map_err(e(Op::Socket))?;
         }
-        // The kernel clamps silently to its limits; with less room there are merely more drops, which are counted.
+        // The kernel clamps silently to its limits; a smaller buffer only means more drops, which are counted.
         let size = usize::try_from(buffer.as_u64()).unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
         socket.set_recv_buffer_size(size).map_err(e(Op::Buffers))?;
         socket.set_send_buffer_size(size).map_err(e(Op::Buffers))?;
         let fd = socket.as_raw_fd();
-        // Beyond these limits with CAP_NET_ADMIN, which the owner of a tunnel device has; without it the above holds.
+        // SO_*BUFFORCE goes beyond these limits with CAP_NET_ADMIN, which the owner of a tunnel device has; without
+        // it the size set above holds.
         for name in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
             let _ = set_int(fd, libc::SOL_SOCKET, name, i32::try_from(size).unwrap_or(i32::MAX));
         }
@@ -78,7 +81,7 @@ impl Datagrams {
                 .map_err(e(Op::Socket))?;
             set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1).map_err(e(Op::Socket))?;
         }
-        // On `::` for those who speak IPv4; a socket of IPv6 alone may refuse them.
+        // On `::` for IPv4 peers; an IPv6-only socket may refuse the options.
         for (name, value) in [(libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE), (libc::IP_RECVTOS, 1)] {
             let set = set_int(fd, libc::IPPROTO_IP, name, value);
             if !local.is_ipv6() {
@@ -86,7 +89,7 @@ impl Datagrams {
             }
         }
         if coalesce {
-            // Where the kernel does not know it, datagrams come one by one.
+            // A kernel without UDP_GRO delivers datagrams one by one.
             let _ = set_int(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
         }
         stamp_arrivals(fd);
@@ -97,11 +100,12 @@ impl Datagrams {
         Ok(Self { v6: local.is_ipv6(), socket: socket.into(), segment: AtomicBool::new(segment) })
     }
 
-    /// Sockets that share `local`, at least one: each sender's datagrams go to one of them, always the same one (SO_REUSEPORT), so that each can be
-    /// read by a thread of its own. With port 0 all get the one that the kernel chooses for the first.
+    /// Binds sockets that share `local`, at least one. The kernel assigns each sender's datagrams to one of them,
+    /// always the same one (SO_REUSEPORT), so that a thread can serve each socket. With port 0 all sockets get the
+    /// port that the kernel chooses for the first.
     ///
     /// # Errors
-    /// As [`Self::bind`]. An address that another process has is refused, even if that one shares it.
+    /// As [`Self::bind`]. An address that another process uses is refused, even if that process shares it.
     pub fn bind_shared(
         local: SocketAddr,
         buffer: Bytes,
@@ -109,7 +113,8 @@ impl Datagrams {
         count: usize,
     ) -> Result<Vec<Self>, KernelError> {
         let e = |source| KernelError::new(Op::Bind, local, source);
-        // It asks to share only once it has the address, so that it does not come to share it with another process.
+        // The first socket requests sharing only after it has the address, so that it cannot share with another
+        // process.
         let first = Self::bind(local, buffer, segment, coalesce)?;
         let chosen = SocketAddr::new(local.ip(), first.socket.local_addr().map_err(e)?.port());
         let mut all = vec![first];
@@ -122,22 +127,24 @@ impl Datagrams {
         Ok(all)
     }
 
-    /// Whether the kernel still takes many datagrams at once.
+    /// Whether segmentation offload is in use.
     pub fn segments(&self) -> bool {
         self.segment.load(Ordering::Relaxed)
     }
 
-    /// The socket, for what else can be asked of one.
+    /// The underlying socket, for other socket options.
     pub fn socket(&self) -> &UdpSocket {
         &self.socket
     }
 
-    /// Sends `contents`, cut into datagrams of `each` bytes, the last perhaps shorter, with the traffic class `class` (DSCP and ECN). Does
-    /// not wait. Where the kernel or the device refuses many at once, they are sent one by one, then and later. Gives how many bytes went: all, or those of the
-    /// first datagrams, after which something kept the next one back.
+    /// Sends `contents` without blocking, cut into datagrams of `each` bytes, the last perhaps shorter, with the
+    /// traffic class `class` (DSCP and ECN). Where the kernel or the device refuses segmentation, datagrams are sent
+    /// one by one from then on. Returns the number of bytes sent: all, or those of the first datagrams when a later
+    /// one failed.
     ///
     /// # Errors
-    /// Nothing went. `WouldBlock`: the socket is full. `EMSGSIZE`: larger than the device's or the path's MTU. Others: no route, a firewall.
+    /// Nothing was sent. `WouldBlock`: the socket buffer is full. `EMSGSIZE`: larger than the MTU of the device or
+    /// the path. Further errors: no route, a firewall.
     pub fn send(&self, to: SocketAddr, contents: &[u8], each: usize, class: u8) -> io::Result<usize> {
         let to = self.family(to);
         let is_one = contents.len() <= each;
@@ -150,7 +157,7 @@ impl Datagrams {
         let mut sent = 0;
         for datagram in contents.chunks(each.max(1)) {
             match self.send_once(to, datagram, None, class) {
-                // By itself it goes, so that it is the number of them that is refused.
+                // A single datagram passes, so the kernel refuses segmentation.
                 Ok(()) => self.segment.store(false, Ordering::Relaxed),
                 Err(e) if sent == 0 => return Err(e),
                 Err(_) => break,
@@ -160,7 +167,7 @@ impl Datagrams {
         Ok(sent)
     }
 
-    /// One call of sendmsg; `each`: cut by the kernel.
+    /// One sendmsg call; with `each` the kernel segments the contents.
     fn send_once(&self, to: SocketAddr, contents: &[u8], each: Option<usize>, class: u8) -> io::Result<()> {
         let name = SockAddr::from(to);
         let mut control = Control::new();
@@ -187,7 +194,8 @@ impl Datagrams {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Takes what is waiting, up to [`DATAGRAMS_ROOM`] bytes, into `room`; `None` when there is nothing. Does not wait.
+    /// Receives waiting datagrams, up to [`DATAGRAMS_ROOM`] bytes, into `room` without blocking; `None` when there
+    /// are none.
     ///
     /// # Errors
     /// Anything but an empty socket or an ICMP error about an earlier datagram.
@@ -213,14 +221,14 @@ impl Datagrams {
         let Some(from) = address(&name, message.msg_namelen) else { return Ok(None) };
         let from = match from.ip().to_canonical() {
             v4 @ IpAddr::V4(_) => SocketAddr::new(v4, from.port()),
-            // With its scope: without it nothing goes back to a link-local address.
+            // The scope is kept: a link-local address cannot be answered without it.
             IpAddr::V6(_) => from,
         };
         let Beside { class, each, realtime_ns } = Beside::of(&message);
         Ok(Some(DatagramsReceived { length, each: each.unwrap_or(length).max(1), from, class, realtime_ns }))
     }
 
-    /// A dual-stack socket speaks with IPv4 peers in mapped addresses.
+    /// A dual-stack socket addresses IPv4 peers by mapped addresses.
     fn family(&self, to: SocketAddr) -> SocketAddr {
         match to {
             SocketAddr::V4(v4) if self.v6 => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
@@ -229,11 +237,11 @@ impl Datagrams {
     }
 }
 
-/// What comes beside datagrams.
+/// Ancillary data received with datagrams.
 #[derive(Default)]
 struct Beside {
     class: u8,
-    /// Length of each datagram where there are many.
+    /// Length of each datagram where several were coalesced.
     each: Option<usize>,
     realtime_ns: Option<u64>,
 }
@@ -269,7 +277,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Expedited forwarding (RFC 3246) of a transport that takes marks (ECT(0)).
+    /// Expedited forwarding (RFC 3246) with ECN capability (ECT(0)).
     const EXPEDITED: u8 = 46 << 2 | 2;
 
     fn exchange(segment: bool, coalesce: bool, local: &str) -> Vec<Vec<u8>> {
@@ -299,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_that_share_an_address_share_the_senders_and_with_nobody_else() {
+    fn sockets_that_share_an_address_divide_the_senders_and_exclude_other_processes() {
         let bind = |local: SocketAddr| Datagrams::bind_shared(local, Bytes::new(1 << 16), (true, true), 3);
         let shared = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let local = shared[0].socket().local_addr().unwrap();
@@ -309,27 +317,28 @@ mod tests {
             sender.send_to(b"x", local).unwrap();
         }
         let mut room = vec![0; DATAGRAMS_ROOM];
-        let mut heard: Vec<Vec<SocketAddr>> = Vec::new();
+        let mut received: Vec<Vec<SocketAddr>> = Vec::new();
         for socket in &shared {
             let mut from = Vec::new();
-            // On loopback everything has arrived when it has been sent. Equal datagrams of one sender come together.
+            // On loopback a sent datagram has arrived when the send call returns. Equal datagrams of one sender are
+            // coalesced.
             while let Some(r) = socket.receive(&mut room).unwrap() {
                 from.extend(std::iter::repeat_n(r.from, r.length));
             }
-            heard.push(from);
+            received.push(from);
         }
-        assert_eq!(heard.concat().len(), 120, "{heard:?}");
-        assert!(heard.iter().all(|from| from.len() > 10), "each hears some: {heard:?}");
+        assert_eq!(received.concat().len(), 120, "{received:?}");
+        assert!(received.iter().all(|from| from.len() > 10), "each socket receives some: {received:?}");
         for sender in senders {
             let from = sender.local_addr().unwrap();
-            let by = heard.iter().filter(|h| h.contains(&from)).count();
-            assert_eq!(by, 1, "{from} is heard by one");
+            let by = received.iter().filter(|r| r.contains(&from)).count();
+            assert_eq!(by, 1, "one socket receives from {from}");
         }
-        assert!(bind(local).is_err(), "somebody else does not get in");
+        assert!(bind(local).is_err(), "a second process cannot bind");
     }
 
     #[test]
-    fn what_the_kernel_refuses_at_once_goes_one_by_one_and_then_always() {
+    fn a_refused_segmentation_falls_back_to_single_datagrams_for_good() {
         let v4 = ("127.0.0.1:0", libc::SOL_SOCKET, libc::SO_NO_CHECK);
         let v6 = ("[::1]:0", libc::SOL_UDP, libc::UDP_NO_CHECK6_TX);
         for (local, level, no_checksums) in [v4, v6] {
@@ -338,7 +347,7 @@ mod tests {
             let address = to.socket().local_addr().unwrap();
             let contents: Vec<u8> = (0..20_500_u32).map(|i| (i / 1000 * 31 + i % 251) as u8).collect();
             let mut room = vec![0; DATAGRAMS_ROOM];
-            // On loopback everything has arrived when it has been sent.
+            // On loopback a sent datagram has arrived when the send call returns.
             let mut calls = || {
                 assert_eq!(from.send(address, &contents, 1000, EXPEDITED).unwrap(), contents.len());
                 let mut calls = Vec::new();
@@ -349,18 +358,19 @@ mod tests {
                 calls.len()
             };
             assert_eq!((calls(), from.segments()), (1, true), "{local}");
-            // Linux cuts nothing that shall have no checksum (EINVAL). Over IPv6 only who says so takes it.
+            // Linux refuses to segment datagrams without a checksum (EINVAL). Over IPv6 the receiver must allow a
+            // zero checksum.
             let without_checksums = |on| set_int(from.socket.as_raw_fd(), level, no_checksums, on);
             set_int(to.socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_NO_CHECK6_RX, 1).unwrap();
             without_checksums(1).unwrap();
             assert_eq!((calls(), from.segments()), (21, false), "{local}");
             without_checksums(0).unwrap();
-            assert_eq!((calls(), from.segments()), (21, false), "{local}: not asked for again");
+            assert_eq!((calls(), from.segments()), (21, false), "{local}: segmentation is not tried again");
         }
     }
 
     #[test]
-    fn datagrams_arrive_as_they_were_cut_with_and_without_offloads() {
+    fn datagrams_keep_their_boundaries_with_and_without_offloads() {
         for (segment, coalesce) in [(true, true), (true, false), (false, true), (false, false)] {
             for local in ["127.0.0.1:0", "[::]:0", "[::1]:0"] {
                 let lengths: Vec<usize> = exchange(segment, coalesce, local).iter().map(Vec::len).collect();

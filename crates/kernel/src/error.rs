@@ -71,14 +71,14 @@ impl fmt::Display for Op {
             Self::Dscp => "setting the DSCP (IP_TOS, IPV6_TCLASS) towards",
             Self::Mss => "setting the maximum segment size (TCP_MAXSEG) towards",
             Self::NotSentLowat => "setting TCP_NOTSENT_LOWAT towards",
-            Self::Unsent => "reading what is unsent (SIOCOUTQNSD) towards",
+            Self::Unsent => "reading the unsent bytes (SIOCOUTQNSD) towards",
             Self::NoDelay => "setting TCP_NODELAY towards",
             Self::Timestamping => "setting SO_TIMESTAMPING towards",
             Self::TcpInfo => "reading TCP_INFO of",
             Self::Resolve => "resolving",
             Self::Thread => "starting a thread for",
             Self::Signal => "handling signals for",
-            Self::FindDevice => "looking for the network device",
+            Self::FindDevice => "looking up the network device",
             Self::SetDevice => "setting",
             Self::AddAddress => "adding the address",
             Self::AddRoute => "adding the route",
@@ -88,28 +88,28 @@ impl fmt::Display for Op {
             Self::ReadAddresses => "reading the addresses of",
             Self::ReadTrafficControl => "reading the traffic control of",
             Self::Change => "change",
-            Self::Privilege => "gaining what a lab needs,",
-            Self::Keeper => "keeping a lab's programs with",
+            Self::Privilege => "gaining access to",
+            Self::Keeper => "running the lab's init process:",
             Self::Spawn => "starting the program",
             Self::Join => "joining the lab of process",
-            Self::Schedule => "asking the scheduler for",
+            Self::Schedule => "setting the scheduling of this thread to",
             Self::Sysctl => "setting",
             Self::ReadSysctl => "reading",
-            Self::Ethtool => "asking the driver of",
-            Self::Diagnostics => "asking for the connections of (sock_diag)",
+            Self::Ethtool => "querying the driver (SIOCETHTOOL) of",
+            Self::Diagnostics => "listing the TCP connections (sock_diag) of",
         })
     }
 }
 
-/// A system call that failed: the operation, the address, and what the kernel said.
+/// A system call that failed: the operation, the address and the kernel's error.
 #[derive(Debug, thiserror::Error)]
 #[error("{op} {address}: {source}{}", self.hint())]
 pub struct KernelError {
     /// What was attempted.
     pub op: Op,
-    /// Towards whom, as text; `-` where there is no address.
+    /// The remote address or other object of the operation, as text; `-` where there is none.
     pub address: String,
-    /// What the kernel said.
+    /// The kernel's error.
     pub source: io::Error,
 }
 
@@ -119,25 +119,25 @@ impl KernelError {
         Self { op, address: address.to_string(), source }
     }
 
-    /// The same for the last error of the calling thread.
+    /// The last error of the calling thread, with its operation and address.
     pub(crate) fn last(op: Op, address: impl ToString) -> Self {
         Self::new(op, address, io::Error::last_os_error())
     }
 
-    /// What to do about it, where the kernel's words do not tell.
+    /// A hint on how to resolve the error, where the kernel's message gives none.
     fn hint(&self) -> &'static str {
         match (self.op, self.source.raw_os_error()) {
             (Op::CongestionControl, Some(libc::EPERM)) => {
                 "; without CAP_NET_ADMIN only those in net.ipv4.tcp_allowed_congestion_control may be used"
             }
             (Op::CongestionControl, Some(libc::ENOENT)) => {
-                "; net.ipv4.tcp_available_congestion_control lists what there is, and `longhaul cc load` adds FAST TCP and H-TCP"
+                "; see net.ipv4.tcp_available_congestion_control; `longhaul cc load` adds FAST TCP and H-TCP"
             }
             (Op::Bind, Some(libc::EACCES)) => {
                 "; ports below net.ipv4.ip_unprivileged_port_start need CAP_NET_BIND_SERVICE"
             }
             (Op::Connect, _) => connect_hint(&self.source),
-            (Op::Bind, Some(libc::EADDRINUSE)) => "; choose another with --port",
+            (Op::Bind, Some(libc::EADDRINUSE)) => "; choose another port with --port",
             (Op::SetDevice | Op::AddAddress | Op::AddRoute | Op::AddNeighbour | Op::Change, Some(libc::EPERM)) => {
                 "; changing a network needs CAP_NET_ADMIN in the user namespace that owns it"
             }
@@ -145,13 +145,13 @@ impl KernelError {
                 "; changing a device needs CAP_NET_ADMIN in the user namespace that owns its network"
             }
             (Op::Sysctl | Op::ReadSysctl, Some(libc::ENOENT | libc::EACCES | libc::EPERM | libc::EROFS)) => {
-                "; this host has no such variable of its own: the kernel lacks it, or all hosts share it"
+                "; this network namespace has no such variable: the kernel lacks it, or all namespaces share it"
             }
             (Op::Schedule, Some(libc::EPERM | libc::EACCES)) => {
-                "; it needs CAP_SYS_NICE on the machine, or a limit (RLIMIT_RTPRIO, RLIMIT_NICE) that allows it"
+                "; this needs CAP_SYS_NICE on the machine, or a limit (RLIMIT_RTPRIO, RLIMIT_NICE) that allows it"
             }
             (Op::Spawn, Some(libc::ENOMEM)) => {
-                "; with memory left it means that the lab's keeper was killed, and all programs with it"
+                "; unless memory is short, the lab's init process was killed, and all its programs with it"
             }
             (Op::Join, Some(libc::EPERM | libc::EACCES)) => "; only the user who runs the lab, or root, may join it",
             (Op::Join, Some(libc::ESRCH | libc::ENOENT)) => "; the lab has ended",
@@ -165,20 +165,20 @@ impl KernelError {
     }
 }
 
-/// What to check where no connection came about.
+/// What to check when a connection attempt failed.
 fn connect_hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "; is `longhaul serve` running there, and on this port (-p)?",
         io::ErrorKind::TimedOut => {
-            "; nothing answers: is the address right, is the host up, and does every firewall between let this port through?"
+            "; no answer: check the address, that the host is up, and that no firewall blocks this port"
         }
         io::ErrorKind::HostUnreachable => {
-            "; is the address right and the host up? a router or a firewall on the path may also say this"
+            "; check the address and that the host is up; a router or a firewall on the path may also report this"
         }
         io::ErrorKind::NetworkUnreachable => {
-            "; this host has no route to the address (`ip route get` shows it): is the network up, and is it the right address family (-4, -6)?"
+            "; no route to the address (`ip route get` shows it): check the network and the address family (-4, -6)"
         }
-        // What Linux says to a link-local address that could be on any interface.
+        // Linux returns this for a link-local address without an interface.
         io::ErrorKind::InvalidInput => "; a link-local address needs its interface, such as fe80::1%eth0",
         _ => "",
     }
@@ -189,20 +189,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_that_fail_say_what_to_check() {
-        let words = |error| KernelError::new(Op::Connect, "192.0.2.1:5003", error).to_string();
+    fn a_failed_connection_names_what_to_check() {
+        let message = |error| KernelError::new(Op::Connect, "192.0.2.1:5003", error).to_string();
         let os = io::Error::from_raw_os_error;
-        for (error, says) in [
+        for (error, hint) in [
             (os(libc::ECONNREFUSED), "is `longhaul serve` running there"),
             (os(libc::ETIMEDOUT), "firewall"),
-            // As a connect with a time limit of its own reports it.
+            // As a connect with a timeout reports it.
             (io::Error::from(io::ErrorKind::TimedOut), "firewall"),
-            (os(libc::EHOSTUNREACH), "is the address right"),
+            (os(libc::EHOSTUNREACH), "check the address"),
             (os(libc::ENETUNREACH), "no route"),
             (os(libc::EINVAL), "needs its interface"),
         ] {
-            let text = words(error);
-            assert!(text.starts_with("connecting to 192.0.2.1:5003: ") && text.contains(says), "{text}");
+            let text = message(error);
+            assert!(text.starts_with("connecting to 192.0.2.1:5003: ") && text.contains(hint), "{text}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What a network device and its driver tell and take by SIOCETHTOOL (include/uapi/linux/ethtool.h), in the network namespace of
-//! the calling thread.
+//! Queries and settings of a network device and its driver over SIOCETHTOOL (include/uapi/linux/ethtool.h), in the
+//! network namespace of the calling thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,30 +19,30 @@ const GET_FEATURES: u32 = 0x3a;
 
 /// The set of strings that names the features (ETH_SS_FEATURES).
 const FEATURE_NAMES: u32 = 4;
-/// Bytes of a name (ETH_GSTRING_LEN).
+/// Length of a name in bytes (ETH_GSTRING_LEN).
 const NAME: usize = 32;
-/// Most features that are read; the kernel has some sixty.
+/// Maximum number of features that are read; the kernel has about sixty.
 const FEATURES_MAX: usize = 256;
 
 /// A feature of a device, such as `tx-tcp-segmentation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceFeature {
-    /// It is on.
+    /// The feature is on.
     pub active: bool,
-    /// It can be switched.
+    /// The feature can be switched.
     pub changeable: bool,
 }
 
-/// Descriptors in a device's rings.
+/// Sizes of a device's rings, in descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingSizes {
-    /// For receiving.
+    /// Receive ring.
     pub receive: u32,
-    /// Most of them.
+    /// Maximum size of the receive ring.
     pub receive_max: u32,
-    /// For sending.
+    /// Transmit ring.
     pub send: u32,
-    /// Most of them.
+    /// Maximum size of the transmit ring.
     pub send_max: u32,
 }
 
@@ -58,7 +58,7 @@ pub enum FeatureSwitch {
 }
 
 impl FeatureSwitch {
-    /// The requests that read and write it (ETHTOOL_GTSO, ETHTOOL_STSO and so on).
+    /// The requests that read and write the switch (ETHTOOL_GTSO, ETHTOOL_STSO and so on).
     const fn requests(self) -> (u32, u32) {
         match self {
             Self::Tso => (0x1e, 0x1f),
@@ -68,17 +68,17 @@ impl FeatureSwitch {
     }
 }
 
-/// Asks about devices, and changes them.
+/// Queries and changes devices over the ethtool interface.
 #[derive(Debug)]
 pub struct Ethtool(UdpSocket);
 
 impl Ethtool {
-    /// Opens a socket for the requests in the calling thread's network namespace. It stays there when the thread moves on.
+    /// Opens a socket for the requests in the calling thread's network namespace. The socket stays in that namespace.
     ///
     /// # Errors
     /// The socket cannot be opened.
     pub fn open() -> Result<Self, KernelError> {
-        // Any socket will do; nothing is sent. Without an address it needs no device that is up.
+        // Any socket will do; nothing is sent. A socket without an address needs no device that is up.
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)
             .or_else(|_| socket2::Socket::new(socket2::Domain::IPV6, socket2::Type::DGRAM, None));
         Ok(Self(socket.map_err(|e| KernelError::new(Op::Socket, "for ethtool", e))?.into()))
@@ -87,7 +87,7 @@ impl Ethtool {
     /// Name of the device's driver.
     ///
     /// # Errors
-    /// There is no such device, or it does not tell.
+    /// There is no such device, or it does not report a driver.
     pub fn driver(&self, device: &str) -> Result<String, KernelError> {
         // struct ethtool_drvinfo: the request, then names of 32 bytes, first the driver's; 196 bytes in all.
         let mut data = [0_u32; 49];
@@ -118,7 +118,7 @@ impl Ethtool {
     /// Sizes of the device's rings.
     ///
     /// # Errors
-    /// There is no such device, or it has none.
+    /// There is no such device, or it has no rings.
     pub fn rings(&self, device: &str) -> Result<RingSizes, KernelError> {
         // struct ethtool_ringparam: maxima of rx, rx_mini, rx_jumbo, tx, then the sizes in the same order.
         let mut data = [0_u32; 9];
@@ -151,12 +151,12 @@ impl Ethtool {
         let mut data = [GET_STRING_COUNT, 0, word(0), word(4), 0];
         self.ask(device, &mut data)?;
         let count = (data[4] as usize).min(FEATURES_MAX);
-        // struct ethtool_gstrings: request, set, number, names. The kernel writes as many as it has, never more than the
-        // number that it told: devices cannot gain features while the kernel runs.
+        // struct ethtool_gstrings: request, set, number, names. The kernel writes at most the number of names that it
+        // reported: devices cannot gain features while the kernel runs.
         let mut strings = vec![0_u32; 3 + FEATURES_MAX * NAME / 4];
         strings[..3].copy_from_slice(&[GET_STRINGS, FEATURE_NAMES, count as u32]);
         if data[4] as usize > FEATURES_MAX {
-            let e = io::Error::new(io::ErrorKind::InvalidData, "it has more features than are known to exist");
+            let e = io::Error::new(io::ErrorKind::InvalidData, format!("it has more than {FEATURES_MAX} features"));
             return Err(KernelError::new(Op::Ethtool, device, e));
         }
         self.ask(device, &mut strings)?;
@@ -176,12 +176,12 @@ impl Ethtool {
     /// Switches a group of features.
     ///
     /// # Errors
-    /// There is no such device, it cannot, or the caller may not (CAP_NET_ADMIN).
+    /// There is no such device, the device cannot switch the group, or the caller may not (CAP_NET_ADMIN).
     pub fn set_switch(&self, device: &str, switch: FeatureSwitch, on: bool) -> Result<(), KernelError> {
         self.ask(device, &mut [switch.requests().1, u32::from(on)])
     }
 
-    /// Carries out the request in `data[0]`, whose structure `data` holds whole.
+    /// Carries out the request in `data[0]`; `data` holds the request's whole structure.
     fn ask(&self, device: &str, data: &mut [u32]) -> Result<(), KernelError> {
         let e = |source| KernelError::new(Op::Ethtool, device, source);
         if device.len() >= libc::IFNAMSIZ {
@@ -193,8 +193,8 @@ impl Ethtool {
             *to = from as libc::c_char;
         }
         request.ifr_ifru.ifru_data = data.as_mut_ptr().cast();
-        // SAFETY: every caller in this module hands in the whole structure of its request, with room for what the kernel
-        // adds; it outlives the call.
+        // SAFETY: every caller in this module passes the whole structure of its request, with room for the kernel's
+        // answer; it outlives the call.
         let rc = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
         if rc < 0 { Err(e(io::Error::last_os_error())) } else { Ok(()) }
     }
@@ -219,17 +219,17 @@ mod tests {
         let ethtool = Ethtool::open().unwrap();
         let features = ethtool.features("lo").unwrap();
         assert!(features["tx-tcp-segmentation"].active, "{features:?}");
-        // What it is cannot be switched off (NETIF_F_LOOPBACK is NETIF_F_NEVER_CHANGE).
+        // The loopback feature cannot be switched off (NETIF_F_LOOPBACK is NETIF_F_NEVER_CHANGE).
         assert!(features["loopback"].active && !features["loopback"].changeable);
         assert!(ethtool.switch("lo", FeatureSwitch::Tso).unwrap());
         assert!(ethtool.rings("lo").is_err());
         let e = ethtool.driver("absent0").unwrap_err().to_string();
-        assert!(e.starts_with("asking the driver of absent0: "), "{e}");
+        assert!(e.starts_with("querying the driver (SIOCETHTOOL) of absent0: "), "{e}");
         assert!(ethtool.driver("a-name-that-no-device-can-have").is_err());
     }
 
     #[test]
-    fn a_switch_holds_and_the_driver_of_a_pair_is_known() {
+    fn a_switch_takes_effect_and_the_driver_of_a_veth_pair_is_known() {
         let Ok(namespace) = crate::new_namespace().inspect_err(|e| eprintln!("skipped: no network namespace: {e}"))
         else {
             return;
@@ -243,7 +243,7 @@ mod tests {
             assert!(made.success());
             let ethtool = Ethtool::open().unwrap();
             assert_eq!(ethtool.driver("pair0").unwrap(), "veth");
-            // A pair tells 10 Gb/s, whatever it carries (veth_get_link_ksettings).
+            // A veth pair reports 10 Gb/s whatever its throughput (veth_get_link_ksettings).
             assert_eq!(ethtool.speed("pair0").unwrap(), Some(Rate::from_bps(10_000_000_000)));
             for switch in [FeatureSwitch::Tso, FeatureSwitch::Gso, FeatureSwitch::Gro] {
                 let was = ethtool.switch("pair0", switch).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::netlink::take_apart;
 
-/// A datagram of route netlink or of socket diagnostics, whoever sent it: it is taken apart, or refused.
+/// Parses a datagram of route netlink or of socket diagnostics from any sender: it is decoded or rejected.
 pub fn netlink(data: &[u8]) {
     take_apart(data);
 }

@@ -8,7 +8,7 @@ use results::HostReport;
 
 use crate::resolution;
 
-/// The network settings that decide what a bulk transfer gets, as read in this network namespace.
+/// The network settings that affect a bulk transfer, as read in this network namespace.
 const SYSCTLS: &[&str] = &[
     "net.core.rmem_max",
     "net.core.wmem_max",
@@ -32,7 +32,7 @@ const SYSCTLS: &[&str] = &[
     "net.ipv4.tcp_adv_win_scale",
 ];
 
-/// Collects the settings of this host as they concern a test over `local`; what cannot be read is left out.
+/// Collects the settings of this host that concern a test over `local`; unreadable settings are left out.
 pub fn host_report(version: &str, local: Option<IpAddr>) -> HostReport {
     let (hostname, kernel, machine) = uname();
     HostReport {

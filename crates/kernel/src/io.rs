@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use crate::{KernelError, Op};
 
-/// What a non-blocking read or write did.
+/// Result of a non-blocking read or write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes were moved.
+    /// Number of bytes that were moved.
     Bytes(usize),
-    /// The socket has none (or no room) now.
+    /// The socket has no data (or no room) now.
     Nothing,
     /// The peer closed its side (reads only).
     End,
 }
 
-/// What [`wait`] woke up for.
+/// Events for which [`wait`] woke up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Woken {
-    /// Data, or the end of it, can be read.
+    /// Data or the end of the stream can be read.
     pub readable: bool,
     /// There is room to write.
     pub writable: bool,
-    /// The error queue holds something (timestamps), or the connection failed.
+    /// The error queue holds entries (timestamps), or the connection failed.
     pub error: bool,
 }
 
@@ -41,8 +41,8 @@ pub(crate) fn moved(op: Op, rc: isize, zero: Received) -> Result<Received, Kerne
     }
 }
 
-/// Writes as much as fits, without waiting. `more` says that the next write follows at once (MSG_MORE): the kernel then
-/// keeps the tail back to fill a whole segment instead of sending a runt at each block's end.
+/// Writes as much as fits, without blocking. With `more` the next write follows at once (MSG_MORE): the kernel then
+/// holds the tail back to fill a whole segment instead of sending a short one at the end of each block.
 ///
 /// # Errors
 /// The connection failed.
@@ -53,29 +53,29 @@ pub fn send_some(socket: &TcpStream, data: &[u8], more: bool) -> Result<Received
     moved(Op::Send, rc, Received::Nothing)
 }
 
-/// What follows a write, which decides when the kernel sends its last segment.
+/// What follows a write; it decides when the kernel sends its last segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// The next write, at once (MSG_MORE).
     More,
     /// Nothing for now.
     Flush,
-    /// Something that may share no packet buffer with the last byte (MSG_EOR, where all fits): what is written next begins a
-    /// buffer of its own.
+    /// A write that must not share a packet buffer with the last byte (MSG_EOR, where all fits): the next write
+    /// starts a new buffer.
     ///
-    /// Write what comes before [`send_stamped`](crate::send_stamped) with this. A kernel that fills up the buffer in front moves the first bytes of
-    /// the next buffer into it, but not the request for their stamps (tcp_grow_skb in net/ipv4/tcp_output.c, Linux 6.9), so that the stamps would be
-    /// those of later bytes.
+    /// Use it for the write before [`send_stamped`](crate::send_stamped). A kernel that fills up the previous buffer
+    /// moves the first bytes of the next buffer into it, but not the request for their stamps (tcp_grow_skb in
+    /// net/ipv4/tcp_output.c, Linux 6.9). The stamps would then be those of later bytes.
     End,
 }
 
 /// SIOCOUTQNSD of include/uapi/linux/sockios.h.
 const SIOCOUTQNSD: libc::Ioctl = 0x894b;
 
-/// Bytes in a TCP socket that the kernel has not sent once.
+/// Bytes in a TCP socket that the kernel has not yet sent for the first time.
 ///
 /// # Errors
-/// The socket is no TCP socket.
+/// The socket is not a TCP socket.
 pub fn unsent_bytes(socket: &TcpStream) -> Result<u64, KernelError> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: SIOCOUTQNSD writes one int, for which `bytes` is valid.
@@ -83,7 +83,7 @@ pub fn unsent_bytes(socket: &TcpStream) -> Result<u64, KernelError> {
     if rc < 0 { Err(KernelError::last(Op::Unsent, "peer")) } else { Ok(u64::try_from(bytes).unwrap_or(0)) }
 }
 
-/// As [`send_some`], for `head` and `body` one behind the other (writev).
+/// Like [`send_some`], for `head` followed by `body` (writev).
 ///
 /// # Errors
 /// The connection failed.
@@ -105,7 +105,7 @@ pub fn send_pair(socket: &TcpStream, head: &[u8], body: &[u8], tail: Tail) -> Re
     moved(Op::Send, rc, Received::Nothing)
 }
 
-/// Reads what is there, without waiting.
+/// Reads the available bytes, without blocking.
 ///
 /// # Errors
 /// The connection failed.
@@ -115,7 +115,7 @@ pub fn read_some(socket: &TcpStream, buffer: &mut [u8]) -> Result<Received, Kern
     moved(Op::Receive, rc, Received::End)
 }
 
-/// Discards up to `len` bytes in the kernel without copying them (MSG_TRUNC on TCP, tcp(7)), without waiting.
+/// Discards up to `len` bytes in the kernel without copying them (MSG_TRUNC on TCP, tcp(7)), without blocking.
 ///
 /// # Errors
 /// The connection failed.
@@ -126,7 +126,7 @@ pub fn discard(socket: &TcpStream, len: usize) -> Result<Received, KernelError> 
     moved(Op::Receive, rc, Received::End)
 }
 
-/// Waits until the socket is readable, or writable if asked, or has an error, or `timeout` is over.
+/// Waits until the socket is readable, or writable if requested, or has an error, or `timeout` has passed.
 ///
 /// # Errors
 /// poll(2) failed for another reason than a signal.
@@ -134,7 +134,7 @@ pub fn wait(socket: &impl AsRawFd, for_write: bool, timeout: Duration) -> Result
     poll(socket, libc::POLLIN | if for_write { libc::POLLOUT } else { 0 }, timeout)
 }
 
-/// Waits until the socket is writable or has an error, whatever could be read, or `timeout` is over.
+/// Waits until the socket is writable or has an error, or `timeout` has passed; readable data does not end the wait.
 ///
 /// # Errors
 /// poll(2) failed for another reason than a signal.
@@ -182,7 +182,7 @@ impl SendFile {
         if fd < 0 {
             return Err(KernelError::last(Op::SendFile, "memfd"));
         }
-        // SAFETY: `fd` was just returned by the kernel and is owned by nobody else.
+        // SAFETY: `fd` was just returned by the kernel and nothing else owns it.
         let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         io::Write::write_all(&mut &file, &vec![filler; len]).map_err(|e| KernelError::new(Op::SendFile, "memfd", e))?;
         Ok(Self { file: file.into(), len })

@@ -1,7 +1,7 @@
 //! Programs that cannot outlive the lab.
 //!
-//! They run in a PID namespace whose process 1, the keeper, dies with the lab's process, however that ends; the kernel then
-//! kills every process of the namespace, whatever they did to detach themselves (pid_namespaces(7)).
+//! They run in a PID namespace whose process 1, the init process ("keeper"), dies with the lab's process, however
+//! that ends. The kernel then kills every process of the namespace, including detached ones (pid_namespaces(7)).
 
 mod inside;
 mod program;
@@ -22,17 +22,17 @@ pub use inside::run_keeper;
 pub use program::Spawn;
 pub(crate) use program::{set_hostname, show_devices};
 
-/// The lab's side of a keeper. Dropping it kills the keeper and with it all programs.
+/// The lab's handle of a namespace's init process. Dropping it kills the init process and with it all programs.
 #[derive(Debug)]
 pub struct Keeper {
     process: u32,
     namespace: u64,
-    /// The way to the thread that starts programs; it ends the keeper when this is closed.
+    /// Channel to the thread that starts programs; closing it ends the init process.
     orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// A program to start, and where the answer goes.
+/// A program to start, and the channel for the answer.
 struct Order {
     network: File,
     hostname: Option<String>,
@@ -42,53 +42,54 @@ struct Order {
 }
 
 impl Keeper {
-    /// Starts `program` with `arguments`, which must call [`run_keeper`], and waits until it is ready.
+    /// Starts `program` with `arguments`, which must call [`run_keeper`], and waits until it reports that it is
+    /// ready.
     ///
-    /// Needs what [`crate::gain`] gives.
+    /// Needs the privileges that [`crate::gain`] acquires.
     ///
     /// # Errors
-    /// A PID namespace is refused, or the program failed; then with what it wrote to standard error.
+    /// The kernel refuses a PID namespace, or the program failed; the error then holds its standard error.
     pub fn start(program: &Path, arguments: &[&str]) -> Result<Self, KernelError> {
         let e = |source| KernelError::new(Op::Keeper, program.display(), source);
         let mut command = Command::new(program);
         command.args(arguments);
-        // One that was deleted is no reason to fail.
+        // A deleted working directory is no reason to fail.
         let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
         let (orders, receiver) = channel();
-        let (told, ready) = sync_channel(1);
+        let (outcome, ready) = sync_channel(1);
         let thread = thread::Builder::new().name("keeper".to_owned()).spawn(move || {
-            match begin(command, &directory) {
+            match start_init(command, &directory) {
                 Ok((keeper, namespace)) => {
-                    // There is always somebody waiting for it.
-                    let _ = told.send(Ok((keeper.child.id(), namespace)));
+                    // The receiver always waits for it.
+                    let _ = outcome.send(Ok((keeper.child.id(), namespace)));
                     keeper.serve(receiver)
                 }
                 Err(source) => {
-                    let _ = told.send(Err(source));
+                    let _ = outcome.send(Err(source));
                     Ok(())
                 }
             }
         });
         let thread = thread.map_err(e)?;
-        let ready = ready.recv().unwrap_or_else(|_| Err(io::Error::other("its thread ended abnormally")));
+        let ready = ready.recv().unwrap_or_else(|_| Err(io::Error::other("the thread of the init process panicked")));
         let (process, namespace) = ready.map_err(e)?;
         Ok(Self { process, namespace, orders: Some(orders), thread: Some(thread) })
     }
 
-    /// Number of the keeper's process, as this process sees it.
+    /// Process number of the init process in the PID namespace of this process.
     pub fn pid(&self) -> u32 {
         self.process
     }
 
-    /// Inode of the PID namespace, which tells its processes from all others (/proc/PID/ns/pid).
+    /// Inode of the PID namespace, which identifies its processes (/proc/PID/ns/pid).
     pub fn pid_namespace_inode(&self) -> u64 {
         self.namespace
     }
 
-    /// Starts a program on a node. It is a child of this process, to be waited for like any other.
+    /// Starts a program on a node. It is a child of this process and must be waited for like any other.
     ///
     /// # Errors
-    /// It cannot be started, or the keeper has ended.
+    /// The program cannot be started, or the init process has ended.
     pub fn spawn(&self, spawn: Spawn<'_>) -> Result<Child, KernelError> {
         let program = PathBuf::from(spawn.command.get_program());
         let e = |source| KernelError::new(Op::Spawn, program.display(), source);
@@ -96,17 +97,17 @@ impl Keeper {
         let Spawn { network, hostname, share_terminal, command } = spawn;
         let network = network.try_clone().map_err(e)?;
         let order = Order { network, hostname, share_terminal, command, answer };
-        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the keeper has ended");
+        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the lab's init process has ended");
         self.orders.as_ref().and_then(|o| o.send(order).ok()).ok_or_else(|| e(gone()))?;
         answered.recv().unwrap_or_else(|_| Err(gone())).map_err(e)
     }
 
-    /// Kills the keeper and waits until it and all programs are gone.
+    /// Kills the init process and waits until it and all programs have ended.
     ///
     /// Exit statuses of programs that were not yet waited for are lost.
     ///
     /// # Errors
-    /// The keeper could not be killed or waited for.
+    /// The init process could not be killed or waited for.
     pub fn end(mut self) -> Result<(), KernelError> {
         self.finish().map_err(|source| KernelError::new(Op::Keeper, self.process, source))
     }
@@ -114,7 +115,7 @@ impl Keeper {
     fn finish(&mut self) -> io::Result<()> {
         self.orders = None;
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread ended abnormally")))
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread of the init process panicked")))
     }
 }
 
@@ -124,22 +125,23 @@ impl Drop for Keeper {
     }
 }
 
-/// The keeper as the thread sees it that starts programs.
+/// State of the thread that starts programs.
 struct Running {
     child: Child,
     held: PidFd,
-    /// An empty network, where the thread is between two programs.
+    /// An empty network namespace, in which the thread stays between two programs.
     home: File,
     /// Programs that were not yet waited for.
     programs: Vec<PidFd>,
 }
 
-/// Moves the calling thread's children into a new PID namespace, starts its process 1 and sees the files that it sees. Gives
-/// it and the namespace's inode.
-fn begin(mut command: Command, directory: &Path) -> io::Result<(Running, u64)> {
-    // CLONE_FS: a thread that shares its working directory with others cannot change what is mounted. CLONE_NEWNET: from a
-    // user namespace there is no way back to the network that the thread came from.
-    // SAFETY: all change only the calling thread: its working directory, its network, where its children are born.
+/// Moves the calling thread's children into a new PID namespace, starts its init process and adopts its mounts.
+/// Returns the running init process and the namespace's inode.
+fn start_init(mut command: Command, directory: &Path) -> io::Result<(Running, u64)> {
+    // CLONE_FS: a thread that shares its working directory cannot change its mounts. CLONE_NEWNET: from a user
+    // namespace the thread cannot return to its original network.
+    // SAFETY: all flags change only the calling thread: its working directory, its network, the PID namespace of its
+    // children.
     if unsafe { libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNET | libc::CLONE_NEWPID) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -149,7 +151,7 @@ fn begin(mut command: Command, directory: &Path) -> io::Result<(Running, u64)> {
         let namespace = fs::metadata(format!("/proc/{}/ns/pid", child.id()))?.ino();
         let held = PidFd::open(child.id())?;
         held.enter(libc::CLONE_NEWNS)?;
-        // Entering went to the root directory.
+        // setns moved the thread to the root directory.
         std::env::set_current_dir(directory)?;
         Ok((held, namespace))
     });
@@ -169,18 +171,19 @@ fn await_ready(keeper: &mut Child) -> io::Result<()> {
     if out.read_exact(&mut byte).is_ok() && byte == [READY] {
         return Ok(());
     }
-    // It may hold on to its standard error for ever if it is not what it should be.
+    // A program that is no init process may keep its standard error open for ever.
     keeper.kill()?;
-    let mut said = String::new();
+    let mut output = String::new();
     if let Some(e) = &mut keeper.stderr {
-        e.read_to_string(&mut said)?;
+        e.read_to_string(&mut output)?;
     }
-    let said = said.trim();
-    Err(io::Error::other(if said.is_empty() { "it is no keeper, and said nothing" } else { said }.to_owned()))
+    let output = output.trim();
+    let reason = if output.is_empty() { "the program exited without a ready message or an error" } else { output };
+    Err(io::Error::other(reason.to_owned()))
 }
 
 impl Running {
-    /// Starts programs until there is nobody left to ask for any; then kills the keeper.
+    /// Starts programs until the order channel is closed; then kills the init process.
     fn serve(mut self, orders: Receiver<Order>) -> io::Result<()> {
         for order in orders {
             self.programs.retain(|p| !p.is_reaped());
@@ -188,12 +191,12 @@ impl Running {
             let _ = answer.send(self.start(order));
         }
         self.child.kill()?;
-        // The keeper is gone when no process of its namespace is left, not even one that ended and was not waited for.
-        // Programs are children of this process, so that only it can do that.
+        // The kernel keeps the init process until every process of its namespace has been waited for. Programs are
+        // children of this process, so only this process can reap them.
         while self.child.try_wait()?.is_none() {
             let all: Vec<&PidFd> = self.programs.iter().chain([&self.held]).collect();
             wait_any(&all, None)?;
-            // One whose status cannot be asked for is not waited for, lest this spins.
+            // A process whose status cannot be queried is dropped from the list, so that this loop does not spin.
             self.programs.retain(|p| p.discard_status().is_ok_and(|gone| !gone));
         }
         Ok(())
@@ -203,7 +206,7 @@ impl Running {
         program::prepare(&mut order.command, order.hostname.as_deref(), order.share_terminal)?;
         enter_namespace(&order.network)?;
         let started = order.command.spawn();
-        // So that no node's network lives on in this thread.
+        // The thread must not keep a node's network alive.
         let left = enter_namespace(&self.home);
         let mut child = started?;
         match left.and_then(|()| PidFd::open(child.id())) {

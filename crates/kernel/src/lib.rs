@@ -1,7 +1,7 @@
 //! Every system call of longhaul, behind safe, typed, documented functions.
 //!
-//! The only crate with `unsafe` (generated BPF skeletons excepted). Nothing here decides anything: callers say what to do,
-//! this crate does it and names the operation and the address when it fails.
+//! The only crate with `unsafe` (generated BPF skeletons excepted). It makes no decisions: callers request an
+//! operation, this crate carries it out and names the operation and the address when it fails.
 
 mod bpf;
 mod child;

@@ -1,6 +1,6 @@
 use std::io;
 
-/// Raises the soft limit of open files to the hard one: each stream is a descriptor.
+/// Raises the soft limit of open files to the hard limit: each stream uses a descriptor.
 pub fn raise_open_files() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid rlimit to read into and from; failure leaves the old limit, which is safe.
@@ -12,7 +12,7 @@ pub fn raise_open_files() {
     }
 }
 
-/// How many files this process may have open at once: the soft limit RLIMIT_NOFILE.
+/// Maximum number of files that this process may have open: the soft limit RLIMIT_NOFILE.
 ///
 /// # Errors
 /// getrlimit(2) failed.
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_what_proc_says() {
+    fn the_limit_matches_proc() {
         let text = std::fs::read_to_string("/proc/self/limits").unwrap();
         let line = text.lines().find_map(|l| l.strip_prefix("Max open files")).unwrap();
         let soft = line.split_whitespace().next().unwrap();

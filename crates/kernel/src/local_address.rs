@@ -7,25 +7,25 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalAddress {
     ip: IpAddr,
-    /// Number of the device; zero for addresses that belong to the host.
+    /// Index of the device; zero for addresses that are not bound to a device.
     scope: u32,
 }
 
-/// A text that is no address of a host.
+/// A text that is not a host address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocalAddressError {
     /// Not an IP address.
     #[error("`{0}` is not an IP address")]
     Syntax(String),
-    /// A device behind an address that belongs to no device.
+    /// A device after an address that is not link-local.
     #[error("`{0}` is not link-local: leave %device out")]
     Global(String),
     /// A link-local address without its device.
     #[error("`{0}` is link-local and needs its device: {0}%device, as in {0}%eth0")]
     NeedsDevice(String),
     /// The device does not exist here.
-    #[error("`{0}` is no network device of this host")]
+    #[error("this host has no network device `{0}`")]
     NoDevice(String),
 }
 
@@ -79,7 +79,7 @@ impl FromStr for LocalAddress {
     }
 }
 
-/// A device by its name, or by its number (RFC 4007 section 11.2).
+/// A device by its name or index (RFC 4007 section 11.2).
 fn device_number(device: &str) -> Result<u32, LocalAddressError> {
     let unknown = || LocalAddressError::NoDevice(device.to_owned());
     let name = CString::new(device).map_err(|_| unknown())?;
@@ -99,9 +99,9 @@ mod tests {
         text.parse()
     }
 
-    /// The loopback device has number 1 in every network namespace (net/core/dev.c).
+    /// The loopback device has index 1 in every network namespace (net/core/dev.c).
     #[test]
-    fn a_link_local_address_has_its_device_by_name_or_number() {
+    fn a_link_local_address_has_its_device_by_name_or_index() {
         let lo: SocketAddr = SocketAddrV6::new("fe80::1".parse().unwrap(), 5003, 0, 1).into();
         assert_eq!(read("fe80::1%lo").unwrap().with_port(5003), lo);
         assert_eq!(read("fe80::1%1").unwrap().with_port(5003), lo);
@@ -111,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_address_is_told() {
-        let words = |text| read(text).unwrap_err().to_string();
-        assert!(words("fe80::1").contains("fe80::1%eth0"), "{}", words("fe80::1"));
-        assert!(words("fe80::1%no-such-device").contains("no-such-device"));
-        assert!(words("fe80::1%0").contains("no network device"));
-        assert!(words("fe80::1%").contains("no network device"));
-        assert!(words("2001:db8::1%lo").contains("not link-local"));
-        assert!(words("eth0").contains("not an IP address"));
-        assert!(words("").contains("not an IP address"));
+    fn an_invalid_address_is_explained() {
+        let error = |text| read(text).unwrap_err().to_string();
+        assert!(error("fe80::1").contains("fe80::1%eth0"), "{}", error("fe80::1"));
+        assert!(error("fe80::1%no-such-device").contains("no-such-device"));
+        assert!(error("fe80::1%0").contains("has no network device"));
+        assert!(error("fe80::1%").contains("has no network device"));
+        assert!(error("2001:db8::1%lo").contains("not link-local"));
+        assert!(error("eth0").contains("not an IP address"));
+        assert!(error("").contains("not an IP address"));
     }
 }

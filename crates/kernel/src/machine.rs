@@ -1,9 +1,10 @@
 use std::{fs, io};
 
-/// Memory that programs can still have without swapping, in bytes (MemAvailable of /proc/meminfo); 1 GiB where that is not told.
+/// Memory available to programs without swapping, in bytes (MemAvailable of /proc/meminfo); 1 GiB where the kernel
+/// does not report it.
 pub fn available_memory() -> u64 {
-    let told = fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse_available(&text));
-    told.unwrap_or(1 << 30)
+    let value = fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse_available(&text));
+    value.unwrap_or(1 << 30)
 }
 
 fn parse_available(text: &str) -> Option<u64> {
@@ -12,36 +13,37 @@ fn parse_available(text: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Bytes of a page of memory.
+/// Size of a memory page in bytes.
 pub fn page_bytes() -> u64 {
     // SAFETY: sysconf takes a number and has no effect.
-    let told = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(told).unwrap_or(4096)
+    let value = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(value).unwrap_or(4096)
 }
 
-/// The user whose process this is, as its user namespace numbers it.
+/// User id of this process in its user namespace.
 pub fn real_user() -> u32 {
     // SAFETY: getuid cannot fail.
     unsafe { libc::getuid() }
 }
 
-/// Ends a process at once (SIGKILL).
+/// Kills a process (SIGKILL).
 ///
 /// # Errors
-/// There is none of this number, or it belongs to somebody else.
+/// There is no such process, or it belongs to another user.
 pub fn kill_process(pid: u32) -> io::Result<()> {
     let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
     if pid <= 1 {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a process to end"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a process number"));
     }
-    // SAFETY: kill takes two integers; the number is positive, so that no group is meant.
+    // SAFETY: kill takes two integers; the number is positive and so names a single process, no group.
     if unsafe { libc::kill(pid, libc::SIGKILL) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The number of a user, by whatever source of users the host has (nsswitch.conf(5)); `None` when there is none of this name.
+/// Id of a user by name, from any source of users that the host has (nsswitch.conf(5)); `None` when there is no such
+/// user.
 pub fn user_by_name(name: &str) -> Option<u32> {
     let name = std::ffi::CString::new(name).ok()?;
-    // Entries of directory services can be long; getpwnam_r says ERANGE then.
+    // Entries of directory services can be long; getpwnam_r returns ERANGE when the buffer is too small.
     let mut room = vec![0; 64 << 10];
     // SAFETY: all-zero is a valid passwd.
     let mut entry: libc::passwd = unsafe { std::mem::zeroed() };

@@ -7,46 +7,47 @@ use std::ptr;
 /// linux/magic.h
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
-/// For what has neither programs nor devices to offer.
+/// Mount flags for file systems without programs and devices.
 const HARMLESS: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
 
-/// Gives the calling process mounts of its own. Other threads of the process keep the old ones. Async-signal-safe.
+/// Gives the calling thread a private mount namespace. Other threads of the process keep the old one.
+/// Async-signal-safe.
 pub(crate) fn own_mounts() -> io::Result<()> {
     // SAFETY: CLONE_NEWNS changes only what the calling thread sees.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })
 }
 
-/// Keeps what is mounted from now on out of the namespace that the mounts came from.
+/// Stops later mounts from propagating to the parent mount namespace.
 pub(crate) fn keep_mounts_private() -> io::Result<()> {
     mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE)
 }
 
-/// Shows the processes of the caller's PID namespace in /proc.
+/// Mounts the /proc of the caller's PID namespace.
 pub(crate) fn mount_proc() -> io::Result<()> {
     mount(c"proc", c"/proc", Some(c"proc"), HARMLESS)
 }
 
-/// Shows the devices of the calling thread's network namespace in /sys. Async-signal-safe.
+/// Mounts a /sys with the devices of the calling thread's network namespace. Async-signal-safe.
 pub(crate) fn mount_sys() -> io::Result<()> {
     mount(c"sysfs", c"/sys", Some(c"sysfs"), HARMLESS)
 }
 
-/// Puts a file in the place of another one.
+/// Bind-mounts a file over another one.
 pub(crate) fn bind(file: &Path, place: &CStr) -> io::Result<()> {
     mount(&CString::new(file.as_os_str().as_bytes())?, place, None, libc::MS_BIND)
 }
 
-/// Mounts the BPF file system at a place, unless one is mounted there.
+/// Mounts the BPF file system at `place`, unless one is mounted there.
 ///
 /// # Errors
-/// The place does not exist, the kernel has no such file system, or the caller may not mount (CAP_SYS_ADMIN).
+/// The directory does not exist, the kernel has no BPF file system, or the caller may not mount (CAP_SYS_ADMIN).
 pub fn mount_bpf_file_system(place: &Path) -> io::Result<()> {
     let path = CString::new(place.as_os_str().as_bytes())?;
     // SAFETY: a zeroed statfs is a valid one.
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends in NUL and the structure is writable.
     check(unsafe { libc::statfs(path.as_ptr(), &raw mut found) })?;
-    // glibc and musl have other types for both.
+    // glibc and musl define different types for both.
     if found.f_type as u64 == BPF_FS_MAGIC {
         return Ok(());
     }

@@ -6,8 +6,8 @@ use std::thread;
 /// The calling thread's network namespace, as a file that keeps it alive.
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// Makes a network namespace without a name. It lives as long as the file, a thread or a device refers to it, so that
-/// nothing is left behind when the process is killed. The calling thread stays where it is.
+/// Creates a network namespace without a name. It lives as long as the file, a thread or a device refers to it, so
+/// that nothing remains when the process is killed. The calling thread does not enter it.
 ///
 /// # Errors
 /// unshare(2) needs CAP_SYS_ADMIN.
@@ -22,8 +22,8 @@ pub fn new_namespace() -> io::Result<File> {
     made.join().unwrap_or_else(|_| Err(io::Error::other("the thread ended abnormally")))
 }
 
-/// Moves the calling thread, and what it starts from now on, into a network namespace. Sockets that it holds stay where they
-/// were opened.
+/// Moves the calling thread and its later children into a network namespace. Open sockets stay in the namespace in
+/// which they were opened.
 ///
 /// # Errors
 /// setns(2) needs CAP_SYS_ADMIN; the file must be a network namespace.
@@ -35,7 +35,7 @@ pub fn enter_namespace(namespace: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// A number of the calling thread's network namespace that no other has had or will have while the machine runs
+/// A number that identifies the calling thread's network namespace uniquely until the machine reboots
 /// (SO_NETNS_COOKIE, Linux 5.14).
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Devices, addresses, routes and neighbours of a network namespace, over route netlink (rtnetlink(7)).
 //!
-//! Requests are made by small functions (`link`, `route`), carried by `socket`; another part of route netlink is another
-//! module of such functions.
+//! `link`, `route` and `queueing` build the requests, `socket` carries them; another part of route netlink is another
+//! module of request builders.
 
 mod diagnostics;
 mod link;
@@ -34,15 +34,15 @@ pub use queueing::Change;
 pub use route::{MatchedRoute, Neighbour, Route};
 pub use watch::NetworkWatch;
 
-/// A connection with the kernel about one network namespace: the one in which the opening thread was.
+/// A route netlink socket in the network namespace of the thread that opened it.
 ///
-/// Each call waits for the kernel's answer. Reading needs no privilege, changing needs CAP_NET_ADMIN in the user namespace
-/// that owns the network.
+/// Each call waits for the kernel's answer. Reading needs no privilege; changes need CAP_NET_ADMIN in the user
+/// namespace that owns the network.
 #[derive(Debug)]
 pub struct Netlink(Conversation);
 
 impl Netlink {
-    /// Opens the connection in the calling thread's network namespace. It stays there when the thread moves on.
+    /// Opens the socket in the calling thread's network namespace. The socket stays in that namespace.
     ///
     /// # Errors
     /// The socket cannot be opened.
@@ -50,7 +50,7 @@ impl Netlink {
         Conversation::open().map(Self).map_err(|e| KernelError::new(Op::Socket, "for route netlink", e))
     }
 
-    /// The number of a device.
+    /// Looks up the index of a device.
     ///
     /// # Errors
     /// There is no such device.
@@ -62,14 +62,14 @@ impl Netlink {
     /// All devices, in the kernel's order.
     ///
     /// # Errors
-    /// The kernel's answer is not understood.
+    /// The kernel's answer cannot be parsed.
     pub fn links(&mut self) -> Result<Vec<Device>, KernelError> {
         let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
         let found = self.0.list(&question).and_then(|all| all.into_iter().map(link::device).collect());
         found.map_err(|e| KernelError::new(Op::FindDevice, "(all)", e))
     }
 
-    /// What a device counted.
+    /// Reads the counters of a device.
     ///
     /// # Errors
     /// There is no such device.
@@ -77,14 +77,14 @@ impl Netlink {
         Ok(self.device(index).map_err(|e| KernelError::new(Op::FindDevice, index, e))?.statistics)
     }
 
-    /// Changes a device: what IPv6 does by itself first, then the rest in one step.
+    /// Changes a device: IPv6 address generation first, then the rest in one step.
     ///
     /// # Errors
-    /// There is no such device, or the kernel refused a setting; then none of one step is changed.
+    /// There is no such device, or the kernel refused a setting; then no setting of that step has changed.
     pub fn set_link(&mut self, index: u32, settings: &LinkSettings) -> Result<(), KernelError> {
         if settings.ipv6_address_generation_off {
             match self.0.carry_out(vec![link::without_own_addresses(index)]) {
-                // A kernel without IPv6 makes no addresses.
+                // A kernel without IPv6 generates no IPv6 addresses.
                 Err(e) if e.source.raw_os_error() == Some(libc::EAFNOSUPPORT) => {}
                 other => other.map_err(|e| self.failure(Op::SetDevice, "", index, e.source))?,
             }
@@ -93,12 +93,12 @@ impl Netlink {
         done.map_err(|e| self.failure(Op::SetDevice, "", index, e.source))
     }
 
-    /// Gives a device an address. IPv6 addresses are usable at once: duplicate address detection is left out.
+    /// Adds an address to a device. IPv6 addresses are usable at once: duplicate address detection is disabled.
     ///
     /// With `peer` the prefix is the peer's: the device is a point-to-point link.
     ///
     /// # Errors
-    /// There is no such device, the address is there already, or families differ.
+    /// There is no such device, the address exists already, or the address families differ.
     pub fn add_address(&mut self, index: u32, ip: IpAddr, prefix: u8, peer: Option<IpAddr>) -> Result<(), KernelError> {
         let subject = format!("{ip}/{prefix} on ");
         let request = route::address(index, ip, prefix, peer);
@@ -109,7 +109,7 @@ impl Netlink {
     /// Adds a route.
     ///
     /// # Errors
-    /// The route is there already, the router is not reachable, the device is down, or families differ.
+    /// The route exists already, the router is not reachable, the device is down, or the address families differ.
     pub fn add_route(&mut self, route: &Route) -> Result<(), KernelError> {
         self.add_routes(std::slice::from_ref(route))
     }
@@ -117,7 +117,7 @@ impl Netlink {
     /// Adds routes in order, many in one system call.
     ///
     /// # Errors
-    /// The first that was refused; the others are added nevertheless.
+    /// The first route that was refused; the remaining routes are added nevertheless.
     pub fn add_routes(&mut self, routes: &[Route]) -> Result<(), KernelError> {
         let mut requests = Vec::with_capacity(routes.len());
         for r in routes {
@@ -127,7 +127,8 @@ impl Netlink {
         self.all(requests, Op::AddRoute, |at| routes.get(at).map(|r| (r.to_string(), r.device)))
     }
 
-    /// Adds those of the routes that are missing; gives for each whether it was. Another route to the same destination with the same metric counts as it.
+    /// Adds those of the routes that are missing; returns for each whether it was missing. A route with the same
+    /// destination and metric counts as present.
     ///
     /// # Errors
     /// In the place of each route that was refused: as of [`Netlink::add_route`].
@@ -145,32 +146,32 @@ impl Netlink {
         results
     }
 
-    /// The route by which packets of this host to an address leave; `None`: there is none, or they are refused.
+    /// Looks up the route of this host's packets to an address; `None` when there is no route or it is unreachable.
     pub fn route_towards(&mut self, ip: IpAddr) -> Option<MatchedRoute> {
         self.0.ask(route::towards(ip)).ok().as_ref().and_then(route::matched)
     }
 
-    /// Destinations of all unreachable routes of this metric in the main table.
+    /// Lists the destinations of all unreachable routes with this metric in the main table.
     ///
     /// # Errors
-    /// The kernel's answer is not understood.
+    /// The kernel's answer cannot be parsed.
     pub fn unreachable_routes(&mut self, metric: u32) -> Result<Vec<IpNet>, KernelError> {
         let question = RouteNetlinkMessage::GetRoute(RouteMessage::default());
         let found = self.0.list(&question).map_err(|e| KernelError::new(Op::ReadRoutes, "all devices", e))?;
         Ok(found.iter().filter_map(|answer| route::unreachable(answer, metric)).collect())
     }
 
-    /// The addresses of a device.
+    /// Lists the addresses of a device.
     ///
     /// # Errors
-    /// The kernel's answer is not understood.
+    /// The kernel's answer cannot be parsed.
     pub fn addresses(&mut self, index: u32) -> Result<Vec<IpAddr>, KernelError> {
         let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         let found = self.0.list(&question).map_err(|e| self.failure(Op::ReadAddresses, "", index, e))?;
         Ok(found.iter().filter_map(|answer| route::address_of(answer, index)).collect())
     }
 
-    /// A device by its number.
+    /// Looks up a device by its index.
     ///
     /// # Errors
     /// There is no such device.
@@ -178,10 +179,11 @@ impl Netlink {
         self.device(index).map_err(|e| KernelError::new(Op::FindDevice, index, e))
     }
 
-    /// Removes routes that were added with the same words.
+    /// Removes routes that were added with the same values.
     ///
     /// # Errors
-    /// The first that was refused, as one that is not there; the others are removed nevertheless.
+    /// The first route that was refused, for example because it does not exist; the remaining routes are removed
+    /// nevertheless.
     pub fn remove_routes(&mut self, routes: &[Route]) -> Result<(), KernelError> {
         let mut requests = Vec::with_capacity(routes.len());
         for r in routes {
@@ -191,7 +193,7 @@ impl Netlink {
         self.all(requests, Op::RemoveRoute, |at| routes.get(at).map(|r| (r.to_string(), r.device)))
     }
 
-    /// Makes a neighbour known for good, in place of what was known of it.
+    /// Adds a permanent neighbour entry, or replaces the existing one.
     ///
     /// # Errors
     /// There is no such device, or it is down.
@@ -199,10 +201,10 @@ impl Netlink {
         self.add_neighbours(&[Neighbour { device: index, ip, mac }])
     }
 
-    /// Makes neighbours known, many in one system call.
+    /// Adds permanent neighbour entries, many in one system call.
     ///
     /// # Errors
-    /// The first that was refused; the others are known nevertheless.
+    /// The first entry that was refused; the remaining entries are added nevertheless.
     pub fn add_neighbours(&mut self, neighbours: &[Neighbour]) -> Result<(), KernelError> {
         let requests = neighbours.iter().map(route::neighbour).collect();
         self.all(requests, Op::AddNeighbour, |at| neighbours.get(at).map(|n| (n.ip.to_string(), n.device)))
@@ -223,7 +225,7 @@ impl Netlink {
         self.0.ask(link::by_index(index)).and_then(link::device)
     }
 
-    /// Names the device as people know it.
+    /// Builds an error that names the device rather than its index.
     fn failure(&mut self, op: Op, before: &str, index: u32, source: io::Error) -> KernelError {
         let name = self.device(index).map_or_else(|_| index.to_string(), |d| d.name);
         KernelError::new(op, format!("{before}device {name}"), source)

@@ -10,13 +10,14 @@ use units::{Bytes, Rate};
 
 use crate::{KernelError, LocalAddress, Op};
 
-/// What a data connection asks of its socket. Absent leaves the kernel's default.
+/// Socket options of a data connection. An absent option keeps the kernel's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DataOptions {
-    /// SO_SNDBUF and SO_RCVBUF; absent leaves autotuning on.
+    /// SO_SNDBUF and SO_RCVBUF in bytes; absent keeps autotuning on.
     pub window: Option<Bytes>,
-    /// Whether `window` may go beyond net.core.wmem_max and rmem_max where the process may raise those (CAP_NET_ADMIN). For what
-    /// the user of this host asks only: a peer must not make the kernel hold more than its administrator allows.
+    /// Whether `window` may exceed net.core.wmem_max and rmem_max where the process may raise those (CAP_NET_ADMIN).
+    /// Set it only for requests of this host's user: a peer must not make the kernel hold more than its administrator
+    /// allows.
     pub beyond_limits: bool,
     /// Congestion control by name.
     pub congestion_control: Option<String>,
@@ -28,18 +29,19 @@ pub struct DataOptions {
     pub mss: Option<u32>,
 }
 
-/// How to reach a peer.
+/// Target and limits of a connection attempt.
 #[derive(Debug, Clone)]
 pub struct ConnectOptions {
-    /// Peer.
+    /// Peer address.
     pub target: SocketAddr,
     /// Local address to bind to.
     pub bind: Option<LocalAddress>,
-    /// How long to try.
+    /// Timeout of the attempt.
     pub timeout: Duration,
 }
 
-/// Socket buffers as the kernel granted them; Linux reads back double of what was set, for its own bookkeeping.
+/// Sizes of the socket buffers as granted by the kernel; Linux reads back double the value that was set, for its own
+/// bookkeeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffers {
     /// SO_SNDBUF.
@@ -57,7 +59,7 @@ pub(crate) fn set_int<T>(fd: RawFd, level: i32, name: i32, value: T) -> io::Resu
 pub(crate) fn get_int(fd: RawFd, level: i32, name: i32) -> io::Result<i32> {
     let mut value = 0_i32;
     let mut size = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: `value` is writable for the size that is told during the call.
+    // SAFETY: `value` is writable for the stated size during the call.
     let rc = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut size) };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
@@ -88,19 +90,20 @@ fn apply(socket: &Socket, options: &DataOptions, peer: SocketAddr) -> Result<(),
     Ok(())
 }
 
-/// Goes beyond net.core.wmem_max and rmem_max where the process may (CAP_NET_ADMIN): who may raise those limits means what he asks
-/// for. Who may not gets what the limits leave, which the result tells.
+/// Sets the buffers beyond net.core.wmem_max and rmem_max where the process may (CAP_NET_ADMIN). Without the
+/// capability the limits hold, and the caller sees the result in [`buffers`].
 fn force_buffers(socket: &Socket, size: usize) {
     let forced = [(socket.send_buffer_size(), libc::SO_SNDBUFFORCE), (socket.recv_buffer_size(), libc::SO_RCVBUFFORCE)];
     for (granted, option) in forced {
-        // Linux grants double of what was asked.
+        // Linux grants double the requested value.
         if granted.is_ok_and(|granted| granted < 2 * size) {
             let _ = set_int(socket.as_raw_fd(), libc::SOL_SOCKET, option, i32::try_from(size).unwrap_or(i32::MAX));
         }
     }
 }
 
-/// Sets the DSCP on a socket of either family; an IPv6 socket may also carry IPv4-mapped traffic, which obeys IP_TOS.
+/// Sets the DSCP on a socket of either family; an IPv6 socket may also carry IPv4-mapped traffic, which follows
+/// IP_TOS.
 pub(crate) fn set_dscp(fd: RawFd, dscp: u8, peer: SocketAddr) -> io::Result<()> {
     let tos = i32::from(dscp) << 2;
     let v4 = set_int(fd, libc::IPPROTO_IP, libc::IP_TOS, tos);
@@ -124,8 +127,9 @@ pub fn apply_data_options(stream: &TcpStream, options: &DataOptions) -> Result<(
     Ok(())
 }
 
-/// Lets the window that is announced grow to what the buffer holds. Its bound was fixed by the buffer at the handshake, 64 kB by default, and
-/// not all kernels raise it with a buffer that is set later (Linux 6.18 does, 6.1 does not), while autotuning, which would, ends with that.
+/// Lets the advertised window grow to the size of the buffer. The handshake fixed its bound by the buffer of that
+/// time, 64 kB by default. Not all kernels raise it with a buffer that is set later (Linux 6.18 does, 6.1 does not),
+/// and autotuning, which would, is off then.
 fn open_window(stream: &TcpStream, window: Bytes) -> io::Result<()> {
     let wanted = i32::try_from(window.as_u64()).unwrap_or(i32::MAX);
     let fd = stream.as_raw_fd();
@@ -135,9 +139,9 @@ fn open_window(stream: &TcpStream, window: Bytes) -> io::Result<()> {
     Ok(())
 }
 
-/// Connects; the options are set before the handshake, so that window scale, MSS and congestion control obey them.
+/// Connects. The options are set before the handshake, so that window scale, MSS and congestion control follow them.
 ///
-/// The congestion control must not be changed later: BBR switches on the socket's internal pacing for the socket's life.
+/// The congestion control must not be changed later: BBR enables the socket's internal pacing for the socket's life.
 ///
 /// # Errors
 /// Names the operation and the address.
@@ -156,7 +160,8 @@ pub fn connect(to: &ConnectOptions, options: &DataOptions) -> Result<TcpStream, 
 
 /// Listens on all addresses of both families, or on one address.
 ///
-/// Accepted sockets inherit a congestion control that does not pace (cubic, else reno), so that a congestion control chosen later starts clean.
+/// Accepted sockets inherit a congestion control without pacing (cubic, else reno), so that a congestion control
+/// chosen later starts clean.
 ///
 /// # Errors
 /// Names the operation and the address.
@@ -188,7 +193,7 @@ fn listen_on(local: SocketAddr, dual: bool) -> Result<TcpListener, KernelError> 
     }
     socket.set_reuse_address(true).map_err(e(Op::Socket))?;
     for name in UNPACED {
-        // Without privilege only `tcp_allowed_congestion_control` may be set, which always holds reno.
+        // Without privilege only `tcp_allowed_congestion_control` may be set, which always contains reno.
         if socket.set_tcp_congestion(name.as_bytes()).is_ok() {
             break;
         }
@@ -199,17 +204,17 @@ fn listen_on(local: SocketAddr, dual: bool) -> Result<TcpListener, KernelError> 
     Ok(socket.into())
 }
 
-/// Congestion controls without pacing of their own, the better first; reno is always built in.
+/// Congestion controls without pacing, in order of preference; reno is always built in.
 const UNPACED: [&str; 2] = ["cubic", "reno"];
 
-/// The host's default congestion control, to be set on accepted sockets when the client asked for none.
+/// The host's default congestion control, to be set on accepted sockets when the client requested none.
 pub fn accepted_congestion_control() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok()?;
     Some(name.trim().to_owned()).filter(|n| !n.is_empty())
 }
 
-/// Whether a congestion control paces by its own estimate of the bottleneck, as BBR does. `name` is the one asked for;
-/// absent is the host's default.
+/// Whether a congestion control paces by its own estimate of the bottleneck, as BBR does. `name` is the requested
+/// one; absent means the host's default.
 pub fn paces_itself(name: Option<&str>) -> bool {
     let default = accepted_congestion_control();
     name.or(default.as_deref()).is_some_and(|n| n.starts_with("bbr"))
@@ -236,8 +241,8 @@ pub fn buffers(stream: &impl AsFd) -> Result<Buffers, KernelError> {
     })
 }
 
-/// Wakes a writer that waits for room once fewer than half of `bytes` are unsent (TCP_NOTSENT_LOWAT). The kernel bounds by it what
-/// is written in whole packet buffers only; see [`unsent_bytes`](crate::unsent_bytes).
+/// Wakes a writer that waits for buffer space once fewer than half of `bytes` are unsent (TCP_NOTSENT_LOWAT). The
+/// kernel applies this bound to writes of whole packet buffers only; see [`unsent_bytes`](crate::unsent_bytes).
 ///
 /// # Errors
 /// setsockopt(2) failed.
@@ -247,23 +252,24 @@ pub fn wake_below_unsent(stream: &TcpStream, bytes: u64) -> Result<(), KernelErr
         .map_err(|source| KernelError::new(Op::NotSentLowat, "peer", source))
 }
 
-/// Gives a connection priority 6 (TC_PRIO_INTERACTIVE), which band queues such as pfifo_fast serve before bulk, so that
-/// reports do not wait behind the load in this host. Best effort.
+/// Sets priority 6 (TC_PRIO_INTERACTIVE) on a connection, which band queues such as pfifo_fast serve before bulk
+/// traffic, so that reports do not wait behind test traffic in this host. Best effort.
 pub fn set_control_priority(stream: &TcpStream) {
     let _ = set_int(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PRIORITY, 6_i32);
 }
 
-/// Makes closing the socket send a reset and drop what is queued (SO_LINGER 0). Best effort.
+/// Makes closing the socket send a reset and drop queued data (SO_LINGER 0). Best effort.
 pub fn reset_on_close(stream: &TcpStream) {
     let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
-/// Lets a connection whose peer no longer acknowledges fail after `limit` (TCP_USER_TIMEOUT, RFC 5482). Best effort.
+/// Sets the time after which a connection with unacknowledged data fails (TCP_USER_TIMEOUT, RFC 5482). Best effort.
 pub fn give_up_after(stream: &TcpStream, limit: Duration) {
     let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(limit));
 }
 
-/// Takes [`give_up_after`] back: the connection lives as long as the kernel repeats what is lost, a quarter of an hour by default.
+/// Reverts [`give_up_after`]: the connection lives as long as the kernel retransmits, a quarter of an hour by
+/// default.
 pub fn give_up_late(stream: &TcpStream) {
     let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(None);
 }
@@ -272,9 +278,9 @@ pub fn give_up_late(stream: &TcpStream) {
 mod tests {
     use super::*;
 
-    /// tcp(7): TCP_WINDOW_CLAMP bounds the window that is announced.
+    /// tcp(7): TCP_WINDOW_CLAMP bounds the advertised window.
     #[test]
-    fn the_window_of_an_accepted_connection_may_be_what_was_asked_for() {
+    fn the_window_of_an_accepted_connection_reaches_the_requested_size() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (accepted, _) = listener.accept().unwrap();
@@ -286,9 +292,10 @@ mod tests {
         assert!(clamp() >= asked, "{}", clamp());
     }
 
-    /// net.core.wmem_max and rmem_max bound what a socket gets (socket(7): the kernel doubles what is set).
+    /// net.core.wmem_max and rmem_max bound the buffers of a socket (socket(7): the kernel doubles the value that is
+    /// set).
     #[test]
-    fn the_kernels_limits_hold_for_what_a_peer_asks_for() {
+    fn the_kernels_limits_hold_for_a_peers_request() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (accepted, _) = listener.accept().unwrap();
@@ -303,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_on_silence_can_be_taken_back() {
+    fn a_user_timeout_can_be_reverted() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let bound = || socket2::SockRef::from(&stream).tcp_user_timeout().unwrap();

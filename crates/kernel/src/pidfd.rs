@@ -2,12 +2,13 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// A process, held by a descriptor: its number may be given to another process, the descriptor keeps meaning this one.
+/// A process, held by a descriptor: its number may be reused, the descriptor always refers to this process.
 #[derive(Debug)]
 pub(crate) struct PidFd(OwnedFd);
 
 impl PidFd {
-    /// Opens a process that runs or has not been waited for (pidfd_open(2), Linux 5.3). Closed on exec.
+    /// Opens a process that runs or has not been waited for (pidfd_open(2), Linux 5.3). The descriptor is closed on
+    /// exec.
     pub(crate) fn open(process: u32) -> io::Result<Self> {
         let pid = libc::pid_t::try_from(process).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
         // SAFETY: pidfd_open takes two integers.
@@ -15,7 +16,7 @@ impl PidFd {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel just gave this descriptor to us alone; it fits an int.
+        // SAFETY: the kernel just returned this descriptor, and nothing else owns it; it fits an int.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
     }
 
@@ -28,12 +29,12 @@ impl PidFd {
         Ok(())
     }
 
-    /// Waits until the process has ended, without taking its exit status; false after `timeout`.
+    /// Waits until the process has ended, without reaping it; false after `timeout`.
     pub(crate) fn wait(&self, timeout: Duration) -> io::Result<bool> {
         wait_any(&[self], Some(timeout))
     }
 
-    /// Takes the exit status of a child away, if it has ended; true when there is none to be taken any more.
+    /// Reaps a child if it has ended and discards its status; true when there is no status left to reap.
     pub(crate) fn discard_status(&self) -> io::Result<bool> {
         // SAFETY: all-zero is a valid siginfo_t.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -51,7 +52,7 @@ impl PidFd {
         }
     }
 
-    /// Whether a child's exit status has been taken.
+    /// Whether a child has been reaped.
     pub(crate) fn is_reaped(&self) -> bool {
         // SAFETY: all-zero is a valid siginfo_t.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -62,7 +63,7 @@ impl PidFd {
     }
 }
 
-/// Waits until one of the processes has ended; false after `timeout`, absent for ever.
+/// Waits until one of the processes has ended; false after `timeout`; `None` waits for ever.
 pub(crate) fn wait_any(processes: &[&PidFd], timeout: Option<Duration>) -> io::Result<bool> {
     let mut polled: Vec<libc::pollfd> =
         processes.iter().map(|p| libc::pollfd { fd: p.0.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();

@@ -10,10 +10,10 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Waits for nothing yet.
+    /// Creates a poller without descriptors.
     ///
     /// # Errors
-    /// The process has no descriptor left.
+    /// The process has reached its limit of open descriptors.
     pub fn new() -> io::Result<Self> {
         // SAFETY: epoll_create1 takes flags and returns a descriptor or -1.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -25,10 +25,10 @@ impl Poller {
         Ok(Self { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; 64] })
     }
 
-    /// From now on also waits until `fd` can be read (level-triggered); [`Poller::wait`] then tells `token`.
+    /// Adds a descriptor to wait for until it is readable (level-triggered); [`Poller::wait`] then returns `token`.
     ///
     /// # Errors
-    /// The descriptor cannot be waited for, or is already.
+    /// The descriptor does not support epoll, or was added before.
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
         // SAFETY: both descriptors are open, the event is readable during the call.
@@ -37,8 +37,8 @@ impl Poller {
         if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Waits until something can be read, at most `timeout` (`None`: any time; zero: only looks). Appends the tokens to `ready`.
-    /// A signal ends the wait early.
+    /// Waits until a descriptor is readable, at most `timeout` (`None`: without limit; zero: does not block). Appends
+    /// the tokens to `ready`. A signal ends the wait early.
     ///
     /// # Errors
     /// The kernel has no epoll_pwait2.

@@ -1,4 +1,4 @@
-//! Directories of which nobody else can change what is in them.
+//! Directories whose content only their owner can change.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -7,16 +7,16 @@ use std::path::Path;
 
 use crate::private_file::effective_user;
 
-/// All rights for the owner, none for others.
+/// All permissions for the owner, none for group and others.
 const OWNER_ONLY: u32 = 0o700;
-/// Rights to make, rename and remove files, for the group and for others.
+/// Write permission, which allows creating, renaming and removing files, for group and others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Makes a directory of mode 0700 where there is none, and those above it that are missing; one that is there must be as
-/// [`check_private_directory`] asks.
+/// Creates a directory of mode 0700 and its missing parents, unless it exists; an existing directory must pass
+/// [`check_private_directory`].
 ///
 /// # Errors
-/// As of [`check_private_directory`], or it cannot be made.
+/// As of [`check_private_directory`], or the directory cannot be created.
 pub fn make_private_directory(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(OWNER_ONLY).create(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -24,16 +24,17 @@ pub fn make_private_directory(path: &Path) -> io::Result<()> {
             make_private_directory(above)?;
             DirBuilder::new().mode(OWNER_ONLY).create(path)
         }
-        // Whoever may write in the directory above may have made it, as in /tmp.
+        // Another user with write access to the parent directory (as in /tmp) may have created it.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => check_private_directory(path).map(drop),
         done => done,
     }
 }
 
-/// Whether a directory is there. It must be this user's own, no symbolic link, and writable by nobody else.
+/// Checks whether a directory exists. It must belong to this user, be no symbolic link, and be writable by no other
+/// user.
 ///
 /// # Errors
-/// It is not so (`PermissionDenied`), or cannot be looked at.
+/// The directory does not meet these conditions (`PermissionDenied`), or cannot be inspected.
 pub fn check_private_directory(path: &Path) -> io::Result<bool> {
     let there = match fs::symlink_metadata(path) {
         Ok(there) => there,
@@ -42,19 +43,15 @@ pub fn check_private_directory(path: &Path) -> io::Result<bool> {
     };
     let own = effective_user();
     let refused = if !there.is_dir() {
-        "it is no directory".to_owned()
+        "it is not a directory".to_owned()
     } else if there.uid() != own {
         format!("it belongs to user {}, not to user {own}", there.uid())
     } else if there.mode() & WRITABLE_BY_OTHERS != 0 {
-        format!(
-            "others may write in it (mode {:04o}); `chmod go-w {}` ends that",
-            there.mode() & 0o7777,
-            path.display()
-        )
+        format!("other users may write to it (mode {:04o}); run `chmod go-w {}`", there.mode() & 0o7777, path.display())
     } else {
         return Ok(true);
     };
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{} is not used: {refused}", path.display())))
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("refusing to use {}: {refused}", path.display())))
 }
 
 #[cfg(test)]
@@ -65,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_made_for_its_owner_with_those_above_it() {
+    fn a_directory_and_its_missing_parents_are_created_for_their_owner() {
         let top = tempfile::tempdir().unwrap();
         let path = top.path().join("a/b");
         assert!(!check_private_directory(&path).unwrap());
@@ -73,14 +70,14 @@ mod tests {
         for made in [path.clone(), top.path().join("a")] {
             assert_eq!(fs::symlink_metadata(&made).unwrap().mode() & 0o7777, 0o700, "{}", made.display());
         }
-        // Others may read in one that was made by hand.
+        // Read permission for other users is accepted in a directory that was created by hand.
         fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
         make_private_directory(&path).unwrap();
         assert!(check_private_directory(&path).unwrap());
     }
 
     #[test]
-    fn what_others_can_change_is_not_used() {
+    fn a_directory_that_other_users_can_change_is_refused() {
         let top = tempfile::tempdir().unwrap();
         let at = |name: &str| top.path().join(name);
         for (name, mode) in [("group", 0o770), ("all", 0o1777), ("foreign", 0o700)] {
@@ -91,10 +88,10 @@ mod tests {
         symlink(at("own"), at("link")).unwrap();
         fs::write(at("file"), "").unwrap();
         let mut refused = vec![
-            ("group", "others may write in it (mode 0770)"),
-            ("all", "others may write in it (mode 1777)"),
-            ("link", "it is no directory"),
-            ("file", "it is no directory"),
+            ("group", "other users may write to it (mode 0770)"),
+            ("all", "other users may write to it (mode 1777)"),
+            ("link", "it is not a directory"),
+            ("file", "it is not a directory"),
         ];
         if effective_user() == 0 {
             chown(at("foreign"), Some(31_337), None).unwrap();

@@ -1,7 +1,7 @@
-//! Files and sockets for their owner only, made safely in directories in which others may write.
+//! Files and sockets for their owner only, created safely in directories in which other users may write.
 //!
-//! A new file has mode 0600 whatever the umask is, is never made through a link and never in place of something else. An existing file is opened only
-//! if it is this user's or root's.
+//! A new file has mode 0600 whatever the umask is; it is never created through a link and never replaces another
+//! file. An existing file is opened only if it belongs to this user or root.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -12,25 +12,26 @@ use std::path::{Path, PathBuf};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Reading and writing for the owner, nothing for others.
+/// Read and write permission for the owner, nothing for group and others.
 const OWNER_ONLY: u32 = 0o600;
-/// Connections that may wait at a socket; as that of the standard library.
+/// Maximum number of pending connections of a socket, as in the standard library.
 const BACKLOG: i32 = 128;
 
-/// Creates a file of mode 0600 for writing (O_CREAT, O_EXCL: a link is not followed, not even one that leads nowhere).
+/// Creates a file of mode 0600 for writing (O_CREAT, O_EXCL: a link is not followed, not even a dangling one).
 ///
 /// # Errors
-/// Something has that name already (`AlreadyExists`), or the directory is missing or not writable.
+/// The name exists already (`AlreadyExists`), or the directory is missing or not writable.
 pub fn create_private(path: &Path) -> io::Result<File> {
     create(path, OpenOptions::new().write(true))
 }
 
-/// Opens a file to add to its end; one that does not exist is created with mode 0600. An existing file keeps its mode.
+/// Opens a file for appending; a missing file is created with mode 0600. An existing file keeps its mode.
 ///
-/// A device, a FIFO or a terminal is opened, by a link as well (`/dev/stdout` is one).
+/// A device, a FIFO or a terminal is opened, also through a link (`/dev/stdout` is one).
 ///
 /// # Errors
-/// It is a link to a regular file (`ELOOP`), or belongs to another user than this one or root (`PermissionDenied`); or as of [`create_private`].
+/// The name is a link to a regular file (`ELOOP`), or the file belongs to another user than this one or root
+/// (`PermissionDenied`); or as of [`create_private`].
 pub fn append_private(path: &Path) -> io::Result<File> {
     loop {
         match create(path, OpenOptions::new().append(true)) {
@@ -38,7 +39,7 @@ pub fn append_private(path: &Path) -> io::Result<File> {
             done => return done,
         }
         match append_existing(path) {
-            // Somebody removed it meanwhile, and may have created another one by now.
+            // The file was removed meanwhile, and may have been created again by now.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             done => return done,
         }
@@ -48,15 +49,15 @@ pub fn append_private(path: &Path) -> io::Result<File> {
 /// Reads the text of a small regular file.
 ///
 /// # Errors
-/// It is a link (`ELOOP`), no regular file or longer than `max` bytes (`InvalidData`), belongs to another user than this one or root
-/// (`PermissionDenied`), or cannot be read.
+/// The name is a link (`ELOOP`), no regular file or longer than `max` bytes (`InvalidData`), belongs to another user
+/// than this one or root (`PermissionDenied`), or cannot be read.
 pub fn read_private(path: &Path, max: u64) -> io::Result<String> {
-    // Without O_NONBLOCK a FIFO would keep its reader waiting.
+    // Without O_NONBLOCK opening a FIFO would block the reader.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let there = file.metadata()?;
     if !there.is_file() || there.len() > max {
-        let what = format!("{} is no regular file of up to {max} bytes", path.display());
+        let what = format!("{} is not a regular file of at most {max} bytes", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
     check_owner(path, there.uid())?;
@@ -65,8 +66,9 @@ pub fn read_private(path: &Path, max: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Whether others than its owner may read or write a regular file. A file of the group root that the group may only read is not open: systemd gives a service
-/// its credentials in that way, by an access list whose mask stands in the place of the group's rights.
+/// Whether users other than the owner may read or write a regular file. A file of the group root that the group may
+/// only read does not count: systemd protects a service's credentials by an access list whose mask appears as the
+/// group's permissions.
 ///
 /// # Errors
 /// stat(2) failed.
@@ -76,16 +78,16 @@ pub fn is_open_to_others(path: &Path) -> io::Result<bool> {
     Ok(there.is_file() && there.mode() & open != 0)
 }
 
-/// Replaces what a file has, whole or not at all: readers find the old text or the new one. The new file has mode 0600. A link of that name is replaced,
-/// not followed.
+/// Replaces the content of a file atomically: readers find the old text or the new one. The new file has mode 0600. A
+/// link of that name is replaced, not followed.
 ///
 /// # Errors
-/// The directory is missing or not writable, or the disk is full; the old file is left.
+/// The directory is missing or not writable, or the disk is full; the old file then remains.
 pub fn replace_private(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
     let draft = PathBuf::from(draft);
-    // That of a process which was killed.
+    // A draft left by a process that was killed.
     match fs::remove_file(&draft) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
@@ -98,10 +100,12 @@ pub fn replace_private(path: &Path, text: &[u8]) -> io::Result<()> {
 /// Listens on a socket of mode 0600, whatever the umask is: only its owner and root may connect.
 ///
 /// # Errors
-/// Something has that name already (`AddrInUse`), the path is too long for a socket, or the directory is missing or not writable.
+/// The name exists already (`AddrInUse`), the path is too long for a socket, or the directory is missing or not
+/// writable.
 pub fn listen_private(path: &Path) -> io::Result<UnixListener> {
     let socket = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
-    // Linux gives what bind(2) makes the mode of the socket itself, less the umask (unix_bind in net/unix/af_unix.c), so that it has it from its first moment.
+    // Linux derives the mode of the bound path from the mode of the socket and the umask (unix_bind in
+    // net/unix/af_unix.c), so that it is 0600 from the first moment.
     socket.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
     let socket = Socket::from(OwnedFd::from(socket));
     socket.bind(&SockAddr::unix(path)?)?;
@@ -111,7 +115,7 @@ pub fn listen_private(path: &Path) -> io::Result<UnixListener> {
 
 fn create(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.create_new(true).mode(OWNER_ONLY).custom_flags(libc::O_NOFOLLOW).open(path)?;
-    // A umask may have taken the owner's bits.
+    // A umask may have cleared the owner's bits.
     file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
     Ok(file)
 }
@@ -125,7 +129,7 @@ fn append_existing(path: &Path) -> io::Result<File> {
             }
             Ok(file)
         }
-        // Opening a file to add to it changes nothing; whether something is added depends on what it is.
+        // Opening a file for appending changes nothing; whether it is written to depends on its type.
         Err(e) if e.raw_os_error() == Some(libc::ELOOP) => match OpenOptions::new().append(true).open(path) {
             Ok(file) if !file.metadata()?.is_file() => Ok(file),
             Ok(_) | Err(_) => Err(e),
@@ -134,7 +138,8 @@ fn append_existing(path: &Path) -> io::Result<File> {
     }
 }
 
-/// A file of another user is not written to or believed: its owner may read and change it. Root's are as good as this user's.
+/// Checks that a file belongs to this user or root. Another user's file is neither written nor trusted: its owner may
+/// read and change it.
 fn check_owner(path: &Path, owner: u32) -> io::Result<()> {
     let own = effective_user();
     if owner == own || owner == 0 {
@@ -160,10 +165,10 @@ mod tests {
     }
 
     #[test]
-    fn new_files_and_sockets_are_their_owners_whatever_the_umask() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        // The umask is the process's: other tests make their files in the meantime.
+    fn new_files_and_sockets_are_private_whatever_the_umask() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        // The umask belongs to the process: other tests create their files in the meantime.
         let before = umask(0);
         let made = (create_private(&at("new")), append_private(&at("added")), listen_private(&at("socket")));
         let replaced = replace_private(&at("replaced"), b"7\n");
@@ -185,8 +190,8 @@ mod tests {
 
     #[test]
     fn nothing_is_written_through_a_link() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
         fs::write(at("victim"), "7\n").unwrap();
         for (link, target) in [("to-victim", "victim"), ("to-nothing", "nothing")] {
             symlink(at(target), at(link)).unwrap();
@@ -205,30 +210,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_added_to_and_keeps_its_mode() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("events");
+    fn appending_keeps_content_and_mode() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events");
         append_private(&path).unwrap().write_all(b"1\n").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         append_private(&path).unwrap().write_all(b"2\n").unwrap();
         assert_eq!((read_private(&path, 4).unwrap().as_str(), mode(&path)), ("1\n2\n", 0o640));
         assert_eq!(read_private(&path, 3).unwrap_err().kind(), io::ErrorKind::InvalidData, "it is longer");
-        assert!(read_private(folder.path(), 100).is_err());
-        // A link to what is no file is as good as that.
-        symlink("/dev/null", folder.path().join("link")).unwrap();
-        append_private(&folder.path().join("link")).unwrap();
+        assert!(read_private(directory.path(), 100).is_err());
+        // A link to a device is as good as the device.
+        symlink("/dev/null", directory.path().join("link")).unwrap();
+        append_private(&directory.path().join("link")).unwrap();
         append_private(Path::new("/dev/null")).unwrap();
-        symlink(folder.path().join("none"), folder.path().join("dangling")).unwrap();
-        assert_eq!(append_private(&folder.path().join("dangling")).unwrap_err().raw_os_error(), Some(libc::ELOOP));
+        symlink(directory.path().join("none"), directory.path().join("dangling")).unwrap();
+        assert_eq!(append_private(&directory.path().join("dangling")).unwrap_err().raw_os_error(), Some(libc::ELOOP));
     }
 
     #[test]
-    fn a_file_of_another_user_is_not_taken() {
+    fn a_file_of_another_user_is_refused() {
         if effective_user() != 0 {
             return;
         }
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("planted");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("planted");
         fs::write(&path, "7\n").unwrap();
         chown(&path, Some(31_337), None).unwrap();
         let refused = [append_private(&path).map(drop), read_private(&path, 100).map(drop)];
@@ -240,9 +245,9 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_others_may_read_or_write_is_open() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("key");
+    fn a_key_file_that_other_users_may_read_or_write_is_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
         fs::write(&path, "7\n").unwrap();
         let open = |mode| {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
@@ -259,7 +264,7 @@ mod tests {
             chown(&path, None, Some(31_337)).unwrap();
             assert!(open(0o440));
         }
-        // What is no file cannot be made private: a pipe of the shell.
+        // A device or pipe cannot be made private, such as a pipe of the shell.
         assert!(!is_open_to_others(Path::new("/dev/null")).unwrap());
     }
 }

@@ -12,12 +12,12 @@ const NET_ADMIN: u64 = 1 << 12;
 /// CAP_NET_ADMIN and CAP_SYS_ADMIN.
 const NEEDED: u64 = NET_ADMIN | 1 << 21;
 
-/// Where the right to make networks comes from.
+/// Source of the right to create networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privilege {
     /// The capabilities of the whole machine.
     Root,
-    /// Those of a user namespace: they hold for what is made inside it.
+    /// The capabilities of a user namespace: they hold for objects created inside it.
     UserNamespace,
 }
 
@@ -30,13 +30,15 @@ impl fmt::Display for Privilege {
     }
 }
 
-/// Makes sure that this process may make network namespaces, by moving it into a new user namespace where it may not yet.
+/// Ensures that this process may create network namespaces, by moving it into a new user namespace if necessary.
 ///
-/// There it is root over what it makes and remains the ordinary user towards everything else. To be called before the
-/// process has threads: only a process with a single one can change its user namespace.
+/// In that namespace the process is root over the objects that it creates, and remains the ordinary user towards
+/// everything else. Call it before the process has threads: only a single-threaded process can change its user
+/// namespace.
 ///
 /// # Errors
-/// Says what forbids it and who can allow it. The process may then be in a user namespace of no use; it is to give up.
+/// Names the setting that forbids it and the remedy. The process may then be in a useless user namespace and should
+/// exit.
 pub fn gain() -> Result<Privilege, KernelError> {
     let refused = |e| KernelError::new(Op::Privilege, "a network namespace", e);
     if has_capabilities() {
@@ -48,37 +50,36 @@ pub fn gain() -> Result<Privilege, KernelError> {
     let refused = |e| KernelError::new(Op::Privilege, "a user namespace", e);
     let threads = threads().map_err(refused)?;
     if threads > 1 {
-        return Err(refused(io::Error::other(format!(
-            "the process has {threads} threads already, and may have one only"
-        ))));
+        return Err(refused(io::Error::other(format!("the process has {threads} threads; this needs a single one"))));
     }
-    // Some security modules let the namespace come into being, but without capabilities: so it is tried out.
+    // Some security modules allow the user namespace but withhold its capabilities: creating a network namespace
+    // tests them.
     let made = enter_user_namespace().and_then(|()| new_namespace());
     made.map_err(|e| refused(explained(&e, &obstacle(&|path| fs::read_to_string(path).ok()))))?;
     Ok(Privilege::UserNamespace)
 }
 
-/// Makes sure that tunnel devices can be made: a lab's links are such devices.
+/// Ensures that tunnel devices can be created: a lab's links are such devices.
 ///
 /// # Errors
-/// Says what is missing.
+/// Names what is missing.
 pub fn tun_available() -> Result<(), KernelError> {
     const DEVICE: &str = "/dev/net/tun";
     let refused = |e| KernelError::new(Op::Privilege, DEVICE, e);
     let opened = File::options().read(true).write(true).open(DEVICE);
     opened.map(drop).map_err(|e| {
-        let mend = match e.raw_os_error() {
+        let hint = match e.raw_os_error() {
             Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
-                "the kernel has no tun driver here: modprobe tun; in a container, hand the device in (--device /dev/net/tun)"
+                "the kernel has no tun driver: run `modprobe tun`; in a container, pass --device /dev/net/tun"
             }
-            Some(libc::EPERM) => "the container's device rules forbid it: --device /dev/net/tun",
+            Some(libc::EPERM) => "the container's device rules forbid it: pass --device /dev/net/tun",
             _ => "allow this user to read and write it: chmod 0666 /dev/net/tun",
         };
-        refused(explained(&e, mend))
+        refused(explained(&e, hint))
     })
 }
 
-/// How many threads this process has.
+/// Number of threads of this process.
 pub(crate) fn threads() -> io::Result<usize> {
     Ok(fs::read_dir("/proc/self/task")?.count())
 }
@@ -106,17 +107,17 @@ fn enter_user_namespace() -> io::Result<()> {
     if unsafe { libc::unshare(libc::CLONE_NEWUSER) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // The kernel takes a group map from an ordinary user only after setgroups(2) is given up (user_namespaces(7)).
+    // The kernel accepts a group map from an ordinary user only after setgroups(2) is disabled (user_namespaces(7)).
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("0 {group} 1"))
 }
 
-fn explained(e: &io::Error, mend: &str) -> io::Error {
-    io::Error::new(e.kind(), format!("{e}; {mend}"))
+fn explained(e: &io::Error, hint: &str) -> io::Error {
+    io::Error::new(e.kind(), format!("{e}; {hint}"))
 }
 
-/// Which setting of the host forbids user namespaces, and what allows them. `read` gives the text of a file.
+/// The host's setting that forbids user namespaces, with its remedy. `read` returns the text of a file.
 fn obstacle(read: &dyn Fn(&str) -> Option<String>) -> String {
     let is = |key: &str, value: &str| {
         let text = read(&format!("/proc/sys/{}", key.replace('.', "/")));
@@ -137,7 +138,7 @@ fn obstacle(read: &dyn Fn(&str) -> Option<String>) -> String {
             "no sysctl forbids it: a container's seccomp filter, a security module or a chroot does; run as root"
                 .to_owned()
         },
-        |(key, value, mend)| format!("{key} is {value}: as root, {mend}; or run as root"),
+        |(key, value, hint)| format!("{key} = {value} forbids it: as root, run `{hint}`; or run as root"),
     )
 }
 
@@ -148,7 +149,9 @@ mod tests {
     #[test]
     fn the_setting_that_forbids_user_namespaces_is_named() {
         let debian = |path: &str| (path == "/proc/sys/kernel/unprivileged_userns_clone").then(|| "0\n".to_owned());
-        assert!(obstacle(&debian).starts_with("kernel.unprivileged_userns_clone is 0: as root, sysctl -w"));
+        assert!(
+            obstacle(&debian).starts_with("kernel.unprivileged_userns_clone = 0 forbids it: as root, run `sysctl -w")
+        );
         let ubuntu = |path: &str| {
             let value = if path.contains("apparmor") { "1\n" } else { "63000\n" };
             Some(value.to_owned())

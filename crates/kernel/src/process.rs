@@ -11,24 +11,26 @@ pub fn resident_bytes() -> u64 {
         .map_or(0, |pages| pages * page)
 }
 
-/// Lets the kernel write no image of this process's memory when it crashes, and nobody but root read it (PR_SET_DUMPABLE, see prctl(2)): for programs that hold keys.
+/// Disables core dumps of this process and reading of its memory by other users than root (PR_SET_DUMPABLE, see
+/// prctl(2)): for programs that hold keys.
 pub fn leave_no_core() {
     // SAFETY: PR_SET_DUMPABLE takes one integer and changes nothing but a flag of this process; 0 is always accepted.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0 as libc::c_ulong) };
 }
 
-/// Gives memory that this process has freed back to the system. The C library keeps it otherwise, for each thread's arena separately.
+/// Returns freed memory to the system. The C library otherwise retains it, for each thread's arena separately.
 pub fn release_memory() {
-    // SAFETY: malloc_trim takes the arenas' own locks and frees only what nobody uses.
+    // SAFETY: malloc_trim takes the arenas' own locks and releases only unused memory.
     #[cfg(target_env = "gnu")]
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// When a process started, in clock ticks since boot (/proc/PID/stat, field 22); `None` when there is no such process.
+/// Start time of a process in clock ticks since boot (/proc/PID/stat, field 22); `None` when there is no such
+/// process.
 ///
-/// Together with its number it names one process: a number is given to another one later, the pair is not.
+/// Together with its number it identifies one process: numbers are reused, pairs are not.
 ///
 /// # Errors
 /// /proc cannot be read.
@@ -39,25 +41,25 @@ pub fn start_ticks(process: u32) -> io::Result<Option<u64>> {
     };
     parse_start(&text)
         .map(Some)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/stat is not as expected"))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "cannot parse /proc/PID/stat"))
 }
 
-/// The name, field 2, may hold anything, but after its last parenthesis there are numbers only.
+/// Parses the start time. The name, field 2, may hold any character, but only numbers follow its last parenthesis.
 fn parse_start(stat: &str) -> Option<u64> {
     stat.rsplit_once(") ")?.1.split(' ').nth(22 - 3)?.parse().ok()
 }
 
-/// What each CPU had done at some moment (/proc/stat).
+/// Busy and total time of each CPU at one moment (/proc/stat).
 #[derive(Debug, Clone, Default)]
 pub struct CpuSnapshot(Vec<Ticks>);
 
-/// One CPU since boot, in ticks of 1/USER_HZ s.
+/// Time of one CPU since boot, in ticks of 1/USER_HZ s.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ticks {
     /// Not idle, `stolen` included.
     busy: u64,
     total: u64,
-    /// This virtual CPU could have run and its host ran something else.
+    /// Time in which this virtual CPU was ready to run and the hypervisor ran another one (steal time).
     stolen: u64,
 }
 
@@ -68,7 +70,7 @@ impl CpuSnapshot {
         Self(text.lines().filter(|l| l.starts_with("cpu") && !l.starts_with("cpu ")).filter_map(parse_line).collect())
     }
 
-    /// Share of the busiest CPU that was not idle since `earlier`, 0..=1; absent when nothing was counted between.
+    /// Share of the busiest CPU that was not idle since `earlier`, 0..=1; absent when no tick was counted between.
     pub fn busiest_since(&self, earlier: &Self) -> Option<f64> {
         self.0
             .iter()
@@ -80,13 +82,13 @@ impl CpuSnapshot {
             .fold(None, |best: Option<f64>, share| Some(best.map_or(share, |b| b.max(share))))
     }
 
-    /// Share of all CPUs together that was not idle since `earlier`, 0..=1; absent when nothing was counted between.
+    /// Share of all CPUs together that was not idle since `earlier`, 0..=1; absent when no tick was counted between.
     pub fn busy_since(&self, earlier: &Self) -> Option<f64> {
         self.share_since(earlier, |t| t.busy)
     }
 
-    /// Share of the time of all CPUs together that the host of this virtual machine gave to others since `earlier`, 0..=1; absent
-    /// when nothing was counted between.
+    /// Share of the time of all CPUs together that the hypervisor gave to other guests since `earlier` (steal time),
+    /// 0..=1; absent when no tick was counted between.
     pub fn stolen_since(&self, earlier: &Self) -> Option<f64> {
         self.share_since(earlier, |t| t.stolen)
     }
@@ -98,7 +100,7 @@ impl CpuSnapshot {
     }
 }
 
-/// One line; idle and iowait are not busy, guest time is already inside user time.
+/// Parses one line; idle and iowait are not busy, guest time is already inside user time.
 fn parse_line(line: &str) -> Option<Ticks> {
     let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).map_while(|f| f.parse().ok()).collect();
     let total: u64 = ticks.iter().sum();
@@ -106,10 +108,10 @@ fn parse_line(line: &str) -> Option<Ticks> {
     Some(Ticks { busy: total - idle, total, stolen: ticks.get(7).copied().unwrap_or(0) })
 }
 
-/// Leaves the session of the terminal, so that its end is not this process's.
+/// Starts a new session, so that closing the terminal does not end this process.
 ///
 /// # Errors
-/// The process leads a group of processes already.
+/// The process already leads a process group.
 pub fn leave_session() -> io::Result<()> {
     // SAFETY: setsid has no arguments and touches no memory.
     if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -120,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_of_what_passed_between_two_looks() {
+    fn shares_count_the_time_between_two_snapshots() {
         let ticks = |(busy, total)| Ticks { busy, total, stolen: busy / 10 };
         let at = |a, b| CpuSnapshot(vec![ticks(a), ticks(b)]);
         let share = at((50, 100), (190, 200)).busiest_since(&at((0, 0), (100, 100)));
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_told_from_a_later_one_by_its_start() {
+    fn a_start_time_distinguishes_a_process_from_a_later_one() {
         let tricky = "7 (a) R 1) S 1 7 7 0 -1 4194560 97 0 0 0 0 0 0 0 20 0 1 0 4711 2703360 411 18446744073709551615";
         assert_eq!(parse_start(tricky), Some(4711));
         assert_eq!(parse_start("7 (a) S 1"), None);

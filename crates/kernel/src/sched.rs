@@ -3,31 +3,33 @@ use std::time::Duration;
 
 use crate::{KernelError, Op};
 
-/// Serves the calling thread before all ordinary ones (SCHED_FIFO), at `priority` 1 to 99. Processes that it starts are
+/// Schedules the calling thread before all ordinary ones (SCHED_FIFO), at `priority` 1 to 99. Its child processes are
 /// ordinary again.
 ///
 /// # Errors
-/// Needs CAP_SYS_NICE on the machine (a user namespace's does not do), or a limit RLIMIT_RTPRIO of at least `priority`.
+/// The call needs CAP_SYS_NICE on the machine (that of a user namespace does not suffice), or a limit RLIMIT_RTPRIO
+/// of at least `priority`.
 pub fn set_fifo(priority: u8) -> Result<(), KernelError> {
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // The kernel's struct sched_param. Not by the C library's function: musl's only says that it is not implemented.
+    // The kernel's struct sched_param. musl's sched_setscheduler only returns ENOSYS, so the system call is made
+    // directly.
     let parameters = i32::from(priority);
     // SAFETY: the parameters are readable during the call; 0 is the calling thread.
     let rc = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameters) } as libc::c_int;
     done(rc, || format!("SCHED_FIFO at priority {priority}"))
 }
 
-/// Sets the nice value of the calling thread, -20 (served most) to 19; values beyond are taken as the nearest.
+/// Sets the nice value of the calling thread, -20 (highest priority) to 19; values outside this range are clamped.
 ///
 /// # Errors
-/// Below the present one it needs CAP_SYS_NICE on the machine, or a limit RLIMIT_NICE.
+/// A value below the present one needs CAP_SYS_NICE on the machine, or a limit RLIMIT_NICE.
 pub fn set_nice(nice: i32) -> Result<(), KernelError> {
     // SAFETY: setpriority takes integers; 0 is the calling thread.
     done(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }, || format!("a nice value of {nice}"))
 }
 
-/// Asks for short turns and so for being served soon after waking up (SCHED_OTHER with a slice of its own, Linux 6.12). Needs no
-/// privilege. Older kernels take it and change nothing.
+/// Requests short time slices and so low latency after waking up (SCHED_OTHER with a custom slice, Linux 6.12). Needs
+/// no privilege. Older kernels accept the call without effect.
 ///
 /// # Errors
 /// The kernel has no sched_setattr(2).
@@ -57,7 +59,7 @@ struct SchedAttributes {
     period: u64,
 }
 
-/// Runs the calling thread, and the threads and processes that it starts from now on, on one CPU only.
+/// Pins the calling thread, and its later threads and child processes, to one CPU.
 ///
 /// # Errors
 /// There is no such CPU, or this process may not use it.
@@ -75,7 +77,7 @@ pub fn pin(cpu: usize) -> Result<(), KernelError> {
     done(rc, subject)
 }
 
-/// How many CPUs are online; at least one. This process may be limited to fewer.
+/// Number of online CPUs, at least one. This process may be limited to fewer.
 pub fn cpus() -> usize {
     // SAFETY: sysconf only reads.
     let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
@@ -98,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_runs_where_and_how_it_asked() {
+    fn a_thread_runs_with_the_requested_scheduling() {
         std::thread::spawn(|| {
             set_nice(7).unwrap();
             assert_eq!(stat(19), "7");
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_that_are_not_there_are_refused() {
+    fn absent_cpus_are_refused() {
         assert!(pin(100_000).is_err());
         assert!(pin(libc::CPU_SETSIZE as usize - 1).is_err() || cpus() == libc::CPU_SETSIZE as usize);
         let listed = std::fs::read_to_string("/proc/stat").unwrap();

@@ -1,7 +1,7 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts SIGINT and SIGTERM: the first asks for an orderly end, as SIGHUP does, the second for an immediate one.
+/// Counts SIGINT and SIGTERM: the first requests an orderly shutdown, as SIGHUP does, the second an immediate one.
 #[derive(Debug, Clone, Copy)]
 pub struct Shutdown(());
 
@@ -11,7 +11,8 @@ extern "C" fn count(_: libc::c_int) {
     ASKED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A terminal that is closed tells a program so more than once: by its shell, and by the kernel.
+/// A closed terminal sends SIGHUP more than once (from its shell and from the kernel), which must count as one
+/// request.
 extern "C" fn note_hangup(_: libc::c_int) {
     ASKED.fetch_max(1, Ordering::Relaxed);
 }
@@ -26,7 +27,7 @@ impl Shutdown {
             // SAFETY: all-zero is a valid sigaction; the handler only touches an atomic, which is async-signal-safe.
             let rc = unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
-                // Who starts a program so that a hangup does not end it (nohup) means that.
+                // nohup ignores SIGHUP for the program, which must stay so.
                 let is_hangup = signal == libc::SIGHUP;
                 if is_hangup
                     && libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
@@ -47,7 +48,7 @@ impl Shutdown {
         Ok(Self(()))
     }
 
-    /// How often the process was asked to end.
+    /// Number of requests to shut down.
     pub fn asked() -> usize {
         ASKED.load(Ordering::Relaxed)
     }

@@ -11,7 +11,7 @@ const SCM_TSTAMP_SND: u32 = 0;
 const SCM_TSTAMP_SCHED: u32 = 1;
 const SCM_TSTAMP_ACK: u32 = 2;
 
-/// What the kernel grants of the timestamps that were asked for.
+/// The timestamps that the kernel granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StampSupport {
     /// Transmit stamps (SCHED, SND, ACK) will arrive.
@@ -25,7 +25,7 @@ pub struct StampSupport {
 /// One transmit timestamp from the error queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TxStamp {
-    /// Which point of the way out.
+    /// The point of the transmit path.
     pub point: Stamped,
     /// Offset of the last byte of the write that asked for the stamp, counted from where stamps were enabled, modulo 2^32.
     pub offset: u32,
@@ -58,9 +58,9 @@ fn set(socket: &TcpStream, flags: u32) -> bool {
     rc == 0
 }
 
-/// Switches on transmit stamps (asked for per write by [`send_stamped`]) and receive stamps ([`read_stamped`]).
+/// Enables transmit stamps (requested per write by [`send_stamped`]) and receive stamps ([`read_stamped`]).
 ///
-/// Call it when all that was written so far is acknowledged: before Linux 6.2 ids count from the oldest byte in flight.
+/// Call it when all written bytes have been acknowledged: before Linux 6.2 ids count from the oldest byte in flight.
 pub fn enable_stamps(socket: &TcpStream, transmit: bool, receive: bool) -> StampSupport {
     let report = libc::SOF_TIMESTAMPING_SOFTWARE;
     let rx = if receive { libc::SOF_TIMESTAMPING_RX_SOFTWARE } else { 0 };
@@ -76,8 +76,8 @@ pub fn enable_stamps(socket: &TcpStream, transmit: bool, receive: bool) -> Stamp
     StampSupport { transmit: false, exact_ids: false, receive: false }
 }
 
-/// Writes `data` without waiting and asks for its transmit stamps. `more` as in [`send_some`](crate::send_some). The stamps are
-/// those of `data` only if a write with [`Tail::End`](crate::Tail::End) wrote what is in front of it.
+/// Writes `data` without blocking and requests its transmit stamps. `more` as in [`send_some`](crate::send_some). The
+/// stamps belong to `data` only if the previous write used [`Tail::End`](crate::Tail::End).
 ///
 /// # Errors
 /// The connection failed.
@@ -106,7 +106,8 @@ fn software_ns(stamps: &ScmTimestamping) -> Option<u64> {
     (t.tv_sec > 0).then(|| t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
-/// Reads what is there without waiting, with the kernel's arrival stamp (CLOCK_REALTIME ns) of the last segment read.
+/// Reads the available bytes without blocking, with the kernel's arrival stamp (CLOCK_REALTIME ns) of the last
+/// segment read.
 ///
 /// # Errors
 /// The connection failed.
@@ -135,7 +136,7 @@ pub fn read_stamped(socket: &TcpStream, buffer: &mut [u8]) -> Result<(Received, 
     Ok((received, stamp))
 }
 
-/// Takes all transmit stamps that wait on the error queue.
+/// Reads all transmit stamps that wait in the error queue.
 ///
 /// # Errors
 /// The error queue cannot be read; an empty queue is not an error.

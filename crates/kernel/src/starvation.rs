@@ -2,17 +2,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-/// How long the threads of a process could run and were not let (run-queue wait, /proc/PID/task/TID/schedstat).
+/// Time that the threads of a process spent runnable but not running (run-queue wait, /proc/PID/task/TID/schedstat).
 ///
-/// Looked at now and then: what a thread waited after the last look before its end is not known.
+/// The counters are sampled: the wait of a thread between its last sample and its end is unknown.
 #[derive(Debug, Clone, Default)]
 pub struct RunQueueWait {
-    /// By thread: at the first look, and at the last.
+    /// By thread: the counter at the first sample and at the last one, in nanoseconds.
     threads: BTreeMap<u32, (u64, u64)>,
 }
 
 impl RunQueueWait {
-    /// Reads the counters of all threads of a process. A process that is gone, and a kernel without CONFIG_SCHED_INFO, tell nothing.
+    /// Samples the counters of all threads of a process. A process that has ended, and a kernel without
+    /// CONFIG_SCHED_INFO, add nothing.
     pub fn look(&mut self, pid: u32) {
         let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return };
         for task in tasks.flatten() {
@@ -25,7 +26,7 @@ impl RunQueueWait {
         }
     }
 
-    /// The longest that one thread waited between the first look at it and the last.
+    /// Longest wait of one thread between its first sample and its last.
     pub fn longest(&self) -> Duration {
         let waited = self.threads.values().map(|(first, last)| last.saturating_sub(*first)).max();
         Duration::from_nanos(waited.unwrap_or(0))
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_counts_from_the_first_look_at_a_thread() {
+    fn waiting_counts_from_the_first_sample_of_a_thread() {
         assert_eq!(parse("123 456 7\n"), Some(456));
         assert_eq!(parse(""), None);
         let wait = RunQueueWait { threads: BTreeMap::from([(1, (100, 150)), (2, (7000, 7010))]) };

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use crate::{KernelError, Op};
 
-/// Sets a variable of the network namespace that the calling thread is in, and makes sure that the kernel took the value as
-/// it is. `key` is as in sysctl(8): `net.ipv4.tcp_rmem`; a dot within a name is a slash, as in `net.ipv4.conf.eth0/1.mtu`.
+/// Sets a variable of the calling thread's network namespace, and checks that the kernel took the value unchanged.
+/// `key` is as in sysctl(8): `net.ipv4.tcp_rmem`; a dot within a name is a slash, as in `net.ipv4.conf.eth0/1.mtu`.
 ///
-/// Only what begins with `net.` differs between network namespaces; in those that are not the machine's first, the kernel
-/// shows what they share read-only or not at all.
+/// Only keys that start with `net.` differ between network namespaces. In namespaces other than the machine's first
+/// one, the kernel hides shared variables or makes them read-only.
 ///
 /// # Errors
-/// The key is not one of a network, does not exist here or is shared by all, the value is refused, or the kernel holds
-/// another one afterwards. The variable may then be changed.
+/// The key is not a network variable, does not exist here or is shared by all namespaces, the value is refused, or
+/// the kernel holds another value afterwards. The variable may then have changed.
 pub fn write_sysctl(key: &str, value: &str) -> Result<(), KernelError> {
     let e = |source| KernelError::new(Op::Sysctl, format!("{key} = {value}"), source);
     let path = path(key).map_err(e)?;
@@ -21,36 +21,36 @@ pub fn write_sysctl(key: &str, value: &str) -> Result<(), KernelError> {
     if holds.split_whitespace().eq(value.split_whitespace()) {
         return Ok(());
     }
-    let words: Vec<&str> = holds.split_whitespace().collect();
-    Err(e(io::Error::new(io::ErrorKind::InvalidData, format!("the kernel holds `{}` instead", words.join(" ")))))
+    let values: Vec<&str> = holds.split_whitespace().collect();
+    Err(e(io::Error::new(io::ErrorKind::InvalidData, format!("the kernel holds `{}` instead", values.join(" ")))))
 }
 
-/// Reads a variable of the network namespace that the calling thread is in, without the end of the line.
+/// Reads a variable of the calling thread's network namespace, without the end of the line.
 ///
 /// # Errors
-/// The key is not one of a network or does not exist here.
+/// The key is not a network variable or does not exist here.
 pub fn read_sysctl(key: &str) -> Result<String, KernelError> {
     let e = |source| KernelError::new(Op::ReadSysctl, key, source);
     let text = fs::read_to_string(path(key).map_err(e)?).map_err(e)?;
     Ok(text.trim_end().to_owned())
 }
 
-/// Whose a variable of sysctl(8) is, seen from a network namespace.
+/// Access to a variable of sysctl(8) from a network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SysctlAccess {
-    /// It belongs to this network namespace: who administers it may write.
+    /// The variable belongs to this network namespace: its administrator may write it.
     Own,
-    /// It can be read only: it is the host's, or nobody may set it.
+    /// The variable can only be read: it belongs to the host, or the kernel never allows writing it.
     ReadOnly,
-    /// It is not there.
+    /// The variable does not exist.
     Missing,
 }
 
-/// Whose a variable is in the network namespace that the calling thread is in. Whether the caller may write it is another
-/// question.
+/// Access to a variable in the calling thread's network namespace. Whether the caller has the privilege to write it
+/// is not checked.
 ///
 /// # Errors
-/// The key is not one of a network, or there is no `/proc`.
+/// The key is not a network variable, or /proc is not mounted.
 pub fn sysctl_access(key: &str) -> Result<SysctlAccess, KernelError> {
     let e = |source| KernelError::new(Op::ReadSysctl, key, source);
     match fs::metadata(path(key).map_err(e)?) {
@@ -65,12 +65,12 @@ fn path(key: &str) -> io::Result<PathBuf> {
     let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     let names: Vec<String> = key.split('.').map(|name| name.replace('/', ".")).collect();
     if names.len() < 2 || names.first().is_none_or(|n| n != "net") {
-        return refused("only what begins with `net.` can differ between hosts of a lab");
+        return refused("only keys that start with `net.` can differ between hosts of a lab");
     }
     if names.iter().any(|name| matches!(name.as_str(), "" | "." | "..")) {
-        return refused("it is no name of a sysctl");
+        return refused("not a valid sysctl name");
     }
-    // /proc/sys/net is that of the opening thread's network namespace.
+    // /proc/sys/net shows the opening thread's network namespace.
     Ok(["/proc", "sys"].into_iter().map(String::from).chain(names).collect())
 }
 
@@ -89,7 +89,8 @@ mod tests {
             enter_namespace(&namespace).unwrap();
             write_sysctl("net.ipv4.tcp_rmem", "4096  131072 67108864").unwrap();
             assert_eq!(read_sysctl("net.ipv4.tcp_rmem").unwrap(), "4096\t131072\t67108864");
-            // One number of three changes one; what the kernel then holds is not what was asked for.
+            // Writing one number of three changes only that one; the kernel then holds another value than the
+            // requested one.
             let e = write_sysctl("net.ipv4.tcp_rmem", "8192").unwrap_err().to_string();
             assert!(e.ends_with("the kernel holds `8192 131072 67108864` instead"), "{e}");
             let e = write_sysctl("net.ipv4.tcp_congestion_control", "none").unwrap_err().to_string();

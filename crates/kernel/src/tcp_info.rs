@@ -4,7 +4,7 @@ use results::TcpState;
 
 use crate::{KernelError, Op};
 
-/// Long enough for the struct of any kernel; the kernel fills and reports what it has.
+/// Buffer size in bytes for the struct of any kernel; the kernel fills in and reports the part that it supports.
 const MAX_LEN: usize = 512;
 
 /// `TCP_INFINITE_SSTHRESH` (include/net/tcp.h).
@@ -32,11 +32,11 @@ impl Raw {
         if rc < 0 { Err(KernelError::last(Op::TcpInfo, "socket")) } else { Ok(Self { bytes, len: len as usize }) }
     }
 
-    /// What another source than the socket itself tells.
-    fn of(told: &[u8]) -> Self {
-        let len = told.len().min(MAX_LEN);
+    /// Takes bytes from another source than the socket itself.
+    fn of(info: &[u8]) -> Self {
+        let len = info.len().min(MAX_LEN);
         let mut bytes = [0_u8; MAX_LEN];
-        bytes[..len].copy_from_slice(&told[..len]);
+        bytes[..len].copy_from_slice(&info[..len]);
         Self { bytes, len }
     }
 
@@ -44,7 +44,7 @@ impl Raw {
         self.bytes[at]
     }
 
-    /// Zero where the kernel is too old to fill the field.
+    /// Zero where the kernel is too old to fill in the field.
     fn u32(&self, at: usize) -> u32 {
         let mut b = [0; 4];
         if at + 4 <= self.len {
@@ -62,7 +62,7 @@ impl Raw {
     }
 }
 
-/// Which TCP options the handshake agreed on.
+/// TCP options agreed on in the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpOptions {
     /// Timestamps (RFC 7323): 12 bytes of each segment.
@@ -84,7 +84,7 @@ pub fn tcp_options(socket: &impl AsFd) -> Result<TcpOptions, KernelError> {
     Ok(TcpOptions { timestamps: bits & 1 != 0, sack: bits & 2 != 0, window_scale: bits & 4 != 0, ecn: bits & 8 != 0 })
 }
 
-/// Packets, as `TCP_INFO` counts them.
+/// Packet counts of `TCP_INFO`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Segments {
     /// Congestion window.
@@ -95,9 +95,9 @@ pub struct Segments {
     pub unacked: u32,
     /// Selectively acknowledged.
     pub sacked: u32,
-    /// Thought lost and not repaired.
+    /// Marked as lost and not yet retransmitted.
     pub lost: u32,
-    /// Sent again and not acknowledged.
+    /// Retransmitted and not acknowledged.
     pub retransmitted: u32,
 }
 
@@ -108,7 +108,7 @@ impl Segments {
     }
 }
 
-/// The same as [`tcp_state`] from the bytes of a `struct tcp_info`, with the packets that it counts.
+/// Parses the bytes of a `struct tcp_info` into the state of [`tcp_state`] and the packet counts.
 pub(crate) fn tcp_info(bytes: &[u8]) -> (TcpState, Segments) {
     let raw = Raw::of(bytes);
     let ssthresh = raw.u32(76);

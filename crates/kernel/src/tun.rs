@@ -5,7 +5,8 @@ use std::os::unix::fs::OpenOptionsExt;
 
 pub use packet::VNET_HEADER;
 
-/// Largest packet that a device hands over: an IP packet of 65535 bytes, an Ethernet header with a VLAN tag, the virtio header.
+/// Size in bytes of the largest packet from a device: an IP packet of 65535 bytes, an Ethernet header with a VLAN
+/// tag, the virtio header.
 pub const LARGEST_PACKET: usize = 65_535 + 18 + VNET_HEADER;
 
 // linux/if_tun.h
@@ -26,7 +27,7 @@ const TUN_F_TSO_ECN: libc::c_uint = 0x08;
 const TUN_F_USO4: libc::c_uint = 0x20;
 const TUN_F_USO6: libc::c_uint = 0x40;
 
-/// What a device carries.
+/// Layer of the packets that a device carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TunKind {
     /// IP packets between two ends (IFF_TUN).
@@ -35,7 +36,7 @@ pub enum TunKind {
     Tap,
 }
 
-/// Which packets the kernel hands over uncut and without checksum.
+/// Packets that the kernel passes without segmentation and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offloads {
     /// TCP super-packets (TUN_F_TSO4, TUN_F_TSO6).
@@ -44,7 +45,7 @@ pub struct Offloads {
     pub udp: bool,
 }
 
-/// A network device whose other end is this process, or one queue of it. It ends with its last descriptor.
+/// A network device whose other end is this process, or one queue of it. The device ends with its last descriptor.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
@@ -54,22 +55,24 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes a device in the calling thread's network namespace, with virtio headers, non-blocking.
+    /// Creates a device in the calling thread's network namespace, with virtio headers, non-blocking.
     ///
-    /// `name` has at most 15 characters and may hold one `%d`, which the kernel numbers.
+    /// `name` has at most 15 characters and may hold one `%d`, which the kernel replaces by a number.
     ///
     /// # Errors
-    /// /dev/net/tun is missing or not open to the user; CAP_NET_ADMIN in the namespace is missing; the name is taken.
+    /// /dev/net/tun is missing or the user may not open it; CAP_NET_ADMIN in the namespace is missing; the name is
+    /// taken.
     pub fn new(name: &str, kind: TunKind, offload: bool) -> io::Result<Self> {
         Self::attach(name, kind, 0, offload)
     }
 
-    /// The same with so many queues, at least one, each a part of the device that can be read and written by itself (IFF_MULTI_QUEUE). What a
-    /// connection sends comes by the queue by which it was last handed something. `exists`: they are added to a device that is there already, where
-    /// the kernel does not mind that another process has it; whether one does shows by its [carrier](crate::Device::carrier).
+    /// Creates a device with `queues` queues, at least one, each of which can be read and written independently
+    /// (IFF_MULTI_QUEUE). The kernel delivers a connection's packets to the queue that last sent packets to it. With
+    /// `exists` the queues are added to an existing device, even if another process holds it; its
+    /// [carrier](crate::Device::carrier) shows whether one does.
     ///
-    /// # Errors
-    /// As [`Self::new`]; a device that is there was made for one queue (`EINVAL`), or is there and should not be (`EBUSY`); the kernel has no more
+    /// As [`Self::new`]; the existing device was created for one queue (`EINVAL`), or a device exists and `exists` is
+    /// false (`EBUSY`); or `queues` exceeds the kernel's maximum of 256.
     /// than 256 queues.
     pub fn with_queues(name: &str, kind: TunKind, offload: bool, queues: usize, exists: bool) -> io::Result<Vec<Self>> {
         let exclusive = if exists { 0 } else { IFF_TUN_EXCL };
@@ -84,48 +87,51 @@ impl Tun {
 
     fn attach(name: &str, kind: TunKind, flags: libc::c_short, offload: bool) -> io::Result<Self> {
         let path = "/dev/net/tun";
-        let say = |what: &str, e: &io::Error| io::Error::new(e.kind(), format!("{what}: {e}"));
+        let context = |what: &str, e: &io::Error| io::Error::new(e.kind(), format!("{what}: {e}"));
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open(path)
             .map_err(|e| match e.raw_os_error() {
-                // Nothing is wrong with the device; callers tell it by the code.
+                // The device is not at fault; callers recognise the error by its code.
                 Some(libc::EMFILE | libc::ENFILE) => e,
-                _ => say(&format!("{path} (CONFIG_TUN; in a container, the device must be passed in)"), &e),
+                _ => context(&format!("{path} (CONFIG_TUN; in a container, the device must be passed in)"), &e),
             })?;
         let device =
-            set_interface(&file, name, kind, flags).map_err(|e| say(&format!("making the device {name}"), &e))?;
+            set_interface(&file, name, kind, flags).map_err(|e| context(&format!("creating the device {name}"), &e))?;
         let size = libc::c_int::try_from(VNET_HEADER).map_err(io::Error::other)?;
         // SAFETY: TUNSETVNETHDRSZ reads one int.
         if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETVNETHDRSZ, &raw const size) } < 0 {
-            return Err(say("setting the virtio header's size (TUNSETVNETHDRSZ)", &io::Error::last_os_error()));
+            return Err(context(
+                "setting the size of the virtio header (TUNSETVNETHDRSZ)",
+                &io::Error::last_os_error(),
+            ));
         }
         let offloads = set_offloads(&file, offload)?;
         Ok(Self { file, name: device, kind, offloads })
     }
 
-    /// Its name in its namespace.
+    /// Name of the device in its namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it carries.
+    /// Layer of the packets that the device carries.
     pub fn kind(&self) -> TunKind {
         self.kind
     }
 
-    /// Which packets come uncut.
+    /// Packets that arrive without segmentation and checksum.
     pub fn offloads(&self) -> Offloads {
         self.offloads
     }
 
-    /// One packet that the namespace sent, virtio header first; `None` when there is none. A buffer of [`LARGEST_PACKET`]
-    /// bytes holds any packet; what does not fit is lost.
+    /// Reads one packet that the namespace sent, virtio header first; `None` when there is none. A buffer of
+    /// [`LARGEST_PACKET`] bytes holds any packet; bytes beyond the buffer are lost.
     ///
     /// # Errors
-    /// The device is gone (its namespace ended).
+    /// The device has been removed (its namespace ended).
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match (&self.file).read(buffer) {
@@ -137,11 +143,11 @@ impl Tun {
         }
     }
 
-    /// Hands one packet to the namespace: the parts together are a virtio header and what follows it.
+    /// Delivers one packet to the namespace: the parts together are a virtio header and the packet.
     ///
     /// # Errors
-    /// The device is down (`EIO`), the packet is malformed (`EINVAL`), or memory is short (`ENOBUFS`, `ENOMEM`, `EAGAIN`). The packet
-    /// is then lost.
+    /// The device is down (`EIO`), the packet is malformed (`EINVAL`), or memory is short (`ENOBUFS`, `ENOMEM`,
+    /// `EAGAIN`). The packet is then lost.
     pub fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
         loop {
             match (&self.file).write_vectored(parts) {
@@ -180,8 +186,8 @@ fn set_interface(file: &File, name: &str, kind: TunKind, flags: libc::c_short) -
     Ok(request.ifr_name.iter().take_while(|c| **c != 0).map(|c| char::from(*c as u8)).collect())
 }
 
-/// Asks for all offloads, then for fewer: a kernel refuses the whole set when it lacks one. Or for none: what was asked of a device that outlives its
-/// processes stays until something else is.
+/// Requests all offloads, then fewer: a kernel refuses the whole set when it lacks one. Requests none if not
+/// `wanted`: a persistent device keeps the offloads of earlier processes until they are set again.
 fn set_offloads(file: &File, wanted: bool) -> io::Result<Offloads> {
     let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     let udp = TUN_F_USO4 | TUN_F_USO6;

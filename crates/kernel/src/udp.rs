@@ -10,23 +10,24 @@ use crate::control::{self, Control};
 use crate::option::{set_dscp, set_int};
 use crate::{Clocks, KernelError, Op};
 
-/// Most datagrams taken in one call.
+/// Maximum number of datagrams received in one call.
 const BATCH: usize = 32;
 
 /// One datagram as received.
 #[derive(Debug, Clone, Copy)]
 pub struct UdpReceived<'a> {
-    /// Its payload; longer datagrams are cut to the buffer.
+    /// Payload; longer datagrams are truncated to the buffer.
     pub data: &'a [u8],
-    /// Who sent it.
+    /// The sender's address.
     pub from: SocketAddr,
-    /// When this host's kernel received it (CLOCK_REALTIME ns, SO_TIMESTAMPNS); absent when the kernel does not say.
+    /// Time at which this host's kernel received it (CLOCK_REALTIME ns, SO_TIMESTAMPNS); absent when the kernel gives
+    /// no stamp.
     pub realtime_ns: Option<u64>,
 }
 
-/// A UDP socket on `local`, with kernel receive stamps and a receive buffer of `buffer`.
+/// Opens a UDP socket on `local`, with kernel receive stamps and a receive buffer of `buffer`.
 ///
-/// `share` lets several sockets use the port (SO_REUSEADDR): connected ones get their peer's datagrams.
+/// `share` lets several sockets use the port (SO_REUSEADDR): connected ones receive their peer's datagrams.
 ///
 /// # Errors
 /// Names the operation and the address.
@@ -39,7 +40,7 @@ pub fn udp_socket(local: SocketAddr, share: bool, buffer: Bytes, dscp: Option<u8
     if share {
         socket.set_reuse_address(true).map_err(e(Op::Socket))?;
     }
-    // The kernel clamps silently to rmem_max; what was granted is read back and reported by the caller.
+    // The kernel clamps silently to rmem_max; the caller reads back and reports the granted size.
     let size = usize::try_from(buffer.as_u64()).unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
     socket.set_recv_buffer_size(size).map_err(e(Op::Buffers))?;
     socket.set_send_buffer_size(size).map_err(e(Op::Buffers))?;
@@ -51,14 +52,14 @@ pub fn udp_socket(local: SocketAddr, share: bool, buffer: Bytes, dscp: Option<u8
     Ok(socket.into())
 }
 
-/// Datagrams that arrived in this thread's network namespace and found their socket's receive buffer full (`RcvbufErrors` of UDP over IPv4 and IPv6);
-/// zero where the kernel does not tell.
+/// Datagrams dropped in this thread's network namespace because a socket's receive buffer was full (`RcvbufErrors` of
+/// UDP over IPv4 and IPv6); zero where the kernel does not report it.
 pub fn full_socket_drops() -> u64 {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
     full_sockets_v4(&read("snmp")) + full_sockets_v6(&read("snmp6"))
 }
 
-/// A line of names, then one of values: `Udp: InDatagrams ... RcvbufErrors ...`.
+/// Parses a line of names, then one of values: `Udp: InDatagrams ... RcvbufErrors ...`.
 fn full_sockets_v4(snmp: &str) -> u64 {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
@@ -66,13 +67,14 @@ fn full_sockets_v4(snmp: &str) -> u64 {
     pairs.find(|(name, _)| *name == "RcvbufErrors").and_then(|(_, n)| n.parse().ok()).unwrap_or(0)
 }
 
-/// A name and a value on each line.
+/// Parses lines with a name and a value each.
 fn full_sockets_v6(snmp6: &str) -> u64 {
     let value = snmp6.lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors"));
     value.and_then(|n| n.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Sends one datagram, to `to` or to the connected peer. `false` when the kernel had no room or refused it for now.
+/// Sends one datagram, to `to` or to the connected peer. `false` when the send buffer was full or the kernel refused
+/// it for now.
 ///
 /// # Errors
 /// Anything but a full buffer or an ICMP error about an earlier datagram.
@@ -90,8 +92,8 @@ pub fn send_datagram(socket: &UdpSocket, to: Option<SocketAddr>, data: &[u8]) ->
     }
 }
 
-/// Takes up to 32 waiting datagrams, none longer than `buffer.len() / 32`; returns how many. Waits only if the
-/// socket is blocking, until its read timeout.
+/// Receives up to 32 waiting datagrams, none longer than `buffer.len() / 32`; returns their number. Blocks only if
+/// the socket is blocking, until its read timeout.
 ///
 /// # Errors
 /// Anything but an empty socket or an ICMP error about an earlier datagram.
@@ -144,7 +146,7 @@ pub fn recv_batch(
     Ok(got)
 }
 
-/// The address that the kernel wrote, `len` bytes of it.
+/// Converts the address that the kernel wrote, `len` bytes of it.
 pub(crate) fn address(storage: &libc::sockaddr_storage, len: libc::socklen_t) -> Option<SocketAddr> {
     // SAFETY: the storage was filled by the kernel with an address of `len` bytes; socket2 copies it.
     let a = unsafe {
@@ -157,7 +159,7 @@ pub(crate) fn address(storage: &libc::sockaddr_storage, len: libc::socklen_t) ->
     a.ok().and_then(|((), a)| a.as_socket())
 }
 
-/// Asks for a stamp of each datagram that comes (SO_TIMESTAMPNS). Without them there is merely less to know.
+/// Enables receive stamps for datagrams (SO_TIMESTAMPNS). A failure is ignored: the stamps are then absent.
 pub(crate) fn stamp_arrivals(socket: RawFd) {
     let _ = set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
 }
@@ -183,7 +185,7 @@ fn stamp(msg: &libc::msghdr) -> Option<u64> {
 }
 
 impl UdpReceived<'_> {
-    /// The arrival on the monotonic clock; now, when the kernel gave no stamp.
+    /// Arrival time on the monotonic clock; the present time when the kernel gave no stamp.
     pub fn arrived(&self, clocks: &Clocks) -> units::Instant {
         self.realtime_ns.map_or_else(crate::now, |ns| clocks.monotonic(ns))
     }

@@ -9,21 +9,23 @@ use crate::control::Control;
 use crate::option::get_int;
 use crate::{KernelError, Op};
 
-/// Most datagrams handed over in one call: some tens of microseconds of kernel time, so that their send times stay true.
+/// Maximum number of datagrams sent in one call: some tens of microseconds of kernel time, so that their send times
+/// stay true.
 pub const SEND_BATCH: usize = 32;
 
-/// What the kernel did with a batch of datagrams.
+/// Result of sending a batch of datagrams.
 #[derive(Debug)]
 pub enum BatchSent {
-    /// Took so many of them, in order; at least one.
+    /// The kernel took this number of them, in order; at least one.
     Taken(usize),
-    /// Has no room now: wait until the socket is writable.
+    /// The send buffer is full: wait until the socket is writable.
     Full,
-    /// Refused the first one, for a reason that may pass (a firewall, no route, an ICMP error about an earlier datagram).
+    /// The kernel refused the first one, for a reason that may pass (a firewall, no route, an ICMP error about an
+    /// earlier datagram).
     Refused(io::Error),
 }
 
-/// Sends datagrams to the connected peer without waiting, each one of `headers` followed by `body`; at most
+/// Sends datagrams to the connected peer without blocking, each one of `headers` followed by `body`; at most
 /// [`SEND_BATCH`] of them.
 pub fn send_batch<const H: usize>(socket: &UdpSocket, headers: &[[u8; H]], body: &[u8]) -> BatchSent {
     let count = headers.len().min(SEND_BATCH);
@@ -50,15 +52,15 @@ pub fn send_batch<const H: usize>(socket: &UdpSocket, headers: &[[u8; H]], body:
     }
 }
 
-/// Sends one datagram from the address `from` of this host, which a socket on all addresses would otherwise leave to the
-/// routing table (IP_PKTINFO, IPV6_PKTINFO): who asked at one address must be answered from it. `false` when the kernel
-/// refused it for now.
+/// Sends one datagram from the address `from` of this host (IP_PKTINFO, IPV6_PKTINFO), as an answer must leave from
+/// the address that received the request. A socket on all addresses would leave the choice to the routing table.
+/// `false` when the kernel refused it for now.
 ///
 /// # Errors
 /// `from` is no longer an address of this host, or the socket is of another family.
 pub fn send_datagram_from(socket: &UdpSocket, from: IpAddr, to: SocketAddr, data: &[u8]) -> Result<bool, KernelError> {
     let local = socket.local_addr().map_err(|e| KernelError::new(Op::Send, to, e))?;
-    // A dual-stack socket speaks with IPv4 peers in mapped addresses.
+    // A dual-stack socket addresses IPv4 peers by mapped addresses.
     let (from, to) = match to {
         SocketAddr::V4(v4) if local.is_ipv6() => (mapped(from), SocketAddr::new(mapped((*v4.ip()).into()), v4.port())),
         SocketAddr::V4(_) => (from, to),
@@ -105,10 +107,10 @@ fn mapped(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Datagrams that arrived at the socket and found its receive buffer full (SK_MEMINFO_DROPS): lost in this host, not
-/// on the path. Absent where the kernel does not say.
+/// Datagrams dropped because the socket's receive buffer was full (SK_MEMINFO_DROPS): lost in this host, not on the
+/// path. Absent where the kernel does not report it.
 pub fn udp_drops(socket: &UdpSocket) -> Option<u64> {
-    /// Place of the drops in include/uapi/linux/sock_diag.h.
+    /// Index of the drop counter in include/uapi/linux/sock_diag.h.
     const SK_MEMINFO_DROPS: usize = 8;
     let mut info = [0_u32; 16];
     let mut len = size_of_val(&info) as libc::socklen_t;
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_leave_from_the_address_that_was_asked() {
+    fn answers_leave_from_the_address_that_received_the_request() {
         for (all, asked, asker) in [
             ("0.0.0.0:0", "127.0.0.2", "127.0.0.1:0"),
             ("[::]:0", "127.0.0.2", "127.0.0.1:0"),

@@ -1,4 +1,4 @@
-//! Programs of a lab end with it, whatever ends it and whoever runs it.
+//! Programs of a lab end with it, whatever ends it and whichever user runs it.
 #![allow(
     clippy::unwrap_used,
     clippy::unwrap_in_result,
@@ -15,34 +15,34 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Processes come and go within milliseconds; this is for a host under heavy load.
+/// Timeout for processes to start and end: milliseconds normally, more under heavy load.
 const PATIENCE: Duration = Duration::from_secs(20);
 const NOBODY: u32 = 65_534;
-/// Everything that a program can do to detach itself: a session of its own, and a parent that has ended.
+/// A script that detaches itself in every way: a new session, and an orphan whose parent has ended.
 const DETACHED: &str = "setsid sh -c 'setsid sleep 1000 & setsid sleep 1000 & echo detached' & wait; exec sleep 1000";
 
-/// Who runs the lab.
+/// The user who runs the lab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum User {
     Own,
     Nobody,
 }
 
-/// A copy of the helper that everyone can run: the build folder may be closed to others.
+/// A copy of the helper that every user can run: the build directory may be closed to other users.
 struct Helper {
-    _folder: TempDir,
+    _directory: TempDir,
     program: PathBuf,
 }
 
 impl Helper {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let program = folder.path().join("kernel-lab");
-        // Not written by this process: a child that another test starts meanwhile would hold it open for writing, and then
-        // it cannot be run.
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let program = directory.path().join("kernel-lab");
+        // The file is copied by `cp`: a child that another test starts meanwhile would inherit a descriptor open for
+        // writing, and the helper could not be run.
         assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_kernel-lab")).arg(&program).status().unwrap().success());
-        Self { _folder: folder, program }
+        Self { _directory: directory, program }
     }
 
     fn command(&self, user: User, arguments: &[&str]) -> Command {
@@ -54,12 +54,12 @@ impl Helper {
         command
     }
 
-    /// Starts a lab; `None`, with a note, where this user can have none.
+    /// Starts a lab; `None`, with a note, where this user cannot run one.
     fn lab(&self, user: User, arguments: &[&str]) -> Option<Lab> {
         let mut process = match self.command(user, &[&["lab"], arguments].concat()).spawn() {
             Ok(process) => process,
             Err(e) => {
-                println!("skipped: only root can become somebody else: {e}");
+                println!("skipped: only root can become another user: {e}");
                 return None;
             }
         };
@@ -93,7 +93,7 @@ struct Lab {
 }
 
 impl Lab {
-    /// How many processes are in its PID namespace.
+    /// Number of processes in the lab's PID namespace.
     fn processes(&self) -> usize {
         std::fs::read_dir("/proc")
             .unwrap()
@@ -102,7 +102,7 @@ impl Lab {
             .count()
     }
 
-    /// How many of them run: one that has ended has no command line any more, whether or not its status was taken.
+    /// Number of running processes: one that has ended has no command line, whether or not it has been reaped.
     fn running(&self) -> usize {
         let members = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
         members
@@ -111,7 +111,7 @@ impl Lab {
             .count()
     }
 
-    /// The keeper, the script, and the two that it detached.
+    /// Waits for the init process, the script, and the two processes that it detached.
     fn await_detached(&mut self) {
         assert_eq!(line(&mut self.out), "detached");
         await_that("four processes", || self.running() >= 4);
@@ -163,12 +163,12 @@ fn killing_the_lab_leaves_no_process_behind() {
 }
 
 #[test]
-fn killing_the_keeper_ends_all_programs_too() {
+fn killing_the_init_process_ends_all_programs_too() {
     let helper = Helper::new();
     let Some(mut lab) = helper.lab(User::Own, &[DETACHED]) else { return };
     lab.await_detached();
     assert!(Command::new("kill").args(["-9", &lab.keeper]).status().unwrap().success());
-    await_that("a process outlived the keeper", || lab.running() == 0);
+    await_that("a process outlived the init process", || lab.running() == 0);
     drop(lab.process.stdin.take());
     assert_eq!(line(&mut lab.out), "ended");
     assert_eq!(lab.processes(), 0);
@@ -176,7 +176,7 @@ fn killing_the_keeper_ends_all_programs_too() {
 }
 
 #[test]
-fn a_lab_that_ends_has_ended_its_programs_before() {
+fn a_lab_ends_its_programs_before_it_ends() {
     let helper = Helper::new();
     for user in [User::Own, User::Nobody] {
         let Some(mut lab) = helper.lab(user, &[DETACHED]) else { continue };
@@ -209,7 +209,7 @@ fn a_terminals_interrupt_reaches_neither_keeper_nor_programs() {
     assert!(groups.len() >= 2 && !groups.contains(&own), "{groups:?}");
 }
 
-/// What a program sees of its host, one thing a line.
+/// Prints a program's view of its host, one item a line.
 const VIEW: &str = "echo $(ls /sys/class/net); cat /etc/hosts; hostname 2>/dev/null || uname -n; pwd; echo $(cat /proc/1/comm); \
                     id -u; ip -o link show up | cut -d: -f2; cat /proc/sys/net/ipv4/ip_forward; \
                     ls -l /proc/self/fd | grep -cE 'net:|pidfd'; grep SigIgn /proc/self/status";
@@ -217,21 +217,22 @@ const VIEW: &str = "echo $(ls /sys/class/net); cat /etc/hosts; hostname 2>/dev/n
 #[test]
 fn a_program_sees_its_own_host() {
     let helper = Helper::new();
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     for user in [User::Own, User::Nobody] {
-        let hosts = folder.path().join("hosts");
+        let hosts = directory.path().join("hosts");
         std::fs::write(&hosts, "10.0.0.1 sender\n").unwrap();
         let Some(mut lab) = helper.lab(user, &[VIEW, hosts.to_str().unwrap()]) else { continue };
-        // Once the keeper is ready nobody needs the file.
+        // Once the init process is ready the file is no longer needed.
         std::fs::remove_file(&hosts).unwrap();
-        // The last are the setting that was written for the host, and descriptors of the lab that a program must not hold.
+        // The last ones are the setting that was written for the host, and the number of lab descriptors that leaked
+        // into the program.
         let expected = ["lo", "10.0.0.1 sender", "node1", "/usr", "kernel-lab", "0", " lo", "1", "0"];
         for what in expected {
             assert_eq!(line(&mut lab.out), what, "as {user:?}");
         }
         let ignored = line(&mut lab.out).replace("SigIgn:", "");
-        // The C library keeps 32 and 33 for itself and leaves them as they were.
+        // The C library reserves signals 32 and 33 and leaves them as they were.
         assert_eq!(u64::from_str_radix(ignored.trim(), 16).unwrap() & !(3 << 31), 0, "{ignored}");
         let root = user == User::Own && std::fs::metadata("/proc/self").unwrap().uid() == 0;
         assert_eq!(lab.privilege, if root { "root" } else { "user namespace" });
@@ -250,21 +251,21 @@ fn another_process_of_the_same_user_or_root_joins_a_host() {
         let script = "echo $(ls /sys/class/net) $(readlink /proc/self/ns/net) $(hostname || uname -n) $(id -u) $(pwd); \
                       echo $(cat /proc/1/comm); ip link set lo mtu 1600 && echo changed; sleep 1000 & exit 0";
         let mut out = helper.command(guest, &["join", &lab.keeper, &network, script]).spawn().unwrap();
-        let mut said = BufReader::new(out.stdout.take().unwrap());
-        assert_eq!(line(&mut said), format!("lo net:[{node}] node1 0 /usr"), "{guest:?} joins {user:?}");
-        assert_eq!(line(&mut said), "kernel-lab");
-        assert_eq!(line(&mut said), "changed");
+        let mut output = BufReader::new(out.stdout.take().unwrap());
+        assert_eq!(line(&mut output), format!("lo net:[{node}] node1 0 /usr"), "{guest:?} joins {user:?}");
+        assert_eq!(line(&mut output), "kernel-lab");
+        assert_eq!(line(&mut output), "changed");
         assert!(out.wait().unwrap().success());
-        // What the guest left behind ends with the lab.
+        // A process that the guest left behind ends with the lab.
         drop(lab.process.stdin.take());
         assert_eq!(line(&mut lab.out), "ended");
         assert_eq!(lab.processes(), 0);
-        assert_eq!(line(&mut said), "");
+        assert_eq!(line(&mut output), "");
     }
 }
 
 #[test]
-fn strangers_and_latecomers_are_told_why_they_cannot_join() {
+fn refused_and_late_joins_are_explained() {
     let helper = Helper::new();
     let Some(mut lab) = helper.lab(User::Own, &["echo here; sleep 1000"]) else { return };
     assert_eq!(line(&mut lab.out), "here");
@@ -274,39 +275,40 @@ fn strangers_and_latecomers_are_told_why_they_cannot_join() {
         Some(String::from_utf8_lossy(&out.stdout).into_owned())
     };
     let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
-    if let Some(said) = join(User::Nobody, &lab.keeper, &network).filter(|_| root) {
-        assert!(said.contains("only the user who runs the lab, or root, may join it"), "{said}");
+    if let Some(output) = join(User::Nobody, &lab.keeper, &network).filter(|_| root) {
+        assert!(output.contains("only the user who runs the lab, or root, may join it"), "{output}");
     }
     lab.process.kill().unwrap();
     lab.process.wait().unwrap();
-    let said = join(User::Own, &lab.process.id().to_string(), &network).unwrap();
-    assert!(said.contains("the lab has ended"), "{said}");
+    let output = join(User::Own, &lab.process.id().to_string(), &network).unwrap();
+    assert!(output.contains("the lab has ended"), "{output}");
 }
 
 #[test]
-fn rights_are_gained_before_there_are_threads() {
+fn privileges_are_gained_before_there_are_threads() {
     let helper = Helper::new();
     let Ok(out) = helper.command(User::Nobody, &["threaded"]).output() else {
-        println!("skipped: only root can become somebody else");
+        println!("skipped: only root can become another user");
         return;
     };
-    let said = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(said.contains("the process has 2 threads already"), "{said}");
+    let output = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(output.contains("the process has 2 threads; this needs a single one"), "{output}");
 }
 
 #[test]
-fn a_keeper_is_a_keeper() {
+fn the_helper_runs_only_as_an_init_process() {
     let helper = Helper::new();
     let out = helper.command(User::Own, &["keeper"]).output().unwrap();
-    let said = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(said.contains("runs it as process 1"), "{said}");
+    let output = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(output.contains("runs it as process 1"), "{output}");
     if kernel::gain().is_err() {
-        println!("skipped: this process may have no PID namespace");
+        println!("skipped: this process may not create a PID namespace");
         return;
     }
-    for (program, words) in [("true", "said nothing"), ("no-such-program", "No such file"), ("yes", "said nothing")] {
+    let missing = "without a ready message";
+    for (program, reason) in [("true", missing), ("no-such-program", "No such file"), ("yes", missing)] {
         let e = kernel::Keeper::start(program.as_ref(), &[]).unwrap_err().to_string();
-        assert!(e.contains(words), "{e}");
+        assert!(e.contains(reason), "{e}");
     }
     let e = kernel::Keeper::start("ls".as_ref(), &["/no such file"]).unwrap_err().to_string();
     assert!(e.contains("/no such file"), "{e}");

@@ -1,4 +1,4 @@
-//! What chance does to each packet.
+//! Random impairments of each packet.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore as _, SeedableRng as _};
@@ -19,7 +19,7 @@ const NORMAL_CUT: f64 = 4.0;
 /// Where the exponential distribution is cut, in means.
 const EXPONENTIAL_CUT: f64 = 20.0;
 
-/// What is to become of a packet once it has left the queue.
+/// Outcome of a packet that has left the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) end: End,
@@ -74,7 +74,7 @@ impl Chance {
         }
     }
 
-    /// The Gilbert-Elliott chain begins in the good state.
+    /// The Gilbert-Elliott chain starts in the good state.
     pub(crate) const fn begin_chain(&mut self) {
         self.bad = false;
     }
@@ -122,7 +122,7 @@ impl Chance {
     }
 }
 
-/// Whether chance has a say with these settings at all.
+/// Whether these settings use random numbers at all.
 pub(crate) fn impairs(settings: &Settings) -> bool {
     settings.loss != Loss::None
         || !settings.loss_list.is_empty()
@@ -136,7 +136,7 @@ fn unit(word: u64) -> f64 {
     (word >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Standard normal distribution from one word (Box and Muller 1958). 32 bits a half reach 6.7 standard deviations.
+/// Standard normal variate from one 64-bit value (Box and Muller 1958). 32 bits a half reach 6.7 standard deviations.
 fn normal(word: u64) -> f64 {
     let half = (1u64 << 32) as f64;
     let radius = ((word >> 32) as f64 + 1.0) / half;

@@ -18,9 +18,9 @@ pub(crate) struct Codel {
     first_above: Option<Instant>,
     dropping: bool,
     drop_next: Instant,
-    /// Drops since this drop state began.
+    /// Drops since the start of this drop state.
     count: u32,
-    /// Value of `count` with which it began.
+    /// Value of `count` at the start of the drop state.
     last_count: u32,
 }
 

@@ -33,7 +33,7 @@ pub struct Direction<P> {
     /// Whether `chance` is to be asked.
     impaired: bool,
     clock: Instant,
-    /// Begin of the link's clock.
+    /// Start of the link's clock.
     origin: Instant,
     index: u64,
     chance: Chance,
@@ -43,7 +43,7 @@ pub struct Direction<P> {
     queue_wire: u64,
     head_drop: HeadDrop,
     transmitter: Transmitter,
-    /// The wire by the present settings, when the transmission under way began by others.
+    /// The transmitter for the present settings, while a transmission with earlier settings is still running.
     successor: Option<Transmitter>,
     sending: Option<Sending>,
     /// When the wire, now free, can take the first of the queue.
@@ -168,7 +168,7 @@ impl<P: Clone> Direction<P> {
         Some(Delivery { payload, first: flight.first, count: flight.count, at: flight.at, bytes: flight.bytes })
     }
 
-    /// When to call [`Self::poll`] next at the latest, if nothing else is called before; `None`: nothing is under way.
+    /// Latest time of the next call of [`Self::poll`] if nothing else is called before; `None`: nothing is in flight.
     ///
     /// After a `poll` that gave `None` it is later than that poll. A call at this time may still give `None`.
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -184,7 +184,7 @@ impl<P: Clone> Direction<P> {
         }
     }
 
-    /// What happened since the last call, up to `now`.
+    /// Events since the last call, up to `now`.
     pub fn take_tally(&mut self, now: Instant) -> Tally {
         self.advance(now);
         self.depth.account(self.clock, &mut self.tally.queue_bytes);
@@ -202,7 +202,7 @@ impl<P: Clone> Direction<P> {
         self.trains.bytes()
     }
 
-    /// What waits or is being sent: offered, and neither delivered nor dropped yet.
+    /// Packets in the queue or in transmission: offered, and neither delivered nor dropped yet.
     pub fn backlog(&self) -> Volume {
         let sending = self.sending.map(|s| s.packet.segment.bytes);
         Volume {
@@ -325,7 +325,7 @@ impl<P: Clone> Direction<P> {
         packet
     }
 
-    /// A transmission ends: the packet is lost or propagates, and the next one begins.
+    /// Ends a transmission: the packet is lost or propagates, and the next transmission starts.
     fn depart(&mut self, s: Sending) {
         self.sending = None;
         self.propagate(s);
@@ -383,7 +383,7 @@ impl<P: Clone> Direction<P> {
         Duration::from_nanos(nanos(self.settings.delay).saturating_add_signed(jitter_ns))
     }
 
-    /// The transmitter of the present settings takes over: now, or when the transmission under way has ended.
+    /// Switches to the transmitter of the present settings: now, or when the running transmission ends.
     fn replace_transmitter(&mut self) {
         let free = self.sending.map_or(self.clock, |s| s.end);
         let by = Transmitter::new(&self.settings.capacity, self.origin, free, self.settings.up);

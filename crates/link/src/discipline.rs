@@ -1,4 +1,4 @@
-//! Who is dropped at the head of the queue. (Who is refused at its tail: the limit, in `direction`.)
+//! Drops at the head of the queue by the queueing discipline. (The limit, in `direction`, drops at the tail.)
 
 use units::Instant;
 
@@ -9,7 +9,7 @@ use crate::queue::{Queue, Waiting};
 /// A queue discipline with its state.
 #[derive(Debug)]
 pub(crate) enum HeadDrop {
-    /// Nobody.
+    /// No packet is dropped.
     None,
     Codel(Codel),
 }

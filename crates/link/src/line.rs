@@ -15,7 +15,7 @@ use crate::train::{Segment, Slot};
 /// 64 KB passes in 28 µs.
 pub const COALESCE: Duration = Duration::from_micros(50);
 
-/// A run of segments on its way.
+/// A run of segments in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flight {
     pub(crate) slot: Slot,
@@ -124,7 +124,7 @@ impl Line {
         }
     }
 
-    /// A segment that is held back: others shall not queue up behind it.
+    /// A segment that is held back: other segments must not queue behind it.
     pub(crate) fn push_held(&mut self, s: Segment, at: Instant) {
         let flight = self.flight(s, at);
         self.strays.push(Reverse(flight));

@@ -35,7 +35,7 @@ impl Run {
     }
 }
 
-/// The queue itself: order and extent. Who is let in and who is dropped is decided elsewhere.
+/// The queue itself: order and length. The limit and the discipline decide about admission and drops.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     runs: VecDeque<Run>,

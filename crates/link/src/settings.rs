@@ -10,7 +10,7 @@ use crate::Trace;
 pub struct Settings {
     /// How fast packets leave.
     pub capacity: Capacity,
-    /// What a packet occupies on the wire beyond its IP bytes.
+    /// Overhead of a packet on the wire beyond its IP bytes.
     pub overhead: Overhead,
     /// Propagation delay, added after the packet has left.
     pub delay: Duration,
@@ -28,7 +28,7 @@ pub struct Settings {
     pub duplicate: f64,
     /// Packets that are held back, so that later ones overtake them.
     pub reorder: Reorder,
-    /// Largest IP packet that passes; larger ones vanish without a word (a black hole). `None`: all pass.
+    /// Largest IP packet that passes; larger ones are dropped silently (a black hole). `None`: all pass.
     pub mtu: Option<u32>,
     /// Whether the link works. While it does not, what is offered and what waits in the queue is lost (cause `outage`);
     /// what is already under way arrives.
@@ -72,7 +72,7 @@ pub enum Capacity {
 pub struct Overhead {
     /// Added to each packet.
     pub per_packet: u32,
-    /// Least total, overhead included.
+    /// Minimum total in bytes, overhead included.
     pub minimum: u32,
 }
 
@@ -86,14 +86,14 @@ impl Overhead {
     /// 802.3 §3.1.1, §4A.4.2). A full packet of 1500 bytes occupies 1538.
     pub const ETHERNET: Self = Self { per_packet: 38, minimum: 84 };
 
-    /// What a packet of `ip` bytes occupies.
+    /// Size on the wire of a packet of `ip` bytes.
     pub const fn wire(self, ip: u32) -> u32 {
         let sum = ip.saturating_add(self.per_packet);
         if sum < self.minimum { self.minimum } else { sum }
     }
 }
 
-/// Shape of a variation of delay. What is beyond a cut counts as the cut.
+/// Distribution of a delay variation. A value beyond a cut is clamped to the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JitterShape {
     /// Evenly between minus and plus the amount.
@@ -122,9 +122,9 @@ pub struct Jitter {
 /// Where packets wait for the wire.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Queue {
-    /// How much may wait. What is on the wire does not count; an idle link takes a packet with any limit.
+    /// Maximum queue length. A packet in transmission does not count; an idle link accepts a packet with any limit.
     pub limit: QueueLimit,
-    /// Who is dropped.
+    /// Discipline that drops packets.
     pub discipline: Discipline,
 }
 
@@ -149,7 +149,7 @@ pub enum QueueLimit {
     Time(Duration),
 }
 
-/// Who is dropped when the queue is long.
+/// Discipline that selects the packets to drop when the queue is long.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Discipline {
     /// The packet that finds the queue full.

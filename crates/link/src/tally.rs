@@ -59,23 +59,23 @@ impl Drops {
     }
 }
 
-/// What one direction of a link did in some span of time: the truth.
+/// Ground truth of one direction of a link over a span of time.
 ///
 /// `offered` = `delivered` - `duplicated` + `dropped` + what more waits (or is being sent) at the end than at the
 /// begin. Tallies of adjacent spans add up, exactly, to the tally of both.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tally {
-    /// What was offered.
+    /// Packets offered.
     pub offered: Volume,
-    /// What left and was not lost, copies included. It arrives a propagation delay later.
+    /// Packets that left and were not lost, copies included. They arrive a propagation delay later.
     pub delivered: Volume,
     /// Copies among the delivered.
     pub duplicated: Volume,
     /// Packets among the delivered that are held back.
     pub reordered: u64,
-    /// What does not arrive.
+    /// Packets that do not arrive.
     pub dropped: Drops,
-    /// IP bytes that waited, weighted by time in microseconds. What is being sent does not wait.
+    /// IP bytes in the queue, weighted by time in microseconds. A packet in transmission does not count.
     pub queue_bytes: Distribution,
     /// Nanoseconds that packets waited, from their arrival to the begin of their transmission; those that left the
     /// queue in the span, each with weight 1. Without those that were dropped.

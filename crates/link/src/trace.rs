@@ -8,7 +8,7 @@ use units::{Instant, Rate, nanos};
 pub(crate) const OPPORTUNITY_BYTES: u32 = 1504;
 /// Bytes that mahimahi counts beside the IP bytes of a packet: the TUN device's.
 pub(crate) const TRACE_OVERHEAD: u32 = 4;
-/// Most opportunities that are computed from rates: 1 Gb/s for 10 minutes, 400 MB.
+/// Maximum number of opportunities that are computed from rates: 1 Gb/s for 10 minutes, 400 MB.
 const OPPORTUNITIES_MAX: usize = 50_000_000;
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -19,7 +19,7 @@ const NS_PER_MS: u64 = 1_000_000;
 /// so a first opportunity at 0 coincides with the last one of the round before (mahimahi `link_queue.cc`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Milliseconds since the begin of each opportunity, not decreasing. Not empty, the last is not 0.
+    /// Milliseconds from the start to each opportunity, not decreasing. Not empty, the last is not 0.
     opportunities_ms: Vec<u64>,
 }
 
@@ -34,7 +34,7 @@ pub enum TraceError {
     NotANumber {
         /// Line, from 1.
         line: usize,
-        /// What stands there, shortened.
+        /// The text of the line, shortened.
         text: String,
     },
     /// A line is empty.
@@ -74,7 +74,7 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// What is wrong, with the line.
+    /// The fault and its line.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut opportunities_ms: Vec<u64> = Vec::new();
         for (i, content) in text.lines().enumerate() {
@@ -149,7 +149,7 @@ impl Trace {
         self.opportunities_ms.len()
     }
 
-    /// Time after which it begins anew.
+    /// Time after which the trace restarts.
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period_ms())
     }

@@ -45,7 +45,7 @@ pub(crate) struct Segment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
-/// The trains of which a segment is still queued or under way.
+/// Trains of which a segment is still queued or in flight.
 ///
 /// The model moves small records; the handles of the packets stay here until their last segment is gone.
 #[derive(Debug)]

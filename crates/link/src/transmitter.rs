@@ -1,4 +1,4 @@
-//! The wire: when a packet's transmission begins and ends, and how much of the capacity is used.
+//! The transmitter: start and end of each packet's transmission, and the used share of the capacity.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ enum Kind {
 struct Constant {
     bps: u128,
     /// When the last transmission ended or will end: whole nanoseconds and a rest in units of 1/bps of a nanosecond.
-    /// The next one begins exactly there, so that no rounding adds up.
+    /// The next transmission starts exactly there, so that no rounding adds up.
     free: Instant,
     rest: u128,
     accounted: Instant,
@@ -55,13 +55,13 @@ struct Opportunities {
     trace: Arc<Trace>,
     origin: Instant,
     next: u64,
-    /// Bytes of the opportunity before `next` that nobody has used yet, at its time.
+    /// Unused bytes of the opportunity before `next`, at its time.
     leftover: u32,
     accounted: u64,
 }
 
 impl Transmitter {
-    /// A wire with this capacity that is free from `from` on. The trace began at `origin`.
+    /// A transmitter with this capacity that is free from `from` on. The trace started at `origin`.
     pub(crate) fn new(capacity: &Capacity, origin: Instant, from: Instant, available: bool) -> Self {
         let kind = match capacity {
             Capacity::Unlimited => Kind::Unlimited,
@@ -76,7 +76,8 @@ impl Transmitter {
         Self { kind, available, busy: false, usage: Usage::default() }
     }
 
-    /// When the transmission of a packet can begin that arrived at `arrival`, asked at `now` when the wire is free.
+    /// Start of the transmission of a packet that arrived at `arrival`, computed at `now` when the transmitter is
+    /// free.
     ///
     /// A packet uses opportunities after its arrival only: one at the very instant has passed (mahimahi serves before
     /// it queues).
@@ -93,7 +94,7 @@ impl Transmitter {
         }
     }
 
-    /// Begins a transmission of `bytes` on the wire at `now`, which is what [`Self::begin_at`] said. Gives its end.
+    /// Starts a transmission of `bytes` at `now`, the time returned by [`Self::begin_at`]. Returns its end.
     pub(crate) fn send(&mut self, now: Instant, bytes: u32) -> Instant {
         if !self.busy {
             match &self.kind {
@@ -131,7 +132,7 @@ impl Transmitter {
         self.available = available;
     }
 
-    /// What was used and offered up to `now`, since the last call.
+    /// Used and offered capacity up to `now`, since the last call.
     pub(crate) fn take_usage(&mut self, now: Instant) -> Usage {
         self.account(now);
         core::mem::take(&mut self.usage)
@@ -232,7 +233,7 @@ impl Opportunities {
         self.trace.at(self.origin, self.next - 1)
     }
 
-    /// When a packet behind `ahead` bytes begins; `free` is the end of the present transmission.
+    /// Start of the transmission of a packet behind `ahead` bytes; `free` is the end of the present transmission.
     fn begin_behind(&self, free: Instant, ahead: u64) -> Instant {
         match ahead.checked_sub(u64::from(self.leftover)) {
             None => free,

@@ -234,7 +234,7 @@ fn a_file_is_sent_once_and_what_is_received_leaves_nothing() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "only the source");
 
     for (arguments, why) in [
-        (["-R", "-F", path], "it exists; give the name of a new file"),
+        (["-R", "-F", path], "the file exists; give the name of a new file"),
         (["-t1", "-F", directory.path().to_str().unwrap()], "neither a regular file nor a block device"),
         (["-R", "-F", "/dev/full"], "No space left on device"),
     ] {

@@ -3,23 +3,24 @@ use std::io::IoSlice;
 use crate::checksum;
 use crate::segments::{GSO_ECN, GSO_NONE, NEEDS_CSUM, Packet, Transport, VNET_HEADER};
 
-/// Most bytes of headers that a super-packet may have: Ethernet with a VLAN tag, IPv6 with extension headers, TCP with options.
-pub(crate) const MOST_HEADERS: usize = 256;
+/// Maximum bytes of headers of a super-packet: Ethernet with a VLAN tag, IPv6 with extension headers, TCP with
+/// options.
+pub(crate) const HEADERS_BYTES_MAX: usize = 256;
 
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// A run of segments of a super-packet, with headers of its own. Several segments form a smaller super-packet.
+/// A run of segments of a super-packet, with separate headers. Several segments form a smaller super-packet.
 ///
 /// The checksum stays partial, as it came: the receiving kernel takes it as verified, as it does for packets of its own.
 pub struct Cut<'a> {
-    headers: [u8; VNET_HEADER + MOST_HEADERS],
+    headers: [u8; VNET_HEADER + HEADERS_BYTES_MAX],
     length: usize,
     payload: &'a [u8],
 }
 
 impl<'a> Cut<'a> {
-    /// Cuts `count` segments from the `first`. `None` when the packet is no super-packet or has not so many.
+    /// Cuts `count` segments from the `first`. `None` when the packet is no super-packet or has fewer segments.
     pub fn new<B: AsRef<[u8]>>(packet: &'a Packet<B>, first: u32, count: u32) -> Option<Self> {
         let gso = packet.gso?;
         let frame = packet.frame();
@@ -29,7 +30,7 @@ impl<'a> Cut<'a> {
         let payload = payload.get(begin..end)?;
         let is_last = begin + payload.len() == frame.len() - packet.headers;
 
-        let mut headers = [0; VNET_HEADER + MOST_HEADERS];
+        let mut headers = [0; VNET_HEADER + HEADERS_BYTES_MAX];
         let length = VNET_HEADER + own.len();
         let (vnet, rest) = headers.split_at_mut(VNET_HEADER);
         vnet.copy_from_slice(packet.vnet());

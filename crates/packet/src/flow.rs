@@ -7,9 +7,9 @@ const RST: u8 = 4;
 /// What tells flows apart: the five fields of the paper ("Performance of an Adaptive Routing Overlay", section II.B), and the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow {
-    /// Who sends.
+    /// Source address.
     pub source: IpAddr,
-    /// Who receives.
+    /// Destination address.
     pub destination: IpAddr,
     /// TCP or UDP port of the sender; 0 for other protocols and for fragments, of which only the first has ports.
     pub source_port: u16,
@@ -79,7 +79,7 @@ fn address(ip: &[u8], at4: usize, at6: usize) -> Option<IpAddr> {
     }
 }
 
-/// Protocol above IP, where its header begins, and whether the packet is a fragment.
+/// Protocol above IP, offset of its header, and whether the packet is a fragment.
 pub(crate) fn transport(ip: &[u8]) -> Option<(u8, usize, bool)> {
     match ip.first()? >> 4 {
         4 => {

@@ -1,7 +1,7 @@
 use crate::checksum::sum;
 
-/// Longest header of IPv4: fifteen words (RFC 791, section 3.1).
-const MOST_HEADER: usize = 60;
+/// Longest header of IPv4: fifteen 32-bit words (RFC 791, section 3.1).
+const IPV4_HEADER_BYTES_MAX: usize = 60;
 /// Offsets of fragments count in these.
 const UNIT: usize = 8;
 const DONT_FRAGMENT: u16 = 0x4000;
@@ -23,15 +23,15 @@ pub struct Fragments<'a> {
     each: usize,
     /// Flags and offset of the next one.
     field: u16,
-    /// Whether the packet itself is a fragment with others behind it.
+    /// Whether the packet itself is a fragment with later fragments.
     more_behind: bool,
     is_first: bool,
 }
 
-/// One fragment: a header of its own, and a part of the packet.
+/// One fragment: a separate header, and a part of the packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Fragment<'a> {
-    header: [u8; MOST_HEADER],
+    header: [u8; IPV4_HEADER_BYTES_MAX],
     length: usize,
     payload: &'a [u8],
 }
@@ -64,7 +64,7 @@ impl<'a> Iterator for Fragments<'a> {
             return None;
         }
         let (payload, rest) = self.rest.split_at(self.each.min(self.rest.len()));
-        let mut header = [0; MOST_HEADER];
+        let mut header = [0; IPV4_HEADER_BYTES_MAX];
         let own = header.get_mut(..self.header.len())?;
         own.copy_from_slice(self.header);
         if !std::mem::take(&mut self.is_first) {

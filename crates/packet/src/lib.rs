@@ -2,7 +2,8 @@
 //! segments. Reads their layout, cuts runs of segments out of them as the kernel's own segmentation would, puts segments together
 //! again, cuts packets of IPv4 into fragments, and reads and mends the few fields that a router needs: the flow, the ECN field, the maximum segment size.
 //!
-//! Pure: bytes in, bytes out. What cannot be understood is carried whole, as one packet. No input makes it panic.
+//! Pure: bytes in, bytes out. A packet that cannot be parsed is carried whole, as one packet. No input makes it
+//! panic.
 
 mod checksum;
 mod clamp;

@@ -1,14 +1,14 @@
 use std::io::IoSlice;
 
 use crate::checksum;
-use crate::cut::{MOST_HEADERS, fix_ip};
+use crate::cut::{HEADERS_BYTES_MAX, fix_ip};
 use crate::flow::transport;
 use crate::segments::{GSO_TCPV4, GSO_TCPV6, NEEDS_CSUM, VNET_HEADER};
 
-/// Most segments of a super-packet.
+/// Maximum segments of a super-packet.
 pub const MOST_SEGMENTS: usize = 64;
-/// Most IP bytes of a super-packet that every kernel takes.
-const MOST_BYTES: usize = 65_535;
+/// Maximum IP bytes of a super-packet that every kernel accepts.
+const PACKET_BYTES_MAX: usize = 65_535;
 
 const PSH_FIN: u8 = 0x09;
 const ACK: u8 = 0x10;
@@ -22,7 +22,7 @@ pub type Parts<'a> = [IoSlice<'a>; MOST_SEGMENTS + 1];
 /// super-packet, as in the kernel's own receive offload: cut again, the segments are those that came. Only packets with partial
 /// checksums are put together; others would have to be verified first.
 pub struct Merge<'a> {
-    headers: [u8; VNET_HEADER + MOST_HEADERS],
+    headers: [u8; VNET_HEADER + HEADERS_BYTES_MAX],
     /// Length of IP and transport header; 0 where the packet is carried as it is.
     length: usize,
     transport_at: usize,
@@ -40,7 +40,7 @@ impl<'a> Merge<'a> {
     /// Begins with an IP packet. `partial`: its checksum is.
     pub fn new(ip: &'a [u8], partial: bool) -> Self {
         let mut merge = Self {
-            headers: [0; VNET_HEADER + MOST_HEADERS],
+            headers: [0; VNET_HEADER + HEADERS_BYTES_MAX],
             length: 0,
             transport_at: 0,
             payloads: [&[]; MOST_SEGMENTS],
@@ -62,7 +62,8 @@ impl<'a> Merge<'a> {
             _ => (8, 8, 6),
         };
         let end = at + length;
-        let Some((own, payload)) = ip.split_at_checked(end).filter(|_| length >= least && end <= MOST_HEADERS) else {
+        let Some((own, payload)) = ip.split_at_checked(end).filter(|_| length >= least && end <= HEADERS_BYTES_MAX)
+        else {
             return;
         };
         self.headers[VNET_HEADER..VNET_HEADER + end].copy_from_slice(own);
@@ -77,11 +78,11 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Adds the packet if it continues what is there. `false`: it must begin a new one.
+    /// Adds the packet if it continues the super-packet. `false`: it must start a new one.
     pub fn add(&mut self, ip: &'a [u8], partial: bool) -> bool {
         let Some(next) = self.next.filter(|_| partial && self.count < MOST_SEGMENTS) else { return false };
         let Some((own, payload)) = ip.split_at_checked(self.length) else { return false };
-        let fits = self.length + self.bytes + payload.len() <= MOST_BYTES;
+        let fits = self.length + self.bytes + payload.len() <= PACKET_BYTES_MAX;
         if payload.is_empty() || payload.len() > self.size || !fits || !self.continues(own, next) {
             return false;
         }
@@ -120,7 +121,7 @@ impl<'a> Merge<'a> {
         self.length + self.bytes
     }
 
-    /// What to write to a device: virtio header and packet, laid out in `room`.
+    /// The virtio header and packet to write to a device, laid out in `room`.
     pub fn parts<'b>(&'b mut self, room: &'b mut Parts<'b>) -> &'b [IoSlice<'b>] {
         if self.count > 1 {
             self.describe();

@@ -8,7 +8,8 @@ pub(crate) const MSS: u8 = 2;
 pub(crate) const MD5: u8 = 19;
 pub(crate) const AUTHENTICATION: u8 = 29;
 
-/// Kind and place of each option that lies in the header, from the begin of the TCP header; those without a length are left out.
+/// Kind and offset of each option in the header, from the start of the TCP header; options without a length are left
+/// out.
 pub(crate) fn of(tcp: &[u8]) -> impl Iterator<Item = (u8, core::ops::Range<usize>)> + '_ {
     let end = tcp.get(12).map_or(0, |b| usize::from(b >> 4) * 4).min(tcp.len());
     let mut at = 20;

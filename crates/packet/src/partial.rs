@@ -5,16 +5,16 @@ use crate::segments::needs_checksum;
 /// Bytes of the field in UDP's header; where its sum is 0, all ones are written (RFC 768).
 const UDP_FIELD: usize = 6;
 
-/// What is still to be done about the checksum of a packet (virtio 1.2 §5.1.6.1: `csum_start` and `csum_offset`).
+/// State of a packet's transport checksum (virtio 1.2 §5.1.6.1: `csum_start` and `csum_offset`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksum {
-    /// Nothing that the device left to others.
+    /// The checksum is complete.
     Whole,
     /// It is partial, and that of the TCP or UDP header behind the IP header: who gets the packet sees where.
     Partial,
     /// It is partial, and elsewhere: behind extension headers of IPv6, or in a packet within the packet. Who gets the packet must be told, or it completed.
     Elsewhere {
-        /// Where the bytes begin that it covers, from the begin of the packet; they go on to its end.
+        /// Start of the covered bytes, from the start of the packet; they extend to its end.
         start: usize,
         /// Where it is, from `start`.
         field: usize,
@@ -22,7 +22,7 @@ pub enum Checksum {
 }
 
 impl Checksum {
-    /// Of a packet that begins with its IP header, behind this virtio header.
+    /// State of the checksum of a packet that starts with its IP header, according to this virtio header.
     pub fn of(vnet: &[u8], ip: &[u8]) -> Self {
         let Some((start, field)) = place(vnet) else { return Self::Whole };
         match transport(ip) {
@@ -38,14 +38,15 @@ fn place(vnet: &[u8]) -> Option<(usize, usize)> {
     number(6).zip(number(8)).filter(|_| needs_checksum(vnet))
 }
 
-/// Does what the device left to others about the checksum of a packet, by the virtio header that came with it.
+/// Completes the checksum of a packet if the virtio header that came with it marks it as partial.
 pub(crate) fn complete(vnet: &[u8], ip: &mut [u8]) {
     if let Some((start, field)) = place(vnet) {
         complete_checksum(ip, start, field);
     }
 }
 
-/// Completes the partial checksum of a packet, which holds the sum of the pseudo-header. What does not lie within the packet is left.
+/// Completes the partial checksum of a packet, which holds the sum of the pseudo-header. A field outside the packet
+/// is ignored.
 pub fn complete_checksum(ip: &mut [u8], start: usize, field: usize) {
     let Some(covered) = ip.get_mut(start..) else { return };
     let complete = !(sum(covered, 0) as u16);

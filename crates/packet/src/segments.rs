@@ -1,6 +1,6 @@
 use std::io::IoSlice;
 
-use crate::cut::{Cut, MOST_HEADERS};
+use crate::cut::{Cut, HEADERS_BYTES_MAX};
 use crate::flow::transport as transport_of;
 use crate::options;
 use crate::partial::complete;
@@ -23,7 +23,7 @@ const URG: u8 = 0x20;
 /// Length of an Ethernet header.
 pub const ETHERNET: usize = 14;
 
-/// What the segments of a super-packet are.
+/// Type of a super-packet's segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// Parts of a stream: they may be cut anywhere.
@@ -38,19 +38,19 @@ pub(crate) struct Gso {
     pub(crate) transport: Transport,
     /// `gso_type` as it came, for runs of several segments.
     pub(crate) kind: u8,
-    /// Where the TCP or UDP header begins, from the begin of the frame.
+    /// Offset of the TCP or UDP header from the start of the frame.
     pub(crate) transport_at: usize,
     /// Payload bytes of each segment but the last.
     pub(crate) size: usize,
 }
 
-/// A packet with its virtio header, in a buffer of its own or of somebody else's.
+/// A packet with its virtio header, in an owned or borrowed buffer.
 #[derive(Debug)]
 pub struct Packet<B> {
     /// Virtio header and frame; only the first `length` bytes are the packet.
     buffer: B,
     length: usize,
-    /// Where the IP header begins in the frame: 0, or behind an Ethernet header.
+    /// Offset of the IP header in the frame: 0, or the length of the Ethernet header.
     pub(crate) ip_at: usize,
     /// Length of all headers of the frame.
     pub(crate) headers: usize,
@@ -108,7 +108,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
         true
     }
 
-    /// A segment as it would be on a wire, its checksum complete: a copy. `None`: there are not so many.
+    /// Copies a segment as it would be on a wire, with a complete checksum. `None`: there are fewer segments.
     pub fn on_wire(&self, segment: u32) -> Option<Vec<u8>> {
         if segment >= self.segments().count {
             return None;
@@ -168,7 +168,8 @@ fn may_be_cut(tcp: &[u8]) -> bool {
     flags & (SYN | URG) == 0 && !options::of(tcp).any(|(kind, _)| is_signed(kind))
 }
 
-/// Whether the checksum of a packet is partial: its field holds the sum of the pseudo-header, and who sends it on a wire completes it.
+/// Whether the checksum of a packet is partial: its field holds the sum of the pseudo-header, and the sending device
+/// completes it.
 pub(crate) fn needs_checksum(vnet: &[u8]) -> bool {
     vnet.first().is_some_and(|flags| flags & NEEDS_CSUM != 0)
 }
@@ -222,6 +223,6 @@ impl Gso {
         };
         let least = if self.transport == Transport::Tcp { 20 } else { 8 };
         let end = self.transport_at + transport;
-        if transport >= least && end < frame.len() && end <= MOST_HEADERS { end } else { 0 }
+        if transport >= least && end < frame.len() && end <= HEADERS_BYTES_MAX { end } else { 0 }
     }
 }

@@ -1,4 +1,4 @@
-//! What a router answers to a packet that is too large for its way.
+//! ICMP answers to packets that are larger than the path MTU.
 
 use crate::checksum::{pseudo_header, sum};
 use crate::flow::transport;
@@ -11,9 +11,9 @@ const HOPS: u8 = 64;
 const V4: usize = 20;
 const V6: usize = 40;
 const HEADER: usize = 8;
-/// Most bytes of an answer: what every host takes (RFC 1812 section 4.3.2.3, RFC 4443 section 2.4 c).
-const MOST_V4: usize = 576;
-const MOST_V6: usize = 1280;
+/// Maximum bytes of an answer, which every host accepts (RFC 1812 section 4.3.2.3, RFC 4443 section 2.4 c).
+const IPV4_ANSWER_BYTES_MAX: usize = 576;
+const IPV6_ANSWER_BYTES_MAX: usize = 1280;
 
 /// The message that tells the sender of an IP packet that its way carries packets of at most `most` bytes: "fragmentation needed" (RFC 792, RFC 1191)
 /// or "packet too big" (RFC 4443 section 3.2), as an IP packet from the destination.
@@ -38,7 +38,7 @@ fn too_big_v4(ip: &[u8], most: usize) -> Option<Vec<u8>> {
     if !dont_fragment || offset != 0 || is_error || to_many(source) || to_many(destination) {
         return None;
     }
-    let quoted = ip.get(..ip.len().min(MOST_V4 - V4 - HEADER))?;
+    let quoted = ip.get(..ip.len().min(IPV4_ANSWER_BYTES_MAX - V4 - HEADER))?;
     let mut icmp = vec![3, 4, 0, 0, 0, 0];
     icmp.extend(u16::try_from(most).unwrap_or(u16::MAX).to_be_bytes());
     icmp.extend(quoted);
@@ -59,7 +59,7 @@ fn too_big_v6(ip: &[u8], most: usize) -> Option<Vec<u8>> {
     if is_error || source[0] == 0xff || source == [0; 16] || destination[0] == 0xff {
         return None;
     }
-    let quoted = ip.get(..ip.len().min(MOST_V6 - V6 - HEADER))?;
+    let quoted = ip.get(..ip.len().min(IPV6_ANSWER_BYTES_MAX - V6 - HEADER))?;
     let mut icmp = vec![2, 0, 0, 0];
     icmp.extend(u32::try_from(most).unwrap_or(u32::MAX).to_be_bytes());
     icmp.extend(quoted);

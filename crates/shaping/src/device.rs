@@ -3,10 +3,10 @@ use units::{Bytes, Rate};
 
 /// Ethernet header: two addresses and a type (IEEE 802.3, 3.1.1).
 const HEADER: u64 = 14;
-/// What the wire carries beside the frame that the kernel counts: preamble and delimiter (8), checksum (4), gap (12).
+/// Bytes on the wire beside the frame that the kernel counts: preamble and delimiter (8), checksum (4), gap (12).
 const WIRE: u64 = 24;
 
-/// What is known of a device.
+/// Properties of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     /// Its name.
@@ -27,7 +27,7 @@ impl Device {
         Bytes::new(u64::from(self.mtu) + if self.ethernet { HEADER } else { 0 })
     }
 
-    /// What a rate of frames of full size is on the wire; the same on a device without Ethernet.
+    /// Converts a rate of frames of full size to the wire; unchanged on a device without Ethernet.
     pub fn on_wire(&self, frames: Rate) -> Rate {
         self.scale(frames, self.frame().as_u64() + self.beside(), self.frame().as_u64())
     }
@@ -47,7 +47,7 @@ impl Device {
     }
 }
 
-/// What the kernel offers on this host.
+/// Facilities of the kernel on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facilities {
     /// Flow queues with CoDel.

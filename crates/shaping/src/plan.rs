@@ -24,7 +24,7 @@ const ALL: u16 = 0x0003;
 /// u32 filters are asked one after the other: with more of them a program is used, where it can be.
 const MANY: usize = 64;
 /// More filters than this would take longer for a packet than the packet.
-const MOST: usize = 16_384;
+const U32_FILTERS_MAX: usize = 16_384;
 /// fq_codel's own defaults (RFC 8290, 5.2).
 const TARGET: Duration = Duration::from_millis(5);
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -34,34 +34,34 @@ const RATE_TO_QUANTUM: u32 = 10;
 /// Queue of an IFB device in packets, and of what passes HTB unshaped. The kernel's 32 would lose every burst.
 pub const IFB_QUEUE: u32 = 1000;
 
-/// What to install for a policy.
+/// Plan of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The device that the policy is about.
     pub device: Device,
-    /// What goes out; its tree is that of the device's root.
+    /// Egress direction; its tree is that of the device's root.
     pub egress: Option<SidePlan>,
-    /// What comes in, and the device it is led through.
+    /// Ingress direction with its IFB device.
     pub ingress: Option<IngressPlan>,
 }
 
-/// What to install for what comes in.
+/// Plan of the ingress direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IngressPlan {
-    /// What leads packets from the device into the IFB device.
+    /// The hook that redirects packets from the device into the IFB device.
     pub hook: Tree,
     /// The classes, on the IFB device.
     pub side: SidePlan,
 }
 
-/// What to install for one direction.
+/// Plan of one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SidePlan {
     /// Which direction.
     pub way: Way,
     /// The device that holds the tree: the policy's own or the IFB device.
     pub device: Device,
-    /// What the direction carries at most, in frames.
+    /// Maximum rate of the direction, in frames.
     pub rate: Rate,
     /// Parents before their children.
     pub classes: Vec<ClassPlan>,
@@ -102,26 +102,28 @@ pub struct LeafPlan {
     pub wait: Duration,
 }
 
-/// Why there is no plan.
+/// Reason why a policy cannot be planned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// A class needs a program.
+    /// A class needs a BPF program.
     #[error(
-        "class {class} goes by size, cgroup or user, which takes a BPF program, and this host or user may load none"
+        "class {class} goes by size, cgroup or user, which needs BPF: run as root on a kernel with BPF, or match otherwise"
     )]
     NeedsProgram {
         /// The class.
         class: String,
     },
-    /// Too many comparisons.
-    #[error("the matches come to {filters} u32 filters, more than {MOST}; with BPF there would be no need for them")]
+    /// The matches expand to too many filters.
+    #[error(
+        "the matches expand to {filters} u32 filters, more than {U32_FILTERS_MAX}; use fewer matches, or run as root to use BPF"
+    )]
     TooManyFilters {
-        /// How many.
+        /// Number of filters.
         filters: usize,
     },
-    /// A class asks for what the kernel has not.
-    #[error("class {class} asks for fq_codel, which this kernel has not; write leaf = \"best\" or \"fifo\"")]
+    /// A class requires a discipline that the kernel lacks.
+    #[error("class {class} requires fq_codel, which this kernel lacks; write leaf = \"best\" or \"fifo\"")]
     NoFqCodel {
         /// The class.
         class: String,
@@ -206,7 +208,7 @@ impl Planner {
             QueueKind::FqCodel if self.facilities.fq_codel => true,
             QueueKind::FqCodel => return Err(PlanError::NoFqCodel { class: class.name.clone() }),
         };
-        let most = if codel { size::MOST_FQ_CODEL } else { size::MOST_FIFO };
+        let most = if codel { size::FQ_CODEL_LIMIT_MAX } else { size::FIFO_LIMIT_MAX };
         let limit = size::queue(&self.device, ceiling, class.queue.limit, most);
         let wait = ceiling.time_for(limit).unwrap_or(Duration::MAX);
         let discipline = if codel { self.fq_codel(ceiling, limit) } else { Discipline::ByteFifo { limit } };
@@ -271,7 +273,7 @@ impl Planner {
             });
             return Ok(Some(rules));
         }
-        if by_words.len() > MOST {
+        if by_words.len() > U32_FILTERS_MAX {
             return Err(PlanError::TooManyFilters { filters: by_words.len() });
         }
         tree.filters = by_words;

@@ -10,23 +10,23 @@ use units::{Bytes, Rate};
 pub struct Policy {
     /// Name of the device.
     pub device: String,
-    /// What rates count.
+    /// Layer that rates count.
     pub accounting: Accounting,
     /// When a flow is an elephant, for classes that go by size.
     pub sizes: SizeLimits,
-    /// What goes out.
+    /// Egress direction.
     pub egress: Option<Side>,
-    /// What comes in: it is led through an IFB device and leaves that one at the planned rate.
+    /// Ingress direction: packets are redirected through an IFB device and leave it at the planned rate.
     pub ingress: Option<Side>,
 }
 
 /// Which bytes the rates of a policy count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Accounting {
-    /// What the kernel counts: the packet with its Ethernet header, where the device has one.
+    /// Bytes that the kernel counts: the packet with its Ethernet header, where the device has one.
     #[default]
     Frame,
-    /// What the wire carries: also preamble, checksum and gap (24 bytes, IEEE 802.3). Converted for packets of full size.
+    /// Bytes on the wire: also preamble, checksum and gap (24 bytes, IEEE 802.3). Converted for packets of full size.
     Wire,
 }
 
@@ -37,9 +37,9 @@ pub struct SizeLimits {
     pub bytes: Option<Bytes>,
     /// Longer than this time above this rate; `None`: the rate does not matter.
     pub above: Option<(Rate, Duration)>,
-    /// After so much silence it is a mouse again.
+    /// Idle time after which a flow counts as a mouse again.
     pub idle: Duration,
-    /// Most flows that are remembered, in each direction; the longest silent one is forgotten first.
+    /// Maximum number of flows in the table of each direction; the flow that was idle longest is evicted first.
     pub flows: u32,
 }
 
@@ -53,7 +53,7 @@ impl Default for SizeLimits {
 /// One direction of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
-    /// What the direction carries at most.
+    /// Maximum rate of the direction.
     pub rate: Rate,
     /// Parents before their children.
     pub classes: Vec<Class>,
@@ -68,9 +68,9 @@ pub struct Class {
     pub name: String,
     /// Index of the class above; `None`: directly below the device's rate.
     pub parent: Option<usize>,
-    /// What it always gets.
+    /// Guaranteed rate.
     pub rate: Rate,
-    /// What it gets at most, when others leave it. At least `rate`.
+    /// Ceiling, reached by borrowing. At least `rate`.
     pub ceiling: Rate,
     /// 0 to 7; a lower number is served first.
     pub priority: u8,
@@ -78,7 +78,7 @@ pub struct Class {
     pub queue: Queue,
     /// Depth of both buckets in time; `None`: 1 ms of the ceiling, and at least one super-packet.
     pub burst: Option<Duration>,
-    /// What belongs to it: any of these. Only for leaves.
+    /// Matches of the class, any of which suffices. Only for leaves.
     pub matches: Vec<Match>,
 }
 
@@ -103,7 +103,7 @@ pub enum QueueKind {
     Fifo,
 }
 
-/// What packets must be to belong to a class: all that is given. Which packets a match that gives nothing takes: all.
+/// Conditions of a match, all of which must hold. A match without conditions takes all packets.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Match {
     /// From one of these; empty: from anywhere.

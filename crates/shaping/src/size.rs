@@ -11,14 +11,14 @@ use crate::device::Device;
 const BURST: Duration = Duration::from_millis(1);
 /// A super-packet shall not hold a slow link for longer.
 const LONGEST_PIECE: Duration = Duration::from_millis(10);
-/// What TCP sends at once to begin with (RFC 6928).
+/// Initial window of TCP (RFC 6928).
 const INITIAL_WINDOW: u64 = 10;
-/// Most turns' worth that the class with the highest rate gets at once.
-const MOST_TURNS: u64 = 16;
+/// Maximum burst of the class with the highest rate, in turns.
+const BURST_TURNS_MAX: u64 = 16;
 /// Bytes of a FIFO: the kernel's limit has 32 bits (struct tc_fifo_qopt).
-pub(crate) const MOST_FIFO: Bytes = Bytes::new(u32::MAX as u64);
+pub(crate) const FIFO_LIMIT_MAX: Bytes = Bytes::new(u32::MAX as u64);
 /// Bytes in fq_codel, which gets twice as much memory and no more than 2^31 of it (fq_codel_change in sch_fq_codel.c).
-pub(crate) const MOST_FQ_CODEL: Bytes = Bytes::new(1 << 30);
+pub(crate) const FQ_CODEL_LIMIT_MAX: Bytes = Bytes::new(1 << 30);
 /// CoDel needs some packets to see a standing queue.
 const FEWEST_PACKETS: u64 = 64;
 
@@ -44,7 +44,7 @@ pub(crate) fn burst(device: &Device, rate: Rate, ceiling: Rate, asked: Option<Du
 pub(crate) fn quantum(device: &Device, whole: Rate, rate: Rate, lowest: Rate) -> u32 {
     let piece = piece(device, whole).as_u64();
     let share = u128::from(piece) * u128::from(rate.as_bps()) / u128::from(lowest.as_bps().max(1));
-    let share = share.clamp(u128::from(piece), u128::from(piece * MOST_TURNS));
+    let share = share.clamp(u128::from(piece), u128::from(piece * BURST_TURNS_MAX));
     u32::try_from(share).unwrap_or(u32::MAX)
 }
 
@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn a_queue_takes_two_super_packets_at_least() {
-        assert_eq!(queue(&device(), mbps(1000), Duration::from_millis(50), MOST_FIFO), Bytes::new(6_250_000));
-        assert_eq!(queue(&device(), mbps(100), Duration::from_millis(1), MOST_FIFO), Bytes::new(131_072));
+        assert_eq!(queue(&device(), mbps(1000), Duration::from_millis(50), FIFO_LIMIT_MAX), Bytes::new(6_250_000));
+        assert_eq!(queue(&device(), mbps(100), Duration::from_millis(1), FIFO_LIMIT_MAX), Bytes::new(131_072));
         assert_eq!(queue_packets(&device(), Bytes::new(1_514_000)), 1000);
     }
 }

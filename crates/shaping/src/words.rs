@@ -19,7 +19,7 @@ pub(crate) const IPV6: u16 = 0x86dd;
 /// Protocols whose ports a match means that names none.
 const WITH_PORTS: [u8; 2] = [6, 17];
 
-/// The comparisons that together say what a match says, for one IP version; empty when no packet of this version matches.
+/// The comparisons that implement a match for one IP version; empty when no packet of this version matches.
 pub(crate) fn alternatives(matched: &Match, protocol: u16) -> Vec<Vec<Key>> {
     let family = Family { v6: protocol == IPV6 };
     let Some(from) = family.networks(&matched.from) else { return Vec::new() };
@@ -54,7 +54,7 @@ pub(crate) fn alternatives(matched: &Match, protocol: u16) -> Vec<Vec<Key>> {
     all
 }
 
-/// Comparisons by offset: several of one word are one.
+/// Comparisons by offset: several of one 32-bit word are merged.
 #[derive(Default)]
 struct Words(BTreeMap<i32, (u32, u32)>);
 

@@ -1,4 +1,4 @@
-//! What the kernel makes of the numbers that it is given.
+//! The kernel's rounding of rates, bursts and times.
 
 use std::time::Duration;
 

@@ -60,7 +60,7 @@ fn place_of_qdisc(qdisc: &Qdisc, deletion: bool) -> String {
     }
 }
 
-/// What follows the place; nothing for those whose place says it all.
+/// Settings after the parent; empty for objects that have none.
 fn settings_of_qdisc(qdisc: &Qdisc, change: bool) -> String {
     let words = discipline(&qdisc.discipline);
     if matches!(qdisc.discipline, Discipline::Ingress | Discipline::Clsact) {
@@ -177,7 +177,7 @@ fn classifier_for(classifier: &Classifier, name: &impl Fn(u32) -> String) -> Str
     }
 }
 
-/// What tc(8) has no words for.
+/// Options that tc(8) cannot express, as a comment.
 fn comment(options: &[u8]) -> String {
     let digits: String = options.iter().map(|b| format!("{b:02x}")).collect();
     format!("# options as the kernel has them: {digits}")

@@ -40,7 +40,7 @@ pub enum DecodeError {
     NoKind,
 }
 
-/// What a message says, taken apart.
+/// A decoded message.
 struct Parts<'a> {
     handle: Handle,
     parent: Handle,
@@ -155,7 +155,7 @@ fn token_bucket(options: &[u8]) -> Option<Discipline> {
 }
 
 fn fq_codel(options: &[u8]) -> Option<Discipline> {
-    /// What the kernel drops at once unless told otherwise (fq_codel_init).
+    /// Maximum packets dropped at once, the kernel's default (fq_codel_init).
     const DROP_BATCH: u32 = 64;
     let values = exactly(options, TCA_FQ_CODEL)?;
     let [target, limit, interval, ecn, flows, quantum, batch, memory] = values.map(|v| v.and_then(words::<1>));
@@ -302,7 +302,7 @@ fn bpf(options: &[u8]) -> Option<Classifier> {
     (id != 0 || descriptor.is_some()).then_some(Classifier::Bpf(BpfProgram { descriptor, id, name: text(name) }))
 }
 
-/// Options as the kernel takes them: it does not take everything that it tells.
+/// Options in the form that the kernel accepts, which differs from the form that it reports.
 fn acceptable(kind: &str, qdisc: bool, options: &[u8]) -> Vec<u8> {
     let Some(attributes) = attribute::read(options) else { return options.to_vec() };
     let mut row = Writer::default();

@@ -18,7 +18,7 @@ pub struct Filter {
 /// How a filter decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Classifier {
-    /// Compares words of the packet (tc-u32(8)); all keys must match.
+    /// Compares 32-bit words of the packet (tc-u32(8)); all keys must match.
     U32 {
         /// The comparisons; none matches everything.
         keys: Vec<Key>,
@@ -52,7 +52,7 @@ pub struct Key {
     pub after_ip_header: bool,
     /// Bits that count, as a number.
     pub mask: u32,
-    /// What they shall be, as a number.
+    /// The required value.
     pub value: u32,
 }
 

@@ -74,7 +74,7 @@ impl fmt::Display for Operation {
 }
 
 impl fmt::Display for Object {
-    /// What people call it: `qdisc 10: htb at 1:10`, `class 1:10`, `filter at 1: preference 5 handle 80000801`.
+    /// Description for people: `qdisc 10: htb at 1:10`, `class 1:10`, `filter at 1: preference 5 handle 80000801`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Qdisc(q) => write!(f, "qdisc {} {} at {}", q.handle, q.discipline.kind(), q.parent),

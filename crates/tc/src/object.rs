@@ -5,7 +5,7 @@ use units::{Bytes, Rate};
 use crate::filter::Filter;
 use crate::handle::Handle;
 
-/// One of the kernel's traffic control objects. Its device is known by who asks or acts.
+/// A traffic control object of the kernel. The caller knows its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
     /// A queueing discipline.
@@ -25,11 +25,11 @@ pub struct Qdisc {
     pub handle: Handle,
     /// [`Handle::ROOT`], [`Handle::INGRESS`], or the class whose queue it is.
     pub parent: Handle,
-    /// What it does.
+    /// Type and settings.
     pub discipline: Discipline,
 }
 
-/// What a queueing discipline does, with the settings that belong to it.
+/// Type of a queueing discipline with its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Discipline {
     /// Hierarchical token buckets (tc-htb(8)).
@@ -38,17 +38,17 @@ pub enum Discipline {
     Tbf(TokenBucket),
     /// First in, first out; limit in packets.
     PacketFifo {
-        /// Most packets in the queue.
+        /// Maximum packets in the queue.
         limit: u32,
     },
     /// First in, first out; limit in bytes.
     ByteFifo {
-        /// Most bytes in the queue.
+        /// Maximum bytes in the queue.
         limit: Bytes,
     },
     /// Flow queues with CoDel (RFC 8290).
     FqCodel {
-        /// Most packets in all queues; the kernel's default is 10240.
+        /// Maximum packets in all queues; the kernel's default is 10240.
         limit: u32,
         /// Standing delay that is put up with.
         target: Duration,
@@ -58,7 +58,7 @@ pub enum Discipline {
         flows: u32,
         /// Bytes of each turn.
         quantum: u32,
-        /// Most bytes in all queues.
+        /// Maximum bytes in all queues.
         memory_limit: Bytes,
         /// Mark instead of dropping where the transport can.
         ecn: bool,
@@ -82,11 +82,11 @@ pub enum Discipline {
 /// Settings of an HTB discipline as a whole (TCA_HTB_INIT and TCA_HTB_DIRECT_QLEN).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HtbRoot {
-    /// Minor number of the class for what no filter takes. What finds no class passes unshaped.
+    /// Minor number of the default class for packets that no filter matches. Without that class they pass unshaped.
     pub default_class: u16,
     /// Divisor by which the kernel makes a quantum from a rate where none is given.
     pub rate_to_quantum: u32,
-    /// Most packets in the queue of what passes unshaped.
+    /// Maximum packets in the queue of unshaped traffic.
     pub direct_queue: u32,
 }
 
@@ -97,7 +97,7 @@ pub struct TokenBucket {
     pub rate: Rate,
     /// Depth of the bucket as a time at `rate`: what the kernel keeps, in units of 64 ns.
     pub burst: Duration,
-    /// Most bytes that wait.
+    /// Maximum bytes in the queue.
     pub limit: Bytes,
 }
 
@@ -131,9 +131,9 @@ pub struct OtherClass {
 /// Settings of an HTB class (struct tc_htb_opt).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HtbClass {
-    /// What it always gets. The kernel counts bytes per second.
+    /// Guaranteed rate. The kernel counts bytes per second.
     pub rate: Rate,
-    /// What it gets at most, by borrowing.
+    /// Ceiling, reached by borrowing.
     pub ceiling: Rate,
     /// Depth of the bucket of `rate`, as a time at that rate: what the kernel keeps, in units of 64 ns.
     pub burst: Duration,
@@ -145,7 +145,7 @@ pub struct HtbClass {
     pub quantum: u32,
 }
 
-/// What an object counted (TCA_STATS2 and, for HTB, struct tc_htb_xstats).
+/// Counters of an object (TCA_STATS2 and, for HTB, struct tc_htb_xstats).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Sent.

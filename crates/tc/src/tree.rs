@@ -1,4 +1,4 @@
-//! Everything on one device, and the way from what is there to what shall be there.
+//! All traffic control of one device, and the operations that change it into a wanted tree.
 
 mod difference;
 mod plan;
@@ -15,7 +15,7 @@ use crate::object::{Class, Object, OtherClass, Qdisc};
 
 /// Deeper than any tree of the kernel's, whose HTB has eight levels (TC_HTB_MAXDEPTH): an end for parents that form a circle.
 const DEPTH: u32 = 64;
-/// Kinds whose classes are made by requests; those of others come and go with the discipline.
+/// Kinds whose classes are created by requests; classes of all other kinds come and go with the discipline.
 const MADE_BY_REQUEST: [&str; 4] = ["htb", "hfsc", "drr", "qfq"];
 
 /// The traffic control objects of one device: parents before children, filters in the order in which they are asked.
@@ -69,11 +69,11 @@ impl Tree {
     /// The shortest ordered list of operations that turns `found` into this tree.
     ///
     /// What is equal stays. Classes of HTB are changed in place, and fifos, token buckets and fq_codel too; the kernel can change
-    /// no setting of an HTB discipline as a whole, which is made anew with everything below. Where root or ingress discipline
-    /// differ, they are replaced or made anew, and all below with them. Within a preference, filters behind the first one that
-    /// differs are made anew, for their order counts.
+    /// no setting of an HTB discipline as a whole, which is recreated with everything below. Where root or ingress discipline
+    /// differ, they are replaced or recreated, and all below with them. Within a preference, filters behind the first one that
+    /// differs are recreated, because their order counts.
     ///
-    /// Deletions come last, except of what stands in the way.
+    /// Deletions come last, except those of objects that block an addition.
     pub fn operations_from(&self, found: &Self) -> Vec<Operation> {
         plan::operations(self, found)
     }
@@ -155,7 +155,7 @@ fn place(filter: &Filter) -> Place {
     (filter.parent, filter.chain(), filter.preference)
 }
 
-/// The kernel tells of each preference before it tells of its filters.
+/// The kernel reports each preference before its filters.
 fn is_head(filter: &Filter) -> bool {
     filter.handle == 0 && matches!(&filter.classifier, Classifier::Other { options, .. } if options.is_empty())
 }

@@ -51,7 +51,7 @@ fn http() -> Vec<Key> {
 const ANY: Key = Key { offset: 0, after_ip_header: false, mask: 0, value: 0 };
 
 #[test]
-fn what_is_sent_is_what_iproute2_sends() {
+fn encoded_messages_equal_those_of_iproute2() {
     // tc qdisc add dev d0 root handle 1: htb default 20 r2q 10 direct_qlen 77
     let message = Operation::Add(htb()).message(6);
     assert_eq!((message.kind, message.flags), (36, 0x600), "RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL");
@@ -76,7 +76,7 @@ fn what_is_sent_is_what_iproute2_sends() {
 }
 
 #[test]
-fn what_linux_tells_is_understood() {
+fn kernel_messages_are_decoded() {
     let told = [
         // qdisc htb 1: root, 11 packets counted elsewhere
         (
@@ -173,7 +173,7 @@ fn lines_of_tc_say_the_same() {
 }
 
 #[test]
-fn what_a_kernel_counts_beside_a_filter_is_no_setting_of_it() {
+fn counters_of_a_filter_are_not_settings() {
     // As Debian's Linux 6.1 tells of our redirection, which has CONFIG_CLS_U32_PERF: TCA_U32_PCNT (9) beside the settings.
     let filter = u32_filter(vec![], None, Some(0x3b9a_ca05));
     let mut body = Operation::Add(Object::Filter(filter.clone())).message(6).body;
@@ -285,7 +285,7 @@ fn object() -> impl Strategy<Value = Object> {
 
 proptest! {
     #[test]
-    fn what_is_sent_reads_back(object in object(), device in any::<u32>()) {
+    fn encoded_messages_decode_to_the_same_objects(object in object(), device in any::<u32>()) {
         let message = Operation::Add(object.clone()).message(device);
         let (of, back, _) = decode(message.kind, &message.body).unwrap();
         prop_assert_eq!((of, back), (device, object));

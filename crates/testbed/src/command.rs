@@ -9,10 +9,10 @@ use kernel::Usage;
 /// iproute2 answers within milliseconds; this is for a host under heavy load.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs a command line (words separated by blanks) to its end and gives its standard output.
+/// Runs a command line (arguments separated by blanks) to its end and returns its standard output.
 ///
 /// # Errors
-/// It does not exist, fails, or does not end in time; the message holds the line and what it said.
+/// The command does not exist, fails, or exceeds the timeout; the message holds the line and its standard error.
 pub(crate) fn run(line: &str) -> io::Result<String> {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());

@@ -42,7 +42,7 @@ impl Lan {
     /// Client and server on one cable (a veth pair). Waits until no other network is in use in this process.
     ///
     /// # Errors
-    /// `PermissionDenied` without root; otherwise what iproute2 says.
+    /// `PermissionDenied` without root; otherwise the error of iproute2.
     pub fn two_hosts() -> io::Result<Self> {
         let lan = Self::nodes(false)?;
         cable(&lan.client, "eth0", CLIENT, &lan.server, "eth0", SERVER_NEAR)?;
@@ -85,7 +85,7 @@ impl Lan {
     /// Puts a bottleneck in front of an interface.
     ///
     /// # Errors
-    /// What tc says.
+    /// The error of tc.
     ///
     /// # Panics
     /// `Place::Router` without a router.
@@ -97,7 +97,7 @@ impl Lan {
     /// Bytes that wait in front of an interface.
     ///
     /// # Errors
-    /// What tc says.
+    /// The error of tc.
     pub fn backlog(&self, place: Place) -> io::Result<u64> {
         let (node, device) = self.interface(place);
         qdisc::backlog(node, device)
@@ -112,10 +112,10 @@ impl Lan {
         qdisc::BacklogWatch::start(node, device)
     }
 
-    /// What an interface has received and sent so far.
+    /// Counters of an interface since its creation.
     ///
     /// # Errors
-    /// What ip says.
+    /// The error of ip.
     pub fn counters(&self, place: Place) -> io::Result<Counters> {
         let (node, device) = self.interface(place);
         qdisc::counters(node, device)
@@ -125,7 +125,7 @@ impl Lan {
     /// taken apart later.
     ///
     /// # Errors
-    /// What ip or nft says.
+    /// The error of ip or nft.
     ///
     /// # Panics
     /// Without a router.
@@ -140,10 +140,10 @@ impl Lan {
         router.iproute(&format!("nft add rule ip t f oifname {device} meta length > {bytes} drop")).map(|_| ())
     }
 
-    /// Takes a host off the network, without a word to its peer.
+    /// Takes a host off the network without a notification of its peer.
     ///
     /// # Errors
-    /// What ip says.
+    /// The error of ip.
     pub fn unplug(&self, place: Place) -> io::Result<()> {
         let (node, device) = self.interface(place);
         node.iproute(&format!("ip link set {device} down")).map(|_| ())

@@ -22,7 +22,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// One that somebody else made, by a file that refers to it.
+    /// Opens an existing namespace by a file that refers to it.
     pub fn of(file: File) -> Self {
         Self(Some(Arc::new(file)))
     }
@@ -32,7 +32,7 @@ impl Namespace {
         Self(None)
     }
 
-    /// Runs a closure in a thread inside the namespace, and waits for it. What it starts is inside, too.
+    /// Runs a closure in a thread inside the namespace, and waits for it. Its child processes are inside, too.
     ///
     /// # Errors
     /// The thread cannot be started or moved, or panicked.
@@ -65,7 +65,7 @@ impl Namespace {
     /// Runs an `ip` or `tc` command line inside and gives its standard output.
     ///
     /// # Errors
-    /// As the command says.
+    /// The error of the command.
     pub fn iproute(&self, line: &str) -> io::Result<String> {
         self.run(|| command::run(line))?
     }

@@ -49,7 +49,7 @@ pub(crate) fn backlog(node: &Namespace, device: &str) -> io::Result<u64> {
     number(&node.iproute(&format!("tc -s -j qdisc show dev {device} root"))?, "/0/backlog")
 }
 
-/// What an interface has counted (`ip -s link`): bytes with Ethernet headers, one for each offloaded packet.
+/// Counters of an interface (`ip -s link`): bytes with Ethernet headers, one header for each offloaded packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counters {
     /// Bytes received.

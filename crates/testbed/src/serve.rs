@@ -62,17 +62,17 @@ impl Served {
         self.server.sessions()
     }
 
-    /// Waits until `count` sessions run; says whether that came true within `limit`.
+    /// Waits until `count` sessions run; returns whether this happened within `limit`.
     pub fn has_sessions_within(&self, count: usize, limit: Duration) -> bool {
         holds_within(limit, || self.sessions() == count)
     }
 
-    /// What a signal to end does: the first in order, the second at once.
+    /// Acts like a termination signal: the first call ends in order, the second at once.
     pub fn ask_to_end(&self) {
         self.asked.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until the server has ended; says whether that came true within `limit`.
+    /// Waits until the server has ended; returns whether this happened within `limit`.
     pub fn has_ended_within(&self, limit: Duration) -> bool {
         holds_within(limit, || self.thread.as_ref().is_none_or(JoinHandle::is_finished))
     }

@@ -8,7 +8,7 @@ use results::{Direction, DirectionSummary, EndRecord, IntervalRecord, Record, St
 
 use crate::Namespace;
 
-/// Everything that a test told.
+/// All records of a test.
 #[derive(Debug)]
 pub struct Outcome {
     /// The first record; absent when the test broke before it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kernel::CpuSnapshot;
 
-/// Share of the machine's CPU time that its host may give to others in a trial whose failure counts.
+/// Maximum steal time, as a share of the machine's CPU time, of a trial whose failure counts.
 const STOLEN: f64 = 0.01;
 /// Trials that are made at most.
 const TRIALS: u32 = 3;
@@ -13,7 +13,7 @@ const TRIALS: u32 = 3;
 /// worked for minutes, and gives it back to one that rests.
 const REST: Duration = Duration::from_secs(30);
 /// All rests of a process together: a host that does not give the time back for minutes will not do so soon.
-const MOST_REST: Duration = Duration::from_secs(360);
+const REST_MAX: Duration = Duration::from_secs(360);
 
 /// Runs a trial that measures time. One that fails while the host of this virtual machine gave more than 1 % of its CPU time to
 /// others says nothing about longhaul, and another is made, three at most. What passes has passed, and what fails on a machine that was its
@@ -68,7 +68,7 @@ fn after_failure(number: u32, stolen: f64) -> Next {
 
 fn rest(time: Duration) {
     static RESTED_S: AtomicU64 = AtomicU64::new(0);
-    if RESTED_S.fetch_add(time.as_secs(), Ordering::Relaxed) < MOST_REST.as_secs() {
+    if RESTED_S.fetch_add(time.as_secs(), Ordering::Relaxed) < REST_MAX.as_secs() {
         std::thread::sleep(time);
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_on_a_machine_of_its_own_fails_at_once_and_what_fails_on_another_never() {
+    fn a_failure_counts_only_on_an_undisturbed_machine() {
         for number in 1..=TRIALS {
             assert_eq!(after_failure(number, 0.01), Next::Fail);
         }

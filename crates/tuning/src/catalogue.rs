@@ -4,14 +4,14 @@ use units::Rate;
 use crate::rules::{control, device, machine, queues, windows};
 use crate::{Facts, Path, Reading};
 
-/// What the shaping paper of 2014 advised (section 3.3).
+/// Advice of the shaping paper of 2014 (section 3.3).
 pub(crate) struct Paper {
     pub(crate) advised: &'static str,
     pub(crate) differs: bool,
     pub(crate) why: &'static str,
 }
 
-/// What the rules see.
+/// Input of the rules.
 pub(crate) struct Context<'a> {
     pub(crate) path: &'a Path,
     pub(crate) facts: &'a Facts,
@@ -24,7 +24,7 @@ impl Context<'_> {
     }
 }
 
-/// What a rule says about a value.
+/// Result of a rule for a value.
 pub(crate) struct Finding {
     pub(crate) judgement: Judgement,
     pub(crate) advised: Option<String>,
@@ -66,7 +66,7 @@ pub(crate) struct SysctlRule {
     pub(crate) key: &'static str,
     pub(crate) source: &'static str,
     pub(crate) paper: Option<Paper>,
-    /// May be changed; the others are read to be shown and for other rules.
+    /// May be changed; all other settings are only shown and read by other rules.
     pub(crate) changes: bool,
     pub(crate) judge: fn(&Context<'_>, &str) -> Finding,
 }
@@ -98,7 +98,7 @@ fn sysctl_row(context: &Context<'_>, rule: &SysctlRule) -> TuneRow {
         Reading::HiddenInNamespace => unread(
             rule.key,
             Judgement::BelongsToHost,
-            "It belongs to the host: this network namespace has none of its own.",
+            "It belongs to the host: this network namespace has no separate value.",
             rule.source,
         ),
         Reading::Absent => unread(rule.key, Judgement::CannotBeRead, "This kernel has no such setting.", rule.source),

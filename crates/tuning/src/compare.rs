@@ -17,7 +17,8 @@ impl Pair {
     }
 }
 
-/// What the mean of the paired differences and its interval say: a difference was seen if the interval does not hold zero.
+/// Result of comparing the mean of the paired differences with its interval: a difference exists if the interval
+/// excludes zero.
 pub fn compare(difference: Option<Estimate>) -> Comparison {
     let Some(Estimate { mean, half_width: Some(half), .. }) = difference else { return Comparison::TooFew };
     if mean - half > 0.0 {

@@ -4,7 +4,7 @@ use units::{Bytes, Rate};
 
 use crate::Offload;
 
-/// What reading a setting gave.
+/// Result of reading a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reading {
     /// Its value; it may be changed here.
@@ -15,7 +15,7 @@ pub enum Reading {
     HiddenInNamespace,
     /// The kernel has no such setting.
     Absent,
-    /// It could not be read; the words of the failure.
+    /// The setting could not be read; the text of the error.
     Failed(String),
 }
 
@@ -36,21 +36,21 @@ pub struct Facts {
     pub sysctls: BTreeMap<String, Reading>,
     /// Version of the kernel: major and minor number.
     pub kernel: (u32, u32),
-    /// Whether the kernel has the queueing discipline `fq`; `None`: cannot be told.
+    /// Whether the kernel has the queueing discipline `fq`; `None`: unknown.
     pub has_fq: Option<bool>,
     /// Size of a page of memory.
     pub page: Bytes,
     /// All memory of the machine.
     pub memory: Option<Bytes>,
-    /// What the receive path counted.
+    /// Counters of the receive path.
     pub softnet: Option<Softnet>,
     /// Governors of the CPUs' frequency, one for each CPU; `None` where the machine does not show them.
     pub governors: Option<Vec<String>>,
     /// Number of CPUs.
     pub cpus: u32,
-    /// Whether irqbalance runs; `None`: cannot be told.
+    /// Whether irqbalance runs; `None`: unknown.
     pub irqbalance: Option<bool>,
-    /// The device that the path begins at.
+    /// The egress device of the path.
     pub device: Option<Device>,
 }
 
@@ -70,19 +70,19 @@ pub struct Softnet {
 pub struct Device {
     /// Its name.
     pub name: String,
-    /// Driver, where the kernel tells.
+    /// Driver, if the kernel reports it.
     pub driver: Option<String>,
-    /// Speed of its link, where the kernel tells.
+    /// Speed of its link, if the kernel reports it.
     pub speed: Option<Rate>,
     /// Largest packet without the Ethernet header.
     pub mtu: u32,
-    /// Length of its own queue in packets.
+    /// Length of the device's transmit queue in packets.
     pub queue_length: u32,
     /// Kind of its root queueing discipline, and of those below it.
     pub qdiscs: Option<Vec<String>>,
     /// Its offloads, as far as they can be read.
     pub offloads: BTreeMap<Offload, OffloadState>,
-    /// Large receive offload, merging by the device; `None`: it has none or does not tell.
+    /// Large receive offload, merging by the device; `None`: absent or not reported.
     pub lro: Option<bool>,
     /// Checksums of what is sent, by the device.
     pub tx_checksum: Option<OffloadState>,
@@ -112,11 +112,11 @@ pub struct OffloadState {
 pub struct Rings {
     /// For receiving.
     pub receive: u32,
-    /// Most of them.
+    /// Maximum size of the receive ring.
     pub receive_max: u32,
     /// For sending.
     pub send: u32,
-    /// Most of them.
+    /// Maximum size of the transmit ring.
     pub send_max: u32,
 }
 

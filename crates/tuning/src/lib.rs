@@ -1,4 +1,4 @@
-//! What a host's settings should be for bulk transfers over long paths, and why.
+//! Recommended settings of a host for bulk transfers over long paths, with reasons.
 //!
 //! Inputs: [`Facts`], the settings as found, and the [`Path`]'s rate and round trip. Outputs: [`advise`] gives one row for each
 //! setting, with its source; [`planned`] the changes that follow, [`compare()`] what a measurement says about them.

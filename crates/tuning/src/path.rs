@@ -12,12 +12,12 @@ pub struct Path {
 }
 
 impl Path {
-    /// Bytes under way when the path is full: the bandwidth-delay product (RFC 6349, section 3.3.1).
+    /// Bytes in flight when the path is full: the bandwidth-delay product (RFC 6349, section 3.3.1).
     pub fn bdp(&self) -> Bytes {
         self.rate.bytes_in(self.rtt)
     }
 
-    /// The rate of one connection that may have this much under way: a window each round trip.
+    /// Rate of one connection that may have this many bytes in flight: a window each round trip.
     pub fn rate_of_window(&self, window: Bytes) -> Rate {
         Rate::of(window, self.rtt)
     }

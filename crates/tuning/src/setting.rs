@@ -51,9 +51,9 @@ impl fmt::Display for Setting {
     }
 }
 
-/// A text that names no setting that may be changed.
+/// The name of a setting that longhaul does not change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no setting that longhaul changes")]
+#[error("`{0}` is not a setting that longhaul changes")]
 pub struct UnknownSetting(String);
 
 impl FromStr for Setting {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_catalogue_is_no_setting() {
+    fn names_outside_the_catalogue_are_rejected() {
         for text in ["net.ipv4.ip_forward", "kernel.hostname", "eth0:mtu", "net.ipv4.tcp_available_congestion_control"]
         {
             assert!(text.parse::<Setting>().is_err(), "{text}");

@@ -15,7 +15,7 @@ pub enum ParseQuantityError {
     /// The unit after the number is not one of those expected.
     #[error("`{text}` has an unknown unit; expected {expected}")]
     Unit {
-        /// What was given.
+        /// The given text.
         text: String,
         /// The units that are understood.
         expected: &'static str,
@@ -23,7 +23,7 @@ pub enum ParseQuantityError {
     /// A number alone, which could be in any of several units.
     #[error("{number} has no unit; write {}", written(number, likely))]
     NoUnit {
-        /// What was given.
+        /// The given number.
         number: String,
         /// The units that are likely meant.
         likely: &'static [&'static str],
@@ -63,7 +63,7 @@ pub(crate) fn split_quantity(s: &str) -> Result<(f64, &str), ParseQuantityError>
     Ok((number, unit.trim()))
 }
 
-/// A number alone, whose unit nobody can know; zero is zero in every unit.
+/// A number without a unit; zero is zero in every unit.
 pub(crate) fn bare(s: &str, number: f64, likely: &'static [&'static str]) -> Result<u64, ParseQuantityError> {
     if number == 0.0 { Ok(0) } else { Err(ParseQuantityError::NoUnit { number: s.trim().to_owned(), likely }) }
 }

@@ -1,4 +1,4 @@
-//! Nonces of the UDP address validation that need no memory: a function of the client's address and a secret.
+//! Stateless nonces of the UDP address validation: a function of the client's address and a server secret.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,27 +6,28 @@ use hmac::Mac;
 
 use crate::auth::Key;
 
-/// A server's secret from which it makes the nonces of [`crate::UdpControl::Challenge`].
+/// A server's secret for the nonces of [`crate::UdpControl::Challenge`].
 ///
-/// A nonce is tied to stream, address and port, so that who receives at one port cannot prove another (two hosts behind
-/// one NAT), and the server keeps nothing about those who ask (RFC 9000 §8.1.2 does the same in its Retry tokens).
+/// A nonce is bound to stream, address and port, so that a host cannot prove another port than its own (two hosts
+/// behind one NAT). The server keeps no state for unproven clients (RFC 9000 §8.1.2 does the same in its Retry
+/// tokens).
 #[derive(Debug, Clone)]
 pub struct AddressSecret(Key);
 
 impl AddressSecret {
-    /// A secret from 32 random bytes; fresh for each run of a server.
+    /// Creates a secret from 32 random bytes; use fresh ones for each run of a server.
     pub fn new(random: &[u8; 32]) -> Self {
         Self(Key::from_bytes(random))
     }
 
-    /// What a client at `address` must send back for the stream of `token`.
+    /// The nonce that a client at `address` must return for the stream of `token`.
     pub fn nonce(&self, token: [u8; 8], address: SocketAddr) -> [u8; 16] {
         let proof: [u8; 32] = self.mac(token, address).finalize().into_bytes().into();
         let (nonce, _) = proof.split_at(16);
         nonce.try_into().unwrap_or_default()
     }
 
-    /// Whether `nonce` is the one for that stream and address; takes the same time for each wrong one.
+    /// Whether `nonce` is the one for that stream and address; the comparison takes constant time.
     pub fn verify(&self, token: [u8; 8], address: SocketAddr, nonce: &[u8; 16]) -> bool {
         self.mac(token, address).verify_truncated_left(nonce).is_ok()
     }
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_nonce_proves_its_own_stream_address_and_port_only() {
+    fn a_nonce_proves_only_its_stream_address_and_port() {
         let secret = AddressSecret::new(&[7; 32]);
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         let (token, home) = ([1; 8], at("192.0.2.1:4000"));

@@ -1,9 +1,9 @@
 //! Proofs that both ends hold the same pre-shared key: HMAC-SHA256 (RFC 2104, RFC 4231) over both nonces and the subject.
 //!
-//! Each kind of proof has its own label and each field of free length is preceded by its length, so no proof can be
-//! replayed as another. The proofs authenticate the parties and the plan, not the bytes that follow: they keep strangers
-//! from loading a server, they do not hide or protect the test traffic. Whoever sees a proof can test guesses of the key
-//! offline, so a key is random bytes, not a word.
+//! Each kind of proof has a distinct label, and a length precedes each field of variable length, so that no proof can
+//! be replayed as another. The proofs authenticate the parties and the plan, not the bytes that follow. They keep
+//! unauthorised clients from loading a server; they neither hide nor protect the test traffic. An eavesdropper can
+//! test guesses of the key offline, so a key consists of random bytes and is not a passphrase.
 
 use core::fmt;
 
@@ -20,30 +20,30 @@ pub const MIN_KEY_BYTES: usize = 16;
 /// Longest key in bytes; a longer file is likely to be the wrong file.
 pub const MAX_KEY_BYTES: usize = 4096;
 
-/// Block of SHA-256 in bytes: what HMAC brings a key to (RFC 2104 §2).
+/// Block size of SHA-256 in bytes, to which HMAC pads a key (RFC 2104 §2).
 const HASH_BLOCK_BYTES: usize = 64;
 
 /// A pre-shared key. Never printed.
 #[derive(Clone)]
 pub struct Key([u8; HASH_BLOCK_BYTES]);
 
-/// A text that is no key.
+/// A text that is not a valid key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Nothing but white space.
-    #[error("the key file is empty; make a key with: head -c 32 /dev/urandom | base64")]
+    /// Only white space.
+    #[error("the key file is empty; create one with: head -c 32 /dev/urandom | base64")]
     Empty,
-    /// Guessable.
+    /// Too short to resist guessing.
     #[error(
-        "the key has {length} bytes, at least {MIN_KEY_BYTES} are needed; make one with: head -c 32 /dev/urandom | base64"
+        "the key has {length} bytes; at least {MIN_KEY_BYTES} are needed; create one with: head -c 32 /dev/urandom | base64"
     )]
     TooShort {
         /// Bytes without surrounding white space.
         length: usize,
     },
-    /// Not a key file.
-    #[error("the key has {length} bytes, at most {MAX_KEY_BYTES} are taken; is this the right file?")]
+    /// Too long for a key, so probably the wrong file.
+    #[error("the key has {length} bytes; at most {MAX_KEY_BYTES} are allowed: check that this is the key file")]
     TooLong {
         /// Bytes without surrounding white space.
         length: usize,
@@ -57,10 +57,10 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// The key in a file: its text without white space at both ends.
+    /// Reads the key from a file's text, without white space at both ends.
     ///
     /// # Errors
-    /// Empty, shorter than [`MIN_KEY_BYTES`] or longer than [`MAX_KEY_BYTES`].
+    /// The text is empty, shorter than [`MIN_KEY_BYTES`] or longer than [`MAX_KEY_BYTES`].
     pub fn from_file_text(text: &str) -> Result<Self, KeyError> {
         let key = text.trim();
         match key.len() {
@@ -71,7 +71,7 @@ impl Key {
         }
     }
 
-    /// Brings a key of any length to the block of the hash as RFC 2104 §2 says, so that the MAC itself cannot fail.
+    /// Pads or hashes a key to the block size of the hash (RFC 2104 §2), so that the MAC itself cannot fail.
     pub(crate) fn from_bytes(key: &[u8]) -> Self {
         let digest: [u8; 32];
         let key = if key.len() > HASH_BLOCK_BYTES {
@@ -89,7 +89,7 @@ impl Key {
         Hmac::<Sha256>::new(&self.0.into())
     }
 
-    /// A MAC that has taken the label and both nonces; their lengths are fixed, the label's end is its NUL.
+    /// Starts a MAC over the label and both nonces; the nonces have a fixed length, and a NUL ends the label.
     fn session_mac(&self, label: &[u8], client_nonce: &[u8; 16], server_nonce: &[u8; 16]) -> Hmac<Sha256> {
         let mut mac = self.mac();
         mac.update(label);
@@ -122,7 +122,7 @@ impl Key {
     }
 }
 
-/// What the proof of a data connection is about.
+/// The subject of a data connection's proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct JoinSubject {
     session: [u8; 8],
@@ -139,24 +139,24 @@ fn matches(mac: Hmac<Sha256>, proof: &Proof) -> bool {
     mac.verify_slice(proof).is_ok()
 }
 
-/// The server's proof that it has the key, for [`crate::Message::Accept`].
+/// The server's proof that it holds the key, for [`crate::Message::Accept`].
 pub fn server_proof(key: &Key, client_nonce: &[u8; 16], server_nonce: &[u8; 16]) -> Proof {
     finish(key.server_mac(client_nonce, server_nonce))
 }
 
-/// Whether `proof` is the server's; compared in constant time.
+/// Whether `proof` is a valid proof of the server; compared in constant time.
 pub fn verify_server(key: &Key, client_nonce: &[u8; 16], server_nonce: &[u8; 16], proof: &Proof) -> bool {
     matches(key.server_mac(client_nonce, server_nonce), proof)
 }
 
-/// The client's proof that it has the key and asks for this plan, for [`crate::Message::Request`].
+/// The client's proof that it holds the key and requests this plan, for [`crate::Message::Request`].
 ///
-/// `plan_json` is what [`crate::plan::canonical_json`] makes of the plan, at both ends.
+/// `plan_json` is the result of [`crate::plan::canonical_json`], at both ends.
 pub fn client_proof(key: &Key, client_nonce: &[u8; 16], server_nonce: &[u8; 16], plan_json: &[u8]) -> Proof {
     finish(key.client_mac(client_nonce, server_nonce, plan_json))
 }
 
-/// Whether `proof` is the client's for this plan; compared in constant time.
+/// Whether `proof` is a valid proof of the client for this plan; compared in constant time.
 pub fn verify_client(
     key: &Key,
     client_nonce: &[u8; 16],
@@ -167,7 +167,7 @@ pub fn verify_client(
     matches(key.client_mac(client_nonce, server_nonce, plan_json), proof)
 }
 
-/// The client's proof that a data connection is its own, for [`crate::Message::Join`].
+/// The client's proof that a data connection belongs to it, for [`crate::Message::Join`].
 pub fn join_proof(
     key: &Key,
     client_nonce: &[u8; 16],

@@ -1,29 +1,29 @@
-//! The header at the front of every TCP block; the receiver sends it back as it is.
+//! The header at the front of every TCP block; the receiver echoes it unchanged.
 
 use units::Instant;
 
-/// Length of a block header and of its echo in bytes: thrulay's, so that one data path serves both protocols.
+/// Length of a block header and of its echo in bytes: that of thrulay, so that one data path serves both protocols.
 pub const BLOCK_HEADER_BYTES: usize = 16;
 
-/// Fills a block behind its header, as in thrulay.
+/// Byte that fills a block after its header, as in thrulay.
 pub const FILLER: u8 = b'2';
 
-/// What the sender writes in front of a block: `sent` ns u64 | `number` u32 | `next_sample` u32, network order.
+/// Header that precedes a block: `sent` ns u64 | `number` u32 | `next_sample` u32, network order.
 ///
 /// Opaque to a thrulay server. A header that came from a peer may hold any values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockHeader {
-    /// When the sender began to write the block, on the sender's clock.
+    /// Time at which the sender started to write the block, on the sender's clock.
     pub sent: Instant,
     /// Number of the block in its stream, from 0; wraps after 2^32 blocks (256 TiB of 64 KiB blocks).
     pub number: u32,
-    /// Number of the first block after this one whose delay is broken down by timestamps. Block 0 always is, so that a
-    /// receiver knows every sample before it reads it.
+    /// Number of the next block whose delay is broken down by timestamps. Block 0 always is, so that a receiver knows
+    /// of every sampled block before it reads it.
     pub next_sample: u32,
 }
 
 impl BlockHeader {
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; BLOCK_HEADER_BYTES] {
         let mut bytes = [0; BLOCK_HEADER_BYTES];
         let (sent, rest) = bytes.split_at_mut(8);
@@ -34,7 +34,7 @@ impl BlockHeader {
         bytes
     }
 
-    /// Reads a header; every 16 bytes are one.
+    /// Decodes a header; any 16 bytes are valid.
     pub fn decode(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Self {
         let all = u128::from_be_bytes(*bytes);
         Self { sent: Instant::from_nanos((all >> 64) as u64), number: (all >> 32) as u32, next_sample: all as u32 }

@@ -2,43 +2,46 @@
 
 use units::Instant;
 
-/// Length of the header in bytes, and so the shortest UDP payload of a test.
+/// Length of the header in bytes, and thus the shortest UDP payload of a test.
 pub const DATAGRAM_HEADER_BYTES: usize = 24;
 
-/// Names one stream of a session in every datagram of it: the session's name with the stream's number in its last byte.
+/// Builds the token of one stream, which each of its datagrams carries: the session's name with the stream's number
+/// in its last byte.
 ///
-/// Streams are numbered below 256 ([`crate::plan::MAX_STREAMS`] in each of two directions), so tokens of a session differ.
+/// Streams are numbered below 256 ([`crate::plan::MAX_STREAMS`] in each of two directions), so that the tokens of a
+/// session differ.
 pub const fn stream_token(session: [u8; 8], stream: u32) -> [u8; 8] {
     let [a, b, c, d, e, f, g, last] = session;
     [a, b, c, d, e, f, g, last ^ stream as u8]
 }
 
-/// The stream that a token names when it belongs to `session`; the reverse of [`stream_token`].
+/// The stream of a token that belongs to `session`; the reverse of [`stream_token`].
 pub fn token_stream(session: [u8; 8], token: [u8; 8]) -> Option<u32> {
     let ([head @ .., last], [token_head @ .., token_last]) = (session, token);
     (head == token_head).then_some(u32::from(last ^ token_last))
 }
 
-/// Whether a session may have this name: none of its tokens may be [`crate::udp_control::MAGIC`].
+/// Whether a session may have this name: none of its tokens may equal [`crate::udp_control::MAGIC`].
 pub fn is_session_name(name: [u8; 8]) -> bool {
     token_stream(name, crate::udp_control::MAGIC).is_none()
 }
 
-/// What a test datagram begins with: `token` 8 bytes | `sequence` u64 | `sent` ns u64, network order; [`crate::FILLER`] behind.
+/// Header of a test datagram: `token` 8 bytes | `sequence` u64 | `sent` ns u64, network order; [`crate::FILLER`]
+/// follows.
 ///
-/// A datagram that begins with [`crate::udp_control::MAGIC`] is a control datagram, so a token never is that value.
+/// A datagram that starts with [`crate::udp_control::MAGIC`] is a control datagram, so a token never has that value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramHeader {
-    /// The stream ([`stream_token`]); datagrams with another token are not counted.
+    /// Token of the stream ([`stream_token`]); datagrams with another token are not counted.
     pub token: [u8; 8],
-    /// Number of the datagram in its direction and stream, from 0.
+    /// Sequence number of the datagram in its direction and stream, from 0.
     pub sequence: u64,
-    /// When it was handed to the kernel, on the sender's clock.
+    /// Time at which the datagram was passed to the kernel, on the sender's clock.
     pub sent: Instant,
 }
 
 impl DatagramHeader {
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; DATAGRAM_HEADER_BYTES] {
         let mut bytes = [0; DATAGRAM_HEADER_BYTES];
         let (token, rest) = bytes.split_at_mut(8);
@@ -49,7 +52,7 @@ impl DatagramHeader {
         bytes
     }
 
-    /// Reads the header of a received datagram; `None` when it is too short. Whether the token is right is the caller's to judge.
+    /// Decodes the header of a received datagram; `None` when it is too short. The caller checks the token.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
         let (token, rest) = datagram.split_first_chunk::<8>()?;
         let (sequence, rest) = rest.split_first_chunk::<8>()?;
@@ -68,7 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn tokens_name_the_stream_and_never_look_like_control() {
+    fn tokens_identify_the_stream_and_never_look_like_control() {
         let session = *b"\xffLHudp\x007";
         assert!(!is_session_name(session) && is_session_name([7; 8]));
         assert_eq!(token_stream([7; 8], stream_token([7; 8], 255)), Some(255));

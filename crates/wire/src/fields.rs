@@ -1,44 +1,45 @@
-//! Decimal fields of the thrulay texts, read from a buffer that may still grow.
+//! Decimal fields of the thrulay texts, parsed from a buffer that may still grow.
 
 use crate::proposal::Progress;
 
-/// A text of decimal fields that no thrulay peer would send.
+/// An error in a text of decimal fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldError {
-    /// A byte that is neither a digit nor the separator that belongs here; a sign counts as such.
-    #[error("byte 0x{found:02x} where a decimal digit or `{expected}` belongs")]
+    /// A byte that is neither a digit nor the expected separator; a sign counts as such.
+    #[error("found byte 0x{found:02x}; expected a decimal digit or `{expected}`")]
     Byte {
-        /// What was found.
+        /// The byte.
         found: u8,
         /// The separator that may end the field.
         expected: char,
     },
     /// A separator without a digit before it.
-    #[error("a number is missing")]
+    #[error("a number is missing before the separator")]
     Empty,
     /// A number above 2^64 - 1.
-    #[error("a number does not fit 64 bits")]
+    #[error("a number exceeds 64 bits")]
     Overflow,
     /// A number outside the range of its field.
-    #[error("{field} {value} is out of range")]
+    #[error("{field} = {value} is out of range")]
     Range {
         /// Name of the field.
         field: &'static str,
         /// Its value.
         value: u64,
     },
-    /// More bytes than the text may have, without its end.
+    /// The maximum length was reached without the end of the text.
     #[error("no end within {max} bytes")]
     TooLong {
-        /// The bound in bytes.
+        /// The maximum length in bytes.
         max: usize,
     },
 }
 
-/// Reads `N` decimal numbers, `:` between them and `last` after the final one, from the front of `input`.
+/// Parses `N` decimal numbers, `:` between them and `last` after the final one, from the front of `input`.
 ///
-/// Decimal digits only: C's `sscanf("%u")` of the old server also takes blanks and signs, no client sends them.
+/// Only decimal digits are accepted: C's `sscanf("%u")` of the old server also takes blanks and signs, which no
+/// client sends.
 pub(crate) fn decimal_fields<const N: usize>(input: &[u8], last: u8) -> Result<Progress<[u64; N]>, FieldError> {
     let mut values = [0; N];
     let mut consumed = 0;
@@ -55,7 +56,7 @@ pub(crate) fn decimal_fields<const N: usize>(input: &[u8], last: u8) -> Result<P
     Ok(Progress::Complete { value: values, consumed })
 }
 
-/// One decimal number and the separator `end` behind it.
+/// Parses one decimal number and the separator `end` after it.
 fn decimal(input: &[u8], end: u8) -> Result<Progress<u64>, FieldError> {
     let mut value: u64 = 0;
     for (index, &byte) in input.iter().enumerate() {
@@ -75,7 +76,7 @@ fn decimal(input: &[u8], end: u8) -> Result<Progress<u64>, FieldError> {
     Ok(Progress::Incomplete)
 }
 
-/// Turns "incomplete" into an error once `length` bytes have reached the bound `max`.
+/// Turns "incomplete" into an error once `length` bytes have reached the maximum `max`.
 pub(crate) fn bounded<T>(progress: Progress<T>, length: usize, max: usize) -> Result<Progress<T>, FieldError> {
     match progress {
         Progress::Incomplete if length >= max => Err(FieldError::TooLong { max }),

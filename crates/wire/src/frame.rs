@@ -1,9 +1,10 @@
 //! Framing of the control connection: length u32 | kind u8 | payload, network order; the length counts the payload.
 
-/// Length of what precedes a payload in bytes.
+/// Length of a frame header in bytes.
 pub const FRAME_HEADER_BYTES: usize = 5;
 
-/// Longest payload in bytes before a session is accepted: a stranger costs the server little memory.
+/// Longest payload in bytes before a session is accepted, which limits the server's memory for an unauthenticated
+/// client.
 pub const HANDSHAKE_MAX: usize = 16 * 1024;
 
 /// Longest payload in bytes within an accepted session; the final report with its timelines is the longest.
@@ -15,12 +16,12 @@ const PONG: u8 = 2;
 const PING_BYTES: usize = 16;
 const PONG_BYTES: usize = 32;
 
-/// First half of a clock exchange (the four timestamps of RFC 5905 §8), in nanoseconds on the asking end's clock.
+/// First half of a clock exchange (the four timestamps of RFC 5905 §8), in nanoseconds on the requesting end's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockPing {
-    /// Names the exchange; the answer repeats it.
+    /// Identifies the exchange; the answer repeats it.
     pub id: u64,
-    /// When the ping was sent, on the asking end's clock.
+    /// Time at which the ping was sent, on the requesting end's clock.
     pub t1: u64,
 }
 
@@ -31,14 +32,14 @@ pub struct ClockPong {
     pub id: u64,
     /// As in the ping.
     pub t1: u64,
-    /// When the ping arrived, on the answering end's clock.
+    /// Time at which the ping arrived, on the answering end's clock.
     pub t2: u64,
-    /// When the pong was sent, on the answering end's clock.
+    /// Time at which the pong was sent, on the answering end's clock.
     pub t3: u64,
 }
 
 impl ClockPing {
-    /// The whole frame, without allocation: nothing slow between reading the clock and sending.
+    /// Encodes the whole frame without allocation, so that little time passes between reading the clock and sending.
     pub fn encode(&self) -> [u8; FRAME_HEADER_BYTES + PING_BYTES] {
         let mut bytes = [0; FRAME_HEADER_BYTES + PING_BYTES];
         fill(&mut bytes, &[&header(PING_BYTES as u32, PING), &self.id.to_be_bytes(), &self.t1.to_be_bytes()]);
@@ -47,7 +48,7 @@ impl ClockPing {
 }
 
 impl ClockPong {
-    /// The whole frame, without allocation: nothing slow between reading the clock and sending.
+    /// Encodes the whole frame without allocation, so that little time passes between reading the clock and sending.
     pub fn encode(&self) -> [u8; FRAME_HEADER_BYTES + PONG_BYTES] {
         let mut bytes = [0; FRAME_HEADER_BYTES + PONG_BYTES];
         let [id, t1, t2, t3] = [self.id, self.t1, self.t2, self.t3].map(u64::to_be_bytes);
@@ -67,35 +68,35 @@ pub enum Frame {
     ClockPong(ClockPong),
 }
 
-/// Bytes that are no frame; the connection cannot be resynchronised and is to be closed.
+/// Bytes that are not a frame; the connection cannot be resynchronised and must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// A payload longer than allowed now.
-    #[error("frame of {length} bytes where at most {max} are allowed")]
+    /// A payload longer than the present maximum.
+    #[error("frame of {length} bytes; at most {max} are allowed")]
     TooLong {
-        /// Length that the header claims, or that was to be sent.
+        /// Length in the header, or of the frame to be sent.
         length: u64,
-        /// The bound.
+        /// The maximum in bytes.
         max: usize,
     },
     /// A kind that this version does not know.
     #[error("frame of unknown kind {0}")]
     UnknownKind(u8),
-    /// A clock frame that is not of its fixed length.
-    #[error("clock frame of kind {kind} with {length} bytes")]
+    /// A clock frame of the wrong length.
+    #[error("clock frame of kind {kind} has the wrong length {length}")]
     ClockLength {
         /// The kind.
         kind: u8,
-        /// Length that the header claims.
+        /// Length in the header.
         length: u64,
     },
 }
 
-/// The bytes of a frame.
+/// Encodes a frame.
 ///
 /// # Errors
-/// [`FrameError::TooLong`]: beyond [`SESSION_MAX`], which the peer would answer by closing.
+/// [`FrameError::TooLong`]: longer than [`SESSION_MAX`], for which the peer would close the connection.
 pub fn encode_frame(frame: &Frame) -> Result<Vec<u8>, FrameError> {
     match frame {
         Frame::Json(payload) => {
@@ -120,10 +121,10 @@ fn fill(bytes: &mut [u8], parts: &[&[u8]]) {
     bytes.iter_mut().zip(parts.iter().copied().flatten()).for_each(|(to, from)| *to = *from);
 }
 
-/// Cuts a byte stream into frames; holds at most one frame, of at most the length allowed now.
+/// Splits a byte stream into frames; holds at most one frame, of at most the present maximum length.
 ///
-/// A wrong header is refused when its fifth byte arrives, before any payload is stored. Memory grows with the bytes that
-/// arrived, not with the length that a header claims. After an error nothing more is taken.
+/// An invalid header is rejected when its fifth byte arrives, before any payload is stored. Memory grows with the
+/// received bytes, not with the length in a header. After an error no further bytes are accepted.
 ///
 /// ```
 /// # use wire::{Frame, FrameReader, HANDSHAKE_MAX, encode_frame};
@@ -151,20 +152,21 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// A reader that takes payloads of at most `max` bytes.
+    /// Creates a reader that accepts payloads of at most `max` bytes.
     pub fn new(max: usize) -> Self {
         Self { max, header: [0; FRAME_HEADER_BYTES], header_len: 0, payload: Vec::new(), error: None }
     }
 
-    /// Changes the bound, for frames whose header is not complete yet.
+    /// Changes the maximum, for frames whose header is not complete yet.
     pub fn set_max(&mut self, max: usize) {
         self.max = max;
     }
 
-    /// Takes bytes up to the end of the current frame and says how many; feed the others after [`next`](Self::next).
+    /// Takes bytes up to the end of the current frame and returns their number; feed the rest after
+    /// [`next`](Self::next).
     ///
-    /// Takes none while a whole frame waits. After an error all are taken and dropped, so that a loop over the input ends;
-    /// `next` gives the error.
+    /// Takes none while a whole frame waits. After an error all bytes are taken and dropped, so that a loop over the
+    /// input ends; `next` returns the error.
     #[must_use = "the bytes that were not taken have to be fed again"]
     pub fn feed(&mut self, data: &[u8]) -> usize {
         if self.error.is_some() {
@@ -179,7 +181,7 @@ impl FrameReader {
                 return data.len();
             }
         }
-        let Some(length) = self.claimed() else { return head };
+        let Some(length) = self.payload_length() else { return head };
         let body = data.get(head..).unwrap_or_default();
         let wanted = length.saturating_sub(self.payload.len());
         let body = body.get(..wanted).unwrap_or(body);
@@ -187,10 +189,10 @@ impl FrameReader {
         head + body.len()
     }
 
-    /// The frame, when it is whole.
+    /// Returns the frame, once it is complete.
     ///
     /// # Errors
-    /// The stream is not one of frames, or a frame is too long; every later call says the same.
+    /// The stream does not consist of frames, or a frame is too long; every later call returns the same error.
     #[allow(
         clippy::should_implement_trait,
         reason = "an iterator would end at `None`; this one goes on after more input"
@@ -199,7 +201,7 @@ impl FrameReader {
         if let Some(error) = self.error {
             return Err(error);
         }
-        if self.claimed() != Some(self.payload.len()) {
+        if self.payload_length() != Some(self.payload.len()) {
             return Ok(None);
         }
         let payload = core::mem::take(&mut self.payload);
@@ -208,13 +210,13 @@ impl FrameReader {
         Ok(decode_payload(kind, payload))
     }
 
-    /// Bytes held: of one frame, header included.
+    /// Number of buffered bytes: those of one frame, header included.
     pub fn buffered(&self) -> usize {
         self.header_len + self.payload.len()
     }
 
-    /// Length of the payload, once the header is complete.
-    fn claimed(&self) -> Option<usize> {
+    /// Length of the payload according to the header, once the header is complete.
+    fn payload_length(&self) -> Option<usize> {
         let [a, b, c, d, _] = self.header;
         let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
         (self.header_len == FRAME_HEADER_BYTES).then_some(length)
@@ -235,7 +237,7 @@ impl FrameReader {
     }
 }
 
-/// The frame of a payload whose kind and length were checked with the header; `None` never comes back from such a payload.
+/// Decodes a payload whose kind and length were checked with the header; such a payload never yields `None`.
 fn decode_payload(kind: u8, payload: Vec<u8>) -> Option<Frame> {
     let word = |index: usize| {
         let bytes = payload.get(index * 8..index * 8 + 8)?;

@@ -1,6 +1,6 @@
 //! Bodies of fuzz targets: see the crate `fuzzing`, which replays the committed corpus through them.
 //!
-//! Each takes any bytes and panics where a promise of this crate is broken; that is their purpose.
+//! Each takes arbitrary bytes and panics where an invariant of this crate is broken; that is their purpose.
 
 use core::fmt::Debug;
 
@@ -20,7 +20,7 @@ use crate::thrulay::{
 };
 use crate::udp_control::{UdpControl, is_control};
 
-/// The texts of the handshake: what is complete stays so whatever follows, and was incomplete at every prefix.
+/// The texts of the handshake: a complete text stays complete whatever follows, and was incomplete at every prefix.
 pub fn proposal(data: &[u8]) {
     if let Some(proposal) = self_delimiting(data, parse_proposal) {
         assert_eq!(parse_proposal(&proposal.encode()).map(Progress::value), Ok(Some(proposal)));
@@ -62,7 +62,7 @@ where
     whole.ok()?.value()
 }
 
-/// A stream of frames in chunks: bounded memory, and the frames encode to the bytes they were read from.
+/// A stream of frames in chunks: memory is bounded, and the frames encode to the bytes that were decoded.
 pub fn frames(data: &[u8]) {
     let Some((&[max, chunk], stream)) = data.split_first_chunk::<2>() else { return };
     let (max, chunk) = (usize::from(max) * 4, usize::from(chunk) + 1);
@@ -70,7 +70,7 @@ pub fn frames(data: &[u8]) {
     let (mut bytes, mut failed) = (Vec::new(), false);
     for piece in stream.chunks(chunk) {
         read_frames(&mut reader, piece, &mut bytes, &mut failed);
-        // A clock frame may exceed a tiny bound by its fixed length, nothing else may.
+        // A clock frame may exceed a tiny maximum by its fixed length, no other frame may.
         assert!(reader.buffered() <= FRAME_HEADER_BYTES + max.max(32));
     }
     assert!(stream.starts_with(&bytes));
@@ -84,19 +84,19 @@ fn read_frames(reader: &mut FrameReader, mut piece: &[u8], bytes: &mut Vec<u8>, 
         piece = piece.get(taken..).unwrap_or_default();
         match reader.next() {
             Ok(Some(frame)) => {
-                assert!(!*failed, "errors stay");
+                assert!(!*failed, "errors persist");
                 if let Frame::Json(json) = &frame {
                     let _ = Message::decode(json);
                 }
                 bytes.extend(encode_frame(&frame).unwrap_or_default());
             }
-            Ok(None) => assert!(!*failed, "errors stay"),
+            Ok(None) => assert!(!*failed, "errors persist"),
             Err(_) => *failed = true,
         }
     }
 }
 
-/// One JSON message: what is accepted is also sendable and acceptable again, and holds nothing that a terminal obeys.
+/// One JSON message: an accepted message can be encoded and decoded again, and holds no terminal control characters.
 pub fn messages(data: &[u8]) {
     let Ok(message) = Message::decode(data) else { return };
     if message == Message::Unknown {
@@ -115,14 +115,14 @@ pub fn messages(data: &[u8]) {
     assert!(again.is_ok(), "{again:?}");
 }
 
-/// A server's UDP report: bounded, whatever arrives.
+/// A server's UDP report: bounded for any input.
 pub fn thrulay_udp_report(data: &[u8]) {
     let report = read_report(data);
     assert!(report.quantiles_ms.len() <= 101);
     assert!(report.n_reordering_percent.len() <= MAX_N_REORDERING);
 }
 
-/// A stream of blocks, cut and skipped as the input says, against a scanner that sees all of it at once.
+/// A stream of blocks, split and skipped as the input directs, against a scanner that reads all of it at once.
 pub fn block_scanner(data: &[u8]) {
     let Some((&[low, high, cut], stream)) = data.split_first_chunk::<3>() else { return };
     let block = usize::from(u16::from_le_bytes([low, high]) % 1000);
@@ -147,7 +147,8 @@ pub fn block_scanner(data: &[u8]) {
     assert!(found.iter().all(|header| BlockHeader::decode(header).encode() == *header));
 }
 
-/// One datagram read in every way: what is read is written back the same, and no answer is longer than its request.
+/// One datagram given to every decoder: decoded datagrams encode to the same bytes, and no answer is longer than its
+/// request.
 pub fn datagram(data: &[u8]) {
     if let Some(control) = UdpControl::decode(data) {
         assert!(is_control(data));
@@ -170,8 +171,8 @@ pub fn datagram(data: &[u8]) {
     }
 }
 
-/// What members of an overlay send each other, before and behind the seal: what is read is written back the same, no way is longer than it
-/// may be, and no message is longer than its bound.
+/// Datagrams between overlay nodes, sealed and unsealed: decoded values encode to the same bytes, no route exceeds
+/// its maximum, and no message exceeds its maximum length.
 pub fn overlay(data: &[u8]) {
     if let Some(header) = overlay::Sealed::decode(data) {
         assert!(data.starts_with(&header.encode()));
@@ -197,7 +198,7 @@ pub fn overlay(data: &[u8]) {
     }
 }
 
-/// A message of the gossip, or one of its words: bounded, and what is read is what is written again.
+/// A gossip message or one of its records: bounded, and decoded values encode to the same bytes.
 pub fn gossip(data: &[u8]) {
     use overlay::gossip::{DIGEST_MAX, Message, SIGNATURE_BYTES, Said};
 

@@ -1,22 +1,22 @@
-//! The first bytes of a connection, sent by the server before anything else.
+//! The first bytes of a connection, which the server sends.
 
 use crate::text::printable;
 
-/// What a server sends when it takes a connection (thrulay version 2; reference 1.2).
+/// The server's greeting when it accepts a connection (thrulay version 2; reference 1.2).
 pub const GREETING: &[u8; 10] = b"thrulay/2+";
 
 /// Longest rejection in bytes, reason included.
 pub const MAX_REJECTION: usize = 500;
 
-/// The part that greeting and rejection share.
+/// Prefix shared by greeting and rejection.
 const INDICATOR: &[u8] = b"thrulay/2";
 
-/// What the bytes received so far from a server mean.
+/// Result of parsing the bytes received so far from a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
     /// The start of a greeting; more bytes are needed.
     Incomplete,
-    /// The server takes the connection; `consumed` bytes belong to the greeting.
+    /// The server accepts the connection; `consumed` bytes belong to the greeting.
     Accepted {
         /// Length of the greeting.
         consumed: usize,
@@ -27,7 +27,7 @@ pub enum Parsed {
     NotThrulay,
 }
 
-/// Reads the greeting at the front of a buffer that may still grow; decides as early as the bytes allow.
+/// Parses the greeting at the front of a buffer that may still grow; decides as early as the bytes allow.
 pub fn parse_greeting(buffer: &[u8]) -> Parsed {
     if !buffer.iter().zip(INDICATOR).all(|(a, b)| a == b) {
         return Parsed::NotThrulay;
@@ -39,9 +39,10 @@ pub fn parse_greeting(buffer: &[u8]) -> Parsed {
     }
 }
 
-/// A rejection with its reason, to be sent in place of the greeting before the server closes.
+/// Encodes a rejection with its reason, to be sent in place of the greeting before the server closes.
 ///
-/// The old client prints the text as it is, so bytes outside printable ASCII become `?`. At most [`MAX_REJECTION`] bytes.
+/// The old client prints the text unchanged, so bytes outside printable ASCII become `?`. The result has at most
+/// [`MAX_REJECTION`] bytes.
 pub fn encode_rejection(reason: &str) -> Vec<u8> {
     let mut bytes = Vec::from(INDICATOR);
     bytes.push(b'-');
@@ -50,7 +51,7 @@ pub fn encode_rejection(reason: &str) -> Vec<u8> {
     bytes
 }
 
-/// The reason in a rejection, safe to print: at most [`MAX_REJECTION`] bytes of the buffer are looked at.
+/// The reason in a rejection, safe to print; at most [`MAX_REJECTION`] bytes of the buffer are read.
 ///
 /// `None` when the buffer is not a rejection.
 pub fn rejection_reason(buffer: &[u8]) -> Option<String> {
@@ -59,7 +60,7 @@ pub fn rejection_reason(buffer: &[u8]) -> Option<String> {
     }
     let end = buffer.len().min(MAX_REJECTION);
     let reason = buffer.get(INDICATOR.len()..end).unwrap_or_default();
-    // The tenth byte is "anything but +" in the protocol: ours is `-`, another server's may be the first of its words.
+    // The protocol allows any tenth byte but +: this program sends `-`, another server may start its text there.
     let reason = reason.strip_prefix(b"-").unwrap_or(reason);
     Some(printable(&String::from_utf8_lossy(reason)).trim().to_owned())
 }
@@ -78,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn other_protocols_are_told_apart_by_their_first_byte() {
+    fn the_first_byte_distinguishes_other_protocols() {
         for other in [&b"SSH-2.0-"[..], b"t\0", b"thrulay/3+", b"220 mail"] {
             assert_eq!(parse_greeting(other), Parsed::NotThrulay);
         }
     }
 
     #[test]
-    fn a_rejection_keeps_its_reason_and_never_its_control_characters() {
+    fn a_rejection_keeps_its_reason_without_control_characters() {
         let bytes = encode_rejection("busy: 2 tests run\x1b[2J until ä");
         assert_eq!(parse_greeting(&bytes), Parsed::Rejected);
         assert_eq!(rejection_reason(&bytes).unwrap(), "busy: 2 tests run?[2J until ?");

@@ -7,13 +7,13 @@ use serde::ser::Serializer;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// Two digits a byte.
+/// Encodes each byte as two digits.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from(DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'?'));
     bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
 }
 
-/// Reads exactly `N` bytes; `None` for anything else.
+/// Decodes exactly `N` bytes; `None` for any other text.
 pub(crate) fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
     if pairs.len() != N {
@@ -45,12 +45,12 @@ impl<const N: usize> Visitor<'_> for HexVisitor<N> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        // The text may be somebody's secret or a megabyte: it is not repeated.
+        // The error does not repeat the text: it may be a secret or a megabyte long.
         decode(text).ok_or_else(|| E::custom(format_args!("not {} hexadecimal digits", 2 * N)))
     }
 }
 
-/// The same for `Option`; absent and `null` are `None`. Use with `#[serde(default)]`.
+/// The encoding for `Option`; absent and `null` are `None`. Use with `#[serde(default)]`.
 pub(crate) mod option {
     use serde::de::{Deserialize, Deserializer};
     use serde::ser::Serializer;
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_exact_length_of_digits_is_taken() {
+    fn only_the_exact_number_of_digits_is_accepted() {
         assert_eq!(encode(&[0, 0xab, 255]), "00abff");
         assert_eq!(decode("00ABff"), Some([0, 0xab, 255]));
         for bad in ["00abf", "00abff00", "00abfg", "", "+0abff", "0xabff", "00ab\u{e4}"] {

@@ -1,11 +1,11 @@
-//! Wire formats: every byte that longhaul puts on, or accepts from, the network.
+//! Wire formats: every byte that longhaul sends to, or accepts from, the network.
 //!
-//! Inputs: bytes from a peer, in pieces of any size, and typed values to send. Outputs: typed values, bytes, or a typed
-//! error that says what was wrong. The crate is pure: no I/O, no clock, no randomness (nonces are parameters). No input
-//! makes it panic, and no peer makes it buffer more than the bound that each parser states.
+//! Inputs: bytes from a peer, in pieces of any size, and typed values to send. Outputs: typed values, bytes, or a
+//! typed error that names the fault. The crate is pure: no I/O, no clock, no randomness (nonces are parameters). No
+//! input makes it panic, and no peer can make it buffer more than the maximum that each parser states.
 //!
-//! Integers are in network order everywhere. A connection begins with the greeting of thrulay version 2, so that both
-//! programs can speak with old peers ([`greeting`]); then it is either thrulay ([`thrulay`]) or framed messages
+//! Integers are in network order everywhere. A connection starts with the greeting of thrulay version 2, so that both
+//! programs can talk to old peers ([`greeting`]). It continues as either thrulay ([`thrulay`]) or framed messages
 //! ([`frame`], [`message`]). Bulk bytes carry block headers ([`block`]) or datagram headers ([`datagram`]).
 
 mod address_proof;

@@ -14,25 +14,26 @@ use crate::text::json_has_control;
 
 pub use bounds::{BoundsError, HELLO_FILL_MAX, MAX_LIST, MAX_SAMPLES, MAX_TEXT};
 
-/// One message. Fields that a reader does not know are ignored, types that it does not know are [`Message::Unknown`].
+/// One message. A reader ignores unknown fields and maps unknown types to [`Message::Unknown`].
 ///
 /// Control connection: `hello` -> `challenge` -> `request` -> `accept`, then data connections (`join` -> `joined`) or
 /// UDP address validation and `udp_ready`, then `start` -> `started` -> any number of `interval`, `samples`, `clock`
-/// -> `stop` at will -> `finished` -> `bye`. `refuse` answers a request that is not granted, `failed` ends a test that broke.
+/// -> optionally `stop` -> `finished` -> `bye`. `refuse` rejects a request; `failed` ends a test that broke.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[allow(clippy::large_enum_variant, reason = "a handful of messages per second; boxing would only burden readers")]
 pub enum Message {
     /// Client: first message of a control connection.
     Hello {
-        /// Highest version of the native protocol that the client speaks.
+        /// Highest version of the native protocol that the client supports.
         version: u32,
         /// Name and version of the program.
         software: String,
         /// Random, fresh for each connection.
         #[serde(with = "crate::hex")]
         nonce: [u8; 16],
-        /// Repeated in the challenge: shows whether segments of its size pass in both directions. At most [`crate::HELLO_FILL_MAX`] bytes.
+        /// Filler that the challenge repeats: shows whether segments of its size pass in both directions. At most
+        /// [`crate::HELLO_FILL_MAX`] bytes.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         fill: String,
     },
@@ -43,13 +44,13 @@ pub enum Message {
         /// Random, fresh for each connection.
         #[serde(with = "crate::hex")]
         nonce: [u8; 16],
-        /// Whether the server grants tests only to those who prove the key.
+        /// Whether the server grants tests only to clients that prove the key.
         key_required: bool,
-        /// The hello's.
+        /// The filler of the hello.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         fill: String,
     },
-    /// Client: asks for a test.
+    /// Client: requests a test.
     Request {
         /// The test; see [`crate::validate_plan`].
         plan: TestPlan,
@@ -57,14 +58,14 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::hex::option")]
         proof: Option<[u8; 32]>,
     },
-    /// Server: the test may begin as soon as its data connections stand.
+    /// Server: the test may start as soon as its data connections are established.
     Accept {
-        /// Names the session in joins and datagrams.
+        /// Identifies the session in joins and datagrams.
         #[serde(with = "crate::hex")]
         session: [u8; 8],
-        /// What is granted; differs from what was asked where a note says so.
+        /// The granted plan; a note explains each difference from the requested one.
         plan: TestPlan,
-        /// What was changed and why, in words.
+        /// Notes for the user: what was changed and why.
         #[serde(default)]
         notes: Vec<String>,
         /// The server's settings.
@@ -72,27 +73,27 @@ pub enum Message {
         /// Port for test datagrams; zero for TCP tests.
         #[serde(default)]
         udp_port: u16,
-        /// The server's proof that it has the key ([`crate::server_proof`]). It comes after the client's own, so that a stranger gets
-        /// nothing on which to try guesses of the key.
+        /// The server's proof that it holds the key ([`crate::server_proof`]). It follows the client's proof, so that
+        /// an unauthenticated client gets no material for guessing the key.
         #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::hex::option")]
         proof: Option<[u8; 32]>,
     },
-    /// Server: not granted; the connection closes.
+    /// Server: the request is refused; the connection closes.
     Refuse {
-        /// For the program.
+        /// Machine-readable reason.
         code: RefuseCode,
-        /// For the user.
+        /// Human-readable reason.
         reason: String,
     },
-    /// Client: all data connections stand, begin.
+    /// Client: all data connections are established; the test starts.
     Start {
         /// The client's model of the two clocks, as `estimate` writes it; opaque here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clock: Option<serde_json::Value>,
     },
-    /// Server: the load began.
+    /// Server: the load started.
     Started {
-        /// When, on the server's clock.
+        /// Time of the start, on the server's clock.
         at: Instant,
     },
     /// Client: a better model of the two clocks.
@@ -100,64 +101,64 @@ pub enum Message {
         /// As `estimate` writes it; opaque here.
         model: serde_json::Value,
     },
-    /// Client: the server answered the proof of this client's UDP address. Reserved: the server knows by itself.
+    /// Client: the server confirmed this client's UDP address. Reserved: the server needs no such message.
     UdpReady,
     /// Client: end the load now and report.
     Stop,
-    /// Either end: what it saw in one interval.
+    /// Either end: its measurements of one interval.
     Interval(Box<IntervalRecord>),
-    /// Receiver of bulk bytes: when sampled blocks arrived.
+    /// Receiver of bulk bytes: arrival times of sampled blocks.
     Samples {
         /// The stream.
         stream: u32,
         /// In order of arrival, at most [`MAX_SAMPLES`].
         samples: Vec<RemoteSample>,
     },
-    /// Sender of datagrams: all that a stream will send is sent. The receiver then knows what to wait for; without this
-    /// word it waits by the clock.
+    /// Sender of datagrams: all datagrams of a stream have been sent. The receiver then knows how many to expect;
+    /// without this message it waits for a fixed time.
     Sent {
         /// The stream.
         stream: u32,
         /// Datagrams, numbered from 0.
         datagrams: u64,
     },
-    /// Client of a probing session: send these packets to my address.
+    /// Client of a probing session: requests these packets.
     SendTrain {
         /// Number of the train.
         train: u16,
         /// At most [`crate::MAX_TRAIN`] of them.
         departures: Vec<ProbeDeparture>,
     },
-    /// Server of a probing session: the packets have left.
+    /// Server of a probing session: the packets have been sent.
     TrainDeparted {
         /// Number of the train.
         train: u16,
-        /// When each left, on the server's clock; absent: it could not be sent.
+        /// Departure time of each packet, on the server's clock; absent when it could not be sent.
         sent_ns: Vec<Option<u64>>,
     },
-    /// Client of a probing session: I have sent a train, tell what comes of it.
+    /// Client of a probing session: a train was sent; requests a report on its arrival.
     TrainSent {
         /// Number of the train.
         train: u16,
-        /// How many packets.
+        /// Number of packets.
         packets: u16,
-        /// For how long nothing must come before what is missing is lost.
+        /// Time without an arrival after which missing packets count as lost, in ns.
         settle_ns: u64,
     },
-    /// Server of a probing session: what came.
+    /// Server of a probing session: arrivals of a train.
     TrainArrived {
         /// Number of the train.
         train: u16,
-        /// When each packet came first, on the server's clock; absent: it did not.
+        /// First arrival time of each packet, on the server's clock; absent when it did not arrive.
         received_ns: Vec<Option<u64>>,
-        /// How often the clock of the packet stamps was set since the session began.
+        /// Number of steps of the clock of the packet stamps since the session started.
         clock_steps: u64,
     },
     /// Server: the load is over.
     Finished(Box<Finished>),
-    /// Server: the test broke; what was measured before may still follow.
+    /// Server: the test broke; earlier measurements may still follow.
     Failed {
-        /// What happened.
+        /// Human-readable reason.
         reason: String,
     },
     /// Client: the session is over.
@@ -169,9 +170,9 @@ pub enum Message {
         session: [u8; 8],
         /// Number of the stream, unique in its session.
         stream: u32,
-        /// Which way its bulk bytes go.
+        /// Direction of its bulk bytes.
         direction: Direction,
-        /// The client's proof that the connection is its own ([`crate::join_proof`]).
+        /// The client's proof that the connection belongs to it ([`crate::join_proof`]).
         #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::hex::option")]
         proof: Option<[u8; 32]>,
     },
@@ -186,33 +187,33 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mss_bytes: Option<u64>,
     },
-    /// A message of a later version; to be passed over. It cannot be sent.
+    /// A message type of a later version, to be ignored. It cannot be sent.
     #[serde(other, skip_serializing)]
     Unknown,
 }
 
-/// Why a server does not grant a test or a connection.
+/// Reason for which a server refuses a test or a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RefuseCode {
-    /// As many tests run as the server allows.
+    /// The server already runs its maximum number of tests.
     Busy,
-    /// As many tests or connections of this address as the server allows.
+    /// The client's address already has its maximum number of tests or connections.
     TooManyFromAddress,
-    /// The address is not on the server's list.
+    /// The client's address is not on the server's list.
     NotAllowed,
-    /// The proof is wrong: another key.
+    /// The proof is wrong: the client has another key.
     BadKey,
-    /// The server asks for a key and there was no proof.
+    /// The server requires a key and the request had no proof.
     KeyRequired,
-    /// The test would last longer than the server allows.
+    /// The test would exceed the server's maximum duration.
     TooLong,
-    /// The rate is higher than the server allows.
+    /// The rate exceeds the server's maximum.
     RateTooHigh,
     /// The request is malformed or contradicts itself.
     BadRequest,
-    /// The server cannot do what was asked.
+    /// The server does not support the request.
     Unsupported,
     /// The server is stopping.
     ShuttingDown,
@@ -224,7 +225,7 @@ pub enum RefuseCode {
 }
 
 impl core::fmt::Display for RefuseCode {
-    /// The code in words, for messages.
+    /// Writes the code as text for messages.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Busy => "busy",
@@ -243,78 +244,78 @@ impl core::fmt::Display for RefuseCode {
     }
 }
 
-/// When a sampled block reached the receiver; both on the receiver's clock.
+/// Arrival of a sampled block at the receiver, on the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteSample {
     /// Number of the block.
     pub block: u32,
-    /// When its header arrived in the kernel; absent when the kernel gave no stamp.
+    /// Arrival time of its header in the kernel; absent when the kernel gave no stamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived_ns: Option<u64>,
-    /// When the application read it.
+    /// Time at which the application read it.
     pub read_ns: u64,
 }
 
-/// One packet of a train that a server is asked to send.
+/// One packet of a train that a server is requested to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeDeparture {
-    /// How long after the first packet of the train.
+    /// Departure time after the first packet of the train, in ns.
     pub after_ns: u64,
-    /// Length with headers of IP and UDP.
+    /// Length in bytes, with the headers of IP and UDP.
     pub bytes: u32,
 }
 
-/// A message that cannot be read or sent.
+/// A message that cannot be decoded or encoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// Not JSON, or not of the shape of its type.
+    /// Not JSON, or not of the form of its type.
     #[error("message is malformed: {0}")]
     Json(#[from] serde_json::Error),
-    /// A string with control characters, which the other end's terminal would obey.
+    /// A string with control characters, which the other end's terminal would interpret.
     #[error("message contains control characters")]
     Control,
     /// A list or text longer than allowed, or a plan that no test can follow.
     #[error("message is out of bounds: {0}")]
     Bounds(#[from] BoundsError),
-    /// Longer than a frame may be.
+    /// A message longer than a frame may be.
     #[error(transparent)]
     Frame(#[from] FrameError),
 }
 
 impl Message {
-    /// Reads the payload of a [`Frame::Json`] and checks every length in it.
+    /// Decodes the payload of a [`Frame::Json`] and checks every length in it.
     ///
-    /// Plans are not judged here: a server answers a wrong one with [`RefuseCode::BadRequest`] and the words of
+    /// Plans are not checked here: a server answers an invalid one with [`RefuseCode::BadRequest`] and the text of
     /// [`crate::PlanError`].
     ///
     /// # Errors
-    /// The peer does not speak this protocol; the message is to be counted and the connection closed.
+    /// The peer does not follow this protocol; the caller counts the message and closes the connection.
     pub fn decode(json: &[u8]) -> Result<Self, MessageError> {
         let message: Self = serde_json::from_slice(json)?;
         message.check(&String::from_utf8_lossy(json))?;
         Ok(message)
     }
 
-    /// The message as JSON; never what [`decode`](Self::decode) at the other end would refuse.
+    /// Encodes the message as JSON that [`decode`](Self::decode) accepts.
     ///
-    /// Numbers must be finite: JSON has no infinity, and a reader would refuse the `null` in its place.
+    /// Numbers must be finite: JSON has no infinity, and a reader would reject the `null` in its place.
     ///
     /// # Errors
-    /// [`Message::Unknown`], a list or text beyond its bound, control characters in a text.
+    /// [`Message::Unknown`], a list or text that is too long, or control characters in a text.
     pub fn encode(&self) -> Result<Vec<u8>, MessageError> {
         let json = serde_json::to_string(self)?;
         self.check(&json)?;
         Ok(json.into_bytes())
     }
 
-    /// What kind of message it is, for error texts.
+    /// Name of the message's type, for error texts.
     pub fn name(&self) -> String {
         let debug = format!("{self:?}");
         debug.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default().to_lowercase()
     }
 
-    /// The message as a whole frame, ready to be written.
+    /// Encodes the message as a whole frame.
     ///
     /// # Errors
     /// As [`encode`](Self::encode), or longer than [`crate::SESSION_MAX`].

@@ -1,7 +1,7 @@
-//! What members of an overlay send each other in UDP datagrams: sealed frames with packets or messages, the envelope in which relays
-//! pass frames on, and the three datagrams of the handshake. docs/reference/overlay-protocol.md describes the layouts.
+//! UDP datagrams between overlay nodes: sealed frames with packets or messages, the envelope in which relays forward
+//! frames, and the three datagrams of the handshake. docs/reference/overlay-protocol.md describes the layouts.
 //!
-//! Nothing here encrypts: layouts only, each of fixed length, in network order.
+//! This module does not encrypt: it defines layouts only, each of fixed length, in network order.
 
 mod envelope;
 pub mod gossip;
@@ -19,27 +19,27 @@ pub use sealed::{
     SEALED_BYTES, Sealed, UNKNOWN_RATE,
 };
 
-/// Length of the authentication tag behind a sealed frame and behind an envelope.
+/// Length in bytes of the authentication tag after a sealed frame and after an envelope.
 pub const TAG_BYTES: usize = 16;
 
-/// What the first byte of a datagram says it is. Values above those of thrulay's and longhaul's other datagrams on purpose: a datagram that
-/// went to the wrong port is not mistaken.
+/// Type of a datagram, given by its first byte. The values exceed those of thrulay's and longhaul's other datagrams,
+/// so that a datagram sent to the wrong port is not misread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// First datagram of a handshake.
     Initiation,
-    /// Its answer.
+    /// Answer to an initiation.
     Response,
-    /// Answer to an initiation while there are too many.
+    /// Answer to an initiation under load.
     Cookie,
     /// A sealed frame for the receiver of the datagram, or at the end of an envelope's route.
     Sealed,
-    /// A frame on its way over relays.
+    /// A frame that relays forward.
     Envelope,
 }
 
 impl Kind {
-    /// Of a datagram; `None`: not one of ours.
+    /// Type of a datagram; `None` for any other first byte.
     pub fn of(datagram: &[u8]) -> Option<Self> {
         match datagram.first()? {
             0xb1 => Some(Self::Initiation),
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// The byte.
+    /// The first byte of a datagram of this type.
     pub const fn byte(self) -> u8 {
         match self {
             Self::Initiation => 0xb1,
@@ -63,12 +63,12 @@ impl Kind {
     }
 }
 
-/// The four bytes at `at`, as a number.
+/// Reads the four bytes at `at` as a number.
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// The eight bytes at `at`, as a number.
+/// Reads the eight bytes at `at` as a number.
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes)
 }

@@ -1,8 +1,8 @@
-//! Whether a test can follow a plan at all; whether it may is the server's policy.
+//! Checks whether a test can follow a plan at all; the server's policy decides whether it may.
 
 use results::{TestPlan, Transport};
 
-/// Most streams in each direction (iperf3's bound too; each costs a thread at both ends).
+/// Maximum number of streams in each direction (also that of iperf3; each costs a thread at both ends).
 pub const MAX_STREAMS: u32 = 128;
 
 /// Longest TCP block in bytes (16 MiB).
@@ -11,13 +11,13 @@ pub const MAX_BLOCK_BYTES: u64 = 16 * 1024 * 1024;
 /// Longest UDP payload in bytes over IPv4: 65 535 minus 20 of IP and 8 of UDP (RFC 768, RFC 791).
 pub const MAX_DATAGRAM_BYTES: u64 = 65_507;
 
-/// Shortest reporting interval in ns (10 ms): below it the sampling itself would show in the numbers.
+/// Shortest reporting interval in ns (10 ms): below it the sampling itself would affect the numbers.
 pub const MIN_INTERVAL_NS: u64 = 10_000_000;
 
 /// Largest window in bytes: `setsockopt` takes an `int`.
 pub const MAX_WINDOW_BYTES: u64 = i32::MAX as u64;
 
-/// Smallest and largest TCP_MAXSEG in bytes that Linux takes (TCP_MIN_MSS, MAX_TCP_WINDOW in include/net/tcp.h).
+/// Range of TCP_MAXSEG in bytes that Linux accepts (TCP_MIN_MSS, MAX_TCP_WINDOW in include/net/tcp.h).
 pub const MSS_BYTES: core::ops::RangeInclusive<u32> = 88..=32_767;
 
 /// Longest name of a congestion control in bytes (TCP_CA_NAME_MAX in include/net/tcp.h, without the NUL).
@@ -26,44 +26,44 @@ pub const MAX_CC_NAME: usize = 15;
 const TCP_BLOCK_MIN: u64 = crate::BLOCK_HEADER_BYTES as u64;
 const DATAGRAM_MIN: u64 = crate::DATAGRAM_HEADER_BYTES as u64;
 
-/// Why no test can follow a plan, in words for the user.
+/// Reason why no test can follow a plan, as text for the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// A number outside what is possible.
-    #[error("{what} is {value}{unit}; it must be {min} to {max}{unit}")]
+    /// A value outside its range.
+    #[error("{what} = {value} is out of range ({min}-{max}{unit})")]
     Range {
-        /// What the number is.
+        /// Name of the value.
         what: &'static str,
-        /// As asked.
+        /// The requested value.
         value: u64,
-        /// Smallest possible.
+        /// Minimum.
         min: u64,
-        /// Largest possible.
+        /// Maximum.
         max: u64,
-        /// With a blank before it; empty for counts.
+        /// Unit with a blank before it; empty for counts.
         unit: &'static str,
     },
     /// Neither a duration nor an amount of data.
-    #[error("give a duration or an amount of data: without either the test would never end")]
+    #[error("the test needs an end: give a duration or an amount of data")]
     NoEnd,
     /// Both a duration and an amount of data.
     #[error("give either a duration or an amount of data, not both")]
     TwoEnds,
     /// No direction.
-    #[error("no direction: the test would move no data")]
+    #[error("the test needs a direction: without one it moves no data")]
     NoDirection,
     /// A direction named twice.
-    #[error("a direction is named twice; use more streams for more load")]
+    #[error("the same direction is given twice; use more streams for more load")]
     RepeatedDirection,
     /// Not a name that a kernel module can have.
-    #[error("congestion control name must be 1 to 15 characters of a-z, 0-9, _ and -")]
+    #[error("the name of a congestion control has 1 to 15 characters of a-z, 0-9, _ and -")]
     CongestionControl,
     /// UDP without a rate.
-    #[error("a UDP test needs a rate: nothing else slows it down")]
+    #[error("a UDP test needs a rate: UDP has no congestion control")]
     UdpWithoutRate,
     /// Probing without an end.
-    #[error("probing needs a number of bytes that it may send")]
+    #[error("probing needs a maximum number of bytes to send")]
     ProbeWithoutBytes,
     /// A TCP option in a UDP test.
     #[error("{0} applies to TCP only")]
@@ -73,15 +73,15 @@ pub enum PlanError {
 /// Checks everything about a plan that does not depend on a host or its policy.
 ///
 /// # Errors
-/// The first thing that is wrong, in words for the user.
+/// The first fault, as text for the user.
 pub fn validate_plan(plan: &TestPlan) -> Result<(), PlanError> {
-    range("the number of streams", plan.streams.into(), 1, MAX_STREAMS.into(), "")?;
-    range("the reporting interval", plan.interval_ns, MIN_INTERVAL_NS, u64::MAX, " ns")?;
+    range("number of streams", plan.streams.into(), 1, MAX_STREAMS.into(), "")?;
+    range("reporting interval", plan.interval_ns, MIN_INTERVAL_NS, u64::MAX, " ns")?;
     check_directions(plan)?;
     check_end(plan)?;
     check_options(plan)?;
     match plan.transport {
-        Transport::Tcp => range("the block size", plan.block_bytes, TCP_BLOCK_MIN, MAX_BLOCK_BYTES, " bytes"),
+        Transport::Tcp => range("block size", plan.block_bytes, TCP_BLOCK_MIN, MAX_BLOCK_BYTES, " bytes"),
         Transport::UdpConstant | Transport::UdpPoisson => check_udp(plan),
         Transport::Probe => check_probe(plan),
     }
@@ -96,7 +96,7 @@ fn check_directions(plan: &TestPlan) -> Result<(), PlanError> {
         [] => Err(PlanError::NoDirection),
         [_] => Ok(()),
         [a, b] if a != b => Ok(()),
-        // There are two directions, so three names repeat one.
+        // There are two directions, so a list of three repeats one.
         _ => Err(PlanError::RepeatedDirection),
     }
 }
@@ -105,26 +105,26 @@ fn check_end(plan: &TestPlan) -> Result<(), PlanError> {
     match (plan.duration_ns, plan.bytes) {
         (None, None) => Err(PlanError::NoEnd),
         (Some(_), Some(_)) => Err(PlanError::TwoEnds),
-        (Some(ns), None) => range("the duration", ns, 1, u64::MAX, " ns"),
-        (None, Some(bytes)) => range("the amount of data", bytes, 1, u64::MAX, " bytes"),
+        (Some(ns), None) => range("duration", ns, 1, u64::MAX, " ns"),
+        (None, Some(bytes)) => range("amount of data", bytes, 1, u64::MAX, " bytes"),
     }
 }
 
 fn check_options(plan: &TestPlan) -> Result<(), PlanError> {
     if let Some(dscp) = plan.dscp {
-        range("the DSCP", dscp.into(), 0, 63, "")?;
+        range("DSCP", dscp.into(), 0, 63, "")?;
     }
     if let Some(window) = plan.window_bytes {
-        range("the window", window, 1, MAX_WINDOW_BYTES, " bytes")?;
+        range("window", window, 1, MAX_WINDOW_BYTES, " bytes")?;
     }
     if let Some(rate) = plan.rate_bps {
-        range("the rate", rate, 1, u64::MAX, " bit/s")?;
+        range("rate", rate, 1, u64::MAX, " bit/s")?;
     }
     if let Some(mss) = plan.mss_bytes {
-        range("the MSS", mss.into(), (*MSS_BYTES.start()).into(), (*MSS_BYTES.end()).into(), " bytes")?;
+        range("MSS", mss.into(), (*MSS_BYTES.start()).into(), (*MSS_BYTES.end()).into(), " bytes")?;
     }
     if let Some(lowat) = plan.notsent_lowat_bytes {
-        range("the unsent limit", lowat.into(), 1, u32::MAX.into(), " bytes")?;
+        range("unsent limit", lowat.into(), 1, u32::MAX.into(), " bytes")?;
     }
     match &plan.congestion_control {
         Some(name) if !is_cc_name(name) => Err(PlanError::CongestionControl),
@@ -138,7 +138,7 @@ fn is_cc_name(name: &str) -> bool {
 }
 
 fn check_udp(plan: &TestPlan) -> Result<(), PlanError> {
-    range("the datagram size", plan.block_bytes, DATAGRAM_MIN, MAX_DATAGRAM_BYTES, " bytes")?;
+    range("datagram size", plan.block_bytes, DATAGRAM_MIN, MAX_DATAGRAM_BYTES, " bytes")?;
     if plan.rate_bps.is_none() {
         return Err(PlanError::UdpWithoutRate);
     }
@@ -155,18 +155,18 @@ fn check_udp(plan: &TestPlan) -> Result<(), PlanError> {
 }
 
 fn check_probe(plan: &TestPlan) -> Result<(), PlanError> {
-    range("the number of streams", plan.streams.into(), 1, 1, "")?;
-    range("the number of directions", plan.directions.len() as u64, 1, 1, "")?;
+    range("number of streams", plan.streams.into(), 1, 1, "")?;
+    range("number of directions", plan.directions.len() as u64, 1, 1, "")?;
     if plan.bytes.is_none() { Err(PlanError::ProbeWithoutBytes) } else { Ok(()) }
 }
 
-/// The bytes of a plan that a proof is about: its JSON in the order of the type's fields, without white space.
+/// The bytes of a plan that a proof covers: its JSON in the order of the type's fields, without white space.
 ///
-/// Both ends make them from the plan as they understood it: a request with a field that the server does not know fails
-/// its proof instead of running as another test than was asked.
+/// Both ends encode the plan as they parsed it: a request with a field that the server does not know fails its proof
+/// instead of running as a different test.
 ///
 /// # Errors
-/// None that a plan can cause; `serde_json` does not promise it in its types.
+/// No plan causes one; only `serde_json`'s types allow for it.
 pub fn canonical_json(plan: &TestPlan) -> Result<Vec<u8>, serde_json::Error> {
     serde_json::to_vec(plan)
 }

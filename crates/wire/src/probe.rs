@@ -1,30 +1,30 @@
-//! What a probe packet begins with.
+//! The header of a probe packet.
 //!
-//! Four bytes, because the probes of RON are 32 bytes long with the headers of IP and UDP. Whose they are, the addresses
-//! and ports say: both ends use connected sockets. Times travel on the control connection.
+//! It has four bytes, because the probes of RON are 32 bytes long with the headers of IP and UDP. Addresses and ports
+//! identify the session: both ends use connected sockets. Times travel on the control connection.
 
-/// Length of the header in bytes, and so the shortest UDP payload of a probe.
+/// Length of the header in bytes, and thus the shortest UDP payload of a probe.
 pub const PROBE_HEADER_BYTES: usize = 4;
 
-/// Most packets in a train: more say nothing more about a path, and every one is a time that both ends keep.
+/// Maximum number of packets in a train: more do not improve the measurement, and both ends store a time for each.
 pub const MAX_TRAIN: u32 = 4096;
 
-/// Number of trains after which the count begins anew.
+/// Number of train numbers, after which they wrap.
 pub const TRAIN_NUMBERS: u16 = 1 << 15;
 
-/// Which packet of which train a datagram is: `echo` 1 bit | `train` 15 bits | `index` u16, network order.
+/// Position of a datagram in its train: `echo` 1 bit | `train` 15 bits | `index` u16, network order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeHeader {
     /// Number of the train, below [`TRAIN_NUMBERS`].
     pub train: u16,
-    /// Number of the packet in its train.
+    /// Index of the packet in its train.
     pub index: u16,
-    /// Whether it is to be sent back as it is, once.
+    /// Whether the receiver echoes the datagram unchanged, once.
     pub echo: bool,
 }
 
 impl ProbeHeader {
-    /// The header's bytes.
+    /// Encodes the header.
     pub const fn encode(self) -> [u8; PROBE_HEADER_BYTES] {
         let echo = if self.echo { TRAIN_NUMBERS } else { 0 };
         let [a, b] = ((self.train % TRAIN_NUMBERS) | echo).to_be_bytes();
@@ -32,7 +32,7 @@ impl ProbeHeader {
         [a, b, c, d]
     }
 
-    /// Reads the header of a received datagram; `None` when it is too short.
+    /// Decodes the header of a received datagram; `None` when it is too short.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
         let (&[a, b, c, d], _filler) = datagram.split_first_chunk::<PROBE_HEADER_BYTES>()?;
         let first = u16::from_be_bytes([a, b]);

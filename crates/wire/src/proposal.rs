@@ -1,4 +1,4 @@
-//! The first bytes that a client sends: which protocol, and for thrulay which test.
+//! The first bytes that a client sends: the protocol and, for thrulay, the test.
 
 use units::Bytes;
 
@@ -12,27 +12,27 @@ pub const HELLO: &[u8] = b"thrulay/2:L:2+";
 /// Version of the native protocol. Version 2: the server proves its key after the client has.
 pub const NATIVE_VERSION: u32 = 2;
 
-/// Longest proposal in bytes. The longest that means something has 95 (four 20-digit numbers and their frame).
+/// Longest proposal in bytes. The longest meaningful one has 95 (four 20-digit numbers and their frame).
 pub const MAX_PROPOSAL: usize = 128;
 
 const PREFIX: &[u8] = b"thrulay/2:";
 
-/// How far a text of self-delimiting form has been received.
+/// Progress of parsing a self-delimiting text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress<T> {
     /// Correct so far; more bytes are needed.
     Incomplete,
     /// Complete.
     Complete {
-        /// What it says.
+        /// The parsed value.
         value: T,
-        /// How many bytes of the buffer belong to it.
+        /// Number of bytes of the buffer that belong to it.
         consumed: usize,
     },
 }
 
 impl<T> Progress<T> {
-    /// The value, once complete.
+    /// The value, if the text is complete.
     pub fn value(self) -> Option<T> {
         match self {
             Self::Incomplete => None,
@@ -40,7 +40,7 @@ impl<T> Progress<T> {
         }
     }
 
-    /// The same progress towards another value.
+    /// Converts the value.
     pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Progress<U> {
         match self {
             Self::Incomplete => Progress::Incomplete,
@@ -49,22 +49,22 @@ impl<T> Progress<T> {
     }
 }
 
-/// What a client asks of a server.
+/// A client's request to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proposal {
     /// A longhaul client.
     Native {
-        /// Highest version of the native protocol that it speaks.
+        /// Highest version of the native protocol that the client supports.
         version: u32,
     },
-    /// A thrulay client that wants a TCP test on this connection.
+    /// A thrulay client that requests a TCP test on this connection.
     ThrulayTcp {
-        /// Socket buffers asked for, as proposed: not yet clamped.
+        /// Requested socket buffers, not yet clamped.
         window: Bytes,
-        /// Block length asked for, as proposed: not yet clamped.
+        /// Requested block length, not yet clamped.
         block: Bytes,
     },
-    /// A thrulay client that wants a UDP test.
+    /// A thrulay client that requests a UDP test.
     ThrulayUdp {
         /// UDP port from which the client sends.
         client_port: u16,
@@ -77,26 +77,27 @@ pub enum Proposal {
     },
 }
 
-/// A proposal that is none.
+/// An invalid proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProposalError {
-    /// Does not begin with `thrulay/2:`.
-    #[error("proposal does not begin with `thrulay/2:`")]
+    /// The text does not start with `thrulay/2:`.
+    #[error("proposal does not start with `thrulay/2:`")]
     NotThrulay,
     /// A test type other than `t`, `u` and `L`.
-    #[error("unknown test type 0x{0:02x}")]
+    #[error("unknown test type 0x{0:02x}; expected `t`, `u` or `L`")]
     UnknownType(u8),
     /// No `:` after the test type.
     #[error("no `:` after the test type")]
     NoSeparator,
-    /// A wrong parameter.
-    #[error("wrong parameters: {0}")]
+    /// An invalid parameter.
+    #[error("invalid parameters: {0}")]
     Field(#[from] FieldError),
 }
 
 impl Proposal {
-    /// The bytes that a client sends; thrulay's server reads them with one `recv`, so send them with one write and nothing behind.
+    /// Encodes the proposal. thrulay's server reads it with one `recv`, so send it with one write and nothing after
+    /// it.
     pub fn encode(&self) -> Vec<u8> {
         match *self {
             Self::Native { version } => format!("thrulay/2:L:{version}+"),
@@ -109,12 +110,12 @@ impl Proposal {
     }
 }
 
-/// Reads a proposal at the front of a buffer that may still grow.
+/// Parses a proposal at the front of a buffer that may still grow.
 ///
-/// At most [`MAX_PROPOSAL`] bytes are looked at; wrong input is refused at the first byte that shows it.
+/// At most [`MAX_PROPOSAL`] bytes are read; invalid input is rejected at the first byte that shows it.
 ///
 /// # Errors
-/// Not a proposal; the connection is to be closed without an answer, as thrulay's own server does.
+/// Not a proposal; the caller closes the connection without an answer, as thrulay's own server does.
 pub fn parse_proposal(buffer: &[u8]) -> Result<Progress<Proposal>, ProposalError> {
     let progress = parse_typed(window(buffer, MAX_PROPOSAL))?;
     Ok(bounded(progress, buffer.len(), MAX_PROPOSAL)?)
@@ -173,7 +174,7 @@ fn parse_udp(fields: &[u8]) -> Result<Progress<Proposal>, FieldError> {
     Ok(Progress::Complete { value, consumed })
 }
 
-/// A UDP port to which something can be sent: 1..=65535.
+/// A UDP port that can be a destination: 1..=65535.
 pub(crate) fn port_number(value: u64) -> Result<u16, FieldError> {
     u16::try_from(value).ok().filter(|&p| p != 0).ok_or(FieldError::Range { field: "port", value })
 }

@@ -1,22 +1,23 @@
-//! Finds headers in byte streams that arrive in pieces. On the path of every bulk byte: no allocation, a few steps per block.
+//! Finds headers in byte streams that arrive in pieces. Every bulk byte passes through it: no allocation, a few steps
+//! per block.
 
 use crate::block::BLOCK_HEADER_BYTES;
 
 const HEADER: u64 = BLOCK_HEADER_BYTES as u64;
 
-/// Bytes that were to be skipped unseen but contain part of a header.
+/// A skip that would pass over part of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{asked} bytes skipped at stream position {position} where only {allowed} of the body were left")]
+#[error("cannot skip {asked} bytes at stream position {position}: only {allowed} bytes of the body are left")]
 pub struct SkipError {
-    /// Stream position in bytes at which the skip began.
+    /// Stream position in bytes at which the skip starts.
     pub position: u64,
-    /// Bytes that were to be skipped.
+    /// Requested number of bytes.
     pub asked: u64,
-    /// Bytes that could be.
+    /// Maximum number of bytes.
     pub allowed: u64,
 }
 
-/// Finds the header at the front of every block of a received stream, also when reads cut it.
+/// Finds the header at the front of every block of a received stream, even when a read splits it.
 #[derive(Debug, Clone)]
 pub struct HeaderScanner {
     block_bytes: u64,
@@ -27,20 +28,21 @@ pub struct HeaderScanner {
 }
 
 impl HeaderScanner {
-    /// A scanner at the start of a stream of blocks of `block_bytes`.
+    /// Creates a scanner at the start of a stream of blocks of `block_bytes`.
     ///
-    /// A block is at least its header: smaller lengths count as 16 (plans and proposals are checked or clamped before).
+    /// A block is at least as long as its header: smaller lengths count as 16 (plans and proposals are checked or
+    /// clamped before).
     pub fn new(block_bytes: u64) -> Self {
         Self { block_bytes: block_bytes.max(HEADER), offset: 0, position: 0, header: [0; BLOCK_HEADER_BYTES] }
     }
 
-    /// Passes over `data`, the next bytes of the stream, and calls `on_header` for each header that ends in it.
+    /// Scans `data`, the next bytes of the stream, and calls `on_header` for each header that ends in it.
     #[inline]
     pub fn feed(&mut self, mut data: &[u8], mut on_header: impl FnMut(&[u8; BLOCK_HEADER_BYTES])) {
         while !data.is_empty() {
             let taken = match self.header.get_mut(self.offset as usize..) {
-                // Offsets beyond the header fall to the second arm; a cast that wraps (32-bit hosts, blocks of 4 GiB)
-                // cannot happen because plans end at 16 MiB and thrulay at 1 MiB.
+                // Offsets beyond the header use the second arm. The cast cannot wrap (32-bit hosts, blocks of 4 GiB)
+                // because plans end at 16 MiB and thrulay at 1 MiB.
                 Some(missing) if self.offset < HEADER => {
                     let n = missing.len().min(data.len());
                     missing.iter_mut().zip(data).for_each(|(to, from)| *to = *from);
@@ -56,10 +58,10 @@ impl HeaderScanner {
         }
     }
 
-    /// Passes over `n` bytes that the kernel discarded (MSG_TRUNC) and that must belong to the body of one block.
+    /// Skips `n` bytes that the kernel discarded (MSG_TRUNC) and that must belong to the body of one block.
     ///
     /// # Errors
-    /// Part of a header would be lost; nothing is passed over then.
+    /// Part of a header would be lost; nothing is skipped then.
     pub fn skip(&mut self, n: u64) -> Result<(), SkipError> {
         let allowed = self.skippable();
         if n > allowed {
@@ -69,18 +71,18 @@ impl HeaderScanner {
         Ok(())
     }
 
-    /// How many of the next bytes are body and may be skipped; zero inside and in front of a header.
+    /// Number of the next bytes that are body and may be skipped; zero inside and in front of a header.
     pub fn skippable(&self) -> u64 {
         if self.offset < HEADER { 0 } else { self.block_bytes - self.offset }
     }
 
-    /// How many bytes until the end of the next header that is not yet complete.
+    /// Number of bytes until the end of the next header that is not yet complete.
     pub fn bytes_until_next_header_end(&self) -> usize {
         let bytes = if self.offset < HEADER { HEADER - self.offset } else { self.skippable().saturating_add(HEADER) };
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// Bytes of the stream passed so far.
+    /// Number of scanned or skipped bytes of the stream.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -94,7 +96,7 @@ impl HeaderScanner {
     }
 }
 
-/// Collects the echoes that come back to a sender: headers back to back, cut anywhere.
+/// Collects the echoes that return to a sender: consecutive headers, split anywhere.
 #[derive(Debug, Clone)]
 pub struct EchoReader(HeaderScanner);
 
@@ -105,23 +107,23 @@ impl Default for EchoReader {
 }
 
 impl EchoReader {
-    /// A reader at the start of the echoes.
+    /// Creates a reader at the start of the echoes.
     pub fn new() -> Self {
         Self(HeaderScanner::new(HEADER))
     }
 
-    /// Takes the next bytes and calls `on_header` for each header completed by them.
+    /// Reads the next bytes and calls `on_header` for each header that they complete.
     #[inline]
     pub fn feed(&mut self, data: &[u8], on_header: impl FnMut(&[u8; BLOCK_HEADER_BYTES])) {
         self.0.feed(data, on_header);
     }
 
-    /// Whole headers read so far.
+    /// Number of complete headers read.
     pub fn headers(&self) -> u64 {
         self.0.position() / HEADER
     }
 
-    /// Bytes of a header that has begun and is not complete, below 16.
+    /// Bytes of an incomplete header, below 16.
     pub fn pending(&self) -> usize {
         (self.0.position() % HEADER) as usize
     }
@@ -169,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_are_found_however_the_stream_is_cut(
+        fn headers_are_found_at_any_split_of_the_stream(
             block_bytes in 16_usize..200, blocks in 1_u32..20, cuts in proptest::collection::vec(1_usize..90, 1..50),
         ) {
             let bytes = stream(block_bytes, blocks);
@@ -193,7 +195,10 @@ mod tests {
         }
 
         #[test]
-        fn echoes_are_whole_however_they_arrive(headers in proptest::collection::vec(any::<[u8; 16]>(), 0..20), cut in 1_usize..40) {
+        fn echoes_are_complete_at_any_split(
+            headers in proptest::collection::vec(any::<[u8; 16]>(), 0..20),
+            cut in 1_usize..40,
+        ) {
             let (mut reader, mut got) = (EchoReader::new(), Vec::new());
             for chunk in headers.concat().chunks(cut) {
                 reader.feed(chunk, |h| got.push(*h));

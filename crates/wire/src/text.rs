@@ -1,21 +1,22 @@
-//! Text from a peer ends on a terminal: control characters must not.
+//! Removal of control characters from a peer's text, which may be printed on a terminal.
 
-/// Whether a terminal would act on the character instead of showing it; tab and newline are harmless.
+/// Whether a terminal would interpret the character instead of showing it; tab and newline are harmless.
 pub(crate) fn is_hostile(c: char) -> bool {
     c.is_control() && c != '\t' && c != '\n'
 }
 
 /// `text` with every control character but tab and newline replaced by `?`.
 ///
-/// A peer's words are printed; an escape sequence among them would be obeyed by the terminal.
+/// A peer's text is printed, and a terminal would interpret escape sequences in it.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_hostile(c) || c == char::REPLACEMENT_CHARACTER { '?' } else { c }).collect()
 }
 
 /// Whether some string in the JSON text `json` contains a control character other than tab and newline.
 ///
-/// Looks at the escapes as well as at the raw characters, so one pass covers every string of a message, however nested.
-/// `json` must already have been accepted by a JSON parser; on other input the answer is meaningless but never a panic.
+/// The check covers escapes as well as raw characters, so that one pass covers every string of a message, however
+/// nested. A JSON parser must have accepted `json`; on other input the answer is meaningless, but the function does
+/// not panic.
 pub(crate) fn json_has_control(json: &str) -> bool {
     let mut chars = json.chars();
     while let Some(c) = chars.next() {
@@ -32,7 +33,7 @@ pub(crate) fn json_has_control(json: &str) -> bool {
     false
 }
 
-/// Judges the escape whose backslash was just taken.
+/// Checks the escape whose backslash was just read.
 fn escape_is_hostile(chars: &mut core::str::Chars<'_>) -> bool {
     match chars.next() {
         Some('b' | 'f' | 'r') => true,
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_seen_through_and_escaped_backslashes_are_not_escapes() {
+    fn escapes_are_decoded_and_escaped_backslashes_are_not_escapes() {
         for hostile in [
             r#""\u001b[2J""#,
             r#"{"a\u0007":1}"#,

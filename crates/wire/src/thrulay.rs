@@ -1,7 +1,7 @@
-//! thrulay version 2, both ends (reference 1.2 and 1.6): what follows the greeting and the proposal.
+//! thrulay version 2, both ends (reference 1.2 and 1.6): the exchange after the greeting and the proposal.
 //!
-//! All control text is ASCII and decimal, without line ends or lengths. Old peers read each text with one `recv`: send
-//! each with one write, and nothing behind it before the answer.
+//! All control text is ASCII and decimal, without line ends or lengths. Old peers read each text with one `recv`:
+//! send each with one write, and nothing after it before the answer.
 
 mod ntp;
 mod report;

@@ -1,37 +1,38 @@
-//! Small datagrams by which a client proves, before any bulk data, that it receives at the address it sends from.
+//! Small datagrams with which a client proves, before any bulk data, that it receives at its source address.
 
-/// Begins every control datagram; not ASCII in its first byte, so neither text nor [`crate::FILLER`].
+/// First bytes of every control datagram; the first byte is not ASCII, so that it is neither text nor
+/// [`crate::FILLER`].
 ///
-/// A server draws another token when chance gives it this value (probability 2^-64).
+/// A server that draws this value as a token (probability 2^-64) draws another one.
 pub const MAGIC: [u8; 8] = *b"\xffLHudp\x001";
 
-/// Length of every control datagram in bytes. One length for all: no answer is longer than its request, so a server
-/// cannot be made to amplify traffic towards a forged address (RFC 9000 §8 for the danger).
+/// Length of every control datagram in bytes. All have one length: no answer is longer than its request, so that a
+/// server cannot be made to amplify traffic towards a forged address (RFC 9000 §8 describes the attack).
 pub const UDP_CONTROL_BYTES: usize = 40;
 
 /// A control datagram: [`MAGIC`] | kind u8 | seven zero bytes | token 8 bytes | nonce 16 bytes (zero where there is none).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UdpControl {
-    /// Client: here is my address.
+    /// Client: announces its address.
     Hello {
         /// The session.
         token: [u8; 8],
     },
-    /// Server, to that address: send this back.
+    /// Server, to that address: requests the nonce back.
     Challenge {
         /// The session.
         token: [u8; 8],
-        /// Not guessable by who does not receive at the address.
+        /// Not guessable by a host that does not receive at the address.
         nonce: [u8; 16],
     },
-    /// Client: the nonce, so the address is mine.
+    /// Client: returns the nonce, which proves the address.
     Proof {
         /// The session.
         token: [u8; 8],
-        /// As received.
+        /// The nonce as received.
         nonce: [u8; 16],
     },
-    /// Server: believed; bulk data may flow both ways.
+    /// Server: the address is proven; bulk data may flow in both directions.
     Ready {
         /// The session.
         token: [u8; 8],
@@ -39,7 +40,7 @@ pub enum UdpControl {
 }
 
 impl UdpControl {
-    /// The session that the datagram names.
+    /// The token of the datagram's session.
     pub const fn token(&self) -> [u8; 8] {
         match *self {
             Self::Hello { token }
@@ -49,7 +50,7 @@ impl UdpControl {
         }
     }
 
-    /// The datagram's bytes.
+    /// Encodes the datagram.
     pub fn encode(&self) -> [u8; UDP_CONTROL_BYTES] {
         let (kind, nonce) = match *self {
             Self::Hello { .. } => (1, [0; 16]),
@@ -63,7 +64,7 @@ impl UdpControl {
         bytes
     }
 
-    /// Reads a control datagram; `None` for everything that [`encode`](Self::encode) cannot have written.
+    /// Decodes a control datagram; `None` for any bytes that [`encode`](Self::encode) does not produce.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
         let datagram: &[u8; UDP_CONTROL_BYTES] = datagram.try_into().ok()?;
         let rest = datagram.strip_prefix(&MAGIC)?;
@@ -83,7 +84,7 @@ impl UdpControl {
     }
 }
 
-/// Whether a datagram is meant as control: test this before reading it as data.
+/// Whether a datagram is a control datagram: test this before reading it as data.
 pub fn is_control(datagram: &[u8]) -> bool {
     datagram.starts_with(&MAGIC)
 }
@@ -113,14 +114,14 @@ mod tests {
         }
 
         #[test]
-        fn data_is_never_taken_for_control(token: [u8; 8], sequence: u64) {
+        fn data_is_never_mistaken_for_control(token: [u8; 8], sequence: u64) {
             prop_assume!(token != MAGIC);
             let data = DatagramHeader { token, sequence, sent: Instant::ZERO }.encode();
             prop_assert!(!is_control(&data));
         }
 
         #[test]
-        fn what_decodes_encodes_to_the_same_bytes(kind in 0_u8..6, tail: [u8; 24], reserved in 0_u8..2) {
+        fn a_decoded_datagram_encodes_to_the_same_bytes(kind in 0_u8..6, tail: [u8; 24], reserved in 0_u8..2) {
             let bytes = [&MAGIC[..], &[kind, 0, 0, 0, 0, 0, 0, reserved], &tail].concat();
             if let Some(control) = UdpControl::decode(&bytes) {
                 prop_assert_eq!(&control.encode()[..], &bytes[..]);

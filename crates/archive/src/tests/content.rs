@@ -85,7 +85,7 @@ fn a_host_is_found_by_name_and_by_address() {
 }
 
 #[test]
-fn quantity_layer_and_time_narrow_what_is_told() {
+fn quantity_layer_and_time_filter_the_entries() {
     let place = Place::new();
     let mut archive = place.open();
     let capacity = |at| Entry { quantity: Quantity::Capacity, layer: Layer::Ip, ..entry(at, 100) };
@@ -117,7 +117,7 @@ fn of_each_method_the_latest_thousand_are_kept() {
 }
 
 #[test]
-fn what_is_forgotten_is_gone_from_the_file_too() {
+fn deleted_entries_are_erased_from_the_file() {
     let place = Place::new();
     let secret = Entry { host: "secret.example.net".to_owned(), ..entry(10.0, 1) };
     let kept = Entry { path: path("192.0.2.8", "198.51.100.3"), ..entry(20.0, 2) };

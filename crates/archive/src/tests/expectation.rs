@@ -13,7 +13,7 @@ fn hourly(rates: &[u32]) -> Vec<Value> {
 }
 
 #[test]
-fn what_counts_other_bits_or_another_quantity_is_no_value() {
+fn entries_of_another_layer_or_quantity_are_ignored() {
     let place = Place::new();
     let mut archive = place.open();
     let test = entry(HOUR, 50 * MB);

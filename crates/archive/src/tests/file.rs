@@ -16,7 +16,7 @@ fn count(archive: &Archive) -> usize {
 }
 
 /// The words for the user: they name the file.
-fn words(error: &ArchiveError, file: &Path) -> String {
+fn text_of(error: &ArchiveError, file: &Path) -> String {
     let text = error.to_string();
     assert!(text.contains(&file.display().to_string()), "{text}");
     text
@@ -53,7 +53,7 @@ fn a_file_of_something_else_is_left_alone() {
         fs::write(&text.file, content).unwrap();
         for error in [Archive::open(&text.file).unwrap_err(), Archive::open_existing(&text.file).unwrap_err()] {
             assert!(matches!(error, ArchiveError::Foreign { .. }), "{error:?}");
-            assert!(words(&error, &text.file).contains("move it away"));
+            assert!(text_of(&error, &text.file).contains("move it away"));
         }
         assert_eq!(fs::read_to_string(&text.file).unwrap(), content);
     }
@@ -73,7 +73,7 @@ fn a_newer_format_is_refused_and_left_alone() {
     let before = fs::read(&place.file).unwrap();
     let error = Archive::open(&place.file).unwrap_err();
     assert!(matches!(error, ArchiveError::Newer { found: 2, known: 1, .. }), "{error:?}");
-    assert!(words(&error, &place.file).contains("format 2"));
+    assert!(text_of(&error, &place.file).contains("format 2"));
     assert_eq!(fs::read(&place.file).unwrap(), before);
 }
 
@@ -103,7 +103,7 @@ fn one_that_does_not_let_go_is_told() {
     archive.connection().busy_timeout(Duration::ZERO).unwrap();
     let error = archive.add(&[entry(1.0, 1)]).unwrap_err();
     assert!(matches!(error, ArchiveError::Busy { .. }), "{error:?}");
-    assert!(words(&error, &place.file).contains("another process"));
+    assert!(text_of(&error, &place.file).contains("another process"));
     holder.connection().execute_batch("ROLLBACK").unwrap();
     archive.add(&[entry(1.0, 1)]).unwrap();
 }
@@ -148,7 +148,7 @@ fn without_room_nothing_is_added() {
     let many: Vec<Entry> = (0..500).map(|i| entry(i.into(), 2)).collect();
     let error = archive.add(&many).unwrap_err();
     assert!(matches!(error, ArchiveError::Full { .. }), "{error:?}");
-    assert!(words(&error, &place.file).contains("no room"));
+    assert!(text_of(&error, &place.file).contains("no space left"));
     assert_eq!(count(&archive), 1);
 }
 
@@ -158,15 +158,15 @@ fn a_folder_that_cannot_be_made_is_named() {
     let file = Path::new("/proc/longhaul/history.sqlite");
     let error = Archive::open(file).unwrap_err();
     assert!(matches!(error, ArchiveError::Make { .. }), "{error:?}");
-    assert!(words(&error, file).contains("LONGHAUL_HISTORY"));
+    assert!(text_of(&error, file).contains("LONGHAUL_HISTORY"));
     let folder = tempfile::tempdir().unwrap();
     let error = Archive::open_existing(folder.path()).unwrap_err();
     assert!(matches!(error, ArchiveError::Open { .. }), "{error:?}");
-    words(&error, folder.path());
+    text_of(&error, folder.path());
 }
 
 #[test]
-fn what_no_longhaul_wrote_is_damage() {
+fn rows_that_no_longhaul_wrote_are_damage() {
     let place = Place::new();
     let mut archive = place.open();
     for change in ["direction = 'sideways'", "far = 'nowhere'", "quantity = ''"] {
@@ -175,7 +175,7 @@ fn what_no_longhaul_wrote_is_damage() {
         archive.connection().execute_batch(&format!("UPDATE entry SET {change}")).unwrap();
         let error = archive.entries(&Filter::default()).unwrap_err();
         assert!(matches!(error, ArchiveError::Damaged { .. }), "{change}: {error:?}");
-        assert!(words(&error, &place.file).contains("damaged"));
+        assert!(text_of(&error, &place.file).contains("damaged"));
         archive.connection().execute_batch("DELETE FROM entry").unwrap();
     }
 }

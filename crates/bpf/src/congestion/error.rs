@@ -1,26 +1,26 @@
 use std::io;
 
-/// Why a congestion control was not loaded, listed or unloaded.
+/// Reason why a congestion control was not loaded, listed or unloaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CongestionError {
-    /// The process may not.
+    /// The process lacks the privilege.
     #[error(
-        "{operation}: not permitted. It needs CAP_BPF and CAP_NET_ADMIN in the host's own user namespace; run it as root"
+        "{operation}: not permitted; this needs CAP_BPF and CAP_NET_ADMIN in the host's own user namespace: run it as root"
     )]
     Privilege {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
     },
     /// The kernel does not describe its types.
     #[error(
-        "this kernel has no BTF (/sys/kernel/btf/vmlinux), by which the program finds the kernel's fields: it was built without \
+        "this kernel has no BTF (/sys/kernel/btf/vmlinux), which the program needs to find the kernel's fields: it was built without \
          CONFIG_DEBUG_INFO_BTF"
     )]
     NoBtf,
-    /// The kernel cannot have congestion controls in BPF.
+    /// The kernel does not support congestion controls in BPF.
     #[error(
-        "this kernel (Linux {release}) takes no congestion control in BPF: it takes 5.6 or later, built with CONFIG_BPF_JIT; pacing and the fields that these use take 6.1"
+        "Linux {release} does not support these congestion controls in BPF, which need Linux 6.1 or later with CONFIG_BPF_JIT"
     )]
     TooOld {
         /// The running kernel.
@@ -29,51 +29,49 @@ pub enum CongestionError {
     /// The verifier refused the program.
     #[error("the verifier of this kernel (Linux {release}) refused {name}: {source}. The end of its log:\n{log}")]
     Refused {
-        /// Which.
+        /// Name of the congestion control.
         name: String,
         /// The running kernel.
         release: String,
         /// The last lines of the verifier's log.
         log: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The name cannot be one.
+    /// The name is not valid.
     #[error("`{name}` cannot be the name of a congestion control: {reason}")]
     Name {
-        /// As given.
+        /// The given name.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
-    /// It is loaded.
+    /// The congestion control is loaded already.
     #[error(
         "{name} is loaded already; `longhaul cc unload {name}` first, or load it under another name, such as {name}_2"
     )]
     Loaded {
-        /// Which.
+        /// Name of the congestion control.
         name: String,
     },
-    /// The kernel has one of that name that is not longhaul's.
-    #[error(
-        "this kernel has a congestion control {name} that longhaul did not load; load ours under another name, such as {name}_bpf"
-    )]
+    /// The kernel has a congestion control of that name that longhaul did not load.
+    #[error("this kernel has another congestion control {name}; load this one under another name, such as {name}_bpf")]
     Taken {
-        /// Which.
+        /// Name of the congestion control.
         name: String,
     },
-    /// None of that name is loaded by longhaul.
+    /// longhaul has loaded no congestion control of that name.
     #[error("longhaul has loaded no {name}")]
     NotLoaded {
-        /// Which.
+        /// Name of the congestion control.
         name: String,
     },
     /// Any other refusal.
     #[error("{operation}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         operation: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
 }

@@ -23,7 +23,7 @@ pub(super) const NAME_BYTES: usize = 16;
 /// this host may choose it (TCP_CONGESTION), also without privilege.
 ///
 /// # Errors
-/// As [`CongestionError`] tells; then nothing is left behind.
+/// See [`CongestionError`]; nothing is left behind then.
 pub fn load(folder: &Path, name: &str, settings: &Settings) -> Result<(), CongestionError> {
     check_name(name)?;
     let place = folder.join(name);

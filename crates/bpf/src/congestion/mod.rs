@@ -24,7 +24,7 @@ pub const FOLDER: &str = "/sys/fs/bpf/longhaul/congestion";
 /// Where the BPF file system is mounted.
 const FILE_SYSTEM: &str = "/sys/fs/bpf";
 
-/// The files of one in a folder.
+/// The files of one congestion control in a directory.
 fn files(folder: &Path, name: &str) -> [PathBuf; 2] {
     [folder.join(name).join(pins::OPS_FILE), folder.join(name).join("settings")]
 }

@@ -28,7 +28,7 @@ pub struct Loaded {
     pub users: u32,
 }
 
-/// Those that are loaded and pinned in `folder`, by name.
+/// Congestion controls that are loaded and pinned in `folder`, by name.
 ///
 /// # Errors
 /// No privilege.
@@ -53,7 +53,7 @@ pub fn unfinished(folder: &Path) -> Result<Vec<String>, CongestionError> {
     Ok(all)
 }
 
-/// Names that have a folder, in order.
+/// Names that have a directory, in order.
 fn pinned(folder: &Path) -> Result<Vec<String>, CongestionError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -69,7 +69,7 @@ fn pinned(folder: &Path) -> Result<Vec<String>, CongestionError> {
 /// has left of one goes, too.
 ///
 /// # Errors
-/// None of that name is pinned in `folder` or pinned nowhere, or no privilege.
+/// No congestion control of that name is pinned in `folder` or registered without pins, or the privilege is missing.
 pub fn unload(folder: &Path, name: &str) -> Result<(), CongestionError> {
     if name.contains('/') || !folder.join(name).is_dir() {
         return registered::unload(name);

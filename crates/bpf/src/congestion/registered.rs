@@ -45,7 +45,7 @@ fn found() -> Vec<Found> {
     maps.filter_map(|m| look(MapHandle::from_map_id(m.id).ok()?, &layout, &programs)).collect()
 }
 
-/// Numbers of the maps that are pinned as [`super::files`] says, in whatever folder.
+/// Ids of the maps that are pinned in the layout of [`super::files`], in any directory.
 fn collect_pinned(folder: &Path, into: &mut BTreeSet<u32>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|t| t.is_dir()) {
@@ -82,7 +82,8 @@ fn offset(of: &Struct<'_>, name: &str) -> Option<usize> {
     }
 }
 
-/// What is registered by a map, if it is longhaul's: its name begins with that of an algorithm, and its program is of that name, too.
+/// The congestion control that a map registers, if it is longhaul's: its name starts with that of an algorithm, and
+/// its program has that name, too.
 fn look(map: MapHandle, layout: &Layout, programs: &[ProgramInfo]) -> Option<Found> {
     let value = pins::value(&map)?;
     let registration = pins::registration_in(&value).filter(|r| r.state == IN_USE)?;

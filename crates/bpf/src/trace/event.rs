@@ -11,11 +11,11 @@ pub struct Event {
     pub cookie: u64,
     /// State of the connection: 0 open, 1 disorder, 2 congestion window reduced, 3 recovery, 4 loss (enum tcp_ca_state).
     pub state: u32,
-    /// What happened.
+    /// The event.
     pub what: What,
 }
 
-/// What happened.
+/// Kind of an event, with its data.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
     /// A connection is seen for the first time.
@@ -41,7 +41,7 @@ pub struct Flow {
     pub congestion_control: String,
 }
 
-/// What TCP keeps; windows and counts in packets.
+/// State of a TCP connection; windows and counts in packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
     /// Bytes a second that pacing allows; `u64::MAX`: no pacing.
@@ -86,7 +86,7 @@ pub struct Sample {
     pub inner: Option<Inner>,
 }
 
-/// What only the congestion control keeps.
+/// State that only the congestion control keeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Inner {
     /// FAST TCP.

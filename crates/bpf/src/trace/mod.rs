@@ -1,4 +1,4 @@
-//! What the kernel's TCP keeps of chosen connections, as it changes.
+//! Changes in the kernel's TCP state of selected connections.
 
 mod event;
 
@@ -22,13 +22,13 @@ const NAME_BYTES: usize = 16;
 /// Which connections, and how often.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
-    /// Least time between two samples of a connection; zero: at every packet that arrives for it.
+    /// Minimum time between two samples of a connection; zero samples at every packet that arrives for it.
     pub interval: Duration,
     /// This address at either end.
     pub address: Option<IpAddr>,
     /// This port at either end.
     pub port: Option<u16>,
-    /// The name of the congestion control begins so.
+    /// Prefix of the name of the congestion control.
     pub congestion_control: Option<String>,
     /// Only those that [`Tracer::choose`] names.
     pub by_cookie: bool,
@@ -66,7 +66,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Begins to trace.
+    /// Starts to trace.
     ///
     /// # Errors
     /// No privilege (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN), no BTF, a kernel that refuses the programs.
@@ -127,7 +127,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// Events that found no room, since the begin.
+    /// Events dropped because the ring buffer was full, since the start.
     pub fn lost(&self) -> u64 {
         let bss = self.object.maps().find(|m| m.name().to_string_lossy().ends_with(".bss"));
         let value = bss.and_then(|m| m.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());

@@ -5,56 +5,56 @@ use bpf::BpfError;
 use kernel::KernelError;
 use shaping::PlanError;
 
-/// Why a device is not shaped, or not restored.
+/// Reason why a device is not shaped, or not restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
-    /// A question or change that the kernel refused.
+    /// The kernel refused a query or a change.
     #[error(transparent)]
     Kernel(#[from] KernelError),
     /// There is no such device.
     #[error("there is no device {device}; devices are: {known}")]
     NoDevice {
-        /// As asked for.
+        /// The requested device.
         device: String,
-        /// Those that there are.
+        /// The devices of this network namespace.
         known: String,
     },
-    /// The policy needs what this host has not.
+    /// The policy needs a facility that this host lacks.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The program was not loaded.
+    /// The BPF program was not loaded.
     #[error(transparent)]
     Program(#[from] BpfError),
-    /// Somebody else shapes the device.
+    /// Another program shapes the device.
     #[error(
-        "{device} has {what}, which longhaul did not install; --replace takes its place, and `shape clear` brings it back"
+        "{device} has {what}, which longhaul did not install; --replace replaces it, and `shape clear` restores it"
     )]
     Foreign {
         /// The device.
         device: String,
-        /// What it has.
+        /// Its present traffic control.
         what: String,
     },
-    /// What is on the device could not be brought back.
+    /// The present traffic control of the device cannot be saved and restored.
     #[error(
-        "{device} has {what}, which longhaul could not bring back: {why}; remove it yourself with `tc` if it is not needed"
+        "{device} has {what}, which longhaul could not restore in a trial: {why}; remove it with `tc` if it is not needed"
     )]
     NotRestorable {
         /// The device.
         device: String,
-        /// What it has.
+        /// Its present traffic control.
         what: String,
-        /// What went wrong in the attempt.
+        /// Reason why restoring failed in a trial.
         why: String,
     },
-    /// A device of the name that is needed exists.
-    #[error("a device {name} exists, which is needed for what comes in; longhaul did not make it: remove or rename it")]
+    /// A device with the name of the IFB device exists already.
+    #[error("the device {name}, whose name the IFB device needs, exists and is not longhaul's: remove or rename it")]
     NameTaken {
         /// Its name.
         name: String,
     },
-    /// Another process changes the same device.
+    /// Another process of longhaul changes the same device.
     #[error("another process of longhaul is changing {device}; wait for it to end")]
     Busy {
         /// The device.
@@ -65,70 +65,72 @@ pub enum ShapeError {
     Rehearsal {
         /// The device.
         device: String,
-        /// What it said.
+        /// The kernel's error.
         source: KernelError,
     },
-    /// The kernel refused a part of the change, or has it otherwise than planned; what was before is back.
+    /// The kernel refused a part of the change, or its state differs from the plan; the earlier state is restored.
     #[error("{device} could not be shaped as planned, and is as it was before: {why}")]
     Undone {
         /// The device.
         device: String,
-        /// What differed or was refused.
+        /// The difference or refusal.
         why: String,
     },
-    /// Likewise, but something is there that is not recognised as ours, and was left.
+    /// As [`ShapeError::Undone`], but the device has traffic control that is not recognised as longhaul's, and was
+    /// left.
     #[error(
-        "{device} could not be shaped as planned: {why}. It has {left}, which does not look like longhaul's and was left alone: see `tc qdisc show dev {device}`"
+        "{device} could not be shaped as planned: {why}. It has {left}, which longhaul did not install and leaves unchanged: \
+         see `tc qdisc show dev {device}`"
     )]
     Left {
         /// The device.
         device: String,
-        /// What differed or was refused.
+        /// The difference or refusal.
         why: String,
-        /// What is there.
+        /// Its present traffic control.
         left: String,
     },
-    /// The device went away.
+    /// The device was removed.
     #[error("{device} disappeared while it was being changed")]
     Gone {
         /// The device.
         device: String,
     },
-    /// There is nothing to undo or show.
+    /// longhaul does not shape the device.
     #[error("{device} is not shaped by longhaul")]
     NotInstalled {
         /// The device.
         device: String,
     },
-    /// No device is shaped.
+    /// longhaul shapes no device.
     #[error("no device of this network namespace is shaped by longhaul")]
     NoneInstalled,
-    /// Nothing waits to be confirmed.
-    #[error("nothing on {device} waits to be confirmed")]
+    /// No policy waits for confirmation.
+    #[error("{device}: no policy waits for confirmation")]
     NothingToConfirm {
         /// The device.
         device: String,
     },
-    /// The time to confirm was over.
-    #[error("the time to confirm the policy of {device} was over, and its guard was gone; it is undone now")]
+    /// The time limit for the confirmation has passed.
+    #[error("the time limit to confirm the policy of {device} has passed; the policy is now undone")]
     TooLate {
         /// The device.
         device: String,
     },
-    /// The notes about what was before cannot be kept or read.
+    /// The state file about the earlier traffic control cannot be written or read.
     #[error("{}: {source}", path.display())]
     State {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The host itself refused.
+    /// A system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was attempted.
+        /// The operation.
         what: &'static str,
-        /// What went wrong.
+        /// The I/O error.
         source: io::Error,
     },
 }

@@ -1,4 +1,5 @@
-//! The process that takes a policy back when its time is over, so that nobody locks himself out of a remote host.
+//! The guard process that undoes a policy when its time limit passes, so that an operator is not locked out of a
+//! remote host.
 
 use std::process::{Command, Stdio};
 
@@ -9,12 +10,12 @@ use super::journal::{Journal, Notes};
 use super::{ShapeError, install, restore};
 use crate::state::Lock;
 
-/// How often the guard looks whether it is still wanted.
+/// Interval at which the guard checks whether it is still needed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The hidden command of this binary that runs [`watch`].
 pub const COMMAND: [&str; 2] = ["shape", "guard"];
 
-/// Starts a guard in a process of its own.
+/// Starts a guard in a separate process.
 pub(super) fn start(notes: &Notes, journal: &Journal) -> Result<(), ShapeError> {
     let program = std::env::current_exe().map_err(ShapeError::system("finding this program's own file"))?;
     let spawned = Command::new(program)
@@ -28,10 +29,10 @@ pub(super) fn start(notes: &Notes, journal: &Journal) -> Result<(), ShapeError> 
     spawned.map(drop).map_err(ShapeError::system("starting the guard"))
 }
 
-/// Waits for the time of an installation, and takes it back; ends early when it is not wanted any more.
+/// Waits for the time limit of an installation and undoes it; ends early when the guard is no longer needed.
 ///
 /// # Errors
-/// What was before could not be brought back.
+/// The earlier traffic control could not be restored.
 pub fn watch(device: &str, id: u64) -> Result<(), ShapeError> {
     kernel::leave_session().map_err(ShapeError::system("leaving the session"))?;
     let notes = Notes::of(device)?;
@@ -45,7 +46,7 @@ pub fn watch(device: &str, id: u64) -> Result<(), ShapeError> {
         }
         match notes.lock() {
             Ok(lock) => return undo_if_over(&notes, id, lock),
-            // Whoever holds it may confirm or clear.
+            // The holder of the lock may confirm or clear the policy.
             Err(ShapeError::Busy { .. }) => kernel::nap(LOOK_EVERY),
             Err(e) => return Err(e),
         }
@@ -60,7 +61,8 @@ fn undo_if_over(notes: &Notes, id: u64, lock: Lock) -> Result<(), ShapeError> {
     end(notes, &journal, lock)
 }
 
-/// Takes an installation back whose time is over: to what was confirmed before it, or to what was there before longhaul.
+/// Undoes an installation whose time limit has passed: restores the last confirmed policy, or the traffic control
+/// before longhaul.
 pub(super) fn end(notes: &Notes, journal: &Journal, lock: Lock) -> Result<(), ShapeError> {
     let unconfirmed = journal.confirm_by.is_some_and(|at| at <= kernel::now());
     if let (true, Some(previous)) = (unconfirmed, &journal.previous) {

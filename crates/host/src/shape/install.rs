@@ -1,7 +1,8 @@
-//! From a plan to a shaped device, all at once.
+//! Installs a plan on a device atomically.
 //!
-//! Every message of a change is in one system call: a process that is killed has either not made it or made all of it. What could
-//! go wrong is tried before on a stand-in, what was there before is noted before, and what is there after is read and compared.
+//! Every message of a change is part of one system call: a process that is killed has made either all of it or none.
+//! A rehearsal on a stand-in device comes first, the earlier state is saved before the change, and the result is read
+//! back and compared.
 
 use bpf::Classifier;
 use kernel::{Change, Netlink};
@@ -13,39 +14,39 @@ use super::journal::{Ifb, Journal, Notes, Saved};
 use super::observe::{self, Found};
 use super::{ShapeError, guard, rehearsal, restore};
 
-/// Numbers of IFB devices are those of their devices plus this: far above what the kernel gives by itself.
+/// Offset between the index of a device and that of its IFB device: far above the indexes that the kernel assigns.
 const IFB_NUMBERS: u32 = 1_000_000_000;
-/// Linux takes names of devices up to here (IFNAMSIZ - 1).
+/// Longest device name that Linux accepts, in bytes (IFNAMSIZ - 1).
 const LONGEST_NAME: usize = 15;
 
-/// How a policy is to be installed.
+/// Options of an installation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InstallOptions {
-    /// Take the place of what somebody else installed.
+    /// Replaces traffic control that another program installed.
     pub replace: bool,
-    /// Undo it unless it is confirmed within this time.
+    /// Undoes the policy unless it is confirmed within this time.
     pub confirm_within: Option<Duration>,
-    /// Undo it after this time.
+    /// Undoes the policy after this time.
     pub for_time: Option<Duration>,
 }
 
-/// What was done.
+/// Result of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
-    /// What is installed now.
+    /// The installed plan.
     pub plan: Plan,
-    /// How many messages the difference took; 0: all was as planned already.
+    /// Number of messages in the change; 0 when the device already matched the plan.
     pub changes: usize,
-    /// Whether an earlier time limit holds no longer.
+    /// Whether the installation cancelled an earlier time limit.
     pub lifted: bool,
 }
 
-/// A policy that was planned for a device as it is.
+/// A policy with its plan for a device in its present state.
 #[derive(Debug)]
 struct Prepared {
     plan: Plan,
     facilities: Facilities,
-    /// The programs that decide: egress, ingress. Kept until filters hold them.
+    /// The classifier programs: egress, ingress. Kept until filters hold them.
     programs: [Option<Program>; 2],
 }
 
@@ -53,21 +54,21 @@ struct Prepared {
 enum Program {
     /// Loaded for this installation.
     Loaded(Classifier),
-    /// In the kernel already, under this number, with all that it remembers.
+    /// An earlier installation's program with this id, which keeps its flow state.
     Kept(u32),
 }
 
-/// Plans a policy with what this host offers, without a program.
+/// Plans a policy with the facilities of this host, without a BPF program.
 ///
 /// # Errors
-/// There is no such device, or the policy needs what this host has not.
+/// There is no such device, or the policy needs a facility that this host lacks.
 pub fn plan_here(policy: &Policy) -> Result<Plan, ShapeError> {
     let mut netlink = Netlink::open()?;
     let device = observe::device(&mut netlink, &policy.device)?;
     plan_for(policy, &device, rehearsal::facilities(true))
 }
 
-/// The plan of what is installed.
+/// The plan of the installed policy.
 pub(super) fn plan_noted(journal: &Journal) -> Result<Plan, ShapeError> {
     let mut netlink = Netlink::open()?;
     let device = observe::device(&mut netlink, &journal.device)?;
@@ -78,14 +79,14 @@ pub(super) fn plan_for(policy: &Policy, device: &Device, facilities: Facilities)
     Ok(shaping::plan(policy, device, &ifb_of(device), facilities)?)
 }
 
-/// The device that what comes in is led through: like the one that it comes from, with an Ethernet header or not.
+/// The IFB device for incoming packets: with an Ethernet header if its device has one.
 fn ifb_of(device: &Device) -> Device {
     let name = format!("ifb-{}", device.name);
     let name = if name.len() > LONGEST_NAME { format!("ifb-{}", device.index) } else { name };
     Device { name, index: IFB_NUMBERS + device.index, ..device.clone() }
 }
 
-/// A policy that was planned, and tried where that is possible; the device is untouched.
+/// A plan that was rehearsed where possible; the device is unchanged.
 struct Tried {
     before: Option<Journal>,
     prepared: Prepared,
@@ -110,10 +111,10 @@ fn try_out(
     Ok(Tried { before, prepared, journal, changes })
 }
 
-/// All of [`install`] but the change: what it would install, and how many messages that would take.
+/// Performs [`install`] without the change: returns the plan and the number of messages.
 ///
 /// # Errors
-/// Those that [`install`] finds before it changes anything.
+/// The errors that [`install`] finds before it changes anything.
 pub fn dry_run(policy: &Policy, options: InstallOptions) -> Result<Installed, ShapeError> {
     let mut netlink = Netlink::open()?;
     let found = observe::observe(&mut netlink, &policy.device)?;
@@ -123,7 +124,7 @@ pub fn dry_run(policy: &Policy, options: InstallOptions) -> Result<Installed, Sh
 }
 
 impl Tried {
-    /// Whether an earlier time limit would hold no longer.
+    /// Whether the installation would cancel an earlier time limit.
     fn lifts(&self) -> bool {
         self.before.as_ref().is_some_and(|j| j.deadline().is_some()) && self.journal.deadline().is_none()
     }
@@ -132,7 +133,7 @@ impl Tried {
 /// Shapes a device of the calling thread's network namespace.
 ///
 /// # Errors
-/// As [`ShapeError`] tells; the device is as it was before, unless the error says otherwise.
+/// See [`ShapeError`]; the device is restored unless the error states otherwise.
 pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, ShapeError> {
     let notes = Notes::of(&policy.device)?;
     let mut netlink = Netlink::open()?;
@@ -164,16 +165,16 @@ pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, Sh
     Ok(Installed { plan: prepared.plan, changes: count, lifted })
 }
 
-/// Installs again what was there before something else.
+/// Reinstalls the earlier policy.
 pub(super) fn go_back(policy: &Policy, until: Option<Instant>) -> Result<(), ShapeError> {
     let for_time = until.map(|at| at.saturating_since(kernel::now()));
     install(policy, InstallOptions { for_time, ..InstallOptions::default() }).map(drop)
 }
 
-/// Shapes a device without notes: in a network that goes when its maker does, such as a lab's.
+/// Shapes a device without a state file: in a network that ends with its creator, such as that of a lab.
 ///
 /// # Errors
-/// As [`install`]; half of it may be done then.
+/// As [`install`]; the change may then be incomplete.
 pub fn install_for_good(policy: &Policy) -> Result<Plan, ShapeError> {
     let mut netlink = Netlink::open()?;
     let found = observe::observe(&mut netlink, &policy.device)?;
@@ -195,7 +196,7 @@ fn prepare(
     let without = Facilities { bpf: false, ..facilities };
     let plan = plan_for(policy, &found.device, facilities)?;
     let by_necessity = plan_for(policy, &found.device, without).is_err();
-    // Only a filter that is still there keeps its program.
+    // Only a filter that still exists keeps its program.
     let in_place = |journal: &Journal| programs_in_place(netlink, journal);
     let kept = before.filter(|j| same_programs(&j.policy, policy)).map_or(Ok([None; 2]), in_place)?;
     let load = |side: Option<&SidePlan>, kept: Option<u32>| -> Result<Option<Program>, bpf::BpfError> {
@@ -212,7 +213,7 @@ fn prepare(
     match (egress, ingress) {
         (Ok(egress), Ok(ingress)) => Ok(Prepared { plan, facilities, programs: [egress, ingress] }),
         (Err(e), _) | (_, Err(e)) if by_necessity => Err(e.into()),
-        // Many plain filters do the same, slower.
+        // Many plain filters do the same, more slowly.
         _ => {
             let plan = plan_for(policy, &found.device, without)?;
             Ok(Prepared { plan, facilities: without, programs: [None, None] })
@@ -225,7 +226,7 @@ fn load(rules: &[(Handle, shaping::Match)], default: Handle, policy: &Policy) ->
     Classifier::load(&bpf::Settings { rules, default, sizes: policy.sizes })
 }
 
-/// Whether the programs of two policies would be the same: then the one that is there keeps what it knows of flows.
+/// Whether two policies need the same programs: the existing one then keeps its flow state.
 fn same_programs(a: &Policy, b: &Policy) -> bool {
     let rules = |side: &Option<shaping::Side>| {
         side.as_ref().map(|s| (s.default, s.classes.iter().map(|c| c.matches.clone()).collect::<Vec<_>>()))
@@ -233,7 +234,7 @@ fn same_programs(a: &Policy, b: &Policy) -> bool {
     a.sizes == b.sizes && rules(&a.egress) == rules(&b.egress) && rules(&a.ingress) == rules(&b.ingress)
 }
 
-/// What to note: what was there before us, as messages that were tried.
+/// The journal: the traffic control before longhaul, as messages that were tried.
 fn journal(
     prepared: &Prepared,
     found: &Found,
@@ -271,7 +272,7 @@ fn journal(
         before_ingress,
         programs: before.map_or([None; 2], |j| j.programs),
         facilities: prepared.facilities,
-        // What nobody has confirmed yet is nothing to go back to.
+        // An unconfirmed policy is not restored.
         previous: before.and_then(|j| if j.confirm_by.is_some() { j.previous.clone() } else { Some(j.policy.clone()) }),
         previous_until: before.and_then(|j| if j.confirm_by.is_some() { j.previous_until } else { j.until }),
         confirm_by: options.confirm_within.map(|t| now + t),
@@ -279,9 +280,9 @@ fn journal(
     })
 }
 
-/// The messages that bring back what somebody else installed, if we may take its place.
+/// The messages that restore another program's traffic control, if replacing it is allowed.
 fn saved(tree: &Tree, found: &Found, options: InstallOptions) -> Result<Vec<Saved>, ShapeError> {
-    let (device, what) = (found.device.name.clone(), observe::words(tree));
+    let (device, what) = (found.device.name.clone(), observe::describe(tree));
     if !options.replace {
         return Err(ShapeError::Foreign { device, what });
     }
@@ -295,7 +296,7 @@ fn saved(tree: &Tree, found: &Found, options: InstallOptions) -> Result<Vec<Save
     Ok(messages.iter().map(Saved::new).collect())
 }
 
-/// The difference between the plan and what is there, in an order in which no packet is led to where nothing is.
+/// The difference between the plan and the present state, in an order that never directs a packet to a missing class.
 fn changes(
     prepared: &Prepared,
     found: &Found,
@@ -354,7 +355,7 @@ fn with_programs(prepared: &Prepared) -> Plan {
     plan
 }
 
-/// The whole plan from nothing, on stand-ins. A program that is kept was tried when it was loaded.
+/// Builds the whole plan from nothing on stand-in devices. A kept program was tried when it was loaded.
 fn rehearse(prepared: &Prepared, device: &str) -> Result<(), ShapeError> {
     let plan = with_programs(prepared);
     let index = plan.device.index;
@@ -363,18 +364,18 @@ fn rehearse(prepared: &Prepared, device: &str) -> Result<(), ShapeError> {
     let [own, other] = observe::operations(&plan, &nothing, &Tree::default());
     let mut changes: Vec<Change> = ifb.map_or_else(Vec::new, |ifb| on(ifb, other).collect());
     changes.extend(on(index, own));
-    changes.retain(|c| !hands_in_nothing(c));
+    changes.retain(|c| !lacks_program(c));
     let devices: Vec<u32> = std::iter::once(index).chain(ifb).collect();
     rehearsal::rehearse(&devices, &changes)
         .map_err(|source| ShapeError::Rehearsal { device: device.to_owned(), source })
 }
 
-fn hands_in_nothing(change: &Change) -> bool {
+fn lacks_program(change: &Change) -> bool {
     let Change::Tc { operation: Operation::Add(Object::Filter(filter)), .. } = change else { return false };
     matches!(&filter.classifier, tc::Classifier::Bpf(program) if program.descriptor.is_none())
 }
 
-/// Makes the change, reads back, compares; says what is otherwise.
+/// Applies the changes, reads back and compares; returns the first difference.
 fn carry_out(netlink: &mut Netlink, changes: &[Change], plan: &Plan, device: &str) -> Result<(), String> {
     netlink.change_all(changes).map_err(|e| e.to_string())?;
     let differences = differences(netlink, plan, device).map_err(|e| e.to_string())?;
@@ -384,7 +385,7 @@ fn carry_out(netlink: &mut Netlink, changes: &[Change], plan: &Plan, device: &st
     }
 }
 
-/// What the kernel has otherwise than planned.
+/// Differences between the kernel's state and the plan.
 pub(super) fn differences(netlink: &mut Netlink, plan: &Plan, device: &str) -> Result<Vec<String>, ShapeError> {
     let found = observe::observe(netlink, device)?;
     let mut all = Vec::new();
@@ -406,7 +407,7 @@ pub(super) fn differences(netlink: &mut Netlink, plan: &Plan, device: &str) -> R
     Ok(all)
 }
 
-/// Takes back what a failed change has made.
+/// Reverts a failed change.
 fn undo(netlink: &mut Netlink, notes: &Notes, journal: &Journal, why: String) -> ShapeError {
     let device = journal.device.clone();
     match restore::restore(netlink, notes, journal) {
@@ -426,7 +427,7 @@ fn programs_in_place(netlink: &mut Netlink, journal: &Journal) -> Result<[Option
         Some(ifb) => observe::program(&observe::traffic_control(netlink, ifb.index)?.0),
         None => None,
     };
-    // Others than ours are not kept.
+    // Programs of other installations are not kept.
     let [own_egress, own_ingress] = journal.programs;
     Ok([egress.filter(|p| own_egress.is_none_or(|o| o == *p)), ingress.filter(|p| own_ingress.is_none_or(|o| o == *p))])
 }

@@ -1,4 +1,4 @@
-//! What was on a device before longhaul shaped it, and until when it is shaped: a file for each device.
+//! State file of each shaped device: its earlier traffic control and its time limit.
 
 use std::fs;
 use std::io;
@@ -14,46 +14,46 @@ use units::Instant;
 use super::ShapeError;
 use crate::state::{self, Lock};
 
-/// The part of the state that is about shaping.
+/// Subdirectory of the state directory for shaping.
 const KIND: &str = "shape";
 
-/// All that is needed to take a policy back, whoever does it and whenever.
+/// All data that a later process needs to undo a policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
-    /// Tells this installation from a later one on the same device.
+    /// Identifies this installation among later ones on the same device.
     pub id: u64,
     /// Name of the device.
     pub device: String,
-    /// Its number.
+    /// Index of the device.
     pub index: u32,
-    /// What is or shall be installed.
+    /// The policy that is or will be installed.
     pub policy: Policy,
-    /// The device that what comes in is led through.
+    /// The IFB device for incoming packets.
     pub ifb: Option<Ifb>,
-    /// The messages that bring back what went out before; none for what the kernel attaches by itself.
+    /// The messages that restore the earlier egress traffic control; empty for the kernel's default.
     pub before_egress: Vec<Saved>,
-    /// The same for what holds filters for what comes in.
+    /// The messages that restore the earlier parent of ingress filters.
     pub before_ingress: Vec<Saved>,
-    /// What the plan was made with: what is installed is compared with the same plan, whoever looks.
+    /// The facilities that the plan used, so that every process compares with the same plan.
     pub facilities: Facilities,
-    /// Programs of this installation, by the kernel's number: egress, ingress.
+    /// Ids of this installation's programs: egress, ingress.
     pub programs: [Option<u32>; 2],
-    /// What was installed before, to go back to when this one is not confirmed.
+    /// The earlier policy, restored if this one is not confirmed.
     pub previous: Option<Policy>,
-    /// When that one would have been undone in any case.
+    /// Time limit of the earlier policy.
     pub previous_until: Option<Instant>,
-    /// Undone then unless it is confirmed before.
+    /// Time at which the policy is undone unless it was confirmed.
     pub confirm_by: Option<Instant>,
-    /// Undone then in any case.
+    /// Time at which the policy is undone in any case.
     pub until: Option<Instant>,
 }
 
-/// A device that longhaul made.
+/// A device that longhaul created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ifb {
     /// Its name.
     pub name: String,
-    /// Its number.
+    /// Index of the device.
     pub index: u32,
 }
 
@@ -71,7 +71,7 @@ impl Saved {
     }
 
     /// # Errors
-    /// The text was damaged.
+    /// The text is damaged.
     pub(super) fn message(&self) -> io::Result<Message> {
         let body = STANDARD.decode(&self.body).map_err(io::Error::other)?;
         Ok(Message { kind: self.kind, flags: self.flags, body })
@@ -79,13 +79,13 @@ impl Saved {
 }
 
 impl Journal {
-    /// When it is undone by itself.
+    /// Time at which the policy is undone.
     pub fn deadline(&self) -> Option<Instant> {
         [self.confirm_by, self.until].into_iter().flatten().min()
     }
 }
 
-/// Where the notes about one device are kept.
+/// Location of the state file of one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notes {
     path: PathBuf,
@@ -93,23 +93,23 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// The notes about a device of the calling thread's network namespace.
+    /// The state file of a device in the calling thread's network namespace.
     ///
     /// # Errors
-    /// The number of the namespace cannot be read.
+    /// The id of the namespace cannot be read.
     pub fn of(device: &str) -> Result<Self, ShapeError> {
         let network = state::network().map_err(ShapeError::system("reading the network namespace's number"))?;
-        // What somebody else could have written there is not believed.
+        // A directory that another user can write is rejected.
         state::find(state::folder(), KIND).map_err(ShapeError::state(&folder()))?;
-        // Every byte but `/` and NUL may stand in the name of a device, as in that of a file.
+        // A device name may contain every byte but `/` and NUL, as a file name may.
         let path = folder().join(format!("{network}-{device}.json"));
         Ok(Self { path, device: device.to_owned() })
     }
 
-    /// Those of all devices of the calling thread's network namespace that have some.
+    /// The state files of all devices of the calling thread's network namespace.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// The directory cannot be read.
     pub fn all() -> Result<Vec<Self>, ShapeError> {
         let network = state::network().map_err(ShapeError::system("reading the network namespace's number"))?;
         let found = state::find(state::folder(), KIND).map_err(ShapeError::state(&folder()))?;
@@ -125,15 +125,15 @@ impl Notes {
         devices.iter().map(|d| Self::of(d)).collect()
     }
 
-    /// The device that they are about.
+    /// Name of the device.
     pub fn device(&self) -> &str {
         &self.device
     }
 
-    /// What is noted; `None` when nothing is.
+    /// Reads the journal; `None` when there is none.
     ///
     /// # Errors
-    /// The file is there and cannot be read or was damaged.
+    /// The file exists and cannot be read or is damaged.
     pub fn read(&self) -> Result<Option<Journal>, ShapeError> {
         let text = match fs::read(&self.path) {
             Ok(text) => text,
@@ -157,7 +157,7 @@ impl Notes {
         }
     }
 
-    /// The sole right to change the device, among processes of longhaul.
+    /// Locks the device against other processes of longhaul.
     pub(super) fn lock(&self) -> Result<Lock, ShapeError> {
         let path = self.path.with_extension("lock");
         state::make(state::folder(), KIND).map_err(ShapeError::state(&path))?;

@@ -1,4 +1,4 @@
-//! Shaping a device: installing a policy, showing what it does, bringing back what was there before.
+//! Shaping of a device: installing a policy, showing its effect, restoring the earlier traffic control.
 
 mod error;
 mod guard;
@@ -18,7 +18,7 @@ pub use journal::{Ifb, Journal, Notes};
 pub use restore::Restored;
 pub use show::{Reading, Standing, program, read, standing};
 
-/// Brings back what a device had before longhaul shaped it, also when the shaping process was killed.
+/// Restores a device's traffic control before longhaul, also after the shaping process was killed.
 ///
 /// # Errors
 /// The device is not shaped by longhaul, another process is changing it, or the kernel refused.
@@ -28,10 +28,10 @@ pub fn clear(notes: &Notes) -> Result<Restored, ShapeError> {
     restore::restore(&mut Netlink::open()?, notes, &journal)
 }
 
-/// Keeps a policy that would have been undone.
+/// Confirms a policy that would otherwise be undone.
 ///
 /// # Errors
-/// Nothing waits for it.
+/// No policy waits for confirmation.
 pub fn confirm(notes: &Notes) -> Result<Journal, ShapeError> {
     let lock = notes.lock()?;
     let journal = notes.read()?.ok_or_else(|| ShapeError::NotInstalled { device: notes.device().to_owned() })?;
@@ -47,7 +47,7 @@ pub fn confirm(notes: &Notes) -> Result<Journal, ShapeError> {
     Ok(journal)
 }
 
-/// Takes back what should have been taken back by its guard, and was not because the guard is gone. Gives the devices.
+/// Undoes policies whose time limit passed and whose guard process has ended. Returns the devices.
 ///
 /// # Errors
 /// As for [`clear`].
@@ -58,7 +58,7 @@ pub fn undo_overdue() -> Result<Vec<String>, ShapeError> {
         if !notes.read()?.is_some_and(|j| overdue(&j)) {
             continue;
         }
-        // Its guard is about to do it.
+        // Its guard is about to undo it.
         let Ok(lock) = notes.lock() else { continue };
         if let Some(journal) = notes.read()?.filter(overdue) {
             guard::end(&notes, &journal, lock)?;

@@ -1,4 +1,4 @@
-//! What a device has now.
+//! Present traffic control of a device.
 
 use kernel::Netlink;
 use shaping::{Device, Plan, SidePlan};
@@ -11,16 +11,16 @@ use super::ShapeError;
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) device: Device,
-    /// Below the root; empty for what the kernel attached by itself.
+    /// Objects below the root; empty for the kernel's default.
     pub(super) egress: Tree,
-    /// What holds filters for what comes in.
+    /// Objects below the parent of ingress filters.
     pub(super) ingress: Tree,
 }
 
 /// Kinds of hardware with an Ethernet header (ARPHRD_ETHER, ARPHRD_LOOPBACK in linux/if_arp.h).
 const ETHERNET: u16 = 1;
 const LOOPBACK: u16 = 772;
-/// Super-packets are so large unless the device says otherwise (GSO_LEGACY_MAX_SIZE).
+/// Default size of super-packets in bytes (GSO_LEGACY_MAX_SIZE).
 const SUPER_PACKET: u64 = 65_536;
 
 pub(super) fn observe(netlink: &mut Netlink, name: &str) -> Result<Found, ShapeError> {
@@ -29,7 +29,7 @@ pub(super) fn observe(netlink: &mut Netlink, name: &str) -> Result<Found, ShapeE
     Ok(Found { device, egress, ingress })
 }
 
-/// What is known of a device.
+/// Properties of a device.
 pub(super) fn device(netlink: &mut Netlink, name: &str) -> Result<Device, ShapeError> {
     let all = netlink.links()?;
     let Some(found) = all.iter().find(|d| d.name == name) else {
@@ -50,7 +50,7 @@ pub(super) fn described(found: &kernel::Device) -> Device {
     }
 }
 
-/// The objects of a device: what goes out, what comes in.
+/// The objects of a device: egress, ingress.
 pub(super) fn traffic_control(netlink: &mut Netlink, index: u32) -> Result<(Tree, Tree), ShapeError> {
     let objects = netlink.traffic_control(index)?.into_iter().map(|(object, _)| object);
     let (incoming, outgoing): (Vec<Object>, Vec<Object>) = objects.partition(is_incoming);
@@ -75,8 +75,8 @@ pub(super) fn root(tree: &Tree) -> Option<&Qdisc> {
     tree.qdiscs.iter().find(|q| q.parent == Handle::ROOT)
 }
 
-/// What a tree is, for people: `htb 1:, fq_codel 10:`.
-pub(super) fn words(tree: &Tree) -> String {
+/// Describes a tree for people: `htb 1:, fq_codel 10:`.
+pub(super) fn describe(tree: &Tree) -> String {
     let first: Vec<String> =
         tree.qdiscs.iter().take(3).map(|q| format!("{} {}", q.discipline.kind(), q.handle)).collect();
     let more = tree.qdiscs.len().saturating_sub(first.len());
@@ -84,7 +84,7 @@ pub(super) fn words(tree: &Tree) -> String {
     format!("{}{more}", first.join(", "))
 }
 
-/// The program that decides in a tree, by the kernel's number.
+/// Id of the classifier program in a tree.
 pub(super) fn program(tree: &Tree) -> Option<u32> {
     tree.filters.iter().find_map(|f| match &f.classifier {
         Classifier::Bpf(program) => Some(program.id),
@@ -92,7 +92,7 @@ pub(super) fn program(tree: &Tree) -> Option<u32> {
     })
 }
 
-/// Gives the filters of a tree their program: one to hand in, or one that is there under this number.
+/// Sets the program of a tree's filters: one to attach, or an attached one with this id.
 pub(super) fn set_program(tree: &mut Tree, descriptor: Option<i32>, id: u32) {
     for Filter { classifier, .. } in &mut tree.filters {
         if let Classifier::Bpf(program) = classifier {
@@ -101,13 +101,13 @@ pub(super) fn set_program(tree: &mut Tree, descriptor: Option<i32>, id: u32) {
     }
 }
 
-/// Whether a tree is one that this plan or an earlier one of ours made.
+/// Whether this plan or an earlier one of longhaul built the tree.
 pub(super) fn is_ours(tree: &Tree, side: &SidePlan) -> bool {
     let same = |a: &Qdisc, b: &Qdisc| a.handle == b.handle && matches!(a.discipline, Discipline::Htb(_));
     matches!((root(tree), root(&side.tree)), (Some(found), Some(ours)) if same(found, ours))
 }
 
-/// The operations that turn what is there into the plan: on the device, and on the IFB device.
+/// The operations that turn the present state into the plan: on the device, and on the IFB device.
 pub(super) fn operations(plan: &Plan, found: &Found, ifb: &Tree) -> [Vec<Operation>; 2] {
     let mut own = Vec::new();
     let mut other = Vec::new();

@@ -1,4 +1,4 @@
-//! Trying a change on a device of its own, in a network of its own, that both go when the trial ends.
+//! Rehearsal of a change on a temporary device in a temporary network namespace.
 
 use std::thread;
 
@@ -9,7 +9,7 @@ use units::Bytes;
 
 use super::observe;
 
-/// Runs something in a new network namespace; `None` when this process may make none.
+/// Runs `run` in a new network namespace; `None` when this process may not create one.
 fn elsewhere<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
     let namespace = kernel::new_namespace().ok()?;
     thread::scope(|scope| {
@@ -25,7 +25,7 @@ fn stage(index: u32) -> Change {
     Change::AddIfb { name: format!("stage{index}"), index, tx_queue_len: IFB_QUEUE }
 }
 
-/// What this kernel offers. Without the right to try, little is assumed.
+/// The facilities of this kernel. Without the privilege to test them, few are assumed.
 pub(super) fn facilities(bpf: bool) -> Facilities {
     const INDEX: u32 = 1000;
     let attempt = || {
@@ -45,7 +45,7 @@ pub(super) fn facilities(bpf: bool) -> Facilities {
     Facilities { fq_codel: elsewhere(attempt).unwrap_or(false), bpf }
 }
 
-/// Carries out changes on stand-ins for the devices with these numbers. Fine when they cannot be tried at all.
+/// Applies changes to stand-ins for the devices with these indexes. Returns success when no rehearsal is possible.
 pub(super) fn rehearse(devices: &[u32], changes: &[Change]) -> Result<(), KernelError> {
     let attempt = || {
         let mut netlink = Netlink::open()?;
@@ -57,7 +57,7 @@ pub(super) fn rehearse(devices: &[u32], changes: &[Change]) -> Result<(), Kernel
     elsewhere(attempt).unwrap_or(Ok(()))
 }
 
-/// Whether messages that were made from a tree bring the same tree back; says why not.
+/// Checks that messages built from a tree restore the same tree; returns the reason if not.
 pub(super) fn brings_back(tree: &Tree, messages: &[Message], index: u32) -> Result<(), String> {
     let attempt = || {
         let mut netlink = Netlink::open().map_err(|e| e.to_string())?;
@@ -68,8 +68,8 @@ pub(super) fn brings_back(tree: &Tree, messages: &[Message], index: u32) -> Resu
         let found = if observe::root(tree).is_some() { egress } else { ingress };
         match tree.differences(&found).first() {
             None => Ok(()),
-            Some(difference) => Err(format!("in an attempt it came back otherwise: {difference}")),
+            Some(difference) => Err(format!("a trial restored it differently: {difference}")),
         }
     };
-    elsewhere(attempt).unwrap_or_else(|| Err("trying it takes CAP_SYS_ADMIN".to_owned()))
+    elsewhere(attempt).unwrap_or_else(|| Err("a trial needs CAP_SYS_ADMIN".to_owned()))
 }

@@ -1,4 +1,4 @@
-//! Bringing back what was there before.
+//! Restoring the traffic control before longhaul.
 
 use kernel::{Change, Netlink};
 use tc::{Handle, Object, Operation, Qdisc, Tree};
@@ -7,14 +7,14 @@ use super::ShapeError;
 use super::journal::{Journal, Notes, Saved};
 use super::observe::{self, Found};
 
-/// What became of a device.
+/// Result of restoring a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restored {
-    /// It is as it was before.
+    /// The earlier traffic control is restored.
     AsBefore,
-    /// It is gone; what was made beside it is removed.
+    /// The device was removed; its IFB device has been removed as well.
     DeviceGone,
-    /// Somebody else has changed it since: that was left alone. The words say what it has.
+    /// Another program has changed the device since, and its traffic control (as described) was left.
     LeftAlone(String),
 }
 
@@ -24,7 +24,7 @@ pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -
         Some(ifb) => netlink.links()?.iter().any(|d| d.index == ifb.index && d.name == ifb.name),
         None => false,
     };
-    // By its number: it may have another name by now.
+    // By index: the device may have been renamed.
     let there = netlink.links()?;
     let Some(device) = there.iter().find(|d| d.index == journal.index) else {
         if ifb_there {
@@ -40,7 +40,7 @@ pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -
         if is_hook(&found.ingress, journal) || observe::is_empty(&found.ingress) {
             changes.extend(without_ingress(journal, &found, ifb_there)?);
         } else {
-            foreign.push(observe::words(&found.ingress));
+            foreign.push(observe::describe(&found.ingress));
             changes.extend(if ifb_there { remove_ifb(journal) } else { Vec::new() });
         }
     }
@@ -48,7 +48,7 @@ pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -
         if is_our_root(&found.egress, journal) || observe::is_empty(&found.egress) {
             changes.extend(without_egress(journal, &found)?);
         } else if messages_of(&found.egress, journal.index) != journal.before_egress {
-            foreign.push(observe::words(&found.egress));
+            foreign.push(observe::describe(&found.egress));
         }
     }
     if !changes.is_empty() {
@@ -58,7 +58,7 @@ pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -
     Ok(if foreign.is_empty() { Restored::AsBefore } else { Restored::LeftAlone(foreign.join(", ")) })
 }
 
-/// What takes our classes from the device's root, and puts back what was there.
+/// The changes that remove longhaul's classes from the device's root and restore the earlier traffic control.
 pub(super) fn without_egress(journal: &Journal, found: &Found) -> Result<Vec<Change>, ShapeError> {
     let mut changes = Vec::new();
     if is_our_root(&found.egress, journal) && messages_of(&found.egress, journal.index) != journal.before_egress {
@@ -70,7 +70,7 @@ pub(super) fn without_egress(journal: &Journal, found: &Found) -> Result<Vec<Cha
     Ok(changes)
 }
 
-/// What takes our hook from the device and our IFB device away, and puts back what was there.
+/// The changes that remove longhaul's ingress hook and IFB device and restore the earlier traffic control.
 pub(super) fn without_ingress(journal: &Journal, found: &Found, ifb_there: bool) -> Result<Vec<Change>, ShapeError> {
     let mut changes = Vec::new();
     if is_hook(&found.ingress, journal) {
@@ -104,7 +104,8 @@ fn messages_of(tree: &Tree, device: u32) -> Vec<Saved> {
     tree.operations_from(&Tree::default()).iter().map(|o| Saved::new(&o.message(device))).collect()
 }
 
-/// Whether a tree has the names that ours has: many scripts make `1:` and `1:1` as well, and few all classes of a policy.
+/// Whether a tree has the handles of longhaul's: many scripts also create `1:` and `1:1`, but few all classes of a
+/// policy.
 fn is_our_root(tree: &Tree, journal: &Journal) -> bool {
     let Some(side) = &journal.policy.egress else { return false };
     let has = |handle: Handle, parent: Handle| tree.classes.iter().any(|c| c.handle == handle && c.parent == parent);
@@ -114,7 +115,7 @@ fn is_our_root(tree: &Tree, journal: &Journal) -> bool {
         && leaves.into_iter().any(|l| tree.classes.iter().any(|c| c.handle == l))
 }
 
-/// Whether what holds filters for what comes in leads it into our IFB device.
+/// Whether the parent of ingress filters redirects to longhaul's IFB device.
 fn is_hook(tree: &Tree, journal: &Journal) -> bool {
     let Some(ifb) = &journal.ifb else { return false };
     tree.filters

@@ -1,4 +1,4 @@
-//! What is installed, and what it does.
+//! The installed policy and its effect.
 
 use kernel::Netlink;
 use shaping::{ClassPlan, Plan, SidePlan};
@@ -8,7 +8,7 @@ use units::Instant;
 use super::journal::{Journal, Notes};
 use super::{ShapeError, install, observe};
 
-/// An installation as it stands.
+/// State of an installation.
 #[derive(Debug)]
 pub struct Standing {
     /// What was noted.
@@ -19,19 +19,19 @@ pub struct Standing {
     pub differences: Vec<String>,
 }
 
-/// What the classes of one direction counted.
+/// Counters of the classes of one direction.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// When it was read.
+    /// Time of the reading.
     pub at: Instant,
-    /// In the order of the plan; the queue's own drops and backlog where the class has a queue.
+    /// Statistics in the order of the plan; drops and backlog are those of the queue where the class has one.
     pub classes: Vec<Statistics>,
 }
 
-/// What is installed on a device.
+/// The policy that is installed on a device.
 ///
 /// # Errors
-/// Nothing is, or the notes cannot be read.
+/// No policy is installed, or the state file cannot be read.
 pub fn standing(notes: &Notes) -> Result<Standing, ShapeError> {
     let not_installed = || ShapeError::NotInstalled { device: notes.device().to_owned() };
     let journal = notes.read()?.ok_or_else(not_installed)?;
@@ -43,7 +43,7 @@ pub fn standing(notes: &Notes) -> Result<Standing, ShapeError> {
 /// Reads the counters of a direction.
 ///
 /// # Errors
-/// The device is gone.
+/// The device was removed.
 pub fn read(netlink: &mut Netlink, side: &SidePlan) -> Result<Reading, ShapeError> {
     let objects = netlink.traffic_control(side.device.index)?;
     let at = kernel::now();
@@ -57,7 +57,7 @@ fn of_class(class: &ClassPlan, objects: &[(Object, Statistics)]) -> Statistics {
     let find = |which: &dyn Fn(&Object) -> bool| objects.iter().find(|(o, _)| which(o)).map(|(_, s)| *s);
     let own = find(&is_class).unwrap_or_default();
     match find(&is_queue) {
-        // CoDel drops what it hands out, of which the class knows nothing.
+        // CoDel drops packets on dequeue, which the class does not count.
         Some(queue) => {
             Statistics { drops: queue.drops, backlog: queue.backlog, backlog_packets: queue.backlog_packets, ..own }
         }
@@ -65,10 +65,10 @@ fn of_class(class: &ClassPlan, objects: &[(Object, Statistics)]) -> Statistics {
     }
 }
 
-/// The program that decides for a direction, by the kernel's number.
+/// Id of the classifier program of a direction.
 ///
 /// # Errors
-/// The device is gone.
+/// The device was removed.
 pub fn program(netlink: &mut Netlink, side: &SidePlan) -> Result<Option<u32>, ShapeError> {
     Ok(observe::program(&observe::traffic_control(netlink, side.device.index)?.0))
 }

@@ -3,55 +3,55 @@ use std::path::PathBuf;
 
 use kernel::KernelError;
 
-/// Why settings could not be read or changed.
+/// Reason why settings could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuneError {
     /// The kernel refused.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// Files of longhaul itself.
+    /// A file of longhaul could not be accessed.
     #[error("{doing} {}: {source}", path.display())]
     File {
-        /// What was attempted.
+        /// The operation.
         doing: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The caller may not.
-    #[error(
-        "changing this network's settings needs CAP_NET_ADMIN: run as root; `longhaul tune check` and --dry-run need no right"
-    )]
+    /// The caller lacks the privilege.
+    #[error("changing this network's settings needs CAP_NET_ADMIN: run as root; `tune check` and --dry-run do not")]
     Unprivileged,
-    /// Another process is at it.
-    #[error("another longhaul changes this network's settings at present (lock {})", .0.display())]
+    /// Another process changes the settings.
+    #[error("another process of longhaul is changing these settings (lock {}); wait for it to end", .0.display())]
     Busy(PathBuf),
-    /// A journal that this version does not understand.
-    #[error("the journal {} cannot be read: {why}; nothing was changed", path.display())]
+    /// A journal that this version cannot parse.
+    #[error("cannot read the journal {}: {why}; nothing was changed", path.display())]
     Journal {
         /// Its path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// A file of somebody else's.
-    #[error("{} was not written by longhaul and is left as it is; remove it or do without --persist", .0.display())]
+    /// A file that longhaul did not write.
+    #[error("longhaul did not write {} and leaves it unchanged; remove it, or omit --persist", .0.display())]
     ForeignFile(PathBuf),
-    /// Files in /etc speak of the host only.
-    #[error("--persist is for the host's own network; this is a namespace that ends with its processes")]
+    /// Files in /etc apply to the host only.
+    #[error("--persist applies to the host's own network only; this network namespace ends with its processes")]
     NotTheHost,
     /// There is no such device.
-    #[error("there is no network device `{name}`; there are: {}", known.join(", "))]
+    #[error("there is no network device `{name}`; devices are: {}", known.join(", "))]
     NoDevice {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// Devices that there are.
+        /// The devices of this network namespace.
         known: Vec<String>,
     },
-    /// A change that was made before is in force.
-    #[error("changes by `longhaul tune` are in force: run `longhaul tune undo` first, to compare with what was before")]
+    /// Earlier changes are in force.
+    #[error(
+        "changes by `longhaul tune` are in force: run `longhaul tune undo` first, to compare with the original values"
+    )]
     InForce,
 }
 

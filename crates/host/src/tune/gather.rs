@@ -6,7 +6,7 @@ use units::Bytes;
 
 use super::{TuneError, device, machine};
 
-/// A variable that only the machine's first network namespace has (net/core/sysctl_net_core.c).
+/// A variable that exists only in the machine's first network namespace (net/core/sysctl_net_core.c).
 const HOST_ONLY: &str = "net.core.netdev_max_backlog";
 
 /// Variables that the rules read and that have no row, or one without a change.
@@ -31,7 +31,7 @@ pub fn devices() -> Result<Vec<String>, TuneError> {
     Ok(links.into_iter().filter(|d| d.name != "lo").map(|d| d.name).collect())
 }
 
-/// The device to look at: the one named, else the fastest that is operational, with its speed.
+/// The named device, else the fastest operational one with a known speed.
 ///
 /// # Errors
 /// There is none of that name.
@@ -49,7 +49,8 @@ pub fn pick_device(name: Option<&str>) -> Result<Option<tuning::Device>, TuneErr
     Ok(read?.into_iter().rev().max_by_key(|d| d.speed))
 }
 
-/// Reads all that the rules ask for, in the calling thread's network namespace. What cannot be read says so.
+/// Reads all facts that the rules need, in the calling thread's network namespace. Unreadable values are marked as
+/// such.
 pub fn gather(device: Option<tuning::Device>) -> Facts {
     let first = is_host();
     let keys = tuning::sysctls().chain(ALSO_READ.iter().copied());

@@ -8,15 +8,15 @@ use tuning::{Change, Setting};
 use super::TuneError;
 use crate::state::{self, Lock};
 
-/// What was changed in a network namespace, and what was there before.
+/// Changes in a network namespace, with the earlier values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Journal {
     /// Version of this format.
     format: u32,
-    /// The namespace: its number can be given to another one later.
+    /// The namespace: its id may be reused after a restart.
     network: Identity,
-    /// In the order in which they were made.
+    /// Changes in the order in which they were made.
     entries: Vec<Entry>,
 }
 
@@ -56,7 +56,8 @@ impl Journal {
         self.entries.iter().map(change).collect()
     }
 
-    /// Adds changes to be made. What was changed by longhaul before, and not by others since, keeps the value from before.
+    /// Adds changes to be made. A value that longhaul changed before, and no other program since, keeps its original
+    /// value.
     pub fn add(&mut self, changes: &[Change]) {
         for change in changes {
             let key = change.setting.to_string();
@@ -73,7 +74,7 @@ impl Journal {
         }
     }
 
-    /// Forgets changes that are no more.
+    /// Drops all changes but `left`.
     pub(super) fn keep(&mut self, left: &[Change]) {
         self.entries.retain(|e| left.iter().any(|c| c.setting.to_string() == e.key));
     }
@@ -90,7 +91,7 @@ impl Identity {
     }
 }
 
-/// The place of the journal of the namespace that the calling thread is in, and the right to change it.
+/// The journal file of the calling thread's namespace, with its lock.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
@@ -101,15 +102,15 @@ impl Place {
     /// Takes the lock of the calling thread's namespace.
     pub(super) fn take(folder: &Path) -> Result<Self, TuneError> {
         let number = state::network().map_err(TuneError::file("reading the network namespace,", "/proc"))?;
-        let folder = state::make(folder, "tune").map_err(TuneError::file("making the folder", folder))?;
+        let folder = state::make(folder, "tune").map_err(TuneError::file("creating the directory", folder))?;
         let lock = folder.join(format!("{number}.lock"));
-        match Lock::take(&lock).map_err(TuneError::file("making the lock", &lock))? {
+        match Lock::take(&lock).map_err(TuneError::file("creating the lock", &lock))? {
             Some(held) => Ok(Self { path: folder.join(format!("{number}.json")), _lock: held }),
             None => Err(TuneError::Busy(lock)),
         }
     }
 
-    /// The journal; empty when there is none, or one of another namespace that had the same number.
+    /// Reads the journal; empty when there is none, or when it belongs to another namespace with the same id.
     pub(super) fn read(&self) -> Result<Journal, TuneError> {
         let text = match fs::read(&self.path) {
             Ok(text) => text,
@@ -119,7 +120,7 @@ impl Place {
         let bad = |why: String| TuneError::Journal { path: self.path.clone(), why };
         let journal: Journal = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
         if journal.format != FORMAT {
-            return Err(bad(format!("its format is {}, not {FORMAT}", journal.format)));
+            return Err(bad(format!("format {} is not supported (expected {FORMAT})", journal.format)));
         }
         if journal.network != Identity::own() {
             return Ok(Journal::new());

@@ -1,10 +1,10 @@
-//! What the machine tells of itself, in files.
+//! Facts about the machine, from files.
 
 use std::fs;
 
 use units::Bytes;
 
-/// Major and minor number of the kernel; 0.0 where it cannot be told, so that the older rules hold.
+/// Major and minor number of the kernel; 0.0 where unknown, so that the older rules apply.
 pub(super) fn version() -> (u32, u32) {
     let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
@@ -50,7 +50,7 @@ pub(super) fn page() -> u64 {
     kernel::page_bytes()
 }
 
-/// The governor of each CPU; `None` where the machine does not show them.
+/// The frequency governor of each CPU; `None` where the machine does not expose them.
 pub(super) fn governors() -> Option<Vec<String>> {
     let cpus = fs::read_dir("/sys/devices/system/cpu").ok()?;
     let found: Vec<String> = cpus
@@ -60,7 +60,7 @@ pub(super) fn governors() -> Option<Vec<String>> {
     (!found.is_empty()).then_some(found)
 }
 
-/// Whether a process of this name runs; other users' processes may be hidden, then it seems not to.
+/// Whether irqbalance runs; a process of another user may be hidden and then counts as absent.
 pub(super) fn irqbalance() -> Option<bool> {
     let processes = fs::read_dir("/proc").ok()?;
     let mut names = processes.filter_map(|p| fs::read_to_string(p.ok()?.path().join("comm")).ok());

@@ -1,7 +1,7 @@
-//! Settings of this host, or of the network namespace that the calling thread is in: read, changed, and set back.
+//! Settings of this host, or of the calling thread's network namespace: reading, changing and restoring them.
 //!
-//! What is to change is decided by `tuning`. Before anything is changed all of it is in the journal, with the values found; every
-//! value is read back; [`undo`] works from the journal, also after the process that changed was killed in the middle.
+//! `tuning` decides the changes. The journal holds all of them with the original values before the first one is made,
+//! and every value is read back. [`undo`] works from the journal, also after the changing process was killed.
 
 mod device;
 mod error;

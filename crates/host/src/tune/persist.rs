@@ -7,10 +7,10 @@ use tuning::Change;
 
 use super::TuneError;
 
-/// Where the values are written that hold after a restart (sysctl.d(5)).
+/// File whose values apply after a restart (sysctl.d(5)).
 pub const PERSISTENT: &str = "/etc/sysctl.d/90-longhaul.conf";
 
-/// First line of the file: who may overwrite and remove it.
+/// First line of the file, which identifies it as longhaul's.
 const HEAD: &str = "# Written by `longhaul tune apply --persist`; `longhaul tune undo` removes it. Do not edit.";
 
 /// The file for sysctl.d(5).
@@ -28,10 +28,10 @@ impl Persistent {
         &self.0
     }
 
-    /// Whether the file is there and was written by longhaul.
+    /// Whether the file exists and was written by longhaul.
     ///
     /// # Errors
-    /// It is somebody else's, or cannot be read.
+    /// Another program wrote it, or it cannot be read.
     pub fn is_ours(&self) -> Result<bool, TuneError> {
         match fs::read_to_string(&self.0) {
             Ok(text) if text.lines().next() == Some(HEAD) => Ok(true),
@@ -44,17 +44,17 @@ impl Persistent {
     /// Writes the values that longhaul set.
     ///
     /// # Errors
-    /// A file of somebody else's is there, or the folder is not writable.
+    /// A file of another program exists, or the directory is not writable.
     pub fn write(&self, changes: &[Change]) -> Result<(), TuneError> {
         self.is_ours()?;
         let text = tuning::persistent(HEAD, changes.iter().map(|c| (&c.setting, c.after.as_str())));
-        // Whoever may read sysctls may read what sets them, and systemd-sysctl need not be root's.
+        // The file is public, as sysctls are, and systemd-sysctl need not run as root.
         kernel::replace_private(&self.0, text.as_bytes())
             .and_then(|()| fs::set_permissions(&self.0, fs::Permissions::from_mode(0o644)))
             .map_err(TuneError::file("writing", &self.0))
     }
 
-    /// Removes the file if longhaul wrote it; says whether there was one.
+    /// Removes the file if longhaul wrote it; returns whether it existed.
     ///
     /// # Errors
     /// It cannot be removed.
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_says_whose_it_is_and_holds_what_sysctl_reads() {
+    fn the_file_names_its_owner_and_is_valid_for_sysctl() {
         let folder = tempfile::tempdir().unwrap();
         let file = Persistent::at(folder.path().join("90-longhaul.conf"));
         let queue =
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_somebody_else_is_neither_overwritten_nor_removed() {
+    fn a_file_of_another_program_is_neither_overwritten_nor_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("90-longhaul.conf");
         fs::write(&path, "net.ipv4.tcp_sack = 1\n").unwrap();

@@ -7,7 +7,7 @@ use tuning::{Change, Setting, same_value};
 use super::journal::{Journal, Place};
 use super::{Persistent, TuneError, is_host, read, write};
 
-/// The sole right to change the settings of the network namespace that the calling thread is in.
+/// Exclusive access to the settings of the calling thread's network namespace.
 #[derive(Debug)]
 pub struct Session {
     place: Place,
@@ -15,10 +15,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// Begins; `folder` is that of [`crate::state::folder`].
+    /// Opens a session; `folder` is that of [`crate::state::folder`].
     ///
     /// # Errors
-    /// The caller may not change networks, another process is at it, or the journal cannot be read.
+    /// The caller may not change networks, another process changes them, or the journal cannot be read.
     pub fn begin(folder: &Path) -> Result<Self, TuneError> {
         if !kernel::may_change_networks() {
             return Err(TuneError::Unprivileged);
@@ -33,10 +33,12 @@ impl Session {
         !self.journal.is_empty()
     }
 
-    /// Makes changes, each read back. When one fails, those made before are set back, and the failure is among the outcomes.
+    /// Makes changes and reads each back. When one fails, the earlier ones are reverted, and the failure is among the
+    /// outcomes.
     ///
     /// # Errors
-    /// Before anything is changed: a setting may not be written, the journal not be kept, or a file is in the way of `persist`.
+    /// Before any change: a setting is not writable, the journal cannot be written, or a file conflicts with
+    /// `persist`.
     pub fn apply(
         &mut self,
         changes: &[Change],
@@ -69,9 +71,9 @@ impl Session {
         Ok(true)
     }
 
-    /// Sets back what a failed call has changed, to what it found.
+    /// Reverts the changes of a failed call.
     fn take_back(&mut self, made: &[Change], was: Journal, tell: &mut dyn FnMut(TuneChange)) -> Result<(), TuneError> {
-        // Of the failed one the kernel may hold what it made of our value, so it is not looked at before.
+        // The kernel may hold a modified value of the failed change, so that value is not compared.
         let (failed, done) = made.split_last().map_or((None, made), |(last, rest)| (Some(last), rest));
         let told: Vec<TuneChange> = failed.into_iter().map(set_back).chain(done.iter().rev().map(restore)).collect();
         let all_back = told.iter().all(|t| t.outcome != ChangeOutcome::Failed);
@@ -83,8 +85,9 @@ impl Session {
         Ok(())
     }
 
-    /// Sets back all that the journal holds, the last change first. A value that is neither what longhaul found nor what it set is
-    /// somebody else's: it is left alone. What could not be set back stays in the journal. Says whether everything is as before.
+    /// Reverts all changes in the journal, the last one first. A value that is neither the original nor the one that
+    /// longhaul set belongs to another program and is left. Changes that cannot be reverted stay in the journal.
+    /// Returns whether all original values are restored.
     ///
     /// # Errors
     /// The journal cannot be read or written.
@@ -105,27 +108,27 @@ impl Session {
     }
 }
 
-/// Sets back all that longhaul changed in the calling thread's network namespace; on the host also removes the file of
-/// `persist`. Says whether everything is as before.
+/// Reverts all changes by longhaul in the calling thread's network namespace; on the host also removes the file of
+/// `persist`. Returns whether all original values are restored.
 ///
 /// # Errors
 /// As [`Session::begin`] and [`Session::undo`].
 pub fn undo(folder: &Path, file: &Persistent, tell: &mut dyn FnMut(TuneChange)) -> Result<bool, TuneError> {
     let mut session = Session::begin(folder)?;
-    // The file first: a restart in between must not bring the values back.
+    // The file goes first: a restart in between must not apply the values again.
     if is_host() && file.remove()? {
         let note =
-            (!session.is_changed()).then(|| "values that it set at the start stay until the next one".to_owned());
+            (!session.is_changed()).then(|| "the values that it set at boot stay until the next restart".to_owned());
         tell(about_file(file, ChangeOutcome::FileRemoved, note));
     }
     session.undo(tell)
 }
 
-/// Whether the kernel would let us, without changing anything.
+/// Checks without a change whether the kernel would accept a write.
 fn may_write(setting: &Setting) -> Result<(), TuneError> {
     let Setting::Sysctl(key) = setting else { return Ok(()) };
     let path = Path::new("/proc/sys").join(key.replace('.', "/"));
-    // sysctl(8) names have their own slashes; none of the catalogue has one.
+    // sysctl(8) names may contain slashes; none of the catalogue does.
     File::options().write(true).open(&path).map_err(TuneError::file("opening for writing", &path))?;
     Ok(())
 }
@@ -139,7 +142,7 @@ fn restore(change: &Change) -> TuneChange {
         return outcome(change, ChangeOutcome::AsBefore, None);
     }
     if !same_value(&found, &change.after) {
-        let note = format!("it holds `{found}`, which longhaul did not set");
+        let note = format!("its value is `{found}`, which longhaul did not set");
         return outcome(change, ChangeOutcome::LeftAlone, Some(note));
     }
     set_back(change)

@@ -1,7 +1,7 @@
 use kernel::{Ethtool, FeatureSwitch, KernelError, LinkSettings, Netlink, Op};
 use tuning::{Offload, Setting};
 
-/// Reads a setting as the kernel has it, numbers separated by one blank.
+/// Reads a setting from the kernel, numbers separated by one blank.
 ///
 /// # Errors
 /// The kernel has no such setting, or no such device.
@@ -25,10 +25,10 @@ pub fn read(setting: &Setting) -> Result<String, KernelError> {
 /// The kernel refuses, or holds another value afterwards.
 pub fn write(setting: &Setting, value: &str) -> Result<(), KernelError> {
     match setting {
-        // Reads back by itself.
+        // This function reads back by itself.
         Setting::Sysctl(key) => return kernel::write_sysctl(key, value),
         Setting::QueueLength(device) => {
-            let length = value.parse().map_err(|_| refused(setting, value, "it is no number of packets"))?;
+            let length = value.parse().map_err(|_| refused(setting, value, "the value is not a number of packets"))?;
             let mut netlink = Netlink::open()?;
             let index = netlink.index(device)?;
             netlink.set_link(index, &LinkSettings { tx_queue_len: Some(length), ..LinkSettings::default() })?;

@@ -36,20 +36,20 @@ fn two() -> [Change; 2] {
     [sysctl("net.ipv4.tcp_rmem", "4096 131072 50003968"), sysctl("net.ipv4.tcp_mtu_probing", "1")]
 }
 
-fn outcomes(told: &[TuneChange]) -> Vec<(&str, ChangeOutcome)> {
-    told.iter().map(|t| (t.key.as_str(), t.outcome)).collect()
+fn outcomes(changes: &[TuneChange]) -> Vec<(&str, ChangeOutcome)> {
+    changes.iter().map(|t| (t.key.as_str(), t.outcome)).collect()
 }
 
 fn apply_all(folder: &Path, changes: &[Change]) -> Vec<TuneChange> {
-    let mut told = Vec::new();
-    Session::begin(folder).unwrap().apply(changes, None, &mut |c| told.push(c)).unwrap();
-    told
+    let mut outcomes = Vec::new();
+    Session::begin(folder).unwrap().apply(changes, None, &mut |c| outcomes.push(c)).unwrap();
+    outcomes
 }
 
 fn undo_all(folder: &Path) -> (bool, Vec<TuneChange>) {
-    let mut told = Vec::new();
-    let as_before = undo(folder, &Persistent::at(folder.join("none.conf")), &mut |c| told.push(c)).unwrap();
-    (as_before, told)
+    let mut changes = Vec::new();
+    let as_before = undo(folder, &Persistent::at(folder.join("none.conf")), &mut |c| changes.push(c)).unwrap();
+    (as_before, changes)
 }
 
 fn journals(folder: &Path) -> usize {
@@ -58,17 +58,17 @@ fn journals(folder: &Path) -> usize {
 }
 
 #[test]
-fn what_was_applied_is_undone_to_the_byte() {
+fn an_undo_restores_every_byte() {
     inside(|folder| {
         let before = [bytes("tcp_rmem"), bytes("tcp_mtu_probing")];
-        let told = apply_all(folder, &two());
-        assert!(told.iter().all(|t| t.outcome == ChangeOutcome::Applied), "{told:?}");
+        let changes = apply_all(folder, &two());
+        assert!(changes.iter().all(|t| t.outcome == ChangeOutcome::Applied), "{changes:?}");
         assert_eq!(bytes("tcp_rmem"), "4096\t131072\t50003968\n");
         assert_eq!(journals(folder), 1);
-        let (as_before, told) = undo_all(folder);
+        let (as_before, changes) = undo_all(folder);
         assert!(as_before);
         let restored = ChangeOutcome::Restored;
-        assert_eq!(outcomes(&told), [("net.ipv4.tcp_mtu_probing", restored), ("net.ipv4.tcp_rmem", restored)]);
+        assert_eq!(outcomes(&changes), [("net.ipv4.tcp_mtu_probing", restored), ("net.ipv4.tcp_rmem", restored)]);
         assert_eq!([bytes("tcp_rmem"), bytes("tcp_mtu_probing")], before);
         assert_eq!(journals(folder), 0, "nothing is left to undo");
         assert_eq!(undo_all(folder), (true, Vec::new()));
@@ -82,24 +82,24 @@ fn a_killed_apply_is_undone_from_its_journal() {
         apply_all(folder, &two());
         // As if the process had been killed after the first of the two: the journal is written before any change.
         fs::write("/proc/sys/net/ipv4/tcp_mtu_probing", &before[1]).unwrap();
-        let (as_before, told) = undo_all(folder);
+        let (as_before, changes) = undo_all(folder);
         assert!(as_before);
         let wanted =
             [("net.ipv4.tcp_mtu_probing", ChangeOutcome::AsBefore), ("net.ipv4.tcp_rmem", ChangeOutcome::Restored)];
-        assert_eq!(outcomes(&told), wanted);
+        assert_eq!(outcomes(&changes), wanted);
         assert_eq!([bytes("tcp_rmem"), bytes("tcp_mtu_probing")], before);
     });
 }
 
 #[test]
-fn a_value_of_somebody_else_is_left_alone_and_named() {
+fn a_value_of_another_program_is_left_and_named() {
     inside(|folder| {
         apply_all(folder, &two());
         fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 7000000").unwrap();
-        let (as_before, told) = undo_all(folder);
+        let (as_before, changes) = undo_all(folder);
         assert!(!as_before);
-        assert_eq!(told[1].outcome, ChangeOutcome::LeftAlone);
-        assert!(told[1].note.as_ref().unwrap().contains("4096 131072 7000000"), "{told:?}");
+        assert_eq!(changes[1].outcome, ChangeOutcome::LeftAlone);
+        assert!(changes[1].note.as_ref().unwrap().contains("4096 131072 7000000"), "{changes:?}");
         assert_eq!(bytes("tcp_rmem"), "4096\t131072\t7000000\n");
         assert_eq!(bytes("tcp_mtu_probing"), "0\n");
     });
@@ -117,15 +117,15 @@ fn a_second_apply_keeps_the_first_values() {
 }
 
 #[test]
-fn a_change_that_fails_takes_the_others_back() {
+fn a_failed_change_reverts_the_earlier_ones() {
     inside(|folder| {
         let before = bytes("tcp_rmem");
         let [rmem, _] = two();
         let refused = sysctl("net.ipv4.tcp_congestion_control", "no_such_control");
-        let mut told = Vec::new();
+        let mut changes = Vec::new();
         let mut session = Session::begin(folder).unwrap();
-        assert!(!session.apply(&[rmem, refused], None, &mut |c| told.push(c)).unwrap());
-        assert!(told.iter().any(|t| t.outcome == ChangeOutcome::Failed), "{told:?}");
+        assert!(!session.apply(&[rmem, refused], None, &mut |c| changes.push(c)).unwrap());
+        assert!(changes.iter().any(|t| t.outcome == ChangeOutcome::Failed), "{changes:?}");
         assert_eq!(bytes("tcp_rmem"), before);
         assert!(!session.is_changed());
         assert_eq!(journals(folder), 0);
@@ -143,7 +143,7 @@ fn only_one_process_at_a_time_changes_a_network() {
 }
 
 #[test]
-fn the_journal_of_a_namespace_that_is_gone_is_not_applied_to_its_successor() {
+fn the_journal_of_an_ended_namespace_is_not_applied_to_its_successor() {
     inside(|folder| {
         apply_all(folder, &two());
         let number = crate::state::network().unwrap();
@@ -156,7 +156,7 @@ fn the_journal_of_a_namespace_that_is_gone_is_not_applied_to_its_successor() {
         assert!(!Session::begin(folder).unwrap().is_changed());
         fs::write(&path, "{\"format\": 1").unwrap();
         let e = Session::begin(folder).unwrap_err().to_string();
-        assert!(e.contains("cannot be read") && e.contains("nothing was changed"), "{e}");
+        assert!(e.contains("cannot read the journal") && e.contains("nothing was changed"), "{e}");
     });
 }
 
@@ -200,7 +200,7 @@ fn a_device_is_read_and_its_queue_and_offloads_are_changed_and_restored() {
 }
 
 #[test]
-fn a_namespace_has_no_file_in_etc_and_knows_what_is_the_hosts() {
+fn a_namespace_has_no_file_in_etc_and_distinguishes_host_settings() {
     inside(|folder| {
         assert!(!is_host());
         let file = Persistent::at(folder.join("90-longhaul.conf"));

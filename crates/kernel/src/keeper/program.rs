@@ -11,17 +11,17 @@ use crate::mount::{mount_sys, own_mounts};
 pub struct Spawn<'a> {
     /// The node's network namespace.
     pub network: &'a File,
-    /// The node's name: what hostname(1) says there.
+    /// The node's host name, as hostname(1) shows it there.
     pub hostname: Option<String>,
-    /// Leaves the program in this process's group, so that it may use the terminal. Otherwise it leads a group of its own,
+    /// Leaves the program in this process's group, so that it may use the terminal. Otherwise it leads a new group,
     /// which [`crate::signal_group`] reaches and the terminal's signals do not.
     pub share_terminal: bool,
-    /// What to run, with its arguments, environment, working directory and standard streams.
+    /// The program with its arguments, environment, working directory and standard streams.
     pub command: Command,
 }
 
-/// Prepares a command to make the last steps in the child: a view of its own, a name, a group, and no signals blocked or
-/// ignored on our account.
+/// Prepares a command's last steps in the child: a private mount namespace, a host name, a process group, and default
+/// signal dispositions.
 pub(super) fn prepare(command: &mut Command, hostname: Option<&str>, share_terminal: bool) -> io::Result<()> {
     let hostname = hostname.map(CString::new).transpose()?;
     let steps = move || {
@@ -36,29 +36,30 @@ pub(super) fn prepare(command: &mut Command, hostname: Option<&str>, share_termi
         default_signals();
         Ok(())
     };
-    // SAFETY: `steps` only makes system calls, neither allocates nor locks, and so is safe between fork and exec of a
-    // process with threads. Its string was made before.
+    // SAFETY: `steps` only makes system calls and neither allocates nor locks: it is safe between fork and exec of a
+    // process with threads. Its string was allocated before.
     unsafe { command.pre_exec(steps) };
     Ok(())
 }
 
-/// Gives the calling process mounts of its own with the devices of its network in /sys. Async-signal-safe.
+/// Gives the calling process a private mount namespace with the devices of its network in /sys. Async-signal-safe.
 pub(crate) fn show_devices() -> io::Result<()> {
     own_mounts()?;
-    // Refused in containers that hide parts of /sys. Programs that list devices by netlink see the right ones anyway.
+    // Containers that hide parts of /sys refuse this mount. Programs that list devices by netlink still see the right
+    // ones.
     let _ = mount_sys();
     Ok(())
 }
 
-/// Gives the calling process a host name of its own. Async-signal-safe.
+/// Gives the calling process a separate host name. Async-signal-safe.
 pub(crate) fn set_hostname(name: &CString) -> io::Result<()> {
-    // SAFETY: CLONE_NEWUTS changes only what the calling process takes for its host's name.
+    // SAFETY: CLONE_NEWUTS changes only the calling process's view of its host name.
     check(unsafe { libc::unshare(libc::CLONE_NEWUTS) })?;
     // SAFETY: the string is readable for its length.
     check(unsafe { libc::sethostname(name.as_ptr(), name.as_bytes().len()) })
 }
 
-/// Exec keeps what is ignored and blocked; a program expects neither. Async-signal-safe.
+/// Resets signal dispositions and the signal mask, which exec would keep. Async-signal-safe.
 fn default_signals() {
     for signal in 1..=libc::SIGRTMAX() {
         // SAFETY: the default disposition is valid for every signal; SIGKILL and SIGSTOP refuse, which changes nothing.

@@ -1,4 +1,4 @@
-//! TCP connections of a network namespace, as the kernel's socket diagnostics tell (sock_diag(7)).
+//! TCP connections of a network namespace, as reported by the kernel's socket diagnostics (sock_diag(7)).
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -23,28 +23,28 @@ const HEADER: usize = 72;
 /// A TCP connection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TcpConnection {
-    /// Number of its socket that no other has while the machine runs (SO_COOKIE), the one that BPF programs see.
+    /// Cookie of its socket, unique until the machine reboots (SO_COOKIE); BPF programs see the same number.
     pub cookie: u64,
-    /// Inode of its socket, as /proc/PID/fd shows it; 0 when no process holds it any more.
+    /// Inode of its socket, as in /proc/PID/fd; 0 when no process holds the socket any more.
     pub inode: u64,
-    /// This host's end.
+    /// Local address.
     pub local: SocketAddr,
-    /// The other end.
+    /// Remote address.
     pub remote: SocketAddr,
-    /// Its congestion control.
+    /// Congestion control in use.
     pub congestion_control: String,
-    /// What TCP_INFO tells.
+    /// State from TCP_INFO.
     pub state: TcpState,
-    /// Packets, as TCP_INFO counts them.
+    /// Packet counts from TCP_INFO.
     pub segments: Segments,
 }
 
-/// A conversation about the connections of one network namespace. Needs no privilege in one's own.
+/// A socket-diagnostics connection for one network namespace. The caller's own namespace needs no privilege.
 #[derive(Debug)]
 pub struct TcpDiagnostics(Conversation);
 
 impl TcpDiagnostics {
-    /// About those of the calling thread's network namespace.
+    /// Opens a connection for the calling thread's network namespace.
     ///
     /// # Errors
     /// The socket cannot be opened.
@@ -54,7 +54,7 @@ impl TcpDiagnostics {
             .map_err(|e| KernelError::new(Op::Socket, "for socket diagnostics", e))
     }
 
-    /// About those of a process's network namespace.
+    /// Opens a connection for the network namespace of a process.
     ///
     /// # Errors
     /// There is no such process; entering another namespace needs CAP_SYS_ADMIN.
@@ -67,14 +67,14 @@ impl TcpDiagnostics {
             Ok(()) => Self::open(),
             Err(e) => Err(KernelError::new(Op::Join, format!("/proc/{process}/ns/net"), e)),
         });
-        let ended = |_| Err(failed(io::Error::other("the thread ended abnormally")));
+        let ended = |_| Err(failed(io::Error::other("the thread that enters the network namespace panicked")));
         opened.map_err(failed)?.join().unwrap_or_else(ended)
     }
 
-    /// The connections that can carry data, IPv4 and IPv6.
+    /// Lists the connections that can carry data, over IPv4 and IPv6.
     ///
     /// # Errors
-    /// The kernel was built without INET_DIAG, or its answer is not understood.
+    /// The kernel was built without INET_DIAG, or its answer cannot be parsed.
     pub fn connections(&mut self) -> Result<Vec<TcpConnection>, KernelError> {
         let failed = |e| KernelError::new(Op::Diagnostics, "TCP", e);
         let mut all = Vec::new();
@@ -105,9 +105,9 @@ fn question(family: u8, socket_id: SocketId) -> RawRequest {
     RawRequest { kind: SOCK_DIAG_BY_FAMILY, flags: 0, body }
 }
 
-/// `None` for a socket without TCP_INFO, which is one that is going away.
+/// Parses an answer; `None` for a socket without TCP_INFO, which is being closed.
 fn connection(body: &[u8]) -> io::Result<Option<TcpConnection>> {
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "an answer that is not understood");
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "cannot parse the kernel's answer");
     let header = InetResponseHeader::parse(body).map_err(|_| damaged())?;
     let (mut info, mut control) = (None, String::new());
     for attribute in NlasIterator::new(body.get(HEADER..).ok_or_else(damaged)?) {
@@ -136,17 +136,17 @@ fn connection(body: &[u8]) -> io::Result<Option<TcpConnection>> {
 /// Inodes of the sockets that a process holds.
 ///
 /// # Errors
-/// There is no such process, or it belongs to somebody else.
+/// There is no such process, or it belongs to another user.
 pub fn socket_inodes(process: u32) -> io::Result<BTreeSet<u64>> {
     let inode = |entry: io::Result<fs::DirEntry>| {
-        // What was closed meanwhile is none.
+        // A descriptor that was closed meanwhile is skipped.
         let target = fs::read_link(entry.ok()?.path()).ok()?;
         target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
     };
     Ok(fs::read_dir(format!("/proc/{process}/fd"))?.filter_map(inode).collect())
 }
 
-/// Processes whose program has this name (/proc/PID/comm: its first 15 bytes), in the order of their numbers.
+/// Processes whose program has this name (/proc/PID/comm: its first 15 bytes), in ascending order of their numbers.
 pub fn processes_named(name: &str) -> Vec<u32> {
     let short = name.as_bytes().get(..15).unwrap_or(name.as_bytes());
     let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
@@ -165,7 +165,7 @@ mod tests {
     use crate::tcp_state;
 
     #[test]
-    fn a_connection_is_listed_as_its_owner_knows_it() {
+    fn a_connection_is_listed_with_its_owners_addresses() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_peer, _) = listener.accept().unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_over_ipv6_has_addresses_of_ipv6() {
+    fn a_connection_over_ipv6_has_ipv6_addresses() {
         let listener = TcpListener::bind("[::1]:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let all = TcpDiagnostics::open().unwrap().connections().unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_found_by_name_and_absent_ones_are_named() {
+    fn processes_are_found_by_name() {
         let own = fs::read_to_string("/proc/self/comm").unwrap();
         assert!(processes_named(own.trim_end()).contains(&std::process::id()));
         assert!(processes_named("no program of this name").is_empty());

@@ -8,7 +8,7 @@ use units::Bytes;
 
 use super::socket::Request;
 
-/// What to change about a device; absent stays as it is.
+/// Changes to a device; absent settings stay as they are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkSettings {
     /// Administratively up or down (IFF_UP).
@@ -19,25 +19,25 @@ pub struct LinkSettings {
     pub tx_queue_len: Option<u32>,
     /// Ethernet address.
     pub mac: Option<[u8; 6]>,
-    /// Keeps the kernel from giving the device an IPv6 link-local address by itself (IN6_ADDR_GEN_MODE_NONE). Takes effect
-    /// before the device comes up.
+    /// Stops the kernel from generating an IPv6 link-local address (IN6_ADDR_GEN_MODE_NONE). Takes effect before the
+    /// device comes up.
     pub ipv6_address_generation_off: bool,
 }
 
-/// What a device counted in one direction.
+/// Counters of a device in one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets; a segment train that the kernel keeps together (GSO, GRO) counts as one.
+    /// Packets; a GSO or GRO super-packet counts as one.
     pub packets: u64,
     /// Bytes, with the Ethernet header where the device has one.
     pub bytes: Bytes,
-    /// Packets discarded for want of room, or, on receiving, unwanted.
+    /// Packets discarded for want of buffer space or, on receiving, because they were unwanted.
     pub dropped: u64,
     /// Packets that were damaged or could not be sent.
     pub errors: u64,
 }
 
-/// What a device counted since it exists (struct rtnl_link_stats64), from the host's point of view.
+/// Counters of a device since its creation (struct rtnl_link_stats64), from the host's point of view.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Into the host.
@@ -49,9 +49,9 @@ pub struct Statistics {
 /// A network device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Its number in this network namespace.
+    /// Index in its network namespace.
     pub index: u32,
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Ethernet address, where the device has one.
     pub mac: Option<[u8; 6]>,
@@ -61,26 +61,29 @@ pub struct Device {
     pub tx_queue_len: u32,
     /// Administratively up (IFF_UP).
     pub up: bool,
-    /// It has a carrier (IFLA_CARRIER): a cable, or of a tunnel device a process that holds one of its queues.
+    /// The device has a carrier (IFLA_CARRIER): a cable or, for a tunnel device, a process that holds one of its
+    /// queues.
     pub carrier: bool,
-    /// Operational: up, with a carrier, and its queue attached (RFC 2863 states up and unknown). The kernel gets there some
-    /// time after `up` when the other end of a pair came up last; it silently loses what is sent before.
+    /// The device is operational: up, with a carrier and an attached queue (RFC 2863 states up and unknown). If the
+    /// other end of a pair came up last, the kernel reaches this state some time after `up` and silently drops
+    /// earlier packets.
     pub operational: bool,
-    /// Kind of hardware (ARPHRD_* in linux/if_arp.h): 1 is Ethernet, 772 loopback, 65534 none (TUN).
+    /// Hardware type (ARPHRD_* in linux/if_arp.h): 1 is Ethernet, 772 loopback, 65534 none (TUN).
     pub hardware: u16,
     /// Kind of a virtual device (IFLA_INFO_KIND), such as `veth` or `ifb`.
     pub kind: Option<String>,
     /// Number of transmit queues.
     pub tx_queues: u32,
-    /// Largest super-packet that the device is given, in bytes (IFLA_GSO_MAX_SIZE); `None` where the kernel does not tell.
+    /// Largest super-packet that the kernel passes to the device, in bytes (IFLA_GSO_MAX_SIZE); `None` where the
+    /// kernel does not report it.
     pub gso_max_size: Option<u32>,
-    /// Name of the outermost queueing discipline's kind.
+    /// Kind of the root queueing discipline.
     pub qdisc: Option<String>,
-    /// What it counted.
+    /// Counters.
     pub statistics: Statistics,
 }
 
-/// The requests that change a device, in their order.
+/// Builds the requests that change a device, in order.
 pub(super) fn changes(index: u32, settings: &LinkSettings) -> Vec<Request> {
     let mut attributes = Vec::new();
     attributes.extend(settings.mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
@@ -95,7 +98,7 @@ pub(super) fn changes(index: u32, settings: &LinkSettings) -> Vec<Request> {
     vec![Request { message: RouteNetlinkMessage::SetLink(message), flags: 0 }]
 }
 
-/// The request that switches off IPv6 addresses of the kernel's own making.
+/// Builds the request that disables automatic IPv6 addresses.
 pub(super) fn without_own_addresses(index: u32) -> Request {
     let mut message = about(index);
     let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
@@ -103,12 +106,12 @@ pub(super) fn without_own_addresses(index: u32) -> Request {
     Request { message: RouteNetlinkMessage::SetLink(message), flags: 0 }
 }
 
-/// The question for a device by its number.
+/// Builds the query for a device by its index.
 pub(super) fn by_index(index: u32) -> RouteNetlinkMessage {
     RouteNetlinkMessage::GetLink(about(index))
 }
 
-/// The question for a device by its name.
+/// Builds the query for a device by its name.
 pub(super) fn by_name(name: &str) -> RouteNetlinkMessage {
     let mut message = LinkMessage::default();
     message.attributes.push(LinkAttribute::IfName(name.to_owned()));
@@ -121,7 +124,7 @@ fn about(index: u32) -> LinkMessage {
     message
 }
 
-/// Reads a device from the kernel's answer. A number that is not there is an error, never zero.
+/// Parses a device from the kernel's answer. A missing number is an error, never zero.
 pub(super) fn device(answer: RouteNetlinkMessage) -> io::Result<Device> {
     let RouteNetlinkMessage::NewLink(message) = answer else { return Err(incomplete("a device")) };
     let (mut name, mut mac, mut mtu, mut queue, mut state, mut counted) = (None, None, None, None, None, None);
@@ -169,7 +172,7 @@ fn info_kind(info: Vec<LinkInfo>) -> Option<String> {
 fn incomplete(what: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        format!("the kernel's answer holds no {}", what.trim_start_matches("a ")),
+        format!("the kernel's answer lacks the {}", what.trim_start_matches("an ").trim_start_matches("a ")),
     )
 }
 

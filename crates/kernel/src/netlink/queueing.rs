@@ -1,4 +1,4 @@
-//! Queueing disciplines, classes and filters, and changes that belong together.
+//! Queueing disciplines, classes and filters, and batches of changes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,61 +18,61 @@ const RTM_DELLINK: u16 = 17;
 const RTM_GETQDISC: u16 = 38;
 const RTM_GETTCLASS: u16 = 42;
 const RTM_GETTFILTER: u16 = 46;
-/// An attribute without a value: shows disciplines that the kernel made by itself, too.
+/// Attribute without a value: also lists the disciplines that the kernel created by itself.
 const TCA_DUMP_INVISIBLE: u16 = 10;
-/// The two places of `clsact` (TC_H_MIN_INGRESS and TC_H_MIN_EGRESS).
+/// The two parents of `clsact` filters (TC_H_MIN_INGRESS and TC_H_MIN_EGRESS).
 const CLSACT_INGRESS: Handle = Handle::new(0xffff, 0xfff2);
 const CLSACT_EGRESS: Handle = Handle::new(0xffff, 0xfff3);
 
-/// One of several changes that are made together.
+/// One change of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Something of traffic control.
+    /// A change of traffic control.
     Tc {
-        /// Number of the device.
+        /// Index of the device.
         device: u32,
-        /// What to do.
+        /// The operation.
         operation: Operation,
     },
-    /// Something of traffic control, as a message that was made before.
+    /// A change of traffic control, as a prebuilt message.
     Message {
-        /// Number of the device, which the message names as well.
+        /// Index of the device, which the message names as well.
         device: u32,
         /// The message.
         message: tc::Message,
     },
-    /// Makes an IFB device. With the number chosen here, later changes of the same call can refer to it.
+    /// Creates an IFB device. Its index is chosen here, so that later changes of the batch can refer to it.
     AddIfb {
-        /// Its name.
+        /// Name of the device.
         name: String,
-        /// Its number.
+        /// Index of the device.
         index: u32,
         /// Length of its queue in packets.
         tx_queue_len: u32,
     },
     /// Removes a device.
     DeleteLink {
-        /// Its number.
+        /// Index of the device.
         index: u32,
     },
     /// Sets a device administratively up or down.
     SetUp {
-        /// Its number.
+        /// Index of the device.
         index: u32,
         /// Up or down.
         up: bool,
     },
-    /// Sets the length of a device's own queue.
+    /// Sets the length of a device's transmit queue.
     SetTxQueueLen {
-        /// Its number.
+        /// Index of the device.
         index: u32,
-        /// Packets.
+        /// Length in packets.
         packets: u32,
     },
 }
 
 impl Change {
-    /// The number of the device that is changed.
+    /// Index of the device that changes.
     fn device(&self) -> u32 {
         match self {
             Self::Tc { device: index, .. }
@@ -123,12 +123,12 @@ fn raw(tc::Message { kind, flags, body }: tc::Message) -> RawRequest {
 }
 
 impl fmt::Display for Change {
-    /// `adding class 1:10 on`, to be followed by the device's name.
+    /// Writes the change as `adding class 1:10 on`, to be followed by the device's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tc { operation, .. } => write!(f, "{operation} on"),
-            Self::Message { .. } => f.write_str("bringing back what was on"),
-            Self::AddIfb { name, .. } => write!(f, "making the IFB device {name},"),
+            Self::Message { .. } => f.write_str("restoring the earlier traffic control of"),
+            Self::AddIfb { name, .. } => write!(f, "creating the IFB device {name},"),
             Self::DeleteLink { .. } => f.write_str("deleting"),
             Self::SetUp { up, .. } => write!(f, "setting {}", if *up { "up" } else { "down" }),
             Self::SetTxQueueLen { packets, .. } => write!(f, "setting a queue length of {packets} for"),
@@ -137,11 +137,11 @@ impl fmt::Display for Change {
 }
 
 impl Netlink {
-    /// All objects of traffic control on a device with what they counted: disciplines, those that the kernel made by itself
-    /// too, classes, and the filters of each of them that has some.
+    /// Lists all traffic-control objects of a device with their counters: disciplines (also those that the kernel
+    /// created by itself), classes, and the filters of each.
     ///
     /// # Errors
-    /// There is no such device, or the kernel's answer is not understood.
+    /// There is no such device, or the kernel's answer cannot be parsed.
     pub fn traffic_control(&mut self, device: u32) -> Result<Vec<(Object, Statistics)>, KernelError> {
         self.device(device).map_err(|e| KernelError::new(Op::FindDevice, device, e))?;
         let found = self.read_traffic_control(device);
@@ -170,12 +170,12 @@ impl Netlink {
         Ok(found)
     }
 
-    /// One list, of one device only: the kernel lists the disciplines of all.
+    /// Reads one list and keeps the objects of one device: the kernel lists the disciplines of all devices.
     fn tc_list(&mut self, kind: u16, device: u32, parent: Handle) -> io::Result<Vec<(Object, Statistics)>> {
         // Struct tcmsg: family and padding, device, handle, parent, info.
         let mut body: Vec<u8> = [0, device, 0, parent.as_raw(), 0].iter().flat_map(|w: &u32| w.to_ne_bytes()).collect();
         if kind == RTM_GETQDISC {
-            // Struct nlattr with a length of its own only.
+            // Struct nlattr without a value: only its own length and type.
             body.extend([4_u16, TCA_DUMP_INVISIBLE].iter().flat_map(|w| w.to_ne_bytes()));
         }
         let mut found = Vec::new();
@@ -189,11 +189,12 @@ impl Netlink {
         Ok(found)
     }
 
-    /// Makes changes in order, in one system call: a process that is killed meanwhile leaves all of them done, or none begun.
+    /// Applies changes in order, in one system call: if this process is killed meanwhile, either all changes are made
+    /// or none.
     ///
     /// # Errors
-    /// The first that was refused, with its place and the kernel's words. The others are made nevertheless: what is not wanted
-    /// then has to be undone.
+    /// The first change that was refused, with its position and the kernel's message. The remaining changes are made
+    /// nevertheless; the caller must undo those that it does not want.
     pub fn change_all(&mut self, changes: &[Change]) -> Result<(), KernelError> {
         let requests = changes.iter().map(Change::request).collect();
         let Err(Refused { at, source }) = self.0.carry_out_at_once(requests) else { return Ok(()) };
@@ -203,7 +204,7 @@ impl Netlink {
     }
 }
 
-/// The kernel leaves out who asks filters where that is a place of `clsact`.
+/// Sets the parent of a filter: the kernel omits it in lists of the filters of `clsact`.
 fn below(parent: Handle, object: Object) -> Object {
     match object {
         Object::Filter(filter) => Object::Filter(tc::Filter { parent, ..filter }),

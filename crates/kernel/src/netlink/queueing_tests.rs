@@ -9,7 +9,7 @@ use units::{Bytes, Rate};
 use super::tests::{add_veth, inside, namespace};
 use super::*;
 
-/// What iproute2 says: truth from outside.
+/// Output of iproute2, as independent ground truth.
 fn tc(line: &str) -> String {
     let out = Command::new("tc").args(line.split(' ')).output().unwrap();
     assert!(out.status.success(), "tc {line}: {}", String::from_utf8_lossy(&out.stderr));
@@ -103,7 +103,7 @@ fn each_kind() -> Vec<Object> {
 }
 
 #[test]
-fn what_is_applied_is_what_iproute2_shows_and_what_is_read_back() {
+fn an_applied_tree_matches_iproute2_and_reads_back_unchanged() {
     with_devices(|netlink, device| {
         assert_eq!(found(netlink, device), Tree::default(), "an untouched device");
         let wanted = Tree::planned(each_kind());
@@ -134,14 +134,14 @@ fn what_is_applied_is_what_iproute2_shows_and_what_is_read_back() {
             assert!(shown.contains(line), "{line} in {shown}");
         }
         assert!(tc("filter show dev a ingress").contains("(Egress Redirect to device ifb-a) stolen"));
-        // Nothing wanted: the device is as it was.
+        // An empty plan restores the device's initial state.
         netlink.change_all(&changes(device, Tree::default().operations_from(&there))).unwrap();
         assert_eq!(found(netlink, device), Tree::default());
     });
 }
 
 #[test]
-fn a_thousand_classes_with_leaves_and_filters_go_in_one_call() {
+fn a_thousand_classes_with_leaves_and_filters_are_applied_in_one_call() {
     with_devices(|netlink, device| {
         let mut objects = vec![htb(1, 0), class(1, 0, 1_000_000_000)];
         for minor in 2..1002 {
@@ -150,15 +150,15 @@ fn a_thousand_classes_with_leaves_and_filters_go_in_one_call() {
             objects.push(filter(minor, port(minor), Some(Handle::new(1, minor)), None));
         }
         let wanted = Tree::planned(objects);
-        let begin = Instant::now();
+        let start = Instant::now();
         let list = changes(device, wanted.operations_from(&Tree::default()));
-        let planned = begin.elapsed();
+        let planned = start.elapsed();
         netlink.change_all(&list).unwrap();
-        let applied = begin.elapsed() - planned;
+        let applied = start.elapsed() - planned;
         let there = found(netlink, device);
-        let read = begin.elapsed() - applied - planned;
+        let read = start.elapsed() - applied - planned;
         assert_eq!(wanted.differences(&there), []);
-        let all = begin.elapsed();
+        let all = start.elapsed();
         println!(
             "{} changes: planned {planned:?}, made {applied:?}, read {read:?}, with comparison {all:?}",
             list.len()
@@ -167,7 +167,7 @@ fn a_thousand_classes_with_leaves_and_filters_go_in_one_call() {
     });
 }
 
-/// Numbers that look random and are the same each time (Knuth, MMIX).
+/// Pseudo-random numbers with a fixed seed (Knuth, MMIX).
 struct Draw(u64);
 
 impl Draw {
@@ -181,7 +181,8 @@ impl Draw {
     }
 }
 
-/// Some tree: classes below each other, leaves of several kinds, filters with shared preferences, either ingress discipline.
+/// A random tree: nested classes, leaves of several kinds, filters with shared preferences, either ingress
+/// discipline.
 fn some_tree(draw: &mut Draw) -> Tree {
     let mut objects = Vec::new();
     let mut parents: Vec<(u16, u16)> = Vec::new();
@@ -226,7 +227,7 @@ fn some_tree(draw: &mut Draw) -> Tree {
 }
 
 #[test]
-fn any_tree_becomes_any_other() {
+fn any_tree_can_be_changed_into_any_other() {
     with_devices(|netlink, device| {
         let mut draw = Draw(4);
         let mut operations = 0;
@@ -240,7 +241,7 @@ fn any_tree_becomes_any_other() {
             let there = found(netlink, device);
             assert_eq!(wanted.differences(&there), [], "step {step}: {before:#?} {wanted:#?} {list:#?}");
             assert_eq!(wanted.operations_from(&there), [], "step {step}");
-            // What was read is a plan, too.
+            // The tree that was read back is a valid plan.
             assert_eq!(there.operations_from(&there), [], "step {step}");
         }
         println!("{operations} operations for 300 trees");
@@ -251,7 +252,7 @@ fn any_tree_becomes_any_other() {
 }
 
 #[test]
-fn one_setting_is_one_operation() {
+fn one_changed_setting_is_one_operation() {
     with_devices(|netlink, device| {
         let wanted = Tree::planned(each_kind());
         netlink.change_all(&changes(device, wanted.operations_from(&Tree::default()))).unwrap();
@@ -259,26 +260,27 @@ fn one_setting_is_one_operation() {
         other.classes[1].htb.ceiling = Rate::from_bps(199_000_000);
         other.filters.retain(|f| f.preference != 6);
         let there = found(netlink, device);
-        let words: Vec<String> = other.differences(&there).iter().map(ToString::to_string).collect();
-        assert_eq!(words[0], "class 1:10: ceiling wanted 199Mb/s, found 200Mb/s");
+        let listed: Vec<String> = other.differences(&there).iter().map(ToString::to_string).collect();
+        assert_eq!(listed[0], "class 1:10: ceiling wanted 199Mb/s, found 200Mb/s");
         let list = other.operations_from(&there);
-        let words: Vec<String> = list.iter().map(ToString::to_string).collect();
-        assert_eq!(words, ["changing class 1:10", "deleting filter at 1: preference 6"]);
+        let listed: Vec<String> = list.iter().map(ToString::to_string).collect();
+        assert_eq!(listed, ["changing class 1:10", "deleting filter at 1: preference 6"]);
         netlink.change_all(&changes(device, list)).unwrap();
         assert_eq!(other.differences(&found(netlink, device)), []);
     });
 }
 
 #[test]
-fn a_refusal_in_the_middle_is_named_and_the_others_are_made() {
+fn a_refusal_in_the_middle_is_named_and_the_remaining_changes_are_made() {
     with_devices(|netlink, device| {
         let orphan = leaf(0x99, Discipline::PacketFifo { limit: 1 });
         let objects = [htb(1, 0), class(1, 0, 1_000_000), orphan, class(2, 0, 1_000_000)];
         let list = changes(device, objects.into_iter().map(Operation::Add).collect());
         let e = netlink.change_all(&list).unwrap_err();
         assert_eq!((e.op, e.source.kind()), (Op::Change, io::ErrorKind::NotFound));
-        let words = "change 3 of 4, adding qdisc a9: pfifo at 1:99 on device a: No such file or directory (os error 2)";
-        assert!(e.to_string().starts_with(words), "{e}");
+        let expected =
+            "change 3 of 4, adding qdisc a9: pfifo at 1:99 on device a: No such file or directory (os error 2)";
+        assert!(e.to_string().starts_with(expected), "{e}");
         assert_eq!(found(netlink, device).classes.len(), 2);
         let e = netlink.traffic_control(4711).unwrap_err();
         assert_eq!((e.op, e.source.raw_os_error()), (Op::FindDevice, Some(libc::ENODEV)));
@@ -288,7 +290,7 @@ fn a_refusal_in_the_middle_is_named_and_the_others_are_made() {
 }
 
 #[test]
-fn what_others_made_is_restored_to_the_letter() {
+fn traffic_control_made_by_other_programs_is_restored_exactly() {
     with_devices(|netlink, device| {
         for line in [
             "qdisc add dev a root handle 7: stab overhead 24 linklayer ethernet htb default 3 direct_qlen 50",
@@ -305,7 +307,7 @@ fn what_others_made_is_restored_to_the_letter() {
         let show = || {
             let lists =
                 ["-d qdisc show dev a", "-d class show dev a", "filter show dev a", "filter show dev a chain 3"];
-            // The kernel numbers tables anew, from 800 on.
+            // The kernel renumbers hash tables, from 800 on.
             let word =
                 |w: &str| w.split_once("::").filter(|(t, _)| t.starts_with('8')).map_or(w, |(_, n)| n).to_owned();
             let table = |w: &&str| !(w.len() == 3 && w.starts_with('8') || w.len() == 4 && w.ends_with(':'));
@@ -370,7 +372,7 @@ fn a_redirection_into_an_ifb_device_moves_packets_through_its_queue() {
             .into_iter()
             .find(|(object, _)| matches!(object, Object::Class(_)))
             .unwrap();
-        // Ten packets of Ethernet 14, IPv4 20, UDP 8 and 1000; the other host's neighbour discovery may be among them.
+        // Ten packets of Ethernet 14, IPv4 20, UDP 8 and 1000; the peer's neighbour discovery may be among them.
         assert!(counted.packets >= 10 && counted.bytes.as_u64() >= 10 * 1042, "{counted:?}");
         assert_eq!(counted.lends + counted.borrows, counted.packets, "{counted:?}");
         let links = netlink.links().unwrap();
@@ -395,7 +397,7 @@ fn a_redirection_into_an_ifb_device_moves_packets_through_its_queue() {
 }
 
 #[test]
-fn bursts_are_what_our_arithmetic_says() {
+fn bursts_match_the_computed_values() {
     with_devices(|netlink, device| {
         let bursts = [(1_000_000, 12_345_678), (123_456_789, 1_000_000), (10_000_000_000, 999), (9_999_999, 64)];
         let mut objects = vec![htb(1, 0)];
@@ -413,7 +415,7 @@ fn bursts_are_what_our_arithmetic_says() {
             let (rate, burst) = (Rate::from_bps(bps), Duration::from_nanos(nanos));
             let own = there.classes.iter().find(|c| c.handle.minor() == minor).unwrap();
             assert_eq!((own.htb.rate, own.htb.burst), (tc::kernel_rate(rate), tc::kernel_burst(burst)));
-            // tc 6.1 takes whole microseconds of what the kernel keeps.
+            // tc 6.1 reads the kernel's value in whole microseconds.
             let whole = Duration::from_micros(tc::kernel_burst(burst).as_micros() as u64);
             let bytes = tc::kernel_rate(rate).bytes_in(whole).as_u64();
             let block = shown.split("class htb ").find(|b| b.starts_with(&format!("1:{minor} "))).unwrap();

@@ -16,40 +16,41 @@ use super::socket::Request;
 /// A unicast route in the main table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// Where to; `0.0.0.0/0` and `::/0` are the default routes. Host bits are ignored.
+    /// Destination; `0.0.0.0/0` and `::/0` are the default routes. Host bits are ignored.
     pub to: IpNet,
-    /// The next router; absent where the destination is on the link itself.
+    /// Next hop; absent where the destination is on the link itself.
     pub via: Option<IpAddr>,
-    /// Number of the device that it leaves by.
+    /// Index of the egress device.
     pub device: u32,
-    /// Takes the next router to be on the link although no address of ours says so.
+    /// Treats the next hop as on-link although no address of this host covers it.
     pub onlink: bool,
-    /// Source address that this host prefers on this route.
+    /// Preferred source address on this route.
     pub source: Option<IpAddr>,
-    /// Of routes to the same destination the one with the least metric counts; absent: the kernel's default, 0 for IPv4 and 1024 for IPv6. In requests to
-    /// remove a route: any.
+    /// Metric; the kernel uses the route with the smallest metric among those to the same destination. Absent: the
+    /// kernel's default, 0 for IPv4 and 1024 for IPv6. In requests to remove a route, absent matches any metric.
     pub metric: Option<u32>,
-    /// What goes there is refused with "no route to host" (RTN_UNREACHABLE); `via`, `device` and `source` have no meaning then.
+    /// Packets to the destination are refused with "no route to host" (RTN_UNREACHABLE); `via`, `device` and `source`
+    /// are then ignored.
     pub unreachable: bool,
 }
 
-/// The route by which packets of this host to an address leave.
+/// The route that this host uses to reach an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatchedRoute {
-    /// Its destination.
+    /// Destination of the route.
     pub to: IpNet,
-    /// Number of the device; absent: several.
+    /// Index of the egress device; absent for a multipath route.
     pub device: Option<u32>,
 }
 
-/// An address on the link whose Ethernet address is known for good: nothing is asked with ARP or neighbour discovery.
+/// A permanent neighbour entry: the kernel sends no ARP or neighbour discovery for the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbour {
-    /// Number of the device.
+    /// Index of the device.
     pub device: u32,
     /// Address on the link.
     pub ip: IpAddr,
-    /// Its Ethernet address.
+    /// Ethernet address.
     pub mac: [u8; 6],
 }
 
@@ -64,18 +65,18 @@ fn family(ip: IpAddr) -> AddressFamily {
     if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
 
-/// The kernel reads only as many bytes of an address as its message's family has, so that a mixture would be taken for
-/// something else.
+/// Checks that two addresses have one family. The kernel reads only as many bytes of an address as its message's
+/// family has, so that it would misread a mixture.
 fn same_family(ip: IpAddr, other: Option<IpAddr>) -> io::Result<()> {
     match other {
         Some(o) if o.is_ipv4() != ip.is_ipv4() => {
-            Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{o} is of another address family")))
+            Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{o} is of another address family than {ip}")))
         }
         _ => Ok(()),
     }
 }
 
-/// The request that gives a device an address.
+/// Builds the request that adds an address to a device.
 pub(super) fn address(device: u32, ip: IpAddr, prefix: u8, peer: Option<IpAddr>) -> io::Result<Request> {
     same_family(ip, peer)?;
     let mut message = AddressMessage::default();
@@ -83,19 +84,19 @@ pub(super) fn address(device: u32, ip: IpAddr, prefix: u8, peer: Option<IpAddr>)
     message.header.prefix_len = prefix;
     message.header.index = device;
     if ip.is_ipv6() {
-        // Nobody else chooses addresses here, and duplicate address detection makes an address wait for a second.
+        // This program assigns all addresses here, and duplicate address detection delays an address by a second.
         message.header.flags = AddressHeaderFlags::Nodad;
     }
     message.attributes = vec![AddressAttribute::Local(ip), AddressAttribute::Address(peer.unwrap_or(ip))];
     Ok(Request { message: RouteNetlinkMessage::NewAddress(message), flags: NLM_F_CREATE | NLM_F_EXCL })
 }
 
-/// The request that adds a route.
+/// Builds the request that adds a route.
 pub(super) fn route(route: &Route) -> io::Result<Request> {
     Ok(Request { message: RouteNetlinkMessage::NewRoute(message(route)?), flags: NLM_F_CREATE | NLM_F_EXCL })
 }
 
-/// The request that removes it.
+/// Builds the request that removes a route.
 pub(super) fn without_route(route: &Route) -> io::Result<Request> {
     Ok(Request { message: RouteNetlinkMessage::DelRoute(message(route)?), flags: 0 })
 }
@@ -132,18 +133,18 @@ fn message(route: &Route) -> io::Result<RouteMessage> {
     Ok(message)
 }
 
-/// The question for the route by which this host reaches an address.
+/// Builds the query for the route by which this host reaches an address.
 pub(super) fn towards(ip: IpAddr) -> RouteNetlinkMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = family(ip);
     message.header.destination_prefix_length = if ip.is_ipv4() { 32 } else { 128 };
-    // The route itself, not what follows from it for this address.
+    // Asks for the matching route itself, not for the result that applies to this address.
     message.header.flags = RouteFlags::FibMatch;
     message.attributes.push(RouteAttribute::Destination(RouteAddress::from(ip)));
     RouteNetlinkMessage::GetRoute(message)
 }
 
-/// The route of an answer.
+/// Parses the route of an answer.
 pub(super) fn matched(answer: &RouteNetlinkMessage) -> Option<MatchedRoute> {
     let RouteNetlinkMessage::NewRoute(route) = answer else { return None };
     let device =
@@ -151,7 +152,7 @@ pub(super) fn matched(answer: &RouteNetlinkMessage) -> Option<MatchedRoute> {
     Some(MatchedRoute { to: destination(route)?, device })
 }
 
-/// Where a route of an answer goes, if nothing gets there by it and this is its metric.
+/// Parses the destination of an unreachable route with this metric; `None` for any other route.
 pub(super) fn unreachable(answer: &RouteNetlinkMessage, metric: u32) -> Option<IpNet> {
     let RouteNetlinkMessage::NewRoute(route) = answer else { return None };
     let is_it = route.header.kind == RouteType::Unreachable
@@ -174,13 +175,13 @@ fn destination(route: &RouteMessage) -> Option<IpNet> {
     IpNet::new(to.unwrap_or(all), route.header.destination_prefix_length).ok()
 }
 
-/// The address of an answer, if it is this device's.
+/// Parses the address of an answer, if it belongs to this device.
 pub(super) fn address_of(answer: &RouteNetlinkMessage, device: u32) -> Option<IpAddr> {
     let RouteNetlinkMessage::NewAddress(message) = answer else { return None };
     if message.header.index != device {
         return None;
     }
-    // IPv6 has the local address apart only where there is a peer.
+    // IPv6 reports the local address separately only where there is a peer.
     let local =
         message.attributes.iter().find_map(|a| if let AddressAttribute::Local(ip) = a { Some(*ip) } else { None });
     let any =
@@ -188,7 +189,7 @@ pub(super) fn address_of(answer: &RouteNetlinkMessage, device: u32) -> Option<Ip
     local.or_else(any)
 }
 
-/// The request that makes a neighbour known, in place of what was known of it.
+/// Builds the request that adds or replaces a neighbour entry.
 pub(super) fn neighbour(neighbour: &Neighbour) -> Request {
     let mut message = NeighbourMessage::default();
     message.header.family = family(neighbour.ip);

@@ -10,47 +10,47 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::option::set_int;
 
-/// Most requests in one send. Their answers wait in the socket at the same time, each for about 1 kB of its buffer, of which
-/// the kernel gives 208 KiB by default.
+/// Maximum number of requests in one send. Their answers wait in the socket at the same time, each for about 1 kB of
+/// its buffer, of which the kernel gives 208 KiB by default.
 const BATCH: usize = 64;
-/// Largest piece of an answer: the kernel fills at most 32 KiB (NLMSG_GOODSIZE and its limit for dumps).
+/// Receive buffer in bytes: the kernel fills at most 32 KiB at a time (NLMSG_GOODSIZE and its limit for dumps).
 const RECEIVE: usize = 64 * 1024;
-/// How often a list is asked for again when it changed while it was read (NLM_F_DUMP_INTR).
+/// Maximum number of attempts to read a list that changes while it is read (NLM_F_DUMP_INTR).
 const ATTEMPTS: usize = 10;
 /// Length of the header that an error repeats (struct nlmsghdr).
 const HEADER: usize = 16;
-/// Kinds of messages that end an answer (linux/netlink.h).
+/// Types of messages that end an answer (linux/netlink.h).
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
-/// What a refusal takes of the receive buffer: with the kernel's words and its bookkeeping below 2 KiB.
+/// Receive buffer that an error message takes, in bytes: below 2 KiB with the kernel's text and bookkeeping.
 const ANSWER: usize = 2048;
-/// Attribute of an error that holds the kernel's words (NLMSGERR_ATTR_MSG).
-const WORDS: u16 = 1;
+/// Attribute of an error that holds the kernel's text (NLMSGERR_ATTR_MSG).
+const MESSAGE_ATTRIBUTE: u16 = 1;
 
-/// One request: a message and the flags beside NLM_F_REQUEST and NLM_F_ACK.
+/// One request: a message and its flags in addition to NLM_F_REQUEST and NLM_F_ACK.
 pub(super) struct Request {
     pub(super) message: RouteNetlinkMessage,
     pub(super) flags: u16,
 }
 
-/// A request as bytes: what netlink-packet-route does not model.
+/// A request as bytes, for messages that netlink-packet-route does not model.
 pub(super) struct RawRequest {
     pub(super) kind: u16,
     pub(super) flags: u16,
     pub(super) body: Vec<u8>,
 }
 
-/// Kind and body of an answer to a raw request.
+/// Type and body of an answer to a raw request.
 pub(super) type RawAnswer = (u16, Vec<u8>);
 
 /// A request that the kernel refused.
 pub(super) struct Refused {
-    /// Its place among those given.
+    /// Position of the request among those given.
     pub(super) at: usize,
     pub(super) source: io::Error,
 }
 
-/// Asks the kernel and waits for its answers.
+/// Sends requests to the kernel and waits for the answers.
 #[derive(Debug)]
 pub(super) struct Conversation {
     socket: netlink_sys::Socket,
@@ -63,16 +63,16 @@ impl Conversation {
         Self::open_with(NETLINK_ROUTE)
     }
 
-    /// With another part of the kernel than route netlink.
+    /// Opens a socket of another netlink protocol than route netlink.
     pub(super) fn open_with(protocol: isize) -> io::Result<Self> {
         let socket = netlink_sys::Socket::new(protocol)?;
         socket.set_ext_ack(true)?;
-        // Errors without a copy of the request: its number tells which it was.
+        // Errors without a copy of the request: the sequence number identifies it.
         socket.set_cap_ack(true)?;
         Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(RECEIVE) })
     }
 
-    /// Carries out requests in order, many in one system call. All are tried; the first refusal is the answer.
+    /// Carries out requests in order, many in one system call. All are tried; the result is the first refusal.
     pub(super) fn carry_out(&mut self, requests: Vec<Request>) -> Result<(), Refused> {
         let mut refused = None;
         let mut done = 0;
@@ -95,14 +95,15 @@ impl Conversation {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Carries out all requests in one system call: once begun, the kernel goes through all of them, even if this process is
-    /// killed meanwhile. All are tried; the first refusal is the answer.
+    /// Carries out all requests in one system call: once it has started, the kernel processes all of them, even if
+    /// this process is killed meanwhile. All are tried; the result is the first refusal.
     pub(super) fn carry_out_at_once(&mut self, requests: Vec<RawRequest>) -> Result<(), Refused> {
         let Some(last) = requests.len().checked_sub(1) else { return Ok(()) };
         let first = self.sequence.wrapping_add(1);
         let mut bytes = Vec::new();
         for (i, request) in requests.iter().enumerate() {
-            // Refusals come without being asked for. The acknowledgement of the last one says that all are done.
+            // The kernel reports refusals unasked. The acknowledgement of the last request confirms that all are
+            // done.
             let flags = if i == last { request.flags | NLM_F_ACK } else { request.flags };
             self.append_raw(&mut bytes, request.kind, flags, &request.body);
         }
@@ -115,7 +116,7 @@ impl Conversation {
         }
     }
 
-    /// Waits for the answer to the last request, and gives the first refusal with its place.
+    /// Waits for the answer to the last request, and returns the first refusal with its position.
     fn refusals_until(&mut self, first: u32, last: usize) -> io::Result<Option<(usize, io::Error)>> {
         let mut refused = None;
         loop {
@@ -126,9 +127,9 @@ impl Conversation {
                 }
                 let code = payload.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
                 if code != 0 && refused.is_none() {
-                    // The code is followed by the header of the request, then the kernel's words.
-                    let words = payload.get(4 + HEADER..).unwrap_or_default();
-                    refused = Some((at, with_words(code, words)));
+                    // The code is followed by the header of the request, then the kernel's text.
+                    let message = payload.get(4 + HEADER..).unwrap_or_default();
+                    refused = Some((at, with_message(code, message)));
                 }
                 if at == last {
                     return Ok(refused);
@@ -137,9 +138,9 @@ impl Conversation {
         }
     }
 
-    /// Sees to it that a send of so many bytes fits, and so many refusals.
+    /// Enlarges the socket buffers for a send of `bytes` bytes and for the refusals of `requests` requests.
     fn make_room(&self, bytes: usize, requests: usize) -> io::Result<()> {
-        // The kernel keeps 32 bytes of the send buffer to itself (netlink_sendmsg).
+        // The kernel reserves 32 bytes of the send buffer (netlink_sendmsg).
         let socket = socket2::SockRef::from(&self.socket);
         if socket.send_buffer_size()? < bytes + 64 {
             enlarge(&socket, libc::SO_SNDBUFFORCE, bytes).or_else(|_| socket.set_send_buffer_size(bytes))?;
@@ -151,7 +152,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Asks for a list of what netlink-packet-route does not model: kinds and bodies of the answers.
+    /// Requests a list of objects that netlink-packet-route does not model: types and bodies of the answers.
     pub(super) fn list_raw(&mut self, request: &RawRequest) -> io::Result<Vec<RawAnswer>> {
         for _ in 0..ATTEMPTS {
             let mut bytes = Vec::new();
@@ -161,7 +162,7 @@ impl Conversation {
                 return Ok(found);
             }
         }
-        Err(io::Error::other("the list changed each time while it was read"))
+        Err(io::Error::other(format!("the list changed during each of {ATTEMPTS} readings")))
     }
 
     /// Reads a list to its end; `None` if it changed meanwhile.
@@ -175,9 +176,9 @@ impl Conversation {
                 let code = payload.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
                 match header.kind {
                     NLMSG_ERROR if code < 0 => {
-                        return Err(with_words(code, payload.get(4 + HEADER..).unwrap_or_default()));
+                        return Err(with_message(code, payload.get(4 + HEADER..).unwrap_or_default()));
                     }
-                    NLMSG_DONE if code < 0 => return Err(with_words(code, payload.get(4..).unwrap_or_default())),
+                    NLMSG_DONE if code < 0 => return Err(with_message(code, payload.get(4..).unwrap_or_default())),
                     NLMSG_ERROR | NLMSG_DONE => return Ok(consistent.then_some(found)),
                     kind => found.push((kind, payload)),
                 }
@@ -201,14 +202,14 @@ impl Conversation {
         split_raw(&self.buffer)
     }
 
-    /// Asks for one object.
+    /// Requests one object.
     pub(super) fn ask(&mut self, message: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
         let mut found = None;
         self.read(message, 0, |answer| found = Some(answer))?;
-        found.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the kernel answered with nothing"))
+        found.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is empty"))
     }
 
-    /// Asks for a list.
+    /// Requests a list.
     pub(super) fn list(&mut self, message: &RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         for _ in 0..ATTEMPTS {
             let mut found = Vec::new();
@@ -216,10 +217,11 @@ impl Conversation {
                 return Ok(found);
             }
         }
-        Err(io::Error::other("the list changed each time while it was read"))
+        Err(io::Error::other(format!("the list changed during each of {ATTEMPTS} readings")))
     }
 
-    /// Sends one question and hands on what comes until the kernel says that it is done; false if the list changed meanwhile.
+    /// Sends one query and passes on the answers until the kernel reports the end; false if the list changed
+    /// meanwhile.
     fn read(
         &mut self,
         message: RouteNetlinkMessage,
@@ -240,7 +242,7 @@ impl Conversation {
                     NetlinkPayload::InnerMessage(inner) => take(inner),
                     NetlinkPayload::Error(e) => return refusal(&e).map_or(Ok(consistent), Err),
                     NetlinkPayload::Done(done) if done.code < 0 => {
-                        return Err(with_words(done.code, &done.extended_ack));
+                        return Err(with_message(done.code, &done.extended_ack));
                     }
                     NetlinkPayload::Done(_) => return Ok(consistent),
                     _ => {}
@@ -256,10 +258,10 @@ impl Conversation {
         header.sequence_number = self.sequence;
         let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(message));
         packet.finalize();
-        let begin = bytes.len();
-        let end = begin + packet.buffer_len();
+        let start = bytes.len();
+        let end = start + packet.buffer_len();
         bytes.resize(end.next_multiple_of(4), 0);
-        packet.serialize(&mut bytes[begin..end]);
+        packet.serialize(&mut bytes[start..end]);
     }
 
     fn send(&self, bytes: &[u8]) -> io::Result<()> {
@@ -270,14 +272,15 @@ impl Conversation {
         }
     }
 
-    /// Waits for the answers to `count` requests from number `first` on, and gives the first refusal with its place.
+    /// Waits for the answers to `count` requests from number `first` on, and returns the first refusal with its
+    /// position.
     fn acknowledgements(&mut self, first: u32, count: u32) -> io::Result<Option<(usize, io::Error)>> {
         let mut refused = None;
         let mut seen = 0;
         while seen < count {
             for answer in self.receive()? {
                 let at = answer.header.sequence_number.wrapping_sub(first);
-                // Larger ones belong to a request that was given up.
+                // Larger sequence numbers belong to a request that was abandoned.
                 let NetlinkPayload::Error(e) = answer.payload else { continue };
                 if at < count {
                     seen += 1;
@@ -308,14 +311,14 @@ impl Conversation {
     }
 }
 
-/// What counts of struct nlmsghdr.
+/// The fields of struct nlmsghdr that are used.
 struct RawHeader {
     kind: u16,
     flags: u16,
     sequence: u32,
 }
 
-/// Takes a datagram apart without looking into its messages.
+/// Splits a datagram without parsing its messages.
 fn split_raw(mut bytes: &[u8]) -> io::Result<Vec<(RawHeader, Vec<u8>)>> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is not understood");
     let mut messages = Vec::new();
@@ -334,11 +337,11 @@ fn split_raw(mut bytes: &[u8]) -> io::Result<Vec<(RawHeader, Vec<u8>)>> {
     if bytes.is_empty() { Ok(messages) } else { Err(damaged()) }
 }
 
-/// Takes a datagram apart in both ways, with what its messages say of errors: for the fuzz target.
+/// Parses a datagram with both parsers and decodes its errors: for the fuzz target.
 pub(crate) fn take_apart(bytes: &[u8]) {
     for (header, payload) in split_raw(bytes).unwrap_or_default() {
         let code = payload.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
-        with_words(code, payload.get(4 + HEADER..).unwrap_or_default());
+        with_message(code, payload.get(4 + HEADER..).unwrap_or_default());
         let _ = tc::decode(header.kind, &payload);
     }
     for message in split(bytes).unwrap_or_default() {
@@ -348,13 +351,13 @@ pub(crate) fn take_apart(bytes: &[u8]) {
     }
 }
 
-/// Sets a buffer beyond the limits for everybody; needs CAP_NET_ADMIN.
+/// Sets a buffer size beyond the host's limits; needs CAP_NET_ADMIN.
 fn enlarge(socket: &socket2::Socket, option: libc::c_int, bytes: usize) -> io::Result<()> {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     set_int(socket.as_raw_fd(), libc::SOL_SOCKET, option, value)
 }
 
-/// Takes a datagram apart into its messages, each padded to four bytes.
+/// Splits a datagram into its messages, each padded to four bytes.
 fn split(mut bytes: &[u8]) -> io::Result<Vec<NetlinkMessage<RouteNetlinkMessage>>> {
     let mut messages = Vec::new();
     while !bytes.is_empty() {
@@ -368,21 +371,22 @@ fn split(mut bytes: &[u8]) -> io::Result<Vec<NetlinkMessage<RouteNetlinkMessage>
     Ok(messages)
 }
 
-/// What an error message says; `None` for an acknowledgement.
+/// The error in an error message; `None` for an acknowledgement.
 fn refusal(message: &ErrorMessage) -> Option<io::Error> {
     let code = message.code?.get();
-    Some(with_words(code, message.header.get(HEADER..).unwrap_or_default()))
+    Some(with_message(code, message.header.get(HEADER..).unwrap_or_default()))
 }
 
-/// The error number together with the kernel's words, where it gave any (NETLINK_EXT_ACK).
-fn with_words(code: i32, attributes: &[u8]) -> io::Error {
+/// The error number together with the kernel's text, where there is any (NETLINK_EXT_ACK).
+fn with_message(code: i32, attributes: &[u8]) -> io::Error {
     let plain = io::Error::from_raw_os_error(code.saturating_abs());
-    let words = NlasIterator::new(attributes).filter_map(Result::ok).find(|a| a.kind() == WORDS).map(|a| {
-        let text = String::from_utf8_lossy(a.value()).into_owned();
-        text.trim_end_matches(['\0', '.']).to_owned()
-    });
-    match words {
-        Some(words) if !words.is_empty() => io::Error::new(plain.kind(), format!("{plain}: {words}")),
+    let message =
+        NlasIterator::new(attributes).filter_map(Result::ok).find(|a| a.kind() == MESSAGE_ATTRIBUTE).map(|a| {
+            let text = String::from_utf8_lossy(a.value()).into_owned();
+            text.trim_end_matches(['\0', '.']).to_owned()
+        });
+    match message {
+        Some(message) if !message.is_empty() => io::Error::new(plain.kind(), format!("{plain}: {message}")),
         _ => plain,
     }
 }
@@ -392,10 +396,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_words_follow_the_error_number() {
+    fn the_kernels_text_follows_the_error_number() {
         // A struct nlattr: length 4 + 8, type 1, then the text with its NUL.
-        let words = [&[12, 0, 1, 0][..], b"no way\0\0"].concat();
-        let e = with_words(-libc::EPERM, &words);
+        let message = [&[12, 0, 1, 0][..], b"no way\0\0"].concat();
+        let e = with_message(-libc::EPERM, &message);
         assert_eq!(e.to_string(), "Operation not permitted (os error 1): no way");
         assert_eq!(e.kind(), io::ErrorKind::PermissionDenied);
     }
@@ -403,8 +407,8 @@ mod tests {
     #[test]
     fn damaged_answers_are_errors() {
         assert!(split(&[1, 2, 3]).is_err());
-        // A header that claims more than there is.
+        // A header whose length exceeds the datagram.
         assert!(split(&[255, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).is_err());
-        assert_eq!(with_words(i32::MIN, &[4]).raw_os_error(), Some(i32::MAX));
+        assert_eq!(with_message(i32::MIN, &[4]).raw_os_error(), Some(i32::MAX));
     }
 }

@@ -10,7 +10,7 @@ use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, Li
 use super::*;
 use crate::{enter_namespace, new_namespace};
 
-/// Makes a pair of connected devices, the second one in another namespace.
+/// Creates a veth pair whose second end is in another namespace.
 pub(super) fn add_veth(netlink: &mut Netlink, name: &str, peer: &str, peers: &File) {
     let mut other = LinkMessage::default();
     other.attributes = vec![LinkAttribute::IfName(peer.to_owned()), LinkAttribute::NetNsFd(peers.as_raw_fd())];
@@ -38,19 +38,19 @@ pub(super) fn inside<T: Send>(namespace: &File, job: impl FnOnce() -> T + Send) 
     })
 }
 
-/// What iproute2 says: truth from outside.
+/// Output of iproute2, as independent ground truth.
 fn ip(line: &str) -> String {
     let out = Command::new("ip").args(line.split(' ')).output().unwrap();
     assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-/// A namespace, or a note that there can be none.
+/// A new namespace; `None`, with a note, where it cannot be created.
 pub(super) fn namespace() -> Option<File> {
     new_namespace().inspect_err(|e| eprintln!("skipped: no network namespace: {e}")).ok()
 }
 
-/// Waits until the kernel has attached the queue of a device, which it does some time after the other end came up.
+/// Waits until the kernel has attached the queue of a device, which happens some time after the other end came up.
 pub(super) fn await_operational(namespace: &File, name: &str) {
     let limit = Instant::now() + Duration::from_secs(20);
     let mut netlink = inside(namespace, || Netlink::open().unwrap());
@@ -94,17 +94,17 @@ fn two_hosts_made_with_netlink_reach_each_other() {
     for socket in sockets {
         assert_eq!(socket.recv(&mut [0; 2000]).unwrap(), 1000);
     }
-    assert!(inside(&a, || !ip("address show dev link").contains("fe80")), "no address of the kernel's own making");
+    assert!(inside(&a, || !ip("address show dev link").contains("fe80")), "no automatic link-local address");
 }
 
 #[test]
-fn counters_hold_what_passed() {
+fn counters_count_the_packets_that_passed() {
     let (Some(a), Some(b)) = (namespace(), namespace()) else { return };
     inside(&a, || add_veth(&mut Netlink::open().unwrap(), "link", "link", &b));
     let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
     for (namespace, own, other) in [(&a, 0, 1), (&b, 1, 0)] {
         inside(namespace, || {
-            // IPv6 would announce its groups at times of its own choice.
+            // IPv6 would send multicast reports at unpredictable times.
             let _ = std::fs::write("/proc/sys/net/ipv6/conf/link/disable_ipv6", "1");
             let mut netlink = Netlink::open().unwrap();
             let link = netlink.index("link").unwrap();
@@ -133,7 +133,7 @@ fn counters_hold_what_passed() {
 }
 
 #[test]
-fn routes_are_what_iproute2_reads_back() {
+fn routes_match_what_iproute2_reads_back() {
     let Some(a) = namespace() else { return };
     inside(&a, || {
         let mut netlink = Netlink::open().unwrap();
@@ -190,7 +190,7 @@ fn routes_are_what_iproute2_reads_back() {
                 .collect::<Vec<_>>(),
             ["10.9.1.1", "fd09::1"]
         );
-        // What is unreachable goes nowhere, unless another route is better.
+        // An unreachable route applies unless another route is better.
         for (to, via) in [("10.5.0.0/16", None), ("10.6.0.0/24", None), ("fd05::/48", None)] {
             let route = Route { metric: Some(4_000_000_000), unreachable: true, ..route(to, via) };
             assert!(netlink.ensure_routes(&[route, route]).into_iter().map(Result::unwrap).eq([true, false]), "{to}");
@@ -221,20 +221,20 @@ fn ten_thousand_routes_are_added_in_batches() {
                 unreachable: false,
             })
             .collect();
-        let begin = Instant::now();
+        let start = Instant::now();
         netlink.add_routes(&routes).unwrap();
-        println!("10 000 routes in {:?}", begin.elapsed());
+        println!("10 000 routes in {:?}", start.elapsed());
         assert_eq!(ip("route show").lines().count(), 10_000);
-        // The middle one of a batch is named.
+        // The error names the route in the middle of a batch.
         let again = [Route { to: "11.0.0.0/8".parse().unwrap(), ..routes[0] }, routes[5]];
         let e = netlink.add_routes(&again).unwrap_err().to_string();
         assert_eq!(e, "adding the route 10.0.5.0/24 on device lo: File exists (os error 17)");
-        assert!(ip("route show").contains("11.0.0.0/8"), "the others are added nevertheless");
+        assert!(ip("route show").contains("11.0.0.0/8"), "the remaining routes are added nevertheless");
     });
 }
 
 #[test]
-fn refusals_name_the_operation_the_device_and_the_kernels_words() {
+fn refusals_name_the_operation_the_device_and_the_kernels_text() {
     let Some(a) = namespace() else { return };
     inside(&a, || {
         let mut netlink = Netlink::open().unwrap();
@@ -261,13 +261,13 @@ fn refusals_name_the_operation_the_device_and_the_kernels_words() {
         let e = netlink.add_route(&route("fd00::1")).unwrap_err().to_string();
         assert!(e.contains("another address family"), "{e}");
         assert!(netlink.add_address(99, "10.0.0.1".parse().unwrap(), 24, None).unwrap_err().to_string().contains("99"));
-        // After refusals the connection still answers what is asked.
+        // After refusals the socket still answers queries.
         assert_eq!(netlink.links().unwrap().iter().filter(|d| d.name == "lo" && d.up).count(), 1);
     });
 }
 
 #[test]
-fn what_is_read_agrees_with_proc() {
+fn devices_agree_with_proc() {
     // The host's own network, only read.
     let text = std::fs::read_to_string("/proc/self/net/dev").unwrap();
     let names: Vec<&str> = text.lines().filter_map(|l| Some(l.split_once(':')?.0.trim())).collect();
@@ -281,7 +281,7 @@ fn what_is_read_agrees_with_proc() {
 }
 
 #[test]
-fn who_watches_is_told_what_iproute2_changes_and_nothing_else() {
+fn a_watch_reports_changes_by_iproute2_and_nothing_else() {
     let Some(a) = namespace() else { return };
     inside(&a, || {
         let mut netlink = Netlink::open().unwrap();
@@ -301,13 +301,13 @@ fn who_watches_is_told_what_iproute2_changes_and_nothing_else() {
             "link set lo down",
         ]) {
             ip(line);
-            // The kernel tells before iproute2 is done, or in the case of IPv6 a moment later.
+            // The kernel reports before iproute2 has ended, or in the case of IPv6 a moment later.
             assert!(watch.wait(Duration::from_secs(10)).unwrap(), "{line}");
             while watch.wait(Duration::from_millis(20)).unwrap() {}
         }
         netlink.links().unwrap();
-        assert!(!watch.wait(Duration::from_millis(20)).unwrap(), "to read changes nothing");
-        // More than its socket holds.
+        assert!(!watch.wait(Duration::from_millis(20)).unwrap(), "reading changes nothing");
+        // More messages than the socket's buffer holds.
         netlink.set_link(1, &UP).unwrap();
         for _ in 0..3 {
             let route = |i: u32| Route {

@@ -15,10 +15,11 @@ const GROUPS: [u32; 7] = [
     libc::RTNLGRP_IPV6_ROUTE,
     libc::RTNLGRP_IPV6_RULE,
 ];
-/// Messages that are read in one go: where others change routes without end, who waits here is told all the same.
+/// Maximum number of messages read in one go, so that a wait ends even while routes change without pause.
 const AT_ONCE: usize = 1000;
 
-/// Notices changes of the devices, addresses, routes and rules of a network namespace: the one in which the opening thread was. It needs no privilege.
+/// Reports changes of the devices, addresses, routes and rules of a network namespace: that of the thread that opened
+/// it. It needs no privilege.
 #[derive(Debug)]
 pub struct NetworkWatch {
     socket: netlink_sys::Socket,
@@ -26,7 +27,7 @@ pub struct NetworkWatch {
 }
 
 impl NetworkWatch {
-    /// Notices what changes from now on.
+    /// Starts to watch for changes.
     ///
     /// # Errors
     /// The socket cannot be opened.
@@ -38,13 +39,14 @@ impl NetworkWatch {
             socket.set_non_blocking(true)?;
             Ok(socket)
         };
-        let socket = open().map_err(|e| KernelError::new(Op::Socket, "for changes of the network", e))?;
-        // What a message says is not read: its beginning is enough.
+        let socket = open().map_err(|e| KernelError::new(Op::Socket, "for network changes", e))?;
+        // Only the arrival of a message counts: its first bytes are enough.
         Ok(Self { socket, buffer: Vec::with_capacity(64) })
     }
 
-    /// Waits for a change, `timeout` at most; gives whether there was one since the last call. What has changed is for the caller to look at: many changes
-    /// are told as one, and none is missed (a full socket is a change, too).
+    /// Waits up to `timeout` for a change; returns whether there was one since the last call. The caller must look up
+    /// what has changed. Several changes count as one and none is missed, as an overflow of the socket is a change,
+    /// too.
     ///
     /// # Errors
     /// The socket failed.
@@ -57,9 +59,9 @@ impl NetworkWatch {
                 Ok(_) => has_changed = true,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // More came than there was room for.
+                // The socket's buffer overflowed.
                 Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => has_changed = true,
-                Err(e) => return Err(KernelError::new(Op::Receive, "changes of the network", e)),
+                Err(e) => return Err(KernelError::new(Op::Receive, "network changes", e)),
             }
         }
         Ok(has_changed)

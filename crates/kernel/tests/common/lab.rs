@@ -1,4 +1,4 @@
-//! A lab in small: one host, one program. The tests run it, kill it and look at what is left.
+//! A minimal lab: one host, one program. The tests run it, kill it and inspect what is left.
 #![allow(
     clippy::unwrap_used,
     clippy::unwrap_in_result,
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Says where things are in a first line, runs the script on the host, and waits until standard input ends.
+/// Prints its state in a first line, runs the script on the host, and waits until standard input ends.
 fn lab(keeper: &[&str], script: &str) -> Result<(), KernelError> {
     let privilege = kernel::gain()?;
     kernel::tun_available()?;
@@ -53,7 +53,7 @@ fn lab(keeper: &[&str], script: &str) -> Result<(), KernelError> {
     println!("{} {} {} {privilege}", keeper.pid(), keeper.pid_namespace_inode(), network.as_raw_fd());
     let hostname = Some("node1".to_owned());
     let mut child = keeper.spawn(Spawn { network: &network, hostname, share_terminal: false, command: sh(script) })?;
-    // The script's end is left for the keeper's end to take: nobody has to wait for a program first.
+    // The init process reaps the script at its own end: the lab need not wait for the program first.
     let _ = std::io::stdin().read_line(&mut String::new());
     keeper.end()?;
     println!("ended");

@@ -15,7 +15,7 @@ fn a_trace_reads_and_writes_mahimahis_form() {
 }
 
 #[test]
-fn what_is_wrong_with_a_trace_is_said_with_its_line() {
+fn trace_errors_name_the_line() {
     for (text, message) in [
         ("", "the trace has no delivery opportunity"),
         ("0\n0\n", "the last number is 0 ms; it is the length of the trace and must be larger"),

@@ -128,7 +128,7 @@ fn the_ethernet_header_of_a_lan_is_kept_and_not_counted() {
 }
 
 #[test]
-fn what_is_no_super_packet_is_one_segment_and_stays_as_it_is() {
+fn an_ordinary_packet_is_one_unchanged_segment() {
     let frame = [ipv4(6, 1, 32), tcp(0)].concat();
     let p = packet(vnet(GSO_NONE, 0, 0, 20, 16), frame.clone(), false);
     assert_eq!(p.segments(), Segments { count: 1, full: 52, last: 52 });
@@ -137,7 +137,7 @@ fn what_is_no_super_packet_is_one_segment_and_stays_as_it_is() {
 }
 
 #[test]
-fn what_is_too_large_for_a_way_is_cut_smaller() {
+fn segments_above_the_path_mtu_are_cut_smaller() {
     let mut p = super_tcp4(2500);
     assert!(p.cut_to(652));
     assert_eq!(p.segments(), Segments { count: 5, full: 652, last: 152 });

@@ -114,7 +114,7 @@ fn datagrams_that_come_as_one_are_cut_each_for_itself() {
 }
 
 #[test]
-fn what_may_not_be_cut_is_not() {
+fn packets_that_cannot_be_fragmented_are_refused() {
     let whole = packet(&[], 0, 100);
     assert!(Fragments::new(&packet(&[], 0x4000, 100), 96).is_none(), "its sender forbids it");
     for most in [0, 19, 20, 27] {

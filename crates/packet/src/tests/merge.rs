@@ -70,7 +70,7 @@ fn segments_of_a_connection_become_one_packet_that_cuts_into_them_again() {
 }
 
 #[test]
-fn what_does_not_continue_begins_anew() {
+fn a_packet_that_does_not_continue_starts_a_new_super_packet() {
     let first = (segment(false, 0, ACK, 1000), true);
     let next = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut packet = segment(false, 1000, ACK, 1000);

@@ -22,7 +22,7 @@ fn the_sender_is_told_what_its_way_carries() {
 }
 
 #[test]
-fn nobody_is_told_who_must_not_be() {
+fn errors_multicasts_and_fragments_get_no_answer() {
     let packet = |change: fn(&mut Vec<u8>)| {
         let mut p = [ipv4(1, 7, 3000), payload(3000)].concat();
         change(&mut p);

@@ -102,7 +102,7 @@ fn classes_by_size_take_a_program_which_then_decides_everything() {
 }
 
 #[test]
-fn what_comes_in_is_led_through_another_device() {
+fn ingress_packets_are_redirected_through_an_ifb_device() {
     let mut policy = division();
     policy.ingress = policy.egress.take();
     let plan = planned(&policy, PLAIN).unwrap();

@@ -19,9 +19,9 @@ pub enum Difference {
         object: Object,
         /// Name of the setting.
         setting: &'static str,
-        /// What was wanted, in words.
+        /// The wanted setting, as text.
         wanted: String,
-        /// What was found, in words.
+        /// The found setting, as text.
         found: String,
     },
 }

@@ -8,7 +8,7 @@ use crate::handle::Handle;
 use crate::message::Operation;
 use crate::object::{Object, Qdisc};
 
-/// What becomes of an object that is there.
+/// Action on an existing object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It stays as it is.
@@ -17,7 +17,7 @@ enum Fate {
     Changes,
     /// Another one takes its place in one step.
     IsReplaced,
-    /// It is deleted before anything is added, for it stands in the way.
+    /// The object is deleted before anything is added, because it blocks an addition.
     GoesFirst,
     /// It is deleted when everything else is done.
     GoesLast,

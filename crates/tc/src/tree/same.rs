@@ -5,7 +5,7 @@ use crate::encode::is_own_table;
 use crate::filter::{Classifier, Filter};
 use crate::object::{Discipline, HtbClass, Qdisc, TokenBucket};
 
-/// What the kernel keeps of a discipline's settings.
+/// The settings of a discipline as the kernel stores them.
 fn kept(discipline: &Discipline) -> Discipline {
     let mut kept = discipline.clone();
     if let Discipline::Tbf(TokenBucket { rate, burst, .. }) = &mut kept {

@@ -55,7 +55,7 @@ pub(crate) const RULES: &[SysctlRule] = &[
         paper: Some(Paper {
             advised: "1 (0 as an option, and for 10 Gb/s)",
             differs: true,
-            why: "At 10 Gb/s sequence numbers wrap within 4 s: without them old segments cannot be told from new ones.",
+            why: "At 10 Gb/s sequence numbers wrap within 4 s: without them old segments cannot be distinguished from new ones.",
         }),
         changes: true,
         judge: timestamps,
@@ -105,7 +105,7 @@ fn reno_recovery(context: &Context<'_>) -> String {
 }
 
 fn available(_: &Context<'_>, _: &str) -> Finding {
-    Finding::good("What the kernel offers at present; loading a module (tcp_NAME) adds to it.")
+    Finding::good("Congestion controls available now; loading a module (tcp_NAME) adds one.")
 }
 
 fn mtu_probing(_: &Context<'_>, value: &str) -> Finding {
@@ -114,18 +114,17 @@ fn mtu_probing(_: &Context<'_>, value: &str) -> Finding {
     match value {
         "1" | "2" => Finding::good(why),
         "0" => Finding::change(1, why),
-        _ => Finding::unknown("Not a value that is known here."),
+        _ => Finding::unknown("The value is not known to longhaul."),
     }
 }
 
 fn metrics(_: &Context<'_>, value: &str) -> Finding {
-    let why =
-        "Otherwise a new connection begins with the slow-start threshold that an unlucky one to the same host left.";
+    let why = "Otherwise a new connection starts with the slow-start threshold cached from an earlier lossy one to the same host.";
     if value == "1" { Finding::good(why) } else { Finding::change(1, why) }
 }
 
 fn sack(_: &Context<'_>, value: &str) -> Finding {
-    let why = "It tells the sender exactly what is missing.";
+    let why = "It reports to the sender exactly which segments are missing.";
     if value == "1" {
         Finding::good(why)
     } else {
@@ -148,8 +147,7 @@ fn timestamps(context: &Context<'_>, value: &str) -> Finding {
 }
 
 fn idle(context: &Context<'_>, value: &str) -> Finding {
-    let why =
-        "A transfer that pauses longer than a retransmission timeout otherwise begins again with the initial window.";
+    let why = "A transfer that pauses longer than a retransmission timeout otherwise restarts with the initial window.";
     if value == "0" {
         return Finding::good(why);
     }

@@ -1,4 +1,4 @@
-//! The device that the path begins at.
+//! Rules for the egress device of the path.
 
 use results::tune::{Judgement, TuneRow};
 use units::Bytes;
@@ -55,7 +55,7 @@ fn qdisc(context: &Context<'_>, device: &Device) -> TuneRow {
             "fq",
             format!("It paces nothing and serves no connection in turn: tc qdisc replace dev {} root fq.", device.name),
         ),
-        (true, None) => Finding::unknown("fq would be better if the kernel has it, which cannot be told here."),
+        (true, None) => Finding::unknown("fq would be better; whether this kernel has it cannot be determined."),
         (true, Some(false)) => Finding::good("This kernel has no fq; `longhaul shape` divides the device without it."),
         (false, _) if found.contains("fq") => Finding::good("It shares the device among connections."),
         (false, _) => Finding::good("Somebody chose it, or the device needs none; it is left alone."),
@@ -160,7 +160,7 @@ fn mtu(device: &Device) -> TuneRow {
     let finding = if device.mtu < 1500 {
         Finding::unknown("Smaller than Ethernet's 1500: right below a tunnel, else a fault.")
     } else {
-        Finding::good("Larger packets need every hop of the path; `longhaul test` tells the size that was verified.")
+        Finding::good("Larger packets need every hop of the path; `longhaul test` reports the verified size.")
     };
     let row = row(&key(device, "mtu"), &device.mtu.to_string(), finding.with_effect(effect), "RFC 4821; RFC 8899");
     with_paper(row, &PAPER)

@@ -43,7 +43,7 @@ fn default_qdisc(context: &Context<'_>, value: &str) -> Finding {
         (_, Some(false)) => Finding::good(
             "This kernel has no fq; TCP paces by itself since Linux 4.13 where it is asked to (bbr, SO_MAX_PACING_RATE).",
         ),
-        (_, None) => Finding::unknown("fq would be better if the kernel has it, which cannot be told here."),
+        (_, None) => Finding::unknown("fq would be better; whether this kernel has it cannot be determined."),
     }
 }
 

@@ -287,7 +287,7 @@ fn rings_interrupts_and_governor_are_advice_only() {
 }
 
 #[test]
-fn what_belongs_to_the_host_says_so_and_is_never_planned() {
+fn settings_of_the_host_are_marked_and_never_planned() {
     let mut facts = defaults();
     facts.sysctls.insert("net.core.rmem_max".to_owned(), Reading::OfHost("212992".to_owned()));
     facts.sysctls.insert("net.core.default_qdisc".to_owned(), Reading::HiddenInNamespace);
@@ -310,7 +310,7 @@ fn what_belongs_to_the_host_says_so_and_is_never_planned() {
 }
 
 #[test]
-fn every_row_has_its_reason_and_source_and_what_is_planned_mends_it() {
+fn every_row_has_its_reason_and_source_and_the_planned_value_resolves_it() {
     let ocean = path(10 * GIGABIT, 100);
     let mut facts = defaults();
     let rows = advise(&ocean, &facts);

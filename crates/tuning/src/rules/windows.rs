@@ -1,4 +1,4 @@
-//! How much may be under way: the buffers against the bandwidth-delay product.
+//! Data in flight: the buffers against the bandwidth-delay product.
 
 use units::{Bytes, Rate};
 
@@ -10,7 +10,8 @@ use crate::catalogue::{Context, Finding, Paper, SysctlRule};
 const LARGEST: u64 = i32::MAX as u64;
 /// Largest window that TCP can announce: 65535 shifted by 14 (RFC 7323, section 2.3).
 const LARGEST_WINDOW: u64 = 65_535 << 14;
-/// For each byte that may be under way the kernel lets the send buffer grow by two (tcp_sndbuf_expand, net/ipv4/tcp_input.c).
+/// Bytes by which the kernel lets the send buffer grow for each byte in flight (tcp_sndbuf_expand,
+/// net/ipv4/tcp_input.c).
 const SEND_FACTOR: u64 = 2;
 
 const PAPER_MAXIMUM: &str = "67108864";
@@ -130,7 +131,7 @@ fn full_window(context: &Context<'_>) -> u64 {
     context.path.bdp().as_u64().min(LARGEST_WINDOW)
 }
 
-/// What one connection reaches with this window: never more than the path carries.
+/// Rate of one connection with this window: never more than the rate of the path.
 fn reach(context: &Context<'_>, window: u64) -> Rate {
     context.path.rate_of_window(Bytes::new(window))
 }
@@ -168,7 +169,7 @@ fn receive_buffer(context: &Context<'_>, value: &str) -> Finding {
     limited(context, Finding::change(format!("{least} {start} {wanted}"), why + several(context)), "window", window)
 }
 
-/// What a path asks for that one connection cannot give.
+/// Note for a path whose product exceeds the maximum of one connection.
 fn several(context: &Context<'_>) -> &'static str {
     if context.path.bdp().as_u64() > LARGEST_WINDOW {
         " TCP announces at most 1 GiB: one connection cannot fill this path, several can."
@@ -183,11 +184,11 @@ fn send_buffer(context: &Context<'_>, value: &str) -> Finding {
     let wanted = whole_pages(context, flight.saturating_mul(SEND_FACTOR));
     let bdp = bytes(context.path.bdp());
     if most >= wanted {
-        let why = format!("Twice the product of {bdp} fits: what is under way and what waits to be sent.");
+        let why = format!("Twice the product of {bdp} fits: the data in flight and the data that waits to be sent.");
         return limited(context, Finding::good(why), "send-buffer", most);
     }
     let why = format!(
-        "What is under way stays in the buffer until it is acknowledged, and autotuning asks for twice that: the product is {bdp} for {}.",
+        "Data in flight stays in the buffer until it is acknowledged, and autotuning needs twice that: the product is {bdp} for {}.",
         path(context.path)
     );
     limited(context, Finding::change(format!("{least} {start} {wanted}"), why), "send-buffer", most)
@@ -229,7 +230,7 @@ fn explicit_buffer(context: &Context<'_>, value: &str) -> Finding {
 
 fn default_buffer(_: &Context<'_>, _: &str) -> Finding {
     Finding::good(
-        "TCP begins with the second number of tcp_rmem instead; a large default costs memory in every UDP socket.",
+        "TCP starts with the second number of tcp_rmem instead; a large default costs memory in every UDP socket.",
     )
 }
 
@@ -240,7 +241,9 @@ fn memory(context: &Context<'_>, value: &str) -> Finding {
     let need = buffer_for(context, full_window(context)).saturating_mul(4) / page;
     let said = bytes(Bytes::new(pressure.saturating_mul(page)));
     if pressure >= need {
-        return Finding::good(format!("Buffers of all connections together may take {said} before the kernel saves."));
+        return Finding::good(format!(
+            "Buffers of all connections together may take {said} before the kernel limits them."
+        ));
     }
     let why = format!(
         "Above {said} for all connections together the kernel shrinks windows; one connection at {} needs {}.",
@@ -258,7 +261,7 @@ fn memory(context: &Context<'_>, value: &str) -> Finding {
 fn optional_memory(context: &Context<'_>, value: &str) -> Finding {
     const WANTED: u64 = 1 << 20;
     let Ok(found) = value.parse::<u64>() else { return Finding::unknown("It is not a number.") };
-    let why = "It holds what MSG_ZEROCOPY has under way; copying is the limit only above some 40 Gb/s a connection.";
+    let why = "It holds the data of MSG_ZEROCOPY in flight; copying is the limit only above some 40 Gb/s a connection.";
     if found >= WANTED || context.path.rate < Rate::from_bps(40_000_000_000) {
         return Finding::good(why);
     }
@@ -266,13 +269,13 @@ fn optional_memory(context: &Context<'_>, value: &str) -> Finding {
 }
 
 fn not_sent(_: &Context<'_>, value: &str) -> Finding {
-    const LEAST: u64 = 128 << 10;
+    const BUFFER_BYTES_MIN: u64 = 128 << 10;
     let found = numbers(value).and_then(|n| n.first().copied());
     let why = "It keeps a program from filling the send buffer ahead of the network; bulk transfers need no limit.";
     match found {
         None => Finding::unknown("It is not a number."),
-        Some(found) if found < LEAST => {
-            Finding::change(LEAST, why).with_effect("a busy sender is woken too late to keep the path full")
+        Some(found) if found < BUFFER_BYTES_MIN => {
+            Finding::change(BUFFER_BYTES_MIN, why).with_effect("a busy sender is woken too late to keep the path full")
         }
         Some(_) => Finding::good(why),
     }

@@ -15,19 +15,19 @@ fn read_all(reader: &mut FrameReader, mut bytes: &[u8]) -> Result<Vec<Frame>, Fr
 }
 
 #[test]
-fn an_oversized_frame_is_refused_with_its_header() {
+fn an_oversized_frame_is_rejected_at_its_header() {
     let mut reader = FrameReader::new(10);
     let _ = reader.feed(&header(11, JSON));
     assert_eq!(reader.next(), Err(FrameError::TooLong { length: 11, max: 10 }));
     assert_eq!(reader.feed(&[0; 1000]), 1000);
     assert!(reader.buffered() <= FRAME_HEADER_BYTES);
-    assert!(reader.next().is_err(), "errors stay");
+    assert!(reader.next().is_err(), "errors persist");
     reader.set_max(SESSION_MAX);
-    assert!(reader.next().is_err(), "also when the bound is raised later");
+    assert!(reader.next().is_err(), "also when the maximum is raised later");
 }
 
 #[test]
-fn a_claimed_length_costs_no_memory() {
+fn a_large_length_in_a_header_costs_no_memory() {
     let mut reader = FrameReader::new(SESSION_MAX);
     let _ = reader.feed(&header(SESSION_MAX as u32, JSON));
     let _ = reader.feed(b"{");
@@ -48,7 +48,7 @@ fn kinds_and_clock_lengths_are_checked() {
 }
 
 #[test]
-fn the_sender_refuses_what_no_peer_would_take() {
+fn the_sender_rejects_frames_that_no_peer_would_accept() {
     let length = SESSION_MAX + 1;
     let error = FrameError::TooLong { length: length as u64, max: SESSION_MAX };
     assert_eq!(encode_frame(&Frame::Json(vec![b' '; length])), Err(error));
@@ -64,7 +64,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
 
 proptest! {
     #[test]
-    fn frames_survive_any_cutting(frames in proptest::collection::vec(any_frame(), 0..12), cut in 1_usize..300) {
+    fn frames_survive_any_split(frames in proptest::collection::vec(any_frame(), 0..12), cut in 1_usize..300) {
         let bytes: Vec<u8> = frames.iter().flat_map(|f| encode_frame(f).unwrap()).collect();
         let (mut reader, mut got) = (FrameReader::new(200), Vec::new());
         for chunk in bytes.chunks(cut) {

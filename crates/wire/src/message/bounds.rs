@@ -1,4 +1,4 @@
-//! How long the parts of a message may be: a peer decides what arrives, not how much of it is kept or printed.
+//! Maximum lengths of the parts of a message: a peer decides what arrives, not how much of it is kept or printed.
 
 use results::{HostReport, IntervalRecord, TestPlan};
 
@@ -7,36 +7,36 @@ use crate::finished::{EndSide, Finished};
 use crate::plan::MAX_STREAMS;
 use crate::probe::MAX_TRAIN;
 
-/// Longest fill of a hello in bytes: any Ethernet segment and the rest of the message within what a handshake may take.
+/// Longest filler of a hello in bytes: it exceeds any Ethernet segment and fits the maximum of a handshake frame.
 pub const HELLO_FILL_MAX: usize = 12 << 10;
 
 /// Longest text in bytes: a reason, a note, a host's setting.
 pub const MAX_TEXT: usize = 4096;
 
-/// Longest list of notes, warnings or settings.
+/// Maximum entries of a list of notes, warnings or settings.
 pub const MAX_LIST: usize = 1024;
 
-/// Most samples in one message; with 19-digit times they fill 2.5 MB of the 4 MiB frame.
+/// Maximum samples in one message; with 19-digit times they fill 2.5 MB of the 4 MiB frame.
 pub const MAX_SAMPLES: usize = 32_768;
 
-/// Most loss episodes in a report (`results` keeps the first 256).
+/// Maximum loss episodes in a report (`results` keeps the first 256).
 const MAX_EPISODES: usize = 256;
 
-/// Most sides in a report: two directions, both roles.
+/// Maximum sides in a report: two directions, both roles.
 const MAX_SIDES: usize = 4;
 
-/// Most streams in a record: all of both directions.
+/// Maximum streams in a record: all of both directions.
 const MAX_RECORD_STREAMS: usize = 2 * MAX_STREAMS as usize;
 
-/// A part of a message that is longer than its bound.
+/// A part of a message that is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{part} has {length} entries or bytes, at most {max} are allowed")]
+#[error("{part} has {length} entries or bytes; at most {max} are allowed")]
 pub struct BoundsError {
-    /// Which part.
+    /// Name of the part.
     pub part: &'static str,
     /// Its length: entries of a list, bytes of a text.
     pub length: usize,
-    /// The bound.
+    /// The maximum length.
     pub max: usize,
 }
 

@@ -101,7 +101,7 @@ fn every_message_survives_a_round_trip() {
 }
 
 #[test]
-fn the_json_is_what_the_protocol_says() {
+fn the_json_matches_the_protocol() {
     let text = |m: Message| String::from_utf8(m.encode().unwrap()).unwrap();
     assert_eq!(text(Message::UdpReady), r#"{"type":"udp_ready"}"#);
     assert_eq!(
@@ -152,7 +152,7 @@ fn malformed_messages_are_errors() {
 }
 
 #[test]
-fn control_characters_are_refused_however_deep_and_in_both_directions() {
+fn control_characters_are_rejected_at_any_depth_and_in_both_directions() {
     for json in [
         r#"{"type":"failed","reason":"\u001b[2J"}"#,
         r#"{"type":"clock","model":[{"a":["\u0007"]}]}"#,
@@ -165,10 +165,10 @@ fn control_characters_are_refused_however_deep_and_in_both_directions() {
 }
 
 #[test]
-fn lists_and_texts_have_bounds() {
+fn lists_and_texts_have_maximum_lengths() {
     let sample = RemoteSample { block: u32::MAX, arrived_ns: Some(u64::MAX), read_ns: u64::MAX };
     let samples = |n| Message::Samples { stream: u32::MAX, samples: vec![sample; n] };
-    assert!(samples(MAX_SAMPLES).encode_frame().is_ok(), "the bound fits the longest frame");
+    assert!(samples(MAX_SAMPLES).encode_frame().is_ok(), "the maximum fits the longest frame");
     let mut plan = tcp_plan();
     plan.directions = vec![Direction::Up; MAX_LIST + 1];
     let mut many_streams = finished();
@@ -191,7 +191,7 @@ fn lists_and_texts_have_bounds() {
 }
 
 #[test]
-fn truncated_messages_never_pass() {
+fn truncated_messages_are_always_rejected() {
     for message in all_messages() {
         let json = message.encode().unwrap();
         for n in 0..json.len() {

@@ -1,42 +1,43 @@
 use super::{Kind, MOST_QUEUES, UNKNOWN_RATE, u32_at, u64_at};
 
-/// Length of an envelope's header. Behind it come the frame and the envelope's tag.
+/// Length of an envelope's header in bytes. The frame and the envelope's tag follow it.
 pub const ENVELOPE_BYTES: usize = 40;
 
-/// Most relays on a path. With a bounded list of relays and a position in it that only grows, a frame cannot go in circles.
+/// Maximum number of relays on a path. A bounded list of relays and a position that only grows exclude loops.
 pub const MOST_RELAYS: usize = 3;
 
-/// What carries a frame over relays. It is authenticated on each hop by the session of its two ends, together with the head of the frame,
-/// and made anew for the next hop: only position, queue, session, sequence, time and rate change.
+/// The header that carries a frame over relays. On each hop the session of its two ends authenticates it together
+/// with the head of the frame. The sender of each hop rewrites position, queue, session, sequence, time and rate.
 ///
 /// `kind` u8 | `relays` 4 bits, `position` 4 bits | `rate` u8 | `queue` u8 | `receiver` u32 | `sequence` u64 | `origin` u32 | three `relays` u32 |
 /// `destination` u32 | `sent` u32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Envelope {
-    /// Relays of the path that have been passed, the one that reads it not included.
+    /// Number of relays that the frame has passed, without the one that reads it.
     pub position: u8,
-    /// Room for the lowest available rate of the hops so far, which relays may only lower. Members write [`UNKNOWN_RATE`] as yet.
+    /// Reserved for the lowest available rate of the hops so far, which relays may only lower. Nodes write
+    /// [`UNKNOWN_RATE`] at present.
     pub rate: u8,
-    /// Which queue of who sends this hop it went through, below [`MOST_QUEUES`].
+    /// Queue of this hop's sender, below [`MOST_QUEUES`].
     pub queue: u8,
-    /// Number of the session of this hop, chosen by who receives the datagram.
+    /// Session identifier of this hop, chosen by the receiver of the datagram.
     pub receiver: u32,
-    /// Number in the lane of this hop and its queue.
+    /// Sequence number in this hop's packet-number space (lane) and queue.
     pub sequence: u64,
-    /// Member that sealed the frame.
+    /// Node that sealed the frame.
     pub origin: u32,
-    /// Members on the way, in order; those behind `count` are zero.
+    /// Relays of the path, in order; entries from `count` on are zero.
     pub relays: [u32; MOST_RELAYS],
-    /// How many of them there are.
+    /// Number of relays.
     pub count: u8,
-    /// Member that the frame is for.
+    /// Node for which the frame is destined.
     pub destination: u32,
-    /// When it was sent on this hop, microseconds of the sender's clock, modulo 2^32.
+    /// Send time on this hop, in microseconds of the sender's clock, modulo 2^32.
     pub sent: u32,
 }
 
 impl Envelope {
-    /// For the first hop of a path. `None`: too many relays, or none.
+    /// Creates the envelope for the first hop of a path. `None` with no or too many relays.
     pub fn new(origin: u32, relays: &[u32], destination: u32) -> Option<Self> {
         let count = relays.len();
         let mut all = [0; MOST_RELAYS];
@@ -56,23 +57,23 @@ impl Envelope {
         })
     }
 
-    /// The members on the way, in order.
+    /// The relays of the path, in order.
     pub fn route(&self) -> &[u32] {
         self.relays.get(..usize::from(self.count)).unwrap_or_default()
     }
 
-    /// Who receives this hop's datagram: a relay, or in the end the destination.
+    /// Receiver of this hop's datagram: a relay, or the destination on the last hop.
     pub fn hop_to(&self) -> u32 {
         self.route().get(usize::from(self.position)).copied().unwrap_or(self.destination)
     }
 
-    /// Who sent this hop's datagram.
+    /// Sender of this hop's datagram.
     pub fn hop_from(&self) -> u32 {
         let before = usize::from(self.position).checked_sub(1);
         before.and_then(|i| self.route().get(i)).copied().unwrap_or(self.origin)
     }
 
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; ENVELOPE_BYTES] {
         let mut b = [0; ENVELOPE_BYTES];
         b[0] = Kind::Envelope.byte();
@@ -90,8 +91,8 @@ impl Envelope {
         b
     }
 
-    /// Reads the header of a datagram; `None` when it is too short, of another kind, or its route is none: more than three relays, a
-    /// position behind its end, or a member that comes twice.
+    /// Decodes the header of a datagram. `None` when it is too short, of another type, or has an invalid route: more
+    /// than three relays, a position past the end, or a node that occurs twice.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
         let (b, _frame) = datagram.split_first_chunk::<ENVELOPE_BYTES>()?;
         let (count, position) = (b[1] >> 4, b[1] & 0x0f);
@@ -112,7 +113,7 @@ impl Envelope {
         (of_ours && bounded && envelope.is_simple()).then_some(envelope)
     }
 
-    /// Whether no member is on the way twice, and what is behind the route is zero.
+    /// Whether no node occurs twice on the route, and the entries after the route are zero.
     fn is_simple(&self) -> bool {
         let route = self.route();
         let ends = [self.origin, self.destination];

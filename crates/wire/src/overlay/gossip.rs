@@ -1,5 +1,6 @@
-//! What the pieces of [`Message::Gossip`](super::Message::Gossip) are put together to: what a member has heard of whom, and what members said. Who says
-//! something signs it, so that it may come over others: the signature stands in front of the [`Said`], and is made and checked elsewhere.
+//! Gossip messages, reassembled from the pieces of [`Message::Gossip`](super::Message::Gossip): digests of the known
+//! records, and signed records. The originator signs a record, so that other nodes may forward it. The signature
+//! precedes the [`Said`]; another crate creates and verifies it.
 
 mod message;
 mod said;
@@ -9,7 +10,7 @@ mod tests;
 pub use message::{DIGEST_MAX, Known, Message};
 pub use said::{Claim, SAID_MAX, SIGNATURE_BYTES, SIGNED_CONTEXT, Said, Subject, UNBOUNDED, What};
 
-/// Takes the first bytes off.
+/// Takes `N` bytes from the front.
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (first, after) = rest.split_first_chunk()?;
     *rest = after;

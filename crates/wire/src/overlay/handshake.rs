@@ -1,78 +1,78 @@
 use super::{Kind, u32_at};
 
-/// Length of an authentication code of a handshake's datagram.
+/// Length in bytes of an authentication code in a handshake datagram.
 pub const MAC_BYTES: usize = 16;
 
-/// Noise's first message of IKpsk2 with our payload of 8 bytes: ephemeral key 32, static key 32 + 16, payload 8 + 16.
+/// First Noise message of IKpsk2 with a payload of 8 bytes: ephemeral key 32, static key 32 + 16, payload 8 + 16.
 const NOISE_FIRST: usize = 104;
-/// Its second: ephemeral key 32, payload 8 + 16.
+/// Second Noise message: ephemeral key 32, payload 8 + 16.
 const NOISE_SECOND: usize = 56;
-/// What a cookie is sealed with: nonce 12, cookie 16, tag 16.
+/// Length of a sealed cookie: nonce 12, cookie 16, tag 16.
 const COOKIE_SEALED: usize = 44;
 
-/// Length of an initiation.
+/// Length of an initiation in bytes.
 pub const INITIATION_BYTES: usize = 8 + NOISE_FIRST + 2 * MAC_BYTES;
-/// Length of a response. Shorter than an initiation: nobody is made to amplify.
+/// Length of a response in bytes. It is shorter than an initiation, which excludes amplification.
 pub const RESPONSE_BYTES: usize = 12 + NOISE_SECOND + 2 * MAC_BYTES;
-/// Length of a cookie's datagram.
+/// Length of a cookie datagram in bytes.
 pub const COOKIE_BYTES: usize = 8 + COOKIE_SEALED;
 
 /// First datagram: `kind` u8 | zero 3 bytes | `sender` u32 | Noise 104 bytes | `mac1` | `mac2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Initiation {
-    /// Number of the session at the sender.
+    /// Session identifier at the sender.
     pub sender: u32,
-    /// Noise's first message.
+    /// First Noise message.
     pub noise: [u8; NOISE_FIRST],
 }
 
 /// Second datagram: `kind` u8 | zero 3 bytes | `sender` u32 | `receiver` u32 | Noise 56 bytes | `mac1` | `mac2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Response {
-    /// Number of the session at the sender.
+    /// Session identifier at the sender.
     pub sender: u32,
-    /// Number of the session at the receiver, as the initiation said.
+    /// Session identifier at the receiver, copied from the initiation.
     pub receiver: u32,
-    /// Noise's second message.
+    /// Second Noise message.
     pub noise: [u8; NOISE_SECOND],
 }
 
-/// Instead of a response: `kind` u8 | zero 3 bytes | `receiver` u32 | sealed cookie 44 bytes.
+/// Cookie reply, sent instead of a response: `kind` u8 | zero 3 bytes | `receiver` u32 | sealed cookie 44 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cookie {
-    /// Number of the session at the receiver, as the initiation said.
+    /// Session identifier at the receiver, copied from the initiation.
     pub receiver: u32,
     /// Nonce and sealed cookie.
     pub sealed: [u8; COOKIE_SEALED],
 }
 
-/// The authentication codes at the end of an initiation or a response, and what they cover.
+/// The authentication codes at the end of an initiation or a response, and the bytes that they cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Macs<'a> {
-    /// All before the first.
+    /// All bytes before the first code.
     pub body: &'a [u8],
-    /// First: proves that the sender knows the receiver's public key.
+    /// First code: proves that the sender knows the receiver's public key.
     pub first: [u8; MAC_BYTES],
-    /// Second: proves that the sender got our cookie; covers the first, too.
+    /// Second code: proves that the sender received this node's cookie; covers the first code, too.
     pub second: [u8; MAC_BYTES],
 }
 
 impl<'a> Macs<'a> {
-    /// Of a datagram; `None` when it is too short.
+    /// Splits a datagram; `None` when it is too short.
     pub fn of(datagram: &'a [u8]) -> Option<Self> {
         let (rest, second) = datagram.split_last_chunk::<MAC_BYTES>()?;
         let (body, first) = rest.split_last_chunk::<MAC_BYTES>()?;
         Some(Self { body, first: *first, second: *second })
     }
 
-    /// What the second one covers, of the same datagram.
+    /// The bytes of a datagram that the second code covers.
     pub fn with_first(datagram: &'a [u8]) -> &'a [u8] {
         datagram.get(..datagram.len().saturating_sub(MAC_BYTES)).unwrap_or_default()
     }
 }
 
 impl Initiation {
-    /// The datagram, its authentication codes zero.
+    /// Encodes the datagram with zero authentication codes.
     pub fn encode(&self) -> [u8; INITIATION_BYTES] {
         let mut b = [0; INITIATION_BYTES];
         b[0] = Kind::Initiation.byte();
@@ -81,7 +81,7 @@ impl Initiation {
         b
     }
 
-    /// Reads a datagram; `None` when it is none.
+    /// Decodes a datagram; `None` when it is not an initiation.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
         let b: &[u8; INITIATION_BYTES] = datagram.try_into().ok()?;
         let known = b[..4] == [Kind::Initiation.byte(), 0, 0, 0];
@@ -91,7 +91,7 @@ impl Initiation {
 }
 
 impl Response {
-    /// The datagram, its authentication codes zero.
+    /// Encodes the datagram with zero authentication codes.
     pub fn encode(&self) -> [u8; RESPONSE_BYTES] {
         let mut b = [0; RESPONSE_BYTES];
         b[0] = Kind::Response.byte();
@@ -101,7 +101,7 @@ impl Response {
         b
     }
 
-    /// Reads a datagram; `None` when it is none.
+    /// Decodes a datagram; `None` when it is not a response.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
         let b: &[u8; RESPONSE_BYTES] = datagram.try_into().ok()?;
         let known = b[..4] == [Kind::Response.byte(), 0, 0, 0];
@@ -111,7 +111,7 @@ impl Response {
 }
 
 impl Cookie {
-    /// The datagram.
+    /// Encodes the datagram.
     pub fn encode(&self) -> [u8; COOKIE_BYTES] {
         let mut b = [0; COOKIE_BYTES];
         b[0] = Kind::Cookie.byte();
@@ -120,7 +120,7 @@ impl Cookie {
         b
     }
 
-    /// Reads a datagram; `None` when it is none.
+    /// Decodes a datagram; `None` when it is not a cookie.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
         let b: &[u8; COOKIE_BYTES] = datagram.try_into().ok()?;
         let known = b[..4] == [Kind::Cookie.byte(), 0, 0, 0];

@@ -1,9 +1,9 @@
 use super::{u32_at, u64_at};
 
-/// Most bytes of a message, so that it fits a frame on every path that carries IPv6.
+/// Maximum length of a message in bytes, so that it fits a frame on every path that supports IPv6.
 pub const MESSAGE_MAX: usize = 1100;
 
-/// Most lanes in one report.
+/// Maximum number of lanes (packet-number spaces) in one report.
 pub const REPORTS_MAX: usize = 24;
 
 const REPORT: u8 = 1;
@@ -17,42 +17,43 @@ const TRAIN_SEEN: u8 = 8;
 const CERTIFICATE: u8 = 9;
 const SIZE_IS: u8 = 10;
 
-/// Bytes of a lane in a report.
+/// Length in bytes of a lane's entry in a report.
 const LANE: usize = 40;
-/// Bytes of a gossip piece before its data.
+/// Length in bytes of a gossip piece before its data.
 const GOSSIP_HEADER: usize = 9;
 
-/// What arrived in one lane so far, as its receiver counted: sender and receiver both take losses and delays from it.
+/// Receiver's counters of one lane (packet-number space), from which both ends derive losses and delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LaneReport {
     /// Lane of the session.
     pub lane: u8,
-    /// Frames that its sender had sent by the latest of them that arrived, as their numbers tell, queue by queue.
+    /// Frames sent up to the latest frame that arrived, derived from the sequence numbers of each queue.
     pub sent: u64,
-    /// Frames received since the session began, duplicates not counted.
+    /// Frames received since the session started, without duplicates.
     pub received: u64,
-    /// Bytes of the packets in them: what the members' hosts sent each other, not what the members did.
+    /// Payload bytes of the packets in these frames: traffic between the nodes' hosts, without overlay messages.
     pub bytes: u64,
     /// `sent` of the frame that arrived last.
     pub echo: u32,
-    /// How long that frame had been here when this was written, microseconds.
+    /// Time between the arrival of that frame and this report, in microseconds.
     pub held: u32,
-    /// Largest one-way delay since the report before, less the least of the session, microseconds: the queue on the way.
+    /// Largest one-way delay since the previous report, minus the smallest of the session, in microseconds: the
+    /// queueing delay of the path.
     pub queued: u32,
 }
 
-/// What members tell each other inside sealed frames.
+/// Messages between nodes, carried inside sealed frames.
 ///
-/// One byte of kind, then fields of fixed length.
+/// A message is one byte of kind, then fields of fixed length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// What arrived here of what the receiver sent.
+    /// Counters of the frames that arrived from the receiver of this message.
     Report(Vec<LaneReport>),
-    /// Nothing but to be counted: filler where traffic is too thin to know a path by.
+    /// A filler that is only counted, sent where traffic is too sparse to measure a path.
     Probe,
-    /// A piece of a message of the gossip.
+    /// A piece of a gossip message.
     Gossip {
-        /// Number of the message, so that its pieces are put together.
+        /// Number of the message, for reassembly.
         number: u32,
         /// Index of this piece.
         piece: u16,
@@ -61,24 +62,25 @@ pub enum Message {
         /// The piece.
         data: Vec<u8>,
     },
-    /// Asks whether a datagram of this size arrives; the rest of the frame is filler.
+    /// PMTU probe: asks whether a datagram of this size arrives; the rest of the frame is filler.
     SizeAsked {
         /// IP bytes of the datagram.
         bytes: u16,
     },
-    /// It did.
+    /// Acknowledges a PMTU probe.
     SizeSeen {
-        /// As asked.
+        /// Size from the probe, in IP bytes.
         bytes: u16,
     },
-    /// The sender makes no larger datagrams for the link to the receiver.
+    /// The sender limits its datagrams on the link to the receiver to this size.
     SizeIs {
         /// IP bytes of the datagram.
         bytes: u16,
     },
-    /// The sender leaves: its links are to be taken as gone at once.
+    /// The sender leaves: its links count as down at once.
     Bye,
-    /// One packet of a train, whose distances on arrival tell what the link carries; the rest of the frame is filler.
+    /// One packet of a packet train, whose spacing on arrival measures the link's capacity; the rest of the frame is
+    /// filler.
     Train {
         /// Number of the train, which grows.
         number: u32,
@@ -87,21 +89,21 @@ pub enum Message {
         /// Packets of the train.
         count: u16,
     },
-    /// What a train told.
+    /// Measurement of a packet train.
     TrainSeen {
         /// Number of the train.
         number: u32,
-        /// From the first arrival to the last, microseconds.
+        /// Time from the first arrival to the last, in microseconds.
         span: u32,
-        /// Rate at which it came, b/s of IP; 0: too little of it came to tell.
+        /// Arrival rate, b/s of IP; 0 when too few packets arrived.
         bps: u64,
     },
-    /// Who the sender is, as the overlay's authority says.
+    /// The sender's certificate, signed by the overlay's authority.
     Certificate(Vec<u8>),
 }
 
 impl Message {
-    /// The bytes. A report of more than [`REPORTS_MAX`] lanes is cut, and data longer than fits.
+    /// Encodes the message. A report of more than [`REPORTS_MAX`] lanes is truncated, as is data that does not fit.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Report(lanes) => {
@@ -136,7 +138,7 @@ impl Message {
         }
     }
 
-    /// Reads a message; `None` when it is none. Messages that end in filler are read to their end.
+    /// Decodes a message; `None` when it is malformed. Messages that end in filler are read to their end.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let size = |rest: &[u8]| rest.first_chunk().map(|b| u16::from_be_bytes(*b));
@@ -174,10 +176,10 @@ impl Message {
         (piece < pieces).then(|| Self::Gossip { number, piece, pieces, data: data.to_vec() })
     }
 
-    /// Most bytes of data in one gossip piece.
+    /// Maximum bytes of data in one gossip piece.
     pub const GOSSIP_DATA: usize = MESSAGE_MAX - GOSSIP_HEADER;
 
-    /// Most bytes of a certificate.
+    /// Maximum bytes of a certificate.
     pub const CERTIFICATE_DATA: usize = MESSAGE_MAX - 1;
 }
 

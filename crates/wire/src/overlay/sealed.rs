@@ -1,33 +1,34 @@
 use super::{Kind, u32_at, u64_at};
 
-/// Length of the header of a sealed frame.
+/// Length of the header of a sealed frame in bytes.
 pub const SEALED_BYTES: usize = 24;
 
-/// Lane of frames that go to their receiver directly.
+/// Lane (packet-number space) of frames that go directly to their receiver.
 pub const LANE_DIRECT: u8 = 0;
 /// Lane of envelopes on one hop.
 pub const LANE_RELAYED: u8 = 1;
-/// Lane of what goes to its receiver directly and may be lost by its own doing: trains and datagrams of uncertain size. Frames over relays have
-/// the lanes between it and [`LANE_SENSOR`], a path each.
+/// Lane of packet trains and PMTU probes, so that losses which they cause themselves do not count as loss of the
+/// link. Frames over relays use the lanes between this one and [`LANE_SENSOR`], one for each path.
 pub const LANE_TRIALS: u8 = 2;
-/// Lane of probes that a sensor of losses sends directly and counts apart from all else (Mark et al. 2008, section II.A).
+/// Lane of direct loss-sensor probes, which are counted apart from all other frames (Mark et al. 2008, section II.A).
 pub const LANE_SENSOR: u8 = 16;
 
-/// Threads that a member may send by, each of which numbers its own frames: two for each of 16 queues, and one more.
+/// Maximum number of sending threads of a node, each of which numbers its frames independently: two for each of 16
+/// queues, and one more.
 pub const MOST_QUEUES: usize = 33;
 
-/// Class of a flow that has carried little.
+/// Class of a flow that has carried few bytes.
 pub const CLASS_MOUSE: u8 = 1;
-/// Class of a flow that has carried much.
+/// Class of a flow that has carried many bytes.
 pub const CLASS_ELEPHANT: u8 = 2;
 
-/// Code of an available rate that nobody knows (draft-ietf-scone-protocol: signal 127).
+/// Code of an unknown available rate (draft-ietf-scone-protocol: signal 127).
 pub const UNKNOWN_RATE: u8 = 127;
 
-/// What a sealed frame holds.
+/// Type of a sealed frame's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// An IP packet; `partial`: its checksum is, for the receiver vouches for the rest by the frame's tag.
+    /// An IP packet. With `partial` its checksum is incomplete, as the frame's tag already protects the packet.
     Packet {
         /// Whether the transport checksum is the sum of the pseudo-header only.
         partial: bool,
@@ -42,25 +43,25 @@ pub enum Content {
 pub struct Sealed {
     /// What is inside.
     pub content: Content,
-    /// Flow class, 0 to 15: 0 a flow of no known kind, 1 a mouse, 2 an elephant, 3 a rate-aware sender.
+    /// Flow class, 0 to 15: 0 unknown, 1 a mouse (short flow), 2 an elephant (large flow), 3 a rate-aware sender.
     pub class: u8,
-    /// Which of its sender's queues it went through, below [`MOST_QUEUES`]: each numbers the frames of a lane by itself, so that none waits for
-    /// another, and what one overtakes of another is no loss.
+    /// Queue of its sender, below [`MOST_QUEUES`]. Each queue numbers the frames of a lane independently, so that no
+    /// queue waits for another and reordering between queues does not count as loss.
     pub queue: u8,
-    /// Which path of the session it belongs to.
+    /// Packet-number space of the session, one for each path.
     pub lane: u8,
-    /// Number of the session, chosen by who receives the frame.
+    /// Session identifier, chosen by the receiver of the frame.
     pub receiver: u32,
-    /// Number in its lane and queue, from 0: with both the nonce, and what tells losses.
+    /// Sequence number in its lane and queue, from 0: with both it forms the nonce, and it reveals losses.
     pub sequence: u64,
-    /// When it was sent, microseconds of the sender's clock, modulo 2^32.
+    /// Send time in microseconds of the sender's clock, modulo 2^32.
     pub sent: u32,
-    /// Room for the available rate (100 kb/s times 10^(n/20)); [`UNKNOWN_RATE`] until explicit rate uses it.
+    /// Reserved for the available rate (100 kb/s times 10^(n/20)); [`UNKNOWN_RATE`] until explicit rate uses it.
     pub rate: u8,
 }
 
 impl Sealed {
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; SEALED_BYTES] {
         let content = match self.content {
             Content::Packet { partial: false } => 0,
@@ -78,7 +79,7 @@ impl Sealed {
         b
     }
 
-    /// Reads the header of a frame; `None` when it is too short, of another kind, or says what no header says.
+    /// Decodes the header of a frame; `None` when it is too short, of another type, or has an invalid field.
     pub fn decode(frame: &[u8]) -> Option<Self> {
         let (b, _rest) = frame.split_first_chunk::<SEALED_BYTES>()?;
         let content = match b[1] >> 4 {

@@ -140,7 +140,7 @@ fn datagrams_of_a_handshake_are_as_the_document_has_them() {
     assert_eq!((Kind::of(&initiation), Kind::of(&response)), (Some(Kind::Initiation), Some(Kind::Response)));
     assert_eq!(Initiation::decode(&initiation), Some(said));
     assert_eq!(Response::decode(&response), Some(answered));
-    // The codes are written by who has the keys.
+    // The holder of the keys writes the codes.
     assert_eq!(said.encode()[..], [&initiation[..144 - 32], &[0; 32]].concat());
     assert_eq!(answered.encode()[..], [&response[..100 - 32], &[0; 32]].concat());
     for datagram in [&initiation, &response] {

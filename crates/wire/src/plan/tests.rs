@@ -75,7 +75,7 @@ fn bounds_hold_on_both_sides() {
 }
 
 #[test]
-fn contradictions_are_named() {
+fn each_contradiction_has_its_error() {
     use PlanError as E;
     assert_eq!(verdict(tcp_plan(), |p| p.duration_ns = None), Err(E::NoEnd));
     assert_eq!(verdict(tcp_plan(), |p| p.bytes = Some(1)), Err(E::TwoEnds));
@@ -93,15 +93,15 @@ fn contradictions_are_named() {
 }
 
 #[test]
-fn errors_read_well() {
+fn range_errors_state_value_and_range() {
     let error = verdict(tcp_plan(), |p| p.streams = 500).unwrap_err();
-    assert_eq!(error.to_string(), "the number of streams is 500; it must be 1 to 128");
+    assert_eq!(error.to_string(), "number of streams = 500 is out of range (1-128)");
     let error = verdict(tcp_plan(), |p| p.block_bytes = 8).unwrap_err();
-    assert_eq!(error.to_string(), "the block size is 8 bytes; it must be 16 to 16777216 bytes");
+    assert_eq!(error.to_string(), "block size = 8 is out of range (16-16777216 bytes)");
 }
 
 #[test]
-fn probing_needs_its_bytes_and_has_one_stream_one_way() {
+fn probing_needs_a_byte_limit_one_stream_and_one_direction() {
     let probe = || TestPlan {
         transport: Transport::Probe,
         duration_ns: None,

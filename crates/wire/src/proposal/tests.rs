@@ -20,7 +20,7 @@ fn proposals_of_the_reference_are_read() {
 }
 
 #[test]
-fn wrong_input_is_refused_at_the_first_byte_that_shows_it() {
+fn invalid_input_is_rejected_at_the_first_byte_that_shows_it() {
     use ProposalError as E;
     for (text, error) in [
         (&b"x"[..], E::NotThrulay),
@@ -39,7 +39,7 @@ fn wrong_input_is_refused_at_the_first_byte_that_shows_it() {
 }
 
 #[test]
-fn an_endless_number_stops_at_the_bound() {
+fn an_endless_number_stops_at_the_maximum_length() {
     let zeros = [b"thrulay/2:t:".as_slice(), &[b'0'; 4096]].concat();
     let too_long = ProposalError::Field(FieldError::TooLong { max: MAX_PROPOSAL });
     assert_eq!(parse_proposal(&zeros), Err(too_long));
@@ -59,7 +59,10 @@ fn any_proposal() -> impl Strategy<Value = Proposal> {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_read_back_at_any_cut(p in any_proposal(), tail in proptest::collection::vec(any::<u8>(), 0..40)) {
+    fn an_encoded_proposal_is_parsed_at_any_split(
+        p in any_proposal(),
+        tail in proptest::collection::vec(any::<u8>(), 0..40),
+    ) {
         let bytes = p.encode();
         prop_assert!(bytes.len() <= MAX_PROPOSAL);
         for n in 0..bytes.len() {

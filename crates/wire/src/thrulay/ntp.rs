@@ -5,12 +5,13 @@ const NANOS: u64 = 1_000_000_000;
 
 /// A time of day in NTP's 64-bit format: 32 bits of seconds since 1900, 32 bits of fraction (RFC 5905 §6).
 ///
-/// The seconds wrap in 2036. Times with the first bit set are of 1968 to 2036, others of 2036 to 2104 (RFC 4330 §3).
+/// The seconds wrap in 2036. Times with the first bit set are from 1968 to 2036, all other times from 2036 to 2104
+/// (RFC 4330 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NtpTime(u64);
 
 impl NtpTime {
-    /// From the 64 bits of the format.
+    /// Creates a time from the 64 bits of the format.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
@@ -20,7 +21,7 @@ impl NtpTime {
         self.0
     }
 
-    /// From nanoseconds since 1970 UTC; exact to 0.12 ns. Of later eras than 2104 only the position in the era is kept.
+    /// Converts nanoseconds since 1970 UTC; exact to 0.12 ns. Times after 2104 keep only their position in the era.
     pub const fn from_unix_nanos(ns: u64) -> Self {
         let seconds = (ns / NANOS).wrapping_add(UNIX_EPOCH_S) & 0xffff_ffff;
         // Below 2^32 also after rounding: 999 999 999 ns is 4.3 units short of a second.
@@ -28,7 +29,7 @@ impl NtpTime {
         Self(seconds << 32 | fraction)
     }
 
-    /// Nanoseconds since 1970 UTC, rounded to the nearest; `None` for times before 1970.
+    /// Converts to nanoseconds since 1970 UTC, rounded to the nearest; `None` for times before 1970.
     pub fn to_unix_nanos(self) -> Option<u64> {
         let (seconds, fraction) = (self.0 >> 32, self.0 & 0xffff_ffff);
         let era_start = if seconds >> 31 == 1 { 0 } else { 1 << 32 };
@@ -46,7 +47,7 @@ mod tests {
     fn epochs_and_the_turn_of_the_era_are_right() {
         assert_eq!(NtpTime::from_unix_nanos(0).to_bits(), UNIX_EPOCH_S << 32);
         assert_eq!(NtpTime::from_unix_nanos(NANOS / 2).to_bits(), UNIX_EPOCH_S << 32 | 1 << 31);
-        // 2036-02-07 06:28:16 UTC begins era 1 (RFC 5905 figure 4).
+        // 2036-02-07 06:28:16 UTC starts era 1 (RFC 5905 figure 4).
         let turn = (1_u64 << 32).wrapping_sub(UNIX_EPOCH_S) * NANOS;
         assert_eq!(NtpTime::from_unix_nanos(turn).to_bits(), 0);
         assert_eq!(NtpTime::from_bits(0).to_unix_nanos(), Some(turn));

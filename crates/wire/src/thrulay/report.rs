@@ -1,13 +1,13 @@
-//! The text by which a server ends a UDP test (reference 1.6).
+//! The text with which a server ends a UDP test (reference 1.6).
 
 use core::fmt::Write as _;
 
 use units::Bytes;
 
-/// Most n-reordering lines in a report.
+/// Maximum number of n-reordering lines in a report.
 pub const MAX_N_REORDERING: usize = 100;
 
-/// Quantiles of the one-way delay: raw difference of two clocks, so negative values occur.
+/// Quantiles of the one-way delay: the raw difference of two clocks, so that negative values occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayQuantiles {
     /// Smallest.
@@ -22,14 +22,14 @@ pub struct DelayQuantiles {
     pub p95_ns: i64,
 }
 
-/// What a server knows at the end of a UDP test.
+/// A server's results at the end of a UDP test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UdpReport {
     /// Receive buffer of the UDP socket.
     pub buffer: Bytes,
     /// Packets that the client proposed to send.
     pub proposed: u64,
-    /// Packets that it said it sent.
+    /// Packets that the client reported as sent.
     pub sent: u64,
     /// Packets received, duplicates included.
     pub received: u64,
@@ -52,10 +52,10 @@ impl UdpReport {
         percent(self.sent.saturating_sub(self.unique()), self.sent.max(1))
     }
 
-    /// The text, with counts and quantiles when `verbose`.
+    /// Encodes the text, with counts and quantiles when `verbose`.
     ///
-    /// Above 50 % loss the delay is `inf`: the median packet did not arrive. The jitter, spread of the quartiles, is `inf`
-    /// from 25 % loss and `nan` above 75 %. What has no value at all is `nan`, as C prints it.
+    /// Above 50 % loss the delay is `inf`: the median packet did not arrive. The jitter, the spread of the quartiles,
+    /// is `inf` from 25 % loss and `nan` above 75 %. An undefined value is `nan`, as C prints it.
     pub fn encode(&self, verbose: bool) -> String {
         let mut text = String::new();
         if verbose {
@@ -93,7 +93,7 @@ impl UdpReport {
     }
 
     fn write_counts(&self, text: &mut String) {
-        // Writing to a String cannot fail; the results are dropped for that reason, here and below.
+        // Writing to a String cannot fail, so the results are dropped here and below.
         let _ = writeln!(text, "Server used UDP buffer size of {} bytes", self.buffer.as_u64());
         let _ = writeln!(text, "Client proposed sending {} packets", self.proposed);
         let _ = writeln!(text, "Client said it sent {} packets", self.sent);
@@ -132,12 +132,12 @@ fn ms(ns: i64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// Share in per cent; NaN of nothing.
+/// Share in per cent; NaN when `whole` is zero.
 fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole as f64
 }
 
-/// As C's `%.3f`, which writes `nan` and `inf` in lower case.
+/// Formats like C's `%.3f`, which writes `nan` and `inf` in lower case.
 fn three_places(value: f64) -> String {
     if value.is_nan() { "nan".to_owned() } else { format!("{value:.3}") }
 }

@@ -1,11 +1,12 @@
-//! Reads a server's UDP report, of whatever release and verbosity.
+//! Parses a server's UDP report, of any release and verbosity.
 
 use super::MAX_N_REORDERING;
 
-/// Most quantiles that are kept: one for each whole percentage.
+/// Maximum number of quantiles that are kept: one for each whole percentage.
 const MAX_QUANTILES: usize = 101;
 
-/// Most bytes of a report that are read; thrulay's own with all quantiles and 100 reordering lines has below 4 KiB.
+/// Maximum number of bytes of a report that are read; thrulay's own with all quantiles and 100 reordering lines has
+/// below 4 KiB.
 pub const MAX_REPORT: usize = 64 * 1024;
 
 /// A reported value.
@@ -19,7 +20,7 @@ pub enum Reported {
     Undefined,
 }
 
-/// What a server reported; what its text lacks is absent.
+/// A server's report; values that its text lacks are absent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReadReport {
     /// Median one-way delay in milliseconds, raw difference of two clocks.
@@ -36,7 +37,7 @@ pub struct ReadReport {
     pub buffer_bytes: Option<u64>,
     /// Packets proposed (verbose).
     pub proposed: Option<u64>,
-    /// Packets that the client said it sent (verbose).
+    /// Packets that the client reported as sent (verbose).
     pub sent: Option<u64>,
     /// Packets received, duplicates included (verbose).
     pub received: Option<u64>,
@@ -48,9 +49,9 @@ pub struct ReadReport {
     pub n_reordering_percent: Vec<f64>,
 }
 
-/// Reads a report, all of it or what arrived of it; at most [`MAX_REPORT`] bytes are looked at.
+/// Parses a report or the part of it that arrived; at most [`MAX_REPORT`] bytes are read.
 ///
-/// Lines that mean nothing here are passed over, so there is no wrong report, only an empty one.
+/// Unknown lines are skipped, so there is no invalid report, only an empty one.
 pub fn read_report(bytes: &[u8]) -> ReadReport {
     let seen = bytes.get(..MAX_REPORT).unwrap_or(bytes);
     let text = String::from_utf8_lossy(seen);
@@ -65,7 +66,7 @@ pub fn read_report(bytes: &[u8]) -> ReadReport {
 }
 
 impl ReadReport {
-    /// `Delay: 1.234ms` and its like.
+    /// Parses lines like `Delay: 1.234ms`.
     fn read_metric(&mut self, line: &str) -> bool {
         let Some((label, value)) = line.split_once(':') else { return false };
         let (field, unit) = match label {
@@ -80,7 +81,7 @@ impl ReadReport {
         true
     }
 
-    /// The verbose lines with counts.
+    /// Parses the verbose lines with counts.
     fn read_count(&mut self, line: &str) -> bool {
         let fields = [
             (&mut self.buffer_bytes, "Server used UDP buffer size of ", " bytes"),
@@ -98,7 +99,7 @@ impl ReadReport {
         false
     }
 
-    /// `25th: 1.234ms` and `1-reordering = 0.5%`.
+    /// Parses `25th: 1.234ms` and `1-reordering = 0.5%`.
     fn read_detail(&mut self, line: &str) {
         if let Some((percent, value)) = line.split_once("th:")
             && let (Ok(percent @ 0..=100), Some(value)) = (percent.trim().parse::<u8>(), number(value, "ms"))
@@ -115,11 +116,12 @@ impl ReadReport {
     }
 }
 
-/// A number as C's `printf` writes it, with its unit.
+/// Parses a number as C's `printf` writes it, with its unit.
 fn number(text: &str, unit: &str) -> Option<Reported> {
     let text = text.trim();
     let text = text.strip_suffix(unit).unwrap_or(text).trim();
-    // `f64` reads every spelling of printf: inf, infinity, nan in any case, with a sign; of nan(0x..) printf is not asked.
+    // `f64` parses every spelling of printf: inf, infinity, nan in any case, with a sign. printf does not write
+    // nan(0x..) here.
     let value: f64 = text.parse().ok()?;
     Some(match value {
         v if v.is_nan() => Reported::Undefined,

@@ -3,47 +3,48 @@ use units::Bytes;
 use crate::fields::{FieldError, bounded, decimal_fields, window};
 use crate::proposal::{MAX_PROPOSAL, Progress, Proposal};
 
-/// Block lengths that the server grants and the client accepts, in bytes.
+/// Range of block lengths that the server grants and the client accepts, in bytes.
 pub const BLOCK_BYTES: core::ops::RangeInclusive<u64> = 16..=1_048_576;
 
 /// Smallest window that the server grants and the client accepts.
 pub const MIN_WINDOW: Bytes = Bytes::new(1500);
 
-/// What both ends agree on for a TCP stream.
+/// Terms of a TCP stream that both ends agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpTerms {
-    /// In a proposal the socket buffers asked for; in a response the smaller of both buffers as the kernel granted them
-    /// (Linux: twice what was asked).
+    /// In a proposal the requested socket buffers; in a response the smaller of both buffers as the kernel granted
+    /// them (Linux: twice the requested size).
     pub window: Bytes,
     /// Block length.
     pub block: Bytes,
 }
 
 impl TcpTerms {
-    /// What the server makes of a proposal: block into [`BLOCK_BYTES`], window up to [`MIN_WINDOW`].
+    /// The server's answer to a proposal: block clamped to [`BLOCK_BYTES`], window raised to [`MIN_WINDOW`].
     #[must_use]
     pub fn clamped(self) -> Self {
         let block = self.block.as_u64().clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
         Self { window: self.window.max(MIN_WINDOW), block: Bytes::new(block) }
     }
 
-    /// What the client sends.
+    /// The client's proposal.
     pub fn proposal(self) -> Proposal {
         Proposal::ThrulayTcp { window: self.window, block: self.block }
     }
 
-    /// What the server answers: `<window>:<block>+`.
+    /// Encodes the server's answer: `<window>:<block>+`.
     pub fn encode_response(self) -> Vec<u8> {
         format!("{}:{}+", self.window.as_u64(), self.block.as_u64()).into_bytes()
     }
 }
 
-/// Reads a server's response at the front of a buffer that may still grow.
+/// Parses a server's response at the front of a buffer that may still grow.
 ///
-/// A server that could not set its window answers 4294967295 (its -1 printed as unsigned), which is taken as it is.
+/// A server that could not set its window answers 4294967295 (its -1 printed as unsigned), which is accepted
+/// unchanged.
 ///
 /// # Errors
-/// Not a response, or terms on which the old client too would give up: window or block out of bounds.
+/// Not a response, or terms that the old client rejects as well: window or block out of range.
 pub fn parse_tcp_response(buffer: &[u8]) -> Result<Progress<TcpTerms>, FieldError> {
     let progress = decimal_fields(window(buffer, MAX_PROPOSAL), b'+')?;
     let progress = bounded(progress, buffer.len(), MAX_PROPOSAL)?;
@@ -68,14 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn clamps_are_those_of_thrulayd() {
+    fn clamps_match_thrulayd() {
         assert_eq!(terms(0, 0).clamped(), terms(1500, 16));
         assert_eq!(terms(u64::MAX, u64::MAX).clamped(), terms(u64::MAX, 1_048_576));
         assert_eq!(terms(4_194_304, 65_536).clamped(), terms(4_194_304, 65_536));
     }
 
     #[test]
-    fn terms_that_no_client_takes_are_errors() {
+    fn terms_that_no_client_accepts_are_errors() {
         for text in ["1499:65536+", "4194304:15+", "4194304:1048577+", "+", "-1:16+", "thrulay/2-busy"] {
             assert!(parse_tcp_response(text.as_bytes()).is_err(), "{text}");
         }
@@ -86,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_clamped_response_is_accepted_at_any_cut(window: u64, block: u64, echo: [u8; 16]) {
+        fn every_clamped_response_is_accepted_at_any_split(window: u64, block: u64, echo: [u8; 16]) {
             let granted = terms(window, block).clamped();
             let bytes = granted.encode_response();
             for n in 0..bytes.len() {

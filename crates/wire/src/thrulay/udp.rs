@@ -4,16 +4,16 @@ use super::NtpTime;
 use crate::fields::{FieldError, bounded, decimal_fields, window};
 use crate::proposal::{MAX_PROPOSAL, Progress, Proposal, port_number};
 
-/// How a server refuses a UDP test.
+/// A server's refusal of a UDP test.
 pub const UDP_REFUSAL: &[u8; 3] = b"u:-";
 
 /// Length of the header of a test datagram in bytes.
 pub const THRULAY_DATAGRAM_HEADER_BYTES: usize = 24;
 
-/// Nonce and `+` at the end of a response.
+/// Length of the nonce in a response, in bytes.
 const NONCE_BYTES: usize = 8;
 
-/// Version of IP, for its header's share of a packet.
+/// Version of IP, for the length of its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IpVersion {
     /// 20 bytes without options (RFC 791).
@@ -23,7 +23,7 @@ pub enum IpVersion {
 }
 
 impl IpVersion {
-    /// Bytes of IP and UDP header in front of a payload: thrulay counts them in its packet size.
+    /// Bytes of the IP and UDP headers in front of a payload: thrulay counts them in its packet size.
     pub const fn udp_overhead(self) -> Bytes {
         match self {
             Self::V4 => Bytes::new(28),
@@ -31,9 +31,10 @@ impl IpVersion {
         }
     }
 
-    /// Payload of a packet of `packet_size`; `None` when that cannot hold the header or exceeds what UDP can carry.
+    /// Payload of a packet of `packet_size`; `None` when the packet cannot hold the test header or exceeds the
+    /// maximum of UDP.
     pub fn udp_payload(self, packet_size: Bytes) -> Option<Bytes> {
-        // Largest UDP payload: 65 535 minus the headers that count towards IP's (or UDP's) 16-bit length.
+        // Largest UDP payload: 65 535 minus the headers that count towards the 16-bit length of IP (or of UDP).
         let max = match self {
             Self::V4 => 65_507,
             Self::V6 => 65_527,
@@ -49,7 +50,7 @@ pub fn rate_per_1000s(rate: Rate, packet_size: Bytes) -> u64 {
     u64::try_from(u128::from(rate.as_bps()) * 1000 / bits).unwrap_or(u64::MAX)
 }
 
-/// What both ends agree on for a UDP test.
+/// Terms of a UDP test that both ends agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpTerms {
     /// UDP port at which the server receives.
@@ -60,7 +61,7 @@ pub struct UdpTerms {
     pub rate_per_1000s: u64,
     /// Packets in the test; sequence numbers are below it.
     pub packets: u64,
-    /// Begins each datagram; any bytes, NUL and `+` among them.
+    /// First bytes of each datagram; any values, NUL and `+` among them.
     pub nonce: [u8; NONCE_BYTES],
 }
 
@@ -74,13 +75,13 @@ pub enum UdpAnswer {
 }
 
 impl UdpTerms {
-    /// What the client sends to get these terms.
+    /// The client's proposal of these terms.
     pub fn proposal(&self, client_port: u16) -> Proposal {
         let &Self { packet_size, rate_per_1000s, packets, .. } = self;
         Proposal::ThrulayUdp { client_port, packet_size, rate_per_1000s, packets }
     }
 
-    /// What the server answers: `<server_port>:<packet_size>:<rate>:<npackets>:`, the nonce, `+`.
+    /// Encodes the server's answer: `<server_port>:<packet_size>:<rate>:<npackets>:`, the nonce, `+`.
     pub fn encode_response(&self) -> Vec<u8> {
         let Self { server_port, packet_size, rate_per_1000s, packets, nonce } = self;
         let text = format!("{server_port}:{}:{rate_per_1000s}:{packets}:", packet_size.as_u64());
@@ -88,10 +89,10 @@ impl UdpTerms {
     }
 }
 
-/// Reads a server's answer to a UDP proposal at the front of a buffer that may still grow.
+/// Parses a server's answer to a UDP proposal at the front of a buffer that may still grow.
 ///
 /// # Errors
-/// Not an answer. Whether the terms suit (packet size, rate) is the client's to judge.
+/// Not an answer. The client checks whether the terms suit it (packet size, rate).
 pub fn parse_udp_response(buffer: &[u8]) -> Result<Progress<UdpAnswer>, FieldError> {
     let seen = window(buffer, MAX_PROPOSAL);
     if seen.starts_with(UDP_REFUSAL) {
@@ -123,12 +124,12 @@ fn parse_terms(seen: &[u8]) -> Result<Progress<UdpTerms>, FieldError> {
     }
 }
 
-/// What the client sends on TCP when it has sent its last packet: `+<npackets>:`.
+/// The client's message on TCP after its last packet: `+<npackets>:`.
 pub fn encode_end(packets: u64) -> Vec<u8> {
     format!("+{packets}:").into_bytes()
 }
 
-/// Reads the client's end message: the number of packets that it sent.
+/// Parses the client's end message: the number of packets that it sent.
 ///
 /// # Errors
 /// Not an end message.
@@ -145,19 +146,20 @@ pub fn parse_end(buffer: &[u8]) -> Result<Progress<u64>, FieldError> {
     })
 }
 
-/// The header of a test datagram: nonce 8 bytes | sequence u64 | time u64 in network order; [`crate::FILLER`] behind.
+/// Header of a test datagram: nonce 8 bytes | sequence u64 | time u64 in network order; [`crate::FILLER`] follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThrulayDatagram {
-    /// As in the server's answer; datagrams with another are not counted.
+    /// Nonce from the server's answer; datagrams with another nonce are not counted.
     pub nonce: [u8; NONCE_BYTES],
-    /// Number of the packet, from 0; not below the agreed number of packets means it is not counted.
+    /// Sequence number of the packet, from 0; packets with a number at or above the agreed number of packets are not
+    /// counted.
     pub sequence: u64,
-    /// When it was sent, on the sender's clock.
+    /// Send time on the sender's clock.
     pub sent: NtpTime,
 }
 
 impl ThrulayDatagram {
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; THRULAY_DATAGRAM_HEADER_BYTES] {
         let mut bytes = [0; THRULAY_DATAGRAM_HEADER_BYTES];
         let (nonce, rest) = bytes.split_at_mut(8);
@@ -168,7 +170,7 @@ impl ThrulayDatagram {
         bytes
     }
 
-    /// Reads the header of a received datagram; `None` when it is too short.
+    /// Decodes the header of a received datagram; `None` when it is too short.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
         let (nonce, rest) = datagram.split_first_chunk::<8>()?;
         let (sequence, rest) = rest.split_first_chunk::<8>()?;

@@ -88,7 +88,7 @@ fn a_queue_in_which_one_packet_remains_is_no_standing_queue() {
 /// The waiting time passes 5 ms at 5 ms, falls to 4 ms at 8 ms, stays there, passes 5 ms again at 65 ms and
 /// stays at 8 ms.
 #[test]
-fn a_dip_below_target_begins_the_interval_anew() {
+fn a_dip_below_target_restarts_the_interval() {
     let mut b = Bench::new(codel(5, 100));
     burst(&mut b, 0, 8);
     for ms in 4..=170 {

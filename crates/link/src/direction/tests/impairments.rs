@@ -144,7 +144,7 @@ fn jitter_larger_than_the_delay_never_lets_a_packet_arrive_before_it_has_left() 
 }
 
 #[test]
-fn what_is_larger_than_the_mtu_vanishes_before_the_queue() {
+fn packets_above_the_mtu_are_dropped_before_the_queue() {
     let mut b = Bench::new(Settings { mtu: Some(1400), ..rate(100_000_000) });
     b.offer(0, 3, 1500, 1400);
     b.finish();

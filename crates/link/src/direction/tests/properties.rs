@@ -195,7 +195,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_arrives_when_does_not_depend_on_when_somebody_looks(
+    fn arrival_times_do_not_depend_on_the_times_of_polls(
         first in settings(), script in script(), look in looks(),
     ) {
         let lazy = play(&first, &script, &Look::AtTheEnd);
@@ -267,7 +267,7 @@ proptest! {
     }
 
     #[test]
-    fn who_looks_at_each_timeout_is_never_later_than_the_coalescing_time(first in settings(), script in script()) {
+    fn polling_at_each_timeout_is_late_by_at_most_the_coalescing_time(first in settings(), script in script()) {
         let mut link = Direction::new(Instant::ZERO, 3, first);
         let mut now = Instant::ZERO;
         let check = |link: &mut Direction<Arc<usize>>, t: Instant| -> Result<(), TestCaseError> {

@@ -77,7 +77,7 @@ proptest! {
 }
 
 #[test]
-fn what_one_opportunity_leaves_serves_the_next_packets_if_they_wait() {
+fn the_rest_of_an_opportunity_serves_waiting_packets() {
     let mut b = Bench::new(follow("2\n5\n"));
     // 104 + 504 + 896 of 1504 bytes, then 608 of the next opportunity: 896 of it are wasted, nobody waits.
     b.offer(0, 1, 100, 100);

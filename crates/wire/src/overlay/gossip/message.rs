@@ -1,41 +1,42 @@
 use super::{SAID_MAX, take};
 
-/// First byte of each; another one is of another version, and means nothing here.
+/// First byte of each message; a message with another version is ignored.
 const VERSION: u8 = 4;
-/// The digest is to be answered by one.
+/// Flag: the digest requests a digest in reply.
 const ASKS: u8 = 1;
-/// Most entries of a digest, 20 bytes each. Where there are more members, each message tells of some.
+/// Maximum entries of a digest, 20 bytes each. With more nodes, each message covers some of them.
 pub const DIGEST_MAX: usize = 256;
 const HEADER: usize = 4;
 
-/// What somebody has heard of a member.
+/// Digest entry: the records of one node that the sender knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// The member.
+    /// The node that originated the records.
     pub of: u32,
-    /// Number of the last word; 0: none.
+    /// Number of its last known record; 0 for none.
     pub newest: u64,
-    /// Sum of the numbers of all words, modulo 2^64: tells whether there are gaps before the last one.
+    /// Sum of the numbers of all known records, modulo 2^64: reveals gaps before the last one.
     pub sum: u64,
 }
 
-/// What members tell each other of what members said: `version` u8 | `flags` u8 | entries of the digest u16 | of each `of` u32, `newest` u64, `sum` u64 |
-/// words, each with its length u16 in front.
+/// A gossip message: `version` u8 | `flags` u8 | number of digest entries u16 | for each `of` u32, `newest` u64,
+/// `sum` u64 | records, each preceded by its length u16.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The digest is to be answered by one.
+    /// The digest requests a digest in reply.
     pub asks: bool,
-    /// What its sender has heard of whom.
+    /// Records that the sender knows, per originator.
     pub digest: Vec<Known>,
-    /// What members said, signed.
+    /// Signed records.
     pub words: Vec<&'a [u8]>,
 }
 
 impl<'a> Message<'a> {
-    /// Most bytes of a message with several words: no more than fits a frame, as who loses one frame of a message loses all of it.
+    /// Maximum bytes of a message with several records: it fits one frame, as the loss of one frame loses the whole
+    /// message.
     pub const FRAME_BYTES: usize = super::super::Message::GOSSIP_DATA;
 
-    /// `None`: it is none, or of another version.
+    /// Decodes a message; `None` when it is malformed or of another version.
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let mut rest = bytes;
         let [version, flags] = take(&mut rest)?;
@@ -60,7 +61,7 @@ impl<'a> Message<'a> {
         Some(message)
     }
 
-    /// A message with a digest alone, cut at [`DIGEST_MAX`] entries.
+    /// Encodes a message with only a digest, truncated to [`DIGEST_MAX`] entries.
     pub fn encode_digest(asks: bool, known: &[Known]) -> Vec<u8> {
         let known = known.get(..DIGEST_MAX).unwrap_or(known);
         let mut b = header(asks, known.len() as u16);
@@ -72,7 +73,7 @@ impl<'a> Message<'a> {
         b
     }
 
-    /// Messages with words alone, as few as hold them.
+    /// Encodes records into as few messages as possible.
     pub fn encode_words<'w>(words: impl Iterator<Item = &'w [u8]>) -> Vec<Vec<u8>> {
         let mut messages: Vec<Vec<u8>> = Vec::new();
         for word in words {

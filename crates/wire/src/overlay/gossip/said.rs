@@ -3,13 +3,14 @@ use std::net::{IpAddr, SocketAddr};
 use super::super::Message;
 use super::take;
 
-/// Signed along with what is said, so that no signature of a member on something else passes for one on this.
+/// Context string that is signed with each record, so that a signature for another purpose is never valid for a
+/// record.
 pub const SIGNED_CONTEXT: &[u8] = b"longhaul gossip 4";
-/// Of what a member passes on for others: no bound.
+/// Relay rate without a limit.
 pub const UNBOUNDED: u64 = u64::MAX;
-/// Length of the signature in front of what is said.
+/// Length in bytes of the signature in front of a record.
 pub const SIGNATURE_BYTES: usize = 64;
-/// Most bytes of a word with its signature: a certificate with what is around it fits.
+/// Maximum bytes of a record with its signature: a certificate and its fields fit.
 pub const SAID_MAX: usize = Message::CERTIFICATE_DATA + 160;
 
 const LINK: u8 = 1;
@@ -18,87 +19,90 @@ const ALIVE: u8 = 3;
 const UP: u8 = 1;
 const WITH_TRAFFIC: u8 = 4;
 
-/// What is said by whom, with a number that grows, so that an older word cannot take its place: `by` u32 | `start` u64 | `number` u64 | `at_ms` u64 |
-/// kind u8 | what it is about u32 | the rest as [`What`] says.
+/// A record of one originator. Its number grows, so that an older record cannot replace it: `by` u32 | `start` u64 |
+/// `number` u64 | `at_ms` u64 | kind u8 | object u32 | the body as [`What`] states.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Said {
-    /// Member that says it.
+    /// Node that originated the record.
     pub by: u32,
-    /// The number of the speaker's start; it forgot what it had said before.
+    /// Start counter of the originator, which loses its earlier records at a restart.
     pub start: u64,
-    /// Number of the word, over all starts.
+    /// Number of the record, increasing over all starts.
     pub number: u64,
-    /// By the speaker's clock, which begins anywhere: tells how much older one word is than another.
+    /// Creation time on the originator's clock, whose zero is arbitrary: shows the age difference of two records.
     pub at_ms: u64,
-    /// What it says.
+    /// Body of the record.
     pub what: What,
 }
 
-/// What a member says.
+/// Body of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
-    /// On the speaker's link from `from`; no claim: it is down. `flags` u8 | `relayed_bps` u64 | the claim.
+    /// State of the originator's link from `from`; without a claim the link is down. `flags` u8 | `relayed_bps` u64 |
+    /// the claim.
     Link {
-        /// Member at the other end.
+        /// Node at the other end.
         from: u32,
-        /// What it measured there.
+        /// Measured metrics of the link.
         claim: Option<Claim>,
-        /// Most that the speaker passes on of what each member hands over, b/s; 0: nothing; [`UNBOUNDED`]: all that comes.
+        /// Maximum rate at which the originator relays the traffic of each neighbour, b/s; 0 means none;
+        /// [`UNBOUNDED`] means no limit.
         relayed_bps: u64,
     },
-    /// A certificate, and where its owner is reached; an empty one: nothing any more. Family u8 (0, 4, 6) | address | port u16 | text to the end.
+    /// A certificate and the endpoint of its owner; an empty text withdraws it. Family u8 (0, 4, 6) | address | port
+    /// u16 | text to the end.
     Certificate {
-        /// Its owner.
+        /// Owner of the certificate.
         of: u32,
-        /// Where its owner is reached.
+        /// Endpoint of the owner.
         endpoint: Option<SocketAddr>,
-        /// The certificate.
+        /// Text of the certificate.
         text: String,
     },
-    /// Words of links that still hold. Where there are many, each part tells of some.
+    /// Refreshes link records that are still valid. With many records, each part covers some of them.
     Alive {
-        /// Which part.
+        /// Index of the part.
         part: u32,
-        /// How many numbers before this one each of them was said, u32 each to the end.
+        /// Distance of each record's number from the number of this record, u32 each to the end.
         back: Vec<u32>,
     },
 }
 
-/// What a member says about a link on which it receives: `rtt_us` u32 | `loss`, `low`, `high`, `frames` f32 | `capacity_bps` u64 | `datagram` u16; 0 of the last
-/// two: unknown.
+/// Metrics of a link that its receiver advertises: `rtt_us` u32 | `loss`, `low`, `high`, `frames` f32 |
+/// `capacity_bps` u64 | `datagram` u16; 0 of the last two means unknown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Claim {
-    /// Round trip, microseconds.
+    /// Round-trip time in microseconds.
     pub rtt_us: u32,
-    /// Share of the frames that is lost.
+    /// Share of lost frames, 0..=1.
     pub loss: f32,
-    /// Lower end of its interval.
+    /// Lower end of the confidence interval of the loss.
     pub low: f32,
-    /// Upper end of its interval.
+    /// Upper end of the confidence interval of the loss.
     pub high: f32,
-    /// How many frames tell of it.
+    /// Number of frames in the loss estimate.
     pub frames: f32,
-    /// What the link carries, b/s of IP.
+    /// Capacity of the link, b/s of IP.
     pub capacity_bps: Option<u64>,
-    /// Largest datagram that came on the link, IP bytes.
+    /// Largest datagram received on the link, in IP bytes.
     pub datagram: Option<u16>,
-    /// Whether who says it has sent packets over the overlay lately.
+    /// Whether the originator has recently sent packets over the overlay.
     pub with_traffic: bool,
 }
 
-/// What is said about: a later word about the same takes the place of the earlier one.
+/// Object of a record: a later record about the same object replaces the earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// The link from a member.
+    /// The link from a node.
     Link(u32),
-    /// The certificate of a member.
+    /// The certificate of a node.
     Certificate(u32),
-    /// A part of what holds.
+    /// A part of the records that are still valid.
     Alive(u32),
 }
 
 impl Said {
-    /// What it is about.
+    /// Object of the record.
     pub fn subject(&self) -> Subject {
         match self.what {
             What::Link { from, .. } => Subject::Link(from),
@@ -107,7 +111,7 @@ impl Said {
         }
     }
 
-    /// The bytes that are signed, behind [`SIGNED_CONTEXT`].
+    /// Encodes the bytes to sign, which follow [`SIGNED_CONTEXT`].
     pub fn encode(&self) -> Vec<u8> {
         let mut b = self.by.to_be_bytes().to_vec();
         for number in [self.start, self.number, self.at_ms] {
@@ -117,7 +121,7 @@ impl Said {
         b
     }
 
-    /// Reads a word with its signature in front, whoever made that. `None`: it is none.
+    /// Decodes a record with its signature in front, without verifying it. `None` when it is malformed.
     pub fn decode(signed: &[u8]) -> Option<Self> {
         let mut rest = signed.get(SIGNATURE_BYTES..)?;
         let said = Self {

@@ -21,7 +21,7 @@ fn report() -> UdpReport {
 }
 
 #[test]
-fn the_text_is_thrulayds() {
+fn the_text_matches_thrulayd() {
     assert_eq!(
         report().encode(true),
         "Server used UDP buffer size of 425984 bytes\n\
@@ -90,7 +90,7 @@ fn the_client_reads_what_the_server_writes() {
 }
 
 #[test]
-fn foreign_spellings_are_understood() {
+fn foreign_spellings_are_parsed() {
     let read = read_report(b"Delay: INFms\r\nLoss:51%\nJitter:\t-nanms\nDuplication: x%\nhello: world\n\xff\xfe\n");
     assert_eq!(read.delay_ms, Some(Reported::Infinite));
     assert_eq!(read.loss_percent, Some(Reported::Value(51.0)));
@@ -99,7 +99,7 @@ fn foreign_spellings_are_understood() {
 }
 
 #[test]
-fn reordering_lines_end_at_the_bound() {
+fn reordering_lines_end_at_the_maximum() {
     let many = UdpReport { n_reordering: vec![1; 500], ..report() };
     let text = many.encode(true);
     assert!(text.ends_with("\tonly up to 100-reordering is handled\n"));

@@ -22,7 +22,7 @@ fn the_rate_is_in_packets_per_thousand_seconds() {
 }
 
 #[test]
-fn answers_are_told_apart() {
+fn refusals_and_grants_are_distinguished() {
     for n in 0..3 {
         assert_eq!(parse_udp_response(&UDP_REFUSAL[..n]), Ok(Progress::Incomplete));
     }
@@ -36,7 +36,7 @@ fn answers_are_told_apart() {
 }
 
 #[test]
-fn end_messages_are_read() {
+fn end_messages_are_parsed() {
     assert_eq!(encode_end(600), b"+600:");
     assert_eq!(parse_end(b"+600:"), Ok(Progress::Complete { value: 600, consumed: 5 }));
     assert_eq!(parse_end(b"+60"), Ok(Progress::Incomplete));
@@ -55,7 +55,10 @@ fn any_terms() -> impl Strategy<Value = UdpTerms> {
 
 proptest! {
     #[test]
-    fn responses_with_any_nonce_are_read_at_any_cut(terms in any_terms(), fill in prop_oneof![Just(None), Just(Some(b'+')), Just(Some(0))]) {
+    fn responses_with_any_nonce_are_parsed_at_any_split(
+        terms in any_terms(),
+        fill in prop_oneof![Just(None), Just(Some(b'+')), Just(Some(0))],
+    ) {
         let terms = UdpTerms { nonce: fill.map_or(terms.nonce, |byte| [byte; 8]), ..terms };
         let bytes = terms.encode_response();
         prop_assert!(bytes.len() <= MAX_PROPOSAL);
