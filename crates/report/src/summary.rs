@@ -122,7 +122,9 @@ pub(crate) fn path_full(d: &DirectionSummary) -> String {
         trips.map_or_else(String::new, |(srtt, min)| format!(", {} of queue", nanos(srtt.p50_ns.saturating_sub(min))));
     let lost = d.streams.iter().any(|s| s.retransmits > 0);
     let losses = if lost { "; losses are queue overflow" } else { "" };
-    format!("path full: {}{of}{queue}{losses}", rate(d.throughput_bps))
+    // The slow start is no part of what the full path carries.
+    let steady = d.ramp_up.as_ref().map_or(d.throughput_bps, |r| r.steady_bps.max(d.throughput_bps));
+    format!("path full: {}{of}{queue}{losses}", rate(steady))
 }
 
 /// Note on a row in which at least a tenth of the bytes waited for a retransmission, so that its rate exceeds the
