@@ -100,7 +100,7 @@ mod tests {
             // Shared by all namespaces: absent or read-only in this one.
             for shared in ["net.core.netdev_max_backlog", "net.ipv4.tcp_mem"] {
                 let e = write_sysctl(shared, "1000").unwrap_err().to_string();
-                assert!(e.contains("own"), "{e}");
+                assert!(e.contains("all namespaces share it"), "{e}");
             }
         })
         .join()
