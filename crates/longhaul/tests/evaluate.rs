@@ -245,7 +245,7 @@ fn a_directory_without_estimates_is_reported() {
 #[test]
 fn a_missing_flow_is_named_with_the_existing_ones() {
     let directory = directory();
-    refused(directory.path(), &["--transfer", "bulk"], "no TCP flow `bulk` (there are: transfer)");
+    refused(directory.path(), &["--transfer", "bulk"], "no TCP flow `bulk` (it has: transfer)");
 }
 
 #[test]

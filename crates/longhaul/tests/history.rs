@@ -245,7 +245,7 @@ fn bad_input_is_refused_with_status_2() {
     let known = Known::new();
     let nonsense = known.directory.path().join("nonsense");
     std::fs::write(&nonsense, "no database, just some text\n").unwrap();
-    assert_reports(&ask(&nonsense, &[]), 2, &["nonsense", "no history of longhaul"]);
+    assert_reports(&ask(&nonsense, &[]), 2, &["nonsense", "is not a history of longhaul"]);
     assert_reports(&ask(known.directory.path(), &[]), 2, &["cannot open"]);
     assert_reports(&known.ask(&["far.example.net", "--since", "soon"]), 2, &["--since"]);
     assert_reports(&known.ask(&["far.example.net", "--report", "/nonexistent/h.html"]), 2, &["/nonexistent/h.html"]);
@@ -272,7 +272,7 @@ fn a_history_that_may_only_be_read_is_shown_and_not_changed() {
         command.output().unwrap()
     };
     assert_reports(&ask(&[]), 0, &["far.example.net"]);
-    assert_reports(&ask(&["far.example.net", "--forget"]), 2, &["cannot be written", "rights"]);
+    assert_reports(&ask(&["far.example.net", "--forget"]), 2, &["is not writable", "rights"]);
     // So that the directory can be removed.
     mode(data, 0o755);
 }
