@@ -272,7 +272,7 @@ fn a_history_that_may_only_be_read_is_shown_and_not_changed() {
         command.output().unwrap()
     };
     assert_reports(&ask(&[]), 0, &["far.example.net"]);
-    assert_reports(&ask(&["far.example.net", "--forget"]), 2, &["is not writable", "rights"]);
+    assert_reports(&ask(&["far.example.net", "--forget"]), 2, &["is not writable", "permissions"]);
     // So that the directory can be removed.
     mode(data, 0o755);
 }
