@@ -97,7 +97,7 @@ fn what_begins_otherwise_is_refused_with_its_reason() {
         assert_eq!(Begin::parse(other), Err(BeginError::Other), "{other}");
     }
     let newer = r#"{"longhaul_route_record":3,"something":"else"}"#;
-    assert_eq!(Begin::parse(newer), Err(BeginError::Version(2)));
+    assert_eq!(Begin::parse(newer), Err(BeginError::Version(3)));
     let broken = line.replace("\"own\":0", "\"own\":\"west\"");
     assert!(matches!(Begin::parse(&broken), Err(BeginError::Contents(_))));
 }
