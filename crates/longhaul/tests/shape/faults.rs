@@ -118,6 +118,10 @@ fn a_foreign_device_of_the_name_that_is_needed_is_not_taken() {
     shaped.host().iproute("ip link add ifb-eth0 type ifb").unwrap();
     let refused = shaped.apply(&shaped.policy(SMALL), &[]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("ifb-eth0, whose name the IFB device needs, exists"), "{}", text(&refused.stderr));
+    assert!(
+        text(&refused.stderr).contains("ifb-eth0, whose name the IFB device needs, exists"),
+        "{}",
+        text(&refused.stderr)
+    );
     assert!(!shaped.everything().contains("htb"));
 }
