@@ -5,7 +5,7 @@
 use results::Rfc6349;
 use units::{Bytes, Duration, Rate};
 
-/// Round trips below this are made of the hosts' own delays; how long data waited on the path cannot be told from them.
+/// Shortest round trip from which a buffer delay is given. Shorter ones consist of delays of the hosts themselves.
 const MEASURABLE: Duration = Duration::from_millis(1);
 
 /// Ethernet's cost per frame beside the MTU: header 14, FCS 4, gap 12, preamble 7, start of frame 1 (RFC 6349 §3.3.2).
@@ -99,8 +99,8 @@ pub fn connections_needed(bdp: Bytes, window: Bytes) -> Option<u64> {
 /// The metrics of one direction.
 ///
 /// With a link rate given, the ideal throughput is that of Ethernet framing with this MTU. Without one it is the highest
-/// rate seen over several round trips: headers are already off it, and the ratio then tells how far the transfer as a whole
-/// stayed behind it. Neither is below the transfer's own rate, so that the ratio is at least 1 as the RFC has it. A metric
+/// rate over several round trips, which excludes headers; the ratio is then the transfer's own mean against its best time.
+/// Neither is below the transfer's own rate, so that the ratio is at least 1 as the RFC has it. A metric
 /// whose formula is undefined (nothing sent, no round trip) is zero.
 pub fn report(inputs: Inputs) -> Rfc6349 {
     let highest = inputs.highest_rate.max(Rate::of(inputs.bytes_transferred, inputs.actual_duration));
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn no_figure_leaves_its_definition_whatever_was_measured() {
-        // A transfer faster than what is said of its path, and round trips under load below the idle one.
+        // A transfer above the given link rate, and round trips under load below the idle one.
         let fast = Inputs { highest_rate: mbps(100.0), mean_rtt: Duration::from_millis(90), ..measured() };
         for inputs in [fast, Inputs { link_rate: Some(mbps(500.0)), ..fast }] {
             let r = report(inputs);

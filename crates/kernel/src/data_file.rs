@@ -14,7 +14,7 @@ use crate::{KernelError, Op};
 pub struct DataFile {
     file: File,
     path: PathBuf,
-    len: u64,
+    size: u64,
 }
 
 impl DataFile {
@@ -30,11 +30,11 @@ impl DataFile {
         if !kind.is_file() && !kind.is_block_device() {
             return Err(error(invalid("neither a regular file nor a block device")));
         }
-        let len = file.seek(SeekFrom::End(0)).map_err(error)?;
-        if len == 0 {
+        let size = file.seek(SeekFrom::End(0)).map_err(error)?;
+        if size == 0 {
             return Err(error(invalid("the file is empty")));
         }
-        let file = Self { file, path: path.to_owned(), len };
+        let file = Self { file, path: path.to_owned(), size };
         file.drop_pages(0, 0);
         Ok(file)
     }
@@ -57,17 +57,12 @@ impl DataFile {
             std::fs::remove_file(path).map_err(error)?;
             file
         };
-        Ok(Self { file, path: path.to_owned(), len: 0 })
+        Ok(Self { file, path: path.to_owned(), size: 0 })
     }
 
     /// Size in bytes when the file was opened; zero for a sink.
-    pub const fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Whether the file is a sink.
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
+    pub const fn size(&self) -> u64 {
+        self.size
     }
 
     /// Fills `buffer` with the content from `offset` on.
@@ -137,7 +132,7 @@ mod tests {
         let file = DataFile::source(&path).unwrap();
         let mut part = [0; 4];
         file.read_at(&mut part, 3).unwrap();
-        assert_eq!((&part, file.len()), (b"3456", 10));
+        assert_eq!((&part, file.size()), (b"3456", 10));
         assert!(file.read_at(&mut part, 8).is_err(), "beyond the end");
     }
 

@@ -1,8 +1,9 @@
 //! Events as one readable line each: for the log, `overlay events` and the status page.
 
-use core::fmt::Display;
+use std::net::IpAddr;
 
-use route::{Decision, Judged, Member, Path, Reason};
+use ipnet::IpNet;
+use route::Member;
 
 use crate::mesh::Event;
 
@@ -14,7 +15,7 @@ pub(crate) fn text(event: &Event, name: &impl Fn(Member) -> String) -> String {
         }
         Event::Link { name, up, .. } => format!("link to {name} {}", if *up { "up" } else { "down" }),
         Event::LinkSuspected { from, to, why } => format!("advertised link {from} -> {to} suspected: {why}"),
-        Event::Route(decision) => route(decision, name),
+        Event::Route(decision) => format!("route to {}", decision.with_names(name)),
         Event::Joined { name, .. } => format!("{name} joined"),
         Event::Left { name, .. } => format!("{name} left"),
         Event::Unresolved { name, endpoint, why, .. } => {
@@ -33,16 +34,7 @@ pub(crate) fn text(event: &Event, name: &impl Fn(Member) -> String) -> String {
             "another host uses the key of this node; create a key of its own with `overlay init`".to_owned()
         }
         Event::RoutesRestored(restored) => {
-            format!(
-                "restored addresses and routes: {}",
-                list(
-                    restored
-                        .addresses
-                        .iter()
-                        .map(ToString::to_string)
-                        .chain(restored.routes.iter().map(ToString::to_string))
-                )
-            )
+            format!("restored addresses and routes: {}", both(&restored.addresses, &restored.routes))
         }
         Event::RoutesMissing { device_up: false, .. } => {
             "the tunnel device is down; packets for peers are refused".to_owned()
@@ -51,8 +43,7 @@ pub(crate) fn text(event: &Event, name: &impl Fn(Member) -> String) -> String {
             "all addresses and routes of the overlay are in place".to_owned()
         }
         Event::RoutesMissing { addresses, routes, .. } => {
-            let missing = addresses.iter().map(ToString::to_string).chain(routes.iter().map(ToString::to_string));
-            format!("missing addresses and routes, whose packets are refused: {}", list(missing))
+            format!("missing addresses and routes, whose packets are refused: {}", both(addresses, routes))
         }
         Event::RoutesOverridden { routes } if routes.is_empty() => {
             "no route of the overlay is overridden any more".to_owned()
@@ -66,41 +57,18 @@ pub(crate) fn text(event: &Event, name: &impl Fn(Member) -> String) -> String {
     }
 }
 
+/// Addresses, then routes.
+fn both<'a>(addresses: &[IpAddr], routes: impl IntoIterator<Item = &'a IpNet>) -> String {
+    list(addresses.iter().map(ToString::to_string).chain(routes.into_iter().map(ToString::to_string)))
+}
+
 fn list(all: impl Iterator<Item = String>) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// `route to east: direct -> via north, predicted 20.1 Mb/s -> 94.3 Mb/s (degraded)`
-fn route(decision: &Decision, name: &impl Fn(Member) -> String) -> String {
-    let inputs = &decision.inputs;
-    let path = |path: Option<Path>| path.map_or_else(|| "none".to_owned(), |p| via(&p, name));
-    let rank = if decision.place > 0 { format!(" [{}]", decision.place) } else { String::new() };
-    let mut text =
-        format!("route to {}{rank}: {} -> {}", name(decision.destination), path(decision.from), path(decision.to));
-    // Without a capacity the predicted rate is the policy's assumption.
-    let known = |judged: Option<Judged>| judged.filter(|j| j.metrics.capacity.is_some()).map(|j| j.predicted);
-    text += &match (known(inputs.from), known(inputs.to)) {
-        (Some(from), Some(to)) => format!(", predicted {from} -> {to}"),
-        (None, Some(to)) => format!(", predicted {to}"),
-        (_, None) => String::new(),
-    };
-    let loss =
-        inputs.from.filter(|_| matches!(decision.reason, Reason::Degraded | Reason::Better)).map(|j| j.metrics.loss);
-    let why: &dyn Display = &decision.reason;
-    text + &match loss.filter(|loss| *loss > 0.0) {
-        Some(loss) => format!(" ({why}: loss {:.1} %)", loss * 100.0),
-        None => format!(" ({why})"),
-    }
-}
-
-fn via(path: &Path, name: &impl Fn(Member) -> String) -> String {
-    let relays: Vec<String> = path.relays().iter().map(|relay| name(*relay)).collect();
-    if relays.is_empty() { "direct".to_owned() } else { format!("via {}", relays.join(", ")) }
-}
-
 #[cfg(test)]
 mod tests {
-    use route::{Inputs, Metrics};
+    use route::{Decision, Inputs, Judged, Metrics, Path, Reason};
     use units::{Instant, Rate};
 
     use super::*;
@@ -141,7 +109,7 @@ mod tests {
             inputs: Inputs { to: Some(judged(0.0, None, 1)), ..Inputs::default() },
             ..decision
         };
-        assert_eq!(text(&Event::Route(Box::new(initial)), &name), "route to east [1]: none -> via north (initial)");
+        assert_eq!(text(&Event::Route(Box::new(initial)), &name), "route to east [1]: no path -> via north (initial)");
     }
 
     #[test]

@@ -48,7 +48,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 const MOST_ANSWERS: u32 = 60;
 const MOST_SIGNATURES: u32 = 2000;
 /// What somebody passes on of a speaker is not heard for so long after it passed on a wrong signature of that one. Of all others it is heard: numbers of members are
-/// short, and where two keys have the same one, honest members who know the one pass on what those take for auth_failed who know the other.
+/// short, and where two keys have the same one, honest members who know the one pass on what those take for forged who know the other.
 const DEAF: Duration = Duration::from_secs(10);
 /// Words of this member that it does not know of, within so long of each other, are another host's with its key.
 const SAME_KEY: Duration = Duration::from_secs(60);

@@ -346,8 +346,8 @@ mod tests {
         guard.set_known([address(A)].into_iter());
         let mut datagram = [9; 100];
         keys.write(&mut datagram, None);
-        let mut auth_failed = datagram;
-        auth_failed[84..].fill(1);
+        let mut forged = datagram;
+        forged[84..].fill(1);
         let sent = |admission| usize::from(matches!(admission, Admission::SendCookie(_)));
         let (mut to_strangers, mut to_member, mut to_port) = (0, 0, 0);
         // 10,000 a second for ten seconds, with a second code and without; now and then in between the member itself, by a socket for both families, and
@@ -359,7 +359,7 @@ mod tests {
                 to_member += sent(guard.admit(now, address("[::ffff:192.0.2.1]:1000"), 1, &datagram));
             }
             let from = SocketAddr::new(std::net::Ipv4Addr::from_bits(0x0a00_0000 + n as u32).into(), 7);
-            to_strangers += sent(guard.admit(now, from, 1, if n % 2 == 0 { &datagram } else { &auth_failed }));
+            to_strangers += sent(guard.admit(now, from, 1, if n % 2 == 0 { &datagram } else { &forged }));
         }
         // A bucketful, and what leaks of it.
         assert!((20_000..=20_200).contains(&(to_strangers + to_port)), "{to_strangers} and {to_port} in 10 s");

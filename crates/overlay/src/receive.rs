@@ -25,7 +25,7 @@ use crate::window::Stale;
 
 /// Calls that may wait for the controlling thread: anybody can make them, and no flood of them shall keep reports out.
 const CALLS: usize = 256;
-/// Answers to own calls that may wait: few can be auth_failed, as they name a call that is open, and calls must not keep them out.
+/// Answers to own calls that may wait: few can be forged, as they name a call that is open, and calls must not keep them out.
 const ANSWERS: usize = 64;
 
 /// What a member may hand over at once to be passed on: what its rate is for so long, and this much at least.

@@ -82,7 +82,7 @@ pub(crate) struct Status {
     policy: Policy,
 }
 
-/// Whether somebody has to act, or packets are lost until the event is over.
+/// Whether an operator has to act, or packets are lost until the event is over.
 fn is_warning(event: &Event) -> bool {
     match event {
         Event::PeerRejected { .. } | Event::Unresolved { .. } | Event::CertificateEnds { .. } => true,

@@ -200,8 +200,8 @@ pub struct UdpSummary {
     /// Lengths of runs of lost datagrams: run length to number of runs.
     #[serde(deserialize_with = "run_lengths")]
     pub loss_runs: BTreeMap<u64, u64>,
-    /// Lost datagrams by the interval in which they were sent, from interval 0 on; trailing zeros are left out. The times of lost datagrams are interpolated
-    /// between those that arrived.
+    /// Lost datagrams by the interval in which they were sent, from interval 0 on, without trailing zeros. The send times
+    /// of lost datagrams are interpolated between those that arrived.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost_by_interval: Vec<u64>,
     /// Interarrival jitter (RFC 3550) at the end; absent where it was not measured.

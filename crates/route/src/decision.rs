@@ -127,24 +127,31 @@ impl Decision {
         self.show(f, name)
     }
 
-    /// The change and its reason: `direct (1.2 Mb/s) -> via 00000007 (3.4 Mb/s), better`.
+    /// The change and its reason: `direct -> via 00000007, predicted 1.2 Mb/s -> 3.4 Mb/s (better: loss 4.7 %)`. The loss is that of the previous path.
     pub(crate) fn show<N: fmt::Display>(&self, f: &mut fmt::Formatter<'_>, name: &impl Fn(Member) -> N) -> fmt::Result {
-        let show = |f: &mut fmt::Formatter<'_>, path: Option<Path>, judged: Option<Judged>| {
-            let Some(path) = path else { return f.write_str("no path") };
-            path.show(f, name)?;
-            // Without a capacity the rate may be no more than what is assumed.
-            let known = judged.filter(|judged| judged.metrics.capacity.is_some());
-            known.map_or(Ok(()), |judged| write!(f, " ({})", judged.predicted))
+        let show = |f: &mut fmt::Formatter<'_>, path: Option<Path>| match path {
+            Some(path) => path.show(f, name),
+            None => f.write_str("no path"),
         };
-        show(f, self.from, self.inputs.from)?;
+        show(f, self.from)?;
         f.write_str(" -> ")?;
-        show(f, self.to, self.inputs.to)?;
-        write!(f, ", {}", self.reason)
+        show(f, self.to)?;
+        // Without a capacity the predicted rate is an assumption of the policy.
+        let known = |judged: Option<Judged>| judged.filter(|j| j.metrics.capacity.is_some()).map(|j| j.predicted);
+        match (known(self.inputs.from), known(self.inputs.to)) {
+            (Some(from), Some(to)) => write!(f, ", predicted {from} -> {to}")?,
+            (None, Some(to)) => write!(f, ", predicted {to}")?,
+            (_, None) => {}
+        }
+        match self.inputs.from.map(|judged| judged.metrics.loss).filter(|loss| *loss > 0.0) {
+            Some(loss) => write!(f, " ({}: loss {:.1} %)", self.reason, loss * 100.0),
+            None => write!(f, " ({})", self.reason),
+        }
     }
 }
 
 impl fmt::Display for Decision {
-    /// One line: `0000002a: direct (1.2 Mb/s) -> via 00000007 (3.4 Mb/s), better`.
+    /// One line: `0000002a: direct -> via 00000007, predicted 1.2 Mb/s -> 3.4 Mb/s (better)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.show_line(f, &|member| member)
     }

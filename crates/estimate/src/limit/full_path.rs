@@ -15,8 +15,8 @@ use super::{ReceiverEvidence, SenderEvidence};
 const QUEUE_MIN: Duration = Duration::from_millis(1);
 /// Shortest queue as a share of the smallest round trip: the delay of a long path drifts by a few per cent.
 const QUEUE_SHARE_MIN: f64 = 0.05;
-/// Mean deviations of the round trip that a queue exceeds. With random delay variation the mean is that far above the smallest
-/// round trip, too: of 10^5 normally distributed delays the smallest lies 4.3 standard deviations, that is 5.3 mean
+/// Multiple of the round trip's mean deviation that a standing queue exceeds. Random delay variation alone puts the mean
+/// nearly as far above the smallest round trip: of 10^5 normally distributed delays the smallest lies 4.3 standard deviations, that is 5.3 mean
 /// deviations, below the mean. A standing queue changes slowly against its length.
 const QUEUE_DEVIATIONS: f64 = 6.0;
 /// Segments of this stream that wait in the queue at least. One may wait for a delayed acknowledgement instead.
@@ -31,7 +31,7 @@ const BBR_GAINS: (f64, f64) = (0.75, 1.25);
 const READING_TOLERANCE: f64 = 0.1;
 /// Share of the receive window that is in flight on average from which the window, not the path, holds a paced sender.
 const WINDOW_FULL: f64 = 0.75;
-/// Share of the interval in which a window or buffer limited the sender from which its bursts explain a queue.
+/// Shortest time limited by a window or buffer, as a share of the interval, from which bursts can explain a queue.
 const WINDOW_LIMITED: f64 = 0.25;
 
 /// Smoothed round trips of one stream in one interval, against the smallest of the direction.
@@ -61,9 +61,9 @@ pub(super) fn standing_queue(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>
     stands.then(|| verdict(Limit::Bottleneck, s.busy, format!("path full: {}; {}", s.rate, queue_text(s.raw, &trips))))
 }
 
-/// Whether the receive window or the send buffer stops the sender, and the link runs empty meanwhile.
+/// Whether the receive window or the send buffer stops the sender, so that the link runs empty.
 ///
-/// Such a sender emits bursts, which wait for themselves at the bottleneck. While a burst arrives, the delivery rate is above
+/// Such a sender emits bursts, whose packets queue behind each other at the bottleneck. While a burst arrives, the delivery rate is above
 /// the mean rate; on a link that is always busy the two are the same.
 fn sends_bursts(s: &Shares<'_>) -> bool {
     let after = &s.raw.after;

@@ -32,8 +32,8 @@ const CA_STATE_CWR: u8 = 2;
 /// Judges what limited one stream in one interval.
 ///
 /// In this order: at the ceiling that the user set, the ceiling is the limit, however it came about. A sending thread
-/// that computes and never waits is the limit, and so is a disk that the thread waits for longer than for the socket. A queue that stands on the path makes the path the limit. Otherwise the
-/// largest share of the interval wins: receive window
+/// that computes and never waits is the limit, and so is a disk that the thread waits for longer than for the socket. A
+/// standing queue makes the path the limit. Otherwise the largest share of the interval wins: receive window
 /// (which is the receiver's CPU or application when those explain the window), send buffer, the application's idle
 /// time, or the rest of the busy time, which belongs to the path, the CPU or the congestion window.
 pub fn judge(sender: &SenderEvidence, receiver: Option<&ReceiverEvidence>) -> LimitVerdict {

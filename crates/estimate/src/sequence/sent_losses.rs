@@ -2,7 +2,8 @@
 
 use units::{Duration, Instant};
 
-/// Most intervals told apart; a peer that invents send times could otherwise grow the list at will. Later losses count in the last one.
+/// Length limit of the list, which a peer with invented send times could otherwise grow without bound. Later losses count
+/// in the last interval.
 const INTERVALS_MAX: u64 = 10_000;
 
 /// Lost datagrams by interval of sending.

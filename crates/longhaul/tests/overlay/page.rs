@@ -47,7 +47,7 @@ fn a_browser_shows_members_links_ways_and_events() {
     assert_eq!(ways[0][..3], ["east", "direct", "100.00 %"]);
     assert!(part(&dom, "rates", "</svg>").contains("<polyline"), "{dom}");
     let events = part(&dom, "events", "</ol>");
-    for expected in ["session established with east", "link to east up", "route to east: none -&gt; direct"] {
+    for expected in ["session established with east", "link to east up", "route to east: no path -&gt; direct"] {
         assert!(events.contains(expected), "{expected}: {events}");
     }
 }
@@ -118,7 +118,7 @@ fn a_browser_shows_what_a_way_over_a_relay_carries() {
     let map = part(&dom, "map", "</svg>");
     assert_eq!((map.matches("<circle").count(), map.matches("class=\"link used\"").count()), (3, 2), "{map}");
     assert_eq!(map.matches("<line").count(), 2, "{map}");
-    assert!(part(&dom, "events", "</ol>").contains("route to east: none -&gt; via north"), "{dom}");
+    assert!(part(&dom, "events", "</ol>").contains("route to east: no path -&gt; via north"), "{dom}");
 }
 
 /// The page after four seconds of the browser's time, as it stands then.

@@ -26,7 +26,7 @@ impl Disk {
     /// Bytes on the wire when the whole file is sent once in blocks of `block` bytes, their headers included.
     pub fn bytes_on_wire(&self, block: u64) -> u64 {
         let body = block.saturating_sub(HEADER_LEN as u64).max(1);
-        self.file.len().saturating_add(self.file.len().div_ceil(body).saturating_mul(HEADER_LEN as u64))
+        self.file.size().saturating_add(self.file.size().div_ceil(body).saturating_mul(HEADER_LEN as u64))
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) struct DiskReader {
 impl DiskReader {
     /// For stream `index` of `streams`.
     pub(super) fn new(disk: &Disk, streams: u32, index: u32) -> Self {
-        let (len, n, i) = (disk.file.len(), u64::from(streams.max(1)), u64::from(index));
+        let (len, n, i) = (disk.file.size(), u64::from(streams.max(1)), u64::from(index));
         let start = len / n * i;
         let end = if i + 1 >= n { len } else { start + len / n };
         Self { file: Arc::clone(&disk.file), part: start..end.max(start + 1), position: start, block: Vec::new() }

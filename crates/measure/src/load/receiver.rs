@@ -126,7 +126,9 @@ impl Receiver {
             match self.read()? {
                 Received::Bytes(n) => {
                     self.count(n);
-                    self.store(n)?;
+                    if self.disk.is_some() {
+                        self.store(n)?;
+                    }
                 }
                 Received::Nothing => self.pause(now)?,
                 Received::End => {

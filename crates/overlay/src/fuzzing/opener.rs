@@ -1,4 +1,4 @@
-//! Datagrams at a node that has sessions: what handshake_unauthenticated send, and what authenticated peers seal.
+//! Datagrams at a node that has sessions: datagrams of unauthenticated senders, and frames that authenticated peers seal.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -307,11 +307,11 @@ fn nobody_speaks_for_another_and_who_tries_is_not_heard_of_that_one_for_a_while(
     for forged_of in [2, 0] {
         let mut world = World::new(&all);
         // The link from 3 to 2 is 2's to tell of, and 0's own words are 0's.
-        let auth_failed = Said { by: number(forged_of).0, ..link(2, 3, 1 << 40) };
+        let forged = Said { by: number(forged_of).0, ..link(2, 3, 1 << 40) };
         let looked_at = |w: &World| w.members[0].others[&number(1)].signatures;
         // Again and again costs one signature.
         for _ in 0..50 {
-            world.hand(1, 0, &as_message(&[signed(&auth_failed, 1)]));
+            world.hand(1, 0, &as_message(&[signed(&forged, 1)]));
         }
         assert!(world.heard[0].is_empty() && looked_at(&world) == 1);
         assert_eq!(world.members[0].held.known(world.now, number(2)).newest, 0);

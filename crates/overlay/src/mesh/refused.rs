@@ -9,7 +9,7 @@ use super::{Event, Mesh, Output};
 
 /// The same is told once in so long.
 const AGAIN: Duration = Duration::from_secs(60);
-/// So many different ones in that time are told: handshake_unauthenticated can make them up.
+/// Maximum number of different rejections reported in that time: unauthenticated senders can invent them.
 const MOST: usize = 16;
 
 /// What was told of late.

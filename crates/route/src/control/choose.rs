@@ -202,8 +202,8 @@ impl Control {
         best(self.surest.as_ref().unwrap_or(&self.fronts)).or_else(|| best(self.withheld.as_ref()?))
     }
 
-    /// The direct link, while nothing tells what any path to the destination carries and as long as it has lost nothing: a detour over the hosts of others needs
-    /// a reason that is known.
+    /// The direct link, while the capacity of no path to the destination is known and the link has lost nothing. A relay
+    /// needs a measured reason.
     fn direct_at_first(&self, destination: Member, route: &Route, flows: u32) -> Option<(Path, Judged)> {
         let direct = Path::direct(destination);
         let judged = self.judged(&direct, flows)?;

@@ -88,9 +88,9 @@ fn a_decision_is_one_line_for_people_and_has_units_in_its_keys() {
         reason: Reason::Failed,
         inputs: Inputs { to: Some(judged), ..Inputs::default() },
     };
-    assert_eq!(decision.to_string(), "0000002a: direct -> via 00000007 (1.500 Mb/s), failed");
+    assert_eq!(decision.to_string(), "0000002a: direct -> via 00000007, predicted 1.500 Mb/s (failed)");
     let gone = Decision { place: 1, to: None, reason: Reason::Removed, inputs: Inputs::default(), ..decision };
-    assert_eq!(gone.to_string(), "0000002a [1]: direct -> no path, removed");
+    assert_eq!(gone.to_string(), "0000002a [1]: direct -> no path (removed)");
     let text = serde_json::to_string(&decision).unwrap();
     for expected in
         [r#""at_ns":1500000000"#, r#""predicted_bps":1500000"#, r#""reason":"failed""#, r#""rtt_ns":20000000"#]

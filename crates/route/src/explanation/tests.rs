@@ -55,7 +55,7 @@ fn an_explanation_reads_as_text_and_as_a_record() {
         assumed.contains("could via 00000001: rate unknown, as the capacity is not measured yet, rtt 150.0 ms"),
         "{assumed}"
     );
-    assert!(assumed.contains("via 00000001 -> direct, failed") && !assumed.contains("1.000 Mb/s"), "{assumed}");
+    assert!(assumed.contains("via 00000001 -> direct (failed)") && !assumed.contains("1.000 Mb/s"), "{assumed}");
     let nothing = Explanation { at, destination, used: Vec::new(), decided: None, candidates: Vec::new() };
     assert_eq!(nothing.to_string(), "00000009: no path");
 }

@@ -112,9 +112,9 @@ fn without_a_certificate_that_holds_nobody_gets_in() {
         c.until_utc_s = UTC - 1;
         c.sign(&authority()).unwrap()
     };
-    let auth_failed = certificate(2, 10).replace("m2", "m3");
+    let forged = certificate(2, 10).replace("m2", "m3");
     let others = certificate(1, 1000);
-    let all = [(None, ""), (Some(over), "over"), (Some(auth_failed), "did not sign"), (Some(others), "another key")];
+    let all = [(None, ""), (Some(over), "over"), (Some(forged), "did not sign"), (Some(others), "another key")];
     for (last, word) in all {
         let mut world = world(1_000_000, last.clone());
         world.run(4 * SECOND);

@@ -22,11 +22,11 @@ fn flood_of(each_ms: u32, world: &mut World, to: usize, span: Duration) -> (usiz
         at.sort_unstable();
         for at in at {
             let sender = world.draws.number();
-            let mut auth_failed = Initiation { sender, noise: [sender as u8; 104] }.encode();
-            keys.write(&mut auth_failed, None);
+            let mut forged = Initiation { sender, noise: [sender as u8; 104] }.encode();
+            keys.write(&mut forged, None);
             let from = Ipv4Addr::from_bits(0xc612_0000 | sender & 0x1_ffff);
             world.run((begin + at).saturating_since(world.now));
-            world.receive(to, SocketAddr::new(from.into(), 1024 + sender as u16 / 2), auth_failed.to_vec());
+            world.receive(to, SocketAddr::new(from.into(), 1024 + sender as u16 / 2), forged.to_vec());
         }
         world.run((begin + Duration::from_millis(5)).saturating_since(world.now));
         for (a, b) in [(0, 1), (1, 0)] {

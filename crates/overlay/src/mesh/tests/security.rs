@@ -1,4 +1,4 @@
-//! What handshake_unauthenticated, liars and damaged datagrams can do.
+//! Effects of unauthenticated senders, false advertisements and damaged datagrams.
 
 use super::*;
 use crate::session::Number;
