@@ -142,7 +142,7 @@ async function look() {
     })));
     byId("own").textContent = hex(status.member);
     const up = status.members.filter((m) => m.link && m.link.up).length;
-    byId("summary").textContent = `${up} of ${status.members.length} direct links up, ${status.flows.active} active flows (${status.flows.elephants} elephants), ${status.tunnel.up ? "" : "the tunnel device is down, "}running ${Math.round(status.running_s)} s`;
+    byId("summary").textContent = `${up} of ${status.members.length} direct links up, ${status.flows.active} active flow${status.flows.active === 1 ? "" : "s"} (${status.flows.elephants} elephant${status.flows.elephants === 1 ? "" : "s"}), ${status.tunnel.up ? "" : "the tunnel device is down, "}running ${Math.round(status.running_s)} s`;
     remember(status);
     map(status);
     ways(status);

@@ -6,7 +6,7 @@ use results::shape::{
     ShapeClass, ShapeCounters, ShapeDirection, ShapeFlows, ShapePolicy, ShapeRecord, ShapeState, ShapeWay,
 };
 
-use crate::summary::{bytes, nanos, printable, rate};
+use crate::summary::{bytes, nanos, plural, printable, rate};
 
 /// Minimum width of the column of names.
 const NAME_WIDTH_MIN: usize = 12;
@@ -118,8 +118,11 @@ fn write_direction(
         let cost = flows.run_ns.map_or_else(String::new, |ns| format!("; {ns:.0} ns per packet"));
         writeln!(
             out,
-            "  tracked flows: {} mice, {} elephants, limit {}{cost}",
-            flows.mice, flows.elephants, flows.most
+            "  tracked flows: {} {}, {}, limit {}{cost}",
+            flows.mice,
+            if flows.mice == 1 { "mouse" } else { "mice" },
+            plural(flows.elephants, "elephant"),
+            flows.most
         )?;
     }
     Ok(())

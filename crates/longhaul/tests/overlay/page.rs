@@ -103,7 +103,7 @@ fn a_browser_shows_what_a_way_over_a_relay_carries() {
         dom
     });
 
-    assert!(part(&dom, "summary", "</p>").contains("1 of 2 direct links up, 1 active flows (1 elephants)"), "{dom}");
+    assert!(part(&dom, "summary", "</p>").contains("1 of 2 direct links up, 1 active flow (1 elephant)"), "{dom}");
     let ways = rows(&dom, "routes");
     let east = ways.iter().find(|row| row[0] == "east").unwrap();
     assert_eq!(east[1..3], ["via north", "100.00 %"], "{ways:?}");
