@@ -34,7 +34,7 @@ fn an_explanation_reads_as_text_and_as_a_record() {
     let explanation = Explanation { at, destination, used: vec![used], decided, candidates: vec![candidate] };
     let expected = "00000009\n  \
         uses direct for 100.0 s: failed; 2 flows with 500.0 kb/s\n  \
-        last change 12.3 s ago: via 00000001 -> direct (1.000 Mb/s), failed\n  \
+        last change 12.3 s ago: via 00000001 -> direct, predicted 1.000 Mb/s (failed)\n  \
         could via 00000001: 1.000 Mb/s predicted (900.0 kb/s to 1.100 Mb/s for all flows), 12.00 Mb/s if told its rate, rtt 150.0 ms, \
         loss 0.0500 (0.0500 to 0.0500), capacity 45.00 Mb/s\n    \
         not now: less than 1.500 Mb/s; last change too recent, for another 2.5 s";
@@ -45,7 +45,7 @@ fn an_explanation_reads_as_text_and_as_a_record() {
     let record = serde_json::to_string(&explanation).unwrap();
     assert!(record.contains(r#"{"hold":"hold-down","until_ns":102500000000}"#), "{record}");
     assert_eq!(serde_json::from_str::<Explanation>(&record).unwrap(), explanation);
-    // What is only assumed is told nobody.
+    // An assumed rate is not printed.
     let unknown = Judged { metrics: Metrics { capacity: None, ..metrics }, ..judged };
     let candidate = Candidate { judged: unknown, assumed: true, ..explanation.candidates[0].clone() };
     let inputs = Inputs { to: Some(unknown), ..inputs };
