@@ -18,7 +18,9 @@ fn peak_resident(serve: &Serve, arguments: &[&str]) -> u64 {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
+    let started = std::time::Instant::now();
     loop {
+        assert!(started.elapsed() < Duration::from_secs(60), "{arguments:?} does not end");
         if let Some((status, usage)) = kernel::reap(&child).unwrap() {
             assert_eq!(status, 0, "{arguments:?}");
             return usage.peak_resident;

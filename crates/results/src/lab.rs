@@ -566,7 +566,7 @@ pub struct WayChange {
     /// The way that was taken; absent where none was left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Why: `first`, `better`, `failed`, `collapsed`, `returned`, `removed`, `shorter`, as in the member's events.
+    /// Why: `initial`, `better`, `failed`, `degraded`, `restored`, `removed`, `fewer-hops`, as in the events of the node.
     pub reason: String,
 }
 
