@@ -1,5 +1,5 @@
-//! Packet captures: one pcapng file a link, with an interface for what enters each direction and one for what leaves it. What is in
-//! the first and not in the second was dropped.
+//! Packet captures: one pcapng file per link. For each direction it has one interface for packets that enter and one
+//! for packets that leave; a packet only in the first was dropped.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -17,10 +17,11 @@ use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
 use units::Instant;
 
-use crate::parcel::Parcel;
+use crate::packet_handle::PacketHandle;
 
-/// Packets that may wait for the disk: some 10 ms at 1 Gb/s; what comes beyond is missing in the file, and counted.
-const WAITING: usize = 4096;
+/// Maximum number of packets queued for the disk: about 10 ms at 1 Gb/s. Further packets are missing in the file and
+/// are counted.
+const QUEUE_PACKETS_MAX: usize = 4096;
 
 /// Resolution of the timestamps: 10^-9 s (pcapng, option if_tsresol).
 const NANOSECONDS: u8 = 9;
@@ -32,12 +33,13 @@ struct Captured {
     bytes: Box<[u8]>,
 }
 
-/// One direction's way into a capture file. Writing happens elsewhere, so that a disk does not hold packets up.
+/// The input of a capture file for one direction of a link. A separate thread writes the file, so the disk does not
+/// delay packets.
 #[derive(Debug)]
 pub struct Tap {
     packets: SyncSender<Captured>,
     missing: Arc<AtomicU64>,
-    /// Interface of what enters; what leaves has the next.
+    /// Interface of the packets that enter; packets that leave have the next one.
     interface: u32,
     snap: usize,
 }
@@ -50,8 +52,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins a file for a link with these directions, named as Wireshark shall show them; gives a tap for each. The file ends when
-    /// all taps are gone.
+    /// Starts a file for a link with these directions, named as Wireshark is to show them. Returns one tap for each
+    /// direction. The file ends when all taps are dropped.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -64,7 +66,7 @@ impl Capture {
                 writer.write_pcapng_block(block).map_err(io::Error::other)?;
             }
         }
-        let (send, packets) = mpsc::sync_channel(WAITING);
+        let (send, packets) = mpsc::sync_channel(QUEUE_PACKETS_MAX);
         let missing = Arc::new(AtomicU64::new(0));
         let taps = (0..directions.len()).map(|d| Tap {
             packets: send.clone(),
@@ -77,7 +79,7 @@ impl Capture {
         Ok((Self { thread, missing }, taps))
     }
 
-    /// Waits until all is written; gives the number of packets that are missing because the disk was too slow.
+    /// Waits until the file is complete. Returns the number of packets that are missing because the disk was too slow.
     ///
     /// # Errors
     /// The file could not be written.
@@ -88,16 +90,16 @@ impl Capture {
 }
 
 impl Tap {
-    pub(crate) fn offered(&self, at: Instant, parcel: &Parcel) {
-        self.record(self.interface, at, parcel);
+    pub(crate) fn offered(&self, at: Instant, packet: &PacketHandle) {
+        self.record(self.interface, at, packet);
     }
 
-    pub(crate) fn delivered(&self, at: Instant, parcel: &Parcel) {
-        self.record(self.interface + 1, at, parcel);
+    pub(crate) fn delivered(&self, at: Instant, packet: &PacketHandle) {
+        self.record(self.interface + 1, at, packet);
     }
 
-    fn record(&self, interface: u32, at: Instant, parcel: &Parcel) {
-        parcel.each_segment(|headers, payload| {
+    fn record(&self, interface: u32, at: Instant, packet: &PacketHandle) {
+        packet.each_segment(|headers, payload| {
             let length = headers.len() + payload.len();
             let mut bytes: Vec<u8> = Vec::with_capacity(length.min(self.snap));
             bytes.extend(headers.iter().chain(payload).take(self.snap));
@@ -136,7 +138,8 @@ fn write(mut out: PcapNgWriter<BufWriter<File>>, packets: &Receiver<Captured>) -
     io::Write::flush(out.get_mut())
 }
 
-/// The monotonic clock's origin in time since 1970, good to some microseconds: for labels.
+/// The origin of the monotonic clock as a UTC time since 1970, accurate to some microseconds: for timestamps in
+/// captures.
 fn origin() -> Duration {
     let (seconds, ns) = kernel::utc_seconds();
     Duration::new(seconds, ns).saturating_sub(Duration::from_nanos(kernel::now().as_nanos()))

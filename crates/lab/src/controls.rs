@@ -1,7 +1,7 @@
-//! Longhaul's own congestion controls, in the kernel for as long as an experiment lasts.
+//! Loads longhaul's own congestion controls into the kernel for the duration of an experiment.
 //!
-//! The kernel knows them for the whole host, so each experiment loads them under names that nobody else uses: what a user has loaded, and
-//! other labs, go on beside it.
+//! The kernel has one list of congestion controls for the host. Each experiment therefore loads them under unique
+//! names, and does not affect those of users and of other labs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,38 +13,38 @@ use scenario::Scenario;
 
 use crate::LabError;
 
-/// Where those of labs are pinned: a folder for each process.
-const FOLDER: &str = "/sys/fs/bpf/longhaul";
+/// Directory of the labs' pins, with one subdirectory for each process.
+const PIN_DIRECTORY: &str = "/sys/fs/bpf/longhaul";
 const PREFIX: &str = "lab-";
 
-/// What is loaded; unloaded when dropped.
+/// The loaded congestion controls; dropping it unloads them.
 #[derive(Debug)]
 pub(crate) struct Controls {
-    folder: PathBuf,
+    directory: PathBuf,
     loaded: Vec<Loaded>,
 }
 
 #[derive(Debug)]
 struct Loaded {
-    /// As in the experiment's file.
+    /// Name in the experiment file.
     name: String,
     settings: Settings,
-    /// As in the kernel.
+    /// Name in the kernel.
     own: String,
 }
 
 impl Controls {
-    /// Loads all that the points of an experiment name.
+    /// Loads all congestion controls that the scenarios of an experiment use.
     pub(crate) fn load(scenarios: &[Scenario]) -> Result<Self, LabError> {
-        let folder = Path::new(FOLDER).join(format!("{PREFIX}{}", std::process::id()));
-        let mut all = Self { folder, loaded: Vec::new() };
+        let directory = Path::new(PIN_DIRECTORY).join(format!("{PREFIX}{}", std::process::id()));
+        let mut all = Self { directory, loaded: Vec::new() };
         let used = scenarios.iter().flat_map(|s| s.congestion.iter().filter(|(name, _)| is_used(s, name)));
         for (name, settings) in used {
             if all.own_name(name, settings).is_some() {
                 continue;
             }
             let own = name_in_kernel(settings.algorithm(), std::process::id(), all.loaded.len());
-            loader::load(&all.folder, &own, settings)
+            loader::load(&all.directory, &own, settings)
                 .map_err(|source| LabError::Congestion { name: name.clone(), source: Box::new(source) })?;
             all.loaded.push(Loaded { name: name.clone(), settings: *settings, own });
         }
@@ -56,7 +56,7 @@ impl Controls {
         self.loaded.iter().find(same).map(|l| l.own.as_str())
     }
 
-    /// The scenario with the kernel's names.
+    /// The scenario with the names of congestion controls in the kernel.
     pub(crate) fn in_kernel(&self, scenario: &Scenario) -> Scenario {
         let mut scenario = scenario.clone();
         let settings = scenario.congestion.clone();
@@ -75,7 +75,8 @@ fn name_in_kernel(algorithm: Algorithm, lab: u32, number: usize) -> String {
     format!("{}_{lab}_{number}", algorithm.name())
 }
 
-/// The process of the lab that loaded a congestion control of this name; `None` if it is not called as labs call theirs.
+/// The process ID of the lab that loaded a congestion control of this name; `None` if the name does not have the form
+/// that labs use.
 pub fn lab_of_control(name: &str) -> Option<u32> {
     let mut rest = name.strip_prefix(Algorithm::of_name(name)?.name())?.split('_');
     let (before, lab, number) = (rest.next()?, rest.next()?.parse().ok()?, rest.next()?.parse().ok()?);
@@ -83,7 +84,8 @@ pub fn lab_of_control(name: &str) -> Option<u32> {
     is_labs.then_some(lab)
 }
 
-/// Whether a process may run that has this number in some PID namespace. Where not all processes of the host can be seen, it may.
+/// Whether a process with this number in any PID namespace may be running. Returns true if this process cannot see all
+/// processes of the host.
 fn may_run(number: u32) -> bool {
     // PROC_PID_INIT_INO, include/linux/proc_ns.h.
     const INITIAL: u64 = 0xEFFF_FFFC;
@@ -92,7 +94,7 @@ fn may_run(number: u32) -> bool {
     }
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     let number = number.to_string();
-    // proc_pid_status(5): its numbers, from the outermost namespace to its own.
+    // proc_pid_status(5): the process IDs, from the outermost namespace to the innermost.
     let is_it = |status: &str| {
         let numbers = status.lines().find_map(|l| l.strip_prefix("NSpid:")).unwrap_or_default();
         numbers.split_whitespace().next_back() == Some(number.as_str())
@@ -108,26 +110,27 @@ fn is_used(scenario: &Scenario, name: &str) -> bool {
 impl Drop for Controls {
     fn drop(&mut self) {
         for loaded in &self.loaded {
-            // What stays is found by `lab gc`.
-            if let Err(e) = loader::unload(&self.folder, &loaded.own) {
+            // `lab gc` unloads the rest.
+            if let Err(e) = loader::unload(&self.directory, &loaded.own) {
                 tracing::warn!("{e}");
             }
         }
-        let _ = fs::remove_dir(&self.folder);
+        let _ = fs::remove_dir(&self.directory);
     }
 }
 
-/// Unloads what labs left that are gone; gives the names. Without the right to look, there is nothing.
+/// Unloads the congestion controls of labs that no longer run. Returns their names; without the required privilege the
+/// list is empty.
 pub(crate) fn collect() -> Vec<String> {
     let mut gone = Vec::new();
-    for entry in fs::read_dir(FOLDER).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(PIN_DIRECTORY).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let lab = name.to_str().and_then(|n| n.strip_prefix(PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
         if lab.is_none_or(may_run) {
             continue;
         }
         let loaded = loader::list(&entry.path()).unwrap_or_default().into_iter().map(|l| l.name);
-        // Nobody loads for a process that is gone.
+        // A dead process cannot have a load in progress.
         for name in loaded.chain(loader::unfinished(&entry.path()).unwrap_or_default()) {
             if loader::unload(&entry.path(), &name).is_ok() {
                 gone.push(name);
@@ -135,10 +138,12 @@ pub(crate) fn collect() -> Vec<String> {
         }
         let _ = fs::remove_dir(entry.path());
     }
-    // Those of labs in mount namespaces of their own, whose pins went with them.
+    // Congestion controls of labs in separate mount namespaces, whose pins are gone.
     let mut unpinned = loader::unpinned();
     unpinned.retain(|l| lab_of_control(&l.name).is_some_and(|lab| !may_run(lab)));
-    gone.extend(unpinned.into_iter().map(|l| l.name).filter(|name| loader::unload(Path::new(FOLDER), name).is_ok()));
+    gone.extend(
+        unpinned.into_iter().map(|l| l.name).filter(|name| loader::unload(Path::new(PIN_DIRECTORY), name).is_ok()),
+    );
     gone
 }
 
@@ -147,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_control_of_a_lab_is_known_by_its_name() {
+    fn the_name_of_a_control_identifies_its_lab() {
         assert_eq!(lab_of_control(&name_in_kernel(Algorithm::Fast, 4_194_304, 9)), Some(4_194_304));
         assert_eq!(lab_of_control("htcp_12_0"), Some(12));
         for other in ["fast", "fast_a200", "fast_12", "fast_12_0_1", "fast_012_0", "fastx_12_0", "cubic_1_0"] {
@@ -156,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_there_may_run() {
+    fn an_existing_process_may_run() {
         assert!(may_run(std::process::id()));
     }
 }

@@ -1,43 +1,43 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why an experiment could not be made. What goes wrong during a run is in its verdict instead.
+/// Why an experiment could not run. Failures during a run are in its verdict instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// The experiment file is wrong.
+    /// There is no such experiment, lab or node.
     #[error("{0}")]
     Scenario(#[from] scenario::Problems),
-    /// The machine refused something.
+    /// An operating system call failed.
     #[error("{what}: {source}{}", hint(.source))]
     System {
-        /// What was attempted.
+        /// The operation that failed.
         what: String,
-        /// What the kernel said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A node could not be set up.
     #[error("{place}: {source}{}", hint(&.source.source))]
     Kernel {
-        /// Where.
+        /// The node.
         place: String,
-        /// What failed.
+        /// The failed operation and its error.
         source: kernel::KernelError,
     },
     /// A file could not be read or written.
     #[error("{}: {source}", .path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A server in a node did not come up.
+    /// A server in a node did not start.
     #[error("the server in node {node} did not start: {detail}")]
     Server {
         /// The node.
         node: String,
-        /// What it printed.
+        /// Output of the server.
         detail: String,
     },
     /// A node's device could not be shaped.
@@ -45,15 +45,15 @@ pub enum LabError {
     Shape {
         /// The node.
         node: String,
-        /// What went wrong.
+        /// The error.
         source: Box<host::shape::ShapeError>,
     },
     /// One of longhaul's congestion controls could not be loaded.
     #[error("congestion control {name}: {source}")]
     Congestion {
-        /// As in the experiment's file.
+        /// Name in the experiment file.
         name: String,
-        /// What went wrong.
+        /// The error.
         source: Box<bpf::congestion::CongestionError>,
     },
     /// There is no such lab or node.
@@ -77,14 +77,14 @@ impl LabError {
     }
 }
 
-/// What to do about it, where the kernel's words do not tell.
+/// A hint where the message of the operating system has none.
 fn hint(source: &io::Error) -> &'static str {
-    // EMFILE and ENFILE of Linux; std has no kind for them.
+    // EMFILE and ENFILE of Linux; std::io::ErrorKind has no variant for them.
     match source.raw_os_error() {
         Some(24) => {
-            "; the process has no descriptor left: raise the limit (ulimit -n), each link takes two and each node one"
+            "; the process is out of file descriptors: raise the limit (ulimit -n); each link needs two and each node one"
         }
-        Some(23) => "; the machine has no descriptor left (fs.file-max)",
+        Some(23) => "; the machine is out of file descriptors: raise fs.file-max",
         _ => "",
     }
 }

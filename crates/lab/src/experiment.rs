@@ -1,4 +1,4 @@
-//! All runs of an experiment: every point of the sweep, every repetition.
+//! All runs of an experiment: every point of the sweep with every repetition.
 
 use std::path::{Path, PathBuf};
 
@@ -16,30 +16,31 @@ use crate::run::{RunOptions, run};
 use crate::summary::{Done, Follows, summary};
 use crate::{LabError, topology};
 
-/// Share of the memory that is free at the start which the links may hold.
+/// Divisor of the memory free at the start: the links may hold one half of it.
 const MEMORY_SHARE: u64 = 2;
 
-/// How an experiment is made.
+/// How to run an experiment.
 #[derive(Debug)]
 pub struct Options {
     /// The longhaul binary, for flows and servers.
     pub program: PathBuf,
-    /// Folder for everything that is written.
+    /// Directory for all output files.
     pub folder: PathBuf,
-    /// What was changed on the command line.
+    /// Overrides of the command line.
     pub overrides: Vec<(String, String)>,
-    /// How the privilege was had, in words.
+    /// Description of how the privilege was gained, for the records.
     pub privilege: String,
-    /// Threads of the engine; `None`: by the number of CPUs.
+    /// Number of threads of the engine; `None`: chosen by the number of CPUs.
     pub workers: Option<usize>,
-    /// How often a run is made at most until one is valid; all stay on record.
+    /// Maximum number of attempts at a run until one is valid; the records keep all attempts.
     pub attempts: u32,
 }
 
-/// Makes all runs: gives `observe` each record as it comes, the last one, a [`LabRecord::Summary`], included.
+/// Makes all runs. Calls `observe` with each record as soon as it exists, including the last one, a
+/// [`LabRecord::Summary`].
 ///
 /// # Errors
-/// A run could not be set up; what was measured before has been observed.
+/// A run could not be set up; `observe` has received the records before it.
 pub fn run_experiment(
     experiment: &Experiment,
     options: &Options,
@@ -67,8 +68,15 @@ pub fn run_experiment(
                 let follows = scenario.overlay.is_some().then(|| follows(scenario, &description));
                 let duration = description.duration_s;
                 observe(&LabRecord::Run(description));
-                let folder = options.folder.join(format!("run-{number}"));
-                let own = RunOptions { program: options.program.clone(), folder, run: number, seed, workers, memory };
+                let directory = options.folder.join(format!("run-{number}"));
+                let own = RunOptions {
+                    program: options.program.clone(),
+                    folder: directory,
+                    run: number,
+                    seed,
+                    workers,
+                    memory,
+                };
                 let end = run(&controls.in_kernel(scenario), &own, observe, interrupted)?;
                 let is_valid = end.verdict == Verdict::Valid;
                 done.push(Done { point: point as u32, repetition, values, follows, duration, end });
@@ -83,16 +91,17 @@ pub fn run_experiment(
     Ok(last)
 }
 
-/// What the overlay of a run is to follow.
+/// The path changes that the overlay of a run is expected to make.
 fn follows(scenario: &Scenario, run: &LabRun) -> Follows {
     let mut changes: Vec<f64> = run.changes.iter().map(|c| c.at_s).filter(|at| *at > 0.0).collect();
     changes.dedup();
     let name = |node: usize| scenario.nodes[node].name.clone();
-    let ways = scenario.flows.iter().filter(|f| f.overlay).map(|f| (name(f.from), name(f.to))).collect();
-    Follows { changes, ways }
+    let routes = scenario.flows.iter().filter(|f| f.overlay).map(|f| (name(f.from), name(f.to))).collect();
+    Follows { changes, routes }
 }
 
-/// One thread moves more than two cores can send and receive; large machines share the links out.
+/// One thread forwards more packets than two cores can send and receive; machines with more cores split the links among
+/// threads.
 pub fn default_workers(cpus: usize) -> usize {
     (cpus / 4).clamp(1, 8)
 }
@@ -157,13 +166,13 @@ fn describe_run(scenario: &Scenario, [run, point, repetition, attempt]: [u32; 4]
     }
 }
 
-/// Flows and streams of small transfers in words, with the command of each flow.
+/// Descriptions of flows and streams of small transfers, with the command of each flow.
 pub fn flow_descriptions(scenario: &Scenario) -> Vec<FlowDescription> {
     let mice = scenario.mice.iter().map(|m| crate::mice::describe(scenario, m));
     scenario.flows.iter().map(|f| describe(scenario, f)).chain(mice).collect()
 }
 
-/// The schedule in words, changes of both directions at one time in one mark.
+/// Descriptions of the scheduled changes; changes of both directions at one time share one mark.
 pub fn schedule_marks(scenario: &Scenario) -> Vec<ScheduleMark> {
     let mut now: Vec<link::Settings> =
         scenario.links.iter().flat_map(|l| [l.forward.clone(), l.backward.clone()]).collect();
@@ -190,7 +199,7 @@ pub fn schedule_marks(scenario: &Scenario) -> Vec<ScheduleMark> {
     marks
 }
 
-/// The plot that the author asked for, with the formulas' values at each point of the sweep.
+/// The plot of the experiment file, with the values of the models at each point of the sweep.
 fn plot(experiment: &Experiment, plot: &scenario::Plot) -> LabPlot {
     LabPlot {
         x: plot.x.clone(),
@@ -206,7 +215,7 @@ fn plot(experiment: &Experiment, plot: &scenario::Plot) -> LabPlot {
     }
 }
 
-/// A formula over the sweep, for the first flow and the loss on its first link.
+/// The values of a model over the sweep, for the first flow and the loss on its first link.
 fn curve(experiment: &Experiment, plot: &scenario::Plot, model: Model) -> Option<ModelCurve> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     for scenario in &experiment.scenarios {
@@ -236,7 +245,8 @@ fn curve(experiment: &Experiment, plot: &scenario::Plot, model: Model) -> Option
     Some(ModelCurve { name: name.to_owned(), x, y })
 }
 
-/// A quantity as a number in base units (bits per second, bytes, seconds, a share); `None` for a word.
+/// A quantity as a number in base units (bits per second, bytes, seconds, or a share); `None` if the text is not a
+/// quantity.
 fn base_units(text: &str) -> Option<f64> {
     let text = text.trim_matches('"');
     let share = || text.strip_suffix('%')?.trim().parse::<f64>().ok().map(|p| p / 100.0);
@@ -246,7 +256,7 @@ fn base_units(text: &str) -> Option<f64> {
     text.parse().ok().or_else(share).or_else(time).or_else(rate).or_else(bytes)
 }
 
-/// Where an experiment's files go when the user does not say: its name and the time.
+/// Default directory of an experiment's files: its name and the time.
 pub fn default_folder(name: &str) -> PathBuf {
     let (seconds, _) = kernel::utc_seconds();
     Path::new(&format!("lab-{name}-{seconds}")).to_owned()

@@ -1,4 +1,4 @@
-//! Bulk flows: `longhaul test` in one node towards `longhaul serve` in another, begun on the lab's clock.
+//! Bulk flows: `longhaul test` in one node to `longhaul serve` in another, started by the lab's clock.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -17,16 +17,16 @@ use crate::way::{overlay_delay, path_delay};
 /// Port of the servers in the nodes.
 pub(crate) const PORT: u16 = 5003;
 
-/// Time that a test needs before its load on a path without delay: two processes, 24 clock exchanges 10 ms apart.
+/// Time that a test needs before its load on a path without delay: two processes, and 24 clock exchanges 10 ms apart.
 const LEAD: Duration = Duration::from_millis(1500);
 
-/// Round trips that it needs besides: connections, greeting, plan, proof, clocks, data connections, start.
+/// Round trips that it needs in addition: connections, greeting, plan, proof, clocks, data connections, start.
 const LEAD_ROUND_TRIPS: u32 = 12;
 
-/// More time where packets are lost: a lost SYN or answer costs a timeout of a second or more.
+/// Additional time on lossy paths: a lost SYN or reply costs a timeout of a second or more.
 const LEAD_LOSS: Duration = Duration::from_secs(5);
 
-/// How long before its start a flow's test is launched.
+/// Time from the launch of a flow's test to the start of the flow.
 pub(crate) fn lead(scenario: &Scenario, flow: &Flow) -> Duration {
     let loses = scenario
         .links
@@ -35,7 +35,7 @@ pub(crate) fn lead(scenario: &Scenario, flow: &Flow) -> Duration {
     LEAD + round_trip(scenario, flow) * LEAD_ROUND_TRIPS + if loses { LEAD_LOSS } else { Duration::ZERO }
 }
 
-/// Propagation delay of the way there and back.
+/// Propagation delay of the path in both directions.
 pub(crate) fn round_trip(scenario: &Scenario, flow: &Flow) -> Duration {
     let overlay = scenario.overlay.as_ref().filter(|_| flow.overlay);
     let delay = |from, to| match overlay {
@@ -45,11 +45,12 @@ pub(crate) fn round_trip(scenario: &Scenario, flow: &Flow) -> Duration {
     delay(flow.from, flow.to).unwrap_or_default() + delay(flow.to, flow.from).unwrap_or_default()
 }
 
-/// Most bytes that wait unsent in a flow's socket. Autotuned buffers hold megabytes more than the window after a loss; a slow flow
-/// would go on for many seconds after its end. This is 1 ms at 8 Gb/s, enough for a sender that is woken in time.
-const UNSENT: u64 = 1 << 20;
+/// Maximum number of unsent bytes in a flow's socket. After a loss, autotuned buffers hold megabytes more than the
+/// window, and a slow flow would continue for many seconds after its end. The value is 1 ms at 8 Gb/s, enough for a
+/// sender that is woken in time.
+const UNSENT_BYTES_MAX: u64 = 1 << 20;
 
-/// Arguments of `longhaul` for a flow, without what concerns only this run.
+/// Arguments of `longhaul` for a flow, without those that differ between runs.
 pub(crate) fn arguments(scenario: &Scenario, flow: &Flow) -> Vec<String> {
     let to = &scenario.nodes[flow.to];
     let overlay = scenario.overlay.as_ref().filter(|_| flow.overlay).and_then(|o| o.address_of(flow.to));
@@ -87,14 +88,14 @@ pub(crate) fn arguments(scenario: &Scenario, flow: &Flow) -> Vec<String> {
         }
     }
     match flow.transport {
-        Transport::Tcp => add("--notsent-lowat", UNSENT.to_string()),
+        Transport::Tcp => add("--notsent-lowat", UNSENT_BYTES_MAX.to_string()),
         Transport::UdpPoisson => all.push("--poisson".to_owned()),
         Transport::UdpConstant => {}
     }
     all
 }
 
-/// What a reader needs to repeat it by hand.
+/// Description of a flow, sufficient to repeat it by hand.
 pub(crate) fn describe(scenario: &Scenario, flow: &Flow) -> FlowDescription {
     let transport = match flow.transport {
         Transport::Tcp => format!("TCP {}", flow.congestion_control.as_deref().unwrap_or("cubic")),
@@ -114,17 +115,17 @@ pub(crate) fn describe(scenario: &Scenario, flow: &Flow) -> FlowDescription {
     }
 }
 
-/// Where a flow's records go.
-pub(crate) fn records_path(folder: &Path, flow: &Flow) -> PathBuf {
-    folder.join(format!("flow-{}.jsonl", flow.name))
+/// Path of a flow's records.
+pub(crate) fn records_path(directory: &Path, flow: &Flow) -> PathBuf {
+    directory.join(format!("flow-{}.jsonl", flow.name))
 }
 
-/// What only this run adds to the arguments.
-pub(crate) fn run_arguments(folder: &Path, flow: &Flow, start: Instant, seed: u64) -> Vec<String> {
+/// Arguments of `longhaul` that differ between runs.
+pub(crate) fn run_arguments(directory: &Path, flow: &Flow, start: Instant, seed: u64) -> Vec<String> {
     let mut all = vec![
         "--start-at-ns".to_owned(),
         start.as_nanos().to_string(),
-        format!("--json={}", records_path(folder, flow).display()),
+        format!("--json={}", records_path(directory, flow).display()),
         "--title".to_owned(),
         flow.name.clone(),
     ];
@@ -134,25 +135,25 @@ pub(crate) fn run_arguments(folder: &Path, flow: &Flow, start: Instant, seed: u6
     all
 }
 
-/// What became of a flow.
+/// The result of a flow.
 pub(crate) struct Outcome {
     pub(crate) intervals: Vec<FlowInterval>,
     pub(crate) totals: FlowTotals,
-    /// How much later than planned it began.
+    /// Time from the planned to the actual start.
     pub(crate) late: Duration,
-    /// Window that was asked for and what was granted, when that is less.
+    /// Requested and granted window, if the kernel granted less than requested.
     pub(crate) cut_window: Option<(Bytes, Bytes)>,
 }
 
-/// Reads a flow's records. `failure`: what its process said, when it failed.
-pub(crate) fn read(flow: &Flow, began: Instant, run: u32, folder: &Path, failure: Option<String>) -> Outcome {
+/// Reads a flow's records. `failure` is the output of its process, if it failed.
+pub(crate) fn read(flow: &Flow, run_start: Instant, run: u32, directory: &Path, failure: Option<String>) -> Outcome {
     let failed = |reason: String| Outcome {
         intervals: Vec::new(),
         totals: FlowTotals { flow: flow.name.clone(), failure: Some(reason), ..FlowTotals::default() },
         late: Duration::ZERO,
         cut_window: None,
     };
-    let path = records_path(folder, flow);
+    let path = records_path(directory, flow);
     let records = File::open(&path).map_err(|e| e.to_string());
     let records = records.and_then(|f| read_records(BufReader::new(f)).map_err(|e| e.to_string()));
     let records = match (records, failure.clone()) {
@@ -172,9 +173,9 @@ pub(crate) fn read(flow: &Flow, began: Instant, run: u32, folder: &Path, failure
         Record::Start(_) | Record::Interval(_) => None,
     });
     // All nodes share the machine's clock.
-    let begin = end.and_then(|e| e.begin);
-    let server = begin.map_or(began + flow.start, |b| Instant::from_nanos(b.server_ns));
-    let origin_s = server.nanos_since(began) as f64 / 1e9;
+    let start = end.and_then(|e| e.begin);
+    let server = start.map_or(run_start + flow.start, |b| Instant::from_nanos(b.server_ns));
+    let origin_s = server.nanos_since(run_start) as f64 / 1e9;
     let receiver = intervals.iter().filter(|i| i.role == Role::Receiver);
     let intervals: Vec<FlowInterval> = receiver
         .map(|r| {
@@ -184,7 +185,7 @@ pub(crate) fn read(flow: &Flow, began: Instant, run: u32, folder: &Path, failure
         .collect();
     let mut totals = totals(flow, &intervals, end, failure);
     totals.packets = packets(&records, totals.bytes);
-    let late = begin.map(|b| Instant::from_nanos(b.client_ns).saturating_since(began + flow.start));
+    let late = start.map(|b| Instant::from_nanos(b.client_ns).saturating_since(run_start + flow.start));
     let window = records.iter().find_map(|r| match r {
         Record::Start(s) => cut_window(flow, s.streams.iter().flat_map(|s| [s.client_buffers, s.server_buffers])),
         Record::Interval(_) | Record::End(_) => None,
@@ -192,15 +193,15 @@ pub(crate) fn read(flow: &Flow, began: Instant, run: u32, folder: &Path, failure
     Outcome { intervals, totals, late: late.unwrap_or_default(), cut_window: window }
 }
 
-/// The flow's window and the least of the buffers granted, when a buffer is smaller. Linux grants double, for its own bookkeeping.
-/// What a test asks for by itself (UDP) is its own affair.
+/// The requested window and the smallest granted buffer, if a buffer is smaller. Linux grants double, for its own
+/// bookkeeping. The default buffers of a UDP test are not checked.
 fn cut_window(flow: &Flow, grants: impl Iterator<Item = BufferGrant>) -> Option<(Bytes, Bytes)> {
     let asked = flow.window.filter(|_| flow.transport == Transport::Tcp)?;
     let granted = grants.map(|g| Bytes::new(g.send_bytes.min(g.receive_bytes) / 2)).min()?;
     (granted < asked).then_some((asked, granted))
 }
 
-/// One interval, on the run's clock, on which the receiver's intervals begin at `origin_s`.
+/// One interval on the run's clock; the intervals of the receiver start at `origin_s`.
 fn interval(flow: &Flow, run: u32, r: &IntervalRecord, s: Option<&IntervalRecord>, origin_s: f64) -> FlowInterval {
     let states = || s.into_iter().flat_map(|s| &s.streams).filter_map(|s| s.tcp.as_ref());
     let streams = states().count() as u64;
@@ -226,7 +227,7 @@ fn totals(flow: &Flow, intervals: &[FlowInterval], end: Option<&EndRecord>, fail
         Completion::Failed { reason } => Some(reason.clone()),
         Completion::Complete | Completion::Interrupted => None,
     });
-    let cut_short = end.is_none().then(|| failure.unwrap_or_else(|| "it was cut short".to_owned()));
+    let cut_short = end.is_none().then(|| failure.unwrap_or_else(|| "the test did not finish".to_owned()));
     let main = direction.and_then(|d| d.limits.iter().max_by(|a, b| a.1.total_cmp(b.1)));
     let received = received(intervals);
     let settled_s = settled(&received);
@@ -254,7 +255,8 @@ fn totals(flow: &Flow, intervals: &[FlowInterval], end: Option<&EndRecord>, fail
     }
 }
 
-/// Segments that make up these bytes, by the segment size of the sender's socket; or the datagrams received.
+/// Number of segments for these bytes, by the segment size of the sender's socket; for UDP the number of datagrams
+/// received.
 fn packets(records: &[Record], bytes: u64) -> Option<u64> {
     let intervals = || {
         records.iter().filter_map(|r| match r {
@@ -268,7 +270,7 @@ fn packets(records: &[Record], bytes: u64) -> Option<u64> {
     mss.map_or_else(datagrams, |mss| Some(bytes.div_ceil(mss)))
 }
 
-/// Median of window over round trip over throughput in the intervals from a time on.
+/// Median of window / (round trip x throughput) over the intervals from a time on.
 fn window_ratio(intervals: &[FlowInterval], from_s: f64) -> Option<f64> {
     let ratio = |i: &FlowInterval| {
         let (window, round_trip) = (i.cwnd_bytes? as f64 * 8.0, i.srtt_ns.filter(|ns| *ns > 0)? as f64 / 1e9);
@@ -279,7 +281,7 @@ fn window_ratio(intervals: &[FlowInterval], from_s: f64) -> Option<f64> {
     all.get(all.len() / 2).copied()
 }
 
-/// Coefficient of variation of the interval rates; the first and the last interval are not whole.
+/// Coefficient of variation of the interval rates, without the first and last interval, which are partial.
 fn variation(intervals: &[FlowInterval]) -> Option<f64> {
     let whole = intervals.get(1..intervals.len().saturating_sub(1)).filter(|w| w.len() >= 2)?;
     let n = whole.len() as f64;

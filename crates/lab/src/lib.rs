@@ -1,6 +1,8 @@
-//! Emulated topologies on one machine: hosts are network namespaces with the kernel's own TCP, links are moved by our engine.
+//! Emulated topologies on one machine: hosts are network namespaces with the kernel's TCP, and the link engine forwards
+//! packets between them.
 //!
-//! The engine knows the truth about every packet, and its own errors: each run carries a verdict, valid or invalid because.
+//! The engine records the true fate of every packet, and its own timing errors. Each run has a verdict: valid, or
+//! invalid with reasons.
 
 pub mod capture;
 mod controls;
@@ -11,7 +13,7 @@ mod flow;
 mod mac;
 mod mice;
 mod overlay;
-mod parcel;
+mod packet_handle;
 mod path;
 mod programs;
 pub mod registry;

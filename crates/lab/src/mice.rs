@@ -1,6 +1,7 @@
-//! Streams of small transfers: what somebody else feels while an elephant passes.
+//! Streams of small transfers: the traffic of other users beside an elephant.
 //!
-//! A transfer is a connection: the asking node connects and names a size in 8 bytes, the other sends as much and closes.
+//! A transfer is one connection: the client connects and requests a size in 8 bytes; the server sends that number of
+//! bytes and closes.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -24,41 +25,41 @@ use crate::way::way;
 /// First port of the servers of small transfers; each stream has its own.
 const PORT: u16 = 5100;
 
-/// Most transfers of one stream at once; beyond, a start is left out, and counted as incomplete. Each is a thread at either end,
-/// which wakes when bytes arrive and hardly ever to look.
-const MOST_AT_ONCE: usize = 2000;
+/// Maximum number of concurrent transfers of one stream; a transfer beyond it is skipped and counted as incomplete.
+/// Each transfer has a thread at each end, which wakes when bytes arrive and rarely otherwise.
+const CONCURRENT_MAX: usize = 2000;
 
-/// How long a transfer may take after the run's end, or after it was told to stop, before it is given up.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time that a transfer may take after the end of the run, or after the order to stop.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often a thread that waits for a connection or a time looks whether it shall end.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Interval at which a thread that waits for a connection or a time checks for the order to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A stream of small transfers at work.
+/// A running stream of small transfers.
 #[derive(Debug)]
 pub(crate) struct Stream {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Bytes that a server hands the kernel at once; one block for all transfers.
+/// Bytes that a server passes to the kernel in one call; all transfers share one block.
 static BLOCK: [u8; 64 << 10] = [0; 64 << 10];
 
-/// What a client reads at once; on the stack of its thread.
-const READ: usize = 32 << 10;
+/// Size in bytes of a client's read buffer, on the stack of its thread.
+const READ_BYTES: usize = 32 << 10;
 
-/// Stack of the thread of one transfer.
-const STACK: usize = 128 << 10;
+/// Stack size in bytes of the thread of a transfer.
+const STACK_BYTES: usize = 128 << 10;
 
-/// What the threads of one stream share.
+/// State shared by the threads of one stream.
 struct Task {
     run: u32,
     mice: Mice,
-    /// Of the sizes.
+    /// Seed of the sizes.
     seed: u64,
     way: Option<Way>,
     server: SocketAddr,
-    began: Instant,
+    run_start: Instant,
     give_up: Instant,
     transfers: Sender<Transfer>,
     running: AtomicUsize,
@@ -66,13 +67,13 @@ struct Task {
 }
 
 impl Stream {
-    /// Starts server and clients of stream `number`; the run begins at `began` and ends after `duration`.
+    /// Starts the server and the clients of stream `number`; the run starts at `run_start` and lasts `duration`.
     pub(crate) fn start(
         scenario: &Scenario,
         number: usize,
         hosts: &[Host],
         run: (u32, u64),
-        began: Instant,
+        run_start: Instant,
         transfers: Sender<Transfer>,
     ) -> Result<Self, LabError> {
         let seed = run.1.wrapping_add(number as u64);
@@ -96,8 +97,8 @@ impl Stream {
         let task = Arc::new(Task {
             run: run.0,
             server: SocketAddr::new(source, port),
-            began,
-            give_up: began + scenario.duration + PATIENCE,
+            run_start,
+            give_up: run_start + scenario.duration + END_TIMEOUT,
             transfers,
             running: AtomicUsize::new(0),
             stop: Arc::clone(&stop),
@@ -108,7 +109,7 @@ impl Stream {
         let client = thread::Builder::new()
             .name("mice".to_owned())
             .spawn(move || {
-                // Without its namespace nothing reaches the server; every transfer says so.
+                // If this fails, the client cannot reach the server, and every transfer reports an error.
                 let _ = kernel::enter_namespace(&namespace);
                 start_transfers(&task, seed);
             })
@@ -116,19 +117,19 @@ impl Stream {
         Ok(Self { stop, threads: vec![server, client] })
     }
 
-    /// Ends the server and gives up what is under way.
+    /// Stops the server and aborts transfers in progress.
     pub(crate) fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
-        // After a Ctrl-C the links are dead long before the time at which a transfer gives its handshake up: what hangs in one is
-        // left to the end of the process.
-        let give_up = kernel::now() + PATIENCE;
+        // After a Ctrl-C the links stop long before the handshake of a transfer times out. Threads that still wait in a
+        // handshake end with the process.
+        let give_up = kernel::now() + END_TIMEOUT;
         while kernel::now() < give_up && !self.threads.iter().all(JoinHandle::is_finished) {
             kernel::nap(Duration::from_millis(5));
         }
     }
 }
 
-/// What a reader needs to know of a stream.
+/// Description of a stream.
 pub(crate) fn describe(scenario: &Scenario, mice: &Mice) -> FlowDescription {
     let kind = if mice.poisson { "at random times, one each" } else { "one each" };
     FlowDescription {
@@ -152,14 +153,14 @@ fn serve(listener: &TcpListener, options: &DataOptions, stop: &AtomicBool) {
         match listener.accept() {
             Ok((stream, _)) => {
                 let options = options.clone();
-                // A connection without a thread is closed, which its client reports.
+                // Without a thread the connection is closed, and its client reports that.
                 let _ = thread::Builder::new()
                     .name("mouse".to_owned())
-                    .stack_size(STACK)
+                    .stack_size(STACK_BYTES)
                     .spawn(move || answer(stream, &options));
             }
             Err(_) => {
-                let _ = kernel::wait(listener, false, LOOK_EVERY);
+                let _ = kernel::wait(listener, false, POLL_INTERVAL);
             }
         }
     }
@@ -183,32 +184,32 @@ fn answer(mut stream: TcpStream, options: &DataOptions) -> io::Result<()> {
 
 /// Starts a transfer at each time of the schedule.
 fn start_transfers(task: &Arc<Task>, seed: u64) {
-    let stop = task.began + task.mice.stop;
+    let stop = task.run_start + task.mice.stop;
     let mut schedule = if task.mice.poisson {
         Schedule::poisson_every(task.mice.every, seed)
     } else {
         Schedule::every(task.mice.every)
     }
-    .starting_at(task.began + task.mice.start);
+    .starting_at(task.run_start + task.mice.start);
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     let mut index = 0;
     while schedule.deadline() < stop && !task.stop.load(Ordering::Relaxed) {
         let (at, now) = (schedule.deadline(), kernel::now());
         if now < at {
-            kernel::nap(at.saturating_since(now).min(LOOK_EVERY));
+            kernel::nap(at.saturating_since(now).min(POLL_INTERVAL));
             continue;
         }
         let mouse = Mouse { at, bytes: task.mice.bytes.quantile(draw(task.seed, index)) };
         let own = Arc::clone(task);
         threads.retain(|t| !t.is_finished());
-        if task.running.fetch_add(1, Ordering::Relaxed) < MOST_AT_ONCE {
+        if task.running.fetch_add(1, Ordering::Relaxed) < CONCURRENT_MAX {
             let job = move || own.transfer(mouse);
-            match thread::Builder::new().name("mouse".to_owned()).stack_size(STACK).spawn(job) {
+            match thread::Builder::new().name("mouse".to_owned()).stack_size(STACK_BYTES).spawn(job) {
                 Ok(thread) => threads.push(thread),
                 Err(e) => task.report(mouse, None, Some(e.to_string())),
             }
         } else {
-            task.report(mouse, None, Some(format!("{MOST_AT_ONCE} transfers were already under way")));
+            task.report(mouse, None, Some(format!("{CONCURRENT_MAX} transfers were in progress already")));
         }
         schedule.advance();
         index += 1;
@@ -235,11 +236,11 @@ impl Task {
     fn report(&self, mouse: Mouse, completion_ns: Option<u64>, error: Option<String>) {
         self.running.fetch_sub(1, Ordering::Relaxed);
         let ideal = self.way.and_then(|way| ideal_completion(mouse.bytes, way));
-        // The run was given up: nobody listens.
+        // The receiver is gone if the run was aborted.
         let _ = self.transfers.send(Transfer {
             run: self.run,
             flow: self.mice.name.clone(),
-            begin_s: mouse.at.saturating_since(self.began).as_secs_f64(),
+            begin_s: mouse.at.saturating_since(self.run_start).as_secs_f64(),
             bytes: mouse.bytes.as_u64(),
             completion_ns,
             ideal_ns: ideal.map(units::nanos),
@@ -247,7 +248,7 @@ impl Task {
         });
     }
 
-    /// Connects, asks, reads to the end; gives the time of the last byte.
+    /// Connects, requests and reads all bytes. Returns the time of the last byte.
     fn fetch(&self, bytes: u64) -> io::Result<Instant> {
         let left = || self.give_up.saturating_since(kernel::now()).max(Duration::from_millis(1));
         let to = ConnectOptions { target: self.server, bind: None, timeout: left() };
@@ -255,13 +256,13 @@ impl Task {
             DataOptions { congestion_control: Some(self.mice.congestion_control.clone()), ..DataOptions::default() };
         let mut stream = kernel::connect(&to, &options).map_err(|e| io::Error::new(e.kind(), e.to_string()))?;
         stream.write_all(&bytes.to_be_bytes())?;
-        let mut buffer = [0; READ];
+        let mut buffer = [0; READ_BYTES];
         let mut got = 0;
         while got < bytes {
             if kernel::now() >= self.give_up || self.stop.load(Ordering::Relaxed) {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the run ended before it was complete"));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the run ended before the transfer was complete"));
             }
-            stream.set_read_timeout(Some(left().min(PATIENCE / 2)))?;
+            stream.set_read_timeout(Some(left().min(END_TIMEOUT / 2)))?;
             match stream.read(&mut buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(n) => got += n as u64,

@@ -1,4 +1,5 @@
-//! The members of an experiment's overlay: keys and settings made for the run, a process in each node, up when all know each other.
+//! The nodes of an experiment's overlay: creates their keys and configurations, starts a process in each node, and
+//! waits until all reach each other.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,43 +17,44 @@ use crate::LabError;
 use crate::programs::Running;
 use crate::topology::Host;
 
-/// What all members of a run share. The namespaces of a run reach nobody else.
+/// Network secret of the overlay. It need not be secret, since the namespaces of a run have no outside connection.
 const SECRET: &str = "an emulated overlay, for one run";
-/// How long members may take to know each other: some handshakes, lost ones repeated, on paths of seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked whether they do.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Time until all members must reach each other: some handshakes, with retransmissions, on paths of seconds.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Interval of the checks whether all members reach each other.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The running members; ended when dropped.
+/// The running members; dropping it ends them.
 pub(crate) struct Members {
     running: Vec<Running>,
-    /// Control sockets, which have short names elsewhere: a socket's path has at most 107 bytes.
+    /// Directory of the control sockets, with a short path: the path of a socket has at most 107 bytes.
     sockets: tempfile::TempDir,
 }
 
 struct Member {
     name: String,
     settings: PathBuf,
-    /// The lines by which the others know it.
+    /// Configuration lines by which its peers know it.
     lines: String,
 }
 
 impl Members {
-    /// Makes keys and settings in `folder`, starts all, and waits until each has a way to each other.
+    /// Creates keys and configurations in `directory`, starts all members, and waits until each has a route to every
+    /// other.
     pub(crate) fn start(
         overlay: &Overlay,
         scenario: &Scenario,
         keeper: &Keeper,
         hosts: &[Host],
         program: &Path,
-        folder: &Path,
+        directory: &Path,
     ) -> Result<Self, LabError> {
-        let sockets = tempfile::tempdir().map_err(LabError::system("a folder for control sockets"))?;
-        let folder = folder.canonicalize().map_err(LabError::file(folder))?;
+        let sockets = tempfile::tempdir().map_err(LabError::system("creating a directory for control sockets"))?;
+        let directory = directory.canonicalize().map_err(LabError::file(directory))?;
         let mut members = Vec::new();
         for (place, node) in overlay.members.iter().enumerate() {
             let node = &scenario.nodes[*node];
-            members.push(introduce(program, &folder, &node.name, Overlay::address(place), node.ipv4)?);
+            members.push(create_member(program, &directory, &node.name, Overlay::address(place), node.ipv4)?);
         }
         for (place, member) in members.iter().enumerate() {
             write_settings(overlay, &members, place, member, sockets.path())?;
@@ -61,7 +63,7 @@ impl Members {
         for (member, node) in members.iter().zip(&overlay.members) {
             let mut command = Command::new(program);
             command.args(["overlay", "up", "--config"]).arg(&member.settings).env("NO_COLOR", "1");
-            let log = folder.join(format!("overlay-{}.log", member.name));
+            let log = directory.join(format!("overlay-{}.log", member.name));
             running.push(Running::start(keeper, &hosts[*node], command, &log)?);
         }
         let mut all = Self { running, sockets };
@@ -69,17 +71,19 @@ impl Members {
         Ok(all)
     }
 
-    /// Until each member has a way to each other one.
+    /// Waits until each member has a route to every other member.
     fn wait(&mut self, members: &[Member], program: &Path) -> Result<(), LabError> {
-        let give_up = kernel::now() + PATIENCE;
+        let give_up = kernel::now() + READY_TIMEOUT;
         for (place, member) in members.iter().enumerate() {
             while !is_ready(member, members.len(), program) {
                 let failure = self.running[place].failure_of_ended();
                 if failure.is_some() || kernel::now() > give_up {
-                    let detail = failure.unwrap_or_else(|| "it does not reach all other members".to_owned());
+                    let detail = failure.unwrap_or_else(|| {
+                        format!("no route to all other members within {} s", READY_TIMEOUT.as_secs())
+                    });
                     return Err(LabError::Server { node: member.name.clone(), detail: format!("overlay: {detail}") });
                 }
-                kernel::nap(LOOK_EVERY);
+                kernel::nap(POLL_INTERVAL);
             }
         }
         Ok(())
@@ -90,12 +94,12 @@ impl Drop for Members {
     fn drop(&mut self) {
         self.running.iter().for_each(Running::terminate);
         self.running.iter_mut().for_each(Running::end);
-        // The folder of the sockets goes with its guard.
+        // Dropping `sockets` removes the directory.
         tracing::debug!("{} is gone", self.sockets.path().display());
     }
 }
 
-/// What a member writes about one thing that happened; only what is needed of it.
+/// An event of a member, with the fields that the lab uses.
 #[derive(serde::Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 enum Event {
@@ -107,8 +111,8 @@ enum Event {
         utc_s: f64,
         destination: u32,
         rank: usize,
-        from: Option<Way>,
-        to: Option<Way>,
+        from: Option<EventRoute>,
+        to: Option<EventRoute>,
         reason: String,
     },
     Stalled {
@@ -120,43 +124,43 @@ enum Event {
 }
 
 #[derive(serde::Deserialize)]
-struct Way {
+struct EventRoute {
     relays: Vec<u32>,
 }
 
-/// What the members' files of events tell of a run.
-pub(crate) struct Told {
-    /// The best ways that they took one after another.
-    pub(crate) ways: Vec<WayChange>,
-    /// Those that did nothing for so long that others may have taken them to be gone, and the longest such time of each, in seconds.
+/// The results of the members' event logs for a run.
+pub(crate) struct OverlayEvents {
+    /// Changes of the best route, sorted by time.
+    pub(crate) routes: Vec<WayChange>,
+    /// Members that stalled long enough for their peers to consider them down, with their longest stall in seconds.
     pub(crate) stalls: Vec<(String, f64)>,
 }
 
-/// Reads the files of events in `folder`; `zero`: begin of the run, seconds UTC.
-pub(crate) fn told(overlay: &Overlay, scenario: &Scenario, folder: &Path, zero: f64) -> Told {
-    let (mut ways, mut stalls) = (Vec::new(), Vec::new());
+/// Reads the event logs in `directory`; `zero` is the start of the run in seconds UTC.
+pub(crate) fn read_events(overlay: &Overlay, scenario: &Scenario, directory: &Path, zero: f64) -> OverlayEvents {
+    let (mut routes, mut stalls) = (Vec::new(), Vec::new());
     for node in &overlay.members {
         let member = &scenario.nodes[*node].name;
-        // A member that failed at the start has no events, and its run is no run.
-        let text = fs::read_to_string(folder.join(format!("overlay-{member}.jsonl"))).unwrap_or_default();
+        // A member that failed at the start has no events; its run has failed.
+        let text = fs::read_to_string(directory.join(format!("overlay-{member}.jsonl"))).unwrap_or_default();
         let events = read(&text);
         let longest = longest_stall(&events, zero, zero + scenario.duration.as_secs_f64());
         stalls.extend(longest.map(|seconds| (member.clone(), seconds)));
-        ways.extend(decisions_of(member, events, zero));
+        routes.extend(decisions_of(member, events, zero));
     }
-    ways.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-    Told { ways, stalls }
+    routes.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    OverlayEvents { routes, stalls }
 }
 
-/// A line that was cut short, as by the end of its member, is left out.
+/// Parses an event log; an incomplete line, as the last one of a killed member, is skipped.
 fn read(events: &str) -> Vec<Event> {
     events.lines().filter_map(|l| serde_json::from_str(l).ok()).collect()
 }
 
-/// Of those that ended in the run.
-fn longest_stall(events: &[Event], begin: f64, end: f64) -> Option<f64> {
+/// The longest of the stalls that ended during the run, in seconds.
+fn longest_stall(events: &[Event], start: f64, end: f64) -> Option<f64> {
     let stalls = events.iter().filter_map(|e| match e {
-        Event::Stalled { utc_s, for_s } => (begin..=end).contains(utc_s).then_some(*for_s),
+        Event::Stalled { utc_s, for_s } => (start..=end).contains(utc_s).then_some(*for_s),
         Event::Session { .. } | Event::Route { .. } | Event::Other => None,
     });
     stalls.max_by(f64::total_cmp)
@@ -170,7 +174,7 @@ fn decisions_of(member: &str, events: Vec<Event>, zero: f64) -> Vec<WayChange> {
         }
     }
     let name = |n: &u32| names.get(n).cloned().unwrap_or_else(|| format!("{n:08x}"));
-    let way = |w: Way| match w.relays.as_slice() {
+    let way = |w: EventRoute| match w.relays.as_slice() {
         [] => "direct".to_owned(),
         relays => format!("via {}", relays.iter().map(name).collect::<Vec<_>>().join(", ")),
     };
@@ -188,15 +192,15 @@ fn decisions_of(member: &str, events: Vec<Event>, zero: f64) -> Vec<WayChange> {
     events.into_iter().filter_map(change).collect()
 }
 
-/// Lets a member make its key.
-fn introduce(
+/// Makes a member create its key.
+fn create_member(
     program: &Path,
-    folder: &Path,
+    directory: &Path,
     name: &str,
     address: std::net::Ipv4Addr,
     endpoint: std::net::Ipv4Addr,
 ) -> Result<Member, LabError> {
-    let settings = folder.join(format!("{name}.toml"));
+    let settings = directory.join(format!("{name}.toml"));
     let mut command = Command::new(program);
     command.args(["overlay", "init", "--secret", SECRET, "--config"]).arg(&settings);
     command.args(["--address", &address.to_string(), "--endpoint", &endpoint.to_string()]);
@@ -210,10 +214,10 @@ fn introduce(
 }
 
 fn run(mut command: Command) -> Result<Output, LabError> {
-    command.output().map_err(LabError::system("running longhaul overlay"))
+    command.output().map_err(LabError::system("starting `longhaul overlay`"))
 }
 
-/// Adds what the experiment says, and the other members.
+/// Writes the configuration of a member: the settings of the experiment, and its peers.
 fn write_settings(
     overlay: &Overlay,
     members: &[Member],
@@ -223,7 +227,7 @@ fn write_settings(
 ) -> Result<(), LabError> {
     let file = &member.settings;
     let made = fs::read_to_string(file).map_err(LabError::file(file))?;
-    // Both are the lab's to say.
+    // The lab sets the control socket itself.
     let mut text: String =
         made.lines().filter(|l| !l.starts_with("control_socket")).fold(String::new(), |t, l| t + l + "\n");
     let _ = writeln!(text, "control_socket = \"{}\"", sockets.join(format!("{place}.sock")).display());
@@ -249,7 +253,7 @@ fn write_settings(
     fs::write(file, text).map_err(LabError::file(file))
 }
 
-/// Whether a member has a way to all others.
+/// Whether a member has a route to all others.
 fn is_ready(member: &Member, count: usize, program: &Path) -> bool {
     let mut command = Command::new(program);
     command.args(["overlay", "routes", "--json", "--config"]).arg(&member.settings);
@@ -266,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_stall_within_the_run_speaks_against_it() {
+    fn only_a_stall_within_the_run_is_reported() {
         let stall = |utc_s: f64, for_s: f64| format!("{{\"event\":\"stalled\",\"for_s\":{for_s},\"utc_s\":{utc_s}}}\n");
         let events = [stall(99.0, 3.0), stall(101.0, 0.3), stall(108.0, 0.8), stall(109.0, 0.4), stall(111.0, 2.0)];
         assert_eq!(longest_stall(&read(&events.concat()), 100.0, 110.0), Some(0.8));
@@ -274,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_are_told_by_names_and_from_the_begin_of_the_run() {
+    fn decisions_have_names_and_times_since_the_start_of_the_run() {
         let events = r#"{"event":"session","member":7,"name":"north","again":false,"utc_s":99.0}
 {"event":"session","member":9,"name":"east","again":false,"utc_s":99.5}
 {"event":"route","utc_s":100.5,"destination":9,"rank":0,"from":null,"to":{"relays":[7],"destination":9},"reason":"initial","inputs":{}}
@@ -282,13 +286,13 @@ mod tests {
 {"event":"route","utc_s":103,"destination":9,"rank":0,"from":{"relays":[7]},"to":{"relays":[]},"reason":"better","inputs":{}}
 {"event":"left","member":7,"name":"north","utc_s":104}
 cut"#;
-        let told: Vec<_> = decisions_of("west", read(events), 100.0)
+        let read_events: Vec<_> = decisions_of("west", read(events), 100.0)
             .into_iter()
             .map(|c| (c.at_s, c.destination, c.from, c.to, c.reason))
             .collect();
         let text = |t: &str| Some(t.to_owned());
         assert_eq!(
-            told,
+            read_events,
             [
                 (0.5, "east".to_owned(), None, text("via north"), "initial".to_owned()),
                 (3.0, "east".to_owned(), text("via north"), text("direct"), "better".to_owned()),

@@ -11,31 +11,32 @@ use crate::engine::Engine;
 use crate::programs::{self, Running};
 use crate::registry::Registration;
 use crate::truth::Truth;
-use crate::verdict::Doubts;
+use crate::verdict::ValidityChecks;
 use crate::{LabError, topology};
 
-/// How long a command that was told to end (Ctrl-C) may take before it is ended.
-const GRACE: Duration = Duration::from_secs(5);
+/// Time that a command may take to end after a request (Ctrl-C) before it is killed.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What runs over the path.
+/// The commands to run over the path.
 #[derive(Debug)]
 pub struct PathOptions {
     /// The longhaul binary.
     pub program: PathBuf,
-    /// Program and arguments at the near end; shares the terminal.
+    /// Program and arguments at the near end; it uses the terminal.
     pub command: Vec<String>,
-    /// Shell command at the far end instead of `longhaul serve`.
+    /// Shell command at the far end; `None`: `longhaul serve`.
     pub far: Option<String>,
-    /// Folder for logs and captures.
+    /// Directory for logs and captures.
     pub folder: PathBuf,
 }
 
-/// Runs a command at the first node of a scenario of two nodes and one link; gives its status and what the link did.
+/// Runs a command at the first node of a scenario of two nodes and one link. Returns the exit status of the command and
+/// the totals of the link.
 ///
 /// # Errors
-/// The path could not be set up or the command not started.
+/// The path could not be set up, or the command could not be started.
 pub fn run_path(
     scenario: &Scenario,
     options: &PathOptions,
@@ -49,7 +50,7 @@ pub fn run_path(
     let engine = Engine::start(topology.plan, 1).map_err(LabError::system("starting the engine"))?;
     let mut truth = Truth::new(0, engine.workers(), &topology.wires);
     let [near, far] = topology.hosts.as_slice() else {
-        return Err(LabError::Unknown("a path has two ends".to_owned()));
+        return Err(LabError::Unknown("a path must have exactly two nodes".to_owned()));
     };
     let (here, there) = (scenario.nodes[0].ipv4.to_string(), scenario.nodes[1].ipv4.to_string());
     let _entry = Registration::new(&scenario.name, (&options.folder, true), keeper.pid(), &topology.hosts)?;
@@ -61,31 +62,31 @@ pub fn run_path(
             Running::start(&keeper, far, command, &options.folder.join("far.log"))?
         }
     };
-    engine.begin(kernel::now());
-    let mut words = options.command.iter();
-    let mut command = Command::new(words.next().map_or("", String::as_str));
-    command.args(words).env("LONGHAUL_PEER", &there).stdin(Stdio::inherit());
+    engine.start_run(kernel::now());
+    let mut arguments = options.command.iter();
+    let mut command = Command::new(arguments.next().map_or("", String::as_str));
+    command.args(arguments).env("LONGHAUL_PEER", &there).stdin(Stdio::inherit());
     let mut child = Running::in_terminal(&keeper, near, command)?;
-    let mut told = None;
+    let mut interrupted_at = None;
     let status = loop {
         if let Some(status) = child.status() {
             break status;
         }
-        while let Ok(report) = engine.reports().recv_timeout(LOOK_EVERY) {
+        while let Ok(report) = engine.reports().recv_timeout(POLL_INTERVAL) {
             truth.handle(report).iter().for_each(&mut *observe);
         }
         if interrupted() > 0 {
-            let since = *told.get_or_insert_with(kernel::now);
-            if kernel::now().saturating_since(since) > GRACE {
+            let since = *interrupted_at.get_or_insert_with(kernel::now);
+            if kernel::now().saturating_since(since) > END_TIMEOUT {
                 child.kill();
             } else if interrupted() > 1 {
                 child.terminate();
             }
         }
     };
-    let mut doubts = Doubts::default();
+    let mut checks = ValidityChecks::default();
     if let (Some(failure), Some(_)) = (far_process.failure_of_ended(), &options.far) {
-        doubts.add(format!("the far command ended before the near one: {failure}"));
+        checks.add(format!("the far command ended before the near one: {failure}"));
     }
     for (wire, packets) in topology::device_drops(&topology.hosts)? {
         truth.add_device_drops(wire, packets);
@@ -97,8 +98,8 @@ pub fn run_path(
     for (link, capture) in captures {
         capture.finish().map_err(LabError::system(format!("{link}.pcapng")))?;
     }
-    truth.judge(&scenario.validity, &mut doubts);
-    let end = LabRunEnd { full_sockets: topology::full_sockets(&topology.hosts), ..truth.end(doubts.verdict()) };
+    truth.judge(&scenario.validity, &mut checks);
+    let end = LabRunEnd { full_sockets: topology::full_sockets(&topology.hosts), ..truth.end(checks.verdict()) };
     observe(&LabRecord::RunEnd(end.clone()));
     Ok((status, end))
 }

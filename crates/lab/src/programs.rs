@@ -1,4 +1,4 @@
-//! Processes in nodes: the servers, the flows' tests, and the programs of the experiment.
+//! Processes in nodes: servers, the tests of flows, and the programs of the experiment.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -15,27 +15,27 @@ use crate::LabError;
 use crate::flow::PORT;
 use crate::topology::{Host, uses_ipv6};
 
-/// A wait status of exit code 255.
-const UNKNOWN: i32 = 255 << 8;
+/// A wait status of exit code 255, for a process whose status is unknown.
+const STATUS_UNKNOWN: i32 = 255 << 8;
 
 // signal(7)
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 
-/// How long a server may take to listen.
-const SERVER_PATIENCE: Duration = Duration::from_secs(10);
+/// Time within which a server must listen.
+const SERVER_START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a program may take to end after SIGTERM.
-const GRACE: Duration = Duration::from_secs(3);
+/// Time that a program may take to end after SIGTERM.
+const TERM_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The command of longhaul that is the keeper.
+/// Command of longhaul that runs the init process of the nodes' namespace.
 pub(crate) const KEEPER: &str = "lab-keeper";
-/// The file that the keeper puts in the place of /etc/hosts, in the folder of its lab.
+/// File in the lab's directory that the nodes see as /etc/hosts.
 pub(crate) const HOSTS: &str = "hosts";
 
-/// Starts the keeper of all processes of a run, with a hosts file that names all nodes.
-pub(crate) fn keeper(program: &Path, scenario: &Scenario, folder: &Path) -> Result<Keeper, LabError> {
+/// Starts the init process of all processes of a run, with a hosts file that names all nodes.
+pub(crate) fn keeper(program: &Path, scenario: &Scenario, directory: &Path) -> Result<Keeper, LabError> {
     let mut text = String::from("127.0.0.1 localhost\n");
     if uses_ipv6(scenario) {
         text += "::1 localhost\n";
@@ -46,7 +46,7 @@ pub(crate) fn keeper(program: &Path, scenario: &Scenario, folder: &Path) -> Resu
             let _ = writeln!(text, "{} {}", node.ipv6, node.name);
         }
     }
-    let hosts = folder.join(HOSTS);
+    let hosts = directory.join(HOSTS);
     fs::write(&hosts, text).map_err(LabError::file(&hosts))?;
     let hosts = hosts.canonicalize().map_err(LabError::file(&hosts))?;
     Keeper::start(program, &[KEEPER, &hosts.to_string_lossy()]).map_err(LabError::kernel("the nodes' processes"))
@@ -57,14 +57,14 @@ pub(crate) fn keeper(program: &Path, scenario: &Scenario, folder: &Path) -> Resu
 pub(crate) struct Running {
     child: Child,
     ended: Option<ExitStatus>,
-    /// Whether the lab ended it.
+    /// Whether the lab killed it.
     cut_off: bool,
     starved: RunQueueWait,
     log: PathBuf,
 }
 
 impl Running {
-    /// Starts a command in a node; what it prints goes to `log`.
+    /// Starts a command in a node; its output goes to `log`.
     pub(crate) fn start(keeper: &Keeper, host: &Host, mut command: Command, log: &Path) -> Result<Self, LabError> {
         let file = File::create(log).map_err(LabError::file(log))?;
         let again = file.try_clone().map_err(LabError::file(log))?;
@@ -72,7 +72,7 @@ impl Running {
         Self::spawn(keeper, host, command, false, log)
     }
 
-    /// Starts a command in a node that shares this process's terminal.
+    /// Starts a command in a node with this process's terminal.
     pub(crate) fn in_terminal(keeper: &Keeper, host: &Host, command: Command) -> Result<Self, LabError> {
         Self::spawn(keeper, host, command, true, Path::new(""))
     }
@@ -85,7 +85,7 @@ impl Running {
         log: &Path,
     ) -> Result<Self, LabError> {
         command.env("LONGHAUL_NODE", &host.name);
-        // Addresses of an emulated network are other paths in the next one.
+        // The history of paths is disabled: the same addresses belong to other paths in the next emulated network.
         command.env("LONGHAUL_HISTORY", "off");
         let name = command.get_program().to_string_lossy().into_owned();
         let spawn = Spawn { network: &host.namespace, hostname: Some(host.name.clone()), share_terminal, command };
@@ -93,39 +93,39 @@ impl Running {
         Ok(Self { child, ended: None, cut_off: false, starved: RunQueueWait::default(), log: log.to_owned() })
     }
 
-    /// How it ended; `None` while it runs.
+    /// Exit status; `None` while it runs.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         if self.runs() { None } else { self.ended }
     }
 
-    /// What it said, when it has ended with a failure.
+    /// Description of the failure of a process that has ended; `None` if it runs or succeeded.
     pub(crate) fn failure_of_ended(&mut self) -> Option<String> {
         if self.runs() { None } else { self.failure() }
     }
 
-    /// Whether it still runs.
+    /// Whether it runs.
     pub(crate) fn runs(&mut self) -> bool {
         if self.ended.is_none() {
-            // A child that cannot be waited for is gone, and how it ended is not known.
-            self.ended = self.child.try_wait().unwrap_or_else(|_| Some(ExitStatus::from_raw(UNKNOWN)));
+            // A child that cannot be waited for has ended, with an unknown status.
+            self.ended = self.child.try_wait().unwrap_or_else(|_| Some(ExitStatus::from_raw(STATUS_UNKNOWN)));
         }
         self.ended.is_none()
     }
 
-    /// Ends it at once, if it still runs, and takes its status.
+    /// Kills the process if it runs, and takes its status.
     pub(crate) fn end(&mut self) {
         if self.runs() {
             self.kill();
-            // Killed, it ends as soon as the kernel gets to it.
+            // A killed process ends without further delay, so this wait is short.
             self.ended = self.child.wait().ok();
             self.cut_off = true;
         }
     }
 
-    /// What it said, when it has failed or did not end by itself.
+    /// Description of the failure, also if the process did not end by itself.
     pub(crate) fn failure(&mut self) -> Option<String> {
         if self.runs() || self.cut_off {
-            return Some("it did not end in time".to_owned());
+            return Some("the process did not end in time".to_owned());
         }
         let status = self.ended.filter(|s| !s.success())?;
         let text = fs::read_to_string(&self.log).unwrap_or_default();
@@ -133,21 +133,21 @@ impl Running {
         Some(last.unwrap_or_else(|| status_text(status)))
     }
 
-    /// Notes how long it has waited for a CPU; to be called now and then.
-    pub(crate) fn look(&mut self) {
+    /// Records how long the process has waited for a CPU; must be called regularly.
+    pub(crate) fn sample_cpu_wait(&mut self) {
         if self.runs() {
             self.starved.look(self.child.id());
         }
     }
 
-    /// The longest that one of its threads waited for a CPU since the first look.
+    /// The longest time that one of its threads waited for a CPU since the first sample.
     pub(crate) fn starved(&self) -> Duration {
         self.starved.longest()
     }
 
-    /// Asks it to end with what it has (SIGINT).
+    /// Requests it to finish early with its results (SIGINT).
     pub(crate) fn interrupt(&self) {
-        // A process that has just ended needs no signal.
+        // A signal to a process that has just ended fails, which does no harm.
         let _ = kernel::signal_group(&self.child, SIGINT);
     }
 
@@ -169,15 +169,20 @@ fn status_text(status: ExitStatus) -> String {
 }
 
 /// Starts `longhaul serve` in a node and waits until it listens.
-pub(crate) fn start_server(keeper: &Keeper, host: &Host, program: &Path, folder: &Path) -> Result<Running, LabError> {
-    let log = folder.join(format!("serve-{}.log", host.name));
+pub(crate) fn start_server(
+    keeper: &Keeper,
+    host: &Host,
+    program: &Path,
+    directory: &Path,
+) -> Result<Running, LabError> {
+    let log = directory.join(format!("serve-{}.log", host.name));
     let mut command = Command::new(program);
     command.args(["serve", "--port", &PORT.to_string(), "--max-duration", "24h"]).env("NO_COLOR", "1");
     command.args(["--max-sessions", "1024", "--max-sessions-per-address", "1024"]);
-    // Who asks here is the user who runs the experiment.
+    // The user of the server is the user who runs the experiment, so limits are not needed.
     command.args(["--max-memory", "1TB", "--large-windows"]);
     let mut server = Running::start(keeper, host, command, &log)?;
-    let give_up = kernel::now() + SERVER_PATIENCE;
+    let give_up = kernel::now() + SERVER_START_TIMEOUT;
     loop {
         let text = fs::read_to_string(&log).unwrap_or_default();
         if text.contains("listening") {
@@ -196,7 +201,7 @@ pub(crate) struct Programs(Vec<Slot>);
 #[derive(Default)]
 struct Slot {
     running: Option<Running>,
-    /// Whether the lab ended it, so that its status is the lab's doing.
+    /// Whether the lab ended it, so that its exit status does not count.
     stopped: bool,
 }
 
@@ -211,16 +216,17 @@ impl Programs {
         keeper: &Keeper,
         host: &Host,
         scenario: &Scenario,
-        folder: &Path,
+        directory: &Path,
     ) -> Result<(), LabError> {
         let program = &scenario.programs[number];
-        let mut words = program.command.iter();
-        let mut command = Command::new(words.next().map_or("", String::as_str));
-        command.args(words).envs(&program.env);
+        let mut arguments = program.command.iter();
+        let mut command = Command::new(arguments.next().map_or("", String::as_str));
+        command.args(arguments).envs(&program.env);
         for node in &scenario.nodes {
             command.env(format!("LONGHAUL_ADDRESS_{}", variable(&node.name)), node.ipv4.to_string());
         }
-        let (out, err) = (folder.join(format!("{}.out", program.name)), folder.join(format!("{}.err", program.name)));
+        let (out, err) =
+            (directory.join(format!("{}.out", program.name)), directory.join(format!("{}.err", program.name)));
         command.stdin(Stdio::null());
         command.stdout(File::create(&out).map_err(LabError::file(&out))?);
         command.stderr(File::create(&err).map_err(LabError::file(&err))?);
@@ -228,14 +234,14 @@ impl Programs {
         Ok(())
     }
 
-    /// Takes note of programs that have ended.
-    pub(crate) fn look(&mut self) {
+    /// Records which programs have ended.
+    pub(crate) fn poll(&mut self) {
         self.0.iter_mut().filter_map(|s| s.running.as_mut()).for_each(|r| {
             r.runs();
         });
     }
 
-    /// Asks a program to end.
+    /// Requests a program to end (SIGTERM).
     pub(crate) fn stop(&mut self, number: usize) {
         let slot = &mut self.0[number];
         if let Some(running) = &mut slot.running
@@ -246,10 +252,10 @@ impl Programs {
         }
     }
 
-    /// Ends all programs, by force if they do not go.
+    /// Ends all programs: SIGTERM first, then SIGKILL.
     pub(crate) fn end_all(&mut self) {
         (0..self.0.len()).for_each(|n| self.stop(n));
-        let give_up = kernel::now() + GRACE;
+        let give_up = kernel::now() + TERM_TIMEOUT;
         let mut running = || self.0.iter_mut().filter_map(|s| s.running.as_mut()).any(Running::runs);
         while running() && kernel::now() < give_up {
             kernel::nap(Duration::from_millis(10));
@@ -280,7 +286,7 @@ impl Programs {
     }
 }
 
-/// A node's name as part of a variable's name.
+/// A node's name as part of the name of an environment variable.
 fn variable(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
 }

@@ -1,6 +1,7 @@
-//! Which labs run on this machine: a file for each, so that `lab shell` and `lab status` find them, and `lab gc` what a crash left.
+//! The labs that run on this machine. Each has a file, so that `lab shell` and `lab status` find it and `lab gc` can
+//! clean up after a crash.
 //!
-//! The files are all that a crash can leave: namespaces, devices and processes end with the lab's process.
+//! A crash leaves nothing but these files: namespaces, devices and processes end with the process of the lab.
 
 use std::fs;
 use std::io;
@@ -14,19 +15,19 @@ use serde::{Deserialize, Serialize};
 use crate::topology::Host;
 use crate::{LabError, programs};
 
-/// The part of the state that is about labs.
+/// Subdirectory of the state directory for labs.
 const KIND: &str = "labs";
-/// The copy of a lab's entry in the folder that goes with the lab.
+/// Copy of a lab's entry in the temporary directory of that lab.
 const OWN_ENTRY: &str = "lab.json";
-/// Bytes of an entry at most: some 60 for each node.
-const LONGEST_ENTRY: u64 = 1 << 20;
+/// Maximum size of an entry in bytes: about 60 bytes for each node.
+const ENTRY_BYTES_MAX: u64 = 1 << 20;
 
-/// A process, told apart from a later one with the same number.
+/// A process, distinguished from a later one with the same ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// Process ID.
     pub pid: u32,
-    /// When it was started, in ticks since boot (/proc/PID/stat, field 22).
+    /// Start time in ticks since boot (/proc/PID/stat, field 22).
     pub started_ticks: u64,
 }
 
@@ -37,7 +38,7 @@ impl Process {
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Whether it is the process that was registered, and lives.
+    /// Whether the registered process still runs.
     pub fn lives(self) -> bool {
         kernel::start_ticks(self.pid).is_ok_and(|t| t == Some(self.started_ticks))
     }
@@ -46,9 +47,9 @@ impl Process {
 /// A node of a running lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeEntry {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// The lab process's descriptor of its network namespace.
+    /// File descriptor of its network namespace in the lab's process.
     pub descriptor: i32,
 }
 
@@ -57,27 +58,27 @@ pub struct NodeEntry {
 pub struct Entry {
     /// Name of the experiment.
     pub name: String,
-    /// The lab's process.
+    /// The process of the lab.
     pub lab: Process,
-    /// First process of its nodes' process namespace; all others end with it.
+    /// Init process of the nodes' PID namespace; all other processes of the nodes end with it.
     pub keeper: Process,
-    /// Begin, seconds since 1970 UTC.
+    /// Start in seconds since 1970 UTC.
     pub began_utc_s: u64,
-    /// Where it writes.
+    /// Output directory.
     pub folder: PathBuf,
-    /// Whether the folder goes with the lab.
+    /// Whether the directory is temporary and removed with the lab.
     #[serde(default)]
     pub temporary: bool,
-    /// Its nodes.
+    /// Nodes of the lab.
     pub nodes: Vec<NodeEntry>,
 }
 
-/// A lab's file; goes with it.
+/// The file of a running lab; dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct Registration(PathBuf);
 
 impl Registration {
-    /// Registers a lab that stands.
+    /// Registers a lab whose nodes are set up.
     pub(crate) fn new(
         name: &str,
         (out, temporary): (&Path, bool),
@@ -110,18 +111,19 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // `lab gc` removes what stays.
+        // `lab gc` removes a file that remains.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Where labs of this user are registered. To be called before a lab gains its privilege, see [`host::state::folder`].
+/// Directory in which the labs of this user are registered. Must be called before the lab gains its privilege; see
+/// [`host::state::folder`].
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| state::folder().join(KIND))
 }
 
-/// All registered labs, running or not. An entry that cannot be read is left out; `collect` removes it.
+/// All registered labs, running or not. An entry that cannot be read is skipped; `collect` removes it.
 ///
 /// # Errors
 /// The registry exists and cannot be read.
@@ -131,7 +133,8 @@ pub fn labs() -> Result<Vec<Entry>, LabError> {
 
 fn files() -> Result<Vec<PathBuf>, LabError> {
     let registry = folder();
-    // What others could have written there is not believed: processes are ended and folders removed by it.
+    // Files that other users could have written are not trusted, since entries cause processes to be killed and
+    // directories to be removed.
     let Some(found) = state::find(state::folder(), KIND).map_err(LabError::file(registry))? else {
         return Ok(Vec::new());
     };
@@ -142,20 +145,22 @@ fn files() -> Result<Vec<PathBuf>, LabError> {
 }
 
 fn read(path: &Path) -> Option<Entry> {
-    serde_json::from_str(&kernel::read_private(path, LONGEST_ENTRY).ok()?).ok()
+    serde_json::from_str(&kernel::read_private(path, ENTRY_BYTES_MAX).ok()?).ok()
 }
 
-/// Whether the process that an entry names as its keeper is one, of that lab: it was started with the lab's own hosts file.
+/// Whether the process that an entry names as its keeper is the keeper of that lab: its arguments contain the lab's
+/// hosts file.
 fn is_keeper(entry: &Entry) -> bool {
     let line = fs::read(format!("/proc/{}/cmdline", entry.keeper.pid)).unwrap_or_default();
-    let mut words = line.split(|b| *b == 0).skip(1);
+    let mut arguments = line.split(|b| *b == 0).skip(1);
     let hosts = entry.folder.join(programs::HOSTS);
     entry.keeper.lives()
-        && words.next() == Some(programs::KEEPER.as_bytes())
-        && words.next() == Some(hosts.as_os_str().as_bytes())
+        && arguments.next() == Some(programs::KEEPER.as_bytes())
+        && arguments.next() == Some(hosts.as_os_str().as_bytes())
 }
 
-/// Whether a folder is one that this user's lab made for the time it ran: below the folder for such, nobody else's, with the lab's entry in it.
+/// Whether a directory was created by this user's lab for its lifetime: below the directory for temporary files, owned
+/// by this user, and with the lab's entry in it.
 fn is_made_by(entry: &Entry) -> bool {
     let is_below = || Some(entry.folder.parent()? == std::env::temp_dir().canonicalize().ok()?);
     entry.temporary
@@ -164,10 +169,10 @@ fn is_made_by(entry: &Entry) -> bool {
         && read(&entry.folder.join(OWN_ENTRY)).as_ref() == Some(entry)
 }
 
-/// The running lab that has a node, chosen by the lab's process when several have one of this name.
+/// The running lab that has a node of this name; `lab` selects one by process ID if several have it.
 ///
 /// # Errors
-/// None has it, or several have.
+/// No running lab has such a node, or several have.
 pub fn find(node: &str, lab: Option<u32>) -> Result<(Entry, NodeEntry), LabError> {
     let running: Vec<Entry> = labs()?.into_iter().filter(|e| e.lab.lives()).collect();
     let mut found = Vec::new();
@@ -195,10 +200,11 @@ pub fn find(node: &str, lab: Option<u32>) -> Result<(Entry, NodeEntry), LabError
     }
 }
 
-/// Removes what labs that are gone have left: their entries, and processes that outlived them. Gives a line for each.
+/// Removes the remains of labs that no longer run: their entries, and processes that survived. Returns one line for
+/// each.
 ///
 /// # Errors
-/// The registry cannot be read or an entry not removed.
+/// The registry cannot be read, or an entry cannot be removed.
 pub fn collect() -> Result<Vec<String>, LabError> {
     let mut done = Vec::new();
     for path in files()? {
@@ -209,7 +215,7 @@ pub fn collect() -> Result<Vec<String>, LabError> {
         if let Some(entry) = &entry
             && is_keeper(entry)
         {
-            kernel::kill_process(entry.keeper.pid).map_err(LabError::system("ending what a lab left"))?;
+            kernel::kill_process(entry.keeper.pid).map_err(LabError::system("killing the processes of a lab"))?;
             done.push(format!("ended the processes of {} (lab {})", entry.name, entry.lab.pid));
         }
         if let Some(entry) = entry.as_ref().filter(|e| is_made_by(e)) {
@@ -218,8 +224,8 @@ pub fn collect() -> Result<Vec<String>, LabError> {
         }
         fs::remove_file(&path).map_err(LabError::file(&path))?;
         done.push(entry.map_or_else(
-            || format!("removed {}, which is no entry", path.display()),
-            |e| format!("removed the entry of {} (lab {}), whose process is gone", e.name, e.lab.pid),
+            || format!("removed {}, which is not a valid entry", path.display()),
+            |e| format!("removed the entry of {} (lab {}), which no longer runs", e.name, e.lab.pid),
         ));
     }
     done.extend(crate::controls::collect().into_iter().map(|name| format!("unloaded the congestion control {name}")));
@@ -230,50 +236,50 @@ pub fn collect() -> Result<Vec<String>, LabError> {
 mod tests {
     use super::*;
 
-    fn entry(folder: &Path) -> Entry {
+    fn entry(directory: &Path) -> Entry {
         let own = Process::of(std::process::id()).unwrap();
-        let folder = folder.to_owned();
+        let directory = directory.to_owned();
         Entry {
             name: "x".to_owned(),
             lab: own,
             keeper: own,
             began_utc_s: 0,
-            folder,
+            folder: directory,
             temporary: true,
             nodes: Vec::new(),
         }
     }
 
     #[test]
-    fn only_a_folder_that_holds_the_same_entry_goes_with_a_lab() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = folder.path().canonicalize().unwrap();
+    fn only_a_directory_with_the_same_entry_is_removed_with_a_lab() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path().canonicalize().unwrap();
         let entry = entry(&at);
         assert!(!is_made_by(&entry), "there is no entry in it");
         let write = |entry: &Entry| fs::write(at.join(OWN_ENTRY), serde_json::to_vec(entry).unwrap()).unwrap();
         write(&Entry { began_utc_s: 1, ..entry.clone() });
-        assert!(!is_made_by(&entry), "that of another lab");
+        assert!(!is_made_by(&entry), "the entry of another lab");
         write(&entry);
         assert!(is_made_by(&entry));
         let inner = Entry { folder: at.join("inner"), ..entry };
         fs::create_dir(&inner.folder).unwrap();
         fs::write(inner.folder.join(OWN_ENTRY), serde_json::to_vec(&inner).unwrap()).unwrap();
-        assert!(!is_made_by(&inner), "not right below the folder for temporary files");
+        assert!(!is_made_by(&inner), "not directly below the directory for temporary files");
     }
 
     #[test]
-    fn a_process_of_somebody_else_is_no_keeper() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(!is_keeper(&entry(folder.path())), "this test's own process");
+    fn an_unrelated_process_is_not_the_keeper() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(!is_keeper(&entry(directory.path())), "this test's own process");
     }
 
     #[test]
-    fn a_process_is_known_by_its_number_and_its_begin() {
+    fn a_process_is_identified_by_its_id_and_start() {
         let own = Process::of(std::process::id()).unwrap();
         assert!(own.lives());
-        // A later process with the same number.
+        // A later process with the same ID.
         assert!(!Process { started_ticks: own.started_ticks + 1, ..own }.lives());
-        // Linux numbers processes up to 2^22.
+        // Linux process IDs are at most 2^22.
         assert!(!Process { pid: 1 << 23, ..own }.lives());
         assert!(Process::of(1 << 23).is_err());
     }

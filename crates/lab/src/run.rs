@@ -1,4 +1,4 @@
-//! One run of a scenario: build, begin, follow, end, judge.
+//! One run of a scenario: set up, start, follow, end, judge.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -17,44 +17,45 @@ use crate::programs::{self, Programs, Running};
 use crate::registry::Registration;
 use crate::topology::{self, Host};
 use crate::truth::Truth;
-use crate::verdict::Doubts;
+use crate::verdict::ValidityChecks;
 use crate::{LabError, flow, mice, traffic, transfers};
 
-/// How long flows may take after the end of the run to exchange their results, besides round trips: where 15 % are lost, timers double a few times.
-const FINISH: Duration = Duration::from_secs(60);
+/// Time for flows to exchange their results after the end of the run, in addition to round trips: at 15 % loss, timers
+/// double a few times.
+const RESULTS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A flow that begins later than this, and than a round trip, is not the flow that was asked for.
-const LATE: Duration = Duration::from_millis(100);
+/// Maximum delay of a flow's start, unless a round trip is longer; a later flow is not the one in the experiment file.
+const START_DELAY_MAX: Duration = Duration::from_millis(100);
 
-/// How often it is looked how long the flows' processes waited for a CPU.
-const LOOK_FOR_STARVATION: Duration = Duration::from_millis(250);
+/// Interval at which the CPU waits of the flows' processes are sampled.
+const CPU_WAIT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often the user's wish to stop is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which the run checks for an interrupt by the user.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Time between all being ready and the begin, so that the begin is in the future for everyone.
-const BREATH: Duration = Duration::from_millis(200);
+/// Time from the end of the preparations to the start, so that the start is in the future for all processes.
+const START_MARGIN: Duration = Duration::from_millis(200);
 
-/// What a run needs to know besides the scenario.
+/// Options of a run besides the scenario.
 #[derive(Debug)]
 pub struct RunOptions {
     /// The longhaul binary, for flows and servers.
     pub program: PathBuf,
-    /// Folder for what this run writes.
+    /// Directory for the files of this run.
     pub folder: PathBuf,
-    /// Number of the run.
+    /// Index of the run.
     pub run: u32,
     /// Seed of the run.
     pub seed: u64,
-    /// Threads of the engine.
+    /// Number of threads of the engine.
     pub workers: usize,
-    /// Most bytes that the links may hold.
+    /// Maximum number of bytes that the links may hold.
     pub memory: u64,
 }
 
-/// What shall happen at some time of the run.
+/// An action at a planned time of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Act {
+enum TimedAction {
     Flow(usize),
     Start(usize),
     Stop(usize),
@@ -68,7 +69,7 @@ struct Run<'a> {
     keeper: Keeper,
     engine: Option<Engine>,
     truth: Truth,
-    doubts: Doubts,
+    checks: ValidityChecks,
     servers: Vec<Running>,
     members: Option<Members>,
     flows: Vec<Option<Running>>,
@@ -77,10 +78,10 @@ struct Run<'a> {
     outcomes: transfers::Outcomes,
 }
 
-/// Makes one run: gives `observe` each record as it comes, the last one included.
+/// Makes one run. Calls `observe` with each record as soon as it exists, including the last one.
 ///
 /// # Errors
-/// It could not be set up. What goes wrong later is in the verdict.
+/// The run could not be set up. Later failures are in the verdict.
 pub fn run(
     scenario: &Scenario,
     options: &RunOptions,
@@ -104,7 +105,7 @@ pub fn run(
         programs: Programs::new(scenario),
         keeper,
         engine: Some(engine),
-        doubts: Doubts::default(),
+        checks: ValidityChecks::default(),
         servers: Vec::new(),
         members: None,
         flows: scenario.flows.iter().map(|_| None).collect(),
@@ -116,7 +117,7 @@ pub fn run(
     for (link, capture) in captures {
         match capture.finish() {
             Ok(0) => {}
-            Ok(missing) => tracing::warn!("{link}.pcapng lacks {missing} packets: the disk is too slow"),
+            Ok(missing) => tracing::warn!("{link}.pcapng lacks {missing} packets because the disk is too slow"),
             Err(e) => tracing::warn!("{link}.pcapng: {e}"),
         }
     }
@@ -126,23 +127,30 @@ pub fn run(
 impl Run<'_> {
     fn go(&mut self, transfers: Sender<Transfer>, interrupted: &dyn Fn() -> usize) -> Result<LabRunEnd, LabError> {
         self.start_servers()?;
-        let began = self.plan_begin();
+        let run_start = self.plan_start();
         let drops = topology::device_drops(&self.hosts)?;
         if let Some(engine) = &self.engine {
-            engine.begin(began);
+            engine.start_run(run_start);
         }
         let (number, seed) = (self.options.run, self.options.seed);
         let mut streams = Vec::new();
         for stream in 0..self.scenario.mice.len() {
             let transfers = transfers.clone();
-            streams.push(mice::Stream::start(self.scenario, stream, &self.hosts, (number, seed), began, transfers)?);
+            streams.push(mice::Stream::start(
+                self.scenario,
+                stream,
+                &self.hosts,
+                (number, seed),
+                run_start,
+                transfers,
+            )?);
         }
         drop(transfers);
-        let mut acts = self.acts(began);
-        let end = began + self.scenario.duration;
-        let stopped = self.follow(began, end, &mut acts, interrupted);
-        // The last interval ends with the run; its report is under way.
-        self.take_reports(kernel::now() + LOOK_EVERY);
+        let mut actions = self.actions(run_start);
+        let end = run_start + self.scenario.duration;
+        let stopped = self.follow(run_start, end, &mut actions, interrupted);
+        // The last interval ends with the run; its report may still be in the channel.
+        self.take_reports(kernel::now() + POLL_INTERVAL);
         let after = topology::device_drops(&self.hosts)?;
         self.finish(interrupted);
         streams.into_iter().for_each(mice::Stream::end);
@@ -151,10 +159,11 @@ impl Run<'_> {
             let before = drops.iter().find(|(w, _)| *w == wire).map_or(0, |(_, n)| *n);
             self.truth.add_device_drops(wire, packets.saturating_sub(before));
         }
-        Ok(self.conclude(began, stopped))
+        Ok(self.conclude(run_start, stopped))
     }
 
-    /// One server in each node that receives a flow, ready when this returns; then the programs that come first.
+    /// Starts one server in each node that receives a flow and waits until it listens; then starts the programs that
+    /// precede the run.
     fn start_servers(&mut self) -> Result<(), LabError> {
         for node in receivers(self.scenario) {
             let host = &self.hosts[node];
@@ -162,8 +171,8 @@ impl Run<'_> {
             self.servers.push(server);
         }
         if let Some(overlay) = &self.scenario.overlay {
-            let (program, folder) = (&self.options.program, &self.options.folder);
-            self.members = Some(Members::start(overlay, self.scenario, &self.keeper, &self.hosts, program, folder)?);
+            let (program, directory) = (&self.options.program, &self.options.folder);
+            self.members = Some(Members::start(overlay, self.scenario, &self.keeper, &self.hosts, program, directory)?);
         }
         for number in 0..self.scenario.programs.len() {
             if self.scenario.programs[number].start.is_none() {
@@ -173,43 +182,43 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// When the run can begin: late enough for the first flows to have agreed with their servers.
-    fn plan_begin(&self) -> Instant {
+    /// The start of the run: late enough for the first flows to complete their negotiation with the servers.
+    fn plan_start(&self) -> Instant {
         let flows = self.scenario.flows.iter();
         let wait = flows.map(|f| flow::lead(self.scenario, f).saturating_sub(f.start)).max().unwrap_or_default();
-        kernel::now() + BREATH + wait
+        kernel::now() + START_MARGIN + wait
     }
 
-    /// What happens when, the earliest first.
-    fn acts(&self, began: Instant) -> VecDeque<(Instant, Act)> {
-        let mut acts = Vec::new();
+    /// The timed actions, sorted by time.
+    fn actions(&self, run_start: Instant) -> VecDeque<(Instant, TimedAction)> {
+        let mut actions = Vec::new();
         for (number, f) in self.scenario.flows.iter().enumerate() {
-            acts.push((began + f.start - flow::lead(self.scenario, f), Act::Flow(number)));
+            actions.push((run_start + f.start - flow::lead(self.scenario, f), TimedAction::Flow(number)));
         }
         for (number, p) in self.scenario.programs.iter().enumerate() {
-            acts.extend(p.start.map(|at| (began + at, Act::Start(number))));
-            acts.extend(p.stop.map(|at| (began + at, Act::Stop(number))));
+            actions.extend(p.start.map(|at| (run_start + at, TimedAction::Start(number))));
+            actions.extend(p.stop.map(|at| (run_start + at, TimedAction::Stop(number))));
         }
-        acts.sort_by_key(|(at, _)| *at);
-        acts.into()
+        actions.sort_by_key(|(at, _)| *at);
+        actions.into()
     }
 
-    /// Until the end of the run; true when the user stopped it.
+    /// Follows the run until its end; returns true if the user interrupted it.
     fn follow(
         &mut self,
-        began: Instant,
+        run_start: Instant,
         end: Instant,
-        acts: &mut VecDeque<(Instant, Act)>,
+        actions: &mut VecDeque<(Instant, TimedAction)>,
         interrupted: &dyn Fn() -> usize,
     ) -> bool {
-        let mut next_look = began;
+        let mut next_look = run_start;
         loop {
             let now = kernel::now();
-            while let Some((_, act)) = acts.pop_front_if(|(at, _)| *at <= now) {
-                match act {
-                    Act::Flow(number) => self.start_flow(number, began),
-                    Act::Start(number) => self.start_program(number),
-                    Act::Stop(number) => self.programs.stop(number),
+            while let Some((_, action)) = actions.pop_front_if(|(at, _)| *at <= now) {
+                match action {
+                    TimedAction::Flow(number) => self.start_flow(number, run_start),
+                    TimedAction::Start(number) => self.start_program(number),
+                    TimedAction::Stop(number) => self.programs.stop(number),
                 }
             }
             if now >= end {
@@ -218,13 +227,13 @@ impl Run<'_> {
             if interrupted() > 0 {
                 return true;
             }
-            self.programs.look();
+            self.programs.poll();
             if now >= next_look {
-                next_look = now + LOOK_FOR_STARVATION;
-                self.servers.iter_mut().chain(self.flows.iter_mut().flatten()).for_each(Running::look);
+                next_look = now + CPU_WAIT_INTERVAL;
+                self.servers.iter_mut().chain(self.flows.iter_mut().flatten()).for_each(Running::sample_cpu_wait);
             }
             self.take_transfers();
-            let next = acts.front().map_or(end, |(at, _)| (*at).min(end)).min(now + LOOK_EVERY);
+            let next = actions.front().map_or(end, |(at, _)| (*at).min(end)).min(now + POLL_INTERVAL);
             self.take_reports(next);
             if self.engine.as_ref().is_some_and(Engine::failed) {
                 return false;
@@ -232,7 +241,7 @@ impl Run<'_> {
         }
     }
 
-    /// Handles the engine's reports that come until a time.
+    /// Handles the reports of the engine until a time.
     fn take_reports(&mut self, until: Instant) {
         while let Some(engine) = &self.engine {
             match engine.reports().recv_timeout(until.saturating_since(kernel::now())) {
@@ -258,91 +267,98 @@ impl Run<'_> {
         }
     }
 
-    fn start_flow(&mut self, number: usize, began: Instant) {
+    fn start_flow(&mut self, number: usize, run_start: Instant) {
         let f = &self.scenario.flows[number];
-        let folder = &self.options.folder;
+        let directory = &self.options.folder;
         let mut command = Command::new(&self.options.program);
         command.args(flow::arguments(self.scenario, f));
-        command.args(flow::run_arguments(folder, f, began + f.start, self.options.seed.wrapping_add(number as u64)));
-        let log = folder.join(format!("flow-{}.log", f.name));
+        command.args(flow::run_arguments(
+            directory,
+            f,
+            run_start + f.start,
+            self.options.seed.wrapping_add(number as u64),
+        ));
+        let log = directory.join(format!("flow-{}.log", f.name));
         match Running::start(&self.keeper, &self.hosts[f.from], command, &log) {
             Ok(running) => self.flows[number] = Some(running),
-            Err(e) => self.doubts.add(format!("flow {}: {e}", f.name)),
+            Err(e) => self.checks.add(format!("flow {}: {e}", f.name)),
         }
     }
 
     fn start_program(&mut self, number: usize) {
         let node = &self.hosts[self.scenario.programs[number].node];
         if let Err(e) = self.programs.start(number, &self.keeper, node, self.scenario, &self.options.folder) {
-            self.doubts.add(format!("program {}: {e}", self.scenario.programs[number].name));
+            self.checks.add(format!("program {}: {e}", self.scenario.programs[number].name));
         }
     }
 
-    /// Lets flows exchange their results, then ends programs and whatever is left.
+    /// Waits for the flows to exchange their results, then ends programs and all other processes.
     fn finish(&mut self, interrupted: &dyn Fn() -> usize) {
         let longest = self.scenario.flows.iter().map(|f| flow::round_trip(self.scenario, f)).max().unwrap_or_default();
         if interrupted() > 0 {
             self.flows.iter().flatten().for_each(Running::interrupt);
         }
-        let give_up = kernel::now() + FINISH + longest * 20;
+        let give_up = kernel::now() + RESULTS_TIMEOUT + longest * 20;
         while kernel::now() < give_up && interrupted() < 2 && self.flows.iter_mut().flatten().any(Running::runs) {
-            self.take_reports(kernel::now() + LOOK_EVERY);
+            self.take_reports(kernel::now() + POLL_INTERVAL);
         }
         self.programs.end_all();
         self.servers.iter_mut().chain(self.flows.iter_mut().flatten()).for_each(Running::end);
-        // As long as they have links: without them they would write down that all have failed.
+        // The members must end while they still have links; otherwise their event logs would report failed links.
         self.members = None;
         if let Some(engine) = self.engine.take() {
             match engine.stop() {
                 Ok(reports) => reports.into_iter().for_each(|r| self.take_report(r)),
-                Err(e) => self.doubts.add(format!("the engine failed: {e}")),
+                Err(e) => self.checks.add(format!("the engine failed: {e}")),
             }
         }
     }
 
-    /// Reads the flows' records and judges.
-    fn conclude(&mut self, began: Instant, interrupted: bool) -> LabRunEnd {
+    /// Reads the records of the flows and determines the verdict.
+    fn conclude(&mut self, run_start: Instant, interrupted: bool) -> LabRunEnd {
         let run = self.options.run;
         let (mut totals, mut flows) = (Vec::new(), Vec::new());
         for (f, running) in self.scenario.flows.iter().zip(&mut self.flows) {
             let failure = running.as_mut().and_then(Running::failure);
-            let outcome = flow::read(f, began, run, &self.options.folder, failure);
+            let outcome = flow::read(f, run_start, run, &self.options.folder, failure);
             flows.push(traffic::received(&outcome.intervals));
             outcome.intervals.into_iter().for_each(|i| (self.observe)(&LabRecord::Flow(i)));
             if let (Some(failure), false) = (&outcome.totals.failure, interrupted) {
-                self.doubts.add(format!("flow {}: {failure}", f.name));
+                self.checks.add(format!("flow {}: {failure}", f.name));
             }
-            self.doubts.cut_window(&f.name, outcome.cut_window);
-            self.doubts.began_late(&f.name, outcome.late, LATE.max(flow::round_trip(self.scenario, f)));
+            self.checks.cut_window(&f.name, outcome.cut_window);
+            self.checks.started_late(&f.name, outcome.late, START_DELAY_MAX.max(flow::round_trip(self.scenario, f)));
             totals.push(outcome.totals);
         }
         totals.extend(self.outcomes.totals());
         let programs: Vec<ProgramEnd> = self.programs.ends(self.scenario);
         for program in programs.iter().filter(|p| p.failed && !interrupted) {
-            self.doubts
-                .add(format!("program {} in {} ended with status {}", program.program, program.node, program.status));
+            self.checks.add(format!(
+                "program {} in node {} ended with status {}",
+                program.program, program.node, program.status
+            ));
         }
         for (f, running) in self.scenario.flows.iter().zip(&self.flows).filter_map(|(f, r)| Some((f, r.as_ref()?))) {
-            self.doubts.starved(&format!("flow {}", f.name), running.starved(), self.scenario.duration);
+            self.checks.starved(&format!("flow {}", f.name), running.starved(), self.scenario.duration);
         }
         for (server, node) in self.servers.iter().zip(receivers(self.scenario)) {
             let place = format!("the server in {}", self.scenario.nodes[node].name);
-            self.doubts.starved(&place, server.starved(), self.scenario.duration);
+            self.checks.starved(&place, server.starved(), self.scenario.duration);
         }
-        self.truth.judge(&self.scenario.validity, &mut self.doubts);
+        self.truth.judge(&self.scenario.validity, &mut self.checks);
         let links = self.truth.totals();
         let spans = (self.scenario.duration, self.scenario.record.interval);
-        let zero = utc_at(began);
+        let zero = utc_at(run_start);
         let overlay = self.scenario.overlay.as_ref();
-        let told = overlay.map(|o| overlay::told(o, self.scenario, &self.options.folder, zero));
-        let stalls = told.iter().flat_map(|t| &t.stalls);
-        stalls.for_each(|(member, seconds)| self.doubts.stalled(member, *seconds));
+        let events = overlay.map(|o| overlay::read_events(o, self.scenario, &self.options.folder, zero));
+        let stalls = events.iter().flat_map(|t| &t.stalls);
+        stalls.for_each(|(member, seconds)| self.checks.stalled(member, *seconds));
         let end = LabRunEnd {
             run,
-            verdict: std::mem::take(&mut self.doubts).verdict(),
+            verdict: std::mem::take(&mut self.checks).verdict(),
             interrupted,
             zero_utc_s: Some(zero),
-            ways: told.map(|t| t.ways).unwrap_or_default(),
+            ways: events.map(|t| t.routes).unwrap_or_default(),
             traffic: traffic::traffic(&flows, &totals, &links, spans),
             links,
             flows: totals,
@@ -357,13 +373,13 @@ impl Run<'_> {
     }
 }
 
-/// The wall clock's time at an instant, in seconds.
+/// The wall clock time of an instant, in seconds UTC.
 fn utc_at(instant: Instant) -> f64 {
     let (seconds, ns) = kernel::utc_seconds();
     seconds as f64 + f64::from(ns) / 1e9 - kernel::now().nanos_since(instant) as f64 / 1e9
 }
 
-/// The nodes that receive flows, each once.
+/// The nodes that receive flows, without duplicates.
 fn receivers(scenario: &Scenario) -> Vec<usize> {
     let mut nodes: Vec<usize> = scenario.flows.iter().map(|f| f.to).collect();
     nodes.sort_unstable();

@@ -1,4 +1,4 @@
-//! Over all runs: means with confidence intervals for each point of the sweep.
+//! Summary of all runs: means with confidence intervals for each point of the sweep.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +6,32 @@ use results::lab::{Estimate, KeyValue, LabRunEnd, LabSummary, PointSummary, Size
 
 use crate::topology::SWITCH;
 
-/// One run: its point and its end.
+/// A finished run: its point and its last record.
 pub(crate) struct Done {
     pub(crate) point: u32,
     pub(crate) repetition: u32,
     pub(crate) values: Vec<KeyValue>,
-    /// What an overlay was to follow, where there is one.
+    /// Expected path changes of the overlay, if there is one.
     pub(crate) follows: Option<Follows>,
-    /// Planned length in seconds.
+    /// Planned duration in seconds.
     pub(crate) duration: f64,
     pub(crate) end: LabRunEnd,
 }
 
-/// What the ways of an overlay are to follow.
+/// Path changes that an overlay is expected to make.
 pub(crate) struct Follows {
-    /// When the schedule changed links after the begin, each time once, seconds.
+    /// Times at which the schedule changes links after the start, without duplicates, in seconds.
     pub(crate) changes: Vec<f64>,
-    /// Whose ways lead where, by the flows over the overlay: the names of their ends.
-    pub(crate) ways: Vec<(String, String)>,
+    /// Member and destination of the routes that are examined: the ends of the flows over the overlay.
+    pub(crate) routes: Vec<(String, String)>,
 }
 
-/// The last record. Only valid runs count in the means; an invalid one in whose place another was made speaks against nothing.
+/// The last record. Only valid runs count in the means. An invalid run that was repeated is not a reason against the
+/// experiment.
 pub(crate) fn summary(done: &[Done], interrupted: bool) -> LabSummary {
     let mut because = Vec::new();
     for (number, run) in done.iter().enumerate() {
-        // One that the user ended replaces nothing.
+        // A run that the user interrupted does not replace an earlier attempt.
         let is_again =
             |next: &Done| (next.point, next.repetition) == (run.point, run.repetition) && !next.end.interrupted;
         if !done.get(number + 1).is_some_and(is_again)
@@ -71,7 +72,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// The numbers of the small transfers of one range of sizes.
+/// Metrics of the small transfers in one range of sizes.
 fn of_bin(flow: &str, bin: &SizeBin) -> Vec<(String, f64)> {
     let completion = bin.completion.as_ref();
     let all = [
@@ -85,7 +86,7 @@ fn of_bin(flow: &str, bin: &SizeBin) -> Vec<(String, f64)> {
     all.into_iter().filter_map(|(name, value)| Some((format!("bin.{flow}.{}.{name}", bin.sizes), value?))).collect()
 }
 
-/// The numbers of all traffic.
+/// Metrics of all traffic.
 fn of_traffic(t: &Traffic) -> Vec<(String, f64)> {
     let all = [
         ("goodput_bps", Some(t.goodput_bps as f64)),
@@ -98,17 +99,18 @@ fn of_traffic(t: &Traffic) -> Vec<(String, f64)> {
     all.into_iter().filter_map(|(name, value)| Some((format!("run.{name}"), value?))).collect()
 }
 
-/// Changes of way of one run, after the links that had changed: `(changes of way, seconds until the first after each change of a link)`.
+/// Route changes of a run that follow changes of links: `(number of route changes, seconds from each change of a link
+/// to the first route change)`.
 fn followed(ways: &[WayChange], follows: &Follows, duration: f64) -> (usize, Vec<f64>) {
-    let is_of_flow = |w: &WayChange| follows.ways.iter().any(|(from, to)| (from, to) == (&w.member, &w.destination));
+    let is_of_flow = |w: &WayChange| follows.routes.iter().any(|(from, to)| (from, to) == (&w.member, &w.destination));
     let later = ways.iter().filter(|w| w.from.is_some() && w.at_s >= 0.0 && is_of_flow(w));
     let (at, changes): (Vec<f64>, _) = (later.map(|w| w.at_s).collect(), &follows.changes);
     let ends = changes.iter().skip(1).copied().chain([duration]);
-    let first = |(begin, end): (&f64, f64)| at.iter().find(|t| *t >= begin && **t < end).map(|t| t - begin);
+    let first = |(start, end): (&f64, f64)| at.iter().find(|t| *t >= start && **t < end).map(|t| t - start);
     (at.len(), changes.iter().zip(ends).filter_map(first).collect())
 }
 
-/// The numbers of the overlay.
+/// Metrics of the overlay.
 fn of_ways(run: &Done) -> Vec<(String, f64)> {
     let Some(follows) = &run.follows else { return Vec::new() };
     let (count, delays) = followed(&run.end.ways, follows, run.duration);
@@ -122,7 +124,7 @@ fn of_ways(run: &Done) -> Vec<(String, f64)> {
     all
 }
 
-/// The numbers of one run by name.
+/// Metrics of one run by name.
 fn of_run(end: &LabRunEnd) -> Vec<(String, f64)> {
     let mut all = Vec::new();
     for flow in &end.flows {
@@ -155,7 +157,7 @@ fn of_run(end: &LabRunEnd) -> Vec<(String, f64)> {
         flow.sizes.iter().for_each(|bin| all.extend(of_bin(&flow.flow, bin)));
     }
     all.extend(end.traffic.iter().flat_map(of_traffic));
-    // Directions come in pairs.
+    // Directions are adjacent in pairs.
     for (number, link) in end.links.iter().enumerate().filter(|(_, l)| l.offered.packets > 0) {
         let is_lan = link.from == SWITCH || link.to == SWITCH;
         let way = match (is_lan, number % 2) {
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_links_are_followed_or_not() {
+    fn route_changes_are_assigned_to_changes_of_links() {
         let way = |at_s: f64, from: Option<&str>| WayChange {
             at_s,
             member: "west".to_owned(),
@@ -210,9 +212,9 @@ mod tests {
             reason: "better".to_owned(),
         };
         let mut run = done(0, 0, Verdict::Valid);
-        let ways = vec![("west".to_owned(), "east".to_owned())];
-        run.follows = Some(Follows { changes: vec![10.0, 20.0, 30.0, 40.0], ways });
-        // Before the begin, two after the first change, none after the second, one each after the others.
+        let routes = vec![("west".to_owned(), "east".to_owned())];
+        run.follows = Some(Follows { changes: vec![10.0, 20.0, 30.0, 40.0], routes });
+        // One before the start, two after the first change, none after the second, one after each of the others.
         run.end.ways = vec![
             way(-1.0, None),
             way(-0.5, Some("via north")),
@@ -222,15 +224,15 @@ mod tests {
             way(42.0, Some("direct")),
         ];
         run.end.ways.push(WayChange { member: "north".to_owned(), ..way(21.0, Some("direct")) });
-        let told: BTreeMap<String, f64> = of_ways(&run).into_iter().collect();
+        let metrics: BTreeMap<String, f64> = of_ways(&run).into_iter().collect();
         let expected = [("changes", 4.0), ("followed_after_s", 2.0), ("not_followed", 1.0)];
-        assert_eq!(told, expected.map(|(n, v)| (format!("overlay.ways.{n}"), v)).into());
+        assert_eq!(metrics, expected.map(|(n, v)| (format!("overlay.ways.{n}"), v)).into());
         run.follows = None;
-        assert!(of_ways(&run).is_empty(), "nothing of an overlay where there is none");
+        assert!(of_ways(&run).is_empty(), "no metrics without an overlay");
     }
 
     #[test]
-    fn an_invalid_run_that_was_made_again_speaks_against_nothing() {
+    fn a_repeated_invalid_run_is_not_a_reason() {
         let late = || Verdict::Invalid { because: vec!["late".to_owned()] };
         let runs = [done(0, 0, late()), done(1, 0, Verdict::Valid), done(2, 1, Verdict::Valid)];
         let all = summary(&runs, false);
@@ -241,6 +243,6 @@ mod tests {
         let mut ended = done(1, 0, Verdict::Valid);
         ended.end.interrupted = true;
         let all = summary(&[done(0, 0, late()), ended], true);
-        assert!(all.verdict != Verdict::Valid && all.valid_runs == 0, "one that was ended replaces nothing");
+        assert!(all.verdict != Verdict::Valid && all.valid_runs == 0, "an interrupted run replaces none");
     }
 }

@@ -1,4 +1,4 @@
-//! From a scenario to namespaces, devices and the engine's plan.
+//! Builds namespaces, devices and the engine's plan from a scenario.
 
 use std::fs::File;
 use std::io;
@@ -18,14 +18,15 @@ use crate::capture::{Capture, Tap};
 use crate::engine::{Exit, Plan, PortPlan, WirePlan};
 use crate::{LabError, mac};
 
-/// Packets that a device keeps for the engine: 30 ms at 300 000 packets a second, longer than the engine is ever away.
-const DEVICE_QUEUE: u32 = 10_000;
+/// Transmit queue length of a device in packets: 30 ms at 300 000 packets a second, longer than any pause of the
+/// engine.
+const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 
-/// The middle of a LAN, in records.
+/// Name of the switch of a LAN in records.
 pub(crate) const SWITCH: &str = "switch";
 
-/// Settings of every node unless the scenario says otherwise: routers forward, hosts are tuned for a long fat path (buffers of up
-/// to 128 MB: twice 500 ms at 1 Gb/s), and nothing of one experiment is remembered for the next.
+/// Default sysctls of every node. Routers forward; hosts are tuned for a long fat path (buffers of up to 128 MB: twice
+/// 500 ms at 1 Gb/s). TCP metrics are not saved, so that one experiment does not affect the next.
 const NODE_SYSCTLS: [(&str, &str); 10] = [
     ("net.ipv4.ip_forward", "1"),
     ("net.ipv4.conf.all.rp_filter", "0"),
@@ -39,16 +40,16 @@ const NODE_SYSCTLS: [(&str, &str); 10] = [
     ("net.ipv6.conf.default.router_solicitations", "0"),
 ];
 
-/// A node at work.
+/// A node that is set up.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) namespace: Arc<File>,
-    /// Its devices, and the wire that takes what each sends.
+    /// Names of its devices, each with the wire that takes the packets that it sends.
     pub(crate) devices: Vec<(String, usize)>,
 }
 
-/// One direction of a link, for records.
+/// One direction of a link, as named in records.
 #[derive(Debug, Clone)]
 pub(crate) struct WireInfo {
     pub(crate) link: String,
@@ -57,7 +58,7 @@ pub(crate) struct WireInfo {
     pub(crate) settings: Settings,
 }
 
-/// All that stands.
+/// Everything that is set up for a run.
 #[derive(Debug)]
 pub(crate) struct Topology {
     pub(crate) hosts: Vec<Host>,
@@ -66,25 +67,25 @@ pub(crate) struct Topology {
     pub(crate) plan: Plan,
 }
 
-/// One end of a medium in a node.
+/// The connection of a node to a link or LAN.
 struct Plug {
     device: String,
     kind: TunKind,
     mtu: u32,
-    /// The wire that takes what the node sends.
+    /// The wire that takes the packets that the node sends.
     wire: usize,
     medium: Medium,
     mac: Option<[u8; 6]>,
-    /// Neighbours on a LAN: their addresses.
+    /// Addresses of the neighbours on a LAN.
     neighbours: Vec<(IpAddr, [u8; 6])>,
 }
 
-/// Number of the wire of a link.
+/// Index of the wire of one direction of a link.
 pub(crate) fn link_wire(link: usize, way: Way) -> usize {
     2 * link + usize::from(way == Way::Backward)
 }
 
-/// Builds all nodes and devices. `captures`: folder for pcapng files.
+/// Builds all nodes and devices. `captures` is the directory for pcapng files.
 pub(crate) fn build(scenario: &Scenario, seed: u64, memory: u64, captures: &Path) -> Result<Topology, LabError> {
     let ipv6 = uses_ipv6(scenario);
     let wires = wires(scenario);
@@ -102,7 +103,7 @@ pub(crate) fn build(scenario: &Scenario, seed: u64, memory: u64, captures: &Path
     }
 
     let (mut hosts, mut ports) = (Vec::new(), Vec::new());
-    // Which port a wire ends at.
+    // Index of the port at which each wire ends.
     let mut exits = vec![0; wires.len()];
     for (number, node) in scenario.nodes.iter().enumerate() {
         let plugs = plugs(scenario, number);
@@ -141,12 +142,12 @@ pub(crate) fn build(scenario: &Scenario, seed: u64, memory: u64, captures: &Path
     Ok(Topology { hosts, wires, captures: files, plan })
 }
 
-/// Whether the nodes have IPv6: only where a flow asks for it.
+/// Whether the nodes have IPv6: only if a flow uses it.
 pub(crate) fn uses_ipv6(scenario: &Scenario) -> bool {
     scenario.flows.iter().any(|f| f.ipv6)
 }
 
-/// Runs a closure in a thread inside a namespace.
+/// Runs a closure in a thread inside a network namespace.
 pub(crate) fn inside<T: Send>(namespace: &File, job: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, || {
@@ -157,13 +158,13 @@ pub(crate) fn inside<T: Send>(namespace: &File, job: impl FnOnce() -> T + Send) 
     })
 }
 
-/// The seed of a wire's draws: its own, and the same whatever other links there are (FNV-1a over its name).
+/// The seed of a wire's random draws, independent of the other links (FNV-1a over the wire's name).
 fn wire_seed(seed: u64, info: &WireInfo) -> u64 {
     let name = format!("{}/{}/{}", info.link, info.from, info.to);
     name.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// All wires: two for each link, then for each LAN and member one to the switch and one from it.
+/// All wires: two for each link; then, for each LAN and member, one to the switch and one from it.
 pub(crate) fn wires(scenario: &Scenario) -> Vec<WireInfo> {
     let name = |node: usize| scenario.nodes[node].name.clone();
     let mut all = Vec::new();
@@ -188,7 +189,7 @@ pub(crate) fn wires(scenario: &Scenario) -> Vec<WireInfo> {
     all
 }
 
-/// Number of a LAN member's wire to the switch; the one from it follows.
+/// Index of the wire from a LAN member to the switch; the wire from the switch has the next index.
 fn lan_wire(scenario: &Scenario, lan: usize, member: usize) -> usize {
     let before: usize = scenario.lans.iter().take(lan).map(|l| l.members.len()).sum();
     2 * (scenario.links.len() + before + member)
@@ -198,7 +199,7 @@ fn down_wires(scenario: &Scenario, lan: usize) -> Vec<usize> {
     (0..scenario.lans[lan].members.len()).map(|m| lan_wire(scenario, lan, m) + 1).collect()
 }
 
-/// The wire that ends where `wire` begins: wires are numbered in pairs.
+/// The wire that ends where `wire` starts: wires are numbered in pairs.
 fn opposite(wire: usize) -> usize {
     wire ^ 1
 }
@@ -214,7 +215,7 @@ fn exit(scenario: &Scenario, wire: usize, port: usize) -> Exit {
     Exit::Port(port)
 }
 
-/// What is plugged into a node.
+/// The connections of a node.
 fn plugs(scenario: &Scenario, node: usize) -> Vec<Plug> {
     let mut plugs = Vec::new();
     for (number, link) in scenario.links.iter().enumerate() {
@@ -234,8 +235,8 @@ fn plugs(scenario: &Scenario, node: usize) -> Vec<Plug> {
     }
     for (number, lan) in scenario.lans.iter().enumerate() {
         let Some(member) = lan.members.iter().position(|m| *m == node) else { continue };
-        let others = lan.members.iter().enumerate().filter(|(m, _)| *m != member);
-        let addresses = others.flat_map(|(m, n)| {
+        let neighbours = lan.members.iter().enumerate().filter(|(m, _)| *m != member);
+        let addresses = neighbours.flat_map(|(m, n)| {
             let other = &scenario.nodes[*n];
             [(other.ipv4.into(), mac::address(number, m)), (other.ipv6.into(), mac::address(number, m))]
         });
@@ -252,7 +253,8 @@ fn plugs(scenario: &Scenario, node: usize) -> Vec<Plug> {
     plugs
 }
 
-/// A link's own name where the kernel takes it (15 bytes, no device of its own), else a number.
+/// The name of the link if it is a valid device name (at most 15 bytes, not a reserved name), otherwise a name with a
+/// number.
 fn device_name(name: &str, letter: char, number: usize) -> String {
     if name.len() <= 15 && name != "lo" && name != "all" && name != "default" {
         name.to_owned()
@@ -261,14 +263,14 @@ fn device_name(name: &str, letter: char, number: usize) -> String {
     }
 }
 
-/// In the node's namespace: devices, addresses, routes, settings.
+/// Sets up devices, addresses, routes and sysctls inside the node's namespace.
 fn set_up(scenario: &Scenario, node: &Node, plugs: &[Plug], ipv6: bool) -> Result<Vec<Tun>, LabError> {
     let wire = |e: KernelError| LabError::Kernel { place: format!("node {}", node.name), source: e };
     let at = |what: &str| LabError::system(format!("node {}: {what}", node.name));
     let mut own: Vec<(&str, &str)> = NODE_SYSCTLS.to_vec();
     if !ipv6 {
         own.retain(|(key, _)| !key.starts_with("net.ipv6"));
-        // Without it every new device sends reports of its own, which would count as packets of the experiment.
+        // With IPv6 each new device sends its own reports, which would count as packets of the experiment.
         own.push(("net.ipv6.conf.all.disable_ipv6", "1"));
         own.push(("net.ipv6.conf.default.disable_ipv6", "1"));
     }
@@ -295,7 +297,7 @@ fn set_up(scenario: &Scenario, node: &Node, plugs: &[Plug], ipv6: bool) -> Resul
         let settings = LinkSettings {
             up: Some(true),
             mtu: Some(plug.mtu),
-            tx_queue_len: Some(DEVICE_QUEUE),
+            tx_queue_len: Some(DEVICE_QUEUE_PACKETS),
             mac: plug.mac,
             ..LinkSettings::default()
         };
@@ -309,7 +311,7 @@ fn set_up(scenario: &Scenario, node: &Node, plugs: &[Plug], ipv6: bool) -> Resul
     Ok(tuns)
 }
 
-/// Shapes a node's devices as the scenario says.
+/// Applies the shaping policies of the scenario to a node's devices.
 fn shape(node: &Node, plugs: &[Plug]) -> Result<(), LabError> {
     for (medium, policy) in &node.shape {
         let Some(plug) = plugs.iter().find(|p| p.medium == *medium) else { continue };
@@ -325,7 +327,7 @@ fn routes(scenario: &Scenario, node: &Node, plug: &Plug, device: u32, ipv6: bool
     let mut all = Vec::new();
     for route in node.routes.iter().filter(|r| r.over == plug.medium) {
         let (to, next) = (&scenario.nodes[route.to], &scenario.nodes[route.next]);
-        // A tunnel device needs no gateway; on a LAN the next node's hardware address is needed.
+        // A TUN device needs no gateway; on a LAN the hardware address of the next node is needed.
         let onlink = plug.kind == TunKind::Tap && route.next != route.to;
         let v4 = (IpAddr::from(to.ipv4), IpAddr::from(next.ipv4), IpAddr::from(node.ipv4));
         let v6 = (IpAddr::from(to.ipv6), IpAddr::from(next.ipv6), IpAddr::from(node.ipv6));
@@ -337,14 +339,14 @@ fn routes(scenario: &Scenario, node: &Node, plug: &Plug, device: u32, ipv6: bool
     all
 }
 
-/// Nodes whose own sockets dropped datagrams that arrived. A count that cannot be read is left out.
+/// Nodes whose own sockets dropped received datagrams. A counter that cannot be read is skipped.
 pub(crate) fn full_sockets(hosts: &[Host]) -> Vec<FullSockets> {
     let dropped = |host: &Host| inside(&host.namespace, kernel::full_socket_drops).ok().filter(|n| *n > 0);
     let all = hosts.iter().filter_map(|h| Some(FullSockets { node: h.name.clone(), datagrams: dropped(h)? }));
     all.collect()
 }
 
-/// Packets that each node's devices dropped on the way to the engine, by wire.
+/// Packets that each node's devices dropped before the engine read them, by wire.
 pub(crate) fn device_drops(hosts: &[Host]) -> Result<Vec<(usize, u64)>, LabError> {
     let mut all = Vec::new();
     for host in hosts {

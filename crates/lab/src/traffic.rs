@@ -1,19 +1,19 @@
-//! All traffic of a run together.
+//! Totals of all traffic of a run.
 
 use std::time::Duration;
 
 use estimate::steadiness::{Received, jain_over_time};
 use results::lab::{FlowInterval, FlowTotals, LinkTotals, Traffic};
 
-/// Length of the bins in which flows are compared; longer intervals are compared as they are.
+/// Length of the bins in which flows are compared; longer recording intervals are compared as they are.
 const BIN: Duration = Duration::from_secs(1);
 
-/// The intervals of a flow, as the formulas take them.
+/// The intervals of a flow in the form that the estimators take.
 pub(crate) fn received(intervals: &[FlowInterval]) -> Vec<Received> {
     intervals.iter().map(|i| Received { begin_s: i.begin_s, end_s: i.end_s, bytes: i.bytes }).collect()
 }
 
-/// The totals; `None` for a run without flows and transfers. `interval`: length of the records' intervals.
+/// The totals; `None` for a run without flows and transfers. `interval` is the length of a recording interval.
 pub(crate) fn traffic(
     flows: &[Vec<Received>],
     totals: &[FlowTotals],
@@ -40,7 +40,7 @@ pub(crate) fn traffic(
     })
 }
 
-/// Bytes of an interval that came within the run: what senders had buffered comes after its end.
+/// Bytes of an interval that arrived before the end of the run; buffered data arrives after it.
 fn within(r: &Received, run_s: f64) -> f64 {
     let share = (run_s.min(r.end_s) - r.begin_s.max(0.0)) / (r.end_s - r.begin_s);
     if share.is_finite() { r.bytes as f64 * share.clamp(0.0, 1.0) } else { 0.0 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_goodput_is_that_of_the_run_and_of_complete_transfers() {
+    fn the_goodput_counts_complete_transfers_within_the_run() {
         let interval = |begin_s: f64, bytes| Received { begin_s, end_s: begin_s + 1.0, bytes };
         // Half of the last interval is after the end of the run.
         let flows = [vec![interval(0.0, 1000), interval(1.0, 1000), interval(2.5, 1000)], vec![interval(0.0, 1000)]];

@@ -1,15 +1,15 @@
-//! What became of the small transfers.
+//! Results of the small transfers.
 
 use results::DelayHistogram;
 use results::lab::{FlowTotals, SizeBin, Slowdown, Transfer};
 use scenario::Scenario;
 
-/// Ranges of sizes: name, and the first size beyond it in bytes.
+/// Ranges of sizes: name, and the first size above the range in bytes.
 const RANGES: [(&str, u64); 4] =
     [("0-10kB", 10_000), ("10-100kB", 100_000), ("100kB-1MB", 1_000_001), ("over-1MB", u64::MAX)];
 
-/// A factor is counted as so many nanoseconds: the histogram's relative error is the same at any scale.
-const FACTOR: f64 = 1e6;
+/// Histogram units per unit of slowdown: the histogram's relative error is the same at any scale.
+const SLOWDOWN_SCALE: f64 = 1e6;
 
 /// Completion times by stream.
 pub(crate) struct Outcomes(Vec<Outcome>);
@@ -21,7 +21,7 @@ struct Outcome {
     by_size: [Times; RANGES.len()],
 }
 
-/// Transfers of some sizes.
+/// Transfers of one range of sizes.
 #[derive(Default)]
 struct Times {
     completion: DelayHistogram,
@@ -73,13 +73,13 @@ impl Times {
         };
         self.completion.record_nanos(ns);
         if let Some(ideal) = transfer.ideal_ns.filter(|ideal| *ideal > 0) {
-            self.slowdown.record_nanos((ns as f64 / ideal as f64 * FACTOR).round() as u64);
+            self.slowdown.record_nanos((ns as f64 / ideal as f64 * SLOWDOWN_SCALE).round() as u64);
         }
     }
 
     fn slowdown(&self) -> Option<Slowdown> {
         let s = self.slowdown.summary()?;
-        let factor = |ns: u64| ns as f64 / FACTOR;
+        let factor = |ns: u64| ns as f64 / SLOWDOWN_SCALE;
         Some(Slowdown {
             count: s.count,
             p50: factor(s.p50_ns),
@@ -135,7 +135,7 @@ mod tests {
         let names: Vec<(&str, u64, u64)> =
             totals.sizes.iter().map(|b| (b.sizes.as_str(), b.completed, b.incomplete)).collect();
         assert_eq!(names, [("0-10kB", 1, 0), ("10-100kB", 2, 1), ("100kB-1MB", 1, 0)]);
-        // 1, 2, 4 and 1.5 times the ideal 100 ms; a quantile is good to 0.1 %.
+        // Slowdowns of 1, 2, 4 and 1.5 over the ideal 100 ms; the error of a quantile is at most 0.1 %.
         let near = |got: f64, expected: f64| assert!((got / expected - 1.0).abs() < 2e-3, "{got} against {expected}");
         near(totals.sizes[0].slowdown.unwrap().p99, 1.0);
         near(totals.sizes[1].slowdown.unwrap().p50, 2.0);

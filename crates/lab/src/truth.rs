@@ -1,4 +1,4 @@
-//! From the engine's reports to records: intervals as they come, totals at the end.
+//! Converts the engine's reports to records: intervals as they arrive, totals at the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use scenario::Validity;
 
 use crate::engine::Report;
 use crate::topology::WireInfo;
-use crate::verdict::{Doubts, tolerance};
+use crate::verdict::{ValidityChecks, tolerance};
 
-/// Gathers what the workers report.
+/// Collects the reports of the workers.
 pub(crate) struct Truth {
     run: u32,
     workers: usize,
     wires: Vec<Total>,
-    /// Reports of intervals that not all workers have reported yet.
+    /// Reports of intervals that some workers have not reported yet.
     pending: BTreeMap<Duration, Vec<Report>>,
     lateness: DelayHistogram,
     uncertainty: DelayHistogram,
     busiest: f64,
     scheduling: &'static str,
-    /// At the start of the run, and at the end of the last interval.
+    /// CPU times at the start of the run and at the end of the last interval.
     cpu: (CpuSnapshot, CpuSnapshot),
 }
 
-/// One wire over the whole run.
+/// Totals of one wire over the whole run.
 struct Total {
     info: WireInfo,
     tally: Option<Tally>,
@@ -56,32 +56,32 @@ impl Truth {
         }
     }
 
-    /// The same for a run that ends at `end`: what is moved later, flows exchanging their results, is not part of it.
+    /// As [`Self::handle`], for a run that ends at `end`: later packets, by which flows exchange results, do not count.
     pub(crate) fn handle_until(&mut self, report: Report, end: Duration) -> Vec<LabRecord> {
         if report.end <= end { self.handle(report) } else { Vec::new() }
     }
 
-    /// Takes a worker's report; gives the records of an interval when it is complete.
+    /// Handles the report of a worker. Returns the records of the interval once all workers have reported it.
     pub(crate) fn handle(&mut self, report: Report) -> Vec<LabRecord> {
-        let begin = report.begin;
-        let all = self.pending.entry(begin).or_default();
+        let start = report.start;
+        let all = self.pending.entry(start).or_default();
         all.push(report);
         if all.len() < self.workers {
             return Vec::new();
         }
-        let mut reports = self.pending.remove(&begin).unwrap_or_default();
+        let mut reports = self.pending.remove(&start).unwrap_or_default();
         reports.sort_by_key(|r| r.worker);
         let mut lateness = DelayHistogram::new();
         let count = |r| self.count_links(r, &mut lateness);
         let mut links: Vec<(usize, LinkInterval)> = reports.iter().flat_map(count).collect();
-        // The order of the plan, whichever worker has a link.
+        // The links are in the order of the plan, independent of the assignment to workers.
         links.sort_by_key(|(wire, _)| *wire);
         let mut records: Vec<LabRecord> = links.into_iter().map(|(_, l)| LabRecord::Link(l)).collect();
         records.push(LabRecord::Engine(self.count_engine(&reports, &lateness)));
         records
     }
 
-    /// Counts what a worker's links did; adds their lateness to `all`.
+    /// Adds the counts of a worker's links to the totals, and their lateness to `all`.
     fn count_links(&mut self, report: &Report, all: &mut DelayHistogram) -> Vec<(usize, LinkInterval)> {
         let mut links = Vec::new();
         for wire in &report.wires {
@@ -100,7 +100,7 @@ impl Truth {
                 link: total.info.link.clone(),
                 from: total.info.from.clone(),
                 to: total.info.to.clone(),
-                begin_s: report.begin.as_secs_f64(),
+                begin_s: report.start.as_secs_f64(),
                 end_s: report.end.as_secs_f64(),
                 offered: volume(wire.tally.offered),
                 delivered: volume(wire.tally.delivered),
@@ -119,11 +119,11 @@ impl Truth {
 
     fn count_engine(&mut self, reports: &[Report], lateness: &DelayHistogram) -> EngineInterval {
         let mut uncertainty = DelayHistogram::new();
-        let (mut begin, mut end) = (Duration::MAX, Duration::ZERO);
+        let (mut start, mut end) = (Duration::MAX, Duration::ZERO);
         let (mut worker_cpu, mut held_bytes) = (Vec::new(), 0);
         for report in reports {
-            (begin, end) = (begin.min(report.begin), end.max(report.end));
-            let span = report.end.saturating_sub(report.begin);
+            (start, end) = (start.min(report.start), end.max(report.end));
+            let span = report.end.saturating_sub(report.start);
             worker_cpu.push(report.cpu.as_secs_f64() / span.as_secs_f64().max(1e-9));
             held_bytes += report.held;
             report.uncertainty.iter().for_each(|ns| uncertainty.record_nanos(u64::from(*ns)));
@@ -137,7 +137,7 @@ impl Truth {
         self.cpu.1 = cpu;
         EngineInterval {
             run: self.run,
-            begin_s: begin.as_secs_f64(),
+            begin_s: start.as_secs_f64(),
             end_s: end.as_secs_f64(),
             worker_cpu,
             machine_cpu,
@@ -149,28 +149,28 @@ impl Truth {
         }
     }
 
-    /// Packets that a node's device dropped because the engine was not quick enough.
+    /// Adds packets that a node's device dropped because the engine did not read them in time.
     pub(crate) fn add_device_drops(&mut self, wire: usize, packets: u64) {
         if let Some(total) = self.wires.get_mut(wire) {
             total.emulator += packets;
         }
     }
 
-    /// Adds what speaks against the run, within the limits that the scenario sets.
-    pub(crate) fn judge(&self, limits: &Validity, doubts: &mut Doubts) {
+    /// Adds the reasons against the validity of the run, within the limits of the scenario.
+    pub(crate) fn judge(&self, limits: &Validity, checks: &mut ValidityChecks) {
         let asked = limits.lateness_p99;
         let p99 = |h: &DelayHistogram| h.summary().map_or(Duration::ZERO, |s| Duration::from_nanos(s.p99_ns));
         for wire in &self.wires {
             let place = format!("{} ({} > {})", wire.info.link, wire.info.from, wire.info.to);
-            doubts.late(&place, p99(&wire.lateness), tolerance(asked, wire.info.settings.delay));
-            doubts.lost(&place, wire.emulator);
+            checks.late(&place, p99(&wire.lateness), tolerance(asked, wire.info.settings.delay));
+            checks.lost(&place, wire.emulator);
         }
-        doubts.stolen(self.stolen_cpu(), limits.stolen_cpu);
+        checks.stolen(self.stolen_cpu(), limits.stolen_cpu);
         if self.scheduling != "SCHED_FIFO" {
-            doubts.advise("as root the emulator is served before everyone else (SCHED_FIFO)");
+            checks.advise("run as root to give the emulator real-time priority (SCHED_FIFO)");
         }
         let shortest = self.wires.iter().map(|w| w.info.settings.delay).min().unwrap_or_default();
-        doubts.waited(p99(&self.uncertainty), tolerance(asked, shortest));
+        checks.waited(p99(&self.uncertainty), tolerance(asked, shortest));
     }
 
     /// Totals of each wire.
@@ -195,7 +195,7 @@ impl Truth {
         self.wires.iter().map(total).collect()
     }
 
-    /// The end of a run without flows and programs of its own.
+    /// The last record of a run without flows and programs.
     pub(crate) fn end(&self, verdict: Verdict) -> LabRunEnd {
         LabRunEnd {
             run: self.run,
@@ -214,7 +214,7 @@ impl Truth {
         }
     }
 
-    /// Share of the machine's CPU time that its host gave to others, from the start of the run to the last report.
+    /// Share of the machine's CPU time that the hypervisor stole, from the start of the run to the last report.
     pub(crate) fn stolen_cpu(&self) -> Option<f64> {
         self.cpu.1.stolen_since(&self.cpu.0)
     }

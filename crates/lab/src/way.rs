@@ -1,27 +1,28 @@
-//! What the formulas need to know of the way between two nodes.
+//! Properties of the path between two nodes for the models.
 
 use std::time::Duration;
 
 use estimate::model::Way;
 use link::Capacity;
-use scenario::{Overlay, Scenario, Stretch};
+use scenario::{Overlay, PathSegment, Scenario};
 use units::{Bytes, Rate};
 
 /// IP and TCP headers with timestamps (RFC 7323 appendix A).
 pub(crate) const HEADERS: u32 = 52;
 
-/// Sum of the propagation delays from one node to another along its routes; `None` when there is no way.
+/// Sum of the propagation delays from one node to another along the routes; `None` if there is no route.
 pub(crate) fn path_delay(scenario: &Scenario, from: usize, to: usize) -> Option<Duration> {
     Some(scenario.way(from, to)?.iter().map(|s| s.settings.delay).sum())
 }
 
-/// Most links of a path over the overlay: three relays.
-const MOST_LINKS: usize = 4;
+/// Maximum number of links of a path over the overlay: three relays.
+const LINKS_MAX: usize = 4;
 
-/// The same over an overlay, whose members reach each other by fewer ways than the network has: the shortest over its links.
+/// Sum of the propagation delays of the shortest path over the overlay's links, which may be fewer than those of the
+/// network.
 pub(crate) fn overlay_delay(scenario: &Scenario, overlay: &Overlay, from: usize, to: usize) -> Option<Duration> {
     let mut known = vec![(from, Duration::ZERO)];
-    for _ in 0..MOST_LINKS {
+    for _ in 0..LINKS_MAX {
         let onward = |next: usize| {
             let linked = known.iter().filter(|(member, _)| overlay.is_linked(*member, next));
             let delays = linked.filter_map(|(member, delay)| Some(*delay + path_delay(scenario, *member, next)?));
@@ -33,18 +34,19 @@ pub(crate) fn overlay_delay(scenario: &Scenario, overlay: &Overlay, from: usize,
     known.into_iter().find(|(member, _)| *member == to).map(|(_, delay)| delay)
 }
 
-/// The way as the links are at the start of the run; `None` when there is none, or a link of it follows a trace.
+/// Properties of the path at the start of the run; `None` if there is no route, or if a link on the path follows a
+/// trace.
 pub(crate) fn way(scenario: &Scenario, from: usize, to: usize) -> Option<Way> {
-    let stretches = scenario.way(from, to)?;
-    let mtu = stretches.iter().map(|s| s.mtu).min()?;
+    let segments = scenario.way(from, to)?;
+    let mtu = segments.iter().map(|s| s.mtu).min()?;
     let mut slowest: Option<(Bytes, Rate)> = None;
-    for stretch in &stretches {
-        let rate = match &stretch.settings.capacity {
+    for segment in &segments {
+        let rate = match &segment.settings.capacity {
             Capacity::Constant(rate) => *rate,
             Capacity::Unlimited => continue,
             Capacity::Trace(_) => return None,
         };
-        let here = (wire(stretch, mtu), rate);
+        let here = (wire(segment, mtu), rate);
         if slowest.is_none_or(|known| seconds(here) > seconds(known)) {
             slowest = Some(here);
         }
@@ -57,11 +59,11 @@ pub(crate) fn way(scenario: &Scenario, from: usize, to: usize) -> Option<Way> {
     })
 }
 
-fn wire(stretch: &Stretch<'_>, mtu: u32) -> Bytes {
-    Bytes::new(u64::from(stretch.settings.overhead.wire(mtu)))
+fn wire(segment: &PathSegment<'_>, mtu: u32) -> Bytes {
+    Bytes::new(u64::from(segment.settings.overhead.wire(mtu)))
 }
 
-/// What a full packet takes.
+/// Transmission time in seconds of a full-size packet.
 fn seconds((wire, rate): (Bytes, Rate)) -> f64 {
     wire.as_u64() as f64 * 8.0 / rate.as_bps() as f64
 }
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_over_an_overlay_is_the_shortest_over_its_links() {
+    fn the_path_over_an_overlay_is_the_shortest_over_its_links() {
         let network = "duration = \"1s\"\nnodes = [\"a\", \"b\", \"c\"]\n[links.straight]\nbetween = [\"a\", \"c\"]\ndelay = \"150ms\"\n\
                        [links.one]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n[links.two]\nbetween = [\"b\", \"c\"]\ndelay = \"270ms\"\n";
         let delay = |links: &str| {
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_has_the_smallest_mtu_and_the_slowest_link_in_its_direction() {
+    fn a_path_has_the_smallest_mtu_and_the_slowest_link_of_its_direction() {
         let text = "duration = \"1s\"\nnodes = [\"a\", \"b\", \"c\"]\n[links.one]\nbetween = [\"a\", \"b\"]\nrate = \"10Mb/s\"\nmtu = 9000\n\
                     delay = \"30ms\"\nbackward.rate = \"1Mb/s\"\n[links.two]\nbetween = [\"b\", \"c\"]\nrate = \"9Mb/s\"\noverhead = \"ip\"\n";
         let scenario = read(text);

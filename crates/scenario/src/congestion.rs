@@ -10,7 +10,8 @@ use crate::quantity;
 use crate::section::{Item, Section};
 use crate::tree::{Kind, Value};
 
-/// Reads the table; adds those that flows use and that stand in no table, with the parameters that they have by default.
+/// Reads the table. Adds, with default parameters, each of longhaul's congestion controls that a flow uses and no table
+/// configures.
 pub(crate) fn read<'n>(root: &mut Section<'_>, used: impl Iterator<Item = &'n str>) -> BTreeMap<String, Settings> {
     let tables = root.item("congestion").map_or_else(Vec::new, |item| item.named());
     let mut all: BTreeMap<String, Settings> =
@@ -25,19 +26,19 @@ pub(crate) fn read<'n>(root: &mut Section<'_>, used: impl Iterator<Item = &'n st
 
 fn read_one(name: String, item: &Item<'_>) -> Option<(String, Settings)> {
     let Some(algorithm) = Algorithm::of_name(&name) else {
-        let mend = "begin it with the name of an algorithm, fast or htcp, as fast_a200";
-        item.complain(Fault::new(format!("`{name}` is none of longhaul's congestion controls"), mend));
+        let hint = "start the name with an algorithm, fast or htcp: fast_a200";
+        item.complain(Fault::new(format!("`{name}` is none of longhaul's congestion controls"), hint));
         return None;
     };
-    // The kernel's limits for names.
+    // The kernel limits these names, too.
     if let Err(fault) = congestion_control(&Value { kind: Kind::Text(name.clone()), origin: item.value.origin }) {
         item.complain(fault);
     }
     let mut settings = Settings::of(algorithm);
-    // Says so when it is no table.
+    // Reports an error if the value is not a table.
     item.section()?;
     for (key, parameter) in item.named() {
-        let set = parameter.read(word).map(|text| settings.set(&key, &text));
+        let set = parameter.read(parameter_text).map(|text| settings.set(&key, &text));
         if let Some(Err(e)) = set {
             parameter.complain(Fault::new(e.to_string(), "`longhaul cc show` lists the parameters"));
         }
@@ -45,7 +46,7 @@ fn read_one(name: String, item: &Item<'_>) -> Option<(String, Settings)> {
     Some((name, settings))
 }
 
-fn word(value: &Value) -> Result<String, Fault> {
+fn parameter_text(value: &Value) -> Result<String, Fault> {
     match &value.kind {
         Kind::Boolean(on) => Ok(if *on { "on" } else { "off" }.to_owned()),
         Kind::Text(_) | Kind::Integer(_) | Kind::Float(..) | Kind::Date(_) | Kind::Array(_) | Kind::Table(_) => {

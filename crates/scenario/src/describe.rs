@@ -1,4 +1,4 @@
-//! Settings in words, for reports: exact numbers in the largest unit that keeps them short.
+//! Settings as text, for reports: exact numbers in the largest unit that keeps them short.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use units::{Bytes, Rate};
 
 use crate::model::{Change, Scenario, Way};
 
-/// What one direction of a link does, in words: `1 Gb/s, 93.5 ms, queue 24 MB, loss 0.1 %`.
+/// The settings of one direction of a link as text: `1 Gb/s, 93.5 ms, queue 24 MB, loss 0.1 %`.
 ///
-/// What is not worth a word is left out: the default overhead, no loss, no limit.
+/// Values without effect are left out: the default overhead, no loss, no limit.
 pub fn describe(settings: &Settings) -> String {
     let usual = Settings::default();
     aspects(settings)
@@ -25,19 +25,19 @@ pub fn describe(settings: &Settings) -> String {
         .join(", ")
 }
 
-/// What differs, in words: `loss 15 % -> 5 %`; empty when nothing does.
+/// The differences between two settings as text: `loss 15 % -> 5 %`; empty if there are none.
 pub fn describe_difference(before: &Settings, after: &Settings) -> String {
     let differences = aspects(before).into_iter().zip(aspects(after)).filter(|((_, a), (_, b))| a != b);
-    let words = differences.map(|((name, a), (_, b))| match name {
+    let texts = differences.map(|((name, a), (_, b))| match name {
         UP => b,
         _ => format!("{name} {a} -> {b}"),
     });
-    words.collect::<Vec<_>>().join(", ")
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 impl Scenario {
-    /// The change at an index of the schedule in words, with what was before: `north forward: loss 15 % -> 5 %`. Empty when
-    /// there is no such change.
+    /// The change at an index of the schedule as text, with the values before it: `north forward: loss 15 % -> 5 %`.
+    /// Empty if the schedule has no such change.
     pub fn describe_change(&self, index: usize) -> String {
         let Some(change) = self.schedule.get(index) else { return String::new() };
         let Some(link) = self.links.get(change.link) else { return String::new() };
@@ -60,7 +60,7 @@ const DELAY: &str = "delay";
 const QUEUE: &str = "queue";
 const UP: &str = "up";
 
-/// Each aspect with its name, always all of them in the same order.
+/// The name and text of each aspect: all aspects, always in the same order.
 fn aspects(s: &Settings) -> [(&'static str, String); 11] {
     [
         (RATE, capacity(&s.capacity)),
@@ -189,7 +189,7 @@ fn scaled(n: u64, units: &[(u64, &str)], one: &str) -> String {
     format!("{whole}.{} {unit}", fraction.trim_end_matches('0'))
 }
 
-/// `0.1 %`, to six significant digits: a product with 100 is seldom exact.
+/// `0.1 %`, to six significant digits: the product with 100 is rarely exact.
 fn percent(p: f64) -> String {
     let rounded: f64 = format!("{:.5e}", p * 100.0).parse().unwrap_or(p * 100.0);
     format!("{rounded} %")

@@ -3,16 +3,17 @@
 use crate::problem::{Fault, known_names};
 use crate::tree::{Entry, Kind, Origin, Table, Value};
 
-/// Tables whose entries are named by the author. A new name there is a slip of the pen: an override would otherwise make a
-/// second link where it meant to change the first.
+/// Tables whose entries are named by the author. An override with a new name here is an error: it would create a second
+/// link instead of changing the first.
 const NAMED: [&str; 7] = ["nodes", "links", "lans", "flows", "mice", "programs", "parameters"];
 
-/// Most parts of a dotted key: no key of the format is deeper, and each costs a level of the stack.
-const MAX_PARTS: usize = 16;
+/// Maximum number of parts of a dotted key: no key of the format is deeper, and each part costs a stack frame.
+const PARTS_MAX: usize = 16;
 
-/// A dotted key in its parts; parts may be quoted as in TOML (`nodes.a.sysctl."net.ipv4.tcp_rmem"`).
+/// Splits a dotted key into its parts; a part may be quoted as in TOML (`nodes.a.sysctl."net.ipv4.tcp_rmem"`).
 pub(crate) fn split(key: &str) -> Result<Vec<String>, Fault> {
-    let bad = || Fault::new(format!("`{key}` is no key"), "write names with dots between them: links.path.rate");
+    let bad =
+        || Fault::new(format!("`{key}` is not a valid key"), "write names with dots between them: links.path.rate");
     let mut parts = Vec::new();
     let mut rest = key.trim();
     loop {
@@ -24,7 +25,7 @@ pub(crate) fn split(key: &str) -> Result<Vec<String>, Fault> {
             return Err(bad());
         }
         parts.push(part.to_owned());
-        if parts.len() > MAX_PARTS {
+        if parts.len() > PARTS_MAX {
             return Err(bad());
         }
         match after.strip_prefix('.') {
@@ -45,7 +46,7 @@ pub(crate) fn find<'a>(root: &'a Table, path: &[String]) -> Option<&'a Value> {
     })
 }
 
-/// Puts `value` at `path`. A table is merged into the table that is there; all else replaces.
+/// Sets the value at `path`. A table is merged into an existing table; any other value replaces the old one.
 pub(crate) fn set(root: &mut Table, path: &[String], value: Value) -> Result<(), Fault> {
     set_in_table(root, &mut Vec::new(), path, value)
 }
@@ -91,7 +92,7 @@ fn set_in_value(target: &mut Value, above: &mut Vec<String>, path: &[String], va
             let Some(item) = index.parse::<usize>().ok().and_then(|i| items.get_mut(i)) else {
                 let list = above.join(".");
                 return Err(Fault::new(
-                    format!("{list} is a list of {count}; `{index}` is none of its numbers"),
+                    format!("index `{index}` is out of range for the list {list} of {count}"),
                     format!("entries are numbered from 0: {list}.0"),
                 ));
             };
@@ -115,7 +116,7 @@ fn merge(table: &mut Table, above: &mut Vec<String>, value: Value) -> Result<(),
     Ok(())
 }
 
-/// Applies the table of a variant: keys may be dotted in quotes, or be tables themselves.
+/// Applies the table of a variant: a key may be dotted in quotes, or be a table.
 pub(crate) fn apply(root: &mut Table, changes: &Table) -> Vec<(Origin, String, Fault)> {
     let mut faults = Vec::new();
     for change in &changes.entries {
@@ -137,6 +138,6 @@ mod tests {
         for bad in ["", ".", "a.", "a..b", "a.\"b", "\"a\"b"] {
             assert!(split(bad).is_err(), "{bad}");
         }
-        assert!(split(&"a.".repeat(100_000)).is_err(), "a stack has an end");
+        assert!(split(&"a.".repeat(100_000)).is_err(), "the stack is limited");
     }
 }

@@ -1,4 +1,4 @@
-//! A file from its text to its scenarios: overrides, sweep, parameters, then every table.
+//! Reads an experiment file from its text into scenarios: overrides, sweep, parameters, then every table.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,38 +24,39 @@ use crate::topology::Topology;
 use crate::tree::{self, Kind, Origin, Table};
 use crate::way;
 
-/// What the command line changes in an experiment file.
+/// Changes that the command line makes to an experiment file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Dotted keys and their values, in TOML or as bare text: `("links.path.rate", "10Mb/s")`. The last of a key counts.
+    /// Dotted keys and their values, in TOML or as bare text: `("links.path.rate", "10Mb/s")`. The last value of a key
+    /// counts.
     pub overrides: Vec<(String, String)>,
     /// The variant to apply, before the overrides.
     pub variant: Option<String>,
-    /// Instead of the file's `repeat`.
+    /// Replaces the file's `repeat`.
     pub repeat: Option<u32>,
 }
 
-/// Most routes and changes of all points together: about 1 GB.
-const MAX_PARTS: usize = 20_000_000;
-/// What to do about a run that has no end.
+/// Maximum number of routes and changes of all points together: about 1 GB.
+const PARTS_MAX: usize = 20_000_000;
+/// Hint for a run without a duration.
 const NO_DURATION: &str =
     "write how long it runs: duration = \"60s\"; it may be left out when every flow has an end in time";
-/// Most repetitions of a run.
-const MAX_REPEAT: i64 = 1000;
-/// Longest run: results count nanoseconds, and nobody waits longer.
-const MAX_RUN: Duration = Duration::from_hours(7 * 24);
+/// Maximum number of repetitions of a run.
+const REPEAT_MAX: i64 = 1000;
+/// Longest run: results count nanoseconds.
+const RUN_MAX: Duration = Duration::from_hours(7 * 24);
 
 /// Reads an experiment file.
 ///
-/// `path` is where `text` came from; it stands in messages and gives the default name. `file` returns the text of a file that
-/// the experiment refers to, or says in words why it cannot; the paths it is given are absolute or begin with the directory
-/// of `path`.
+/// `path` is the file that `text` was read from; messages quote it, and it gives the default name. `file` returns the
+/// text of a file that the experiment refers to, or the reason why it cannot be read. Its argument is an absolute path,
+/// or a path that starts with the directory of `path`.
 ///
 /// # Errors
-/// Everything that is wrong, up to a bound, each with its place and the mend.
+/// All problems found, at most 20 of them listed, each with its position and a hint.
 pub fn read(path: &Path, text: &str, options: &Options, file: Read<'_>) -> Result<Experiment, Problems> {
-    let words = options.overrides.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
-    let report = Report::new(path.display().to_string(), text.to_owned(), words);
+    let flags = options.overrides.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
+    let report = Report::new(path.display().to_string(), text.to_owned(), flags);
     let scenarios = read_all(path, text, options, file, &report);
     match scenarios {
         Some(scenarios) if report.is_empty() => Ok(Experiment { path: path.to_owned(), scenarios }),
@@ -94,8 +95,9 @@ fn read_all(path: &Path, text: &str, options: &Options, file: Read<'_>, report: 
         let scenario = reader.scenario(&tree, labels)?;
         parts += scenario.schedule.len() + scenario.nodes.iter().map(|n| n.routes.len()).sum::<usize>();
         scenarios.push(scenario);
-        if parts > MAX_PARTS {
-            let message = format!("after {} points the file comes to {parts} routes and changes", scenarios.len());
+        if parts > PARTS_MAX {
+            let message =
+                format!("{parts} routes and changes after {} points of the sweep are too many", scenarios.len());
             report.add(Origin::Whole, "sweep", Fault::new(message, "sweep fewer values, or over fewer nodes"));
             return None;
         }
@@ -108,14 +110,14 @@ fn apply_variant(root: &mut Table, chosen: Option<&str>, report: &Report) {
     let item = variants.as_ref().map(|e| Item { report, key: "variants".to_owned(), value: &e.value });
     let variants = item.map_or_else(Vec::new, |item| item.named());
     for (_, item) in &variants {
-        // Says so when it is no table.
+        // Reports an error if the value is not a table.
         item.section();
     }
     let Some(chosen) = chosen else { return };
     let Some((_, item)) = variants.iter().find(|(name, _)| name == chosen) else {
         let known: Vec<&str> = variants.iter().map(|(name, _)| name.as_str()).collect();
-        let mend = known_names(chosen, &known, "the file has none; leave --variant out");
-        report.add(Origin::Whole, "variants", Fault::new(format!("there is no variant `{chosen}`"), mend));
+        let hint = known_names(chosen, &known, "the file has none; leave --variant out");
+        report.add(Origin::Whole, "variants", Fault::new(format!("there is no variant `{chosen}`"), hint));
         return;
     };
     let Kind::Table(changes) = &item.value.kind else { return };
@@ -124,14 +126,17 @@ fn apply_variant(root: &mut Table, chosen: Option<&str>, report: &Report) {
     }
 }
 
-/// Applies the overrides; returns where they went.
+/// Applies the overrides; returns the origin and path of each.
 fn apply_overrides(root: &mut Table, overrides: &[(String, String)], report: &Report) -> Vec<(Origin, Vec<String>)> {
     let mut paths = Vec::new();
     for (index, (key, value)) in overrides.iter().enumerate() {
         let origin = Origin::Override(index);
         let applied = dotted::split(key).and_then(|path| {
             if path.first().is_some_and(|first| first == "variants") {
-                return Err(Fault::new("variants are applied already", "set the key itself"));
+                return Err(Fault::new(
+                    "an override cannot change a variant, which has been applied already",
+                    "set the key itself",
+                ));
             }
             dotted::set(root, &path, tree::parse_override(value, index)?)?;
             Ok(path)
@@ -144,12 +149,12 @@ fn apply_overrides(root: &mut Table, overrides: &[(String, String)], report: &Re
     paths
 }
 
-/// The sweep would put its own values over an override without a word.
+/// An override of a swept key is an error, since the sweep would silently replace its value.
 fn refuse_swept(origin: Origin, path: &[String], sweeps: &[Sweep<'_>], report: &Report) {
     let swept = sweeps.iter().position(|s| s.path.starts_with(path) || path.starts_with(&s.path));
     if let Some(index) = swept {
-        let mend = format!("set its values: --set 'sweep.{index}.values=[...]'");
-        report.add(origin, "", Fault::new(format!("{} varies in the sweep", sweeps[index].key), mend));
+        let hint = format!("override the values of the sweep: --set 'sweep.{index}.values=[...]'");
+        report.add(origin, "", Fault::new(format!("the sweep sets {}", sweeps[index].key), hint));
     }
 }
 
@@ -161,13 +166,13 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The scenario of one point; `None` after complaints.
+    /// The scenario of one point; `None` after an error has been reported.
     fn scenario(&self, tree: &Table, point: Vec<(String, String)>) -> Option<Scenario> {
         let mut root = Section::new(self.report, String::new(), Origin::Whole, tree);
         let name = self.name(&mut root);
         let about = root.read("about", quantity::text).unwrap_or_default();
         let seed = root.read("seed", quantity::whole(0..=i64::MAX)).map_or(1, i64::unsigned_abs);
-        let repeat = root.read("repeat", quantity::whole(1..=MAX_REPEAT)).unwrap_or(1);
+        let repeat = root.read("repeat", quantity::whole(1..=REPEAT_MAX)).unwrap_or(1);
         let repeat = self.options.repeat.unwrap_or_else(|| u32::try_from(repeat).unwrap_or(1));
         let duration = root.item("duration");
         let given = duration.as_ref().and_then(|item| item.read(run));
@@ -244,32 +249,35 @@ impl Reader<'_> {
         }
         let stem = self.path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         if quantity::check_name(&stem).is_err() {
-            let mend = "write name = \"...\", with letters, digits, - and _, a letter first";
-            self.report.add(Origin::Whole, "name", Fault::new("the file's own name cannot be the experiment's", mend));
+            let hint = "write name = \"...\", with letters, digits, - and _, a letter first";
+            self.report.add(Origin::Whole, "name", Fault::new("the file name is not a valid experiment name", hint));
         }
         stem
     }
 
-    /// Results are kept by name, whatever kind of traffic they are from.
+    /// Results are stored by name, so names must be unique across all kinds of traffic.
     fn refuse_doubles(&self, root: &mut Section<'_>, flows: &[Draft<Flow>]) {
         let mut seen: BTreeMap<String, &str> = BTreeMap::new();
         for kind in ["flows", "mice", "programs"] {
             for (name, item) in root.item(kind).map_or_else(Vec::new, |i| i.named()) {
                 if let Some(other) = seen.insert(name.clone(), kind) {
-                    item.complain(Fault::new(format!("{other}.{name} has the same name"), "give each its own name"));
+                    item.complain(Fault::new(
+                        format!("the name is already used by {other}.{name}"),
+                        "give each its own name",
+                    ));
                 }
             }
         }
         for flow in flows.iter().filter(|f| f.is_numbered) {
             let name = &flow.what.name;
             if let Some(other) = seen.get(name) {
-                let message = format!("one of them is called as {other}.{name} is");
+                let message = format!("the name of one of its flows is already used by {other}.{name}");
                 flow.spot.complain(self.report, Fault::new(message, "give each its own name"));
             }
         }
     }
 
-    /// Fills the routes in and complains about traffic that has none.
+    /// Computes the routes and reports an error for traffic between nodes without a route.
     fn connect(&self, topology: &mut Topology, flows: &[Draft<Flow>], mice: &[Draft<Mice>]) {
         let routes = routes::routes(topology);
         for (node, routes) in topology.nodes.iter_mut().zip(routes) {
@@ -279,15 +287,15 @@ impl Reader<'_> {
         let mice = mice.iter().map(|m| (m.what.from, m.what.to, false, &m.spot));
         for (from, to, ipv6, spot) in flows.chain(mice) {
             let (a, b) = (&topology.nodes[from].name, &topology.nodes[to].name);
-            let way = way::way((&topology.nodes, &topology.links, &topology.lans), from, to);
-            match way.map(|way| way.iter().map(|s| s.mtu).min().unwrap_or(u32::MAX)) {
+            let segments = way::way((&topology.nodes, &topology.links, &topology.lans), from, to);
+            match segments.map(|segments| segments.iter().map(|s| s.mtu).min().unwrap_or(u32::MAX)) {
                 None => spot.complain(
                     self.report,
-                    Fault::new(format!("no links lead from {a} to {b}"), "join them by links or LANs"),
+                    Fault::new(format!("no links lead from {a} to {b}"), "connect them with links or LANs"),
                 ),
                 // RFC 8200 §5.
                 Some(mtu) if ipv6 && mtu < 1280 => {
-                    let message = format!("IPv6 needs an MTU of 1280; a link from {a} to {b} has {mtu}");
+                    let message = format!("IPv6 needs an MTU of at least 1280 B; a link from {a} to {b} has {mtu} B");
                     spot.complain(self.report, Fault::new(message, "raise the MTU, or use IPv4"));
                 }
                 Some(_) => {}
@@ -298,7 +306,7 @@ impl Reader<'_> {
 
 fn run(value: &tree::Value) -> Result<Duration, Fault> {
     match quantity::positive_duration(value)? {
-        long if long > MAX_RUN => {
+        long if long > RUN_MAX => {
             Err(Fault::new(format!("a run of {} is too long", crate::describe::duration(long)), "at most a week: 168h"))
         }
         time => Ok(time),
@@ -310,7 +318,7 @@ fn named<T>(root: &mut Section<'_>, key: &'static str, mut read: impl FnMut(Stri
     items.into_iter().filter_map(|(name, item)| read(name, &item)).collect()
 }
 
-/// When the last flow ends, if every one ends at a time.
+/// Time of the last end of a flow; `None` if a flow has no end in time.
 fn latest_end(flows: &[Draft<Flow>], mice: &[Draft<Mice>]) -> Option<Duration> {
     let by_amount = |f: &Draft<Flow>| matches!(f.what.extent, Extent::Bytes(_));
     if flows.iter().any(by_amount) {

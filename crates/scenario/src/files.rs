@@ -11,10 +11,10 @@ use crate::problem::{Fault, Problem};
 use crate::quantity;
 use crate::section::Item;
 
-/// Reads a file, or says in words why not.
+/// Returns the text of a file, or the reason why it cannot be read.
 pub(crate) type Read<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
-/// Reads each file once, also for a sweep of many points.
+/// Cache of the files read, so that a sweep reads each file once.
 pub(crate) struct Files<'a> {
     /// The directory of the experiment file.
     directory: PathBuf,
@@ -28,7 +28,7 @@ impl<'a> Files<'a> {
         Self { directory, read, traces: RefCell::default() }
     }
 
-    /// The trace that `item` names; `None` after a complaint.
+    /// The trace that `item` names; `None` after an error has been reported.
     pub(crate) fn trace(&self, item: &Item<'_>) -> Option<Arc<Trace>> {
         let path = self.directory.join(item.read(quantity::text)?);
         if let Some(known) = self.traces.borrow().get(&path) {
@@ -43,7 +43,7 @@ impl<'a> Files<'a> {
         let text = match (self.read)(path) {
             Ok(text) => text,
             Err(why) => {
-                let message = format!("the trace {} cannot be read: {why}", path.display());
+                let message = format!("cannot read the trace {}: {why}", path.display());
                 item.complain(Fault::new(message, "paths are relative to the experiment file"));
                 return None;
             }
@@ -57,7 +57,7 @@ impl<'a> Files<'a> {
                     column: None,
                     key: String::new(),
                     message,
-                    mend: format!("it is the {}", item.key),
+                    hint: format!("it is the {}", item.key),
                 });
                 None
             }
@@ -65,7 +65,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// The line that is wrong, if one is, and what is wrong.
+/// Parses a trace. An error has its line number, if one line is at fault, and a message.
 fn parse(text: &str) -> Result<Trace, (Option<usize>, String)> {
     Trace::parse(text).map_err(|error| {
         let message = error.to_string();
@@ -75,7 +75,7 @@ fn parse(text: &str) -> Result<Trace, (Option<usize>, String)> {
         else {
             return (None, message);
         };
-        // The place already says it.
+        // The position of the error already contains the line number.
         let short = message.strip_prefix(&format!("line {line}: ")).unwrap_or(&message).to_owned();
         (Some(line), short)
     })

@@ -1,4 +1,4 @@
-//! Bulk flows, and what streams of small transfers have in common with them.
+//! Bulk flows, and the keys that they share with streams of small transfers.
 
 use std::time::Duration;
 
@@ -12,34 +12,34 @@ use crate::section::{Item, Section, Spot};
 use crate::topology::Topology;
 use crate::tree::Value;
 
-/// What the measurement's wire format takes (crate `wire`, module `plan`).
-const MAX_STREAMS: u32 = 128;
+/// Ranges of the measurement's wire format (crate `wire`, module `plan`).
+const STREAMS_MAX: u32 = 128;
 const TCP_BLOCK: std::ops::RangeInclusive<u64> = 16..=16 * 1024 * 1024;
 const DATAGRAM: std::ops::RangeInclusive<u64> = 24..=65_507;
 const WINDOW: std::ops::RangeInclusive<u64> = 1..=0x7fff_ffff;
 /// TCP_MIN_MSS and MAX_TCP_WINDOW in the kernel's include/net/tcp.h.
 const MSS: std::ops::RangeInclusive<u32> = 88..=32_767;
-/// What flows use that name none: what most hosts do.
+/// Congestion control of a flow that names none: the default of most hosts.
 pub(crate) const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
-/// Most flows of one group: each is a process.
-const MAX_GROUP: u32 = 200;
+/// Maximum number of flows in a group: each is a process.
+const GROUP_MAX: u32 = 200;
 
-/// When something starts and ends, as the author gave it.
+/// When a flow starts and ends, as given in the file.
 #[derive(Debug)]
 pub(crate) struct Times {
     pub(crate) start: Duration,
     start_spot: Spot,
-    /// Given in time, since the start of the run.
+    /// End since the start of the run, if the file gives a time.
     pub(crate) end: Option<Duration>,
     end_spot: Spot,
-    /// Given as a duration, so that a later start makes a later end.
+    /// Whether the file gives a duration: then a later start moves the end.
     lasts: bool,
-    /// Whether another one of the same group ends later: what is said of that one need not be said of this.
+    /// Whether another flow of the same group ends later; an error is then reported only for that flow.
     is_earlier: bool,
 }
 
 impl Times {
-    /// Reads `start`, and `stop` or `duration` of those that `keys` allows.
+    /// Reads `start`, and those of `stop` and `duration` that `keys` allows.
     pub(crate) fn read(section: &mut Section<'_>, keys: &[&'static str]) -> Self {
         let here = section.spot();
         let start_item = section.item("start");
@@ -60,44 +60,44 @@ impl Times {
         times
     }
 
-    /// The same for a flow that starts so much later.
+    /// The times of a flow of the same group that starts `by` later.
     fn later(&self, by: Duration, is_earlier: bool) -> Self {
         let end = if self.lasts { self.end.map(|end| end + by) } else { self.end };
         let (start_spot, end_spot) = (self.start_spot.clone(), self.end_spot.clone());
         Self { start: self.start + by, end, start_spot, end_spot, lasts: self.lasts, is_earlier }
     }
 
-    /// Complains about what lies outside the run.
+    /// Reports an error if the times are outside the run.
     pub(crate) fn check(&self, report: &Report, run: Duration) {
-        let words = crate::describe::duration;
+        let text = crate::describe::duration;
         if self.is_earlier {
             return;
         }
         if self.start >= run {
-            let message = format!("starts at {}, when the run of {} is over", words(self.start), words(run));
+            let message = format!("starts at {}, after the end of the run of {}", text(self.start), text(run));
             self.start_spot.complain(report, Fault::new(message, "start it earlier or make the duration longer"));
         } else if let Some(end) = self.end.filter(|end| *end > run) {
-            let message = format!("ends at {}, after the run of {}", words(end), words(run));
-            let mend = "shorten it, or make the duration of the run longer";
-            self.end_spot.complain(report, Fault::new(message, mend));
+            let message = format!("ends at {}, after the end of the run of {}", text(end), text(run));
+            let hint = "end it earlier, or make the duration of the run longer";
+            self.end_spot.complain(report, Fault::new(message, hint));
         }
     }
 }
 
-/// A flow whose end may depend on the length of the run.
+/// A flow whose end may depend on the duration of the run.
 #[derive(Debug)]
 pub(crate) struct Draft<T> {
     pub(crate) what: T,
     pub(crate) times: Times,
-    /// Where to complain when the nodes cannot reach each other.
+    /// Position for the error that the nodes cannot reach each other.
     pub(crate) spot: Spot,
-    /// Whether its name is that of a group with a number, and not in the file.
+    /// Whether the name is a group's name with a number appended, and so not in the file.
     pub(crate) is_numbered: bool,
-    /// Mice whose distance follows from a rate that is known once the routes are.
+    /// Load of a stream of mice, whose interval is computed from a rate once the routes are known.
     pub(crate) load: Option<Load>,
 }
 
-/// Reads one flow, or a group of them. An extent is an amount if it has one, and is filled in by [`finish_flow`] otherwise.
+/// Reads one flow or a group of flows. The extent is the amount of data if given; otherwise [`finish_flow`] sets it.
 pub(crate) fn read_flow(name: String, item: &Item<'_>, topology: &Topology) -> Option<Vec<Draft<Flow>>> {
     check_name(&name, item);
     let mut section = item.section()?;
@@ -106,9 +106,9 @@ pub(crate) fn read_flow(name: String, item: &Item<'_>, topology: &Topology) -> O
     let times = Times::read(&mut section, &["duration", "stop"]);
     let amount = section.read("bytes", quantity::bytes);
     one_end(&section);
-    let udp = section.read("protocol", quantity::word(&[("tcp", false), ("udp", true)])).unwrap_or(false);
+    let udp = section.read("protocol", quantity::name(&[("tcp", false), ("udp", true)])).unwrap_or(false);
     let mut flow = if udp { udp_only(&mut section) } else { tcp_only(&mut section) };
-    flow.streams = section.read("streams", quantity::whole_u32(1..=MAX_STREAMS)).unwrap_or(1);
+    flow.streams = section.read("streams", quantity::whole_u32(1..=STREAMS_MAX)).unwrap_or(1);
     flow.window = section.read("window", quantity::bytes_in(WINDOW));
     flow.block = section.read("block", quantity::bytes_in(if udp { DATAGRAM } else { TCP_BLOCK }));
     flow.dscp = section.read("dscp", quantity::whole(0..=63)).and_then(|n| u8::try_from(n).ok());
@@ -131,7 +131,7 @@ pub(crate) fn read_flow(name: String, item: &Item<'_>, topology: &Topology) -> O
     })
 }
 
-/// Flows of one kind that start one after the other.
+/// A group of equal flows that start one after the other.
 #[derive(Debug, Clone, Copy)]
 struct Group {
     count: u32,
@@ -140,14 +140,14 @@ struct Group {
 
 fn read_group(section: &mut Section<'_>) -> Option<Group> {
     let Some(count) = section.item("count") else {
-        section.refuse("every", "is the distance of several flows", "add count = 20, or leave it out");
+        section.refuse("every", "is the interval between the flows of a group", "add count = 20, or leave it out");
         return None;
     };
     let every = section.read("every", quantity::duration).unwrap_or_default();
-    Some(Group { count: count.read(quantity::whole_u32(1..=MAX_GROUP))?, every })
+    Some(Group { count: count.read(quantity::whole_u32(1..=GROUP_MAX))?, every })
 }
 
-/// The flows of a group: `elephant-1`, `elephant-2`, ..., each so much later than the one before.
+/// The flows of a group: `elephant-1`, `elephant-2`, ..., each one interval after the one before.
 fn expand(first: &Draft<Flow>, group: Group, item: &Item<'_>) -> Vec<Draft<Flow>> {
     let one = |number: u32| {
         let times = first.times.later(group.every * (number - 1), number < group.count);
@@ -160,14 +160,14 @@ fn expand(first: &Draft<Flow>, group: Group, item: &Item<'_>) -> Vec<Draft<Flow>
         check_name(&last.what.name, item);
         if last.times.end.is_some_and(|end| end <= last.times.start && first.times.start < end) {
             let start = crate::describe::duration(last.times.start);
-            let message = format!("{} would start at {start} and stop before that", last.what.name);
+            let message = format!("{} would start at {start}, after its stop", last.what.name);
             item.complain(Fault::new(message, "write a duration, or shorten every"));
         }
     }
     all
 }
 
-/// The extent of a flow without an amount, now that the length of the run is known.
+/// Sets the extent of a flow without an amount of data, once the duration of the run is known.
 pub(crate) fn finish_flow(draft: Draft<Flow>, run: Duration) -> Flow {
     let mut flow = draft.what;
     if let Extent::Duration(extent) = &mut flow.extent {
@@ -217,8 +217,8 @@ fn tcp_only(section: &mut Section<'_>) -> Flow {
 
 fn udp_only(section: &mut Section<'_>) -> Flow {
     const ARRIVALS: &[(&str, Transport)] = &[("constant", Transport::UdpConstant), ("poisson", Transport::UdpPoisson)];
-    let transport = section.read("arrivals", quantity::word(ARRIVALS)).unwrap_or(Transport::UdpConstant);
-    let missing = "nothing else slows UDP down: rate = \"10Mb/s\"";
+    let transport = section.read("arrivals", quantity::name(ARRIVALS)).unwrap_or(Transport::UdpConstant);
+    let missing = "UDP has no congestion control; write its rate: rate = \"10Mb/s\"";
     let rate = section.required("rate", missing).and_then(|item| item.read(quantity::rate));
     section.refuse("congestion_control", "UDP has none", "leave it out, or use TCP");
     section.refuse("pacing", "a UDP flow is sent at its rate", "write rate");
@@ -226,7 +226,7 @@ fn udp_only(section: &mut Section<'_>) -> Flow {
     Flow { rate, ..blank_flow(transport) }
 }
 
-/// The nodes of `from` and `to`.
+/// Reads the nodes of `from` and `to`.
 pub(crate) fn ends(section: &mut Section<'_>, topology: &Topology) -> Option<(usize, usize)> {
     let from = section.required("from", "name the node that sends");
     let to = section.required("to", "name the node that receives");
@@ -234,7 +234,7 @@ pub(crate) fn ends(section: &mut Section<'_>, topology: &Topology) -> Option<(us
     let (from_node, to_node) = (from_node?, to_node?);
     if from_node == to_node {
         if let Some(item) = to {
-            item.complain(Fault::new("is the node that sends", "name another node"));
+            item.complain(Fault::new("is the sender", "name another node"));
         }
         return None;
     }
@@ -248,8 +248,8 @@ pub(crate) fn congestion_control(value: &Value) -> Result<String, Fault> {
     if (1..=15).contains(&name.len()) && name.bytes().all(allowed) {
         return Ok(name);
     }
-    let mend = "write it as /proc/sys/net/ipv4/tcp_available_congestion_control does: \"cubic\"";
-    Err(Fault::new(format!("`{name}` is no congestion control"), mend))
+    let hint = "write it as /proc/sys/net/ipv4/tcp_available_congestion_control does: \"cubic\"";
+    Err(Fault::new(format!("`{name}` is not a valid name of a congestion control"), hint))
 }
 
 pub(crate) fn check_name(name: &str, item: &Item<'_>) {

@@ -1,8 +1,8 @@
-//! The experiment file: nodes, links, LANs, schedule, flows, programs; read, checked and resolved.
+//! The experiment file: nodes, links, LANs, schedule, flows and programs; read, checked and resolved.
 //!
-//! Inputs: the text of a TOML file and overrides. Outputs: [`Scenario`]s in which every name is known and every quantity has a
-//! type, or [`Problem`]s that name file, line and the mend. Contract: the crate is pure (files that a scenario refers to are asked for
-//! through a function), and no text causes a panic.
+//! Inputs: the text of a TOML file and overrides. Outputs: [`Scenario`]s in which every name is known and every
+//! quantity has a type, or [`Problem`]s with file, line and a hint. Contract: the crate is pure (it reads files that a
+//! scenario refers to through a function argument), and no text causes a panic.
 
 mod congestion;
 mod describe;
@@ -38,4 +38,4 @@ pub use model::{
 pub use policy::{UserByName, code_point, read_policy};
 pub use problem::{Problem, Problems};
 pub use sizes::{Published, Sizes};
-pub use way::Stretch;
+pub use way::PathSegment;

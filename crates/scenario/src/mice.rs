@@ -15,19 +15,19 @@ use crate::topology::Topology;
 use crate::tree::Value;
 use crate::way;
 
-/// Smallest distance of two transfers: below it their number, not their size, would be the load.
-const MIN_DISTANCE: Duration = Duration::from_millis(1);
+/// Minimum interval between two transfers: below it their number, not their size, would be the load.
+const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
-/// The share of a rate that a stream of transfers is to take.
+/// The share of a link's rate that a stream of transfers uses.
 #[derive(Debug)]
 pub(crate) struct Load {
     share: f64,
     spot: Spot,
-    /// Index of the link, and where it is named; by default the slowest on the way.
+    /// Index of the link and position of its name; `None`: the slowest link on the path.
     of: Option<(usize, Spot)>,
 }
 
-/// Reads one stream of small transfers; its end is filled in by [`finish`].
+/// Reads one stream of small transfers; [`finish`] sets its end.
 pub(crate) fn read(name: String, item: &Item<'_>, topology: &Topology) -> Option<Draft<Mice>> {
     check_name(&name, item);
     let mut section = item.section()?;
@@ -44,7 +44,7 @@ pub(crate) fn read(name: String, item: &Item<'_>, topology: &Topology) -> Option
             )
             .and_then(|i| i.read(distance)),
     };
-    let poisson = section.read("arrivals", quantity::word(&[("poisson", true), ("constant", false)])).unwrap_or(true);
+    let poisson = section.read("arrivals", quantity::name(&[("poisson", true), ("constant", false)])).unwrap_or(true);
     let congestion_control =
         section.read("congestion_control", congestion_control).unwrap_or_else(|| DEFAULT_CONGESTION_CONTROL.to_owned());
     let spot = section.spot();
@@ -55,15 +55,15 @@ pub(crate) fn read(name: String, item: &Item<'_>, topology: &Topology) -> Option
     Some(Draft { what: mice, times, spot, is_numbered: false, load })
 }
 
-/// Reads `load` and `of`, which stand instead of `every`.
+/// Reads `load` and `of`, the alternative to `every`.
 fn read_load(section: &mut Section<'_>, topology: &Topology) -> Option<Load> {
     let Some(item) = section.item("load") else {
-        section.refuse("of", "names the link of a load, and there is none", "write load = 0.2, or leave it out");
+        section.refuse("of", "applies to load, which is missing", "write load = 0.2, or leave it out");
         return None;
     };
     section.refuse("every", "follows from the load", "keep one of them");
     let spot = item.spot();
-    // After a complaint a load of one: that nothing else is missing is known all the same.
+    // An invalid load is replaced by one, so that no missing key is reported in addition.
     let share = item.read(load_share).unwrap_or(1.0);
     let of = section.item("of").and_then(|item| Some((topology.link(&item)?, item.spot())));
     Some(Load { share, spot, of })
@@ -71,54 +71,58 @@ fn read_load(section: &mut Section<'_>, topology: &Topology) -> Option<Load> {
 
 fn load_share(value: &Value) -> Result<f64, Fault> {
     match quantity::probability(value)? {
-        0.0 => Err(Fault::new("a load of zero is no transfer at all", "write a share above zero, such as 0.2")),
+        0.0 => Err(Fault::new("a load of zero makes no transfers", "write a share above zero, such as 0.2")),
         share => Ok(share),
     }
 }
 
-/// The distance of transfers that are to make a load, now that the routes are known: the mean size over the share of the rate.
+/// Sets the mean interval of transfers that make a load, once the routes are known: the mean size over the share of the
+/// rate.
 pub(crate) fn settle_load(draft: &mut Draft<Mice>, topology: &Topology, report: &Report) {
     let Some(load) = &draft.load else { return };
     let mice = &mut draft.what;
-    let Some(way) = way::way((&topology.nodes, &topology.links, &topology.lans), mice.from, mice.to) else { return };
+    let Some(segments) = way::way((&topology.nodes, &topology.links, &topology.lans), mice.from, mice.to) else {
+        return;
+    };
     let named = load.of.as_ref().map(|(link, _)| Medium::Link(*link));
-    if let Some((_, spot)) = load.of.as_ref().filter(|_| !way.iter().any(|s| Some(s.over) == named)) {
+    if let Some((_, spot)) = load.of.as_ref().filter(|_| !segments.iter().any(|s| Some(s.over) == named)) {
         let [from, to] = [mice.from, mice.to].map(|n| &topology.nodes[n].name);
-        let message = format!("is not on the way from {from} to {to}");
+        let message = format!("is not on the path from {from} to {to}");
         spot.complain(report, Fault::new(message, "name a link that the transfers pass, or leave it out"));
         return;
     }
-    let rates =
-        way.iter().filter(|s| named.is_none_or(|link| s.over == link)).filter_map(|s| match &s.settings.capacity {
+    let rates = segments.iter().filter(|s| named.is_none_or(|link| s.over == link)).filter_map(|s| {
+        match &s.settings.capacity {
             Capacity::Constant(rate) => Some(rate.as_bps()),
             Capacity::Unlimited | Capacity::Trace(_) => None,
-        });
+        }
+    });
     let Some(rate) = rates.min() else {
-        let mend = "give a link on the way a rate, or write every instead";
-        load.spot.complain(report, Fault::new("there is no constant rate to take a share of", mend));
+        let hint = "give a link on the path a rate, or write every instead";
+        load.spot.complain(report, Fault::new("there is no constant rate to take a share of", hint));
         return;
     };
-    // A time that no clock holds is longer than any run.
+    // A time beyond the range of the clock is longer than any run.
     let seconds = mice.bytes.mean() * 8.0 / (load.share * rate as f64);
     mice.every = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-    if mice.every < MIN_DISTANCE {
+    if mice.every < INTERVAL_MIN {
         let message = format!(
-            "makes a transfer every {} of {} on average, which is too often",
-            crate::describe::duration(mice.every),
-            Bytes::new(mice.bytes.mean().round() as u64)
+            "makes a transfer of {} every {} on average, which is too often",
+            Bytes::new(mice.bytes.mean().round() as u64),
+            crate::describe::duration(mice.every)
         );
         load.spot.complain(report, Fault::new(message, "at least 1ms: lower the load or make the transfers larger"));
     }
 }
 
-/// The end of a stream of transfers, now that the length of the run is known.
+/// Sets the end of a stream of transfers, once the duration of the run is known.
 pub(crate) fn finish(draft: Draft<Mice>, run: Duration) -> Mice {
     Mice { stop: draft.times.end.unwrap_or(run), ..draft.what }
 }
 
 fn distance(value: &Value) -> Result<Duration, Fault> {
     match quantity::duration(value)? {
-        time if time >= MIN_DISTANCE => Ok(time),
+        time if time >= INTERVAL_MIN => Ok(time),
         time => Err(Fault::new(
             format!("a transfer every {} is too often", crate::describe::duration(time)),
             "at least 1ms; use several [mice.*] for more",

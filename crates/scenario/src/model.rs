@@ -1,4 +1,5 @@
-//! What an experiment file says, checked and resolved: names are known, quantities are typed, the schedule is expanded.
+//! The contents of an experiment file, checked and resolved: names are known, quantities are typed, the schedule is
+//! expanded.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -11,18 +12,18 @@ use units::{Bytes, Rate};
 
 use crate::sizes::Sizes;
 
-/// One experiment, one set of parameters.
+/// One experiment with one set of parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// Name, for files and titles.
+    /// Name, used for files and titles.
     pub name: String,
-    /// What it shows, in a sentence or two; may be empty.
+    /// Description in a sentence or two; may be empty.
     pub about: String,
     /// Seed of every random draw.
     pub seed: u64,
-    /// How long it runs. At least the end of every flow that has one.
+    /// Duration of the run, at least until the end of every flow that has an end.
     pub duration: Duration,
-    /// How often it is repeated, each time with another seed (seed, seed + 1, ...).
+    /// Number of repetitions, each with its own seed (seed, seed + 1, ...).
     pub repeat: u32,
     /// Hosts and routers, in the order of the file.
     pub nodes: Vec<Node>,
@@ -30,55 +31,55 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// LANs, in the order of the file.
     pub lans: Vec<Lan>,
-    /// All changes, sorted by time; each names what it changes.
+    /// All changes of links, sorted by time.
     pub schedule: Vec<Change>,
     /// Bulk flows (`longhaul test`), in the order of the file.
     pub flows: Vec<Flow>,
     /// Streams of small transfers, in the order of the file.
     pub mice: Vec<Mice>,
-    /// Longhaul's own congestion controls that are used, by name, with their parameters.
+    /// Longhaul's own congestion controls in use, by name, with their parameters.
     pub congestion: BTreeMap<String, congestion::Settings>,
-    /// Members of an overlay, if there is one.
+    /// Nodes of an overlay, if there is one.
     pub overlay: Option<Overlay>,
     /// Programs, in the order of the file.
     pub programs: Vec<Program>,
     /// What to record.
     pub record: Record,
-    /// When a run counts as valid.
+    /// Limits within which a run counts as valid.
     pub validity: Validity,
-    /// What the report plots over the sweep, when the file has a sweep.
+    /// Plot over the sweep, if the file has a sweep.
     pub plot: Option<Plot>,
-    /// What others have published, to show beside the means.
+    /// Published values, shown beside the means.
     pub published: Vec<PublishedValue>,
-    /// The variant that was applied.
+    /// The variant that was applied, if any.
     pub variant: Option<String>,
-    /// The point of the sweep that this is: dotted key and value as text, in the order of the file. Empty without a sweep.
+    /// The point of the sweep: dotted key and value as text, in the order of the file. Empty without a sweep.
     pub point: Vec<(String, String)>,
 }
 
-/// A host or router: a network namespace of its own.
+/// A host or router: one network namespace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Name, also its host name in every node's /etc/hosts.
+    /// Name, also the host name in every node's /etc/hosts.
     pub name: String,
-    /// Its address; on the loopback device, shared by all its links.
+    /// IPv4 address on the loopback device, shared by all links of the node.
     pub ipv4: Ipv4Addr,
-    /// The same for IPv6.
+    /// IPv6 address on the loopback device, shared by all links of the node.
     pub ipv6: Ipv6Addr,
     /// Settings below /proc/sys, keys with dots: `net.ipv4.tcp_rmem`.
     pub sysctl: BTreeMap<String, String>,
-    /// How traffic on its devices is shaped; in each policy the device is the name of the link or LAN.
+    /// Traffic shaping of the node's devices; the device of each policy is the name of the link or LAN.
     pub shape: Vec<(Medium, Policy)>,
-    /// Where packets for the other nodes go.
+    /// Routes to the other nodes.
     pub routes: Vec<Route>,
 }
 
-/// How a node reaches another one.
+/// A route from one node to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     /// Index of the destination in [`Scenario::nodes`].
     pub to: usize,
-    /// Over which link or LAN.
+    /// Link or LAN to the next node.
     pub over: Medium,
     /// Index of the next node: the destination itself when it is a neighbour.
     pub next: usize,
@@ -102,14 +103,14 @@ pub struct Link {
     pub between: [usize; 2],
     /// MTU of the interfaces at both ends.
     pub mtu: u32,
-    /// From `between[0]` to `between[1]`.
+    /// Settings from `between[0]` to `between[1]`.
     pub forward: Settings,
-    /// From `between[1]` to `between[0]`.
+    /// Settings from `between[1]` to `between[0]`.
     pub backward: Settings,
 }
 
-/// An ideal switch with a full-duplex port for each member. Rate, queue, overhead and MTU hold in both directions of
-/// each port; delay and impairments hold once, from the switch to the member.
+/// An ideal switch with a full-duplex port for each member. Rate, queue, overhead and MTU apply to both directions of
+/// each port; delay and impairments apply once, from the switch to the member.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lan {
     /// Name.
@@ -118,51 +119,51 @@ pub struct Lan {
     pub members: Vec<usize>,
     /// MTU of the members' interfaces.
     pub mtu: u32,
-    /// From a member to the switch.
+    /// Settings from a member to the switch.
     pub up: Settings,
-    /// From the switch to a member.
+    /// Settings from the switch to a member.
     pub down: Settings,
 }
 
-/// Which way packets go.
+/// Direction of packets over a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
     /// From the first node of a link to the second.
     Forward,
-    /// From the second to the first.
+    /// From the second node of a link to the first.
     Backward,
 }
 
-/// From this time on, one direction of a link does this.
+/// A change of the settings of one direction of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// Time since the start of the run.
     pub at: Duration,
     /// Index in [`Scenario::links`].
     pub link: usize,
-    /// Which direction.
+    /// Direction.
     pub way: Way,
-    /// All of its settings from now on.
+    /// All settings of the direction from this time on.
     pub settings: Settings,
 }
 
-/// How much a flow carries.
+/// How much a flow transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// For a time.
+    /// Transfers for a duration.
     Duration(Duration),
-    /// An amount.
+    /// Transfers an amount of data.
     Bytes(Bytes),
 }
 
-/// What a flow is carried by.
+/// Transport protocol of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// TCP, as fast as it goes or paced.
+    /// TCP, at the rate of its congestion control or paced.
     Tcp,
-    /// UDP datagrams at equal distances.
+    /// UDP datagrams at equal intervals.
     UdpConstant,
-    /// UDP datagrams as a Poisson process.
+    /// UDP datagrams at the times of a Poisson process.
     UdpPoisson,
 }
 
@@ -177,15 +178,15 @@ pub struct Flow {
     pub to: usize,
     /// Time since the start of the run.
     pub start: Duration,
-    /// How much.
+    /// How much the flow transfers.
     pub extent: Extent,
-    /// TCP or UDP.
+    /// Transport protocol.
     pub transport: Transport,
     /// Parallel connections.
     pub streams: u32,
-    /// TCP: congestion control; `None` only for UDP. The file's default is `cubic`, never the host's.
+    /// TCP congestion control; `None` only for UDP. The default of the file is `cubic`, never the host's.
     pub congestion_control: Option<String>,
-    /// Socket buffers at both ends; `None`: the kernel's autotuning.
+    /// Size of the socket buffers at both ends; `None`: autotuning by the kernel.
     pub window: Option<Bytes>,
     /// Pacing rate of each TCP stream, or the rate of a UDP flow.
     pub rate: Option<Rate>,
@@ -195,13 +196,13 @@ pub struct Flow {
     pub mss: Option<u32>,
     /// Differentiated services code point.
     pub dscp: Option<u8>,
-    /// Use IPv6.
+    /// Whether the flow uses IPv6.
     pub ipv6: bool,
-    /// Goes over the experiment's overlay.
+    /// Whether the flow uses the experiment's overlay.
     pub overlay: bool,
 }
 
-/// A stream of small TCP transfers, each on a connection of its own. What counts is the completion time of each, from the
+/// A stream of small TCP transfers, each on its own connection. The result is the completion time of each, from the
 /// first packet of the handshake to the last byte received.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mice {
@@ -209,59 +210,60 @@ pub struct Mice {
     pub name: String,
     /// Index of the node that sends the bytes.
     pub from: usize,
-    /// Index of the node that asks for them.
+    /// Index of the node that requests the bytes.
     pub to: usize,
     /// Time since the start of the run.
     pub start: Duration,
-    /// End of new transfers, since the start of the run.
+    /// Time after which no transfer starts, since the start of the run.
     pub stop: Duration,
-    /// How many bytes each carries.
+    /// Size of each transfer.
     pub bytes: Sizes,
-    /// Mean time between two starts.
+    /// Mean time between the starts of two transfers.
     pub every: Duration,
-    /// Whether the starts are a Poisson process rather than equally spaced.
+    /// Whether the starts are a Poisson process; otherwise they are equally spaced.
     pub poisson: bool,
     /// Congestion control of the sender.
     pub congestion_control: String,
 }
 
-/// An overlay: nodes that run `longhaul overlay up`. What is absent is as the program has it by itself.
+/// An overlay: nodes that run `longhaul overlay up`. An absent value leaves the default of that command.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Overlay {
     /// Indices of the nodes.
     pub members: Vec<usize>,
-    /// Which members send each other frames without a relay; `None`: all.
+    /// Pairs of members that exchange frames without a relay; `None`: all pairs.
     pub links: Option<Vec<[usize; 2]>>,
-    /// By which rules paths are chosen.
+    /// Name of the policy for path selection.
     pub policy: Option<String>,
-    /// All flows to a destination go one way.
+    /// Whether all flows to a destination use one path.
     pub single_path: bool,
-    /// Least time between two changes of a path.
+    /// Hold-down: minimum time between two route changes (T_ch).
     pub t_ch: Option<Duration>,
-    /// Losses are told for intervals of this length, as SAFIRE did.
+    /// Length of the interval over which losses are reported, as in SAFIRE (T_loss).
     pub t_loss: Option<Duration>,
-    /// By so many probes in each.
+    /// Number of loss probes in each interval (N_loss).
     pub n_loss: Option<u32>,
-    /// Rate of each member's access.
+    /// Rate of each member's access link.
     pub capacity: Option<Rate>,
-    /// Most of a link's rate that probes take.
+    /// Maximum share of a link's rate that probes use.
     pub probe_share: Option<f64>,
-    /// Congestion control that the predictions are for.
+    /// Congestion control that the throughput predictions assume.
     pub congestion_control: Option<String>,
 }
 
 impl Overlay {
-    /// The address of a member, by its place in the list; shared address space (RFC 6598), which no emulated network uses.
+    /// The overlay address of a member, by its index in the list. Shared address space (RFC 6598), which no emulated
+    /// network uses.
     pub fn address(place: usize) -> Ipv4Addr {
         Ipv4Addr::new(100, 64, (place >> 8) as u8, place as u8 + 1)
     }
 
-    /// The address of a node.
+    /// The overlay address of a node; `None` if the node is not a member.
     pub fn address_of(&self, node: usize) -> Option<Ipv4Addr> {
         self.members.iter().position(|m| *m == node).map(Self::address)
     }
 
-    /// Whether two nodes send each other frames without a relay.
+    /// Whether two nodes exchange frames without a relay.
     pub fn is_linked(&self, a: usize, b: usize) -> bool {
         self.links.as_ref().is_none_or(|links| links.iter().any(|l| *l == [a, b] || *l == [b, a]))
     }
@@ -276,38 +278,38 @@ pub struct Program {
     pub node: usize,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Time since the start of the run; `None`: before it, ahead of all flows (servers).
+    /// Start since the start of the run; `None`: before the run, ahead of all flows (servers).
     pub start: Option<Duration>,
-    /// When it gets SIGTERM; `None`: at the end of the run. A program that ends earlier is no fault if its status is 0.
+    /// Time of SIGTERM; `None`: the end of the run. A program may end earlier if its exit status is 0.
     pub stop: Option<Duration>,
-    /// Environment beyond the lab's own.
+    /// Environment variables in addition to the lab's.
     pub env: BTreeMap<String, String>,
 }
 
 /// What to record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Length of an interval.
+    /// Length of a sampling interval.
     pub interval: Duration,
     /// Links (indices) to capture as pcapng.
     pub pcapng: Vec<usize>,
-    /// Bytes of each packet to capture.
+    /// Number of bytes to capture of each packet.
     pub snap: u32,
 }
 
-/// When a run counts as valid.
+/// Limits within which a run counts as valid.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Validity {
-    /// Largest 99th percentile of the engine's lateness; `None`: 1 % of the link's delay, at least 1 ms.
+    /// Maximum 99th percentile of the engine's lateness; `None`: 1 % of the link's delay, at least 1 ms.
     pub lateness_p99: Option<Duration>,
-    /// Largest share of the machine's CPU time that its own host may give to others; `None`: the lab's own limit.
+    /// Maximum share of CPU time that the hypervisor may steal from this machine; `None`: the lab's default.
     pub stolen_cpu: Option<f64>,
 }
 
-/// A value that others have published.
+/// A published value to compare with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedValue {
-    /// Metric of the summary that it compares with.
+    /// Metric of the summary to compare with.
     pub metric: String,
     /// In the metric's unit.
     pub value: f64,
@@ -322,7 +324,7 @@ pub struct Plot {
     pub x: String,
     /// What the y axis shows.
     pub y: Metric,
-    /// Dotted key of the sweep that gives one curve for each value; `None`: one curve a flow.
+    /// Dotted key of the sweep that gives one curve for each value; `None`: one curve for each flow.
     pub series: Option<String>,
     /// Logarithmic axes.
     pub log: bool,
@@ -337,13 +339,13 @@ pub enum Metric {
     Throughput,
     /// Median completion time of the mice.
     Completion,
-    /// 95th percentile of the queue's delay on the link with the longest.
+    /// 95th percentile of the queueing delay, on the link where it is largest.
     QueueDelay,
-    /// Share of the capacity used on the busiest link.
+    /// Utilisation of the busiest link.
     Utilisation,
 }
 
-/// A formula for the throughput of TCP.
+/// A throughput formula for TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Model {
     /// Mathis et al. 1997.
@@ -352,11 +354,11 @@ pub enum Model {
     Cubic,
 }
 
-/// A file, read.
+/// An experiment file, read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
-    /// Where it was read from.
+    /// Path of the file.
     pub path: PathBuf,
-    /// One for each point of the sweep, in order; exactly one without a sweep.
+    /// One scenario for each point of the sweep, in order; exactly one without a sweep.
     pub scenarios: Vec<Scenario>,
 }

@@ -1,4 +1,4 @@
-//! `[overlay]`: members of an overlay that run during the experiment.
+//! `[overlay]`: nodes of an overlay that run during the experiment.
 
 use crate::flows::{DEFAULT_CONGESTION_CONTROL, Draft};
 use crate::model::{Flow, Overlay};
@@ -7,10 +7,10 @@ use crate::quantity;
 use crate::section::{Item, Section};
 use crate::topology::Topology;
 
-/// Most members: each is a process with four threads.
-const MOST: usize = 64;
+/// Maximum number of members: each is a process with four threads.
+const MEMBERS_MAX: usize = 64;
 
-/// The policy that has a formula of its own.
+/// The policy that predicts by its own formula.
 const SAFIRE: &str = "safire-2008";
 
 /// Reads the table.
@@ -20,8 +20,8 @@ pub(crate) fn read(root: &mut Section<'_>, topology: &Topology) -> Option<Overla
     let members = section.required("members", "name the nodes: members = [\"west\", \"east\"]");
     let members: Vec<usize> = members.map_or_else(Vec::new, |i| nodes(&i, topology));
     let links = section.item("links").map(|i| i.items().iter().filter_map(|l| link(l, topology, &members)).collect());
-    let policy = section.read("policy", quantity::word(&[("default", "default"), (SAFIRE, SAFIRE)]));
-    // What the members would take by themselves is this machine's default, which says nothing of the flows of an experiment.
+    let policy = section.read("policy", quantity::name(&[("default", "default"), (SAFIRE, SAFIRE)]));
+    // A member's default is the congestion control of this machine, not that of the experiment's flows.
     let of_flows = || (policy != Some(SAFIRE)).then(|| DEFAULT_CONGESTION_CONTROL.to_owned());
     let overlay = Overlay {
         links,
@@ -36,7 +36,7 @@ pub(crate) fn read(root: &mut Section<'_>, topology: &Topology) -> Option<Overla
         members,
     };
     section.finish();
-    if overlay.members.len() < 2 || overlay.members.len() > MOST {
+    if overlay.members.len() < 2 || overlay.members.len() > MEMBERS_MAX {
         item.complain(Fault::new("needs between 2 and 64 members", "name the nodes that are to run one"));
     }
     Some(overlay)
@@ -57,22 +57,22 @@ fn nodes(item: &Item<'_>, topology: &Topology) -> Vec<usize> {
 fn link(item: &Item<'_>, topology: &Topology, members: &[usize]) -> Option<[usize; 2]> {
     let ends = nodes(item, topology);
     if ends.iter().any(|e| !members.contains(e)) {
-        item.complain(Fault::new("names a node that is no member", "list it under members"));
+        item.complain(Fault::new("names a node that is not a member", "list it under members"));
     }
     let pair = <[usize; 2]>::try_from(ends).ok();
     if pair.is_none() {
-        item.complain(Fault::new("is no link", "write two members: [\"west\", \"east\"]"));
+        item.complain(Fault::new("is not a pair of members", "write two members: [\"west\", \"east\"]"));
     }
     pair
 }
 
-/// Complains about flows over an overlay that one of their ends is no member of.
+/// Reports an error for flows over the overlay whose ends are not both members.
 pub(crate) fn check(overlay: Option<&Overlay>, flows: &[Draft<Flow>], report: &Report) {
     for flow in flows.iter().filter(|f| f.what.overlay) {
         let member = |node| overlay.is_some_and(|o| o.members.contains(node));
         if !member(&flow.what.from) || !member(&flow.what.to) {
-            let mend = "name both of its nodes under [overlay] members, or leave `overlay` out";
-            flow.spot.complain(report, Fault::new("goes over an overlay that it is not in", mend));
+            let hint = "name both of its nodes under [overlay] members, or leave `overlay` out";
+            flow.spot.complain(report, Fault::new("uses an overlay that its nodes do not belong to", hint));
         }
     }
 }

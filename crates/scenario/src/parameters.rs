@@ -1,15 +1,16 @@
-//! Parameters: `"$name"` stands for a value of `[parameters]`, `"1Gb/s * $scale"` and `"90s / $faster"` for a scaled quantity.
+//! Parameters: `"$name"` stands for a value of `[parameters]`, `"1Gb/s * $scale"` and `"90s / $faster"` for a scaled
+//! quantity.
 
 use crate::problem::{Fault, Report, known_names};
 use crate::tree::{Entry, Kind, Table, Value};
 
-/// Replaces every parameter below `root` by its value and takes the table of parameters out.
+/// Replaces every parameter below `root` by its value and removes the table of parameters.
 pub(crate) fn substitute(root: &mut Table, report: &Report) {
     let parameters = match root.take("parameters") {
         None => Table::default(),
         Some(Entry { value: Value { kind: Kind::Table(table), .. }, .. }) => table,
         Some(other) => {
-            let fault = Fault::new("is no table", "write [parameters] and below it lines such as scale = 0.1");
+            let fault = Fault::new("is not a table", "write [parameters] and below it lines such as scale = 0.1");
             report.add(other.origin, "parameters", fault);
             Table::default()
         }
@@ -81,18 +82,18 @@ impl Walk<'_> {
         self.scaled(text)
     }
 
-    /// A number with a unit, then factors and divisors, each of them ` * $name` or ` / $name`.
+    /// A number with a unit, followed by factors and divisors: ` * $name` or ` / $name`.
     fn scaled(&self, text: &str) -> Result<Option<Kind>, Fault> {
-        let words: Vec<&str> = text.split_whitespace().collect();
+        let tokens: Vec<&str> = text.split_whitespace().collect();
         let is_operator =
-            |i: usize| matches!(words[i], "*" | "/") && words.get(i + 1).is_some_and(|w| w.starts_with('$'));
-        let Some(first) = (1..words.len()).find(|i| is_operator(*i)) else { return Ok(None) };
-        let quantity = words[..first].join(" ");
+            |i: usize| matches!(tokens[i], "*" | "/") && tokens.get(i + 1).is_some_and(|w| w.starts_with('$'));
+        let Some(first) = (1..tokens.len()).find(|i| is_operator(*i)) else { return Ok(None) };
+        let quantity = tokens[..first].join(" ");
         let digits = quantity.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(quantity.len());
         let (number, unit) = quantity.split_at(digits);
-        // Not a quantity: a shell command may well hold such words.
+        // Not a quantity: a shell command may contain `*` and `/`, too.
         let Ok(mut number) = number.parse::<f64>() else { return Ok(None) };
-        for pair in words[first..].chunks(2) {
+        for pair in tokens[first..].chunks(2) {
             let &[operator @ ("*" | "/"), name] = pair else { return Err(malformed(text)) };
             let name = parameter_name(name).ok_or_else(|| malformed(text))?;
             let factor = number_of(name, self.lookup(name)?)?;

@@ -1,7 +1,7 @@
-//! The keys of a link: what one table says about one direction, as a change to [`Settings`].
+//! The keys of a link: a change to the [`Settings`] of one direction.
 //!
-//! Defaults, a link, one of its directions and a step of the schedule all use the same keys; each changes what it names and
-//! leaves the rest.
+//! Defaults, a link, one of its directions and a step of the schedule use the same keys; each changes the values that
+//! it names and keeps the others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::quantity;
 use crate::section::{Item, Section, Spot};
 use crate::tree::{Kind, Value};
 
-/// Smallest and largest MTU of a link: what every IPv4 host must take (RFC 791 §3.1), and jumbo frames.
+/// Minimum and maximum MTU of a link: the size that every IPv4 host must accept (RFC 791 §3.1), and jumbo frames.
 pub(crate) const MTU: std::ops::RangeInclusive<u32> = 576..=9000;
 
-/// What is to change. `None` stays as it is.
+/// Values to change; `None` keeps a value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Patch {
     pub(crate) capacity: Option<Capacity>,
@@ -37,16 +37,16 @@ pub(crate) struct Patch {
     pub(crate) up: Option<bool>,
 }
 
-/// A limit of the queue as the author gave it.
+/// A queue limit as given in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Limit {
     Fixed(QueueLimit),
-    /// So many bandwidth-delay products of this link alone.
+    /// A number of bandwidth-delay products of this link alone.
     Products(f64, Spot),
 }
 
 impl Patch {
-    /// The keys of one direction.
+    /// The keys of one direction of a link.
     pub(crate) const KEYS: [&str; 12] = [
         "rate",
         "trace",
@@ -62,7 +62,7 @@ impl Patch {
         "up",
     ];
 
-    /// Reads the keys of a link, all but `mtu`: of a whole link it means the interfaces.
+    /// Reads the keys of a link except `mtu`, which for a whole link is the MTU of the interfaces.
     pub(crate) fn read(section: &mut Section<'_>, files: &Files<'_>) -> Self {
         let mut patch = Self {
             capacity: capacity(section, files),
@@ -84,7 +84,7 @@ impl Patch {
         patch
     }
 
-    /// Reads `mtu` where it means the largest packet that passes.
+    /// Reads `mtu` as the largest packet that passes the link.
     pub(crate) fn read_path_mtu(&mut self, section: &mut Section<'_>) {
         self.mtu = section.read("mtu", |value| {
             if value.kind.as_text() == Some("any") { Ok(None) } else { quantity::whole_u32(MTU)(value).map(Some) }
@@ -98,7 +98,7 @@ impl Patch {
         }
         let Some(mut section) = item.section() else { return };
         self.jitter = section.read("amount", quantity::delay);
-        self.jitter_shape = section.read("shape", quantity::word(SHAPES));
+        self.jitter_shape = section.read("shape", quantity::name(SHAPES));
         self.jitter_reorders = section.read("reorder", quantity::boolean);
         section.finish();
     }
@@ -110,7 +110,7 @@ impl Patch {
         }
         let Some(mut section) = item.section() else { return };
         self.limit = section.item("limit").and_then(|item| limit(&item));
-        let codel = section.read("discipline", quantity::word(DISCIPLINES));
+        let codel = section.read("discipline", quantity::name(DISCIPLINES));
         if codel == Some(true) {
             self.discipline = Some(Discipline::CoDel {
                 target: section.read("target", quantity::positive_duration).unwrap_or(CODEL_TARGET),
@@ -125,7 +125,7 @@ impl Patch {
         section.finish();
     }
 
-    /// This, where it says something; elsewhere what is `below`.
+    /// This patch, with the values of `below` where it has none.
     pub(crate) fn over(self, below: &Self) -> Self {
         let below = below.clone();
         Self {
@@ -146,7 +146,8 @@ impl Patch {
         }
     }
 
-    /// Changes all but a limit in bandwidth-delay products, which needs the other direction: [`Patch::apply_products`].
+    /// Applies all values except a queue limit in bandwidth-delay products, which needs the other direction:
+    /// [`Patch::apply_products`].
     pub(crate) fn apply(&self, settings: &mut Settings) {
         fn put<T: Clone>(target: &mut T, new: Option<&T>) {
             if let Some(new) = new {
@@ -171,7 +172,7 @@ impl Patch {
         }
     }
 
-    /// Makes bytes of a limit in bandwidth-delay products; `opposite` is the delay of the way back.
+    /// Converts a queue limit in bandwidth-delay products to bytes; `opposite` is the delay of the reverse direction.
     pub(crate) fn apply_products(&self, settings: &mut Settings, opposite: Duration, report: &Report) {
         let Some(Limit::Products(products, spot)) = &self.limit else { return };
         match products_in_bytes(*products, settings, opposite) {
@@ -184,12 +185,12 @@ impl Patch {
 const SHAPES: &[(&str, JitterShape)] =
     &[("uniform", JitterShape::Uniform), ("normal", JitterShape::Normal), ("exponential", JitterShape::Exponential)];
 
-/// Whether it is CoDel.
+/// Whether the discipline is CoDel.
 const DISCIPLINES: &[(&str, bool)] = &[("tail-drop", false), ("codel", true)];
 
 /// Acceptable standing delay (RFC 8289 §3.2).
 const CODEL_TARGET: Duration = Duration::from_millis(5);
-/// Time in which a queue may drain, about the longest round trip of the flows (RFC 8289 §3.2).
+/// Interval of CoDel: about the longest round trip of the flows (RFC 8289 §3.2).
 const CODEL_INTERVAL: Duration = Duration::from_millis(100);
 
 fn capacity(section: &mut Section<'_>, files: &Files<'_>) -> Option<Capacity> {
@@ -209,18 +210,18 @@ fn capacity(section: &mut Section<'_>, files: &Files<'_>) -> Option<Capacity> {
 
 fn no_rate(fault: Fault) -> Fault {
     if fault.message.starts_with("a rate of zero") {
-        return Fault { mend: "use outage in the schedule, or leave rate out for no limit".to_owned(), ..fault };
+        return Fault { hint: "use outage in the schedule, or leave rate out for no limit".to_owned(), ..fault };
     }
     fault
 }
 
 fn overhead(value: &Value) -> Result<Overhead, Fault> {
-    const WORDS: &[(&str, Overhead)] =
+    const NAMES: &[(&str, Overhead)] =
         &[("ethernet", Overhead::ETHERNET), ("ethernet-frame", Overhead::ETHERNET_FRAME), ("ip", Overhead::IP)];
     if let Kind::Integer(_) = value.kind {
         return quantity::whole_u32(0..=1000)(value).map(|per_packet| Overhead { per_packet, minimum: 0 });
     }
-    quantity::word(WORDS)(value)
+    quantity::name(NAMES)(value)
 }
 
 fn loss(item: &Item<'_>) -> Option<Loss> {
@@ -264,13 +265,13 @@ fn reorder(item: &Item<'_>) -> Option<Reorder> {
     Some(Reorder { probability: probability?, by: by? })
 }
 
-const LIMIT_MEND: &str =
+const LIMIT_HINT: &str =
     "write bytes (\"24MB\"), packets (\"1000 packets\"), a time (\"50ms\"), \"1 bdp\" or \"unlimited\"";
 
 fn limit(item: &Item<'_>) -> Option<Limit> {
     let spot = item.spot();
     item.read(|value| {
-        let text = quantity::text(value).map_err(|f| Fault { mend: LIMIT_MEND.to_owned(), ..f })?;
+        let text = quantity::text(value).map_err(|f| Fault { hint: LIMIT_HINT.to_owned(), ..f })?;
         let text = text.trim();
         if text == "unlimited" {
             return Ok(Limit::Fixed(QueueLimit::Unlimited));
@@ -287,7 +288,7 @@ fn limit(item: &Item<'_>) -> Option<Limit> {
             unit if !unit.is_empty() && text.parse::<Bytes>().is_ok() => {
                 quantity::bytes(value).map(|n| Limit::Fixed(QueueLimit::Bytes(n)))
             }
-            _ => Err(Fault::new(format!("`{text}` is no limit of a queue"), LIMIT_MEND)),
+            _ => Err(Fault::new(format!("`{text}` is not a valid queue limit"), LIMIT_HINT)),
         }
     })
 }
@@ -295,14 +296,17 @@ fn limit(item: &Item<'_>) -> Option<Limit> {
 fn products(number: &str) -> Result<f64, Fault> {
     match number.parse::<f64>() {
         Ok(n) if n > 0.0 && n <= 1e6 => Ok(n),
-        _ => Err(Fault::new(format!("`{number}` bandwidth-delay products are none"), "write a number above zero")),
+        _ => Err(Fault::new(
+            format!("`{number}` is not a valid number of bandwidth-delay products"),
+            "write a number above zero",
+        )),
     }
 }
 
 fn packets(number: &str) -> Result<u64, Fault> {
     match number.parse::<u64>() {
         Ok(n) if n > 0 => Ok(n),
-        _ => Err(Fault::new(format!("`{number}` is no number of packets"), "write a whole number above zero")),
+        _ => Err(Fault::new(format!("`{number}` is not a valid number of packets"), "write a whole number above zero")),
     }
 }
 

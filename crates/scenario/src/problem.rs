@@ -3,13 +3,13 @@ use std::fmt;
 
 use crate::tree::Origin;
 
-/// Most problems that are listed; further ones are counted.
-const LISTED: usize = 20;
+/// Maximum number of problems that are listed; further ones are counted.
+const LISTED_MAX: usize = 20;
 
-/// One thing that is wrong with an experiment file, worded for its author.
+/// One error in an experiment file, worded for its author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, or `--set KEY=VALUE` when an override is at fault.
+    /// The file, or `--set KEY=VALUE` if an override is wrong.
     pub file: String,
     /// Line in the file, from 1; `None` for an override and for the file as a whole.
     pub line: Option<usize>,
@@ -17,14 +17,14 @@ pub struct Problem {
     pub column: Option<usize>,
     /// Dotted key; empty for the file as a whole.
     pub key: String,
-    /// What is wrong.
+    /// What is wrong: the value and the reason.
     pub message: String,
-    /// What to do about it; may be empty.
-    pub mend: String,
+    /// How to correct it; may be empty.
+    pub hint: String,
 }
 
 impl fmt::Display for Problem {
-    /// `FILE:LINE: KEY: MESSAGE; MEND`, the form that editors and terminals make a link of.
+    /// `FILE:LINE: KEY: MESSAGE; HINT`, the form that editors and terminals turn into a link.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         if let Some(line) = self.line {
@@ -34,11 +34,11 @@ impl fmt::Display for Problem {
             write!(f, ": {}", self.key)?;
         }
         write!(f, ": {}", self.message)?;
-        if self.mend.is_empty() { Ok(()) } else { write!(f, "; {}", self.mend) }
+        if self.hint.is_empty() { Ok(()) } else { write!(f, "; {}", self.hint) }
     }
 }
 
-/// Everything that was found wrong with an experiment file: at least one problem, at most 20, in the order of the file.
+/// All errors found in an experiment file: at least one problem, at most 20, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problems {
     listed: Vec<Problem>,
@@ -46,19 +46,19 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// The problems.
+    /// The listed problems.
     pub fn as_slice(&self) -> &[Problem] {
         &self.listed
     }
 
-    /// How many more there are.
+    /// Number of problems beyond those listed.
     pub fn more(&self) -> usize {
         self.more
     }
 }
 
 impl fmt::Display for Problems {
-    /// One line each.
+    /// One line for each problem.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.listed.iter().enumerate() {
             let separator = if index == 0 { "" } else { "\n" };
@@ -68,20 +68,20 @@ impl fmt::Display for Problems {
     }
 }
 
-/// What is wrong with a value, and the mend; where is known by who asked for the value.
+/// What is wrong with a value, and a hint; the caller knows the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) message: String,
-    pub(crate) mend: String,
+    pub(crate) hint: String,
 }
 
 impl Fault {
-    pub(crate) fn new(message: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { message: message.into(), mend: mend.into() }
+    pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into() }
     }
 }
 
-/// Where problems are collected, and what is needed to say where they are.
+/// Collects problems and the positions that they refer to.
 #[derive(Debug)]
 pub(crate) struct Report {
     file: String,
@@ -91,7 +91,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// `overrides` are worded as the user gave them: `--set KEY=VALUE`.
+    /// `overrides` are given as on the command line: `--set KEY=VALUE`.
     pub(crate) fn new(file: String, text: String, overrides: Vec<String>) -> Self {
         Self { file, text, overrides, found: RefCell::default() }
     }
@@ -105,10 +105,10 @@ impl Report {
             Origin::Override(index) => (self.overrides.get(index).unwrap_or(&self.file).clone(), None, None),
             Origin::Whole => (self.file.clone(), None, None),
         };
-        self.push(Problem { file, line, column, key: key.to_owned(), message: fault.message, mend: fault.mend });
+        self.push(Problem { file, line, column, key: key.to_owned(), message: fault.message, hint: fault.hint });
     }
 
-    /// Points of a sweep are read one by one; what is wrong with several of them is said once.
+    /// Adds a problem once: each point of a sweep is read separately and may find the same one.
     pub(crate) fn push(&self, problem: Problem) {
         let mut found = self.found.borrow_mut();
         let same = |p: &Problem| {
@@ -126,8 +126,8 @@ impl Report {
     pub(crate) fn into_problems(self) -> Problems {
         let mut listed = self.found.into_inner();
         listed.sort_by_key(|p| (p.line, p.column));
-        let more = listed.len().saturating_sub(LISTED);
-        listed.truncate(LISTED);
+        let more = listed.len().saturating_sub(LISTED_MAX);
+        listed.truncate(LISTED_MAX);
         Problems { listed, more }
     }
 
@@ -138,9 +138,9 @@ impl Report {
     }
 }
 
-/// The known name nearest to one that is not known; `None` when none is near enough to be what was meant.
+/// The known name that is nearest to `name`; `None` if none is near enough to have been meant.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Distances of long names are dear, and no one mistypes a name of thousands of letters by a few.
+    // The edit distance of long names is expensive, and a typing error does not change hundreds of letters.
     if name.len() > 200 {
         return None;
     }
@@ -153,7 +153,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// A mend for a name that is not known: the nearest one, and all there are when they are few.
+/// A hint for an unknown name: the nearest known name, and the first 24 known names.
 pub(crate) fn known_names(name: &str, known: &[&str], none: &str) -> String {
     let all = || if known.len() > 24 { format!("{} ...", known[..24].join(", ")) } else { known.join(", ") };
     match nearest(name, known.iter().copied()) {

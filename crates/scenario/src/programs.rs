@@ -1,4 +1,4 @@
-//! Programs, and what is recorded.
+//! Programs, and what to record.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::section::{Item, Section};
 use crate::topology::Topology;
 use crate::tree::{Kind, Value};
 
-/// Shortest interval: below it the sampling itself would show in the numbers (crate `wire`, module `plan`).
-const MIN_INTERVAL: Duration = Duration::from_millis(10);
-/// Enough for all headers of a TCP segment with options, in IPv6 too.
+/// Minimum sampling interval: below it the sampling would affect the results (crate `wire`, module `plan`).
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+/// Default capture length in bytes: all headers of a TCP segment with options, over IPv6, too.
 const SNAP: u32 = 128;
-/// Longest IP packet (RFC 791 §3.1).
+/// Size of the longest IP packet in bytes (RFC 791 §3.1).
 const WHOLE_PACKET: u32 = 65_535;
 
 /// Reads one program.
@@ -32,7 +32,7 @@ pub(crate) fn read(name: String, item: &Item<'_>, topology: &Topology, run: Opti
     let environment = section.item("env").map_or_else(Vec::new, |item| item.named());
     let env = environment.into_iter().filter_map(|(key, item)| {
         if key.is_empty() || key.contains(['=', '\0']) {
-            item.complain(Fault::new("is no name of a variable", "leave out `=`"));
+            item.complain(Fault::new("is not a valid name of a variable", "leave out `=`"));
         }
         Some((key, item.read(without_nul)?))
     });
@@ -44,15 +44,15 @@ pub(crate) fn read(name: String, item: &Item<'_>, topology: &Topology, run: Opti
 fn time(section: &mut Section<'_>, key: &'static str, run: Option<Duration>, starts: bool) -> Option<Duration> {
     let item = section.item(key)?;
     let time = item.read(quantity::duration)?;
-    let words = crate::describe::duration;
+    let text = crate::describe::duration;
     if let Some(run) = run.filter(|run| time > *run || starts && time == *run) {
-        let message = format!("at {} the run of {} is over", words(time), words(run));
+        let message = format!("{} is after the end of the run of {}", text(time), text(run));
         item.complain(Fault::new(message, "make it earlier, or the duration of the run longer"));
     }
     Some(time)
 }
 
-/// A list of arguments, or one text for the shell.
+/// Reads a list of arguments, or one text for the shell.
 fn command(item: &Item<'_>) -> Option<Vec<String>> {
     if let Kind::Text(line) = &item.value.kind {
         item.read(without_nul)?;
@@ -60,12 +60,12 @@ fn command(item: &Item<'_>) -> Option<Vec<String>> {
             return Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()]);
         }
     }
-    let words: Vec<String> = item.one_or_more().iter().filter_map(|i| i.read(without_nul)).collect();
-    if words.first().is_none_or(|program| program.trim().is_empty()) {
-        item.complain(Fault::new("names no program", "write command = [\"iperf3\", \"-s\"]"));
+    let arguments: Vec<String> = item.one_or_more().iter().filter_map(|i| i.read(without_nul)).collect();
+    if arguments.first().is_none_or(|program| program.trim().is_empty()) {
+        item.complain(Fault::new("does not name a program", "write command = [\"iperf3\", \"-s\"]"));
         return None;
     }
-    Some(words)
+    Some(arguments)
 }
 
 fn without_nul(value: &Value) -> Result<String, Fault> {
@@ -80,7 +80,7 @@ fn without_nul(value: &Value) -> Result<String, Fault> {
 pub(crate) fn read_record(item: Option<Item<'_>>, topology: &Topology, run: Option<Duration>) -> Record {
     let mut record = Record { interval: Duration::from_secs(1), pcapng: Vec::new(), snap: SNAP };
     let interval = run.map_or(record.interval, |run| run.min(record.interval));
-    record.interval = interval.max(MIN_INTERVAL);
+    record.interval = interval.max(INTERVAL_MIN);
     let Some(mut section) = item.and_then(|item| item.section()) else { return record };
     if let Some(item) = section.item("interval") {
         record.interval = item.read(|value| interval_within(value, run)).unwrap_or(record.interval);
@@ -98,7 +98,7 @@ pub(crate) fn read_record(item: Option<Item<'_>>, topology: &Topology, run: Opti
             return Ok(WHOLE_PACKET);
         }
         quantity::whole_u32(64..=WHOLE_PACKET)(value)
-            .map_err(|f| Fault { mend: format!("{}, or \"all\"", f.mend), ..f })
+            .map_err(|f| Fault { hint: format!("{}, or \"all\"", f.hint), ..f })
     };
     record.snap = section.read("snap", snap).unwrap_or(SNAP);
     section.finish();
@@ -106,13 +106,13 @@ pub(crate) fn read_record(item: Option<Item<'_>>, topology: &Topology, run: Opti
 }
 
 fn interval_within(value: &Value, run: Option<Duration>) -> Result<Duration, Fault> {
-    let words = crate::describe::duration;
+    let text = crate::describe::duration;
     match quantity::duration(value)? {
-        short if short < MIN_INTERVAL => {
-            Err(Fault::new(format!("an interval of {} is too short", words(short)), "at least 10ms"))
+        short if short < INTERVAL_MIN => {
+            Err(Fault::new(format!("an interval of {} is too short", text(short)), "at least 10ms"))
         }
         long if run.is_some_and(|run| long > run) => {
-            Err(Fault::new(format!("an interval of {} is longer than the run", words(long)), "make it shorter"))
+            Err(Fault::new(format!("an interval of {} is longer than the run", text(long)), "make it shorter"))
         }
         interval => Ok(interval),
     }

@@ -1,4 +1,4 @@
-//! Values that others have published, to be shown beside what is measured.
+//! Published values, shown beside the measured ones.
 
 use crate::flows::Draft;
 use crate::model::{Flow, Mice, PublishedValue};
@@ -27,7 +27,7 @@ pub(crate) fn read(
         let value = section
             .required("value", "write it as a number in the metric's unit, or as a rate or a time")
             .and_then(|i| i.read(number));
-        let source = section.required("source", "say where it stands: source = \"table 3.1\"");
+        let source = section.required("source", "name the publication: source = \"table 3.1\"");
         let source = source.and_then(|i| i.read(quantity::text));
         section.finish();
         Some(PublishedValue { metric: metric?, value: value?, source: source? })
@@ -35,7 +35,7 @@ pub(crate) fn read(
     item.items().into_iter().filter_map(one).collect()
 }
 
-/// The name of a metric of something that the file has. Which quantities there are is known once they are measured.
+/// Checks that a metric belongs to a flow, link or other entry of the file. Its quantities are known only after a run.
 fn subject_known(value: &Value, subjects: &[String]) -> Result<String, Fault> {
     let metric = quantity::text(value)?;
     let is_of = |subject: &String| metric.strip_prefix(subject.as_str()).is_some_and(|rest| rest.starts_with('.'));
@@ -44,26 +44,26 @@ fn subject_known(value: &Value, subjects: &[String]) -> Result<String, Fault> {
     }
     let known: Vec<&str> = subjects.iter().map(String::as_str).collect();
     let subject = metric.rsplit_once('.').map_or(metric.as_str(), |(subject, _)| subject);
-    Err(Fault::new(format!("`{metric}` is of nothing in the file"), known_names(subject, &known, "")))
+    Err(Fault::new(format!("`{metric}` does not refer to an entry of the file"), known_names(subject, &known, "")))
 }
 
 fn number(value: &Value) -> Result<f64, Fault> {
     match &value.kind {
         Kind::Integer(n) => Ok(*n as f64),
         Kind::Float(n, _) => Ok(*n),
-        // Also what a scale has made of a number.
+        // A scaled number is text as well.
         Kind::Text(text) => text
             .parse()
             .ok()
-            // `10m` is a time here; as a rate one writes 10Mb/s.
+            // `10m` is a time here; a rate is written `10Mb/s`.
             .or_else(|| quantity::duration(value).ok().map(|time| time.as_secs_f64()))
             .or_else(|| quantity::rate(value).ok().map(|rate| rate.as_bps() as f64))
             .filter(|n: &f64| n.is_finite())
-            .ok_or_else(|| Fault::new(format!("`{text}` is neither a number nor a rate or a time"), MEND)),
+            .ok_or_else(|| Fault::new(format!("`{text}` is neither a number nor a rate or a time"), HINT)),
         other @ (Kind::Boolean(_) | Kind::Date(_) | Kind::Array(_) | Kind::Table(_)) => {
-            Err(Fault::new(format!("is {}, not a number", other.noun()), MEND))
+            Err(Fault::new(format!("is {}, not a number", other.noun()), HINT))
         }
     }
 }
 
-const MEND: &str = "write a number in the metric's unit, or a rate or a time with its unit";
+const HINT: &str = "write a number in the metric's unit, or a rate or a time with its unit";

@@ -1,5 +1,4 @@
-//! Where packets go: for each pair of nodes the path of least cost, then of fewest hops, then the one with the earliest link of
-//! the file.
+//! Routes: for each pair of nodes the path of least cost, then of fewest hops, then with the earliest link of the file.
 //!
 //! The order is total and the same from both ends, so packets and their acknowledgements share a path, and hop by hop
 //! forwarding cannot loop.
@@ -10,7 +9,7 @@ use std::collections::BinaryHeap;
 use crate::model::{Medium, Route};
 use crate::topology::Topology;
 
-/// Cost, then hops. Costs are doubled, so that a LAN can stand between its members.
+/// Cost, then number of hops. Costs are doubled so that a LAN can be a vertex between its members.
 type Length = (u64, usize);
 
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +28,7 @@ struct Best {
     /// The next vertex and the medium towards it.
     next: usize,
     medium: Medium,
-    /// Positions of all media on the way, sorted.
+    /// Positions of all media on the path, sorted.
     ranks: Vec<usize>,
 }
 
@@ -42,7 +41,7 @@ pub(crate) fn routes(topology: &Topology) -> Vec<Vec<Route>> {
         let best = shortest(&edges, to);
         for (from, routes) in routes.iter_mut().enumerate() {
             let Some(Some(first)) = best.get(from) else { continue };
-            // A LAN is no node: what follows it is.
+            // A LAN is not a node: the vertex after it is the next hop.
             let beyond = best.get(first.next).and_then(Option::as_ref);
             let next = if first.next < nodes { first.next } else { beyond.map_or(to, |b| b.next) };
             routes.push(Route { to, over: first.medium, next });
@@ -71,7 +70,8 @@ fn graph(topology: &Topology) -> Vec<Vec<Edge>> {
     edges
 }
 
-/// Dijkstra from the destination; every edge has a length above zero, so all ties of a vertex are seen before its turn.
+/// Dijkstra's algorithm from the destination. Every edge has a length above zero, so all ties of a vertex are seen
+/// before it is removed from the heap.
 fn shortest(edges: &[Vec<Edge>], to: usize) -> Vec<Option<Best>> {
     let mut best: Vec<Option<Best>> = vec![None; edges.len()];
     let mut done = vec![false; edges.len()];

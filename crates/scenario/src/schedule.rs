@@ -1,7 +1,7 @@
-//! The schedule: what is written (steps, ramps, outages, loops), and the list of changes that follows from it.
+//! The schedule: its entries (steps, ramps, outages, loops), and the list of changes that results.
 //!
-//! Each entry changes only what it names. The changes are therefore worked out in the order of time, each on top of the
-//! state that it finds.
+//! Each entry changes only the values that it names. The changes are therefore computed in the order of time, each on
+//! top of the state before it.
 
 mod read;
 mod resolve;
@@ -17,8 +17,8 @@ use crate::problem::{Fault, Report};
 use crate::section::{Item, Spot};
 use crate::topology::Topology;
 
-/// Most changes of a run: at one every 50 ms, more than eight minutes of a ramp.
-const MAX_CHANGES: usize = 10_000;
+/// Maximum number of changes of a run: at one every 50 ms, more than eight minutes of a ramp.
+const CHANGES_MAX: usize = 10_000;
 
 /// One direction of one link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ struct Target {
     way: Way,
 }
 
-/// Something that happens to directions of links at a time, loops unrolled.
+/// An event for directions of links at one time, with loops unrolled.
 #[derive(Debug, Clone)]
 struct Entry {
     at: Duration,
@@ -38,15 +38,15 @@ struct Entry {
 
 #[derive(Debug, Clone)]
 enum Action {
-    /// New values at once.
+    /// Sets new values at once.
     Set(Patch),
-    /// From the values that are found to these, in steps.
+    /// Changes from the present values to these, in steps.
     Ramp { to: Patch, over: Duration, every: Duration },
-    /// Down for a time.
+    /// Takes the link down for a duration.
     Outage(Duration),
 }
 
-/// The changes that the schedule makes in a run of this length, sorted by time.
+/// The changes that the schedule makes in a run of duration `run`, sorted by time.
 pub(crate) fn read(item: &Item<'_>, topology: &Topology, run: Duration, files: &Files<'_>) -> Vec<Change> {
     let entries = read::entries(item, topology, run, files);
     if !item.report.is_empty() {
@@ -57,6 +57,6 @@ pub(crate) fn read(item: &Item<'_>, topology: &Topology, run: Duration, files: &
 }
 
 fn too_many(spot: &Spot, report: &Report) {
-    let mend = "use longer periods, larger steps (every) or fewer links";
-    spot.complain(report, Fault::new(format!("the schedule makes more than {MAX_CHANGES} changes"), mend));
+    let hint = "use longer periods, larger steps (every) or fewer links";
+    spot.complain(report, Fault::new(format!("the schedule makes more than {CHANGES_MAX} changes"), hint));
 }

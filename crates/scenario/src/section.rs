@@ -1,9 +1,9 @@
-//! Reading tables key by key: what nobody asked for is a mistake of the author.
+//! Reads tables key by key; a key that no reader asks for is an error in the file.
 
 use crate::problem::{Fault, Report, known_names};
 use crate::tree::{Kind, Origin, Table, Value};
 
-/// A place in the file that a later check can complain about.
+/// A position in the file that a later check can refer to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub(crate) key: String,
@@ -33,12 +33,12 @@ impl<'a> Item<'a> {
         Spot { key: self.key.clone(), origin: self.value.origin }
     }
 
-    /// The value by a reader; `None` after a complaint.
+    /// The value, converted by a reader; `None` after an error has been reported.
     pub(crate) fn read<T>(&self, reader: impl FnOnce(&Value) -> Result<T, Fault>) -> Option<T> {
         reader(self.value).map_err(|fault| self.complain(fault)).ok()
     }
 
-    /// The table that this is; `None` after a complaint.
+    /// The value as a table; `None` after an error has been reported.
     pub(crate) fn section(&self) -> Option<Section<'a>> {
         if let Kind::Table(table) = &self.value.kind {
             return Some(Section::new(self.report, self.key.clone(), self.value.origin, table));
@@ -48,7 +48,7 @@ impl<'a> Item<'a> {
         None
     }
 
-    /// The entries of a list; none after a complaint.
+    /// The entries of a list; none after an error has been reported.
     pub(crate) fn items(&self) -> Vec<Self> {
         let Kind::Array(items) = &self.value.kind else {
             let what = self.value.kind.noun();
@@ -59,12 +59,12 @@ impl<'a> Item<'a> {
         items.iter().enumerate().map(item).collect()
     }
 
-    /// The entries of a list, or the value itself as the only one.
+    /// The entries of a list, or the value itself as the only entry.
     pub(crate) fn one_or_more(&self) -> Vec<Self> {
         if matches!(self.value.kind, Kind::Array(_)) { self.items() } else { vec![self.clone()] }
     }
 
-    /// The entries of a table whose keys are names given by the author.
+    /// The entries of a table whose keys are names chosen by the author.
     pub(crate) fn named(&self) -> Vec<(String, Self)> {
         let Some(section) = self.section() else { return Vec::new() };
         let entry = |e: &'a crate::tree::Entry| {
@@ -75,7 +75,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A table of which every key must be asked for.
+/// A table that reports keys that no reader asks for.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
     pub(crate) report: &'a Report,
@@ -83,7 +83,7 @@ pub(crate) struct Section<'a> {
     origin: Origin,
     table: &'a Table,
     known: Vec<&'static str>,
-    /// Known as well, but no advice to give.
+    /// Known keys that do not apply here; hints leave them out.
     refused: Vec<&'static str>,
 }
 
@@ -106,12 +106,12 @@ impl<'a> Section<'a> {
         Some(Item { report: self.report, key: self.dotted(name), value: &entry.value })
     }
 
-    /// `None` when the key is absent, or wrong and complained about.
+    /// `None` if the key is absent, or if its value is wrong and an error has been reported.
     pub(crate) fn read<T>(&mut self, name: &'static str, reader: impl FnOnce(&Value) -> Result<T, Fault>) -> Option<T> {
         self.item(name)?.read(reader)
     }
 
-    /// A key that must be there; `missing` says what to write.
+    /// A required key; `missing` is the hint if it is absent.
     pub(crate) fn required(&mut self, name: &'static str, missing: &str) -> Option<Item<'a>> {
         let item = self.item(name);
         if item.is_none() {
@@ -120,27 +120,27 @@ impl<'a> Section<'a> {
         item
     }
 
-    /// A key that exists elsewhere and does not apply here; says why when it is given.
-    pub(crate) fn refuse(&mut self, name: &'static str, reason: &str, mend: &str) {
+    /// A key that exists elsewhere and does not apply here; reports `reason` if the key is given.
+    pub(crate) fn refuse(&mut self, name: &'static str, reason: &str, hint: &str) {
         self.refused.push(name);
         if let Some(entry) = self.table.get(name) {
-            self.report.add(entry.value.origin, &self.dotted(name), Fault::new(reason, mend));
+            self.report.add(entry.value.origin, &self.dotted(name), Fault::new(reason, hint));
         }
     }
 
-    /// The names of those keys that are given.
+    /// The keys of `names` that are given.
     pub(crate) fn given<'n>(&self, names: &[&'n str]) -> Vec<&'n str> {
         names.iter().copied().filter(|name| self.table.get(name).is_some()).collect()
     }
 
-    /// Complains about every key that nobody asked for.
+    /// Reports an error for every key that no reader has asked for.
     pub(crate) fn finish(mut self) {
         self.known.sort_unstable();
         self.known.dedup();
         let is_known = |name: &str| self.known.contains(&name) || self.refused.contains(&name);
         for entry in self.table.entries.iter().filter(|e| !is_known(&e.name)) {
-            let mend = known_names(&entry.name, &self.known, "leave it out");
-            self.report.add(entry.origin, &self.dotted(&entry.name), Fault::new("is an unknown key", mend));
+            let hint = known_names(&entry.name, &self.known, "leave it out");
+            self.report.add(entry.origin, &self.dotted(&entry.name), Fault::new("is an unknown key", hint));
         }
     }
 

@@ -1,7 +1,7 @@
-//! Sizes of small transfers: one size, or a distribution that others have measured and published.
+//! Sizes of small transfers: one size, or a published distribution.
 //!
-//! A published distribution is a table of sizes and of the share of transfers up to each. Between two entries sizes are spread
-//! evenly, as the traffic generators of the papers that use these tables have it.
+//! A published distribution is a table of sizes and of the share of transfers up to each size. Sizes between two
+//! entries are uniform, as in the traffic generators of the papers that use these tables.
 
 use std::fmt;
 
@@ -12,8 +12,9 @@ use crate::quantity;
 use crate::section::Item;
 use crate::tree::Kind;
 
-/// Web search: Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, figure 4, as bytes and share in the traffic generators
-/// of HPCC (Li et al., SIGCOMM 2019, `WebSearch_distribution.txt`) and of Bai et al. (NSDI 2015, `DCTCP_CDF.txt`).
+/// Web search: Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, figure 4, as bytes and share in the traffic
+/// generators of HPCC (Li et al., SIGCOMM 2019, `WebSearch_distribution.txt`) and of Bai et al. (NSDI 2015,
+/// `DCTCP_CDF.txt`).
 const WEB_SEARCH: &[(u64, f64)] = &[
     (0, 0.0),
     (10_000, 0.15),
@@ -29,8 +30,8 @@ const WEB_SEARCH: &[(u64, f64)] = &[
     (30_000_000, 1.0),
 ];
 
-/// Data mining: Greenberg et al., "VL2: A Scalable and Flexible Data Center Network", SIGCOMM 2009, figure 2, as bytes and share
-/// in the traffic generator of Bai et al. (NSDI 2015, `VL2_CDF.txt`).
+/// Data mining: Greenberg et al., "VL2: A Scalable and Flexible Data Center Network", SIGCOMM 2009, figure 2, as bytes
+/// and share in the traffic generator of Bai et al. (NSDI 2015, `VL2_CDF.txt`).
 const DATA_MINING: &[(u64, f64)] = &[
     (0, 0.0),
     (180, 0.1),
@@ -50,14 +51,15 @@ const DATA_MINING: &[(u64, f64)] = &[
 /// A published distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Published {
-    /// Answers of a web search: Alizadeh et al. 2010 (DCTCP), figure 4. Mean 1.711 MB.
+    /// Responses of a web search: Alizadeh et al. 2010 (DCTCP), figure 4. Mean 1.711 MB.
     WebSearch,
-    /// Flows of a data mining cluster: Greenberg et al. 2009 (VL2), figure 2. Mean 12.66 MB, and half of all below 1.1 kB.
+    /// Flows of a data mining cluster: Greenberg et al. 2009 (VL2), figure 2. Mean 12.66 MB, and half of all below 1.1
+    /// kB.
     DataMining,
 }
 
 impl Published {
-    /// Sizes in bytes, ascending, and the share of transfers up to each, from 0 to 1.
+    /// Sizes in bytes, ascending, and the share of transfers up to each size, from 0 to 1.
     pub const fn table(self) -> &'static [(u64, f64)] {
         match self {
             Self::WebSearch => WEB_SEARCH,
@@ -72,12 +74,12 @@ impl Published {
         }
     }
 
-    /// Largest size of the table.
+    /// Largest size of the table in bytes.
     fn largest(self) -> u64 {
         self.table().last().map_or(0, |(size, _)| *size)
     }
 
-    /// The table up to `most`, with the share of `most` as its last.
+    /// The table up to `most` bytes, with the share at `most` as its last entry.
     fn cut(self, most: Option<Bytes>) -> Vec<(f64, f64)> {
         let most = most.map_or(f64::INFINITY, |b| b.as_u64() as f64);
         let mut points: Vec<(f64, f64)> = Vec::new();
@@ -95,23 +97,24 @@ impl Published {
     }
 }
 
-/// How many bytes the transfers of a stream carry.
+/// Sizes of the transfers of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sizes {
-    /// All the same.
+    /// All transfers have the same size.
     Fixed(Bytes),
-    /// Drawn for each transfer.
+    /// The size of each transfer is drawn from a distribution.
     Drawn {
-        /// From what.
+        /// The distribution.
         from: Published,
-        /// Larger ones are drawn again: the distribution is that of the transfers up to this size. To put them at this size
-        /// instead would make of a tail of, say, 30 % as many transfers of one and the same size, which nobody measured.
+        /// Maximum size: a larger size is drawn again, so the distribution is that of the transfers up to this size.
+        /// Clipping instead would turn a tail of, say, 30 % into as many transfers of one size, which no publication
+        /// has measured.
         most: Option<Bytes>,
     },
 }
 
 impl Sizes {
-    /// Mean of the distribution in bytes: of each stretch of the table the middle, by its share.
+    /// Mean of the distribution in bytes: the middle of each segment of the table, weighted by its share.
     pub fn mean(&self) -> f64 {
         match self {
             Self::Fixed(bytes) => bytes.as_u64() as f64,
@@ -124,8 +127,8 @@ impl Sizes {
         }
     }
 
-    /// The size up to which a `share` of all transfers goes (0..=1): a number drawn evenly from 0 to 1 gives a size. At least
-    /// one byte.
+    /// The size below which a `share` of all transfers lies (0..=1), at least one byte. A uniform random number from 0
+    /// to 1 as `share` gives a random size.
     pub fn quantile(&self, share: f64) -> Bytes {
         match self {
             Self::Fixed(bytes) => *bytes,
@@ -143,7 +146,7 @@ impl Sizes {
 }
 
 impl fmt::Display for Sizes {
-    /// `100 kB`, `web-search sizes up to 1 MB (mean 123.2 kB)`.
+    /// Formats as `100 kB` or `web-search sizes up to 1 MB (mean 123.2 kB)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(bytes) => bytes.fmt(f),
@@ -167,7 +170,7 @@ pub(crate) fn read(item: &Item<'_>) -> Option<Sizes> {
     let mut section = item.section()?;
     let from = section
         .required("distribution", "name it: distribution = \"web-search\" or \"data-mining\"")
-        .and_then(|i| i.read(quantity::word(NAMES)));
+        .and_then(|i| i.read(quantity::name(NAMES)));
     let most = section.item("most");
     section.finish();
     let most = match (most, from) {
@@ -175,7 +178,8 @@ pub(crate) fn read(item: &Item<'_>) -> Option<Sizes> {
         (Some(item), Some(from)) => {
             let most = item.read(quantity::bytes)?;
             if most.as_u64() >= from.largest() {
-                let message = format!("cuts nothing off: {} ends at {}", from.name(), Bytes::new(from.largest()));
+                let message =
+                    format!("has no effect: the largest size of {} is {}", from.name(), Bytes::new(from.largest()));
                 item.complain(Fault::new(message, "make it smaller, or leave it out"));
             }
             Some(most)
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_rise_from_nothing_to_all() {
+    fn the_tables_rise_from_zero_to_one() {
         for table in [Published::WebSearch.table(), Published::DataMining.table()] {
             assert_eq!((table[0], table[table.len() - 1].1), ((0, 0.0), 1.0));
             assert!(table.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 < w[1].1));
@@ -207,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn the_means_are_those_of_the_arithmetic() {
-        // Shares times middles: 0.15 x 5 kB + 0.05 x 15 kB + 0.1 x 25 kB + 0.1 x 40 kB + 0.13 x 65 kB + 0.07 x 140 kB
+    fn the_means_equal_the_sums_by_hand() {
+        // Shares times midpoints: 0.15 x 5 kB + 0.05 x 15 kB + 0.1 x 25 kB + 0.1 x 40 kB + 0.13 x 65 kB + 0.07 x 140 kB
         // + 0.1 x 600 kB = 86.25 kB; + 0.1 x 1.5 MB + 0.1 x 3.5 MB + 0.07 x 7.5 MB + 0.03 x 20 MB.
         let near = |sizes: Sizes, bytes: f64| assert!((sizes.mean() / bytes - 1.0).abs() < 1e-9, "{}", sizes.mean());
         near(drawn(Published::WebSearch, None), 1_711_250.0);
@@ -249,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_in_words() {
+    fn sizes_are_formatted_as_text() {
         assert_eq!(Sizes::Fixed(Bytes::new(100_000)).to_string(), Bytes::new(100_000).to_string());
         let text = drawn(Published::WebSearch, Some(1_000_000)).to_string();
         assert!(text.starts_with("web-search sizes up to 1") && text.contains("mean 123"), "{text}");

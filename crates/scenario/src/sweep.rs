@@ -1,4 +1,4 @@
-//! Sweeps and plots: one file, many points.
+//! Sweeps and plots: one file, many parameter sets.
 
 use crate::dotted;
 use crate::model::{Metric, Model, Plot};
@@ -7,10 +7,10 @@ use crate::quantity;
 use crate::section::Item;
 use crate::tree::{Table, Value};
 
-/// Most points of a sweep: each is a run.
-const MAX_POINTS: usize = 1000;
+/// Maximum number of points of a sweep: each is a run.
+const POINTS_MAX: usize = 1000;
 
-/// A key that varies.
+/// A key that the sweep varies.
 #[derive(Debug)]
 pub(crate) struct Sweep<'a> {
     pub(crate) key: String,
@@ -23,7 +23,7 @@ pub(crate) fn read<'a>(item: &Item<'a>) -> Vec<Sweep<'a>> {
     let mut sweeps: Vec<Sweep<'a>> = Vec::new();
     for item in item.items() {
         let Some(mut section) = item.section() else { continue };
-        let key = section.required("key", "name what varies: key = \"links.path.loss\"");
+        let key = section.required("key", "name the key to vary: key = \"links.path.loss\"");
         let values = section.required("values", "write them as a list: values = [0.001, 0.01]");
         section.finish();
         let (Some(key), Some(values)) = (key, values) else { continue };
@@ -44,8 +44,8 @@ pub(crate) fn read<'a>(item: &Item<'a>) -> Vec<Sweep<'a>> {
         sweeps.push(Sweep { key: name, path, values });
     }
     let points = sweeps.iter().fold(1_usize, |n, s| n.saturating_mul(s.values.len()));
-    if points > MAX_POINTS {
-        item.complain(Fault::new(format!("{points} points are too many"), format!("at most {MAX_POINTS}")));
+    if points > POINTS_MAX {
+        item.complain(Fault::new(format!("{points} points are too many"), format!("at most {POINTS_MAX}")));
     }
     sweeps
 }
@@ -70,8 +70,8 @@ pub(crate) fn at_point(root: &Table, sweeps: &[Sweep<'_>], point: &[usize]) -> T
     root
 }
 
-/// The key and value of each sweep at a point, parameters replaced. What varies may be a parameter itself, which is only in the
-/// tree as it was written.
+/// The key and value of each sweep at a point, with parameters replaced. A swept key may itself be a parameter, which
+/// is only in the tree as it was written.
 pub(crate) fn labels(root: &Table, as_written: &Table, sweeps: &[Sweep<'_>]) -> Vec<(String, String)> {
     let label = |s: &Sweep<'_>| {
         let value = dotted::find(root, &s.path).or_else(|| dotted::find(as_written, &s.path));
@@ -96,28 +96,31 @@ pub(crate) fn read_plot(item: &Item<'_>, sweeps: &[(String, String)], traffic: &
     let series_item = section.item("series");
     let series = series_item.as_ref().and_then(swept);
     let y_item = section.required("y", "write \"throughput\", \"completion\", \"queue-delay\" or \"utilisation\"");
-    let y = y_item.as_ref().and_then(|i| i.read(quantity::word(METRICS)));
+    let y = y_item.as_ref().and_then(|i| i.read(quantity::name(METRICS)));
     let log = section.read("log", quantity::boolean).unwrap_or(false);
     let models_item = section.item("models");
     let models: Vec<Model> = models_item
         .as_ref()
-        .map_or_else(Vec::new, |list| list.items().iter().filter_map(|i| i.read(quantity::word(MODELS))).collect());
+        .map_or_else(Vec::new, |list| list.items().iter().filter_map(|i| i.read(quantity::name(MODELS))).collect());
     section.finish();
     if let Some(item) = series_item.filter(|_| series.is_some() && series == x) {
         item.complain(Fault::new("is the x axis as well", "name another key of the sweep, or leave it out"));
     }
     if let Some(item) = y_item {
         let missing = match y {
-            Some(Metric::Completion) if !traffic.contains(&"mice") => Some("needs [mice.*], whose transfers complete"),
-            Some(Metric::Throughput) if !traffic.contains(&"flows") => Some("needs [flows.*], whose throughput it is"),
+            Some(Metric::Completion) if !traffic.contains(&"mice") => Some("needs [mice.*] for completion times"),
+            Some(Metric::Throughput) if !traffic.contains(&"flows") => Some("needs [flows.*] for throughput"),
             Some(Metric::Completion | Metric::Throughput | Metric::QueueDelay | Metric::Utilisation) | None => None,
         };
         if let Some(missing) = missing {
-            item.complain(Fault::new(missing, "add some, or plot something else"));
+            item.complain(Fault::new(missing, "add them, or plot another quantity"));
         }
     }
     if let Some(item) = models_item.filter(|_| !models.is_empty() && y.is_some() && y != Some(Metric::Throughput)) {
-        item.complain(Fault::new("these formulas give a throughput", "write y = \"throughput\", or leave models out"));
+        item.complain(Fault::new(
+            "the models predict throughput only",
+            "write y = \"throughput\", or leave models out",
+        ));
     }
     Some(Plot { x: x?, y: y?, series, log, models })
 }
@@ -128,6 +131,6 @@ fn swept_key(value: &Value, sweeps: &[(String, String)]) -> Result<String, Fault
         return Ok(key);
     }
     let known: Vec<&str> = sweeps.iter().map(|(swept, _)| swept.as_str()).collect();
-    let mend = crate::problem::known_names(&key, &known, "add a [[sweep]] with this key");
-    Err(Fault::new(format!("`{key}` is not swept"), mend))
+    let hint = crate::problem::known_names(&key, &known, "add a [[sweep]] with this key");
+    Err(Fault::new(format!("`{key}` is not swept"), hint))
 }

@@ -15,18 +15,18 @@ use crate::quantity;
 use crate::section::{Item, Section};
 use crate::tree::Value;
 
-/// Most nodes: each is a network namespace, and their addresses end in two small numbers.
-const MAX_NODES: usize = 1000;
-/// Most links and LANs together.
-const MAX_LINKS: usize = 2000;
-/// An Ethernet interface's MTU unless the file says otherwise (RFC 894).
+/// Maximum number of nodes: each is a network namespace, and the last two bytes of its address are its number.
+const NODES_MAX: usize = 1000;
+/// Maximum number of links and LANs together.
+const LINKS_MAX: usize = 2000;
+/// Default MTU of an interface: that of Ethernet (RFC 894).
 const DEFAULT_MTU: u32 = 1500;
 
-/// A link or LAN while routes are sought.
+/// Cost of a link or LAN in route selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cost(pub(crate) u64);
 
-/// All that the file says about the network, routes excepted.
+/// The network of the file, without routes.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
     pub(crate) nodes: Vec<Node>,
@@ -34,7 +34,7 @@ pub(crate) struct Topology {
     pub(crate) lans: Vec<Lan>,
     pub(crate) link_costs: Vec<Cost>,
     pub(crate) lan_costs: Vec<Cost>,
-    /// Names of nodes that could not be read: what refers to them is not wrong.
+    /// Names of nodes with errors: references to them are not reported as well.
     broken: BTreeSet<String>,
 }
 
@@ -52,17 +52,17 @@ impl Topology {
             });
         let links = root.item("links").map_or_else(Vec::new, |item| item.named());
         let lans = root.item("lans").map_or_else(Vec::new, |item| item.named());
-        if let Some((_, item)) = links.iter().chain(&lans).nth(MAX_LINKS) {
+        if let Some((_, item)) = links.iter().chain(&lans).nth(LINKS_MAX) {
             item.complain(Fault::new(
                 format!("{} links and LANs are too many", links.len() + lans.len()),
-                format!("at most {MAX_LINKS}"),
+                format!("at most {LINKS_MAX}"),
             ));
             return topology;
         }
         let mut names = BTreeSet::new();
         for (name, item) in links.iter().chain(&lans) {
             if !names.insert(name.clone()) {
-                item.complain(Fault::new("is the name of a link as well", "give each its own name"));
+                item.complain(Fault::new("is the name of a link, too", "give each its own name"));
             }
         }
         for (name, item) in links {
@@ -77,7 +77,7 @@ impl Topology {
         topology
     }
 
-    /// Gives back what the nodes say about shaping, as links are not known yet.
+    /// Returns the shaping tables of the nodes, since links are not known yet.
     fn read_nodes<'a>(&mut self, item: &Item<'a>) -> Vec<(usize, Item<'a>)> {
         let mut shapes = Vec::new();
         let short = item.value.kind.is_array();
@@ -86,8 +86,8 @@ impl Topology {
         } else {
             item.named()
         };
-        if let Some((_, extra)) = nodes.get(MAX_NODES) {
-            extra.complain(Fault::new(format!("{} nodes are too many", nodes.len()), format!("at most {MAX_NODES}")));
+        if let Some((_, extra)) = nodes.get(NODES_MAX) {
+            extra.complain(Fault::new(format!("{} nodes are too many", nodes.len()), format!("at most {NODES_MAX}")));
             return shapes;
         }
         for (name, item) in nodes {
@@ -116,7 +116,7 @@ impl Topology {
             let Some((_, medium, _)) = own.iter().find(|(n, _, _)| **n == name) else {
                 let known: Vec<&str> = own.iter().map(|(n, _, _)| n.as_str()).collect();
                 let message = format!("node `{}` has no link or LAN `{name}`", self.nodes[node].name);
-                policy.complain(Fault::new(message, known_names(&name, &known, "join it to one")));
+                policy.complain(Fault::new(message, known_names(&name, &known, "connect the node to one")));
                 continue;
             };
             let medium = *medium;
@@ -127,7 +127,7 @@ impl Topology {
     fn check_node_name(&self, name: &str) -> Result<(), Fault> {
         quantity::check_name(name)?;
         if name == "localhost" {
-            return Err(Fault::new("every node calls itself `localhost`", "give it another name"));
+            return Err(Fault::new("the name `localhost` is reserved", "give it another name"));
         }
         if self.nodes.iter().any(|n| n.name == name) {
             return Err(Fault::new(format!("there are two nodes `{name}`"), "give each its own name"));
@@ -135,19 +135,19 @@ impl Topology {
         Ok(())
     }
 
-    /// The index of the node that `item` names; `None` after a complaint.
+    /// The index of the node that `item` names; `None` after an error has been reported.
     pub(crate) fn node(&self, item: &Item<'_>) -> Option<usize> {
         let name = item.read(quantity::text)?;
         let index = self.nodes.iter().position(|n| n.name == name);
         if index.is_none() && !self.broken.contains(&name) {
             let known: Vec<&str> = self.nodes.iter().map(|n| n.name.as_str()).collect();
-            let mend = known_names(&name, &known, "add it to the nodes");
-            item.complain(Fault::new(format!("there is no node `{name}`"), mend));
+            let hint = known_names(&name, &known, "add it to the nodes");
+            item.complain(Fault::new(format!("there is no node `{name}`"), hint));
         }
         index
     }
 
-    /// The index of the link that `item` names; `None` after a complaint.
+    /// The index of the link that `item` names; `None` after an error has been reported.
     pub(crate) fn link(&self, item: &Item<'_>) -> Option<usize> {
         let name = item.read(quantity::text)?;
         let index = self.links.iter().position(|l| l.name == name);
@@ -163,7 +163,7 @@ impl Topology {
         index
     }
 
-    /// Links that were wrong still take their place, so that what refers to them is not reported as well.
+    /// Reads a link. A link with an error keeps its index, so that references to it are not reported as well.
     fn read_link(&mut self, name: String, item: &Item<'_>, defaults: &Layer, files: &Files<'_>) {
         check_medium_name(&name, item);
         let Some(mut section) = item.section() else { return };
@@ -221,7 +221,7 @@ impl Topology {
         let patch = layer.patch.clone().over(&defaults.patch);
         let mut down = Settings::default();
         patch.apply(&mut down);
-        // A round trip between two members passes the delay of each once.
+        // A round trip between two members includes the delay of each once.
         let opposite = down.delay;
         patch.apply_products(&mut down, opposite, section.report);
         let up = Settings {
@@ -256,7 +256,7 @@ impl Topology {
     }
 }
 
-/// What one table says about a link as a whole.
+/// The keys of a link as a whole from one table.
 #[derive(Debug, Default)]
 struct Layer {
     patch: Patch,
@@ -282,7 +282,7 @@ impl Layer {
     }
 }
 
-/// Applies a patch to each direction that has one; bandwidth-delay products count with the delays after all changes.
+/// Applies a patch to each direction that has one; bandwidth-delay products use the delays after all changes.
 pub(crate) fn apply_both(settings: &mut [Settings; 2], patches: [Option<&Patch>; 2], section: &Section<'_>) {
     for (settings, patch) in settings.iter_mut().zip(patches) {
         if let Some(patch) = patch {
@@ -330,7 +330,7 @@ fn read_sysctls(mut section: Section<'_>) -> BTreeMap<String, String> {
 fn check_sysctl(key: &str) -> Result<(), Fault> {
     if !key.starts_with("net.") {
         return Err(Fault::new(
-            "only settings below net. belong to a network namespace; others would change the whole host",
+            "only settings below net. belong to a network namespace; this one would change the whole host",
             "leave it out, or set it on the host yourself",
         ));
     }
@@ -338,7 +338,7 @@ fn check_sysctl(key: &str) -> Result<(), Fault> {
     if key.split('.').all(part) {
         Ok(())
     } else {
-        Err(Fault::new("is no key of sysctl", "write it as `sysctl -a` does"))
+        Err(Fault::new("is not a sysctl key", "write it as `sysctl -a` does"))
     }
 }
 
@@ -349,8 +349,8 @@ fn sysctl_value(value: &Value) -> Result<String, Fault> {
     quantity::as_text(value)
 }
 
-/// Addresses of the node at an index: 10.0.x.y without .0 and .255, which some programs take for networks, and fd00::/64
-/// (RFC 4193) counted from 1.
+/// Addresses of the node at an index: 10.0.x.y without .0 and .255, which some programs take for network addresses, and
+/// fd00::/64 (RFC 4193) counted from 1.
 fn addresses(index: usize) -> (Ipv4Addr, Ipv6Addr) {
     let [_, _, high, low] = u32::try_from(index + 1).unwrap_or(u32::MAX).to_be_bytes();
     let (third, fourth) = (index / 250, index % 250 + 1);

@@ -1,4 +1,4 @@
-//! A TOML document as a tree that can be changed: each value knows where it came from.
+//! A TOML document as a tree that can be changed; each value has its origin.
 
 use toml::de::{DeTable, DeValue};
 
@@ -25,17 +25,17 @@ pub(crate) struct Value {
 pub(crate) enum Kind {
     Text(String),
     Integer(i64),
-    /// With the text as written: `1e-5` is printed so, not as `0.00001`.
+    /// A floating-point number, with its text as written: `1e-5` is printed as such, not as `0.00001`.
     Float(f64, String),
     Boolean(bool),
-    /// TOML's dates; no key takes one.
+    /// A TOML date; no key accepts one.
     Date(String),
     Array(Vec<Value>),
     Table(Table),
 }
 
 impl Kind {
-    /// What it is, with its article.
+    /// The kind of value, with its article.
     pub(crate) fn noun(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// The text that it is, if it is one.
+    /// The text, if the value is text.
     pub(crate) fn as_text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
@@ -61,7 +61,7 @@ impl Kind {
         matches!(self, Self::Array(_))
     }
 
-    /// As a person would write it in a table of results: texts without quotes.
+    /// The value as in a table of results: text without quotes.
     pub(crate) fn plain(&self) -> String {
         match self {
             Self::Text(text) | Self::Float(_, text) | Self::Date(text) => text.clone(),
@@ -83,12 +83,12 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    /// Where the key stands.
+    /// Position of the key.
     pub(crate) origin: Origin,
     pub(crate) value: Value,
 }
 
-/// Entries in the order of the file; no name twice.
+/// Entries in the order of the file; names are unique.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Table {
     pub(crate) entries: Vec<Entry>,
@@ -109,7 +109,7 @@ impl Table {
     }
 }
 
-/// Reads a file's text; what is wrong goes to `report`.
+/// Parses the text of a file; errors go to `report`.
 pub(crate) fn parse(text: &str, report: &Report) -> Option<Table> {
     let document = match DeTable::parse(text) {
         Ok(document) => document,
@@ -128,7 +128,7 @@ pub(crate) fn parse(text: &str, report: &Report) -> Option<Table> {
     }
 }
 
-/// Reads the value of an override: TOML, or a text without its quotes.
+/// Parses the value of an override: TOML, or text without quotes.
 pub(crate) fn parse_override(text: &str, index: usize) -> Result<Value, Fault> {
     let origin = Origin::Override(index);
     let bare = || Value { kind: Kind::Text(text.to_owned()), origin };
@@ -169,11 +169,11 @@ fn value(parsed: DeValue<'_>, origin: Origin, place: Place<'_>) -> Result<Value,
         DeValue::Datetime(date) => Kind::Date(date.to_string()),
         DeValue::Integer(n) => match i64::from_str_radix(n.as_str(), n.radix()) {
             Ok(n) => Kind::Integer(n),
-            Err(_) => return Err((origin, Fault::new(format!("{n} is too large a number"), "stay below 2^63"))),
+            Err(_) => return Err((origin, Fault::new(format!("{n} is too large"), "write a number below 2^63"))),
         },
         DeValue::Float(n) => match n.as_str().parse::<f64>() {
             Ok(number) if number.is_finite() => Kind::Float(number, n.as_str().to_owned()),
-            _ => return Err((origin, Fault::new(format!("{n} is no number to reckon with"), "write a finite one"))),
+            _ => return Err((origin, Fault::new(format!("{n} is not finite"), "write a finite number"))),
         },
         DeValue::Array(items) => {
             let mut values = Vec::new();

@@ -1,50 +1,50 @@
-//! The way of packets through a network, stretch by stretch.
+//! The path of packets through a network, segment by segment.
 
 use link::Settings;
 
 use crate::model::{Lan, Link, Medium, Node, Scenario};
 
-/// What packets pass on their way: one direction of a link, or one port of a LAN.
+/// A segment of a path: one direction of a link, or one port of a LAN.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stretch<'a> {
+pub struct PathSegment<'a> {
     /// The link or LAN.
     pub over: Medium,
-    /// What it does to packets at the start of the run.
+    /// Settings of the segment at the start of the run.
     pub settings: &'a Settings,
     /// MTU of the interface.
     pub mtu: u32,
 }
 
 impl Scenario {
-    /// What packets pass from one node to another along the routes; `None` when there is no way.
-    pub fn way(&self, from: usize, to: usize) -> Option<Vec<Stretch<'_>>> {
+    /// The segments of the path from one node to another along the routes; `None` if there is no route.
+    pub fn way(&self, from: usize, to: usize) -> Option<Vec<PathSegment<'_>>> {
         way((&self.nodes, &self.links, &self.lans), from, to)
     }
 }
 
-/// The same before the scenario is whole.
+/// The path before the scenario is complete: see [`Scenario::way`].
 pub(crate) fn way<'a>(
     (nodes, links, lans): (&[Node], &'a [Link], &'a [Lan]),
     from: usize,
     to: usize,
-) -> Option<Vec<Stretch<'a>>> {
-    let (mut here, mut stretches) = (from, Vec::new());
-    // A way visits no node twice.
+) -> Option<Vec<PathSegment<'a>>> {
+    let (mut here, mut segments) = (from, Vec::new());
+    // A path visits no node twice.
     for _ in 0..=nodes.len() {
         if here == to {
-            return Some(stretches);
+            return Some(segments);
         }
         let route = nodes.get(here)?.routes.iter().find(|r| r.to == to)?;
         match route.over {
             Medium::Link(index) => {
                 let link = links.get(index)?;
                 let settings = if link.between[0] == here { &link.forward } else { &link.backward };
-                stretches.push(Stretch { over: route.over, settings, mtu: link.mtu });
+                segments.push(PathSegment { over: route.over, settings, mtu: link.mtu });
             }
             Medium::Lan(index) => {
                 let lan = lans.get(index)?;
-                let port = |settings| Stretch { over: route.over, settings, mtu: lan.mtu };
-                stretches.extend([port(&lan.up), port(&lan.down)]);
+                let port = |settings| PathSegment { over: route.over, settings, mtu: lan.mtu };
+                segments.extend([port(&lan.up), port(&lan.down)]);
             }
         }
         here = route.next;

@@ -1,4 +1,4 @@
-//! `[overlay]`: who is a member, which of them are linked, and what is refused.
+//! `[overlay]`: members, links between them, and rejected values.
 
 mod common;
 
@@ -21,7 +21,7 @@ duration = "5s"
 "#;
 
 #[test]
-fn members_have_addresses_by_their_place_and_links_as_they_are_listed() {
+fn members_have_addresses_by_their_index_and_links_as_listed() {
     let text = format!(
         "{LINE}overlay = true\n[overlay]\nmembers = [\"a\", \"c\", \"d\"]\nlinks = [[\"a\", \"c\"], [\"d\", \"c\"]]\n\
          policy = \"safire-2008\"\nsingle_path = true\nt_ch = \"30s\"\nt_loss = \"20s\"\nn_loss = 50\ncapacity = \"45Mb/s\"\nprobe_share = 0.02\n"
@@ -32,7 +32,10 @@ fn members_have_addresses_by_their_place_and_links_as_they_are_listed() {
     assert_eq!(overlay.members, [0, 2, 3]);
     let address = |node| overlay.address_of(node).map(|a| a.to_string());
     assert_eq!([0, 1, 2].map(address), [Some("100.64.0.1".to_owned()), None, Some("100.64.0.2".to_owned())]);
-    assert!(overlay.is_linked(0, 2) && overlay.is_linked(2, 3) && !overlay.is_linked(0, 3), "both ways, and no others");
+    assert!(
+        overlay.is_linked(0, 2) && overlay.is_linked(2, 3) && !overlay.is_linked(0, 3),
+        "both directions, and no other pairs"
+    );
     assert_eq!((overlay.policy.as_deref(), overlay.t_ch), (Some("safire-2008"), Some(Duration::from_secs(30))));
     assert_eq!((overlay.t_loss, overlay.n_loss), (Some(Duration::from_secs(20)), Some(50)));
     assert_eq!(overlay.congestion_control, None);
@@ -42,7 +45,7 @@ fn members_have_addresses_by_their_place_and_links_as_they_are_listed() {
 #[test]
 fn without_a_list_all_members_are_linked_and_without_a_table_there_is_no_overlay() {
     let overlay = read(&format!("{LINE}[overlay]\nmembers = [\"a\", \"d\"]\n")).overlay.unwrap();
-    // Predictions are for the flows of the experiment, whatever this machine uses.
+    // Predictions assume the congestion control of the flows, not that of this machine.
     let cubic = Some("cubic".to_owned());
     assert_eq!(overlay, Overlay { members: vec![0, 3], congestion_control: cubic, ..Overlay::default() });
     assert!(overlay.is_linked(0, 3));
@@ -50,25 +53,25 @@ fn without_a_list_all_members_are_linked_and_without_a_table_there_is_no_overlay
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_place() {
+fn invalid_values_are_rejected_with_their_position() {
     let table = |rest: &str| format!("{LINE}[overlay]\n{rest}");
-    for (text, said) in [
+    for (text, expected) in [
         (table(""), "overlay.members"),
         (table("members = [\"a\"]\n"), "needs between 2 and 64 members"),
         (table("members = [\"a\", \"a\"]\n"), "is a member already"),
         (table("members = [\"a\", \"x\"]\n"), "overlay.members.1"),
-        (table("members = [\"a\", \"c\"]\nlinks = [[\"a\", \"b\"]]\n"), "names a node that is no member"),
-        (table("members = [\"a\", \"c\"]\nlinks = [[\"a\"]]\n"), "is no link"),
+        (table("members = [\"a\", \"c\"]\nlinks = [[\"a\", \"b\"]]\n"), "names a node that is not a member"),
+        (table("members = [\"a\", \"c\"]\nlinks = [[\"a\"]]\n"), "is not a pair of members"),
         (table("members = [\"a\", \"c\"]\npolicy = \"fast\"\n"), "overlay.policy"),
         (table("members = [\"a\", \"c\"]\nprobe_share = 2\n"), "overlay.probe_share"),
         (table("members = [\"a\", \"c\"]\ncolour = \"red\"\n"), "overlay.colour"),
-        (format!("{LINE}overlay = true\n"), "goes over an overlay that it is not in"),
+        (format!("{LINE}overlay = true\n"), "uses an overlay that its nodes do not belong to"),
         (
             format!("{LINE}overlay = true\n[overlay]\nmembers = [\"a\", \"d\"]\n"),
-            "goes over an overlay that it is not in",
+            "uses an overlay that its nodes do not belong to",
         ),
     ] {
-        let said_of_it = problems(&text, &Options::default());
-        assert!(said_of_it.contains(said), "{said}: {said_of_it}");
+        let found = problems(&text, &Options::default());
+        assert!(found.contains(expected), "{expected}: {found}");
     }
 }

@@ -1,4 +1,4 @@
-//! The policy file of `longhaul shape`: what it means, and everything that can be wrong with it.
+//! The policy file of `longhaul shape`: the meaning of its keys, and each error that it can have.
 
 use std::path::Path;
 
@@ -48,7 +48,7 @@ ceiling = "1Gb/s"
 "#;
 
 #[test]
-fn a_file_says_what_belongs_to_which_class() {
+fn a_file_assigns_packets_to_classes() {
     let policy = read(&RIGHT.replace("default = \"rest\"", "default = \"other\"")).unwrap();
     assert_eq!(policy.sizes.bytes, Some(Bytes::new(1_000_000)));
     assert_eq!(policy.sizes.above, Some((mbps(10), Duration::from_secs(2))));
@@ -71,7 +71,7 @@ fn a_file_says_what_belongs_to_which_class() {
 }
 
 #[test]
-fn a_direction_without_classes_has_one_for_all() {
+fn a_direction_without_classes_has_one_class() {
     let policy = read("device = \"eth0\"\n[ingress]\nrate = \"200Mb/s\"\nqueue = \"20ms\"\n").unwrap();
     let side = policy.ingress.unwrap();
     assert_eq!((side.classes.len(), side.classes[0].rate, side.default), (1, mbps(200), 0));
@@ -83,34 +83,38 @@ fn a_direction_without_classes_has_one_for_all() {
 fn a_direction_without_classes_can_have_a_burst() {
     let policy = read("device = \"eth0\"\n[egress]\nrate = \"500kb/s\"\nburst = \"1ms\"\n").unwrap();
     assert_eq!(policy.egress.unwrap().classes[0].burst, Some(Duration::from_millis(1)));
-    assert!(read("device = \"eth0\"\n[egress]\nrate = \"8b/s\"\n").is_ok(), "the slowest that the kernel has");
+    assert!(read("device = \"eth0\"\n[egress]\nrate = \"8b/s\"\n").is_ok(), "the minimum of the kernel");
 }
 
 #[test]
-fn another_device_can_be_named_in_the_call() {
+fn the_device_argument_replaces_the_device_of_the_file() {
     let text = "[egress]\nrate = \"1Gb/s\"\n";
     let policy = read_policy(Path::new("p"), text, Some("eth7"), &|_| None).unwrap();
     assert_eq!(policy.device, "eth7");
     assert!(read(text).unwrap_err().contains("device: is missing"));
 }
 
-/// What stands in the file instead of what, and what is said about it.
+/// Text of the valid file, its replacement, and the expected problem.
 const CASES: &[(&str, &str, &str)] = &[
     (
         "default = \"rest\"",
         "default = \"rest\"",
-        ":9: egress.default: class `rest` has classes below it; known: mice, backup, video, other",
+        ":9: egress.default: class `rest` has child classes; known: mice, backup, video, other",
     ),
-    ("default = \"rest\"", "default = \"mcie\"", ":9: egress.default: class `mcie` is not there; did you mean `mice`?"),
+    (
+        "default = \"rest\"",
+        "default = \"mcie\"",
+        ":9: egress.default: class `mcie` does not exist; did you mean `mice`?",
+    ),
     (
         "rate = \"20%\"",
         "rate = \"30%\"",
-        "egress: the rates of its classes come to 1.1 Gb/s, and the direction has 1 Gb/s; lower them",
+        "egress: the rates of its classes sum to 1.1 Gb/s, more than the 1 Gb/s of the direction; lower them",
     ),
     (
         "rate = \"250Mb/s\"",
         "rate = \"251Mb/s\"",
-        ":20: egress.classes.rest: the rates of its classes come to 501 Mb/s, and class rest has 500 Mb/s",
+        ":20: egress.classes.rest: the rates of its classes sum to 501 Mb/s, more than the 500 Mb/s of class rest",
     ),
     (
         "ceiling = \"100%\"",
@@ -120,49 +124,45 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "ceiling = \"100%\"",
         "ceiling = \"2Gb/s\"",
-        ":12: egress.classes.mice.ceiling: 2 Gb/s is above the 1 Gb/s of what it borrows from",
+        ":12: egress.classes.mice.ceiling: 2 Gb/s is above the 1 Gb/s available to borrow",
     ),
     (
         "parent = \"rest\"\nrate = \"50%\"",
         "parent = \"rset\"\nrate = \"50%\"",
         "there is no class `rset`; did you mean `rest`?",
     ),
-    ("[egress.classes.rest]\n", "[egress.classes.rest]\nparent = \"video\"\n", "is below itself"),
+    ("[egress.classes.rest]\n", "[egress.classes.rest]\nparent = \"video\"\n", "is its own ancestor"),
     (
         "priority = 7",
         "priority = 8",
         "egress.classes.backup.priority: 8 is out of range; write a whole number from 0 to 7",
     ),
     ("user = \"backup\"", "user = \"bakcup\"", "there is no user `bakcup`"),
-    ("\"192.0.2.0/24\"", "\"192.0.2.1/24\"", "has bits beyond its prefix; write \"192.0.2.0/24\""),
-    ("\"192.0.2.0/24\"", "\"192.0.2.0/24\", from = \"2001:db8::1\"", "`from` and `to` are of different IP versions"),
-    ("\"6000-6100\"", "\"6100-6000\"", "`6100-6000` is no port"),
-    ("\"6000-6100\"", "65536", "`65536` is no port"),
-    ("\"ef\"", "\"eff\"", "`eff` is no code point; did you mean `ef`?"),
-    ("protocol = \"udp\"", "protocol = \"icmp\", port = 5", "has ports, and the protocol has none"),
-    ("\"/system.slice/backup.service\"", "\"../x\"", "`../x` is no cgroup"),
-    ("for = \"2s\"\n", "", "elephants: has `above` alone; write both"),
-    ("leaf = \"fifo\"", "leaf = \"red\"", "`red` is not known here"),
+    ("\"192.0.2.0/24\"", "\"192.0.2.1/24\"", "has bits set beyond its prefix; write \"192.0.2.0/24\""),
+    ("\"192.0.2.0/24\"", "\"192.0.2.0/24\", from = \"2001:db8::1\"", "`from` and `to` have different IP versions"),
+    ("\"6000-6100\"", "\"6100-6000\"", "`6100-6000` is not a port or a range of ports"),
+    ("\"6000-6100\"", "65536", "`65536` is not a port or a range of ports"),
+    ("\"ef\"", "\"eff\"", "`eff` is not a code point; did you mean `ef`?"),
+    ("protocol = \"udp\"", "protocol = \"icmp\", port = 5", "has ports, but the protocol has none"),
+    ("\"/system.slice/backup.service\"", "\"../x\"", "`../x` is not a path of a cgroup"),
+    ("for = \"2s\"\n", "", "elephants: has only `above`; write both"),
+    ("leaf = \"fifo\"", "leaf = \"red\"", "`red` is not a known value"),
     ("queue = \"5ms\"", "queue = \"5m\"", "egress.classes.mice.queue: 300 s is too long"),
-    ("[egress]\n", "[egress]\nqueue = \"5ms\"\n", "egress: has `queue` beside classes; give it to the classes"),
-    ("[egress]\n", "[egress]\nburst = \"5ms\"\n", "egress: has `burst` beside classes; give it to the classes"),
-    ("rate = \"1Gb/s\"", "rate = \"7b/s\"", "egress.rate: is too slow: a class has 8 b/s or more"),
-    ("device = \"eth0\"", "device = \"a/b\"", ":1: device: `a/b` cannot be a device"),
-    (
-        "[egress.classes.rest]\n",
-        "[egress.classes.rest]\nmatch = {}\n",
-        "packets wait only in classes that have none below",
-    ),
+    ("[egress]\n", "[egress]\nqueue = \"5ms\"\n", "egress: has both `queue` and classes; move it to the classes"),
+    ("[egress]\n", "[egress]\nburst = \"5ms\"\n", "egress: has both `burst` and classes; move it to the classes"),
+    ("rate = \"1Gb/s\"", "rate = \"7b/s\"", "egress.rate: is below the minimum of 8 b/s"),
+    ("device = \"eth0\"", "device = \"a/b\"", ":1: device: `a/b` is not a valid device name"),
+    ("[egress.classes.rest]\n", "[egress.classes.rest]\nmatch = {}\n", "only a class without children has a queue"),
     (
         "[egress.classes.rest]\n",
         "[egress.classes.rest]\nqueue = \"5ms\"\n",
-        "egress.classes.rest.queue: packets wait only in classes that have none below",
+        "egress.classes.rest.queue: only a class without children has a queue",
     ),
 ];
 
 #[test]
-fn what_is_wrong_is_said_with_its_place_and_the_mend() {
-    for (from, to, said) in CASES {
+fn each_problem_has_its_position_and_a_hint() {
+    for (from, to, expected) in CASES {
         let text = if *from == "default = \"rest\"" {
             RIGHT.replace(from, to)
         } else {
@@ -170,12 +170,12 @@ fn what_is_wrong_is_said_with_its_place_and_the_mend() {
             RIGHT.replace("default = \"rest\"", "default = \"other\"").replacen(from, to, 1)
         };
         let error = read(&text).expect_err(to);
-        assert!(error.contains(said), "`{to}` gives:\n{error}\nnot: {said}");
+        assert!(error.contains(expected), "`{to}` gives:\n{error}\nnot: {expected}");
     }
 }
 
 #[test]
-fn a_missing_default_is_proposed_among_those_that_ask_for_nothing() {
+fn the_hint_for_a_missing_default_names_a_class_without_matches() {
     let text = r#"device = "eth0"
 [egress]
 rate = "1Gb/s"
@@ -185,14 +185,14 @@ bulk = { rate = "40%" }
 rest = { rate = "50%" }
 "#;
     let error = read(text).unwrap_err();
-    assert!(error.contains("name the class for what belongs to no other: default = \"bulk\""), "{error}");
+    assert!(error.contains("name the class for packets that match no other: default = \"bulk\""), "{error}");
 }
 
 #[test]
-fn of_what_comes_in_nobody_knows_the_user() {
+fn ingress_packets_cannot_be_matched_by_user() {
     let text = RIGHT.replace("default = \"rest\"", "default = \"other\"").replace("egress", "ingress");
     let error = read(&text).unwrap_err();
-    assert!(error.contains("has `user`, and of what comes in only the packets are known"), "{error}");
+    assert!(error.contains("has `user`, which is not known of received packets"), "{error}");
     assert!(error.contains("has `cgroup`"), "{error}");
 }
 
@@ -216,5 +216,5 @@ between = ["a", "b"]
     assert!(error.contains("node `a` has no link or LAN `pth`; did you mean `path`?"), "{error}");
     let named = "[nodes.a.shape.path.egress.classes.all]\nrate = \"1Mb/s\"\nmatch = { user = \"backup\" }\n[nodes.b]";
     let error = read(&text.replace("[nodes.b]", named)).unwrap_err().to_string();
-    assert!(error.contains("users have no names in an experiment; write the number"), "{error}");
+    assert!(error.contains("an experiment has no user names; write the user ID"), "{error}");
 }

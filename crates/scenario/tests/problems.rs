@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a file is said with its place, its key and the mend.
+//! Each error of an experiment file is reported with its position, its key and a hint.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use common::{problems, read_with, set};
 use scenario::Options;
 
-/// Replaces one line of a file that is right, so that the problem is in a known line.
+/// Replaces one line of a valid file, so that the problem is in a known line.
 fn with(line: usize, text: &str) -> String {
     let mut lines: Vec<&str> = RIGHT.lines().collect();
     lines[line - 1] = text;
@@ -50,7 +50,7 @@ x = "lans.office.loss"
 y = "throughput"
 "#;
 
-/// Line, its text, and what is said about it without the file's name.
+/// Line number, text of the line, and the expected problem without the file name.
 const CASES: &[(usize, &str, &str)] = &[
     (1, "duration = 60", r#":1: duration: 60 has no unit; write it as text with its unit, such as "60ms" or "60s""#),
     (
@@ -58,7 +58,7 @@ const CASES: &[(usize, &str, &str)] = &[
         r#"duration = "60""#,
         r#":1: duration: 60 has no unit; write it as text with its unit, such as "60ms" or "60s""#,
     ),
-    (1, r#"duration = "0s""#, ":1: duration: a time of zero is none; write a time above zero"),
+    (1, r#"duration = "0s""#, ":1: duration: a time of zero is not allowed; write a time above zero"),
     (
         1,
         r#"duration = "60 parsecs""#,
@@ -91,7 +91,7 @@ seed = -1"#,
         1,
         r#"duration = "60s"
 name = "a b""#,
-        ":2: name: `a b` cannot be a name; use letters, digits, - and _, a letter first, at most 63 of them",
+        ":2: name: `a b` is not a valid name; use letters, digits, - and _, a letter first, at most 63 of them",
     ),
     (
         1,
@@ -103,13 +103,13 @@ duration = "61s""#,
         1,
         r#"duration = "60s"
 seed = 99999999999999999999"#,
-        ":2: 99999999999999999999 is too large a number; stay below 2^63",
+        ":2: 99999999999999999999 is too large; write a number below 2^63",
     ),
     (
         1,
         r#"duration = "60s"
 x = nan"#,
-        ":2: nan is no number to reckon with; write a finite one",
+        ":2: nan is not finite; write a finite number",
     ),
     (
         1,
@@ -125,23 +125,23 @@ durations = "61s""#,
     (
         2,
         r#"nodes = ["sender", "receiver", "localhost"]"#,
-        ":2: nodes.2: every node calls itself `localhost`; give it another name\n:9: lans.office.members.1: there is no node `other`; known: sender, receiver",
+        ":2: nodes.2: the name `localhost` is reserved; give it another name\n:9: lans.office.members.1: there is no node `other`; known: sender, receiver",
     ),
     (
         2,
         r#"nodes = { sender = {}, receiver = {}, other = { sysctl = { "kernel.hostname" = "x" } } }"#,
-        ":2: nodes.other.sysctl.kernel.hostname: only settings below net. belong to a network namespace; others would change the whole host; leave it out, or set it on the host yourself",
+        ":2: nodes.other.sysctl.kernel.hostname: only settings below net. belong to a network namespace; this one would change the whole host; leave it out, or set it on the host yourself",
     ),
     (
         2,
         "nodes = { sender = {}, receiver = {}, other = { sysctl = { net.ipv4.tcp_sack = 0 } } }",
-        r#":2: nodes.other.sysctl.net: only settings below net. belong to a network namespace; others would change the whole host; leave it out, or set it on the host yourself
+        r#":2: nodes.other.sysctl.net: only settings below net. belong to a network namespace; this one would change the whole host; leave it out, or set it on the host yourself
 :2: nodes.other.sysctl.net: is a table; put the key in quotes: "net.ipv4.tcp_rmem" = "...""#,
     ),
     (
         2,
         r#"nodes = { sender = {}, receiver = {}, other = { sysctl = { "net..x" = 1 } } }"#,
-        ":2: nodes.other.sysctl.net..x: is no key of sysctl; write it as `sysctl -a` does",
+        ":2: nodes.other.sysctl.net..x: is not a sysctl key; write it as `sysctl -a` does",
     ),
     (
         2,
@@ -206,7 +206,7 @@ trace = "x.trace""#,
     (
         5,
         r#"trace = "x.trace""#,
-        ":5: links.path.trace: the trace x.trace cannot be read: no x.trace; paths are relative to the experiment file",
+        ":5: links.path.trace: cannot read the trace x.trace: no x.trace; paths are relative to the experiment file",
     ),
     (
         5,
@@ -226,19 +226,27 @@ trace = "x.trace""#,
     (
         6,
         r#"delay = "61s""#,
-        ":6: links.path.delay: a delay of 61 s is too long; at most 60s: with more a TCP handshake gives up",
+        ":6: links.path.delay: a delay of 61 s is too long; write at most 60s: beyond it a TCP handshake gives up",
     ),
     (
         6,
         "delay = 10",
         r#":6: links.path.delay: 10 has no unit; write it as text with its unit, such as "10ms" or "10s""#,
     ),
-    (6, r#"queue = "0 packets""#, ":6: links.path.queue: `0` is no number of packets; write a whole number above zero"),
-    (6, r#"queue = "0 bdp""#, ":6: links.path.queue: `0` bandwidth-delay products are none; write a number above zero"),
+    (
+        6,
+        r#"queue = "0 packets""#,
+        ":6: links.path.queue: `0` is not a valid number of packets; write a whole number above zero",
+    ),
+    (
+        6,
+        r#"queue = "0 bdp""#,
+        ":6: links.path.queue: `0` is not a valid number of bandwidth-delay products; write a number above zero",
+    ),
     (
         6,
         r#"queue = "many""#,
-        r#":6: links.path.queue: `many` is no limit of a queue; write bytes ("24MB"), packets ("1000 packets"), a time ("50ms"), "1 bdp" or "unlimited""#,
+        r#":6: links.path.queue: `many` is not a valid queue limit; write bytes ("24MB"), packets ("1000 packets"), a time ("50ms"), "1 bdp" or "unlimited""#,
     ),
     (
         6,
@@ -253,19 +261,23 @@ trace = "x.trace""#,
     (
         6,
         r#"queue = { discipline = "red" }"#,
-        ":6: links.path.queue.discipline: `red` is not known here; known: tail-drop, codel",
+        ":6: links.path.queue.discipline: `red` is not a known value; known: tail-drop, codel",
     ),
     (
         6,
         r#"jitter = { amount = "1ms", shape = "pareto" }"#,
-        ":6: links.path.jitter.shape: `pareto` is not known here; known: uniform, normal, exponential",
+        ":6: links.path.jitter.shape: `pareto` is not a known value; known: uniform, normal, exponential",
     ),
     (
         6,
         "reorder = { probability = 0.1 }",
         r#":6: links.path.reorder.by: is missing; write { probability = 0.01, by = "5ms" }"#,
     ),
-    (6, r#"overhead = "atm""#, ":6: links.path.overhead: `atm` is not known here; known: ethernet, ethernet-frame, ip"),
+    (
+        6,
+        r#"overhead = "atm""#,
+        ":6: links.path.overhead: `atm` is not a known value; known: ethernet, ethernet-frame, ip",
+    ),
     (6, "overhead = 5000", ":6: links.path.overhead: 5000 is out of range; write a whole number from 0 to 1000"),
     (6, "mtu = 9001", ":6: links.path.mtu: 9001 is out of range; write a whole number from 576 to 9000"),
     (6, "mtu = 500", ":6: links.path.mtu: 500 is out of range; write a whole number from 576 to 9000"),
@@ -278,22 +290,22 @@ trace = "x.trace""#,
     (
         7,
         "loss = 1.5",
-        r#":7: links.path.loss: 1.5 is no probability; write a number from 0 to 1, or a percentage such as "0.1%""#,
+        r#":7: links.path.loss: 1.5 is not a probability; write a number from 0 to 1, or a percentage such as "0.1%""#,
     ),
     (
         7,
         r#"loss = "150%""#,
-        r#":7: links.path.loss: 150% is no probability; write a number from 0 to 1, or a percentage such as "0.1%""#,
+        r#":7: links.path.loss: 150% is not a probability; write a number from 0 to 1, or a percentage such as "0.1%""#,
     ),
     (
         7,
         r#"loss = "some""#,
-        r#":7: links.path.loss: `some` is no probability; write a number from 0 to 1, or a percentage such as "0.1%""#,
+        r#":7: links.path.loss: `some` is not a probability; write a number from 0 to 1, or a percentage such as "0.1%""#,
     ),
     (
         7,
         "loss = -0.1",
-        r#":7: links.path.loss: -0.1 is no probability; write a number from 0 to 1, or a percentage such as "0.1%""#,
+        r#":7: links.path.loss: -0.1 is not a probability; write a number from 0 to 1, or a percentage such as "0.1%""#,
     ),
     (
         7,
@@ -309,7 +321,7 @@ trace = "x.trace""#,
     (
         7,
         "duplicate = 2",
-        r#":7: links.path.duplicate: 2 is no probability; write a number from 0 to 1, or a percentage such as "0.1%""#,
+        r#":7: links.path.duplicate: 2 is not a probability; write a number from 0 to 1, or a percentage such as "0.1%""#,
     ),
     (8, "[lans.path]", ":31: sweep.0.values.0: there is no `office` in lans; known: path"),
     (8, "[lans.all]", ":31: sweep.0.values.0: there is no `office` in lans; known: all"),
@@ -329,24 +341,24 @@ trace = "x.trace""#,
     (
         12,
         r#"at = "60s""#,
-        ":12: schedule.0.at: at 60 s the run of 60 s is over; change earlier, or make the duration longer",
+        ":12: schedule.0.at: 60 s is after the end of the run of 60 s; change earlier, or make the duration longer",
     ),
     (12, "", r#":11: schedule.0.at: is missing; write the time of the change: at = "60s""#),
     (13, r#"link = "paht""#, ":13: schedule.0.link: there is no link `paht`; did you mean `path`? known: path"),
     (13, r#"link = "office""#, ":13: schedule.0.link: `office` is a LAN, which cannot be named here; use a link"),
-    (13, "", r#":11: schedule.0: does not say which link; add link = "name", or links = "all""#),
+    (13, "", r#":11: schedule.0: names no link; add link = "name", or links = "all""#),
     (
         13,
         r#"link = "path"
 links = "all""#,
-        ":14: schedule.0.links: there is link as well; keep one of them",
+        ":14: schedule.0.links: link is given, too; keep one of them",
     ),
-    (13, "links = []", ":13: schedule.0.links: names no link; name at least one"),
+    (13, "links = []", ":13: schedule.0.links: is empty; name at least one"),
     (
         13,
         r#"link = "path"
 direction = "up""#,
-        ":14: schedule.0.direction: `up` is not known here; known: both, forward, backward",
+        ":14: schedule.0.direction: `up` is not a known value; known: both, forward, backward",
     ),
     (14, "", r#":11: schedule.0: changes nothing; add what is to change: loss = 0.05, or outage = "2s""#),
     (
@@ -355,7 +367,7 @@ direction = "up""#,
 outage = "1s""#,
         ":15: schedule.0.outage: an outage changes nothing else; write a second [[schedule]] for the other keys",
     ),
-    (14, r#"outage = "0s""#, ":14: schedule.0.outage: a time of zero is none; write a time above zero"),
+    (14, r#"outage = "0s""#, ":14: schedule.0.outage: a time of zero is not allowed; write a time above zero"),
     (
         14,
         r#"loss = 0.05
@@ -366,13 +378,13 @@ every = "1s""#,
         14,
         r#"over = "1s"
 queue = "1 bdp""#,
-        ":14: schedule.0.over: queue cannot change little by little; a ramp changes rate, delay, jitter and loss; write a second [[schedule]] for the rest",
+        ":14: schedule.0.over: a ramp cannot change queue; a ramp changes rate, delay, jitter and loss; write a second [[schedule]] for the rest",
     ),
     (
         14,
         r#"over = "1s"
 rate = "unlimited""#,
-        ":14: schedule.0.over: an unlimited rate cannot change little by little; a ramp changes rate, delay, jitter and loss; write a second [[schedule]] for the rest",
+        ":14: schedule.0.over: a ramp cannot change an unlimited rate; a ramp changes rate, delay, jitter and loss; write a second [[schedule]] for the rest",
     ),
     (
         14,
@@ -425,7 +437,7 @@ steps = [ { at = "0s", loss = 0.1 } ]"#,
         r#"period = "5s"
 until = "2m"
 steps = [ { at = "0s", loss = 0.1 } ]"#,
-        ":15: schedule.0.until: 120 s is after the run of 60 s; leave it out to go on until the end",
+        ":15: schedule.0.until: 120 s is after the end of the run of 60 s; leave it out to go on until the end",
     ),
     (
         14,
@@ -439,18 +451,18 @@ steps = [ { at = "0s", loss = 0.1, link = "path" } ]"#,
         r#"from = "sendr""#,
         ":16: flows.f.from: there is no node `sendr`; did you mean `sender`? known: sender, receiver, other",
     ),
-    (16, r#"from = "receiver""#, ":17: flows.f.to: is the node that sends; name another node"),
+    (16, r#"from = "receiver""#, ":17: flows.f.to: is the sender; name another node"),
     (16, "", ":15: flows.f.from: is missing; name the node that sends"),
     (
         18,
         r#"start = "60s""#,
-        ":18: flows.f.start: starts at 60 s, when the run of 60 s is over; start it earlier or make the duration longer",
+        ":18: flows.f.start: starts at 60 s, after the end of the run of 60 s; start it earlier or make the duration longer",
     ),
     (
         18,
         r#"start = "50s"
 duration = "20s""#,
-        ":19: flows.f.duration: ends at 70 s, after the run of 60 s; shorten it, or make the duration of the run longer",
+        ":19: flows.f.duration: ends at 70 s, after the end of the run of 60 s; end it earlier, or make the duration of the run longer",
     ),
     (
         18,
@@ -461,7 +473,7 @@ stop = "50s""#,
     (
         18,
         r#"stop = "61s""#,
-        ":18: flows.f.stop: ends at 61 s, after the run of 60 s; shorten it, or make the duration of the run longer",
+        ":18: flows.f.stop: ends at 61 s, after the end of the run of 60 s; end it earlier, or make the duration of the run longer",
     ),
     (
         18,
@@ -469,7 +481,11 @@ stop = "50s""#,
 bytes = "1MB""#,
         ":15: flows.f: has stop and bytes; keep one of them",
     ),
-    (18, r#"protocol = "udp""#, r#":15: flows.f.rate: is missing; nothing else slows UDP down: rate = "10Mb/s""#),
+    (
+        18,
+        r#"protocol = "udp""#,
+        r#":15: flows.f.rate: is missing; UDP has no congestion control; write its rate: rate = "10Mb/s""#,
+    ),
     (
         18,
         r#"protocol = "udp"
@@ -492,7 +508,7 @@ pacing = "1Mb/s""#,
     (
         18,
         r#"protocol = "sctp""#,
-        ":18: flows.f.protocol: `sctp` is not known here; did you mean `tcp`? known: tcp, udp",
+        ":18: flows.f.protocol: `sctp` is not a known value; did you mean `tcp`? known: tcp, udp",
     ),
     (18, "streams = 129", ":18: flows.f.streams: 129 is out of range; write a whole number from 1 to 128"),
     (18, "dscp = 64", ":18: flows.f.dscp: 64 is out of range; write a whole number from 0 to 63"),
@@ -507,7 +523,7 @@ pacing = "1Mb/s""#,
     (
         18,
         r#"congestion_control = "Cubic!""#,
-        r#":18: flows.f.congestion_control: `Cubic!` is no congestion control; write it as /proc/sys/net/ipv4/tcp_available_congestion_control does: "cubic""#,
+        r#":18: flows.f.congestion_control: `Cubic!` is not a valid name of a congestion control; write it as /proc/sys/net/ipv4/tcp_available_congestion_control does: "cubic""#,
     ),
     (
         18,
@@ -517,7 +533,7 @@ pacing = "1Mb/s""#,
     (
         18,
         "ipv6 = true\n[defaults]\nmtu = 1000",
-        ":15: flows.f: IPv6 needs an MTU of 1280; a link from sender to receiver has 1000; raise the MTU, or use IPv4",
+        ":15: flows.f: IPv6 needs an MTU of at least 1280 B; a link from sender to receiver has 1000 B; raise the MTU, or use IPv4",
     ),
     (22, "", r#":19: mice.m.bytes: is missing; the size of each transfer: bytes = "100kB""#),
     (
@@ -534,7 +550,7 @@ duration = "5s""#,
     (
         22,
         r#"bytes = { distribution = "websearch" }"#,
-        ":22: mice.m.bytes.distribution: `websearch` is not known here; did you mean `web-search`? known: web-search, data-mining",
+        ":22: mice.m.bytes.distribution: `websearch` is not a known value; did you mean `web-search`? known: web-search, data-mining",
     ),
     (
         22,
@@ -544,7 +560,7 @@ duration = "5s""#,
     (
         22,
         r#"bytes = { distribution = "web-search", most = "30MB" }"#,
-        ":22: mice.m.bytes.most: cuts nothing off: web-search ends at 30.00 MB; make it smaller, or leave it out",
+        ":22: mice.m.bytes.most: has no effect: the largest size of web-search is 30.00 MB; make it smaller, or leave it out",
     ),
     (
         23,
@@ -552,7 +568,7 @@ duration = "5s""#,
         r#":19: mice.m.every: is missing; the mean time between two starts: every = "200ms"; or a share of the rate: load = 0.2"#,
     ),
     (23, "every = \"1s\"\nload = 0.2", ":23: mice.m.every: follows from the load; keep one of them"),
-    (23, "load = 0", ":23: mice.m.load: a load of zero is no transfer at all; write a share above zero, such as 0.2"),
+    (23, "load = 0", ":23: mice.m.load: a load of zero makes no transfers; write a share above zero, such as 0.2"),
     (
         23,
         "load = \"20%\"\nof = \"office\"",
@@ -561,63 +577,63 @@ duration = "5s""#,
     (
         23,
         "every = \"1s\"\nof = \"path\"",
-        ":24: mice.m.of: names the link of a load, and there is none; write load = 0.2, or leave it out",
+        ":24: mice.m.of: applies to load, which is missing; write load = 0.2, or leave it out",
     ),
     (
         23,
         "load = 0.2\nof = \"side\"\n[links.side]\nbetween = [\"sender\", \"other\"]\nrate = \"1Mb/s\"",
-        ":24: mice.m.of: is not on the way from sender to receiver; name a link that the transfers pass, or leave it out",
+        ":24: mice.m.of: is not on the path from sender to receiver; name a link that the transfers pass, or leave it out",
     ),
     (
         23,
         "load = 0.2\n[links.path.forward]\nrate = \"unlimited\"",
-        ":23: mice.m.load: there is no constant rate to take a share of; give a link on the way a rate, or write every instead",
+        ":23: mice.m.load: there is no constant rate to take a share of; give a link on the path a rate, or write every instead",
     ),
     (
         23,
         "load = 0.9\n[links.path.forward]\nrate = \"1Gb/s\"",
-        ":23: mice.m.load: makes a transfer every 888.889 us of 100.0 kB on average, which is too often; at least 1ms: lower the load or make the transfers larger",
+        ":23: mice.m.load: makes a transfer of 100.0 kB every 888.889 us on average, which is too often; at least 1ms: lower the load or make the transfers larger",
     ),
     (
         18,
         "start = \"5s\"\nevery = \"2s\"",
-        ":19: flows.f.every: is the distance of several flows; add count = 20, or leave it out",
+        ":19: flows.f.every: is the interval between the flows of a group; add count = 20, or leave it out",
     ),
     (18, "count = 1000", ":18: flows.f.count: 1000 is out of range; write a whole number from 1 to 200"),
     (
         18,
         "count = 40\nevery = \"2s\"",
-        ":15: flows.f: starts at 78 s, when the run of 60 s is over; start it earlier or make the duration longer",
+        ":15: flows.f: starts at 78 s, after the end of the run of 60 s; start it earlier or make the duration longer",
     ),
     (
         18,
         "count = 20\nevery = \"2s\"\nduration = \"30s\"",
-        ":20: flows.f.duration: ends at 68 s, after the run of 60 s; shorten it, or make the duration of the run longer",
+        ":20: flows.f.duration: ends at 68 s, after the end of the run of 60 s; end it earlier, or make the duration of the run longer",
     ),
     (
         18,
         "count = 20\nevery = \"2s\"\nstop = \"30s\"",
-        ":15: flows.f: f-20 would start at 38 s and stop before that; write a duration, or shorten every",
+        ":15: flows.f: f-20 would start at 38 s, after its stop; write a duration, or shorten every",
     ),
     (
         18,
         "count = 2\n[programs.f-2]\nnode = \"sender\"\ncommand = [\"true\"]",
-        ":15: flows.f: one of them is called as programs.f-2 is; give each its own name",
+        ":15: flows.f: the name of one of its flows is already used by programs.f-2; give each its own name",
     ),
     (
         24,
         "[[published]]\nmetric = \"flow.g.packets\"\nvalue = 80265\nsource = \"table 3.1\"\n[programs.p]",
-        ":25: published.0.metric: `flow.g.packets` is of nothing in the file; did you mean `flow.f`? known: run, flow.f, mice.m, bin.m, link.path",
+        ":25: published.0.metric: `flow.g.packets` does not refer to an entry of the file; did you mean `flow.f`? known: run, flow.f, mice.m, bin.m, link.path",
     ),
     (
         24,
         "[[published]]\nmetric = \"run.packets\"\nvalue = \"many\"\n[programs.p]",
-        ":24: published.0.source: is missing; say where it stands: source = \"table 3.1\"\n:26: published.0.value: `many` is neither a number nor a rate or a time; write a number in the metric's unit, or a rate or a time with its unit",
+        ":24: published.0.source: is missing; name the publication: source = \"table 3.1\"\n:26: published.0.value: `many` is neither a number nor a rate or a time; write a number in the metric's unit, or a rate or a time with its unit",
     ),
-    (24, "[programs.f]", ":24: programs.f: flows.f has the same name; give each its own name"),
+    (24, "[programs.f]", ":24: programs.f: the name is already used by flows.f; give each its own name"),
     (25, "", ":24: programs.p.node: is missing; name the node it runs in"),
-    (26, "command = []", r#":26: programs.p.command: names no program; write command = ["iperf3", "-s"]"#),
-    (26, r#"command = " ""#, r#":26: programs.p.command: names no program; write command = ["iperf3", "-s"]"#),
+    (26, "command = []", r#":26: programs.p.command: does not name a program; write command = ["iperf3", "-s"]"#),
+    (26, r#"command = " ""#, r#":26: programs.p.command: does not name a program; write command = ["iperf3", "-s"]"#),
     (
         26,
         r#"command = ["true"]
@@ -629,7 +645,7 @@ stop = "10s""#,
         26,
         r#"command = ["true"]
 start = "60s""#,
-        ":27: programs.p.start: at 60 s the run of 60 s is over; make it earlier, or the duration of the run longer",
+        ":27: programs.p.start: 60 s is after the end of the run of 60 s; make it earlier, or the duration of the run longer",
     ),
     (28, r#"interval = "1ms""#, ":28: record.interval: an interval of 1 ms is too short; at least 10ms"),
     (28, r#"interval = "2m""#, ":28: record.interval: an interval of 120 s is longer than the run; make it shorter"),
@@ -648,13 +664,13 @@ start = "60s""#,
     (
         30,
         r#"key = "links..loss""#,
-        ":30: sweep.0.key: `links..loss` is no key; write names with dots between them: links.path.rate",
+        ":30: sweep.0.key: `links..loss` is not a valid key; write names with dots between them: links.path.rate",
     ),
     (31, "values = []", ":29: sweep.0: has no values; write at least one, or leave the sweep out"),
     (
         31,
         "values = [0.01, 2]",
-        r#":31: lans.office.loss: 2 is no probability; write a number from 0 to 1, or a percentage such as "0.1%""#,
+        r#":31: lans.office.loss: 2 is not a probability; write a number from 0 to 1, or a percentage such as "0.1%""#,
     ),
     (
         31,
@@ -671,37 +687,37 @@ series = "lans.office.loss""#,
     (
         34,
         r#"y = "latency""#,
-        ":34: plot.y: `latency` is not known here; known: throughput, completion, queue-delay, utilisation",
+        ":34: plot.y: `latency` is not a known value; known: throughput, completion, queue-delay, utilisation",
     ),
     (
         34,
         r#"y = "completion"
 models = ["mathis"]"#,
-        r#":35: plot.models: these formulas give a throughput; write y = "throughput", or leave models out"#,
+        r#":35: plot.models: the models predict throughput only; write y = "throughput", or leave models out"#,
     ),
 ];
 
-fn said(line: usize, text: &str) -> String {
+fn message(line: usize, text: &str) -> String {
     problems(&with(line, text), &Options::default()).replace("x.toml", "")
 }
 
 #[test]
-fn each_mistake_is_named_with_its_line_its_key_and_the_mend() {
+fn each_problem_has_its_line_its_key_and_a_hint() {
     assert_eq!(problems(RIGHT, &Options::default()), "", "the file that the cases change");
     for (line, text, expected) in CASES {
-        assert_eq!(said(*line, text), *expected, "line {line}: {text}");
+        assert_eq!(message(*line, text), *expected, "line {line}: {text}");
     }
 }
 
 #[test]
-fn several_mistakes_are_said_at_once_in_the_order_of_the_file() {
+fn several_problems_are_listed_in_the_order_of_the_file() {
     let text = RIGHT.replace("100Mb/s", "fast").replace("\"10ms\"", "10").replace("0.05", "5");
     let lines: Vec<_> = read_with(&text, &Options::default()).unwrap_err().as_slice().iter().map(|p| p.line).collect();
     assert_eq!(lines, [Some(5), Some(6), Some(14)]);
 }
 
 #[test]
-fn of_very_many_mistakes_twenty_are_listed_and_the_others_counted() {
+fn at_most_twenty_problems_are_listed_and_the_rest_is_counted() {
     let keys: String = (0..30).map(|i| format!("k{i} = 1\n")).collect();
     let problems = read_with(&(keys + RIGHT), &Options::default()).unwrap_err();
     assert_eq!((problems.as_slice().len(), problems.more()), (20, 10));
@@ -717,8 +733,8 @@ fn columns_count_characters() {
 }
 
 #[test]
-fn a_mistake_on_the_command_line_names_the_option() {
-    let said = |key, value| problems(RIGHT, &set(&[(key, value)]));
+fn a_problem_of_an_override_names_the_option() {
+    let found = |key, value| problems(RIGHT, &set(&[(key, value)]));
     for (key, value, expected) in [
         (
             "links.path.rate",
@@ -738,7 +754,7 @@ fn a_mistake_on_the_command_line_names_the_option() {
         (
             "links..rate",
             "1",
-            "--set links..rate=1: `links..rate` is no key; write names with dots between them: links.path.rate",
+            "--set links..rate=1: `links..rate` is not a valid key; write names with dots between them: links.path.rate",
         ),
         (
             "links.path.rate.x",
@@ -748,17 +764,17 @@ fn a_mistake_on_the_command_line_names_the_option() {
         (
             "schedule.1.at",
             "1s",
-            "--set schedule.1.at=1s: schedule is a list of 1; `1` is none of its numbers; entries are numbered from 0: schedule.0",
+            "--set schedule.1.at=1s: index `1` is out of range for the list schedule of 1; entries are numbered from 0: schedule.0",
         ),
         (
             "schedule.0.at",
             "90s",
-            "--set schedule.0.at=90s: schedule.0.at: at 90 s the run of 60 s is over; change earlier, or make the duration longer",
+            "--set schedule.0.at=90s: schedule.0.at: 90 s is after the end of the run of 60 s; change earlier, or make the duration longer",
         ),
         (
             "lans.office.loss",
             "0.1",
-            "--set lans.office.loss=0.1: lans.office.loss varies in the sweep; set its values: --set 'sweep.0.values=[...]'",
+            "--set lans.office.loss=0.1: the sweep sets lans.office.loss; override the values of the sweep: --set 'sweep.0.values=[...]'",
         ),
         (
             "nodes",
@@ -770,14 +786,18 @@ fn a_mistake_on_the_command_line_names_the_option() {
             "1",
             "--set parameters.scale=1: there is no `scale` in parameters; the file has no parameters",
         ),
-        ("variants.x", "1", "--set variants.x=1: variants are applied already; set the key itself"),
+        (
+            "variants.x",
+            "1",
+            "--set variants.x=1: an override cannot change a variant, which has been applied already; set the key itself",
+        ),
     ] {
-        assert_eq!(said(key, value), expected);
+        assert_eq!(found(key, value), expected);
     }
 }
 
 #[test]
-fn a_mistake_in_a_variant_is_found_in_its_line_and_an_unknown_variant_is_said() {
+fn a_problem_in_a_variant_has_its_line_and_an_unknown_variant_is_reported() {
     let variant = |name: &str| Options { variant: Some(name.to_owned()), ..Options::default() };
     let text = format!(
         "{RIGHT}[variants.short]\n\"links.path.rate\" = \"slow\"\n[variants.wrong]\n\"flows.g.start\" = \"1s\"\n"
@@ -792,7 +812,7 @@ fn a_mistake_in_a_variant_is_found_in_its_line_and_an_unknown_variant_is_said() 
 }
 
 #[test]
-fn parameters_must_exist_and_be_what_they_are_used_for() {
+fn parameters_must_exist_and_have_the_type_of_their_use() {
     let with = |rate: &str| {
         let text = RIGHT.replace("\"100Mb/s\"", rate) + "[parameters]\nscale = 0.5\nword = \"x\"\nzero = 0\n";
         problems(&text, &Options::default()).replace("x.toml:5: links.path.rate: ", "")
@@ -806,21 +826,21 @@ fn parameters_must_exist_and_be_what_they_are_used_for() {
 }
 
 #[test]
-fn a_file_whose_own_name_is_no_name_needs_one() {
+fn a_file_with_an_invalid_file_name_needs_a_name() {
     let no_file = |_: &Path| Err(String::new());
     let problems = scenario::read(Path::new("two words.toml"), RIGHT, &Options::default(), &no_file).unwrap_err();
-    let expected = "two words.toml: name: the file's own name cannot be the experiment's; write name = \"...\", with letters, digits, - and _, a letter first";
+    let expected = "two words.toml: name: the file name is not a valid experiment name; write name = \"...\", with letters, digits, - and _, a letter first";
     assert_eq!(problems.to_string(), expected);
 }
 
 #[test]
-fn the_numbers_of_nodes_links_and_points_have_bounds() {
+fn the_numbers_of_nodes_links_and_points_are_limited() {
     let nodes: Vec<String> = (0..1001).map(|i| format!("\"n{i}\"")).collect();
     let text = format!("duration = \"1s\"\nnodes = [{}]", nodes.join(", "));
     assert!(problems(&text, &Options::default()).contains("1001 nodes are too many; at most 1000"));
     let links: String = (0..2001).map(|i| format!("[links.l{i}]\nbetween = [\"sender\", \"receiver\"]\n")).collect();
-    let said = problems(&format!("{RIGHT}{links}"), &Options::default());
-    assert!(said.contains("2003 links and LANs are too many; at most 2000"), "{said}");
+    let found = problems(&format!("{RIGHT}{links}"), &Options::default());
+    assert!(found.contains("2003 links and LANs are too many; at most 2000"), "{found}");
     let values: Vec<String> = (0..1001).map(|i| format!("{i}")).collect();
     let text = format!("{RIGHT}[[sweep]]\nkey = \"seed\"\nvalues = [{}]\n", values.join(","));
     assert_eq!(problems(&text, &Options::default()), "x.toml:29: sweep: 2002 points are too many; at most 1000");

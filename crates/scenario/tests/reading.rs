@@ -69,7 +69,7 @@ fn a_queue_is_read_by_its_unit() {
 }
 
 #[test]
-fn a_bandwidth_delay_product_counts_the_delays_of_both_directions_and_the_rate_of_its_own() {
+fn a_bandwidth_delay_product_uses_the_delays_of_both_directions_and_the_rate_of_one() {
     let s = read(&path(
         "queue = \"1 bdp\"\nrate = \"8Mb/s\"\ndelay = \"10ms\"\nbackward = { delay = \"30ms\", rate = \"1Mb/s\" }",
     ));
@@ -89,7 +89,7 @@ fn the_other_forms_of_loss_overhead_and_jitter() {
 }
 
 #[test]
-fn defaults_hold_until_a_link_and_a_link_until_a_direction_says_otherwise() {
+fn a_direction_overrides_its_link_and_a_link_overrides_the_defaults() {
     let s = read(
         "duration = \"1s\"\nnodes = [\"a\", \"b\", \"c\"]\n[defaults]\nmtu = 9000\ndelay = \"5ms\"\njitter = { amount = \"1ms\", shape = \"normal\" }
          [links.one]\nbetween = [\"a\", \"b\"]\n[links.two]\nbetween = [\"b\", \"c\"]\ndelay = \"7ms\"\nmtu = 1500\njitter = \"2ms\"\nbackward = { delay = \"9ms\" }
@@ -119,7 +119,7 @@ fn nodes_carry_their_sysctls_as_text() {
 }
 
 #[test]
-fn a_flow_lasts_until_the_run_is_over_unless_it_says_when() {
+fn a_flow_without_an_end_lasts_until_the_end_of_the_run() {
     let s = read(
         &(path("")
             + "[flows.g]\nfrom = \"b\"\nto = \"a\"\nstart = \"10s\"\n[flows.h]\nfrom = \"a\"\nto = \"b\"\nstart = \"10s\"\nstop = \"25s\"\n[flows.i]\nfrom = \"a\"\nto = \"b\"\nbytes = \"1GB\""),
@@ -148,7 +148,7 @@ fn a_run_without_a_duration_ends_with_its_last_flow() {
 }
 
 #[test]
-fn every_key_of_traffic_reaches_its_place() {
+fn every_key_of_traffic_reaches_its_field() {
     let s = read(
         &(path("")
             + "[flows.t]\nfrom = \"a\"\nto = \"b\"\ncongestion_control = \"reno\"\nwindow = \"32MB\"\npacing = \"200Mb/s\"\nstreams = 4\nmss = 8948\nblock = \"64KiB\"\ndscp = 46\nipv6 = true
@@ -186,7 +186,7 @@ fn every_key_of_traffic_reaches_its_place() {
 }
 
 #[test]
-fn a_group_of_flows_is_so_many_that_start_one_after_the_other() {
+fn the_flows_of_a_group_start_one_after_the_other() {
     let text = path("") + "[flows.elephant]\nfrom = \"a\"\nto = \"b\"\nstart = \"5s\"\ncount = 3\nevery = \"2s\"\n";
     let group = |more: &str| {
         let flows = read(&format!("{text}{more}")).flows.split_off(1);
@@ -195,7 +195,7 @@ fn a_group_of_flows_is_so_many_that_start_one_after_the_other() {
     let flow = |n: u64, extent| (format!("elephant-{n}"), ms(3000 + 2000 * n), extent);
     let lasting = Extent::Duration(ms(30_000));
     assert_eq!(group("duration = \"30s\""), [flow(1, lasting), flow(2, lasting), flow(3, lasting)]);
-    // Those that end together, or with the run, last less and less.
+    // Flows that end together, or with the run, get shorter and shorter.
     let until = |end: u64| (1..4).map(|n| flow(n, Extent::Duration(ms(end - 3000 - 2000 * n)))).collect::<Vec<_>>();
     assert_eq!((group("stop = \"30s\""), group("")), (until(30_000), until(60_000)));
     assert_eq!(group("bytes = \"1MB\"")[2], flow(3, Extent::Bytes(Bytes::new(1_000_000))));
@@ -204,7 +204,7 @@ fn a_group_of_flows_is_so_many_that_start_one_after_the_other() {
 }
 
 #[test]
-fn mice_may_take_a_share_of_the_slowest_link_or_of_one_that_is_named() {
+fn mice_use_a_share_of_the_slowest_link_or_of_a_named_one() {
     let text = "duration = \"60s\"\nnodes = [\"a\", \"b\", \"c\"]\n[links.fast]\nbetween = [\"a\", \"b\"]\nrate = \"80Mb/s\"\n\
                 backward.rate = \"1Mb/s\"\n[links.slow]\nbetween = [\"b\", \"c\"]\nrate = \"40Mb/s\"\n[mice.m]\nfrom = \"a\"\nto = \"c\"\n";
     let every = |more: &str| read(&format!("{text}{more}")).mice[0].every;
@@ -317,13 +317,13 @@ fn a_trace_is_read_once_beside_the_experiment_file_and_drives_every_direction() 
 }
 
 #[test]
-fn a_trace_that_is_wrong_is_named_with_its_line() {
-    let said = |trace: &str| {
+fn a_problem_in_a_trace_has_its_line() {
+    let message = |trace: &str| {
         let file = |_: &Path| Ok(trace.to_owned());
         let text = path("trace = \"up.trace\"");
         scenario::read(Path::new("lab/x.toml"), &text, &Options::default(), &file).unwrap_err().to_string()
     };
     let expected = "lab/up.trace:3: 4 ms comes after 5 ms; the numbers must not decrease; it is the links.path.trace";
-    assert_eq!(said("0\n5\n4\n"), expected);
-    assert_eq!(said(""), "lab/up.trace: the trace has no delivery opportunity; it is the links.path.trace");
+    assert_eq!(message("0\n5\n4\n"), expected);
+    assert_eq!(message(""), "lab/up.trace: the trace has no delivery opportunity; it is the links.path.trace");
 }

@@ -1,4 +1,4 @@
-//! Routes of small networks, found by looking at them.
+//! Routes of small networks, compared with routes found by hand.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn links(ends: &[(&str, &str, u32)]) -> String {
     ends.iter().enumerate().map(link).collect()
 }
 
-/// The names of the nodes on the way, and the media between them.
+/// The names of the nodes on the path, and the media between them.
 fn way(s: &Scenario, from: &str, to: &str) -> Option<(String, Vec<Medium>)> {
     let find = |name: &str| s.nodes.iter().position(|n| n.name == name);
     let (mut at, to) = (find(from)?, find(to)?);
@@ -38,7 +38,7 @@ fn names(s: &Scenario, from: &str, to: &str) -> String {
 }
 
 #[test]
-fn the_shortest_way_wins_and_passes_the_nodes_between() {
+fn the_shortest_path_wins_and_passes_the_nodes_between() {
     let s = network("a b c d", &links(&[("a", "b", 1), ("b", "c", 1), ("c", "d", 1), ("d", "a", 1)]));
     assert_eq!(names(&s, "a", "d"), "a d");
     assert_eq!(s.nodes[0].routes.len(), 3);
@@ -47,8 +47,8 @@ fn the_shortest_way_wins_and_passes_the_nodes_between() {
 }
 
 #[test]
-fn of_equal_ways_the_one_with_the_earliest_link_wins_in_both_directions() {
-    // The second half of the southern way stands before that of the northern one.
+fn of_equal_paths_the_one_with_the_earliest_link_wins_in_both_directions() {
+    // The second half of the southern path is listed before that of the northern one.
     let s = network("a n s b", &links(&[("a", "n", 1), ("a", "s", 1), ("s", "b", 1), ("n", "b", 1)]));
     assert_eq!((names(&s, "a", "b"), names(&s, "b", "a")), ("a n b".to_owned(), "b n a".to_owned()));
 }
@@ -85,12 +85,12 @@ fn two_lans_are_joined_by_a_member_of_both() {
 }
 
 #[test]
-fn a_node_alone_is_fine_until_traffic_needs_it() {
+fn a_node_without_links_is_valid_unless_traffic_uses_it() {
     let media = links(&[("a", "b", 1)]);
     assert_eq!(way(&network("a b c", &media), "a", "c"), None);
     let text =
         format!("duration = \"1s\"\nnodes = [\"a\", \"b\", \"c\"]\n{media}[flows.f]\nfrom = \"a\"\nto = \"c\"\n");
-    let expected = "x.toml:6: flows.f: no links lead from a to c; join them by links or LANs";
+    let expected = "x.toml:6: flows.f: no links lead from a to c; connect them with links or LANs";
     assert_eq!(problems(&text, &Options::default()), expected);
 }
 
@@ -106,7 +106,7 @@ fn addresses_of_a_thousand_nodes_differ_and_none_ends_in_0_or_255() {
 
 proptest! {
     #[test]
-    fn forwarding_hop_by_hop_reaches_every_node_by_the_cheapest_way_and_the_same_way_back(
+    fn hop_by_hop_forwarding_uses_the_cheapest_path_in_both_directions(
         ends in proptest::collection::vec((0..7_usize, 0..7_usize, 1..4_u32), 1..16),
     ) {
         let name = |i: usize| format!("n{i}");
@@ -132,7 +132,7 @@ proptest! {
     }
 }
 
-/// Costs of the cheapest ways between seven nodes, by Floyd's algorithm.
+/// Costs of the cheapest paths between seven nodes, by Floyd's algorithm.
 fn floyd_warshall(ends: &[(usize, usize, u32)]) -> [[Option<u32>; 7]; 7] {
     let mut cost = [[None; 7]; 7];
     for (i, row) in cost.iter_mut().enumerate() {

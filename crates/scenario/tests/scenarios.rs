@@ -1,4 +1,4 @@
-//! The experiment files of this project are right, with and without their short variant, and are what their papers say.
+//! The experiment files of this project are valid, with and without their short variant, and match their papers.
 #![allow(clippy::disallowed_methods, reason = "the files are read from where users find them")]
 #![allow(clippy::expect_used, reason = "a test says what it misses by panicking")]
 
@@ -14,12 +14,12 @@ use proptest::prelude::*;
 use scenario::{Extent, Medium, Options, Scenario};
 use units::{Bytes, Rate};
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
 
 fn files() -> Vec<(PathBuf, String)> {
-    let mut files: Vec<_> = std::fs::read_dir(folder())
+    let mut files: Vec<_> = std::fs::read_dir(directory())
         .expect("the folder of experiment files")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|e| e == "toml"))
@@ -30,7 +30,7 @@ fn files() -> Vec<(PathBuf, String)> {
 }
 
 fn scenarios(name: &str, variant: Option<&str>) -> Vec<Scenario> {
-    let path = folder().join(name);
+    let path = directory().join(name);
     let text = std::fs::read_to_string(&path).expect("a readable file");
     let options = Options { variant: variant.map(str::to_owned), ..Options::default() };
     let file = |path: &Path| std::fs::read_to_string(path).map_err(|e| e.to_string());
@@ -53,7 +53,7 @@ fn way(s: &Scenario, from: &str, to: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_file_is_right_and_its_short_variant_takes_eight_seconds_a_point_at_most() {
+fn every_file_is_valid_and_its_short_variant_takes_at_most_eight_seconds_per_point() {
     let names: BTreeSet<_> = files().into_iter().map(|(path, _)| path.file_name().map(|n| n.to_owned())).collect();
     assert!(names.len() >= 8, "{names:?}");
     for (path, text) in files() {
@@ -97,7 +97,7 @@ fn safire_changes_its_losses_five_times_as_in_figure_4() {
 }
 
 #[test]
-fn safire_forward_goes_by_one_satellite_or_by_the_other() {
+fn safire_forwards_over_one_satellite_or_the_other() {
     let points = scenarios("safire-forward.toml", None);
     assert_eq!(way(&points[0], "westc1", "topc1"), ["west", "sat1", "top"]);
     assert_eq!(way(&points[1], "westc1", "topc1"), ["west", "west-north", "north-east", "sat2", "top"]);
@@ -136,7 +136,7 @@ fn the_queues_of_bufferbloat_are_a_tenth_one_and_ten_times_375_kb() {
 }
 
 #[test]
-fn the_one_loss_comes_when_the_window_is_that_of_the_path() {
+fn the_single_loss_occurs_when_the_window_equals_that_of_the_path() {
     for (variant, bps) in [(None, 1e9), (Some("short"), 1e8)] {
         let points = scenarios("loss-recovery.toml", variant);
         let controls: Vec<_> = points.iter().filter_map(|s| s.flows[0].congestion_control.as_deref()).collect();
@@ -145,7 +145,7 @@ fn the_one_loss_comes_when_the_window_is_that_of_the_path() {
             let there = &s.links[0].forward;
             assert_eq!((there.delay + s.links[0].backward.delay, s.links[0].mtu), (ms(187), 9000));
             assert_eq!(there.capacity, Capacity::Constant(Rate::from_bps(bps as u64)));
-            // Slow start begins with ten packets and adds one for each that arrives.
+            // Slow start sends ten packets first and adds one for each that arrives.
             let (window, path) = (there.loss_list[0] as f64 + 10.0, bps * 0.187 / 8.0 / 9038.0);
             assert!(there.loss_list.len() == 1 && (window / path - 1.0).abs() < 0.02, "{window} of {path}");
         }
@@ -173,12 +173,12 @@ fn the_rates_of_the_ensemble_are_quantiles_of_a_log_normal() {
         }
         let ends: BTreeSet<_> =
             points.iter().map(|s| s.point.iter().map(|(_, v)| v.clone()).collect::<Vec<_>>()).collect();
-        assert_eq!(ends.len(), 32, "every path has ends of its own");
+        assert_eq!(ends.len(), 32, "every path has its own ends");
     }
 }
 
 #[test]
-fn the_tight_link_of_the_grid_is_not_the_narrow_one_where_it_says_so() {
+fn the_tight_link_is_not_the_narrow_link_in_the_variant_unlike() {
     for s in scenarios("estimate-grid.toml", Some("unlike")) {
         assert!(rate(&s, "after") < rate(&s, "tight"), "narrow");
         let load = s.programs.iter().find(|p| p.name == "load").expect("the load");
@@ -252,15 +252,15 @@ fn reference() -> String {
     std::fs::read_to_string(path).expect("the reference")
 }
 
-/// What the problems of a text say is known where `zzz` stands.
+/// The known names that the problems of a text list for `zzz`.
 fn known(text: &str) -> Vec<String> {
-    let said = common::problems(text, &Options::default());
-    let (_, list) = said.split_once("zzz: is an unknown key; known: ").unwrap_or_else(|| panic!("{said}"));
+    let problems = common::problems(text, &Options::default());
+    let (_, list) = problems.split_once("zzz: is an unknown key; known: ").unwrap_or_else(|| panic!("{problems}"));
     list.lines().next().unwrap_or_default().split(", ").map(str::to_owned).collect()
 }
 
 #[test]
-fn the_example_of_the_reference_is_right_with_and_without_its_variant() {
+fn the_example_of_the_reference_is_valid_with_and_without_its_variant() {
     let reference = reference();
     let example = reference.split("```").nth(1).and_then(|block| block.strip_prefix("toml\n")).expect("an example");
     for variant in [None, Some("short".to_owned())] {
@@ -271,7 +271,7 @@ fn the_example_of_the_reference_is_right_with_and_without_its_variant() {
 }
 
 #[test]
-fn every_key_stands_in_the_reference() {
+fn every_key_is_in_the_reference() {
     let reference = reference();
     let base = "duration = \"1s\"\nnodes = [\"a\", \"b\"]\n";
     for section in [

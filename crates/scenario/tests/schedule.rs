@@ -1,4 +1,4 @@
-//! What a schedule makes of the links over time, against changes worked out by hand.
+//! Changes of the links that a schedule makes, compared with changes computed by hand.
 
 mod common;
 
@@ -59,7 +59,7 @@ fn a_loop_repeats_its_steps_until_the_end() {
 }
 
 #[test]
-fn a_loop_may_begin_later_and_end_earlier() {
+fn a_loop_may_start_later_and_end_earlier() {
     let s = with(
         "[[schedule]]\nat = \"5s\"\nuntil = \"26s\"\nlink = \"north\"\ndirection = \"forward\"\nperiod = \"10s\"\nsteps = [ { at = \"0s\", loss = 0.05 }, { at = \"1s\", loss = 0.15 } ]",
     );
@@ -68,7 +68,7 @@ fn a_loop_may_begin_later_and_end_earlier() {
 }
 
 #[test]
-fn a_ramp_goes_in_equal_steps_from_what_it_finds_to_its_target() {
+fn a_ramp_goes_in_equal_steps_from_the_present_value_to_its_target() {
     let s = with(
         "[[schedule]]\nat = \"1s\"\nlink = \"north\"\ndirection = \"forward\"\nloss = 0\n[[schedule]]\nat = \"10s\"\nlink = \"north\"\ndirection = \"forward\"\nover = \"1s\"\nevery = \"250ms\"\nrate = \"20Mb/s\"\ndelay = \"50ms\"\nloss = 0.4",
     );
@@ -96,7 +96,7 @@ fn a_ramp_steps_every_50_ms_by_default_and_ends_on_its_target_between_steps() {
 }
 
 #[test]
-fn an_outage_ends_with_what_was_before_and_changes_go_on_meanwhile() {
+fn changes_during_an_outage_apply_at_its_end() {
     let s = with(
         "[[schedule]]\nat = \"30s\"\nlink = \"north\"\ndirection = \"forward\"\noutage = \"2s\"\n[[schedule]]\nat = \"31s\"\nlink = \"north\"\ndirection = \"forward\"\nloss = 0",
     );
@@ -108,7 +108,7 @@ fn an_outage_ends_with_what_was_before_and_changes_go_on_meanwhile() {
 }
 
 #[test]
-fn of_two_outages_the_later_end_counts() {
+fn overlapping_outages_end_with_the_later_one() {
     let s = with(
         "[[schedule]]\nat = \"30s\"\nlink = \"north\"\ndirection = \"forward\"\noutage = \"5s\"\n[[schedule]]\nat = \"32s\"\nlink = \"north\"\ndirection = \"forward\"\noutage = \"10s\"",
     );
@@ -117,7 +117,7 @@ fn of_two_outages_the_later_end_counts() {
 }
 
 #[test]
-fn of_equal_times_the_later_in_the_file_counts_and_one_change_is_made() {
+fn of_two_steps_at_one_time_the_later_in_the_file_wins_and_makes_one_change() {
     let s = with(
         "[[schedule]]\nat = \"30s\"\nlink = \"north\"\ndirection = \"forward\"\nloss = 0.3\n[[schedule]]\nat = \"30s\"\nlink = \"north\"\ndirection = \"forward\"\nloss = 0.4\ndelay = \"1ms\"",
     );
@@ -125,12 +125,12 @@ fn of_equal_times_the_later_in_the_file_counts_and_one_change_is_made() {
 }
 
 #[test]
-fn a_step_that_changes_nothing_is_no_change() {
+fn a_step_without_effect_makes_no_change() {
     assert_eq!(with("[[schedule]]\nat = \"30s\"\nlink = \"north\"\nloss = 0.15").schedule, []);
 }
 
 #[test]
-fn a_queue_in_bandwidth_delay_products_counts_with_what_the_step_makes_of_rate_and_delay() {
+fn a_queue_in_bandwidth_delay_products_uses_the_rate_and_delay_after_the_step() {
     let s = with("[[schedule]]\nat = \"30s\"\nlink = \"north\"\nqueue = \"2 bdp\"\ndelay = \"50ms\"\nrate = \"8Mb/s\"");
     // 8 Mb/s x 100 ms = 100 kB, twice.
     let limits: Vec<_> = s.schedule.iter().map(|c| c.settings.queue.limit).collect();
@@ -139,7 +139,7 @@ fn a_queue_in_bandwidth_delay_products_counts_with_what_the_step_makes_of_rate_a
 }
 
 #[test]
-fn settings_are_described_in_the_units_that_people_use() {
+fn settings_are_described_in_common_units() {
     let link = |keys: &str| {
         let text = format!("duration = \"1s\"\nnodes = [\"a\", \"b\"]\n[links.l]\nbetween = [\"a\", \"b\"]\n{keys}");
         describe(&read(&text).links[0].forward)

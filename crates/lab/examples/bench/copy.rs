@@ -1,4 +1,4 @@
-//! The least that must be done to move packets: what the engine's speed is compared with.
+//! The minimum work to forward packets: the baseline for the engine's speed.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use kernel::{LARGEST_PACKET, Poller, Tun};
 
-/// As many packets in turn from one device as the engine takes.
-const BATCH: usize = 32;
+/// Maximum number of packets read from one device in a turn, the same as in the engine.
+const BATCH_PACKETS_MAX: usize = 32;
 
 /// Name of the thread.
 pub(crate) const NAME: &str = "copy";
 
-/// Epoll, read, write, nothing else.
+/// Thread that copies packets with epoll, read and write only.
 pub(crate) struct Copy {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<io::Result<u64>>,
@@ -24,16 +24,16 @@ pub(crate) struct Copy {
 impl Copy {
     pub(crate) fn start(ends: [Tun; 2]) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let thread_stop = Arc::clone(&stop);
         let thread = thread::Builder::new().name(NAME.to_owned()).spawn(move || {
-            // The engine asks for the same; where neither gets it, they are still equals.
+            // The engine requests the same priority; if it is refused, both have the same priority nevertheless.
             let _ = kernel::set_fifo(1);
-            run(&ends, &told)
+            run(&ends, &thread_stop)
         })?;
         Ok(Self { stop, thread })
     }
 
-    /// Packets that a device did not take.
+    /// Stops the thread. Returns the number of packets that a device rejected.
     pub(crate) fn stop(self) -> io::Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the copy loop panicked")))
@@ -50,7 +50,7 @@ fn run(ends: &[Tun; 2], stop: &AtomicBool) -> io::Result<u64> {
         poller.wait(Some(Duration::from_millis(20)), &mut ready)?;
         for token in ready.drain(..) {
             let (from, to) = (&ends[token as usize], &ends[1 - token as usize]);
-            for _ in 0..BATCH {
+            for _ in 0..BATCH_PACKETS_MAX {
                 let Some(length) = from.receive(&mut buffer)? else { break };
                 lost += u64::from(to.send(&[IoSlice::new(&buffer[..length])]).is_err());
             }

@@ -1,18 +1,18 @@
-//! Figures from many runs.
+//! Statistics over several runs.
 
-/// The value below which a share `q` of all lie (nearest rank); NaN without values.
+/// The value below which a share `q` of all values lies (nearest rank); NaN without values.
 pub(crate) fn quantile(mut values: Vec<f64>, q: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let rank = (values.len() as f64 * q).ceil() as usize;
     values.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// The middle one; of an even number the lower one.
+/// The median; of an even number of values the lower of the middle two.
 pub(crate) fn median(values: Vec<f64>) -> f64 {
     quantile(values, 0.5)
 }
 
-/// Runs `a` and `b` in pairs. Who goes first alternates: a drift of the machine favours neither.
+/// Runs `a` and `b` in pairs. The order alternates, so that a drift of the machine favours neither.
 pub(crate) fn in_pairs<T, E>(
     pairs: u64,
     mut a: impl FnMut() -> Result<T, E>,

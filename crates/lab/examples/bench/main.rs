@@ -1,8 +1,8 @@
-//! The link engine beside a loop that only copies, in pairs; its exactness; and a network of 100 links. `make bench` runs it as root
-//! after the comparison with iperf3.
+//! Benchmarks of the link engine: comparison with a copy loop in pairs, exactness, and a network of 100 links. `make
+//! bench` runs it as root after the comparison with iperf3.
 //!
-//! Usage: `bench LONGHAUL-BINARY`. LAB_BENCH_PAIRS (5) and LAB_BENCH_SECONDS (4) change how much is done, LAB_BENCH_ONLY (all) what:
-//! some of `tcp`, `udp`, `steady`, `exact`, `delay`, `mesh`, separated by commas.
+//! Usage: `bench LONGHAUL-BINARY`. LAB_BENCH_PAIRS (5) is the number of pairs and LAB_BENCH_SECONDS (4) their duration;
+//! LAB_BENCH_ONLY (all) selects some of `tcp`, `udp`, `steady`, `exact`, `delay`, `mesh`, separated by commas.
 #![allow(clippy::print_stdout, reason = "the figures are this program's output")]
 
 mod copy;
@@ -19,14 +19,14 @@ use std::time::Duration;
 
 use link::{Queue, QueueLimit, Settings};
 
-/// How much is done.
+/// Extent of the benchmarks.
 struct Bench {
     binary: PathBuf,
     pairs: u64,
     seconds: Duration,
 }
 
-/// An engine's link without a limit: only delay.
+/// Settings of an engine's link with delay only and without a limit.
 fn engine(delay: Duration) -> Settings {
     Settings { delay, queue: Queue { limit: QueueLimit::Unlimited, ..Queue::default() }, ..Settings::default() }
 }
@@ -74,7 +74,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// What the figures depend on.
+/// Prints the conditions that affect the results.
 fn conditions(bench: &Bench) -> io::Result<()> {
     let cpu = read("/proc/cpuinfo");
     let model =

@@ -11,10 +11,11 @@ use crate::Bench;
 
 const NODES: usize = 50;
 
-/// How far a chord reaches around the ring.
+/// Length of a chord in nodes of the ring.
 const CHORD: usize = 7;
 
-/// A ring with a chord from each node. A flow over each link, by turns TCP and UDP at nine tenths of the rate.
+/// A ring with a chord from each node. Each link has one flow, alternating between TCP and UDP at nine tenths of the
+/// rate.
 fn scenario(seconds: u64) -> Result<String, std::fmt::Error> {
     let mut text = format!("about = \"100 links at once\"\nduration = \"{seconds}s\"\n");
     let names: Vec<String> = (0..NODES).map(|n| format!("\"n{n}\"")).collect();
@@ -35,25 +36,25 @@ fn scenario(seconds: u64) -> Result<String, std::fmt::Error> {
 
 pub(crate) fn run(bench: &Bench) -> io::Result<()> {
     println!("\n## 50 nodes, 100 links of 1 Mb/s with a flow each\n");
-    let folder = std::env::temp_dir().join(format!("longhaul-bench-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    let outcome = run_in(bench, &folder);
-    fs::remove_dir_all(&folder)?;
+    let directory = std::env::temp_dir().join(format!("longhaul-bench-{}", std::process::id()));
+    fs::create_dir_all(&directory)?;
+    let outcome = run_in(bench, &directory);
+    fs::remove_dir_all(&directory)?;
     outcome
 }
 
-fn run_in(bench: &Bench, folder: &std::path::Path) -> io::Result<()> {
-    let file = folder.join("mesh.toml");
+fn run_in(bench: &Bench, directory: &std::path::Path) -> io::Result<()> {
+    let file = directory.join("mesh.toml");
     fs::write(&file, scenario(20).map_err(io::Error::other)?)?;
-    let out = folder.join("out");
+    let out = directory.join("out");
     let mut command = Command::new(&bench.binary);
     command.args(["lab", "run"]).arg(&file).arg("--out").arg(&out);
     let output = command.stdin(Stdio::null()).output()?;
     let records = find(&out)?;
     let of = |kind: &'static str| records.iter().filter(move |r| r["record"] == kind);
     let Some(end) = of("run_end").next() else {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(io::Error::other(format!("the run has no end: {said}")));
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(io::Error::other(format!("the run has no end: {errors}")));
     };
     let ms = |ns: &Value| ns.as_f64().unwrap_or(f64::NAN) / 1e6;
     let machine = of("engine").filter_map(|e| e["machine_cpu"].as_f64()).fold(0.0, f64::max);
@@ -76,7 +77,7 @@ fn run_in(bench: &Bench, folder: &std::path::Path) -> io::Result<()> {
     Ok(())
 }
 
-/// All records that a lab wrote.
+/// All records that a lab run wrote.
 fn find(out: &std::path::Path) -> io::Result<Vec<Value>> {
     let mut records = Vec::new();
     for entry in fs::read_dir(out)? {

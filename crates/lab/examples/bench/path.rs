@@ -1,4 +1,4 @@
-//! Two namespaces joined by the engine or by the copy loop.
+//! Two network namespaces joined by the engine or by the copy loop.
 
 use std::fs;
 use std::io;
@@ -16,14 +16,14 @@ use crate::figures::quantile;
 pub(crate) const NEAR: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
 pub(crate) const FAR: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
 
-/// Name of the engine's only thread here.
+/// Name of the engine's only thread in this benchmark.
 const ENGINE: &str = "links-0";
 
-/// What moves the packets.
+/// The component that forwards the packets.
 #[derive(Clone)]
 pub(crate) enum By {
     Copy,
-    /// The engine, both directions alike.
+    /// The engine, with the same settings in both directions.
     Engine(Box<Settings>),
 }
 
@@ -32,7 +32,7 @@ enum Mover {
     Engine(Engine),
 }
 
-/// A path at work.
+/// A path in operation.
 pub(crate) struct Path {
     pub(crate) near: Namespace,
     pub(crate) far: Namespace,
@@ -40,16 +40,16 @@ pub(crate) struct Path {
     name: &'static str,
 }
 
-/// What moving the packets did besides.
+/// Side effects of forwarding.
 #[derive(Debug, Default)]
 pub(crate) struct Toll {
-    /// Packets lost by a device or by what moves them.
+    /// Packets lost by a device or by the component that forwards them.
     pub(crate) lost: u64,
     /// Packets that the model dropped.
     pub(crate) dropped: u64,
     /// 99th percentile of the engine's lateness.
     pub(crate) late_us: f64,
-    /// Begin of each second since the start, and the share of the forward link's capacity used in it, by the model.
+    /// Start of each second since the start, and the utilisation of the forward link in it, by the model.
     pub(crate) used: Vec<(Duration, f64)>,
 }
 
@@ -61,16 +61,16 @@ impl Path {
             By::Copy => (Mover::Copy(Copy::start(ends)?), copy::NAME),
             By::Engine(settings) => {
                 let engine = Engine::start(plan(ends, settings), 1)?;
-                engine.begin(kernel::now());
+                engine.start_run(kernel::now());
                 (Mover::Engine(engine), ENGINE)
             }
         };
         Ok(Self { near, far, mover, name })
     }
 
-    /// CPU time of the thread that moves the packets, as the kernel accounts it (proc_pid_schedstat: ns on the CPU).
+    /// CPU time of the forwarding thread in the kernel's accounting (proc_pid_schedstat: ns on the CPU).
     pub(crate) fn cpu(&self) -> io::Result<Duration> {
-        // A thread takes its name when it first runs.
+        // A thread gets its name when it first runs.
         for _ in 0..100 {
             if let Some(cpu) = self.cpu_now()? {
                 return Ok(cpu);
@@ -111,12 +111,12 @@ fn toll(reports: &[Report], unread: u64) -> Toll {
         late_us: us(wires().flat_map(|w| w.lateness.iter().copied()).collect()),
         used: reports
             .iter()
-            .filter_map(|r| Some((r.begin, r.wires.iter().find(|w| w.wire == 0)?.tally.utilisation()?)))
+            .filter_map(|r| Some((r.start, r.wires.iter().find(|w| w.wire == 0)?.tally.utilisation()?)))
             .collect(),
     }
 }
 
-/// One end of the path, set up as the lab sets up its nodes.
+/// Sets up one end of the path as the lab sets up its nodes.
 fn end(node: &Namespace, own: Ipv4Addr, peer: Ipv4Addr, mtu: u32) -> io::Result<Tun> {
     for (setting, value) in [
         ("net/ipv6/conf/all/disable_ipv6", "1"),
@@ -133,7 +133,7 @@ fn end(node: &Namespace, own: Ipv4Addr, peer: Ipv4Addr, mtu: u32) -> io::Result<
     Ok(tun)
 }
 
-/// Packets that a node's device dropped before they were read.
+/// Packets that a node's device dropped before the engine read them.
 fn device_drops(node: &Namespace) -> io::Result<u64> {
     let links = node.run(|| kernel::Netlink::open().and_then(|mut n| n.links()))?.map_err(io::Error::other)?;
     Ok(links.iter().find(|d| d.name == "path").map_or(0, |d| d.statistics.sent.dropped))

@@ -1,4 +1,4 @@
-//! One CUBIC flow over a path: how much arrives, and what moving it costs.
+//! One CUBIC flow over a path: its goodput, and the cost of forwarding it.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,24 +17,24 @@ use crate::{Bench, engine};
 
 const PORT: u16 = 5001;
 
-/// The part of a flow's life that is measured.
+/// The part of a flow that is measured.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
     pub(crate) from: Duration,
     pub(crate) length: Duration,
 }
 
-/// What a flow got in the window.
+/// Results of a flow within the window.
 pub(crate) struct Got {
-    /// Bytes that the application read, as bit/s.
+    /// Goodput in bit/s: bytes read by the application.
     pub(crate) bps: f64,
-    /// Share of one CPU that the moving thread used.
+    /// CPU utilisation of the forwarding thread, as a share of one CPU.
     pub(crate) cpu: f64,
     pub(crate) toll: Toll,
 }
 
 impl Got {
-    /// Share of the link's capacity that was used within the window, by the model: below 1 TCP or the hosts left it idle.
+    /// Utilisation of the link within the window, by the model; below 1, TCP or the hosts left it idle.
     fn used(&self, window: Window) -> f64 {
         let inside = |at: Duration| at >= window.from && at < window.from + window.length;
         let used: Vec<f64> = self.toll.used.iter().filter(|(at, _)| inside(*at)).map(|(_, share)| *share).collect();
@@ -42,7 +42,7 @@ impl Got {
     }
 }
 
-/// A flow as fast as TCP lets it.
+/// A flow at the maximum rate of TCP.
 struct Flow {
     connection: TcpStream,
     received: Arc<AtomicU64>,
@@ -77,7 +77,7 @@ impl Flow {
     }
 
     fn stop(self, path: Path) -> io::Result<Toll> {
-        // The receiver's end goes with the path: on a long one it would still be reading what is under way.
+        // The receiver's end is dropped with the path: on a long path it would still be reading data in flight.
         self.connection.shutdown(Shutdown::Both)?;
         for thread in self.threads {
             thread.join().map_err(|_| io::Error::other("a thread of the flow panicked"))?;
@@ -91,15 +91,15 @@ pub(crate) fn measure(by: &By, mtu: u32, window: Window) -> io::Result<Got> {
     let path = Path::new(by, mtu)?;
     let flow = Flow::start(&path)?;
     kernel::nap(window.from);
-    let (begin, before, cpu) = (kernel::now(), flow.received.load(Ordering::Relaxed), path.cpu()?);
+    let (start, before, cpu) = (kernel::now(), flow.received.load(Ordering::Relaxed), path.cpu()?);
     kernel::nap(window.length);
     let (end, after, used) = (kernel::now(), flow.received.load(Ordering::Relaxed), path.cpu()?);
-    let seconds = end.saturating_since(begin).as_secs_f64();
+    let seconds = end.saturating_since(start).as_secs_f64();
     let toll = flow.stop(path)?;
     Ok(Got { bps: (after - before) as f64 * 8.0 / seconds, cpu: (used - cpu).as_secs_f64() / seconds, toll })
 }
 
-/// The engine, with and without delay, beside the copy loop.
+/// Compares the engine, with and without delay, with the copy loop.
 pub(crate) fn capacity(bench: &Bench) -> io::Result<()> {
     println!("\n## One CUBIC flow as fast as it goes\n");
     println!(
@@ -130,13 +130,14 @@ pub(crate) fn capacity(bench: &Bench) -> io::Result<()> {
     Ok(())
 }
 
-/// Most that TCP with timestamps can carry over Ethernet: headers take 52 bytes of each packet (20 IPv4, 20 TCP and 12 of options,
-/// RFC 7323 §3.2), and 38 bytes besides it are on the wire (IEEE 802.3: preamble, header, checksum, gap).
+/// Maximum goodput of TCP with timestamps over Ethernet: headers take 52 bytes of each packet (20 IPv4, 20 TCP and 12
+/// of options, RFC 7323 §3.2), and each packet takes 38 more bytes on the wire (IEEE 802.3: preamble, header, checksum,
+/// gap).
 fn arithmetic(rate: f64, mtu: u32) -> f64 {
     rate * f64::from(mtu - 52) / f64::from(mtu + 38)
 }
 
-/// Goodput of a flow that fills the link, against the arithmetic.
+/// Compares the goodput of a flow that fills the link with the calculated maximum.
 pub(crate) fn exactness(bench: &Bench) -> io::Result<()> {
     println!("\n## Goodput of one CUBIC flow against the arithmetic\n");
     println!(
@@ -165,7 +166,7 @@ pub(crate) fn exactness(bench: &Bench) -> io::Result<()> {
     Ok(())
 }
 
-/// What the lab promises for slow and for long paths, and how much it carries while it is exact.
+/// Cases that the lab guarantees for slow and for long paths, and the highest rate at which it is exact.
 const CASES: [Case; 3] = [
     Case { name: "100 Mb/s, 20 ms, 1 BDP", mbps: 100, rtt_ms: 20, mtu: 1500, queue: 250_000, from: 5, length: 10 },
     Case { name: "4 Gb/s, 20 ms, 1 BDP", mbps: 4000, rtt_ms: 20, mtu: 1500, queue: 10_000_000, from: 5, length: 10 },

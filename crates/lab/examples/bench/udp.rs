@@ -1,4 +1,4 @@
-//! Datagrams over a path: how many a second without a loss, and how exactly they are delayed.
+//! Datagrams over a path: the maximum rate without loss, and the accuracy of their delay.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -15,33 +15,34 @@ use crate::figures::{in_pairs, median, quantile};
 use crate::path::{By, FAR, NEAR, Path, Toll};
 use crate::{Bench, engine};
 
-/// UDP payload of a packet of 1500 bytes.
+/// UDP payload in bytes of a packet of 1500 bytes.
 const PAYLOAD: usize = 1472;
 
-/// Most such segments in one super-packet of 65535 bytes.
+/// Maximum number of such segments in one super-packet of 65535 bytes.
 const SEGMENTS: usize = 44;
 
 const PORT: u16 = 5002;
 
-/// How a sender sends.
+/// How the sender sends.
 #[derive(Clone, Copy)]
 struct Load {
-    /// Packets a second.
+    /// Rate in packets per second.
     rate: f64,
     seconds: f64,
-    /// Packets handed to the kernel at once: one super-packet (UDP_SEGMENT), or one call for each.
+    /// Packets passed to the kernel in one call: one super-packet (UDP_SEGMENT), or one packet.
     segments: usize,
-    /// Whether the sender is served before ordinary programs. Otherwise its own waits for a CPU, after it has read the clock, would
-    /// count as errors of the path; at high rates it would keep the moving thread from the CPU.
+    /// Whether the sender has real-time priority. Otherwise its own waits for a CPU after reading the clock would count
+    /// as errors of the path; at high rates, real-time priority would keep the forwarding thread from the CPU.
     prompt: bool,
 }
 
-/// What came of it.
+/// Results of a load.
 struct Outcome {
     sent: u64,
-    /// Packets a second that were really sent.
+    /// Actual rate of the sender in packets per second.
     rate: f64,
-    /// For each packet received, from before its send call to the kernel's receive stamp, microseconds; of a super-packet the first.
+    /// For each packet received, microseconds from before its send call to the kernel's receive timestamp; of a
+    /// super-packet only the first packet counts.
     delays_us: Vec<f64>,
     received: u64,
     cpu: f64,
@@ -62,15 +63,15 @@ fn run(by: &By, load: Load) -> io::Result<Outcome> {
     }
     source.connect(there)?;
     let done = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&done);
-    let receiver = thread::spawn(move || receive(&sink, &told));
-    let (begin, cpu) = (kernel::now(), path.cpu()?);
+    let receiver_done = Arc::clone(&done);
+    let receiver = thread::spawn(move || receive(&sink, &receiver_done));
+    let (start, cpu) = (kernel::now(), path.cpu()?);
     let sender = thread::spawn(move || send(&source, load));
     let joined = |e: &str| io::Error::other(format!("the {e} panicked"));
     let (sent, took) = sender.join().map_err(|_| joined("sender"))??;
     let used = path.cpu()? - cpu;
-    let span = kernel::now().saturating_since(begin);
-    // What is under way arrives within the delay and a moment.
+    let span = kernel::now().saturating_since(start);
+    // Packets in flight arrive within the delay and a margin.
     kernel::nap(Duration::from_millis(150));
     done.store(true, Ordering::Relaxed);
     let (received, delays_us) = receiver.join().map_err(|_| joined("receiver"))??;
@@ -84,7 +85,8 @@ fn run(by: &By, load: Load) -> io::Result<Outcome> {
     })
 }
 
-/// Sends what is due since the start, asleep in between; gives the packets sent and the seconds that took.
+/// Sends the packets that are due since the start and sleeps in between. Returns the number of packets sent and the
+/// seconds taken.
 fn send(socket: &UdpSocket, load: Load) -> io::Result<(u64, f64)> {
     kernel::tight_timers();
     if load.prompt {
@@ -92,15 +94,15 @@ fn send(socket: &UdpSocket, load: Load) -> io::Result<(u64, f64)> {
     }
     let mut packet = vec![0; PAYLOAD * load.segments];
     let gap = load.segments as f64 * 1e9 / load.rate;
-    let (begin, mut number) = (kernel::now(), 0_u64);
+    let (start, mut number) = (kernel::now(), 0_u64);
     loop {
-        let due = begin + Duration::from_nanos((number as f64 * gap) as u64);
-        if due.saturating_since(begin).as_secs_f64() >= load.seconds {
+        let due = start + Duration::from_nanos((number as f64 * gap) as u64);
+        if due.saturating_since(start).as_secs_f64() >= load.seconds {
             break;
         }
         let now = kernel::now();
         let early = due.saturating_since(now);
-        // A nap lasts some microseconds at least: shorter ones are left out and made up for.
+        // A nap lasts at least some microseconds: shorter ones are skipped, and the packets sent later.
         if early > Duration::from_micros(20) {
             kernel::nap(early);
         }
@@ -108,7 +110,7 @@ fn send(socket: &UdpSocket, load: Load) -> io::Result<(u64, f64)> {
         socket.send(&packet)?;
         number += 1;
     }
-    let took = kernel::now().saturating_since(begin).as_secs_f64();
+    let took = kernel::now().saturating_since(start).as_secs_f64();
     Ok((number * load.segments as u64, took.max(load.seconds)))
 }
 
@@ -120,7 +122,7 @@ fn receive(socket: &UdpSocket, done: &AtomicBool) -> io::Result<(u64, Vec<f64>)>
         recv_batch(socket, &mut buffer, |datagram| {
             count += 1;
             let stamp = datagram.data.first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b));
-            // Only the first segment of a super-packet carries a time.
+            // Only the first segment of a super-packet has a timestamp.
             if stamp > 0 {
                 delays.push(signed_us(datagram.arrived(&clocks), Instant::from_nanos(stamp)));
             }
@@ -139,17 +141,17 @@ fn signed_us(later: Instant, earlier: Instant) -> f64 {
     (later.as_nanos() as f64 - earlier.as_nanos() as f64) / 1e3
 }
 
-/// A rate that was carried without a loss.
+/// The highest rate found without loss.
 #[derive(Clone, Copy, Default)]
 struct Carried {
     rate: f64,
     cpu: f64,
     late_us: f64,
-    /// What kept it from more.
+    /// The reason that a higher rate failed.
     limit: &'static str,
 }
 
-/// Tries a rate; twice, when it fails: one disturbance by something else on the machine says nothing about what it carries.
+/// Tries a rate, and again if it fails: a single disturbance by another process is not evidence of the limit.
 fn attempt(by: &By, load: Load) -> io::Result<Carried> {
     let mut carried = Carried::default();
     for _ in 0..2 {
@@ -169,7 +171,7 @@ fn attempt(by: &By, load: Load) -> io::Result<Carried> {
     Ok(carried)
 }
 
-/// The highest rate without a loss: up by quarters until one fails, then halving what is between.
+/// Finds the highest rate without loss: raises the rate by quarters until one fails, then bisects.
 fn search(by: &By, segments: usize, seconds: f64) -> io::Result<Carried> {
     let (mut best, mut failed, mut rate, mut limit) = (Carried::default(), f64::INFINITY, 60_000.0, "");
     while failed / best.rate.max(1.0) > 1.03 && rate > 1000.0 {
@@ -184,7 +186,7 @@ fn search(by: &By, segments: usize, seconds: f64) -> io::Result<Carried> {
     Ok(Carried { limit, ..best })
 }
 
-/// The engine at 10 ms each way beside the copy loop.
+/// Compares the engine, at 10 ms in each direction, with the copy loop.
 pub(crate) fn capacity(bench: &Bench) -> io::Result<()> {
     println!("\n## Packets of 1500 bytes, UDP, highest offered load without a loss\n");
     println!(
@@ -213,7 +215,7 @@ pub(crate) fn capacity(bench: &Bench) -> io::Result<()> {
     Ok(())
 }
 
-/// The same load for both: what a packet costs.
+/// Compares the cost of a packet under the same load.
 pub(crate) fn steady(bench: &Bench) -> io::Result<()> {
     println!("\n## CPU of the moving thread at a fixed load of UDP packets of 1500 bytes\n");
     println!(
@@ -239,7 +241,7 @@ pub(crate) fn steady(bench: &Bench) -> io::Result<()> {
     Ok(())
 }
 
-/// Error of the one-way delay, as it is and without what the copy loop takes.
+/// Error of the one-way delay, with and without the delay of the copy loop.
 pub(crate) fn delay(bench: &Bench) -> io::Result<()> {
     println!("\n## One-way delay against the configured value, 10 kpackets/s of 1500 bytes\n");
     println!("| configured | error us: p50, p99, max | copy loop us: p50, p99, max | p50 without the copy loop's |");

@@ -12,9 +12,9 @@ fn packets_are_cut_to_the_snap_length_and_keep_their_own() {
     let (capture, taps) = Capture::start(&path, &names, false, 64).unwrap();
     let raw: Vec<u8> = [vec![0; kernel::VNET_HEADER], (0..200).collect()].concat();
     let packet = Packet::new(raw.clone().into(), raw.len(), false).unwrap();
-    let parcel = Parcel::train(packet).payload;
-    taps[1].offered(Instant::from_nanos(1_000), &parcel);
-    taps[1].delivered(Instant::from_nanos(2_500), &parcel);
+    let packet = PacketHandle::train(packet).payload;
+    taps[1].offered(Instant::from_nanos(1_000), &packet);
+    taps[1].delivered(Instant::from_nanos(2_500), &packet);
     drop(taps);
     assert_eq!(capture.finish().unwrap(), 0);
 

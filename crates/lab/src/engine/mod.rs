@@ -1,7 +1,8 @@
-//! The link engine: moves packets between the devices of the nodes as the model of each link decides.
+//! The link engine: forwards packets between the devices of the nodes as the model of each link decides.
 //!
-//! A worker is a thread that owns whole media (a link, or a LAN with all its ports): it reads what nodes send, offers it to the
-//! model, and hands over what the model delivers. Workers share nothing, so there is no lock on a packet's way.
+//! A worker is a thread that owns whole media (a link, or a LAN with all its ports). It reads the packets that nodes
+//! send, offers them to the model, and delivers the packets that the model releases. Workers share no state, so
+//! forwarding a packet takes no lock.
 
 mod plan;
 mod pool;
@@ -30,10 +31,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts moving packets, with the settings that hold at time zero.
+    /// Starts forwarding packets with the settings of time zero.
     ///
     /// # Errors
-    /// Threads or descriptors are short.
+    /// A thread or descriptor could not be created.
     pub fn start(plan: Plan, workers: usize) -> io::Result<Self> {
         let (send, reports) = mpsc::channel();
         let (mut controls, mut threads) = (Vec::new(), Vec::new());
@@ -54,22 +55,23 @@ impl Engine {
         self.threads.len()
     }
 
-    /// Starts the run's clock at `at`: from then on counters and schedule count.
-    pub fn begin(&self, at: Instant) {
-        self.tell(|| Command::Begin(at));
+    /// Starts the run's clock at `at`: counters and the schedule start there.
+    pub fn start_run(&self, at: Instant) {
+        self.command(|| Command::Start(at));
     }
 
-    /// What the workers report: one for each worker and interval after [`Engine::begin`].
+    /// Reports of the workers: one for each worker and interval after [`Engine::start_run`].
     pub fn reports(&self) -> &Receiver<Report> {
         &self.reports
     }
 
-    /// Stops all workers after a last report, which covers the time since the last interval, and gives what was not yet read.
+    /// Stops all workers after a last report, which covers the time since the last interval. Returns the reports that
+    /// were not read yet.
     ///
     /// # Errors
-    /// A worker had failed; its links have been dead since.
+    /// A worker had failed; its links have forwarded nothing since.
     pub fn stop(self) -> io::Result<Vec<Report>> {
-        self.tell(|| Command::Stop);
+        self.command(|| Command::Stop);
         let mut outcome = Ok(());
         for thread in self.threads {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker of the engine panicked")));
@@ -78,14 +80,14 @@ impl Engine {
         outcome.map(|()| self.reports.try_iter().collect())
     }
 
-    /// Whether a worker has ended by itself, which only a fault makes it do.
+    /// Whether a worker has ended by itself, which happens only on an error.
     pub fn failed(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    fn tell(&self, command: impl Fn() -> Command) {
+    fn command(&self, command: impl Fn() -> Command) {
         for control in &self.controls {
-            // A worker that is gone shows in `stop`.
+            // [`Engine::stop`] reports a worker that has ended.
             let _ = control.send(command());
         }
     }

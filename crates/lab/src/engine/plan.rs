@@ -1,4 +1,4 @@
-//! What an engine connects, and how it is dealt out to workers.
+//! The plan of an engine, and its distribution among workers.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use link::Settings;
 
 use crate::capture::Tap;
 
-/// What an engine connects.
+/// The devices, links and schedule of an engine.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// Devices; each is one end of a link or one port of a LAN.
@@ -16,13 +16,13 @@ pub struct Plan {
     pub wires: Vec<WirePlan>,
     /// For each LAN, the wires from the switch to its members.
     pub lans: Vec<Vec<usize>>,
-    /// What changes when, since the start of the run, sorted by time.
+    /// Changes of settings: time since the start of the run, wire, new settings; sorted by time.
     pub schedule: Vec<(Duration, usize, Settings)>,
     /// Length of a reporting interval.
     pub interval: Duration,
-    /// Length of the run, at which an interval ends in any case; `None`: until the engine is stopped.
+    /// Duration of the run; an interval always ends there. `None`: until the engine is stopped.
     pub length: Option<Duration>,
-    /// Most bytes that all wires together may hold; what comes beyond is lost by the emulator.
+    /// Maximum number of bytes that all wires together may hold; the emulator loses packets beyond it.
     pub memory: u64,
 }
 
@@ -31,29 +31,29 @@ pub struct Plan {
 pub struct PortPlan {
     /// The device.
     pub tun: Tun,
-    /// The wire that takes what the node sends.
+    /// The wire that takes the packets that the node sends.
     pub wire: usize,
 }
 
 /// One direction of a link.
 #[derive(Debug)]
 pub struct WirePlan {
-    /// What it does until the schedule says otherwise.
+    /// Settings until the first scheduled change.
     pub settings: Settings,
     /// Seed of its random draws.
     pub seed: u64,
-    /// Where it ends.
+    /// Where the wire ends.
     pub exit: Exit,
-    /// Where its packets are recorded.
+    /// Capture of its packets, if any.
     pub tap: Option<Tap>,
 }
 
 /// Where a wire ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// At a device.
+    /// A device.
     Port(usize),
-    /// At the switch of a LAN, coming from this wire of its members.
+    /// The switch of a LAN; the wire comes from a member.
     Switch {
         /// The LAN.
         lan: usize,
@@ -62,15 +62,16 @@ pub enum Exit {
     },
 }
 
-/// A worker's part of a plan; indices are its own.
+/// The part of a plan for one worker, with its own indices.
 pub(crate) struct Share {
     pub(crate) plan: Plan,
-    /// For each of its wires, the index in the whole plan.
+    /// Index in the whole plan of each wire of this share.
     pub(crate) numbers: Vec<usize>,
 }
 
 impl Plan {
-    /// Groups what belongs together (both directions of a link, all wires of a LAN) and deals the groups out.
+    /// Groups the wires that must share a worker (both directions of a link, all wires of a LAN) and distributes the
+    /// groups.
     pub(super) fn split(self, workers: usize) -> Vec<Share> {
         let groups = self.groups();
         let workers = workers.clamp(1, groups.iter().copied().max().map_or(1, |m| m + 1));
@@ -85,7 +86,7 @@ impl Plan {
                 numbers: Vec::new(),
             })
             .collect();
-        // (worker, index there) of each wire, port and LAN.
+        // Worker and index within the worker, for each wire, port and LAN.
         let mut counts = vec![0_usize; workers];
         let wires: Vec<(usize, usize)> = groups
             .iter()
@@ -131,7 +132,7 @@ impl Plan {
         shares
     }
 
-    /// The group of each wire: wires that end at each other's ports, or at one LAN, share one.
+    /// The group of each wire: wires that end at each other's ports, or at one LAN, are in one group.
     fn groups(&self) -> Vec<usize> {
         let mut group: Vec<usize> = (0..self.wires.len()).collect();
         let mut join = |a: usize, b: usize| {

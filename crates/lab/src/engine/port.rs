@@ -6,35 +6,35 @@ use units::Instant;
 use super::pool::Pool;
 use packet::Packet;
 
-/// What came out of a device.
-pub(crate) enum Taken {
+/// Result of a read from a device.
+pub(crate) enum PortRead {
     Packet(Packet<Box<[u8]>>),
-    /// Shorter than any packet; not carried.
-    Nonsense,
+    /// Shorter than any packet; ignored.
+    Invalid,
     Empty,
 }
 
-/// A node's device, seen from outside.
+/// A node's device, as the engine uses it.
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) tun: Tun,
     pub(crate) wire: usize,
-    /// Since when packets may have been waiting that were not read in the last turn.
+    /// Time since which packets may have been waiting that the last turn did not read.
     pub(crate) unread_since: Option<Instant>,
 }
 
 impl Port {
-    pub(crate) fn take(&self, pool: &mut Pool) -> io::Result<Taken> {
+    pub(crate) fn take(&self, pool: &mut Pool) -> io::Result<PortRead> {
         let mut buffer = pool.large();
         match self.tun.receive(&mut buffer)? {
             None => {
                 pool.give(buffer);
-                Ok(Taken::Empty)
+                Ok(PortRead::Empty)
             }
             Some(length) => {
                 let buffer = pool.settle(buffer, length);
                 let packet = Packet::new(buffer, length, self.tun.kind() == TunKind::Tap);
-                Ok(packet.map_or(Taken::Nonsense, Taken::Packet))
+                Ok(packet.map_or(PortRead::Invalid, PortRead::Packet))
             }
         }
     }

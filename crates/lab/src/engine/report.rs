@@ -2,37 +2,37 @@ use std::time::Duration;
 
 use link::Tally;
 
-/// What a worker saw in one interval.
+/// The results of a worker for one interval.
 #[derive(Debug)]
 pub struct Report {
-    /// Which worker.
+    /// Index of the worker.
     pub worker: usize,
-    /// Begin, since the start of the run.
-    pub begin: Duration,
-    /// End, since the start of the run.
+    /// Start of the interval, since the start of the run.
+    pub start: Duration,
+    /// End of the interval, since the start of the run.
     pub end: Duration,
-    /// Its wires.
+    /// Results of its wires.
     pub wires: Vec<WireReport>,
     /// CPU time of the worker's thread.
     pub cpu: Duration,
-    /// Upper bounds of how long packets had lain in a device before they were read, nanoseconds.
+    /// Upper bounds of the time that packets waited in a device before they were read, in nanoseconds.
     pub uncertainty: Vec<u32>,
-    /// How the worker's thread is scheduled.
+    /// Scheduling policy of the worker's thread.
     pub scheduling: &'static str,
-    /// Bytes held at the end.
+    /// Bytes held by its wires at the end.
     pub held: u64,
 }
 
-/// What one wire did in one interval.
+/// The results of one wire for one interval.
 #[derive(Debug)]
 pub struct WireReport {
     /// Index in the plan.
     pub wire: usize,
-    /// The model's truth.
+    /// Counters of the link model.
     pub tally: Tally,
-    /// How much later than the model says packets were handed over, nanoseconds, one for each hand-over. Samples rather than a
-    /// histogram: clearing histograms of hundreds of wires would itself make the worker late.
+    /// Lateness of each delivery relative to the model, in nanoseconds. Samples are used instead of a histogram, since
+    /// clearing the histograms of hundreds of wires would make the worker late.
     pub lateness: Vec<u32>,
-    /// Packets that the emulator lost: a device that did not take them, or no memory.
+    /// Packets that the emulator lost: the device rejected them, or memory was full.
     pub lost: u64,
 }

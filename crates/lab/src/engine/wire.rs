@@ -3,19 +3,19 @@ use units::Instant;
 
 use super::plan::{Exit, WirePlan};
 use crate::capture::Tap;
-use crate::parcel::Parcel;
+use crate::packet_handle::PacketHandle;
 
-/// One direction of a link at work.
+/// One direction of a link in operation.
 pub(crate) struct Wire {
-    pub(crate) model: Direction<Parcel>,
+    pub(crate) model: Direction<PacketHandle>,
     pub(crate) exit: Exit,
     pub(crate) seed: u64,
     pub(crate) tap: Option<Tap>,
-    /// How late packets were handed over in this interval, nanoseconds.
+    /// Lateness of each delivery of this interval, in nanoseconds.
     pub(crate) lateness: Vec<u32>,
     /// Packets that the emulator lost in this interval.
     pub(crate) lost: u64,
-    /// Bytes held when last looked.
+    /// Bytes held at the last update.
     pub(crate) held: u64,
 }
 

@@ -10,56 +10,58 @@ use units::Instant;
 
 use super::plan::{Exit, Share};
 use super::pool::Pool;
-use super::port::{Port, Taken};
+use super::port::{Port, PortRead};
 use super::report::{Report, WireReport};
 use super::wire::Wire;
 
-use crate::parcel::Parcel;
+use crate::packet_handle::PacketHandle;
 use packet::ETHERNET;
 
-/// Most packets taken from one device before the others get their turn: 32 super-packets are 2 MB, about 1 ms of copying.
-const BATCH: usize = 32;
+/// Maximum number of packets read from one device in a turn: 32 super-packets are 2 MB, about 1 ms of copying.
+const BATCH_PACKETS_MAX: usize = 32;
 
-/// A wait that took less was none: something was there already.
-const AWAKE: Duration = Duration::from_micros(5);
+/// A wait shorter than this did not sleep: a device was readable already.
+const SLEEP_MIN: Duration = Duration::from_micros(5);
 
-/// Longest sleep: how soon a command is heard.
-const LONGEST_SLEEP: Duration = Duration::from_millis(20);
+/// Maximum sleep, which limits the delay of a command.
+const SLEEP_MAX: Duration = Duration::from_millis(20);
 
-/// Shortest turn that Linux gives to an ordinary thread (6.12 and later): who asks for less is served sooner.
-const SHORTEST_SLICE: Duration = Duration::from_micros(100);
+/// Minimum time slice that Linux gives to an ordinary thread (6.12 and later): a thread with a shorter slice is
+/// scheduled sooner.
+const SLICE_MIN: Duration = Duration::from_micros(100);
 
-/// Asks to be served before everyone else: with ordinary priority the engine waits behind the very programs whose packets it
-/// moves, for milliseconds on a busy machine. Real-time threads get at most 95 % of a CPU (sched(7)), so nobody starves.
-fn prefer_timeliness() -> &'static str {
+/// Requests the highest scheduling priority available. With ordinary priority the engine waits behind the programs
+/// whose packets it forwards, for milliseconds on a busy machine. Real-time threads get at most 95 % of a CPU
+/// (sched(7)), so no process starves.
+fn raise_priority() -> &'static str {
     if kernel::set_fifo(1).is_ok() {
         "SCHED_FIFO"
     } else if kernel::set_nice(-20).is_ok() {
         "nice -20"
-    } else if kernel::set_slice(SHORTEST_SLICE).is_ok() {
-        // The verdict tells whether that was good enough.
+    } else if kernel::set_slice(SLICE_MIN).is_ok() {
+        // The verdict shows whether this was sufficient.
         "short slice"
     } else {
         "ordinary"
     }
 }
 
-/// What a worker is told while it runs.
+/// A command to a running worker.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// The run starts at this instant: indices, draws and counters begin anew, the schedule runs.
-    Begin(Instant),
+    /// The run starts at this instant: indices, random draws and counters are reset, and the schedule starts.
+    Start(Instant),
     Stop,
 }
 
-/// The thread that moves the packets of some links.
+/// The thread that forwards the packets of some links.
 pub(crate) struct Worker {
     number: usize,
     /// Index of each wire in the whole plan.
     numbers: Vec<usize>,
     ports: Vec<Port>,
     wires: Vec<Wire>,
-    /// When each wire next has something to deliver, `u64::MAX` for never: apart from the wires, as it is searched often.
+    /// Next delivery time of each wire, `u64::MAX` for never; separate from the wires because it is searched often.
     due: Vec<u64>,
     lans: Vec<Vec<usize>>,
     schedule: VecDeque<(Duration, usize, Settings)>,
@@ -71,20 +73,20 @@ pub(crate) struct Worker {
     pool: Pool,
     commands: Receiver<Command>,
     reports: Sender<Report>,
-    /// When the run is to begin.
+    /// Planned start of the run.
     planned: Option<Instant>,
-    began: Option<Instant>,
-    /// Begin and end of the present interval since the start of the run.
+    run_start: Option<Instant>,
+    /// Start and end of the present interval since the start of the run.
     cut: (Duration, Duration),
     cpu: Duration,
     uncertainty: Vec<u32>,
     scheduling: &'static str,
 }
 
-/// End of the interval that begins at `begin`.
-fn interval_end(begin: Duration, interval: Duration, length: Option<Duration>) -> Duration {
-    let end = begin.saturating_add(interval);
-    length.filter(|length| begin < *length).map_or(end, |length| end.min(length))
+/// End of the interval that starts at `start`.
+fn interval_end(start: Duration, interval: Duration, length: Option<Duration>) -> Duration {
+    let end = start.saturating_add(interval);
+    length.filter(|length| start < *length).map_or(end, |length| end.min(length))
 }
 
 impl Worker {
@@ -120,116 +122,117 @@ impl Worker {
             commands,
             reports,
             planned: None,
-            began: None,
+            run_start: None,
             cut: (Duration::ZERO, interval_end(Duration::ZERO, share.plan.interval, share.plan.length)),
             cpu: kernel::thread_cpu(),
             uncertainty: Vec::new(),
-            scheduling: prefer_timeliness(),
+            scheduling: raise_priority(),
         })
     }
 
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut ready = Vec::new();
-        let mut looked = kernel::now();
+        let mut checked = kernel::now();
         loop {
             let now = kernel::now();
             let sleep = self.sleep(now);
             self.poller.wait(Some(sleep), &mut ready)?;
             let woke = kernel::now();
-            // Before any packet is taken: what was commanded or planned before it came holds for it.
-            if self.obey() {
+            // Before packets are read: commands and scheduled changes before a packet's arrival apply to it.
+            if self.process_commands() {
                 self.report(self.elapsed(woke));
                 return Ok(());
             }
             self.keep_schedule(woke);
             self.deliver_due(woke);
-            // What came while this thread slept woke it; what came while it was busy lies there since the last look at most.
-            let since = if woke.saturating_since(now) > AWAKE { woke } else { looked };
-            looked = woke;
+            // A packet that arrived during the sleep woke this thread; one that arrived while it was busy has waited at
+            // most since the last check.
+            let since = if woke.saturating_since(now) > SLEEP_MIN { woke } else { checked };
+            checked = woke;
             for token in ready.drain(..) {
                 self.take(token as usize, since)?;
             }
         }
     }
 
-    /// How long nothing needs to be done.
+    /// Time until the next delivery, report or scheduled change.
     fn sleep(&self, now: Instant) -> Duration {
         let mut next = self.earliest().map_or(u64::MAX, |(due, _)| due);
         if let Some(at) = self.planned {
             next = next.min(at.as_nanos());
         }
-        if let Some(began) = self.began {
-            next = next.min((began + self.cut.1).as_nanos());
+        if let Some(run_start) = self.run_start {
+            next = next.min((run_start + self.cut.1).as_nanos());
             if let Some((at, ..)) = self.schedule.front() {
-                next = next.min((began + *at).as_nanos());
+                next = next.min((run_start + *at).as_nanos());
             }
         }
-        Duration::from_nanos(next.saturating_sub(now.as_nanos())).min(LONGEST_SLEEP)
+        Duration::from_nanos(next.saturating_sub(now.as_nanos())).min(SLEEP_MAX)
     }
 
     /// Time since the start of the run.
     fn elapsed(&self, now: Instant) -> Duration {
-        self.began.map_or(Duration::ZERO, |began| now.saturating_since(began))
+        self.run_start.map_or(Duration::ZERO, |run_start| now.saturating_since(run_start))
     }
 
-    /// The wire that has something to deliver first, and when.
+    /// The wire with the earliest delivery, and its time.
     fn earliest(&self) -> Option<(u64, usize)> {
         let (wire, due) = self.due.iter().enumerate().min_by_key(|(_, due)| **due)?;
         (*due < u64::MAX).then_some((*due, wire))
     }
 
-    /// Does what was commanded; true when that is to stop.
-    fn obey(&mut self) -> bool {
+    /// Processes pending commands; returns true for the command to stop.
+    fn process_commands(&mut self) -> bool {
         while let Ok(command) = self.commands.try_recv() {
             match command {
-                Command::Begin(at) => self.planned = Some(at),
+                Command::Start(at) => self.planned = Some(at),
                 Command::Stop => return true,
             }
         }
         false
     }
 
-    fn begin(&mut self, at: Instant) {
+    fn start(&mut self, at: Instant) {
         for wire in &mut self.wires {
             wire.model.restart(at, wire.seed);
             wire.lateness.clear();
             wire.lost = 0;
         }
         (0..self.wires.len()).for_each(|w| self.update(w));
-        self.began = Some(at);
+        self.run_start = Some(at);
         self.cpu = kernel::thread_cpu();
         self.uncertainty.clear();
     }
 
-    /// Applies changes and cuts intervals that are due, each at its own time however late it is.
+    /// Applies the changes and ends the intervals that are due, each at its planned time even if this thread is late.
     fn keep_schedule(&mut self, now: Instant) {
         if let Some(at) = self.planned.take_if(|at| *at <= now) {
-            self.begin(at);
+            self.start(at);
         }
-        let Some(began) = self.began else { return };
-        while let Some((at, wire, settings)) = self.schedule.pop_front_if(|(at, ..)| began + *at <= now) {
-            self.wires[wire].model.change(began + at, settings);
+        let Some(run_start) = self.run_start else { return };
+        while let Some((at, wire, settings)) = self.schedule.pop_front_if(|(at, ..)| run_start + *at <= now) {
+            self.wires[wire].model.change(run_start + at, settings);
             self.update(wire);
         }
-        while began + self.cut.1 <= now {
+        while run_start + self.cut.1 <= now {
             self.report(self.cut.1);
         }
     }
 
-    /// Ends the present interval at `end`.
+    /// Ends the present interval at `end` and reports it.
     fn report(&mut self, end: Duration) {
-        let Some(began) = self.began else { return };
+        let Some(run_start) = self.run_start else { return };
         let cpu = kernel::thread_cpu();
         let wires = self.wires.iter_mut().zip(&self.numbers);
         let wires = wires.map(|(wire, number)| WireReport {
             wire: *number,
-            tally: wire.model.take_tally(began + end),
+            tally: wire.model.take_tally(run_start + end),
             lateness: std::mem::take(&mut wire.lateness),
             lost: std::mem::take(&mut wire.lost),
         });
         let report = Report {
             worker: self.number,
-            begin: self.cut.0,
+            start: self.cut.0,
             end,
             wires: wires.collect(),
             cpu: cpu.saturating_sub(self.cpu),
@@ -237,13 +240,13 @@ impl Worker {
             scheduling: self.scheduling,
             held: self.held,
         };
-        // Nobody listens any more: the run was given up, and Stop is on its way.
+        // The receiver is gone if the run was aborted; the command to stop follows.
         let _ = self.reports.send(report);
         self.cpu = cpu;
         self.cut = (end, interval_end(end, self.interval, self.length));
     }
 
-    /// Hands over all that is due, the earliest first over all wires.
+    /// Delivers all packets that are due, in the order of time over all wires.
     fn deliver_due(&mut self, mut now: Instant) {
         while let Some((due, wire)) = self.earliest()
             && due <= now.as_nanos()
@@ -255,7 +258,7 @@ impl Worker {
         }
     }
 
-    /// Reads again when a wire is due and what it holds.
+    /// Updates the next delivery time of a wire and the number of bytes that it holds.
     fn update(&mut self, wire: usize) {
         let held = self.wires[wire].model.held_bytes();
         self.held = self.held + held - self.wires[wire].held;
@@ -263,33 +266,33 @@ impl Worker {
         self.due[wire] = self.wires[wire].model.poll_timeout().map_or(u64::MAX, Instant::as_nanos);
     }
 
-    /// Hands over what is due and gives the time after it: an interruption between the look at the clock and the hand-over delays
-    /// the packet too.
-    fn deliver(&mut self, number: usize, delivery: Delivery<Parcel>) -> Instant {
+    /// Delivers packets that are due and returns the time after it, because an interruption between reading the clock
+    /// and the delivery delays the packet as well.
+    fn deliver(&mut self, number: usize, delivery: Delivery<PacketHandle>) -> Instant {
         let wire = &mut self.wires[number];
         let at = delivery.at;
         match wire.exit {
             Exit::Port(port) => {
-                let parcel = delivery.payload.narrowed(delivery.first, delivery.count);
+                let packet = delivery.payload.narrowed(delivery.first, delivery.count);
                 if let Some(tap) = &mut wire.tap {
-                    tap.delivered(at, &parcel);
+                    tap.delivered(at, &packet);
                 }
-                if parcel.send(&self.ports[port].tun).is_err() {
+                if packet.send(&self.ports[port].tun).is_err() {
                     wire.lost += u64::from(delivery.count);
                 }
-                if let Some(buffer) = parcel.into_buffer() {
+                if let Some(buffer) = packet.into_buffer() {
                     self.pool.give(buffer);
                 }
             }
-            Exit::Switch { lan, member } => self.switch(lan, member, at, &Parcel::onward(delivery)),
+            Exit::Switch { lan, member } => self.switch(lan, member, at, &PacketHandle::onward(delivery)),
         }
         let now = kernel::now();
         self.wires[number].lateness.push(u32::try_from(now.nanos_since(at)).unwrap_or(u32::MAX));
         now
     }
 
-    /// Sends a frame on from the switch of a LAN, to its receiver or to all members but its sender.
-    fn switch(&mut self, lan: usize, from: usize, at: Instant, train: &Train<Parcel>) {
+    /// Forwards a frame from the switch of a LAN to its receiver, or to all members except its sender.
+    fn switch(&mut self, lan: usize, from: usize, at: Instant, train: &Train<PacketHandle>) {
         let target = crate::mac::member(train.payload.packet().frame().get(..ETHERNET).unwrap_or_default());
         for member in 0..self.lans[lan].len() {
             if target.map_or(member != from, |t| t == member) {
@@ -300,20 +303,20 @@ impl Worker {
         }
     }
 
-    /// Reads what a node has sent `since` then.
+    /// Reads the packets that a node has sent, at the earliest at `since`.
     fn take(&mut self, number: usize, since: Instant) -> io::Result<()> {
-        // What was left over last time may lie there since then.
+        // Packets left over from the last turn may have waited since then.
         let since = self.ports[number].unread_since.take().unwrap_or(since);
-        for _ in 0..BATCH {
+        for _ in 0..BATCH_PACKETS_MAX {
             let port = &self.ports[number];
             let wire = port.wire;
             match port.take(&mut self.pool)? {
-                Taken::Empty => return Ok(()),
-                Taken::Nonsense => self.wires[wire].lost += 1,
-                Taken::Packet(packet) => {
+                PortRead::Empty => return Ok(()),
+                PortRead::Invalid => self.wires[wire].lost += 1,
+                PortRead::Packet(packet) => {
                     let now = kernel::now();
                     self.uncertainty.push(u32::try_from(now.nanos_since(since)).unwrap_or(u32::MAX));
-                    self.offer(wire, Parcel::train(packet), now);
+                    self.offer(wire, PacketHandle::train(packet), now);
                     self.deliver_due(now);
                 }
             }
@@ -322,7 +325,7 @@ impl Worker {
         Ok(())
     }
 
-    fn offer(&mut self, number: usize, train: Train<Parcel>, now: Instant) {
+    fn offer(&mut self, number: usize, train: Train<PacketHandle>, now: Instant) {
         let wire = &mut self.wires[number];
         if let Some(tap) = &mut wire.tap {
             tap.offered(now, &train.payload);
@@ -341,11 +344,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_interval_of_a_run_ends_with_it() {
+    fn the_last_interval_ends_with_the_run() {
         let s = Duration::from_secs;
         assert_eq!(interval_end(s(3), s(3), Some(s(8))), s(6));
         assert_eq!(interval_end(s(6), s(3), Some(s(8))), s(8));
-        assert_eq!(interval_end(s(8), s(3), Some(s(8))), s(11), "what comes after the run has intervals of its own");
+        assert_eq!(interval_end(s(8), s(3), Some(s(8))), s(11), "time after the run has separate intervals");
         assert_eq!(interval_end(s(6), s(3), None), s(9));
     }
 }

@@ -23,15 +23,15 @@ fn mice(bytes: u64) -> Mice {
 
 fn task(server: SocketAddr, bytes: u64, give_up: Duration) -> (Arc<Task>, Receiver<Transfer>) {
     let (transfers, receiver) = mpsc::channel();
-    let began = kernel::now();
+    let run_start = kernel::now();
     let task = Task {
         run: 2,
         mice: mice(bytes),
         seed: 1,
         way: None,
         server,
-        began,
-        give_up: began + give_up,
+        run_start,
+        give_up: run_start + give_up,
         transfers,
         running: AtomicUsize::new(1),
         stop: Arc::new(AtomicBool::new(false)),
@@ -44,8 +44,8 @@ fn a_transfer_is_complete_with_its_last_byte() {
     let listener = kernel::listen(Some(HERE.into()), 0).unwrap();
     let address = listener.local_addr().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
-    let server = thread::spawn(move || serve(&listener, &DataOptions::default(), &told));
+    let server_stop = Arc::clone(&stop);
+    let server = thread::spawn(move || serve(&listener, &DataOptions::default(), &server_stop));
     let (task, transfers) = task(address, 300_000, Duration::from_secs(20));
     let at = kernel::now();
     task.transfer(Mouse { at, bytes: Bytes::new(300_000) });
@@ -59,10 +59,10 @@ fn a_transfer_is_complete_with_its_last_byte() {
 }
 
 #[test]
-fn a_transfer_that_breaks_or_stalls_is_reported_as_incomplete() {
+fn a_broken_or_stalled_transfer_is_reported_as_incomplete() {
     let listener = TcpListener::bind((HERE, 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    // The first connection is closed in the middle, the second hears nothing.
+    // The first connection is closed during the transfer, the second receives nothing.
     let server = thread::spawn(move || {
         let mut first = listener.accept().unwrap().0;
         first.read_exact(&mut [0; 8]).unwrap();
@@ -77,13 +77,13 @@ fn a_transfer_that_breaks_or_stalls_is_reported_as_incomplete() {
     let (stalled, transfers) = task(address, 300_000, Duration::from_millis(100));
     stalled.transfer(Mouse { at: kernel::now(), bytes: Bytes::new(300_000) });
     let transfer = transfers.try_recv().unwrap();
-    assert!(transfer.error.is_some_and(|e| e.contains("before it was complete")));
+    assert!(transfer.error.is_some_and(|e| e.contains("before the transfer was complete")));
     drop(server.join().unwrap());
 }
 
 #[test]
-fn transfers_start_on_their_schedule_though_all_fail() {
-    // A port that nobody listens on.
+fn failing_transfers_start_on_schedule() {
+    // A port without a listener.
     let closed = TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap();
     let (mut own, transfers) = task(closed, 1000, Duration::from_secs(5));
     let inner = Arc::get_mut(&mut own).unwrap();
@@ -91,30 +91,30 @@ fn transfers_start_on_their_schedule_though_all_fail() {
     inner.mice.start = Duration::from_millis(40);
     inner.mice.stop = Duration::from_millis(200);
     start_transfers(&own, 1);
-    let mut begins: Vec<f64> = transfers.try_iter().map(|t| t.begin_s).collect();
-    begins.sort_by(f64::total_cmp);
-    // At 40, 60, ... 180 ms: planned times, however late the machine was.
-    assert_eq!(begins.len(), 8);
-    for (number, begin) in begins.iter().enumerate() {
-        assert!((begin - 0.040 - 0.020 * number as f64).abs() < 1e-6, "{begins:?}");
+    let mut starts: Vec<f64> = transfers.try_iter().map(|t| t.begin_s).collect();
+    starts.sort_by(f64::total_cmp);
+    // At 40, 60, ... 180 ms: the planned times, even if the machine was late.
+    assert_eq!(starts.len(), 8);
+    for (number, start) in starts.iter().enumerate() {
+        assert!((start - 0.040 - 0.020 * number as f64).abs() < 1e-6, "{starts:?}");
     }
     assert_eq!(own.running.load(Ordering::Relaxed), 0);
 }
 
 #[test]
-fn a_transfer_that_hangs_in_its_handshake_does_not_hold_up_the_end() {
+fn a_transfer_stuck_in_its_handshake_does_not_delay_the_end() {
     let (sender, handshake) = mpsc::channel::<()>();
     let hangs = thread::spawn(move || handshake.recv().unwrap_or_default());
     let stop = Arc::new(AtomicBool::new(false));
-    let begin = kernel::now();
+    let start = kernel::now();
     Stream { stop: Arc::clone(&stop), threads: vec![hangs] }.end();
     assert!(stop.load(Ordering::Relaxed));
-    assert!(kernel::now().saturating_since(begin) < PATIENCE * 10);
+    assert!(kernel::now().saturating_since(start) < END_TIMEOUT * 10);
     drop(sender);
 }
 
 #[test]
-fn the_sizes_are_those_of_the_seed_whatever_happens() {
+fn the_seed_alone_determines_the_sizes() {
     let sizes = |seed| {
         let closed = TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap();
         let (mut own, transfers) = task(closed, 1, Duration::from_secs(5));

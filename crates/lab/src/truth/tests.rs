@@ -13,14 +13,14 @@ fn wires() -> Vec<WireInfo> {
     vec![wire("left", "right", 10), wire("right", "left", 500)]
 }
 
-/// A second of one worker that has one wire.
+/// One second of a worker with one wire.
 fn report(worker: usize, second: u64, packets: u64, lateness: &[u32]) -> Report {
     let volume = link::Volume { packets, bytes: packets * 1000 };
     let mut tally = Tally::default();
     (tally.offered, tally.delivered, tally.span) = (volume, volume, Duration::from_secs(1));
     Report {
         worker,
-        begin: Duration::from_secs(second),
+        start: Duration::from_secs(second),
         end: Duration::from_secs(second + 1),
         wires: vec![WireReport { wire: worker, tally, lateness: lateness.to_vec(), lost: 0 }],
         cpu: Duration::from_millis(100 * (1 + worker as u64)),
@@ -31,19 +31,19 @@ fn report(worker: usize, second: u64, packets: u64, lateness: &[u32]) -> Report 
 }
 
 fn verdict(truth: &Truth) -> Vec<String> {
-    let mut doubts = Doubts::default();
-    truth.judge(&Validity { stolen_cpu: Some(1.0), ..Default::default() }, &mut doubts);
-    match doubts.verdict() {
+    let mut checks = ValidityChecks::default();
+    truth.judge(&Validity { stolen_cpu: Some(1.0), ..Default::default() }, &mut checks);
+    match checks.verdict() {
         Verdict::Valid => Vec::new(),
         Verdict::Invalid { because } => because,
     }
 }
 
 #[test]
-fn an_interval_is_recorded_when_all_workers_have_reported_it() {
+fn an_interval_is_recorded_once_all_workers_have_reported_it() {
     let mut truth = Truth::new(3, 2, &wires());
     assert!(truth.handle(report(1, 0, 20, &[5000])).is_empty());
-    // The other is one interval ahead of the first.
+    // The second worker is one interval ahead of the first.
     assert!(truth.handle(report(1, 1, 2, &[6000])).is_empty());
     let records = truth.handle(report(0, 0, 10, &[7000, 9000]));
     let [LabRecord::Link(first), LabRecord::Link(second), LabRecord::Engine(engine)] = records.as_slice() else {
@@ -64,8 +64,8 @@ fn an_interval_is_recorded_when_all_workers_have_reported_it() {
 }
 
 #[test]
-fn lateness_counts_against_the_delay_of_its_own_link() {
-    // 3 ms are too much for 10 ms, and within 1 % of 500 ms.
+fn the_limit_of_lateness_depends_on_the_delay_of_the_link() {
+    // 3 ms are too much for 10 ms, but within 1 % of 500 ms.
     let mut truth = Truth::new(0, 2, &wires());
     truth.handle(report(0, 0, 1, &[1000]));
     truth.handle(report(1, 0, 1, &[3_000_000]));
@@ -78,7 +78,7 @@ fn lateness_counts_against_the_delay_of_its_own_link() {
 }
 
 #[test]
-fn packets_that_a_device_dropped_are_the_emulators_and_make_the_run_invalid() {
+fn packets_dropped_by_a_device_make_the_run_invalid() {
     let mut truth = Truth::new(0, 1, &wires());
     truth.handle(report(0, 0, 1, &[]));
     truth.add_device_drops(1, 4);

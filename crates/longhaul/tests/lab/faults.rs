@@ -60,7 +60,7 @@ fn a_killed_lab_leaves_an_entry_for_gc_and_nothing_else() {
     );
     let gc = || text(&turn.longhaul(&["lab", "gc"]).output().unwrap().stdout);
     let done = gc();
-    assert_eq!(done, format!("removed the entry of experiment (lab {pid}), whose process is gone\n"));
+    assert_eq!(done, format!("removed the entry of experiment (lab {pid}), which no longer runs\n"));
     assert_eq!(turn.entries(), 1, "the lab that runs keeps its entry");
     assert_eq!(gc(), "nothing to remove\n");
     assert!(bystander.users() > 0);
@@ -114,7 +114,7 @@ fn a_program_that_fails_makes_the_run_invalid() {
     let out = directory.path().join("out").display().to_string();
     let output = turn.longhaul(&["lab", "run", &small, "--out", &out]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stdout).contains("program ping in left ended with status 3"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("program ping in node left ended with status 3"), "{}", text(&output.stdout));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_run_on_a_too_slow_machine_is_invalid_and_gives_status_1() {
     let output = command.output().unwrap();
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{shown}{}", text(&output.stderr));
-    assert!(shown.contains("INVALID") && shown.contains("handed over more than"), "{shown}");
+    assert!(shown.contains("INVALID") && shown.contains("percentile of packet"), "{shown}");
     let records = read(&directory.path().join("out/records.jsonl"));
     let attempts = records.iter().filter_map(|r| match r {
         LabRecord::Run(run) => Some((run.repetition, run.attempt, run.seed)),

@@ -214,7 +214,7 @@ command = 'for p in /proc/[0-9]*; do if tr "\\0" " " <$p/cmdline | grep -q "over
 "#;
         let ended = turn.run(&format!("{FOUR}{pause}"), &[]).end();
         let Verdict::Invalid { because } = &ended.end.verdict else { panic!("valid: {:?}", events(&ended, "south")) };
-        assert!(because.iter().any(|b| b.contains("member in south did nothing for 0.")), "{because:?}");
+        assert!(because.iter().any(|b| b.contains("node in south stalled for 0.")), "{because:?}");
         let south = events(&ended, "south");
         let stalls =
             Vec::from_iter(south.iter().filter(|e| e["event"] == "stalled").filter_map(|e| e["for_s"].as_f64()));

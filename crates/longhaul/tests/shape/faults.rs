@@ -16,7 +16,7 @@ fn bad_input_is_refused_with_its_place_and_nothing_is_changed() {
                 "[ingress]",
                 "[egress.classes.a]\nrate = \"60Mb/s\"\n[egress.classes.b]\nrate = \"50Mb/s\"\n[ingress]",
             ),
-            "the rates of its classes come to 110 Mb/s, and the direction has 100 Mb/s",
+            "the rates of its classes sum to 110 Mb/s, more than the 100 Mb/s of the direction",
         ),
         ("device = ".to_owned(), "cannot be read"),
     ];

@@ -14,19 +14,19 @@ use crate::tree::{Kind, Value};
 
 /// HTB has this many priorities (TC_HTB_NUMPRIO).
 const PRIORITIES: std::ops::RangeInclusive<i64> = 0..=7;
-/// Classes have numbers of 16 bits; a tenth of them is more than any link has users.
-const MAX_CLASSES: usize = 10_000;
-/// Long enough for a few packets in turn at any rate above 1 Mb/s, short for people.
+/// Maximum number of classes. Class numbers have 16 bits; a tenth of them is more than any link has users.
+const CLASSES_MAX: usize = 10_000;
+/// Default limit of a queue: a few packets at any rate above 1 Mb/s, and imperceptible to users.
 const QUEUE_LIMIT: Duration = Duration::from_millis(50);
-/// Longer waits only make senders give up.
-const MAX_QUEUE: Duration = Duration::from_secs(60);
-/// Buckets of the kernel hold up to 2^32 units of 64 ns; far below that a burst is a rate no more.
-const MAX_BURST: Duration = Duration::from_secs(10);
+/// Maximum limit of a queue: after longer waits senders give up.
+const QUEUE_MAX: Duration = Duration::from_secs(60);
+/// Maximum burst. The kernel's buckets hold up to 2^32 units of 64 ns; far below that a burst is in effect a rate.
+const BURST_MAX: Duration = Duration::from_secs(10);
 
-/// HTB counts whole bytes per second.
+/// Minimum rate: HTB counts whole bytes per second.
 const LOWEST: Rate = Rate::from_bps(8);
 
-/// A class as given, while its parent may be any other.
+/// A class as given, before its parent is known.
 struct Draft {
     name: String,
     spot: Spot,
@@ -37,14 +37,14 @@ struct Draft {
     ceiling_spot: Spot,
     priority: u8,
     queue: Queue,
-    /// `queue` or `leaf`, where given.
+    /// Position of `queue` or `leaf`, if given.
     queue_spot: Option<Spot>,
     burst: Option<Duration>,
     matches: Vec<Match>,
     match_spot: Option<Spot>,
 }
 
-/// A rate, or a part of the rate above.
+/// A rate, or a share of the rate of the parent.
 #[derive(Clone, Copy)]
 enum Share {
     Rate(Rate),
@@ -61,23 +61,23 @@ impl Share {
     }
 }
 
-/// Reads `egress` or `ingress`; `None` after complaints.
+/// Reads `egress` or `ingress`; `None` after an error has been reported.
 pub(super) fn read_side(item: &Item<'_>, way: Way, users: Users<'_>) -> Option<Side> {
     let mut section = item.section()?;
-    let missing = "what the direction carries at most: rate = \"950Mb/s\"";
+    let missing = "write the maximum rate of the direction: rate = \"950Mb/s\"";
     let rate = section.required("rate", missing).and_then(|i| i.read(side_rate));
     let classes = section.item("classes").map_or_else(Vec::new, |i| i.named());
     let default = section.item("default");
-    // Without classes there is one for all.
+    // Without classes, one class takes all packets.
     let queue = read_queue(&mut section);
-    let burst = section.read("burst", within(MAX_BURST));
+    let burst = section.read("burst", within(BURST_MAX));
     if let (Some(first), [_, ..]) = (section.given(&["queue", "leaf", "burst"]).first(), classes.as_slice()) {
-        section.complain(Fault::new(format!("has `{first}` beside classes"), "give it to the classes"));
+        section.complain(Fault::new(format!("has both `{first}` and classes"), "move it to the classes"));
     }
     let spot = section.spot();
     section.finish();
-    if let Some((_, extra)) = classes.get(MAX_CLASSES) {
-        extra.complain(Fault::new(format!("{} classes are too many", classes.len()), format!("at most {MAX_CLASSES}")));
+    if let Some((_, extra)) = classes.get(CLASSES_MAX) {
+        extra.complain(Fault::new(format!("{} classes are too many", classes.len()), format!("at most {CLASSES_MAX}")));
         return None;
     }
     let rate = rate?;
@@ -105,14 +105,14 @@ fn side_rate(value: &Value) -> Result<Rate, Fault> {
 }
 
 fn too_slow() -> Fault {
-    Fault::new("is too slow: a class has 8 b/s or more", "write a higher rate")
+    Fault::new("is below the minimum of 8 b/s", "write a higher rate")
 }
 
 fn read_queue(section: &mut Section<'_>) -> Queue {
     const KINDS: &[(&str, QueueKind)] =
         &[("best", QueueKind::Best), ("fq_codel", QueueKind::FqCodel), ("fifo", QueueKind::Fifo)];
-    let limit = section.read("queue", within(MAX_QUEUE)).unwrap_or(QUEUE_LIMIT);
-    let kind = section.read("leaf", quantity::word(KINDS)).unwrap_or_default();
+    let limit = section.read("queue", within(QUEUE_MAX)).unwrap_or(QUEUE_LIMIT);
+    let kind = section.read("leaf", quantity::name(KINDS)).unwrap_or_default();
     Queue { limit, kind }
 }
 
@@ -134,7 +134,7 @@ fn read_class(name: String, item: &Item<'_>, way: Way, users: Users<'_>) -> Opti
     let spot = section.spot();
     let at = |item: Option<Item<'_>>| item.map_or_else(|| spot.clone(), |i| i.spot());
     let parent = section.item("parent").and_then(|i| Some((i.read(quantity::text)?, i.spot())));
-    let missing = "what it always gets: rate = \"100Mb/s\", or a part of what is above: \"20%\"";
+    let missing = "write the guaranteed rate: rate = \"100Mb/s\", or a share of the parent's rate: \"20%\"";
     let rate_item = section.required("rate", missing);
     let rate = rate_item.as_ref().and_then(|i| i.read(share));
     let ceiling_item = section.item("ceiling");
@@ -142,7 +142,7 @@ fn read_class(name: String, item: &Item<'_>, way: Way, users: Users<'_>) -> Opti
     let priority = section.read("priority", quantity::whole(PRIORITIES)).and_then(|n| u8::try_from(n).ok());
     let queue = read_queue(&mut section);
     let [limit_item, leaf_item] = [section.item("queue"), section.item("leaf")];
-    let burst = section.read("burst", within(MAX_BURST));
+    let burst = section.read("burst", within(BURST_MAX));
     let match_item = section.item("match");
     let matches = match_item.as_ref().map_or_else(Vec::new, |i| matches::read(i, way, users));
     let draft = Draft {
@@ -168,17 +168,18 @@ fn share(value: &Value) -> Result<Share, Fault> {
     if let Kind::Text(text) = &value.kind
         && text.trim_end().ends_with('%')
     {
-        let part = quantity::probability(value)
-            .map_err(|_| Fault::new(format!("`{text}` is no part"), "write a percentage from 0 to 100"))?;
+        let part = quantity::probability(value).map_err(|_| {
+            Fault::new(format!("`{text}` is not a valid percentage"), "write a percentage from 0 to 100")
+        })?;
         if part == 0.0 {
-            return Err(Fault::new("a rate of zero carries nothing", "write a part above zero"));
+            return Err(Fault::new("a rate of zero carries nothing", "write a percentage above zero"));
         }
         return Ok(Share::Part(part));
     }
     quantity::rate(value).map(Share::Rate)
 }
 
-/// The classes of a direction, to be brought into order.
+/// The classes of a direction, before they are ordered.
 struct Tree<'a> {
     item: &'a Item<'a>,
     drafts: Vec<Draft>,
@@ -189,7 +190,7 @@ impl<'a> Tree<'a> {
         Self { item, drafts }
     }
 
-    /// Parents before children, rates as numbers; `None` after complaints.
+    /// Orders parents before children and converts shares to rates; `None` after an error has been reported.
     fn resolve(&self, whole: Rate) -> Option<Vec<Class>> {
         let order = self.order()?;
         let mut place = vec![0; self.drafts.len()];
@@ -199,7 +200,7 @@ impl<'a> Tree<'a> {
             let parent = draft.parent.as_ref().and_then(|(name, _)| self.find(name)).map(|p| place[p]);
             let above = parent.map_or((whole, whole), |p: usize| (classes[p].rate, classes[p].ceiling));
             let rate = draft.rate?.of(above.0);
-            // A part of the ceiling is a part of the ceiling above: what can be borrowed at most.
+            // A share as ceiling is a share of the parent's ceiling, the maximum that can be borrowed.
             let ceiling = draft.ceiling.map_or(rate, |c| c.of(above.1));
             self.check_rates(draft, rate, ceiling, above.1);
             place[at] = classes.len();
@@ -223,7 +224,7 @@ impl<'a> Tree<'a> {
         self.drafts.iter().position(|d| d.name == name)
     }
 
-    /// The drafts, each after its parent; otherwise as in the file.
+    /// The drafts, each after its parent; otherwise in the order of the file.
     fn order(&self) -> Option<Vec<usize>> {
         let report = self.item.report;
         let mut order: Vec<usize> = Vec::with_capacity(self.drafts.len());
@@ -250,7 +251,8 @@ impl<'a> Tree<'a> {
             if order.len() == before {
                 let stuck = self.drafts.iter().zip(&placed).find(|(_, placed)| !**placed);
                 if let Some((draft, _)) = stuck {
-                    let fault = Fault::new("is below itself", "let one of its parents stand directly below the rate");
+                    let fault =
+                        Fault::new("is its own ancestor", "let one of its parents stand directly below the rate");
                     draft.spot.complain(report, fault);
                 }
                 return None;
@@ -261,21 +263,21 @@ impl<'a> Tree<'a> {
 
     fn check_rates(&self, draft: &Draft, rate: Rate, ceiling: Rate, above: Rate) {
         let report = self.item.report;
-        let words = describe::rate;
+        let text = describe::rate;
         if rate < LOWEST {
             draft.rate_spot.complain(report, too_slow());
         }
         if ceiling < rate {
-            let message = format!("{} is below the rate of {}", words(ceiling), words(rate));
-            draft.ceiling_spot.complain(report, Fault::new(message, "the ceiling is what it may borrow up to"));
+            let message = format!("{} is below the rate of {}", text(ceiling), text(rate));
+            draft.ceiling_spot.complain(report, Fault::new(message, "the ceiling must be at least the rate"));
         }
         if ceiling > above {
-            let message = format!("{} is above the {} of what it borrows from", words(ceiling), words(above));
-            draft.ceiling_spot.complain(report, Fault::new(message, format!("at most {}", words(above))));
+            let message = format!("{} is above the {} available to borrow", text(ceiling), text(above));
+            draft.ceiling_spot.complain(report, Fault::new(message, format!("at most {}", text(above))));
         }
     }
 
-    /// What is promised to children must be there to give.
+    /// The rates of the children must not exceed the rate of their parent.
     fn check_sums(&self, classes: &[Class], whole: Rate) {
         let mut parents: Vec<Option<usize>> = classes.iter().map(|c| c.parent).collect();
         parents.sort_unstable();
@@ -292,10 +294,10 @@ impl<'a> Tree<'a> {
             };
             if sum > has {
                 let (sum, has) = (describe::rate(sum), describe::rate(has));
-                let message = format!("the rates of its classes come to {sum}, and {name} has {has}");
+                let message = format!("the rates of its classes sum to {sum}, more than the {has} of {name}");
                 spot.complain(
                     self.item.report,
-                    Fault::new(message, "lower them; a ceiling may be as high as all of it"),
+                    Fault::new(message, "lower them; each ceiling may be as high as the whole rate"),
                 );
             }
         }
@@ -306,13 +308,13 @@ impl<'a> Tree<'a> {
             let is_leaf = !classes.iter().any(|c| c.parent == Some(at));
             let Some(draft) = self.find(&class.name).map(|d| &self.drafts[d]) else { continue };
             for spot in [&draft.match_spot, &draft.queue_spot].into_iter().flatten().filter(|_| !is_leaf) {
-                let fault = Fault::new("packets wait only in classes that have none below", "move it to one of them");
+                let fault = Fault::new("only a class without children has a queue", "move it to such a class");
                 spot.complain(self.item.report, fault);
             }
         }
     }
 
-    /// The class for what belongs to no other.
+    /// The class for packets that match no other class.
     fn default(&self, item: Option<&Item<'_>>, spot: &Spot, classes: &[Class]) -> Option<usize> {
         let is_leaf = |at: usize| !classes.iter().any(|c| c.parent == Some(at));
         let names: Vec<&str> =
@@ -324,8 +326,8 @@ impl<'a> Tree<'a> {
                 return Some(*at);
             }
             let usual = open.first().map(|(_, name)| name).or_else(|| names.first())?;
-            let mend = format!("name the class for what belongs to no other: default = \"{usual}\"");
-            spot.complain(self.item.report, Fault::new("has no default", mend));
+            let hint = format!("name the class for packets that match no other: default = \"{usual}\"");
+            spot.complain(self.item.report, Fault::new("has no default class", hint));
             return None;
         };
         let name = item.read(quantity::text)?;
@@ -333,7 +335,7 @@ impl<'a> Tree<'a> {
         match found {
             Some(at) if is_leaf(at) => Some(at),
             _ => {
-                let what = if found.is_some() { "has classes below it" } else { "is not there" };
+                let what = if found.is_some() { "has child classes" } else { "does not exist" };
                 item.complain(Fault::new(format!("class `{name}` {what}"), known_names(&name, &names, "")));
                 None
             }

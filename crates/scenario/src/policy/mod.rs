@@ -1,4 +1,4 @@
-//! The policy of `longhaul shape`: a device, its rate in each direction, classes, and what belongs to each.
+//! The policy of `longhaul shape`: a device, its rate in each direction, classes, and the packets that belong to each.
 
 mod class;
 mod matches;
@@ -16,23 +16,23 @@ use crate::quantity;
 use crate::section::{Item, Section};
 use crate::tree::{self, Origin};
 
-/// Finds the number of a user by name; `None` when there is none.
+/// Looks up a user ID by name; `None` if there is no such user.
 pub type UserByName<'a> = &'a dyn Fn(&str) -> Option<u32>;
 
-/// `None` where users have no names.
+/// `None` where user names are not available.
 type Users<'a> = Option<UserByName<'a>>;
 
-/// Linux takes names of devices up to here (IFNAMSIZ - 1).
+/// Maximum length of a device name in Linux (IFNAMSIZ - 1).
 const DEVICE_NAME: usize = 15;
-/// Most flows to remember: about 100 bytes each.
+/// Range of the number of flows to remember: about 100 bytes each.
 const FLOWS: std::ops::RangeInclusive<u32> = 64..=4_000_000;
 
 /// Reads a policy file.
 ///
-/// `path` stands in messages. `device` is used instead of the file's `device` when it is given.
+/// Messages quote `path`. `device`, if given, replaces the file's `device`.
 ///
 /// # Errors
-/// Everything that is wrong, up to a bound, each with its place and the mend.
+/// All problems found, at most 20 of them listed, each with its position and a hint.
 pub fn read_policy(path: &Path, text: &str, device: Option<&str>, users: UserByName<'_>) -> Result<Policy, Problems> {
     let report = Report::new(path.display().to_string(), text.to_owned(), Vec::new());
     let policy = tree::parse(text, &report).and_then(|table| {
@@ -57,16 +57,16 @@ pub(crate) fn read_for_device(device: String, item: &Item<'_>) -> Option<Policy>
     read_body(item.section()?, device, None)
 }
 
-/// All but the device.
+/// Reads all keys except the device.
 fn read_body(mut section: Section<'_>, device: String, users: Users<'_>) -> Option<Policy> {
     const ACCOUNTING: &[(&str, Accounting)] = &[("frame", Accounting::Frame), ("wire", Accounting::Wire)];
-    let accounting = section.read("accounting", quantity::word(ACCOUNTING)).unwrap_or_default();
+    let accounting = section.read("accounting", quantity::name(ACCOUNTING)).unwrap_or_default();
     let sizes = section.item("elephants").and_then(|item| read_sizes(&item)).unwrap_or_default();
     let egress = section.item("egress");
     let ingress = section.item("ingress");
     if egress.is_none() && ingress.is_none() {
-        let mend = "write [egress] with rate = \"...\", [ingress], or both";
-        section.complain(Fault::new("says nothing of either direction", mend));
+        let hint = "write [egress] with rate = \"...\", [ingress], or both";
+        section.complain(Fault::new("has neither egress nor ingress", hint));
     }
     let egress = egress.and_then(|item| class::read_side(&item, shaping::Way::Egress, users));
     let ingress = ingress.and_then(|item| class::read_side(&item, shaping::Way::Ingress, users));
@@ -85,15 +85,15 @@ fn read_sizes(item: &Item<'_>) -> Option<SizeLimits> {
     let flows = section.read("flows", quantity::whole_u32(FLOWS)).unwrap_or(usual.flows);
     let given = section.given(&["bytes", "above"]);
     section.finish();
-    // A rate alone is a limit of its own.
+    // A rate alone is a complete limit.
     let bytes: Option<Bytes> = if given.is_empty() { usual.bytes } else { bytes };
     Some(SizeLimits { bytes, above, idle, flows })
 }
 
 fn pair(section: &Section<'_>, rate: Option<Rate>, time: Option<Duration>) -> Option<(Rate, Duration)> {
     if let [alone] = section.given(&["above", "for"]).as_slice() {
-        let mend = "write both: above = \"10Mb/s\" and for = \"2s\"";
-        section.complain(Fault::new(format!("has `{alone}` alone"), mend));
+        let hint = "write both: above = \"10Mb/s\" and for = \"2s\"";
+        section.complain(Fault::new(format!("has only `{alone}`"), hint));
     }
     Some((rate?, time?))
 }
@@ -103,11 +103,11 @@ fn device_name(value: &tree::Value) -> Result<String, Fault> {
     if is_device_name(&name) {
         return Ok(name);
     }
-    let mend = format!("write it as `ip link` does: at most {DEVICE_NAME} characters, no space, no slash");
-    Err(Fault::new(format!("`{name}` cannot be a device"), mend))
+    let hint = format!("write it as `ip link` does: at most {DEVICE_NAME} characters, no space, no slash");
+    Err(Fault::new(format!("`{name}` is not a valid device name"), hint))
 }
 
-/// What the kernel takes (dev_valid_name in net/core/dev.c).
+/// The kernel's rule for names (dev_valid_name in net/core/dev.c).
 fn is_device_name(name: &str) -> bool {
     let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
     (1..=DEVICE_NAME).contains(&name.len()) && name != "." && name != ".." && name.chars().all(allowed)

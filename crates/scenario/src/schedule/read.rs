@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Action, Entry, MAX_CHANGES, Target, too_many};
+use super::{Action, CHANGES_MAX, Entry, Target, too_many};
 use crate::describe;
 use crate::files::Files;
 use crate::model::Way;
@@ -12,7 +12,7 @@ use crate::quantity;
 use crate::section::{Item, Section};
 use crate::topology::Topology;
 
-/// Finest step of a ramp unless the file says otherwise.
+/// Default interval between the steps of a ramp.
 const EVERY: Duration = Duration::from_millis(50);
 
 /// Reads `[[schedule]]`.
@@ -41,25 +41,25 @@ pub(super) fn entries(item: &Item<'_>, topology: &Topology, run: Duration, files
 
 fn within(item: &Item<'_>, at: Duration, run: Duration) -> bool {
     if at >= run {
-        let message = format!("at {} the run of {} is over", describe::duration(at), describe::duration(run));
+        let message = format!("{} is after the end of the run of {}", describe::duration(at), describe::duration(run));
         item.complain(Fault::new(message, "change earlier, or make the duration longer"));
     }
     at < run
 }
 
-/// Which directions of which links.
+/// Reads which directions of which links an entry changes.
 fn targets(section: &mut Section<'_>, topology: &Topology) -> Vec<Target> {
-    let ways: &[Way] = section
-        .read("direction", quantity::word(&[("both", 2), ("forward", 0), ("backward", 1)]))
+    let directions: &[Way] = section
+        .read("direction", quantity::name(&[("both", 2), ("forward", 0), ("backward", 1)]))
         .map_or(&[Way::Forward, Way::Backward], |n| {
             [&[Way::Forward][..], &[Way::Backward], &[Way::Forward, Way::Backward]][n]
         });
     let (one, many) = (section.item("link"), section.item("links"));
     if let (Some(_), Some(many)) = (&one, &many) {
-        many.complain(Fault::new("there is link as well", "keep one of them"));
+        many.complain(Fault::new("link is given, too", "keep one of them"));
     }
     let Some(item) = many.or(one) else {
-        section.complain(Fault::new("does not say which link", "add link = \"name\", or links = \"all\""));
+        section.complain(Fault::new("names no link", "add link = \"name\", or links = \"all\""));
         return Vec::new();
     };
     let links: Vec<usize> = match quantity::text(item.value) {
@@ -67,12 +67,12 @@ fn targets(section: &mut Section<'_>, topology: &Topology) -> Vec<Target> {
         _ => item.one_or_more().iter().filter_map(|i| topology.link(i)).collect(),
     };
     if links.is_empty() && item.report.is_empty() {
-        item.complain(Fault::new("names no link", "name at least one"));
+        item.complain(Fault::new("is empty", "name at least one"));
     }
-    links.iter().flat_map(|link| ways.iter().map(|way| Target { link: *link, way: *way })).collect()
+    links.iter().flat_map(|link| directions.iter().map(|way| Target { link: *link, way: *way })).collect()
 }
 
-/// What happens: new values, a ramp to them, or an outage.
+/// Reads what an entry does: new values, a ramp to them, or an outage.
 fn action(section: &mut Section<'_>, files: &Files<'_>) -> Option<Action> {
     let mut patch = Patch::read(section, files);
     patch.read_path_mtu(section);
@@ -101,14 +101,14 @@ fn action(section: &mut Section<'_>, files: &Files<'_>) -> Option<Action> {
     let every = every.map_or(Some(EVERY), |item| item.read(quantity::positive_duration))?;
     let time = over.read(quantity::positive_duration)?;
     if let Some(key) = no_ramp(&patch) {
-        let mend = "a ramp changes rate, delay, jitter and loss; write a second [[schedule]] for the rest";
-        over.complain(Fault::new(format!("{key} cannot change little by little"), mend));
+        let hint = "a ramp changes rate, delay, jitter and loss; write a second [[schedule]] for the rest";
+        over.complain(Fault::new(format!("a ramp cannot change {key}"), hint));
         return None;
     }
     Some(Action::Ramp { to: patch, over: time, every })
 }
 
-/// A key that is no number to go through, if there is one.
+/// A key whose value is not a number and so cannot be ramped, if there is one.
 fn no_ramp(patch: &Patch) -> Option<&'static str> {
     [
         ("trace", matches!(patch.capacity, Some(link::Capacity::Trace(_)))),
@@ -128,7 +128,7 @@ fn no_ramp(patch: &Patch) -> Option<&'static str> {
     .map(|(key, _)| *key)
 }
 
-/// A loop: its steps, each period anew.
+/// A loop: its steps, repeated in each period.
 fn unroll(
     section: &mut Section<'_>,
     steps: &Item<'_>,
@@ -141,8 +141,8 @@ fn unroll(
     let until = section.item("until").map_or(Some(run), |item| {
         let until = item.read(quantity::positive_duration)?;
         if until > run {
-            let words = describe::duration;
-            let message = format!("{} is after the run of {}", words(until), words(run));
+            let text = describe::duration;
+            let message = format!("{} is after the end of the run of {}", text(until), text(run));
             item.complain(Fault::new(message, "leave it out to go on until the end"));
         }
         Some(until)
@@ -154,19 +154,19 @@ fn unroll(
     if steps.is_empty() && section.report.is_empty() {
         section.complain(Fault::new("has no steps", "write steps = [ { at = \"0s\", loss = 0.1 } ]"));
     }
-    let mut begin = start;
-    while begin < until && !steps.is_empty() {
+    let mut period_start = start;
+    while period_start < until && !steps.is_empty() {
         for (offset, action, spot) in &steps {
-            let at = begin + *offset;
+            let at = period_start + *offset;
             if at < until {
                 entries.push(Entry { at, targets: targets.to_vec(), action: action.clone(), spot: spot.clone() });
             }
         }
-        if entries.len() > MAX_CHANGES {
+        if entries.len() > CHANGES_MAX {
             too_many(&section.spot(), section.report);
             return;
         }
-        begin += period;
+        period_start += period;
     }
 }
 

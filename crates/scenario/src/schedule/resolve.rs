@@ -1,4 +1,4 @@
-//! From entries to changes: the state of every direction is carried through time.
+//! Converts entries to changes: follows the state of each direction over time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use link::{Capacity, Loss, Settings};
 use units::{Rate, nanos};
 
-use super::{Action, Entry, MAX_CHANGES, Target, too_many};
+use super::{Action, CHANGES_MAX, Entry, Target, too_many};
 use crate::model::Change;
 use crate::patch::Patch;
 use crate::problem::{Fault, Report};
 use crate::topology::index;
 
-/// One moment of an entry.
+/// One moment of an entry of the schedule.
 #[derive(Debug, Clone, Copy)]
 struct Event {
     at: Duration,
@@ -23,20 +23,20 @@ struct Event {
 
 #[derive(Debug, Clone, Copy)]
 enum Moment {
-    /// All of a step, or the start of a ramp or outage.
+    /// A step, or the start of a ramp or outage.
     Start,
-    /// So far into a ramp.
+    /// Time since the start of a ramp.
     Ramp(Duration),
     /// The end of an outage.
     End,
 }
 
-/// The state of one direction.
+/// The state of one direction of a link.
 #[derive(Debug, Clone)]
 struct State {
-    /// As it is when there is no outage.
+    /// Settings without outages.
     settings: Settings,
-    /// Outages that are going on.
+    /// Number of outages in progress.
     outages: u32,
 }
 
@@ -46,7 +46,7 @@ impl State {
     }
 }
 
-/// A ramp under way.
+/// A ramp in progress.
 #[derive(Debug)]
 struct Ramp<'a> {
     to: &'a Patch,
@@ -58,12 +58,12 @@ struct Ramp<'a> {
 struct Walk<'a> {
     entries: &'a [Entry],
     states: Vec<[State; 2]>,
-    /// By entry and target.
+    /// Ramps in progress, by entry and target.
     ramps: BTreeMap<(usize, Target), Ramp<'a>>,
     report: &'a Report,
 }
 
-/// All changes before `run` is over, sorted by time. One direction changes at most once at a time.
+/// All changes before the end of the run, sorted by time. One direction changes at most once at a time.
 pub(super) fn changes(entries: &[Entry], initial: Vec<[Settings; 2]>, run: Duration, report: &Report) -> Vec<Change> {
     let Some(events) = events(entries, run, report) else { return Vec::new() };
     let states = initial.into_iter().map(|pair| pair.map(|settings| State { settings, outages: 0 })).collect();
@@ -87,7 +87,7 @@ pub(super) fn changes(entries: &[Entry], initial: Vec<[Settings; 2]>, run: Durat
     changes
 }
 
-/// Moments in the order of time; of equal times in the order of the file.
+/// Moments in the order of time; at equal times in the order of the file.
 fn events(entries: &[Entry], run: Duration, report: &Report) -> Option<Vec<Event>> {
     let mut events = Vec::new();
     let mut changes = 0;
@@ -99,15 +99,15 @@ fn events(entries: &[Entry], run: Duration, report: &Report) -> Option<Vec<Event
             Action::Outage(time) => events.push(Event { at: *at + *time, entry, moment: Moment::End }),
             Action::Ramp { over, every, .. } => {
                 let steps = over.as_nanos().div_ceil(every.as_nanos().max(1));
-                // More than that are too many whatever the number of links.
-                for step in 1..=u32::try_from(steps).unwrap_or(u32::MAX).min(MAX_CHANGES as u32 + 1) {
+                // More steps than this exceed the limit with any number of links.
+                for step in 1..=u32::try_from(steps).unwrap_or(u32::MAX).min(CHANGES_MAX as u32 + 1) {
                     let elapsed = every.saturating_mul(step).min(*over);
                     events.push(Event { at: *at + elapsed, entry, moment: Moment::Ramp(elapsed) });
                 }
             }
         }
         changes += (events.len() - first) * targets.len();
-        if changes > MAX_CHANGES {
+        if changes > CHANGES_MAX {
             too_many(spot, report);
             return None;
         }
@@ -169,7 +169,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Two entries that change the same value at the same time have no meaning that everyone would agree on.
+    /// Reports an error if an entry changes a value during a ramp of it: the result would be ambiguous.
     fn refuse_overlap(&self, event: &Event, entry: &Entry, patch: &Patch) {
         let hit = self.ramps.iter().find(|((_, target), ramp)| {
             entry.targets.contains(target) && event.at < ramp.end && shared(patch, ramp.to).is_some()
@@ -181,7 +181,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A key that both name, of those that a ramp can change.
+/// A key that both patches name, of those that a ramp can change.
 fn shared(a: &Patch, b: &Patch) -> Option<&'static str> {
     [
         ("rate", a.capacity.is_some() && b.capacity.is_some()),
@@ -194,7 +194,7 @@ fn shared(a: &Patch, b: &Patch) -> Option<&'static str> {
     .map(|(key, _)| *key)
 }
 
-/// The values after `elapsed` of `over` nanoseconds on the straight line.
+/// The values after `elapsed` of `over` nanoseconds of a linear ramp.
 fn between(from: &Settings, to: &Patch, elapsed: u64, over: u64) -> Result<Patch, Fault> {
     let number = |a: u64, b: u64| {
         let difference = i128::from(b) - i128::from(a);
@@ -230,7 +230,7 @@ fn probability(loss: Loss) -> f64 {
     }
 }
 
-/// Exact at both ends.
+/// Linear interpolation, exact at both ends.
 fn independent(a: f64, b: f64, share: f64) -> Loss {
     let p = if share >= 1.0 { b } else { a + (b - a) * share };
     if p == 0.0 { Loss::None } else { Loss::Independent(p.clamp(0.0, 1.0)) }

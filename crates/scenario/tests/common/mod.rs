@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of the tests.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::path::Path;
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use scenario::{Experiment, Options, Problems, Scenario};
 
-/// Reads a text as the file `x.toml`, which refers to no other.
+/// Reads a text as the file `x.toml`, which refers to no other file.
 pub(crate) fn read_with(text: &str, options: &Options) -> Result<Experiment, Problems> {
     scenario::read(Path::new("x.toml"), text, options, &|path| Err(format!("no {}", path.display())))
 }
 
-/// The only scenario of a text that is right.
+/// The only scenario of a valid text.
 pub(crate) fn read(text: &str) -> Scenario {
     let mut experiment = read_with(text, &Options::default()).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(experiment.scenarios.len(), 1);
     experiment.scenarios.remove(0)
 }
 
-/// Everything that is wrong with a text, a line each.
+/// All problems of a text, one line each.
 pub(crate) fn problems(text: &str, options: &Options) -> String {
     match read_with(text, options) {
         Ok(_) => String::new(),
