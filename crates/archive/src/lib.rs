@@ -34,4 +34,4 @@ pub use entry::{Entry, Filter, PathKey, PathSummary};
 pub use error::ArchiveError;
 pub use expectation::{Replay, replay};
 pub use place::{Place, VARIABLE};
-pub use store::{Archive, MOST_ENTRIES};
+pub use store::{Archive, ENTRIES_MAX};

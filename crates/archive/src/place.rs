@@ -18,16 +18,16 @@ pub enum Place {
 }
 
 impl Place {
-    /// Asks the environment: [`VARIABLE`], else the folder for data of the XDG Base Directory Specification 0.8, which has
+    /// Asks the environment: [`VARIABLE`], else the directory for data of the XDG Base Directory Specification 0.8, which has
     /// relative paths ignored.
     pub fn from_environment(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let given = |name| variable(name).filter(|value| !value.is_empty());
         if let Some(file) = given(VARIABLE) {
             return if file == "off" { Self::Off } else { Self::File(file.into()) };
         }
-        let data = given("XDG_DATA_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+        let data = given("XDG_DATA_HOME").map(PathBuf::from).filter(|directory| directory.is_absolute());
         let home = || given("HOME").map(|home| PathBuf::from(home).join(".local/share"));
-        let folder = data.or_else(home);
-        folder.map_or(Self::NoHome, |folder| Self::File(folder.join("longhaul/history.sqlite")))
+        let directory = data.or_else(home);
+        directory.map_or(Self::NoHome, |directory| Self::File(directory.join("longhaul/history.sqlite")))
     }
 }

@@ -16,7 +16,7 @@ use crate::schema::{self, Format, VERSION};
 
 /// Entries kept of a path by one method of one quantity; the first written go. A thousand are years of daily tests, and more
 /// than predictors look back.
-pub const MOST_ENTRIES: u32 = 1000;
+pub const ENTRIES_MAX: u32 = 1000;
 
 /// How long to wait for another process; writing an entry takes milliseconds, on a slow disk some hundred.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -116,7 +116,7 @@ impl Archive {
         schema::prepare(&mut self.connection).map_err(|e| ArchiveError::of(&self.file, e))
     }
 
-    /// Adds entries, all or none, and lets go those that are more than [`MOST_ENTRIES`] of a path, quantity and method.
+    /// Adds entries, all or none, and lets go those that are more than [`ENTRIES_MAX`] of a path, quantity and method.
     ///
     /// # Errors
     /// It cannot be written; there is no room; another process is at it and does not end.
@@ -208,10 +208,10 @@ const FITS: &str = "(?1 IS NULL OR (far = ?1 AND local = ?2 AND direction = ?3))
      AND (?7 IS NULL OR (far, local, direction) IN \
          (SELECT far, local, direction FROM entry WHERE RTRIM(host, '.') = ?7 COLLATE NOCASE OR far = ?8))";
 
-/// Makes file and folders where they are missing, with no rights for others (the specification of XDG asks that of folders).
+/// Makes file and directories where they are missing, with no rights for others (the specification of XDG asks that of directories).
 fn make(file: &Path) -> io::Result<()> {
-    if let Some(folder) = file.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    if let Some(directory) = file.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
     // SQLite would make the file with the rights that are usual, and gives its journal those of the file.
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
@@ -242,7 +242,7 @@ fn add(connection: &mut Connection, entries: &[Entry]) -> rusqlite::Result<()> {
         for entry in entries {
             with_columns(entry, |columns| insert.execute(columns))?;
             let [far, local, direction] = key(&entry.path);
-            trim.execute(params![far, local, direction, word(&entry.quantity), entry.method, MOST_ENTRIES])?;
+            trim.execute(params![far, local, direction, word(&entry.quantity), entry.method, ENTRIES_MAX])?;
         }
     }
     transaction.commit()

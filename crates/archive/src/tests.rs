@@ -12,17 +12,17 @@ use tempfile::TempDir;
 
 use crate::{Archive, Entry, PathKey};
 
-/// An archive in a folder that goes with it.
+/// An archive in a directory that goes with it.
 struct Place {
-    folder: TempDir,
+    directory: TempDir,
     file: PathBuf,
 }
 
 impl Place {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("history.sqlite");
-        Self { folder, file }
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("history.sqlite");
+        Self { directory, file }
     }
 
     fn open(&self) -> Archive {

@@ -20,7 +20,7 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/classify.bpf.o")
 const TO_LOAD: &str = "CAP_BPF and CAP_NET_ADMIN";
 
 /// Maximum size of the flow table in flows: the map then takes about 3 GB of kernel memory.
-pub const MOST_FLOWS: u32 = 1 << 24;
+pub const FLOWS_MAX: u32 = 1 << 24;
 
 /// Each CPU of the kernel's LRU map keeps up to 128 free entries for itself, and an eviction frees up to 128 at a time
 /// (LOCAL_FREE_TARGET in kernel/bpf/bpf_lru_list.c). So many entries may not hold a flow.
@@ -70,8 +70,8 @@ impl Classifier {
     /// No privilege (CAP_BPF and CAP_NET_ADMIN), a kernel without BPF or before 5.17, a cgroup that does not exist, too many
     /// rules or flows, no memory.
     pub fn load(settings: &Settings) -> Result<Self, BpfError> {
-        if settings.sizes.flows > MOST_FLOWS {
-            return Err(BpfError::TooManyFlows { flows: settings.sizes.flows, most: MOST_FLOWS });
+        if settings.sizes.flows > FLOWS_MAX {
+            return Err(BpfError::TooManyFlows { flows: settings.sizes.flows, most: FLOWS_MAX });
         }
         let expanded = expand(settings)?;
         let cgroups: Vec<File> =

@@ -7,7 +7,7 @@ use crate::layout::{self, Rule};
 use crate::{BpfError, Settings};
 
 /// Maximum number of rules of a program. A packet without a match is compared with all of them.
-pub const MOST_RULES: usize = 4096;
+pub const RULES_MAX: usize = 4096;
 
 /// The rules that the program walks, in order, and the cgroups that they name by index.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,11 +19,11 @@ pub(crate) struct Expanded {
 /// Expands all matches.
 ///
 /// # Errors
-/// More than [`MOST_RULES`] rules.
+/// More than [`RULES_MAX`] rules.
 pub(crate) fn expand(settings: &Settings) -> Result<Expanded, BpfError> {
     let rules = settings.rules.iter().map(|rule| count(&rule.matches)).fold(0, usize::saturating_add);
-    if rules > MOST_RULES {
-        return Err(BpfError::TooManyRules { rules, most: MOST_RULES });
+    if rules > RULES_MAX {
+        return Err(BpfError::TooManyRules { rules, most: RULES_MAX });
     }
     let mut expanded = Expanded::default();
     for (origin, rule) in (1..).zip(&settings.rules) {

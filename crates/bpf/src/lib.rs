@@ -17,7 +17,7 @@ mod log;
 mod tests;
 pub mod trace;
 
-pub use classifier::{Classifier, MOST_FLOWS, Rule, Settings, Trial};
+pub use classifier::{Classifier, FLOWS_MAX, Rule, Settings, Trial};
 pub use error::BpfError;
-pub use expand::MOST_RULES;
+pub use expand::RULES_MAX;
 pub use inspect::{Counters, FlowEntry, Hits, RunTime, RunTimeStatistics, counters, flows};

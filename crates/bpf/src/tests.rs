@@ -11,7 +11,7 @@ use tc::Handle;
 use units::{Bytes, Rate};
 
 use self::frame::{FRAGMENT, Frame, TCP, UDP};
-use crate::{BpfError, Classifier, FlowEntry, MOST_RULES, Rule, RunTimeStatistics, Settings, counters, flows};
+use crate::{BpfError, Classifier, FlowEntry, RULES_MAX, Rule, RunTimeStatistics, Settings, counters, flows};
 
 const DEFAULT: Handle = Handle::new(1, 0xff);
 const MICE: Handle = Handle::new(1, 1);
@@ -367,7 +367,7 @@ fn as_many_rules_as_allowed_are_walked_and_more_are_refused() {
     let mut last = Match { from: nets(&["192.0.2.0/24"; 64]), ..Match::default() };
     last.to_ports = (1..=64).map(|n| n * 10..=n * 10).collect();
     let settings = by_order(&[last.clone()]);
-    assert_eq!(64 * 64, MOST_RULES);
+    assert_eq!(64 * 64, RULES_MAX);
     if let Some(classifier) = load(&settings) {
         assert_eq!(run(&classifier, &Frame { to_port: 640, ..from("192.0.2.9") }), class(1));
         assert_eq!(run(&classifier, &Frame { to_port: 641, ..from("192.0.2.9") }), DEFAULT);

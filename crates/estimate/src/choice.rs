@@ -15,7 +15,7 @@ pub struct Belief {
 }
 
 /// Least spread: the same transfer twice over the same path differs by some per cent.
-const LEAST_SIGMA: f64 = 0.03;
+const SIGMA_MIN: f64 = 0.03;
 
 /// Half a 95 % interval in standard deviations.
 const HALF: f64 = 1.96;
@@ -28,7 +28,7 @@ impl Belief {
         }
         // An interval down to zero, or beyond all rates, is one over some orders of magnitude.
         let (low, high) = (low_bps.max(value_bps / 32.0), high_bps.min(value_bps * 32.0));
-        let sigma = ((high / low).ln() / (2.0 * HALF)).max(LEAST_SIGMA);
+        let sigma = ((high / low).ln() / (2.0 * HALF)).max(SIGMA_MIN);
         sigma.is_finite().then(|| Self { log_bps: value_bps.ln(), sigma })
     }
 
@@ -126,7 +126,7 @@ mod tests {
         assert!(ranking.probability.iter().all(|p| (p - 1.0 / 3.0).abs() < 0.06), "{ranking:?}");
         assert!((ranking.probability.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         // The best of three normal values is 0.846 sigma above the mean (order statistics), sigma being 3 %.
-        assert!((ranking.expected_loss / (0.846 * LEAST_SIGMA) - 1.0).abs() < 0.15, "{ranking:?}");
+        assert!((ranking.expected_loss / (0.846 * SIGMA_MIN) - 1.0).abs() < 0.15, "{ranking:?}");
     }
 
     #[test]

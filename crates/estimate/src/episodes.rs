@@ -118,7 +118,7 @@ impl Episode {
         let fallen = self.cwnd_before.saturating_sub(self.cwnd_min) as f64;
         LossEpisode {
             stream,
-            begin_s: self.begin.saturating_since(start).as_secs_f64(),
+            start_s: self.begin.saturating_since(start).as_secs_f64(),
             retransmits: self.retransmits,
             depth: if self.cwnd_before == 0 { 0.0 } else { fallen / self.cwnd_before as f64 },
             recovery_s,
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!((list.len(), total), (1, 1));
         let one = &list[0];
         assert_eq!((one.stream, one.retransmits), (3, 7), "the two before the load are not counted");
-        assert!((one.begin_s - 0.11).abs() < 1e-9 && (one.depth - 0.3).abs() < 1e-9);
+        assert!((one.start_s - 0.11).abs() < 1e-9 && (one.depth - 0.3).abs() < 1e-9);
         assert!((one.recovery_s.unwrap() - 0.4).abs() < 1e-9 && (one.recovery_rtts.unwrap() - 4.0).abs() < 1e-9);
         let (unrecovered, _) = e.finish(at(600), RTT);
         assert_eq!(unrecovered[0].recovery_s, None);

@@ -17,20 +17,20 @@ use errors::Errors;
 pub use predictors::Predictor;
 
 /// Values kept since the last level shift: more than any predictor looks back, and enough for steady medians.
-const MOST_KEPT: usize = 64;
+const KEPT_MAX: usize = 64;
 
 /// Gaps kept, of which the median is the typical one.
-const MOST_GAPS: usize = 32;
+const GAPS_MAX: usize = 32;
 
 /// Rates above this are no rates: a thousand times the fastest interface.
-const MOST_BPS: f64 = 1e15;
+const BPS_MAX: f64 = 1e15;
 
 /// Age in seconds at which a lone value is taken to have become uncertain: *Choosing Internet Paths* (2002) §2, after
 /// Zhang et al. 2001, has rates steady within a factor of three over an hour.
 const LONE_S: f64 = 3600.0;
 
 /// Least typical gap in seconds: values taken at once say nothing about how fast the path changes.
-const LEAST_GAP_S: f64 = 1.0;
+const GAP_S_MIN: f64 = 1.0;
 
 /// What was measured, and when.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,13 +77,13 @@ impl History {
 
     /// Takes a value; one that is no rate, or older than the last, is left out.
     pub fn add(&mut self, value: Value) {
-        let sound = value.at_s.is_finite() && (0.0..=MOST_BPS).contains(&value.rate_bps);
+        let sound = value.at_s.is_finite() && (0.0..=BPS_MAX).contains(&value.rate_bps);
         if !sound || self.last_s.is_some_and(|last| value.at_s < last) {
             return;
         }
         self.errors.add(&self.kept, value.rate_bps);
         if let Some(last) = self.last_s.replace(value.at_s) {
-            push_bounded(&mut self.gaps, value.at_s - last, MOST_GAPS);
+            push_bounded(&mut self.gaps, value.at_s - last, GAPS_MAX);
         }
         self.kept.push(value);
         let shift = shifts::shift(&self.kept);
@@ -96,7 +96,7 @@ impl History {
         if shift.is_some() || (self.shift_s.is_some() && outlier == Some(0)) {
             self.shift_s = self.kept.first().map(|v| v.at_s);
         }
-        let surplus = self.kept.len().saturating_sub(MOST_KEPT);
+        let surplus = self.kept.len().saturating_sub(KEPT_MAX);
         self.kept.drain(..surplus);
     }
 
@@ -116,7 +116,7 @@ impl History {
         let (below, above) = self.errors.bounds(predictor);
         // A rate of zero has no logarithm: its upper end is counted from 1 b/s, as its errors were.
         let low_bps = rate_bps * (below * wider).exp();
-        let high_bps = (rate_bps.max(1.0) * (above * wider).exp()).min(MOST_BPS).max(rate_bps);
+        let high_bps = (rate_bps.max(1.0) * (above * wider).exp()).min(BPS_MAX).max(rate_bps);
         Some(Prediction {
             rate_bps,
             low_bps,
@@ -128,7 +128,7 @@ impl History {
     }
 
     fn typical_gap_s(&self) -> f64 {
-        median(self.gaps.iter().copied()).unwrap_or(LONE_S).max(LEAST_GAP_S)
+        median(self.gaps.iter().copied()).unwrap_or(LONE_S).max(GAP_S_MIN)
     }
 }
 

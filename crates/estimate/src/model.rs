@@ -68,7 +68,7 @@ const INITIAL_WINDOW: u64 = 10;
 
 /// What a transfer finds that has a way to itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Way {
+pub struct PathParameters {
     /// Data in a full segment.
     pub mss: Bytes,
     /// What a full segment occupies on the slowest link, headers included.
@@ -88,7 +88,7 @@ pub struct Way {
 /// Savage and Anderson, "Modeling TCP latency" (INFOCOM 2000), §II.C, with `w1 = 10` and `gamma = 2`, without loss and without a
 /// limit by the receiver; pauses as in Kurose and Ross's static window: window `k` takes `W_k S/R` to send, its first
 /// acknowledgement is there after `S/R + RTT`.
-pub fn ideal_completion(bytes: Bytes, way: Way) -> Option<Duration> {
+pub fn ideal_completion(bytes: Bytes, way: PathParameters) -> Option<Duration> {
     let mss = way.mss.as_u64();
     let mut segments = bytes.as_u64().div_ceil(if mss == 0 { return None } else { mss });
     let round_trip = way.round_trip.as_secs_f64();
@@ -157,8 +157,13 @@ mod tests {
     }
 
     /// An MTU of 1500 and timestamps, on Ethernet.
-    fn way(rate: Option<u64>) -> Way {
-        Way { mss: Bytes::new(1448), wire: Bytes::new(1538), round_trip: MS_187, rate: rate.map(Rate::from_bps) }
+    fn way(rate: Option<u64>) -> PathParameters {
+        PathParameters {
+            mss: Bytes::new(1448),
+            wire: Bytes::new(1538),
+            round_trip: MS_187,
+            rate: rate.map(Rate::from_bps),
+        }
     }
 
     #[test]
@@ -187,9 +192,9 @@ mod tests {
 
     #[test]
     fn no_way_gives_no_time_and_no_amount_a_panic() {
-        assert_eq!(ideal_completion(Bytes::new(1), Way { mss: Bytes::ZERO, ..way(None) }), None);
+        assert_eq!(ideal_completion(Bytes::new(1), PathParameters { mss: Bytes::ZERO, ..way(None) }), None);
         ideal_completion(Bytes::new(u64::MAX), way(None));
-        ideal_completion(Bytes::new(u64::MAX), Way { wire: Bytes::new(u64::MAX), ..way(Some(1)) });
+        ideal_completion(Bytes::new(u64::MAX), PathParameters { wire: Bytes::new(u64::MAX), ..way(Some(1)) });
         assert_eq!(ideal_completion(Bytes::new(u64::MAX), way(Some(0))), None);
     }
 

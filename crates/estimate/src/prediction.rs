@@ -9,7 +9,7 @@ pub use self::lost::{LossOver, Lost};
 use crate::choice::Belief;
 use crate::history::Prediction;
 use crate::model::{
-    Reno, TIMEOUT_BEYOND_RTT, Way, cubic_share, cubic_with_timeouts, ideal_completion, pftk, reno_share,
+    PathParameters, Reno, TIMEOUT_BEYOND_RTT, cubic_share, cubic_with_timeouts, ideal_completion, pftk, reno_share,
 };
 use crate::probe::{Interval, Path};
 use crate::samples::rate;
@@ -70,7 +70,7 @@ impl PathState {
         Self {
             capacity,
             available,
-            round_trip: path.round_trip.max(LEAST_ROUND_TRIP),
+            round_trip: path.round_trip.max(ROUND_TRIP_MIN),
             queue: None,
             loss: None,
             window: None,
@@ -85,7 +85,7 @@ impl PathState {
 const TCP_HEADERS: u32 = 52;
 
 /// No round trip is shorter; what a clock reads as zero is not.
-const LEAST_ROUND_TRIP: Duration = Duration::from_micros(1);
+const ROUND_TRIP_MIN: Duration = Duration::from_micros(1);
 
 /// Loss at which BBR still goes at the full rate: version 1 leaves it alone up to the gain of its probing, a quarter, less
 /// what is retransmitted.
@@ -213,7 +213,7 @@ fn by_loss(path: &PathState, control: Control, lost: Lost) -> Option<[f64; 3]> {
 
 fn completion(path: &PathState, bytes: Bytes, goodput: Rate) -> Option<Duration> {
     let wire = path.mss;
-    ideal_completion(bytes, Way { mss: path.mss, wire, round_trip: path.round_trip, rate: Some(goodput) })
+    ideal_completion(bytes, PathParameters { mss: path.mss, wire, round_trip: path.round_trip, rate: Some(goodput) })
         .filter(|_| goodput > Rate::ZERO)
 }
 

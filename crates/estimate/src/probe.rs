@@ -30,7 +30,7 @@ pub use igi::Igi;
 pub use loss::RonProbes;
 pub use method::{Method, Path, Step};
 pub use outcome::{Interval, Outcome};
-pub use passage::{Dispersion, Fate, Gap, Passage};
+pub use passage::{Dispersion, Gap, PacketOutcome, TrainObservation};
 pub use pathload::Pathload;
 pub use pathrate::Pathrate;
 pub use spruce::Spruce;

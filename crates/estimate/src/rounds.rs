@@ -1,6 +1,6 @@
 //! What repeated runs over one path told, for a choice between paths.
 
-use results::estimate::{Quantity, TransferPrediction, Trouble};
+use results::estimate::{Caveat, Quantity, TransferPrediction};
 use units::{Duration, Rate};
 
 use crate::choice::Belief;
@@ -10,7 +10,7 @@ use crate::probe::{Interval, Outcome, Path};
 
 /// Runs from which on their spread tells how far to trust them: what a deviation counts for falls from 12.7 standard errors
 /// with two runs and 4.3 with three to 3.2 with four (Student), and little after that.
-pub const LEAST_ROUNDS: usize = 4;
+pub const ROUNDS_MIN: usize = 4;
 
 /// Runs for which the budget of a candidate is meant.
 const ROUNDS: u64 = 12;
@@ -41,7 +41,7 @@ impl Rounds {
         if each >= ROUND_BYTES {
             return each;
         }
-        let few = budget / LEAST_ROUNDS as u64;
+        let few = budget / ROUNDS_MIN as u64;
         if few < ROUND_BYTES { few } else { ROUND_BYTES }
     }
 
@@ -59,7 +59,7 @@ impl Rounds {
         self.left.push(left.value.as_bps() as f64);
         self.capacity.extend(capacity.map(|c| c.value.as_bps() as f64));
         self.queue = self.queue.max(outcome.queue);
-        self.limited += usize::from(outcome.troubles.contains(&Trouble::LowerBound));
+        self.limited += usize::from(outcome.caveats.contains(&Caveat::LowerBound));
     }
 
     /// Runs that told something.
@@ -69,7 +69,7 @@ impl Rounds {
 
     /// Whether there are enough of them to choose by.
     pub fn are_enough(&self) -> bool {
-        self.count >= LEAST_ROUNDS
+        self.count >= ROUNDS_MIN
     }
 
     /// Whether the answer is a lower bound: most runs told the rate of the sender, or all together more than a host can pace.
@@ -129,7 +129,7 @@ mod tests {
     fn what_a_host_cannot_pace_is_a_lower_bound() {
         assert!(rounds(&[1500; 4]).is_limited() && !rounds(&[900; 4]).is_limited());
         let mut slow = Rounds::default();
-        (0..4).for_each(|_| slow.add(&left(500).troubled([Trouble::SenderTooSlow, Trouble::LowerBound])));
+        (0..4).for_each(|_| slow.add(&left(500).troubled([Caveat::SenderTooSlow, Caveat::LowerBound])));
         assert!(slow.is_limited());
     }
 

@@ -6,7 +6,7 @@
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Received {
     /// Begin, in seconds.
-    pub begin_s: f64,
+    pub start_s: f64,
     /// End, in seconds.
     pub end_s: f64,
     /// Bytes.
@@ -21,7 +21,7 @@ const SLACK: f64 = 0.01;
 
 impl Received {
     fn rate(&self) -> f64 {
-        self.bytes as f64 * 8.0 / (self.end_s - self.begin_s)
+        self.bytes as f64 * 8.0 / (self.end_s - self.start_s)
     }
 }
 
@@ -30,15 +30,15 @@ impl Received {
 pub fn settled(flow: &[Received]) -> Option<f64> {
     let (first, last) = (flow.first()?, flow.last()?);
     let bytes: f64 = flow.iter().map(|r| r.bytes as f64).sum();
-    let mean = bytes * 8.0 / (last.end_s - first.begin_s);
+    let mean = bytes * 8.0 / (last.end_s - first.start_s);
     let reached = flow.iter().find(|r| mean > 0.0 && r.rate() >= SETTLED * mean)?;
-    Some(reached.end_s - first.begin_s)
+    Some(reached.end_s - first.start_s)
 }
 
 /// Coefficient of variation of a flow's rates in whole bins of `bin_s` from `from_s` on (standard deviation over n - 1, over the
 /// mean); `None` with fewer than two bins, or where the intervals are longer than the bins.
 pub fn variation(flow: &[Received], from_s: f64, bin_s: f64) -> Option<f64> {
-    if flow.iter().any(|r| r.end_s - r.begin_s > bin_s * 1.5) {
+    if flow.iter().any(|r| r.end_s - r.start_s > bin_s * 1.5) {
         return None;
     }
     let rates = bins(flow, from_s, bin_s);
@@ -62,7 +62,7 @@ pub fn jain_over_time(flows: &[Vec<Received>], bin_s: f64) -> Option<(f64, f64)>
     let mut by_bin: std::collections::BTreeMap<i64, Vec<f64>> = std::collections::BTreeMap::new();
     for flow in flows {
         let Some(first) = flow.first() else { continue };
-        let number = ((first.begin_s / bin_s) - SLACK).ceil();
+        let number = ((first.start_s / bin_s) - SLACK).ceil();
         for (bin, rate) in (number as i64..).zip(bins(flow, number * bin_s, bin_s)) {
             by_bin.entry(bin).or_default().push(rate);
         }
@@ -81,11 +81,11 @@ fn bins(flow: &[Received], from_s: f64, bin_s: f64) -> Vec<f64> {
     let mut bits = vec![0.0; whole];
     for r in flow {
         let each = r.rate();
-        let first = ((r.begin_s - from_s) / bin_s).floor().max(0.0) as usize;
+        let first = ((r.start_s - from_s) / bin_s).floor().max(0.0) as usize;
         let after = ((r.end_s - from_s) / bin_s).ceil().max(0.0) as usize;
         for (number, sum) in bits.iter_mut().enumerate().take(after).skip(first) {
             let begin = from_s + number as f64 * bin_s;
-            let overlap = r.end_s.min(begin + bin_s) - r.begin_s.max(begin);
+            let overlap = r.end_s.min(begin + bin_s) - r.start_s.max(begin);
             *sum += if each.is_finite() { each * overlap.max(0.0) } else { 0.0 };
         }
     }
@@ -96,11 +96,11 @@ fn bins(flow: &[Received], from_s: f64, bin_s: f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// Intervals of `length` from `begin_s` on.
-    fn flow(begin_s: f64, length: f64, bytes: &[u64]) -> Vec<Received> {
+    /// Intervals of `length` from `start_s` on.
+    fn flow(start_s: f64, length: f64, bytes: &[u64]) -> Vec<Received> {
         let one = |(i, bytes): (usize, &u64)| {
-            let begin_s = begin_s + i as f64 * length;
-            Received { begin_s, end_s: begin_s + length, bytes: *bytes }
+            let start_s = start_s + i as f64 * length;
+            Received { start_s, end_s: start_s + length, bytes: *bytes }
         };
         bytes.iter().enumerate().map(one).collect()
     }
@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn odd_intervals_cause_no_panic() {
-        for (begin_s, end_s) in [(0.0, 0.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (1.0, -1.0), (0.0, 1e300)] {
-            let odd = [Received { begin_s, end_s, bytes: u64::MAX }, Received { begin_s: 0.0, end_s: 1.0, bytes: 1 }];
+        for (start_s, end_s) in [(0.0, 0.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (1.0, -1.0), (0.0, 1e300)] {
+            let odd = [Received { start_s, end_s, bytes: u64::MAX }, Received { start_s: 0.0, end_s: 1.0, bytes: 1 }];
             settled(&odd);
             variation(&odd, 0.0, 1.0);
             jain_over_time(&[odd.to_vec(), odd.to_vec()], 1.0);

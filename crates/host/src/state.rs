@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 ///
 /// The first call decides. A process that enters a user namespace no longer knows its original user, so call this
 /// before.
-pub fn folder() -> &'static Path {
+pub fn directory() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         if let Some(own) = std::env::var_os("LONGHAUL_STATE") {
@@ -35,7 +35,7 @@ pub fn network() -> io::Result<u64> {
     kernel::network_cookie()
 }
 
-/// Creates a directory for one kind of state below `base`, which is that of [`folder`] except in tests. No other user
+/// Creates a directory for one kind of state below `base`, which is that of [`directory`] except in tests. No other user
 /// can have created or changed its content, as later processes act on it.
 ///
 /// # Errors
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn a_lock_has_one_holder() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = make(folder.path(), "below").unwrap().join("lock");
+        let directory = tempfile::tempdir().unwrap();
+        let path = make(directory.path(), "below").unwrap().join("lock");
         let first = Lock::take(&path).unwrap();
         assert!(first.is_some());
         assert!(Lock::take(&path).unwrap().is_none(), "flock(2) holds for each open file, so also within a process");
@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn two_contenders_never_both_hold_a_lock() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lock");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
         let holders = AtomicUsize::new(0);
         let contend = || {
             for _ in 0..5_000 {

@@ -71,10 +71,10 @@ pub fn thread_cpu() -> Duration {
 }
 
 /// Sleeps for about `d`, without the 50 us that the kernel may add by default once [`tight_timers`] was called.
-pub fn nap(d: Duration) {
+pub fn sleep_for(d: Duration) {
     let t =
         libc::timespec { tv_sec: d.as_secs() as libc::time_t, tv_nsec: libc::c_long::from(d.subsec_nanos() as i32) };
-    // SAFETY: `t` is a valid timespec; a null remainder is allowed. An early return by a signal only shortens the nap.
+    // SAFETY: `t` is a valid timespec; a null remainder is allowed. An early return by a signal only shortens the sleep_for.
     unsafe { libc::nanosleep(&raw const t, std::ptr::null_mut()) };
 }
 

@@ -24,7 +24,7 @@ pub(crate) use program::{set_hostname, show_devices};
 
 /// The lab's handle of a namespace's init process. Dropping it kills the init process and with it all programs.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct NamespaceInit {
     process: u32,
     namespace: u64,
     /// Channel to the thread that starts programs; closing it ends the init process.
@@ -41,7 +41,7 @@ struct Order {
     answer: SyncSender<io::Result<Child>>,
 }
 
-impl Keeper {
+impl NamespaceInit {
     /// Starts `program` with `arguments`, which must call [`run_keeper`], and waits until it reports that it is
     /// ready.
     ///
@@ -50,7 +50,7 @@ impl Keeper {
     /// # Errors
     /// The kernel refuses a PID namespace, or the program failed; the error then holds its standard error.
     pub fn start(program: &Path, arguments: &[&str]) -> Result<Self, KernelError> {
-        let e = |source| KernelError::new(Op::Keeper, program.display(), source);
+        let e = |source| KernelError::new(Op::NamespaceInit, program.display(), source);
         let mut command = Command::new(program);
         command.args(arguments);
         // A deleted working directory is no reason to fail.
@@ -109,7 +109,7 @@ impl Keeper {
     /// # Errors
     /// The init process could not be killed or waited for.
     pub fn end(mut self) -> Result<(), KernelError> {
-        self.finish().map_err(|source| KernelError::new(Op::Keeper, self.process, source))
+        self.finish().map_err(|source| KernelError::new(Op::NamespaceInit, self.process, source))
     }
 
     fn finish(&mut self) -> io::Result<()> {
@@ -119,7 +119,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for NamespaceInit {
     fn drop(&mut self) {
         let _ = self.finish();
     }

@@ -41,7 +41,7 @@ mod udp_send;
 
 pub use bpf::time_bpf_programs;
 pub use child::{Usage, reap, signal_group, terminate, wait_child};
-pub use clock::{Clocks, nap, note_sleep, now, resolution, thread_cpu, tight_timers, uptime_ns, utc_seconds};
+pub use clock::{Clocks, note_sleep, now, resolution, sleep_for, thread_cpu, tight_timers, uptime_ns, utc_seconds};
 pub use data_file::DataFile;
 pub use datagrams::{DATAGRAMS_ROOM, Datagrams, DatagramsReceived};
 pub use error::{KernelError, Op};
@@ -51,7 +51,7 @@ pub use io::{
     Received, SendFile, Tail, Woken, discard, read_some, send_pair, send_some, unsent_bytes, wait, wait_for_room,
 };
 pub use join::join;
-pub use keeper::{Keeper, Spawn, run_keeper};
+pub use keeper::{NamespaceInit, Spawn, run_keeper};
 pub use limits::{open_files_limit, raise_open_files};
 pub use local_address::{LocalAddress, LocalAddressError, is_link_local};
 pub use machine::{available_memory, kill_process, page_bytes, real_user, user_by_name};
@@ -72,7 +72,7 @@ pub use private_file::{
     append_private, create_private, is_open_to_others, listen_private, read_private, replace_private,
 };
 pub use privilege::{Privilege, gain, may_change_networks, tun_available};
-pub use process::{CpuSnapshot, leave_no_core, leave_session, release_memory, resident_bytes, start_ticks};
+pub use process::{CpuSnapshot, disable_core_dump, leave_session, release_memory, resident_bytes, start_ticks};
 pub use sched::{cpus, pin, set_fifo, set_nice, set_slice};
 pub use signal::Shutdown;
 pub use stamp::{StampSupport, Stamped, TxStamp, enable_stamps, read_stamped, read_tx_stamps, send_stamped};

@@ -13,7 +13,7 @@ pub fn resident_bytes() -> u64 {
 
 /// Disables core dumps of this process and reading of its memory by other users than root (PR_SET_DUMPABLE, see
 /// prctl(2)): for programs that hold keys.
-pub fn leave_no_core() {
+pub fn disable_core_dump() {
     // SAFETY: PR_SET_DUMPABLE takes one integer and changes nothing but a flag of this process; 0 is always accepted.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0 as libc::c_ulong) };
 }

@@ -307,9 +307,9 @@ fn the_helper_runs_only_as_an_init_process() {
     }
     let missing = "without a ready message";
     for (program, reason) in [("true", missing), ("no-such-program", "No such file"), ("yes", missing)] {
-        let e = kernel::Keeper::start(program.as_ref(), &[]).unwrap_err().to_string();
+        let e = kernel::NamespaceInit::start(program.as_ref(), &[]).unwrap_err().to_string();
         assert!(e.contains(reason), "{e}");
     }
-    let e = kernel::Keeper::start("ls".as_ref(), &["/no such file"]).unwrap_err().to_string();
+    let e = kernel::NamespaceInit::start("ls".as_ref(), &["/no such file"]).unwrap_err().to_string();
     assert!(e.contains("/no such file"), "{e}");
 }

@@ -7,7 +7,7 @@ use results::lab::{
     FlowDescription, KeyValue, LAB_SCHEMA, LabExperiment, LabMetric, LabPlot, LabRecord, LabRun, LabSummary,
     LinkDescription, ModelCurve, PublishedValue, ScheduleMark, Verdict,
 };
-use scenario::{Experiment, Metric, Model, Scenario, Way};
+use scenario::{Experiment, LinkDirection, Metric, Model, Scenario};
 use units::{Bytes, Rate, parse_duration};
 
 use crate::controls::Controls;
@@ -25,7 +25,7 @@ pub struct Options {
     /// The longhaul binary, for flows and servers.
     pub program: PathBuf,
     /// Directory for all output files.
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     /// Overrides of the command line.
     pub overrides: Vec<(String, String)>,
     /// Description of how the privilege was gained, for the records.
@@ -68,15 +68,9 @@ pub fn run_experiment(
                 let follows = scenario.overlay.is_some().then(|| follows(scenario, &description));
                 let duration = description.duration_s;
                 observe(&LabRecord::Run(description));
-                let directory = options.folder.join(format!("run-{number}"));
-                let own = RunOptions {
-                    program: options.program.clone(),
-                    folder: directory,
-                    run: number,
-                    seed,
-                    workers,
-                    memory,
-                };
+                let directory = options.directory.join(format!("run-{number}"));
+                let own =
+                    RunOptions { program: options.program.clone(), directory, run: number, seed, workers, memory };
                 let end = run(&controls.in_kernel(scenario), &own, observe, interrupted)?;
                 let is_valid = end.verdict == Verdict::Valid;
                 done.push(Done { point: point as u32, repetition, values, follows, duration, end });
@@ -113,7 +107,7 @@ fn head(experiment: &Experiment, first: &Scenario, options: &Options) -> LabExpe
         version: measure_version().to_owned(),
         name: first.name.clone(),
         about: first.about.clone(),
-        began_utc_s: seconds as f64 + f64::from(ns) / 1e9,
+        start_utc_s: seconds as f64 + f64::from(ns) / 1e9,
         seed: first.seed,
         repetitions: first.repeat,
         points: experiment.scenarios.len() as u32,
@@ -159,7 +153,7 @@ fn describe_run(scenario: &Scenario, [run, point, repetition, attempt]: [u32; 4]
         attempt,
         seed,
         duration_s: scenario.duration.as_secs_f64(),
-        began_utc_s: seconds as f64 + f64::from(ns) / 1e9,
+        start_utc_s: seconds as f64 + f64::from(ns) / 1e9,
         links: links.collect(),
         flows: flow_descriptions(scenario),
         changes: schedule_marks(scenario),
@@ -186,11 +180,11 @@ pub fn schedule_marks(scenario: &Scenario) -> Vec<ScheduleMark> {
             c.at == change.at && c.link == change.link && c.way != change.way && c.settings == change.settings
         });
         let way = match (other, change.way) {
-            (true, Way::Backward) => continue,
-            (true, Way::Forward) => String::new(),
+            (true, LinkDirection::Backward) => continue,
+            (true, LinkDirection::Forward) => String::new(),
             (false, way) => {
                 let [a, b] = link.between.map(|n| scenario.nodes[n].name.as_str());
-                let (from, to) = if way == Way::Forward { (a, b) } else { (b, a) };
+                let (from, to) = if way == LinkDirection::Forward { (a, b) } else { (b, a) };
                 format!(" ({from} > {to})")
             }
         };
@@ -257,7 +251,7 @@ fn base_units(text: &str) -> Option<f64> {
 }
 
 /// Default directory of an experiment's files: its name and the time.
-pub fn default_folder(name: &str) -> PathBuf {
+pub fn default_directory(name: &str) -> PathBuf {
     let (seconds, _) = kernel::utc_seconds();
     Path::new(&format!("lab-{name}-{seconds}")).to_owned()
 }

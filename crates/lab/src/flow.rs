@@ -173,7 +173,7 @@ pub(crate) fn read(flow: &Flow, run_start: Instant, run: u32, directory: &Path, 
         Record::Start(_) | Record::Interval(_) => None,
     });
     // All nodes share the machine's clock.
-    let start = end.and_then(|e| e.begin);
+    let start = end.and_then(|e| e.load_start);
     let server = start.map_or(run_start + flow.start, |b| Instant::from_nanos(b.server_ns));
     let origin_s = server.nanos_since(run_start) as f64 / 1e9;
     let receiver = intervals.iter().filter(|i| i.role == Role::Receiver);
@@ -208,7 +208,7 @@ fn interval(flow: &Flow, run: u32, r: &IntervalRecord, s: Option<&IntervalRecord
     FlowInterval {
         run,
         flow: flow.name.clone(),
-        begin_s: origin_s + r.begin_s,
+        start_s: origin_s + r.start_s,
         end_s: origin_s + r.end_s,
         bytes: r.bytes,
         throughput_bps: r.throughput_bps,
@@ -231,7 +231,7 @@ fn totals(flow: &Flow, intervals: &[FlowInterval], end: Option<&EndRecord>, fail
     let main = direction.and_then(|d| d.limits.iter().max_by(|a, b| a.1.total_cmp(b.1)));
     let received = received(intervals);
     let settled_s = settled(&received);
-    let from_s = received.first().map_or(0.0, |r| r.begin_s) + settled_s.unwrap_or_default();
+    let from_s = received.first().map_or(0.0, |r| r.start_s) + settled_s.unwrap_or_default();
     FlowTotals {
         flow: flow.name.clone(),
         bytes: direction.map_or_else(|| intervals.iter().map(|i| i.bytes).sum(), |d| d.receiver.bytes),
@@ -276,7 +276,7 @@ fn window_ratio(intervals: &[FlowInterval], from_s: f64) -> Option<f64> {
         let (window, round_trip) = (i.cwnd_bytes? as f64 * 8.0, i.srtt_ns.filter(|ns| *ns > 0)? as f64 / 1e9);
         (i.throughput_bps > 0).then(|| window / round_trip / i.throughput_bps as f64)
     };
-    let mut all: Vec<f64> = intervals.iter().filter(|i| i.begin_s >= from_s - 1e-6).filter_map(ratio).collect();
+    let mut all: Vec<f64> = intervals.iter().filter(|i| i.start_s >= from_s - 1e-6).filter_map(ratio).collect();
     all.sort_by(f64::total_cmp);
     all.get(all.len() / 2).copied()
 }

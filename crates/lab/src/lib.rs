@@ -28,6 +28,6 @@ mod way;
 
 pub use controls::lab_of_control;
 pub use error::LabError;
-pub use experiment::{Options, default_folder, default_workers, flow_descriptions, run_experiment, schedule_marks};
+pub use experiment::{Options, default_directory, default_workers, flow_descriptions, run_experiment, schedule_marks};
 pub use path::{PathOptions, run_path};
 pub use run::{RunOptions, run};

@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use estimate::model::{Way, ideal_completion};
+use estimate::model::{PathParameters, ideal_completion};
 use estimate::{Schedule, draw};
 use kernel::{ConnectOptions, DataOptions};
 use results::lab::{FlowDescription, Transfer};
@@ -57,7 +57,7 @@ struct Task {
     mice: Mice,
     /// Seed of the sizes.
     seed: u64,
-    way: Option<Way>,
+    way: Option<PathParameters>,
     server: SocketAddr,
     run_start: Instant,
     give_up: Instant,
@@ -124,7 +124,7 @@ impl Stream {
         // handshake end with the process.
         let give_up = kernel::now() + END_TIMEOUT;
         while kernel::now() < give_up && !self.threads.iter().all(JoinHandle::is_finished) {
-            kernel::nap(Duration::from_millis(5));
+            kernel::sleep_for(Duration::from_millis(5));
         }
     }
 }
@@ -196,7 +196,7 @@ fn start_transfers(task: &Arc<Task>, seed: u64) {
     while schedule.deadline() < stop && !task.stop.load(Ordering::Relaxed) {
         let (at, now) = (schedule.deadline(), kernel::now());
         if now < at {
-            kernel::nap(at.saturating_since(now).min(POLL_INTERVAL));
+            kernel::sleep_for(at.saturating_since(now).min(POLL_INTERVAL));
             continue;
         }
         let mouse = Mouse { at, bytes: task.mice.bytes.quantile(draw(task.seed, index)) };
@@ -240,7 +240,7 @@ impl Task {
         let _ = self.transfers.send(Transfer {
             run: self.run,
             flow: self.mice.name.clone(),
-            begin_s: mouse.at.saturating_since(self.run_start).as_secs_f64(),
+            start_s: mouse.at.saturating_since(self.run_start).as_secs_f64(),
             bytes: mouse.bytes.as_u64(),
             completion_ns,
             ideal_ns: ideal.map(units::nanos),

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use kernel::Keeper;
-use results::lab::WayChange;
+use kernel::NamespaceInit;
+use results::lab::RouteChange;
 use scenario::{Overlay, Scenario};
 
 use crate::LabError;
@@ -44,7 +44,7 @@ impl Members {
     pub(crate) fn start(
         overlay: &Overlay,
         scenario: &Scenario,
-        keeper: &Keeper,
+        keeper: &NamespaceInit,
         hosts: &[Host],
         program: &Path,
         directory: &Path,
@@ -83,7 +83,7 @@ impl Members {
                     });
                     return Err(LabError::Server { node: member.name.clone(), detail: format!("overlay: {detail}") });
                 }
-                kernel::nap(POLL_INTERVAL);
+                kernel::sleep_for(POLL_INTERVAL);
             }
         }
         Ok(())
@@ -131,7 +131,7 @@ struct EventRoute {
 /// The results of the members' event logs for a run.
 pub(crate) struct OverlayEvents {
     /// Changes of the best route, sorted by time.
-    pub(crate) routes: Vec<WayChange>,
+    pub(crate) routes: Vec<RouteChange>,
     /// Members that stalled long enough for their peers to consider them down, with their longest stall in seconds.
     pub(crate) stalls: Vec<(String, f64)>,
 }
@@ -166,7 +166,7 @@ fn longest_stall(events: &[Event], start: f64, end: f64) -> Option<f64> {
     stalls.max_by(f64::total_cmp)
 }
 
-fn decisions_of(member: &str, events: Vec<Event>, zero: f64) -> Vec<WayChange> {
+fn decisions_of(member: &str, events: Vec<Event>, zero: f64) -> Vec<RouteChange> {
     let mut names = BTreeMap::new();
     for event in &events {
         if let Event::Session { member, name } = event {
@@ -179,7 +179,7 @@ fn decisions_of(member: &str, events: Vec<Event>, zero: f64) -> Vec<WayChange> {
         relays => format!("via {}", relays.iter().map(name).collect::<Vec<_>>().join(", ")),
     };
     let change = |event| match event {
-        Event::Route { utc_s, destination, rank: 0, from, to, reason } => Some(WayChange {
+        Event::Route { utc_s, destination, rank: 0, from, to, reason } => Some(RouteChange {
             at_s: utc_s - zero,
             member: member.to_owned(),
             destination: name(&destination),

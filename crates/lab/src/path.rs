@@ -29,7 +29,7 @@ pub struct PathOptions {
     /// Shell command at the far end; `None`: `longhaul serve`.
     pub far: Option<String>,
     /// Directory for logs and captures.
-    pub folder: PathBuf,
+    pub directory: PathBuf,
 }
 
 /// Runs a command at the first node of a scenario of two nodes and one link. Returns the exit status of the command and
@@ -44,8 +44,8 @@ pub fn run_path(
     interrupted: &dyn Fn() -> usize,
 ) -> Result<(ExitStatus, LabRunEnd), LabError> {
     let memory = kernel::available_memory() / 2;
-    let mut topology = topology::build(scenario, scenario.seed, memory, &options.folder)?;
-    let keeper = programs::keeper(&options.program, scenario, &options.folder)?;
+    let mut topology = topology::build(scenario, scenario.seed, memory, &options.directory)?;
+    let keeper = programs::keeper(&options.program, scenario, &options.directory)?;
     let captures = std::mem::take(&mut topology.captures);
     let engine = Engine::start(topology.plan, 1).map_err(LabError::system("starting the engine"))?;
     let mut truth = Truth::new(0, engine.workers(), &topology.wires);
@@ -53,13 +53,13 @@ pub fn run_path(
         return Err(LabError::Unknown("a path must have exactly two nodes".to_owned()));
     };
     let (here, there) = (scenario.nodes[0].ipv4.to_string(), scenario.nodes[1].ipv4.to_string());
-    let _entry = Registration::new(&scenario.name, (&options.folder, true), keeper.pid(), &topology.hosts)?;
+    let _entry = Registration::new(&scenario.name, (&options.directory, true), keeper.pid(), &topology.hosts)?;
     let mut far_process = match &options.far {
-        None => programs::start_server(&keeper, far, &options.program, &options.folder)?,
+        None => programs::start_server(&keeper, far, &options.program, &options.directory)?,
         Some(line) => {
             let mut command = Command::new("/bin/sh");
             command.args(["-c", line]).env("LONGHAUL_PEER", &here);
-            Running::start(&keeper, far, command, &options.folder.join("far.log"))?
+            Running::start(&keeper, far, command, &options.directory.join("far.log"))?
         }
     };
     engine.start_run(kernel::now());

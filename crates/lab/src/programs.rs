@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use kernel::{Keeper, RunQueueWait, Spawn};
+use kernel::{NamespaceInit, RunQueueWait, Spawn};
 use results::lab::ProgramEnd;
 use scenario::Scenario;
 
@@ -35,7 +35,7 @@ pub(crate) const KEEPER: &str = "lab-keeper";
 pub(crate) const HOSTS: &str = "hosts";
 
 /// Starts the init process of all processes of a run, with a hosts file that names all nodes.
-pub(crate) fn keeper(program: &Path, scenario: &Scenario, directory: &Path) -> Result<Keeper, LabError> {
+pub(crate) fn keeper(program: &Path, scenario: &Scenario, directory: &Path) -> Result<NamespaceInit, LabError> {
     let mut text = String::from("127.0.0.1 localhost\n");
     if uses_ipv6(scenario) {
         text += "::1 localhost\n";
@@ -49,7 +49,7 @@ pub(crate) fn keeper(program: &Path, scenario: &Scenario, directory: &Path) -> R
     let hosts = directory.join(HOSTS);
     fs::write(&hosts, text).map_err(LabError::file(&hosts))?;
     let hosts = hosts.canonicalize().map_err(LabError::file(&hosts))?;
-    Keeper::start(program, &[KEEPER, &hosts.to_string_lossy()]).map_err(LabError::kernel("the nodes' processes"))
+    NamespaceInit::start(program, &[KEEPER, &hosts.to_string_lossy()]).map_err(LabError::kernel("the nodes' processes"))
 }
 
 /// A process in a node.
@@ -65,7 +65,12 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts a command in a node; its output goes to `log`.
-    pub(crate) fn start(keeper: &Keeper, host: &Host, mut command: Command, log: &Path) -> Result<Self, LabError> {
+    pub(crate) fn start(
+        keeper: &NamespaceInit,
+        host: &Host,
+        mut command: Command,
+        log: &Path,
+    ) -> Result<Self, LabError> {
         let file = File::create(log).map_err(LabError::file(log))?;
         let again = file.try_clone().map_err(LabError::file(log))?;
         command.stdin(Stdio::null()).stdout(file).stderr(again);
@@ -73,12 +78,12 @@ impl Running {
     }
 
     /// Starts a command in a node with this process's terminal.
-    pub(crate) fn in_terminal(keeper: &Keeper, host: &Host, command: Command) -> Result<Self, LabError> {
+    pub(crate) fn in_terminal(keeper: &NamespaceInit, host: &Host, command: Command) -> Result<Self, LabError> {
         Self::spawn(keeper, host, command, true, Path::new(""))
     }
 
     fn spawn(
-        keeper: &Keeper,
+        keeper: &NamespaceInit,
         host: &Host,
         mut command: Command,
         share_terminal: bool,
@@ -170,7 +175,7 @@ fn status_text(status: ExitStatus) -> String {
 
 /// Starts `longhaul serve` in a node and waits until it listens.
 pub(crate) fn start_server(
-    keeper: &Keeper,
+    keeper: &NamespaceInit,
     host: &Host,
     program: &Path,
     directory: &Path,
@@ -191,7 +196,7 @@ pub(crate) fn start_server(
         if !server.runs() || kernel::now() > give_up {
             return Err(LabError::Server { node: host.name.clone(), detail: text.trim().to_owned() });
         }
-        kernel::nap(Duration::from_millis(5));
+        kernel::sleep_for(Duration::from_millis(5));
     }
 }
 
@@ -213,7 +218,7 @@ impl Programs {
     pub(crate) fn start(
         &mut self,
         number: usize,
-        keeper: &Keeper,
+        keeper: &NamespaceInit,
         host: &Host,
         scenario: &Scenario,
         directory: &Path,
@@ -258,7 +263,7 @@ impl Programs {
         let give_up = kernel::now() + TERM_TIMEOUT;
         let mut running = || self.0.iter_mut().filter_map(|s| s.running.as_mut()).any(Running::runs);
         while running() && kernel::now() < give_up {
-            kernel::nap(Duration::from_millis(10));
+            kernel::sleep_for(Duration::from_millis(10));
         }
         for running in self.0.iter_mut().filter_map(|s| s.running.as_mut()).filter_map(|r| r.runs().then_some(r)) {
             running.kill();

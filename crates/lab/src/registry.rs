@@ -63,9 +63,9 @@ pub struct Entry {
     /// Init process of the nodes' PID namespace; all other processes of the nodes end with it.
     pub keeper: Process,
     /// Start in seconds since 1970 UTC.
-    pub began_utc_s: u64,
+    pub start_utc_s: u64,
     /// Output directory.
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     /// Whether the directory is temporary and removed with the lab.
     #[serde(default)]
     pub temporary: bool,
@@ -86,15 +86,15 @@ impl Registration {
         hosts: &[Host],
     ) -> Result<Self, LabError> {
         use std::os::fd::AsRawFd;
-        let registry = state::make(state::folder(), KIND).map_err(LabError::file(folder()))?;
+        let registry = state::make(state::directory(), KIND).map_err(LabError::file(directory()))?;
         let node = |h: &Host| NodeEntry { name: h.name.clone(), descriptor: h.namespace.as_raw_fd() };
         let process = |pid| Process::of(pid).map_err(LabError::system("reading /proc"));
         let entry = Entry {
             name: name.to_owned(),
             lab: process(std::process::id())?,
             keeper: process(keeper)?,
-            began_utc_s: kernel::utc_seconds().0,
-            folder: out.canonicalize().unwrap_or_else(|_| out.to_owned()),
+            start_utc_s: kernel::utc_seconds().0,
+            directory: out.canonicalize().unwrap_or_else(|_| out.to_owned()),
             temporary,
             nodes: hosts.iter().map(node).collect(),
         };
@@ -117,10 +117,10 @@ impl Drop for Registration {
 }
 
 /// Directory in which the labs of this user are registered. Must be called before the lab gains its privilege; see
-/// [`host::state::folder`].
-pub fn folder() -> &'static Path {
+/// [`host::state::directory`].
+pub fn directory() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| state::folder().join(KIND))
+    FOLDER.get_or_init(|| state::directory().join(KIND))
 }
 
 /// All registered labs, running or not. An entry that cannot be read is skipped; `collect` removes it.
@@ -132,10 +132,10 @@ pub fn labs() -> Result<Vec<Entry>, LabError> {
 }
 
 fn files() -> Result<Vec<PathBuf>, LabError> {
-    let registry = folder();
+    let registry = directory();
     // Files that other users could have written are not trusted, since entries cause processes to be killed and
     // directories to be removed.
-    let Some(found) = state::find(state::folder(), KIND).map_err(LabError::file(registry))? else {
+    let Some(found) = state::find(state::directory(), KIND).map_err(LabError::file(registry))? else {
         return Ok(Vec::new());
     };
     let entries = fs::read_dir(found).map_err(LabError::file(registry))?;
@@ -153,7 +153,7 @@ fn read(path: &Path) -> Option<Entry> {
 fn is_keeper(entry: &Entry) -> bool {
     let line = fs::read(format!("/proc/{}/cmdline", entry.keeper.pid)).unwrap_or_default();
     let mut arguments = line.split(|b| *b == 0).skip(1);
-    let hosts = entry.folder.join(programs::HOSTS);
+    let hosts = entry.directory.join(programs::HOSTS);
     entry.keeper.lives()
         && arguments.next() == Some(programs::KEEPER.as_bytes())
         && arguments.next() == Some(hosts.as_os_str().as_bytes())
@@ -162,11 +162,11 @@ fn is_keeper(entry: &Entry) -> bool {
 /// Whether a directory was created by this user's lab for its lifetime: below the directory for temporary files, owned
 /// by this user, and with the lab's entry in it.
 fn is_made_by(entry: &Entry) -> bool {
-    let is_below = || Some(entry.folder.parent()? == std::env::temp_dir().canonicalize().ok()?);
+    let is_below = || Some(entry.directory.parent()? == std::env::temp_dir().canonicalize().ok()?);
     entry.temporary
         && is_below().unwrap_or(false)
-        && kernel::check_private_directory(&entry.folder).unwrap_or(false)
-        && read(&entry.folder.join(OWN_ENTRY)).as_ref() == Some(entry)
+        && kernel::check_private_directory(&entry.directory).unwrap_or(false)
+        && read(&entry.directory.join(OWN_ENTRY)).as_ref() == Some(entry)
 }
 
 /// The running lab that has a node of this name; `lab` selects one by process ID if several have it.
@@ -219,8 +219,8 @@ pub fn collect() -> Result<Vec<String>, LabError> {
             done.push(format!("ended the processes of {} (lab {})", entry.name, entry.lab.pid));
         }
         if let Some(entry) = entry.as_ref().filter(|e| is_made_by(e)) {
-            fs::remove_dir_all(&entry.folder).map_err(LabError::file(&entry.folder))?;
-            done.push(format!("removed {}", entry.folder.display()));
+            fs::remove_dir_all(&entry.directory).map_err(LabError::file(&entry.directory))?;
+            done.push(format!("removed {}", entry.directory.display()));
         }
         fs::remove_file(&path).map_err(LabError::file(&path))?;
         done.push(entry.map_or_else(
@@ -243,8 +243,8 @@ mod tests {
             name: "x".to_owned(),
             lab: own,
             keeper: own,
-            began_utc_s: 0,
-            folder: directory,
+            start_utc_s: 0,
+            directory,
             temporary: true,
             nodes: Vec::new(),
         }
@@ -257,13 +257,13 @@ mod tests {
         let entry = entry(&at);
         assert!(!is_made_by(&entry), "there is no entry in it");
         let write = |entry: &Entry| fs::write(at.join(OWN_ENTRY), serde_json::to_vec(entry).unwrap()).unwrap();
-        write(&Entry { began_utc_s: 1, ..entry.clone() });
+        write(&Entry { start_utc_s: 1, ..entry.clone() });
         assert!(!is_made_by(&entry), "the entry of another lab");
         write(&entry);
         assert!(is_made_by(&entry));
-        let inner = Entry { folder: at.join("inner"), ..entry };
-        fs::create_dir(&inner.folder).unwrap();
-        fs::write(inner.folder.join(OWN_ENTRY), serde_json::to_vec(&inner).unwrap()).unwrap();
+        let inner = Entry { directory: at.join("inner"), ..entry };
+        fs::create_dir(&inner.directory).unwrap();
+        fs::write(inner.directory.join(OWN_ENTRY), serde_json::to_vec(&inner).unwrap()).unwrap();
         assert!(!is_made_by(&inner), "not directly below the directory for temporary files");
     }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use kernel::Keeper;
+use kernel::NamespaceInit;
 use results::lab::{LabRecord, LabRunEnd, ProgramEnd, Transfer};
 use scenario::Scenario;
 use units::Instant;
@@ -42,7 +42,7 @@ pub struct RunOptions {
     /// The longhaul binary, for flows and servers.
     pub program: PathBuf,
     /// Directory for the files of this run.
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     /// Index of the run.
     pub run: u32,
     /// Seed of the run.
@@ -66,7 +66,7 @@ struct Run<'a> {
     options: &'a RunOptions,
     observe: &'a mut dyn FnMut(&LabRecord),
     hosts: Vec<Host>,
-    keeper: Keeper,
+    keeper: NamespaceInit,
     engine: Option<Engine>,
     truth: Truth,
     checks: ValidityChecks,
@@ -88,10 +88,10 @@ pub fn run(
     observe: &mut dyn FnMut(&LabRecord),
     interrupted: &dyn Fn() -> usize,
 ) -> Result<LabRunEnd, LabError> {
-    std::fs::create_dir_all(&options.folder).map_err(LabError::file(&options.folder))?;
-    let mut topology = topology::build(scenario, options.seed, options.memory, &options.folder)?;
-    let keeper = programs::keeper(&options.program, scenario, &options.folder)?;
-    let _entry = Registration::new(&scenario.name, (&options.folder, false), keeper.pid(), &topology.hosts)?;
+    std::fs::create_dir_all(&options.directory).map_err(LabError::file(&options.directory))?;
+    let mut topology = topology::build(scenario, options.seed, options.memory, &options.directory)?;
+    let keeper = programs::keeper(&options.program, scenario, &options.directory)?;
+    let _entry = Registration::new(&scenario.name, (&options.directory, false), keeper.pid(), &topology.hosts)?;
     let captures = std::mem::take(&mut topology.captures);
     let workers = options.workers;
     let engine = Engine::start(topology.plan, workers).map_err(LabError::system("starting the engine"))?;
@@ -167,11 +167,11 @@ impl Run<'_> {
     fn start_servers(&mut self) -> Result<(), LabError> {
         for node in receivers(self.scenario) {
             let host = &self.hosts[node];
-            let server = programs::start_server(&self.keeper, host, &self.options.program, &self.options.folder)?;
+            let server = programs::start_server(&self.keeper, host, &self.options.program, &self.options.directory)?;
             self.servers.push(server);
         }
         if let Some(overlay) = &self.scenario.overlay {
-            let (program, directory) = (&self.options.program, &self.options.folder);
+            let (program, directory) = (&self.options.program, &self.options.directory);
             self.members = Some(Members::start(overlay, self.scenario, &self.keeper, &self.hosts, program, directory)?);
         }
         for number in 0..self.scenario.programs.len() {
@@ -248,7 +248,7 @@ impl Run<'_> {
                 Ok(report) => self.take_report(report),
                 Err(RecvTimeoutError::Timeout) => return,
                 Err(RecvTimeoutError::Disconnected) => {
-                    kernel::nap(until.saturating_since(kernel::now()));
+                    kernel::sleep_for(until.saturating_since(kernel::now()));
                     return;
                 }
             }
@@ -269,7 +269,7 @@ impl Run<'_> {
 
     fn start_flow(&mut self, number: usize, run_start: Instant) {
         let f = &self.scenario.flows[number];
-        let directory = &self.options.folder;
+        let directory = &self.options.directory;
         let mut command = Command::new(&self.options.program);
         command.args(flow::arguments(self.scenario, f));
         command.args(flow::run_arguments(
@@ -287,7 +287,7 @@ impl Run<'_> {
 
     fn start_program(&mut self, number: usize) {
         let node = &self.hosts[self.scenario.programs[number].node];
-        if let Err(e) = self.programs.start(number, &self.keeper, node, self.scenario, &self.options.folder) {
+        if let Err(e) = self.programs.start(number, &self.keeper, node, self.scenario, &self.options.directory) {
             self.checks.add(format!("program {}: {e}", self.scenario.programs[number].name));
         }
     }
@@ -320,7 +320,7 @@ impl Run<'_> {
         let (mut totals, mut flows) = (Vec::new(), Vec::new());
         for (f, running) in self.scenario.flows.iter().zip(&mut self.flows) {
             let failure = running.as_mut().and_then(Running::failure);
-            let outcome = flow::read(f, run_start, run, &self.options.folder, failure);
+            let outcome = flow::read(f, run_start, run, &self.options.directory, failure);
             flows.push(traffic::received(&outcome.intervals));
             outcome.intervals.into_iter().for_each(|i| (self.observe)(&LabRecord::Flow(i)));
             if let (Some(failure), false) = (&outcome.totals.failure, interrupted) {
@@ -350,15 +350,15 @@ impl Run<'_> {
         let spans = (self.scenario.duration, self.scenario.record.interval);
         let zero = utc_at(run_start);
         let overlay = self.scenario.overlay.as_ref();
-        let events = overlay.map(|o| overlay::read_events(o, self.scenario, &self.options.folder, zero));
+        let events = overlay.map(|o| overlay::read_events(o, self.scenario, &self.options.directory, zero));
         let stalls = events.iter().flat_map(|t| &t.stalls);
         stalls.for_each(|(member, seconds)| self.checks.stalled(member, *seconds));
         let end = LabRunEnd {
             run,
             verdict: std::mem::take(&mut self.checks).verdict(),
             interrupted,
-            zero_utc_s: Some(zero),
-            ways: events.map(|t| t.routes).unwrap_or_default(),
+            start_utc_s: Some(zero),
+            route_changes: events.map(|t| t.routes).unwrap_or_default(),
             traffic: traffic::traffic(&flows, &totals, &links, spans),
             links,
             flows: totals,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use results::lab::{Estimate, KeyValue, LabRunEnd, LabSummary, PointSummary, SizeBin, Traffic, Verdict, WayChange};
+use results::lab::{Estimate, KeyValue, LabRunEnd, LabSummary, PointSummary, RouteChange, SizeBin, Traffic, Verdict};
 
 use crate::topology::SWITCH;
 
@@ -29,15 +29,15 @@ pub(crate) struct Follows {
 /// The last record. Only valid runs count in the means. An invalid run that was repeated is not a reason against the
 /// experiment.
 pub(crate) fn summary(done: &[Done], interrupted: bool) -> LabSummary {
-    let mut because = Vec::new();
+    let mut all_reasons = Vec::new();
     for (number, run) in done.iter().enumerate() {
         // A run that the user interrupted does not replace an earlier attempt.
         let is_again =
             |next: &Done| (next.point, next.repetition) == (run.point, run.repetition) && !next.end.interrupted;
         if !done.get(number + 1).is_some_and(is_again)
-            && let Verdict::Invalid { because: reasons } = &run.end.verdict
+            && let Verdict::Invalid { reasons } = &run.end.verdict
         {
-            because.extend(reasons.iter().map(|r| format!("run {}: {r}", run.end.run)));
+            all_reasons.extend(reasons.iter().map(|r| format!("run {}: {r}", run.end.run)));
         }
     }
     let valid = |d: &&Done| d.end.verdict == Verdict::Valid && !d.end.interrupted;
@@ -50,7 +50,7 @@ pub(crate) fn summary(done: &[Done], interrupted: bool) -> LabSummary {
         });
     }
     LabSummary {
-        verdict: if because.is_empty() { Verdict::Valid } else { Verdict::Invalid { because } },
+        verdict: if all_reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid { reasons: all_reasons } },
         runs: done.len() as u32,
         valid_runs: done.iter().filter(valid).count() as u32,
         interrupted,
@@ -101,9 +101,10 @@ fn of_traffic(t: &Traffic) -> Vec<(String, f64)> {
 
 /// Route changes of a run that follow changes of links: `(number of route changes, seconds from each change of a link
 /// to the first route change)`.
-fn followed(ways: &[WayChange], follows: &Follows, duration: f64) -> (usize, Vec<f64>) {
-    let is_of_flow = |w: &WayChange| follows.routes.iter().any(|(from, to)| (from, to) == (&w.member, &w.destination));
-    let later = ways.iter().filter(|w| w.from.is_some() && w.at_s >= 0.0 && is_of_flow(w));
+fn followed(route_changes: &[RouteChange], follows: &Follows, duration: f64) -> (usize, Vec<f64>) {
+    let is_of_flow =
+        |w: &RouteChange| follows.routes.iter().any(|(from, to)| (from, to) == (&w.member, &w.destination));
+    let later = route_changes.iter().filter(|w| w.from.is_some() && w.at_s >= 0.0 && is_of_flow(w));
     let (at, changes): (Vec<f64>, _) = (later.map(|w| w.at_s).collect(), &follows.changes);
     let ends = changes.iter().skip(1).copied().chain([duration]);
     let first = |(start, end): (&f64, f64)| at.iter().find(|t| *t >= start && **t < end).map(|t| t - start);
@@ -113,14 +114,14 @@ fn followed(ways: &[WayChange], follows: &Follows, duration: f64) -> (usize, Vec
 /// Metrics of the overlay.
 fn of_ways(run: &Done) -> Vec<(String, f64)> {
     let Some(follows) = &run.follows else { return Vec::new() };
-    let (count, delays) = followed(&run.end.ways, follows, run.duration);
+    let (count, delays) = followed(&run.end.route_changes, follows, run.duration);
     let changes = &follows.changes;
-    let mut all = vec![("overlay.ways.changes".to_owned(), count as f64)];
+    let mut all = vec![("overlay.route_changes".to_owned(), count as f64)];
     let missed = changes.len() - delays.len();
     if !changes.is_empty() {
-        all.push(("overlay.ways.not_followed".to_owned(), missed as f64));
+        all.push(("overlay.unanswered_link_changes".to_owned(), missed as f64));
     }
-    all.extend(estimate::median(delays).map(|m| ("overlay.ways.followed_after_s".to_owned(), m)));
+    all.extend(estimate::median(delays).map(|m| ("overlay.reroute_latency_s".to_owned(), m)));
     all
 }
 
@@ -187,13 +188,13 @@ mod tests {
             run,
             verdict,
             interrupted: false,
-            zero_utc_s: None,
+            start_utc_s: None,
             links: Vec::new(),
             flows: Vec::new(),
             traffic: None,
             programs: Vec::new(),
             full_sockets: Vec::new(),
-            ways: Vec::new(),
+            route_changes: Vec::new(),
             busiest_worker: 0.0,
             stolen_cpu: None,
             lateness: None,
@@ -203,7 +204,7 @@ mod tests {
 
     #[test]
     fn route_changes_are_assigned_to_changes_of_links() {
-        let way = |at_s: f64, from: Option<&str>| WayChange {
+        let way = |at_s: f64, from: Option<&str>| RouteChange {
             at_s,
             member: "west".to_owned(),
             destination: "east".to_owned(),
@@ -215,7 +216,7 @@ mod tests {
         let routes = vec![("west".to_owned(), "east".to_owned())];
         run.follows = Some(Follows { changes: vec![10.0, 20.0, 30.0, 40.0], routes });
         // One before the start, two after the first change, none after the second, one after each of the others.
-        run.end.ways = vec![
+        run.end.route_changes = vec![
             way(-1.0, None),
             way(-0.5, Some("via north")),
             way(11.0, Some("via north")),
@@ -223,23 +224,23 @@ mod tests {
             way(33.0, Some("direct")),
             way(42.0, Some("direct")),
         ];
-        run.end.ways.push(WayChange { member: "north".to_owned(), ..way(21.0, Some("direct")) });
+        run.end.route_changes.push(RouteChange { member: "north".to_owned(), ..way(21.0, Some("direct")) });
         let metrics: BTreeMap<String, f64> = of_ways(&run).into_iter().collect();
         let expected = [("changes", 4.0), ("followed_after_s", 2.0), ("not_followed", 1.0)];
-        assert_eq!(metrics, expected.map(|(n, v)| (format!("overlay.ways.{n}"), v)).into());
+        assert_eq!(metrics, expected.map(|(n, v)| (format!("overlay.route_changes.{n}"), v)).into());
         run.follows = None;
         assert!(of_ways(&run).is_empty(), "no metrics without an overlay");
     }
 
     #[test]
     fn a_repeated_invalid_run_is_not_a_reason() {
-        let late = || Verdict::Invalid { because: vec!["late".to_owned()] };
+        let late = || Verdict::Invalid { reasons: vec!["late".to_owned()] };
         let runs = [done(0, 0, late()), done(1, 0, Verdict::Valid), done(2, 1, Verdict::Valid)];
         let all = summary(&runs, false);
         assert_eq!((all.verdict, all.runs, all.valid_runs), (Verdict::Valid, 3, 2));
         let runs = [done(0, 0, late()), done(1, 0, late()), done(2, 1, Verdict::Valid)];
-        let Verdict::Invalid { because } = summary(&runs, false).verdict else { panic!("the last attempt failed") };
-        assert_eq!(because, ["run 1: late"]);
+        let Verdict::Invalid { reasons } = summary(&runs, false).verdict else { panic!("the last attempt failed") };
+        assert_eq!(reasons, ["run 1: late"]);
         let mut ended = done(1, 0, Verdict::Valid);
         ended.end.interrupted = true;
         let all = summary(&[done(0, 0, late()), ended], true);

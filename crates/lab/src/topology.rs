@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use kernel::{KernelError, LinkSettings, Neighbour, Netlink, Route, Tun, TunKind};
 use link::Settings;
 use results::lab::FullSockets;
-use scenario::{Medium, Node, Scenario, Way};
+use scenario::{LinkDirection, Medium, Node, Scenario};
 use shaping::Policy;
 
 use crate::capture::{Capture, Tap};
@@ -81,8 +81,8 @@ struct Plug {
 }
 
 /// Index of the wire of one direction of a link.
-pub(crate) fn link_wire(link: usize, way: Way) -> usize {
-    2 * link + usize::from(way == Way::Backward)
+pub(crate) fn link_wire(link: usize, way: LinkDirection) -> usize {
+    2 * link + usize::from(way == LinkDirection::Backward)
 }
 
 /// Builds all nodes and devices. `captures` is the directory for pcapng files.
@@ -93,7 +93,7 @@ pub(crate) fn build(scenario: &Scenario, seed: u64, memory: u64, captures: &Path
     let mut files = Vec::new();
     for link in &scenario.record.pcapng {
         let name = &scenario.links[*link].name;
-        let numbers = [link_wire(*link, Way::Forward), link_wire(*link, Way::Backward)];
+        let numbers = [link_wire(*link, LinkDirection::Forward), link_wire(*link, LinkDirection::Backward)];
         let path = captures.join(format!("{name}.pcapng"));
         let labels = numbers.map(|w| format!("{} > {}", wires[w].from, wires[w].to));
         let (capture, own) =
@@ -219,7 +219,7 @@ fn exit(scenario: &Scenario, wire: usize, port: usize) -> Exit {
 fn plugs(scenario: &Scenario, node: usize) -> Vec<Plug> {
     let mut plugs = Vec::new();
     for (number, link) in scenario.links.iter().enumerate() {
-        for (end, way) in [(0, Way::Forward), (1, Way::Backward)] {
+        for (end, way) in [(0, LinkDirection::Forward), (1, LinkDirection::Backward)] {
             if link.between[end] == node {
                 plugs.push(Plug {
                     device: device_name(&link.name, 'l', number),

@@ -10,7 +10,7 @@ const BIN: Duration = Duration::from_secs(1);
 
 /// The intervals of a flow in the form that the estimators take.
 pub(crate) fn received(intervals: &[FlowInterval]) -> Vec<Received> {
-    intervals.iter().map(|i| Received { begin_s: i.begin_s, end_s: i.end_s, bytes: i.bytes }).collect()
+    intervals.iter().map(|i| Received { start_s: i.start_s, end_s: i.end_s, bytes: i.bytes }).collect()
 }
 
 /// The totals; `None` for a run without flows and transfers. `interval` is the length of a recording interval.
@@ -42,7 +42,7 @@ pub(crate) fn traffic(
 
 /// Bytes of an interval that arrived before the end of the run; buffered data arrives after it.
 fn within(r: &Received, run_s: f64) -> f64 {
-    let share = (run_s.min(r.end_s) - r.begin_s.max(0.0)) / (r.end_s - r.begin_s);
+    let share = (run_s.min(r.end_s) - r.start_s.max(0.0)) / (r.end_s - r.start_s);
     if share.is_finite() { r.bytes as f64 * share.clamp(0.0, 1.0) } else { 0.0 }
 }
 
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_goodput_counts_complete_transfers_within_the_run() {
-        let interval = |begin_s: f64, bytes| Received { begin_s, end_s: begin_s + 1.0, bytes };
+        let interval = |start_s: f64, bytes| Received { start_s, end_s: start_s + 1.0, bytes };
         // Half of the last interval is after the end of the run.
         let flows = [vec![interval(0.0, 1000), interval(1.0, 1000), interval(2.5, 1000)], vec![interval(0.0, 1000)]];
         let flow = FlowTotals { packets: Some(3), ..FlowTotals::default() };

@@ -111,7 +111,7 @@ mod tests {
         Transfer {
             run: 0,
             flow: "web".to_owned(),
-            begin_s: 0.0,
+            start_s: 0.0,
             bytes,
             completion_ns: completion_ms.map(|ms| ms * 1_000_000),
             ideal_ns: Some(100_000_000),

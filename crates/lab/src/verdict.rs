@@ -124,9 +124,9 @@ impl ValidityChecks {
         if self.reasons.is_empty() {
             return Verdict::Valid;
         }
-        let mut because = self.reasons;
-        because.extend(self.advice.map(str::to_owned));
-        Verdict::Invalid { because }
+        let mut reasons = self.reasons;
+        reasons.extend(self.advice.map(str::to_owned));
+        Verdict::Invalid { reasons }
     }
 }
 
@@ -146,17 +146,17 @@ mod tests {
         let mut checks = ValidityChecks::default();
         checks.stolen(Some(0.06), None);
         checks.stolen(None, None);
-        let Verdict::Invalid { because } = checks.verdict() else { panic!("6 % are more than 5 %") };
-        assert!(because.len() == 1 && because[0].contains("stole 6.0 % of this machine's CPU time"), "{because:?}");
+        let Verdict::Invalid { reasons } = checks.verdict() else { panic!("6 % are more than 5 %") };
+        assert!(reasons.len() == 1 && reasons[0].contains("stole 6.0 % of this machine's CPU time"), "{reasons:?}");
 
         let mut checks = ValidityChecks::default();
         checks.late("path", Duration::from_micros(1100), tolerance(None, Duration::from_millis(10)));
         checks.late("path", Duration::from_micros(900), tolerance(Some(Duration::from_micros(300)), Duration::ZERO));
         checks.lost("path", 3);
         checks.lost("path", 3);
-        let Verdict::Invalid { because } = checks.verdict() else { panic!("three checks fail") };
-        assert_eq!(because.len(), 3, "{because:?}");
-        assert!(because[0].contains("1.100 ms (limit 1.000 ms)"), "{because:?}");
+        let Verdict::Invalid { reasons } = checks.verdict() else { panic!("three checks fail") };
+        assert_eq!(reasons.len(), 3, "{reasons:?}");
+        assert!(reasons[0].contains("1.100 ms (limit 1.000 ms)"), "{reasons:?}");
     }
 
     #[test]
@@ -171,8 +171,8 @@ mod tests {
         checks.starved("flow one", Duration::from_millis(2100), Duration::from_secs(10));
         checks.cut_window("one", Some((Bytes::new(16_000_000), Bytes::new(4_000_000))));
         checks.advise("buy a faster machine");
-        let Verdict::Invalid { because } = checks.verdict() else { panic!("two checks fail") };
-        assert_eq!(because.len(), 3, "{because:?}");
-        assert!(because[0].contains("21 %") && because[1].contains("16.00 MB") && because[2] == "buy a faster machine");
+        let Verdict::Invalid { reasons } = checks.verdict() else { panic!("two checks fail") };
+        assert_eq!(reasons.len(), 3, "{reasons:?}");
+        assert!(reasons[0].contains("21 %") && reasons[1].contains("16.00 MB") && reasons[2] == "buy a faster machine");
     }
 }

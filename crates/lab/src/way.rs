@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use estimate::model::Way;
+use estimate::model::PathParameters;
 use link::Capacity;
 use scenario::{Overlay, PathSegment, Scenario};
 use units::{Bytes, Rate};
@@ -36,7 +36,7 @@ pub(crate) fn overlay_delay(scenario: &Scenario, overlay: &Overlay, from: usize,
 
 /// Properties of the path at the start of the run; `None` if there is no route, or if a link on the path follows a
 /// trace.
-pub(crate) fn way(scenario: &Scenario, from: usize, to: usize) -> Option<Way> {
+pub(crate) fn way(scenario: &Scenario, from: usize, to: usize) -> Option<PathParameters> {
     let segments = scenario.way(from, to)?;
     let mtu = segments.iter().map(|s| s.mtu).min()?;
     let mut slowest: Option<(Bytes, Rate)> = None;
@@ -51,7 +51,7 @@ pub(crate) fn way(scenario: &Scenario, from: usize, to: usize) -> Option<Way> {
             slowest = Some(here);
         }
     }
-    Some(Way {
+    Some(PathParameters {
         mss: Bytes::new(u64::from(mtu.saturating_sub(HEADERS))),
         wire: slowest.map_or(Bytes::ZERO, |(wire, _)| wire),
         round_trip: path_delay(scenario, from, to)? + path_delay(scenario, to, from)?,

@@ -25,29 +25,29 @@ pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
             }
         }
         What::Schema => {
-            schema(directory, "longhaul.test-1.schema.json", &schemars::schema_for!(results::Record))?;
-            schema(directory, "longhaul.lab-1.schema.json", &schemars::schema_for!(results::lab::LabRecord))?;
-            schema(directory, "longhaul.shape-1.schema.json", &schemars::schema_for!(results::shape::ShapeRecord))?;
-            schema(directory, "longhaul.cc-1.schema.json", &schemars::schema_for!(results::cc::CcRecord))?;
-            schema(directory, "longhaul.trace-1.schema.json", &schemars::schema_for!(results::trace::TraceRecord))?;
-            schema(directory, "longhaul.model-1.schema.json", &schemars::schema_for!(results::model::ModelRecord))?;
+            schema(directory, "longhaul.test-2.schema.json", &schemars::schema_for!(results::Record))?;
+            schema(directory, "longhaul.lab-2.schema.json", &schemars::schema_for!(results::lab::LabRecord))?;
+            schema(directory, "longhaul.shape-2.schema.json", &schemars::schema_for!(results::shape::ShapeRecord))?;
+            schema(directory, "longhaul.cc-2.schema.json", &schemars::schema_for!(results::cc::CcRecord))?;
+            schema(directory, "longhaul.trace-2.schema.json", &schemars::schema_for!(results::trace::TraceRecord))?;
+            schema(directory, "longhaul.model-2.schema.json", &schemars::schema_for!(results::model::ModelRecord))?;
             schema(
                 directory,
-                "longhaul.estimate-1.schema.json",
+                "longhaul.estimate-2.schema.json",
                 &schemars::schema_for!(results::estimate::EstimateRecord),
             )?;
-            schema(directory, "longhaul.choose-1.schema.json", &schemars::schema_for!(results::choose::ChooseRecord))?;
+            schema(directory, "longhaul.choose-2.schema.json", &schemars::schema_for!(results::choose::ChooseRecord))?;
             schema(
                 directory,
-                "longhaul.evaluate-1.schema.json",
+                "longhaul.evaluate-2.schema.json",
                 &schemars::schema_for!(results::evaluate::EvaluateRecord),
             )?;
             schema(
                 directory,
-                "longhaul.history-1.schema.json",
+                "longhaul.history-2.schema.json",
                 &schemars::schema_for!(results::history::HistoryRecord),
             )?;
-            schema(directory, "longhaul.tune-1.schema.json", &schemars::schema_for!(results::tune::TuneRecord))?;
+            schema(directory, "longhaul.tune-2.schema.json", &schemars::schema_for!(results::tune::TuneRecord))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -35,7 +35,7 @@ impl Omit {
     pub(crate) fn apply(&mut self, record: &Record) -> Record {
         match record {
             Record::Interval(interval) if !self.omit.is_zero() => {
-                let omitted = interval.begin_s < self.omit.as_secs_f64();
+                let omitted = interval.start_s < self.omit.as_secs_f64();
                 if !omitted && self.is_load(interval) {
                     self.rest.entry(interval.direction).or_default().add(interval);
                 }
@@ -51,7 +51,7 @@ impl Omit {
     /// Whether more than half of an interval lies within the test; later intervals are drain and do not count as
     /// goodput.
     fn is_load(&self, interval: &IntervalRecord) -> bool {
-        self.load.is_none_or(|load| f64::midpoint(interval.begin_s, interval.end_s) < load.as_secs_f64())
+        self.load.is_none_or(|load| f64::midpoint(interval.start_s, interval.end_s) < load.as_secs_f64())
     }
 
     /// Returns the summary without the omitted part; unchanged if no interval follows it.
@@ -70,7 +70,7 @@ impl Rest {
     fn add(&mut self, interval: &IntervalRecord) {
         match interval.role {
             Role::Receiver => {
-                let first = self.span.map_or(interval.begin_s, |(first, _)| first);
+                let first = self.span.map_or(interval.start_s, |(first, _)| first);
                 self.span = Some((first, interval.end_s));
                 self.bytes = self.bytes.saturating_add(interval.bytes);
             }
@@ -81,7 +81,7 @@ impl Rest {
                     self.block_rtt.merge(&histogram);
                 }
                 if let Some(limit) = &interval.limit {
-                    *self.limits.entry(limit.limit).or_default() += interval.end_s - interval.begin_s;
+                    *self.limits.entry(limit.limit).or_default() += interval.end_s - interval.start_s;
                 }
             }
         }
@@ -106,10 +106,10 @@ mod tests {
 
     use super::*;
 
-    fn interval(begin_s: f64, bytes: u64) -> IntervalRecord {
+    fn interval(start_s: f64, bytes: u64) -> IntervalRecord {
         serde_json::from_value(serde_json::json!({
             "test_id": "", "end": "client", "direction": "down", "role": "receiver", "index": 0,
-            "begin_s": begin_s, "end_s": begin_s + 1.0, "bytes": bytes, "throughput_bps": bytes * 8,
+            "start_s": start_s, "end_s": start_s + 1.0, "bytes": bytes, "throughput_bps": bytes * 8,
             "cpu": CpuUse::default(), "streams": [],
         }))
         .unwrap()
@@ -118,8 +118,8 @@ mod tests {
     #[test]
     fn the_omitted_part_and_the_drain_are_left_out() {
         let mut omit = Omit::new(Duration::from_secs(1), Some(Duration::from_secs(3)));
-        for (begin_s, bytes) in [(0.0, 9_000), (1.0, 1_000), (2.0, 2_000), (3.0, 7_000)] {
-            let _ = omit.apply(&Record::Interval(interval(begin_s, bytes)));
+        for (start_s, bytes) in [(0.0, 9_000), (1.0, 1_000), (2.0, 2_000), (3.0, 7_000)] {
+            let _ = omit.apply(&Record::Interval(interval(start_s, bytes)));
         }
         let rest = &omit.rest[&Direction::Down];
         assert_eq!((rest.bytes, rest.span), (3_000, Some((1.0, 3.0))));

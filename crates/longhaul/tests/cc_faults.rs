@@ -97,7 +97,7 @@ impl Flow {
             while !end.load(Ordering::Relaxed) {
                 own.write_all(&[0; 10_000]).unwrap();
                 sent += 10_000;
-                kernel::nap(Duration::from_millis(5));
+                kernel::sleep_for(Duration::from_millis(5));
             }
             sent
         });
@@ -166,7 +166,7 @@ fn a_loader_killed_at_any_call_leaves_nothing_that_is_not_listed_and_the_next_on
     // With the last connections they go, a grace period later.
     while !programs_of_fast().is_subset(&others) {
         assert!(begin.elapsed() < Duration::from_secs(30), "programs are left");
-        kernel::nap(Duration::from_millis(10));
+        kernel::sleep_for(Duration::from_millis(10));
     }
 }
 
@@ -185,7 +185,7 @@ fn a_killed_tracer_does_not_touch_the_transfer_that_it_watches() {
         let told = || std::fs::read_to_string(&json).is_ok_and(|t| t.matches("\"sample\"").count() > 100);
         let begin = Instant::now();
         while !told() && begin.elapsed() < Duration::from_secs(30) {
-            kernel::nap(Duration::from_millis(5));
+            kernel::sleep_for(Duration::from_millis(5));
         }
         let seen = told();
         kernel::signal_group(&tracer, SIGKILL).unwrap();

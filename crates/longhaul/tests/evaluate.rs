@@ -23,7 +23,7 @@ key = "parameters.sender_mbps"
 values = [10, 20, 40, 80]
 "#;
 
-const EXPERIMENT: &str = r#"{"record":"experiment","schema":"longhaul.lab/1","version":"0.1.0","name":"hand","about":"made <by> hand","began_utc_s":0.0,"seed":1,"repetitions":1,"points":4,"overrides":[],"privilege":"root","host":{"hostname":"h","version":"0.1.0","kernel":"6.18","machine":"x86_64","cpus":2,"clock_resolution_ns":1,"sysctls":{},"interface":{}}}"#;
+const EXPERIMENT: &str = r#"{"record":"experiment","schema":"longhaul.lab/2","version":"0.1.0","name":"hand","about":"made <by> hand","start_utc_s":0.0,"seed":1,"repetitions":1,"points":4,"overrides":[],"privilege":"root","host":{"hostname":"h","version":"0.1.0","kernel":"6.18","machine":"x86_64","cpus":2,"clock_resolution_ns":1,"sysctls":{},"interface":{}}}"#;
 
 /// Records of one run in which cross traffic uses half of the link and the transfer the other half.
 fn run(number: u64, verdict: &str) -> String {
@@ -34,13 +34,13 @@ fn run(number: u64, verdict: &str) -> String {
     let queue = r#"{"p50_bytes":0,"p95_bytes":0,"p99_bytes":0,"max_bytes":0}"#;
     [
         format!(
-            r#"{{"record":"run","run":{number},"point":{number},"values":[{{"key":"parameters.sender_mbps","value":"{mbps}"}}],"repetition":0,"seed":1,"duration_s":10.0,"began_utc_s":0.0,"links":[],"flows":[],"changes":[]}}"#
+            r#"{{"record":"run","run":{number},"point":{number},"values":[{{"key":"parameters.sender_mbps","value":"{mbps}"}}],"repetition":0,"seed":1,"duration_s":10.0,"start_utc_s":0.0,"links":[],"flows":[],"changes":[]}}"#
         ),
         format!(
-            r#"{{"record":"link","run":{number},"link":"path","from":"sender","to":"receiver","begin_s":0.0,"end_s":6.0,"offered":{none},"delivered":{none},"duplicated":0,"reordered":0,"dropped":{drops},"queue":{queue},"utilisation":0.5}}"#
+            r#"{{"record":"link","run":{number},"link":"path","from":"sender","to":"receiver","start_s":0.0,"end_s":6.0,"offered":{none},"delivered":{none},"duplicated":0,"reordered":0,"dropped":{drops},"queue":{queue},"utilisation":0.5}}"#
         ),
         format!(
-            r#"{{"record":"run_end","run":{number},"verdict":{verdict},"interrupted":false,"zero_utc_s":0.0,"links":[],"flows":[{{"flow":"transfer","bytes":1,"throughput_bps":{got}}}],"programs":[],"busiest_worker":0.5}}"#
+            r#"{{"record":"run_end","run":{number},"verdict":{verdict},"interrupted":false,"start_utc_s":0.0,"links":[],"flows":[{{"flow":"transfer","bytes":1,"throughput_bps":{got}}}],"programs":[],"busiest_worker":0.5}}"#
         ),
     ]
     .join("\n")
@@ -51,7 +51,7 @@ fn run(number: u64, verdict: &str) -> String {
 /// answer.
 fn probed(number: u64) -> String {
     let right = (10_u64 << number) * 500_000;
-    let start = r#"{"record":"start","schema":"longhaul.estimate/1","version":"0","time_utc":"1970-01-01T00:00:02Z","host":"receiver","address":"a","direction":"up","round_trip_ns":1,"mtu_bytes":1500}"#;
+    let start = r#"{"record":"start","schema":"longhaul.estimate/2","version":"0","time_utc":"1970-01-01T00:00:02Z","host":"receiver","address":"a","direction":"up","round_trip_ns":1,"mtu_bytes":1500}"#;
     let mut all = format!("{start}\n");
     for (method, bps) in [("two-rates", Some(right)), ("adr", Some(7_000_000)), ("pathload", None)] {
         let value = bps.map_or_else(String::new, |bps| {
@@ -67,7 +67,7 @@ fn probed(number: u64) -> String {
 }
 
 const VALID: &str = r#"{"state":"valid"}"#;
-const INVALID: &str = r#"{"state":"invalid","because":["late"]}"#;
+const INVALID: &str = r#"{"state":"invalid","reasons":["late"]}"#;
 
 /// Result directory with three valid runs and an invalid one.
 fn directory() -> TempDir {
@@ -89,8 +89,8 @@ fn evaluate(arguments: &[&str]) -> std::process::Output {
     longhaul().arg("evaluate").args(arguments).output().unwrap()
 }
 
-fn records(folders: &[&TempDir], options: &[&str]) -> Vec<EvaluateRecord> {
-    let paths: Vec<String> = folders.iter().map(|f| f.path().display().to_string()).collect();
+fn records(directories: &[&TempDir], options: &[&str]) -> Vec<EvaluateRecord> {
+    let paths: Vec<String> = directories.iter().map(|f| f.path().display().to_string()).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     let output = evaluate(&[&paths[..], &["--json", "--resamples", "50"], options].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -130,7 +130,7 @@ fn estimates_meet_the_truth_and_choices_are_counted() {
     assert!(head.centre_bps.unwrap().abs_diff(10_000_000) <= 1);
     assert!((head.sigma_ln.unwrap() - std::f64::consts::LN_2).abs() < 1e-9);
     let right = accuracy(&all, "two-rates");
-    assert_eq!((right.asked, right.answered), (3, 3));
+    assert_eq!((right.attempted, right.answered), (3, 3));
     assert_eq!(right.to_truth.unwrap().p50, Some(1.0));
     // As payload 1448 of 1500 bytes of it.
     let to_transfer = right.to_transfer.unwrap().p50.unwrap();
@@ -189,7 +189,7 @@ fn the_tables_and_the_page_say_what_the_records_hold() {
 #[test]
 fn every_record_matches_the_published_schema() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
-    let published = fs::read_to_string(directory.join("longhaul.evaluate-1.schema.json")).unwrap();
+    let published = fs::read_to_string(directory.join("longhaul.evaluate-2.schema.json")).unwrap();
     let published: serde_json::Value = serde_json::from_str(&published).unwrap();
     let of_code = serde_json::to_value(schemars::schema_for!(EvaluateRecord)).unwrap();
     assert_eq!(published, of_code, "run: longhaul generate schema docs/schema");

@@ -180,7 +180,7 @@ fn records_obey_their_schema_and_the_page_needs_no_network() {
     let (json, page) = (directory.join("h.jsonl"), directory.join("h.html"));
     let arguments = ["192.0.2.7", &format!("--json={}", json.display()), "--report", &page.display().to_string()];
     assert_reports(&known.ask(&arguments), 0, &["-- Path"]);
-    let schema = include_str!("../../../docs/schema/longhaul.history-1.schema.json");
+    let schema = include_str!("../../../docs/schema/longhaul.history-2.schema.json");
     let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
     let written = std::fs::read_to_string(&json).unwrap();
     // A start, two paths, 23 entries, three expectations.
@@ -196,7 +196,7 @@ fn records_obey_their_schema_and_the_page_needs_no_network() {
     let generated = known.directory.path().join("schema");
     let out = longhaul().args(["generate", "schema"]).arg(&generated).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
-    let made = std::fs::read_to_string(generated.join("longhaul.history-1.schema.json")).unwrap();
+    let made = std::fs::read_to_string(generated.join("longhaul.history-2.schema.json")).unwrap();
     assert_eq!(made, schema, "the records changed: `make man` writes the schema, `make docs` the reference");
 }
 

@@ -24,7 +24,7 @@ fn sockets_get_what_was_asked_and_the_grant_is_reported() {
     for s in &start.streams {
         assert_eq!(s.congestion_control.as_deref(), Some("reno"));
         // socket(7): the kernel doubles the value, and the doubled value is returned by getsockopt.
-        assert_eq!((s.client_buffers.asked_bytes, s.client_buffers.send_bytes), (Some(100_000), 200_000));
+        assert_eq!((s.client_buffers.requested_bytes, s.client_buffers.send_bytes), (Some(100_000), 200_000));
         assert_eq!(s.server_buffers.receive_bytes, 200_000);
         // TCP_MAXSEG counts the options: 12 bytes of timestamps come off.
         assert!(s.mss_bytes.is_some_and(|m| (900..=1000).contains(&m)), "{:?}", s.mss_bytes);
@@ -190,10 +190,10 @@ fn omitted_intervals_are_shown_and_do_not_count() {
     let (mut bytes, mut first, mut last) = (0, None, 0.0);
     for record in &records {
         let Record::Interval(i) = record else { continue };
-        assert_eq!(i.omitted, i.begin_s < 0.4, "{} to {}", i.begin_s, i.end_s);
+        assert_eq!(i.omitted, i.start_s < 0.4, "{} to {}", i.start_s, i.end_s);
         if i.role == results::Role::Receiver && !i.omitted {
             bytes += i.bytes;
-            first.get_or_insert(i.begin_s);
+            first.get_or_insert(i.start_s);
             last = i.end_s;
         }
     }

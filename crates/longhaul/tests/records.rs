@@ -8,8 +8,8 @@ use std::io::Cursor;
 use common::{Serve, assert_valid, longhaul, path, text};
 use results::{Completion, Direction, Record, Role, read_records};
 
-const SCHEMA: &str = include_str!("../../../docs/schema/longhaul.test-1.schema.json");
-const LAB_SCHEMA: &str = include_str!("../../../docs/schema/longhaul.lab-1.schema.json");
+const SCHEMA: &str = include_str!("../../../docs/schema/longhaul.test-2.schema.json");
+const LAB_SCHEMA: &str = include_str!("../../../docs/schema/longhaul.lab-2.schema.json");
 
 fn records(json: &str) -> Vec<Record> {
     read_records(Cursor::new(json)).unwrap()
@@ -20,7 +20,7 @@ fn the_published_schemas_are_those_of_the_code() {
     let directory = tempfile::tempdir().unwrap();
     let out = longhaul().args(["generate", "schema"]).arg(directory.path()).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
-    for (name, published) in [("longhaul.test-1.schema.json", SCHEMA), ("longhaul.lab-1.schema.json", LAB_SCHEMA)] {
+    for (name, published) in [("longhaul.test-2.schema.json", SCHEMA), ("longhaul.lab-2.schema.json", LAB_SCHEMA)] {
         let made = std::fs::read_to_string(directory.path().join(name)).unwrap();
         assert_eq!(made, published, "the records changed: `make man` writes {name}, `make docs` the reference");
     }

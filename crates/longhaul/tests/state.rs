@@ -56,11 +56,11 @@ impl Shared {
     }
 }
 
-/// Writes the entry of a lab that is gone, whose folder is to go with it.
-fn write_entry(state: &Path, folder: &Path, user: u32) {
+/// Writes the entry of a lab that is gone, whose directory is to go with it.
+fn write_entry(state: &Path, directory: &Path, user: u32) {
     let nobody = serde_json::json!({ "pid": 4_194_303, "started_ticks": 1 });
     let entry = serde_json::json!({
-        "name": "planted", "lab": nobody, "keeper": nobody, "began_utc_s": 0, "folder": folder, "temporary": true, "nodes": [],
+        "name": "planted", "lab": nobody, "keeper": nobody, "start_utc_s": 0, "directory": directory, "temporary": true, "nodes": [],
     });
     let file = state.join("labs/1.json");
     fs::write(&file, entry.to_string()).unwrap();
@@ -96,7 +96,7 @@ fn gc_removes_only_directories_of_labs() {
     let precious = shared.at("precious");
     fs::create_dir(&precious).unwrap();
     chown(&precious, Some(VICTIM), Some(VICTIM)).unwrap();
-    // In a directory that is the victim's own: an entry that was copied, or is of a folder that is used anew.
+    // In a directory that is the victim's own: an entry that was copied, or is of a directory that is used anew.
     let state = shared.plant(VICTIM, 0o700);
     write_entry(&state, &precious, VICTIM);
     let out = shared.longhaul(&["lab", "gc"]);

@@ -46,7 +46,7 @@ impl Trace {
         let mut child = command.spawn().unwrap();
         // The first line is written when all are attached.
         while std::fs::read_to_string(&json).unwrap_or_default().lines().next().is_none() {
-            kernel::nap(Duration::from_millis(10));
+            kernel::sleep_for(Duration::from_millis(10));
             assert!(child.try_wait().unwrap().is_none(), "the tracer ended");
         }
         Some(Self { directory, child, _turn: turn })
@@ -202,7 +202,7 @@ fn without_privilege_the_kernels_diagnostics_are_asked() {
     command.arg(format!("--json={}", out.display())).stderr(Stdio::piped()).uid(NOBODY).gid(NOBODY).current_dir("/");
     let mut trace = command.spawn().unwrap();
     while !std::fs::read_to_string(&out).unwrap_or_default().contains("diagnostics") {
-        kernel::nap(Duration::from_millis(10));
+        kernel::sleep_for(Duration::from_millis(10));
         assert!(trace.try_wait().unwrap().is_none(), "the tracer ended");
     }
     let tested = serve.test(&["-t", "1", "-C", "cubic", "--json"]);
@@ -260,7 +260,7 @@ fn a_killed_tracer_leaves_nothing_in_the_kernel() {
         if programs() < before {
             break;
         }
-        kernel::nap(Duration::from_millis(10));
+        kernel::sleep_for(Duration::from_millis(10));
     }
     assert_eq!(programs(), before - 1);
 }

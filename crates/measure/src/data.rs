@@ -25,7 +25,11 @@ pub(crate) fn options(plan: &TestPlan, end: End, direction: Direction) -> DataOp
 /// Buffers as asked and granted.
 pub(crate) fn grant(socket: &TcpStream, plan: &TestPlan) -> Result<BufferGrant, KernelError> {
     let b = kernel::buffers(socket)?;
-    Ok(BufferGrant { asked_bytes: plan.window_bytes, send_bytes: b.send.as_u64(), receive_bytes: b.receive.as_u64() })
+    Ok(BufferGrant {
+        requested_bytes: plan.window_bytes,
+        send_bytes: b.send.as_u64(),
+        receive_bytes: b.receive.as_u64(),
+    })
 }
 
 /// A data connection as the client sees it. `ends` are the addresses of client and server.

@@ -198,7 +198,7 @@ impl Node {
             }
             self.turn();
             if self.mesh.is_flooded(kernel::now()) {
-                kernel::nap(FLOODED);
+                kernel::sleep_for(FLOODED);
             }
         }
         self.mesh.say_goodbye(kernel::now());
@@ -493,15 +493,15 @@ mod tests {
 
     #[test]
     fn each_start_has_a_larger_number_whatever_the_clock_says() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("member.start");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("member.start");
         assert_eq!(start_number(&file, 1000), 1000);
         assert_eq!(start_number(&file, 10), 1001, "the clock was set back");
         assert_eq!(start_number(&file, 1001), 1002, "twice within a second");
         assert_eq!(start_number(&file, 2000), 2000);
         std::fs::write(&file, "no number").unwrap();
         assert_eq!(start_number(&file, 3000), 3000);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
-        assert_eq!(start_number(&folder.path().join("none/member.start"), 1), 1, "the member starts all the same");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(start_number(&directory.path().join("none/member.start"), 1), 1, "the member starts all the same");
     }
 }

@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn a_record_ends_at_its_size_and_says_so() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("decisions");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("decisions");
         let mut record = RecordFile::create(&path, &begin(), Bytes::new(10_000)).unwrap();
         for ms in 0..1000 {
             record.add(&tick(ms));
@@ -146,8 +146,8 @@ mod tests {
 
     #[test]
     fn a_disk_that_is_full_ends_the_record_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut record = RecordFile::create(&folder.path().join("decisions"), &begin(), Bytes::new(10_000)).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mut record = RecordFile::create(&directory.path().join("decisions"), &begin(), Bytes::new(10_000)).unwrap();
         record.file = Some(File::options().write(true).open("/dev/full").unwrap());
         for ms in 0..100 {
             record.add(&tick(ms));
@@ -158,31 +158,31 @@ mod tests {
 
     #[test]
     fn what_a_start_left_that_could_write_nothing_takes_the_place_of_no_record() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("decisions");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("decisions");
         let mut record = RecordFile::create(&path, &begin(), Bytes::new(10_000)).unwrap();
         record.add(&tick(1));
         record.flush();
         let before = fs::read(&path).unwrap();
-        fs::rename(&path, folder.path().join("decisions.1")).unwrap();
+        fs::rename(&path, directory.path().join("decisions.1")).unwrap();
         File::create(&path).unwrap();
         RecordFile::create(&path, &begin(), Bytes::new(10_000)).unwrap();
-        assert_eq!(fs::read(folder.path().join("decisions.1")).unwrap(), before);
+        assert_eq!(fs::read(directory.path().join("decisions.1")).unwrap(), before);
     }
 
     #[test]
     fn an_earlier_record_is_kept_and_nothing_else_is_touched() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("decisions");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("decisions");
         for _ in 0..3 {
             let mut record = RecordFile::create(&path, &begin(), Bytes::new(10_000)).unwrap();
             record.add(&tick(1));
             record.flush();
         }
-        assert_eq!(fs::read(&path).unwrap(), fs::read(folder.path().join("decisions.1")).unwrap());
-        let other = folder.path().join("node.toml");
+        assert_eq!(fs::read(&path).unwrap(), fs::read(directory.path().join("decisions.1")).unwrap());
+        let other = directory.path().join("node.toml");
         fs::write(&other, "key = \"west.key\"\n").unwrap();
-        for taken in [other.as_path(), folder.path()] {
+        for taken in [other.as_path(), directory.path()] {
             let refused = RecordFile::create(taken, &begin(), Bytes::new(10_000)).err().unwrap().to_string();
             assert!(refused.contains("is no record that this program wrote"), "{refused}");
         }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use route::{Member, Path};
 use wire::overlay::{
-    Content, ENVELOPE_BYTES, Envelope, LANE_RELAYED, MOST_QUEUES, SEALED_BYTES, Sealed, TAG_BYTES, UNKNOWN_RATE,
+    Content, ENVELOPE_BYTES, Envelope, LANE_RELAYED, QUEUES_MAX, SEALED_BYTES, Sealed, TAG_BYTES, UNKNOWN_RATE,
 };
 
 use crate::session::{Number, Session};
@@ -20,7 +20,7 @@ pub(crate) const fn relay_queue(queue: u8) -> u8 {
     CONTROL_QUEUE + 1 + queue
 }
 
-const _: () = assert!((relay_queue(DEVICE_QUEUES as u8 - 1) as usize) < MOST_QUEUES);
+const _: () = assert!((relay_queue(DEVICE_QUEUES as u8 - 1) as usize) < QUEUES_MAX);
 
 /// Bytes that a frame on a path has more than its contents, in front of them.
 pub(crate) fn head(path: &Path) -> usize {

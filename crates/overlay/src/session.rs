@@ -6,7 +6,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, U
 use route::Member;
 use units::Instant;
 use wire::overlay::{
-    ENVELOPE_BYTES, Envelope, LANE_RELAYED, LANE_SENSOR, MOST_QUEUES, MOST_RELAYS, SEALED_BYTES, Sealed, TAG_BYTES,
+    ENVELOPE_BYTES, Envelope, LANE_RELAYED, LANE_SENSOR, QUEUES_MAX, RELAYS_MAX, SEALED_BYTES, Sealed, TAG_BYTES,
 };
 
 use crate::places::{Place, Places, WINDOWS};
@@ -107,7 +107,7 @@ struct Sent {
 }
 
 /// Which frames of each queue of the peer arrived: made as they come, as long as there is a place for one more.
-type Windows = [OnceLock<Box<[OnceLock<(Window, Place)>; LANES]>>; MOST_QUEUES];
+type Windows = [OnceLock<Box<[OnceLock<(Window, Place)>; LANES]>>; QUEUES_MAX];
 
 /// Keys and counters that two members share for some minutes. Used by all threads: what changes is atomic.
 pub(crate) struct Session {
@@ -125,7 +125,7 @@ pub(crate) struct Session {
     send: LessSafeKey,
     receive: LessSafeKey,
     /// By queue of this member.
-    sent: [OnceLock<Box<Sent>>; MOST_QUEUES],
+    sent: [OnceLock<Box<Sent>>; QUEUES_MAX],
     /// Against replays.
     windows: Arc<Windows>,
     /// For windows, of all sessions with the peer.
@@ -162,8 +162,8 @@ impl Session {
             cipher: keys.cipher,
             send: keys.cipher.key(&keys.send)?,
             receive: keys.cipher.key(&keys.receive)?,
-            sent: [const { OnceLock::new() }; MOST_QUEUES],
-            windows: Arc::new([const { OnceLock::new() }; MOST_QUEUES]),
+            sent: [const { OnceLock::new() }; QUEUES_MAX],
+            windows: Arc::new([const { OnceLock::new() }; QUEUES_MAX]),
             places: Places::new(WINDOWS),
             arrivals: [const { Arrivals::new() }; LANES],
             relays: [const { AtomicU64::new(0) }; LANES],
@@ -260,7 +260,7 @@ impl Session {
     }
 
     /// Notes over which relays a frame of a lane came; says whether these are others than before.
-    pub(crate) fn came_over(&self, lane: u8, relays: [u32; MOST_RELAYS]) -> bool {
+    pub(crate) fn came_over(&self, lane: u8, relays: [u32; RELAYS_MAX]) -> bool {
         let digest = digest(relays);
         self.relays.get(usize::from(lane)).is_some_and(|last| {
             last.load(Ordering::Relaxed) != digest && last.swap(digest, Ordering::Relaxed) != digest
@@ -337,7 +337,7 @@ fn digest_of_address(address: SocketAddr) -> u64 {
 }
 
 /// Relays as one number, never 0. Two rows of relays with the same one are no danger: an answer would go the way that was good before.
-fn digest([a, b, c]: [u32; MOST_RELAYS]) -> u64 {
+fn digest([a, b, c]: [u32; RELAYS_MAX]) -> u64 {
     let mixed = (u64::from(a) << 32 | u64::from(b)) ^ u64::from(c).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed.max(1)
 }
@@ -355,7 +355,7 @@ mod tests {
 
     /// Notes the first frame of each lane and queue that there is; says how many were taken.
     fn use_all(session: &Session) -> usize {
-        let all = (0..MOST_QUEUES as u8).flat_map(|queue| (0..LANES as u8).map(move |lane| (queue, lane)));
+        let all = (0..QUEUES_MAX as u8).flat_map(|queue| (0..LANES as u8).map(move |lane| (queue, lane)));
         all.filter(|(queue, lane)| session.note(Number { queue: *queue, lane: *lane, sequence: 0 }, 0).is_ok()).count()
     }
 

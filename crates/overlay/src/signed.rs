@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn a_number_is_certified_for_one_key_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("net.key");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("net.key");
         Identity::from_seed(&[1; 32]).write(&file).unwrap();
         let [first, second] = KEYS;
         let number = |key: &str| key.parse::<PublicKey>().unwrap().member();
@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn a_list_that_is_none_is_left_as_it_is_and_nothing_signed() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("net.key");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("net.key");
         Identity::from_seed(&[1; 32]).write(&file).unwrap();
         std::fs::write(list_of(&file), "no list\n").unwrap();
         let key = Identity::from_seed(&[3; 32]).public().to_string();
@@ -102,8 +102,8 @@ mod tests {
         assert_eq!(std::fs::read_to_string(list_of(&file)).unwrap(), "no list\n");
         // Nor is a link followed to somewhere else.
         std::fs::remove_file(list_of(&file)).unwrap();
-        std::os::unix::fs::symlink(folder.path().join("elsewhere"), list_of(&file)).unwrap();
+        std::os::unix::fs::symlink(directory.path().join("elsewhere"), list_of(&file)).unwrap();
         assert!(certificate(&key, "north").note_signed(&file).is_err());
-        assert!(!folder.path().join("elsewhere").exists());
+        assert!(!directory.path().join("elsewhere").exists());
     }
 }

@@ -25,7 +25,7 @@ pub use cut::Cut;
 pub use ecn::{Ecn, ecn, mark_congestion, traffic_class};
 pub use flow::{Flow, destination, is_last, is_reset, source};
 pub use fragment::{Fragment, Fragments};
-pub use merge::{MOST_SEGMENTS, Merge, Parts};
+pub use merge::{Merge, Parts, SEGMENTS_MAX};
 pub use partial::{Checksum, complete_checksum};
 pub use segments::{ETHERNET, Packet, Segments, Transport, VNET_HEADER};
 pub use too_big::too_big;

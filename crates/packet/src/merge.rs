@@ -6,7 +6,7 @@ use crate::flow::transport;
 use crate::segments::{GSO_TCPV4, GSO_TCPV6, NEEDS_CSUM, VNET_HEADER};
 
 /// Maximum segments of a super-packet.
-pub const MOST_SEGMENTS: usize = 64;
+pub const SEGMENTS_MAX: usize = 64;
 /// Maximum IP bytes of a super-packet that every kernel accepts.
 const PACKET_BYTES_MAX: usize = 65_535;
 
@@ -14,7 +14,7 @@ const PSH_FIN: u8 = 0x09;
 const ACK: u8 = 0x10;
 
 /// Where the parts of a super-packet are laid out for writing: headers, and the payload of each segment.
-pub type Parts<'a> = [IoSlice<'a>; MOST_SEGMENTS + 1];
+pub type Parts<'a> = [IoSlice<'a>; SEGMENTS_MAX + 1];
 
 /// Consecutive segments of a TCP connection, put together for one write to a device: the reverse of [`Cut`](crate::Cut).
 ///
@@ -26,7 +26,7 @@ pub struct Merge<'a> {
     /// Length of IP and transport header; 0 where the packet is carried as it is.
     length: usize,
     transport_at: usize,
-    payloads: [&'a [u8]; MOST_SEGMENTS],
+    payloads: [&'a [u8]; SEGMENTS_MAX],
     count: usize,
     /// Of all payloads.
     bytes: usize,
@@ -43,7 +43,7 @@ impl<'a> Merge<'a> {
             headers: [0; VNET_HEADER + HEADERS_BYTES_MAX],
             length: 0,
             transport_at: 0,
-            payloads: [&[]; MOST_SEGMENTS],
+            payloads: [&[]; SEGMENTS_MAX],
             count: 1,
             bytes: ip.len(),
             size: 0,
@@ -80,7 +80,7 @@ impl<'a> Merge<'a> {
 
     /// Adds the packet if it continues the super-packet. `false`: it must start a new one.
     pub fn add(&mut self, ip: &'a [u8], partial: bool) -> bool {
-        let Some(next) = self.next.filter(|_| partial && self.count < MOST_SEGMENTS) else { return false };
+        let Some(next) = self.next.filter(|_| partial && self.count < SEGMENTS_MAX) else { return false };
         let Some((own, payload)) = ip.split_at_checked(self.length) else { return false };
         let fits = self.length + self.bytes + payload.len() <= PACKET_BYTES_MAX;
         if payload.is_empty() || payload.len() > self.size || !fits || !self.continues(own, next) {

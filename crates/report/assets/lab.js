@@ -69,7 +69,7 @@
   function mice() {
     const run = state.run;
     const colourOf = (i) => hue(run.flows.length + i);
-    const specs = run.mice.map((m, i) => ({ label: m.label, colour: colourOf(i), isPoints: true, t: m.begin_s, v: m.completion_ns }));
+    const specs = run.mice.map((m, i) => ({ label: m.label, colour: colourOf(i), isPoints: true, t: m.start_s, v: m.completion_ns }));
     chart("completion", specs, SPANS, "completion", { isLog: state.logCompletion, draw: [(u) => {
       const { ctx, bbox } = u, h = 9 * uPlot.pxRatio;
       ctx.save();

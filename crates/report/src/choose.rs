@@ -51,5 +51,5 @@ fn decision(d: &Decision, out: &mut impl Write) -> io::Result<()> {
             writeln!(out, "\n{label}: {best} ({cost}); expected loss if wrong {:.1} %", d.expected_loss * 100.0)?;
         }
     }
-    d.doubts.iter().try_for_each(|caveat| writeln!(out, "note: {caveat}"))
+    d.caveats.iter().try_for_each(|caveat| writeln!(out, "note: {caveat}"))
 }

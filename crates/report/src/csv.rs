@@ -10,7 +10,7 @@ use crate::summary;
 
 /// The columns, group by group as [`Cells`] fills them; `csv` refuses a row of any other length.
 const COLUMNS: [&str; 8] = [
-    "test_id end direction role interval begin_s end_s stream bytes throughput_bps retransmits",
+    "test_id end direction role interval start_s end_s stream bytes throughput_bps retransmits",
     "block_rtt_count block_rtt_min_ns block_rtt_p25_ns block_rtt_p50_ns block_rtt_p75_ns block_rtt_p90_ns \
      block_rtt_p95_ns block_rtt_p99_ns block_rtt_p999_ns block_rtt_max_ns block_rtt_mean_ns",
     "kernel_srtt_ns kernel_rttvar_ns kernel_min_rtt_ns cwnd_bytes ssthresh_bytes snd_wnd_bytes unacked_segments \
@@ -98,7 +98,7 @@ impl Cells {
             enum_name(&r.direction),
             enum_name(&r.role),
             r.index.to_string(),
-            summary::finite(r.begin_s).to_string(),
+            summary::finite(r.start_s).to_string(),
             summary::finite(r.end_s).to_string(),
             stream.to_owned(),
         ]);

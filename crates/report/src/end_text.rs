@@ -244,7 +244,7 @@ fn episode(e: &LossEpisode) -> String {
         |s| format!("back at 90 % after {}{rtts}", seconds(s)),
     );
     let depth = if e.depth > 0.0 { format!("window -{}", percent(e.depth)) } else { "window unchanged".to_owned() };
-    format!("at {} stream {}: {} retransmitted, {depth}, {recovery}", seconds(e.begin_s), e.stream, e.retransmits)
+    format!("at {} stream {}: {} retransmitted, {depth}, {recovery}", seconds(e.start_s), e.stream, e.retransmits)
 }
 
 fn udp<W: Write>(sheet: &mut Sheet<'_, W>, u: &UdpSummary, outages: &[String]) -> io::Result<()> {

@@ -60,7 +60,7 @@ impl Noise {
 
 /// The state of the made-up path in one interval.
 struct Moment {
-    begin_s: f64,
+    start_s: f64,
     end_s: f64,
     load: f64,
     retransmits: u64,
@@ -68,19 +68,19 @@ struct Moment {
 }
 
 fn moment(s: &Scenario, i: u64) -> Moment {
-    let (begin_s, end_s) = (i as f64 * s.interval_s, (i + 1) as f64 * s.interval_s);
+    let (start_s, end_s) = (i as f64 * s.interval_s, (i + 1) as f64 * s.interval_s);
     let ramp = 1.0 - (-end_s / 0.9).exp();
-    let since_loss = begin_s - 12.0;
+    let since_loss = start_s - 12.0;
     let recovering = (0.0..6.0).contains(&since_loss);
     let dip = if recovering { 0.55 + 0.075 * since_loss } else { 1.0 };
-    let limit = match begin_s {
+    let limit = match start_s {
         b if b < 2.0 => "congestion_window",
         _ if recovering => "loss",
         b if b > 24.0 => "sender_cpu",
         _ => s.limit,
     };
     let retransmits = if recovering && since_loss < s.interval_s { 87 } else { 0 };
-    Moment { begin_s, end_s, load: ramp * dip, retransmits, limit }
+    Moment { start_s, end_s, load: ramp * dip, retransmits, limit }
 }
 
 /// Stages of the delay: socket buffer, qdisc, network, receiver's application.
@@ -185,7 +185,7 @@ fn interval(
     };
     let record = |end: &str, role: &str| {
         json!({ "test_id": "t-0001", "end": end, "direction": direction, "role": role, "index": i,
-            "begin_s": m.begin_s, "end_s": m.end_s, "bytes": bytes as u64, "throughput_bps": rate as u64,
+            "start_s": m.start_s, "end_s": m.end_s, "bytes": bytes as u64, "throughput_bps": rate as u64,
             "cpu": { "threads_s": 0.22, "busiest_thread": 0.31, "busiest_cpu": 0.52 }, "streams": streams(role) })
     };
     let (mut tx, mut rx) = (record(sender, "sender"), record(receiver, "receiver"));
@@ -215,7 +215,7 @@ fn host(name: &str, rmem_max: &str) -> Value {
 
 /// The start record of a scenario.
 pub(crate) fn start(s: &Scenario) -> StartRecord {
-    let grant = json!({ "asked_bytes": 4_194_304, "send_bytes": 8_388_608, "receive_bytes": 6_291_456 });
+    let grant = json!({ "requested_bytes": 4_194_304, "send_bytes": 8_388_608, "receive_bytes": 6_291_456 });
     let streams: Vec<Value> = s
         .directions
         .iter()
@@ -287,8 +287,8 @@ fn direction_end(s: &Scenario, direction: Direction, w: &Whole) -> Value {
     v["ramp_up"] = json!({ "steady_bps": 938_000_000, "time_to_90_s": 2.0, "time_to_90_rtts": 41.5, "bytes_to_90": 171_000_000,
         "resolution_s": 0.1 });
     v["loss_episodes"] = json!([
-        { "stream": 0, "begin_s": 12.0, "retransmits": 87, "depth": 0.45, "recovery_s": 6.0, "recovery_rtts": 124.5 },
-        { "stream": 1, "begin_s": 12.1, "retransmits": 87, "depth": 0.3 }]);
+        { "stream": 0, "start_s": 12.0, "retransmits": 87, "depth": 0.45, "recovery_s": 6.0, "recovery_rtts": 124.5 },
+        { "stream": 1, "start_s": 12.1, "retransmits": 87, "depth": 0.3 }]);
     v["loss_episode_count"] = json!(2);
     v
 }

@@ -47,8 +47,8 @@ impl Row {
         self.receiver.as_ref().or(self.sender.as_ref())
     }
 
-    pub(crate) fn begin_s(&self) -> f64 {
-        self.dating().map_or(0.0, |r| r.begin_s)
+    pub(crate) fn start_s(&self) -> f64 {
+        self.dating().map_or(0.0, |r| r.start_s)
     }
 
     pub(crate) fn end_s(&self) -> f64 {
@@ -168,7 +168,7 @@ impl Pairing {
     pub(crate) fn drain(&mut self) -> Vec<Row> {
         let mut rows: Vec<Row> =
             self.lanes.values_mut().flat_map(|l| core::mem::take(&mut l.waiting)).map(|r| r.1).collect();
-        rows.sort_by(|a, b| a.begin_s().total_cmp(&b.begin_s()).then(a.direction.cmp(&b.direction)));
+        rows.sort_by(|a, b| a.start_s().total_cmp(&b.start_s()).then(a.direction.cmp(&b.direction)));
         rows
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use results::shape::{
-    ShapeClass, ShapeCounters, ShapeDirection, ShapeFlows, ShapePolicy, ShapeRecord, ShapeState, ShapeWay,
+    ShapeClass, ShapeCounters, ShapeDirection, ShapeFlows, ShapePolicy, ShapeRecord, ShapeState, TrafficDirection,
 };
 
 use crate::summary::{bytes, nanos, plural, printable, rate};
@@ -25,7 +25,7 @@ pub fn write_shape(records: &[ShapeRecord], out: &mut impl Write) -> io::Result<
         if let ShapeRecord::Policy(policy) = record {
             write_policy(policy, out)?;
             for direction in &policy.directions {
-                let of = |way: ShapeWay| way == direction.direction;
+                let of = |way: TrafficDirection| way == direction.direction;
                 let classes: Vec<_> = classes.iter().copied().filter(|c| of(c.direction)).collect();
                 let counters: Vec<_> = counters.iter().copied().filter(|c| of(c.direction)).collect();
                 let flows: Vec<_> = flows.iter().copied().filter(|f| of(f.direction)).collect();
@@ -122,7 +122,7 @@ fn write_direction(
             flows.mice,
             if flows.mice == 1 { "mouse" } else { "mice" },
             plural(flows.elephants, "elephant"),
-            flows.most
+            flows.flows_max
         )?;
     }
     Ok(())
@@ -133,10 +133,10 @@ fn time(seconds: f64) -> String {
     nanos((seconds * 1e9).round() as u64)
 }
 
-fn way(way: ShapeWay) -> &'static str {
+fn way(way: TrafficDirection) -> &'static str {
     match way {
-        ShapeWay::Egress => "egress",
-        ShapeWay::Ingress => "ingress",
+        TrafficDirection::Egress => "egress",
+        TrafficDirection::Ingress => "ingress",
     }
 }
 

@@ -100,7 +100,7 @@ impl<W: Write> TextReport<W> {
     /// The columns that all transports share.
     fn row_head(&self, row: &Row) -> String {
         let d = self.decimals;
-        let span = format!("{:.d$}-{:.d$}", summary::finite(row.begin_s()), summary::finite(row.end_s()));
+        let span = format!("{:.d$}-{:.d$}", summary::finite(row.start_s()), summary::finite(row.end_s()));
         let rate = row.throughput().map_or_else(dash, |(bps, role)| {
             let mark = if role == Role::Sender { "~" } else { "" };
             format!("{mark}{}", summary::rate(bps))

@@ -64,7 +64,7 @@ impl<W: Write> ThrulayReport<W> {
 
     fn interval(&mut self, r: &IntervalRecord) -> io::Result<()> {
         for s in &r.streams {
-            let span = (r.begin_s, r.end_s);
+            let span = (r.start_s, r.end_s);
             let row = self.row(span, s.throughput_bps, s.block_rtt.as_ref());
             writeln!(self.out, " ({:>2}) {row}", s.stream)?;
         }
@@ -101,9 +101,9 @@ impl<W: Write> ThrulayReport<W> {
         writeln!(self.out, "# Reordering: {:.3}%", u.reordered_ratio * 100.0)
     }
 
-    fn row(&self, (begin_s, end_s): (f64, f64), bps: u64, delay: Option<&DelaySummary>) -> String {
+    fn row(&self, (start_s, end_s): (f64, f64), bps: u64, delay: Option<&DelaySummary>) -> String {
         let ms = |ns: Option<u64>| ns.map_or(f64::NAN, |ns| ns as f64 / 1e6);
-        let mut columns = vec![begin_s, end_s, bps as f64 / 1e6, ms(delay.map(|d| d.p50_ns))];
+        let mut columns = vec![start_s, end_s, bps as f64 / 1e6, ms(delay.map(|d| d.p50_ns))];
         columns.push(ms(delay.map(|d| d.p75_ns.saturating_sub(d.p25_ns))));
         if self.is_verbose {
             columns.extend([delay.map(|d| d.min_ns), delay.map(|d| d.mean_ns), delay.map(|d| d.max_ns)].map(ms));

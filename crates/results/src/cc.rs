@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::lab::KeyValue;
 
 /// Name and version of the record format of `longhaul cc`.
-pub const CC_SCHEMA: &str = "longhaul.cc/1";
+pub const CC_SCHEMA: &str = "longhaul.cc/2";
 
 /// One line of what `longhaul cc` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,7 +21,7 @@ pub enum CcRecord {
 /// The host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CcStart {
-    /// Name and version of this format: `longhaul.cc/1`.
+    /// Name and version of this format: `longhaul.cc/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,

@@ -7,7 +7,7 @@ use crate::Direction;
 use crate::estimate::RateBound;
 
 /// Name and version of the record format of `longhaul choose`.
-pub const CHOOSE_SCHEMA: &str = "longhaul.choose/1";
+pub const CHOOSE_SCHEMA: &str = "longhaul.choose/2";
 
 /// One line of what `longhaul choose` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,7 +24,7 @@ pub enum ChooseRecord {
 /// What was asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChooseStart {
-    /// Name and version of this format: `longhaul.choose/1`.
+    /// Name and version of this format: `longhaul.choose/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
@@ -76,11 +76,11 @@ pub struct Decision {
     /// The most probable best; absent when no candidate told anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best: Option<String>,
-    /// Whether its probability reached the confidence that was asked for, and nothing in `doubts` speaks against it.
+    /// Whether its probability reached the confidence that was asked for, and no caveat in `caveats` excludes a decision.
     pub decided: bool,
-    /// Why the probes cannot tell the candidates apart, and what they have in common, in words.
+    /// Reasons for which more probes cannot separate the candidates, such as a shared bottleneck.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub doubts: Vec<String>,
+    pub caveats: Vec<String>,
     /// Share of the goodput of the true best that is lost in the mean by taking this one.
     pub expected_loss: f64,
     /// Bytes of probes of all candidates.

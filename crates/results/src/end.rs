@@ -45,7 +45,7 @@ pub struct ClockSummary {
 
 /// When each end began the load, each on its own clock (CLOCK_MONOTONIC_RAW). Intervals of an end count from its begin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LoadBegin {
+pub struct LoadStart {
     /// The client.
     pub client_ns: u64,
     /// The server.
@@ -129,7 +129,7 @@ pub struct LossEpisode {
     /// Stream.
     pub stream: u32,
     /// Begin, in seconds since the load started.
-    pub begin_s: f64,
+    pub start_s: f64,
     /// Segments retransmitted in the episode.
     pub retransmits: u64,
     /// How far the congestion window fell, as a share of what it was before, 0..=1.
@@ -341,9 +341,9 @@ pub struct EndRecord {
     pub test_id: String,
     /// How it ended.
     pub completion: Completion,
-    /// When the load began; absent with thrulay.
+    /// Start of the load; absent with thrulay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub begin: Option<LoadBegin>,
+    pub load_start: Option<LoadStart>,
     /// Each direction that carried bulk bytes.
     pub directions: Vec<DirectionSummary>,
     /// The clocks; absent with thrulay.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::Direction;
 
 /// Name and version of the record format of `longhaul estimate`.
-pub const ESTIMATE_SCHEMA: &str = "longhaul.estimate/1";
+pub const ESTIMATE_SCHEMA: &str = "longhaul.estimate/2";
 
 /// One line of what `longhaul estimate` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,7 +26,7 @@ pub enum EstimateRecord {
 /// Which path was probed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EstimateStart {
-    /// Name and version of this format: `longhaul.estimate/1`.
+    /// Name and version of this format: `longhaul.estimate/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
@@ -82,7 +82,7 @@ impl Quantity {
 /// What stood in the way of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Trouble {
+pub enum Caveat {
     /// Packets came in batches: interrupt moderation, aggregation on a radio link, a busy receiver.
     Batching,
     /// The sender did not reach the rate, or did not keep the distances, that the method asked for.
@@ -116,7 +116,7 @@ pub enum Trouble {
     Implausible,
 }
 
-impl Trouble {
+impl Caveat {
     /// In words, for the user.
     pub const fn text(self) -> &'static str {
         match self {
@@ -235,8 +235,8 @@ pub struct GapHistogram {
     pub bin_ns: u64,
     /// Pairs in each bin.
     pub counts: Vec<u64>,
-    /// Pairs that came further apart than the bins reach.
-    pub beyond: u64,
+    /// Pairs with a gap above the last bin.
+    pub above_range: u64,
 }
 
 /// What squeezed pairs told.
@@ -270,9 +270,9 @@ pub struct EstimateResult {
     /// The value; absent when the probes did not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<RateInterval>,
-    /// What else the same probes told.
+    /// Estimates of other quantities from the same probes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub also: Vec<RateInterval>,
+    pub other_estimates: Vec<RateInterval>,
     /// Probes that were lost, of those that were sent one by one; absent where trains say nothing of the loss of others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<ProbeLoss>,
@@ -290,7 +290,7 @@ pub struct EstimateResult {
     pub elapsed_ns: u64,
     /// What stood in the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub troubles: Vec<Trouble>,
+    pub caveats: Vec<Caveat>,
     /// What broke it off, in words; absent when it ended by itself or at a bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -7,7 +7,7 @@ use crate::estimate::{Quantity, Similarity};
 use crate::lab::KeyValue;
 
 /// Name and version of the record format of `longhaul evaluate`.
-pub const EVALUATE_SCHEMA: &str = "longhaul.evaluate/1";
+pub const EVALUATE_SCHEMA: &str = "longhaul.evaluate/2";
 
 /// One line of what `longhaul evaluate` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,7 +31,7 @@ pub enum EvaluateRecord {
 /// What was asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvaluateStart {
-    /// Name and version of this format: `longhaul.evaluate/1`.
+    /// Name and version of this format: `longhaul.evaluate/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
@@ -48,7 +48,7 @@ pub struct EvaluateStart {
 /// Paths that are judged together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ensemble {
-    /// Name: that of the result folder, or of the folders.
+    /// Name: that of the result directory, or of the directories.
     pub ensemble: String,
     /// What the experiment shows, in its author's words.
     pub about: String,
@@ -77,8 +77,8 @@ pub struct Ensemble {
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredPath {
-    /// Name of the result folder.
-    pub folder: String,
+    /// Name of the result directory.
+    pub directory: String,
     /// Number of the run in it.
     pub run: u32,
     /// The values of the sweep.
@@ -150,9 +150,9 @@ pub struct MethodAccuracy {
     pub method: String,
     /// What it is an estimate of.
     pub quantity: Quantity,
-    /// Paths of which it was asked.
-    pub asked: u32,
-    /// Paths of which it gave a value.
+    /// Paths on which the method ran.
+    pub attempted: u32,
+    /// Paths on which the method gave a value.
     pub answered: u32,
     /// Estimates over the truth of what they estimate; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,7 @@ use crate::Direction;
 use crate::estimate::{Layer, Quantity};
 
 /// Name and version of the record format of `longhaul history`.
-pub const HISTORY_SCHEMA: &str = "longhaul.history/1";
+pub const HISTORY_SCHEMA: &str = "longhaul.history/2";
 
 /// One line of what `longhaul history` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,7 +26,7 @@ pub enum HistoryRecord {
 /// What was asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryStart {
-    /// Name and version of this format: `longhaul.history/1`.
+    /// Name and version of this format: `longhaul.history/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
@@ -52,8 +52,8 @@ pub struct HistoryStart {
 pub struct HistoryPath {
     /// Number of the path in these records.
     pub path: u32,
-    /// Address of the far end.
-    pub far: String,
+    /// Address of the other host.
+    pub remote: String,
     /// Address of this host by which it was reached.
     pub local: String,
     /// Which way the measured bytes went.

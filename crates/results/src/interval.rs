@@ -138,7 +138,7 @@ pub struct IntervalRecord {
     /// Number of the interval, from 0; intervals of both ends with one number cover nearly the same time.
     pub index: u64,
     /// Begin, in seconds since this end started the load.
-    pub begin_s: f64,
+    pub start_s: f64,
     /// End, in seconds since this end started the load.
     pub end_s: f64,
     /// Whether the summary leaves this interval out (`longhaul test --omit`); absent: it does not.

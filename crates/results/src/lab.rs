@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{DelaySummary, HostReport};
 
 /// Name and version of the lab's record format.
-pub const LAB_SCHEMA: &str = "longhaul.lab/1";
+pub const LAB_SCHEMA: &str = "longhaul.lab/2";
 
 /// One line of a lab's result file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ pub enum LabRecord {
 /// The whole experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LabExperiment {
-    /// Name and version of this format: `longhaul.lab/1`.
+    /// Name and version of this format: `longhaul.lab/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
@@ -45,7 +45,7 @@ pub struct LabExperiment {
     /// What it shows, in the author's words.
     pub about: String,
     /// Begin, seconds since 1970 UTC.
-    pub began_utc_s: f64,
+    pub start_utc_s: f64,
     /// Seed of the first repetition; the n-th has this plus n.
     pub seed: u64,
     /// Number of repetitions of each point.
@@ -149,7 +149,7 @@ pub struct LabRun {
     /// Planned length.
     pub duration_s: f64,
     /// Begin, seconds since 1970 UTC.
-    pub began_utc_s: f64,
+    pub start_utc_s: f64,
     /// The links, each direction one entry, with their settings at the start in words.
     pub links: Vec<LinkDescription>,
     /// The flows and streams of small transfers, in words.
@@ -261,7 +261,7 @@ pub struct LinkInterval {
     /// Node that receives.
     pub to: String,
     /// Begin, in seconds since the start of the run.
-    pub begin_s: f64,
+    pub start_s: f64,
     /// End, in seconds since the start of the run.
     pub end_s: f64,
     /// What was offered.
@@ -295,7 +295,7 @@ pub struct FlowInterval {
     /// Name of the flow.
     pub flow: String,
     /// Begin, in seconds since the start of the run.
-    pub begin_s: f64,
+    pub start_s: f64,
     /// End, in seconds since the start of the run.
     pub end_s: f64,
     /// Bytes that the receiving application read.
@@ -331,7 +331,7 @@ pub struct Transfer {
     /// Name of the stream of small transfers.
     pub flow: String,
     /// Begin of the handshake, in seconds since the start of the run.
-    pub begin_s: f64,
+    pub start_s: f64,
     /// Bytes asked for.
     pub bytes: u64,
     /// From the begin of the handshake to the last byte; absent when it did not complete before the run ended.
@@ -352,7 +352,7 @@ pub struct EngineInterval {
     /// The run.
     pub run: u32,
     /// Begin, in seconds since the start of the run.
-    pub begin_s: f64,
+    pub start_s: f64,
     /// End, in seconds since the start of the run.
     pub end_s: f64,
     /// Share of one CPU that each worker used, 0..=1.
@@ -386,7 +386,7 @@ pub enum Verdict {
     /// It did not; numbers of this run say something about the machine, not about the experiment.
     Invalid {
         /// Why, one sentence each.
-        because: Vec<String>,
+        reasons: Vec<String>,
     },
 }
 
@@ -553,7 +553,7 @@ pub struct Traffic {
 
 /// A change of way that a member of the run's overlay decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WayChange {
+pub struct RouteChange {
     /// When, in seconds since the start of the run; before it while members found each other.
     pub at_s: f64,
     /// Who decided.
@@ -590,7 +590,7 @@ pub struct LabRunEnd {
     pub interrupted: bool,
     /// Time zero of the run, from which its intervals count, in seconds since 1970 UTC: for what programs date by the wall clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zero_utc_s: Option<f64>,
+    pub start_utc_s: Option<f64>,
     /// Each direction of each link.
     pub links: Vec<LinkTotals>,
     /// Each flow.
@@ -605,7 +605,7 @@ pub struct LabRunEnd {
     pub full_sockets: Vec<FullSockets>,
     /// What the members of the overlay decided, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ways: Vec<WayChange>,
+    pub route_changes: Vec<RouteChange>,
     /// Largest share of one CPU that a worker used in any interval, 0..=1.
     pub busiest_worker: f64,
     /// Share of all CPUs of the machine that its own host gave to others over the run, 0..=1; absent when that is not readable.

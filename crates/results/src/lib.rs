@@ -25,7 +25,7 @@ pub mod tune;
 
 pub use delay::{Decomposition, DelaySummary, OneWayDelay};
 pub use end::{
-    Agreement, ClockSummary, Completion, DirectionSummary, EndRecord, EndTotals, LoadBegin, LossEpisode, Memory,
+    Agreement, ClockSummary, Completion, DirectionSummary, EndRecord, EndTotals, LoadStart, LossEpisode, Memory,
     PathMtu, RampUp, Rfc6349, StreamTotals, UdpSummary,
 };
 pub use histogram::{DelayHistogram, HistogramError, RELATIVE_ERROR};
@@ -42,7 +42,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the record format; the major number changes when an old reader would misread a new file.
-pub const SCHEMA: &str = "longhaul.test/1";
+pub const SCHEMA: &str = "longhaul.test/2";
 
 /// One line of a result file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

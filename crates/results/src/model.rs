@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the record format of `longhaul model`.
-pub const MODEL_SCHEMA: &str = "longhaul.model/1";
+pub const MODEL_SCHEMA: &str = "longhaul.model/2";
 
 /// One line of what `longhaul model` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,7 +19,7 @@ pub enum ModelRecord {
 /// What was asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelStart {
-    /// Name and version of this format: `longhaul.model/1`.
+    /// Name and version of this format: `longhaul.model/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,

@@ -24,8 +24,8 @@ pub enum ReadError {
         /// What the parser said.
         source: serde_json::Error,
     },
-    /// A newer or foreign format.
-    #[error("line {line}: format `{found}` is not `{expected}`")]
+    /// Another format, or another version of this format.
+    #[error("line {line}: cannot read the format `{found}`; this version of longhaul reads `{expected}`")]
     Schema {
         /// Line number from 1.
         line: usize,
@@ -269,7 +269,7 @@ fn one<T: Streamed>(bytes: &[u8], line: usize) -> Result<Option<T>, ReadError> {
 mod tests {
     use super::*;
 
-    const ENGINE: &str = r#"{"record":"engine","run":0,"begin_s":0.0,"end_s":0.1,"worker_cpu":[0.5],"held_bytes":7}"#;
+    const ENGINE: &str = r#"{"record":"engine","run":0,"start_s":0.0,"end_s":0.1,"worker_cpu":[0.5],"held_bytes":7}"#;
 
     fn read(text: &str) -> Result<LabFile, ReadError> {
         read_lab_records(text.as_bytes())
@@ -332,8 +332,11 @@ mod tests {
 
     #[test]
     fn the_records_of_a_plain_test_are_refused_by_their_format() {
-        let error = read("{\"record\":\"start\",\"schema\":\"longhaul.test/1\"}\n").unwrap_err();
-        assert_eq!(error.to_string(), "line 1: format `longhaul.test/1` is not `longhaul.lab/1`");
+        let error = read("{\"record\":\"start\",\"schema\":\"longhaul.test/2\"}\n").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "line 1: cannot read the format `longhaul.test/2`; this version of longhaul reads `longhaul.lab/2`"
+        );
         assert!(matches!(read("").unwrap_err(), ReadError::Empty));
     }
 

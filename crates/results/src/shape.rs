@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the format.
-pub const SHAPE_SCHEMA: &str = "longhaul.shape/1";
+pub const SHAPE_SCHEMA: &str = "longhaul.shape/2";
 
 /// One line of what `longhaul shape --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub enum ShapeRecord {
 /// Which way packets go, from the host's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum ShapeWay {
+pub enum TrafficDirection {
     /// Out of the host.
     Egress,
     /// Into the host.
@@ -47,7 +47,7 @@ pub enum ShapeState {
 /// A policy on a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShapePolicy {
-    /// Name and version of this format: `longhaul.shape/1`.
+    /// Name and version of this format: `longhaul.shape/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
@@ -72,7 +72,7 @@ pub struct ShapePolicy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShapeDirection {
     /// Which.
-    pub direction: ShapeWay,
+    pub direction: TrafficDirection,
     /// The device that holds its classes: the policy's own, or the IFB device that what comes in is led through.
     pub device: String,
     /// What it carries at most, in frames (L2: with the Ethernet header, without preamble, checksum and gap), bits per second.
@@ -93,7 +93,7 @@ pub struct ShapeClass {
     /// The policy's device.
     pub device: String,
     /// Which direction.
-    pub direction: ShapeWay,
+    pub direction: TrafficDirection,
     /// Name in the policy.
     pub class: String,
     /// Name in the kernel, such as `1:10`.
@@ -148,7 +148,7 @@ pub struct ShapeCounters {
     /// The policy's device.
     pub device: String,
     /// Which direction.
-    pub direction: ShapeWay,
+    pub direction: TrafficDirection,
     /// Name in the policy.
     pub class: String,
     /// Time of the reading, seconds since 1970 UTC.
@@ -183,13 +183,13 @@ pub struct ShapeFlows {
     /// The policy's device.
     pub device: String,
     /// Which direction.
-    pub direction: ShapeWay,
+    pub direction: TrafficDirection,
     /// Flows that are mice now, idle ones included.
     pub mice: u64,
     /// Flows that are elephants now.
     pub elephants: u64,
-    /// Most flows that are remembered.
-    pub most: u64,
+    /// Maximum number of flows in the table.
+    pub flows_max: u64,
     /// Mean time of the program for a packet or super-packet, nanoseconds; only while the kernel counts it
     /// (`sysctl kernel.bpf_stats_enabled=1`).
     #[serde(skip_serializing_if = "Option::is_none")]

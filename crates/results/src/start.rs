@@ -68,7 +68,7 @@ pub struct TestPlan {
 pub struct BufferGrant {
     /// Asked with SO_SNDBUF and SO_RCVBUF; absent means autotuned.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub asked_bytes: Option<u64>,
+    pub requested_bytes: Option<u64>,
     /// Send buffer as read back at the start.
     pub send_bytes: u64,
     /// Receive buffer as read back at the start.

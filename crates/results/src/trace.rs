@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the record format of `longhaul trace`.
-pub const TRACE_SCHEMA: &str = "longhaul.trace/1";
+pub const TRACE_SCHEMA: &str = "longhaul.trace/2";
 
 /// One line of what `longhaul trace` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +34,7 @@ pub enum TraceSource {
 /// The host, and what is followed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceStart {
-    /// Name and version of this format: `longhaul.trace/1`.
+    /// Name and version of this format: `longhaul.trace/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
@@ -47,7 +47,7 @@ pub struct TraceStart {
     /// Which connections, in words.
     pub filter: String,
     /// When it began, in seconds since 1970 (UTC).
-    pub began_utc_s: f64,
+    pub start_utc_s: f64,
 }
 
 /// A connection.
@@ -160,8 +160,8 @@ pub struct FastState {
     pub queue_segments: f64,
     /// Window that it goes to.
     pub target_segments: u32,
-    /// Whether the window rests for a round trip.
-    pub resting: bool,
+    /// Whether FAST holds the window for a round trip.
+    pub holding: bool,
 }
 
 /// What H-TCP keeps.

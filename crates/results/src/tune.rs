@@ -7,7 +7,7 @@ use crate::lab::Estimate;
 use crate::{Direction, HostReport};
 
 /// Name and version of the record format of `longhaul tune`.
-pub const TUNE_SCHEMA: &str = "longhaul.tune/1";
+pub const TUNE_SCHEMA: &str = "longhaul.tune/2";
 
 /// One line of what `longhaul tune` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,7 +45,7 @@ pub enum TuneCommand {
 /// The host, and the path that the advice is for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TuneStart {
-    /// Name and version of this format: `longhaul.tune/1`.
+    /// Name and version of this format: `longhaul.tune/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,

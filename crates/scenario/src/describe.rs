@@ -5,7 +5,7 @@ use std::time::Duration;
 use link::{Capacity, Discipline, JitterShape, Loss, Overhead, QueueLimit, Settings};
 use units::{Bytes, Rate};
 
-use crate::model::{Change, Scenario, Way};
+use crate::model::{Change, LinkDirection, Scenario};
 
 /// The settings of one direction of a link as text: `1 Gb/s, 93.5 ms, queue 24 MB, loss 0.1 %`.
 ///
@@ -43,13 +43,13 @@ impl Scenario {
         let Some(link) = self.links.get(change.link) else { return String::new() };
         let same = |c: &&Change| c.link == change.link && c.way == change.way;
         let initial = match change.way {
-            Way::Forward => &link.forward,
-            Way::Backward => &link.backward,
+            LinkDirection::Forward => &link.forward,
+            LinkDirection::Backward => &link.backward,
         };
         let before = self.schedule[..index].iter().rev().find(same).map_or(initial, |c| &c.settings);
         let way = match change.way {
-            Way::Forward => "forward",
-            Way::Backward => "backward",
+            LinkDirection::Forward => "forward",
+            LinkDirection::Backward => "backward",
         };
         format!("{} {way}: {}", link.name, describe_difference(before, &change.settings))
     }

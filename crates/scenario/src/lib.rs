@@ -32,8 +32,8 @@ mod way;
 pub use describe::{describe, describe_difference};
 pub use experiment::{Options, read};
 pub use model::{
-    Change, Experiment, Extent, Flow, Lan, Link, Medium, Metric, Mice, Model, Node, Overlay, Plot, Program,
-    PublishedValue, Record, Route, Scenario, Transport, Validity, Way,
+    Change, Experiment, Extent, Flow, Lan, Link, LinkDirection, Medium, Metric, Mice, Model, Node, Overlay, Plot,
+    Program, PublishedValue, Record, Route, Scenario, Transport, Validity,
 };
 pub use policy::{UserByName, code_point, read_policy};
 pub use problem::{Problem, Problems};

@@ -127,7 +127,7 @@ pub struct Lan {
 
 /// Direction of packets over a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Way {
+pub enum LinkDirection {
     /// From the first node of a link to the second.
     Forward,
     /// From the second node of a link to the first.
@@ -142,7 +142,7 @@ pub struct Change {
     /// Index in [`Scenario::links`].
     pub link: usize,
     /// Direction.
-    pub way: Way,
+    pub way: LinkDirection,
     /// All settings of the direction from this time on.
     pub settings: Settings,
 }

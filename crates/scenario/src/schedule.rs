@@ -11,7 +11,7 @@ use std::time::Duration;
 use link::Settings;
 
 use crate::files::Files;
-use crate::model::{Change, Way};
+use crate::model::{Change, LinkDirection};
 use crate::patch::Patch;
 use crate::problem::{Fault, Report};
 use crate::section::{Item, Spot};
@@ -24,7 +24,7 @@ const CHANGES_MAX: usize = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Target {
     link: usize,
-    way: Way,
+    way: LinkDirection,
 }
 
 /// An event for directions of links at one time, with loops unrolled.

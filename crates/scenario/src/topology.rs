@@ -7,7 +7,7 @@ use std::time::Duration;
 use link::Settings;
 
 use crate::files::Files;
-use crate::model::{Lan, Link, Medium, Node, Way};
+use crate::model::{Lan, Link, LinkDirection, Medium, Node};
 use crate::patch::{MTU, Patch};
 use crate::policy;
 use crate::problem::{Fault, known_names};
@@ -298,10 +298,10 @@ pub(crate) fn apply_both(settings: &mut [Settings; 2], patches: [Option<&Patch>;
 }
 
 /// The index of a direction in a pair.
-pub(crate) fn index(way: Way) -> usize {
+pub(crate) fn index(way: LinkDirection) -> usize {
     match way {
-        Way::Forward => 0,
-        Way::Backward => 1,
+        LinkDirection::Forward => 0,
+        LinkDirection::Backward => 1,
     }
 }
 

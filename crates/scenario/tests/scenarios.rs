@@ -20,7 +20,7 @@ fn directory() -> PathBuf {
 
 fn files() -> Vec<(PathBuf, String)> {
     let mut files: Vec<_> = std::fs::read_dir(directory())
-        .expect("the folder of experiment files")
+        .expect("the directory of experiment files")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|e| e == "toml"))
         .map(|path| (path.clone(), std::fs::read_to_string(path).expect("a readable file")))

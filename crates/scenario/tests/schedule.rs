@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{ms, read};
 use link::{Capacity, Loss, QueueLimit, Settings};
-use scenario::{Change, Scenario, Way, describe};
+use scenario::{Change, LinkDirection, Scenario, describe};
 use units::{Bytes, Rate};
 
 /// Two links of 100 Mb/s and 10 ms; the schedule is added.
@@ -18,7 +18,7 @@ fn with(schedule: &str) -> Scenario {
 }
 
 /// Time in ms, link, direction and loss of each change.
-fn losses(s: &Scenario) -> Vec<(u128, usize, Way, Loss)> {
+fn losses(s: &Scenario) -> Vec<(u128, usize, LinkDirection, Loss)> {
     s.schedule.iter().map(|c| (c.at.as_millis(), c.link, c.way, c.settings.loss)).collect()
 }
 
@@ -33,7 +33,7 @@ fn rate(settings: &Settings) -> u64 {
 fn a_step_changes_what_it_names_and_nothing_else() {
     let s = with("[[schedule]]\nat = \"60s\"\nlinks = [\"north\"]\ndirection = \"forward\"\nloss = 0.05");
     let settings = Settings { loss: Loss::Independent(0.05), ..s.links[0].forward.clone() };
-    assert_eq!(s.schedule, [Change { at: Duration::from_secs(60), link: 0, way: Way::Forward, settings }]);
+    assert_eq!(s.schedule, [Change { at: Duration::from_secs(60), link: 0, way: LinkDirection::Forward, settings }]);
     assert_eq!(s.describe_change(0), "north forward: loss 15 % -> 5 %");
 }
 
@@ -121,7 +121,7 @@ fn of_two_steps_at_one_time_the_later_in_the_file_wins_and_makes_one_change() {
     let s = with(
         "[[schedule]]\nat = \"30s\"\nlink = \"north\"\ndirection = \"forward\"\nloss = 0.3\n[[schedule]]\nat = \"30s\"\nlink = \"north\"\ndirection = \"forward\"\nloss = 0.4\ndelay = \"1ms\"",
     );
-    assert_eq!(losses(&s), [(30_000, 0, Way::Forward, Loss::Independent(0.4))]);
+    assert_eq!(losses(&s), [(30_000, 0, LinkDirection::Forward, Loss::Independent(0.4))]);
 }
 
 #[test]

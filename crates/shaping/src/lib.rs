@@ -10,4 +10,4 @@ mod words;
 
 pub use device::{Device, Facilities};
 pub use plan::{ClassPlan, IFB_QUEUE, IngressPlan, LeafPlan, Plan, PlanError, SidePlan, handle, plan};
-pub use policy::{Accounting, Class, Match, Policy, Queue, QueueKind, Side, SizeLimits, Traffic, Way};
+pub use policy::{Accounting, Class, Direction, Match, Policy, Queue, QueueKind, Side, SizeLimits, Traffic};

@@ -10,7 +10,7 @@ use tc::{BpfProgram, Classifier, Discipline, Filter, Handle, HtbClass, HtbRoot, 
 use units::{Bytes, Rate};
 
 use crate::device::{Device, Facilities};
-use crate::policy::{Accounting, Class, Match, Policy, QueueKind, Side, Way};
+use crate::policy::{Accounting, Class, Direction, Match, Policy, QueueKind, Side};
 use crate::{size, words};
 
 /// Number of the disciplines that divide the traffic.
@@ -58,7 +58,7 @@ pub struct IngressPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SidePlan {
     /// Which direction.
-    pub way: Way,
+    pub way: Direction,
     /// The device that holds the tree: the policy's own or the IFB device.
     pub device: Device,
     /// Maximum rate of the direction, in frames.
@@ -137,8 +137,8 @@ pub enum PlanError {
 pub fn plan(policy: &Policy, device: &Device, ifb: &Device, facilities: Facilities) -> Result<Plan, PlanError> {
     let planner =
         |way, on: &Device, side: &Side| Planner { device: on.clone(), facilities, way }.side(side, policy.accounting);
-    let egress = policy.egress.as_ref().map(|side| planner(Way::Egress, device, side)).transpose()?;
-    let ingress = policy.ingress.as_ref().map(|side| planner(Way::Ingress, ifb, side)).transpose()?;
+    let egress = policy.egress.as_ref().map(|side| planner(Direction::Egress, device, side)).transpose()?;
+    let ingress = policy.ingress.as_ref().map(|side| planner(Direction::Ingress, ifb, side)).transpose()?;
     let ingress = ingress.map(|side| IngressPlan { hook: hook(ifb.index), side });
     Ok(Plan { device: device.clone(), egress, ingress })
 }
@@ -159,7 +159,7 @@ fn hook(ifb: u32) -> Tree {
 struct Planner {
     device: Device,
     facilities: Facilities,
-    way: Way,
+    way: Direction,
 }
 
 impl Planner {
@@ -262,7 +262,7 @@ impl Planner {
         let by_words = if needs_program.is_some() { Vec::new() } else { by_words(&rules) };
         let program = needs_program.is_some() || (self.facilities.bpf && by_words.len() > MANY);
         if program {
-            let name = format!("longhaul {}", if self.way == Way::Egress { "egress" } else { "ingress" });
+            let name = format!("longhaul {}", if self.way == Direction::Egress { "egress" } else { "ingress" });
             let program = BpfProgram { descriptor: None, id: 0, name };
             tree.filters.push(Filter {
                 parent: Handle::new(MAJOR, 0),

@@ -139,7 +139,7 @@ pub enum Traffic {
 
 /// A direction, from the host's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Way {
+pub enum Direction {
     /// Out of the host.
     Egress,
     /// Into the host.

@@ -44,9 +44,9 @@ pub fn undisturbed(trial: impl Fn()) {
 
 /// Says that this test decides nothing, and why: the machine could not carry what it measures. It is said on standard error, past the capture
 /// of passing tests, for it must not look like one that passed.
-pub fn undecided(because: &str) {
+pub fn undecided(reason: &str) {
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    say(&format!("UNDECIDED: {name}: {because}"));
+    say(&format!("UNDECIDED: {name}: {reason}"));
 }
 
 #[derive(Debug, PartialEq, Eq)]

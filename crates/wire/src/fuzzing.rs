@@ -179,7 +179,7 @@ pub fn overlay(data: &[u8]) {
     }
     if let Some(envelope) = overlay::Envelope::decode(data) {
         assert!(data.starts_with(&envelope.encode()));
-        assert!((1..=overlay::MOST_RELAYS).contains(&envelope.route().len()));
+        assert!((1..=overlay::RELAYS_MAX).contains(&envelope.route().len()));
         assert!(envelope.hop_from() != envelope.hop_to());
     }
     if let Some(initiation) = overlay::Initiation::decode(data) {

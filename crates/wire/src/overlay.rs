@@ -11,11 +11,11 @@ mod sealed;
 #[cfg(test)]
 mod tests;
 
-pub use envelope::{ENVELOPE_BYTES, Envelope, MOST_RELAYS};
+pub use envelope::{ENVELOPE_BYTES, Envelope, RELAYS_MAX};
 pub use handshake::{COOKIE_BYTES, Cookie, INITIATION_BYTES, Initiation, MAC_BYTES, Macs, RESPONSE_BYTES, Response};
 pub use message::{LaneReport, MESSAGE_MAX, Message, REPORTS_MAX};
 pub use sealed::{
-    CLASS_ELEPHANT, CLASS_MOUSE, Content, LANE_DIRECT, LANE_RELAYED, LANE_SENSOR, LANE_TRIALS, MOST_QUEUES,
+    CLASS_ELEPHANT, CLASS_MOUSE, Content, LANE_DIRECT, LANE_RELAYED, LANE_SENSOR, LANE_TRIALS, QUEUES_MAX,
     SEALED_BYTES, Sealed, UNKNOWN_RATE,
 };
 

@@ -1,7 +1,7 @@
 //! What is kept, and what is asked for.
 
 use super::*;
-use crate::{Filter, MOST_ENTRIES};
+use crate::{ENTRIES_MAX, Filter};
 
 #[test]
 fn entries_come_back_as_they_were() {
@@ -103,7 +103,7 @@ fn quantity_layer_and_time_filter_the_entries() {
 fn of_each_method_the_latest_thousand_are_kept() {
     let place = Place::new();
     let mut archive = place.open();
-    let many: Vec<Entry> = (0..MOST_ENTRIES + 5).map(|i| entry(i.into(), 1)).collect();
+    let many: Vec<Entry> = (0..ENTRIES_MAX + 5).map(|i| entry(i.into(), 1)).collect();
     let few: Vec<Entry> = (0..3).map(|i| Entry { method: "bbr".to_owned(), ..entry(i.into(), 2) }).collect();
     let elsewhere = Entry { path: path("192.0.2.8", "198.51.100.3"), ..entry(0.0, 3) };
     archive.add(&few).unwrap();

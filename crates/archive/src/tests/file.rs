@@ -23,9 +23,9 @@ fn text_of(error: &ArchiveError, file: &Path) -> String {
 }
 
 #[test]
-fn folder_and_file_are_for_the_user_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let inner = folder.path().join("data/longhaul");
+fn directory_and_file_are_for_the_user_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let inner = directory.path().join("data/longhaul");
     let file = inner.join("history.sqlite");
     Archive::open(&file).unwrap().add(&[entry(1.0, 1)]).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -121,10 +121,10 @@ fn a_writer_killed_in_mid_transaction_leaves_what_was_before() {
         .execute_batch("PRAGMA cache_size = 5; BEGIN IMMEDIATE; UPDATE entry SET rate_bps = 2")
         .unwrap();
     // What is on disk when the writer is killed now.
-    let (after, name) = (place.folder.path().join("after"), "history.sqlite");
+    let (after, name) = (place.directory.path().join("after"), "history.sqlite");
     fs::create_dir(&after).unwrap();
     for file in [name.to_owned(), format!("{name}-journal")] {
-        fs::copy(place.folder.path().join(&file), after.join(&file)).unwrap();
+        fs::copy(place.directory.path().join(&file), after.join(&file)).unwrap();
     }
     let torn = after.join(name);
     assert_ne!(fs::read(&torn).unwrap(), settled, "half written");
@@ -153,16 +153,16 @@ fn without_room_nothing_is_added() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_named() {
-    // Not even root makes a folder there.
+fn a_directory_that_cannot_be_made_is_named() {
+    // Not even root makes a directory there.
     let file = Path::new("/proc/longhaul/history.sqlite");
     let error = Archive::open(file).unwrap_err();
     assert!(matches!(error, ArchiveError::Make { .. }), "{error:?}");
     assert!(text_of(&error, file).contains("LONGHAUL_HISTORY"));
-    let folder = tempfile::tempdir().unwrap();
-    let error = Archive::open_existing(folder.path()).unwrap_err();
+    let directory = tempfile::tempdir().unwrap();
+    let error = Archive::open_existing(directory.path()).unwrap_err();
     assert!(matches!(error, ArchiveError::Open { .. }), "{error:?}");
-    text_of(&error, folder.path());
+    text_of(&error, directory.path());
 }
 
 #[test]

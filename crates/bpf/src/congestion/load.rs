@@ -19,15 +19,15 @@ const LONGEST_NAME: usize = 15;
 const OPS: &str = "congestion_control";
 pub(super) const NAME_BYTES: usize = 16;
 
-/// Loads a congestion control, under a name that begins with that of its algorithm, and pins it in `folder`. From then on any program of
+/// Loads a congestion control, under a name that begins with that of its algorithm, and pins it in `directory`. From then on any program of
 /// this host may choose it (TCP_CONGESTION), also without privilege.
 ///
 /// # Errors
 /// See [`CongestionError`]; nothing is left behind then.
-pub fn load(folder: &Path, name: &str, settings: &Settings) -> Result<(), CongestionError> {
+pub fn load(directory: &Path, name: &str, settings: &Settings) -> Result<(), CongestionError> {
     check_name(name)?;
-    let place = folder.join(name);
-    if pins::is_active(folder, name) {
+    let place = directory.join(name);
+    if pins::is_active(directory, name) {
         return Err(CongestionError::Loaded { name: name.to_owned() });
     }
     check_btf()?;
@@ -35,11 +35,11 @@ pub fn load(folder: &Path, name: &str, settings: &Settings) -> Result<(), Conges
     let mut object = open(name, settings).and_then(libbpf_rs::OpenObject::load).map_err(|e| load_error(name, &e))?;
     kernel::mount_bpf_file_system(Path::new(FILE_SYSTEM)).map_err(|e| refused("mounting the BPF file system", e))?;
     // Of one that was killed in the midst.
-    pins::remove(folder, name);
-    fs::create_dir_all(&place).map_err(|e| refused("making a folder in the BPF file system", e))?;
-    let registered = pin(&mut object, folder, name).and_then(|()| register(&mut object, name));
+    pins::remove(directory, name);
+    fs::create_dir_all(&place).map_err(|e| refused("making a directory in the BPF file system", e))?;
+    let registered = pin(&mut object, directory, name).and_then(|()| register(&mut object, name));
     if registered.is_err() {
-        pins::remove(folder, name);
+        pins::remove(directory, name);
     }
     registered
 }
@@ -94,8 +94,8 @@ pub(super) fn is_settings(map: &OsStr) -> bool {
 }
 
 /// Before it is registered: a registration that no pin holds could be found by nobody.
-fn pin(object: &mut Object, folder: &Path, name: &str) -> Result<(), CongestionError> {
-    let [ops, settings] = files(folder, name);
+fn pin(object: &mut Object, directory: &Path, name: &str) -> Result<(), CongestionError> {
+    let [ops, settings] = files(directory, name);
     for mut map in object.maps_mut() {
         let to = match map.name() {
             known if known == OPS => &ops,

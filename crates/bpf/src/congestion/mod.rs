@@ -1,6 +1,6 @@
 //! Congestion controls of longhaul in the kernel: loading, listing, unloading.
 //!
-//! Each is pinned in the BPF file system below a folder, by its name: `ops`, the map that holds the registration (BPF_MAP_TYPE_STRUCT_OPS),
+//! Each is pinned in the BPF file system below a directory, by its name: `ops`, the map that holds the registration (BPF_MAP_TYPE_STRUCT_OPS),
 //! and `settings`, its parameters, frozen. That is all that is kept of it: what is listed is what the kernel has.
 
 mod error;
@@ -25,6 +25,6 @@ pub const FOLDER: &str = "/sys/fs/bpf/longhaul/congestion";
 const FILE_SYSTEM: &str = "/sys/fs/bpf";
 
 /// The files of one congestion control in a directory.
-fn files(folder: &Path, name: &str) -> [PathBuf; 2] {
-    [folder.join(name).join(pins::OPS_FILE), folder.join(name).join("settings")]
+fn files(directory: &Path, name: &str) -> [PathBuf; 2] {
+    [directory.join(name).join(pins::OPS_FILE), directory.join(name).join("settings")]
 }

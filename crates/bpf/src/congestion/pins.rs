@@ -28,34 +28,34 @@ pub struct Loaded {
     pub users: u32,
 }
 
-/// Congestion controls that are loaded and pinned in `folder`, by name.
+/// Congestion controls that are loaded and pinned in `directory`, by name.
 ///
 /// # Errors
 /// No privilege.
-pub fn list(folder: &Path) -> Result<Vec<Loaded>, CongestionError> {
+pub fn list(directory: &Path) -> Result<Vec<Loaded>, CongestionError> {
     let mut all = Vec::new();
-    for name in pinned(folder)? {
-        let Some(state) = registration(folder, &name)?.filter(|r| r.state == IN_USE) else { continue };
-        let since = fs::metadata(folder.join(&name)).and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-        all.push(Loaded { settings: settings(folder, &name), since, users: state.users, name });
+    for name in pinned(directory)? {
+        let Some(state) = registration(directory, &name)?.filter(|r| r.state == IN_USE) else { continue };
+        let since = fs::metadata(directory.join(&name)).and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        all.push(Loaded { settings: settings(directory, &name), since, users: state.users, name });
     }
     Ok(all)
 }
 
-/// Names of those whose loader was killed before it was done, or is at work still: something is pinned in `folder`, and nothing registered.
+/// Names of those whose loader was killed before it was done, or is at work still: something is pinned in `directory`, and nothing registered.
 /// No connection can choose them, and they hold no program.
 ///
 /// # Errors
 /// No privilege.
-pub fn unfinished(folder: &Path) -> Result<Vec<String>, CongestionError> {
-    let mut all = pinned(folder)?;
-    all.retain(|name| !is_active(folder, name));
+pub fn unfinished(directory: &Path) -> Result<Vec<String>, CongestionError> {
+    let mut all = pinned(directory)?;
+    all.retain(|name| !is_active(directory, name));
     Ok(all)
 }
 
 /// Names that have a directory, in order.
-fn pinned(folder: &Path) -> Result<Vec<String>, CongestionError> {
-    let entries = match fs::read_dir(folder) {
+fn pinned(directory: &Path) -> Result<Vec<String>, CongestionError> {
+    let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(refused("reading the BPF file system", e)),
@@ -69,18 +69,18 @@ fn pinned(folder: &Path) -> Result<Vec<String>, CongestionError> {
 /// has left of one goes, too.
 ///
 /// # Errors
-/// No congestion control of that name is pinned in `folder` or registered without pins, or the privilege is missing.
-pub fn unload(folder: &Path, name: &str) -> Result<(), CongestionError> {
-    if name.contains('/') || !folder.join(name).is_dir() {
+/// No congestion control of that name is pinned in `directory` or registered without pins, or the privilege is missing.
+pub fn unload(directory: &Path, name: &str) -> Result<(), CongestionError> {
+    if name.contains('/') || !directory.join(name).is_dir() {
         return registered::unload(name);
     }
-    match open(folder, name) {
+    match open(directory, name) {
         Ok(map) => unregister(&map)?,
         // Its loader was killed before it was pinned.
         Err(e) if e.kind() == ErrorKind::NotFound => {}
         Err(e) => return Err(refused("opening what is pinned", error::as_io(&e))),
     }
-    remove(folder, name);
+    remove(directory, name);
     Ok(())
 }
 
@@ -91,20 +91,20 @@ pub(super) fn unregister(map: &MapHandle) -> Result<(), CongestionError> {
     }
 }
 
-pub(super) fn is_active(folder: &Path, name: &str) -> bool {
-    registration(folder, name).ok().flatten().is_some_and(|r| r.state == IN_USE)
+pub(super) fn is_active(directory: &Path, name: &str) -> bool {
+    registration(directory, name).ok().flatten().is_some_and(|r| r.state == IN_USE)
 }
 
 /// Takes the pins away. A map that is registered must be unregistered before.
-pub(super) fn remove(folder: &Path, name: &str) {
-    for file in files(folder, name) {
+pub(super) fn remove(directory: &Path, name: &str) {
+    for file in files(directory, name) {
         // What is not there need not go; what cannot go is found by the next one.
         let _ = fs::remove_file(file);
     }
-    let _ = fs::remove_dir(folder.join(name));
+    let _ = fs::remove_dir(directory.join(name));
     // Only if they are empty, so never while another is loaded.
-    let _ = fs::remove_dir(folder);
-    let _ = folder.parent().map(fs::remove_dir);
+    let _ = fs::remove_dir(directory);
+    let _ = directory.parent().map(fs::remove_dir);
 }
 
 pub(super) struct Registration {
@@ -112,13 +112,13 @@ pub(super) struct Registration {
     pub(super) state: u32,
 }
 
-fn open(folder: &Path, name: &str) -> Result<MapHandle, libbpf_rs::Error> {
-    let [ops, _] = files(folder, name);
+fn open(directory: &Path, name: &str) -> Result<MapHandle, libbpf_rs::Error> {
+    let [ops, _] = files(directory, name);
     MapHandle::from_pinned_path(ops)
 }
 
-fn registration(folder: &Path, name: &str) -> Result<Option<Registration>, CongestionError> {
-    let map = match open(folder, name) {
+fn registration(directory: &Path, name: &str) -> Result<Option<Registration>, CongestionError> {
+    let map = match open(directory, name) {
         Ok(map) => map,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(refused("opening what is pinned", error::as_io(&e))),
@@ -137,8 +137,8 @@ pub(super) fn registration_in(value: &[u8]) -> Option<Registration> {
     Some(Registration { users: word(0)?.saturating_sub(1), state: word(4)? })
 }
 
-fn settings(folder: &Path, name: &str) -> Option<Settings> {
-    let [_, settings] = files(folder, name);
+fn settings(directory: &Path, name: &str) -> Option<Settings> {
+    let [_, settings] = files(directory, name);
     settings_in(&MapHandle::from_pinned_path(settings).ok()?, Algorithm::of_name(name)?)
 }
 

@@ -46,8 +46,8 @@ fn found() -> Vec<Found> {
 }
 
 /// Ids of the maps that are pinned in the layout of [`super::files`], in any directory.
-fn collect_pinned(folder: &Path, into: &mut BTreeSet<u32>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+fn collect_pinned(directory: &Path, into: &mut BTreeSet<u32>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|t| t.is_dir()) {
             collect_pinned(&entry.path(), into);
         } else if entry.file_name() == OPS_FILE {

@@ -9,7 +9,7 @@ use super::{Measurement, Pairs};
 const CONFIDENCE: f64 = 0.95;
 
 /// Resamples beyond which no more are drawn: a percentile needs some thousand, and each keeps a number.
-const MOST_RESAMPLES: u32 = 100_000;
+const RESAMPLES_MAX: u32 = 100_000;
 
 /// How an interval is made: *measurements* are drawn again with replacement, never pairs.
 ///
@@ -85,7 +85,7 @@ impl Bootstrap {
         let mut rng = ChaCha12Rng::seed_from_u64(self.seed);
         let mut weights = vec![0; measurements];
         let mut values = Vec::new();
-        for _ in 0..self.resamples.min(MOST_RESAMPLES) {
+        for _ in 0..self.resamples.min(RESAMPLES_MAX) {
             weights.fill(0);
             for _ in 0..measurements {
                 // The upper half of a product of 64 by 64 bits is even over the places but for 1 in 2^64.

@@ -5,7 +5,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use super::{Predictor, Value, push_bounded};
 
 /// Errors kept of each predictor: a path's noise of long ago says little of today's.
-const MOST_ERRORS: usize = 64;
+const ERRORS_MAX: usize = 64;
 
 /// Share of values that are outside on each side: an interval of 80 % is what ten errors can tell.
 const TAIL: f64 = 0.1;
@@ -37,7 +37,7 @@ impl Errors {
         for (errors, predictor) in self.of.iter_mut().zip(Predictor::ALL) {
             if let Some(said_bps) = predictor.next(before) {
                 // Below 1 b/s rates are alike, so that zero has a logarithm.
-                push_bounded(errors, came_bps.max(1.0).ln() - said_bps.max(1.0).ln(), MOST_ERRORS);
+                push_bounded(errors, came_bps.max(1.0).ln() - said_bps.max(1.0).ln(), ERRORS_MAX);
             }
         }
     }

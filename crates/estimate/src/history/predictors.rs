@@ -1,4 +1,4 @@
-use super::{MOST_BPS, Value};
+use super::{BPS_MAX, Value};
 use crate::samples::mean;
 
 /// Weight of the newest value in the level of Holt-Winters (He, Dovrolis, Ammar 2005: 0.8).
@@ -71,5 +71,5 @@ fn holt_winters(values: &[Value]) -> Option<f64> {
         trend = HOLT_TREND * (next - level) + (1.0 - HOLT_TREND) * trend;
         level = next;
     }
-    Some((level + trend).clamp(0.0, MOST_BPS))
+    Some((level + trend).clamp(0.0, BPS_MAX))
 }

@@ -215,9 +215,9 @@ fn memory_is_bounded() {
     let mut history = History::new();
     for i in 0..1000 {
         history.add(Value { at_s: i as f64, rate_bps: noise(0.1, 5, i) });
-        assert!(history.kept.len() <= MOST_KEPT && history.gaps.len() <= MOST_GAPS);
+        assert!(history.kept.len() <= KEPT_MAX && history.gaps.len() <= GAPS_MAX);
     }
-    assert_eq!(history.predict(1000.0).map(|p| p.samples), Some(MOST_KEPT));
+    assert_eq!(history.predict(1000.0).map(|p| p.samples), Some(KEPT_MAX));
 }
 
 proptest! {
@@ -229,7 +229,7 @@ proptest! {
         let values: Vec<Value> = values.into_iter().map(|(at_s, rate_bps)| Value { at_s, rate_bps }).collect();
         if let Some(p) = predict(&values, now_s) {
             prop_assert!(0.0 <= p.low_bps && p.low_bps <= p.rate_bps && p.rate_bps <= p.high_bps, "{:?}", p);
-            prop_assert!(p.high_bps <= MOST_BPS && p.samples > 0, "{:?}", p);
+            prop_assert!(p.high_bps <= BPS_MAX && p.samples > 0, "{:?}", p);
             prop_assert!(p.since_shift_s.is_none_or(|s| s >= 0.0), "{:?}", p);
         }
     }

@@ -124,7 +124,7 @@ pub fn full_link(rate: Rate, link: Rate, payload: Bytes, frame: Bytes, before: &
     }
     let ideal = Rate::from_bps((link.as_bps() as f64 * payload.as_u64() as f64 / frame.as_u64() as f64) as u64);
     let reached = rate.as_bps() as f64 / ideal.as_bps().max(1) as f64;
-    let because = before.evidence.strip_prefix("path full: ").unwrap_or(&before.evidence);
-    let evidence = format!("path full: {rate} of {ideal}; {because}");
+    let cause = before.evidence.strip_prefix("path full: ").unwrap_or(&before.evidence);
+    let evidence = format!("path full: {rate} of {ideal}; {cause}");
     (reached >= LINK_FULL && ideal > Rate::ZERO).then(|| verdict(Limit::Bottleneck, reached.min(1.0), evidence))
 }

@@ -1,9 +1,9 @@
 //! Asymptotic dispersion rate: how fast long trains come out of the path (Dovrolis, Ramanathan, Moore, INFOCOM 2001).
 
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::Duration;
 
-use super::{Interval, Method, Outcome, Passage, Path, Step, Train};
+use super::{Interval, Method, Outcome, Path, Step, Train, TrainObservation};
 use crate::samples::{mean, sorted};
 
 /// Length of the packets in bytes of IP. *Choosing Internet Paths* (2002) §4.1.2: 1428 bytes.
@@ -23,7 +23,7 @@ pub struct Adr {
     rates: Vec<f64>,
     gaps_ns: Vec<f64>,
     slowed: bool,
-    troubles: Vec<Trouble>,
+    caveats: Vec<Caveat>,
 }
 
 impl Adr {
@@ -38,7 +38,7 @@ impl Adr {
     }
 
     fn new(path: Path, packets: u32) -> Self {
-        Self { path, packets, trains: 0, rates: Vec::new(), gaps_ns: Vec::new(), slowed: false, troubles: Vec::new() }
+        Self { path, packets, trains: 0, rates: Vec::new(), gaps_ns: Vec::new(), slowed: false, caveats: Vec::new() }
     }
 
     fn bytes(&self) -> u32 {
@@ -55,16 +55,16 @@ impl Method for Adr {
         Step::Send { train: Train::spaced(self.packets, self.bytes(), Duration::ZERO), pause: self.path.round_trip }
     }
 
-    fn observe(&mut self, passage: &Passage) {
+    fn observe(&mut self, passage: &TrainObservation) {
         let between = self.packets.saturating_sub(1) as usize;
         let gaps = sorted(passage.gaps().iter().take(between).map(|g| g.received.as_nanos() as f64));
         let kept = gaps.get(2..gaps.len().saturating_sub(2)).unwrap_or_default();
         self.gaps_ns.extend(kept);
         if passage.lost() > 0 {
-            self.troubles.push(Trouble::Loss);
+            self.caveats.push(Caveat::Loss);
         }
         if passage.reordered() > 0 {
-            self.troubles.push(Trouble::Reordering);
+            self.caveats.push(Caveat::Reordering);
         }
         self.slowed |= passage.dispersion().is_some_and(|d| d.is_slowed());
         self.rates.extend(rate_of(kept, self.bytes()));
@@ -77,8 +77,8 @@ impl Method for Adr {
             Interval::from_bps(bps, low, high)
         });
         let is_senders = interval.is_some() && !self.slowed;
-        let outcome = Outcome::of(Quantity::AsymptoticDispersion, interval).troubled(self.troubles.iter().copied());
-        outcome.troubled([Trouble::SenderTooSlow, Trouble::LowerBound].into_iter().filter(|_| is_senders))
+        let outcome = Outcome::of(Quantity::AsymptoticDispersion, interval).troubled(self.caveats.iter().copied());
+        outcome.troubled([Caveat::SenderTooSlow, Caveat::LowerBound].into_iter().filter(|_| is_senders))
     }
 }
 

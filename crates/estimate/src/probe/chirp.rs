@@ -8,13 +8,13 @@
 mod range;
 mod signature;
 
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::{Duration, Instant, Rate};
 
 use self::range::Range;
 pub use self::signature::{Reading, Segmentation, Signature};
 use super::unsteady::changed;
-use super::{Dispersion, Interval, Method, Outcome, Passage, Path, Step, Train, UDP_HEADERS};
+use super::{Dispersion, Interval, Method, Outcome, Path, Step, Train, TrainObservation, UDP_HEADERS};
 use crate::samples::median;
 
 /// Chirps of which the estimate is the mean (pathChirp 2.3.7).
@@ -27,7 +27,7 @@ const MEAN_RATE: f64 = 0.3e6;
 const SCOUTS: usize = 3;
 
 /// Chirps in all, whatever becomes of them.
-const MOST_CHIRPS: usize = 60;
+const CHIRPS_MAX: usize = 60;
 
 /// Chirps in a row of which nothing came, after which the path is taken for dead.
 const SILENCE: usize = 3;
@@ -44,7 +44,7 @@ const TAIL: usize = 6;
 /// Deviation of a gap at the sender from what was asked that makes it uneven: half of a step of the rates of 2.3.7.
 const UNEVEN: f64 = 0.1;
 
-/// Share of uneven gaps in a chirp that is a trouble: the busy period, of a chirp of the first range.
+/// Share of uneven gaps in a chirp that is a caveat: the busy period, of a chirp of the first range.
 const MANY_UNEVEN: f64 = 0.25;
 
 /// Packets that came within this of each other, and left four times as far apart or more, came together: it takes a queue
@@ -98,7 +98,7 @@ pub struct PathChirp {
     readings: Vec<Reading>,
     /// What the last packets of chirps came at that came slower than they left, in b/s: no more than the capacity.
     tails: Vec<f64>,
-    troubles: Vec<Trouble>,
+    caveats: Vec<Caveat>,
 }
 
 /// Where the readings lie in the range.
@@ -124,8 +124,8 @@ impl PathChirp {
     fn with(path: Path, form: Form) -> Self {
         let range = Range::new(length(&path, form), path.least_gap);
         let (asked, readings, tails) = (Train::new(Vec::new()), Vec::new(), Vec::new());
-        let troubles = Vec::new();
-        Self { path, form, range, sent: 0, silent: 0, batched: 0, overflowed: 0, asked, readings, tails, troubles }
+        let caveats = Vec::new();
+        Self { path, form, range, sent: 0, silent: 0, batched: 0, overflowed: 0, asked, readings, tails, caveats }
     }
 
     fn bytes(&self) -> u32 {
@@ -173,7 +173,7 @@ impl PathChirp {
         self.batched >= SCOUTS && self.batched > self.readings.len()
     }
 
-    fn reading(&self, passage: &Passage) -> Option<Reading> {
+    fn reading(&self, passage: &TrainObservation) -> Option<Reading> {
         let left: Option<Vec<Instant>> = passage.packets.iter().map(|p| p.sent).collect();
         let apart = |w: &[Instant]| w.last()?.as_nanos().checked_sub(w.first()?.as_nanos()).map(|ns| ns as f64);
         let gaps_ns: Option<Vec<f64>> = left?.windows(2).map(apart).collect();
@@ -187,24 +187,24 @@ fn length(path: &Path, form: Form) -> u32 {
 }
 
 /// What the last packets of a chirp came at in b/s, if that was clearly slower than they left.
-fn tail(passage: &Passage) -> Option<f64> {
+fn tail(passage: &TrainObservation) -> Option<f64> {
     let last = passage.packets.len().checked_sub(TAIL)?;
-    let tail = Passage { packets: passage.packets.get(last..)?.to_vec() };
+    let tail = TrainObservation { packets: passage.packets.get(last..)?.to_vec() };
     tail.dispersion().filter(Dispersion::is_slowed).map(|d| d.received_rate().as_bps() as f64)
 }
 
 /// Whether packets were lost as a queue that overflows loses them: many, and none of the first third.
-fn is_overflow(passage: &Passage) -> bool {
+fn is_overflow(passage: &TrainObservation) -> bool {
     let first = passage.packets.iter().take(passage.packets.len() / 3);
     passage.loss_ratio() > OVERFLOW && first.filter(|p| p.received.is_none()).count() == 0
 }
 
-fn is_batched(passage: &Passage) -> bool {
+fn is_batched(passage: &TrainObservation) -> bool {
     passage.gaps().iter().filter(|g| g.received < TOGETHER && g.sent >= TOGETHER * 4).count() >= 2
 }
 
 /// Whether many packets did not leave as far apart as they should.
-fn is_uneven(passage: &Passage, asked: &Train) -> bool {
+fn is_uneven(passage: &TrainObservation, asked: &Train) -> bool {
     let pairs = passage.packets.windows(2).zip(asked.departures().windows(2));
     let uneven = pairs.filter(|(went, asked)| {
         let ([a, b], [first, second]) = (went, asked) else { return false };
@@ -217,7 +217,7 @@ fn is_uneven(passage: &Passage, asked: &Train) -> bool {
 
 impl Method for PathChirp {
     fn next(&mut self) -> Step {
-        let enough = self.readings.len() >= CHIRPS || self.sent >= MOST_CHIRPS;
+        let enough = self.readings.len() >= CHIRPS || self.sent >= CHIRPS_MAX;
         if enough || self.silent >= SILENCE || self.is_batched() {
             return Step::Done(self.so_far());
         }
@@ -228,17 +228,17 @@ impl Method for PathChirp {
         Step::Send { pause: turn.saturating_sub(train.span()).max(self.path.round_trip / 2), train }
     }
 
-    fn observe(&mut self, passage: &Passage) {
+    fn observe(&mut self, passage: &TrainObservation) {
         self.silent = if passage.lost() == passage.sent() { self.silent + 1 } else { 0 };
         let (whole, ordered) = (passage.lost() == 0, passage.reordered() == 0);
         let batched = is_batched(passage);
-        let troubles = [
-            (!whole, Trouble::Loss),
-            (!ordered, Trouble::Reordering),
-            (batched, Trouble::Batching),
-            (is_uneven(passage, &self.asked), Trouble::SenderTooSlow),
+        let caveats = [
+            (!whole, Caveat::Loss),
+            (!ordered, Caveat::Reordering),
+            (batched, Caveat::Batching),
+            (is_uneven(passage, &self.asked), Caveat::SenderTooSlow),
         ];
-        self.troubles.extend(troubles.into_iter().filter(|(is, _)| *is).map(|(_, trouble)| trouble));
+        self.caveats.extend(caveats.into_iter().filter(|(is, _)| *is).map(|(_, caveat)| caveat));
         self.batched += usize::from(batched);
         // The tool, too, leaves out chirps of which a packet is missing.
         let reading = if whole && ordered && !batched { self.reading(passage) } else { None };
@@ -257,16 +257,16 @@ impl Method for PathChirp {
         let reaching =
             |i: Interval| Interval { low: Rate::from_bps((i.low.as_bps() as f64 / self.form.spread) as u64), ..i };
         let mean = Interval::of_mean(&rates).map(reaching).filter(|_| !self.is_batched());
-        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, mean).troubled(self.troubles.iter().copied());
+        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, mean).troubled(self.caveats.iter().copied());
         let tails = median(self.tails.iter().copied()).filter(|_| self.tails.len() >= SCOUTS);
         outcome.also.extend(tails.map(|bps| (Quantity::AsymptoticDispersion, Interval::exactly(bps))));
         let place = self.place();
-        let troubles = [
-            (place == Some(Place::Above), Trouble::LowerBound),
-            (place == Some(Place::Below), Trouble::UpperBound),
-            (rates.len() < CHIRPS, Trouble::TooFewSamples),
-            (changed(&rates), Trouble::Unsteady),
+        let caveats = [
+            (place == Some(Place::Above), Caveat::LowerBound),
+            (place == Some(Place::Below), Caveat::UpperBound),
+            (rates.len() < CHIRPS, Caveat::TooFewSamples),
+            (changed(&rates), Caveat::Unsteady),
         ];
-        outcome.troubled(troubles.into_iter().filter(|(is, _)| *is).map(|(_, trouble)| trouble))
+        outcome.troubled(caveats.into_iter().filter(|(is, _)| *is).map(|(_, caveat)| caveat))
     }
 }

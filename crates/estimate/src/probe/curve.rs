@@ -2,7 +2,7 @@
 
 use units::Rate;
 
-use super::Passage;
+use super::TrainObservation;
 use crate::samples::rate;
 
 /// Packets that come within this of each other came together, in ns: no link of a wide area network is so fast that
@@ -12,7 +12,7 @@ const TOGETHER_NS: u64 = 1_000;
 /// Or closer than this share of their mean distance, where that makes so many batches: a bucket lets packets through once, and others
 /// of a load come between packets, not behind them.
 const CLOSE: f64 = 0.1;
-const LEAST_BATCHES: usize = 2;
+const BATCHES_MIN: usize = 2;
 
 /// How much faster the first part of a train must come than the rest before it is called a burst: variation by cross
 /// traffic stays below this for trains of ten packets and more.
@@ -58,7 +58,7 @@ impl ArrivalCurve {
     ///
     /// Batches are what came within a microsecond, as receivers hand over what an interrupt found; or else what came ten
     /// times closer than on average, where that makes two batches or more, as links that aggregate deliver it.
-    pub fn of(passage: &Passage) -> Self {
+    pub fn of(passage: &TrainObservation) -> Self {
         let (curve, _) = Self::grouped(passage, TOGETHER_NS);
         let span = curve.points.last().map_or(0.0, |p| p.0);
         let close = span / curve.packets.max(1) as f64 * CLOSE;
@@ -66,11 +66,11 @@ impl ArrivalCurve {
             return curve;
         }
         let (in_batches, several) = Self::grouped(passage, close as u64);
-        if in_batches.batched && several >= LEAST_BATCHES { in_batches } else { curve }
+        if in_batches.batched && several >= BATCHES_MIN { in_batches } else { curve }
     }
 
     /// The curve with what came closer than this as one; and how often two packets or more did.
-    fn grouped(passage: &Passage, together_ns: u64) -> (Self, usize) {
+    fn grouped(passage: &TrainObservation, together_ns: u64) -> (Self, usize) {
         let (mut curve, mut several, mut alone) = (Self::default(), 0, true);
         let (mut first, mut latest, mut bytes) = (None, 0_u64, 0.0);
         for p in &passage.packets {
@@ -199,12 +199,12 @@ impl ArrivalCurve {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::Fate;
+    use crate::probe::PacketOutcome;
     use units::Instant;
 
-    fn arrivals(times_ns: impl IntoIterator<Item = u64>) -> Passage {
-        let fate = |t| Fate { bytes: 1500, sent: Some(Instant::ZERO), received: Some(Instant::from_nanos(t)) };
-        Passage { packets: times_ns.into_iter().map(fate).collect() }
+    fn arrivals(times_ns: impl IntoIterator<Item = u64>) -> TrainObservation {
+        let fate = |t| PacketOutcome { bytes: 1500, sent: Some(Instant::ZERO), received: Some(Instant::from_nanos(t)) };
+        TrainObservation { packets: times_ns.into_iter().map(fate).collect() }
     }
 
     #[test]

@@ -8,13 +8,13 @@
 mod gaps;
 mod settings;
 
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::{Duration, Rate};
 
 use self::gaps::{Seen, Tolerance, fullest_bin_ns, reaching, seen};
 use self::settings::Settings;
 use super::curve::ArrivalCurve;
-use super::{Interval, Method, Outcome, Passage, Path, Step, Train, UDP_HEADERS};
+use super::{Interval, Method, Outcome, Path, Step, Train, TrainObservation, UDP_HEADERS};
 
 /// Bytes of a train: 60 packets of 500 bytes (IGI/PTR 2.1).
 const TRAIN_BYTES: u32 = 30_000;
@@ -40,9 +40,9 @@ const STEPS: (f64, f64) = (0.5, 0.25);
 const SHARES: (f64, f64) = (0.9, 1.1);
 
 /// Gaps beyond which no more are tried: the last is 10 times that of the capacity, a load of 90 %; 37 times with shares.
-const MOST_GAPS: usize = 40;
+const GAPS_MAX: usize = 40;
 
-/// Deviation of a train's gap at the sender from what was asked that is a trouble: twice what counts as none, for two of
+/// Deviation of a train's gap at the sender from what was asked that is a caveat: twice what counts as none, for two of
 /// them decide where the turning point is.
 const UNEVEN: f64 = 0.1;
 
@@ -68,11 +68,11 @@ pub struct Igi {
     trains: usize,
     silent: usize,
     /// The trains that were sent at once, until they are all there.
-    start: Vec<Passage>,
+    start: Vec<TrainObservation>,
     narrow: Option<Narrow>,
     settings: Settings,
     batched: bool,
-    troubles: Vec<Trouble>,
+    caveats: Vec<Caveat>,
 }
 
 /// What the trains tell that were sent at once.
@@ -107,8 +107,8 @@ impl Igi {
 
     fn with(path: Path, faithful: bool) -> Self {
         let settings = Settings::new(tolerance(faithful));
-        let (start, troubles) = (Vec::new(), Vec::new());
-        Self { path, faithful, trains: 0, silent: 0, start, narrow: None, settings, batched: false, troubles }
+        let (start, caveats) = (Vec::new(), Vec::new());
+        Self { path, faithful, trains: 0, silent: 0, start, narrow: None, settings, batched: false, caveats }
     }
 
     /// How many settings have all their trains.
@@ -141,7 +141,7 @@ impl Igi {
         }
         match self.settings.turned(complete) {
             Some(setting) => Search::Turned(setting),
-            None if complete > MOST_GAPS => Search::Over,
+            None if complete > GAPS_MAX => Search::Over,
             None if complete > 0 && self.narrow.is_none() => Search::Over,
             None => Search::On,
         }
@@ -155,7 +155,7 @@ impl Igi {
     fn learn_capacity(&mut self) {
         let passages = std::mem::take(&mut self.start);
         let bytes = f64::from(self.bytes());
-        let curve_ns = |p: &Passage| {
+        let curve_ns = |p: &TrainObservation| {
             let service = ArrivalCurve::of(p).service().filter(|s| s.sustained.as_bps() > 0)?;
             Some(8e9 / service.sustained.as_bps() as f64)
         };
@@ -232,20 +232,20 @@ impl Method for Igi {
         Step::Send { train: self.train(), pause: drained.max(self.path.round_trip / 2).max(Duration::from_millis(5)) }
     }
 
-    fn observe(&mut self, passage: &Passage) {
+    fn observe(&mut self, passage: &TrainObservation) {
         self.silent = if passage.lost() == passage.sent() { self.silent + 1 } else { 0 };
         let setting = self.complete();
         let narrow_ns = self.narrow.map(|n| n.capacity_ns * f64::from(self.bytes()));
         let (seen, batched) = seen(passage, self.bytes(), narrow_ns, tolerance(self.faithful));
         self.batched |= batched;
         let uneven = |s: &Seen| self.gap_ns(setting).is_some_and(|gap| (s.sent_ns / gap - 1.0).abs() > UNEVEN);
-        let troubles = [
-            (passage.lost() > 0, Trouble::Loss),
-            (passage.reordered() > 0, Trouble::Reordering),
-            (batched, Trouble::Batching),
-            (seen.as_ref().is_some_and(uneven), Trouble::SenderTooSlow),
+        let caveats = [
+            (passage.lost() > 0, Caveat::Loss),
+            (passage.reordered() > 0, Caveat::Reordering),
+            (batched, Caveat::Batching),
+            (seen.as_ref().is_some_and(uneven), Caveat::SenderTooSlow),
         ];
-        self.troubles.extend(troubles.into_iter().filter(|(is, _)| *is).map(|(_, trouble)| trouble));
+        self.caveats.extend(caveats.into_iter().filter(|(is, _)| *is).map(|(_, caveat)| caveat));
         self.settings.add(setting, seen);
         if setting == 0 {
             self.start.push(passage.clone());
@@ -264,20 +264,18 @@ impl Method for Igi {
             Search::On | Search::Over => None,
         };
         let slowest = self.settings.last().and_then(|s| self.rate_out(s));
-        let (ptr, trouble) = match (turned, slowest) {
+        let (ptr, caveat) = match (turned, slowest) {
             // Nothing faster was seen to widen.
-            (Some(s), _) if s < 2 || self.settings.is_equal(s - 1).is_none() => {
-                (self.ptr(s), Some(Trouble::LowerBound))
-            }
+            (Some(s), _) if s < 2 || self.settings.is_equal(s - 1).is_none() => (self.ptr(s), Some(Caveat::LowerBound)),
             (Some(s), _) => (self.ptr(s), None),
-            (None, Some(bps)) => (Some(at_most(bps)), Some(Trouble::UpperBound)),
+            (None, Some(bps)) => (Some(at_most(bps)), Some(Caveat::UpperBound)),
             (None, None) => (None, None),
         };
-        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, ptr).troubled(self.troubles.iter().copied());
+        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, ptr).troubled(self.caveats.iter().copied());
         outcome.also.extend(turned.and_then(|s| self.igi(s)).map(|i| (Quantity::AvailableBandwidth, i)));
         outcome.also.extend(capacity.map(|bps| (Quantity::Capacity, Interval::exactly(bps))));
-        let unsteady = self.settings.is_contradicted(self.complete()).then_some(Trouble::Unsteady);
-        let slow = (turned == Some(0)).then_some(Trouble::SenderTooSlow);
-        outcome.troubled(trouble.into_iter().chain(slow).chain(unsteady))
+        let unsteady = self.settings.is_contradicted(self.complete()).then_some(Caveat::Unsteady);
+        let slow = (turned == Some(0)).then_some(Caveat::SenderTooSlow);
+        outcome.troubled(caveat.into_iter().chain(slow).chain(unsteady))
     }
 }

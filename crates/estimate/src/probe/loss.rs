@@ -1,10 +1,10 @@
 //! RON's score: round trips and losses of small probes (Andersen, *Resilient Overlay Networks*, 2001; *Choosing Internet
 //! Paths*, 2002, §3.2 and §4.1.1).
 
-use results::estimate::{ProbeLoss, Quantity, Trouble};
+use results::estimate::{Caveat, ProbeLoss, Quantity};
 use units::{Bytes, Duration, Rate};
 
-use super::{Departure, Interval, Method, Outcome, Passage, Path, Step, Train};
+use super::{Departure, Interval, Method, Outcome, Path, Step, Train, TrainObservation};
 use crate::draw;
 use crate::model::{Reno, pftk, ron_score};
 
@@ -36,10 +36,10 @@ const PROBES: u32 = 100;
 const BYTES: u32 = 32;
 
 /// What a timeout is beyond the round trip at least (Linux: `TCP_RTO_MIN`).
-const LEAST_VARIATION: Duration = Duration::from_millis(200);
+const VARIATION_MIN: Duration = Duration::from_millis(200);
 
 /// Losses to be expected at most, at 95 %, where none was seen: `1 - 0.05^(1/n)` of n probes is some 3/n.
-const MOST_UNSEEN: f64 = 3.0;
+const UNSEEN_MAX: f64 = 3.0;
 
 /// Weight of the old value in the smoothed round trip.
 const KEEP: f64 = 0.9;
@@ -74,7 +74,7 @@ impl RonProbes {
             mss: Bytes::new(self.path.mtu.into()),
             rtt: round_trip,
             loss: ratio,
-            timeout: round_trip + LEAST_VARIATION,
+            timeout: round_trip + VARIATION_MIN,
             segments_per_ack: 1.0,
             window: None,
         });
@@ -102,7 +102,7 @@ impl Method for RonProbes {
         Step::Send { train: self.train(), pause: Duration::ZERO }
     }
 
-    fn observe(&mut self, passage: &Passage) {
+    fn observe(&mut self, passage: &TrainObservation) {
         let smoothed = passage.round_trips().into_iter().flatten().fold(None, |smoothed, rtt| {
             let old: Duration = smoothed.unwrap_or(rtt);
             Some(old.mul_f64(KEEP) + rtt.mul_f64(1.0 - KEEP))
@@ -111,21 +111,21 @@ impl Method for RonProbes {
     }
 
     fn so_far(&self) -> Outcome {
-        let nothing = |trouble| Outcome::nothing(Quantity::BulkTransferCapacity, trouble);
-        let Some(Seen { lost, sent, smoothed }) = self.seen else { return nothing(Trouble::TooFewSamples) };
+        let nothing = |caveat| Outcome::nothing(Quantity::BulkTransferCapacity, caveat);
+        let Some(Seen { lost, sent, smoothed }) = self.seen else { return nothing(Caveat::TooFewSamples) };
         let loss = Some(ProbeLoss { lost: lost as u64, sent: sent as u64 });
-        let Some(smoothed) = smoothed else { return nothing(Trouble::NoAnswer) };
+        let Some(smoothed) = smoothed else { return nothing(Caveat::NoAnswer) };
         if lost < self.least_lost {
-            return Outcome { loss, ..nothing(Trouble::TooFewSamples) };
+            return Outcome { loss, ..nothing(Caveat::TooFewSamples) };
         }
         let score = |losses: f64| {
             // The score is in packets; the thesis converts it for packets of the size of the MTU (§6.3).
             ron_score(Bytes::new(self.path.mtu.into()), smoothed, losses / sent.max(1) as f64)
         };
         if lost == 0 && !self.assumes_loss {
-            let least = score(MOST_UNSEEN).map(Interval::at_least);
-            let troubles = [Trouble::TooFewSamples, Trouble::LowerBound];
-            return Outcome { loss, ..Outcome::of(Quantity::LossLimit, least) }.troubled(troubles);
+            let least = score(UNSEEN_MAX).map(Interval::at_least);
+            let caveats = [Caveat::TooFewSamples, Caveat::LowerBound];
+            return Outcome { loss, ..Outcome::of(Quantity::LossLimit, least) }.troubled(caveats);
         }
         // The standard error of a count of n losses is sqrt(n).
         let spread = (lost as f64).sqrt().max(1.0);
@@ -135,11 +135,11 @@ impl Method for RonProbes {
             Interval { value, low, high: score(few).unwrap_or(value).max(value) }
         });
         let ratio = lost as f64 / sent.max(1) as f64;
-        let troubles = [
-            (lost == 0, Trouble::TooFewSamples),
-            (interval.is_some_and(|i| self.is_beyond(ratio, smoothed, i.value)), Trouble::UpperBound),
+        let caveats = [
+            (lost == 0, Caveat::TooFewSamples),
+            (interval.is_some_and(|i| self.is_beyond(ratio, smoothed, i.value)), Caveat::UpperBound),
         ];
-        let troubles = troubles.into_iter().filter(|(is, _)| *is).map(|(_, trouble)| trouble);
-        Outcome { loss, ..Outcome::of(Quantity::BulkTransferCapacity, interval) }.troubled(troubles)
+        let caveats = caveats.into_iter().filter(|(is, _)| *is).map(|(_, caveat)| caveat);
+        Outcome { loss, ..Outcome::of(Quantity::BulkTransferCapacity, interval) }.troubled(caveats)
     }
 }

@@ -1,6 +1,6 @@
 use units::Duration;
 
-use super::{Outcome, Passage, Train};
+use super::{Outcome, Train, TrainObservation};
 
 /// What is known of a path before it is probed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub trait Method {
     fn next(&mut self) -> Step;
 
     /// How the train passed for which `next` asked.
-    fn observe(&mut self, passage: &Passage);
+    fn observe(&mut self, passage: &TrainObservation);
 
     /// What can be said already, should no more be allowed: the budget is spent, or the far end is gone.
     fn so_far(&self) -> Outcome;

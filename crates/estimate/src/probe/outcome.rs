@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use results::estimate::{ProbeLoss, Quantity, RateBound, Trouble};
+use results::estimate::{Caveat, ProbeLoss, Quantity, RateBound};
 use units::{Duration, Rate};
 
 use crate::samples::rate;
@@ -104,32 +104,31 @@ pub struct Outcome {
     /// How long the longest queue was that the probes filled until it lost packets; `None`: they filled none.
     pub queue: Option<Duration>,
     /// What stood in the way.
-    pub troubles: BTreeSet<Trouble>,
+    pub caveats: BTreeSet<Caveat>,
 }
 
 impl Outcome {
     /// No value, for this reason.
-    pub fn nothing(quantity: Quantity, trouble: Trouble) -> Self {
-        Self { troubles: BTreeSet::from([trouble]), ..Self::of(quantity, None) }
+    pub fn nothing(quantity: Quantity, caveat: Caveat) -> Self {
+        Self { caveats: BTreeSet::from([caveat]), ..Self::of(quantity, None) }
     }
 
     /// A value and nothing else.
     pub fn of(quantity: Quantity, interval: Option<Interval>) -> Self {
-        let troubles = if interval.is_none() { BTreeSet::from([Trouble::TooFewSamples]) } else { BTreeSet::new() };
-        Self { quantity, interval, also: Vec::new(), loss: None, queue: None, troubles }
+        let caveats = if interval.is_none() { BTreeSet::from([Caveat::TooFewSamples]) } else { BTreeSet::new() };
+        Self { quantity, interval, also: Vec::new(), loss: None, queue: None, caveats }
     }
 
     /// The answer as it is told: without what the same run contradicts, and what is only a bound as one.
     ///
-    /// - A rate with [`Trouble::LowerBound`] or [`Trouble::UpperBound`] is a bound; with both it is nothing. A sender that
+    /// - A rate with [`Caveat::LowerBound`] or [`Caveat::UpperBound`] is a bound; with both it is nothing. A sender that
     ///   was too slow bounds what else its trains told, too.
     /// - An interval whose upper end is more than ten times its lower end is a bound.
     /// - What is left is no more than the capacity, or than long trains came at.
     #[must_use]
     pub fn concluded(mut self) -> Self {
-        let (least, most) =
-            (self.troubles.contains(&Trouble::LowerBound), self.troubles.contains(&Trouble::UpperBound));
-        let is_senders = least && self.troubles.contains(&Trouble::SenderTooSlow);
+        let (least, most) = (self.caveats.contains(&Caveat::LowerBound), self.caveats.contains(&Caveat::UpperBound));
+        let is_senders = least && self.caveats.contains(&Caveat::SenderTooSlow);
         let as_told = |i: Interval, is_least: bool| if is_least { Interval::at_least(i.low) } else { i.telling() };
         self.also.iter_mut().for_each(|(_, i)| *i = as_told(*i, is_senders && i.bound().is_none()));
         let seen = |(q, i): &(Quantity, Interval)| {
@@ -148,15 +147,15 @@ impl Outcome {
         self.interval = self.interval.and_then(main);
         self.also.iter_mut().for_each(|(q, i)| *i = below(*i, *q));
         if self.interval.and_then(|i| i.bound()) == Some(RateBound::AtMost) {
-            self.troubles.insert(Trouble::UpperBound);
+            self.caveats.insert(Caveat::UpperBound);
         }
         self
     }
 
-    /// The same with one more trouble, if there is one.
+    /// The same with one more caveat, if there is one.
     #[must_use]
-    pub fn troubled(mut self, trouble: impl IntoIterator<Item = Trouble>) -> Self {
-        self.troubles.extend(trouble);
+    pub fn troubled(mut self, caveat: impl IntoIterator<Item = Caveat>) -> Self {
+        self.caveats.extend(caveat);
         self
     }
 }
@@ -182,16 +181,16 @@ mod tests {
     #[test]
     fn an_upper_bound_is_no_more_than_what_the_same_run_saw() {
         // Pathload on an idle link of 50 Mb/s whose host was busy.
-        let told = beside(left(282, 0, 282), Quantity::AsymptoticDispersion, 48, 49).troubled([Trouble::UpperBound]);
+        let told = beside(left(282, 0, 282), Quantity::AsymptoticDispersion, 48, 49).troubled([Caveat::UpperBound]);
         assert_eq!(told.concluded().interval, Some(Interval::at_most(mbps(49))));
         // pathChirp, 119 of a link that long trains left at 85.
         let told = beside(left(119, 60, 180), Quantity::AsymptoticDispersion, 80, 85).concluded();
         assert_eq!(told.interval, Some(Interval::at_most(mbps(85))));
-        assert!(told.troubles.contains(&Trouble::UpperBound));
+        assert!(told.caveats.contains(&Caveat::UpperBound));
         // A little more is within what both are good for.
         let told = beside(left(105, 95, 110), Quantity::Capacity, 99, 101).concluded();
         assert_eq!(told.interval, Some(Interval { value: mbps(101), low: mbps(95), high: mbps(101) }));
-        assert!(told.troubles.is_empty());
+        assert!(told.caveats.is_empty());
     }
 
     #[test]
@@ -205,11 +204,11 @@ mod tests {
 
     #[test]
     fn a_sender_that_is_too_slow_tells_what_the_path_carries_at_least() {
-        let troubles = [Trouble::SenderTooSlow, Trouble::LowerBound];
-        let told = beside(left(100, 95, 105), Quantity::Capacity, 98, 102).troubled(troubles).concluded();
+        let caveats = [Caveat::SenderTooSlow, Caveat::LowerBound];
+        let told = beside(left(100, 95, 105), Quantity::Capacity, 98, 102).troubled(caveats).concluded();
         assert_eq!(told.interval, Some(Interval::at_least(mbps(95))));
         assert_eq!(told.also, [(Quantity::Capacity, Interval::at_least(mbps(98)))]);
-        let neither = left(100, 95, 105).troubled([Trouble::UpperBound, Trouble::LowerBound]).concluded();
+        let neither = left(100, 95, 105).troubled([Caveat::UpperBound, Caveat::LowerBound]).concluded();
         assert_eq!(neither.interval, None);
     }
 }

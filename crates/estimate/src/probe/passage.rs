@@ -2,7 +2,7 @@ use units::{Bytes, Duration, Instant, Rate};
 
 /// What became of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fate {
+pub struct PacketOutcome {
     /// Its length with headers.
     pub bytes: u32,
     /// When it left, as measured by the sender on its clock; `None`: the sender could not send it.
@@ -16,9 +16,9 @@ pub struct Fate {
 /// Only differences between times of one end mean something. Times may contradict each other: a far end can write
 /// what it likes. What follows from them is then implausible or absent, and never a panic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Passage {
+pub struct TrainObservation {
     /// The packets, in the order in which they were to leave.
-    pub packets: Vec<Fate>,
+    pub packets: Vec<PacketOutcome>,
 }
 
 /// One packet that arrived.
@@ -30,7 +30,7 @@ struct Arrived {
     received: Instant,
 }
 
-impl Passage {
+impl TrainObservation {
     fn arrived(&self) -> impl Iterator<Item = Arrived> + '_ {
         self.packets
             .iter()
@@ -151,7 +151,7 @@ impl Passage {
             longest = longest.max(wait);
         }
         let full = |wait: &i128| wait * FULL.1 >= longest * FULL.0;
-        let is_told = at_losses.len() >= LEAST_LOSSES && longest > 0 && at_losses.iter().all(full);
+        let is_told = at_losses.len() >= LOSSES_MIN && longest > 0 && at_losses.iter().all(full);
         is_told.then(|| Duration::from_nanos(u64::try_from(longest).unwrap_or(u64::MAX)))
     }
 
@@ -180,7 +180,7 @@ pub struct Gap {
 
 /// Losses of a train that tell where its packets were lost: fewer are in a place by chance. Three at random in a queue that
 /// grows evenly are all in its last quarter in one of 64 trains.
-const LEAST_LOSSES: usize = 3;
+const LOSSES_MIN: usize = 3;
 
 /// Share of the longest wait from which on a queue is about full, as a fraction: packets of others leave room now and then.
 const FULL: (i128, i128) = (3, 4);
@@ -222,13 +222,13 @@ impl Dispersion {
 mod tests {
     use super::*;
 
-    fn passage(packets: &[(u64, Option<u64>)]) -> Passage {
-        let fate = |&(sent, received): &(u64, Option<u64>)| Fate {
+    fn passage(packets: &[(u64, Option<u64>)]) -> TrainObservation {
+        let fate = |&(sent, received): &(u64, Option<u64>)| PacketOutcome {
             bytes: 1500,
             sent: Some(Instant::from_nanos(sent)),
             received: received.map(Instant::from_nanos),
         };
-        Passage { packets: packets.iter().map(fate).collect() }
+        TrainObservation { packets: packets.iter().map(fate).collect() }
     }
 
     #[test]

@@ -5,12 +5,12 @@
 //! the second comes, the queue does not run empty between them, and the pair leaves further apart by exactly what of the
 //! load came meanwhile. That holds where the tight link is the narrow one and its capacity is known.
 
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::{Duration, Rate};
 
 use super::curve::ArrivalCurve;
 use super::unsteady::changed;
-use super::{Departure, Fate, Interval, Method, Outcome, Passage, Path, Step, Train, UDP_HEADERS};
+use super::{Departure, Interval, Method, Outcome, PacketOutcome, Path, Step, Train, TrainObservation, UDP_HEADERS};
 use crate::draw;
 use crate::samples::rate;
 
@@ -21,7 +21,7 @@ const PAIRS: u32 = 100;
 const PAIRS_A_TRAIN: u32 = 10;
 
 /// Least mean distance of pairs in seconds (Spruce 0.3): 240 kb/s at 1500 bytes.
-const LEAST_SPACING_S: f64 = 0.1;
+const SPACING_S_MIN: f64 = 0.1;
 
 /// Largest share of the capacity that the pairs take (Spruce 0.3).
 const LARGEST_SHARE: f64 = 0.05;
@@ -45,7 +45,7 @@ const PACKETS_A_PAIR: usize = 3;
 /// that it makes over the capacity.
 const UNEVEN: f64 = 0.1;
 
-/// Share of such pairs that is a trouble.
+/// Share of such pairs that is a caveat.
 const MANY_UNEVEN: f64 = 0.1;
 
 /// Packets that came closer than this share of their distance at the sender came together. No link behind the narrow one
@@ -59,7 +59,7 @@ const TOGETHER_NS: f64 = 1_000.0;
 const MANY_TOGETHER: f64 = 0.1;
 
 /// Pairs without which there is no answer, and without which it is called one of too few.
-const LEAST_PAIRS: (usize, usize) = (10, 50);
+const PAIRS_MIN: (usize, usize) = (10, 50);
 
 /// Trains in a row of which nothing came, after which the path is taken for dead.
 const SILENCE: u32 = 3;
@@ -77,7 +77,7 @@ pub struct Spruce {
     trains_sent: u32,
     silent: u32,
     pairs: Pairs,
-    troubles: Vec<Trouble>,
+    caveats: Vec<Caveat>,
 }
 
 #[derive(Debug, Default)]
@@ -118,8 +118,8 @@ impl Spruce {
     /// With the capacity of the path as it is known; without one, three trains of twelve packets tell it first.
     pub fn new(path: Path, capacity: Option<Rate>) -> Self {
         let given = capacity.map(|c| c.as_bps() as f64);
-        let (bursts, troubles, pairs) = (Vec::new(), Vec::new(), Pairs::default());
-        Self { path, given, bursts, bursts_sent: 0, unslowed: 0, trains_sent: 0, silent: 0, pairs, troubles }
+        let (bursts, caveats, pairs) = (Vec::new(), Vec::new(), Pairs::default());
+        Self { path, given, bursts, bursts_sent: 0, unslowed: 0, trains_sent: 0, silent: 0, pairs, caveats }
     }
 
     fn bytes(&self) -> u32 {
@@ -143,7 +143,7 @@ impl Spruce {
 
     /// An exponential variate, the distance of one pair from the one before.
     fn spacing(&self, capacity: f64, pair: u32) -> Duration {
-        let mean_s = (2.0 * f64::from(self.bytes()) * 8.0 / (LARGEST_SHARE * capacity)).max(LEAST_SPACING_S);
+        let mean_s = (2.0 * f64::from(self.bytes()) * 8.0 / (LARGEST_SHARE * capacity)).max(SPACING_S_MIN);
         let exponential = -(1.0 - draw(self.path.seed, pair.into())).ln();
         Duration::from_nanos((exponential * mean_s * 1e9) as u64)
     }
@@ -163,21 +163,21 @@ impl Spruce {
         Step::Send { train: Train::new(departures.collect()), pause: self.spacing(capacity, first) }
     }
 
-    fn observe_burst(&mut self, passage: &Passage) {
+    fn observe_burst(&mut self, passage: &TrainObservation) {
         let passage = passage.without_first();
         let curve = ArrivalCurve::of(&passage);
         if curve.is_batched() {
-            self.troubles.push(Trouble::Batching);
+            self.caveats.push(Caveat::Batching);
         }
         let Some(service) = curve.service_at_once() else { return };
         if service.burst.is_some() {
-            self.troubles.push(Trouble::TokenBucket);
+            self.caveats.push(Caveat::TokenBucket);
         }
         self.unslowed += usize::from(passage.dispersion().is_some_and(|d| !d.is_slowed()));
         self.bursts.push(service.sustained.as_bps() as f64);
     }
 
-    fn observe_pairs(&mut self, passage: &Passage, capacity: f64) {
+    fn observe_pairs(&mut self, passage: &TrainObservation, capacity: f64) {
         let asked = self.gap_ns(capacity);
         for pair in passage.packets.chunks_exact(PACKETS_A_PAIR).take(PAIRS_A_TRAIN as usize) {
             let [_, a, b] = pair else { continue };
@@ -188,12 +188,12 @@ impl Spruce {
 
     /// Pairs tell nothing when they come in batches: both packets have the time of one interrupt.
     fn is_batched(&self) -> bool {
-        self.troubles.contains(&Trouble::Batching) || self.pairs.are_batched()
+        self.caveats.contains(&Caveat::Batching) || self.pairs.are_batched()
     }
 }
 
 /// Distances of two packets at the sender and at the receiver, in ns.
-fn distances(a: &Fate, b: &Fate) -> Option<(f64, f64)> {
+fn distances(a: &PacketOutcome, b: &PacketOutcome) -> Option<(f64, f64)> {
     let sent = b.sent?.as_nanos().checked_sub(a.sent?.as_nanos())?;
     let received = b.received?.as_nanos().checked_sub(a.received?.as_nanos())?;
     Some((sent as f64, received as f64))
@@ -219,13 +219,13 @@ impl Method for Spruce {
         }
     }
 
-    fn observe(&mut self, passage: &Passage) {
+    fn observe(&mut self, passage: &TrainObservation) {
         self.silent = if passage.lost() == passage.sent() { self.silent + 1 } else { 0 };
         if passage.lost() > 0 {
-            self.troubles.push(Trouble::Loss);
+            self.caveats.push(Caveat::Loss);
         }
         if passage.reordered() > 0 {
-            self.troubles.push(Trouble::Reordering);
+            self.caveats.push(Caveat::Reordering);
         }
         match self.capacity() {
             Some(capacity) if self.trains_sent > 0 => self.observe_pairs(passage, capacity),
@@ -236,22 +236,22 @@ impl Method for Spruce {
     fn so_far(&self) -> Outcome {
         let left = &self.pairs.left;
         let capacity = self.capacity();
-        let enough = left.len() >= LEAST_PAIRS.0 && !self.is_batched();
+        let enough = left.len() >= PAIRS_MIN.0 && !self.is_batched();
         let mean = capacity.filter(|_| enough).and_then(|c| Some(Interval::of_mean(left)?.within(rate(c))));
-        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, mean).troubled(self.troubles.iter().copied());
+        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, mean).troubled(self.caveats.iter().copied());
         if let (Some(c), None) = (capacity, self.given) {
             let slowest = self.bursts.iter().copied().fold(c, f64::min);
             outcome.also.push((Quantity::Capacity, Interval::from_bps(c, slowest, c)));
         }
         // The capacity is then the rate of the sender: a faster one might have found more.
         let is_senders = self.unslowed * 2 > self.bursts.len();
-        let troubles = [
-            (self.pairs.are_batched(), Trouble::Batching),
-            (self.pairs.are_uneven() || is_senders, Trouble::SenderTooSlow),
-            (is_senders, Trouble::LowerBound),
-            (left.len() < LEAST_PAIRS.1, Trouble::TooFewSamples),
-            (changed(left), Trouble::Unsteady),
+        let caveats = [
+            (self.pairs.are_batched(), Caveat::Batching),
+            (self.pairs.are_uneven() || is_senders, Caveat::SenderTooSlow),
+            (is_senders, Caveat::LowerBound),
+            (left.len() < PAIRS_MIN.1, Caveat::TooFewSamples),
+            (changed(left), Caveat::Unsteady),
         ];
-        outcome.troubled(troubles.into_iter().filter(|(is, _)| *is).map(|(_, trouble)| trouble))
+        outcome.troubled(caveats.into_iter().filter(|(is, _)| *is).map(|(_, caveat)| caveat))
     }
 }

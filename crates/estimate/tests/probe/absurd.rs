@@ -1,11 +1,11 @@
 //! Far ends that are broken or lie.
 
 use estimate::draw;
-use estimate::probe::{Fate, Passage, Train};
+use estimate::probe::{PacketOutcome, Train, TrainObservation};
 use units::Instant;
 
 /// What a broken or hostile far end may say of a train: a function of the seed alone.
-pub(crate) fn absurd(train: &Train, seed: u64) -> Passage {
+pub(crate) fn absurd(train: &Train, seed: u64) -> TrainObservation {
     let kind = (draw(seed, 0) * 8.0) as u64;
     let instant = |i: u64, n: u64| match kind {
         0 => None,
@@ -19,10 +19,10 @@ pub(crate) fn absurd(train: &Train, seed: u64) -> Passage {
     };
     // Fewer packets than were asked for, or more.
     let length = if draw(seed, u64::MAX) < 0.2 { 1 + seed % 5 } else { train.departures().len() as u64 };
-    let fate = |i| Fate {
+    let fate = |i| PacketOutcome {
         bytes: if kind == 3 { u32::MAX } else { 1500 },
         sent: instant(i, 0).map(Instant::from_nanos),
         received: instant(i, 1).map(Instant::from_nanos),
     };
-    Passage { packets: (0..length).map(fate).collect() }
+    TrainObservation { packets: (0..length).map(fate).collect() }
 }

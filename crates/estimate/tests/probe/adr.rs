@@ -1,5 +1,5 @@
 use estimate::probe::Adr;
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::{Duration, Rate};
 
 use crate::path::{Cross, Hop, VirtualPath, error};
@@ -45,6 +45,6 @@ fn a_path_that_loses_everything_gives_no_value() {
     let mut path = VirtualPath::new(1, &[dead]);
     let outcome = path.run(&mut Adr::full(path.known()));
     assert!(outcome.interval.is_none());
-    assert!(outcome.troubles.contains(&Trouble::TooFewSamples) && outcome.troubles.contains(&Trouble::Loss));
+    assert!(outcome.caveats.contains(&Caveat::TooFewSamples) && outcome.caveats.contains(&Caveat::Loss));
     assert!(path.elapsed() < Duration::from_secs(10));
 }

@@ -1,6 +1,6 @@
 use estimate::probe::{Outcome, Path, PathChirp};
 use proptest::prelude::*;
-use results::estimate::Trouble;
+use results::estimate::Caveat;
 use units::Duration;
 
 use crate::far_end;
@@ -30,7 +30,7 @@ fn an_idle_path_has_its_capacity_left_to_one_step_of_the_rates() {
             assert!(over > 0.999 && over < step * 1.001, "{capacity}: {outcome:?}");
             assert!(i.low <= mbps(capacity), "{i:?}");
             // 50 kB of a chirp of up to 200 Mb/s do not fit into the 25 kB of 200 ms at 1 Mb/s.
-            assert!(outcome.troubles.iter().all(|t| *t == Trouble::Loss && capacity == 1.0), "{outcome:?}");
+            assert!(outcome.caveats.iter().all(|t| *t == Caveat::Loss && capacity == 1.0), "{outcome:?}");
             // Eleven chirps and twice three scouts; with steps of 10 % and both ranges at once 79 kB each.
             assert!(path.bytes <= 17 * 79_000, "{}", path.bytes);
         }
@@ -101,7 +101,7 @@ fn batches_are_told_and_give_no_value() {
         let mut path = VirtualPath::new(1, &[Hop::new(100_000_000, Cross::Poisson(mbps(50.0)))]);
         path.batch = Duration::from_micros(batch_us);
         let outcome = path.run(&mut PathChirp::new(path.known()));
-        assert!(outcome.interval.is_none() && outcome.troubles.contains(&Trouble::Batching), "{outcome:?}");
+        assert!(outcome.interval.is_none() && outcome.caveats.contains(&Caveat::Batching), "{outcome:?}");
     }
     // A clock of 200 us, where no link of 10 Mb/s delivers two packets within a tick: delays move by a sixth of a packet.
     let mut path = VirtualPath::new(1, &[Hop::new(10_000_000, Cross::Idle)]);
@@ -116,7 +116,7 @@ fn a_path_that_is_faster_than_the_sender_gives_a_lower_bound() {
     // 1500 bytes in 120 us: 100 Mb/s.
     path.least_gap = Duration::from_micros(120);
     let outcome = path.run(&mut PathChirp::new(path.known()));
-    assert!(outcome.troubles.contains(&Trouble::LowerBound), "{outcome:?}");
+    assert!(outcome.caveats.contains(&Caveat::LowerBound), "{outcome:?}");
     // The fastest of the steps up to 100 Mb/s, from 5 Mb/s on.
     let value = outcome.interval.unwrap().value;
     assert!(value > mbps(90.0) && value <= mbps(100.1), "{outcome:?}");
@@ -129,9 +129,9 @@ fn a_sender_that_does_not_keep_the_distances_says_so() {
     // It was said to be 100 times as fast.
     path.least_gap = Duration::from_micros(240);
     let outcome = path.run(&mut PathChirp::new(known));
-    assert!(outcome.troubles.contains(&Trouble::SenderTooSlow), "{outcome:?}");
+    assert!(outcome.caveats.contains(&Caveat::SenderTooSlow), "{outcome:?}");
     // 50 Mb/s is what it can send; the measured distances are what counts.
-    assert!(outcome.troubles.contains(&Trouble::LowerBound), "{outcome:?}");
+    assert!(outcome.caveats.contains(&Caveat::LowerBound), "{outcome:?}");
     assert!(outcome.interval.unwrap().value <= mbps(50.1), "{outcome:?}");
 }
 

@@ -8,7 +8,7 @@ use estimate::probe::{
     TwoRates,
 };
 use link::{Loss, QueueLimit};
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::{Bytes, Rate};
 
 use crate::path::{Cross, Hop, VirtualPath};
@@ -75,7 +75,7 @@ fn each(
         let took = path.elapsed() - begin;
         let of = |r: Rate| r.as_bps() as f64 / capacity as f64;
         let told = outcome.interval.map(|i| (of(i.low), of(i.value), of(i.high)));
-        println!("{case}, {name}: {told:.3?} {:?} {took:.1?} {} kB", outcome.troubles, path.bytes / 1000);
+        println!("{case}, {name}: {told:.3?} {:?} {took:.1?} {} kB", outcome.caveats, path.bytes / 1000);
         assert!(path.bytes <= most_bytes, "{case}, {name}: {} bytes", path.bytes);
         assert!(took <= TIME + LAST_TRAIN, "{case}, {name}: {took:?}");
         (format!("{case}, {name}"), outcome)
@@ -83,7 +83,7 @@ fn each(
     names.map(run).collect()
 }
 
-/// A method that says no trouble is right: its interval comes within a factor of two of the truth. And what it says to be a
+/// A method that says no caveat is right: its interval comes within a factor of two of the truth. And what it says to be a
 /// lower bound is one, give or take a tenth, a step of the coarsest of them.
 fn assert_honest(case: &str, outcome: &Outcome, capacity: u64, left: u64) {
     let told = outcome.interval.map(|i| (outcome.quantity, i)).into_iter().chain(outcome.also.iter().copied());
@@ -100,8 +100,8 @@ fn assert_honest(case: &str, outcome: &Outcome, capacity: u64, left: u64) {
             Quantity::LossLimit => (0, u64::MAX),
         };
         let near = low <= 2.0 * most as f64 && 2.0 * high >= least as f64;
-        assert!(near || !outcome.troubles.is_empty(), "{case}: {outcome:?}");
-        if outcome.troubles.contains(&Trouble::LowerBound) {
+        assert!(near || !outcome.caveats.is_empty(), "{case}: {outcome:?}");
+        if outcome.caveats.contains(&Caveat::LowerBound) {
             assert!(low <= 1.1 * most as f64, "{case}: {outcome:?}");
         }
     }
@@ -177,7 +177,7 @@ fn a_sender_far_slower_than_the_path_tells_a_lower_bound() {
     };
     for (case, outcome) in each("10 Gb/s from 1.2", 10 * GBPS, path, |name| !name.starts_with("loss")) {
         assert_honest(&case, &outcome, 10 * GBPS, 10 * GBPS);
-        let bounded = outcome.troubles.contains(&Trouble::LowerBound);
+        let bounded = outcome.caveats.contains(&Caveat::LowerBound);
         assert!(outcome.interval.is_none() || bounded, "{case}: {outcome:?}");
     }
 }
@@ -204,10 +204,10 @@ fn half_of_the_packets_lost_is_said_and_leaves_no_nonsense() {
                 window: None,
             };
             assert!(outcome.interval.unwrap().low > pftk(reno).unwrap(), "{case}: {outcome:?}");
-            assert!(outcome.troubles.contains(&Trouble::UpperBound), "{case}: {outcome:?}");
+            assert!(outcome.caveats.contains(&Caveat::UpperBound), "{case}: {outcome:?}");
             continue;
         }
-        assert!(outcome.troubles.contains(&Trouble::Loss), "{case}: {outcome:?}");
+        assert!(outcome.caveats.contains(&Caveat::Loss), "{case}: {outcome:?}");
         assert_eq!(outcome.queue, None, "{case}: what is lost at random fills no queue");
         // Pathload takes so much loss for a rate that is too fast, whatever the delays say, as its authors have it: it
         // ends at its lowest rates, and the loss is all that tells of it.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use estimate::Schedule;
-use estimate::probe::{Fate, Passage, Path, Train, TwoRates};
+use estimate::probe::{PacketOutcome, Path, Train, TrainObservation, TwoRates};
 use units::{Bytes, Instant, Rate};
 
 use crate::far_end;
@@ -25,7 +25,7 @@ enum Other {
 }
 
 /// How a train passes a link that takes a packet of each flow in turn.
-fn pass(train: &Train, others: &[Other], seed: u64) -> Passage {
+fn pass(train: &Train, others: &[Other], seed: u64) -> TrainObservation {
     // Queues of the others have had time to form.
     let start = Instant::ZERO + Duration::from_millis(50);
     let ours = train.departures().iter().zip(0_u32..).map(|(d, i)| d.after.max(Duration::from_nanos(1200) * i));
@@ -69,12 +69,12 @@ fn pass(train: &Train, others: &[Other], seed: u64) -> Passage {
         }
     }
     let fates = train.departures().iter().zip(sent).zip(received);
-    let fate = |((d, sent), received): ((&estimate::probe::Departure, Instant), Option<Instant>)| Fate {
+    let fate = |((d, sent), received): ((&estimate::probe::Departure, Instant), Option<Instant>)| PacketOutcome {
         bytes: d.bytes,
         sent: Some(sent),
         received,
     };
-    Passage { packets: fates.map(fate).collect() }
+    TrainObservation { packets: fates.map(fate).collect() }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A far end that writes what it likes.
 
-use estimate::probe::{Fate, Method, Outcome, Passage, Step, Train};
+use estimate::probe::{Method, Outcome, PacketOutcome, Step, Train, TrainObservation};
 use proptest::prelude::*;
 use units::Instant;
 
@@ -12,7 +12,7 @@ fn fate() -> impl Strategy<Value = (Option<u64>, Option<u64>)> {
 
 /// What a far end says for ever.
 #[derive(Debug)]
-pub(crate) struct Fates {
+pub(crate) struct PacketOutcomes {
     /// When each packet left and came.
     fates: Vec<(Option<u64>, Option<u64>)>,
     /// Of as many packets as were sent.
@@ -22,13 +22,17 @@ pub(crate) struct Fates {
 }
 
 /// Any of them.
-pub(crate) fn fates() -> impl Strategy<Value = Fates> {
+pub(crate) fn fates() -> impl Strategy<Value = PacketOutcomes> {
     let fields = (proptest::collection::vec(fate(), 0..150), any::<bool>(), any::<bool>());
-    fields.prop_map(|(fates, whole, behind)| Fates { fates, whole, behind })
+    fields.prop_map(|(fates, whole, behind)| PacketOutcomes { fates, whole, behind })
 }
 
 /// Runs a method against it; returns how many trains it asked for, at most one more than the bound.
-pub(crate) fn trains(method: &mut dyn Method, Fates { fates, whole, behind }: &Fates, bound: usize) -> usize {
+pub(crate) fn trains(
+    method: &mut dyn Method,
+    PacketOutcomes { fates, whole, behind }: &PacketOutcomes,
+    bound: usize,
+) -> usize {
     let passage = |train: &Train| {
         let count = if *whole { train.departures().len() } else { fates.len() };
         let departures = train.departures().iter().map(Some).chain(std::iter::repeat(None));
@@ -36,9 +40,9 @@ pub(crate) fn trains(method: &mut dyn Method, Fates { fates, whole, behind }: &F
         let packets = fates.map(|((sent, received), departure)| {
             let base = departure.filter(|_| *behind).map_or(0, |d| u64::try_from(d.after.as_nanos()).unwrap());
             let at = |ns: u64| Instant::from_nanos(base.saturating_add(ns));
-            Fate { bytes: departure.map_or(0, |d| d.bytes), sent: sent.map(at), received: received.map(at) }
+            PacketOutcome { bytes: departure.map_or(0, |d| d.bytes), sent: sent.map(at), received: received.map(at) }
         });
-        Passage { packets: packets.collect() }
+        TrainObservation { packets: packets.collect() }
     };
     for asked in 0..=bound {
         let Step::Send { train, .. } = method.next() else { return asked };
@@ -50,7 +54,7 @@ pub(crate) fn trains(method: &mut dyn Method, Fates { fates, whole, behind }: &F
 }
 
 /// Runs a method to its end; each train, with its number, passes as is said.
-pub(crate) fn answer(method: &mut dyn Method, mut passes: impl FnMut(usize, &Train) -> Passage) -> Outcome {
+pub(crate) fn answer(method: &mut dyn Method, mut passes: impl FnMut(usize, &Train) -> TrainObservation) -> Outcome {
     for number in 0..1000 {
         match method.next() {
             Step::Done(outcome) => return outcome,

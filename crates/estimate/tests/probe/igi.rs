@@ -1,6 +1,6 @@
 use estimate::probe::{Igi, Outcome};
 use proptest::prelude::*;
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::{Duration, Rate};
 
 use crate::far_end;
@@ -29,7 +29,7 @@ fn an_idle_path_has_its_capacity_left() {
             let (ptr, igi, narrow) = answers(&outcome);
             // A gap that is no wider than that of the capacity is one of those tried.
             assert!([ptr, igi, narrow].iter().all(|v| (v / capacity - 1.0).abs() < 0.01), "{outcome:?}");
-            assert!(outcome.troubles.is_empty(), "{outcome:?}");
+            assert!(outcome.caveats.is_empty(), "{outcome:?}");
             // Of the reference: 90 kB for each gap of 500-byte packets; at most five of them, of 1500 bytes.
             assert!(bytes <= 5 * 270_000, "{bytes}");
         }
@@ -95,7 +95,7 @@ fn batches_are_told_and_leave_ptr_alone() {
         let mut path = VirtualPath::new(1, &[Hop::new(100_000_000, cross)]);
         path.batch = Duration::from_micros(batch_us);
         let outcome = path.run(&mut Igi::new(path.known()));
-        assert!(outcome.troubles.contains(&Trouble::Batching), "{outcome:?}");
+        assert!(outcome.caveats.contains(&Caveat::Batching), "{outcome:?}");
         assert_eq!(outcome.interval.is_some(), has_value, "fewer than five batches have no rate");
         // Of some 30 batches in a train either end is off by part of one.
         assert!(outcome.interval.is_none_or(|i| error(i.value, 50_000_000).abs() < 0.25), "{outcome:?}");
@@ -112,7 +112,7 @@ fn a_sender_that_is_no_faster_than_the_path_gives_a_lower_bound() {
     // 1500 bytes in 120 us: 100 Mb/s.
     path.least_gap = Duration::from_micros(120);
     let outcome = path.run(&mut Igi::new(path.known()));
-    assert!(outcome.troubles.contains(&Trouble::LowerBound) && outcome.troubles.contains(&Trouble::SenderTooSlow));
+    assert!(outcome.caveats.contains(&Caveat::LowerBound) && outcome.caveats.contains(&Caveat::SenderTooSlow));
     assert!(error(outcome.interval.unwrap().value, 100_000_000).abs() < 0.01, "{outcome:?}");
 }
 
@@ -120,7 +120,7 @@ fn a_sender_that_is_no_faster_than_the_path_gives_a_lower_bound() {
 fn a_path_with_next_to_nothing_left_gives_an_upper_bound_or_its_rate() {
     // 2 of 100 Mb/s: 50 gaps of the capacity, beyond the 10 of the form of 2003.
     let (outcome, _) = run(100.0, Cross::Constant(mbps(98.0)), 1, Igi::faithful);
-    assert!(outcome.troubles.contains(&Trouble::UpperBound), "{outcome:?}");
+    assert!(outcome.caveats.contains(&Caveat::UpperBound), "{outcome:?}");
     // Trains ten times as slow as the capacity: 10 Mb/s in, and less out.
     let i = outcome.interval.unwrap();
     assert!(i.low == Rate::ZERO && i.value < mbps(10.1) && i.value > mbps(2.0), "{i:?}");

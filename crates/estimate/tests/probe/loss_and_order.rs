@@ -1,7 +1,7 @@
 //! What the methods that tell the available bandwidth say of paths that lose and reorder.
 
 use estimate::probe::{Igi, Method, Path, PathChirp, Spruce};
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::Duration;
 
 use crate::far_end;
@@ -28,7 +28,7 @@ fn a_dead_path_is_left_soon_and_without_a_value() {
         let mut path = VirtualPath::new(1, &[dead]);
         let outcome = path.run(&mut *method);
         assert!(outcome.interval.is_none() && outcome.quantity == Quantity::AvailableBandwidth);
-        assert!(outcome.troubles.contains(&Trouble::TooFewSamples) && outcome.troubles.contains(&Trouble::Loss));
+        assert!(outcome.caveats.contains(&Caveat::TooFewSamples) && outcome.caveats.contains(&Caveat::Loss));
         // Three trains of 2 s of waiting each, and what lies between.
         assert!(path.elapsed() < Duration::from_secs(15), "{:?}", path.elapsed());
     }
@@ -44,7 +44,7 @@ fn a_lost_packet_of_each_train_is_told_and_the_rest_is_used() {
             passage.packets.get_mut(3).filter(|_| number % 2 == 0).into_iter().for_each(|p| p.received = None);
             passage
         });
-        assert!(outcome.troubles.contains(&Trouble::Loss), "{number}: {outcome:?}");
+        assert!(outcome.caveats.contains(&Caveat::Loss), "{number}: {outcome:?}");
         // As without: exact, but for a chirp's step of 10 %.
         let value = outcome.interval.unwrap().value;
         assert!(value > mbps(9.9) && value < mbps(11.1), "{number}: {outcome:?}");
@@ -61,6 +61,6 @@ fn packets_that_overtake_each_other_are_told() {
             (passage.packets[2].received, passage.packets[3].received) = (b, a);
             passage
         });
-        assert!(outcome.troubles.contains(&Trouble::Reordering), "{outcome:?}");
+        assert!(outcome.caveats.contains(&Caveat::Reordering), "{outcome:?}");
     }
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use estimate::Schedule;
-use estimate::probe::{Fate, Method, Outcome, Passage, Path, Step, Train};
+use estimate::probe::{Method, Outcome, PacketOutcome, Path, Step, Train, TrainObservation};
 use link::{Capacity, Direction, Overhead, Queue, QueueLimit, Settings};
-use results::estimate::Trouble;
+use results::estimate::Caveat;
 use units::{Bytes, Instant, Rate};
 
 use crate::on_off::ParetoOnOff;
@@ -165,12 +165,12 @@ impl VirtualPath {
             match method.next() {
                 Step::Done(outcome) => return outcome,
                 Step::Send { train, .. } if self.bytes - before + train.bytes().as_u64() > budget => {
-                    return method.so_far().troubled([Trouble::BudgetSpent]);
+                    return method.so_far().troubled([Caveat::BudgetSpent]);
                 }
                 Step::Send { train, pause }
                     if (self.clock.saturating_since(begin)).saturating_add(pause + train.span()) > time =>
                 {
-                    return method.so_far().troubled([Trouble::TimeSpent]);
+                    return method.so_far().troubled([Caveat::TimeSpent]);
                 }
                 Step::Send { train, pause } => {
                     self.advance(self.clock + pause, &mut |_, _| ());
@@ -183,7 +183,7 @@ impl VirtualPath {
     }
 
     /// Sends a train and waits for what comes of it, at most 2 s behind its last packet.
-    pub(crate) fn send(&mut self, train: &Train) -> Passage {
+    pub(crate) fn send(&mut self, train: &Train) -> TrainObservation {
         let start = self.clock;
         self.trains += 1;
         let own = self.trains;
@@ -193,7 +193,7 @@ impl VirtualPath {
                 received[number] = Some(at);
             }
         };
-        let mut passage = Passage::default();
+        let mut passage = TrainObservation::default();
         let mut left = start;
         let mut received = vec![None; train.departures().len()];
         for (number, departure) in train.departures().iter().enumerate() {
@@ -203,7 +203,7 @@ impl VirtualPath {
             self.hops[0].link.offer(left, single(Some((own, number)), departure.bytes));
             self.packets += 1;
             self.bytes += u64::from(departure.bytes);
-            passage.packets.push(Fate { bytes: departure.bytes, sent: Some(left), received: None });
+            passage.packets.push(PacketOutcome { bytes: departure.bytes, sent: Some(left), received: None });
         }
         let give_up = left + Duration::from_secs(2);
         while self.clock < give_up && received.iter().any(Option::is_none) {

@@ -1,5 +1,5 @@
 use estimate::probe::{Interval, Outcome, Path, Pathload};
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::{Duration, Rate};
 
 use crate::path::{Cross, Hop, VirtualPath, error};
@@ -20,7 +20,7 @@ fn run(case: &str, path: &mut VirtualPath, mut method: Pathload) -> Outcome {
     let mbps = |rate: Rate| rate.as_bps() as f64 / 1e6;
     let range = outcome.interval.map(|i| (mbps(i.low), mbps(i.value), mbps(i.high)));
     let seconds = (path.elapsed() - before).as_secs_f64();
-    println!("{case}: {range:.3?} {} kB {seconds:.1} s {:?}", path.bytes / 1000, outcome.troubles);
+    println!("{case}: {range:.3?} {} kB {seconds:.1} s {:?}", path.bytes / 1000, outcome.caveats);
     outcome
 }
 
@@ -52,7 +52,7 @@ fn what_is_left_of_a_link_is_found_whatever_its_rate_and_load() {
             let method = Pathload::new(path.known());
             let outcome = run(&case, &mut path, method);
             assert_eq!(outcome.quantity, Quantity::AvailableBandwidth);
-            assert!(outcome.troubles.is_empty(), "{case}: {:?}", outcome.troubles);
+            assert!(outcome.caveats.is_empty(), "{case}: {:?}", outcome.caveats);
             let left = mbps * 10_000 * (100 - load);
             assert_near(&case, outcome.interval.unwrap(), mbps * 1_000_000, left, 0.02);
             let [(quantity, dispersion)] = outcome.also[..] else { panic!("{case}: {:?}", outcome.also) };
@@ -107,7 +107,7 @@ fn a_receiver_that_takes_packets_in_batches_is_seen_through() {
         path.batch = Duration::from_micros(micros);
         let method = Pathload::new(path.known());
         let outcome = run(&case, &mut path, method);
-        assert!(outcome.troubles.contains(&Trouble::Batching), "{case}");
+        assert!(outcome.caveats.contains(&Caveat::Batching), "{case}");
         // 5 % of the dispersion is the resolution there.
         assert_near(&case, outcome.interval.unwrap(), 100_000_000, 50_000_000, 0.05);
     }
@@ -121,7 +121,7 @@ fn batches_as_long_as_a_stream_give_no_value_instead_of_a_wrong_one() {
     let method = Pathload::new(path.known());
     let outcome = run("batches of 10 ms", &mut path, method);
     assert!(outcome.interval.is_none(), "{outcome:?}");
-    assert!(outcome.troubles.contains(&Trouble::Batching) && outcome.troubles.contains(&Trouble::TooFewSamples));
+    assert!(outcome.caveats.contains(&Caveat::Batching) && outcome.caveats.contains(&Caveat::TooFewSamples));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_sender_that_cannot_reach_the_rate_gives_a_lower_bound() {
     let outcome = run("slow sender", &mut path, Pathload::new(known));
     let interval = outcome.interval.unwrap();
     assert!(error(interval.value, 30_000_000).abs() < 0.02, "{interval:?}");
-    assert!([Trouble::SenderTooSlow, Trouble::LowerBound].iter().all(|t| outcome.troubles.contains(t)), "{outcome:?}");
+    assert!([Caveat::SenderTooSlow, Caveat::LowerBound].iter().all(|t| outcome.caveats.contains(t)), "{outcome:?}");
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn a_path_that_loses_everything_gives_no_value() {
         let method = if faithful { Pathload::faithful(path.known()) } else { Pathload::new(path.known()) };
         let outcome = run("dead", &mut path, method);
         assert!(outcome.interval.is_none() && outcome.also.is_empty());
-        let seen = [Trouble::Loss, Trouble::NoAnswer, Trouble::TooFewSamples];
-        assert!(seen.iter().all(|t| outcome.troubles.contains(t)), "{outcome:?}");
+        let seen = [Caveat::Loss, Caveat::NoAnswer, Caveat::TooFewSamples];
+        assert!(seen.iter().all(|t| outcome.caveats.contains(t)), "{outcome:?}");
         assert_eq!(path.packets, 51 + 36 + 21 + 6 + 4, "the trains of the start");
     }
 }
@@ -192,7 +192,7 @@ fn a_budget_ends_the_search_with_what_it_has() {
     path.one_way = Duration::from_millis(2);
     let method = Pathload::new(path.known()).at_most(1_000_000);
     let outcome = run("1 MB", &mut path, method);
-    assert!(path.bytes <= 1_000_000 && outcome.troubles.contains(&Trouble::BudgetSpent), "{outcome:?}");
+    assert!(path.bytes <= 1_000_000 && outcome.caveats.contains(&Caveat::BudgetSpent), "{outcome:?}");
     // The first fleet, at the capacity, is above 50 Mb/s: so much is known.
     assert!(outcome.interval.unwrap().high.as_bps() >= 50_000_000, "{outcome:?}");
 }

@@ -1,7 +1,7 @@
-use estimate::probe::{Fate, Method, Outcome, Passage, Path, Pathrate, Step, Train};
+use estimate::probe::{Method, Outcome, PacketOutcome, Path, Pathrate, Step, Train, TrainObservation};
 use link::QueueLimit;
 use proptest::prelude::*;
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::{Bytes, Duration, Instant, Rate};
 
 use crate::absurd::absurd;
@@ -146,7 +146,7 @@ fn a_receiver_that_takes_batches_is_seen_and_does_no_harm() {
             let outcome = path.run(&mut Pathrate::new(path.known()));
             // A batch boundary hides at most one of 25 packets.
             assert!(error(value(&outcome), bps).abs() < 0.04, "{bps}, {batch_us} us: {outcome:?}");
-            assert!(outcome.troubles.contains(&Trouble::Batching), "{outcome:?}");
+            assert!(outcome.caveats.contains(&Caveat::Batching), "{outcome:?}");
             assert!(path.bytes < 1_050_000, "{}", path.bytes);
         }
     }
@@ -159,7 +159,7 @@ fn the_original_tells_batches_by_jumps_in_long_trains() {
     let outcome = path.run(&mut Pathrate::faithful(path.known()));
     // 41 or 42 packets to a batch: 2.4 %.
     assert!(error(value(&outcome), 500 * MBPS).abs() < 0.05, "{outcome:?}");
-    assert!(outcome.troubles.contains(&Trouble::Batching));
+    assert!(outcome.caveats.contains(&Caveat::Batching));
 }
 
 #[test]
@@ -172,11 +172,11 @@ fn load_between_batches_makes_the_value_a_lower_bound() {
     // the capacity.
     let found = value(&outcome).as_bps();
     assert!((65 * MBPS..=104 * MBPS).contains(&found), "{outcome:?}");
-    assert!(outcome.troubles.contains(&Trouble::LowerBound), "{outcome:?}");
+    assert!(outcome.caveats.contains(&Caveat::LowerBound), "{outcome:?}");
 }
 
 /// A bucket that is full before each train, in front of a wire, and holds back what finds no tokens.
-fn shaped(train: &Train, sustained: f64, peak: f64, depth: f64) -> Passage {
+fn shaped(train: &Train, sustained: f64, peak: f64, depth: f64) -> TrainObservation {
     let (mut tokens, mut free_ns, mut filled_ns) = (depth, 0.0_f64, 0.0_f64);
     let fate = |(i, d): (usize, &estimate::probe::Departure)| {
         let sent_ns = i as u64 * 1200;
@@ -187,13 +187,13 @@ fn shaped(train: &Train, sustained: f64, peak: f64, depth: f64) -> Passage {
         filled_ns = at + wait_ns;
         free_ns = filled_ns + bytes * 8e9 / peak;
         let received = Some(Instant::from_nanos(free_ns as u64));
-        Fate { bytes: d.bytes, sent: Some(Instant::from_nanos(sent_ns)), received }
+        PacketOutcome { bytes: d.bytes, sent: Some(Instant::from_nanos(sent_ns)), received }
     };
-    Passage { packets: train.departures().iter().enumerate().map(fate).collect() }
+    TrainObservation { packets: train.departures().iter().enumerate().map(fate).collect() }
 }
 
 /// Runs a method over what `passes` makes of each train; also how many trains.
-fn run(method: &mut Pathrate, mut passes: impl FnMut(&Train) -> Passage) -> (Outcome, usize) {
+fn run(method: &mut Pathrate, mut passes: impl FnMut(&Train) -> TrainObservation) -> (Outcome, usize) {
     for trains in 0..10_000 {
         match method.next() {
             Step::Done(outcome) => return (outcome, trains),
@@ -211,7 +211,7 @@ fn a_token_bucket_is_told_with_what_it_sustains() {
     for (packets, sustained) in [(5.0, 20 * MBPS), (10.0, 20 * MBPS), (25.0, 200 * MBPS)] {
         let passes = |t: &Train| shaped(t, sustained as f64, 1e9, packets * 1500.0);
         let (outcome, trains) = run(&mut Pathrate::new(PATH), passes);
-        assert!(outcome.troubles.contains(&Trouble::TokenBucket), "{packets}: {outcome:?}");
+        assert!(outcome.caveats.contains(&Caveat::TokenBucket), "{packets}: {outcome:?}");
         // The split may be one packet off, of the fifteen or more that follow.
         assert!(error(value(&outcome), sustained).abs() < 0.07, "{packets}: {outcome:?}");
         assert_eq!(trains, 3, "pairs would only see the burst");
@@ -238,7 +238,7 @@ fn a_sender_slower_than_the_path_says_so() {
     // 1500 bytes in 120 us: 100 Mb/s.
     path.least_gap = Duration::from_micros(120);
     let outcome = path.run(&mut Pathrate::new(path.known()));
-    assert!(outcome.troubles.is_superset(&[Trouble::SenderTooSlow, Trouble::LowerBound].into()), "{outcome:?}");
+    assert!(outcome.caveats.is_superset(&[Caveat::SenderTooSlow, Caveat::LowerBound].into()), "{outcome:?}");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_queue_that_drops_the_end_of_each_long_train_only_makes_them_shorter() {
         let mut path = VirtualPath::new(1, &[hop.clone()]);
         let outcome = path.run(&mut new(path.known()));
         assert!(error(value(&outcome), 10 * MBPS).abs() < 0.001, "{outcome:?}");
-        assert!(outcome.troubles.contains(&Trouble::Loss));
+        assert!(outcome.caveats.contains(&Caveat::Loss));
     }
 }
 
@@ -262,7 +262,7 @@ fn a_path_that_loses_everything_ends_at_once() {
         let mut path = VirtualPath::new(1, &[dead.clone()]);
         let outcome = path.run(&mut new(path.known()));
         assert!(outcome.interval.is_none(), "{outcome:?}");
-        assert!(outcome.troubles.is_superset(&[Trouble::Loss, Trouble::TooFewSamples].into()), "{outcome:?}");
+        assert!(outcome.caveats.is_superset(&[Caveat::Loss, Caveat::TooFewSamples].into()), "{outcome:?}");
         assert!(path.packets < 100);
     }
 }
@@ -274,7 +274,7 @@ proptest! {
     fn whatever_it_is_told_it_ends(seed: u64, mtu: u32, steady: bool, faithful: bool, round_trip_ns: u64) {
         let path = Path { round_trip: Duration::from_nanos(round_trip_ns), mtu, seed, ..PATH };
         let mut method = if faithful { Pathrate::faithful(path) } else { Pathrate::new(path) };
-        method.observe(&Passage::default());
+        method.observe(&TrainObservation::default());
         let mut told = 0;
         let (outcome, trains) = run(&mut method, |train| {
             told += u64::from(!steady);

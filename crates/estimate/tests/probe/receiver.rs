@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use estimate::probe::{Method, Outcome, Passage, Step};
+use estimate::probe::{Method, Outcome, Step, TrainObservation};
 
 /// A method that is told of trains as such a receiver would tell.
 pub(crate) struct Told<M, F>(pub(crate) M, pub(crate) F);
 
-impl<M: Method, F: FnMut(&mut Passage)> Method for Told<M, F> {
+impl<M: Method, F: FnMut(&mut TrainObservation)> Method for Told<M, F> {
     fn next(&mut self) -> Step {
         self.0.next()
     }
-    fn observe(&mut self, passage: &Passage) {
+    fn observe(&mut self, passage: &TrainObservation) {
         let mut passage = passage.clone();
         self.1(&mut passage);
         self.0.observe(&passage);
@@ -22,7 +22,7 @@ impl<M: Method, F: FnMut(&mut Passage)> Method for Told<M, F> {
 }
 
 /// Each packet comes up to this late, in order, as between virtual hosts whose wakes are late now and then.
-pub(crate) fn late(most: Duration, seed: u64) -> impl FnMut(&mut Passage) {
+pub(crate) fn late(most: Duration, seed: u64) -> impl FnMut(&mut TrainObservation) {
     let mut packet = 0;
     move |passage| {
         let mut last = None;

@@ -1,6 +1,6 @@
 use estimate::probe::Spruce;
 use proptest::prelude::*;
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::{Duration, Rate};
 
 use crate::far_end;
@@ -15,7 +15,7 @@ fn an_idle_path_has_its_capacity_left_and_tells_it_besides() {
         assert!(error(outcome.interval.unwrap().value, capacity * 1_000_000).abs() < 0.001, "{outcome:?}");
         assert_eq!(outcome.also[0].0, Quantity::Capacity);
         assert!(error(outcome.also[0].1.value, capacity * 1_000_000).abs() < 0.001, "{outcome:?}");
-        assert!(outcome.troubles.is_empty(), "{outcome:?}");
+        assert!(outcome.caveats.is_empty(), "{outcome:?}");
     }
 }
 
@@ -108,7 +108,7 @@ fn batches_are_told_and_give_no_value() {
         let mut path = VirtualPath::new(1, &[Hop::new(capacity * 1_000_000, load)]);
         path.batch = Duration::from_micros(batch_us);
         let outcome = path.run(&mut Spruce::new(path.known(), Some(Rate::from_bps(capacity * 1_000_000))));
-        assert!(outcome.interval.is_none() && outcome.troubles.contains(&Trouble::Batching), "{outcome:?}");
+        assert!(outcome.interval.is_none() && outcome.caveats.contains(&Caveat::Batching), "{outcome:?}");
     }
     // At 10 Mb/s a pair is longer than a batch: it only becomes coarser, 1 ms in 1.2 or 10 % of the mean of 100.
     let mut path = VirtualPath::new(1, &[Hop::new(10_000_000, Cross::Idle)]);
@@ -122,7 +122,7 @@ fn a_sender_that_cannot_make_the_pairs_says_so() {
     let mut path = VirtualPath::new(1, &[Hop::new(1_000_000_000, Cross::Idle)]);
     path.least_gap = Duration::from_micros(120);
     let outcome = path.run(&mut Spruce::new(path.known(), Some(mbps(1000.0))));
-    assert!(outcome.interval.is_none() && outcome.troubles.contains(&Trouble::SenderTooSlow), "{outcome:?}");
+    assert!(outcome.interval.is_none() && outcome.caveats.contains(&Caveat::SenderTooSlow), "{outcome:?}");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_load_that_changes_meanwhile_is_unsteady() {
     let mut method = Spruce::new(idle.known(), Some(mbps(10.0)));
     let outcome =
         far_end::answer(&mut method, |number, train| if number < 5 { &mut idle } else { &mut loaded }.send(train));
-    assert!(outcome.troubles.contains(&Trouble::Unsteady), "{outcome:?}");
+    assert!(outcome.caveats.contains(&Caveat::Unsteady), "{outcome:?}");
 }
 
 proptest! {

@@ -1,6 +1,6 @@
-use estimate::probe::{Method, Outcome, Passage, Path, SqueezedPairs, Step};
+use estimate::probe::{Method, Outcome, Path, SqueezedPairs, Step, TrainObservation};
 use proptest::prelude::*;
-use results::estimate::{GapHistogram, Similarity, Trouble};
+use results::estimate::{Caveat, GapHistogram, Similarity};
 use units::{Duration, Rate};
 
 use crate::absurd::absurd;
@@ -39,7 +39,7 @@ fn over_an_idle_path_pairs_come_as_they_were_sent() {
             assert!(share(histogram, histogram.sent_gap_ns) > 0.99, "{histogram:?}");
         }
         assert_eq!(method.label(), Some(Similarity::TightUnlikeNarrow));
-        assert!(outcome.interval.is_none() && outcome.troubles.is_empty(), "{outcome:?}");
+        assert!(outcome.interval.is_none() && outcome.caveats.is_empty(), "{outcome:?}");
         assert_eq!((path.packets, path.bytes), (2_000, 80_000));
     }
 }
@@ -64,7 +64,7 @@ fn a_loaded_narrow_link_is_tight_like_narrow() {
     for (seed, mbps) in [(1, 10), (2, 100), (3, 100), (4, 500)] {
         let (method, outcome, _) = squeeze(seed, mbps, &[Hop::new(mbps * MBPS, poisson(mbps * 8 / 10))]);
         assert_eq!(method.label(), Some(Similarity::TightLikeNarrow), "{mbps}: {}", method.score());
-        assert!(method.score() > 0 && outcome.troubles.is_empty(), "{outcome:?}");
+        assert!(method.score() > 0 && outcome.caveats.is_empty(), "{outcome:?}");
         let result = method.result();
         assert_eq!(serde_json::to_value(&result).unwrap()["label"], "tight_like_narrow");
         // Two probes in a row, and two with a packet of 1500 bytes between.
@@ -114,7 +114,7 @@ fn batches_give_no_class() {
     let mut method = SqueezedPairs::new(path.known(), Rate::from_bps(100 * MBPS));
     let outcome = path.run(&mut method);
     assert_eq!(method.label(), None);
-    assert!(outcome.troubles.contains(&Trouble::Batching), "{outcome:?}");
+    assert!(outcome.caveats.contains(&Caveat::Batching), "{outcome:?}");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_sender_that_cannot_keep_the_gaps_gives_no_class() {
     let mut method = SqueezedPairs::new(path.known(), Rate::from_bps(1000 * MBPS));
     let outcome = path.run(&mut method);
     assert_eq!(method.label(), None);
-    assert!(outcome.troubles.contains(&Trouble::SenderTooSlow), "{outcome:?}");
+    assert!(outcome.caveats.contains(&Caveat::SenderTooSlow), "{outcome:?}");
 }
 
 #[test]
@@ -134,10 +134,10 @@ fn no_answer_and_no_capacity_are_no_class() {
     dead.settings.up = false;
     let (method, outcome, _) = squeeze(1, 10, &[dead]);
     assert_eq!((method.label(), method.score()), (None, 0));
-    assert!(outcome.troubles.is_superset(&[Trouble::Loss, Trouble::TooFewSamples].into()), "{outcome:?}");
+    assert!(outcome.caveats.is_superset(&[Caveat::Loss, Caveat::TooFewSamples].into()), "{outcome:?}");
     let (method, outcome, path) = squeeze(1, 0, &[Hop::new(10 * MBPS, Cross::Idle)]);
     assert_eq!((method.label(), path.packets), (None, 0));
-    assert!(outcome.troubles.contains(&Trouble::TooFewSamples), "{outcome:?}");
+    assert!(outcome.caveats.contains(&Caveat::TooFewSamples), "{outcome:?}");
 }
 
 proptest! {
@@ -149,7 +149,7 @@ proptest! {
         let capacity = Rate::from_bps(bps >> shift);
         let mut method =
             if faithful { SqueezedPairs::faithful(path, capacity) } else { SqueezedPairs::new(path, capacity) };
-        method.observe(&Passage::default());
+        method.observe(&TrainObservation::default());
         let mut trains = 0_u64;
         let outcome = loop {
             match method.next() {

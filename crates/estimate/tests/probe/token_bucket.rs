@@ -1,7 +1,7 @@
 //! What trains at two rates say of a shaper that passes a burst at one rate and what follows at another.
 
-use estimate::probe::{Fate, Interval, Method, Outcome, Passage, Path, Step, Train, TwoRates};
-use results::estimate::{Quantity, Trouble};
+use estimate::probe::{Interval, Method, Outcome, PacketOutcome, Path, Step, Train, TrainObservation, TwoRates};
+use results::estimate::{Caveat, Quantity};
 use units::{Duration, Instant, Rate};
 
 use crate::path::{Cross, Hop, VirtualPath};
@@ -56,9 +56,9 @@ fn run_from(least_gap: Duration, shaper: &mut Shaper, method: &mut dyn Method, b
         let begin = now;
         let packets = train.departures().iter().map(|d| {
             now = (begin + d.after.as_secs_f64()).max(now + least_gap.as_secs_f64());
-            Fate { bytes: d.bytes, sent: at(now), received: at(shaper.pass(now, d.bytes) + 0.01) }
+            PacketOutcome { bytes: d.bytes, sent: at(now), received: at(shaper.pass(now, d.bytes) + 0.01) }
         });
-        let passage = Passage { packets: packets.collect() };
+        let passage = TrainObservation { packets: packets.collect() };
         // The word of it comes a round trip behind its last packet.
         now = now.max(shaper.free) + PATH.round_trip.as_secs_f64();
         passage
@@ -81,7 +81,7 @@ fn told(kilobytes: f64, budget: u64) -> (f64, f64, bool) {
     let [(quantity, capacity)] = outcome.also[..] else { panic!("{outcome:?}") };
     assert_eq!(quantity, Quantity::Capacity);
     let mbps = |i: Interval| i.value.as_bps() as f64 / 1e6;
-    (mbps(outcome.interval.unwrap()), mbps(capacity), outcome.troubles.contains(&Trouble::TokenBucket))
+    (mbps(outcome.interval.unwrap()), mbps(capacity), outcome.caveats.contains(&Caveat::TokenBucket))
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn bursts_of_others_are_no_bucket() {
             for seed in 0..20 {
                 let mut path = VirtualPath::new(seed, &[Hop::new(100_000_000, load)]);
                 let outcome = path.run_within(&mut TwoRates::new(path.known()).for_budget(budget), budget);
-                mistaken += u32::from(outcome.troubles.contains(&Trouble::TokenBucket));
+                mistaken += u32::from(outcome.caveats.contains(&Caveat::TokenBucket));
             }
         }
         // Three trains of 17 packets, each of which bursts hold up as a bucket does in one of five cases: all three in one of
@@ -159,7 +159,7 @@ fn behind_a_bucket_every_answer_holds_the_truth_or_is_a_bound_on_the_right_side_
             println!("{case}");
             let told = outcome.also.iter().map(|(_, i)| *i).chain(outcome.interval);
             assert!(told.into_iter().all(|i| i.holds(Rate::from_bps(TBF_BPS))), "{case}");
-            assert!(outcome.troubles.contains(&Trouble::TokenBucket), "{case}");
+            assert!(outcome.caveats.contains(&Caveat::TokenBucket), "{case}");
             // No more than a third above the truth, as a bound, and what is documented to be spent.
             assert!(outcome.interval.unwrap().value < Rate::from_bps(TBF_BPS * 4 / 3), "{case}");
             assert!(bytes <= 6_000_000 + 256_000, "{case}");

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use estimate::probe::{Outcome, Passage, TwoRates};
+use estimate::probe::{Outcome, TrainObservation, TwoRates};
 use link::QueueLimit;
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::Rate;
 
 use crate::path::{Cross, Hop, VirtualPath, error};
@@ -83,10 +83,10 @@ fn the_budget_is_never_exceeded_and_a_small_one_still_answers() {
         let outcome = path.run_within(&mut TwoRates::new(path.known()).for_budget(budget), budget);
         assert!(path.bytes <= budget, "{} of {budget}", path.bytes);
         // Half of 100 Mb/s is not told to 5 % in 100 kB.
-        assert!(outcome.troubles.contains(&Trouble::BudgetSpent), "{outcome:?}");
+        assert!(outcome.caveats.contains(&Caveat::BudgetSpent), "{outcome:?}");
         // A burst of 15 kB and 80 small packets of 64 bytes.
         assert_eq!(outcome.interval.is_some(), budget >= 20_120, "{budget}: {outcome:?}");
-        assert_eq!(outcome.troubles.contains(&Trouble::TooFewSamples), outcome.interval.is_none(), "{outcome:?}");
+        assert_eq!(outcome.caveats.contains(&Caveat::TooFewSamples), outcome.interval.is_none(), "{outcome:?}");
     }
 }
 
@@ -96,14 +96,14 @@ fn batches_of_the_receiver_are_noticed_and_survived() {
     // Five packets of 120 us come together.
     path.batch = Duration::from_micros(600);
     let outcome = path.run_within(&mut TwoRates::new(path.known()), 400_000);
-    assert!(outcome.troubles.contains(&Trouble::Batching), "{outcome:?}");
+    assert!(outcome.caveats.contains(&Caveat::Batching), "{outcome:?}");
     assert!(error(capacity(&outcome), 100 * MBPS).abs() < 0.1, "{outcome:?}");
 }
 
 #[test]
 fn a_receiver_that_stalls_once_does_not_change_the_capacity() {
     let mut trains = 0;
-    let stalled = |passage: &mut Passage| {
+    let stalled = |passage: &mut TrainObservation| {
         trains += 1;
         if trains == 1 {
             // All that came while the host stood still has the time of its end, give or take the work for each.
@@ -138,7 +138,7 @@ fn what_vanishes_is_said() {
     dead.settings.up = false;
     let mut path = VirtualPath::new(1, &[dead]);
     let outcome = path.run_within(&mut TwoRates::new(path.known()), 1_000_000);
-    assert!(outcome.interval.is_none() && outcome.troubles.contains(&Trouble::Loss));
+    assert!(outcome.interval.is_none() && outcome.caveats.contains(&Caveat::Loss));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_queue_shorter_than_a_train_hides_little_of_the_load() {
         hop.settings.queue.limit = QueueLimit::Time(Duration::from_millis(15));
         let mut path = VirtualPath::new(seed, &[hop]);
         let outcome = path.run_within(&mut TwoRates::new(path.known()), 600_000);
-        assert!(outcome.troubles.contains(&Trouble::Loss), "{outcome:?}");
+        assert!(outcome.caveats.contains(&Caveat::Loss), "{outcome:?}");
         left.push(outcome.interval.unwrap().value.as_bps() as f64);
     }
     // One is off by a fifth in either direction (the number of packets that 600 kB meet), 20 of them by a twentieth.

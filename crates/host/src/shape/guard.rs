@@ -41,13 +41,13 @@ pub fn watch(device: &str, id: u64) -> Result<(), ShapeError> {
         let Some(deadline) = journal.deadline() else { return Ok(()) };
         let left = deadline.saturating_since(kernel::now());
         if !left.is_zero() {
-            kernel::nap(left.min(LOOK_EVERY));
+            kernel::sleep_for(left.min(LOOK_EVERY));
             continue;
         }
         match notes.lock() {
             Ok(lock) => return undo_if_over(&notes, id, lock),
             // The holder of the lock may confirm or clear the policy.
-            Err(ShapeError::Busy { .. }) => kernel::nap(LOOK_EVERY),
+            Err(ShapeError::Busy { .. }) => kernel::sleep_for(LOOK_EVERY),
             Err(e) => return Err(e),
         }
     }

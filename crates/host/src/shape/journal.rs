@@ -100,9 +100,9 @@ impl Notes {
     pub fn of(device: &str) -> Result<Self, ShapeError> {
         let network = state::network().map_err(ShapeError::system("reading the network namespace's number"))?;
         // A directory that another user can write is rejected.
-        state::find(state::folder(), KIND).map_err(ShapeError::state(&folder()))?;
+        state::find(state::directory(), KIND).map_err(ShapeError::state(&directory()))?;
         // A device name may contain every byte but `/` and NUL, as a file name may.
-        let path = folder().join(format!("{network}-{device}.json"));
+        let path = directory().join(format!("{network}-{device}.json"));
         Ok(Self { path, device: device.to_owned() })
     }
 
@@ -112,9 +112,9 @@ impl Notes {
     /// The directory cannot be read.
     pub fn all() -> Result<Vec<Self>, ShapeError> {
         let network = state::network().map_err(ShapeError::system("reading the network namespace's number"))?;
-        let found = state::find(state::folder(), KIND).map_err(ShapeError::state(&folder()))?;
-        let Some(folder) = found else { return Ok(Vec::new()) };
-        let entries = fs::read_dir(&folder).map_err(ShapeError::state(&folder))?;
+        let found = state::find(state::directory(), KIND).map_err(ShapeError::state(&directory()))?;
+        let Some(directory) = found else { return Ok(Vec::new()) };
+        let entries = fs::read_dir(&directory).map_err(ShapeError::state(&directory))?;
         let prefix = format!("{network}-");
         let device = |entry: fs::DirEntry| {
             let name = entry.file_name().into_string().ok()?;
@@ -145,7 +145,7 @@ impl Notes {
 
     pub(super) fn write(&self, journal: &Journal) -> Result<(), ShapeError> {
         let text = serde_json::to_vec(journal).map_err(|e| ShapeError::state(&self.path)(e.into()))?;
-        state::make(state::folder(), KIND)
+        state::make(state::directory(), KIND)
             .and_then(|_| kernel::replace_private(&self.path, &text))
             .map_err(ShapeError::state(&self.path))
     }
@@ -160,12 +160,12 @@ impl Notes {
     /// Locks the device against other processes of longhaul.
     pub(super) fn lock(&self) -> Result<Lock, ShapeError> {
         let path = self.path.with_extension("lock");
-        state::make(state::folder(), KIND).map_err(ShapeError::state(&path))?;
+        state::make(state::directory(), KIND).map_err(ShapeError::state(&path))?;
         let lock = Lock::take(&path).map_err(ShapeError::state(&path))?;
         lock.ok_or_else(|| ShapeError::Busy { device: self.device.clone() })
     }
 }
 
-fn folder() -> PathBuf {
-    Path::new(state::folder()).join(KIND)
+fn directory() -> PathBuf {
+    Path::new(state::directory()).join(KIND)
 }

@@ -86,13 +86,13 @@ fn group(features: &BTreeMap<String, DeviceFeature>, names: &[&str]) -> Option<O
     (!found.is_empty()).then_some(state)
 }
 
-/// The device's folder, if /sys shows this network namespace: it shows that of whoever mounted it.
+/// The device's directory, if /sys shows this network namespace: it shows that of whoever mounted it.
 fn sysfs(link: &kernel::Device) -> Option<PathBuf> {
-    let folder = Path::new("/sys/class/net").join(&link.name);
-    let reads = |file: &str| fs::read_to_string(folder.join(file)).ok().map(|t| t.trim().to_owned());
+    let directory = Path::new("/sys/class/net").join(&link.name);
+    let reads = |file: &str| fs::read_to_string(directory.join(file)).ok().map(|t| t.trim().to_owned());
     let mac = link.mac.map(|m| m.map(|byte| format!("{byte:02x}")).join(":"));
     let is_it = reads("ifindex")? == link.index.to_string() && mac.is_none_or(|mac| reads("address") == Some(mac));
-    is_it.then_some(folder)
+    is_it.then_some(directory)
 }
 
 /// Received packets that found no room: columns `drop` and `fifo` of /proc/net/dev.
@@ -105,9 +105,9 @@ fn received_lost(device: &str) -> Option<u64> {
 }
 
 /// Interrupts by message (MSI) of the device, or, on a virtual bus, of the device above it.
-fn interrupts(folder: &Path) -> Option<Vec<Interrupt>> {
+fn interrupts(directory: &Path) -> Option<Vec<Interrupt>> {
     let places = ["device/msi_irqs", "device/../msi_irqs"];
-    let listed = places.iter().find_map(|place| fs::read_dir(folder.join(place)).ok())?;
+    let listed = places.iter().find_map(|place| fs::read_dir(directory.join(place)).ok())?;
     let number = |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse::<u32>().ok();
     let mut numbers: Vec<u32> = listed.filter_map(number).collect();
     numbers.sort_unstable();
@@ -120,8 +120,8 @@ fn interrupts(folder: &Path) -> Option<Vec<Interrupt>> {
 }
 
 /// A file of each queue, in the order of their names.
-fn masks(folder: &Path, queues: &str, file: &str) -> Option<Vec<String>> {
-    let listed = fs::read_dir(folder.join("queues")).ok()?;
+fn masks(directory: &Path, queues: &str, file: &str) -> Option<Vec<String>> {
+    let listed = fs::read_dir(directory.join("queues")).ok()?;
     let mut paths: Vec<PathBuf> = listed
         .filter_map(|e| Some(e.ok()?.path()))
         .filter(|p| p.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(queues)))

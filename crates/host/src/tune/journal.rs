@@ -100,12 +100,12 @@ pub(super) struct Place {
 
 impl Place {
     /// Takes the lock of the calling thread's namespace.
-    pub(super) fn take(folder: &Path) -> Result<Self, TuneError> {
+    pub(super) fn take(directory: &Path) -> Result<Self, TuneError> {
         let number = state::network().map_err(TuneError::file("reading the network namespace,", "/proc"))?;
-        let folder = state::make(folder, "tune").map_err(TuneError::file("creating the directory", folder))?;
-        let lock = folder.join(format!("{number}.lock"));
+        let directory = state::make(directory, "tune").map_err(TuneError::file("creating the directory", directory))?;
+        let lock = directory.join(format!("{number}.lock"));
         match Lock::take(&lock).map_err(TuneError::file("creating the lock", &lock))? {
-            Some(held) => Ok(Self { path: folder.join(format!("{number}.json")), _lock: held }),
+            Some(held) => Ok(Self { path: directory.join(format!("{number}.json")), _lock: held }),
             None => Err(TuneError::Busy(lock)),
         }
     }

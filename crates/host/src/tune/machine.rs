@@ -15,8 +15,8 @@ pub(super) fn version() -> (u32, u32) {
 /// could be.
 pub(super) fn has_fq() -> Option<bool> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
-    let folder = format!("/lib/modules/{}", release.trim());
-    let lists = ["modules.builtin", "modules.dep"].map(|f| fs::read_to_string(format!("{folder}/{f}")).ok());
+    let directory = format!("/lib/modules/{}", release.trim());
+    let lists = ["modules.builtin", "modules.dep"].map(|f| fs::read_to_string(format!("{directory}/{f}")).ok());
     if lists.iter().flatten().any(|text| text.contains("/sch_fq.ko")) {
         return Some(true);
     }

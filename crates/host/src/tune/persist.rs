@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn the_file_names_its_owner_and_is_valid_for_sysctl() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = Persistent::at(folder.path().join("90-longhaul.conf"));
+        let directory = tempfile::tempdir().unwrap();
+        let file = Persistent::at(directory.path().join("90-longhaul.conf"));
         let queue =
             Change { setting: Setting::QueueLength("eth0".to_owned()), before: "10000".into(), after: "1000".into() };
         file.write(&[rmem(), queue]).unwrap();
@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn a_file_of_another_program_is_neither_overwritten_nor_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("90-longhaul.conf");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("90-longhaul.conf");
         fs::write(&path, "net.ipv4.tcp_sack = 1\n").unwrap();
         let file = Persistent::at(&path);
         assert!(matches!(file.write(&[rmem()]), Err(TuneError::ForeignFile(_))));

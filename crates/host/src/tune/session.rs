@@ -15,15 +15,15 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens a session; `folder` is that of [`crate::state::folder`].
+    /// Opens a session; `directory` is that of [`crate::state::directory`].
     ///
     /// # Errors
     /// The caller may not change networks, another process changes them, or the journal cannot be read.
-    pub fn begin(folder: &Path) -> Result<Self, TuneError> {
+    pub fn begin(directory: &Path) -> Result<Self, TuneError> {
         if !kernel::may_change_networks() {
             return Err(TuneError::Unprivileged);
         }
-        let place = Place::take(folder)?;
+        let place = Place::take(directory)?;
         let journal = place.read()?;
         Ok(Self { place, journal })
     }
@@ -113,8 +113,8 @@ impl Session {
 ///
 /// # Errors
 /// As [`Session::begin`] and [`Session::undo`].
-pub fn undo(folder: &Path, file: &Persistent, tell: &mut dyn FnMut(TuneChange)) -> Result<bool, TuneError> {
-    let mut session = Session::begin(folder)?;
+pub fn undo(directory: &Path, file: &Persistent, tell: &mut dyn FnMut(TuneChange)) -> Result<bool, TuneError> {
+    let mut session = Session::begin(directory)?;
     // The file goes first: a restart in between must not apply the values again.
     if is_host() && file.remove()? {
         let note =

@@ -16,8 +16,8 @@ fn inside(test: impl FnOnce(&Path) + Send + 'static) {
     };
     let done = std::thread::spawn(move || {
         kernel::enter_namespace(&namespace).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        test(folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        test(directory.path());
     });
     done.join().unwrap();
 }
@@ -40,49 +40,49 @@ fn outcomes(changes: &[TuneChange]) -> Vec<(&str, ChangeOutcome)> {
     changes.iter().map(|t| (t.key.as_str(), t.outcome)).collect()
 }
 
-fn apply_all(folder: &Path, changes: &[Change]) -> Vec<TuneChange> {
+fn apply_all(directory: &Path, changes: &[Change]) -> Vec<TuneChange> {
     let mut outcomes = Vec::new();
-    Session::begin(folder).unwrap().apply(changes, None, &mut |c| outcomes.push(c)).unwrap();
+    Session::begin(directory).unwrap().apply(changes, None, &mut |c| outcomes.push(c)).unwrap();
     outcomes
 }
 
-fn undo_all(folder: &Path) -> (bool, Vec<TuneChange>) {
+fn undo_all(directory: &Path) -> (bool, Vec<TuneChange>) {
     let mut changes = Vec::new();
-    let as_before = undo(folder, &Persistent::at(folder.join("none.conf")), &mut |c| changes.push(c)).unwrap();
+    let as_before = undo(directory, &Persistent::at(directory.join("none.conf")), &mut |c| changes.push(c)).unwrap();
     (as_before, changes)
 }
 
-fn journals(folder: &Path) -> usize {
-    let files = fs::read_dir(folder.join("tune")).unwrap();
+fn journals(directory: &Path) -> usize {
+    let files = fs::read_dir(directory.join("tune")).unwrap();
     files.filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "json")).count()
 }
 
 #[test]
 fn an_undo_restores_every_byte() {
-    inside(|folder| {
+    inside(|directory| {
         let before = [bytes("tcp_rmem"), bytes("tcp_mtu_probing")];
-        let changes = apply_all(folder, &two());
+        let changes = apply_all(directory, &two());
         assert!(changes.iter().all(|t| t.outcome == ChangeOutcome::Applied), "{changes:?}");
         assert_eq!(bytes("tcp_rmem"), "4096\t131072\t50003968\n");
-        assert_eq!(journals(folder), 1);
-        let (as_before, changes) = undo_all(folder);
+        assert_eq!(journals(directory), 1);
+        let (as_before, changes) = undo_all(directory);
         assert!(as_before);
         let restored = ChangeOutcome::Restored;
         assert_eq!(outcomes(&changes), [("net.ipv4.tcp_mtu_probing", restored), ("net.ipv4.tcp_rmem", restored)]);
         assert_eq!([bytes("tcp_rmem"), bytes("tcp_mtu_probing")], before);
-        assert_eq!(journals(folder), 0, "nothing is left to undo");
-        assert_eq!(undo_all(folder), (true, Vec::new()));
+        assert_eq!(journals(directory), 0, "nothing is left to undo");
+        assert_eq!(undo_all(directory), (true, Vec::new()));
     });
 }
 
 #[test]
 fn a_killed_apply_is_undone_from_its_journal() {
-    inside(|folder| {
+    inside(|directory| {
         let before = [bytes("tcp_rmem"), bytes("tcp_mtu_probing")];
-        apply_all(folder, &two());
+        apply_all(directory, &two());
         // As if the process had been killed after the first of the two: the journal is written before any change.
         fs::write("/proc/sys/net/ipv4/tcp_mtu_probing", &before[1]).unwrap();
-        let (as_before, changes) = undo_all(folder);
+        let (as_before, changes) = undo_all(directory);
         assert!(as_before);
         let wanted =
             [("net.ipv4.tcp_mtu_probing", ChangeOutcome::AsBefore), ("net.ipv4.tcp_rmem", ChangeOutcome::Restored)];
@@ -93,10 +93,10 @@ fn a_killed_apply_is_undone_from_its_journal() {
 
 #[test]
 fn a_value_of_another_program_is_left_and_named() {
-    inside(|folder| {
-        apply_all(folder, &two());
+    inside(|directory| {
+        apply_all(directory, &two());
         fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 7000000").unwrap();
-        let (as_before, changes) = undo_all(folder);
+        let (as_before, changes) = undo_all(directory);
         assert!(!as_before);
         assert_eq!(changes[1].outcome, ChangeOutcome::LeftAlone);
         assert!(changes[1].note.as_ref().unwrap().contains("4096 131072 7000000"), "{changes:?}");
@@ -107,62 +107,62 @@ fn a_value_of_another_program_is_left_and_named() {
 
 #[test]
 fn a_second_apply_keeps_the_first_values() {
-    inside(|folder| {
+    inside(|directory| {
         let before = bytes("tcp_rmem");
-        apply_all(folder, &[sysctl("net.ipv4.tcp_rmem", "4096 131072 50003968")]);
-        apply_all(folder, &[sysctl("net.ipv4.tcp_rmem", "4096 131072 60002304")]);
-        assert!(undo_all(folder).0);
+        apply_all(directory, &[sysctl("net.ipv4.tcp_rmem", "4096 131072 50003968")]);
+        apply_all(directory, &[sysctl("net.ipv4.tcp_rmem", "4096 131072 60002304")]);
+        assert!(undo_all(directory).0);
         assert_eq!(bytes("tcp_rmem"), before);
     });
 }
 
 #[test]
 fn a_failed_change_reverts_the_earlier_ones() {
-    inside(|folder| {
+    inside(|directory| {
         let before = bytes("tcp_rmem");
         let [rmem, _] = two();
         let refused = sysctl("net.ipv4.tcp_congestion_control", "no_such_control");
         let mut changes = Vec::new();
-        let mut session = Session::begin(folder).unwrap();
+        let mut session = Session::begin(directory).unwrap();
         assert!(!session.apply(&[rmem, refused], None, &mut |c| changes.push(c)).unwrap());
         assert!(changes.iter().any(|t| t.outcome == ChangeOutcome::Failed), "{changes:?}");
         assert_eq!(bytes("tcp_rmem"), before);
         assert!(!session.is_changed());
-        assert_eq!(journals(folder), 0);
+        assert_eq!(journals(directory), 0);
     });
 }
 
 #[test]
 fn only_one_process_at_a_time_changes_a_network() {
-    inside(|folder| {
-        let first = Session::begin(folder).unwrap();
-        assert!(matches!(Session::begin(folder), Err(TuneError::Busy(_))));
+    inside(|directory| {
+        let first = Session::begin(directory).unwrap();
+        assert!(matches!(Session::begin(directory), Err(TuneError::Busy(_))));
         drop(first);
-        Session::begin(folder).unwrap();
+        Session::begin(directory).unwrap();
     });
 }
 
 #[test]
 fn the_journal_of_an_ended_namespace_is_not_applied_to_its_successor() {
-    inside(|folder| {
-        apply_all(folder, &two());
+    inside(|directory| {
+        apply_all(directory, &two());
         let number = crate::state::network().unwrap();
-        let path = folder.join("tune").join(format!("{number}.json"));
+        let path = directory.join("tune").join(format!("{number}.json"));
         let cookie = kernel::network_cookie().unwrap();
         let text = fs::read_to_string(&path).unwrap();
         let other = text.replace(&format!("\"cookie\": {cookie}"), &format!("\"cookie\": {}", cookie + 1));
         assert_ne!(text, other);
         fs::write(&path, other).unwrap();
-        assert!(!Session::begin(folder).unwrap().is_changed());
+        assert!(!Session::begin(directory).unwrap().is_changed());
         fs::write(&path, "{\"format\": 1").unwrap();
-        let e = Session::begin(folder).unwrap_err().to_string();
+        let e = Session::begin(directory).unwrap_err().to_string();
         assert!(e.contains("cannot read the journal") && e.contains("nothing was changed"), "{e}");
     });
 }
 
 #[test]
 fn a_device_is_read_and_its_queue_and_offloads_are_changed_and_restored() {
-    inside(|folder| {
+    inside(|directory| {
         let ip = |arguments: &str| {
             let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -175,7 +175,7 @@ fn a_device_is_read_and_its_queue_and_offloads_are_changed_and_restored() {
         let waiting = std::time::Instant::now();
         while !ip("link show pair0").contains("state UP") {
             assert!(waiting.elapsed().as_secs() < 5, "a veth has no carrier");
-            kernel::nap(std::time::Duration::from_millis(10));
+            kernel::sleep_for(std::time::Duration::from_millis(10));
         }
         let device = pick_device(None).unwrap().unwrap();
         assert_eq!(device.speed, None, "veth tells 10 Gb/s, whatever it carries");
@@ -190,10 +190,10 @@ fn a_device_is_read_and_its_queue_and_offloads_are_changed_and_restored() {
             Change { before: read(&queue).unwrap(), setting: queue, after: "1000".to_owned() },
             Change { setting: tso.clone(), before: was.clone(), after: other.to_owned() },
         ];
-        apply_all(folder, &changes);
+        apply_all(directory, &changes);
         assert!(ip("link show pair0").contains("qlen 1000"));
         assert_eq!(read(&tso).unwrap(), other);
-        assert!(undo_all(folder).0);
+        assert!(undo_all(directory).0);
         assert!(ip("link show pair0").contains("qlen 12000"));
         assert_eq!(read(&tso).unwrap(), was);
     });
@@ -201,10 +201,10 @@ fn a_device_is_read_and_its_queue_and_offloads_are_changed_and_restored() {
 
 #[test]
 fn a_namespace_has_no_file_in_etc_and_distinguishes_host_settings() {
-    inside(|folder| {
+    inside(|directory| {
         assert!(!is_host());
-        let file = Persistent::at(folder.join("90-longhaul.conf"));
-        let refused = Session::begin(folder).unwrap().apply(&two(), Some(&file), &mut |_| {});
+        let file = Persistent::at(directory.join("90-longhaul.conf"));
+        let refused = Session::begin(directory).unwrap().apply(&two(), Some(&file), &mut |_| {});
         assert!(matches!(refused, Err(TuneError::NotTheHost)));
         assert!(!file.path().exists());
         assert_eq!(bytes("tcp_mtu_probing"), "0\n", "nothing was changed");

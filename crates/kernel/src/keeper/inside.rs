@@ -8,7 +8,7 @@ use crate::{KernelError, Op};
 pub(super) const READY: u8 = b'+';
 
 /// Runs as the init process (process 1 of a PID namespace) until standard input ends. A hidden command of the program
-/// given to [`super::Keeper::start`] calls it and then exits; the kernel kills every other process of the namespace
+/// given to [`super::NamespaceInit::start`] calls it and then exits; the kernel kills every other process of the namespace
 /// with it.
 ///
 /// It creates a private mount namespace, mounts the namespace's /proc, bind-mounts `hosts` over /etc/hosts (the file
@@ -18,7 +18,7 @@ pub(super) const READY: u8 = b'+';
 /// # Errors
 /// The process is not process 1, or the kernel refuses a mount.
 pub fn run_keeper(hosts: Option<&Path>) -> Result<(), KernelError> {
-    let e = |what: &'static str| move |source| KernelError::new(Op::Keeper, what, source);
+    let e = |what: &'static str| move |source| KernelError::new(Op::NamespaceInit, what, source);
     if std::process::id() != 1 {
         let source = io::Error::new(io::ErrorKind::InvalidInput, "internal command; only a lab runs it as process 1");
         return Err(e("a PID namespace")(source));
@@ -37,7 +37,7 @@ pub fn run_keeper(hosts: Option<&Path>) -> Result<(), KernelError> {
     // A minimal container has no /etc/hosts to mount over.
     if let Some(hosts) = hosts.filter(|_| Path::new("/etc/hosts").exists()) {
         bind(hosts, c"/etc/hosts").map_err(|source| {
-            KernelError::new(Op::Keeper, format!("{} in the place of /etc/hosts", hosts.display()), source)
+            KernelError::new(Op::NamespaceInit, format!("{} in the place of /etc/hosts", hosts.display()), source)
         })?;
     }
     let mut out = io::stdout();

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use kernel::{Keeper, KernelError, LinkSettings, Netlink, Spawn};
+use kernel::{KernelError, LinkSettings, NamespaceInit, Netlink, Spawn};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -49,7 +49,7 @@ fn lab(keeper: &[&str], script: &str) -> Result<(), KernelError> {
         inside.join().unwrap()
     })?;
     let program = std::env::current_exe().unwrap();
-    let keeper = Keeper::start(&program, keeper)?;
+    let keeper = NamespaceInit::start(&program, keeper)?;
     println!("{} {} {} {privilege}", keeper.pid(), keeper.pid_namespace_inode(), network.as_raw_fd());
     let hostname = Some("node1".to_owned());
     let mut child = keeper.spawn(Spawn { network: &network, hostname, share_terminal: false, command: sh(script) })?;

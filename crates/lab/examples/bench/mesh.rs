@@ -58,7 +58,7 @@ fn run_in(bench: &Bench, directory: &std::path::Path) -> io::Result<()> {
     };
     let ms = |ns: &Value| ns.as_f64().unwrap_or(f64::NAN) / 1e6;
     let machine = of("engine").filter_map(|e| e["machine_cpu"].as_f64()).fold(0.0, f64::max);
-    let reasons = end["verdict"]["because"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let reasons = end["verdict"]["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let flows = end["flows"].as_array().into_iter().flatten();
     let slowest = flows.filter_map(|f| f["throughput_bps"].as_f64()).fold(f64::INFINITY, f64::min);
     println!("| verdict | lateness p50, p99, max ms | busiest worker | machine, at most | slowest flow kb/s |");

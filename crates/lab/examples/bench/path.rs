@@ -75,7 +75,7 @@ impl Path {
             if let Some(cpu) = self.cpu_now()? {
                 return Ok(cpu);
             }
-            kernel::nap(Duration::from_millis(10));
+            kernel::sleep_for(Duration::from_millis(10));
         }
         Err(io::Error::other(format!("no thread {} runs", self.name)))
     }

@@ -90,9 +90,9 @@ impl Flow {
 pub(crate) fn measure(by: &By, mtu: u32, window: Window) -> io::Result<Got> {
     let path = Path::new(by, mtu)?;
     let flow = Flow::start(&path)?;
-    kernel::nap(window.from);
+    kernel::sleep_for(window.from);
     let (start, before, cpu) = (kernel::now(), flow.received.load(Ordering::Relaxed), path.cpu()?);
-    kernel::nap(window.length);
+    kernel::sleep_for(window.length);
     let (end, after, used) = (kernel::now(), flow.received.load(Ordering::Relaxed), path.cpu()?);
     let seconds = end.saturating_since(start).as_secs_f64();
     let toll = flow.stop(path)?;

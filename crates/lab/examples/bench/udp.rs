@@ -72,7 +72,7 @@ fn run(by: &By, load: Load) -> io::Result<Outcome> {
     let used = path.cpu()? - cpu;
     let span = kernel::now().saturating_since(start);
     // Packets in flight arrive within the delay and a margin.
-    kernel::nap(Duration::from_millis(150));
+    kernel::sleep_for(Duration::from_millis(150));
     done.store(true, Ordering::Relaxed);
     let (received, delays_us) = receiver.join().map_err(|_| joined("receiver"))??;
     Ok(Outcome {
@@ -102,9 +102,9 @@ fn send(socket: &UdpSocket, load: Load) -> io::Result<(u64, f64)> {
         }
         let now = kernel::now();
         let early = due.saturating_since(now);
-        // A nap lasts at least some microseconds: shorter ones are skipped, and the packets sent later.
+        // A sleep_for lasts at least some microseconds: shorter ones are skipped, and the packets sent later.
         if early > Duration::from_micros(20) {
-            kernel::nap(early);
+            kernel::sleep_for(early);
         }
         packet[..8].copy_from_slice(&kernel::now().as_nanos().to_le_bytes());
         socket.send(&packet)?;

@@ -76,7 +76,8 @@ fn a_flow_without_records_has_failed_with_a_reason() {
 #[test]
 fn a_window_is_cut_if_a_buffer_is_smaller_than_requested() {
     // Linux reads back double of what it granted.
-    let grant = |bytes: u64| BufferGrant { asked_bytes: Some(1 << 20), send_bytes: 2 * bytes, receive_bytes: 4 << 20 };
+    let grant =
+        |bytes: u64| BufferGrant { requested_bytes: Some(1 << 20), send_bytes: 2 * bytes, receive_bytes: 4 << 20 };
     let cut = |flow: &str, bytes: u64| {
         let scenario = scenario("", flow);
         cut_window(&scenario.flows[0], [grant(1 << 20), grant(bytes)].into_iter())

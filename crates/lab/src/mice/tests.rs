@@ -91,7 +91,7 @@ fn failing_transfers_start_on_schedule() {
     inner.mice.start = Duration::from_millis(40);
     inner.mice.stop = Duration::from_millis(200);
     start_transfers(&own, 1);
-    let mut starts: Vec<f64> = transfers.try_iter().map(|t| t.begin_s).collect();
+    let mut starts: Vec<f64> = transfers.try_iter().map(|t| t.start_s).collect();
     starts.sort_by(f64::total_cmp);
     // At 40, 60, ... 180 ms: the planned times, even if the machine was late.
     assert_eq!(starts.len(), 8);
@@ -123,7 +123,7 @@ fn the_seed_alone_determines_the_sizes() {
         inner.mice.bytes = scenario::Sizes::Drawn { from: scenario::Published::WebSearch, most: None };
         (inner.mice.stop, inner.seed) = (Duration::from_millis(200), seed);
         start_transfers(&own, 1);
-        let mut all: Vec<(f64, u64)> = transfers.try_iter().map(|t| (t.begin_s, t.bytes)).collect();
+        let mut all: Vec<(f64, u64)> = transfers.try_iter().map(|t| (t.start_s, t.bytes)).collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all.into_iter().map(|(_, bytes)| bytes).collect::<Vec<u64>>()
     };

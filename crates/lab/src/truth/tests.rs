@@ -35,7 +35,7 @@ fn verdict(truth: &Truth) -> Vec<String> {
     truth.judge(&Validity { stolen_cpu: Some(1.0), ..Default::default() }, &mut checks);
     match checks.verdict() {
         Verdict::Valid => Vec::new(),
-        Verdict::Invalid { because } => because,
+        Verdict::Invalid { reasons } => reasons,
     }
 }
 
@@ -51,7 +51,7 @@ fn an_interval_is_recorded_once_all_workers_have_reported_it() {
     };
     assert_eq!((first.from.as_str(), first.offered.packets, first.run), ("left", 10, 3));
     assert_eq!((second.from.as_str(), second.offered.packets), ("right", 20));
-    assert_eq!((engine.begin_s, engine.end_s, engine.held_bytes), (0.0, 1.0, 14));
+    assert_eq!((engine.start_s, engine.end_s, engine.held_bytes), (0.0, 1.0, 14));
     assert_eq!(engine.worker_cpu, [0.1, 0.2]);
     assert_eq!(engine.lateness.as_ref().unwrap().count, 3);
     truth.handle(report(0, 1, 1, &[]));
@@ -72,9 +72,9 @@ fn the_limit_of_lateness_depends_on_the_delay_of_the_link() {
     assert!(verdict(&truth).is_empty());
     truth.handle(report(0, 1, 1, &[3_000_000; 10]));
     truth.handle(report(1, 1, 1, &[]));
-    let because = verdict(&truth);
-    assert_eq!(because.len(), 1, "{because:?}");
-    assert!(because[0].starts_with("path (left > right): "), "{because:?}");
+    let reasons = verdict(&truth);
+    assert_eq!(reasons.len(), 1, "{reasons:?}");
+    assert!(reasons[0].starts_with("path (left > right): "), "{reasons:?}");
 }
 
 #[test]
@@ -85,6 +85,6 @@ fn packets_dropped_by_a_device_make_the_run_invalid() {
     truth.add_device_drops(0, 0);
     assert_eq!(truth.totals()[1].dropped.emulator, 4);
     assert_eq!(truth.totals()[1].dropped.total(), 4);
-    let because = verdict(&truth);
-    assert!(because.len() == 1 && because[0].contains("path (right > left)"), "{because:?}");
+    let reasons = verdict(&truth);
+    assert!(reasons.len() == 1 && reasons[0].contains("path (right > left)"), "{reasons:?}");
 }

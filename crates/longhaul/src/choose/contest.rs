@@ -11,7 +11,7 @@ use kernel::Shutdown;
 use measure::MeasureError;
 use measure::probe::{Bounds, ProbeOptions, Prober, Run};
 use results::choose::{Candidate, Decision};
-use results::estimate::{Quantity, RateBound, TransferPrediction, Trouble};
+use results::estimate::{Caveat, Quantity, RateBound, TransferPrediction};
 use results::history::HistorySource;
 use units::{Bytes, Instant};
 
@@ -174,7 +174,7 @@ impl Contest {
         let bytes = candidates.iter().map(|c| c.bytes).sum();
         let elapsed_ns = units::nanos(kernel::now().saturating_since(self.start));
         let expected_loss = self.ranking.expected_loss;
-        (candidates, Decision { best, decided, doubts: caveats, expected_loss, bytes, elapsed_ns })
+        (candidates, Decision { best, decided, caveats, expected_loss, bytes, elapsed_ns })
     }
 }
 
@@ -222,7 +222,7 @@ impl ActiveCandidate {
 
     /// Combines all rounds into one run.
     fn total(&self) -> Run {
-        let limited = [Trouble::SenderTooSlow, Trouble::LowerBound].into_iter().filter(|_| self.rounds.is_limited());
+        let limited = [Caveat::SenderTooSlow, Caveat::LowerBound].into_iter().filter(|_| self.rounds.is_limited());
         let mut outcome = Outcome::of(Quantity::AvailableBandwidth, self.rounds.available()).troubled(limited);
         outcome.also.extend(self.rounds.capacity().map(|c| (Quantity::Capacity, c)));
         Run { outcome, packets: self.packets, bytes: Bytes::new(self.bytes), elapsed: self.elapsed(), error: None }

@@ -24,7 +24,7 @@ impl Facts {
         let is_value = |rate: &&RateInterval| rate.bound.is_none();
         self.any |= result.estimate.iter().any(|rate| is_value(&rate));
         // Bounds are not used for predictions.
-        for rate in result.estimate.iter().chain(&result.also).filter(is_value) {
+        for rate in result.estimate.iter().chain(&result.other_estimates).filter(is_value) {
             match rate.quantity {
                 Quantity::Capacity => self.capacity = Some(interval(rate)),
                 Quantity::AvailableBandwidth => self.available = Some(interval(rate)),

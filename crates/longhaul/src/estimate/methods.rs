@@ -8,7 +8,7 @@ use estimate::probe::{
 };
 use kernel::Shutdown;
 use measure::probe::{Bounds, Prober, Run};
-use results::estimate::{EstimateResult, Layer, Quantity, RateBound, RateInterval, Trouble};
+use results::estimate::{Caveat, EstimateResult, Layer, Quantity, RateBound, RateInterval};
 use units::{Bytes, Rate};
 
 use super::cli::{EstimateOptions, MethodName};
@@ -84,7 +84,7 @@ fn squeezed(
     };
     let Some(capacity) = capacity else {
         let quantity = Quantity::AvailableBandwidth;
-        let nothing = Outcome::nothing(quantity, Trouble::TooFewSamples);
+        let nothing = Outcome::nothing(quantity, Caveat::TooFewSamples);
         let (packets, bytes, elapsed) =
             before.map_or((0, Bytes::ZERO, Duration::ZERO), |b| (b.packets, b.bytes, b.elapsed));
         return Ok(result(
@@ -118,14 +118,14 @@ pub(crate) fn result(name: MethodName, faithful: bool, run: &Run) -> EstimateRes
         quantity: outcome.quantity,
         layer: Layer::Ip,
         estimate: outcome.interval.map(|i| rates(outcome.quantity, i)),
-        also: outcome.also.iter().map(|(q, i)| rates(*q, *i)).collect(),
+        other_estimates: outcome.also.iter().map(|(q, i)| rates(*q, *i)).collect(),
         loss: outcome.loss,
         queue_ns: outcome.queue.map(units::nanos),
         squeezed: None,
         packets: run.packets,
         bytes: run.bytes.as_u64(),
         elapsed_ns: units::nanos(run.elapsed),
-        troubles: outcome.troubles.iter().copied().collect(),
+        caveats: outcome.caveats.iter().copied().collect(),
         error: run.error.clone(),
     }
 }

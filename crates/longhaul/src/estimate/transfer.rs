@@ -6,7 +6,7 @@ use std::time::Duration;
 use kernel::Shutdown;
 use measure::probe::Bounds;
 use measure::{MeasureError, run_test};
-use results::estimate::{EstimateResult, Layer, Quantity, RateInterval, Trouble};
+use results::estimate::{Caveat, EstimateResult, Layer, Quantity, RateInterval};
 use results::{Completion, EndRecord, Record, StartRecord, TestPlan};
 use units::{Bytes, Instant};
 
@@ -95,7 +95,7 @@ enum Ended {
 pub(super) fn run(name: MethodName, options: &EstimateOptions, bounds: Bounds) -> anyhow::Result<EstimateResult> {
     let limits = Limits::of(name, options, bounds);
     if limits.bytes == Some(0) {
-        return Ok(nothing(name, options, Trouble::BudgetSpent, None));
+        return Ok(nothing(name, options, Caveat::BudgetSpent, None));
     }
     let start = kernel::now();
     let (started, arrived, ended) = (Cell::new(None::<Instant>), Cell::new(0), Cell::new(Ended::ByItself));
@@ -129,7 +129,7 @@ pub(super) fn run(name: MethodName, options: &EstimateOptions, bounds: Bounds) -
         }
         Err(e @ MeasureError::Interrupted) if Shutdown::asked() > 0 => Err(e.into()),
         // Other methods may still succeed: the probes before reached the server.
-        Err(e) => Ok(EstimateResult { elapsed_ns, ..nothing(name, options, Trouble::NoAnswer, Some(e.to_string())) }),
+        Err(e) => Ok(EstimateResult { elapsed_ns, ..nothing(name, options, Caveat::NoAnswer, Some(e.to_string())) }),
     }
 }
 
@@ -154,10 +154,10 @@ fn of_end(
             Completion::Interrupted => !by_user,
             Completion::Failed { .. } => false,
         };
-    let trouble = match ended {
-        _ if !is_whole => Some(Trouble::NoAnswer),
-        Ended::TimeSpent => Some(Trouble::TimeSpent),
-        Ended::ByItself if limits.is_cut => Some(Trouble::BudgetSpent),
+    let caveat = match ended {
+        _ if !is_whole => Some(Caveat::NoAnswer),
+        Ended::TimeSpent => Some(Caveat::TimeSpent),
+        Ended::ByItself if limits.is_cut => Some(Caveat::BudgetSpent),
         Ended::ByItself | Ended::Enough => None,
     };
     let error = match &end.completion {
@@ -177,13 +177,13 @@ fn of_end(
         }),
         packets: wire.div_ceil(1500),
         bytes: wire,
-        troubles: trouble.into_iter().collect(),
+        caveats: caveat.into_iter().collect(),
         error,
-        ..nothing(name, options, Trouble::NoAnswer, None)
+        ..nothing(name, options, Caveat::NoAnswer, None)
     }
 }
 
-fn nothing(name: MethodName, options: &EstimateOptions, trouble: Trouble, error: Option<String>) -> EstimateResult {
+fn nothing(name: MethodName, options: &EstimateOptions, caveat: Caveat, error: Option<String>) -> EstimateResult {
     EstimateResult {
         method: name.name().to_owned(),
         faithful: options.faithful_2002,
@@ -191,14 +191,14 @@ fn nothing(name: MethodName, options: &EstimateOptions, trouble: Trouble, error:
         quantity: Quantity::BulkTransferCapacity,
         layer: Layer::Payload,
         estimate: None,
-        also: Vec::new(),
+        other_estimates: Vec::new(),
         loss: None,
         queue_ns: None,
         squeezed: None,
         packets: 0,
         bytes: 0,
         elapsed_ns: 0,
-        troubles: vec![trouble],
+        caveats: vec![caveat],
         error,
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Usage(BTreeMap<(String, String), Vec<Used>>);
 /// Utilisation of one link direction in one interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Used {
-    pub(super) begin_s: f64,
+    pub(super) start_s: f64,
     pub(super) end_s: f64,
     /// Used share of the capacity.
     pub(super) share: f64,
@@ -46,7 +46,7 @@ impl Usage {
     pub(super) fn add(&mut self, interval: LinkInterval) {
         // A link without a rate limit, or one that is down, has no utilisation.
         let Some(share) = interval.utilisation else { return };
-        let used = Used { begin_s: interval.begin_s, end_s: interval.end_s, share };
+        let used = Used { start_s: interval.start_s, end_s: interval.end_s, share };
         self.0.entry((interval.link, interval.from)).or_default().push(used);
     }
 

@@ -1,6 +1,6 @@
 //! Estimates of the methods for a path, joined with the reference values.
 
-use results::estimate::{EstimateResult, Layer, Quantity, RateInterval, Trouble};
+use results::estimate::{Caveat, EstimateResult, Layer, Quantity, RateInterval};
 use results::evaluate::JoinedEstimate;
 use scenario::Flow;
 
@@ -65,7 +65,7 @@ pub(super) fn estimates_of(timed: &TimedResult<'_>, truth: &Truth<'_>) -> Vec<Jo
     }
     let (name, cost) = (method_name(r, timed.budget), (r.bytes, r.elapsed_ns));
     // A one-sided bound is not an estimate.
-    let is_bound = r.troubles.iter().any(|t| matches!(t, Trouble::LowerBound | Trouble::UpperBound));
+    let is_bound = r.caveats.iter().any(|t| matches!(t, Caveat::LowerBound | Caveat::UpperBound));
     let value = r.estimate.filter(|_| !is_bound);
     let own = Value { quantity: r.quantity, layer: r.layer, rate_bps: value.map(|e| e.rate_bps) };
     let also = |e: &RateInterval| {
@@ -73,7 +73,7 @@ pub(super) fn estimates_of(timed: &TimedResult<'_>, truth: &Truth<'_>) -> Vec<Jo
         truth.joined(format!("{name}, {}", short(e.quantity)), value, timed.window, cost)
     };
     let own = truth.joined(name.clone(), own, timed.window, cost);
-    std::iter::once(own).chain(r.also.iter().map(also)).collect()
+    std::iter::once(own).chain(r.other_estimates.iter().map(also)).collect()
 }
 
 /// Prediction of a call for a transfer with the congestion control of the flow, at the cost of the whole call. Its name
@@ -81,14 +81,15 @@ pub(super) fn estimates_of(timed: &TimedResult<'_>, truth: &Truth<'_>) -> Vec<Jo
 pub(super) fn predicted(call: &Call, flow: &Flow, truth: &Truth<'_>) -> Option<JoinedEstimate> {
     let control = flow.congestion_control.as_deref();
     let prediction = call.predictions.iter().find(|p| Some(p.congestion_control.as_str()) == control)?;
-    let has_available =
-        |r: &&EstimateResult| r.estimate.iter().chain(&r.also).any(|e| e.quantity == Quantity::AvailableBandwidth);
+    let has_available = |r: &&EstimateResult| {
+        r.estimate.iter().chain(&r.other_estimates).any(|e| e.quantity == Quantity::AvailableBandwidth)
+    };
     let by = call.results.iter().rfind(has_available)?;
     let method = format!("{} -> goodput", method_name(by, call.start.budget_bytes));
     let quantity = Quantity::BulkTransferCapacity;
     let value = Value { quantity, layer: Layer::Payload, rate_bps: Some(prediction.goodput_bps) };
     let cost = (call.results.iter().map(|r| r.bytes).sum(), call.results.iter().map(|r| r.elapsed_ns).sum());
-    Some(truth.joined(method, value, Window { begin_s: 0.0, end_s: 0.0 }, cost))
+    Some(truth.joined(method, value, Window { start_s: 0.0, end_s: 0.0 }, cost))
 }
 
 /// Name of a method with its parameters, such as `pathload-2002` or `auto/41kB`.

@@ -62,7 +62,7 @@ pub(super) fn join(
     let similarity = timed.iter().find_map(|a| a.result.squeezed.as_ref()?.label);
     let (sender, receiver) = ends(run, transfer);
     let mut path = MeasuredPath {
-        folder: directory.to_owned(),
+        directory: directory.to_owned(),
         run: run.start.run,
         values: run.start.values.clone(),
         sender,
@@ -139,12 +139,12 @@ fn timed_results<'a>(
     end: &LabRunEnd,
 ) -> Vec<TimedResult<'a>> {
     let whole =
-        Window { begin_s: program.start.unwrap_or_default().as_secs_f64(), end_s: transfer.flow.start.as_secs_f64() };
+        Window { start_s: program.start.unwrap_or_default().as_secs_f64(), end_s: transfer.flow.start.as_secs_f64() };
     let mut all = Vec::new();
     for call in calls_on_path(program, calls, transfer) {
-        let mut clock = end.zero_utc_s.zip(call.start_utc_s()).map(|(zero, start)| start - zero);
+        let mut clock = end.start_utc_s.zip(call.start_utc_s()).map(|(zero, start)| start - zero);
         for result in &call.results {
-            let own = clock.map(|begin_s| Window { begin_s, end_s: begin_s + result.elapsed_ns as f64 / 1e9 });
+            let own = clock.map(|start_s| Window { start_s, end_s: start_s + result.elapsed_ns as f64 / 1e9 });
             clock = own.map(|w| w.end_s);
             let window = own.unwrap_or(whole);
             all.push(TimedResult { result, budget: call.start.budget_bytes, window, is_dated: own.is_some() });

@@ -72,7 +72,7 @@ impl<'a> Tables<'a> {
             ensemble: self.ensemble.to_owned(),
             method: name.to_owned(),
             quantity,
-            asked: count(self.paths.iter().filter(|p| find(p, name).or_else(|| find(p, base)).is_some())),
+            attempted: count(self.paths.iter().filter(|p| find(p, name).or_else(|| find(p, base)).is_some())),
             answered: count(joined.iter().filter(|e| e.estimate_bps.is_some())),
             to_truth: summary(&Ratios::new(&to_truth, 0)),
             to_transfer: summary(&Ratios::new(&self.measurements, number)),

@@ -25,10 +25,10 @@ fn chain(access: &str, path: &str, rest: &str) -> Scenario {
 }
 
 /// Interval of the link direction in which `from` transmits.
-fn used(link: &str, from: &str, [begin_s, end_s]: [f64; 2], share: f64) -> LinkInterval {
+fn used(link: &str, from: &str, [start_s, end_s]: [f64; 2], share: f64) -> LinkInterval {
     let none = r#"{"packets":0,"bytes":0}"#;
     let text = format!(
-        r#"{{"run":0,"link":"{link}","from":"{from}","to":"x","begin_s":{begin_s},"end_s":{end_s},"offered":{none},
+        r#"{{"run":0,"link":"{link}","from":"{from}","to":"x","start_s":{start_s},"end_s":{end_s},"offered":{none},
             "delivered":{none},"duplicated":0,"reordered":0,"utilisation":{share},
             "dropped":{{"queue":0,"codel":0,"loss":0,"listed":0,"outage":0,"mtu":0,"emulator":0}},
             "queue":{{"p50_bytes":0,"p95_bytes":0,"p99_bytes":0,"max_bytes":0}}}}"#
@@ -44,12 +44,12 @@ fn usage(intervals: impl IntoIterator<Item = LinkInterval>) -> Usage {
 
 /// Run with the given throughput of the transfer, which starts one second past the epoch.
 fn run(verdict: &str, got: Option<u64>, usage: Usage) -> Run {
-    let start = r#"{"run":0,"point":0,"values":[],"repetition":0,"seed":1,"duration_s":30.0,"began_utc_s":0.0,
+    let start = r#"{"run":0,"point":0,"values":[],"repetition":0,"seed":1,"duration_s":30.0,"start_utc_s":0.0,
         "links":[],"flows":[],"changes":[]}"#;
     let start: LabRun = serde_json::from_str(start).unwrap();
     let got = got.map_or_else(String::new, |bps| format!(r#","throughput_bps":{bps}"#));
     let end = format!(
-        r#"{{"run":0,"verdict":{verdict},"interrupted":false,"zero_utc_s":1.0,"links":[],"programs":[],"busiest_worker":0.1,
+        r#"{{"run":0,"verdict":{verdict},"interrupted":false,"start_utc_s":1.0,"links":[],"programs":[],"busiest_worker":0.1,
             "flows":[{{"flow":"transfer","bytes":1{got}}}]}}"#
     );
     let end: LabRunEnd = serde_json::from_str(&end).unwrap();

@@ -5,7 +5,7 @@
 //! in which the link is not busy with cross traffic; the probes of the methods are not cross traffic.
 
 use link::{Capacity, Settings};
-use scenario::{Medium, Scenario, Way};
+use scenario::{LinkDirection, Medium, Scenario};
 
 use super::directory::{Usage, Used};
 
@@ -21,24 +21,24 @@ const WINDOW_S_MIN: f64 = 1.0;
 /// Time span on the clock of the run, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Window {
-    pub(super) begin_s: f64,
+    pub(super) start_s: f64,
     pub(super) end_s: f64,
 }
 
 impl Window {
     const fn middle(self) -> f64 {
-        f64::midpoint(self.begin_s, self.end_s)
+        f64::midpoint(self.start_s, self.end_s)
     }
 
     /// Window widened on both sides to at least [`WINDOW_S_MIN`].
     fn widened(self) -> Self {
-        let lack = (WINDOW_S_MIN - (self.end_s - self.begin_s)).max(0.0) / 2.0;
-        Self { begin_s: self.begin_s - lack, end_s: self.end_s + lack }
+        let lack = (WINDOW_S_MIN - (self.end_s - self.start_s)).max(0.0) / 2.0;
+        Self { start_s: self.start_s - lack, end_s: self.end_s + lack }
     }
 
     /// Length of the part of a span that lies within the window, in seconds.
-    fn overlap(self, begin_s: f64, end_s: f64) -> f64 {
-        (end_s.min(self.end_s) - begin_s.max(self.begin_s)).max(0.0)
+    fn overlap(self, start_s: f64, end_s: f64) -> f64 {
+        (end_s.min(self.end_s) - start_s.max(self.start_s)).max(0.0)
     }
 }
 
@@ -149,8 +149,8 @@ impl Hop {
     fn available(&self, mtu: u32, window: Window, usage: &[Used], sent: &[Sent]) -> Rate {
         let (mut bits, mut time_s) = (0.0, 0.0);
         for used in usage {
-            let within_s = window.overlap(used.begin_s, used.end_s);
-            let span = Window { begin_s: used.begin_s, end_s: used.end_s };
+            let within_s = window.overlap(used.start_s, used.end_s);
+            let span = Window { start_s: used.start_s, end_s: used.end_s };
             let Rate::Constant(capacity) = self.capacity(mtu, span.middle()) else { return Rate::Unknown };
             if within_s > 0.0 {
                 let free = 1.0 - used.share + self.own_share(span, sent);
@@ -170,13 +170,13 @@ impl Hop {
     fn own_share(&self, span: Window, sent: &[Sent]) -> f64 {
         let Some(settings) = self.at(span.middle()) else { return 0.0 };
         let Capacity::Constant(rate) = settings.capacity else { return 0.0 };
-        let length_s = span.end_s - span.begin_s;
+        let length_s = span.end_s - span.start_s;
         if length_s <= 0.0 || rate.as_bps() == 0 {
             return 0.0;
         }
         let own = sent.iter().filter(|s| s.packets > 0.0).map(|s| {
             let wire = f64::from(settings.overhead.wire((s.bytes / s.packets) as u32));
-            let part = s.window.overlap(span.begin_s, span.end_s) / (s.window.end_s - s.window.begin_s).max(1e-9);
+            let part = s.window.overlap(span.start_s, span.end_s) / (s.window.end_s - s.window.start_s).max(1e-9);
             wire * s.packets * 8.0 * part
         });
         own.sum::<f64>() / (rate.as_bps() as f64 * length_s)
@@ -190,8 +190,8 @@ fn hops_over(scenario: &Scenario, over: Medium, here: usize, next: usize) -> Opt
         Medium::Link(index) => {
             let link = scenario.links.get(index)?;
             let (way, initial) = match link.between {
-                [first, _] if first == here => (Way::Forward, &link.forward),
-                _ => (Way::Backward, &link.backward),
+                [first, _] if first == here => (LinkDirection::Forward, &link.forward),
+                _ => (LinkDirection::Backward, &link.backward),
             };
             let changes = scenario.schedule.iter().filter(|c| (c.link, c.way) == (index, way));
             let later = changes.map(|c| (c.at.as_secs_f64(), c.settings.clone()));

@@ -7,7 +7,7 @@ use clap::Args;
 use estimate::history::{Prediction, Value, predict};
 use estimate::prediction::Control;
 use estimate::probe::Interval;
-use results::estimate::{EstimateResult, Expected, Layer, Quantity, RateInterval, Trouble};
+use results::estimate::{Caveat, EstimateResult, Expected, Layer, Quantity, RateInterval};
 use results::history::HistorySource;
 use results::{Completion, Direction, EndRecord, StartRecord, Transport};
 use units::Rate;
@@ -18,8 +18,7 @@ use crate::output::say;
 const TRANSFER_S_MIN: f64 = 3.0;
 
 /// Caveats that exclude a value from the history: one-sided bounds, and values based on wrong timestamps.
-const EXCLUDING_CAVEATS: [Trouble; 4] =
-    [Trouble::LowerBound, Trouble::UpperBound, Trouble::ClockStep, Trouble::Implausible];
+const EXCLUDING_CAVEATS: [Caveat; 4] = [Caveat::LowerBound, Caveat::UpperBound, Caveat::ClockStep, Caveat::Implausible];
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct MemoryOptions {
@@ -82,7 +81,7 @@ impl Memory {
 
     /// Adds the result of a method of `estimate` or `choose`, unless it is a one-sided bound or unreliable.
     pub(crate) fn keep(&mut self, source: HistorySource, result: &EstimateResult, round_trip_ns: u64) {
-        if result.troubles.iter().any(|t| EXCLUDING_CAVEATS.contains(t)) {
+        if result.caveats.iter().any(|t| EXCLUDING_CAVEATS.contains(t)) {
             return;
         }
         let method = if result.faithful { format!("{}-2002", result.method) } else { result.method.clone() };
@@ -100,7 +99,7 @@ impl Memory {
             round_trip_ns: Some(round_trip_ns),
             bytes: result.bytes,
         };
-        let entries: Vec<Entry> = result.estimate.iter().chain(&result.also).map(entry).collect();
+        let entries: Vec<Entry> = result.estimate.iter().chain(&result.other_estimates).map(entry).collect();
         self.add(&entries);
     }
 

@@ -70,7 +70,7 @@ fn is_value(entry: &Entry, subject: (Quantity, Layer)) -> bool {
 fn path(number: u32, summary: &PathSummary) -> HistoryPath {
     HistoryPath {
         path: number,
-        far: summary.path.far().to_string(),
+        remote: summary.path.far().to_string(),
         local: summary.path.local().to_string(),
         direction: summary.path.direction(),
         hosts: summary.hosts.clone(),

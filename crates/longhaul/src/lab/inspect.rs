@@ -57,7 +57,7 @@ pub(crate) fn status(options: &StatusOptions) -> anyhow::Result<ExitCode> {
         let nodes: Vec<&str> = entry.nodes.iter().map(|n| n.name.as_str()).collect();
         let state = if entry.lab.lives() { "running" } else { "ended abnormally; clean up with `longhaul lab gc`" };
         writeln!(out, "{} {} ({state}): {}", entry.lab.pid, entry.name, nodes.join(", "))?;
-        writeln!(out, "    {}", entry.folder.display())?;
+        writeln!(out, "    {}", entry.directory.display())?;
     }
     if labs.is_empty() && !options.json {
         writeln!(out, "no lab is running")?;

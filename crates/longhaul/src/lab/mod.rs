@@ -38,7 +38,7 @@ pub(crate) fn keep(hosts: Option<&Path>) -> anyhow::Result<ExitCode> {
 
 /// Gains the privilege to create namespaces, as root or in a new user namespace. Call it before starting threads.
 fn gain_privilege() -> anyhow::Result<Privilege> {
-    lab::registry::folder();
+    lab::registry::directory();
     let privilege = kernel::gain().context("a lab needs network namespaces")?;
     kernel::tun_available().context("a lab needs /dev/net/tun")?;
     kernel::Shutdown::install().context("cannot handle signals")?;

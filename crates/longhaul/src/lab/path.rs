@@ -44,7 +44,7 @@ pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
         program: own_program()?,
         command: arguments_or_shell(&options.command),
         far: options.far.clone(),
-        folder: directory.path().to_owned(),
+        directory: directory.path().to_owned(),
     };
     let (status, end) = lab::run_path(&scenario, &path_options, &mut observe, &Shutdown::asked)?;
     if let Some(to) = &options.pcapng {

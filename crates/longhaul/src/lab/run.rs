@@ -22,12 +22,12 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     }
     let privilege = gain_privilege()?;
     let name = experiment.scenarios.first().map_or("experiment", |s| s.name.as_str());
-    let directory = options.out.clone().unwrap_or_else(|| lab::default_folder(name));
+    let directory = options.out.clone().unwrap_or_else(|| lab::default_directory(name));
     let records = create_directory(&directory)?;
     fs::copy(&options.file, directory.join("experiment.toml")).context("cannot copy the experiment file")?;
     let lab_options = lab::Options {
         program: own_program()?,
-        folder: directory.clone(),
+        directory: directory.clone(),
         overrides: options.set.clone(),
         privilege: privilege.to_string(),
         workers: options.workers.map(usize::from),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use link::{Capacity, Trace};
-use scenario::{Scenario, Way};
+use scenario::{LinkDirection, Scenario};
 use units::Rate;
 
 use super::cli::TraceOptions;
@@ -19,16 +19,16 @@ pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
         let known: Vec<&str> = scenario.links.iter().map(|l| l.name.as_str()).collect();
         bail!("unknown link `{}`; links of the experiment: {}", options.link, known.join(", "));
     };
-    let way = if options.backward { Way::Backward } else { Way::Forward };
+    let way = if options.backward { LinkDirection::Backward } else { LinkDirection::Forward };
     let trace = trace(scenario, number, way)?;
     write!(io::stdout().lock(), "{trace}")?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Converts the initial rate and the schedule to a trace of the whole run; a link that is down has rate zero.
-fn trace(scenario: &Scenario, number: usize, way: Way) -> anyhow::Result<Trace> {
+fn trace(scenario: &Scenario, number: usize, way: LinkDirection) -> anyhow::Result<Trace> {
     let link = &scenario.links[number];
-    let mut now = if way == Way::Forward { &link.forward } else { &link.backward };
+    let mut now = if way == LinkDirection::Forward { &link.forward } else { &link.backward };
     if let (Capacity::Trace(trace), true) = (&now.capacity, scenario.schedule.is_empty()) {
         return Ok((**trace).clone());
     }

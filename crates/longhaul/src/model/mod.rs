@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use estimate::model::{
-    MATHIS_DELAYED_ACK, MATHIS_PERIODIC, Reno, TIMEOUT_BEYOND_RTT, Way, cardwell, cubic_response, cubic_with_timeouts,
-    ideal_completion, mathis, pftk, pftk_approximate, pftk_received, rate_aware, ron_score, safire, tfrc,
+    MATHIS_DELAYED_ACK, MATHIS_PERIODIC, PathParameters, Reno, TIMEOUT_BEYOND_RTT, cardwell, cubic_response,
+    cubic_with_timeouts, ideal_completion, mathis, pftk, pftk_approximate, pftk_received, rate_aware, ron_score,
+    safire, tfrc,
 };
 use results::model::{MODEL_SCHEMA, ModelBound, ModelRecord, ModelResult, ModelStart};
 use units::Rate;
@@ -106,7 +107,7 @@ fn evaluate(options: &ModelOptions, timeout: Duration) -> Vec<ModelResult> {
             bound: None,
             completion_ns: time.map(units::nanos),
         };
-        let way = Way { mss, wire: mss, round_trip: rtt, rate: bounds.0.map(|(rate, _)| rate) };
+        let way = PathParameters { mss, wire: mss, round_trip: rtt, rate: bounds.0.map(|(rate, _)| rate) };
         rows.push(time(
             "cardwell",
             "Reno with slow start",

@@ -37,7 +37,7 @@ pub(crate) fn run(options: OverlayOptions) -> anyhow::Result<ExitCode> {
 
 fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
     // Disable core dumps before a secret is in memory.
-    kernel::leave_no_core();
+    kernel::disable_core_dump();
     let mut settings = Settings::read(&options.config.config)?;
     settings.single_path |= options.single_path;
     if options.dry_run {

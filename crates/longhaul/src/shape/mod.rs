@@ -28,7 +28,7 @@ const QUEUE_MAX: Duration = Duration::from_secs(60);
 const NEGATIVE: u8 = 1;
 
 pub(crate) fn run(options: ShapeOptions) -> anyhow::Result<ExitCode> {
-    host::state::folder();
+    host::state::directory();
     match options.command {
         ShapeCommand::Plan(options) => plan(&options),
         ShapeCommand::Apply(options) => apply(&options),

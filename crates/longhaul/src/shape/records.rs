@@ -5,17 +5,17 @@ use std::io::{self, Write};
 use host::shape::Reading;
 use results::shape::{
     SHAPE_SCHEMA, ShapeClass, ShapeCommand, ShapeCounters, ShapeDirection, ShapePolicy, ShapeQueue, ShapeRecord,
-    ShapeState, ShapeWay,
+    ShapeState, TrafficDirection,
 };
-use shaping::{ClassPlan, IFB_QUEUE, Plan, SidePlan, Way};
+use shaping::{ClassPlan, Direction, IFB_QUEUE, Plan, SidePlan};
 use tc::Tree;
 
 use crate::output::json_line;
 
-pub(super) fn way(way: Way) -> ShapeWay {
+pub(super) fn way(way: Direction) -> TrafficDirection {
     match way {
-        Way::Egress => ShapeWay::Egress,
-        Way::Ingress => ShapeWay::Ingress,
+        Direction::Egress => TrafficDirection::Egress,
+        Direction::Ingress => TrafficDirection::Ingress,
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn run(options: &ShowOptions) -> anyhow::Result<ExitCode> {
     for device in &mut shown {
         read(device, &mut netlink)?;
     }
-    kernel::nap(options.interval.unwrap_or(FIRST_READING));
+    kernel::sleep_for(options.interval.unwrap_or(FIRST_READING));
     for device in &mut shown {
         let mut all = vec![ShapeRecord::Policy(policy(&device.standing))];
         all.extend(records::classes(&device.standing.plan));
@@ -66,7 +66,7 @@ fn follow(shown: &mut [Shown], interval: Duration, options: &ShowOptions, netlin
             if kernel::Shutdown::asked() > 0 {
                 return Ok(());
             }
-            kernel::nap(next.saturating_since(kernel::now()).min(Duration::from_millis(100)));
+            kernel::sleep_for(next.saturating_since(kernel::now()).min(Duration::from_millis(100)));
         }
         for device in shown.iter_mut() {
             let all = read(device, netlink)?;
@@ -122,7 +122,7 @@ fn flows(netlink: &mut Netlink, side: &SidePlan, device: &str) -> anyhow::Result
         direction: records::way(side.way),
         mice: counted.mice,
         elephants: counted.elephants,
-        most: u64::from(counted.flow_entries),
+        flows_max: u64::from(counted.flow_entries),
         run_ns: counted.run_time.filter(|r| r.runs > 0).map(|r| r.total_ns as f64 / r.runs as f64),
     }))
 }

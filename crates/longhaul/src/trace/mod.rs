@@ -43,7 +43,7 @@ pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
         if done || polled.is_err() {
             break polled;
         }
-        kernel::nap(pause);
+        kernel::sleep_for(pause);
     };
     let (flows, samples) = source.counts();
     let lost_events = source.lost();
@@ -66,7 +66,7 @@ fn start(options: &TraceOptions, source: &Source) -> TraceStart {
         source: source.kind(),
         interval_s: interval.as_secs_f64(),
         filter: describe_filter(options),
-        began_utc_s: utc as f64 + f64::from(nanos) / 1e9,
+        start_utc_s: utc as f64 + f64::from(nanos) / 1e9,
     }
 }
 

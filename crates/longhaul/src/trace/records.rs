@@ -108,7 +108,7 @@ fn fast(s: &Sample) -> Option<FastState> {
         average_rtt_ns: ns(average_us),
         queue_segments: f64::from(flight) * waiting,
         target_segments: target,
-        resting,
+        holding: resting,
     })
 }
 

@@ -29,7 +29,7 @@ pub(super) fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
         output.finish()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut session = Session::begin(state::folder())?;
+    let mut session = Session::begin(state::directory())?;
     output.record(&TuneRecord::Start(start));
     let done = session.apply(&changes, file.as_ref(), &mut |c| output.record(&TuneRecord::Change(c)))?;
     output.finish()?;
@@ -49,7 +49,7 @@ fn planned_record(change: &Change) -> TuneChange {
 pub(super) fn undo(options: &UndoOptions) -> anyhow::Result<ExitCode> {
     let start = plan::start(TuneCommand::Undo, None)?;
     let mut changes = Vec::new();
-    let as_before = host::tune::undo(state::folder(), &Persistent::at(PERSISTENT), &mut |c| changes.push(c));
+    let as_before = host::tune::undo(state::directory(), &Persistent::at(PERSISTENT), &mut |c| changes.push(c));
     if changes.is_empty()
         && let Err(e) = as_before
     {

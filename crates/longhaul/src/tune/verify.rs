@@ -25,7 +25,7 @@ pub(super) fn run(options: &VerifyOptions) -> anyhow::Result<ExitCode> {
     wire::validate_plan(&client.plan)?;
     let (start, rows) = plan::advice(&options.path, TuneCommand::Verify)?;
     let changes = tuning::planned(&rows, &options.keys)?;
-    let mut session = Session::begin(state::folder())?;
+    let mut session = Session::begin(state::directory())?;
     if session.is_changed() {
         return Err(TuneError::InForce.into());
     }

@@ -95,7 +95,7 @@ pub(crate) fn send(node: &Namespace, to: [u8; 4], burst: Burst) -> Vec<u64> {
         let mut due = kernel::now();
         let mut doubtful = Vec::new();
         for number in 0..burst.packets {
-            kernel::nap(due.saturating_since(kernel::now()));
+            kernel::sleep_for(due.saturating_since(kernel::now()));
             // What an interruption held back is not made up for by a burst, which would ask more of the path than the
             // test says.
             let now = kernel::now();

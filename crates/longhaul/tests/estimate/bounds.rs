@@ -3,7 +3,7 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use tempfile::NamedTempFile;
 use testbed::{Lan, Namespace, Place, Served, or_skip, server_options};
 
@@ -30,7 +30,7 @@ fn a_budget_limits_all_methods_together_and_is_reported() {
     assert_eq!((results[0].bytes, results[1].bytes), (2 * 15 * 1428, 2 * 30 * 1428));
     assert!(results.iter().map(|r| r.bytes).sum::<u64>() <= 200_000, "{results:?}");
     // Pathload's first stream needs more than the remaining budget.
-    assert!(results[3].troubles.contains(&Trouble::BudgetSpent), "{:?}", results[3]);
+    assert!(results[3].caveats.contains(&Caveat::BudgetSpent), "{:?}", results[3]);
 }
 
 #[test]
@@ -39,9 +39,9 @@ fn transfers_cost_no_more_than_the_budget_either() {
     let output = estimate(server.port, &["-m", "short-tcp", "-m", "tcp", "--budget", "200kB", "--json"]);
     let results = results(&records(&output.stdout));
     // 128 KiB of payload fit, with headers 136 kB; a transfer of ten seconds on this path does not fit the rest.
-    assert!(results[0].estimate.is_some() && results[0].troubles.is_empty(), "{results:?}");
+    assert!(results[0].estimate.is_some() && results[0].caveats.is_empty(), "{results:?}");
     assert!((131_072..137_000).contains(&results[0].bytes), "{results:?}");
-    assert_eq!(results[1].troubles, [Trouble::BudgetSpent], "{results:?}");
+    assert_eq!(results[1].caveats, [Caveat::BudgetSpent], "{results:?}");
     assert!(results[1].bytes > 50_000 && results.iter().map(|r| r.bytes).sum::<u64>() <= 200_000, "{results:?}");
 }
 
@@ -54,7 +54,7 @@ fn a_rate_that_leaves_no_time_for_a_train_ends_the_method_before_it() {
         let output = estimate(server.port, &[direction, &["-m", "short-adr", "--time", "20s"]].concat());
         assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
         let results = results(&records(&output.stdout));
-        assert!(results[0].bytes == 0 && results[0].troubles.contains(&Trouble::TimeSpent), "{results:?}");
+        assert!(results[0].bytes == 0 && results[0].caveats.contains(&Caveat::TimeSpent), "{results:?}");
     }
 }
 
@@ -78,7 +78,7 @@ fn the_servers_limits_hold_for_both_directions() {
         let results = results(&all);
         // 42.8 kB fit into 50 kB, the next train does not.
         assert!(results[0].estimate.is_some() && results[1].bytes == 0, "{results:?}");
-        assert!(results[1].troubles.contains(&Trouble::BudgetSpent));
+        assert!(results[1].caveats.contains(&Caveat::BudgetSpent));
         // At 8 Mb/s a packet of 1428 bytes leaves every 1.428 ms, so two trains of 15 take 40 ms at least.
         assert!(results[0].elapsed_ns >= 2 * 14 * 1_428_000, "{:?}", results[0]);
     }
@@ -95,7 +95,7 @@ fn a_far_end_that_dies_ends_the_method_with_what_is_known() {
     assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
     let results = results(&records(&std::fs::read(json.path()).unwrap()));
     assert!(results[0].estimate.is_some());
-    assert!(results[1].estimate.is_none() && results[1].troubles.contains(&Trouble::NoAnswer), "{results:?}");
+    assert!(results[1].estimate.is_none() && results[1].caveats.contains(&Caveat::NoAnswer), "{results:?}");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn is_given_up(mut child: Child, json: &NamedTempFile) {
     assert!(begin.elapsed() < Duration::from_secs(25), "{:?}", begin.elapsed());
     let results = results(&records(&std::fs::read(json.path()).unwrap()));
     assert!(results[0].estimate.is_some());
-    assert!(results[1].troubles.contains(&Trouble::NoAnswer) && results[1].error.is_some(), "{results:?}");
+    assert!(results[1].caveats.contains(&Caveat::NoAnswer) && results[1].error.is_some(), "{results:?}");
 }
 
 /// A client that has its first answer and now sends the probes of `loss`, for ten seconds.
@@ -133,7 +133,7 @@ fn probing(at: &Namespace, host: &str, port: u16) -> (Child, NamedTempFile) {
     command.args(["estimate", host, "--port", &port.to_string(), "-m", "short-adr", "-m", "loss", &argument]);
     let mut child = at.run(|| command.stdout(Stdio::null()).spawn()).unwrap().unwrap();
     while !std::fs::read_to_string(json.path()).unwrap().contains("short-adr") {
-        kernel::nap(Duration::from_millis(20));
+        kernel::sleep_for(Duration::from_millis(20));
         assert!(child.try_wait().unwrap().is_none(), "it ended");
     }
     (child, json)

@@ -11,7 +11,7 @@ use crate::common::lab::{read, turn};
 use crate::common::{longhaul, text};
 use crate::{records, results};
 
-/// Runs the short form of an experiment and looks at its folder; says so where the machine could not carry as many of
+/// Runs the short form of an experiment and looks at its directory; says so where the machine could not carry as many of
 /// its runs as it takes.
 fn short(scenario: &str, changes: &[&str], least: usize, look: impl Fn(&Path)) {
     undisturbed(|| {
@@ -78,7 +78,7 @@ fn an_ensemble_is_measured_and_judged() {
         let paths = all.iter().filter(|r| matches!(r, EvaluateRecord::Path(_))).count();
         let auto = accuracy(&all, "auto/41kB, capacity", Quantity::Capacity);
         // Two rates and two round-trip times, no cross traffic.
-        assert!(paths > 0 && auto.asked as usize == paths, "{auto:?}");
+        assert!(paths > 0 && auto.attempted as usize == paths, "{auto:?}");
         let capacity = auto.to_truth.clone().unwrap();
         assert!(capacity.within_15_percent > 0.99, "{capacity:?}");
         // What it may spend here (41 kB), in the middle of the paths.

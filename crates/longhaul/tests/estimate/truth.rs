@@ -21,15 +21,15 @@ fn over(turn: &Turn, path: &[&str], arguments: &str) -> Option<Vec<EstimateResul
         LabRecord::RunEnd(end) => Some(end.verdict),
         _ => None,
     });
-    if let Some(Verdict::Invalid { because }) = verdict {
-        undecided(&because.join("; "));
+    if let Some(Verdict::Invalid { reasons }) = verdict {
+        undecided(&reasons.join("; "));
         return None;
     }
     Some(results(&records(&output.stdout)))
 }
 
 fn rate_of(result: &EstimateResult, quantity: Quantity) -> RateInterval {
-    *result.estimate.iter().chain(&result.also).find(|t| t.quantity == quantity).unwrap()
+    *result.estimate.iter().chain(&result.other_estimates).find(|t| t.quantity == quantity).unwrap()
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn experiment(toml: &str) -> Option<(LabRunEnd, Vec<LabRecord>)> {
 fn queued(records: &[LabRecord], from: &str, after_s: f64) -> f64 {
     let own = records.iter().filter_map(|r| match r {
         // The last packet of each sampled block is not full, so that packets have their mean size.
-        LabRecord::Link(l) if l.from == from && l.begin_s >= after_s => {
+        LabRecord::Link(l) if l.from == from && l.start_s >= after_s => {
             Some(l.queue.p50_bytes as f64 * l.delivered.packets as f64 / l.delivered.bytes as f64)
         }
         _ => None,
@@ -60,8 +60,8 @@ fn fast_fills_the_path_and_keeps_alpha_packets_in_its_queue() {
 /// Goodput of a flow in intervals that begin after a time, in bits per second.
 fn rate(records: &[LabRecord], flow: &str, after_s: f64) -> f64 {
     let own = records.iter().filter_map(|r| match r {
-        LabRecord::Flow(f) if f.flow == flow && f.begin_s >= after_s => {
-            Some((f.bytes as f64 * 8.0, f.end_s - f.begin_s))
+        LabRecord::Flow(f) if f.flow == flow && f.start_s >= after_s => {
+            Some((f.bytes as f64 * 8.0, f.end_s - f.start_s))
         }
         _ => None,
     });

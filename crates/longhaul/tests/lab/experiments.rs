@@ -36,12 +36,12 @@ pub(crate) fn run(name: &str, file: &str, arguments: &[&str]) -> Option<(Vec<Lab
         return Some((ends, records));
     }
     let invalid = ends.iter().filter_map(|e| match &e.verdict {
-        Verdict::Invalid { because } => Some(because.join("; ")),
+        Verdict::Invalid { reasons } => Some(reasons.join("; ")),
         Verdict::Valid => None,
     });
-    let because: Vec<String> = invalid.collect();
-    assert!(because.iter().all(|b| !b.is_empty()));
-    undecided(&format!("{name}: {}", because.join("; ")));
+    let reasons: Vec<String> = invalid.collect();
+    assert!(reasons.iter().all(|b| !b.is_empty()));
+    undecided(&format!("{name}: {}", reasons.join("; ")));
     None
 }
 
@@ -61,10 +61,10 @@ fn cubic_gets_at_least_what_reno_gets_under_loss_and_both_are_near_the_formulas(
         // The second half: the first begins with slow start, which fills the link before it loses anything.
         let rate = |run| {
             let intervals = records.iter().filter_map(|r| match r {
-                LabRecord::Flow(f) if f.run == run && f.begin_s > 5.5 && f.end_s < 12.5 => Some(f),
+                LabRecord::Flow(f) if f.run == run && f.start_s > 5.5 && f.end_s < 12.5 => Some(f),
                 _ => None,
             });
-            let (bytes, seconds) = intervals.fold((0, 0.0), |(b, s), f| (b + f.bytes, s + f.end_s - f.begin_s));
+            let (bytes, seconds) = intervals.fold((0, 0.0), |(b, s), f| (b + f.bytes, s + f.end_s - f.start_s));
             bytes as f64 * 8.0 / seconds
         };
         let (reno, cubic) = (rate(0), rate(1));
@@ -92,10 +92,10 @@ fn a_second_flow_takes_a_share_and_the_first_recovers() {
         // 100 Mb/s for 8 s; flow 2 comes at 1.33 s and leaves at 3.33 s.
         let mean = |name: &str, from: f64, to: f64| {
             let intervals = records.iter().filter_map(|r| match r {
-                LabRecord::Flow(f) if f.flow == name && f.begin_s >= from && f.end_s <= to => Some(f),
+                LabRecord::Flow(f) if f.flow == name && f.start_s >= from && f.end_s <= to => Some(f),
                 _ => None,
             });
-            let (bytes, seconds) = intervals.fold((0, 0.0), |(b, s), f| (b + f.bytes, s + f.end_s - f.begin_s));
+            let (bytes, seconds) = intervals.fold((0, 0.0), |(b, s), f| (b + f.bytes, s + f.end_s - f.start_s));
             bytes as f64 * 8.0 / seconds
         };
         let second = flow(end, "flow2");
@@ -221,7 +221,7 @@ fn after_one_loss_on_a_long_path_htcp_and_fast_are_back_long_before_reno() {
         let repaired_s = 7.0 * 0.187;
         let intervals = |run: u32| {
             let own = records.iter().filter_map(move |r| match r {
-                LabRecord::Flow(f) if f.run == run && f.begin_s >= repaired_s && f.end_s < 8.3 => Some(f),
+                LabRecord::Flow(f) if f.run == run && f.start_s >= repaired_s && f.end_s < 8.3 => Some(f),
                 _ => None,
             });
             own.map(|f| (f.end_s, f.throughput_bps as f64 / (98e6 * 8948.0 / 8968.0))).collect::<Vec<_>>()

@@ -31,7 +31,7 @@ fn an_idle_connection_restarts_with_the_initial_window_unless_the_host_is_config
             let (before, first) = timed(c);
             // Half for each timeout of silence: five of at most 400 ms leave no more than the initial window of 320
             // packets.
-            kernel::nap(Duration::from_secs(2));
+            kernel::sleep_for(Duration::from_secs(2));
             c.send(1);
             let after = c.state();
             (before, first, after, timed(c).1)
@@ -71,7 +71,7 @@ fn a_window_that_the_application_does_not_use_stays_as_it_is() {
             let windows: Vec<u64> = (0..300)
                 .map(|_| {
                     c.send(1448);
-                    kernel::nap(Duration::from_millis(10));
+                    kernel::sleep_for(Duration::from_millis(10));
                     window(&c.state())
                 })
                 .collect();
@@ -112,7 +112,7 @@ fn the_ceiling_of_a_socket_holds_and_spreads_the_packets_as_with_the_kernels_own
         // The most that ever waited at the link, in packets, once the flows had begun.
         let queues = [0, 1, 2, 3].map(|n| {
             let own = records.iter().filter_map(|r| match r {
-                LabRecord::Link(l) if l.from == format!("a{n}") && l.begin_s > 0.9 => Some(l.queue.max_bytes),
+                LabRecord::Link(l) if l.from == format!("a{n}") && l.start_s > 0.9 => Some(l.queue.max_bytes),
                 _ => None,
             });
             own.max().unwrap() as f64 / 1500.0

@@ -72,7 +72,7 @@ fn gc_removes_stale_entries_and_does_not_kill_a_process_with_a_reused_number() {
     let process = |pid| serde_json::json!({ "pid": pid, "started_ticks": 1 });
     let entry = serde_json::json!({
         "name": "old", "lab": process(innocent.id()), "keeper": process(innocent.id()),
-        "began_utc_s": 0, "folder": "nowhere", "nodes": [],
+        "start_utc_s": 0, "directory": "nowhere", "nodes": [],
     });
     std::fs::write(turn.registry().join("1.json"), entry.to_string()).unwrap();
     std::fs::write(turn.registry().join("2.json"), "{").unwrap();

@@ -67,7 +67,7 @@ fn a_capture_holds_what_was_offered_and_what_was_delivered() {
     // Super-packets are written as the segments that they stand for.
     tcp::carry(lab.node("near"), lab.node("far"), IpAddr::from(FAR), 500_000);
     // The last acknowledgement is under way for 2 ms: delivered by the model, and not yet seen by anybody.
-    kernel::nap(Duration::from_millis(50));
+    kernel::sleep_for(Duration::from_millis(50));
     let ended = lab.end();
     let interfaces = read(&file);
     let (there, back) = (ended.there(), ended.link("path", "far"));

@@ -71,8 +71,8 @@ fn classes_and_marks_are_carried_over_relays() {
             .collect();
         println!("{flow:?}\n{told}");
         let [expedited, marked] = counts[..] else { panic!("{told}") };
-        if let Verdict::Invalid { because } = &ended.end.verdict {
-            return undecided(&because.join("; "));
+        if let Verdict::Invalid { reasons } = &ended.end.verdict {
+            return undecided(&reasons.join("; "));
         }
         // Each of some 1360 bytes of payload; what was sent in the last second is not counted.
         assert!(expedited > flow.bytes / 1360 * 7 / 10, "{expedited} of {} bytes", flow.bytes);

@@ -39,8 +39,8 @@ fn run_whole(scenario: &str) -> Option<Ended> {
     let ended = turn.run(scenario, &[]).end();
     match &ended.end.verdict {
         Verdict::Valid => Some(ended),
-        Verdict::Invalid { because } => {
-            undecided(&because.join("; "));
+        Verdict::Invalid { reasons } => {
+            undecided(&reasons.join("; "));
             None
         }
     }
@@ -70,7 +70,7 @@ fn silence_of(intervals: &[&FlowInterval]) -> usize {
 
 /// What arrived in the two seconds from the seventh on: the streams have 250 kB in each.
 fn later(ended: &Ended) -> u64 {
-    intervals(ended).iter().filter(|i| (6.0..8.0).contains(&i.begin_s)).map(|i| i.bytes).sum()
+    intervals(ended).iter().filter(|i| (6.0..8.0).contains(&i.start_s)).map(|i| i.bytes).sum()
 }
 
 /// Events in the log of one node.
@@ -133,7 +133,7 @@ fn flows_that_were_spread_over_two_ways_all_go_on_when_one_goes_dark() {
         assert!(silence <= 20, "{silence} intervals");
         for flow in (0..10).map(|n| format!("stream{n}")).chain(["bulk".to_owned()]) {
             let rate = if flow == "bulk" { 250_000 } else { 25_000 };
-            let later = of(&flow).iter().filter(|i| (6.0..8.0).contains(&i.begin_s)).map(|i| i.bytes).sum::<u64>();
+            let later = of(&flow).iter().filter(|i| (6.0..8.0).contains(&i.start_s)).map(|i| i.bytes).sum::<u64>();
             assert!(later > 2 * rate * 9 / 10, "{flow} goes on at its rate: {later} bytes in 2 s");
         }
     });
@@ -163,7 +163,7 @@ loss = 0.1
         let south = ended.link("south-east", "south").delivered.bytes;
         assert!(north > 2 * 250_000 && south > 2 * 250_000, "first the north, then the south: {north} {south}");
         // The first seconds, in which the straight link turns out to be dark, are another test's.
-        let bytes: Vec<u64> = intervals(&ended).iter().filter(|i| i.begin_s > 3.0).map(|i| i.bytes).collect();
+        let bytes: Vec<u64> = intervals(&ended).iter().filter(|i| i.start_s > 3.0).map(|i| i.bytes).collect();
         let silence = bytes.split(|b| *b > 0).map(<[u64]>::len).max().unwrap_or(0);
         println!("silence of {silence} intervals of 100 ms");
         assert!((1..=9).contains(&silence), "{silence} intervals");
@@ -213,8 +213,8 @@ start = "3s"
 command = 'for p in /proc/[0-9]*; do if tr "\\0" " " <$p/cmdline | grep -q "overlay up.*/sout[h].toml"; then kill -STOP ${p#/proc/}; sleep 0.6; kill -CONT ${p#/proc/}; fi; done'
 "#;
         let ended = turn.run(&format!("{FOUR}{pause}"), &[]).end();
-        let Verdict::Invalid { because } = &ended.end.verdict else { panic!("valid: {:?}", events(&ended, "south")) };
-        assert!(because.iter().any(|b| b.contains("node in south stalled for 0.")), "{because:?}");
+        let Verdict::Invalid { reasons } = &ended.end.verdict else { panic!("valid: {:?}", events(&ended, "south")) };
+        assert!(reasons.iter().any(|b| b.contains("node in south stalled for 0.")), "{reasons:?}");
         let south = events(&ended, "south");
         let stalls =
             Vec::from_iter(south.iter().filter(|e| e["event"] == "stalled").filter_map(|e| e["for_s"].as_f64()));
@@ -252,7 +252,7 @@ mtu = 1400
         // Losses have the size sought within a second or two; where chance hides them it is confirmed each ten seconds,
         // and TCP, whose segments vanish until then, has come to wait for 6.4 s between two trials. It is told what the
         // way carries once that has settled.
-        let late = |i: &&FlowInterval| (17.0..19.0).contains(&i.begin_s);
+        let late = |i: &&FlowInterval| (17.0..19.0).contains(&i.start_s);
         let bytes = intervals(&ended).into_iter().filter(late).map(|i| i.bytes).sum::<u64>();
         assert!(bytes > 2 * 200_000, "2 Mb/s go on: {bytes} bytes in 2 s");
         let records = std::fs::read_to_string(ended.directory.path().join("out/run-0/flow-bulk.jsonl")).unwrap();

@@ -11,8 +11,8 @@ use crate::common::lab::{Ended, turn};
 fn short(scenario: &str, further: &[&str]) -> Option<Ended> {
     let turn = turn()?;
     let ended = turn.run(scenario, &[&["--variant", "short"], further].concat()).end();
-    let Verdict::Invalid { because } = &ended.end.verdict else { return Some(ended) };
-    undecided(&because.join("; "));
+    let Verdict::Invalid { reasons } = &ended.end.verdict else { return Some(ended) };
+    undecided(&reasons.join("; "));
     None
 }
 
@@ -28,7 +28,7 @@ fn first_ways(ended: &Ended, to: &str) -> Vec<(f64, Vec<String>)> {
     let is_first = |e: &&Value| e["event"] == "route" && e["rank"] == 0 && name(&e["destination"]) == to;
     let way = |e: &Value| {
         let relays = e["to"]["relays"].as_array().map(|all| all.iter().map(name).collect());
-        (e["utc_s"].as_f64().unwrap() - ended.end.zero_utc_s.unwrap(), relays.unwrap_or_default())
+        (e["utc_s"].as_f64().unwrap() - ended.end.start_utc_s.unwrap(), relays.unwrap_or_default())
     };
     events.iter().filter(is_first).map(way).filter(|(at, _)| *at > 0.0).collect()
 }

@@ -53,7 +53,7 @@ pub(crate) fn put_before(directory: &Path, name: &str, lines: &str) {
     fs::write(&file, format!("{lines}\n{}", fs::read_to_string(&file).unwrap())).unwrap();
 }
 
-/// Starts a member whose settings are in the folder.
+/// Starts a member whose settings are in the directory.
 pub(crate) fn up(at: &Namespace, directory: &Path, name: &str) -> Child {
     let mut command = longhaul();
     command.current_dir(directory).args(["overlay", "up", "--config", &format!("{name}.toml")]);
@@ -112,7 +112,7 @@ impl Members {
         Self::up(lan, directory)
     }
 
-    /// Starts `west` and `east`, whose settings are in the folder, and waits until each has a way to the other.
+    /// Starts `west` and `east`, whose settings are in the directory, and waits until each has a way to the other.
     pub(crate) fn up(lan: &Lan, directory: tempfile::TempDir) -> Self {
         let running = vec![up(&lan.client, directory.path(), "west"), up(&lan.server, directory.path(), "east")];
         let members = Self::of(running, directory);

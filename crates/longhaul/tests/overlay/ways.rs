@@ -38,8 +38,8 @@ fn connections_are_spread_over_two_ways_and_none_loses_by_it() {
     let Some(turn) = turn() else { return };
     undisturbed(|| {
         let ended = turn.run(TWO_BRIDGES, &[]).end();
-        if let Verdict::Invalid { because } = &ended.end.verdict {
-            return undecided(&because.join("; "));
+        if let Verdict::Invalid { reasons } = &ended.end.verdict {
+            return undecided(&reasons.join("; "));
         }
         // A second way is looked for each ten seconds, and wherever the hash put them, connections are moved there, one
         // each five seconds, as long as their share is more than 1.5 times as large. So at 16 s no way is empty, and of
@@ -51,7 +51,7 @@ fn connections_are_spread_over_two_ways_and_none_loses_by_it() {
         let mut late = std::collections::BTreeMap::<_, u64>::new();
         for record in &ended.records {
             if let LabRecord::Flow(f) = record
-                && (20.0..29.0).contains(&f.begin_s)
+                && (20.0..29.0).contains(&f.start_s)
             {
                 *late.entry(f.flow.clone()).or_default() += f.bytes;
             }

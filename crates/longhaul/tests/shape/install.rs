@@ -76,7 +76,7 @@ fn only_the_difference_is_changed_and_counters_go_on() {
             && kernel::now().saturating_since(begin).as_secs() < 5
     };
     while waits() {
-        kernel::nap(std::time::Duration::from_millis(5));
+        kernel::sleep_for(std::time::Duration::from_millis(5));
     }
     let before = sent(&tc(&shaped, "-s class show dev eth0 classid 1:10"));
     assert!(before > 0);
@@ -163,7 +163,7 @@ fn a_policy_that_is_not_confirmed_is_undone_by_itself() {
     let undone = || {
         let begin = kernel::now();
         while shaped.everything() != before && kernel::now().saturating_since(begin).as_secs() < 20 {
-            kernel::nap(std::time::Duration::from_millis(50));
+            kernel::sleep_for(std::time::Duration::from_millis(50));
         }
         shaped.everything() == before
     };
@@ -190,7 +190,7 @@ fn the_records_of_show_follow_their_schema() {
     let directory = shaped.directory.path().join("schema");
     let mut generate = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"));
     assert!(generate.args(["generate", "schema"]).arg(&directory).status().unwrap().success());
-    let schema = fs::read_to_string(directory.join("longhaul.shape-1.schema.json")).unwrap();
+    let schema = fs::read_to_string(directory.join("longhaul.shape-2.schema.json")).unwrap();
     let schema = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
     let mut counters = 0;
     for line in shown.lines() {
@@ -213,7 +213,7 @@ fn a_second_policy_that_is_not_confirmed_gives_way_to_the_first() {
     assert_ne!(shaped.everything(), first);
     let begin = kernel::now();
     while shaped.everything() != first && kernel::now().saturating_since(begin).as_secs() < 20 {
-        kernel::nap(std::time::Duration::from_millis(50));
+        kernel::sleep_for(std::time::Duration::from_millis(50));
     }
     assert_eq!(shaped.everything(), first);
     shaped.done(&["clear", "eth0"]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use estimate::{ClockEstimator, ClockModel};
-use results::{Completion, Direction, IntervalRecord, Limit, LoadBegin, Memory, PathMtu};
+use results::{Completion, Direction, IntervalRecord, Limit, LoadStart, Memory, PathMtu};
 use units::{Bytes, Instant, Rate};
 use wire::{EndSide, Finished};
 
@@ -29,7 +29,7 @@ pub(crate) struct Gathered {
     pub(super) broken: Option<String>,
     pub(super) stopped: bool,
     /// When the load began.
-    pub(super) begin: Option<LoadBegin>,
+    pub(super) load_start: Option<LoadStart>,
     pub(super) memory: Memory,
     /// What was found where full-size segments did not get through, and in which directions that was.
     pub(super) path_mtu: Option<(PathMtu, Vec<Direction>)>,
@@ -50,7 +50,7 @@ impl Gathered {
             failure: None,
             broken: None,
             stopped: false,
-            begin: None,
+            load_start: None,
             memory: Memory::default(),
             path_mtu: None,
         }
@@ -84,7 +84,7 @@ impl Gathered {
                 *verdict = full;
             }
         }
-        let seconds = (record.end_s - record.begin_s).clamp(0.0, 1e9);
+        let seconds = (record.end_s - record.start_s).clamp(0.0, 1e9);
         *self.limits.entry(record.direction).or_default().entry(verdict.limit).or_default() += seconds;
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use estimate::ClockModel;
-use results::{End, EndRecord, IntervalRecord, LoadBegin, Record, Role, SCHEMA, StartRecord};
+use results::{End, EndRecord, IntervalRecord, LoadStart, Record, Role, SCHEMA, StartRecord};
 use units::Instant;
 use wire::Message;
 
@@ -135,11 +135,11 @@ impl Run<'_> {
         while let Some(left) =
             self.options.start_at.map(|at| at.saturating_since(kernel::now())).filter(|l| !l.is_zero())
         {
-            kernel::nap(left);
+            kernel::sleep_for(left);
         }
         self.got.memory.client_rss_start_bytes = kernel::resident_bytes();
         let begin = kernel::now();
-        self.got.begin = Some(LoadBegin { client_ns: begin.as_nanos(), server_ns: server_begin.as_nanos() });
+        self.got.load_start = Some(LoadStart { client_ns: begin.as_nanos(), server_ns: server_begin.as_nanos() });
         let plan = LoadPlan::new(&session.plan, test_id, begin, self.options.grace);
         Ok(LoadPlan { disk: self.options.disk.clone(), ..plan })
     }

@@ -40,7 +40,7 @@ pub(crate) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gat
     EndRecord {
         test_id: start.test_id.clone(),
         completion: got.completion(),
-        begin: got.begin,
+        load_start: got.load_start,
         directions,
         clock: clock_summary(got),
         memory,

@@ -313,7 +313,7 @@ impl Gatherer {
             role: self.role,
             index,
             omitted: false,
-            begin_s: begin.saturating_since(self.plan.start).as_secs_f64(),
+            start_s: begin.saturating_since(self.plan.start).as_secs_f64(),
             end_s: end.saturating_since(self.plan.start).as_secs_f64(),
             bytes,
             throughput_bps: Rate::of(Bytes::new(bytes), end.saturating_since(begin)).as_bps(),

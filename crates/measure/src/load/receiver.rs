@@ -26,7 +26,7 @@ const ECHO_BACKLOG: usize = 1 << 20;
 /// (above about 20 Gb/s) a wake-up per segment costs the sender more than the segment itself.
 const NAP_AFTER: usize = 192 << 10;
 
-/// Length of that nap, and so the most that it adds to a delay.
+/// Length of that sleep_for, and so the most that it adds to a delay.
 const NAP: Duration = Duration::from_micros(50);
 
 /// Resolution of the byte counts over time, until the test outlasts [`TIMELINE_BINS`] of them.
@@ -116,7 +116,7 @@ impl Receiver {
             }
             self.send_echoes()?;
             if let Some(rest) = self.ahead_of_ceiling(now) {
-                kernel::nap(rest.min(SAMPLES_EVERY));
+                kernel::sleep_for(rest.min(SAMPLES_EVERY));
                 continue;
             }
             if self.echoes.len() >= ECHO_BACKLOG {
@@ -253,7 +253,7 @@ impl Receiver {
     /// The socket is empty: naps when data comes fast, asks to be woken when it does not.
     fn pause(&mut self, now: Instant) -> Result<(), KernelError> {
         if std::mem::take(&mut self.since_empty) >= NAP_AFTER && self.echoes.is_empty() {
-            kernel::nap(NAP);
+            kernel::sleep_for(NAP);
             return Ok(());
         }
         self.wait(now)

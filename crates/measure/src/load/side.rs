@@ -215,7 +215,7 @@ impl SideHandle {
     /// An interval that the peer measured: tells this end's senders how their receiver fares.
     pub(crate) fn handle_peer_interval(&self, record: &IntervalRecord) {
         if record.role == Role::Receiver {
-            let interval = Duration::from_secs_f64((record.end_s - record.begin_s).clamp(0.0, 1e6));
+            let interval = Duration::from_secs_f64((record.end_s - record.start_s).clamp(0.0, 1e6));
             let busiest = record.cpu.busiest_thread.clamp(0.0, 1.0);
             let evidence = ReceiverEvidence {
                 thread_cpu: interval.mul_f64(busiest),
@@ -366,7 +366,7 @@ fn sum_up(
         }
     }
     let mut loss_episodes: Vec<LossEpisode> = done.iter().flat_map(|d| d.loss_episodes.clone()).collect();
-    loss_episodes.sort_by(|a, b| a.begin_s.total_cmp(&b.begin_s));
+    loss_episodes.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
     loss_episodes.truncate(256);
     EndSide {
         direction,

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use estimate::probe::{Departure, Fate, Passage, Train};
+use estimate::probe::{Departure, PacketOutcome, Train, TrainObservation};
 use units::Instant;
 use wire::{Message, ProbeDeparture, TRAIN_NUMBERS};
 
 use super::conversation::look;
-use super::passing::LEAST_PACKETS;
+use super::passing::PACKETS_MIN;
 use super::port::Arrival;
 use super::prober::{LOOK_EVERY, Prober};
 use super::{FIRST_SETTLE, SETTLE, SETTLE_MAX};
@@ -15,7 +15,11 @@ use crate::MeasureError;
 use crate::control::PEER_TIMEOUT;
 
 impl Prober {
-    pub(super) fn carry(&mut self, train: &Train, interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
+    pub(super) fn carry(
+        &mut self,
+        train: &Train,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<TrainObservation, MeasureError> {
         self.number = (self.number + 1) % TRAIN_NUMBERS;
         let departures = &self.port.within_ceiling(train.departures().iter().copied());
         self.bytes += self.cost(train);
@@ -33,9 +37,13 @@ impl Prober {
     }
 
     /// A train to the server, which tells when its packets came.
-    fn sent(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
+    fn sent(
+        &mut self,
+        departures: &[Departure],
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<TrainObservation, MeasureError> {
         let sent = self.depart(false, departures, &mut Arrivals::of(self.number, 0), interrupted)?;
-        if departures.len() >= LEAST_PACKETS {
+        if departures.len() >= PACKETS_MIN {
             self.follow_train()?;
         }
         let settle = self.settle(departures);
@@ -62,7 +70,11 @@ impl Prober {
     }
 
     /// A train from the server, which tells when its packets left.
-    fn fetched(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
+    fn fetched(
+        &mut self,
+        departures: &[Departure],
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<TrainObservation, MeasureError> {
         let wanted = departures.iter().map(|d| ProbeDeparture { after_ns: units::nanos(d.after), bytes: d.bytes });
         self.session.writer.send(&Message::SendTrain { train: self.number, departures: wanted.collect() })?;
         let number = self.number;
@@ -102,7 +114,11 @@ impl Prober {
     }
 
     /// A train that comes back.
-    fn echoed(&mut self, departures: &[Departure], interrupted: &dyn Fn() -> bool) -> Result<Passage, MeasureError> {
+    fn echoed(
+        &mut self,
+        departures: &[Departure],
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<TrainObservation, MeasureError> {
         let mut arrivals = Arrivals::of(self.number, departures.len());
         let sent = self.depart(true, departures, &mut arrivals, interrupted)?;
         let end = kernel::now() + self.settle(departures);
@@ -157,7 +173,7 @@ impl Prober {
 }
 
 /// By how much packets that left one after the other came further apart, at most; `None`: no two came.
-fn longest_gap(passage: &Passage) -> Option<Duration> {
+fn longest_gap(passage: &TrainObservation) -> Option<Duration> {
     let times =
         passage.packets.windows(2).filter_map(|w| Some([w[0].sent?, w[1].sent?, w[0].received?, w[1].received?]));
     times.map(|[a, b, x, y]| y.saturating_since(x).saturating_sub(b.saturating_since(a))).max()
@@ -193,10 +209,13 @@ impl Arrivals {
 }
 
 /// Both ends' times; a far end that tells fewer than there are packets has seen no more.
-fn join(bytes: Vec<u32>, sent: &[Option<Instant>], received: &[Option<Instant>]) -> Passage {
-    let fate =
-        |(i, bytes)| Fate { bytes, sent: sent.get(i).copied().flatten(), received: received.get(i).copied().flatten() };
-    Passage { packets: bytes.into_iter().enumerate().map(fate).collect() }
+fn join(bytes: Vec<u32>, sent: &[Option<Instant>], received: &[Option<Instant>]) -> TrainObservation {
+    let fate = |(i, bytes)| PacketOutcome {
+        bytes,
+        sent: sent.get(i).copied().flatten(),
+        received: received.get(i).copied().flatten(),
+    };
+    TrainObservation { packets: bytes.into_iter().enumerate().map(fate).collect() }
 }
 
 #[cfg(test)]

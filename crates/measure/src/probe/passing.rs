@@ -6,18 +6,18 @@
 
 use std::time::Duration;
 
-use estimate::probe::Passage;
+use estimate::probe::TrainObservation;
 use units::Instant;
 
 /// A shorter queue says nothing: whoever reads a message adds tenths of a millisecond to its delay, the kernel's stamps of packets have none of that.
-const LEAST_QUEUE: Duration = Duration::from_millis(1);
+const QUEUE_MIN: Duration = Duration::from_millis(1);
 
 /// Trains that must have made such a queue, and the share of them that was passed.
-const LEAST_TRAINS: u32 = 3;
-const MOST_OF: f64 = 0.8;
+const TRAINS_MIN: u32 = 3;
+const OF_MAX: f64 = 0.8;
 
 /// Shorter trains say nothing, nor are they followed by a message.
-pub(super) const LEAST_PACKETS: usize = 10;
+pub(super) const PACKETS_MIN: usize = 10;
 
 /// Trains that made a queue, and those of them that were passed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,8 +28,8 @@ pub(super) struct Passing {
 
 impl Passing {
     /// A message left right behind the last packet of a train, and came at `came` by the clock that tells when the packets did.
-    pub(super) fn note(&mut self, passage: &Passage, came: Instant) {
-        let Some((queue, arrived)) = end(passage).filter(|(queue, _)| *queue >= LEAST_QUEUE) else { return };
+    pub(super) fn note(&mut self, passage: &TrainObservation, came: Instant) {
+        let Some((queue, arrived)) = end(passage).filter(|(queue, _)| *queue >= QUEUE_MIN) else { return };
         self.trains += 1;
         self.passed += u32::from(arrived.saturating_since(came) > queue / 2);
     }
@@ -37,13 +37,13 @@ impl Passing {
     /// Whether the trains since then were passed.
     pub(super) fn is_fair_queueing_since(self, before: Self) -> bool {
         let (trains, passed) = (self.trains - before.trains, self.passed - before.passed);
-        trains >= LEAST_TRAINS && f64::from(passed) >= MOST_OF * f64::from(trains)
+        trains >= TRAINS_MIN && f64::from(passed) >= OF_MAX * f64::from(trains)
     }
 }
 
 /// For how long the last packet of a train waited in a queue, and when it came.
-fn end(passage: &Passage) -> Option<(Duration, Instant)> {
-    let last = passage.packets.last().filter(|_| passage.packets.len() >= LEAST_PACKETS)?;
+fn end(passage: &TrainObservation) -> Option<(Duration, Instant)> {
+    let last = passage.packets.last().filter(|_| passage.packets.len() >= PACKETS_MIN)?;
     let delays = passage.packets.iter().filter_map(|p| Some(p.received?.nanos_since(p.sent?)));
     let waited = last.received?.nanos_since(last.sent?) - delays.min()?;
     Some((Duration::from_nanos(u64::try_from(waited).ok()?), last.received?))
@@ -52,19 +52,19 @@ fn end(passage: &Passage) -> Option<(Duration, Instant)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estimate::probe::Fate;
+    use estimate::probe::PacketOutcome;
 
     const fn at(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)
     }
 
     /// So many packets at once, which a link of 2 ms a packet lets through one after the other; the clocks are a second apart.
-    fn train(packets: u64) -> Passage {
-        let fate = |i| Fate { bytes: 1500, sent: Some(at(5)), received: Some(at(1000 + 2 * i)) };
-        Passage { packets: (0..packets).map(fate).collect() }
+    fn train(packets: u64) -> TrainObservation {
+        let fate = |i| PacketOutcome { bytes: 1500, sent: Some(at(5)), received: Some(at(1000 + 2 * i)) };
+        TrainObservation { packets: (0..packets).map(fate).collect() }
     }
 
-    fn told(passage: &Passage, came_ms: u64, times: u32) -> bool {
+    fn told(passage: &TrainObservation, came_ms: u64, times: u32) -> bool {
         let mut passing = Passing::default();
         (0..times).for_each(|_| passing.note(passage, at(came_ms)));
         passing.is_fair_queueing_since(Passing::default())
@@ -82,10 +82,10 @@ mod tests {
 
     #[test]
     fn a_train_that_made_no_queue_says_nothing() {
-        let fate = |i: u64| Fate { bytes: 1500, sent: Some(at(2 * i)), received: Some(at(1000 + 2 * i)) };
-        assert!(!told(&Passage { packets: (0..15).map(fate).collect() }, 1001, 9));
-        let lost = Fate { received: None, ..fate(0) };
-        assert!(!told(&Passage { packets: vec![lost; 15] }, 1001, 9));
+        let fate = |i: u64| PacketOutcome { bytes: 1500, sent: Some(at(2 * i)), received: Some(at(1000 + 2 * i)) };
+        assert!(!told(&TrainObservation { packets: (0..15).map(fate).collect() }, 1001, 9));
+        let lost = PacketOutcome { received: None, ..fate(0) };
+        assert!(!told(&TrainObservation { packets: vec![lost; 15] }, 1001, 9));
     }
 
     #[test]

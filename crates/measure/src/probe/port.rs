@@ -201,7 +201,7 @@ fn wait_until(due: Instant, watch: Duration) {
             return;
         }
         match left.checked_sub(watch).filter(|rest| !rest.is_zero()) {
-            Some(rest) => kernel::nap(rest),
+            Some(rest) => kernel::sleep_for(rest),
             None => std::hint::spin_loop(),
         }
     }

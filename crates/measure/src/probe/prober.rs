@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use estimate::probe::{Fate, Method, Outcome, Passage, Path, Step, Train};
+use estimate::probe::{Method, Outcome, PacketOutcome, Path, Step, Train, TrainObservation};
 use results::Direction;
-use results::estimate::Trouble;
+use results::estimate::Caveat;
 use units::{Bytes, Instant, Rate};
 use wire::Message;
 
@@ -25,7 +25,7 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 const USUAL_MTU: u32 = 1500;
 
 /// Distance at which a sender can send apart without sending late: a system call and two looks at the clock.
-const LEAST_GAP: Duration = Duration::from_micros(4);
+const GAP_MIN: Duration = Duration::from_micros(4);
 
 /// Messages of the far end that may wait while a train is under way: beyond, its connection waits.
 const INBOX: usize = 64;
@@ -79,7 +79,7 @@ pub struct Progress {
     packets: u64,
     bytes: u64,
     passing: Passing,
-    troubles: Vec<Trouble>,
+    caveats: Vec<Caveat>,
     error: Option<String>,
     outcome: Option<Outcome>,
 }
@@ -143,7 +143,7 @@ impl Prober {
         session.writer.send(&Message::Start { clock: None })?;
         let port = Port::new(stream.socket, ceiling);
         let mtu = options.mtu.unwrap_or_else(|| port.mtu().unwrap_or(USUAL_MTU).min(USUAL_MTU));
-        let path = Path { round_trip, mtu, least_gap: LEAST_GAP, seed: options.seed };
+        let path = Path { round_trip, mtu, least_gap: GAP_MIN, seed: options.seed };
         let now = kernel::now();
         let mut prober = Self {
             session,
@@ -190,7 +190,7 @@ impl Prober {
     }
 
     /// Runs a method to its end or to the bounds. What breaks in the middle, a far end that is gone or a clock that is
-    /// set, is a trouble of the outcome.
+    /// set, is a caveat of the outcome.
     ///
     /// # Errors
     /// The user stopped (`interrupted`).
@@ -209,7 +209,7 @@ impl Prober {
     pub fn begin(&self, bounds: Bounds) -> Progress {
         let (begin, packets, bytes) = (kernel::now(), self.packets, self.bytes);
         let passing = self.passing;
-        Progress { bounds, begin, packets, bytes, passing, troubles: Vec::new(), error: None, outcome: None }
+        Progress { bounds, begin, packets, bytes, passing, caveats: Vec::new(), error: None, outcome: None }
     }
 
     /// Which share of its bounds a method has spent: of the bytes or of the time, whichever is more.
@@ -238,7 +238,7 @@ impl Prober {
         };
         let (spent, cost) = (self.bytes - progress.bytes, self.cost(&train));
         if spent + cost > progress.bounds.bytes || self.bytes + cost > self.granted {
-            progress.troubles.push(Trouble::BudgetSpent);
+            progress.caveats.push(Caveat::BudgetSpent);
             return Ok(false);
         }
         // At the rate that the server allows, which may take longer than the method meant.
@@ -246,7 +246,7 @@ impl Prober {
             self.port.within_ceiling(train.departures().iter().copied()).last().map_or(Duration::ZERO, |d| d.after);
         let elapsed = kernel::now().saturating_since(progress.begin);
         if elapsed.saturating_add(pause).saturating_add(span) > progress.bounds.time {
-            progress.troubles.push(Trouble::TimeSpent);
+            progress.caveats.push(Caveat::TimeSpent);
             return Ok(false);
         }
         let idle = self.idle(self.last_packet + pause, interrupted);
@@ -256,8 +256,8 @@ impl Prober {
                 let took = kernel::now().saturating_since(sent);
                 let steps = Steps { ours: self.port.clock_steps(), theirs: self.far_steps };
                 let before = std::mem::replace(&mut self.steps, steps);
-                if let Some(trouble) = doubt(&passage, train.is_echoed(), took, before != steps) {
-                    progress.troubles.push(trouble);
+                if let Some(caveat) = doubt(&passage, train.is_echoed(), took, before != steps) {
+                    progress.caveats.push(caveat);
                     passage.packets.iter_mut().for_each(|p| p.received = None);
                 }
                 method.observe(&passage);
@@ -266,7 +266,7 @@ impl Prober {
             // Whatever else breaks, the path, an interface or the far end, ends the method with what it knows.
             Err(e @ MeasureError::Interrupted) => Err(e),
             Err(e) => {
-                progress.troubles.push(Trouble::NoAnswer);
+                progress.caveats.push(Caveat::NoAnswer);
                 progress.error = Some(e.to_string());
                 Ok(false)
             }
@@ -276,9 +276,9 @@ impl Prober {
     /// What came of it up to now.
     pub fn ended(&self, method: &dyn Method, progress: &Progress) -> Run {
         let outcome = progress.outcome.clone().unwrap_or_else(|| method.so_far());
-        let fair = self.passing.is_fair_queueing_since(progress.passing).then_some(Trouble::FairQueueing);
+        let fair = self.passing.is_fair_queueing_since(progress.passing).then_some(Caveat::FairQueueing);
         Run {
-            outcome: outcome.troubled(progress.troubles.iter().copied().chain(fair)),
+            outcome: outcome.troubled(progress.caveats.iter().copied().chain(fair)),
             packets: self.packets - progress.packets,
             bytes: Bytes::new(self.bytes - progress.bytes),
             elapsed: kernel::now().saturating_since(progress.begin),
@@ -308,59 +308,60 @@ impl Prober {
                 self.port.drain();
                 return Ok(());
             }
-            kernel::nap(left.min(LOOK_EVERY));
+            kernel::sleep_for(left.min(LOOK_EVERY));
         }
     }
 }
 
 /// Why the times of a train say nothing: a clock was set meanwhile, at either end, or the far end sent or received for longer than
 /// there was time, whatever its clock shows, or answered before it was asked.
-fn doubt(passage: &Passage, is_echoed: bool, took: Duration, stepped: bool) -> Option<Trouble> {
+fn doubt(passage: &TrainObservation, is_echoed: bool, took: Duration, stepped: bool) -> Option<Caveat> {
     if stepped {
-        return Some(Trouble::ClockStep);
+        return Some(Caveat::ClockStep);
     }
-    let span = |time: fn(&Fate) -> Option<Instant>| {
+    let span = |time: fn(&PacketOutcome) -> Option<Instant>| {
         let times = || passage.packets.iter().filter_map(time);
         times().max().zip(times().min()).map_or(Duration::ZERO, |(last, first)| last.saturating_since(first))
     };
     let most = took.mul_f64(CLOCKS);
-    let too_early =
-        |f: &Fate| f.sent.zip(f.received).is_some_and(|(sent, received)| sent.saturating_since(received) > STAMPS);
+    let too_early = |f: &PacketOutcome| {
+        f.sent.zip(f.received).is_some_and(|(sent, received)| sent.saturating_since(received) > STAMPS)
+    };
     let is_impossible =
         span(|f| f.sent) > most || span(|f| f.received) > most || is_echoed && passage.packets.iter().any(too_early);
-    is_impossible.then_some(Trouble::Implausible)
+    is_impossible.then_some(Caveat::Implausible)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estimate::probe::Fate;
+    use estimate::probe::PacketOutcome;
 
     const fn at(ms: u64) -> Option<Instant> {
         Some(Instant::from_nanos(ms * 1_000_000))
     }
 
-    const fn fate(sent: u64, received: u64) -> Fate {
-        Fate { bytes: 1500, sent: at(sent), received: at(received) }
+    const fn fate(sent: u64, received: u64) -> PacketOutcome {
+        PacketOutcome { bytes: 1500, sent: at(sent), received: at(received) }
     }
 
     #[test]
     fn times_that_cannot_be_and_clocks_that_were_set_are_doubted() {
-        let passage = Passage { packets: vec![fate(0, 1000), fate(0, 1100)] };
+        let passage = TrainObservation { packets: vec![fate(0, 1000), fate(0, 1100)] };
         let of = |took, stepped| doubt(&passage, false, Duration::from_millis(took), stepped);
         assert_eq!(of(100, false), None);
-        assert_eq!(of(98, false), Some(Trouble::Implausible));
-        assert_eq!(of(100, true), Some(Trouble::ClockStep));
-        assert_eq!(doubt(&Passage::default(), false, Duration::ZERO, false), None);
-        let departures = Passage { packets: vec![fate(5000, 1000), fate(5200, 1050)] };
-        assert_eq!(doubt(&departures, false, Duration::from_millis(100), false), Some(Trouble::Implausible));
+        assert_eq!(of(98, false), Some(Caveat::Implausible));
+        assert_eq!(of(100, true), Some(Caveat::ClockStep));
+        assert_eq!(doubt(&TrainObservation::default(), false, Duration::ZERO, false), None);
+        let departures = TrainObservation { packets: vec![fate(5000, 1000), fate(5200, 1050)] };
+        assert_eq!(doubt(&departures, false, Duration::from_millis(100), false), Some(Caveat::Implausible));
     }
 
     #[test]
     fn an_answer_before_the_question_is_none() {
         let took = Duration::from_millis(500);
-        let early = Passage { packets: vec![fate(100, 150), fate(200, 190)] };
-        assert_eq!(doubt(&early, true, took, false), Some(Trouble::Implausible));
+        let early = TrainObservation { packets: vec![fate(100, 150), fate(200, 190)] };
+        assert_eq!(doubt(&early, true, took, false), Some(Caveat::Implausible));
         // One way the clocks of two hosts differ by whatever they do.
         assert_eq!(doubt(&early, false, took, false), None);
     }

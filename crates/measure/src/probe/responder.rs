@@ -136,7 +136,7 @@ impl Responder {
         let sent = self.port.send_train(train, false, &departures, &mut |_, until| {
             while kernel::now() < until {
                 meanwhile()?;
-                kernel::nap(until.saturating_since(kernel::now()).min(Duration::from_millis(100)));
+                kernel::sleep_for(until.saturating_since(kernel::now()).min(Duration::from_millis(100)));
             }
             Ok(())
         })?;

@@ -154,7 +154,7 @@ impl Server {
                     Err(e) => {
                         // Out of descriptors, or the peer gave up meanwhile: both pass.
                         warn!(error = %e, "a connection could not be accepted");
-                        kernel::nap(LOOK_EVERY);
+                        kernel::sleep_for(LOOK_EVERY);
                         break;
                     }
                 }
@@ -171,12 +171,12 @@ impl Server {
         info!(running = registry.sessions(), grace_s = self.shared.options.grace.as_secs(), "ending");
         let give_up = kernel::now() + self.shared.options.grace;
         while registry.sessions() > 0 && kernel::now() < give_up && asked() < 2 {
-            kernel::nap(LOOK_EVERY);
+            kernel::sleep_for(LOOK_EVERY);
         }
         registry.break_off();
         let give_up = kernel::now() + Duration::from_secs(2);
         while registry.sessions() > 0 && kernel::now() < give_up {
-            kernel::nap(Duration::from_millis(10));
+            kernel::sleep_for(Duration::from_millis(10));
         }
     }
 

@@ -119,13 +119,13 @@ impl Echo<'_> {
             self.check(now)?;
             self.send_echoes(now)?;
             if self.echoes.len() >= BACKLOG {
-                kernel::nap(PAUSE);
+                kernel::sleep_for(PAUSE);
                 continue;
             }
             if self.is_above_ceiling(now) {
                 // This end holds the client back: it is not to blame for the silence.
                 self.moved = now;
-                kernel::nap(PAUSE);
+                kernel::sleep_for(PAUSE);
                 continue;
             }
             match kernel::read_some(self.socket, &mut self.buffer)? {
@@ -187,7 +187,7 @@ impl Echo<'_> {
             if self.echoes.is_empty() {
                 return Ok(());
             }
-            kernel::nap(PAUSE);
+            kernel::sleep_for(PAUSE);
         }
     }
 }

@@ -86,8 +86,8 @@ fn open(options: &ClientOptions, target: SocketAddr) -> Result<Link, MeasureErro
 fn describe(link: &Link, plan: &TestPlan, stream: u32, target: SocketAddr) -> Result<StreamStart, MeasureError> {
     // The server tells the smaller of its two buffers.
     let window = link.terms.window.as_u64();
-    let asked_bytes = Some(plan.window_bytes.unwrap_or(DEFAULT_WINDOW.as_u64()));
-    let server = BufferGrant { asked_bytes, send_bytes: window, receive_bytes: window };
+    let requested_bytes = Some(plan.window_bytes.unwrap_or(DEFAULT_WINDOW.as_u64()));
+    let server = BufferGrant { requested_bytes, send_bytes: window, receive_bytes: window };
     let local = super::serve::local_address(&link.socket, target)?;
     Ok(data::describe(&link.socket, plan, (stream, Direction::Up), (local, target), server)?)
 }

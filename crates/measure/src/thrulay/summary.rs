@@ -175,7 +175,7 @@ pub(super) fn nanos(d: Duration) -> u64 {
 /// Buffers of a socket as the kernel granted them.
 pub(super) fn buffers(socket: &impl std::os::fd::AsFd, asked: Option<u64>) -> Result<BufferGrant, MeasureError> {
     let b = kernel::buffers(socket)?;
-    Ok(BufferGrant { asked_bytes: asked, send_bytes: b.send.as_u64(), receive_bytes: b.receive.as_u64() })
+    Ok(BufferGrant { requested_bytes: asked, send_bytes: b.send.as_u64(), receive_bytes: b.receive.as_u64() })
 }
 
 #[cfg(test)]

@@ -183,7 +183,7 @@ fn report(agreed: &Agreed, sent: u64, outcome: &mut Outcome, interrupted: &dyn F
         if interrupted() >= 2 {
             outcome.failure = Some("stopped at once by the user".to_owned());
         }
-        kernel::nap(LOOK_EVERY.min(drained.saturating_since(kernel::now())));
+        kernel::sleep_for(LOOK_EVERY.min(drained.saturating_since(kernel::now())));
     }
     if outcome.failure.is_some() {
         return None;

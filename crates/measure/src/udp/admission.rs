@@ -114,7 +114,7 @@ pub(crate) fn admit(registry: &Registry, secret: &AddressSecret, socket: &UdpSoc
             Ok(_) => {}
             Err(e) => {
                 info!(error = %e, "the UDP socket");
-                kernel::nap(LOOK_EVERY);
+                kernel::sleep_for(LOOK_EVERY);
             }
         }
         if admission.ignored != logged && kernel::now() >= next_log {

@@ -112,7 +112,7 @@ fn join(
         congestion_control: None,
         options: Vec::new(),
         client_buffers: BufferGrant {
-            asked_bytes: Some(super::buffer(plan).as_u64()),
+            requested_bytes: Some(super::buffer(plan).as_u64()),
             send_bytes: buffers.send.as_u64(),
             receive_bytes: buffers.receive.as_u64(),
         },

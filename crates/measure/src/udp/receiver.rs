@@ -163,7 +163,7 @@ impl Receiver {
 
     fn pause(&mut self, now: Instant) -> Result<(), KernelError> {
         if std::mem::take(&mut self.since_empty) >= BATCH {
-            kernel::nap(NAP);
+            kernel::sleep_for(NAP);
             return Ok(());
         }
         let until = self.plan.cut(self.counts.cut.index).min(now + WAIT).max(now + NAP);

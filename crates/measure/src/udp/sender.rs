@@ -16,10 +16,10 @@ use crate::load::{LoadPlan, Stop, StreamDone, StreamEvent};
 /// A sleeping thread wakes up late by up to about this much; the rest of the way to a deadline is spent watching the clock.
 const SPIN: Duration = Duration::from_micros(60);
 
-/// Where there is no CPU to spare for that, a nap is at least this long, and what falls due meanwhile leaves together.
+/// Where there is no CPU to spare for that, a sleep_for is at least this long, and what falls due meanwhile leaves together.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Longest nap, so that a stop is heeded soon.
+/// Longest sleep_for, so that a stop is heeded soon.
 const NAP_MAX: Duration = Duration::from_millis(50);
 
 /// Longest wait for room in the socket before the clock and the stop flag are looked at again.
@@ -166,9 +166,9 @@ impl Sender {
         let until = deadline.min(self.plan.cut(self.cut.index)).min(now + NAP_MAX);
         let wait = until.saturating_since(now);
         if !self.spin {
-            kernel::nap(wait.max(NAP));
+            kernel::sleep_for(wait.max(NAP));
         } else if wait > SPIN {
-            kernel::nap(wait - SPIN);
+            kernel::sleep_for(wait - SPIN);
         } else {
             while kernel::now() < until {
                 std::hint::spin_loop();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use estimate::probe::{Adr, Method, Path, RonProbes};
 use measure::ClientOptions;
 use measure::probe::{Bounds, ProbeOptions, Prober, Run};
-use results::estimate::Trouble;
+use results::estimate::Caveat;
 use results::{Direction, TestPlan, Transport};
 use testbed::{Served, client_options, plan};
 use wire::{Frame, FrameReader, GREETING, Message, SESSION_MAX};
@@ -127,7 +127,7 @@ fn arrivals_that_take_longer_than_there_was_time_tell_no_rate() {
         other => vec![(other, 1)],
     };
     let run = probed(stretched, Direction::Up, short_adr);
-    assert!(run.outcome.interval.is_none() && run.outcome.troubles.contains(&Trouble::Implausible), "{run:?}");
+    assert!(run.outcome.interval.is_none() && run.outcome.caveats.contains(&Caveat::Implausible), "{run:?}");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn departures_that_take_longer_than_there_was_time_tell_no_rate() {
         other => vec![(other, 1)],
     };
     let run = probed(stretched, Direction::Down, short_adr);
-    assert!(run.outcome.interval.is_none() && run.outcome.troubles.contains(&Trouble::Implausible), "{run:?}");
+    assert!(run.outcome.interval.is_none() && run.outcome.caveats.contains(&Caveat::Implausible), "{run:?}");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_clock_of_the_far_end_that_is_set_all_the_time_tells_no_rate() {
         other => vec![(other, 1)],
     };
     let run = probed(set, Direction::Up, short_adr);
-    assert!(run.outcome.interval.is_none() && run.outcome.troubles.contains(&Trouble::ClockStep), "{run:?}");
+    assert!(run.outcome.interval.is_none() && run.outcome.caveats.contains(&Caveat::ClockStep), "{run:?}");
 }
 
 #[test]
@@ -167,8 +167,8 @@ fn answers_of_trains_that_nobody_sent_are_passed_over() {
     };
     let run = probed(eager, Direction::Up, short_adr);
     // On the loopback device the rate is the sender's, which ADR says.
-    let wrong = [Trouble::Implausible, Trouble::NoAnswer, Trouble::Loss];
-    assert!(run.outcome.interval.is_some() && !wrong.iter().any(|t| run.outcome.troubles.contains(t)), "{run:?}");
+    let wrong = [Caveat::Implausible, Caveat::NoAnswer, Caveat::Loss];
+    assert!(run.outcome.interval.is_some() && !wrong.iter().any(|t| run.outcome.caveats.contains(t)), "{run:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use estimate::probe::TwoRates;
 use measure::probe::{Bounds, ProbeOptions, Prober};
-use results::estimate::Trouble;
+use results::estimate::Caveat;
 use results::{Direction, TestPlan, Transport};
 use testbed::{Lan, Served, client_options, or_skip, plan, server_options, undisturbed};
 
@@ -22,7 +22,7 @@ fn htb(mbit: u32, takes_turns: bool) -> Vec<String> {
 }
 
 /// What troubled `two-rates` behind these, at the host that sends.
-fn troubles(direction: Direction, lines: &[String]) -> Option<Vec<Trouble>> {
+fn caveats(direction: Direction, lines: &[String]) -> Option<Vec<Caveat>> {
     let lan = or_skip(Lan::two_hosts())?;
     let sender = if direction == Direction::Up { &lan.client } else { &lan.server };
     for line in lines {
@@ -34,7 +34,7 @@ fn troubles(direction: Direction, lines: &[String]) -> Option<Vec<Trouble>> {
     Some(told)
 }
 
-fn probe(server: IpAddr, port: u16, direction: Direction) -> Vec<Trouble> {
+fn probe(server: IpAddr, port: u16, direction: Direction) -> Vec<Caveat> {
     let bytes = 300_000;
     let plan = TestPlan {
         transport: Transport::Probe,
@@ -49,7 +49,7 @@ fn probe(server: IpAddr, port: u16, direction: Direction) -> Vec<Trouble> {
     let run = prober.run(&mut method, Bounds { bytes, time: Duration::from_secs(20) }, &|| false).unwrap();
     prober.close();
     assert!(run.outcome.interval.is_some(), "{run:?}");
-    run.outcome.troubles.iter().copied().collect()
+    run.outcome.caveats.iter().copied().collect()
 }
 
 /// A burst of ten packets makes a queue of 11 ms, and of 2 ms.
@@ -58,8 +58,8 @@ fn both_ways(takes_turns: bool) {
         for direction in [Direction::Up, Direction::Down] {
             // A host that is held up for milliseconds looks like a queue.
             undisturbed(|| {
-                let Some(told) = troubles(direction, &htb(mbit, takes_turns)) else { return };
-                let is_told = told.contains(&Trouble::FairQueueing);
+                let Some(told) = caveats(direction, &htb(mbit, takes_turns)) else { return };
+                let is_told = told.contains(&Caveat::FairQueueing);
                 assert_eq!(is_told, takes_turns, "{mbit} Mb/s, {direction:?}: {told:?}");
             });
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use estimate::probe::{ArrivalCurve, Fate, Passage};
+use estimate::probe::{ArrivalCurve, PacketOutcome, TrainObservation};
 use route::{Member, Path};
 use units::{Bytes, Instant, Rate};
 use wire::overlay::{LANE_DIRECT, LANE_TRIALS, Message};
@@ -126,7 +126,7 @@ struct Coming {
     number: u32,
     count: u16,
     latest: Instant,
-    passage: Passage,
+    passage: TrainObservation,
 }
 
 /// Trains on a link, both ways.
@@ -218,7 +218,7 @@ fn is_another(now: Duration, then: Duration) -> bool {
 }
 
 /// Rate of a train, b/s of IP; 0: it cannot be told. One that came too fast to be read has that of the slowest that would be, which is the same each time.
-fn rate_of(passage: &Passage, span: Duration) -> u64 {
+fn rate_of(passage: &TrainObservation, span: Duration) -> u64 {
     if span < LEAST_SPAN {
         let bytes = passage.packets.iter().map(|p| u64::from(p.bytes)).sum();
         return Rate::of(Bytes::new(bytes), LEAST_SPAN).as_bps();
@@ -294,7 +294,7 @@ impl Mesh {
         let Some(other) = self.others.get_mut(&from).filter(|_| car.count <= PACKETS.1) else { return };
         let is_same = |c: &Coming| (c.session, c.number, c.count) == (car.session, car.number, car.count);
         if !other.trains.coming.as_ref().is_some_and(is_same) {
-            let passage = Passage::default();
+            let passage = TrainObservation::default();
             let (session, number, count) = (car.session, car.number, car.count);
             other.trains.coming = Some(Coming { session, number, count, latest: car.came, passage });
         }
@@ -303,7 +303,7 @@ impl Mesh {
         if coming.passage.packets.len() == usize::from(car.count) {
             return;
         }
-        coming.passage.packets.push(Fate { bytes: car.bytes, sent: Some(car.sent), received: Some(car.came) });
+        coming.passage.packets.push(PacketOutcome { bytes: car.bytes, sent: Some(car.sent), received: Some(car.came) });
         if car.index + 1 == car.count {
             self.end_train(now, from);
         }

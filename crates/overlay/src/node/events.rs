@@ -89,9 +89,9 @@ mod tests {
 
     #[test]
     fn lines_are_added_to_events_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("events");
-        assert!(is_ours(&path) && !is_ours(folder.path()));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events");
+        assert!(is_ours(&path) && !is_ours(directory.path()));
         for (text, ours) in [
             ("", true),
             ("{\"event\":\"left\"}\n", true),
@@ -104,7 +104,7 @@ mod tests {
             assert_eq!(is_ours(&path), ours, "{text}");
         }
         std::fs::write(&path, "{\"event\":\"left\"}\n").unwrap();
-        let link = folder.path().join("link");
+        let link = directory.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(check(&path).is_ok() && check(&link).unwrap_err().contains("link to a file"));
         assert!(check(Path::new("/dev/null")).is_ok());

@@ -29,7 +29,7 @@ pub(super) fn watch(
     threads.start("overlay-routes", "watching the routes of this host".to_owned(), move || {
         while !ending.is_due() {
             if changes.wait(PATIENCE)? {
-                kernel::nap(GATHER);
+                kernel::sleep_for(GATHER);
                 // Nobody waits for it any more when the member ends.
                 let _ = inputs.send(Input::HostChanged);
             }

@@ -69,7 +69,7 @@ pub(super) fn listen(
             match listener.accept() {
                 // Who asked may have gone away.
                 Ok((stream, _)) => drop(answer(stream, &door)),
-                Err(_) => kernel::nap(Duration::from_millis(50)),
+                Err(_) => kernel::sleep_for(Duration::from_millis(50)),
             }
         }
         Ok::<(), OverlayError>(())
@@ -90,7 +90,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
     let length = path.as_os_str().len();
     if length > LONGEST_PATH {
         return Err(format!(
-            "`control_socket` is {}, a path of {length} bytes; that of a socket has {LONGEST_PATH} at most: name one in another folder, as `control_socket = \"/run/overlay.sock\"`",
+            "`control_socket` is {}, a path of {length} bytes; that of a socket has {LONGEST_PATH} at most: name one in another directory, as `control_socket = \"/run/overlay.sock\"`",
             path.display()
         ));
     }
@@ -262,9 +262,9 @@ mod tests {
         answer: Option<&'static [u8]>,
         look: impl FnOnce(Result<String, OverlayError>) -> bool,
     ) {
-        let folder = tempfile::tempdir().unwrap();
-        let control = folder.path().join("member.sock");
-        let settings = folder.path().join("member.toml");
+        let directory = tempfile::tempdir().unwrap();
+        let control = directory.path().join("member.sock");
+        let settings = directory.path().join("member.toml");
         // What else is there, and whether it is right, is no matter.
         std::fs::write(&settings, "control_socket = \"member.sock\"\nx = 1\n").unwrap();
         let member = answer.map(|answer| {
@@ -291,22 +291,22 @@ mod tests {
 
     #[test]
     fn a_file_in_the_place_of_the_socket_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("west.key");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("west.key");
         std::fs::write(&path, "a key").unwrap();
         assert!(remove_left_behind(&path).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a key");
-        let socket = folder.path().join("west.sock");
+        let socket = directory.path().join("west.sock");
         drop(UnixListener::bind(&socket).unwrap());
         assert!(remove_left_behind(&socket).is_ok() && !socket.exists());
     }
 
     #[test]
     fn a_path_is_too_long_for_a_socket_where_the_kernel_says_so() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path().to_str().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path().to_str().unwrap();
         for (length, is_fine) in [(LONGEST_PATH, true), (LONGEST_PATH + 1, false)] {
-            let path = format!("{folder}/{}", "a".repeat(length - folder.len() - 1));
+            let path = format!("{directory}/{}", "a".repeat(length - directory.len() - 1));
             let checked = check(Path::new(&path));
             assert_eq!(checked.is_ok(), is_fine, "{checked:?}");
             assert_eq!(UnixListener::bind(&path).is_ok(), is_fine);

@@ -85,7 +85,7 @@ mod tests {
             let ending = Arc::clone(&threads.ending);
             let waits = move || -> Result<(), String> {
                 while !ending.is_due() {
-                    kernel::nap(Duration::from_millis(1));
+                    kernel::sleep_for(Duration::from_millis(1));
                 }
                 Err("it was told to end".to_owned())
             };

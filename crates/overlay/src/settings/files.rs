@@ -11,7 +11,7 @@ pub(super) fn control_socket() -> PathBuf {
     "overlay.sock".into()
 }
 
-/// A file that the settings name: from their folder on.
+/// A file that the settings name: from their directory on.
 pub(super) fn beside(settings: &Path, file: &Path) -> PathBuf {
     settings.parent().unwrap_or_else(|| Path::new(".")).join(file)
 }
@@ -41,13 +41,13 @@ pub(super) fn no_file_twice(settings: &Path, file: &File) -> Result<(), String> 
     Ok(())
 }
 
-/// The same for all names of a file: of one that is not there yet, as far as its folder goes.
+/// The same for all names of a file: of one that is not there yet, as far as its directory goes.
 fn place_of(path: &Path) -> PathBuf {
-    let in_folder = || {
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-        Some(fs::canonicalize(folder.unwrap_or_else(|| Path::new("."))).ok()?.join(path.file_name()?))
+    let in_directory = || {
+        let directory = path.parent().filter(|p| !p.as_os_str().is_empty());
+        Some(fs::canonicalize(directory.unwrap_or_else(|| Path::new("."))).ok()?.join(path.file_name()?))
     };
-    fs::canonicalize(path).ok().or_else(in_folder).unwrap_or_else(|| path.to_owned())
+    fs::canonicalize(path).ok().or_else(in_directory).unwrap_or_else(|| path.to_owned())
 }
 
 #[cfg(test)]
@@ -56,8 +56,8 @@ mod tests {
 
     #[test]
     fn all_names_of_a_file_are_one_place() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
         fs::write(at("west.key"), "a key").unwrap();
         std::os::unix::fs::symlink(at("west.key"), at("link")).unwrap();
         fs::create_dir(at("inner")).unwrap();

@@ -49,7 +49,7 @@ impl<'a> Drawing<'a> {
     }
 
     pub(super) fn pairs(&self) -> u64 {
-        self.histogram.counts.iter().sum::<u64>() + self.histogram.beyond
+        self.histogram.counts.iter().sum::<u64>() + self.histogram.above_range
     }
 
     /// End of the axis.

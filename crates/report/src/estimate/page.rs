@@ -58,7 +58,7 @@ fn methods(h: &mut Html, records: &[EstimateRecord]) {
         let (value, between) = r.estimate.as_ref().map_or_else(|| ("\u{2013}".to_owned(), String::new()), rates);
         let cost = [bytes(r.bytes), span(r.elapsed_ns), notes(r)];
         h.table_row(printable(&name(r)), [quantity(r.quantity, r.layer), value, between].into_iter().chain(cost));
-        for also in &r.also {
+        for also in &r.other_estimates {
             let (value, between) = rates(also);
             h.table_row(
                 "",
@@ -71,10 +71,10 @@ fn methods(h: &mut Html, records: &[EstimateRecord]) {
 
 fn notes(r: &EstimateResult) -> String {
     let label = r.squeezed.as_ref().map(|s| s.label.map_or("unknown", Similarity::text).to_owned());
-    let troubles = r.troubles.iter().map(|t| t.text().to_owned());
+    let caveats = r.caveats.iter().map(|t| t.text().to_owned());
     let error = r.error.as_ref().map(|e| format!("aborted: {}", printable(e)));
     let control = r.congestion_control.as_ref().map(|c| format!("congestion control: {}", printable(c)));
-    control.into_iter().chain(label).chain(troubles).chain(error).collect::<Vec<_>>().join("; ")
+    control.into_iter().chain(label).chain(caveats).chain(error).collect::<Vec<_>>().join("; ")
 }
 
 fn predictions(h: &mut Html, records: &[EstimateRecord]) {
@@ -148,8 +148,8 @@ fn place(h: &mut Html, id: &str, drawing: &Drawing<'_>) {
     let gap = nanos(drawing.histogram.sent_gap_ns);
     h.raw("<section class=\"chart\" id=\"").text(id).raw("\"><h3>Sent ").text(gap).raw(" apart, half of ");
     h.raw(drawing.size).raw(" bytes: ").text(drawing.pairs()).raw(" pairs</h3>");
-    if drawing.histogram.beyond > 0 {
-        let beyond = format!("{} came further apart than the axis reaches.", drawing.histogram.beyond);
+    if drawing.histogram.above_range > 0 {
+        let beyond = format!("{} came further apart than the axis reaches.", drawing.histogram.above_range);
         h.classed("p", "hint", beyond);
     }
     h.raw("<div class=\"canvas\"></div></section>");

@@ -1,8 +1,8 @@
 //! Output of synthetic squeezed pairs of a path of 100 Mb/s.
 
 use results::estimate::{
-    EstimateRecord, EstimateResult, GapHistogram, Layer, Quantity, RateBound, RateInterval, Similarity,
-    SqueezedPairsResult, Trouble,
+    Caveat, EstimateRecord, EstimateResult, GapHistogram, Layer, Quantity, RateBound, RateInterval, Similarity,
+    SqueezedPairsResult,
 };
 
 use super::gaps::drawings;
@@ -16,7 +16,7 @@ fn histogram(sent_gap_ns: u64, pairs_at_us: &[(u64, u64)]) -> GapHistogram {
     for (us, pairs) in pairs_at_us {
         counts[(us * 1000 / BIN_NS) as usize] += pairs;
     }
-    GapHistogram { sent_gap_ns, bin_ns: BIN_NS, counts, beyond: 0 }
+    GapHistogram { sent_gap_ns, bin_ns: BIN_NS, counts, above_range: 0 }
 }
 
 /// 500 bytes take 40 us, 1500 bytes 120 us; pairs leave half of that apart.
@@ -33,14 +33,14 @@ fn records(squeezed: SqueezedPairsResult) -> Vec<EstimateRecord> {
         quantity: Quantity::AvailableBandwidth,
         layer: Layer::Ip,
         estimate: None,
-        also: Vec::new(),
+        other_estimates: Vec::new(),
         loss: None,
         queue_ns: None,
         squeezed: Some(squeezed),
         packets: 2006,
         bytes: 80_240,
         elapsed_ns: 2_100_000_000,
-        troubles: vec![Trouble::Reordering],
+        caveats: vec![Caveat::Reordering],
         error: Some("<b>gone".to_owned()),
     };
     vec![EstimateRecord::Estimate(result)]
@@ -111,7 +111,7 @@ fn the_page_has_both_histograms_and_escapes_texts_of_records() {
 fn an_axis_reaches_the_last_pair() {
     let mut pairs = pairs();
     pairs.long.counts[249] = 1;
-    pairs.long.beyond = 2;
+    pairs.long.above_range = 2;
     assert_eq!(drawings(&pairs)[1].end_ns(), 250 * BIN_NS);
     assert!(text(&records(pairs)).contains("2 further apart"));
 }
@@ -128,7 +128,7 @@ fn a_bound_is_written_as_a_bound() {
     let mut all = records(pairs());
     let Some(EstimateRecord::Estimate(result)) = all.first_mut() else { panic!("{all:?}") };
     result.estimate = Some(bounded(Some(RateBound::AtMost), 48_760_000));
-    result.also = vec![bounded(Some(RateBound::AtLeast), 458_600_000)];
+    result.other_estimates = vec![bounded(Some(RateBound::AtLeast), 458_600_000)];
     let text = text(&all);
     assert!(text.contains(" at most 48.76 Mb/s ") && text.contains(" at least 458.6 Mb/s"), "{text}");
     assert!(!text.contains("0 b/s and"), "{text}");

@@ -89,7 +89,7 @@ fn row(result: &EstimateResult, out: &mut impl Write) -> io::Result<()> {
     let quantity = quantity(result.quantity, result.layer);
     let (cost, time) = (bytes(result.bytes), span(result.elapsed_ns));
     writeln!(out, "{name:<14} {quantity:<26} {value:>19}   {between:<25} {cost:>9} {time:>9}")?;
-    for also in &result.also {
+    for also in &result.other_estimates {
         let (value, between) = rates(also);
         writeln!(out, "{:<14} {:<26} {value:>19}   {between}", "", self::quantity(also.quantity, result.layer))?;
     }
@@ -101,8 +101,8 @@ fn row(result: &EstimateResult, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{:<14} label: {label} (score {})", "", squeezed.score)?;
         drawings(squeezed).iter().try_for_each(|drawing| histogram(drawing, out))?;
     }
-    for trouble in &result.troubles {
-        writeln!(out, "{:<14} note: {}", "", trouble.text())?;
+    for caveat in &result.caveats {
+        writeln!(out, "{:<14} note: {}", "", caveat.text())?;
     }
     result.error.as_ref().map_or(Ok(()), |e| writeln!(out, "{:<14} aborted: {e}", ""))
 }
@@ -116,7 +116,7 @@ fn histogram(drawing: &Drawing<'_>, out: &mut impl Write) -> io::Result<()> {
         drawing.pairs()
     )?;
     drawing.rows().iter().try_for_each(|row| writeln!(out, "{}", format!("{:<14} {row}", "").trim_end()))?;
-    match drawing.histogram.beyond {
+    match drawing.histogram.above_range {
         0 => Ok(()),
         beyond => writeln!(out, "{:<14} {beyond} further apart", ""),
     }

@@ -131,7 +131,7 @@ fn accuracy(h: &mut Html, view: &View<'_>) {
     let quantiles = ["10 %", "median", "90 %", "within 15 %", "within a factor of 2"];
     h.table_head([&["method", "of", "answered"], &quantiles[..], &["bytes", "time"]].concat());
     for a in &view.accuracy {
-        let front = [a.quantity.text().to_owned(), format!("{} of {}", a.answered, a.asked)];
+        let front = [a.quantity.text().to_owned(), format!("{} of {}", a.answered, a.attempted)];
         let costs = [bytes(a.bytes), span(a.elapsed_ns)];
         h.table_row(printable(&a.method), front.into_iter().chain(cells(a.to_truth.as_ref())).chain(costs));
     }
@@ -182,7 +182,7 @@ fn paths(h: &mut Html, view: &View<'_>) {
         let estimate = |m: &&str| p.estimates.iter().find(|e| e.method == *m).and_then(|e| e.estimate_bps);
         let estimates = methods.iter().map(|m| estimate(m).map_or_else(|| "-".to_owned(), crate::summary::rate));
         let front = [printable(&p.sender), printable(&p.receiver), crate::summary::rate(p.transfer_bps)];
-        h.table_row(printable(&format!("{} {}", p.folder, p.run)), front.into_iter().chain(estimates));
+        h.table_row(printable(&format!("{} {}", p.directory, p.run)), front.into_iter().chain(estimates));
     }
     h.table_foot();
     h.raw("</details>");

@@ -29,7 +29,7 @@ fn records(name: &str) -> Vec<EvaluateRecord> {
         elapsed_ns: 1_200_000_000,
     };
     let path = |run, bps| MeasuredPath {
-        folder: name.to_owned(),
+        directory: name.to_owned(),
         run,
         values: Vec::new(),
         sender: "s".to_owned(),
@@ -74,7 +74,7 @@ fn records(name: &str) -> Vec<EvaluateRecord> {
             ensemble: ensemble(),
             method: "auto/41kB -> goodput".to_owned(),
             quantity: Quantity::BulkTransferCapacity,
-            asked: 2,
+            attempted: 2,
             answered: 2,
             to_truth: Some(ratios.clone()),
             to_transfer: Some(ratios),

@@ -42,7 +42,7 @@ fn accuracy(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nEstimate over truth, for the quantity of each method")?;
     writeln!(out, "{:<22} {:<26} {:>7} {RATIOS} {:>8} {:>8}", "method", "of", "answers", "bytes", "time")?;
     for a in &view.accuracy {
-        let answered = format!("{}/{}", a.answered, a.asked);
+        let answered = format!("{}/{}", a.answered, a.attempted);
         let (cost, time) = (bytes(a.bytes), span(a.elapsed_ns));
         let of = a.quantity.text();
         writeln!(out, "{:<22} {of:<26} {answered:>7} {} {cost:>8} {time:>8}", name(a), ratios(a.to_truth.as_ref()))?;

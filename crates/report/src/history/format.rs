@@ -29,8 +29,8 @@ fn utc(at_s: f64) -> Option<OffsetDateTime> {
 
 /// `to mirror.example.net (192.0.2.7) from 198.51.100.3`, as the bytes go.
 pub(super) fn route(path: &HistoryPath) -> String {
-    let [far, local] = [&path.far, &path.local].map(|a| printable(a));
-    let name = printable(path.hosts.first().unwrap_or(&path.far));
+    let [far, local] = [&path.remote, &path.local].map(|a| printable(a));
+    let name = printable(path.hosts.first().unwrap_or(&path.remote));
     let far = if name == far { far } else { format!("{name} ({far})") };
     match path.direction {
         Direction::Up => format!("to {far} from {local}"),

@@ -28,7 +28,7 @@ fn start(host: Option<&str>) -> HistoryRecord {
 fn path(number: u32, far: &str, local: &str, direction: Direction) -> HistoryRecord {
     HistoryRecord::Path(HistoryPath {
         path: number,
-        far: far.to_owned(),
+        remote: far.to_owned(),
         local: local.to_owned(),
         direction,
         hosts: vec!["far.example.net".to_owned()],
@@ -92,8 +92,8 @@ fn page(records: Vec<HistoryRecord>) -> String {
     let mut out = Vec::new();
     write_history_html(&mut out, &HistoryReport::from_records(records), "a history").unwrap();
     let page = String::from_utf8(out).unwrap();
-    if let Ok(folder) = std::env::var("LONGHAUL_REPORT_DIR") {
-        std::fs::write(format!("{folder}/history.html"), &page).unwrap();
+    if let Ok(directory) = std::env::var("LONGHAUL_REPORT_DIR") {
+        std::fs::write(format!("{directory}/history.html"), &page).unwrap();
     }
     page
 }
@@ -117,8 +117,8 @@ fn no_line_is_wider_than_the_page_and_no_text_moves_the_cursor() {
     let mut all = history("an\u{1b}[2J odd method");
     if let HistoryRecord::Path(path) = &mut all[1] {
         path.hosts = vec!["h\u{1b}".repeat(70), "i".repeat(300)];
-        path.far = "2001:db8:1234:5678:9abc:def0:1234:5678".to_owned();
-        path.local = path.far.clone();
+        path.remote = "2001:db8:1234:5678:9abc:def0:1234:5678".to_owned();
+        path.local = path.remote.clone();
     }
     let said = text(all);
     assert!(said.lines().all(|l| l.chars().count() <= 110), "{said}");

@@ -35,14 +35,14 @@ pub fn write_history(out: &mut impl Write, report: &HistoryReport) -> io::Result
 
 fn paths(sheet: &mut Sheet<'_, impl Write>, report: &HistoryReport) -> io::Result<()> {
     let all = &report.paths;
-    let host = |p: &PathHistory| p.path.hosts.first().unwrap_or(&p.path.far).clone();
+    let host = |p: &PathHistory| p.path.hosts.first().unwrap_or(&p.path.remote).clone();
     let mut columns = Columns::new(all.iter().map(host), 20);
     let direction = |p: &PathHistory| match p.path.direction {
         Direction::Up => "to",
         Direction::Down => "from",
     };
     columns.text("", "dir", all.iter().map(|p| Some(direction(p).to_owned())));
-    columns.text("", "far", all.iter().map(|p| Some(p.path.far.clone())));
+    columns.text("", "far", all.iter().map(|p| Some(p.path.remote.clone())));
     columns.text("", "local", all.iter().map(|p| Some(p.path.local.clone())));
     columns.number("", "expected", all.iter().map(|p| p.foremost().map(|e| rate(e.rate_bps))));
     columns.text("", "of", all.iter().map(|p| p.foremost().map(|e| short(e.quantity).to_owned())));

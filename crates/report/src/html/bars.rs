@@ -113,7 +113,7 @@ fn is_shown(d: &Decomposition) -> bool {
 
 /// The medians of some neighbouring intervals.
 struct Column {
-    begin_s: f64,
+    start_s: f64,
     end_s: f64,
     nanos: [f64; 4],
 }
@@ -129,9 +129,9 @@ fn columns(rows: &[Row]) -> Vec<Column> {
                 .collect();
             let n = all.len() as f64;
             let mean = |i: usize| all.iter().map(|stages| stages[i] as f64).sum::<f64>() / n;
-            let (begin_s, end_s) = (chunk.first()?.begin_s(), chunk.last()?.end_s());
-            let is_sane = begin_s.is_finite() && end_s.is_finite() && begin_s <= end_s && begin_s >= 0.0;
-            (!all.is_empty() && is_sane).then(|| Column { begin_s, end_s, nanos: core::array::from_fn(mean) })
+            let (start_s, end_s) = (chunk.first()?.start_s(), chunk.last()?.end_s());
+            let is_sane = start_s.is_finite() && end_s.is_finite() && start_s <= end_s && start_s >= 0.0;
+            (!all.is_empty() && is_sane).then(|| Column { start_s, end_s, nanos: core::array::from_fn(mean) })
         })
         .collect()
 }
@@ -160,7 +160,7 @@ fn over_time(h: &mut Html, rows: &[Row], end_s: f64) {
             let below: f64 = c.nanos[..stage].iter().sum();
             let y = |ns: f64| 100.0 - ns / top * 100.0;
             let x = |s: f64| s / end_s * 1000.0;
-            h.raw("M").number(x(c.begin_s)).raw(" ").number(y(below)).raw("V").number(y(below + c.nanos[stage]));
+            h.raw("M").number(x(c.start_s)).raw(" ").number(y(below)).raw("V").number(y(below + c.nanos[stage]));
             h.raw("H").number(x(c.end_s)).raw("V").number(y(below)).raw("Z");
         }
         h.raw("\"/>");

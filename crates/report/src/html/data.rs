@@ -85,7 +85,7 @@ fn track_data(s: &Series<'_>) -> TrackData {
     let rows = &s.track.rows;
     TrackData {
         label: s.label.clone(),
-        t_s: rows.iter().map(|r| round(f64::midpoint(finite(r.begin_s()), finite(r.end_s())))).collect(),
+        t_s: rows.iter().map(|r| round(f64::midpoint(finite(r.start_s()), finite(r.end_s())))).collect(),
         goodput_bps: rows.iter().map(|r| r.throughput().map(|(bps, _)| bps)).collect(),
         retransmits: rows.iter().map(Row::retransmits).collect(),
         rtt_p50_ns: rows.iter().map(|r| r.block_rtt().map(|d| d.p50_ns)).collect(),

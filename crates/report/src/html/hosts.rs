@@ -54,7 +54,7 @@ pub(crate) fn sockets(h: &mut Html, runs: &[Run]) {
         };
         grid.row(label, runs.iter().map(of_run).collect());
     };
-    let asked = |g: &BufferGrant| Some(g.asked_bytes.map_or_else(|| "autotuned".to_owned(), bytes));
+    let asked = |g: &BufferGrant| Some(g.requested_bytes.map_or_else(|| "autotuned".to_owned(), bytes));
     // A socket buffer is never zero: the other end did not report it.
     let granted = |n: u64| (n > 0).then(|| bytes(n));
     row("client buffers asked", &|s| asked(&s.client_buffers));

@@ -114,7 +114,7 @@ pub(crate) fn charts(h: &mut Html, series: &[Series<'_>]) {
 fn waited(h: &mut Html, series: &[Series<'_>]) {
     let rows = series.iter().flat_map(|s| &s.track.rows);
     let noted: Vec<String> = rows
-        .filter_map(|r| Some(format!("{} to {} {}", seconds(r.begin_s()), seconds(r.end_s()), summary::waited(r)?)))
+        .filter_map(|r| Some(format!("{} to {} {}", seconds(r.start_s()), seconds(r.end_s()), summary::waited(r)?)))
         .take(NOTED)
         .collect();
     if !noted.is_empty() {

@@ -135,7 +135,7 @@ impl Track {
 
 /// Bytes of all rows over the time that they cover.
 fn mean_rate(rows: &[Row]) -> Option<u64> {
-    let covered: f64 = rows.iter().map(|r| summary::finite(r.end_s() - r.begin_s()).max(0.0)).sum();
+    let covered: f64 = rows.iter().map(|r| summary::finite(r.end_s() - r.start_s()).max(0.0)).sum();
     let bytes = rows.iter().fold(0_u64, |a, r| a.saturating_add(r.bytes()));
     (covered > 0.0).then(|| (bytes as f64 * 8.0 / covered) as u64)
 }

@@ -14,7 +14,7 @@ const LISTED: usize = 100;
 /// Neighbouring intervals with one limit.
 struct Span<'a> {
     limit: Limit,
-    begin_s: f64,
+    start_s: f64,
     end_s: f64,
     /// Mean share of time for which the evidence applied.
     share: f64,
@@ -76,10 +76,10 @@ fn spans(rows: &[Row]) -> Vec<Span<'_>> {
     let mut spans: Vec<Span<'_>> = Vec::new();
     for row in rows {
         let Some(v) = row.limit() else { continue };
-        let (begin_s, end_s, share) = (row.begin_s(), row.end_s(), crate::summary::finite(v.share));
+        let (start_s, end_s, share) = (row.start_s(), row.end_s(), crate::summary::finite(v.share));
         match spans.last_mut() {
             // Ends of two intervals may differ by the scheduling of their timers.
-            Some(last) if last.limit == v.limit && begin_s - last.end_s < 0.5 * (end_s - begin_s) => {
+            Some(last) if last.limit == v.limit && start_s - last.end_s < 0.5 * (end_s - start_s) => {
                 last.end_s = end_s;
                 last.share = (last.share * f64::from(last.intervals) + share) / f64::from(last.intervals + 1);
                 last.intervals += 1;
@@ -89,7 +89,7 @@ fn spans(rows: &[Row]) -> Vec<Span<'_>> {
             }
             _ => spans.push(Span {
                 limit: v.limit,
-                begin_s,
+                start_s,
                 end_s,
                 share,
                 intervals: 1,
@@ -107,10 +107,10 @@ fn strip(h: &mut Html, spans: &[Span<'_>], end_s: f64) {
     }
     h.raw("<div class=\"strip\">");
     for s in spans {
-        let width = (s.end_s - s.begin_s).max(0.0) / end_s * 100.0;
-        h.raw("<div class=\"").raw(class(s.limit)).raw("\" style=\"left:").number(s.begin_s / end_s * 100.0);
+        let width = (s.end_s - s.start_s).max(0.0) / end_s * 100.0;
+        h.raw("<div class=\"").raw(class(s.limit)).raw("\" style=\"left:").number(s.start_s / end_s * 100.0);
         h.raw("%;width:").number(width).raw("%\" title=\"");
-        h.text(format_args!("{} to {}: ", seconds(s.begin_s), seconds(s.end_s))).text(limit_name(s.limit));
+        h.text(format_args!("{} to {}: ", seconds(s.start_s), seconds(s.end_s))).text(limit_name(s.limit));
         h.text(format_args!(" ({})\n", percent(s.share))).text(s.evidence).raw("\">");
         // Wide enough for its own name; narrower ones have the legend and the hover text.
         if width > limit_name(s.limit).len() as f64 * 0.9 {
@@ -138,7 +138,7 @@ fn list(h: &mut Html, spans: &[Span<'_>]) {
     h.raw("<details><summary>Evidence</summary><div class=\"scroll\"><table class=\"words\"><thead><tr><th>from</th>");
     h.raw("<th>to</th><th>limit</th><th>share of time</th><th>evidence</th></tr></thead><tbody>");
     for s in spans.iter().take(LISTED) {
-        h.raw("<tr>").element("td", seconds(s.begin_s)).element("td", seconds(s.end_s));
+        h.raw("<tr>").element("td", seconds(s.start_s)).element("td", seconds(s.end_s));
         h.element("td", limit_name(s.limit)).element("td", percent(s.share)).element("td", s.evidence).raw("</tr>");
     }
     h.raw("</tbody></table></div>");

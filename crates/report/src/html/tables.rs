@@ -147,7 +147,7 @@ pub(crate) fn loss_episodes(h: &mut Html, series: &[Series<'_>]) {
         h.raw("<div class=\"scroll\"><table><thead><tr><th>at</th><th>stream</th><th>retransmitted</th>");
         h.raw("<th>window fell by</th><th>back at 90 % after</th><th>in RTTs</th></tr></thead><tbody>");
         for e in d.loss_episodes.iter().take(LISTED) {
-            h.raw("<tr>").element("td", seconds(e.begin_s)).element("td", e.stream).element("td", e.retransmits);
+            h.raw("<tr>").element("td", seconds(e.start_s)).element("td", e.stream).element("td", e.retransmits);
             h.element("td", percent(e.depth));
             h.element("td", e.recovery_s.map_or_else(|| "not before the end".to_owned(), seconds));
             let rtts = e.recovery_rtts.map_or_else(|| "\u{2013}".to_owned(), |n| format!("{:.1}", finite(n)));

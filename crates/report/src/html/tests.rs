@@ -166,7 +166,7 @@ fn numbers_that_are_none_do_no_harm() {
         match r {
             Record::Interval(i) => {
                 i.end_s = if i.index % 2 == 0 { f64::NAN } else { f64::MAX };
-                i.begin_s = -1.0;
+                i.start_s = -1.0;
                 i.limit.iter_mut().for_each(|l| l.share = f64::INFINITY);
             }
             Record::End(e) => e.directions.iter_mut().for_each(|d| d.receiver.duration_s = f64::NAN),
@@ -195,7 +195,7 @@ fn a_long_test_keeps_its_page_small() {
     let shifted = |lap: u64, mut r: Record| {
         if let Record::Interval(i) = &mut r {
             i.index += lap * 60;
-            i.begin_s += lap as f64 * 6.0;
+            i.start_s += lap as f64 * 6.0;
             i.end_s += lap as f64 * 6.0;
         }
         r

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use results::lab::{Estimate, PointSummary, WayChange};
+use results::lab::{Estimate, PointSummary, RouteChange};
 use serde::Serialize;
 
 use super::data::{RunData, of_flows};
@@ -82,7 +82,7 @@ struct TimeLine<'a> {
 /// Time lines of the first valid run of each experiment, if one of them has an overlay: losses, throughput, route
 /// changes.
 fn time_lines(reports: &[(String, LabReport)]) -> Vec<TimeLine<'_>> {
-    let has_overlay = |r: &RunRecords| r.end.as_ref().is_some_and(|end| !end.ways.is_empty());
+    let has_overlay = |r: &RunRecords| r.end.as_ref().is_some_and(|end| !end.route_changes.is_empty());
     if !reports.iter().any(|(_, report)| report.runs.iter().any(has_overlay)) {
         return Vec::new();
     }
@@ -121,12 +121,12 @@ fn time_line_section(h: &mut Html, lines: &[TimeLine<'_>]) {
 /// Route changes of an overlay for paths of flows, with the time since the last change by the schedule.
 fn route_changes(h: &mut Html, run: &RunRecords) {
     let Some(end) = &run.end else { return };
-    let all: Vec<&WayChange> = of_flows(&run.start, &end.ways).collect();
+    let all: Vec<&RouteChange> = of_flows(&run.start, &end.route_changes).collect();
     if all.is_empty() {
         return;
     }
     let seconds = |s: f64| Some(format!("{s:.2} s"));
-    let changed_before = |w: &WayChange| {
+    let changed_before = |w: &RouteChange| {
         let before = run.start.changes.iter().map(|c| c.at_s).filter(|at| *at <= w.at_s);
         before.max_by(f64::total_cmp)
     };
@@ -167,7 +167,7 @@ fn experiments(h: &mut Html, reports: &[(String, LabReport)]) {
     t.column("verdict", |(_, r)| {
         Some(match r.standing() {
             Standing::Valid => "VALID".to_owned(),
-            Standing::Invalid(because) => format!("INVALID\n{}", first_of(&because)),
+            Standing::Invalid(reasons) => format!("INVALID\n{}", first_of(&reasons)),
             Standing::Unfinished => "UNFINISHED".to_owned(),
         })
     });
@@ -181,8 +181,8 @@ fn experiments(h: &mut Html, reports: &[(String, LabReport)]) {
 }
 
 /// First reason of an invalid verdict; the page of each experiment lists all.
-fn first_of(because: &[String]) -> String {
-    match because {
+fn first_of(reasons: &[String]) -> String {
+    match reasons {
         [] => String::new(),
         [only] => only.clone(),
         [first, more @ ..] => format!("{first}; and {} more", more.len()),

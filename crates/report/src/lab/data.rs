@@ -1,7 +1,7 @@
 //! Data of the charts for the script of the page, within bounds that keep the page usable.
 
 use results::DelaySummary;
-use results::lab::{Drops, EngineInterval, FlowInterval, LabRun, LinkInterval, ScheduleMark, Transfer, WayChange};
+use results::lab::{Drops, EngineInterval, FlowInterval, LabRun, LinkInterval, RouteChange, ScheduleMark, Transfer};
 use serde::Serialize;
 
 use super::format::{arrow, causes, link_label, span};
@@ -40,7 +40,7 @@ pub(super) struct Charted<'a> {
     label: String,
     state: &'static str,
     /// Why it is invalid.
-    because: &'a [String],
+    reasons: &'a [String],
     #[serde(flatten)]
     pub(super) data: &'a RunData,
 }
@@ -74,7 +74,7 @@ struct FlowData {
 #[derive(Debug, Serialize)]
 struct MiceData {
     label: String,
-    begin_s: Vec<f64>,
+    start_s: Vec<f64>,
     completion_ns: Vec<u64>,
     /// Start times of incomplete transfers.
     incomplete_s: Vec<f64>,
@@ -133,7 +133,7 @@ pub(super) fn lab_data(report: &LabReport) -> LabData<'_> {
             run: run.start.run,
             label: report.run_label(run),
             state: run.state().0,
-            because: run.reasons(),
+            reasons: run.reasons(),
             data: charts,
         });
     }
@@ -151,11 +151,11 @@ pub(super) fn lab_data(report: &LabReport) -> LabData<'_> {
 
 impl RunData {
     /// `ways`: route changes of the overlay nodes.
-    pub(super) fn new(start: &LabRun, run: &Intervals, ways: &[WayChange]) -> Self {
+    pub(super) fn new(start: &LabRun, run: &Intervals, route_changes: &[RouteChange]) -> Self {
         let mut data = Self {
             end_s: round(run.end_s().max(finite(start.duration_s))),
             times: Vec::new(),
-            marks: marks(start, ways),
+            marks: marks(start, route_changes),
             flows: Vec::new(),
             mice: Vec::new(),
             links: Vec::new(),
@@ -195,7 +195,7 @@ impl RunData {
     fn size(&self) -> usize {
         let times: usize = self.times.iter().map(Vec::len).sum();
         let flows: usize = self.flows.iter().map(|f| 5 * f.bps.len()).sum();
-        let mice: usize = self.mice.iter().map(|m| 2 * m.begin_s.len() + m.incomplete_s.len()).sum();
+        let mice: usize = self.mice.iter().map(|m| 2 * m.start_s.len() + m.incomplete_s.len()).sum();
         let links: usize = self.links.iter().map(|l| (7 + l.drops.len()) * l.utilisation.len()).sum();
         let engine: usize = self.engine.iter().map(|e| (3 + e.cpus.len()) * e.lateness_p99_ns.len()).sum();
         times + flows + mice + links + engine
@@ -211,10 +211,10 @@ impl RunData {
 }
 
 /// Changes of one moment are one mark.
-fn marks(start: &LabRun, ways: &[WayChange]) -> Vec<ScheduleMark> {
+fn marks(start: &LabRun, route_changes: &[RouteChange]) -> Vec<ScheduleMark> {
     let mut all: Vec<(f64, String)> = start.changes.iter().map(|c| (round(c.at_s), c.text.clone())).collect();
     // Earlier records are the initial routes between the nodes, not changes.
-    all.extend(of_flows(start, ways).filter(|w| w.at_s >= 0.0).map(|w| (round(w.at_s), route_change_text(w))));
+    all.extend(of_flows(start, route_changes).filter(|w| w.at_s >= 0.0).map(|w| (round(w.at_s), route_change_text(w))));
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut marks: Vec<ScheduleMark> = Vec::new();
     for (at_s, text) in all {
@@ -227,12 +227,15 @@ fn marks(start: &LabRun, ways: &[WayChange]) -> Vec<ScheduleMark> {
 }
 
 /// Route changes on paths of flows.
-pub(super) fn of_flows<'a>(start: &'a LabRun, ways: &'a [WayChange]) -> impl Iterator<Item = &'a WayChange> {
-    ways.iter().filter(|w| start.flows.iter().any(|f| f.from == w.member && f.to == w.destination))
+pub(super) fn of_flows<'a>(
+    start: &'a LabRun,
+    route_changes: &'a [RouteChange],
+) -> impl Iterator<Item = &'a RouteChange> {
+    route_changes.iter().filter(|w| start.flows.iter().any(|f| f.from == w.member && f.to == w.destination))
 }
 
 /// Description of a route change.
-pub(super) fn route_change_text(w: &WayChange) -> String {
+pub(super) fn route_change_text(w: &RouteChange) -> String {
     let route = |r: &Option<String>| r.clone().unwrap_or_else(|| "none".to_owned());
     format!("{} to {}: {} -> {} ({})", w.member, w.destination, route(&w.from), route(&w.to), w.reason)
 }
@@ -277,7 +280,7 @@ fn mean<T>(rows: &[T], span: impl Fn(&T) -> (f64, f64), of: impl Fn(&T) -> Optio
 
 fn flows(data: &mut RunData, start: &LabRun, run: &Intervals) {
     for (name, rows) in in_order(start, run) {
-        let t = data.times(middles(rows, |r| (r.begin_s, r.end_s)));
+        let t = data.times(middles(rows, |r| (r.start_s, r.end_s)));
         let delay = |of: fn(&DelaySummary) -> u64| largest(rows, |r| r.block_rtt.as_ref().map(of));
         data.flows.push(FlowData {
             label: name.clone(),
@@ -305,7 +308,7 @@ fn goodput(group: &[FlowInterval]) -> u64 {
         [one] => one.throughput_bps,
         several => {
             let bytes = several.iter().fold(0_u64, |a, r| a.saturating_add(r.bytes)) as f64;
-            let time: f64 = several.iter().map(|r| finite(r.end_s - r.begin_s).max(0.0)).sum();
+            let time: f64 = several.iter().map(|r| finite(r.end_s - r.start_s).max(0.0)).sum();
             if time > 0.0 { (bytes * 8.0 / time) as u64 } else { 0 }
         }
     }
@@ -314,17 +317,17 @@ fn goodput(group: &[FlowInterval]) -> u64 {
 fn mice(data: &mut RunData, run: &Intervals) {
     for (name, transfers) in &run.transfers {
         let done: Vec<(f64, u64)> =
-            transfers.iter().filter_map(|t: &Transfer| Some((round(t.begin_s), t.completion_ns?))).collect();
+            transfers.iter().filter_map(|t: &Transfer| Some((round(t.start_s), t.completion_ns?))).collect();
         let together = done.len().div_ceil(TRANSFERS_MAX).max(1);
         let drawn: Vec<(f64, u64)> =
             done.chunks(together).filter_map(|g| g.iter().copied().max_by_key(|d| d.1)).collect();
         if together > 1 {
             data.notes.push(format!("Of every {together} transfers of {name} the slowest is drawn."));
         }
-        let incomplete = transfers.iter().filter(|t| t.completion_ns.is_none()).map(|t| round(t.begin_s));
+        let incomplete = transfers.iter().filter(|t| t.completion_ns.is_none()).map(|t| round(t.start_s));
         data.mice.push(MiceData {
             label: name.clone(),
-            begin_s: drawn.iter().map(|d| d.0).collect(),
+            start_s: drawn.iter().map(|d| d.0).collect(),
             completion_ns: drawn.iter().map(|d| d.1).collect(),
             incomplete_s: incomplete.take(TRANSFERS_MAX).collect(),
         });
@@ -345,7 +348,7 @@ fn links(data: &mut RunData, run: &Intervals) {
             .push(format!("Of {} link directions with traffic the {LINKS_MAX} busiest can be drawn.", busy.len()));
     }
     for (_, key, rows) in busy.into_iter().take(LINKS_MAX) {
-        let span = |r: &LinkInterval| (r.begin_s, r.end_s);
+        let span = |r: &LinkInterval| (r.start_s, r.end_s);
         let t = data.times(middles(rows, span));
         let wait = |of: fn(&DelaySummary) -> u64| largest(rows, |r| r.wait.as_ref().map(of));
         let queue = |of: fn(&LinkInterval) -> u64| -> Vec<u64> {
@@ -391,7 +394,7 @@ fn engine(data: &mut RunData, run: &Intervals) {
     if rows.is_empty() {
         return;
     }
-    let span = |r: &EngineInterval| (r.begin_s, r.end_s);
+    let span = |r: &EngineInterval| (r.start_s, r.end_s);
     let late = |of: fn(&DelaySummary) -> u64| largest(rows, |r| r.lateness.as_ref().map(of));
     let workers = rows.iter().map(|r| r.worker_cpu.len()).max().unwrap_or(0);
     let mut cpus: Vec<CpuData> = Vec::new();
@@ -425,15 +428,15 @@ mod tests {
     use super::*;
 
     fn flow(i: u32, bytes: u64) -> FlowInterval {
-        let begin_s = f64::from(i);
-        FlowInterval { begin_s, end_s: begin_s + 1.0, bytes, throughput_bps: bytes * 8, ..FlowInterval::default() }
+        let start_s = f64::from(i);
+        FlowInterval { start_s, end_s: start_s + 1.0, bytes, throughput_bps: bytes * 8, ..FlowInterval::default() }
     }
 
     #[test]
     fn a_curve_has_a_bounded_number_of_points_and_keeps_the_bytes() {
         let rows: Vec<FlowInterval> = (0..4000).map(|i| flow(i, u64::from(i % 3) * 1000)).collect();
         let rates: Vec<u64> = groups(&rows).map(goodput).collect();
-        assert_eq!((rates.len(), middles(&rows, |r| (r.begin_s, r.end_s)).len()), (1334, 1334));
+        assert_eq!((rates.len(), middles(&rows, |r| (r.start_s, r.end_s)).len()), (1334, 1334));
         // Three intervals of 0, 1000 and 2000 bytes each: 1000 bytes a second.
         assert!(rates[..1333].iter().all(|r| *r == 8000));
         assert_eq!(total(&rows, |r| r.bytes).iter().sum::<u64>(), rows.iter().map(|r| r.bytes).sum::<u64>());
@@ -442,8 +445,8 @@ mod tests {
     #[test]
     fn a_mean_weighs_by_time_and_a_quantile_is_the_largest() {
         let rows: Vec<FlowInterval> = (0..3001).map(|i| flow(i, 1)).collect();
-        let first = mean(&rows, |r| (r.begin_s, r.end_s), |r| (r.begin_s < 2.0).then_some(r.begin_s));
+        let first = mean(&rows, |r| (r.start_s, r.end_s), |r| (r.start_s < 2.0).then_some(r.start_s));
         assert_eq!((first[0], first[1]), (Some(0.5), None));
-        assert_eq!(largest(&rows, |r| Some(r.begin_s as u64))[0], Some(2));
+        assert_eq!(largest(&rows, |r| Some(r.start_s as u64))[0], Some(2));
     }
 }

@@ -100,7 +100,7 @@ fn experiment(l: &Lab) -> Value {
     let mut v = json!({
         "record": "experiment", "schema": LAB_SCHEMA, "version": "0.1.0", "name": "loss-against-control",
         "about": "Two bulk flows and small transfers share a path of 40 ms; random loss and the congestion control vary.",
-        "began_utc_s": 1_772_366_400.0, "seed": 7, "repetitions": l.repetitions, "points": l.losses.len() * l.controls.len(),
+        "start_utc_s": 1_772_366_400.0, "seed": 7, "repetitions": l.repetitions, "points": l.losses.len() * l.controls.len(),
         "overrides": [{ "key": "duration", "value": "20s" }], "privilege": "user namespace",
         "host": { "hostname": "lab1", "version": "0.1.0", "kernel": "6.18.0", "machine": "x86_64", "cpus": 2,
             "clocksource": "tsc", "clock_resolution_ns": 1, "sysctls": { "net.core.default_qdisc": "pfifo_fast" }, "interface": {} },
@@ -134,7 +134,7 @@ fn run(l: &Lab, n: u32, point: u32, repetition: u32, loss: &str, control: &str) 
     };
     json!({
         "record": "run", "run": n, "point": point, "values": values, "repetition": repetition, "seed": 7 + repetition,
-        "duration_s": f64::from(l.intervals) * l.interval_s, "began_utc_s": 1_772_366_400.0 + 21.0 * f64::from(n), "links": links,
+        "duration_s": f64::from(l.intervals) * l.interval_s, "start_utc_s": 1_772_366_400.0 + 21.0 * f64::from(n), "links": links,
         "flows": [flow("elephant1", 0), flow("elephant2", 0),
             { "flow": "web", "from": "west", "to": "server", "settings": "50 kB each, Poisson, 5 a second" }],
         "changes": [{ "at_s": 8.0, "text": "path: loss 0.05" }, { "at_s": 12.0, "text": format!("path: loss {loss}") }],
@@ -173,7 +173,7 @@ fn intervals(l: &Lab, n: u32, loss: &str, control: &str, late_ms: f64) -> Vec<Va
     for k in 0..l.intervals {
         let (begin, end) = (f64::from(k) * l.interval_s, f64::from(k + 1) * l.interval_s);
         let (a, b, fill) = load(l, begin, loss, control);
-        let times = json!({ "run": n, "begin_s": begin, "end_s": end });
+        let times = json!({ "run": n, "start_s": begin, "end_s": end });
         for (i, names) in directions(l).iter().enumerate() {
             let v = link(l, i, names, begin, l.interval_s, loss, control);
             out.push(with(with(v, times.clone()), json!({ "record": "link" })));
@@ -187,7 +187,7 @@ fn intervals(l: &Lab, n: u32, loss: &str, control: &str, late_ms: f64) -> Vec<Va
             out.push(with(v, times.clone()));
         }
         let mut mouse =
-            json!({ "record": "transfer", "run": n, "flow": "web", "begin_s": begin + 0.1, "bytes": 50_000 });
+            json!({ "record": "transfer", "run": n, "flow": "web", "start_s": begin + 0.1, "bytes": 50_000 });
         if k % 17 == 16 {
             mouse["error"] = json!("reset by peer");
         } else {
@@ -224,7 +224,7 @@ fn run_end(l: &Lab, n: u32, loss: &str, control: &str) -> Value {
     };
     let is_invalid = l.invalid_run == Some(n);
     let verdict =
-        if is_invalid { json!({ "state": "invalid", "because": [REASON] }) } else { json!({ "state": "valid" }) };
+        if is_invalid { json!({ "state": "invalid", "reasons": [REASON] }) } else { json!({ "state": "valid" }) };
     json!({
         "record": "run_end", "run": n, "verdict": verdict, "interrupted": false, "links": links,
         "flows": [flow("elephant1", a), flow("elephant2", b),
@@ -271,7 +271,7 @@ fn summary(l: &Lab, runs: u32) -> Value {
         points.push(json!({ "point": p, "values": values, "metrics": if n > 0 { metrics } else { json!({}) } }));
     }
     let verdict = match l.invalid_run {
-        Some(n) => json!({ "state": "invalid", "because": [format!("run {n}: {REASON}")] }),
+        Some(n) => json!({ "state": "invalid", "reasons": [format!("run {n}: {REASON}")] }),
         None => json!({ "state": "valid" }),
     };
     json!({ "record": "summary", "verdict": verdict, "runs": runs, "valid_runs": runs - u32::from(l.invalid_run.is_some()),

@@ -87,7 +87,7 @@ fn meta(report: &LabReport) -> String {
     let length = report.runs.first().map_or_else(String::new, |r| format!(" of {}", span(r.start.duration_s)));
     format!(
         "{} \u{b7} {runs}{length} \u{b7} seed {} \u{b7} privilege: {} \u{b7} {}, {} CPU{}, Linux {} {} \u{b7} longhaul {}",
-        utc(e.began_utc_s),
+        utc(e.start_utc_s),
         e.seed,
         e.privilege,
         if e.host.hostname.is_empty() { "this machine" } else { &e.host.hostname },

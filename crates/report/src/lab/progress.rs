@@ -61,11 +61,11 @@ impl LabProgress {
     }
 
     fn link(&mut self, l: &LinkInterval) {
-        let seconds = finite(l.end_s - l.begin_s);
+        let seconds = finite(l.end_s - l.start_s);
         let bps = if seconds > 0.0 { (l.delivered.bytes as f64 * 8.0 / seconds) as u64 } else { 0 };
-        let is_more = self.busiest.as_ref().is_none_or(|(begin, _, most)| l.begin_s > *begin || bps > *most);
+        let is_more = self.busiest.as_ref().is_none_or(|(begin, _, most)| l.start_s > *begin || bps > *most);
         if is_more {
-            self.busiest = Some((finite(l.begin_s), l.link.clone(), bps));
+            self.busiest = Some((finite(l.start_s), l.link.clone(), bps));
         }
     }
 

@@ -111,7 +111,7 @@ impl LabReport {
 
     pub(super) fn standing(&self) -> Standing {
         let mut reasons = match self.summary.as_ref().map(|s| &s.verdict) {
-            Some(Verdict::Invalid { because }) => because.clone(),
+            Some(Verdict::Invalid { reasons }) => reasons.clone(),
             Some(Verdict::Valid) | None => Vec::new(),
         };
         // A summary that calls valid what a run called invalid does not overrule it.
@@ -238,8 +238,8 @@ impl Sorter {
                 run.scheduling.push(i.scheduling.clone());
             }
         }
-        let ways = run.end.as_ref().map_or(&[][..], |e| &e.ways);
-        run.charts = Some(RunData::new(&run.start, intervals, ways));
+        let route_changes = run.end.as_ref().map_or(&[][..], |e| &e.route_changes);
+        run.charts = Some(RunData::new(&run.start, intervals, route_changes));
         let charted = || self.runs.values().filter(|r| r.charts.is_some());
         if charted().count() > CHARTED_MAX {
             let last = charted().max_by_key(|r| r.rank()).map(|r| r.start.run);
@@ -306,7 +306,7 @@ impl RunRecords {
     /// Reasons why the run is not valid.
     pub(super) fn reasons(&self) -> &[String] {
         match self.end.as_ref().map(|e| &e.verdict) {
-            Some(Verdict::Invalid { because }) => because,
+            Some(Verdict::Invalid { reasons }) => reasons,
             Some(Verdict::Valid) | None => &[],
         }
     }

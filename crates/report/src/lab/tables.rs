@@ -175,8 +175,8 @@ pub(super) fn of_run(h: &mut Html, report: &LabReport, run: &RunRecords) {
         h.raw("<p class=\"warning\">This run has no end record: it has no totals and no verdict.</p>");
         return;
     };
-    if let Verdict::Invalid { because } = &end.verdict {
-        h.raw("<p class=\"warning invalid\"><b>INVALID</b>: ").text(because.join("; ")).raw("</p>");
+    if let Verdict::Invalid { reasons } = &end.verdict {
+        h.raw("<p class=\"warning invalid\"><b>INVALID</b>: ").text(reasons.join("; ")).raw("</p>");
     }
     if end.interrupted {
         h.raw("<p class=\"warning\">Interrupted by the user before its planned end.</p>");

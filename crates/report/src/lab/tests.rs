@@ -1,6 +1,6 @@
 //! The page's contents, its tolerance of poor input, and that hostile text stays text.
 
-use results::lab::{LabRecord, Verdict, WayChange};
+use results::lab::{LabRecord, RouteChange, Verdict};
 
 use super::fixture::{Lab, REASON, records};
 use super::{LabError, LabReport, LabText, write_lab_comparison, write_lab_html};
@@ -244,8 +244,8 @@ fn hostile_text_stays_text() {
             }
             LabRecord::Flow(f) => f.flow = evil.to_owned(),
             LabRecord::Link(l) => l.link = evil.to_owned(),
-            LabRecord::RunEnd(e) => e.verdict = Verdict::Invalid { because: vec![evil.to_owned()] },
-            LabRecord::Summary(s) => s.verdict = Verdict::Invalid { because: vec![evil.to_owned()] },
+            LabRecord::RunEnd(e) => e.verdict = Verdict::Invalid { reasons: vec![evil.to_owned()] },
+            LabRecord::Summary(s) => s.verdict = Verdict::Invalid { reasons: vec![evil.to_owned()] },
             LabRecord::Transfer(t) => t.flow = evil.to_owned(),
             LabRecord::Engine(_) => {}
         }
@@ -262,9 +262,9 @@ fn numbers_that_are_none_do_no_harm() {
     let mut all = records(&Lab { intervals: 4, ..Lab::default() });
     for r in &mut all {
         match r {
-            LabRecord::Experiment(e) => e.began_utc_s = f64::NAN,
+            LabRecord::Experiment(e) => e.start_utc_s = f64::NAN,
             LabRecord::Run(r) => (r.duration_s, r.changes[0].at_s) = (f64::INFINITY, f64::NAN),
-            LabRecord::Flow(f) => (f.begin_s, f.end_s) = (f64::NAN, f64::NEG_INFINITY),
+            LabRecord::Flow(f) => (f.start_s, f.end_s) = (f64::NAN, f64::NEG_INFINITY),
             LabRecord::Link(l) => l.utilisation = Some(f64::NAN),
             LabRecord::Engine(e) => e.worker_cpu = vec![f64::INFINITY; 30],
             LabRecord::RunEnd(e) => e.busiest_worker = f64::NAN,
@@ -272,7 +272,7 @@ fn numbers_that_are_none_do_no_harm() {
                 let all = s.points.iter_mut().flat_map(|p| p.metrics.values_mut());
                 all.for_each(|e| (e.mean, e.half_width) = (f64::NAN, Some(f64::INFINITY)));
             }
-            LabRecord::Transfer(t) => t.begin_s = f64::NAN,
+            LabRecord::Transfer(t) => t.start_s = f64::NAN,
         }
     }
     let page = page_of(all, "odd");
@@ -467,7 +467,7 @@ fn a_comparison_shows_the_first_reason_and_the_number_of_others() {
     let mut all = records(&Lab { repetitions: 3, ..Lab::single() });
     let Some(LabRecord::Summary(s)) = all.last_mut() else { panic!("the summary is last") };
     s.verdict =
-        Verdict::Invalid { because: ["run 0: late", "run 1: late", "run 2: later"].map(str::to_owned).to_vec() };
+        Verdict::Invalid { reasons: ["run 0: late", "run 1: late", "run 2: later"].map(str::to_owned).to_vec() };
     let all = [("half".to_owned(), LabReport::from_records(all).unwrap())];
     let mut out = Vec::new();
     write_lab_comparison(&mut out, &all, "x").unwrap();
@@ -479,7 +479,7 @@ fn a_comparison_shows_the_first_reason_and_the_number_of_others() {
 #[test]
 fn route_changes_of_an_overlay_are_marked_in_the_charts_of_flows() {
     let mut all = records(&Lab::single());
-    let change = |at_s, member: &str, to: &str| WayChange {
+    let change = |at_s, member: &str, to: &str| RouteChange {
         at_s,
         member: member.to_owned(),
         destination: to.to_owned(),
@@ -495,7 +495,8 @@ fn route_changes_of_an_overlay_are_marked_in_the_charts_of_flows() {
     for record in &mut all {
         if let LabRecord::RunEnd(end) = record {
             // Before the start, on the path of the flow, and on a path without a flow.
-            end.ways = vec![change(-1.0, &from, &to), change(2.5, &from, &to), change(3.0, &from, "elsewhere")];
+            end.route_changes =
+                vec![change(-1.0, &from, &to), change(2.5, &from, &to), change(3.0, &from, "elsewhere")];
         }
     }
     let page = page_of(all.clone(), "x");

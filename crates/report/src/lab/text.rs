@@ -122,10 +122,10 @@ const fn verdict(v: &Verdict) -> &'static str {
     }
 }
 
-fn because(v: &Verdict) -> &[String] {
+fn reasons(v: &Verdict) -> &[String] {
     match v {
         Verdict::Valid => &[],
-        Verdict::Invalid { because } => because,
+        Verdict::Invalid { reasons } => reasons,
     }
 }
 
@@ -134,7 +134,7 @@ fn header<W: Write>(sheet: &mut Sheet<'_, W>, e: &LabExperiment) -> io::Result<(
     if !e.about.is_empty() {
         sheet.item("about", &e.about)?;
     }
-    sheet.item("started", &format!("{}, seed {}, privilege: {}", utc(e.began_utc_s), e.seed, e.privilege))?;
+    sheet.item("started", &format!("{}, seed {}, privilege: {}", utc(e.start_utc_s), e.seed, e.privilege))?;
     sheet.item("size", &run_count_text(e.points, e.repetitions))?;
     let h = &e.host;
     let cpus = if h.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", h.cpus) };
@@ -151,7 +151,7 @@ fn run_end<W: Write>(
 ) -> io::Result<()> {
     sheet.blank()?;
     sheet.heading(heading)?;
-    because(&e.verdict).iter().try_for_each(|why| sheet.item("INVALID", why))?;
+    reasons(&e.verdict).iter().try_for_each(|why| sheet.item("INVALID", why))?;
     let (mice, bulk): (Vec<&FlowTotals>, Vec<&FlowTotals>) =
         e.flows.iter().partition(|f| f.completion.is_some() || f.incomplete.is_some());
     flows(sheet, &bulk)?;
@@ -332,7 +332,7 @@ fn summary<W: Write>(sheet: &mut Sheet<'_, W>, s: &LabSummary, e: Option<&LabExp
     if s.points.len() < 2 && repetitions < 2 {
         return Ok(());
     }
-    because(&s.verdict).iter().try_for_each(|why| sheet.item("INVALID", why))?;
+    reasons(&s.verdict).iter().try_for_each(|why| sheet.item("INVALID", why))?;
     if s.interrupted {
         sheet.item("interrupted", "the results cover the time until then")?;
     }

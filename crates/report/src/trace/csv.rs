@@ -80,7 +80,7 @@ fn row(s: &TraceSample) -> Vec<String> {
         maybe(fast.map(|f| f.average_rtt_ns)),
         maybe(fast.map(|f| format!("{:.1}", f.queue_segments))),
         maybe(fast.map(|f| f.target_segments)),
-        maybe(fast.map(|f| f.resting)),
+        maybe(fast.map(|f| f.holding)),
         maybe(htcp.map(|h| h.min_rtt_ns)),
         maybe(htcp.map(|h| h.max_rtt_ns)),
         maybe(htcp.map(|h| h.alpha_segments)),

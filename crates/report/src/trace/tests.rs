@@ -59,7 +59,7 @@ fn trace() -> Vec<TraceRecord> {
             source: TraceSource::Bpf,
             interval_s: 0.1,
             filter: "port 5003".to_owned(),
-            began_utc_s: 1_772_366_400.0,
+            start_utc_s: 1_772_366_400.0,
         }),
         flow(1, "cubic"),
         flow(2, "fast<script>"),
@@ -79,7 +79,7 @@ fn trace() -> Vec<TraceRecord> {
             average_rtt_ns: 25_000_000,
             queue_segments: 28.0,
             target_segments: 40,
-            resting: false,
+            holding: false,
         };
         let fast = TraceSample { fast: Some(inner), ..plain(2, at, 40, u64::from(n) * 200_000) };
         all.push(TraceRecord::Sample(fast));

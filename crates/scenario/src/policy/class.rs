@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shaping::{Class, Match, Queue, QueueKind, Side, Way};
+use shaping::{Class, Direction, Match, Queue, QueueKind, Side};
 use units::Rate;
 
 use crate::describe;
@@ -62,7 +62,7 @@ impl Share {
 }
 
 /// Reads `egress` or `ingress`; `None` after an error has been reported.
-pub(super) fn read_side(item: &Item<'_>, way: Way, users: Users<'_>) -> Option<Side> {
+pub(super) fn read_side(item: &Item<'_>, way: Direction, users: Users<'_>) -> Option<Side> {
     let mut section = item.section()?;
     let missing = "write the maximum rate of the direction: rate = \"950Mb/s\"";
     let rate = section.required("rate", missing).and_then(|i| i.read(side_rate));
@@ -126,7 +126,7 @@ fn within(most: Duration) -> impl Fn(&Value) -> Result<Duration, Fault> {
     }
 }
 
-fn read_class(name: String, item: &Item<'_>, way: Way, users: Users<'_>) -> Option<Draft> {
+fn read_class(name: String, item: &Item<'_>, way: Direction, users: Users<'_>) -> Option<Draft> {
     if let Err(fault) = quantity::check_name(&name) {
         item.complain(fault);
     }

@@ -68,8 +68,8 @@ fn read_body(mut section: Section<'_>, device: String, users: Users<'_>) -> Opti
         let hint = "write [egress] with rate = \"...\", [ingress], or both";
         section.complain(Fault::new("has neither egress nor ingress", hint));
     }
-    let egress = egress.and_then(|item| class::read_side(&item, shaping::Way::Egress, users));
-    let ingress = ingress.and_then(|item| class::read_side(&item, shaping::Way::Ingress, users));
+    let egress = egress.and_then(|item| class::read_side(&item, shaping::Direction::Egress, users));
+    let ingress = ingress.and_then(|item| class::read_side(&item, shaping::Direction::Ingress, users));
     section.finish();
     Some(Policy { device, accounting, sizes, egress, ingress })
 }

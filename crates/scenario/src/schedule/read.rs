@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Action, CHANGES_MAX, Entry, Target, too_many};
 use crate::describe;
 use crate::files::Files;
-use crate::model::Way;
+use crate::model::LinkDirection;
 use crate::patch::Patch;
 use crate::problem::Fault;
 use crate::quantity;
@@ -49,10 +49,14 @@ fn within(item: &Item<'_>, at: Duration, run: Duration) -> bool {
 
 /// Reads which directions of which links an entry changes.
 fn targets(section: &mut Section<'_>, topology: &Topology) -> Vec<Target> {
-    let directions: &[Way] = section
+    let directions: &[LinkDirection] = section
         .read("direction", quantity::name(&[("both", 2), ("forward", 0), ("backward", 1)]))
-        .map_or(&[Way::Forward, Way::Backward], |n| {
-            [&[Way::Forward][..], &[Way::Backward], &[Way::Forward, Way::Backward]][n]
+        .map_or(&[LinkDirection::Forward, LinkDirection::Backward], |n| {
+            [
+                &[LinkDirection::Forward][..],
+                &[LinkDirection::Backward],
+                &[LinkDirection::Forward, LinkDirection::Backward],
+            ][n]
         });
     let (one, many) = (section.item("link"), section.item("links"));
     if let (Some(_), Some(many)) = (&one, &many) {

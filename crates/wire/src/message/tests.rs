@@ -15,7 +15,7 @@ fn host() -> HostReport {
 fn interval() -> IntervalRecord {
     let json = serde_json::json!({
         "test_id": "t", "end": End::Server, "direction": Direction::Up, "role": Role::Receiver, "index": 0,
-        "begin_s": 0.0, "end_s": 1.0, "bytes": u64::MAX, "throughput_bps": 8, "cpu": CpuUse::default(), "streams": [],
+        "start_s": 0.0, "end_s": 1.0, "bytes": u64::MAX, "throughput_bps": 8, "cpu": CpuUse::default(), "streams": [],
         "limit": LimitVerdict { limit: Limit::Pacing, share: 0.5, evidence: "e".into() },
     });
     serde_json::from_value(json).unwrap()

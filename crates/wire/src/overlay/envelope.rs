@@ -1,10 +1,10 @@
-use super::{Kind, MOST_QUEUES, UNKNOWN_RATE, u32_at, u64_at};
+use super::{Kind, QUEUES_MAX, UNKNOWN_RATE, u32_at, u64_at};
 
 /// Length of an envelope's header in bytes. The frame and the envelope's tag follow it.
 pub const ENVELOPE_BYTES: usize = 40;
 
 /// Maximum number of relays on a path. A bounded list of relays and a position that only grows exclude loops.
-pub const MOST_RELAYS: usize = 3;
+pub const RELAYS_MAX: usize = 3;
 
 /// The header that carries a frame over relays. On each hop the session of its two ends authenticates it together
 /// with the head of the frame. The sender of each hop rewrites position, queue, session, sequence, time and rate.
@@ -18,7 +18,7 @@ pub struct Envelope {
     /// Reserved for the lowest available rate of the hops so far, which relays may only lower. Nodes write
     /// [`UNKNOWN_RATE`] at present.
     pub rate: u8,
-    /// Queue of this hop's sender, below [`MOST_QUEUES`].
+    /// Queue of this hop's sender, below [`QUEUES_MAX`].
     pub queue: u8,
     /// Session identifier of this hop, chosen by the receiver of the datagram.
     pub receiver: u32,
@@ -27,7 +27,7 @@ pub struct Envelope {
     /// Node that sealed the frame.
     pub origin: u32,
     /// Relays of the path, in order; entries from `count` on are zero.
-    pub relays: [u32; MOST_RELAYS],
+    pub relays: [u32; RELAYS_MAX],
     /// Number of relays.
     pub count: u8,
     /// Node for which the frame is destined.
@@ -40,7 +40,7 @@ impl Envelope {
     /// Creates the envelope for the first hop of a path. `None` with no or too many relays.
     pub fn new(origin: u32, relays: &[u32], destination: u32) -> Option<Self> {
         let count = relays.len();
-        let mut all = [0; MOST_RELAYS];
+        let mut all = [0; RELAYS_MAX];
         all.get_mut(..count)?.copy_from_slice(relays);
         let count = u8::try_from(count).ok().filter(|c| *c > 0)?;
         Some(Self {
@@ -108,8 +108,8 @@ impl Envelope {
             destination: u32_at(b, 32)?,
             sent: u32_at(b, 36)?,
         };
-        let of_ours = b[0] == Kind::Envelope.byte() && usize::from(b[3]) < MOST_QUEUES;
-        let bounded = (1..=MOST_RELAYS as u8).contains(&count) && position <= count;
+        let of_ours = b[0] == Kind::Envelope.byte() && usize::from(b[3]) < QUEUES_MAX;
+        let bounded = (1..=RELAYS_MAX as u8).contains(&count) && position <= count;
         (of_ours && bounded && envelope.is_simple()).then_some(envelope)
     }
 

@@ -15,7 +15,7 @@ pub const LANE_SENSOR: u8 = 16;
 
 /// Maximum number of sending threads of a node, each of which numbers its frames independently: two for each of 16
 /// queues, and one more.
-pub const MOST_QUEUES: usize = 33;
+pub const QUEUES_MAX: usize = 33;
 
 /// Class of a flow that has carried few bytes.
 pub const CLASS_MOUSE: u8 = 1;
@@ -45,7 +45,7 @@ pub struct Sealed {
     pub content: Content,
     /// Flow class, 0 to 15: 0 unknown, 1 a mouse (short flow), 2 an elephant (large flow), 3 a rate-aware sender.
     pub class: u8,
-    /// Queue of its sender, below [`MOST_QUEUES`]. Each queue numbers the frames of a lane independently, so that no
+    /// Queue of its sender, below [`QUEUES_MAX`]. Each queue numbers the frames of a lane independently, so that no
     /// queue waits for another and reordering between queues does not count as loss.
     pub queue: u8,
     /// Packet-number space of the session, one for each path.
@@ -88,7 +88,7 @@ impl Sealed {
             2 => Content::Message,
             _ => return None,
         };
-        let known = b[0] == Kind::Sealed.byte() && usize::from(b[2]) < MOST_QUEUES && b[21..] == [0; 3];
+        let known = b[0] == Kind::Sealed.byte() && usize::from(b[2]) < QUEUES_MAX && b[21..] == [0; 3];
         known.then_some(Self {
             content,
             class: b[1] & 0x0f,

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 prop_compose! {
-    fn sealed()(content in 0..3_u8, class in 0..16_u8, queue in 0..MOST_QUEUES as u8, lane: u8, receiver: u32, sequence: u64, sent: u32, rate: u8) -> Sealed {
+    fn sealed()(content in 0..3_u8, class in 0..16_u8, queue in 0..QUEUES_MAX as u8, lane: u8, receiver: u32, sequence: u64, sent: u32, rate: u8) -> Sealed {
         let content = match content {
             0 => Content::Packet { partial: false },
             1 => Content::Packet { partial: true },

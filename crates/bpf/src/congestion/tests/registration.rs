@@ -12,17 +12,17 @@ use testbed::or_skip;
 
 use crate::congestion::{CongestionError, list, load, unload};
 
-/// A folder of the BPF file system for one test; what is left in it is unloaded.
-struct Folder(PathBuf);
+/// A directory of the BPF file system for one test; what is left in it is unloaded.
+struct Directory(PathBuf);
 
-impl Folder {
+impl Directory {
     fn new(name: &str) -> Option<Self> {
         or_skip(kernel::new_namespace())?;
         Some(Self(PathBuf::from(format!("/sys/fs/bpf/longhaul-test-{}-{name}", std::process::id()))))
     }
 }
 
-impl Drop for Folder {
+impl Drop for Directory {
     fn drop(&mut self) {
         for loaded in list(&self.0).unwrap_or_default() {
             let _ = unload(&self.0, &loaded.name);
@@ -45,17 +45,17 @@ fn programs_of_fast() -> BTreeSet<u32> {
 
 #[test]
 fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it() {
-    let Some(folder) = Folder::new("chosen") else { return };
+    let Some(directory) = Directory::new("chosen") else { return };
     let mut settings = Settings::of(Algorithm::Fast);
     settings.set("alpha", "200").unwrap();
     let others = programs_of_fast();
-    load(&folder.0, "fast_t1", &settings).unwrap();
+    load(&directory.0, "fast_t1", &settings).unwrap();
     assert!(has("fast_t1"));
     let own: BTreeSet<u32> = programs_of_fast().difference(&others).copied().collect();
     assert!(!own.is_empty());
-    let listed = list(&folder.0).unwrap();
+    let listed = list(&directory.0).unwrap();
     assert_eq!((listed[0].name.as_str(), listed[0].settings), ("fast_t1", Some(settings)), "as the kernel has it");
-    let again = load(&folder.0, "fast_t1", &settings).unwrap_err();
+    let again = load(&directory.0, "fast_t1", &settings).unwrap_err();
     assert!(matches!(again, CongestionError::Loaded { .. }), "{again}");
 
     assert_eq!(listed[0].users, 0);
@@ -65,13 +65,13 @@ fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it
     let (mut far, _) = listener.accept().unwrap();
     let reader = thread::spawn(move || io::copy(&mut far, &mut io::sink()).unwrap());
     (&stream).write_all(&[1; 1_000_000]).unwrap();
-    assert!(list(&folder.0).unwrap()[0].users >= 1);
-    unload(&folder.0, "fast_t1").unwrap();
-    assert!(!has("fast_t1") && !folder.0.exists(), "nothing is left of it");
+    assert!(list(&directory.0).unwrap()[0].users >= 1);
+    unload(&directory.0, "fast_t1").unwrap();
+    assert!(!has("fast_t1") && !directory.0.exists(), "nothing is left of it");
     assert_eq!(SockRef::from(&stream).tcp_congestion().unwrap().split(|b| *b == 0).next().unwrap(), b"fast_t1");
     let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     assert!(SockRef::from(&other).set_tcp_congestion(b"fast_t1").is_err());
-    let gone = unload(&folder.0, "fast_t1").unwrap_err();
+    let gone = unload(&directory.0, "fast_t1").unwrap_err();
     assert!(matches!(gone, CongestionError::NotLoaded { .. }), "{gone}");
 
     (&stream).write_all(&[2; 1_000_000]).unwrap();
@@ -82,26 +82,26 @@ fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it
     // With the last connection they go, a grace period later.
     while !programs_of_fast().is_disjoint(&own) {
         assert!(begin.elapsed() < Duration::from_secs(30), "programs are left");
-        kernel::nap(Duration::from_millis(10));
+        kernel::sleep_for(Duration::from_millis(10));
     }
 }
 
 #[test]
 fn names_of_others_are_left_to_them() {
-    let Some(folder) = Folder::new("names") else { return };
-    let Some(other) = Folder::new("others") else { return };
+    let Some(directory) = Directory::new("names") else { return };
+    let Some(other) = Directory::new("others") else { return };
     let settings = Settings::of(Algorithm::Htcp);
     load(&other.0, "htcp_t2", &settings).unwrap();
-    let taken = load(&folder.0, "htcp_t2", &settings).unwrap_err();
+    let taken = load(&directory.0, "htcp_t2", &settings).unwrap_err();
     assert!(matches!(taken, CongestionError::Taken { .. }), "{taken}");
-    assert!(list(&folder.0).unwrap().is_empty() && !folder.0.join("htcp_t2").exists(), "nothing is left behind");
+    assert!(list(&directory.0).unwrap().is_empty() && !directory.0.join("htcp_t2").exists(), "nothing is left behind");
     for (name, reason) in [
         ("cubic", "fast or htcp"),
         ("fast_of_a_long_name", "15 letters"),
         ("fast/../x", "letters, digits"),
         ("fast-a200", "letters, digits"),
     ] {
-        let error = load(&folder.0, name, &settings).unwrap_err().to_string();
+        let error = load(&directory.0, name, &settings).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
     assert!(has("htcp_t2"));

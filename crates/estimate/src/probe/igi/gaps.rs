@@ -3,7 +3,7 @@
 use units::Duration;
 
 use super::super::curve::ArrivalCurve;
-use super::super::{Gap, Interval, Passage};
+use super::super::{Gap, Interval, TrainObservation};
 use crate::samples::{mean, rate};
 
 /// Gaps closer than this, in ns, came together, as for [`ArrivalCurve`].
@@ -14,7 +14,7 @@ const TOGETHER: Duration = Duration::from_nanos(1_000);
 const MANY_TOGETHER: f64 = 0.1;
 
 /// Batches without which a train has no rate: each end of it may be off by part of one.
-const LEAST_BATCHES: usize = 5;
+const BATCHES_MIN: usize = 5;
 
 /// Width of the bins of which the fullest tells the capacity, in ns (IGI/PTR 2.1).
 const BIN_NS: f64 = 25_000.0;
@@ -47,7 +47,7 @@ pub(super) struct Seen {
 
 /// The whole of a train, or nothing when too little of it came. The other is whether it came in batches.
 pub(super) fn seen(
-    passage: &Passage,
+    passage: &TrainObservation,
     bytes: u32,
     narrow_ns: Option<f64>,
     tolerance: Tolerance,
@@ -63,7 +63,7 @@ pub(super) fn seen(
     let batched = curve.is_batched() || together > MANY_TOGETHER * n;
     let received_ns = if batched {
         // The mean of all gaps would begin with the first packet of a batch and end with the last of another.
-        curve.rate().filter(|_| curve.batches() >= LEAST_BATCHES).map(|bps| f64::from(bytes) * 8e9 / bps)
+        curve.rate().filter(|_| curve.batches() >= BATCHES_MIN).map(|bps| f64::from(bytes) * 8e9 / bps)
     } else {
         Some(sum(&gaps, |g| g.received) / n)
     };
@@ -87,9 +87,13 @@ fn load(gaps: &[Gap], narrow_ns: f64, tolerance: Tolerance) -> Option<f64> {
 }
 
 /// The gap of the capacity in ns: the mean of the fullest bin of all gaps of trains that were sent at once.
-pub(super) fn fullest_bin_ns(passages: &[Passage]) -> Option<f64> {
-    let mut gaps: Vec<f64> =
-        passages.iter().flat_map(Passage::gaps).map(|g| g.received.as_nanos() as f64).filter(|ns| *ns > 0.0).collect();
+pub(super) fn fullest_bin_ns(passages: &[TrainObservation]) -> Option<f64> {
+    let mut gaps: Vec<f64> = passages
+        .iter()
+        .flat_map(TrainObservation::gaps)
+        .map(|g| g.received.as_nanos() as f64)
+        .filter(|ns| *ns > 0.0)
+        .collect();
     gaps.sort_unstable_by(f64::total_cmp);
     let bins = gaps.chunk_by(|a, b| (a / BIN_NS).floor() == (b / BIN_NS).floor());
     // Of equally full bins the shorter gaps: cross traffic widens.
@@ -110,13 +114,13 @@ pub(super) fn reaching(samples: &[f64], low: f64, high: f64) -> Option<Interval>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::Fate;
+    use crate::probe::PacketOutcome;
     use units::Instant;
 
     const TOLERANCE: Tolerance = Tolerance { share: 0.05, ns: 0.0 };
 
     /// A train of 500 bytes whose gaps at the sender are all the same.
-    fn train(sent_ns: u64, gaps_ns: &[u64]) -> Passage {
+    fn train(sent_ns: u64, gaps_ns: &[u64]) -> TrainObservation {
         let mut received = 1_000_000;
         let mut packets = vec![(0, received)];
         for (i, gap) in (1..).zip(gaps_ns) {
@@ -124,7 +128,9 @@ mod tests {
             packets.push((i * sent_ns, received));
         }
         let at = |ns| Some(Instant::from_nanos(ns));
-        Passage { packets: packets.iter().map(|&(s, r)| Fate { bytes: 500, sent: at(s), received: at(r) }).collect() }
+        TrainObservation {
+            packets: packets.iter().map(|&(s, r)| PacketOutcome { bytes: 500, sent: at(s), received: at(r) }).collect(),
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod stream;
 
 use std::collections::BTreeSet;
 
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::{Duration, Rate};
 
 use self::fleet::Fleet;
@@ -18,7 +18,7 @@ use self::parameters::{LONG_STREAM_PACKETS, Parameters, STREAM_PACKETS, Shape};
 use self::search::{Next, Range, SAME, Search};
 use self::start::Start;
 use self::stream::{Reading, Stream};
-use super::{Interval, Method, Outcome, Passage, Path, Step, Train};
+use super::{Interval, Method, Outcome, Path, Step, Train, TrainObservation};
 use crate::samples::rate;
 
 /// Pauses between streams, in lengths of the stream before (1.3.2): on average the streams take a tenth of their rate.
@@ -28,7 +28,7 @@ const PAUSES: u32 = 9;
 const FEW_BATCHES: usize = 5;
 
 /// Batches with fewer of which in three long streams there is no trend to be seen (1.3.2).
-const LEAST_BATCHES: usize = 2;
+const BATCHES_MIN: usize = 2;
 
 /// How many such streams (1.3.2).
 const SUCH_STREAMS: u32 = 3;
@@ -66,7 +66,7 @@ pub struct Pathload {
     pause: Duration,
     /// The longest queue that was filled.
     queue: Option<Duration>,
-    troubles: BTreeSet<Trouble>,
+    caveats: BTreeSet<Caveat>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Pathload {
             bytes: 0,
             pause: path.round_trip,
             queue: None,
-            troubles: BTreeSet::new(),
+            caveats: BTreeSet::new(),
         }
     }
 
@@ -121,19 +121,19 @@ impl Pathload {
         self
     }
 
-    fn end(&mut self, troubles: impl IntoIterator<Item = Trouble>) {
-        self.troubles.extend(troubles);
+    fn end(&mut self, caveats: impl IntoIterator<Item = Caveat>) {
+        self.caveats.extend(caveats);
         self.stage = Stage::Done;
     }
 
     fn begin(&mut self) {
         if !self.start.came {
-            return self.end([Trouble::NoAnswer]);
+            return self.end([Caveat::NoAnswer]);
         }
         self.stage = Stage::Search;
         self.search = Search::new(Shape::limits(&self.p, &self.path), self.start.bps(), self.p.resolution);
         self.search.is_batched = self.start.is_batched;
-        self.troubles.extend(self.start.is_batched.then_some(Trouble::Batching));
+        self.caveats.extend(self.start.is_batched.then_some(Caveat::Batching));
         self.try_rate(self.search.first());
     }
 
@@ -154,12 +154,12 @@ impl Pathload {
         (self.stage == Stage::Search).then(|| self.shape.train(self.packets))
     }
 
-    fn observe_stream(&mut self, passage: &Passage) {
+    fn observe_stream(&mut self, passage: &TrainObservation) {
         let together = self.p.together(self.shape.gap);
         let reading = Reading { gap: self.shape.gap, together, kept_gaps: self.p.kept_gaps };
         let stream = Stream::read(passage, &reading);
         if stream.is_batched {
-            self.troubles.insert(Trouble::Batching);
+            self.caveats.insert(Caveat::Batching);
             self.search.is_batched = true;
             if self.has_few_batches(stream.batches) {
                 return;
@@ -175,14 +175,14 @@ impl Pathload {
     /// Makes streams longer, or gives up, when batches are too few. Whether the fleet is over with that.
     fn has_few_batches(&mut self, batches: usize) -> bool {
         let is_long = self.packets == LONG_STREAM_PACKETS;
-        let few = if is_long { batches < LEAST_BATCHES } else { batches <= FEW_BATCHES };
+        let few = if is_long { batches < BATCHES_MIN } else { batches <= FEW_BATCHES };
         self.few += u32::from(few);
         if self.few < SUCH_STREAMS {
             return false;
         }
         self.few = 0;
         if is_long {
-            self.end([Trouble::TooFewSamples]);
+            self.end([Caveat::TooFewSamples]);
         } else {
             self.packets = LONG_STREAM_PACKETS;
             self.fleet = Fleet::of(self.shape.streams());
@@ -221,7 +221,7 @@ impl Pathload {
     fn finish_fleet(&mut self) {
         self.silent = if self.fleet.is_silent() { self.silent + 1 } else { 0 };
         if self.silent >= SILENT_FLEETS {
-            return self.end([Trouble::NoAnswer]);
+            return self.end([Caveat::NoAnswer]);
         }
         let sent = self.fleet.rate().unwrap_or(self.asked);
         if self.p.enlarges && self.fleets < self.p.most_fleets && self.enlarge() {
@@ -229,8 +229,8 @@ impl Pathload {
         }
         let next = match self.fleet.verdict(&self.p) {
             None if self.is_repeated => {
-                let paused = self.fleet.is_broken().then_some(Trouble::SenderTooSlow);
-                return self.end([Trouble::Unsteady].into_iter().chain(paused));
+                let paused = self.fleet.is_broken().then_some(Caveat::SenderTooSlow);
+                return self.end([Caveat::Unsteady].into_iter().chain(paused));
             }
             None => Next::Try(self.asked),
             Some(verdict) => self.search.take(self.asked, sent, verdict),
@@ -238,12 +238,12 @@ impl Pathload {
         self.is_repeated = self.fleet.verdict(&self.p).is_none();
         match next {
             Next::Found => self.end([]),
-            Next::Stuck => self.end([Trouble::SenderTooSlow]),
+            Next::Stuck => self.end([Caveat::SenderTooSlow]),
             Next::Edge => {
                 let above = matches!(self.search.range(), Range::AtLeast(_));
-                self.end(above.then_some(Trouble::SenderTooSlow));
+                self.end(above.then_some(Caveat::SenderTooSlow));
             }
-            Next::Try(_) if self.fleets >= self.p.most_fleets => self.end([Trouble::Unsteady]),
+            Next::Try(_) if self.fleets >= self.p.most_fleets => self.end([Caveat::Unsteady]),
             Next::Try(bps) => self.try_rate(bps),
         }
     }
@@ -254,7 +254,7 @@ impl Method for Pathload {
         let Some(train) = self.train() else { return Step::Done(self.so_far()) };
         let bytes = self.bytes.saturating_add(train.bytes().as_u64());
         if bytes > self.p.most_bytes {
-            self.end([Trouble::BudgetSpent]);
+            self.end([Caveat::BudgetSpent]);
             return Step::Done(self.so_far());
         }
         self.bytes = bytes;
@@ -263,10 +263,10 @@ impl Method for Pathload {
         Step::Send { train, pause }
     }
 
-    fn observe(&mut self, passage: &Passage) {
-        self.troubles.extend((passage.lost() > 0).then_some(Trouble::Loss));
+    fn observe(&mut self, passage: &TrainObservation) {
+        self.caveats.extend((passage.lost() > 0).then_some(Caveat::Loss));
         self.queue = self.queue.max(passage.full_queue());
-        self.troubles.extend((passage.reordered() > 0).then_some(Trouble::Reordering));
+        self.caveats.extend((passage.reordered() > 0).then_some(Caveat::Reordering));
         match self.stage {
             Stage::Start => {
                 self.start.observe(passage, self.p.together(Duration::ZERO));
@@ -281,14 +281,14 @@ impl Method for Pathload {
         let (interval, bound) = match self.search.range() {
             Range::Unknown => (None, None),
             Range::Both(interval) => (Some(self.varying(interval)), None),
-            Range::AtLeast(interval) => (Some(interval), Some(Trouble::LowerBound)),
+            Range::AtLeast(interval) => (Some(interval), Some(Caveat::LowerBound)),
             Range::AtMost(most) => {
-                (Some(Interval { value: most, low: Rate::ZERO, high: most }), Some(Trouble::UpperBound))
+                (Some(Interval { value: most, low: Rate::ZERO, high: most }), Some(Caveat::UpperBound))
             }
         };
         let mut outcome = Outcome::of(Quantity::AvailableBandwidth, interval).troubled(bound);
         outcome.queue = self.queue;
         outcome.also.extend(self.start.interval().map(|i| (Quantity::AsymptoticDispersion, i)));
-        outcome.troubled(self.troubles.iter().copied())
+        outcome.troubled(self.caveats.iter().copied())
     }
 }

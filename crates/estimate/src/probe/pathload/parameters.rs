@@ -20,7 +20,7 @@ const SLOW: Duration = Duration::from_millis(500);
 pub(super) const BATCHED: f64 = 0.6;
 
 /// Smallest packet with headers (1.3.2; thesis §4.1.4: "at least 200 bytes"): shorter ones load hosts, not links.
-const LEAST_BYTES: u32 = 200 + UDP_HEADERS;
+const BYTES_MIN: u32 = 200 + UDP_HEADERS;
 
 /// Distance of packets below 150 Mb/s (1.3.2): a timer of its day could keep it, and a stream lasts 8 ms.
 const USUAL_GAP: Duration = Duration::from_micros(80);
@@ -178,7 +178,7 @@ impl Shape {
 fn sizes(path: &Path) -> (u32, u32) {
     // No path of IP has a smaller one than 68 (RFC 791), and none of IPv4 or IPv6 a larger one than 65 575.
     let most = path.mtu.clamp(68, 65_575);
-    (LEAST_BYTES.min(most), most)
+    (BYTES_MIN.min(most), most)
 }
 
 fn shortest_gap(p: &Parameters, path: &Path) -> Duration {

@@ -3,7 +3,7 @@
 use units::Duration;
 
 use super::parameters::BATCHED;
-use crate::probe::{Interval, Passage, Train};
+use crate::probe::{Interval, Train, TrainObservation};
 use crate::samples::mean;
 
 /// Packets of the trains, one after the other until one loses none; each has one more in front (1.3.2).
@@ -36,10 +36,10 @@ impl Start {
         Some(Train::spaced(packets + 1, bytes, Duration::ZERO))
     }
 
-    pub(super) fn observe(&mut self, passage: &Passage, together: Duration) {
+    pub(super) fn observe(&mut self, passage: &TrainObservation, together: Duration) {
         self.came |= passage.packets.iter().any(|p| p.received.is_some());
         // The first packet meets hosts and caches that were asleep.
-        let rest = Passage { packets: passage.packets.iter().skip(1).copied().collect() };
+        let rest = TrainObservation { packets: passage.packets.iter().skip(1).copied().collect() };
         // Where the queue holds two packets, what comes is the first and the second.
         let Some(seen) = rest.dispersion().or_else(|| passage.dispersion()) else { return };
         self.drain = seen.received.min(LONGEST_DRAIN);

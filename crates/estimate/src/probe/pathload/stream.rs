@@ -3,14 +3,14 @@
 use units::{Duration, Instant};
 
 use super::parameters::BATCHED;
-use crate::probe::Passage;
+use crate::probe::TrainObservation;
 use crate::samples::median;
 
 /// Packets that a part of a stream must have had when the sender paused in it (1.3.2: more than 36).
-const LEAST_PART: usize = 37;
+const PART_MIN: usize = 37;
 
 /// Values below which a trend is not judged (1.3.2).
-const LEAST_VALUES: usize = 5;
+const VALUES_MIN: usize = 5;
 
 /// Share of pairs of values that rise: none below, rising above (1.3.2: 0.55 less and more 10 %).
 const PAIRWISE: (f64, f64) = (0.495, 0.605);
@@ -75,7 +75,7 @@ struct Arrived {
 }
 
 impl Stream {
-    pub(super) fn read(passage: &Passage, reading: &Reading) -> Self {
+    pub(super) fn read(passage: &TrainObservation, reading: &Reading) -> Self {
         let sent: Vec<Sent> = passage
             .packets
             .iter()
@@ -90,7 +90,7 @@ impl Stream {
         let batches: usize = kept.iter().map(Vec::len).sum();
         // Of n packets in b batches, n - b came together with the next; a part has a gap less than packets.
         let gaps = came.saturating_sub(parts.len()).max(1);
-        let is_batched = came > LEAST_VALUES && (came - batches) as f64 > BATCHED * gaps as f64;
+        let is_batched = came > VALUES_MIN && (came - batches) as f64 > BATCHED * gaps as f64;
         if is_batched {
             // The last batch was cut short by the end of the stream: its last packet waited for the receiver like a
             // first one, which would look like a rise.
@@ -98,7 +98,7 @@ impl Stream {
                 part.pop();
             }
         }
-        let judged = parts.iter().zip(&kept).filter(|(part, _)| part.len() >= LEAST_PART);
+        let judged = parts.iter().zip(&kept).filter(|(part, _)| part.len() >= PART_MIN);
         Self {
             trends: judged.filter_map(|(_, kept)| trend(&delays(kept, is_batched))).collect(),
             loss: if sent.is_empty() { 0.0 } else { (sent.len() - came) as f64 / sent.len() as f64 },
@@ -143,7 +143,7 @@ fn last_of_batches(arrived: &[Arrived], together: Duration) -> Vec<Arrived> {
 fn delays(kept: &[Arrived], is_batched: bool) -> Vec<f64> {
     let least = kept.iter().map(|p| p.delay).min().unwrap_or(0);
     let all: Vec<f64> = kept.iter().map(|p| (p.delay - least) as f64).collect();
-    if is_batched && all.len() < LEAST_PART {
+    if is_batched && all.len() < PART_MIN {
         return all;
     }
     all.chunks_exact(all.len().isqrt().max(1)).filter_map(|group| median(group.iter().copied())).collect()
@@ -162,7 +162,7 @@ fn rate(parts: &[&[Sent]], kept_gaps: f64) -> Option<f64> {
 
 /// Both tests of Jain and Dovrolis; `None` for too few values.
 fn trend(values: &[f64]) -> Option<Trend> {
-    if values.len() < LEAST_VALUES {
+    if values.len() < VALUES_MIN {
         return None;
     }
     let steps: Vec<f64> = values.windows(2).filter_map(|w| Some(w.last()? - w.first()?)).collect();

@@ -1,14 +1,14 @@
 //! A receiver that takes packets in batches: rates from batch to batch.
 
 use super::plan::{Plan, RECEIVE_NS};
-use super::{ArrivalCurve, Passage};
+use super::{ArrivalCurve, TrainObservation};
 use crate::samples::{percentile, sorted};
 
 /// Packets of a train, less so many for each train with losses, and no fewer than so many (2.4.1).
 const FAITHFUL: (u32, u32, u32) = (200, 20, 100);
 
 /// Packets that come back to back before the jump that ends a batch (2.4.1: more than five).
-const LEAST_BATCH: u32 = 5;
+const BATCH_MIN: u32 = 5;
 
 /// Gaps that are back to back, in ns: 2.5 times the time to receive a packet (2.4.1).
 const BACK_TO_BACK_NS: f64 = 2.5 * RECEIVE_NS as f64;
@@ -17,7 +17,7 @@ const BACK_TO_BACK_NS: f64 = 2.5 * RECEIVE_NS as f64;
 const COALESCED: f64 = 0.6;
 
 /// What is slower than this share of the rate of whole trains tells of load, not of the link (2.4.1).
-const LEAST_SHARE: f64 = 0.9;
+const SHARE_MIN: f64 = 0.9;
 
 /// Share of the rates that the answer exceeds (2.4.1): what cross traffic slowed is below.
 const PERCENTILE: f64 = 0.9;
@@ -72,7 +72,7 @@ impl Bunches {
     }
 
     /// A train of `packets` packets of these bytes.
-    pub(super) fn observe(&mut self, plan: &Plan, passage: &Passage, packets: u32, bytes: u32) {
+    pub(super) fn observe(&mut self, plan: &Plan, passage: &TrainObservation, packets: u32, bytes: u32) {
         self.asked += 1;
         self.spent = self.spent.saturating_add(u64::from(packets).saturating_mul(bytes.into()));
         if !plan.by_curve {
@@ -103,20 +103,20 @@ impl Bunches {
     pub(super) fn capacity(&self) -> Option<(f64, f64, f64)> {
         let mean = self.whole.iter().sum::<f64>() / self.whole.len().max(1) as f64;
         let all = if self.rates.is_empty() { &self.whole } else { &self.rates };
-        let fast: Vec<f64> = sorted(all.iter().copied()).into_iter().filter(|r| *r >= mean * LEAST_SHARE).collect();
+        let fast: Vec<f64> = sorted(all.iter().copied()).into_iter().filter(|r| *r >= mean * SHARE_MIN).collect();
         percentile(&fast, PERCENTILE).map(|v| (v, v * (1.0 - 1.0 / PACKETS), v * (1.0 + 1.0 / PACKETS)))
     }
 }
 
 /// Whether a train came in batches, by its short gaps.
-pub(super) fn is_coalesced(passage: &Passage) -> bool {
+pub(super) fn is_coalesced(passage: &TrainObservation) -> bool {
     let gaps = passage.gaps();
     let short = gaps.iter().filter(|g| g.received.as_nanos() as f64 <= BACK_TO_BACK_NS).count();
     short as f64 > gaps.len() as f64 * COALESCED
 }
 
 /// Rates of the batches that a jump ends: their packets in the time from their first to the next batch.
-fn jump_rates(passage: &Passage, bytes: u32) -> Vec<f64> {
+fn jump_rates(passage: &TrainObservation, bytes: u32) -> Vec<f64> {
     let (mut run, mut elapsed, mut rates) = (1_u32, 0.0, Vec::new());
     for gap in passage.gaps() {
         let ns = gap.received.as_nanos() as f64;
@@ -125,7 +125,7 @@ fn jump_rates(passage: &Passage, bytes: u32) -> Vec<f64> {
             run = run.saturating_add(1);
             continue;
         }
-        if run > LEAST_BATCH {
+        if run > BATCH_MIN {
             rates.push(f64::from(run) * f64::from(bytes) * 8e9 / elapsed);
         }
         (run, elapsed) = (1, 0.0);

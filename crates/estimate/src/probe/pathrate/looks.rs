@@ -2,7 +2,7 @@
 
 use super::bunches::is_coalesced;
 use super::plan::Plan;
-use super::{ArrivalCurve, Passage};
+use super::{ArrivalCurve, TrainObservation};
 use crate::samples::{percentile, sorted};
 
 /// Batches of fewer packets than these over those are batches too: where a third came with the one before, pairs tell the
@@ -20,7 +20,7 @@ pub(super) struct Looks {
 
 impl Looks {
     /// Packets that came and their batches, if the train came in batches.
-    pub(super) fn observe(&mut self, plan: &Plan, passage: &Passage) -> Option<(usize, usize)> {
+    pub(super) fn observe(&mut self, plan: &Plan, passage: &TrainObservation) -> Option<(usize, usize)> {
         self.all += 1;
         if !plan.by_curve {
             self.batched += usize::from(is_coalesced(passage));

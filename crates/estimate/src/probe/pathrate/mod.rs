@@ -10,7 +10,7 @@ mod samples;
 
 use std::collections::BTreeSet;
 
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::Duration;
 
 use self::bunches::Bunches;
@@ -18,7 +18,7 @@ use self::looks::Looks;
 use self::phases::Lengths;
 use self::plan::{FAITHFUL, MODERN, Plan};
 use self::samples::Samples;
-use super::{ArrivalCurve, Dispersion, Interval, Method, Outcome, Passage, Path, Step, Train, UDP_HEADERS};
+use super::{ArrivalCurve, Dispersion, Interval, Method, Outcome, Path, Step, Train, TrainObservation, UDP_HEADERS};
 
 /// Packets of the shortest train whose arrival curve shows batches and buckets.
 const CURVE_PACKETS: u32 = 12;
@@ -41,7 +41,7 @@ pub struct Pathrate {
     last: Duration,
     /// Trains that came no slower than they left, and all.
     unslowed: (u32, u32),
-    troubles: BTreeSet<Trouble>,
+    caveats: BTreeSet<Caveat>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Pathrate {
             bunches: Bunches::new(plan),
             last: Duration::ZERO,
             unslowed: (0, 0),
-            troubles: BTreeSet::new(),
+            caveats: BTreeSet::new(),
         }
     }
 
@@ -120,7 +120,7 @@ impl Pathrate {
         }
     }
 
-    fn look(&mut self, passage: &Passage) {
+    fn look(&mut self, passage: &TrainObservation) {
         if let Some((packets, batches)) = self.looks.observe(self.plan, passage) {
             self.bunches.adapt(u32::try_from(packets).unwrap_or(u32::MAX), batches);
         }
@@ -132,7 +132,7 @@ impl Pathrate {
         self.unslowed = (self.unslowed.0 + u32::from(!dispersion.is_slowed()), self.unslowed.1 + 1);
     }
 
-    fn learn(&mut self, behind: &Passage, (packets, bytes): (u32, u32), whole: bool) {
+    fn learn(&mut self, behind: &TrainObservation, (packets, bytes): (u32, u32), whole: bool) {
         let told = behind.dispersion().filter(|_| whole);
         let rate = told.map(|d| d.received_rate().as_bps() as f64);
         match self.stage {
@@ -160,22 +160,22 @@ impl Pathrate {
         told.into_iter().for_each(|d| self.note(d));
     }
 
-    fn found(&self) -> BTreeSet<Trouble> {
-        let mut troubles = self.troubles.clone();
+    fn found(&self) -> BTreeSet<Caveat> {
+        let mut caveats = self.caveats.clone();
         if self.looks.is_batched() {
-            troubles.insert(Trouble::Batching);
-            troubles.extend(self.bunches.too_few.then_some(Trouble::TooFewSamples));
+            caveats.insert(Caveat::Batching);
+            caveats.extend(self.bunches.too_few.then_some(Caveat::TooFewSamples));
             // Single batches, as of 2002, differ by what a boundary hides anyway.
-            troubles.extend((self.plan.by_curve && self.bunches.is_loaded()).then_some(Trouble::LowerBound));
+            caveats.extend((self.plan.by_curve && self.bunches.is_loaded()).then_some(Caveat::LowerBound));
         } else if self.looks.bucket().is_some() {
-            troubles.insert(Trouble::TokenBucket);
+            caveats.insert(Caveat::TokenBucket);
         } else if self.samples.is_unsteady() {
-            troubles.insert(Trouble::Unsteady);
+            caveats.insert(Caveat::Unsteady);
         }
         if self.unslowed.0 * 2 > self.unslowed.1 {
-            troubles.extend([Trouble::SenderTooSlow, Trouble::LowerBound]);
+            caveats.extend([Caveat::SenderTooSlow, Caveat::LowerBound]);
         }
-        troubles
+        caveats
     }
 }
 
@@ -195,11 +195,11 @@ impl Method for Pathrate {
         }
     }
 
-    fn observe(&mut self, passage: &Passage) {
+    fn observe(&mut self, passage: &TrainObservation) {
         let Some(asked) = self.asked.take() else { return };
         let (lost, reordered) = (passage.lost(), passage.reordered());
-        self.troubles.extend((lost > 0).then_some(Trouble::Loss));
-        self.troubles.extend((reordered > 0).then_some(Trouble::Reordering));
+        self.caveats.extend((lost > 0).then_some(Caveat::Loss));
+        self.caveats.extend((reordered > 0).then_some(Caveat::Reordering));
         let behind = passage.without_first();
         let whole = lost == 0 && reordered == 0 && passage.sent() == asked.0 as usize + 1;
         self.learn(&behind, asked, whole);

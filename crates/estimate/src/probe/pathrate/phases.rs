@@ -1,9 +1,9 @@
 //! The parts of a run that adapt to what they see: how long a train may be, and pairs of many sizes.
 
-use super::plan::{GROWTH, LEAST_DISPERSION_NS, Plan, SMALLEST};
+use super::plan::{DISPERSION_NS_MIN, GROWTH, Plan, SMALLEST};
 
 /// Trains with losses after which a longer one is no longer tried (2.4.1: more than three).
-const MOST_LOSSY: u32 = 3;
+const LOSSY_MAX: u32 = 3;
 
 /// Finds the longest train that passes whole.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Lengths {
         };
         self.next = match (self.rising, passed) {
             (true, true) if !too_long => length + step,
-            (true, false) if self.lossy <= MOST_LOSSY => length,
+            (true, false) if self.lossy <= LOSSY_MAX => length,
             (false, false) => length / 2,
             (true | false, true | false) => 0,
         };
@@ -84,7 +84,7 @@ impl Pairs {
     pub(super) fn observe(&mut self, plan: &Plan, longest: u32, told: Option<(f64, u64)>) {
         self.asked += 1;
         match told {
-            Some((_, ns)) if ns < LEAST_DISPERSION_NS => self.ignored += 1,
+            Some((_, ns)) if ns < DISPERSION_NS_MIN => self.ignored += 1,
             Some((rate, _)) => self.rates.push(rate),
             None => {}
         }

@@ -9,7 +9,7 @@ use super::Path;
 pub(super) const RECEIVE_NS: u64 = 1_000;
 
 /// Shortest dispersion that is believed: three times the time to receive a packet (2.4.1).
-pub(super) const LEAST_DISPERSION_NS: u64 = 3 * RECEIVE_NS;
+pub(super) const DISPERSION_NS_MIN: u64 = 3 * RECEIVE_NS;
 
 /// Smallest packet of the pairs, in bytes of IP: 572 bytes of payload (2.4.1). Smaller ones are hard to tell apart.
 pub(super) const SMALLEST: u32 = 572 + super::UDP_HEADERS;

@@ -10,7 +10,7 @@ use units::{Bytes, Duration, Rate, nanos};
 const BIN_BYTES: u64 = 24;
 
 /// No bin is narrower, in ns: stamps of a kernel are about so exact (2002: 1 us of tcpdump).
-const LEAST_BIN_NS: u64 = 1_000;
+const BIN_NS_MIN: u64 = 1_000;
 
 /// Bins: gaps up to four packets of 1500 bytes. Pairs further apart are of no mode (§4.2 leaves them out by the median).
 const BINS: usize = 250;
@@ -21,12 +21,12 @@ const BINS: usize = 250;
 const MODE_SHARE: u64 = 20;
 
 /// Pairs that a mode has at least: fewer meet in one bin by chance.
-const LEAST_MODE: u64 = 3;
+const MODE_MIN: u64 = 3;
 
 /// The bins for a path of this capacity, empty.
 pub(super) fn empty(capacity: Rate, sent_gap: Duration) -> GapHistogram {
-    let bin_ns = capacity.time_for(Bytes::new(BIN_BYTES)).map_or(0, nanos).max(LEAST_BIN_NS);
-    GapHistogram { sent_gap_ns: nanos(sent_gap), bin_ns, counts: vec![0; BINS], beyond: 0 }
+    let bin_ns = capacity.time_for(Bytes::new(BIN_BYTES)).map_or(0, nanos).max(BIN_NS_MIN);
+    GapHistogram { sent_gap_ns: nanos(sent_gap), bin_ns, counts: vec![0; BINS], above_range: 0 }
 }
 
 /// Counts a pair.
@@ -34,13 +34,13 @@ pub(super) fn count(histogram: &mut GapHistogram, received: Duration) {
     let bin = usize::try_from(nanos(received) / histogram.bin_ns.max(1)).unwrap_or(usize::MAX);
     match histogram.counts.get_mut(bin) {
         Some(count) => *count += 1,
-        None => histogram.beyond += 1,
+        None => histogram.above_range += 1,
     }
 }
 
 /// How many pairs were counted.
 pub(super) fn pairs(histogram: &GapHistogram) -> u64 {
-    histogram.counts.iter().sum::<u64>() + histogram.beyond
+    histogram.counts.iter().sum::<u64>() + histogram.above_range
 }
 
 /// The score of the thesis (§3.5): up by each bin in which both histograms have a mode, down by each in which one has.
@@ -48,7 +48,7 @@ pub(super) fn pairs(histogram: &GapHistogram) -> u64 {
 /// It does not say by how much. Its examples, 1055118 and -364009 of 2000 pairs a histogram, are more than any sum of
 /// counts: here a bin weighs the product of its counts, or the square of the one.
 pub(super) fn score(a: &GapHistogram, b: &GapHistogram) -> i64 {
-    let least = |h: &GapHistogram| pairs(h).div_ceil(MODE_SHARE).max(LEAST_MODE);
+    let least = |h: &GapHistogram| pairs(h).div_ceil(MODE_SHARE).max(MODE_MIN);
     let (least_a, least_b) = (least(a), least(b));
     let weight = |(a, b): (&u64, &u64)| match (*a >= least_a, *b >= least_b) {
         (true, true) => product(*a, *b),
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn far_gaps_are_counted_beyond_the_bins() {
         let h = seen(&[(479, 1), (480, 2), (u64::MAX / 1000, 1)]);
-        assert_eq!((h.bin_ns, h.counts[249], h.beyond, pairs(&h)), (1_920, 1, 3, 4));
+        assert_eq!((h.bin_ns, h.counts[249], h.above_range, pairs(&h)), (1_920, 1, 3, 4));
     }
 
     #[test]

@@ -4,10 +4,10 @@ mod histogram;
 
 use std::collections::BTreeSet;
 
-use results::estimate::{GapHistogram, Quantity, Similarity, SqueezedPairsResult, Trouble};
+use results::estimate::{Caveat, GapHistogram, Quantity, Similarity, SqueezedPairsResult};
 use units::{Bytes, Duration, Rate, nanos};
 
-use super::{Departure, Fate, Method, Outcome, Passage, Path, Step, Train};
+use super::{Departure, Method, Outcome, PacketOutcome, Path, Step, Train, TrainObservation};
 use crate::Schedule;
 
 /// Length of a probe with headers (§4.1.3): as short as can be, so that packets of others fit between.
@@ -32,9 +32,9 @@ const PAIRS_A_TRAIN: u32 = 100;
 const SPAN: Duration = Duration::from_secs(2);
 
 /// Pairs of a spacing without which no class is told: a mode of one in twenty then holds at least five.
-const LEAST_PAIRS: u64 = 100;
+const PAIRS_MIN: u64 = 100;
 
-/// The method. It gives no rate: its [`Outcome`] has troubles only, and [`result`](Self::result) what it found.
+/// The method. It gives no rate: its [`Outcome`] has caveats only, and [`result`](Self::result) what it found.
 #[derive(Debug)]
 pub struct SqueezedPairs {
     /// Half of 500 and half of 1500 bytes at the capacity; `None` without one.
@@ -53,7 +53,7 @@ pub struct SqueezedPairs {
     together: u64,
     /// Received gaps below this are of batches.
     together_ns: u64,
-    troubles: BTreeSet<Trouble>,
+    caveats: BTreeSet<Caveat>,
 }
 
 impl SqueezedPairs {
@@ -85,7 +85,7 @@ impl SqueezedPairs {
             // Half of what two probes in a row need on the narrow link, which faster links behind it do not halve often;
             // never more than what counts as one time.
             together_ns: (time(BYTES.into()).map_or(0, nanos) / 2).min(1_000),
-            troubles: BTreeSet::new(),
+            caveats: BTreeSet::new(),
         }
     }
 
@@ -125,7 +125,7 @@ impl SqueezedPairs {
     }
 
     fn is_enough(&self) -> bool {
-        histogram::pairs(&self.short).min(histogram::pairs(&self.long)) >= LEAST_PAIRS
+        histogram::pairs(&self.short).min(histogram::pairs(&self.long)) >= PAIRS_MIN
     }
 
     fn is_batched(&self) -> bool {
@@ -152,10 +152,10 @@ impl SqueezedPairs {
         Train::new(departures)
     }
 
-    fn observe_pair(&mut self, number: usize, first: &Fate, second: &Fate) {
+    fn observe_pair(&mut self, number: usize, first: &PacketOutcome, second: &PacketOutcome) {
         let Some((short, long)) = self.gaps else { return };
         let (gap, seen) = if number.is_multiple_of(2) { (short, &mut self.short) } else { (long, &mut self.long) };
-        let pair = Passage { packets: vec![*first, *second] };
+        let pair = TrainObservation { packets: vec![*first, *second] };
         let Some(got) = pair.gaps().first().copied() else { return };
         // Off by half of the shorter gap, a pair is nearer to the other spacing than a long one to its own.
         if got.sent.abs_diff(gap) > short / 2 {
@@ -179,9 +179,9 @@ impl Method for SqueezedPairs {
         Step::Send { train: self.train(gaps, pairs), pause }
     }
 
-    fn observe(&mut self, passage: &Passage) {
-        self.troubles.extend((passage.lost() > 0).then_some(Trouble::Loss));
-        self.troubles.extend((passage.reordered() > 0).then_some(Trouble::Reordering));
+    fn observe(&mut self, passage: &TrainObservation) {
+        self.caveats.extend((passage.lost() > 0).then_some(Caveat::Loss));
+        self.caveats.extend((passage.reordered() > 0).then_some(Caveat::Reordering));
         let asked = std::mem::take(&mut self.asked) as usize;
         for (number, pair) in passage.packets.chunks_exact(2).take(asked).enumerate() {
             if let [first, second] = pair {
@@ -191,12 +191,12 @@ impl Method for SqueezedPairs {
     }
 
     fn so_far(&self) -> Outcome {
-        let mut troubles = self.troubles.clone();
-        troubles.extend((!self.is_enough()).then_some(Trouble::TooFewSamples));
-        troubles.extend(self.is_batched().then_some(Trouble::Batching));
-        troubles.extend((self.uneven > self.counted()).then_some(Trouble::SenderTooSlow));
+        let mut caveats = self.caveats.clone();
+        caveats.extend((!self.is_enough()).then_some(Caveat::TooFewSamples));
+        caveats.extend(self.is_batched().then_some(Caveat::Batching));
+        caveats.extend((self.uneven > self.counted()).then_some(Caveat::SenderTooSlow));
         // Histograms without common or own modes tell nothing either way.
-        troubles.extend((self.is_enough() && self.score() == 0).then_some(Trouble::Unsteady));
-        Outcome { troubles, ..Outcome::of(Quantity::AvailableBandwidth, None) }
+        caveats.extend((self.is_enough() && self.score() == 0).then_some(Caveat::Unsteady));
+        Outcome { caveats, ..Outcome::of(Quantity::AvailableBandwidth, None) }
     }
 }

@@ -11,13 +11,13 @@ mod patient;
 mod singles;
 mod solve;
 
-use results::estimate::{Quantity, Trouble};
+use results::estimate::{Caveat, Quantity};
 use units::{Bytes, Duration};
 
-use self::patient::Patient;
+use self::patient::SustainedRateCheck;
 use self::solve::{Burst, Evidence, Load, Solution};
 use super::curve::ArrivalCurve;
-use super::{Interval, Method, Outcome, Passage, Path, Step, Train};
+use super::{Interval, Method, Outcome, Path, Step, Train, TrainObservation};
 use crate::samples::rate;
 
 /// Packets of a train that tells the capacity: enough to see a token bucket of some packets end.
@@ -43,16 +43,16 @@ const LONGEST: u32 = 16;
 
 /// How long a burst takes to arrive at least, in ns, if a tenth of the budget pays for it: the clocks and wakes of hosts are good for some
 /// tens of microseconds, a few hundredths of this. Shorter ones are made longer in the same way.
-const LEAST_SPAN_NS: f64 = 0.8e6;
+const SPAN_NS_MIN: f64 = 0.8e6;
 
 /// A burst is followed by so many trains of load.
 const LOADS_A_BURST: usize = 3;
 
 /// Trains of load beyond which no more are sent.
-const MOST_LOADS: usize = 200;
+const LOADS_MAX: usize = 200;
 
 /// Bytes after which it ends, unless the caller allows fewer: what variable paths that end by themselves need.
-const MOST_BYTES: Bytes = Bytes::new(6_000_000);
+const BYTES_MAX: Bytes = Bytes::new(6_000_000);
 
 /// Half the width of the interval, over the value, that is good enough.
 const GOOD: f64 = 0.05;
@@ -77,7 +77,7 @@ const SAVED_NS: f64 = 150_000.0;
 pub struct TwoRates {
     path: Path,
     seen: Evidence,
-    patient: Patient,
+    patient: SustainedRateCheck,
     asked: Asked,
     budget: Option<Bytes>,
     spent: Bytes,
@@ -90,14 +90,14 @@ pub struct TwoRates {
     fruitless: usize,
     /// The longest that was filled.
     queue: Option<Duration>,
-    troubles: Vec<Trouble>,
+    caveats: Vec<Caveat>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Nothing,
     Burst,
-    Singles,
+    SinglePacketProbes,
     Load,
     Patience,
 }
@@ -108,7 +108,7 @@ impl TwoRates {
         Self {
             path,
             seen: Evidence::default(),
-            patient: Patient::default(),
+            patient: SustainedRateCheck::default(),
             asked: Asked::Nothing,
             budget: None,
             spent: Bytes::ZERO,
@@ -118,7 +118,7 @@ impl TwoRates {
             longest: LONGEST,
             fruitless: 0,
             queue: None,
-            troubles: Vec::new(),
+            caveats: Vec::new(),
         }
     }
 
@@ -163,7 +163,7 @@ impl TwoRates {
         if self.fruitless > 4 || self.patient.behind_bucket().is_some() {
             return None;
         }
-        if loads >= MOST_LOADS || self.spent >= MOST_BYTES || self.is_ready() {
+        if loads >= LOADS_MAX || self.spent >= BYTES_MAX || self.is_ready() {
             return self.patience();
         }
         let burst = || (Asked::Burst, Train::spaced(BURST_PACKETS * self.longer, self.path.mtu, Duration::ZERO));
@@ -172,9 +172,9 @@ impl TwoRates {
             return Some(asked);
         }
         // Batches hide what a small packet waits.
-        let unbatched = !self.singled && !self.troubles.contains(&Trouble::Batching);
+        let unbatched = !self.singled && !self.caveats.contains(&Caveat::Batching);
         if let Some(train) = singles::train(&self.path, capacity).filter(|_| unbatched) {
-            return Some((Asked::Singles, train));
+            return Some((Asked::SinglePacketProbes, train));
         }
         let known = self.seen.is_confirmed() && half <= GOOD * capacity;
         Some(if known || loads < bursts * LOADS_A_BURST { (Asked::Load, self.load(capacity)) } else { burst() })
@@ -234,7 +234,7 @@ impl TwoRates {
         Train::at_rate(packets, self.path.mtu, rate((capacity * LOAD_RATE).min(self.path.fastest())))
     }
 
-    fn observe_burst(&mut self, passage: &Passage) -> Option<()> {
+    fn observe_burst(&mut self, passage: &TrainObservation) -> Option<()> {
         if self.longer > 1 && passage.full_queue().is_some() {
             // Packets of others are lost beside its own, so that the rest comes faster than it would.
             self.longest = self.longer / 2;
@@ -244,7 +244,7 @@ impl TwoRates {
         let passage = passage.without_first();
         let curve = ArrivalCurve::of(&passage);
         if curve.is_batched() {
-            self.troubles.push(Trouble::Batching);
+            self.caveats.push(Caveat::Batching);
         }
         if self.longer < self.longest && self.is_too_short(&curve) {
             self.longer *= 2;
@@ -266,7 +266,7 @@ impl TwoRates {
 
     fn is_too_short(&self, curve: &ArrivalCurve) -> bool {
         let in_batches = curve.is_batched() && curve.batches() < BATCHES;
-        let in_no_time = curve.points().last().is_some_and(|(ns, _)| *ns < LEAST_SPAN_NS);
+        let in_no_time = curve.points().last().is_some_and(|(ns, _)| *ns < SPAN_NS_MIN);
         in_batches || in_no_time && self.is_paid()
     }
 
@@ -276,13 +276,13 @@ impl TwoRates {
         self.budget.is_none_or(|b| longer * 10 <= b.as_u64())
     }
 
-    fn observe_singles(&mut self, passage: &Passage) -> Option<()> {
+    fn observe_singles(&mut self, passage: &TrainObservation) -> Option<()> {
         let (capacity, _) = self.seen.burst_rate()?;
         self.seen.busy = singles::busy(&self.path, capacity, passage);
         (passage.lost() < passage.sent()).then_some(())
     }
 
-    fn observe_load(&mut self, passage: &Passage) -> Option<()> {
+    fn observe_load(&mut self, passage: &TrainObservation) -> Option<()> {
         let awake = passage.without_first();
         let d = awake.dispersion()?;
         let sent = d.sent_rate()?.as_bps() as f64;
@@ -304,20 +304,20 @@ impl TwoRates {
     }
 
     /// What the trains together say of themselves.
-    fn judged(&self, solution: Option<&Solution>) -> Vec<Trouble> {
+    fn judged(&self, solution: Option<&Solution>) -> Vec<Caveat> {
         let mut all = Vec::new();
         let behind_bucket = self.behind_bucket();
         let is_bucket = behind_bucket.is_some() || self.seen.is_bucket();
         if is_bucket || self.patient.is_bucket() {
-            all.push(Trouble::TokenBucket);
+            all.push(Caveat::TokenBucket);
         }
         if self.is_senders() && !is_bucket && self.patient.most().is_none() {
-            all.extend([Trouble::SenderTooSlow, Trouble::LowerBound]);
+            all.extend([Caveat::SenderTooSlow, Caveat::LowerBound]);
         }
         let few = self.seen.loads.len() < 3;
         let wide = |s: &Solution| few && self.seen.busy.is_none() || s.left_half > s.left.max(0.0) / 2.0;
         let is_little = if behind_bucket.is_some() { few } else { solution.is_some_and(wide) };
-        all.extend(is_little.then_some(Trouble::TooFewSamples));
+        all.extend(is_little.then_some(Caveat::TooFewSamples));
         all
     }
 }
@@ -327,24 +327,24 @@ impl Method for TwoRates {
         let Some((asked, train)) = self.wanted() else { return Step::Done(self.so_far()) };
         self.asked = asked;
         self.spent += train.bytes();
-        self.singled |= asked == Asked::Singles;
+        self.singled |= asked == Asked::SinglePacketProbes;
         // The queue that a train leaves behind is gone after the time that the train took.
-        let took = if asked == Asked::Singles { Duration::ZERO } else { train.span() * 2 };
+        let took = if asked == Asked::SinglePacketProbes { Duration::ZERO } else { train.span() * 2 };
         let pause = took.max(self.path.round_trip / 2).max(Duration::from_millis(5));
         Step::Send { train, pause }
     }
 
-    fn observe(&mut self, passage: &Passage) {
+    fn observe(&mut self, passage: &TrainObservation) {
         if passage.lost() > 0 {
-            self.troubles.push(Trouble::Loss);
+            self.caveats.push(Caveat::Loss);
             self.queue = self.queue.max(passage.full_queue());
         }
         if passage.reordered() > 0 {
-            self.troubles.push(Trouble::Reordering);
+            self.caveats.push(Caveat::Reordering);
         }
         let told = match self.asked {
             Asked::Burst => self.observe_burst(passage),
-            Asked::Singles => self.observe_singles(passage),
+            Asked::SinglePacketProbes => self.observe_singles(passage),
             Asked::Load => self.observe_load(passage),
             Asked::Patience => {
                 self.patient.note(passage);
@@ -361,7 +361,7 @@ impl Method for TwoRates {
         let mut outcome = Outcome::of(Quantity::AvailableBandwidth, left);
         outcome.also.extend(capacity.map(|c| (Quantity::Capacity, c)));
         outcome.queue = self.queue;
-        outcome.troubled(self.troubles.iter().copied()).troubled(self.judged(solution.as_ref()))
+        outcome.troubled(self.caveats.iter().copied()).troubled(self.judged(solution.as_ref()))
     }
 }
 

@@ -4,7 +4,7 @@
 use units::{Bytes, Duration, Rate};
 
 use crate::probe::curve::ArrivalCurve;
-use crate::probe::{Interval, Passage, Path, Train};
+use crate::probe::{Interval, Path, Train, TrainObservation};
 use crate::samples::rate;
 
 /// Bytes of such a train, and how long it takes, at most.
@@ -22,13 +22,13 @@ pub(super) const APART: f64 = 1.15;
 
 /// What such trains told: where its first part came as it was sent and the rest clearly slower, the rate of the rest in b/s.
 #[derive(Debug, Default)]
-pub(super) struct Patient {
+pub(super) struct SustainedRateCheck {
     seen: Vec<Option<f64>>,
     /// What trains came at that came clearly slower than they were sent, at most, in b/s.
     slowed: Vec<f64>,
 }
 
-impl Patient {
+impl SustainedRateCheck {
     /// The next one, of at most `spare` bytes, if there is anything to ask: others slow a train down once, a bucket each time.
     pub(super) fn train(&self, path: &Path, left: f64, spare: Option<Bytes>) -> Option<Train> {
         if !matches!(self.seen[..], [] | [Some(_)]) {
@@ -40,7 +40,7 @@ impl Patient {
         (bytes >= LEAST && at > Rate::ZERO).then(|| Train::at_rate(packets, path.mtu, at))
     }
 
-    pub(super) fn note(&mut self, passage: &Passage) {
+    pub(super) fn note(&mut self, passage: &TrainObservation) {
         let awake = passage.without_first();
         let sent = awake.dispersion().and_then(|d| d.sent_rate()).map(|r| r.as_bps() as f64);
         self.seen.push(sent.and_then(|sent| ArrivalCurve::of(&awake).behind_bucket(sent)));

@@ -7,7 +7,7 @@
 
 use units::Duration;
 
-use crate::probe::{Departure, Passage, Path, Train};
+use crate::probe::{Departure, Path, Train, TrainObservation};
 use crate::samples::{percentile, sorted};
 
 /// How many, and their length: room for the header of a probe, and little load of their own.
@@ -32,7 +32,7 @@ const WAITED: f64 = 0.2;
 const NOISE: f64 = WAITED / 4.0;
 
 /// The shortest time of a large packet, in ns, with which it is tried: stamps are good for a few microseconds.
-const LEAST_SERVICE_NS: f64 = 40_000.0;
+const SERVICE_NS_MIN: f64 = 40_000.0;
 
 /// What single packets say.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ pub(super) struct Busy {
 
 /// The time of a packet of full size on the narrow link in ns, if single packets can tell anything of it.
 fn service_ns(path: &Path, capacity: f64) -> Option<f64> {
-    Some(f64::from(path.mtu) * 8e9 / capacity).filter(|ns| *ns >= LEAST_SERVICE_NS && ns.is_finite())
+    Some(f64::from(path.mtu) * 8e9 / capacity).filter(|ns| *ns >= SERVICE_NS_MIN && ns.is_finite())
 }
 
 /// The packets to send; `None` on paths that are too fast for it. At distances that vary by half either way, so that no
@@ -62,7 +62,7 @@ pub(super) fn train(path: &Path, capacity: f64) -> Option<Train> {
 }
 
 /// What they say; `None` where too few arrived or hosts add too much to their delays.
-pub(super) fn busy(path: &Path, capacity: f64, passage: &Passage) -> Option<Busy> {
+pub(super) fn busy(path: &Path, capacity: f64, passage: &TrainObservation) -> Option<Busy> {
     let service = service_ns(path, capacity)?;
     let delays = sorted(passage.delays_ns().into_iter().map(|ns| ns as f64));
     let count = delays.len() as f64;
@@ -94,20 +94,20 @@ fn inverted(waiting: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::Fate;
+    use crate::probe::PacketOutcome;
     use units::Instant;
 
     const PATH: Path =
         Path { round_trip: Duration::from_millis(20), mtu: 1500, least_gap: Duration::from_nanos(1200), seed: 1 };
 
     /// 80 packets, 5 ms apart, with these delays in turn.
-    fn passage(delays_us: &[u64]) -> Passage {
-        let fate = |(i, us): (u64, &u64)| Fate {
+    fn passage(delays_us: &[u64]) -> TrainObservation {
+        let fate = |(i, us): (u64, &u64)| PacketOutcome {
             bytes: 64,
             sent: Some(Instant::from_nanos(i * 5_000_000)),
             received: Some(Instant::from_nanos(i * 5_000_000 + us * 1_000)),
         };
-        Passage { packets: (0..80).zip(delays_us.iter().cycle()).map(fate).collect() }
+        TrainObservation { packets: (0..80).zip(delays_us.iter().cycle()).map(fate).collect() }
     }
 
     #[test]
@@ -131,6 +131,6 @@ mod tests {
         let spread: Vec<u64> = (0..80).map(|i| i * 37 % 80 * 8).collect();
         assert!(busy(&PATH, 10e6, &passage(&spread)).is_none());
         assert!(busy(&PATH, 1e9, &passage(&[50])).is_none() && train(&PATH, 1e9).is_none());
-        assert!(busy(&PATH, 10e6, &Passage::default()).is_none());
+        assert!(busy(&PATH, 10e6, &TrainObservation::default()).is_none());
     }
 }

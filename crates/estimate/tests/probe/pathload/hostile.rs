@@ -1,24 +1,24 @@
 //! Far ends that tell what cannot be, contradict themselves, or say nothing.
 
-use estimate::probe::{Departure, Fate, Method, Outcome, Passage, Path, Pathload, Step, Train};
+use estimate::probe::{Departure, Method, Outcome, PacketOutcome, Path, Pathload, Step, Train, TrainObservation};
 use proptest::prelude::*;
-use results::estimate::Trouble;
+use results::estimate::Caveat;
 use units::{Duration, Instant};
 
 use super::loaded;
 use crate::path::VirtualPath;
 
 /// Trains before the search, then 25 rates of twelve streams; one fleet may start again with longer streams.
-const MOST_TRAINS: usize = 5 + 25 * 12 + 12;
+const TRAINS_MAX: usize = 5 + 25 * 12 + 12;
 
 /// Asks until the end; how many trains that took, and how many bytes.
-fn exhaust(method: &mut Pathload, mut pass: impl FnMut(&Train, usize) -> Passage) -> (usize, u64, Outcome) {
+fn exhaust(method: &mut Pathload, mut pass: impl FnMut(&Train, usize) -> TrainObservation) -> (usize, u64, Outcome) {
     let (mut trains, mut bytes) = (0, 0);
     loop {
         match method.next() {
             Step::Done(outcome) => return (trains, bytes, outcome),
             Step::Send { train, .. } => {
-                assert!(trains < MOST_TRAINS, "the method does not end");
+                assert!(trains < TRAINS_MAX, "the method does not end");
                 bytes += train.bytes().as_u64();
                 let passage = pass(&train, trains);
                 trains += 1;
@@ -30,14 +30,14 @@ fn exhaust(method: &mut Pathload, mut pass: impl FnMut(&Train, usize) -> Passage
 
 /// A train whose packets left at their times and came later and later by this part of them; none in `dead` trains. What
 /// left at once comes out at 100 Mb/s.
-fn sloped(train: &Train, slope: f64, dead: bool) -> Passage {
+fn sloped(train: &Train, slope: f64, dead: bool) -> TrainObservation {
     let fate = |(number, d): (u32, &Departure)| {
         let queued = if train.span().is_zero() { Duration::from_micros(120) * number } else { Duration::ZERO };
         let late = d.after.mul_f64(slope) + queued + Duration::from_millis(5);
         let sent = Instant::from_nanos(1_000_000_000) + d.after;
-        Fate { bytes: d.bytes, sent: Some(sent), received: (!dead).then(|| sent + late) }
+        PacketOutcome { bytes: d.bytes, sent: Some(sent), received: (!dead).then(|| sent + late) }
     };
-    Passage { packets: (0..).zip(train.departures()).map(fate).collect() }
+    TrainObservation { packets: (0..).zip(train.departures()).map(fate).collect() }
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_far_end_that_falls_silent_ends_the_search() {
         let (trains, _, outcome) = exhaust(&mut method, |train, number| sloped(train, 1.0, number > 0));
         // The start, and a stream of each of two rates: the first loss of so much ends a fleet.
         assert_eq!(trains, 3);
-        assert!(outcome.troubles.contains(&Trouble::NoAnswer), "{outcome:?}");
+        assert!(outcome.caveats.contains(&Caveat::NoAnswer), "{outcome:?}");
     }
 }
 
@@ -73,22 +73,19 @@ fn any_path() -> impl Strategy<Value = Path> {
     (nanos(), mtu, nanos(), any::<u64>()).prop_map(path)
 }
 
-fn any_fate() -> impl Strategy<Value = Fate> {
+fn any_fate() -> impl Strategy<Value = PacketOutcome> {
     let time = || {
         let ns = prop_oneof![4 => 0..100_000_000_u64, 1 => any::<u64>(), 1 => Just(u64::MAX), 1 => Just(7)];
         proptest::option::weighted(0.9, ns.prop_map(Instant::from_nanos))
     };
-    (prop_oneof![Just(228), Just(1500), any::<u32>()], time(), time()).prop_map(|(bytes, sent, received)| Fate {
-        bytes,
-        sent,
-        received,
-    })
+    (prop_oneof![Just(228), Just(1500), any::<u32>()], time(), time())
+        .prop_map(|(bytes, sent, received)| PacketOutcome { bytes, sent, received })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Passages that have nothing to do with what was sent.
+    /// TrainObservations that have nothing to do with what was sent.
     #[test]
     fn it_ends_whatever_it_is_told(
         path in any_path(),
@@ -96,7 +93,7 @@ proptest! {
         passages in proptest::collection::vec(proptest::collection::vec(any_fate(), 0..60), 1..8),
     ) {
         let mut method = if faithful { Pathload::faithful(path) } else { Pathload::new(path) };
-        let pass = |_: &Train, number: usize| Passage { packets: passages[number % passages.len()].clone() };
+        let pass = |_: &Train, number: usize| TrainObservation { packets: passages[number % passages.len()].clone() };
         let (_, bytes, outcome) = exhaust(&mut method, pass);
         prop_assert!(bytes <= 40_000_000);
         prop_assert!(outcome.interval.is_none_or(|i| i.low <= i.value && i.value <= i.high), "{:?}", outcome);

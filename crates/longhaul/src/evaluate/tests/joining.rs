@@ -11,11 +11,11 @@ use super::super::truth::Path;
 use super::{Run, chain, run, usage, used};
 
 const VALID: &str = r#"{"state":"valid"}"#;
-const INVALID: &str = r#"{"state":"invalid","because":["late"]}"#;
+const INVALID: &str = r#"{"state":"invalid","reasons":["late"]}"#;
 
 fn start(time: &str, host: &str, direction: &str, budget: &str) -> String {
     format!(
-        r#"{{"record":"start","schema":"longhaul.estimate/1","version":"0","time_utc":"{time}","host":"{host}","address":"a",
+        r#"{{"record":"start","schema":"longhaul.estimate/2","version":"0","time_utc":"{time}","host":"{host}","address":"a",
             "direction":"{direction}","round_trip_ns":1,"mtu_bytes":1500{budget}}}"#
     )
     .replace('\n', "")
@@ -43,7 +43,7 @@ fn joined(scenario: &Scenario, run: &Run, output: &str, include_invalid: bool) -
     let flow = &scenario.flows[0];
     let transfer = Transfer { scenario, flow, path: Path::of(scenario, flow.from, flow.to).unwrap() };
     let calls: Vec<Call> = probes::of(output.as_bytes()).unwrap();
-    join("folder", run, &transfer, &[(&scenario.programs[0], calls)], include_invalid)
+    join("directory", run, &transfer, &[(&scenario.programs[0], calls)], include_invalid)
 }
 
 fn path(joined: Joined) -> (MeasuredPath, bool) {
@@ -63,7 +63,7 @@ fn methods_follow_each_other_from_the_first_record_on() {
     let output = start("1970-01-01T00:00:03Z", "receiver", "up", "")
         + &estimate("one", "available_bandwidth", "ip", Some(9_000_000), "")
         + &estimate("two", "available_bandwidth", "ip", None, "")
-        + &estimate("bound", "available_bandwidth", "ip", Some(9_000_000), r#","troubles":["upper_bound"]"#);
+        + &estimate("bound", "available_bandwidth", "ip", Some(9_000_000), r#","caveats":["upper_bound"]"#);
     let (path, overlaps) = path(joined(&scenario(), &run(VALID, Some(6_000_000), all), &output, false));
     let (one, two) = (estimate_of(&path, "one"), estimate_of(&path, "two"));
     assert_eq!((one.truth_bps, one.estimate_bps), (Some(8_000_000), Some(9_000_000)));

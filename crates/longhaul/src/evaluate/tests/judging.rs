@@ -20,7 +20,7 @@ fn path(ends: [&str; 2], transfer: u64, right: Option<u64>, wrong: u64) -> Measu
         elapsed_ns: 10 * transfer,
     };
     MeasuredPath {
-        folder: "f".to_owned(),
+        directory: "f".to_owned(),
         run: 0,
         values: Vec::new(),
         sender: ends[0].to_owned(),
@@ -85,7 +85,7 @@ fn accuracy_is_a_distribution_of_ratios() {
     paths[2].estimates[0].payload_bps = None;
     let all = Tables::new("e", &paths).accuracy();
     let [right, wrong] = all.as_slice() else { panic!("{all:?}") };
-    assert_eq!((right.asked, right.answered), (3, 2));
+    assert_eq!((right.attempted, right.answered), (3, 2));
     let ratios = wrong.to_truth.as_ref().unwrap();
     assert_eq!((ratios.count, ratios.p10, ratios.p50, ratios.p90), (3, Some(0.25), Some(1.0), Some(4.0)));
     near(ratios.within_15_percent, 1.0 / 3.0);

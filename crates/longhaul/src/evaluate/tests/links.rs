@@ -3,7 +3,7 @@
 use super::super::truth::{Path, Sent, Window};
 use super::{chain, usage, used};
 
-const SECOND: Window = Window { begin_s: 5.0, end_s: 6.0 };
+const SECOND: Window = Window { start_s: 5.0, end_s: 6.0 };
 
 fn path(access: &str, narrow: &str, rest: &str) -> Path {
     Path::of(&chain(access, narrow, rest), 0, 2).unwrap()
@@ -32,7 +32,7 @@ fn capacity_is_that_of_the_time_of_the_method() {
     let falling = "[[schedule]]\nat = \"10s\"\nlink = \"path\"\nrate = \"2Mb/s\"\n";
     let path = path("cost = 1", "rate = \"8Mb/s\", overhead = \"ip\"", falling);
     near(path.capacity(SECOND), 8e6);
-    near(path.capacity(Window { begin_s: 10.0, end_s: 11.0 }), 2e6);
+    near(path.capacity(Window { start_s: 10.0, end_s: 11.0 }), 2e6);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn available_bandwidth_excludes_cross_traffic() {
     // 1 Mb of the 6 Mb in that second are probes of the method, so cross traffic is 5 Mb.
     let own = Sent { window: SECOND, bytes: 125_000.0, packets: 100.0 };
     near(path.available(SECOND, &all, &[own]), 5e6);
-    assert_eq!(path.available(Window { begin_s: 9.0, end_s: 10.0 }, &all, &[]), None, "no counters of that time");
+    assert_eq!(path.available(Window { start_s: 9.0, end_s: 10.0 }, &all, &[]), None, "no counters of that time");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn load_is_averaged_over_a_second_at_least() {
     let tenth = |n: u32| [f64::from(n) / 10.0, f64::from(n + 1) / 10.0];
     // Every second tenth is full.
     let all = usage((0..200).map(|n| used("path", "router", tenth(n), f64::from(n % 2))));
-    near(path.available(Window { begin_s: 5.0, end_s: 5.1 }, &all, &[]), 5e6);
+    near(path.available(Window { start_s: 5.0, end_s: 5.1 }, &all, &[]), 5e6);
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn who_does_not_finish_a_proposal_is_cut_off() {
         if slow.write_all(&[*byte]).is_err() {
             break;
         }
-        kernel::nap(Duration::from_millis(400));
+        kernel::sleep_for(Duration::from_millis(400));
     }
     assert!(is_closed(&mut slow) && is_closed(&mut unfinished) && is_closed(&mut silent));
     // The handshake's time is not begun anew by each byte.

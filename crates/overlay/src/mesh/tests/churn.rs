@@ -37,7 +37,7 @@ impl Circle {
 
 /// What is not as it was at the begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Trouble {
+enum Caveat {
     Dark(usize, usize),
     Lossy(usize, usize),
     Dead(usize),
@@ -48,7 +48,7 @@ struct Life {
     circle: Circle,
     world: World,
     draws: Draws,
-    troubles: BTreeMap<Trouble, Instant>,
+    caveats: BTreeMap<Caveat, Instant>,
 }
 
 impl Life {
@@ -59,7 +59,7 @@ impl Life {
         for index in 0..circle.members {
             world.hosts[index] = Host::new(circle.member(index), seed + index as u64, now);
         }
-        Self { circle, world, draws: Draws::new(seed + 1), troubles: BTreeMap::new() }
+        Self { circle, world, draws: Draws::new(seed + 1), caveats: BTreeMap::new() }
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -69,35 +69,35 @@ impl Life {
     /// What has lasted long enough is over, and something else begins.
     fn happen(&mut self) {
         let now = self.world.now;
-        let over: Vec<Trouble> = self.troubles.iter().filter(|(_, until)| **until <= now).map(|(t, _)| *t).collect();
-        over.into_iter().for_each(|trouble| self.end(trouble));
+        let over: Vec<Caveat> = self.caveats.iter().filter(|(_, until)| **until <= now).map(|(t, _)| *t).collect();
+        over.into_iter().for_each(|caveat| self.end(caveat));
         let one = self.below(self.circle.members);
         let other = (one + self.circle.strides[self.below(self.circle.strides.len())]) % self.circle.members;
         let (a, b) = (one.min(other), one.max(other));
-        let trouble = match self.below(6) {
-            0 | 1 => Trouble::Dark(a, b),
-            2 | 3 => Trouble::Lossy(a, b),
-            4 => Trouble::Dead(a),
-            _ => Trouble::Left(a),
+        let caveat = match self.below(6) {
+            0 | 1 => Caveat::Dark(a, b),
+            2 | 3 => Caveat::Lossy(a, b),
+            4 => Caveat::Dead(a),
+            _ => Caveat::Left(a),
         };
-        let concerns = |t: &Trouble| match *t {
-            Trouble::Dark(x, y) | Trouble::Lossy(x, y) => (x, y) == (a, b),
-            Trouble::Dead(x) | Trouble::Left(x) => x == a,
+        let concerns = |t: &Caveat| match *t {
+            Caveat::Dark(x, y) | Caveat::Lossy(x, y) => (x, y) == (a, b),
+            Caveat::Dead(x) | Caveat::Left(x) => x == a,
         };
-        if !self.troubles.keys().any(concerns) {
-            self.begin(trouble);
+        if !self.caveats.keys().any(concerns) {
+            self.begin(caveat);
             let lasts = SECOND.mul_f64(5.0 + 55.0 * self.draws.unit());
-            self.troubles.insert(trouble, now + lasts);
+            self.caveats.insert(caveat, now + lasts);
         }
     }
 
-    fn begin(&mut self, trouble: Trouble) {
+    fn begin(&mut self, caveat: Caveat) {
         let now = self.world.now;
-        match trouble {
-            Trouble::Dark(a, b) => self.world.set(a, b, None),
-            Trouble::Lossy(a, b) => self.world.set(a, b, Some(Wire { loss: 0.3, ..WIRE })),
-            Trouble::Dead(a) => self.world.hosts[a].is_dead = true,
-            Trouble::Left(a) => {
+        match caveat {
+            Caveat::Dark(a, b) => self.world.set(a, b, None),
+            Caveat::Lossy(a, b) => self.world.set(a, b, Some(Wire { loss: 0.3, ..WIRE })),
+            Caveat::Dead(a) => self.world.hosts[a].is_dead = true,
+            Caveat::Left(a) => {
                 self.world.hosts[a].mesh.say_goodbye(now);
                 self.world.settle(a);
                 self.world.hosts[a].is_dead = true;
@@ -105,11 +105,11 @@ impl Life {
         }
     }
 
-    fn end(&mut self, trouble: Trouble) {
-        self.troubles.remove(&trouble);
-        match trouble {
-            Trouble::Dark(a, b) | Trouble::Lossy(a, b) => self.world.set(a, b, Some(WIRE)),
-            Trouble::Dead(a) | Trouble::Left(a) => {
+    fn end(&mut self, caveat: Caveat) {
+        self.caveats.remove(&caveat);
+        match caveat {
+            Caveat::Dark(a, b) | Caveat::Lossy(a, b) => self.world.set(a, b, Some(WIRE)),
+            Caveat::Dead(a) | Caveat::Left(a) => {
                 let seed = u64::from(self.draws.number());
                 self.world.hosts[a] = Host::new(self.circle.member(a), seed, self.world.now);
             }
@@ -120,11 +120,10 @@ impl Life {
     fn has_clean_way(&self, from: usize, to: usize) -> bool {
         let is_clean = |a: usize, b: usize| {
             let pair = (a.min(b), a.max(b));
-            let is_troubled =
-                |t: &&Trouble| matches!(t, Trouble::Dark(x, y) | Trouble::Lossy(x, y) if (*x, *y) == pair);
+            let is_troubled = |t: &&Caveat| matches!(t, Caveat::Dark(x, y) | Caveat::Lossy(x, y) if (*x, *y) == pair);
             self.circle.is_neighbour(a, b)
                 && !self.world.hosts[b].is_dead
-                && !self.troubles.keys().any(|t| is_troubled(&t))
+                && !self.caveats.keys().any(|t| is_troubled(&t))
         };
         let mut reached = BTreeSet::from([from]);
         for _ in 0..4 {
@@ -180,12 +179,12 @@ fn live(circle: Circle, seed: u64, turns: usize) {
     let (mut lost, mut counted, mut seen) = (Vec::new(), 0, BTreeSet::new());
     for _ in 0..turns {
         life.happen();
-        seen.extend(life.troubles.keys().copied());
+        seen.extend(life.caveats.keys().copied());
         life.flows(SETTLE);
         for (from, to, sent, missing) in life.flows(TURN - SETTLE) {
             if life.has_clean_way(from, to) {
                 counted += sent;
-                lost.extend((missing > 0).then(|| (life.world.now, from, to, (missing, sent), life.troubles.clone())));
+                lost.extend((missing > 0).then(|| (life.world.now, from, to, (missing, sent), life.caveats.clone())));
             }
         }
         life.is_bounded();
@@ -194,8 +193,8 @@ fn live(circle: Circle, seed: u64, turns: usize) {
     // Who finds its way lost takes what it knows of at that moment, and may keep a lossy one for the hold-down of 10 s, or until a link has been back for 8 to 16 s.
     let all: usize = lost.iter().map(|l| l.3.0).sum();
     assert!(all * 1000 < counted && lost.iter().all(|l| l.3.0 * 3 < l.3.1), "{all} of {counted}: {lost:#?}");
-    let rest: Vec<Trouble> = life.troubles.keys().copied().collect();
-    rest.into_iter().for_each(|trouble| life.end(trouble));
+    let rest: Vec<Caveat> = life.caveats.keys().copied().collect();
+    rest.into_iter().for_each(|caveat| life.end(caveat));
     life.flows(SETTLE);
     assert!(life.flows(TURN).iter().all(|(_, _, sent, missing)| *sent >= 300 && *missing == 0));
     for (a, b) in (0..circle.members).flat_map(|a| (0..circle.members).map(move |b| (a, b))) {

@@ -1,17 +1,17 @@
 use super::*;
-use crate::probe::Fate;
+use crate::probe::PacketOutcome;
 
 const READING: Reading =
     Reading { gap: Duration::from_micros(80), together: Duration::from_micros(5), kept_gaps: 0.85 };
 
 /// Packets of 1000 bytes each 80 us, late by what the function says in ns.
-fn stream(late: impl Fn(u64) -> Option<u64>) -> Passage {
-    let fate = |i: u64| Fate {
+fn stream(late: impl Fn(u64) -> Option<u64>) -> TrainObservation {
+    let fate = |i: u64| PacketOutcome {
         bytes: 1000,
         sent: Some(Instant::from_nanos(1_000_000_000 + i * 80_000)),
         received: late(i).map(|late| Instant::from_nanos(7_000 + i * 80_000 + late)),
     };
-    Passage { packets: (0..100).map(fate).collect() }
+    TrainObservation { packets: (0..100).map(fate).collect() }
 }
 
 fn read(late: impl Fn(u64) -> Option<u64>) -> Stream {
