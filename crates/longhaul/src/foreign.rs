@@ -3,10 +3,6 @@
 /// Describes a file that is not a result, and how to convert it; `None` if it may be a result. `start` is its first
 /// bytes.
 pub(crate) fn recognise(start: &[u8]) -> Option<&'static str> {
-    // RFC 1952, 2.3.1.
-    if start.starts_with(b"\x1f\x8b") {
-        return Some("it is compressed with gzip; decompress it: `gunzip -c FILE | longhaul report -`");
-    }
     if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
         return Some("it is text in UTF-16; convert it to UTF-8: `iconv -f UTF-16 -t UTF-8 FILE | longhaul report -`");
     }
@@ -38,8 +34,7 @@ mod tests {
         let stream = "{\"event\":\"start\",\"data\":{\"connected\":[]}}\n";
         let spread = "{\n  \"record\": \"start\",\n";
         for (start, what) in [
-            (&b"\x1f\x8b\x08\0"[..], "gunzip"),
-            (b"\xff\xfe{\0\"\0", "UTF-16"),
+            (&b"\xff\xfe{\0\"\0"[..], "UTF-16"),
             (b"\xfe\xff\0{", "UTF-16"),
             (b"[{\"record\":\"start\"}]", "jq -c '.[]'"),
             (iperf3.as_bytes(), "iperf3"),

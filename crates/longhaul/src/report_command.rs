@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use flate2::bufread::MultiGzDecoder;
 use report::Run;
 use report::lab::LabReport;
 use report::trace::TraceReport;
@@ -17,6 +18,9 @@ use crate::output::{
     read_lab, read_tests, read_trace, write_lab_comparison_page, write_lab_page, write_page, write_trace_page,
 };
 use crate::whole_file::WholeFile;
+
+/// First bytes of a gzip file (RFC 1952, section 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Contents of a result file.
 enum Loaded {
@@ -71,18 +75,31 @@ pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
 
 /// Name of an experiment: that of its directory if the file is `records.jsonl`, else that of the file.
 fn lab_name(path: &Path) -> String {
-    let text = |part: Option<&std::ffi::OsStr>| part.map(|p| p.to_string_lossy().into_owned());
-    let directory = path.parent().and_then(|directory| text(directory.file_name()));
-    let stem = text(path.file_stem()).unwrap_or_else(|| "experiment".to_owned());
+    let directory = path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let stem = stem(path).unwrap_or_else(|| "experiment".to_owned());
     directory.filter(|_| stem == "records").unwrap_or(stem)
+}
+
+/// Name of a file without `.gz` and without the extension before it.
+fn stem(path: &Path) -> Option<String> {
+    let plain = if path.extension().is_some_and(|e| e == "gz") { path.with_extension("") } else { path.to_owned() };
+    plain.file_stem().map(|s| s.to_string_lossy().into_owned())
 }
 
 fn load(path: &Path) -> anyhow::Result<Loaded> {
     if path == Path::new("-") {
-        return load_from(stdin().lock(), path);
+        return load_compressed(stdin().lock(), path);
     }
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    load_from(BufReader::new(file), path)
+    load_compressed(BufReader::new(file), path)
+}
+
+/// Loads a file, also one that gzip compressed.
+fn load_compressed(mut source: impl BufRead, path: &Path) -> anyhow::Result<Loaded> {
+    if source.fill_buf().with_context(|| path.display().to_string())?.starts_with(&GZIP) {
+        return load_from(BufReader::new(MultiGzDecoder::new(source)), path);
+    }
+    load_from(source, path)
 }
 
 fn load_from(mut source: impl BufRead, path: &Path) -> anyhow::Result<Loaded> {
@@ -116,7 +133,7 @@ fn tests(records: Vec<Record>, path: &Path) -> anyhow::Result<Vec<Run>> {
             test.push(record);
         }
     }
-    let stem = path.file_stem().map_or_else(|| "run".to_owned(), |s| s.to_string_lossy().into_owned());
+    let stem = stem(path).unwrap_or_else(|| "run".to_owned());
     let many = tests.len() > 1;
     tests
         .into_iter()

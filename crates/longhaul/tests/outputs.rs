@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs::{self, Permissions};
+use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -149,6 +150,27 @@ fn standard_output_by_its_path_is_standard_output() {
         "a file: {}",
         all.len()
     );
+}
+
+#[test]
+fn a_gzip_file_gives_the_page_of_its_content() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let packed = at("a.jsonl.gz");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(&fs::read(&RESULT.1).unwrap()).unwrap();
+    let bytes = encoder.finish().unwrap();
+    fs::write(&packed, &bytes).unwrap();
+    fs::copy(&RESULT.1, at("a.jsonl")).unwrap();
+    for (file, page) in [("a.jsonl.gz", "packed.html"), ("a.jsonl", "plain.html")] {
+        succeeds(&longhaul().arg("report").arg(at(file)).arg("-o").arg(at(page)).output().unwrap());
+    }
+    assert_eq!(fs::read(at("packed.html")).unwrap(), fs::read(at("plain.html")).unwrap());
+
+    fs::write(&packed, &bytes[..bytes.len() / 2]).unwrap();
+    let cut = longhaul().arg("report").arg(&packed).arg("-o").arg(at("cut.html")).output().unwrap();
+    assert_eq!(cut.status.code(), Some(2), "{}", text(&cut.stderr));
+    assert!(text(&cut.stderr).contains("a.jsonl.gz") && !at("cut.html").exists(), "{}", text(&cut.stderr));
 }
 
 #[test]
