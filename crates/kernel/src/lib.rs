@@ -12,6 +12,7 @@ mod datagrams;
 mod error;
 mod ethtool;
 pub mod fuzzing;
+mod guest;
 mod host;
 mod io;
 mod join;
@@ -46,6 +47,10 @@ pub use data_file::DataFile;
 pub use datagrams::{DATAGRAMS_ROOM, Datagrams, DatagramsReceived};
 pub use error::{KernelError, Op};
 pub use ethtool::{DeviceFeature, Ethtool, FeatureSwitch, RingSizes};
+pub use guest::{
+    give_descriptors, interrupt, kill_all, kill_group, mount_guest_file_systems, mount_host_directory,
+    open_raw_terminal, power_off, write_back,
+};
 pub use host::{host_report, kernel_release};
 pub use io::{
     Received, SendFile, Tail, Woken, discard, read_some, send_pair, send_some, unsent_bytes, wait, wait_for_room,

@@ -54,10 +54,22 @@ pub fn mount_bpf_file_system(place: &Path) -> io::Result<()> {
     mount(c"bpf", &path, Some(c"bpf"), HARMLESS)
 }
 
-fn mount(source: &CStr, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
+pub(crate) fn mount(source: &CStr, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
+    mount_with(source, target, kind, flags, None)
+}
+
+/// Mounts a file system with options in text, as after `mount -o`.
+pub(crate) fn mount_with(
+    source: &CStr,
+    target: &CStr,
+    kind: Option<&CStr>,
+    flags: libc::c_ulong,
+    options: Option<&CStr>,
+) -> io::Result<()> {
     let kind = kind.map_or(ptr::null(), CStr::as_ptr);
-    // SAFETY: all strings end in NUL and live during the call; no data is passed.
-    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, ptr::null()) })
+    let options = options.map_or(ptr::null(), |text| text.as_ptr().cast());
+    // SAFETY: all strings end in NUL and live during the call.
+    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, options) })
 }
 
 fn check(rc: libc::c_int) -> io::Result<()> {

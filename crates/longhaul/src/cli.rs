@@ -86,6 +86,14 @@ pub(crate) enum Command {
         /// Hosts file of the nodes.
         hosts: Option<PathBuf>,
     },
+    /// First process of a guest kernel.
+    #[command(hide = true)]
+    LabGuest {
+        /// File with the task.
+        task: PathBuf,
+        /// Parameters that the kernel adds, such as its console.
+        rest: Vec<String>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         Command::History(options) => history::run(&options),
         Command::Lab(options) => lab::run(options),
         Command::LabKeeper { hosts } => lab::keep(hosts.as_deref()),
+        Command::LabGuest { task, rest: _ } => lab::guest(&task),
         Command::Model(options) => model::run(&options),
         Command::Overlay(options) => overlay::run(options),
         Command::Trace(options) => trace::run(&options),

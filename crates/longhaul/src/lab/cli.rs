@@ -33,6 +33,32 @@ pub(crate) enum LabCommand {
     Gc,
     /// Print the capacity of a link over time as a mahimahi trace.
     Trace(TraceOptions),
+    /// Build or remove the guest kernel of `lab run --virtual` and `lab path --virtual`.
+    Virtual(VirtualOptions),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul lab virtual setup\n\
+    The guest is user-mode Linux with time travel (x86-64). It needs no privilege; building it needs Linux 6.1 source,\n\
+    flex, bison, bc, make and gcc, about 2 GB of disk space and some minutes.")]
+pub(crate) struct VirtualOptions {
+    #[command(subcommand)]
+    pub(crate) command: VirtualCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum VirtualCommand {
+    /// Build the guest kernel into the cache ($XDG_CACHE_HOME/longhaul/guest) and check that it starts.
+    Setup {
+        /// Archive or directory with the source of Linux 6.1 [default: Debian's linux-source-6.1 in /usr/src].
+        #[arg(long, value_name = "PATH")]
+        source: Option<PathBuf>,
+        /// Take this kernel, built with CONFIG_UML_TIME_TRAVEL_SUPPORT, instead of building one.
+        #[arg(long, value_name = "FILE", conflicts_with = "source")]
+        kernel: Option<PathBuf>,
+    },
+    /// Remove the guest kernel from the cache.
+    Remove,
 }
 
 #[derive(Debug, Args)]
@@ -62,6 +88,10 @@ pub(crate) struct RunOptions {
     /// Check the file and print the network and the runs, without running them; needs no privilege.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Run on a guest kernel in virtual time: slower than real time, without noise and without privilege; needs
+    /// `longhaul lab virtual setup` once.
+    #[arg(long = "virtual")]
+    pub(crate) is_virtual: bool,
     /// Number of threads that forward packets; each link belongs to one of them [default: one per four CPUs].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: Option<u16>,
@@ -119,6 +149,10 @@ pub(crate) struct PathOptions {
     /// Capture the first 128 bytes of each packet, as sent and as delivered, in both directions to FILE (pcapng).
     #[arg(long, value_name = "FILE")]
     pub(crate) pcapng: Option<PathBuf>,
+    /// Run on a guest kernel in virtual time, as `longhaul lab run --virtual` does. The command may write to the
+    /// working directory only.
+    #[arg(long = "virtual")]
+    pub(crate) is_virtual: bool,
     /// Do not print a summary of the link at the end, unless the emulation is not valid.
     #[arg(long, short)]
     pub(crate) quiet: bool,

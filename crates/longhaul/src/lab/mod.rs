@@ -6,6 +6,7 @@ mod path;
 mod plan;
 mod run;
 mod trace;
+mod virtual_time;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ pub(crate) fn run(options: LabOptions) -> anyhow::Result<ExitCode> {
         LabCommand::Status(options) => inspect::status(&options),
         LabCommand::Gc => inspect::gc(),
         LabCommand::Trace(options) => trace::run(&options),
+        LabCommand::Virtual(options) => virtual_time::manage(&options),
     }
 }
 
@@ -34,6 +36,11 @@ pub(crate) fn run(options: LabOptions) -> anyhow::Result<ExitCode> {
 pub(crate) fn keep(hosts: Option<&Path>) -> anyhow::Result<ExitCode> {
     kernel::run_keeper(hosts)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the first process of a guest kernel, which only the guest starts.
+pub(crate) fn guest(task: &Path) -> anyhow::Result<ExitCode> {
+    virtual_time::init(task)
 }
 
 /// Gains the privilege to create namespaces, as root or in a new user namespace. Call it before starting threads.

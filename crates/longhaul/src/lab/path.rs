@@ -11,7 +11,7 @@ use scenario::Scenario;
 
 use super::cli::PathOptions;
 use super::inspect::{arguments_or_shell, exit_code};
-use super::{NEGATIVE, gain_privilege, own_program};
+use super::{NEGATIVE, gain_privilege, own_program, virtual_time};
 use crate::output::json_line;
 
 /// Experiment file with two nodes and a link, which the options override.
@@ -25,6 +25,12 @@ between = [\"near\", \"far\"]
 
 pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
     let scenario = scenario(options)?;
+    if options.is_virtual {
+        let of_command = std::env::current_dir().context("cannot find the working directory")?.join("any file");
+        let files = [&options.json, &options.pcapng].into_iter().flatten().cloned();
+        let outputs: Vec<_> = files.chain([of_command]).collect();
+        return virtual_time::run(Some(options.seed), &outputs, &[]);
+    }
     gain_privilege()?;
     let directory =
         tempfile::Builder::new().prefix("longhaul-path-").tempdir().context("cannot create a directory for logs")?;

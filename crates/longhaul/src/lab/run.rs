@@ -11,7 +11,7 @@ use report::lab::{LabProgress, LabText};
 use results::lab::{LabRecord, Verdict};
 
 use super::cli::RunOptions;
-use super::{NEGATIVE, gain_privilege, own_program, plan, read_experiment};
+use super::{NEGATIVE, gain_privilege, own_program, plan, read_experiment, virtual_time};
 use crate::output::{json_line, read_lab, say, write_lab_page};
 
 pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
@@ -20,9 +20,12 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
         plan::show(&experiment, &mut io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let privilege = gain_privilege()?;
     let name = experiment.scenarios.first().map_or("experiment", |s| s.name.as_str());
     let directory = options.out.clone().unwrap_or_else(|| lab::default_directory(name));
+    if options.is_virtual {
+        return virtual_time::run(None, &[directory], &[options.file.clone()]);
+    }
+    let privilege = gain_privilege()?;
     let records = create_directory(&directory)?;
     fs::copy(&options.file, directory.join("experiment.toml")).context("cannot copy the experiment file")?;
     let lab_options = lab::Options {
