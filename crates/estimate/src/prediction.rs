@@ -125,8 +125,8 @@ pub fn predict(path: &PathState, control: Control, transfer: Option<Bytes>) -> T
     ];
     let lowest = |i: usize| bounds.iter().flatten().map(|(b, _)| b[i]).fold(f64::INFINITY, f64::min);
     let probed = [lowest(0), lowest(1), lowest(2)];
-    let together = path.earlier.as_ref().and_then(|e| with_earlier(probed, e));
-    let [value, low, high] = together.unwrap_or(probed).map(rate);
+    let combined = path.earlier.as_ref().and_then(|e| with_earlier(probed, e));
+    let [value, low, high] = combined.unwrap_or(probed).map(rate);
     let bound = bounds.iter().flatten().min_by(|a, b| a.0[0].total_cmp(&b.0[0])).map_or(PredictionBound::Link, |b| b.1);
     let time = |goodput: Rate| transfer.and_then(|bytes| completion(path, bytes, goodput)).map(units::nanos);
     TransferPrediction {
@@ -135,7 +135,7 @@ pub fn predict(path: &PathState, control: Control, transfer: Option<Bytes>) -> T
         low_bps: low.as_bps(),
         high_bps: high.as_bps(),
         bound,
-        earlier_transfers: path.earlier.filter(|_| together.is_some()).map(|e| e.samples as u64),
+        earlier_transfers: path.earlier.filter(|_| combined.is_some()).map(|e| e.samples as u64),
         bytes: transfer.map(Bytes::as_u64),
         completion_ns: time(value),
         completion_low_ns: time(high),

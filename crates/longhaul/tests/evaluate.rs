@@ -259,17 +259,17 @@ fn complete_runs_of_a_truncated_file_count_and_an_invalid_line_is_named() {
     assert!(output.status.success() && text(&output.stderr).contains("the last line is incomplete"), "{output:?}");
     let head = head(&records(&[&torn], &[]));
     assert_eq!((head.runs, head.unfinished, head.paths), (3, 1, 2));
-    let (_folder, path) = with("records.jsonl", |text| text[..EXPERIMENT.len() / 2].to_owned());
+    let (_directory, path) = with("records.jsonl", |text| text[..EXPERIMENT.len() / 2].to_owned());
     refused(&path, &[], "line 1: not a longhaul record");
-    let (_folder, path) = with("records.jsonl", |text| text.replacen("\"point\":1", "\"point\":", 1));
+    let (_directory, path) = with("records.jsonl", |text| text.replacen("\"point\":1", "\"point\":", 1));
     refused(&path, &[], "line 5: not a longhaul record");
-    let (_folder, path) = with("run-1/probe.out", |text| text.replacen("\"bytes\":1000", "\"bytes\":", 1));
+    let (_directory, path) = with("run-1/probe.out", |text| text.replacen("\"bytes\":1000", "\"bytes\":", 1));
     refused(&path, &[], "probe.out: line 2");
 }
 
 #[test]
 fn a_changed_experiment_file_is_detected() {
-    let (_folder, path) = with("experiment.toml", |text| text.replace("[10, 20, 40, 80]", "[11, 20, 40, 80]"));
+    let (_directory, path) = with("experiment.toml", |text| text.replace("[10, 20, 40, 80]", "[11, 20, 40, 80]"));
     refused(&path, &[], "has changed since the experiment");
 }
 

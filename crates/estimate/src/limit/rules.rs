@@ -85,12 +85,12 @@ fn saturated_sender(s: &Shares<'_>) -> Option<LimitVerdict> {
     let mut text = format!("sending thread {} CPU, waited for the socket {}", percent(s.cpu), percent(s.blocked));
     let starved = (1.0 - s.blocked - s.idle - s.cpu).max(0.0);
     let contended = s.raw.busiest_cpu.is_some_and(|c| c >= HOST_CPU_SATURATED_SHARE);
-    let wanted = if contended { s.cpu + starved } else { s.cpu };
+    let demand = if contended { s.cpu + starved } else { s.cpu };
     if contended && starved > NEVER_BLOCKED_SHARE_MAX {
         text += &format!(", waited for a CPU {}", percent(starved));
     }
-    let is_limit = wanted >= CPU_SATURATED_SHARE && s.blocked < NEVER_BLOCKED_SHARE_MAX;
-    is_limit.then(|| verdict(Limit::SenderCpu, wanted.min(1.0), text))
+    let is_limit = demand >= CPU_SATURATED_SHARE && s.blocked < NEVER_BLOCKED_SHARE_MAX;
+    is_limit.then(|| verdict(Limit::SenderCpu, demand.min(1.0), text))
 }
 
 /// The thread waited for the disk, and less for the socket.

@@ -187,7 +187,7 @@ fn host_cases() -> Vec<Case> {
         ),
         // The same numbers without pacing: the kernel computes the rate for a qdisc that does not exist.
         (
-            "a pacing rate that nobody enforces",
+            "a pacing rate that is not enforced",
             with(|e| {
                 e.before.pacing_rate_bps = Some(99_000_000);
                 e.after.pacing_rate_bps = Some(103_000_000);
@@ -243,7 +243,7 @@ fn host_cases() -> Vec<Case> {
             &["nothing to send 80 %", "outstanding 20 %"],
         ),
         (
-            "application-limited by the kernel's word",
+            "application-limited by the kernel's report",
             with(|e| (e.blocked, e.after.delivery_rate_app_limited) = (ms(0), true)),
             None,
             Limit::Application,

@@ -181,8 +181,8 @@ impl PathChirp {
 
     fn reading(&self, observation: &TrainObservation) -> Option<Reading> {
         let departures: Option<Vec<Instant>> = observation.packets.iter().map(|p| p.sent).collect();
-        let apart = |w: &[Instant]| w.last()?.as_nanos().checked_sub(w.first()?.as_nanos()).map(|ns| ns as f64);
-        let gaps_ns: Option<Vec<f64>> = departures?.windows(2).map(apart).collect();
+        let gap_ns = |w: &[Instant]| w.last()?.as_nanos().checked_sub(w.first()?.as_nanos()).map(|ns| ns as f64);
+        let gaps_ns: Option<Vec<f64>> = departures?.windows(2).map(gap_ns).collect();
         let delays_ns: Vec<f64> = observation.delays_ns().into_iter().map(|q| q as f64).collect();
         Signature { bytes: self.bytes(), gaps_ns: &gaps_ns?, delays_ns: &delays_ns }.reading(&self.form.segmentation)
     }

@@ -74,7 +74,7 @@ impl ArrivalCurve {
 
     /// Groups packets that arrived within this time of each other into batches; also returns the number of batches of
     /// at least two packets.
-    fn grouped(observation: &TrainObservation, together_ns: u64) -> (Self, usize) {
+    fn grouped(observation: &TrainObservation, batch_gap_ns: u64) -> (Self, usize) {
         let (mut curve, mut several, mut alone) = (Self::default(), 0, true);
         let (mut first, mut latest, mut bytes) = (None, 0_u64, 0.0);
         for p in &observation.packets {
@@ -83,13 +83,13 @@ impl ArrivalCurve {
             if received < latest {
                 continue;
             }
-            let together = curve.packets > 0 && received - latest < together_ns;
+            let in_batch = curve.packets > 0 && received - latest < batch_gap_ns;
             latest = received;
             curve.packets += 1;
-            several += usize::from(together && alone);
-            alone = !together;
+            several += usize::from(in_batch && alone);
+            alone = !in_batch;
             let at = (received - origin) as f64;
-            match curve.points.last_mut().filter(|_| together) {
+            match curve.points.last_mut().filter(|_| in_batch) {
                 // Packets that arrive with the first one were served before the clock started.
                 Some(last) if last.1 == 0.0 => last.0 = at,
                 Some(last) => {

@@ -151,8 +151,8 @@ impl TrainObservation {
             longest = longest.max(wait);
         }
         let full = |wait: &i128| wait * FULL_SHARE.1 >= longest * FULL_SHARE.0;
-        let is_told = at_losses.len() >= LOSSES_MIN && longest > 0 && at_losses.iter().all(full);
-        is_told.then(|| Duration::from_nanos(u64::try_from(longest).unwrap_or(u64::MAX)))
+        let is_located = at_losses.len() >= LOSSES_MIN && longest > 0 && at_losses.iter().all(full);
+        is_located.then(|| Duration::from_nanos(u64::try_from(longest).unwrap_or(u64::MAX)))
     }
 
     /// Round trips of an echoed train, in order of departure; negative ones are left out.

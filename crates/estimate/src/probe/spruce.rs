@@ -90,7 +90,7 @@ struct Pairs {
     /// meaningful.
     available: Vec<f64>,
     uneven: usize,
-    together: usize,
+    batched: usize,
 }
 
 impl Pairs {
@@ -99,7 +99,7 @@ impl Pairs {
     }
 
     fn are_batched(&self) -> bool {
-        self.together as f64 > BATCHED_SHARE_MAX * self.arrived() as f64 && self.together > 1
+        self.batched as f64 > BATCHED_SHARE_MAX * self.arrived() as f64 && self.batched > 1
     }
 
     fn are_uneven(&self) -> bool {
@@ -109,7 +109,7 @@ impl Pairs {
     /// `A = C (1 - (g_out - g_in) / g_in)` with the measured gap at the sender: the formula of the paper.
     fn add(&mut self, sent_ns: f64, received_ns: f64, requested_ns: f64, capacity: f64) {
         if received_ns < BATCH_GAP_NS_MAX.max(sent_ns * BATCH_GAP_SHARE_MAX) {
-            self.together += 1;
+            self.batched += 1;
         }
         if sent_ns > 0.0 && (sent_ns / requested_ns - 1.0).abs() <= UNEVEN_DEVIATION {
             self.available.push(capacity * (1.0 - (received_ns - sent_ns) / sent_ns));

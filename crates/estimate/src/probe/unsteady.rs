@@ -14,8 +14,8 @@ pub(super) fn changed(samples: &[f64]) -> bool {
     let (early, late) = samples.split_at(samples.len() / 2);
     let (Some(a), Some(b)) = (confidence(early), confidence(late)) else { return false };
     let (Some(wide_a), Some(wide_b)) = (a.half_width, b.half_width) else { return false };
-    let apart = (a.mean - b.mean).abs();
-    apart > wide_a + wide_b && apart > CHANGE_SHARE_MIN * a.mean.abs().max(b.mean.abs())
+    let difference = (a.mean - b.mean).abs();
+    difference > wide_a + wide_b && difference > CHANGE_SHARE_MIN * a.mean.abs().max(b.mean.abs())
 }
 
 #[cfg(test)]

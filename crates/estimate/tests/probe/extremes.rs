@@ -65,9 +65,9 @@ fn each(
     case: &str,
     capacity: u64,
     path: impl Fn() -> VirtualPath,
-    wanted: impl Fn(&str) -> bool,
+    selects: impl Fn(&str) -> bool,
 ) -> Vec<(String, Outcome)> {
-    let names = methods(path().known(), capacity).into_iter().enumerate().filter(|(_, e)| wanted(e.name));
+    let names = methods(path().known(), capacity).into_iter().enumerate().filter(|(_, e)| selects(e.name));
     let run = |(number, _): (usize, Entry)| {
         let mut path = path();
         let Entry { name, mut method, bytes_max } = methods(path.known(), capacity).swap_remove(number);

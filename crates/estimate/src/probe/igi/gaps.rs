@@ -58,9 +58,9 @@ pub(super) fn train_gaps(
     }
     let n = gaps.len() as f64;
     let sent_ns = sum(&gaps, |g| g.sent) / n;
-    let together = gaps.iter().filter(|g| g.received < BATCH_GAP_MAX && g.sent > BATCH_GAP_MAX).count() as f64;
+    let within_batches = gaps.iter().filter(|g| g.received < BATCH_GAP_MAX && g.sent > BATCH_GAP_MAX).count() as f64;
     let curve = ArrivalCurve::of(observation);
-    let batched = curve.is_batched() || together > BATCHED_SHARE_MAX * n;
+    let batched = curve.is_batched() || within_batches > BATCHED_SHARE_MAX * n;
     let received_ns = if batched {
         // The mean of all gaps would start with the first packet of a batch and end with the last of another.
         curve.rate().filter(|_| curve.batches() >= BATCHES_MIN).map(|bps| f64::from(bytes) * 8e9 / bps)

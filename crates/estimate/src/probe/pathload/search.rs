@@ -102,7 +102,7 @@ impl Search {
 
     fn next(&mut self, last: f64) -> Next {
         let low = self.low.unwrap_or(0.0);
-        let wanted = match (self.grey, self.high) {
+        let next_rate = match (self.grey, self.high) {
             (None, None) => low * 2.0,
             (Some((_, top)), None) => top * 1.5,
             (None, Some(high)) if high - low <= self.width() => return Next::Found,
@@ -119,14 +119,14 @@ impl Search {
                 }
             }
         };
-        self.within_limits(wanted)
+        self.within_limits(next_rate)
     }
 
     /// Limits a rate to those that can be sent; the second rate outside ends the search (1.3.2).
-    fn within_limits(&mut self, wanted: f64) -> Next {
+    fn within_limits(&mut self, next_rate: f64) -> Next {
         let (low_limit, high_limit) = self.limits;
-        self.edges += u32::from(wanted < low_limit || wanted > high_limit);
-        if self.edges >= 2 { Next::Edge } else { Next::Try(wanted.clamp(low_limit, high_limit)) }
+        self.edges += u32::from(next_rate < low_limit || next_rate > high_limit);
+        if self.edges >= 2 { Next::Edge } else { Next::Try(next_rate.clamp(low_limit, high_limit)) }
     }
 
     fn width(&self) -> f64 {

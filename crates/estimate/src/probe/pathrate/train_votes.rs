@@ -38,18 +38,18 @@ impl TrainVotes {
 
     /// Whether the receiver takes packets in batches.
     pub(super) fn is_batched(&self) -> bool {
-        self.majority(self.batched)
+        self.is_majority(self.batched)
     }
 
     /// The sustained rate of a token bucket in b/s, with minimum and maximum.
     pub(super) fn bucket(&self) -> Option<(f64, f64, f64)> {
         let rates = sorted(self.sustained.iter().copied());
-        let is_majority = rates.len() > 1 && self.majority(rates.len());
+        let is_majority = rates.len() > 1 && self.is_majority(rates.len());
         let at = |share| percentile(&rates, share);
         Some((at(0.5)?, at(0.0)?, at(1.0)?)).filter(|_| is_majority)
     }
 
-    fn majority(&self, of: usize) -> bool {
-        of * 2 > self.all
+    fn is_majority(&self, votes: usize) -> bool {
+        votes * 2 > self.all
     }
 }

@@ -53,9 +53,9 @@ pub struct SqueezedPairs {
     /// Pairs whose gap at the sender differed from the requested one.
     uneven: u64,
     /// Pairs with a received gap shorter than any link of the path can cause.
-    together: u64,
+    batched: u64,
     /// Received gaps below this are those of batches.
-    together_ns: u64,
+    batch_gap_ns: u64,
     caveats: BTreeSet<Caveat>,
 }
 
@@ -84,10 +84,10 @@ impl SqueezedPairs {
             short: histogram::empty(capacity, short),
             long: histogram::empty(capacity, long),
             uneven: 0,
-            together: 0,
+            batched: 0,
             // Half the service time of two consecutive probes on the narrow link, which faster links behind it rarely
             // halve; at most the time within which packets arrive together.
-            together_ns: (time(BYTES.into()).map_or(0, nanos) / 2).min(1_000),
+            batch_gap_ns: (time(BYTES.into()).map_or(0, nanos) / 2).min(1_000),
             caveats: BTreeSet::new(),
         }
     }
@@ -132,7 +132,7 @@ impl SqueezedPairs {
     }
 
     fn is_batched(&self) -> bool {
-        self.together * 2 > self.counted()
+        self.batched * 2 > self.counted()
     }
 
     /// Draws the time from one pair to the next.
@@ -159,14 +159,14 @@ impl SqueezedPairs {
         let Some((short, long)) = self.gaps else { return };
         let (gap, seen) = if number.is_multiple_of(2) { (short, &mut self.short) } else { (long, &mut self.long) };
         let pair = TrainObservation { packets: vec![*first, *second] };
-        let Some(got) = pair.gaps().first().copied() else { return };
+        let Some(received_gap) = pair.gaps().first().copied() else { return };
         // A pair that is off by half of the shorter gap is nearer to the other spacing.
-        if got.sent.abs_diff(gap) > short / 2 {
+        if received_gap.sent.abs_diff(gap) > short / 2 {
             self.uneven += 1;
             return;
         }
-        self.together += u64::from(nanos(got.received) < self.together_ns);
-        histogram::count(seen, got.received);
+        self.batched += u64::from(nanos(received_gap.received) < self.batch_gap_ns);
+        histogram::count(seen, received_gap.received);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::probe::curve::ArrivalCurve;
 use crate::probe::{Interval, Path, Train, TrainObservation};
 use crate::samples::rate;
 
-/// Maximum size and maximum duration of such a train.
+/// Maximum size and maximum duration of a check train.
 const BYTES_MAX: Bytes = Bytes::new(256_000);
 const DURATION_MAX: Duration = Duration::from_secs(1);
 
@@ -22,7 +22,7 @@ const AVAILABLE_SHARE: f64 = 0.9;
 /// single end rate is no more certain than this factor.
 pub(super) const END_RATE_RATIO_MAX: f64 = 1.15;
 
-/// Observations of such trains. If the first part of a train passed at the sent rate and the rest clearly slower, the
+/// Observations of check trains. If the first part of a train passed at the sent rate and the rest clearly slower, the
 /// entry is the rate of the rest, in b/s.
 #[derive(Debug, Default)]
 pub(super) struct SustainedRateCheck {
