@@ -1,11 +1,11 @@
-//! What judging a method on a million measurements costs: half a trillion pairs, at the eight allowed variations of the
+//! Cost of evaluating a method on a million measurements: half a trillion pairs, at the eight allowed variations of the
 //! thesis.
 //!
 //! ```sh
 //! cargo run --release -p estimate --example decisions
 //! ```
 //!
-//! The measurements are log-normal, spread as the paths of 2002 (1.9 nats), with a method that is about as good as ADR
+//! The measurements are log-normal, with the spread of the paths of 2002 (1.9 nats) and a method about as good as ADR
 //! was.
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 #![allow(clippy::disallowed_methods, reason = "the time that the pure crate takes is read outside it")]
@@ -20,7 +20,7 @@ const MEASUREMENTS: u32 = 1_000_000;
 const SIGMA: f64 = 1.9;
 /// Correlation of the logarithms that a share of 0.803 correct choices implies.
 const RHO: f64 = 0.815;
-/// As many as the thesis has hosts, and some: paths with an end in common are one in forty.
+/// About as many as in the thesis: paths with a common end are one in forty.
 const HOSTS: u32 = 80;
 
 fn main() {
@@ -29,18 +29,18 @@ fn main() {
         ("all pairs", Pairs::all(&measurements)),
         ("pairs with an end in common", Pairs::common_endpoint(&measurements)),
     ] {
-        let begin = Instant::now();
+        let start = Instant::now();
         let rates = decision_rates(&measurements, 0, &pairs, &VARIATIONS);
-        let seconds = begin.elapsed().as_secs_f64();
+        let seconds = start.elapsed().as_secs_f64();
         println!("{name}: {seconds:.2} s for {} variations", rates.len());
         for rate in rates {
             let random = random_choice(&measurements, &pairs, rate.variation).unwrap_or(f64::NAN);
             println!("  {:4.2}  {:.4} of {} pairs, random choice {random:.4}", rate.variation, rate.share, rate.pairs);
         }
     }
-    let begin = Instant::now();
+    let start = Instant::now();
     let agreed = agreement(&measurements, 0, 1, &Pairs::all(&measurements), 1.05).unwrap_or(f64::NAN);
-    println!("agreement with a second method at 1.05: {agreed:.4} in {:.2} s", begin.elapsed().as_secs_f64());
+    println!("agreement with a second method at 1.05: {agreed:.4} in {:.2} s", start.elapsed().as_secs_f64());
 }
 
 fn measurements() -> Vec<Measurement<u32>> {

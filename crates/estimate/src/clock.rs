@@ -1,4 +1,4 @@
-//! The offset and drift between two hosts' clocks, with a bound that assumes nothing about the symmetry of the path.
+//! Offset and drift between two hosts' clocks, with a bound that assumes no symmetry of the path.
 
 mod envelope;
 mod estimator;

@@ -1,16 +1,16 @@
-//! What a few repetitions say: their mean, and how far the true mean may be from it.
+//! Mean of a few repetitions, and its confidence interval.
 
 use results::lab::Estimate;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Share of such intervals that hold the true mean.
+/// Share of such intervals that contain the true mean.
 const CONFIDENCE: f64 = 0.95;
 
 /// Mean and 95 % confidence interval of independent repetitions; `None` without any.
 ///
 /// Half the width is `t(1 - 0.05/2, n - 1) s / sqrt(n)` with `s` over `n - 1` (NIST/SEMATECH e-Handbook of Statistical
 /// Methods, §1.3.5.2), absent for a single repetition. It assumes repetitions that are independent and roughly normal;
-/// neither is tested here. Values that are no numbers are left out and not counted in `runs`.
+/// neither is tested here. NaN and infinite values are left out and not counted in `runs`.
 pub fn confidence(values: &[f64]) -> Option<Estimate> {
     let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     let runs = u32::try_from(values.len()).ok()?;
@@ -33,8 +33,9 @@ fn student(freedom: f64) -> Option<f64> {
     Some(t.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)))
 }
 
-/// Wilson's interval, `z` standard deviations to each side, of the share that `of` draws with `hits` hits come from (Wilson 1927; equation 4 in
-/// Brown, Cai and DasGupta 2001). Counts may be fractions, as faded ones are. Without draws it is everything.
+/// Wilson's interval, `z` standard deviations to each side, of the probability behind `hits` hits in `of` draws (Wilson
+/// 1927; equation 4 in Brown, Cai and DasGupta 2001). Counts can be fractions, as decayed ones are. Without draws it is
+/// 0 to 1.
 pub fn wilson(hits: f64, of: f64, z: f64) -> (f64, f64) {
     if of.is_nan() || of <= 0.0 {
         return (0.0, 1.0);
@@ -42,7 +43,7 @@ pub fn wilson(hits: f64, of: f64, z: f64) -> (f64, f64) {
     let share = (hits / of).clamp(0.0, 1.0);
     let middle = (share + z * z / (2.0 * of)) / (1.0 + z * z / of);
     let half = z / (1.0 + z * z / of) * (share * (1.0 - share) / of + z * z / (4.0 * of * of)).sqrt();
-    // Rounding must not leave the share itself outside.
+    // Rounding must not exclude the share itself.
     ((middle - half).clamp(0.0, share), (middle + half).clamp(share, 1.0))
 }
 
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_does_not_count() {
+    fn invalid_numbers_do_not_count() {
         let e = confidence(&[f64::NAN, 1.0, f64::INFINITY, 3.0]).unwrap();
         assert_eq!((e.mean, e.runs), (2.0, 2));
         let huge = confidence(&[f64::MAX, f64::MAX, -f64::MAX]).unwrap();

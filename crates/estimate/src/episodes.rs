@@ -2,18 +2,19 @@ use results::{LossEpisode, TcpState};
 use units::{Duration, Instant};
 
 /// Share of the earlier window at which a sender counts as recovered.
-const RECOVERED: f64 = 0.9;
-/// TCP_CA_Recovery (include/uapi/linux/tcp.h); TCP_CA_Loss is above. CWR below them reacts to a mark or a local drop.
+const RECOVERED_SHARE: f64 = 0.9;
+/// TCP_CA_Recovery (include/uapi/linux/tcp.h); TCP_CA_Loss is above. CWR below them is a reaction to a mark or a local
+/// drop.
 const CA_STATE_RECOVERY: u8 = 3;
 
 /// Finds the loss episodes of one stream in a sequence of socket states, fed about every 10 ms.
 ///
-/// An episode begins when the retransmit counter rises or the congestion state becomes recovery or loss, and the sender's
-/// reaction lasts until a state without either. Its depth compares the smallest window since then with the window
-/// in the last state before. A second reaction before the window is back is an episode of its own; the first one goes on
-/// waiting for its own window. Marks (ECN) without loss are not counted.
+/// An episode starts when the retransmit counter rises or the congestion state becomes recovery or loss. The sender's
+/// reaction lasts until a state without either. The depth compares the smallest window since then with the window in
+/// the last state before. A second reaction before the window has recovered is a separate episode; the first one
+/// continues to wait for its own window. Marks (ECN) without loss are not counted.
 ///
-/// Times are good to the distance of the states. Memory is bounded by the number of episodes listed.
+/// The resolution of times is the interval between the states. Memory is bounded by the number of episodes listed.
 #[derive(Debug, Clone)]
 pub struct LossEpisodes {
     stream: u32,
@@ -29,7 +30,7 @@ pub struct LossEpisodes {
 
 #[derive(Debug, Clone)]
 struct Episode {
-    begin: Instant,
+    start: Instant,
     retransmits: u64,
     cwnd_before: u64,
     cwnd_min: u64,
@@ -37,7 +38,8 @@ struct Episode {
 }
 
 impl LossEpisodes {
-    /// A detector for `stream`, whose load begins at `start`; lists the first `max_listed` episodes, counts all.
+    /// Creates a detector for `stream`, whose load starts at `start`. It lists the first `max_listed` episodes and
+    /// counts all.
     pub fn new(stream: u32, start: Instant, max_listed: usize) -> Self {
         Self {
             stream,
@@ -51,9 +53,9 @@ impl LossEpisodes {
         }
     }
 
-    /// Takes the socket's state at `now` into account.
+    /// Handles the socket's state at `now`.
     pub fn handle_state(&mut self, now: Instant, tcp: &TcpState) {
-        // Retransmissions before the first state belong to nobody: they may be from before the load.
+        // Retransmissions before the first state are not counted: they can precede the load.
         let new = tcp.retransmits.saturating_sub(self.retransmits.unwrap_or(tcp.retransmits));
         if self.retransmits.is_none() {
             self.calm_cwnd = tcp.cwnd_bytes;
@@ -61,7 +63,7 @@ impl LossEpisodes {
         self.retransmits = Some(tcp.retransmits);
         let lossy = new > 0 || tcp.ca_state >= CA_STATE_RECOVERY;
         if lossy && !self.reacting {
-            self.begin(now);
+            self.start_episode(now);
         }
         self.reacting = lossy;
         self.update_current(new, tcp.cwnd_bytes);
@@ -71,26 +73,26 @@ impl LossEpisodes {
         }
     }
 
-    /// The listed episodes and the number of all, at the end `now` of the load.
+    /// The listed episodes and the total number, at the end `now` of the load.
     ///
-    /// What begins or recovers after `now` is left out: a window that grows back when nobody uses it is no recovery.
+    /// Episodes and recoveries after `now` are left out: a window that grows while it is not used is no recovery.
     pub fn finish(self, now: Instant, baseline_rtt: Option<Duration>) -> (Vec<LossEpisode>, u64) {
-        let after = self.listed.iter().filter(|e| e.begin > now).count() as u64;
-        let during = self.listed.iter().filter(|e| e.begin <= now);
+        let after = self.listed.iter().filter(|e| e.start > now).count() as u64;
+        let during = self.listed.iter().filter(|e| e.start <= now);
         let list = during.map(|e| e.record(self.stream, self.start, now, baseline_rtt)).collect();
         (list, self.total - after)
     }
 
-    fn begin(&mut self, now: Instant) {
+    fn start_episode(&mut self, now: Instant) {
         self.total += 1;
         if self.listed.len() < self.listed_max {
             let cwnd = self.calm_cwnd;
-            let episode = Episode { begin: now, retransmits: 0, cwnd_before: cwnd, cwnd_min: cwnd, recovered: None };
+            let episode = Episode { start: now, retransmits: 0, cwnd_before: cwnd, cwnd_min: cwnd, recovered: None };
             self.listed.push(episode);
         }
     }
 
-    /// The latest episode, if it is listed, is the one that the sender reacts to and that the window falls in.
+    /// The latest episode, if it is listed, is the one to which the sender reacts and in which the window falls.
     fn update_current(&mut self, new_retransmits: u64, cwnd: u64) {
         if self.total != self.listed.len() as u64 {
             return;
@@ -103,7 +105,7 @@ impl LossEpisodes {
 
     fn recover(&mut self, now: Instant, cwnd: u64) {
         for e in self.listed.iter_mut().filter(|e| e.recovered.is_none()) {
-            if cwnd as f64 >= e.cwnd_before as f64 * RECOVERED {
+            if cwnd as f64 >= e.cwnd_before as f64 * RECOVERED_SHARE {
                 e.recovered = Some(now);
             }
         }
@@ -113,12 +115,12 @@ impl LossEpisodes {
 impl Episode {
     fn record(&self, stream: u32, start: Instant, end: Instant, baseline_rtt: Option<Duration>) -> LossEpisode {
         let recovered = self.recovered.filter(|r| *r <= end);
-        let recovery_s = recovered.map(|r| r.saturating_since(self.begin).as_secs_f64());
+        let recovery_s = recovered.map(|r| r.saturating_since(self.start).as_secs_f64());
         let rtt_s = baseline_rtt.map(|r| r.as_secs_f64()).filter(|s| *s > 0.0);
         let fallen = self.cwnd_before.saturating_sub(self.cwnd_min) as f64;
         LossEpisode {
             stream,
-            start_s: self.begin.saturating_since(start).as_secs_f64(),
+            start_s: self.start.saturating_since(start).as_secs_f64(),
             retransmits: self.retransmits,
             depth: if self.cwnd_before == 0 { 0.0 } else { fallen / self.cwnd_before as f64 },
             recovery_s,
@@ -149,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_fast_recovery_has_depth_and_recovery_time() {
-        // CUBIC: 1000 kB falls to 700, is back at 900 kB 400 ms after the loss was seen.
+        // CUBIC: 1000 kB falls to 700, and is back at 900 kB 400 ms after the loss was detected.
         let e = feed(
             10,
             &[
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_after_the_load_is_left_out() {
+    fn events_after_the_load_are_left_out() {
         let states = [(0, 1000, 0, 0), (10, 500, 1, 3), (20, 500, 1, 0), (900, 1000, 1, 0), (910, 500, 2, 3)];
         let (list, total) = feed(10, &states).finish(at(100), RTT);
         assert_eq!((list.len(), total), (1, 1));

@@ -1,8 +1,9 @@
-//! How well estimates decide between paths, and how near they come to the truth, as chapters 5 and 6 of J. Strauss,
-//! *Choosing Internet Paths with High Bulk Transfer Capacity* (MIT, 2002) judge them.
+//! Evaluation of estimates: how well they decide between paths, and how close they are to the truth, by chapters 5 and
+//! 6 of J. Strauss, *Choosing Internet Paths with High Bulk Transfer Capacity* (MIT, 2002).
 //!
-//! What is compared are pairs of measurements. A million measurements have half a trillion pairs: everything here takes
-//! time `n log n` (agreement with an allowed variation `n log^2 n`) and equals what counting each pair gives.
+//! The evaluation compares pairs of measurements. A million measurements have half a trillion pairs: every function
+//! here takes time `n log n` (agreement with an allowed variation `n log^2 n`) and equals the result of counting each
+//! pair.
 
 mod agreement;
 mod bootstrap;

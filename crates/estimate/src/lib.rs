@@ -1,9 +1,9 @@
-//! What follows from samples: clocks, limits, ramp-up and recovery, RFC 6349 metrics, datagram order, delay stages, steadiness and fairness,
-//! confidence over repetitions, and the models that measurements are held against.
+//! Estimates from samples: clocks, limits, ramp-up and recovery, RFC 6349 metrics, datagram order, delay stages,
+//! steadiness and fairness, confidence over repetitions, and reference models for measurements.
 //!
-//! Inputs: samples with the time at which they were taken. Outputs: values of the [`results`] vocabulary. Contract: the
-//! crate is pure (no clock, sockets, threads or OS randomness), memory is bounded whatever a peer sends, and no
-//! input causes a panic; what is implausible is counted and left out.
+//! Inputs: samples with their times. Outputs: values of the [`results`] vocabulary. Contract: the crate is pure (no
+//! clock, sockets, threads or OS randomness), memory is bounded for any input of a peer, and no input causes a panic.
+//! Implausible samples are counted and left out.
 
 pub mod choice;
 pub mod clock;

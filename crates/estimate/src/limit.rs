@@ -1,9 +1,9 @@
-//! What limited a transfer in an interval.
+//! Classification of the factor that limited a transfer in an interval.
 //!
-//! Inputs: the sender's socket before and after, what its thread did, and what is known of the receiver. Output: a verdict
-//! with the numbers behind it. The kernel's clocks of busy, receive-window-limited and send-buffer-limited time
-//! (`tcpi_busy_time` and its parts) come first, unless a
-//! queue on the path shows that it is full; what they leave over is told apart by loss, pacing and CPU.
+//! Inputs are the sender's socket before and after, the activity of its thread, and the known state of the receiver.
+//! The output is a verdict with its evidence. The kernel's clocks of busy, receive-window-limited and
+//! send-buffer-limited time (`tcpi_busy_time` and its parts) take precedence, unless a queue on the path shows that it
+//! is full. Loss, pacing and CPU classify the remaining time.
 
 mod combine;
 mod evidence;

@@ -1,8 +1,8 @@
-//! What loss and round trip alone allow a long TCP transfer, by published formulas: curves to hold measurements against.
+//! Rate of a long TCP transfer that loss and round trip allow, by published formulas; a reference for measurements.
 //!
-//! All of them take independent or evenly spaced losses, a window that nothing else limits and a transfer much longer than
-//! its ramp-up. A rate above the narrow link only says that loss is not the limit. `None` where a formula is not
-//! defined: no segment, no round trip, a loss ratio outside `0 < p <= 1`.
+//! All formulas assume independent or evenly spaced losses, a window without other limits, and a transfer much longer
+//! than its ramp-up. A rate above that of the narrow link only means that loss is not the limit. The result is `None`
+//! where a formula is not defined: no segment, no round trip, a loss ratio outside `0 < p <= 1`.
 
 mod overlay;
 mod sawtooth;
@@ -11,7 +11,7 @@ mod transfer;
 
 use units::{Bytes, Duration, Rate};
 
-pub use overlay::{RON_LEAST_LOSS, rate_aware, ron_score, safire};
+pub use overlay::{RON_LOSS_MIN, rate_aware, ron_score, safire};
 pub use sawtooth::{cubic_share, reno_share};
 pub use timeouts::{Reno, TIMEOUT_BEYOND_RTT, cubic_with_timeouts, pftk, pftk_approximate, pftk_received, tfrc};
 pub use transfer::cardwell;
@@ -20,16 +20,16 @@ pub use transfer::cardwell;
 /// Ott 1997, table 1).
 pub const MATHIS_PERIODIC: f64 = 1.224_744_871_391_589;
 
-/// The same with an acknowledgement for every second segment: `sqrt(3/4)` (the same table).
+/// Factor of [`mathis`] with an acknowledgement for every second segment: `sqrt(3/4)` (the same table).
 pub const MATHIS_DELAYED_ACK: f64 = 0.866_025_403_784_438_6;
 
-/// Factor 1, as Mark et al. 2008 and the rule of thumb `MSS / (RTT sqrt(p))` have it.
+/// Factor 1, as in Mark et al. 2008 and in the rule of thumb `MSS / (RTT sqrt(p))`.
 pub const MATHIS_UNIT: f64 = 1.0;
 
 /// CUBIC's scaling constant in segments per second cubed (RFC 9438 §5).
 const CUBIC_C: f64 = 0.4;
 
-/// What CUBIC multiplies its window with on loss (RFC 9438 §4.6).
+/// Multiplicative decrease factor of CUBIC (RFC 9438 §4.6).
 const CUBIC_BETA: f64 = 0.7;
 
 /// Average window of Reno times `sqrt(p)`, in segments, as in the Reno columns of RFC 9438 tables 1 and 2 (and RFC 3649):
@@ -44,7 +44,7 @@ pub fn mathis(mss: Bytes, rtt: Duration, loss: f64, k: f64) -> Option<Rate> {
     rate(mss, rtt, k / checked(loss)?.sqrt())
 }
 
-/// CUBIC's bulk rate: the larger of its own average window and Reno's, a round trip.
+/// CUBIC's bulk rate: the larger of its own average window and Reno's, per round trip.
 ///
 /// Its own window is `(C (3 + beta) / (4 (1 - beta)))^(1/4) * RTT^(3/4) / p^(3/4)`, that is `1.054 RTT^(3/4) / p^(3/4)`
 /// segments (RFC 9438 §5.1, §5.2). Where Reno's is larger CUBIC runs in its Reno-friendly region (§4.3).
@@ -66,33 +66,35 @@ fn checked(loss: f64) -> Option<f64> {
 /// Segments that a sender may send before the first acknowledgement (RFC 6928 §2; Linux: `TCP_INIT_CWND`).
 const INITIAL_WINDOW: u64 = 10;
 
-/// What a transfer finds that has a way to itself.
+/// Parameters of a path that carries a single transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PathParameters {
     /// Data in a full segment.
     pub mss: Bytes,
-    /// What a full segment occupies on the slowest link, headers included.
+    /// Bytes that a full segment occupies on the slowest link, headers included.
     pub wire: Bytes,
-    /// Round trip of the way when nothing waits.
+    /// Round-trip time of the path without queues.
     pub round_trip: Duration,
-    /// Rate of the slowest link; `None`: nothing limits.
+    /// Rate of the slowest link; `None` without a limit.
     pub rate: Option<Rate>,
 }
 
-/// The least time in which TCP can fetch `bytes` over a way that is otherwise empty, from the first packet of the handshake
-/// to the last byte; `None` for a way without segments.
+/// Minimum time in which TCP can fetch `bytes` over an otherwise empty path, from the first packet of the handshake to
+/// the last byte; `None` for a path without segments.
 ///
-/// A round trip for the handshake and one for the request and the first answer; then the bytes at the rate of the slowest
-/// link, and, while windows are too small to fill a round trip, a pause after each. Windows begin with 10 segments (RFC 6928) and
-/// double each round trip (RFC 5681 §3.1, an acknowledgement for each segment). This is the slow start of Cardwell,
-/// Savage and Anderson, "Modeling TCP latency" (INFOCOM 2000), §II.C, with `w1 = 10` and `gamma = 2`, without loss and without a
-/// limit by the receiver; pauses as in Kurose and Ross's static window: window `k` takes `W_k S/R` to send, its first
-/// acknowledgement is there after `S/R + RTT`.
-pub fn ideal_completion(bytes: Bytes, way: PathParameters) -> Option<Duration> {
-    let mss = way.mss.as_u64();
+/// The time includes one round trip for the handshake, and one for the request and the first answer. It also includes
+/// the bytes at the rate of the slowest link, and a pause after each window that is too small to fill a round trip.
+/// Windows start with 10 segments (RFC 6928) and double each round trip (RFC 5681 §3.1, an acknowledgement for each
+/// segment).
+///
+/// This is the slow start of Cardwell, Savage and Anderson, "Modeling TCP latency" (INFOCOM 2000), §II.C, with `w1 =
+/// 10` and `gamma = 2`, without loss and without a limit by the receiver. Pauses are as in Kurose and Ross's static
+/// window: window `k` takes `W_k S/R` to send, and its first acknowledgement arrives after `S/R + RTT`.
+pub fn ideal_completion(bytes: Bytes, path: PathParameters) -> Option<Duration> {
+    let mss = path.mss.as_u64();
     let mut segments = bytes.as_u64().div_ceil(if mss == 0 { return None } else { mss });
-    let round_trip = way.round_trip.as_secs_f64();
-    let each = way.rate.map_or(0.0, |rate| way.wire.as_u64() as f64 * 8.0 / rate.as_bps() as f64);
+    let round_trip = path.round_trip.as_secs_f64();
+    let each = path.rate.map_or(0.0, |rate| path.wire.as_u64() as f64 * 8.0 / rate.as_bps() as f64);
     let mut time = 2.0 * round_trip + bytes.as_u64() as f64 / mss as f64 * each;
     let mut window = INITIAL_WINDOW;
     while segments > window {
@@ -107,10 +109,10 @@ pub fn ideal_completion(bytes: Bytes, way: PathParameters) -> Option<Duration> {
     Duration::try_from_secs_f64(time).ok()
 }
 
-/// `window` segments of `mss` a round trip.
+/// The rate of `window` segments of `mss` per round trip.
 fn rate(mss: Bytes, rtt: Duration, window: f64) -> Option<Rate> {
     let bps = mss.as_u64() as f64 * 8.0 * window / rtt.as_secs_f64();
-    // A cast to u64 would turn a rate beyond any host's into u64::MAX without a word.
+    // A cast to u64 would silently turn a rate beyond any host's into u64::MAX.
     (bps > 0.0 && bps < 9.0e18).then(|| Rate::from_bps(bps.round() as u64))
 }
 
@@ -151,13 +153,13 @@ mod tests {
 
     #[test]
     fn the_rate_is_the_window_each_round_trip() {
-        // 187.4 segments of 1460 B each 100 ms.
+        // 187.4 segments of 1460 B every 100 ms.
         let got = mbps(cubic_response(Bytes::new(1460), Duration::from_millis(100), 1e-4));
         assert!((got / (187.4 * 1460.0 * 8.0 / 0.1 / 1e6) - 1.0).abs() < 1e-3, "{got}");
     }
 
-    /// An MTU of 1500 and timestamps, on Ethernet.
-    fn way(rate: Option<u64>) -> PathParameters {
+    /// A path with an MTU of 1500 and timestamps, on Ethernet.
+    fn path(rate: Option<u64>) -> PathParameters {
         PathParameters {
             mss: Bytes::new(1448),
             wire: Bytes::new(1538),
@@ -170,7 +172,7 @@ mod tests {
     fn without_a_limit_a_transfer_takes_the_round_trips_of_slow_start() {
         // Segments in 1, 2, 3, ... windows from 10: up to 10, 30, 70, 150. One round trip more for the handshake.
         for (segments, round_trips) in [(1, 2), (10, 2), (11, 3), (30, 3), (31, 4), (70, 4), (71, 5), (150, 5)] {
-            let got = ideal_completion(Bytes::new(segments * 1448), way(None)).unwrap();
+            let got = ideal_completion(Bytes::new(segments * 1448), path(None)).unwrap();
             let expected = MS_187 * round_trips;
             assert!(got.abs_diff(expected) < Duration::from_nanos(10), "{segments}: {got:?} against {expected:?}");
         }
@@ -180,26 +182,26 @@ mod tests {
     fn at_a_rate_a_transfer_waits_for_its_bytes_and_less_for_its_windows() {
         // 100 kB at 100 Mb/s: 123.04 us a segment, 69.061 of them 8.4972 ms. Pauses of 187 ms - 9 x 123.04 us and of
         // 187 ms - 19 x 123.04 us. Sum with two round trips: 753.052 ms.
-        let got = ideal_completion(Bytes::new(100_000), way(Some(100_000_000))).unwrap();
+        let got = ideal_completion(Bytes::new(100_000), path(Some(100_000_000))).unwrap();
         assert!((got.as_secs_f64() - 0.753_052).abs() < 1e-6, "{got:?}");
         // 1 Mb/s: ten segments of 12.304 ms are 123 ms, the second window fills the round trip: one pause of 76.264 ms.
-        let got = ideal_completion(Bytes::new(1_448_000), way(Some(1_000_000))).unwrap();
+        let got = ideal_completion(Bytes::new(1_448_000), path(Some(1_000_000))).unwrap();
         assert!((got.as_secs_f64() - (0.374 + 12.304 + 0.076_264)).abs() < 1e-6, "{got:?}");
-        // As one byte of a thousand is as good as none.
-        let got = ideal_completion(Bytes::new(1), way(Some(1_000_000_000))).unwrap();
+        // One byte takes no noticeable time.
+        let got = ideal_completion(Bytes::new(1), path(Some(1_000_000_000))).unwrap();
         assert!((got.as_secs_f64() - 0.374).abs() < 1e-6, "{got:?}");
     }
 
     #[test]
-    fn no_way_gives_no_time_and_no_amount_a_panic() {
-        assert_eq!(ideal_completion(Bytes::new(1), PathParameters { mss: Bytes::ZERO, ..way(None) }), None);
-        ideal_completion(Bytes::new(u64::MAX), way(None));
-        ideal_completion(Bytes::new(u64::MAX), PathParameters { wire: Bytes::new(u64::MAX), ..way(Some(1)) });
-        assert_eq!(ideal_completion(Bytes::new(u64::MAX), way(Some(0))), None);
+    fn an_invalid_path_gives_no_time_and_no_amount_of_bytes_a_panic() {
+        assert_eq!(ideal_completion(Bytes::new(1), PathParameters { mss: Bytes::ZERO, ..path(None) }), None);
+        ideal_completion(Bytes::new(u64::MAX), path(None));
+        ideal_completion(Bytes::new(u64::MAX), PathParameters { wire: Bytes::new(u64::MAX), ..path(Some(1)) });
+        assert_eq!(ideal_completion(Bytes::new(u64::MAX), path(Some(0))), None);
     }
 
     #[test]
-    fn undefined_is_no_rate() {
+    fn undefined_parameters_give_no_rate() {
         let (mss, rtt) = (Bytes::new(1460), Duration::from_millis(10));
         for loss in [0.0, -0.1, 1.1, f64::NAN, f64::INFINITY] {
             assert_eq!(mathis(mss, rtt, loss, 1.0), None, "{loss}");

@@ -2,10 +2,10 @@ use core::time::Duration;
 
 use results::{DelayHistogram, OneWayDelay};
 
-/// One-way delays with the uncertainty of the clocks behind each.
+/// One-way delays with the uncertainty of the clocks of each.
 ///
-/// The clocks' error can make a delay negative, and histograms count what is not negative: each value is stored
-/// above a floor that the error cannot undercut.
+/// The clocks' error can make a delay negative, and histograms hold only non-negative values. Each value is therefore
+/// stored above a floor that the error cannot undercut.
 #[derive(Debug, Clone, Default)]
 pub struct OneWayHistogram {
     histogram: DelayHistogram,
@@ -15,21 +15,21 @@ pub struct OneWayHistogram {
     discarded: u64,
 }
 
-/// Smallest depth of the floor: the resolution of the histogram there is still a microsecond.
+/// Minimum depth of the floor: the resolution of the histogram there is still a microsecond.
 const FLOOR_MIN_NS: i64 = 1_000_000;
 
-/// By how much a delay may be below zero beyond the bound of the clocks: kernel stamps are converted between two clocks of a
-/// host at each end, whose readings are some microseconds apart on a busy host. Less is no delay.
+/// Maximum negative delay beyond the bound of the clocks, in ns. Kernel stamps are converted between two clocks of a
+/// host at each end, whose readings are some microseconds apart on a busy host. A lower value is no delay.
 const READING_NS: i64 = 100_000;
 
 impl OneWayHistogram {
-    /// An empty histogram.
+    /// Creates an empty histogram.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts a delay of `delay_ns` known to within `bound`. One that is negative beyond that is no delay: a stamp was that of
-    /// something else. It is left out and counted in [`discarded`](Self::discarded).
+    /// Counts a delay of `delay_ns` known to within `bound`. A delay that is negative beyond that is invalid, because
+    /// its stamp belongs to another packet. It is left out and counted in [`discarded`](Self::discarded).
     pub fn record(&mut self, delay_ns: i64, bound: Duration) {
         let bound_ns = i64::try_from(bound.as_nanos()).unwrap_or(i64::MAX / 4);
         if delay_ns < -bound_ns.saturating_add(READING_NS) {
@@ -51,12 +51,12 @@ impl OneWayHistogram {
         self.bound = self.bound.max(bound);
     }
 
-    /// Delays that were left out because they were below zero by more than the clocks can be wrong.
+    /// Delays that were left out because they were negative beyond the error of the clocks.
     pub fn discarded(&self) -> u64 {
         self.discarded
     }
 
-    /// Adds all samples of `other`; the quantiles stay good to the resolution of both.
+    /// Adds all samples of `other`; the quantiles keep the resolution of the coarser one.
     pub fn merge(&mut self, other: &Self) {
         self.discarded += other.discarded;
         let (Some(ours), Some(theirs)) = (self.floor_ns, other.floor_ns) else {
@@ -78,7 +78,7 @@ impl OneWayHistogram {
         self.bound = self.bound.max(other.bound);
     }
 
-    /// Forgets all samples.
+    /// Removes all samples.
     pub fn clear(&mut self) {
         self.histogram.clear();
         self.floor_ns = None;

@@ -1,11 +1,11 @@
-//! What one long TCP transfer will get, from what probes told of the path.
+//! Prediction of the goodput of one long TCP transfer from the probes of a path.
 
 mod lost;
 
 use results::estimate::{PredictionBound, TransferPrediction};
 use units::{Bytes, Duration, Rate};
 
-pub use self::lost::{LossOver, Lost};
+pub use self::lost::{LossCount, LossScope};
 use crate::choice::Belief;
 use crate::history::Prediction;
 use crate::model::{
@@ -14,7 +14,7 @@ use crate::model::{
 use crate::probe::{Interval, Path};
 use crate::samples::rate;
 
-/// Congestion controls of which it is known how they answer to loss.
+/// Congestion controls with a known response to loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
     /// CUBIC (RFC 9438).
@@ -26,10 +26,10 @@ pub enum Control {
 }
 
 impl Control {
-    /// All of them.
+    /// All congestion controls.
     pub const ALL: [Self; 3] = [Self::Cubic, Self::Reno, Self::Bbr];
 
-    /// Name as Linux has it.
+    /// Name in Linux.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
@@ -39,33 +39,33 @@ impl Control {
     }
 }
 
-/// What is known of a path.
+/// State of a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PathState {
-    /// Of the narrow link, in bits of IP packets; absent when no method told it.
+    /// Capacity of the narrow link, in bits of IP packets; absent if no method measured it.
     pub capacity: Option<Interval>,
-    /// What is left, in bits of IP packets.
+    /// Available bandwidth, in bits of IP packets.
     pub available: Interval,
-    /// Without queues.
+    /// Round-trip time without queues.
     pub round_trip: Duration,
-    /// How long a packet waits at most that still finds room in the queue of the narrow link: the buffer as time. Absent when
-    /// no probe saw that queue full; it may then be of any length.
+    /// Maximum queueing delay of the narrow link: its buffer as time. Absent if no probe saw that queue full; it can
+    /// then have any length.
     pub queue: Option<Duration>,
-    /// Of probes that came one by one: what a burst loses says nothing of the path.
-    pub loss: Option<Lost>,
-    /// Largest window, the receiver's or the socket's.
+    /// Loss of probes that were sent one by one: losses within a burst do not represent the path.
+    pub loss: Option<LossCount>,
+    /// Maximum window, the receiver's or the socket's.
     pub window: Option<Bytes>,
-    /// What earlier transfers with the same congestion control let expect, in payload.
+    /// Prediction from earlier transfers with the same congestion control, in payload.
     pub earlier: Option<Prediction>,
-    /// Data in a segment.
+    /// Payload of a segment.
     pub mss: Bytes,
     /// The segment as an IP packet.
     pub packet: Bytes,
 }
 
 impl PathState {
-    /// Of a path that was probed, for segments as long as its packets, of IPv4 and TCP with timestamps. Neither loss nor a
-    /// window nor a short queue bounds it.
+    /// Creates the state of a probed path, for segments as long as its packets, with IPv4 and TCP with timestamps.
+    /// Neither loss nor a window nor a short queue limits it.
     pub fn new(path: &Path, capacity: Option<Interval>, available: Interval) -> Self {
         Self {
             capacity,
@@ -84,33 +84,36 @@ impl PathState {
 /// Headers of IPv4 and TCP with timestamps.
 const TCP_HEADERS: u32 = 52;
 
-/// No round trip is shorter; what a clock reads as zero is not.
+/// Minimum round trip; a clock can read shorter ones as zero.
 const ROUND_TRIP_MIN: Duration = Duration::from_micros(1);
 
-/// Loss at which BBR still goes at the full rate: version 1 leaves it alone up to the gain of its probing, a quarter, less
-/// what is retransmitted.
-const BBR_BEARS: f64 = 0.15;
+/// Maximum loss at which BBR keeps the full rate: version 1 ignores loss up to the gain of its probing, a quarter, less
+/// the retransmissions.
+const BBR_LOSS_MAX: f64 = 0.15;
 
-/// Goodput in the long run and, for a transfer of that size, the time with slow start.
+/// Predicts the long-term goodput and, for a transfer of a given size, the time with slow start.
 ///
-/// - The link: what is left of it, in payload. Where less than half of the capacity is left, the load may be TCP that gives
-///   way: one such flow would leave half. Then the value is the geometric mean of both, and half is the upper end.
-/// - The queue of the link, where it is known: Reno and CUBIC fill it, lose what overflows and then leave the link idle in
-///   part where it is short ([`reno_share`], [`cubic_share`]). That is so for a single transfer; beside others, whose windows swing at
-///   other times, a shorter queue does (Appenzeller et al. 2004, §3), so the upper end is without it. BBR does not
-///   wait for an overflow.
-/// - Loss: PFTK for Reno, the response function with timeouts for CUBIC, with the count of losses give or take its standard error. No
-///   loss among the probes bounds nothing: a hundred of them cannot see what slows a fast transfer down. Losses of echoed
-///   probes are taken for half of the round trip's; the interval then reaches from all to nothing of them.
+/// - The link: its available bandwidth, in payload. If less than half of the capacity is available, the load can be TCP
+///   that yields: one such flow would leave half. The value is then the geometric mean of both, and half is the upper
+///   end.
+/// - The queue of the link, if it is known. Reno and CUBIC fill it, lose the overflow and then leave the link partly
+///   idle if the queue is short ([`reno_share`], [`cubic_share`]). That holds for a single transfer; beside others,
+///   whose windows oscillate at other times, a shorter queue suffices (Appenzeller et al. 2004, §3), so that the upper
+///   end excludes this limit. BBR does not wait for an overflow.
+/// - Loss: PFTK for Reno, the response function with timeouts for CUBIC, with the standard error of the loss count. No
+///   loss among the probes sets no bound: a hundred of them cannot show the loss that slows a fast transfer down.
+///   Losses of echoed probes are split equally over both directions; the interval then reaches from all of them to
+///   none.
 /// - The window over the round trip.
 ///
-/// The least of them is the answer. Earlier transfers, where there were any and their interval meets that of the probes, are
-/// taken together with it ([`Belief::and`]): ours, after the hybrid of history and probes that the predictors of He, Dovrolis,
-/// Ammar (2005) ask for. Where the intervals do not meet the path has changed, and the probes are of now. The choice where the load is unknown is ours; no probe here tells TCP from others.
+/// The smallest limit is the result. If there were earlier transfers and their interval overlaps that of the probes,
+/// both are combined ([`Belief::and`]): this crate's form of the hybrid of history and probes that He, Dovrolis, Ammar
+/// (2005) propose. If the intervals do not overlap the path has changed, and the probes are more recent. The treatment
+/// of unknown load is this crate's own; no probe here distinguishes TCP from other traffic.
 pub fn predict(path: &PathState, control: Control, transfer: Option<Bytes>) -> TransferPrediction {
     let share = path.mss.as_u64() as f64 / path.packet.as_u64().max(1) as f64;
-    let [value, low, high] = left_to_tcp(path).map(|bps| bps * share);
-    let used = |bps: f64| bps * used_of_link(path, control, bps);
+    let [value, low, high] = available_to_tcp(path).map(|bps| bps * share);
+    let used = |bps: f64| bps * link_share(path, control, bps);
     let link = [used(value), used(low), high];
     let bounds = [
         Some((link, PredictionBound::Link)),
@@ -120,10 +123,10 @@ pub fn predict(path: &PathState, control: Control, transfer: Option<Bytes>) -> T
             ([bps; 3], PredictionBound::Window)
         }),
     ];
-    let least = |i: usize| bounds.iter().flatten().map(|(b, _)| b[i]).fold(f64::INFINITY, f64::min);
-    let probed = [least(0), least(1), least(2)];
-    let together = path.earlier.as_ref().and_then(|e| with_earlier(probed, e));
-    let [value, low, high] = together.unwrap_or(probed).map(rate);
+    let lowest = |i: usize| bounds.iter().flatten().map(|(b, _)| b[i]).fold(f64::INFINITY, f64::min);
+    let probed = [lowest(0), lowest(1), lowest(2)];
+    let combined = path.earlier.as_ref().and_then(|e| with_earlier(probed, e));
+    let [value, low, high] = combined.unwrap_or(probed).map(rate);
     let bound = bounds.iter().flatten().min_by(|a, b| a.0[0].total_cmp(&b.0[0])).map_or(PredictionBound::Link, |b| b.1);
     let time = |goodput: Rate| transfer.and_then(|bytes| completion(path, bytes, goodput)).map(units::nanos);
     TransferPrediction {
@@ -132,7 +135,7 @@ pub fn predict(path: &PathState, control: Control, transfer: Option<Bytes>) -> T
         low_bps: low.as_bps(),
         high_bps: high.as_bps(),
         bound,
-        earlier_transfers: path.earlier.filter(|_| together.is_some()).map(|e| e.samples as u64),
+        earlier_transfers: path.earlier.filter(|_| combined.is_some()).map(|e| e.samples as u64),
         bytes: transfer.map(Bytes::as_u64),
         completion_ns: time(value),
         completion_low_ns: time(high),
@@ -140,7 +143,7 @@ pub fn predict(path: &PathState, control: Control, transfer: Option<Bytes>) -> T
     }
 }
 
-/// Value and ends of what probes and earlier transfers say together; `None` where they contradict each other.
+/// Combined value and ends of probes and earlier transfers; `None` if they contradict each other.
 fn with_earlier([value, low, high]: [f64; 3], earlier: &Prediction) -> Option<[f64; 3]> {
     if earlier.low_bps > high || earlier.high_bps < low {
         return None;
@@ -151,21 +154,22 @@ fn with_earlier([value, low, high]: [f64; 3], earlier: &Prediction) -> Option<[f
     Some(Belief::new(value, low, high)?.and(before).interval())
 }
 
-/// Value, lower and upper end in b/s of IP packets.
-fn left_to_tcp(path: &PathState) -> [f64; 3] {
-    let left = path.available;
-    let [value, low, high] = [left.value, left.low, left.high].map(|r| r.as_bps() as f64);
+/// Bandwidth available to TCP: value, lower and upper end in b/s of IP packets.
+fn available_to_tcp(path: &PathState) -> [f64; 3] {
+    let available = path.available;
+    let [value, low, high] = [available.value, available.low, available.high].map(|r| r.as_bps() as f64);
     let half = path.capacity.map_or(0.0, |c| c.value.as_bps() as f64 / 2.0);
     if value >= half {
         return [value, low, high];
     }
-    // A path of which nothing is left still lets a window of a segment through.
-    let least = value.max(half / 32.0);
-    [(least * half).sqrt(), low, high.max(half)]
+    // A path without available bandwidth still passes a window of one segment.
+    let floor = value.max(half / 32.0);
+    [(floor * half).sqrt(), low, high.max(half)]
 }
 
-/// Share of a link that carries so much payload in b/s which a transfer uses that loses only what overflows its queue.
-fn used_of_link(path: &PathState, control: Control, bps: f64) -> f64 {
+/// Share of a link with this much payload in b/s that a transfer uses if it loses only the overflow of the link's
+/// queue.
+fn link_share(path: &PathState, control: Control, bps: f64) -> f64 {
     let Some(queue) = path.queue else { return 1.0 };
     let bytes = |time: Duration| bps * time.as_secs_f64() / 8.0;
     // A window that never fills the queue loses nothing there.
@@ -181,7 +185,7 @@ fn used_of_link(path: &PathState, control: Control, bps: f64) -> f64 {
     share.unwrap_or(1.0)
 }
 
-fn by_loss(path: &PathState, control: Control, lost: Lost) -> Option<[f64; 3]> {
+fn by_loss(path: &PathState, control: Control, lost: LossCount) -> Option<[f64; 3]> {
     if lost.lost == 0 || lost.sent == 0 {
         return None;
     }
@@ -200,15 +204,15 @@ fn by_loss(path: &PathState, control: Control, lost: Lost) -> Option<[f64; 3]> {
             }),
             Control::Bbr => {
                 let whole = path.capacity.unwrap_or(path.available).value.as_bps() as f64;
-                Some(Rate::from_bps((whole * if p <= BBR_BEARS { 1.0 - p } else { 0.1 }) as u64))
+                Some(Rate::from_bps((whole * if p <= BBR_LOSS_MAX { 1.0 - p } else { 0.1 }) as u64))
             }
         };
         by_formula.map(|r| r.as_bps() as f64)
     };
-    let [value, most, least] = lost.shares();
-    // A single loss may as well have been none.
-    let high = if least > 0.0 { of(least)? } else { f64::INFINITY };
-    Some([of(value)?, of(most)?, high])
+    let [value, max, min] = lost.shares();
+    // A single loss is compatible with a loss rate of zero.
+    let high = if min > 0.0 { of(min)? } else { f64::INFINITY };
+    Some([of(value)?, of(max)?, high])
 }
 
 fn completion(path: &PathState, bytes: Bytes, goodput: Rate) -> Option<Duration> {

@@ -1,11 +1,11 @@
-//! What a path gives, from a few packets: the probing methods as state machines without input or output.
+//! Probing methods that measure a path with few packets, as state machines without input or output.
 //!
-//! A [`Method`] asks for packet trains and is told how each passed. It knows neither sockets nor clocks nor who carries
-//! its packets: a driver over real sockets or the model of a link in virtual time. Every method ends by itself, whatever
-//! it is told: the number of trains that it may ask for is bounded when it is made.
+//! A [`Method`] requests packet trains and receives an observation of each. It does not depend on sockets, clocks or
+//! the carrier of its packets, which is a driver with real sockets or a model of a link in virtual time. Every method
+//! terminates whatever it observes: the number of trains that it can request is bounded at construction.
 //!
-//! Sizes are IP packets, headers included, and so are all rates: what a link of that many bits a second carries of them.
-//! Frames on Ethernet are 1.2 % larger at 1500 bytes, TCP payload is 3.5 % smaller.
+//! Sizes are those of IP packets, headers included. Rates count the same bits: the rate at which a link carries IP
+//! packets. Ethernet frames are 1.2 % larger at 1500 bytes; TCP payload is 3.5 % smaller.
 
 mod adr;
 mod chirp;
@@ -13,8 +13,8 @@ mod curve;
 mod igi;
 mod loss;
 mod method;
+mod observation;
 mod outcome;
-mod passage;
 mod pathload;
 mod pathrate;
 mod spruce;
@@ -29,8 +29,8 @@ pub use curve::{ArrivalCurve, Burst, ServiceCurve};
 pub use igi::Igi;
 pub use loss::RonProbes;
 pub use method::{Method, Path, Step};
+pub use observation::{Dispersion, Gap, PacketOutcome, TrainObservation};
 pub use outcome::{Interval, Outcome};
-pub use passage::{Dispersion, Gap, PacketOutcome, TrainObservation};
 pub use pathload::Pathload;
 pub use pathrate::Pathrate;
 pub use spruce::Spruce;

@@ -4,24 +4,24 @@ use units::{Bytes, Duration, Rate};
 use crate::Timeline;
 use crate::samples::median;
 
-/// Share of the steady rate that counts as being up to speed.
-const THRESHOLD: f64 = 0.9;
+/// Share of the steady rate at which a transfer is up to speed.
+const STEADY_SHARE_MIN: f64 = 0.9;
 
-/// Fewest bins in a smoothing window: with fewer, one full and one empty bin already look steady.
+/// Minimum number of bins in a smoothing window: with fewer, one full and one empty bin already look steady.
 const WINDOW_BINS_MIN: usize = 3;
 
-/// Windows that a transfer must be long: two for the steady half, two to see a ramp at all.
+/// Minimum length of a transfer in windows: two for the steady half, two to see a ramp at all.
 const WINDOWS_MIN: usize = 4;
 
-/// How a transfer got up to speed; `None` when it is too short to tell (fewer than 12 bins with bytes) or carried nothing.
+/// The ramp-up of a transfer; `None` if it is too short (fewer than 12 bins with bytes) or carried nothing.
 ///
 /// Smoothing: the rate at a time is the mean over the window that ends there. The window is one baseline round trip,
-/// because within a round trip TCP sends in bursts that say nothing about the rate; it is at least three bins and at
-/// most a quarter of the transfer. A window counts as up to speed only when the window after it, which shares
-/// no bin with it, is so too: one bursty bin lifts only the windows that contain it.
+/// because within a round trip TCP sends bursts that do not represent the rate. It is at least three bins and at most a
+/// quarter of the transfer. A window counts as up to speed only if the window after it, which shares no bin with it, is
+/// also: one bursty bin lifts only the windows that contain it.
 ///
-/// The steady rate is the median of the smoothed rate in the second half. The time is the end of the first such
-/// window, so it is late by up to one window; `resolution_s` is the length of the window.
+/// The steady rate is the median of the smoothed rate in the second half. The time is the end of the first such window,
+/// so it is late by up to one window; `resolution_s` is the length of the window.
 pub fn ramp_up(timeline: &Timeline, baseline_rtt: Option<Duration>) -> Option<RampUp> {
     let completed = timeline.completed();
     let first = completed.iter().position(|b| *b > 0)?;
@@ -29,7 +29,7 @@ pub fn ramp_up(timeline: &Timeline, baseline_rtt: Option<Duration>) -> Option<Ra
     let window = window_bins(timeline.bin(), baseline_rtt, bins.len())?;
     let sums: Vec<u64> = bins.windows(window).map(sum).collect();
     let steady = median(sums.get(sums.len() / 2..)?.iter().map(|s| *s as f64))?;
-    let threshold = (steady * THRESHOLD).ceil() as u64;
+    let threshold = (steady * STEADY_SHARE_MIN).ceil() as u64;
     if threshold == 0 {
         return None;
     }
@@ -47,9 +47,9 @@ pub fn ramp_up(timeline: &Timeline, baseline_rtt: Option<Duration>) -> Option<Ra
     })
 }
 
-/// Whether the window that begins at bin `i` and the one right after it both reach the threshold.
+/// Whether the window that starts at bin `i` and the one right after it both reach the threshold.
 ///
-/// At the end of the transfer there is no window after it; then the window alone decides.
+/// At the end of the transfer no window follows; the window alone then decides.
 fn holds(sums: &[u64], i: usize, window: usize, threshold: u64) -> bool {
     let reaches = |at: usize| sums.get(at).is_none_or(|s| *s >= threshold);
     reaches(i) && reaches(i + window)
@@ -64,7 +64,7 @@ fn window_bins(bin: Duration, baseline_rtt: Option<Duration>, bins: usize) -> Op
     Some(usize::try_from(rtt_bins).unwrap_or(usize::MAX).clamp(WINDOW_BINS_MIN, longest))
 }
 
-/// Saturates, because a timeline may come from a peer.
+/// Saturates, because a peer can send any timeline.
 fn sum(bytes: &[u64]) -> u64 {
     bytes.iter().fold(0, |s, b| u64::saturating_add(s, *b))
 }
@@ -91,7 +91,7 @@ mod tests {
         let bins: Vec<u64> = (0..200).map(|i| 16_000 >> (4_usize.saturating_sub(i / 5))).collect();
         let r = ramp_up(&timeline(&bins), Some(Duration::from_millis(50))).unwrap();
         assert_eq!(r.steady_bps, 12_800_000, "16 kB in 10 ms");
-        // Full speed begins at 200 ms; a 5-bin window with at most one half-rate bin averages 90 %: ends at 240 ms.
+        // Full speed starts at 200 ms; a 5-bin window with at most one half-rate bin averages 90 %: ends at 240 ms.
         assert_eq!((r.time_to_90_s * 1e3).round() as u64, 240);
         assert!((r.time_to_90_rtts.unwrap() - 4.8).abs() < 1e-9);
         assert_eq!(r.bytes_to_90, 5 * (1_000 + 2_000 + 4_000 + 8_000) + 4 * 16_000);

@@ -1,33 +1,34 @@
-//! The formulas of RFC 6349 (framework for TCP throughput testing) and the report made of them.
+//! The formulas of RFC 6349 (framework for TCP throughput testing) and a report made of them.
 //!
-//! Inputs: what was measured. Outputs: the RFC's metrics, `None` where the RFC's formula divides by zero.
+//! Inputs: measured values. Outputs: the RFC's metrics, `None` where the RFC's formula divides by zero.
 
 use results::Rfc6349;
 use units::{Bytes, Duration, Rate};
 
-/// Shortest round trip from which a buffer delay is given. Shorter ones consist of delays of the hosts themselves.
-const MEASURABLE: Duration = Duration::from_millis(1);
+/// Minimum round trip for a buffer delay. Shorter ones consist of delays of the hosts themselves.
+const MEASURABLE_RTT_MIN: Duration = Duration::from_millis(1);
 
-/// Ethernet's cost per frame beside the MTU: header 14, FCS 4, gap 12, preamble 7, start of frame 1 (RFC 6349 §3.3.2).
+/// Ethernet's overhead per frame in addition to the MTU: header 14, FCS 4, gap 12, preamble 7, start of frame 1 (RFC
+/// 6349 §3.3.2).
 pub const ETHERNET_FRAMING: Bytes = Bytes::new(38);
 
-/// IPv4 and TCP headers without options (RFC 6349 §3.3.2 takes 40 off the MTU).
+/// IPv4 and TCP headers without options (RFC 6349 §3.3.2 subtracts 40 from the MTU).
 const IPV4_TCP_BYTES: u64 = 40;
 /// IPv6 and TCP headers without options.
 const IPV6_TCP_BYTES: u64 = 60;
 /// The timestamps option with its padding (RFC 7323 appendix A).
 const TIMESTAMPS_BYTES: u64 = 12;
 
-/// What [`report`] needs to know of one direction of one test.
+/// Inputs of [`report`] for one direction of one test.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Inputs {
     /// Rate of the narrow link, if the user gave one.
     pub link_rate: Option<Rate>,
-    /// Highest rate at which bytes arrived over several round trips within the load.
+    /// Highest rate over several round trips within the load.
     pub highest_rate: Rate,
-    /// Path MTU as TCP used it.
+    /// Path MTU that TCP used.
     pub mtu: Bytes,
-    /// Maximum segment size; it tells IPv4 from IPv6, with the space for timestamps taken off or not.
+    /// Maximum segment size; it distinguishes IPv4 from IPv6, with or without the space for timestamps.
     pub mss: Bytes,
     /// Whether the TCP timestamps option was on.
     pub timestamps: bool,
@@ -35,17 +36,17 @@ pub struct Inputs {
     pub mtu_verified: bool,
     /// Bytes that the receiving application read.
     pub bytes_transferred: Bytes,
-    /// How long that took.
+    /// Duration in which it read them.
     pub actual_duration: Duration,
     /// Payload bytes that TCP handed to the network, retransmissions included each time (`tcpi_bytes_sent`).
     pub bytes_sent: Bytes,
     /// Bytes of them retransmitted (`tcpi_bytes_retrans`).
     pub bytes_retransmitted: Bytes,
-    /// Smallest round trip, of the same kind as the mean: the kernel's.
+    /// Smallest round trip, measured like the mean: by the kernel.
     pub baseline_rtt: Duration,
-    /// Mean of the round trips sampled every second during the transfer; zero when there was none.
+    /// Mean of the round trips sampled every second during the transfer; zero without samples.
     pub mean_rtt: Duration,
-    /// Receive window as set by the user; `None` when autotuned.
+    /// Receive window that the user set; `None` with autotuning.
     pub window: Option<Bytes>,
 }
 
@@ -56,7 +57,7 @@ pub fn bdp(rtt: Duration, bottleneck: Rate) -> Bytes {
 
 /// Full frames per second (RFC 6349 §3.3.2): `link / ((MTU + framing) x 8)`; zero without a frame.
 ///
-/// `framing` is the link's cost per frame: [`ETHERNET_FRAMING`], or 8 bytes for the RFC's T3 with PPP.
+/// `framing` is the link's overhead per frame: [`ETHERNET_FRAMING`], or 8 bytes for the RFC's T3 with PPP.
 pub fn frames_per_second(link: Rate, mtu: Bytes, framing: Bytes) -> f64 {
     let bits = (mtu + framing).as_u64() as f64 * 8.0;
     if bits > 0.0 { link.as_bps() as f64 / bits } else { 0.0 }
@@ -70,7 +71,7 @@ pub fn max_tcp_throughput(link: Rate, mtu: Bytes, header_bytes: Bytes) -> Rate {
     Rate::from_bps((frames_per_second(link, mtu, ETHERNET_FRAMING) * payload_bits) as u64)
 }
 
-/// TCP transfer time ratio (RFC 6349 §4.1): actual over ideal time; `None` when the ideal is zero.
+/// TCP transfer time ratio (RFC 6349 §4.1): actual over ideal time; `None` if the ideal is zero.
 pub fn transfer_time_ratio(actual: Duration, ideal: Duration) -> Option<f64> {
     (!ideal.is_zero()).then(|| actual.as_secs_f64() / ideal.as_secs_f64())
 }
@@ -85,7 +86,7 @@ pub fn tcp_efficiency_percent(sent: Bytes, retransmitted: Bytes) -> Option<f64> 
 
 /// Buffer delay in per cent (RFC 6349 §4.3): `(mean - baseline) / baseline x 100`; `None` without a baseline.
 ///
-/// Negative when the loaded path was faster than the idle one: then the baseline is not one.
+/// It is negative if the loaded path was faster than the idle one, which invalidates the baseline.
 pub fn buffer_delay_percent(mean_rtt: Duration, baseline_rtt: Duration) -> Option<f64> {
     let (mean, baseline) = (mean_rtt.as_secs_f64(), baseline_rtt.as_secs_f64());
     (baseline > 0.0).then(|| (mean - baseline) / baseline * 100.0)
@@ -98,9 +99,9 @@ pub fn connections_needed(bdp: Bytes, window: Bytes) -> Option<u64> {
 
 /// The metrics of one direction.
 ///
-/// With a link rate given, the ideal throughput is that of Ethernet framing with this MTU. Without one it is the highest
-/// rate over several round trips, which excludes headers; the ratio is then the transfer's own mean against its best time.
-/// Neither is below the transfer's own rate, so that the ratio is at least 1 as the RFC has it. A metric
+/// With a link rate given, the ideal throughput is that of Ethernet framing with this MTU. Without one it is the
+/// highest rate over several round trips, which excludes headers; the ratio then compares the transfer's own mean with
+/// its best time. Neither is below the transfer's own rate, so that the ratio is at least 1 as in the RFC. A metric
 /// whose formula is undefined (nothing sent, no round trip) is zero.
 pub fn report(inputs: Inputs) -> Rfc6349 {
     let highest = inputs.highest_rate.max(Rate::of(inputs.bytes_transferred, inputs.actual_duration));
@@ -121,7 +122,7 @@ pub fn report(inputs: Inputs) -> Rfc6349 {
         tcp_efficiency_percent: tcp_efficiency_percent(inputs.bytes_sent, inputs.bytes_retransmitted).unwrap_or(0.0),
         mean_rtt_ns: nanos(inputs.mean_rtt),
         buffer_delay_percent: mean_rtt
-            .filter(|mean| (*mean).max(inputs.baseline_rtt) >= MEASURABLE)
+            .filter(|mean| (*mean).max(inputs.baseline_rtt) >= MEASURABLE_RTT_MIN)
             .and_then(|mean| buffer_delay_percent(mean, inputs.baseline_rtt))
             .map(|percent| percent.max(0.0)),
         connections_needed: inputs.window.and_then(|w| connections_needed(bdp, w)),
@@ -130,7 +131,7 @@ pub fn report(inputs: Inputs) -> Rfc6349 {
 
 /// IP and TCP header bytes of a full segment.
 ///
-/// The kernel's MSS leaves room for IPv6 exactly when it is 60 (or 72 with timestamps) below the MTU; any other
+/// The kernel's MSS leaves room for IPv6 exactly if it is 60 (or 72 with timestamps) below the MTU; any other
 /// difference is IPv4, possibly with an MSS clamped by a middlebox.
 fn header(inputs: &Inputs) -> Bytes {
     let difference = inputs.mtu.saturating_sub(inputs.mss).as_u64();
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn no_figure_leaves_its_definition_whatever_was_measured() {
+    fn any_measurement_gives_figures_within_their_definition() {
         // A transfer above the given link rate, and round trips under load below the idle one.
         let fast = Inputs { highest_rate: mbps(100.0), mean_rtt: Duration::from_millis(90), ..measured() };
         for inputs in [fast, Inputs { link_rate: Some(mbps(500.0)), ..fast }] {
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lan_cannot_tell_is_absent() {
+    fn metrics_that_a_lan_cannot_show_are_absent() {
         let us = Duration::from_micros;
         let lan = Inputs { baseline_rtt: us(5), mean_rtt: us(60), ..measured() };
         assert_eq!(report(lan).buffer_delay_percent, None);

@@ -1,4 +1,4 @@
-//! What repeated runs over one path told, for a choice between paths.
+//! Results of repeated runs over one path, for a choice between paths.
 
 use results::estimate::{Caveat, Quantity, TransferPrediction};
 use units::{Duration, Rate};
@@ -8,28 +8,29 @@ use crate::history::Prediction;
 use crate::prediction::{Control, PathState, predict};
 use crate::probe::{Interval, Outcome, Path};
 
-/// Runs from which on their spread tells how far to trust them: what a deviation counts for falls from 12.7 standard errors
-/// with two runs and 4.3 with three to 3.2 with four (Student), and little after that.
+/// Minimum number of runs whose spread indicates their certainty. The factor of the standard error falls from 12.7 with
+/// two runs and 4.3 with three to 3.2 with four (Student), and little after that.
 pub const ROUNDS_MIN: usize = 4;
 
-/// Runs for which the budget of a candidate is meant.
+/// Number of runs for which the budget of a candidate is meant.
 const ROUNDS: u64 = 12;
 
-/// Bytes of a run that says something of what is left, at least: the cheapest good method of 2002.
+/// Minimum bytes of a run with useful information about the available bandwidth: the cheapest good method of 2002.
 const ROUND_BYTES: u64 = 41_000;
 
-/// Above this rate hosts do not keep their own distances: what trains tell is a lower bound, whether they noticed or not.
-pub const PACED: Rate = Rate::from_bps(1_000_000_000);
+/// Maximum rate that hosts can pace. Above it the results of trains are lower bounds, whether the method detected that
+/// or not.
+pub const HOST_PACING_RATE_MAX: Rate = Rate::from_bps(1_000_000_000);
 
-/// What runs of [`crate::probe::TwoRates`] over one path told, each for itself. How much they differ is what the path, its
-/// load and both hosts do to an answer: one run alone does not know.
+/// Separate results of runs of [`crate::probe::TwoRates`] over one path. Their spread shows the variation by the path,
+/// its load and both hosts, which a single run cannot show.
 #[derive(Debug, Clone, Default)]
 pub struct Rounds {
     left: Vec<f64>,
     capacity: Vec<f64>,
     last: Option<Interval>,
     queue: Option<Duration>,
-    /// How many told the rate of the sender.
+    /// Number of runs that measured the rate of the sender.
     limited: usize,
     count: usize,
 }
@@ -45,10 +46,10 @@ impl Rounds {
         if few < ROUND_BYTES { few } else { ROUND_BYTES }
     }
 
-    /// Takes what one run told, as the method said it.
+    /// Adds the result of one run, as the method returned it.
     pub fn add(&mut self, outcome: &Outcome) {
         let capacity = outcome.also.iter().find(|(q, _)| *q == Quantity::Capacity).map(|(_, i)| *i);
-        // Of a capacity alone follows no more than that.
+        // A capacity alone is an upper bound of the available bandwidth.
         let open = |c: Interval| {
             let part = |share: u64| Rate::from_bps(c.value.as_bps() / share);
             Interval { value: part(2), low: part(8), high: c.high }
@@ -62,39 +63,40 @@ impl Rounds {
         self.limited += usize::from(outcome.caveats.contains(&Caveat::LowerBound));
     }
 
-    /// Runs that told something.
+    /// Number of runs with a result.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether there are enough of them to choose by.
+    /// Whether there are enough runs for a choice.
     pub fn are_enough(&self) -> bool {
         self.count >= ROUNDS_MIN
     }
 
-    /// Whether the answer is a lower bound: most runs told the rate of the sender, or all together more than a host can pace.
+    /// Whether the result is a lower bound: most runs measured the rate of the sender, or the mean exceeds the rate
+    /// that a host can pace.
     pub fn is_limited(&self) -> bool {
-        self.limited * 2 > self.count || self.available().is_some_and(|i| i.value > PACED)
+        self.limited * 2 > self.count || self.available().is_some_and(|i| i.value > HOST_PACING_RATE_MAX)
     }
 
-    /// What is left: the mean of all runs with its interval by how much they differ (Student).
+    /// The available bandwidth: the mean of all runs with the interval of their spread (Student).
     pub fn available(&self) -> Option<Interval> {
         if self.left.len() > 1 { Interval::of_mean(&self.left) } else { self.last }
     }
 
-    /// The capacity, likewise.
+    /// The capacity: the mean of all runs with the interval of their spread.
     pub fn capacity(&self) -> Option<Interval> {
         Interval::of_mean(&self.capacity)
     }
 
-    /// What a CUBIC transfer gets.
+    /// The prediction for a CUBIC transfer.
     pub fn predicted(&self, path: &Path, earlier: Option<Prediction>) -> Option<TransferPrediction> {
         let state =
             PathState { earlier, queue: self.queue, ..PathState::new(path, self.capacity(), self.available()?) };
         Some(predict(&state, Control::Cubic, None))
     }
 
-    /// What is believed of the goodput by that.
+    /// The belief about the goodput that follows from a prediction.
     pub fn belief(predicted: &TransferPrediction) -> Option<Belief> {
         Belief::new(predicted.goodput_bps as f64, predicted.low_bps as f64, predicted.high_bps as f64)
     }
@@ -116,20 +118,20 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_differ_are_trusted_as_little_as_they_differ() {
+    fn the_interval_follows_from_the_spread_of_the_runs() {
         // Mean 100, s = sqrt(10/4), t(4) = 2.776: half the interval is 1.96.
         let available = rounds(&[98, 99, 100, 101, 102]).available().unwrap();
         assert!((available.high.as_bps() as f64 / 1e6 - 101.96).abs() < 0.01, "{available:?}");
-        // As seen between two addresses of one interface: 129, 1397, 3252 Mb/s. It may be anything.
+        // As measured between two addresses of one interface: 129, 1397, 3252 Mb/s. The result is undetermined.
         assert_eq!(rounds(&[129, 1397, 3252]).available().unwrap().low, Rate::ZERO);
         assert!(!rounds(&[50, 50, 50]).are_enough() && rounds(&[50; 4]).are_enough());
     }
 
     #[test]
-    fn what_a_host_cannot_pace_is_a_lower_bound() {
+    fn a_rate_that_a_host_cannot_pace_is_a_lower_bound() {
         assert!(rounds(&[1500; 4]).is_limited() && !rounds(&[900; 4]).is_limited());
         let mut slow = Rounds::default();
-        (0..4).for_each(|_| slow.add(&left(500).troubled([Caveat::SenderTooSlow, Caveat::LowerBound])));
+        (0..4).for_each(|_| slow.add(&left(500).with_caveats([Caveat::SenderTooSlow, Caveat::LowerBound])));
         assert!(slow.is_limited());
     }
 

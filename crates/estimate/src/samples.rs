@@ -1,8 +1,8 @@
-//! From samples in floating point to one of them, to their mean, and back to a rate.
+//! Statistics of floating-point samples, and their conversion to a rate.
 
 use units::Rate;
 
-/// A rate of so many b/s, rounded. Below zero, and what is no number, is zero, for `as` saturates.
+/// A rate in b/s, rounded. Negative values and NaN give zero, because `as` saturates.
 pub(crate) fn rate(bps: f64) -> Rate {
     Rate::from_bps(bps.round() as u64)
 }
@@ -13,21 +13,21 @@ pub(crate) fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }
 
-/// The values that are numbers, in order.
+/// The values without NaN, in ascending order.
 pub(crate) fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut sorted: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted
 }
 
-/// The middle one of values in any order, or the mean of the two in the middle; `None` without a value.
+/// The middle of values in any order, or the mean of the two in the middle; `None` without a value.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let sorted = sorted(values);
     let last = sorted.len().checked_sub(1)?;
     Some(f64::midpoint(*sorted.get(last / 2)?, *sorted.get(last.div_ceil(2))?))
 }
 
-/// The one of sorted values below which this share of them lies (nearest rank); `None` without a value.
+/// The value of a sorted list below which this share of the values lies (nearest rank); `None` without a value.
 pub(crate) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (share * sorted.len().checked_sub(1)? as f64).round() as usize;
     sorted.get(rank).copied()
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_rate_is_zero() {
+    fn an_invalid_rate_is_zero() {
         let rates = [1.5, -1.0, f64::NAN, f64::INFINITY].map(|bps| rate(bps).as_bps());
         assert_eq!(rates, [2, 0, 0, u64::MAX]);
     }

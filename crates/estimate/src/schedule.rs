@@ -2,7 +2,7 @@ use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use units::{Bytes, Duration, Instant, Rate};
 
-/// When each datagram of a stream departs: absolute deadlines, so that errors of one departure never reach the next.
+/// Departure times of the datagrams of a stream: absolute deadlines, so that a late departure does not delay the next.
 ///
 /// Gaps are whole nanoseconds; the fraction is carried into the next gap. At rate zero the next deadline is never.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ enum Gaps {
 }
 
 impl Schedule {
-    /// Departures at equal distances such that packets of `packet_bytes` make `rate`; the first at the start.
+    /// Departures at equal gaps that yield `rate` with packets of `packet_bytes`; the first at the start.
     pub fn constant(rate: Rate, packet_bytes: Bytes) -> Self {
         let bit_ns = u128::from(packet_bytes.as_u64()) * 8 * 1_000_000_000;
         let denominator = rate.as_bps();
@@ -39,7 +39,7 @@ impl Schedule {
         Self::with(gaps, Duration::ZERO)
     }
 
-    /// Departures as a Poisson process (RFC 2330 §11.1) such that packets of `packet_bytes` make `rate` on average.
+    /// Departures as a Poisson process (RFC 2330 §11.1) that yield a mean of `rate` with packets of `packet_bytes`.
     ///
     /// The first departs one gap after the start, as every event of such a process does. The same seed gives the same
     /// departures on every host and in every release: the generator's output is fixed by its specification.
@@ -48,13 +48,13 @@ impl Schedule {
         Self::poisson_of(mean_ns, seed)
     }
 
-    /// Starts at equal distances; the first at the start.
+    /// Departures at equal gaps; the first at the start.
     pub fn every(gap: Duration) -> Self {
         let whole_ns = units::nanos(gap);
         Self::with(Gaps::Constant { whole_ns, numerator: 0, denominator: 1, carry: 0 }, Duration::ZERO)
     }
 
-    /// Starts as a Poisson process (RFC 2330 §11.1) with this mean distance; the first one gap after the start.
+    /// Departures as a Poisson process (RFC 2330 §11.1) with this mean gap; the first one gap after the start.
     pub fn poisson_every(mean: Duration, seed: u64) -> Self {
         Self::poisson_of(mean.as_nanos() as f64, seed)
     }
@@ -70,14 +70,14 @@ impl Schedule {
         Self { deadline: Instant::ZERO + first, gap, gaps }
     }
 
-    /// The same departures, counted from `start` instead of the clock's origin. To be called before the first departure.
+    /// Counts the departures from `start` instead of the clock's origin. Call it before the first departure.
     #[must_use]
     pub fn starting_at(mut self, start: Instant) -> Self {
         self.deadline = start + Duration::from_nanos(self.deadline.as_nanos());
         self
     }
 
-    /// When the next datagram departs.
+    /// Departure time of the next datagram.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
@@ -87,7 +87,7 @@ impl Schedule {
         self.gap
     }
 
-    /// Goes on to the departure after the next.
+    /// Advances to the following departure.
     pub fn advance(&mut self) {
         self.deadline = self.deadline + self.gap;
         self.gap = self.gaps.draw();
@@ -105,7 +105,8 @@ impl Gaps {
             }
             Self::Poisson { mean_ns, carry_ns, rng } => {
                 let exact_ns = exponential(rng) * *mean_ns + *carry_ns;
-                // `as` saturates: an infinite mean (rate zero) gives the longest gap, and NaN (zero bytes at rate zero) none.
+                // `as` saturates: an infinite mean (rate zero) gives the longest gap, and NaN (zero bytes at rate zero)
+                // a gap of zero.
                 let whole_ns = exact_ns as u64;
                 *carry_ns = if exact_ns.is_finite() { exact_ns.fract() } else { 0.0 };
                 Duration::from_nanos(whole_ns)
@@ -166,7 +167,7 @@ mod tests {
             // 1 % critical value of the KS test: 1.63 / sqrt(N).
             let distance = ks_distance(&sample, 12_000.0);
             assert!(distance < 1.63 / (N as f64).sqrt(), "seed {seed}: {distance}");
-            // The test has teeth: constant gaps, thrulay's stream, are 1 - 1/e away.
+            // The test rejects constant gaps, thrulay's stream, which are 1 - 1/e away.
             assert!(ks_distance(&vec![12_000.0; N], 12_000.0) > 0.6);
         }
     }

@@ -14,7 +14,7 @@ pub struct SignedDelays {
 }
 
 impl SignedDelays {
-    /// Without samples.
+    /// Creates an empty collection.
     pub fn new() -> Self {
         Self::default()
     }
@@ -43,7 +43,7 @@ impl SignedDelays {
             let distance = self.above.quantile(share(rank - below, self.above.count()))?;
             return Some(first.saturating_add(signed(distance)));
         }
-        // Those below the first delay come in descending order of their distance from it.
+        // Delays below the first one are in descending order of their distance from it.
         let distance = self.below.quantile(share(below + 1 - rank, below))?;
         Some(first.saturating_sub(signed(distance)))
     }

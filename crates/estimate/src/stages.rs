@@ -1,4 +1,4 @@
-//! Where the delay of sampled blocks sits: joins the timestamps of one block into stages.
+//! Decomposition of the delay of sampled blocks: joins the timestamps of one block into stages.
 
 mod histograms;
 mod joiner;

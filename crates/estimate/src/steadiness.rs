@@ -1,23 +1,23 @@
-//! How steady and how fair flows are, by what they received in intervals.
+//! Steadiness and fairness of flows, from the bytes received in intervals.
 //!
-//! Intervals need not begin with the bins that they are counted in: the bytes of one count as spread evenly over it.
+//! Intervals need not align with bins: the bytes of an interval count as spread evenly over it.
 
-/// What a flow received in an interval.
+/// Bytes that a flow received in an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Received {
-    /// Begin, in seconds.
+    /// Start in seconds.
     pub start_s: f64,
-    /// End, in seconds.
+    /// End in seconds.
     pub end_s: f64,
     /// Bytes.
     pub bytes: u64,
 }
 
 /// Share of its mean rate at which a flow counts as settled.
-const SETTLED: f64 = 0.9;
+const SETTLED_SHARE: f64 = 0.9;
 
-/// Part of a bin that may be missing at its end: intervals are cut by threads that may be woken late.
-const SLACK: f64 = 0.01;
+/// Share of a bin that can be missing at its end: threads that end intervals can wake up late.
+const BIN_SLACK_SHARE: f64 = 0.01;
 
 impl Received {
     fn rate(&self) -> f64 {
@@ -25,18 +25,18 @@ impl Received {
     }
 }
 
-/// Time from a flow's begin until the end of the first interval in which it had 90 % of its mean rate, in seconds; `None` for
-/// one that received nothing.
+/// Time from a flow's start until the end of the first interval in which it had 90 % of its mean rate, in seconds;
+/// `None` for a flow that received nothing.
 pub fn settled(flow: &[Received]) -> Option<f64> {
     let (first, last) = (flow.first()?, flow.last()?);
     let bytes: f64 = flow.iter().map(|r| r.bytes as f64).sum();
     let mean = bytes * 8.0 / (last.end_s - first.start_s);
-    let reached = flow.iter().find(|r| mean > 0.0 && r.rate() >= SETTLED * mean)?;
+    let reached = flow.iter().find(|r| mean > 0.0 && r.rate() >= SETTLED_SHARE * mean)?;
     Some(reached.end_s - first.start_s)
 }
 
-/// Coefficient of variation of a flow's rates in whole bins of `bin_s` from `from_s` on (standard deviation over n - 1, over the
-/// mean); `None` with fewer than two bins, or where the intervals are longer than the bins.
+/// Coefficient of variation of a flow's rates in whole bins of `bin_s` from `from_s` on (standard deviation over n - 1,
+/// over the mean). `None` with fewer than two bins, or where the intervals are longer than the bins.
 pub fn variation(flow: &[Received], from_s: f64, bin_s: f64) -> Option<f64> {
     if flow.iter().any(|r| r.end_s - r.start_s > bin_s * 1.5) {
         return None;
@@ -48,21 +48,21 @@ pub fn variation(flow: &[Received], from_s: f64, bin_s: f64) -> Option<f64> {
     (rates.len() >= 2 && mean > 0.0).then(|| (squares / (n - 1.0)).sqrt() / mean)
 }
 
-/// Jain's fairness index, `(sum x)^2 / (n sum x^2)` (Jain, Chiu, Hawe 1984): 1 when all have the same, 1/n when one has all; `None`
-/// without any rate above zero.
+/// Jain's fairness index, `(sum x)^2 / (n sum x^2)` (Jain, Chiu, Hawe 1984): 1 if all rates are equal, 1/n if one flow
+/// has everything; `None` without any rate above zero.
 pub fn jain(rates: &[f64]) -> Option<f64> {
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|r| r * r).sum();
     (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
-/// Mean of Jain's index over the bins of `bin_s` (counted from zero) that at least two flows cover from begin to end, each bin for
-/// those flows alone; with the time over which it was taken. `None` without such a bin.
+/// Mean of Jain's index over the bins of `bin_s` (counted from zero) that at least two flows cover completely, each bin
+/// for those flows alone; with the time over which it was taken. `None` without such a bin.
 pub fn jain_over_time(flows: &[Vec<Received>], bin_s: f64) -> Option<(f64, f64)> {
     let mut by_bin: std::collections::BTreeMap<i64, Vec<f64>> = std::collections::BTreeMap::new();
     for flow in flows {
         let Some(first) = flow.first() else { continue };
-        let number = ((first.start_s / bin_s) - SLACK).ceil();
+        let number = ((first.start_s / bin_s) - BIN_SLACK_SHARE).ceil();
         for (bin, rate) in (number as i64..).zip(bins(flow, number * bin_s, bin_s)) {
             by_bin.entry(bin).or_default().push(rate);
         }
@@ -75,8 +75,8 @@ pub fn jain_over_time(flows: &[Vec<Received>], bin_s: f64) -> Option<(f64, f64)>
 /// Rates in whole bins from `from_s` on, in bits per second.
 fn bins(flow: &[Received], from_s: f64, bin_s: f64) -> Vec<f64> {
     let Some(last) = flow.last() else { return Vec::new() };
-    let whole = ((last.end_s - from_s) / bin_s + SLACK).floor();
-    // A day of bins of 10 ms; what is no number of bins is none.
+    let whole = ((last.end_s - from_s) / bin_s + BIN_SLACK_SHARE).floor();
+    // At most a day of bins of 10 ms; an invalid number of bins counts as zero.
     let whole = if whole.is_finite() { whole.clamp(0.0, 1e7) as usize } else { 0 };
     let mut bits = vec![0.0; whole];
     for r in flow {
@@ -84,8 +84,8 @@ fn bins(flow: &[Received], from_s: f64, bin_s: f64) -> Vec<f64> {
         let first = ((r.start_s - from_s) / bin_s).floor().max(0.0) as usize;
         let after = ((r.end_s - from_s) / bin_s).ceil().max(0.0) as usize;
         for (number, sum) in bits.iter_mut().enumerate().take(after).skip(first) {
-            let begin = from_s + number as f64 * bin_s;
-            let overlap = r.end_s.min(begin + bin_s) - r.start_s.max(begin);
+            let start = from_s + number as f64 * bin_s;
+            let overlap = r.end_s.min(start + bin_s) - r.start_s.max(start);
             *sum += if each.is_finite() { each * overlap.max(0.0) } else { 0.0 };
         }
     }
@@ -120,7 +120,7 @@ mod tests {
         let (long, short) = (flow(0.0, 1.0, &[300; 8]), flow(4.0, 1.0, &[100; 2]));
         let (index, time) = jain_over_time(&[long.clone(), short], 1.0).unwrap();
         assert!((index - 16.0 / 20.0).abs() < 1e-9 && (time - 2.0).abs() < 1e-9, "{index} over {time}");
-        // A second that a flow covers in part is none of its seconds.
+        // A second that a flow covers in part does not count.
         let (_, time) = jain_over_time(&[long.clone(), flow(4.5, 1.0, &[100; 2])], 1.0).unwrap();
         assert!((time - 1.0).abs() < 1e-9, "{time}");
         assert_eq!(jain_over_time(&[long, Vec::new()], 1.0), None);

@@ -1,13 +1,13 @@
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Instant, Rate};
 
-/// Most bins that a timeline read from outside may ask for: 512 KiB of counters, far more than any plot shows.
+/// Maximum number of bins that an external timeline can request: 512 KiB of counters, far more than any plot shows.
 const BINS_MAX: usize = 65_536;
 
 /// Bytes over time in bins of equal width, in bounded memory.
 ///
-/// When the transfer outlasts the bins, neighbours are merged and the width doubles, so that a timeline covers any
-/// duration with between half of and all its bins. No byte is lost by merging.
+/// If the transfer outlasts the bins, neighbours are merged and the width doubles, so that a timeline covers any
+/// duration with between half of and all its bins. Merging loses no byte.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Unchecked")]
 pub struct Timeline {
@@ -17,7 +17,7 @@ pub struct Timeline {
     bytes: Vec<u64>,
 }
 
-/// A timeline as it travels: a peer may write anything, so nothing here is trusted before [`Timeline::from`].
+/// The serialised timeline. A peer can write any value, so nothing here is trusted before [`Timeline::from`].
 #[derive(Deserialize)]
 struct Unchecked {
     start: Instant,
@@ -38,27 +38,27 @@ impl From<Unchecked> for Timeline {
 }
 
 impl Timeline {
-    /// An empty timeline that begins at `start` with bins of width `bin` (at least 1 ns) and at most `max_bins` bins
-    /// (held to 2..=65 536).
+    /// Creates an empty timeline that starts at `start` with bins of width `bin` (at least 1 ns) and at most `max_bins`
+    /// bins (limited to 2..=65 536).
     pub fn new(start: Instant, bin: Duration, max_bins: usize) -> Self {
         let bin_ns = u64::try_from(bin.as_nanos()).unwrap_or(u64::MAX).max(1);
         Self { start, bin_ns, bins_max: max_bins.clamp(2, BINS_MAX), bytes: Vec::new() }
     }
 
-    /// Counts `bytes` at `now`; what lies before the start counts in the first bin.
+    /// Counts `bytes` at `now`; bytes before the start count in the first bin.
     ///
-    /// With zero bytes it only tells that time has passed, which makes a stall visible.
+    /// A call with zero bytes only advances the time, which makes a stall visible.
     pub fn add(&mut self, now: Instant, bytes: Bytes) {
         let elapsed_ns = now.as_nanos().saturating_sub(self.start.as_nanos());
         self.add_at(elapsed_ns, bytes.as_u64());
     }
 
-    /// Width of a bin now.
+    /// Current width of a bin.
     pub fn bin(&self) -> Duration {
         Duration::from_nanos(self.bin_ns)
     }
 
-    /// Begin of the first bin.
+    /// Start of the first bin.
     pub fn start(&self) -> Instant {
         self.start
     }
@@ -68,7 +68,7 @@ impl Timeline {
         Bytes::new(self.bytes.iter().fold(0, |sum, b| u64::saturating_add(sum, *b)))
     }
 
-    /// The rate of each completed bin, with the bin's begin in seconds since the start.
+    /// The rate of each completed bin, with the bin's start in seconds since the start of the timeline.
     ///
     /// The bin in progress is left out: its bytes over a whole bin would understate the rate.
     pub fn rates(&self) -> impl Iterator<Item = (f64, Rate)> + '_ {
@@ -76,36 +76,37 @@ impl Timeline {
         self.completed().iter().enumerate().map(move |(i, b)| (i as f64 * bin_s, Rate::of(Bytes::new(*b), bin)))
     }
 
-    /// The highest mean rate over any `window` of completed bins within `length` after the first byte; `None` when so much
-    /// was not recorded. Several round trips of window even out what waited behind a lost segment and was read at once.
+    /// Maximum mean rate over any `window` of completed bins within `length` after the first byte; `None` if less was
+    /// recorded. A window of several round trips averages out data that waited behind a lost segment and was read at
+    /// once.
     pub fn highest_rate(&self, window: Duration, length: Duration) -> Option<Rate> {
         let bins = |d: Duration| usize::try_from(d.as_nanos() / u128::from(self.bin_ns)).unwrap_or(usize::MAX);
         let wide = bins(window.saturating_add(Duration::from_nanos(self.bin_ns - 1))).max(1);
         let first = self.bytes.iter().position(|b| *b > 0)?;
         let within = self.completed().get(first..)?;
         let within = &within[..within.len().min(bins(length))];
-        let most = within.windows(wide).map(|w| w.iter().fold(0, |s, b| u64::saturating_add(s, *b))).max()?;
+        let bytes_max = within.windows(wide).map(|w| w.iter().fold(0, |s, b| u64::saturating_add(s, *b))).max()?;
         let span_ns = self.bin_ns.saturating_mul(u64::try_from(wide).unwrap_or(u64::MAX));
-        Some(Rate::of(Bytes::new(most), Duration::from_nanos(span_ns)))
+        Some(Rate::of(Bytes::new(bytes_max), Duration::from_nanos(span_ns)))
     }
 
     /// Adds the bytes of another timeline with the same start (another stream of the same direction).
     ///
-    /// The result has bins at least as wide as the wider of the two; where the narrower bins do not divide the wider
-    /// ones, a bin's bytes are shared out in proportion to the time.
+    /// The result has bins at least as wide as the wider of the two. If the narrower bins do not divide the wider ones,
+    /// a bin's bytes are distributed in proportion to the time.
     pub fn merge(&mut self, other: &Self) {
         while self.bin_ns < other.bin_ns {
             self.double_bin();
         }
         for (i, bytes) in other.bytes.iter().enumerate() {
-            let begin_ns = other.bin_ns.saturating_mul(i as u64);
-            // Our bins are not narrower, so one of theirs touches at most two of ours.
-            let until_next_ns = self.bin_ns - begin_ns % self.bin_ns;
+            let start_ns = other.bin_ns.saturating_mul(i as u64);
+            // The bins of `self` are not narrower, so a bin of `other` overlaps at most two of them.
+            let until_next_ns = self.bin_ns - start_ns % self.bin_ns;
             let here_ns = until_next_ns.min(other.bin_ns);
             let here = (u128::from(*bytes) * u128::from(here_ns) / u128::from(other.bin_ns)) as u64;
-            self.add_at(begin_ns, here);
+            self.add_at(start_ns, here);
             if here < *bytes {
-                self.add_at(begin_ns.saturating_add(here_ns), bytes - here);
+                self.add_at(start_ns.saturating_add(here_ns), bytes - here);
             }
         }
     }
@@ -116,7 +117,8 @@ impl Timeline {
     }
 
     fn add_at(&mut self, elapsed_ns: u64, bytes: u64) {
-        // Ends: each turn doubles the bin, and the quotient of a u64 reaches zero after at most 64 turns.
+        // The loop ends: each iteration doubles the bin, and the quotient of a u64 reaches zero after at most 64
+        // iterations.
         while elapsed_ns / self.bin_ns >= self.bins_max as u64 {
             self.double_bin();
         }
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_waited_do_not_make_the_highest_rate_nor_does_what_comes_after_the_load() {
+    fn neither_delayed_bytes_nor_bytes_after_the_load_make_the_highest_rate() {
         // 512 kb/s for 30 s, but nothing between 20 and 22 s, whose bytes are read at 22 s; a burst at 45 s.
         let mut t = timeline(100, 1000);
         for tenth in 0..500_u64 {

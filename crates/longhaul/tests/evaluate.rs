@@ -47,8 +47,7 @@ fn run(number: u64, verdict: &str) -> String {
         + "\n"
 }
 
-/// What `longhaul estimate` wrote: one method right, one that takes every path for one of 7 Mb/s, one without an
-/// answer.
+/// Output of `longhaul estimate`: one correct method, one that estimates 7 Mb/s for every path, one without a result.
 fn probed(number: u64) -> String {
     let right = (10_u64 << number) * 500_000;
     let start = r#"{"record":"start","schema":"longhaul.estimate/2","version":"0","time_utc":"1970-01-01T00:00:02Z","host":"receiver","address":"a","direction":"up","round_trip_ns":1,"mtu_bytes":1500}"#;
@@ -80,7 +79,7 @@ fn directory() -> TempDir {
         let of_run = directory.path().join(format!("run-{number}"));
         fs::create_dir(&of_run).unwrap();
         fs::write(of_run.join("probe.out"), probed(number)).unwrap();
-        fs::write(of_run.join("other.out"), "what some other program has to say\n").unwrap();
+        fs::write(of_run.join("other.out"), "output of another program\n").unwrap();
     }
     directory
 }
@@ -121,7 +120,7 @@ fn head(all: &[EvaluateRecord]) -> results::evaluate::Ensemble {
 }
 
 #[test]
-fn estimates_meet_the_truth_and_choices_are_counted() {
+fn estimates_are_compared_with_the_truth_and_choices_are_counted() {
     let directory = directory();
     let all = records(&[&directory], &[]);
     let head = head(&all);
@@ -144,12 +143,12 @@ fn estimates_meet_the_truth_and_choices_are_counted() {
     // Equal estimates give random choices.
     assert_eq!(decisions(&all, "adr", PairSet::All).unwrap().rates[0].share, 0.5);
     assert_eq!(decisions(&all, "pathload", PairSet::All), None);
-    // The receiver is one, the senders differ by their rates: all pairs have the receiver in common.
+    // There is one receiver, and the senders differ by their rates: all pairs have the receiver in common.
     assert_eq!(decisions(&all, "two-rates", PairSet::CommonEndpoint), None);
 }
 
 #[test]
-fn invalid_runs_count_when_they_are_asked_for() {
+fn invalid_runs_count_on_request() {
     let directory = directory();
     let head = head(&records(&[&directory], &["--include-invalid"]));
     assert_eq!((head.runs, head.invalid, head.paths), (4, 0, 4));
@@ -170,7 +169,7 @@ fn directories_are_evaluated_separately_or_together() {
 }
 
 #[test]
-fn the_tables_and_the_page_say_what_the_records_hold() {
+fn the_tables_and_the_page_show_the_records() {
     let directory = directory();
     let page = path(directory.path(), "page.html");
     let output = evaluate(&[&directory.path().display().to_string(), "--resamples", "50", "--report", &page]);
@@ -233,7 +232,7 @@ fn a_directory_without_estimates_is_reported() {
     let directory = directory();
     (0..4).for_each(|n| fs::write(directory.path().join(format!("run-{n}/probe.out")), "nothing\n").unwrap());
     refused(directory.path(), &[], "without records of `longhaul estimate --json` for the path of the transfer: 3");
-    // Nor has one whose programs have left no file.
+    // Neither has a directory whose programs wrote no file.
     (0..4).for_each(|n| fs::remove_file(directory.path().join(format!("run-{n}/probe.out"))).unwrap());
     refused(
         directory.path(),
@@ -249,7 +248,7 @@ fn a_missing_flow_is_named_with_the_existing_ones() {
 }
 
 #[test]
-fn whole_runs_of_a_torn_file_count_and_a_broken_line_is_named() {
+fn complete_runs_of_a_truncated_file_count_and_an_invalid_line_is_named() {
     // Truncated within the end record of the last valid run: two runs are complete.
     let cut = |text: String| {
         let end = text.match_indices("\"run_end\"").nth(2).unwrap().0;
@@ -260,22 +259,22 @@ fn whole_runs_of_a_torn_file_count_and_a_broken_line_is_named() {
     assert!(output.status.success() && text(&output.stderr).contains("the last line is incomplete"), "{output:?}");
     let head = head(&records(&[&torn], &[]));
     assert_eq!((head.runs, head.unfinished, head.paths), (3, 1, 2));
-    let (_folder, path) = with("records.jsonl", |text| text[..EXPERIMENT.len() / 2].to_owned());
+    let (_directory, path) = with("records.jsonl", |text| text[..EXPERIMENT.len() / 2].to_owned());
     refused(&path, &[], "line 1: not a longhaul record");
-    let (_folder, path) = with("records.jsonl", |text| text.replacen("\"point\":1", "\"point\":", 1));
+    let (_directory, path) = with("records.jsonl", |text| text.replacen("\"point\":1", "\"point\":", 1));
     refused(&path, &[], "line 5: not a longhaul record");
-    let (_folder, path) = with("run-1/probe.out", |text| text.replacen("\"bytes\":1000", "\"bytes\":", 1));
+    let (_directory, path) = with("run-1/probe.out", |text| text.replacen("\"bytes\":1000", "\"bytes\":", 1));
     refused(&path, &[], "probe.out: line 2");
 }
 
 #[test]
-fn a_changed_experiment_file_is_noticed() {
-    let (_folder, path) = with("experiment.toml", |text| text.replace("[10, 20, 40, 80]", "[11, 20, 40, 80]"));
+fn a_changed_experiment_file_is_detected() {
+    let (_directory, path) = with("experiment.toml", |text| text.replace("[10, 20, 40, 80]", "[11, 20, 40, 80]"));
     refused(&path, &[], "has changed since the experiment");
 }
 
 #[test]
-fn places_that_cannot_be_written_are_named() {
+fn paths_that_cannot_be_written_are_named() {
     let directory = directory();
     refused(directory.path(), &["--json=/nonexistent/records.jsonl"], "/nonexistent/records.jsonl");
     refused(directory.path(), &["--report", "/nonexistent/page.html"], "/nonexistent/page.html");

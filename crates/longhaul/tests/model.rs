@@ -19,9 +19,9 @@ fn of<'a>(all: &'a [ModelResult], name: &str) -> &'a ModelResult {
 }
 
 #[test]
-fn the_formulas_stand_side_by_side() {
+fn the_formulas_are_listed_together() {
     let all = models(&["--rtt", "100ms", "--loss", "0.01%", "--mss", "1000"]);
-    // 8000 b each 100 ms, times sqrt(3/2) / sqrt(1e-4).
+    // 8000 b every 100 ms, times sqrt(3/2) / sqrt(1e-4).
     assert!(of(&all, "mathis").rate_bps.unwrap().abs_diff(9_797_959) < 5);
     // 1.054 (0.1 / 1e-4)^0.75 = 187.4 segments.
     let cubic = of(&all, "cubic").rate_bps.unwrap() as f64;
@@ -33,10 +33,10 @@ fn the_formulas_stand_side_by_side() {
 }
 
 #[test]
-fn link_and_window_hold_the_rate() {
+fn link_and_window_limit_the_rate() {
     let all = models(&["--rtt", "100ms", "--loss", "1e-6", "--rate", "100Mb/s", "--window", "500kB", "--bytes", "1GB"]);
     let mathis = of(&all, "mathis");
-    // 500 kB each 100 ms are 40 Mb/s.
+    // 500 kB every 100 ms are 40 Mb/s.
     assert_eq!((mathis.rate_bps, mathis.bound), (Some(40_000_000), Some(ModelBound::Window)));
     assert!(mathis.formula_bps.unwrap() > 100_000_000);
     // 8 Gb at 40 Mb/s.
@@ -46,16 +46,16 @@ fn link_and_window_hold_the_rate() {
 }
 
 #[test]
-fn no_time_is_less_than_the_link_takes() {
+fn no_transfer_is_faster_than_the_link() {
     for loss in ["0", "1e-7", "1e-6"] {
-        // 8 Gb at 100 Mb/s are 80 s, whatever the loss.
+        // 8 Gb at 100 Mb/s are 80 s with any loss.
         for m in models(&["--rtt", "100ms", "--loss", loss, "--rate", "100Mb/s", "--bytes", "1GB"]) {
             let seconds = m.completion_ns.unwrap() as f64 / 1e9;
             assert!(seconds >= 79.9, "{loss}: {m:?}");
             assert!(m.model == "ron-score" || seconds < 130.0, "{loss}: {m:?}");
         }
     }
-    // 1 GB in windows of 64 kB each 100 ms: 1562.5 s.
+    // 1 GB in windows of 64 kB every 100 ms: 1562.5 s.
     let all = models(&["--rtt", "100ms", "--window", "64kB", "--bytes", "1GB"]);
     for name in ["slow-start", "cardwell"] {
         let seconds = of(&all, name).completion_ns.unwrap() as f64 / 1e9;
@@ -64,11 +64,11 @@ fn no_time_is_less_than_the_link_takes() {
 }
 
 #[test]
-fn without_loss_only_link_and_window_speak() {
+fn without_loss_only_link_and_window_limit_the_rate() {
     let all = models(&["--rtt", "20ms", "--rate", "1Gb/s"]);
     let pftk = of(&all, "pftk");
     assert_eq!((pftk.formula_bps, pftk.rate_bps, pftk.bound), (None, Some(1_000_000_000), Some(ModelBound::Link)));
-    // RON takes one loss in a hundred for a path that has lost nothing.
+    // RON assumes one loss in a hundred on a path without losses.
     assert!(of(&all, "ron-score").formula_bps.is_some());
 }
 

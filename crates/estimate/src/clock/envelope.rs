@@ -1,15 +1,15 @@
-/// Most points kept. Queueing leaves a dozen (the corners of the smallest delays); only an adversary's exchanges lie on
-/// so fine a curve.
+/// Maximum number of points. Queueing leaves a dozen (the corners of the smallest delays); only an attacker's exchanges
+/// lie on so fine a curve.
 const POINTS_MAX: usize = 128;
 
-/// Largest coordinate (36 years in ns): with it the cross product of two differences fits an i128.
+/// Maximum coordinate (36 years in ns): with it the cross product of two differences fits an i128.
 pub(super) const COORDINATE_MAX: i64 = 1 << 60;
 
-/// The lower convex envelope of points: a line is below all the points exactly when it is below these.
+/// The lower convex envelope of points: a line is below all the points exactly if it is below these.
 ///
-/// Whole numbers throughout, so that exchanges with equal delays, whose points lie on one line, leave just the two outer
-/// ones. Memory is bounded: beyond 128 points the one whose absence widens the bound least is forgotten. Forgetting
-/// a bound never makes the others wrong.
+/// All values are whole numbers, so that exchanges with equal delays, whose points lie on one line, leave only the two
+/// outer ones. Memory is bounded: beyond 128 points the one whose removal widens the bound least is removed. The
+/// removal of a bound never invalidates the others.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Envelope {
     points: Vec<Point>,
@@ -22,19 +22,19 @@ pub(super) struct Point {
     pub(super) y: i64,
 }
 
-/// Twice the area of the triangle, positive when `b` is below the line from `a` to `c` and thus a corner.
+/// Twice the area of the triangle; it is positive if `b` is below the line from `a` to `c` and thus a corner.
 fn corner(a: Point, b: Point, c: Point) -> i128 {
     let d = |to: i64, from: i64| i128::from(to) - i128::from(from);
     d(b.t, a.t) * d(c.y, a.y) - d(c.t, a.t) * d(b.y, a.y)
 }
 
 impl Envelope {
-    /// The corners in the order of time.
+    /// The corners in order of time.
     pub(super) fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// Takes a point into account; `false` when the others already say as much.
+    /// Adds a point; `false` if the others imply it already.
     pub(super) fn insert(&mut self, p: Point) -> bool {
         let at = self.points.partition_point(|q| q.t < p.t);
         match self.points.get(at) {
@@ -50,7 +50,7 @@ impl Envelope {
         self.points.insert(at, p);
         self.drop_hidden(at);
         if self.points.len() > POINTS_MAX {
-            self.forget_least();
+            self.remove_smallest_corner();
         }
         true
     }
@@ -64,7 +64,7 @@ impl Envelope {
         }
     }
 
-    /// Removes what the new point at `at` hides, on both sides.
+    /// Removes the points on both sides that the new point at `at` hides.
     fn drop_hidden(&mut self, at: usize) {
         while self.is_hidden(at + 1) {
             self.points.remove(at + 1);
@@ -82,8 +82,8 @@ impl Envelope {
         three.is_some_and(|[a, b, c]| corner(*a, *b, *c) <= 0)
     }
 
-    /// Removes the corner that sticks out least, never an outer point: those confine the drift.
-    fn forget_least(&mut self) {
+    /// Removes the corner that protrudes least, never an outer point: the outer points confine the drift.
+    fn remove_smallest_corner(&mut self) {
         let areas = self.points.array_windows::<3>().map(|[a, b, c]| corner(*a, *b, *c));
         if let Some((i, _)) = areas.enumerate().min_by_key(|(_, area)| *area) {
             self.points.remove(i + 1);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_made_to_grow_memory_does_not() {
+    fn an_adversarial_curve_does_not_grow_memory() {
         let parabola: Vec<_> =
             (-20_000..20_000_i64).map(|i| (i * 7_919 % 20_011, (i * 7_919 % 20_011).pow(2))).collect();
         assert_eq!(envelope(&parabola).points().len(), POINTS_MAX);

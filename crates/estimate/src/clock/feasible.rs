@@ -1,7 +1,8 @@
-/// Largest drift between two hosts: crystals of computers are specified to ±100 ppm, so two of them differ by 200.
+/// Maximum drift between two hosts: crystals of computers are specified to ±100 ppm, so two of them differ by up to
+/// 200.
 ///
 /// Without this limit two exchanges a few milliseconds apart would allow drifts of per cents, and the bound of a short
-/// test would explode away from its data.
+/// test would grow rapidly away from its data.
 pub(super) const DRIFT_MAX: f64 = 200e-6;
 
 /// Nanoseconds by which each constraint is relaxed: a reading of n ns stands for any time in [n, n + 1).
@@ -22,7 +23,7 @@ impl Line {
     }
 }
 
-/// What an exchange says: at one time the offset is on one side of a value.
+/// Constraint by an exchange: at one time the offset is on one side of a value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Constraint {
     /// `theta(t_ns) <= offset_ns`.
@@ -32,7 +33,7 @@ enum Constraint {
 }
 
 impl Constraint {
-    /// How far the line is on the allowed side; negative when it violates the constraint.
+    /// Distance of the line from the limit on the allowed side; negative if it violates the constraint.
     fn slack(self, line: Line) -> f64 {
         match self {
             Self::AtMost { t_ns, offset_ns } => offset_ns + RESOLUTION_NS - line.at(t_ns),
@@ -61,10 +62,10 @@ impl Range {
         self.low + self.half_width()
     }
 
-    /// The drift to report: none while that is possible, else the middle.
+    /// The drift to report: zero while that is feasible, else the middle.
     ///
-    /// Within a loaded test the range stays wide for long, as exchanges behind a queue teach little. Its middle is then
-    /// noise of tens of ppm, while the clocks of most hosts differ by a few.
+    /// Within a loaded test the range stays wide for long, because exchanges behind a queue carry little information.
+    /// Its middle is then noise of tens of ppm, while the clocks of most hosts differ by a few.
     pub(super) fn value(self) -> f64 {
         if self.allows_none() { 0.0 } else { self.middle() }
     }
@@ -74,7 +75,7 @@ impl Range {
         self.low <= 0.0 && self.high >= 0.0
     }
 
-    /// Largest error of [`value`](Self::value).
+    /// Maximum error of [`value`](Self::value).
     pub(super) fn error(self) -> f64 {
         (self.high - self.value()).max(self.value() - self.low)
     }
@@ -97,7 +98,7 @@ impl Feasible {
         Self { vertices }
     }
 
-    /// Offsets of the feasible lines without drift; `None` when there must be one.
+    /// Offsets of the feasible lines without drift; `None` if there must be a drift.
     pub(super) fn offsets_without_drift(&self) -> Option<Range> {
         let following = self.vertices.iter().cycle().skip(1);
         let mut range: Option<Range> = None;
@@ -116,7 +117,7 @@ impl Feasible {
         range
     }
 
-    /// The lines below all points of `upper` and above all points of `lower`; `None` when there are none.
+    /// The lines below all points of `upper` and above all points of `lower`; `None` without such a line.
     pub(super) fn between(
         offset_max_ns: f64,
         upper: impl Iterator<Item = (f64, f64)>,
@@ -128,7 +129,7 @@ impl Feasible {
         upper.chain(lower).all(|constraint| lines.clip(constraint)).then_some(lines)
     }
 
-    /// Applies a constraint; `false`, and nothing changes, when no line satisfies it together with the others.
+    /// Applies a constraint; returns `false` without a change if no line satisfies it together with the others.
     fn clip(&mut self, constraint: Constraint) -> bool {
         let allowed = self.vertices.iter().filter(|v| constraint.slack(**v) >= 0.0).count();
         if allowed == 0 {

@@ -1,21 +1,21 @@
 use serde::{Deserialize, Serialize};
 use units::Instant;
 
-/// What is known of a remote clock: its offset and drift against the local one, each with its largest error.
+/// Model of a remote clock: its offset and drift against the local one, each with its maximum error.
 ///
 /// The offset is `theta(t) = remote(t) - local(t)`, taken to be linear in time. As long as it is, the truth lies within
-/// [`bound_at`](Self::bound_at) of [`offset_at`](Self::offset_at) at every local time, before and after the data too.
+/// [`bound_at`](Self::bound_at) of [`offset_at`](Self::offset_at) at every local time, also before and after the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockModel {
-    /// Local time to which offset and bound refer: where the bound over all data is best.
+    /// Local time to which offset and bound refer: the time at which the bound over all data is smallest.
     pub reference: Instant,
     /// Remote minus local clock at `reference`.
     pub offset_ns: i64,
     /// Drift of the remote clock against the local one, parts per million; positive when the remote clock is faster.
     pub drift_ppm: f64,
-    /// Largest error of the offset at `reference`.
+    /// Maximum error of the offset at `reference`.
     pub bound_ns: u64,
-    /// Largest error of the drift, parts per million.
+    /// Maximum error of the drift, parts per million.
     pub drift_bound_ppm: f64,
 }
 
@@ -27,13 +27,14 @@ impl ClockModel {
         self.offset_ns.saturating_add(moved_ns)
     }
 
-    /// Largest error of [`offset_at`](Self::offset_at) in nanoseconds; grows away from the reference by the drift's error.
+    /// Maximum error of [`offset_at`](Self::offset_at) in nanoseconds; it grows away from the reference by the drift's
+    /// error.
     pub fn bound_at(&self, local: Instant) -> u64 {
         let distance_ns = local.nanos_since(self.reference).unsigned_abs() as f64;
         self.bound_ns.saturating_add((distance_ns * self.drift_bound_ppm.abs() / 1e6).ceil() as u64)
     }
 
-    /// The local time at which the remote clock shows `remote`; held to the clock's range.
+    /// The local time at which the remote clock shows `remote`, limited to the clock's range.
     ///
     /// The error is that of [`bound_at`](Self::bound_at) the result.
     pub fn to_local(&self, remote: Instant) -> Instant {
@@ -46,7 +47,7 @@ impl ClockModel {
         Instant::from_nanos(u64::try_from(local_ns.max(0)).unwrap_or(u64::MAX))
     }
 
-    /// The same knowledge from the other end's point of view: its local clock is this model's remote clock.
+    /// The model from the other end's point of view: its local clock is this model's remote clock.
     #[must_use]
     pub fn inverted(&self) -> Self {
         let drift = self.drift();
@@ -63,7 +64,7 @@ impl ClockModel {
         }
     }
 
-    /// The drift as a ratio; zero for what no clock does, so that a hostile model divides by nothing near zero.
+    /// The drift as a ratio; zero for impossible values, so that a hostile model never divides by a number near zero.
     fn drift(&self) -> f64 {
         let drift = self.drift_ppm / 1e6;
         if drift.abs() <= 0.5 { drift } else { 0.0 }

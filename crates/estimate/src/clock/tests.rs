@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
-/// Two clocks whose truth is known: local time is true time, the remote clock is `offset` ahead and drifts.
+/// Two clocks with a known truth: local time is true time, the remote clock is `offset` ahead and drifts.
 #[derive(Debug, Clone, Copy)]
 struct Truth {
     origin_ns: u64,
@@ -21,7 +21,8 @@ impl Truth {
         Instant::from_nanos(local_ns.wrapping_add_signed(self.theta(local_ns)))
     }
 
-    /// An exchange `after_ns` into the test with these delays on the way there, at the remote end, and back.
+    /// An exchange `after_ns` into the test with these delays in the forward direction, at the remote end, and in the
+    /// return direction.
     fn exchange(&self, after_ns: u64, there_ns: u64, turn_ns: u64, back_ns: u64) -> Exchange {
         let send = self.origin_ns + after_ns;
         Exchange {
@@ -52,7 +53,7 @@ fn one_exchange_bounds_the_offset_by_half_the_round_trip() {
     // 100 ms of path: half of it, and up to 200 ppm over 103 ms (21 us) for the unknown drift.
     assert!((50 * MS..50 * MS + 50_000).contains(&m.bound_ns), "{m:?}");
     assert_holds(&m, &TRUTH, TRUTH.origin_ns);
-    assert!((m.drift_bound_ppm - 200.0).abs() < 1e-6, "a single exchange says nothing of the drift");
+    assert!((m.drift_bound_ppm - 200.0).abs() < 1e-6, "a single exchange does not bound the drift");
 }
 
 #[test]
@@ -65,27 +66,27 @@ fn drift_is_resolved_over_a_long_test_and_not_over_a_short_one() {
     for i in 0..600 {
         e.handle_exchange(TRUTH.exchange(i * 100 * MS, MS, 1000, MS));
     }
-    // ±1 ms at either end of 60 s: a drift of 23 ± 2 ms / 60 s = 33 ppm, so that none at all is possible and reported.
+    // ±1 ms at either end of 60 s: a drift of 23 ± 2 ms / 60 s = 33 ppm, so that zero is feasible and reported.
     let m = e.model().unwrap();
     assert!(m.drift_ppm == 0.0 && (53.0..59.0).contains(&m.drift_bound_ppm), "{m:?}");
     for i in 600..3000 {
         e.handle_exchange(TRUTH.exchange(i * 100 * MS, MS, 1000, MS));
     }
     let m = e.model().unwrap();
-    // The same at either end of 300 s: 23 ± 6.7 ppm.
+    // ±1 ms at either end of 300 s: 23 ± 6.7 ppm.
     assert!((m.drift_ppm - 23.0).abs() < 0.5 && (6.0..7.5).contains(&m.drift_bound_ppm), "{m:?}");
     assert!((0..=300).all(|s| m.bound_at(Instant::from_nanos(TRUTH.origin_ns + s * 1000 * MS)) < 3 * MS));
     assert_eq!((e.exchanges(), e.rejected(), e.steps()), (3020, 0, 0));
 }
 
 #[test]
-fn loaded_exchanges_do_not_spoil_what_idle_ones_told() {
+fn loaded_exchanges_do_not_spoil_the_result_of_idle_ones() {
     let mut e = ClockEstimator::new();
     for i in 0..100 {
         e.handle_exchange(TRUTH.exchange(i * 10 * MS, 5 * MS, 1000, 5 * MS));
     }
     for i in 0..300 {
-        // The load queues one way only: 200 ms more, where a symmetric estimate would be off by 100 ms.
+        // The load queues in one direction only: 200 ms more, where a symmetric estimate would be off by 100 ms.
         e.handle_exchange(TRUTH.exchange(1000 * MS + i * 100 * MS, 205 * MS, 1000, 5 * MS));
     }
     for i in 0..100 {
@@ -114,7 +115,7 @@ fn times_that_no_clock_shows_are_counted_and_ignored() {
 }
 
 #[test]
-fn a_step_is_counted_and_the_newest_exchanges_are_believed() {
+fn a_step_is_counted_and_the_newest_exchanges_are_used() {
     let stepped = Truth { offset_ns: TRUTH.offset_ns + 250 * MS as i64, ..TRUTH };
     let mut e = ClockEstimator::new();
     for i in 0..200 {

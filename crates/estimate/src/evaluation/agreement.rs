@@ -7,7 +7,7 @@ use super::{Measurement, Pairs};
 
 /// Share of the pairs that both methods decide on which they choose the same path, whichever is faster.
 ///
-/// Two methods that are both undecided (equal estimates) agree; one that is, and one that is not, agree by half. `None`
+/// Two methods that are both undecided (equal estimates) agree; if only one is undecided they agree by half. `None`
 /// without a pair. `n log n`.
 pub fn same_choice<E>(measurements: &[Measurement<E>], method: usize, other: usize, pairs: &Pairs) -> Option<f64> {
     let (mut halves, mut all) = (0, 0);
@@ -19,11 +19,11 @@ pub fn same_choice<E>(measurements: &[Measurement<E>], method: usize, other: usi
     (all > 0).then(|| halves as f64 / 2.0 / all as f64)
 }
 
-/// Share of pairs on which two methods are both correct, or both incorrect, with this variation allowed: Table 5.7, for
+/// Share of pairs on which two methods are both correct, or both incorrect, with this allowed variation: Table 5.7, for
 /// which the thesis allows 1.05 (§5.3).
 ///
-/// Where the truths are within the variation every choice is correct, so that all methods agree. With the truth itself
-/// as one of the methods this is the other's share of correct choices, as in the table's last row. Equal estimates
+/// If the truths are within the variation every choice is correct, so that all methods agree. With the truth itself as
+/// one of the methods the result is the other's share of correct choices, as in the table's last row. Equal estimates
 /// count as in [`same_choice`]. `None` without a pair, or for a variation below 1. `n log^2 n`.
 pub fn agreement<E>(
     measurements: &[Measurement<E>],
@@ -41,7 +41,7 @@ pub fn agreement<E>(
         both += part.sign * i128::from(both_wrong_halves(&rows, variation));
     }
     let all = one.pairs(&once);
-    // Two methods disagree where one is wrong and the other is not: wrong + wrong - 2 both wrong.
+    // Two methods disagree if exactly one is wrong: wrong + wrong - 2 both wrong.
     let disagree_halves = one.wrong_halves(&once) + two.wrong_halves(&once) - 2 * both;
     (all > 0).then(|| 1.0 - disagree_halves as f64 / 2.0 / all as f64)
 }
@@ -67,10 +67,7 @@ const fn choose_two(n: usize) -> i128 {
     n * (n - 1) / 2
 }
 
-/// Twice the agreement: over ordered pairs, those where both estimates are greater, and those where neither is smaller.
-///
-/// A pair whose order is the same in both counts once in each; one tied in one estimate once in the latter; one tied in
-/// both twice in the latter.
+/// Twice the agreement: over ordered pairs, those with both estimates greater, and those with neither smaller.
 fn concordant_halves(rows: &[Both]) -> u64 {
     let ranks = dense_ranks(rows.iter().map(|r| r.two));
     let mut order: Vec<(f64, usize)> = rows.iter().map(|r| r.one).zip(ranks).collect();
@@ -82,14 +79,14 @@ fn concordant_halves(rows: &[Both]) -> u64 {
         for (_, rank) in equal {
             seen.add(*rank, 1);
         }
-        // Less itself.
+        // Minus one for the row itself.
         halves += equal.iter().map(|(_, rank)| seen.below(rank + 1) - 1).sum::<u64>();
     }
     halves
 }
 
-/// Twice the pairs on which both are wrong: where the slower path has the greater of both estimates, and where it has
-/// the smaller of neither. Equal estimates thus count as the smaller of the two methods' shares in the error.
+/// Twice the pairs on which both are wrong: the slower path has the greater value of both estimates, or the smaller of
+/// neither. Equal estimates thus count as the smaller of the two methods' shares in the error.
 fn both_wrong_halves(rows: &[Both], variation: f64) -> u64 {
     let mut truths: Vec<f64> = rows.iter().map(|r| r.truth).collect();
     truths.sort_unstable_by(f64::total_cmp);
@@ -99,15 +96,15 @@ fn both_wrong_halves(rows: &[Both], variation: f64) -> u64 {
             let bound = truths.partition_point(|t| *t <= row.truth * variation);
             let rank = truths.partition_point(|t| *t < row.truth);
             // Doubled, so that one more makes an equal one greater.
-            let asks = Point { first: 2 * first + tie, second: 2 * second + tie, third: Third::From(bound) };
-            [asks, Point { first: 2 * first, second: 2 * second, third: Third::Rank(rank) }]
+            let query = Point { first: 2 * first + tie, second: 2 * second + tie, third: Third::From(bound) };
+            [query, Point { first: 2 * first, second: 2 * second, third: Third::Rank(rank) }]
         });
         each.collect::<Vec<Point>>()
     };
     dominance::count(points(0), rows.len()) + dominance::count(points(1), rows.len())
 }
 
-/// Ranks from 0 on, equal values having the same.
+/// Ranks from 0 on; equal values have equal ranks.
 fn dense_ranks(values: impl Iterator<Item = f64>) -> Vec<usize> {
     let values: Vec<f64> = values.collect();
     let mut sorted = values.clone();

@@ -5,29 +5,29 @@ use super::decisions::once;
 use super::ranking::Rankings;
 use super::{Measurement, Pairs};
 
-/// Share of such intervals that hold the true value.
+/// Share of such intervals that contain the true value.
 const CONFIDENCE: f64 = 0.95;
 
-/// Resamples beyond which no more are drawn: a percentile needs some thousand, and each keeps a number.
+/// Maximum number of resamples: a percentile needs some thousand, and each takes memory.
 const RESAMPLES_MAX: u32 = 100_000;
 
-/// How an interval is made: *measurements* are drawn again with replacement, never pairs.
+/// Resampling for an interval: *measurements* are drawn again with replacement, never pairs.
 ///
 /// The pairs of one measurement are right or wrong together: 86320 pairs of 416 measurements are as uncertain as 416
 /// numbers, not as 86320. A measurement that was drawn twice makes no pair with itself. The same seed draws the same
 /// measurements for every method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bootstrap {
-    /// How many times; at most 100 000 are.
+    /// Number of resamples, at most 100 000.
     pub resamples: u32,
-    /// The draws are a function of this.
+    /// Seed of the draws.
     pub seed: u64,
 }
 
-/// A value and how far chance moves it.
+/// A value with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resampled {
-    /// From the measurements as they are.
+    /// Value of the original measurements.
     pub value: f64,
     /// Lower end of the 95 % interval (percentiles).
     pub low: f64,
@@ -48,16 +48,16 @@ pub fn decision_interval<E>(
     bootstrap: Bootstrap,
 ) -> Option<Resampled> {
     let rankings = Rankings::new(measurements, pairs, |m| m.estimate(method));
-    let judged = rankings.at(variation)?;
-    let value = judged.share(&once)?;
-    bootstrap.of(measurements.len(), value, |weights| judged.share(&|i| weight(weights, i)))
+    let ranking = rankings.at(variation)?;
+    let value = ranking.share(&once)?;
+    bootstrap.of(measurements.len(), value, |weights| ranking.share(&|i| weight(weights, i)))
 }
 
-/// By how much one method's share of correct choices exceeds another's, on the pairs that both decide, with the
-/// interval of the difference.
+/// Difference of the shares of correct choices of two methods, on the pairs that both decide, with the interval of the
+/// difference.
 ///
-/// Paired: what a resample makes easy for one method it makes easy for the other, so this interval is narrower than two
-/// separate ones suggest. `None` as for [`decision_interval`].
+/// The comparison is paired: a resample that is easy for one method is easy for the other, so that this interval is
+/// narrower than two separate ones suggest. `None` as for [`decision_interval`].
 pub fn difference<E>(
     measurements: &[Measurement<E>],
     method: usize,
@@ -80,7 +80,7 @@ fn weight(weights: &[u64], measurement: usize) -> u64 {
 }
 
 impl Bootstrap {
-    /// What a statistic comes to over the resamples of `measurements` things, whose weights it is given.
+    /// Evaluates a statistic over the resamples of `measurements` items; its argument are the weights of the items.
     fn of(self, measurements: usize, value: f64, statistic: impl Fn(&[u64]) -> Option<f64>) -> Option<Resampled> {
         let mut rng = ChaCha12Rng::seed_from_u64(self.seed);
         let mut weights = vec![0; measurements];
@@ -88,7 +88,7 @@ impl Bootstrap {
         for _ in 0..self.resamples.min(RESAMPLES_MAX) {
             weights.fill(0);
             for _ in 0..measurements {
-                // The upper half of a product of 64 by 64 bits is even over the places but for 1 in 2^64.
+                // The upper half of a 64-by-64-bit product is uniform over the places except for 1 in 2^64.
                 let place = (u128::from(rng.next_u64()) * measurements as u128) >> 64;
                 if let Some(w) = weights.get_mut(place as usize) {
                     *w += 1;
@@ -106,7 +106,7 @@ impl Bootstrap {
     }
 }
 
-/// Between the two values around it, in proportion.
+/// Interpolated linearly between the two nearest values.
 fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let at = share * (sorted.len().checked_sub(1)? as f64);
     let below = sorted.get(at.floor() as usize)?;

@@ -1,6 +1,7 @@
 use super::fenwick::Fenwick;
 
-/// A point that asks, or is asked, how many exceed it: by a first, a second and a third coordinate.
+/// A query point or a data point with a first, a second and a third coordinate. A query counts the data points that it
+/// exceeds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
     pub(super) first: usize,
@@ -8,21 +9,21 @@ pub(super) struct Point {
     pub(super) third: Third,
 }
 
-/// What the third coordinate is compared with.
+/// The third coordinate.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Third {
-    /// Of a point that asks: those whose rank is this or more.
+    /// Minimum rank that a query counts.
     From(usize),
-    /// Of a point that is asked.
+    /// Rank of a data point.
     Rank(usize),
 }
 
-/// Pairs of a point that asks and one that is asked, whose first and second coordinates are smaller than those of the
-/// asking point and whose rank is not below its bound. Ranks are below `ranks`.
+/// Counts the pairs of a query point and a data point of which the first and second coordinates are smaller than those
+/// of the query, and whose rank is not below the query's minimum. Ranks are below `ranks`.
 ///
-/// By dividing along the first coordinate and counting across: `n log^2 n`.
+/// The points are divided along the first coordinate and counted across: `n log^2 n`.
 pub(super) fn count(mut points: Vec<Point>, ranks: usize) -> u64 {
-    // Of equal first coordinates the asking point comes first: the other is not smaller.
+    // Of equal first coordinates the query comes first, because the data point is not smaller.
     points.sort_unstable_by_key(|p| (p.first, matches!(p.third, Third::Rank(_))));
     divide(&mut points, &mut Fenwick::new(ranks))
 }
@@ -35,14 +36,14 @@ fn divide(points: &mut [Point], seen: &mut Fenwick) -> u64 {
     let (left, right) = points.split_at_mut(points.len() / 2);
     let within = divide(left, seen) + divide(right, seen);
     let across = across(left, right, seen);
-    // Two runs in order, which the stable sort only merges.
+    // Two sorted runs, which the stable sort only merges.
     points.sort_by_key(|p| p.second);
     within + across
 }
 
 fn across(left: &[Point], right: &[Point], seen: &mut Fenwick) -> u64 {
-    let asked = left.iter().filter_map(|p| if let Third::Rank(rank) = p.third { Some((p.second, rank)) } else { None });
-    let mut rest = asked.clone().peekable();
+    let data = left.iter().filter_map(|p| if let Third::Rank(rank) = p.third { Some((p.second, rank)) } else { None });
+    let mut rest = data.clone().peekable();
     let (mut count, mut added) = (0, 0);
     for point in right {
         let Third::From(bound) = point.third else { continue };
@@ -52,7 +53,7 @@ fn across(left: &[Point], right: &[Point], seen: &mut Fenwick) -> u64 {
         }
         count += added - seen.below(bound);
     }
-    for (_, rank) in asked.take(added as usize) {
+    for (_, rank) in data.take(added as usize) {
         seen.remove(rank, 1);
     }
     count

@@ -1,22 +1,22 @@
-/// Sums of weights below any position, while weights are added (Fenwick 1994). Both take time `log n`.
+/// Sums of weights below any position, while weights are added (Fenwick 1994). Both operations take time `log n`.
 #[derive(Debug, Clone)]
 pub(super) struct Fenwick {
-    /// From position 1 on; 0 is unused.
+    /// Index 1 is the first; 0 is unused.
     sums: Vec<u64>,
 }
 
 impl Fenwick {
-    /// For positions from 0 to `positions`, the last excluded.
+    /// Creates a tree for the positions from 0 to `positions`, the last excluded.
     pub(super) fn new(positions: usize) -> Self {
         Self { sums: vec![0; positions + 1] }
     }
 
-    /// A position that there is not takes nothing.
+    /// Adds a weight; a position out of range has no effect.
     pub(super) fn add(&mut self, position: usize, weight: u64) {
         self.change(position, |sum| sum.wrapping_add(weight));
     }
 
-    /// Takes back what was added.
+    /// Removes a weight that was added.
     pub(super) fn remove(&mut self, position: usize, weight: u64) {
         self.change(position, |sum| sum.wrapping_sub(weight));
     }

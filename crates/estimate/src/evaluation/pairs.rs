@@ -2,19 +2,19 @@ use std::collections::BTreeMap;
 
 use super::Measurement;
 
-/// Which pairs of measurements count: sums and differences of "all pairs within a group", so that no pair is ever
+/// The pairs of measurements that count: sums and differences of "all pairs within a group", so that no pair is ever
 /// listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pairs {
     pub(super) parts: Vec<Part>,
 }
 
-/// All pairs within a group, added or taken away.
+/// All pairs within a group, added or subtracted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
     /// 1 or -1.
     pub(super) sign: i128,
-    /// Places in the list of measurements.
+    /// Indices in the list of measurements.
     pub(super) members: Vec<usize>,
 }
 
@@ -24,25 +24,25 @@ impl Pairs {
         Self::of([(1, places(measurements, |_| true))])
     }
 
-    /// Pairs that have the sender or the receiver in common (Table 5.3), repeated measurements of one path among them.
+    /// Pairs with a common sender or a common receiver (Table 5.3), repeated measurements of one path among them.
     pub fn common_endpoint<E: Ord>(measurements: &[Measurement<E>]) -> Self {
-        // Pairs with the same sender, and those with the same receiver; those with both were counted twice.
+        // Pairs with the same sender, and those with the same receiver; pairs with both were counted twice.
         let groups = groups(measurements, |m| &m.from).map(|g| (1, g));
         let groups = groups.chain(self::groups(measurements, |m| &m.to).map(|g| (1, g)));
         Self::of(groups.chain(self::groups(measurements, |m| (&m.from, &m.to)).map(|g| (-1, g))))
     }
 
-    /// Pairs both of which are of a kind (Tables 5.4, 5.5).
+    /// Pairs of which both are of a kind (Tables 5.4, 5.5).
     pub fn both<E>(measurements: &[Measurement<E>], kind: impl Fn(&Measurement<E>) -> bool) -> Self {
         Self::of([(1, places(measurements, kind))])
     }
 
-    /// Pairs at least one of which is of a kind: that saw losses, say (the rows *RON lossonly*).
+    /// Pairs of which at least one is of a kind: that saw losses, for example (the rows *RON lossonly*).
     pub fn either<E>(measurements: &[Measurement<E>], kind: impl Fn(&Measurement<E>) -> bool) -> Self {
         Self::of([(1, places(measurements, |_| true)), (-1, places(measurements, |m| !kind(m)))])
     }
 
-    /// Pairs exactly one of which is of a kind (Table 5.6).
+    /// Pairs of which exactly one is of a kind (Table 5.6).
     pub fn mixed<E>(measurements: &[Measurement<E>], kind: impl Fn(&Measurement<E>) -> bool) -> Self {
         let of_kind = places(measurements, &kind);
         Self::of([(1, places(measurements, |_| true)), (-1, of_kind), (-1, places(measurements, |m| !kind(m)))])

@@ -4,11 +4,11 @@ use super::{Measurement, Pairs};
 /// Measurements of one group in the order of an estimate, and in that of the truth.
 #[derive(Debug, Clone)]
 struct Ranking {
-    /// By estimate, ascending.
+    /// Rows by ascending estimate.
     rows: Vec<Row>,
-    /// Truths, ascending.
+    /// Truths in ascending order.
     truths: Vec<f64>,
-    /// For each of `truths`, its place in `rows`.
+    /// For each of `truths`, its index in `rows`.
     places: Vec<usize>,
 }
 
@@ -17,28 +17,28 @@ struct Row {
     measurement: usize,
     estimate: f64,
     truth: f64,
-    /// Place of the truth in `truths`.
+    /// Index of the truth in `truths`.
     rank: usize,
 }
 
-/// A set of pairs, ready to be judged at any allowed variation.
+/// A set of pairs, ready for evaluation at any allowed variation.
 #[derive(Debug, Clone)]
 pub(super) struct Rankings {
     parts: Vec<(i128, Ranking)>,
 }
 
-/// The same at one allowed variation.
+/// A set of pairs at one allowed variation.
 ///
 /// Counts take a weight for each measurement (how often a resample drew it); a pair weighs the product, and a
 /// measurement makes no pair with its own copies. A pair is *far* if the faster path's truth exceeds the slower one's
 /// times the variation: only in such a pair can a choice be wrong.
 #[derive(Debug, Clone)]
-pub(super) struct Judged<'a> {
+pub(super) struct RankingAtVariation<'a> {
     parts: Vec<(i128, &'a Ranking, Vec<usize>)>,
 }
 
 impl Rankings {
-    /// Without the measurements that have no truth or no estimate.
+    /// Creates a ranking without the measurements that lack a truth or an estimate.
     pub(super) fn new<E>(
         measurements: &[Measurement<E>],
         pairs: &Pairs,
@@ -53,26 +53,26 @@ impl Rankings {
         Self { parts: parts.collect() }
     }
 
-    /// `None` for a variation below 1 or that is no number.
-    pub(super) fn at(&self, variation: f64) -> Option<Judged<'_>> {
+    /// `None` for a variation below 1 or NaN.
+    pub(super) fn at(&self, variation: f64) -> Option<RankingAtVariation<'_>> {
         let sound = variation.is_finite() && variation >= 1.0;
         let parts = self.parts.iter().map(|(sign, ranking)| (*sign, ranking, ranking.cuts(variation)));
-        sound.then(|| Judged { parts: parts.collect() })
+        sound.then(|| RankingAtVariation { parts: parts.collect() })
     }
 }
 
-impl Judged<'_> {
-    /// Pairs.
+impl RankingAtVariation<'_> {
+    /// Number of pairs.
     pub(super) fn pairs(&self, weight: &impl Fn(usize) -> u64) -> i128 {
         self.sum(|ranking, _| ranking.pairs(weight))
     }
 
-    /// Far pairs.
+    /// Number of far pairs.
     pub(super) fn far(&self, weight: &impl Fn(usize) -> u64) -> i128 {
         self.sum(|ranking, cuts| ranking.far(cuts, weight))
     }
 
-    /// Twice the wrong choices: one where the estimates are equal is half wrong.
+    /// Twice the number of wrong choices: a choice between equal estimates is half wrong.
     pub(super) fn wrong_halves(&self, weight: &impl Fn(usize) -> u64) -> i128 {
         self.sum(|ranking, cuts| ranking.wrong_halves(cuts, weight))
     }
@@ -102,7 +102,8 @@ impl Ranking {
         Self { rows, truths, places }
     }
 
-    /// For each row, how many truths do not exceed its own times the variation: those from there on are far above it.
+    /// For each row, the number of truths that do not exceed its own times the variation: those from there on are far
+    /// above it.
     fn cuts(&self, variation: f64) -> Vec<usize> {
         let mut cuts = vec![0; self.rows.len()];
         let mut cut = 0;
@@ -142,7 +143,7 @@ impl Ranking {
         for equal in self.rows.chunk_by(|a, b| a.estimate == b.estimate) {
             let (own, later) = cuts.split_at_checked(equal.len()).unwrap_or_default();
             cuts = later;
-            // Where this row is chosen: the far ones above it among those seen.
+            // The far rows above the chosen row among those seen.
             let missed = |seen: &Fenwick, added: u64| -> i128 {
                 let each =
                     |(r, c): (&Row, &usize)| i128::from(weight(r.measurement)) * i128::from(added - seen.below(*c));

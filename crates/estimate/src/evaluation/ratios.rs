@@ -1,9 +1,9 @@
 use super::Measurement;
 
-/// How estimates compare with the truth: the ratios estimate / truth, whose distribution figures 6-1 to 6-7 show.
+/// Comparison of estimates with the truth: the ratios estimate / truth, whose distribution figures 6-1 to 6-7 show.
 ///
-/// Above 1 the estimate was too high. The thesis is not of one mind: by its §6.1 and figures 6-2 and 6-5 to 6-7 it
-/// plots truth / estimate, by figure 6-1 and §6.3 (a median of 0.3 called an underestimate) the reverse. See
+/// Above 1 the estimate was too high. The thesis is inconsistent: by its §6.1 and figures 6-2 and 6-5 to 6-7 it plots
+/// truth / estimate, by figure 6-1 and §6.3 (a median of 0.3 called an underestimate) the reverse. See
 /// [`Self::inverted`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratios {
@@ -11,14 +11,14 @@ pub struct Ratios {
 }
 
 impl Ratios {
-    /// Of one method. Left out is what has no truth or no estimate, an estimate below zero, and where both are zero or
-    /// both are infinite. A truth of zero with an estimate above it is infinitely wrong, and counts.
+    /// Ratios of one method. They exclude measurements without a truth or an estimate, estimates below zero, and ratios
+    /// of two zeros or of two infinities. A truth of zero with an estimate above it is infinitely wrong, and counts.
     pub fn new<E>(measurements: &[Measurement<E>], method: usize) -> Self {
         let ratio = |m: &Measurement<E>| Some(m.estimate(method)? / m.truth()?);
         Self::of(measurements.iter().filter_map(ratio))
     }
 
-    /// Truth over estimate.
+    /// The ratios truth / estimate.
     #[must_use]
     pub fn inverted(&self) -> Self {
         Self::of(self.sorted.iter().map(|r| 1.0 / r))
@@ -30,12 +30,12 @@ impl Ratios {
         Self { sorted }
     }
 
-    /// How many there are.
+    /// Number of ratios.
     pub fn len(&self) -> usize {
         self.sorted.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no ratio.
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }
@@ -50,22 +50,22 @@ impl Ratios {
         each.collect::<Vec<_>>().into_iter()
     }
 
-    /// The smallest ratio that this share of them (0 to 1) does not exceed; 0.5 asks for the median. `None` without
-    /// any, or for what is no share.
+    /// The smallest ratio that this share of the ratios (0 to 1) does not exceed; 0.5 gives the median. `None` without
+    /// a ratio, or for an invalid share.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let sound = (0.0..=1.0).contains(&share);
         let rank = (share * self.sorted.len() as f64).ceil().max(1.0) as usize;
         self.sorted.get(rank - 1).copied().filter(|_| sound)
     }
 
-    /// Share with an estimate off by at most this part of the truth: 0.2 for within 20 %, as §6.2 has it. `None`
-    /// without any ratio.
+    /// Share with an estimate off by at most this part of the truth: 0.2 for within 20 %, as in §6.2. `None` without
+    /// any ratio.
     pub fn share_within(&self, part: f64) -> Option<f64> {
         // The same test for both sides, in a form that rounds 0.8 and 1.2 alike.
         self.share(|r| (r - 1.0).abs() <= part + f64::EPSILON)
     }
 
-    /// Share with an estimate off by at most this factor either way: 2, 10. `None` without any ratio.
+    /// Share with an estimate off by at most this factor in either direction: 2, 10. `None` without any ratio.
     pub fn share_within_factor(&self, factor: f64) -> Option<f64> {
         self.share(|r| r <= factor && r * factor >= 1.0)
     }

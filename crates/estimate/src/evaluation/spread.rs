@@ -2,13 +2,13 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::Measurement;
 
-/// How the truths are spread: easy pairs are pairs that are far apart, so accuracies of ensembles that are spread
-/// differently do not compare.
+/// Spread of the truths. Pairs that are far apart are easy, so that success rates of ensembles with different spreads
+/// are not comparable.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// Truths above zero, which these are of.
+    /// Number of truths above zero.
     pub measurements: usize,
-    /// Geometric mean in b/s: the median, if they are log-normal.
+    /// Geometric mean in b/s: the median of a log-normal distribution.
     pub centre_bps: f64,
     /// Standard deviation of the natural logarithm, over n - 1. The paths of 2002: about 1.9 (see [`implied_sigma`]).
     pub sigma_ln: f64,
@@ -33,12 +33,12 @@ pub fn spread<E>(measurements: &[Measurement<E>]) -> Option<Spread> {
 pub fn implied_sigma(share: f64, variation: f64) -> Option<f64> {
     let sound = share > 0.5 && share < 1.0 && variation > 1.0 && variation.is_finite();
     let normal = Normal::new(0.0, 1.0).ok().filter(|_| sound)?;
-    // The share within plus or minus z is 2 (share - 0.5): z is where the normal distribution has `share`.
+    // The share within plus or minus z is 2 (share - 0.5): z is the quantile of the normal distribution at `share`.
     Some(variation.ln() / std::f64::consts::SQRT_2 / normal.inverse_cdf(share))
 }
 
-/// Correlation of the logarithms of estimate and truth for which choices are correct this often, were both log-normal:
-/// `cos(pi (1 - share))` (Sheppard 1899, the orthant probability). `None` for what is no share.
+/// Correlation of the logarithms of estimate and truth at which choices are correct this often, if both are log-normal:
+/// `cos(pi (1 - share))` (Sheppard 1899, the orthant probability). `None` for an invalid share.
 pub fn log_correlation(share: f64) -> Option<f64> {
     (0.0..=1.0).contains(&share).then(|| (std::f64::consts::PI * (1.0 - share)).cos())
 }

@@ -12,7 +12,7 @@ fn normal(seed: u64, index: u64) -> f64 {
     (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
-/// So many paths between all ends of a network, with log-normal truths; one method for each correlation of the
+/// This many paths between all ends of a network, with log-normal truths, and one method for each correlation of the
 /// logarithms.
 fn ensemble(n: u64, sigma: f64, correlations: &[f64], seed: u64) -> Vec<Measurement<u64>> {
     let stride = correlations.len() as u64 + 1;

@@ -7,19 +7,19 @@ const HOLT_LEVEL: f64 = 0.8;
 /// Weight of the newest change in the trend (the same: 0.2).
 const HOLT_TREND: f64 = 0.2;
 
-/// Weight of the newest value in the exponential average. Ours: between the averages of 5 and of 10 in how far it looks
-/// back (2 / (n + 1) gives 0.33 and 0.18).
+/// Weight of the newest value in the exponential average, this crate's choice: its memory lies between those of the
+/// averages of 5 and of 10 (2 / (n + 1) gives 0.33 and 0.18).
 const EWMA_WEIGHT: f64 = 0.25;
 
-/// A rule that makes the next value from those before. All count by number, not by time: the values are few and
-/// sporadic, and what the spacing does is left to the interval.
+/// A rule that derives the next value from the earlier ones. All rules count values and not time, because the values
+/// are few and sporadic; the interval takes the spacing into account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Predictor {
     /// Mean of the last ten.
     MovingAverage10,
     /// Mean of the last five.
     MovingAverage5,
-    /// Exponentially weighted mean, a quarter for the newest.
+    /// Exponentially weighted mean, with a quarter for the newest value.
     Ewma,
     /// The last value.
     Last,
@@ -28,7 +28,7 @@ pub enum Predictor {
 }
 
 impl Predictor {
-    /// All, the steadiest first: of equal ones the earlier is taken.
+    /// All predictors, the steadiest first: of equal ones the earlier is taken.
     pub const ALL: [Self; 5] = [Self::MovingAverage10, Self::MovingAverage5, Self::Ewma, Self::Last, Self::HoltWinters];
 
     /// Name for the user.
@@ -42,7 +42,7 @@ impl Predictor {
         }
     }
 
-    /// The next value in b/s; with fewer values than it looks back, from those there are. `None` without one.
+    /// The next value in b/s, from fewer values if there are not enough. `None` without a value.
     pub fn next(self, values: &[Value]) -> Option<f64> {
         match self {
             Self::MovingAverage10 => moving_average(values, 10),
@@ -60,8 +60,8 @@ fn moving_average(values: &[Value], n: usize) -> Option<f64> {
     mean(last.iter().map(|v| v.rate_bps))
 }
 
-/// The non-seasonal method: it starts from the first value and the first change, and says level plus trend. A trend
-/// that leads below zero or beyond any rate ends there.
+/// The non-seasonal method: it starts from the first value and the first change, and returns level plus trend. The
+/// result is limited to the range of valid rates.
 fn holt_winters(values: &[Value]) -> Option<f64> {
     let (first, rest) = values.split_first()?;
     let mut level = first.rate_bps;

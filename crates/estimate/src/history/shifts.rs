@@ -1,56 +1,55 @@
-//! Level shifts and outliers, after section 5 of He, Dovrolis, Ammar 2005, from memory of the paper.
+//! Level shifts and outliers, after section 5 of He, Dovrolis, Ammar 2005, without access to the paper's text.
 
 use super::Value;
 use crate::samples::median;
 
-/// Relative difference of the medians before and after from which a change is a level shift (He, Dovrolis, Ammar 2005:
-/// 0.3).
-const SHIFT: f64 = 0.3;
+/// Minimum relative difference of the medians before and after a level shift (He, Dovrolis, Ammar 2005: 0.3).
+const SHIFT_DIFFERENCE_MIN: f64 = 0.3;
 
-/// Relative difference from the median from which a value is an outlier (the same: 0.4).
-const OUTLIER: f64 = 0.4;
+/// Minimum relative difference of an outlier from the median (the same: 0.4).
+const OUTLIER_DIFFERENCE_MIN: f64 = 0.4;
 
-/// Values that must follow before a value is judged, so that an outlier is not taken for a shift nor the reverse (the
-/// same: k + 2 <= n).
-const FOLLOWING: usize = 2;
+/// Number of values that must follow before a value is evaluated, so that an outlier is not taken for a shift nor the
+/// reverse (the same: k + 2 <= n).
+const FOLLOWING_VALUES_MIN: usize = 2;
 
-/// Place of the first value after a level shift, if there was one.
+/// Index of the first value after a level shift, if there was one.
 ///
-/// All values before it are lower than all from it on, or all are higher; the medians differ by more than [`SHIFT`];
-/// two more have followed. Where several places would do, as in a ramp, the one with the largest difference is taken:
-/// the paper does not say.
+/// All values before it are lower than all from it on, or all are higher. The medians differ by more than
+/// [`SHIFT_DIFFERENCE_MIN`], and two more values have followed. If several indices qualify, as in a ramp, the one with
+/// the largest difference is taken; the paper does not specify that.
 pub(super) fn shift(values: &[Value]) -> Option<usize> {
     let rates: Vec<f64> = values.iter().map(|v| v.rate_bps).collect();
     let before = extremes(rates.iter());
     let mut after = extremes(rates.iter().rev());
     after.reverse();
-    // What is lowest and highest before a place, beside the same from that place on.
+    // Minimum and maximum before each position, with those from the position on.
     let sides = before.iter().zip(after.iter().skip(1)).zip(1..);
     let separate = sides.filter(|((before, after), _)| before.1 < after.0 || before.0 > after.1);
     let difference = |k: usize| {
         let (before, after) = rates.split_at_checked(k)?;
         let difference = relative_difference(median(before.iter().copied())?, median(after.iter().copied())?);
-        (difference > SHIFT && after.len() > FOLLOWING).then_some((k, difference))
+        (difference > SHIFT_DIFFERENCE_MIN && after.len() > FOLLOWING_VALUES_MIN).then_some((k, difference))
     };
     separate.filter_map(|(_, k)| difference(k)).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(k, _)| k)
 }
 
-/// Place of the value to be judged now, the one that exactly two have followed, if it is an outlier: if it differs from
-/// the median of all by more than [`OUTLIER`]. To be asked after [`shift`].
+/// Position of the value that exactly two values have followed, if it is an outlier: it differs from the median of all
+/// by more than [`OUTLIER_DIFFERENCE_MIN`]. Call it after [`shift`].
 pub(super) fn outlier(values: &[Value]) -> Option<usize> {
-    let judged = values.len().checked_sub(FOLLOWING + 1)?;
+    let judged = values.len().checked_sub(FOLLOWING_VALUES_MIN + 1)?;
     let rates: Vec<f64> = values.iter().map(|v| v.rate_bps).collect();
     let difference = relative_difference(*rates.get(judged)?, median(rates.iter().copied())?);
-    (difference > OUTLIER).then_some(judged)
+    (difference > OUTLIER_DIFFERENCE_MIN).then_some(judged)
 }
 
-/// Of the smaller, as the paper's relative error (estimate - truth) / min(estimate, truth). Below 1 b/s nothing
-/// differs.
+/// Difference relative to the smaller value, as the paper's relative error (estimate - truth) / min(estimate, truth).
+/// Below 1 b/s rates are equal.
 fn relative_difference(a: f64, b: f64) -> f64 {
     (a - b).abs() / a.min(b).max(1.0)
 }
 
-/// The lowest and the highest so far, at each value.
+/// Running minimum and maximum at each value.
 fn extremes<'a>(rates: impl Iterator<Item = &'a f64>) -> Vec<(f64, f64)> {
     let widen = |(low, high): &mut (f64, f64), rate: &f64| {
         (*low, *high) = (low.min(*rate), high.max(*rate));

@@ -33,7 +33,7 @@ fn without_a_value_nothing_is_predicted() {
 }
 
 #[test]
-fn one_value_is_good_for_a_factor_of_three_within_the_hour() {
+fn one_value_predicts_within_a_factor_of_three_for_an_hour() {
     let at = |age| predict(&hourly(&[10.0]), age).unwrap();
     for age in [0.0, HOUR] {
         let p = at(age);
@@ -43,15 +43,15 @@ fn one_value_is_good_for_a_factor_of_three_within_the_hour() {
         );
         assert_eq!((p.samples, p.since_shift_s), (1, None));
     }
-    // Four times as old, twice as far in logarithms.
+    // Four times the age gives twice the distance in logarithms.
     assert!(near(at(4.0 * HOUR).high_bps, 90.0 * MB));
 }
 
 #[test]
-fn a_constant_path_goes_on() {
+fn a_constant_path_is_predicted_as_constant() {
     let p = next(&[50.0; 20]);
     assert!(near(p.rate_bps, 50.0 * MB) && p.since_shift_s.is_none() && p.samples == 20, "{p:?}");
-    // About 1 % to either side, for want of any error.
+    // About 1 % on either side, because there are no errors yet.
     assert!(near(p.low_bps, 50.0 * MB * (-0.01_f64).exp()) && near(p.high_bps, 50.0 * MB * 0.01_f64.exp()), "{p:?}");
 }
 
@@ -62,7 +62,7 @@ fn predictors_give_what_their_definitions_give_by_hand() {
     assert_eq!(rate(Predictor::MovingAverage5, 6), Some(16.0));
     assert!((rate(Predictor::MovingAverage10, 6).unwrap() - 15.0).abs() < 1e-9);
     assert_eq!((rate(Predictor::Last, 3), rate(Predictor::Last, 0)), (Some(12.0), None));
-    // 10, then a quarter of the way to 20, then to 12.
+    // 10, then a quarter of the difference to 20, then to 12.
     assert_eq!(rate(Predictor::Ewma, 3), Some(12.375));
     // Level 10, trend 10. At 20: level 20, trend 10. At 12: level 0.8 x 12 + 0.2 x 30 = 15.6,
     // trend 0.2 x (15.6 - 20) + 0.8 x 10 = 7.12.
@@ -77,12 +77,12 @@ fn a_ramp_is_followed_by_its_trend() {
     let ramp: Vec<f64> = (0..25).map(|i| 100.0 + 4.0 * f64::from(i)).collect();
     let p = next(&ramp);
     assert_eq!(p.predictor, Predictor::HoltWinters);
-    // 100 + 25 x 4. Shifts are seen on the way, after which the first values still have the trend.
+    // 100 + 25 x 4. Shifts are detected on the ramp, after which the first values still have the trend.
     assert!((p.rate_bps / MB - 200.0).abs() < 1e-6 && p.low_bps <= 200.0 * MB && 200.0 * MB <= p.high_bps, "{p:?}");
 }
 
 #[test]
-fn after_a_level_shift_what_was_before_is_forgotten() {
+fn after_a_level_shift_the_earlier_values_are_forgotten() {
     let mut rates = vec![100.0, 102.0, 98.0, 101.0, 99.0, 100.0, 97.0, 103.0];
     let shifted_at = rates.len() as f64 * HOUR;
     rates.extend([51.0, 49.0]);
@@ -149,12 +149,12 @@ fn age_widens_the_interval_by_its_root() {
 }
 
 #[test]
-fn for_a_random_walk_age_widens_as_it_should() {
+fn the_interval_of_a_random_walk_widens_correctly_with_age() {
     const LATER: usize = 9;
     let (mut level, n) = (0.0, 2000);
     let walk = (0..n).map(|i| {
         level += (noise(0.1, 6, i) / 100.0).ln();
-        // A level that comes back now and then, so that it stays a rate.
+        // A level that reverts slowly, so that it stays a valid rate.
         level *= 0.999;
         Value { at_s: i as f64 * HOUR, rate_bps: 100.0 * MB * f64::exp(level) }
     });
@@ -168,8 +168,8 @@ fn for_a_random_walk_age_widens_as_it_should() {
         asked += 1;
     }
     let share = f64::from(held) / f64::from(asked);
-    // Nominal 0.815. Questions overlap: 2000 / 9 are apart (standard error 0.026), beside that of the windows of errors
-    // (0.008 for 31 of them, see above); 3 of both together.
+    // Nominal 0.815. Predictions overlap: 2000 / 9 are independent (standard error 0.026), in addition to that of the
+    // windows of errors (0.008 for 31 of them, see above); 3 of both together.
     assert!((share - 0.815).abs() < 0.082, "{share}");
 }
 
@@ -184,13 +184,14 @@ fn a_few_values_are_enough_for_an_interval_that_holds() {
             p.low_bps <= after * MB && after * MB <= p.high_bps
         });
         let share = held.count() as f64 / paths as f64;
-        // Nominal 0.8, standard error 0.02; the first errors are larger than later ones, so more is no surprise.
+        // Nominal 0.8, standard error 0.02; the first errors are larger than later ones, so that the share can be
+        // higher.
         assert!((0.74..=0.95).contains(&share), "{known}: {share}");
     }
 }
 
 #[test]
-fn order_does_not_matter_and_nonsense_is_left_out() {
+fn order_does_not_matter_and_invalid_values_are_left_out() {
     let values = hourly(&[10.0, 11.0, 9.0, 10.5, 10.2]);
     let mut mixed: Vec<Value> = values.iter().rev().copied().collect();
     for (at_s, rate_bps) in [(1.0, f64::NAN), (f64::NAN, MB), (2.0, -1.0), (3.0, f64::INFINITY), (-f64::INFINITY, MB)] {
@@ -204,7 +205,7 @@ fn order_does_not_matter_and_nonsense_is_left_out() {
 #[test]
 fn a_dead_path_is_zero_until_it_is_not() {
     let p = next(&[0.0; 12]);
-    // What is below 1 b/s is not told from it.
+    // Rates below 1 b/s are not distinguished from zero.
     assert!(p.rate_bps == 0.0 && p.low_bps == 0.0 && p.high_bps < 1.1, "{p:?}");
     let back = next(&[[0.0; 6], [40.0; 6]].concat());
     assert_eq!((back.rate_bps / MB, back.samples), (40.0, 6));
@@ -215,9 +216,9 @@ fn memory_is_bounded() {
     let mut history = History::new();
     for i in 0..1000 {
         history.add(Value { at_s: i as f64, rate_bps: noise(0.1, 5, i) });
-        assert!(history.kept.len() <= KEPT_MAX && history.gaps.len() <= GAPS_MAX);
+        assert!(history.values.len() <= VALUES_MAX && history.gaps.len() <= GAPS_MAX);
     }
-    assert_eq!(history.predict(1000.0).map(|p| p.samples), Some(KEPT_MAX));
+    assert_eq!(history.predict(1000.0).map(|p| p.samples), Some(VALUES_MAX));
 }
 
 proptest! {

@@ -12,7 +12,8 @@ pub fn combine(verdicts: &[(LimitVerdict, u64)]) -> Option<LimitVerdict> {
     for (verdict, weight) in verdicts {
         *votes.entry(verdict.limit).or_default() += vote(verdict, *weight);
     }
-    let (limit, most) = votes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1).then(known(a.0).cmp(&known(b.0))))?;
+    let (limit, votes_max) =
+        votes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1).then(is_known(a.0).cmp(&is_known(b.0))))?;
     let agreeing: Vec<_> = verdicts.iter().filter(|(v, _)| v.limit == limit).collect();
     let (heaviest, _) = agreeing.iter().max_by(|a, b| vote(&a.0, a.1).total_cmp(&vote(&b.0, b.1)))?;
     if verdicts.len() == 1 {
@@ -20,11 +21,15 @@ pub fn combine(verdicts: &[(LimitVerdict, u64)]) -> Option<LimitVerdict> {
     }
     let (all, theirs) = (total(verdicts.iter()), total(agreeing.iter().copied()));
     let percent = theirs / all * 100.0;
-    let who = format!("{} of {} streams ({percent:.0} % of the bytes)", agreeing.len(), verdicts.len());
-    Some(LimitVerdict { limit, share: most / all, evidence: format!("{who}, the largest: {}", heaviest.evidence) })
+    let streams = format!("{} of {} streams ({percent:.0} % of the bytes)", agreeing.len(), verdicts.len());
+    Some(LimitVerdict {
+        limit,
+        share: votes_max / all,
+        evidence: format!("{streams}, the largest: {}", heaviest.evidence),
+    })
 }
 
-/// A stream that stalled carried nothing and still says something, hence at least one.
+/// A stalled stream carried nothing but still votes, hence a minimum of one.
 fn vote(verdict: &LimitVerdict, weight: u64) -> f64 {
     weight.max(1) as f64 * verdict.share
 }
@@ -33,7 +38,7 @@ fn total<'a>(verdicts: impl Iterator<Item = &'a (LimitVerdict, u64)>) -> f64 {
     verdicts.map(|(_, weight)| (*weight).max(1) as f64).sum()
 }
 
-/// Among equal votes any knowledge beats none.
-fn known(limit: Limit) -> bool {
+/// Among equal votes a known limit precedes an unknown one.
+fn is_known(limit: Limit) -> bool {
     limit != Limit::Unknown
 }

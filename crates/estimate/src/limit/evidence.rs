@@ -3,23 +3,23 @@ use units::{Bytes, Duration, Rate};
 
 use super::RoundTrips;
 
-/// What one stream's sender saw in one interval.
+/// Observations of one stream's sender in one interval.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SenderEvidence {
     /// Length of the interval.
     pub interval: Duration,
-    /// The socket at its begin.
+    /// The socket at the start of the interval.
     pub before: TcpState,
-    /// The socket at its end.
+    /// The socket at the end of the interval.
     pub after: TcpState,
     /// CPU time (user and system) of the sending thread in the interval.
     pub thread_cpu: Duration,
     /// Time that the thread waited for the socket to accept data.
     pub blocked: Duration,
-    /// Ceiling of the rate that the user set (SO_MAX_PACING_RATE).
+    /// Maximum rate that the user set (SO_MAX_PACING_RATE).
     pub pacing_set: Option<Rate>,
-    /// Whether the congestion control paces by its own estimate of the bottleneck, as BBR does. The pacing rate of others
-    /// follows from their window and holds nothing back.
+    /// Whether the congestion control paces by its own estimate of the bottleneck, as BBR does. The pacing rate of
+    /// others follows from their window and limits nothing.
     pub is_paced: bool,
     /// Round trips in the interval; absent when there was no sample.
     pub round_trips: Option<RoundTrips>,
@@ -33,7 +33,7 @@ pub struct SenderEvidence {
     pub bytes: u64,
 }
 
-/// What the same stream's receiver saw in the same interval.
+/// Observations of the same stream's receiver in the same interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ReceiverEvidence {
     /// CPU time (user and system) of the receiving thread in the interval.
@@ -62,19 +62,19 @@ impl ReceiverEvidence {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shares<'a> {
     pub(super) raw: &'a SenderEvidence,
-    /// Data outstanding.
+    /// Share with outstanding data.
     pub(super) busy: f64,
-    /// Limited by the peer's window.
+    /// Share limited by the peer's window.
     pub(super) rwnd: f64,
-    /// Limited by the send buffer.
+    /// Share limited by the send buffer.
     pub(super) sndbuf: f64,
-    /// Nothing to send, on purpose.
+    /// Share in which the sender deliberately had nothing to send.
     pub(super) idle: f64,
-    /// Thread reading from a disk.
+    /// Share in which the thread read from a disk.
     pub(super) disk: f64,
-    /// Thread waiting for the socket.
+    /// Share in which the thread waited for the socket.
     pub(super) blocked: f64,
-    /// Thread computing.
+    /// Share in which the thread computed.
     pub(super) cpu: f64,
     /// Acknowledged bytes as a rate.
     pub(super) rate: Rate,
@@ -104,10 +104,10 @@ impl<'a> Shares<'a> {
         }
     }
 
-    /// Share in which data was outstanding and neither window nor buffer nor the application explains the rate: what the
-    /// congestion window, pacing or the CPU account for.
+    /// Share in which data was outstanding and neither window nor buffer nor the application explains the rate: the
+    /// congestion window, pacing or the CPU limit it.
     pub(super) fn rest(&self) -> f64 {
-        // The application can be idle while data is outstanding; only the overlap that must exist is taken off.
+        // The application can be idle while data is outstanding; only the unavoidable overlap is subtracted.
         (self.busy.min(1.0 - self.idle) - self.rwnd - self.sndbuf).max(0.0)
     }
 

@@ -1,7 +1,8 @@
-//! The truth table of verdicts: what holds a transfer back, and the verdict that must follow, with BBR and CUBIC each.
+//! The truth table of verdicts: the limiting factor of a transfer and the verdict that must follow, each with BBR and
+//! CUBIC.
 //!
-//! The series are one second of a path of 100 Mb/s and 40 ms as `lab path` makes it: a bandwidth-delay product of 500 kB,
-//! where not said otherwise a queue of the same size.
+//! The series are one second of a path of 100 Mb/s and 40 ms as `lab path` makes it: a bandwidth-delay product of 500
+//! kB and, unless stated otherwise, a queue of the same size.
 
 use super::*;
 use results::{Limit, TcpState};
@@ -12,7 +13,7 @@ const MSS: u64 = 1448;
 /// Goodput of the full link: 1448 of 1538 bytes.
 const FULL_BPS: u64 = 94_150_000;
 
-/// What the socket shows of a second: its rate, its window and the round trips, all else at ease.
+/// Socket state of one second: its rate, its window and the round trips, with all other values unlimited.
 struct Second {
     bps: u64,
     cwnd: u64,
@@ -55,27 +56,27 @@ fn evidence(bbr: bool, second: &Second) -> SenderEvidence {
 }
 
 fn full(bbr: bool) -> SenderEvidence {
-    // CUBIC fills the queue by 12 to 38 ms and overflows it now and then; BBR holds a quarter of a product at most.
+    // CUBIC fills the queue by 12 to 38 ms and overflows it occasionally; BBR holds at most a quarter of a product.
     let cubic = Second { bps: FULL_BPS, cwnd: 800_000, flight: 790_000, low_ms: 56, median_ms: 64, retransmits: 40 };
     let own = Second { bps: FULL_BPS, cwnd: 1_000_000, flight: 520_000, low_ms: 40, median_ms: 42, retransmits: 0 };
     evidence(bbr, if bbr { &own } else { &cubic })
 }
 
 fn random_loss(bbr: bool) -> SenderEvidence {
-    // One packet in a hundred: CUBIC is far below the link, the queue empty; BBR does not care.
+    // One packet in a hundred: CUBIC is far below the link, with an empty queue; BBR is not affected.
     let cubic = Second { bps: 4_200_000, cwnd: 21_000, flight: 20_000, low_ms: 40, median_ms: 40, retransmits: 4 };
     let own = Second { bps: FULL_BPS, cwnd: 1_000_000, flight: 520_000, low_ms: 40, median_ms: 41, retransmits: 81 };
     evidence(bbr, if bbr { &own } else { &cubic })
 }
 
 fn short_queue(bbr: bool) -> SenderEvidence {
-    // Ten packets of queue: CUBIC falls to 70 % and has no queue to live on; BBR overflows it in its probes.
+    // Ten packets of queue: CUBIC falls to 70 % without a queue to cover that; BBR overflows it in its probes.
     let cubic = Second { bps: 74_000_000, cwnd: 360_000, flight: 350_000, low_ms: 40, median_ms: 40, retransmits: 12 };
     let own = Second { bps: 92_000_000, cwnd: 1_000_000, flight: 510_000, low_ms: 40, median_ms: 41, retransmits: 300 };
     evidence(bbr, if bbr { &own } else { &cubic })
 }
 
-/// In flight is what the window or buffer holds: 64 kB in 40 ms are 13.1 Mb/s.
+/// The data in flight is that of the window or buffer: 64 kB in 40 ms are 13.1 Mb/s.
 fn held_at_64_kb(bbr: bool) -> SenderEvidence {
     let second = Second { bps: 13_100_000, cwnd: 130_000, flight: 65_000, low_ms: 40, median_ms: 40, retransmits: 0 };
     evidence(bbr, &second)
@@ -84,7 +85,7 @@ fn held_at_64_kb(bbr: bool) -> SenderEvidence {
 fn receive_window(bbr: bool) -> SenderEvidence {
     let mut e = held_at_64_kb(bbr);
     e.after.snd_wnd_bytes = 65_536;
-    // BBR meets the window in its faster phases only, and the clock of the kernel runs there only.
+    // BBR reaches the window only in its faster phases, and only there the kernel's clock runs.
     e.after.rwnd_limited_ns = if bbr { 300 * MS } else { 960 * MS };
     e
 }
@@ -133,14 +134,14 @@ fn each_cause_has_its_verdict_with_bbr_and_with_cubic() {
         ("slow CPU", slow_cpu, Limit::SenderCpu, Limit::SenderCpu),
     ];
     for (name, cause, bbr, cubic) in rows {
-        let told = |paces| judge(&cause(paces), None);
-        assert_eq!(told(true).limit, bbr, "{name}, BBR: {:?}", told(true));
-        assert_eq!(told(false).limit, cubic, "{name}, CUBIC: {:?}", told(false));
+        let verdict = |paces| judge(&cause(paces), None);
+        assert_eq!(verdict(true).limit, bbr, "{name}, BBR: {:?}", verdict(true));
+        assert_eq!(verdict(false).limit, cubic, "{name}, CUBIC: {:?}", verdict(false));
     }
 }
 
 #[test]
-fn a_full_path_tells_its_rate_its_queue_and_its_losses() {
+fn a_full_path_reports_its_rate_its_queue_and_its_losses() {
     let text = judge(&full(false), None).evidence;
     for part in ["path full: 94.15 Mb/s", "24.000 ms of queue", "40 retransmits"] {
         assert!(text.contains(part), "`{part}` is not in `{text}`");
@@ -157,7 +158,7 @@ fn a_window_larger_than_the_path_fills_it_and_is_not_the_limit() {
 }
 
 #[test]
-fn a_window_below_the_path_is_the_limit_although_its_bursts_wait_for_themselves() {
+fn a_window_below_the_path_is_the_limit_although_its_bursts_queue() {
     // CUBIC and BBR with a window of 60 kB over `lab path --rate 20Mb/s --rtt 40ms`, as the kernel reported them.
     for (bbr, srtt_us, delivery_bps) in [(false, 49_736, 13_106_968), (true, 45_596, 12_562_504)] {
         let second =
@@ -187,7 +188,7 @@ fn a_round_trip_that_only_varies_is_no_queue() {
     let min = Duration::from_micros(23_323);
     e.round_trips = Some(RoundTrips { min, low: Duration::from_millis(47), median: Duration::from_millis(49) });
     assert_eq!(judge(&e, None).limit, Limit::Loss);
-    // The same round trip with hardly any deviation is a queue of others.
+    // The same round trip with hardly any deviation is a queue of cross traffic.
     e.after.rttvar_ns = MS / 2;
     e.bytes = 2_000_000;
     assert_eq!(judge(&e, None).limit, Limit::Bottleneck);

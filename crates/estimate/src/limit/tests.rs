@@ -48,11 +48,11 @@ fn rwnd_limited(window: u64) -> SenderEvidence {
     })
 }
 
-/// Name of the case, what the sender saw, what the receiver saw, the verdict, and what its evidence must mention.
+/// Name of the case, observations of the sender and of the receiver, the verdict, and required parts of its evidence.
 type Case = (&'static str, SenderEvidence, Option<ReceiverEvidence>, Limit, &'static [&'static str]);
 
 #[test]
-fn each_limit_is_told_by_its_evidence() {
+fn each_limit_is_detected_by_its_evidence() {
     for (name, sender, receiver, limit, mentions) in network_cases().into_iter().chain(host_cases()) {
         let v = judge(&sender, receiver.as_ref());
         assert_eq!(v.limit, limit, "{name}: {v:?}");
@@ -185,9 +185,9 @@ fn host_cases() -> Vec<Case> {
             Limit::Bottleneck,
             &["path full: 100.0 Mb/s", "99.00 Mb/s to 103.0 Mb/s", "50 % of cwnd"],
         ),
-        // The same numbers without anything that paces: the kernel computes the rate for a qdisc that is not there.
+        // The same numbers without pacing: the kernel computes the rate for a qdisc that does not exist.
         (
-            "a pacing rate that nobody enforces",
+            "a pacing rate that is not enforced",
             with(|e| {
                 e.before.pacing_rate_bps = Some(99_000_000);
                 e.after.pacing_rate_bps = Some(103_000_000);
@@ -243,7 +243,7 @@ fn host_cases() -> Vec<Case> {
             &["nothing to send 80 %", "outstanding 20 %"],
         ),
         (
-            "application-limited by the kernel's word",
+            "application-limited by the kernel's report",
             with(|e| (e.blocked, e.after.delivery_rate_app_limited) = (ms(0), true)),
             None,
             Limit::Application,
@@ -298,14 +298,14 @@ fn streams_vote_with_their_bytes() {
 }
 
 #[test]
-fn one_stream_speaks_for_itself_and_none_says_nothing() {
+fn one_stream_gives_the_verdict_and_no_stream_gives_none() {
     let v = vote(Limit::Application, 0.4, "alone");
     assert_eq!(combine(&[(v.clone(), 0)]), Some(v));
     assert_eq!(combine(&[]), None);
 }
 
 #[test]
-fn stalled_streams_and_ignorance_do_not_hide_knowledge() {
+fn stalled_and_unknown_streams_do_not_hide_a_known_limit() {
     let unknown = vote(Limit::Unknown, 0.0, "?");
     let stalled = vote(Limit::Loss, 1.0, "timeout");
     assert_eq!(combine(&[(unknown.clone(), 0), (stalled, 0)]).unwrap().limit, Limit::Loss);

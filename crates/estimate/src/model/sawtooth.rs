@@ -1,32 +1,34 @@
-//! How much of a link one transfer uses that loses only what overflows the link's own queue.
+//! Utilisation of a link by a single transfer that loses only the packets that overflow the link's own queue.
 //!
-//! The window swings between `beta (BDP + B)` and `BDP + B`, BDP being what the link carries in a round trip without a queue
-//! and `B` what its queue holds: at `BDP + B` a packet finds the queue full. While the window is below the BDP, the link
-//! idles in part; above it, it is full. Where `beta (BDP + B) >= BDP` it never idles: a queue of one BDP for Reno
-//! (Villamizar, Song 1994; Appenzeller, Keslassy, McKeown, *Sizing router buffers*, SIGCOMM 2004, §2), of 3/7 of it for CUBIC.
+//! The window oscillates between `beta (BDP + B)` and `BDP + B`. BDP is the data that the link carries in a round trip
+//! without a queue, and `B` is the capacity of its queue: at `BDP + B` a packet finds the queue full. While the window
+//! is below the BDP, the link is partly idle; above it, the link is full. If `beta (BDP + B) >= BDP`, the link is never
+//! idle. That requires a queue of one BDP for Reno (Villamizar, Song 1994; Appenzeller, Keslassy, McKeown, *Sizing
+//! router buffers*, SIGCOMM 2004, §2), and of 3/7 of it for CUBIC.
 //!
-//! Below, `top = (BDP + B) / BDP = 1 + B/RTT`, with `B` as the time in which the link empties its queue.
+//! Below, `top = (BDP + B) / BDP = 1 + B/RTT`, with `B` as the time in which the link drains its queue.
 
 use units::Duration;
 
 use super::{CUBIC_BETA, CUBIC_C};
 
-/// What Reno multiplies its window with on loss (RFC 5681 §3.2).
+/// Multiplicative decrease factor of Reno (RFC 5681 §3.2).
 const RENO_BETA: f64 = 0.5;
 
-/// By how many segments CUBIC's window grows each round trip in its Reno-friendly region (RFC 9438 §4.3).
+/// Growth of CUBIC's window per round trip in its Reno-friendly region, in segments (RFC 9438 §4.3).
 const FRIENDLY_GROWTH: f64 = 3.0 * (1.0 - CUBIC_BETA) / (1.0 + CUBIC_BETA);
 
-/// Share of a link that one Reno transfer uses, 0.75 to 1. `queue`: how long the link takes to empty its full queue;
-/// `round_trip`: without a queue. `None` without a round trip.
+/// Share of a link that one Reno transfer uses, 0.75 to 1. `queue` is the time in which the link drains its full queue;
+/// `round_trip` is without a queue. `None` without a round trip.
 pub fn reno_share(round_trip: Duration, queue: Duration) -> Option<f64> {
     Some(linear(top(round_trip, queue)?, RENO_BETA))
 }
 
-/// The same of one CUBIC transfer, 0.85 to 1; `packets`: what the link carries in a round trip without a queue.
+/// Share of a link that one CUBIC transfer uses, 0.85 to 1. `packets` is the number that the link carries in a round
+/// trip without a queue.
 ///
-/// The window follows RFC 9438's cubic (§4.2) or, where that is sooner back at the top, its Reno-friendly line (§4.3): on
-/// paths of few packets or of short round trips.
+/// The window follows RFC 9438's cubic function (§4.2) or, if that returns to the top earlier, its Reno-friendly line
+/// (§4.3): on paths of few packets or of short round trips.
 pub fn cubic_share(packets: f64, round_trip: Duration, queue: Duration) -> Option<f64> {
     let top = top(round_trip, queue)?;
     let climb = (packets * top * (1.0 - CUBIC_BETA) / CUBIC_C).cbrt();
@@ -35,7 +37,7 @@ pub fn cubic_share(packets: f64, round_trip: Duration, queue: Duration) -> Optio
     is_defined.then(|| if friendly_climb < climb { linear(top, CUBIC_BETA) } else { cubic(top, CUBIC_BETA) })
 }
 
-/// The largest window over the BDP.
+/// Maximum window over the BDP.
 fn top(round_trip: Duration, queue: Duration) -> Option<f64> {
     (!round_trip.is_zero()).then(|| 1.0 + queue.as_secs_f64() / round_trip.as_secs_f64())
 }
@@ -48,8 +50,9 @@ fn linear_climb(top: f64, beta: f64) -> f64 {
     (1.0 - beta * top).max(0.0) + (top.powi(2) - (beta * top).max(1.0).powi(2)) / 2.0
 }
 
-/// A window that grows by as much in each round trip: below the BDP it carries `(1 - bottom^2) / 2` in `1 - bottom`, above
-/// it all of `(top^2 - 1) / 2`. So `(top^2 - bottom^2) / (2 (1 - bottom) + top^2 - 1)`; for Reno `3/4` without a queue.
+/// Utilisation with a window of linear growth per round trip. Below the BDP it carries `(1 - bottom^2) / 2` in `1 -
+/// bottom`, above it all of `(top^2 - 1) / 2`. The result is `(top^2 - bottom^2) / (2 (1 - bottom) + top^2 - 1)`; for
+/// Reno `3/4` without a queue.
 fn linear(top: f64, beta: f64) -> f64 {
     let bottom = beta * top;
     if bottom >= 1.0 {
@@ -58,9 +61,10 @@ fn linear(top: f64, beta: f64) -> f64 {
     (top.powi(2) - bottom.powi(2)) / (2.0 * linear_climb(top, beta))
 }
 
-/// A window that follows CUBIC's function of time: with `u` from 1 at the loss to 0 at the next, it is
-/// `top (1 - (1 - beta) u^3)`. It is below the BDP while `u > since = ((1 - 1/top) / (1 - beta))^(1/3)`, and what is missing
-/// there is the integral of 1 less the window from `since` to 1. Without a queue `(3 + beta) / 4`, as in RFC 9438 §5.1.
+/// Utilisation with a window that follows CUBIC's function of time. With `u` from 1 at the loss to 0 at the next, the
+/// window is `top (1 - (1 - beta) u^3)`. It is below the BDP while `u > since = ((1 - 1/top) / (1 - beta))^(1/3)`, and
+/// the missing part is the integral of 1 less the window from `since` to 1. Without a queue the result is `(3 + beta) /
+/// 4`, as in RFC 9438 §5.1.
 fn cubic(top: f64, beta: f64) -> f64 {
     let since = ((1.0 - top.recip()) / (1.0 - beta)).cbrt();
     if since >= 1.0 {
@@ -94,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_queue_is_worth_most_of_a_whole() {
+    fn half_a_queue_gives_most_of_the_gain_of_a_whole_one() {
         // A window of 0.75 to 1.5 BDP: (2.25 - 0.5625) / (0.5 + 1.25).
         near(reno_share(RTT, ms(50)), 1.6875 / 1.75);
         // 0.77 to 1.1 BDP: below it for u > (0.1/1.1 / 0.3)^(1/3) = 0.67163, where 1 - 1.1 + 0.33 u^3 is missing:
@@ -103,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_of_thumb_fills_the_link_and_less_does_not() {
+    fn the_rule_of_thumb_fills_the_link_and_a_shorter_queue_does_not() {
         near(reno_share(RTT, ms(100)), 1.0);
         assert!(reno_share(RTT, ms(99)).unwrap() < 1.0);
         // 0.7 x 10/7 = 1: 42.86 ms.
@@ -112,8 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn it_is_what_a_walk_through_the_windows_gives() {
-        // A thousand segments in flight, one more each round trip, which is longer by what waits: Reno as RFC 5681 has it.
+    fn the_formula_agrees_with_a_simulation_of_the_windows() {
+        // A thousand segments in flight and one more per round trip, which the queueing delay lengthens: Reno by RFC
+        // 5681.
         for queue in [0_u32, 100, 400, 800, 1500] {
             let (bdp, top) = (1000.0_f64, 1000.0 + f64::from(queue));
             let (mut window, mut carried, mut time) = (top / 2.0, 0.0, 0.0);
@@ -122,15 +127,15 @@ mod tests {
                 time += window.max(bdp) / bdp;
                 window += 1.0;
             }
-            let walked = carried / (time * bdp);
+            let simulated = carried / (time * bdp);
             let share = reno_share(Duration::from_secs(1), Duration::from_millis(queue.into())).unwrap();
             // One window of a thousand more or less.
-            assert!((share - walked).abs() < 1e-3, "{queue}: {share} against {walked}");
+            assert!((share - simulated).abs() < 1e-3, "{queue}: {share} against {simulated}");
         }
     }
 
     #[test]
-    fn more_queue_is_never_less() {
+    fn a_longer_queue_never_reduces_the_share() {
         for packets in [2.0, 30.0, 300.0, 10_000.0] {
             let shares = |queue: u64| [reno_share(RTT, ms(queue)), cubic_share(packets, RTT, ms(queue))];
             for queue in 0..200 {
@@ -142,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn undefined_is_no_share() {
+    fn undefined_parameters_give_no_share() {
         assert_eq!(reno_share(Duration::ZERO, RTT), None);
         for packets in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(cubic_share(packets, RTT, RTT), None, "{packets}");

@@ -1,19 +1,21 @@
-//! Formulas that know of timeouts: PFTK and its descendants.
+//! Formulas that include timeouts: PFTK and its descendants.
 
 use super::{checked, rate};
 use units::{Bytes, Duration, Rate};
 
-/// By how much Linux's retransmission timeout exceeds the round trip at least (`TCP_RTO_MIN`).
+/// Minimum excess of Linux's retransmission timeout over the round trip (`TCP_RTO_MIN`).
 pub const TIMEOUT_BEYOND_RTT: Duration = Duration::from_millis(200);
 
-/// Average window of CUBIC where losses come at random, over `(RTT/p)^(3/4)` (Poojary and Sharma, "An asymptotic approximation of TCP CUBIC",
-/// arXiv:1510.08496, for C = 0.4 and beta = 0.7; 1.0541 where they come in even steps, RFC 9438 §5.1).
+/// Average window of CUBIC with random losses, over `(RTT/p)^(3/4)` (Poojary and Sharma, "An asymptotic approximation
+/// of TCP CUBIC", arXiv:1510.08496, for C = 0.4 and beta = 0.7). With evenly spaced losses the factor is 1.0541 (RFC
+/// 9438 §5.1).
 const RANDOM_CUBIC: f64 = 1.3004;
-/// The same over `1/sqrt(p)` in its Reno-friendly region, which adds `3 (1 - beta) / (1 + beta)` segments each round trip: what the chain of Ott, Kemperman
-/// and Mathis ("The stationary behavior of ideal TCP congestion avoidance", 1996; 1.3098 for Reno) gives for these two numbers.
+/// Average window of CUBIC in its Reno-friendly region with random losses, over `1/sqrt(p)`. The region adds `3 (1 -
+/// beta) / (1 + beta)` segments per round trip. The chain of Ott, Kemperman and Mathis ("The stationary behavior of
+/// ideal TCP congestion avoidance", 1996; 1.3098 for Reno) gives the value for these two numbers.
 const RANDOM_FRIENDLY: f64 = 1.274;
 
-/// What a Reno sender and its path are like, for formulas with timeouts.
+/// Parameters of a Reno sender and its path, for formulas with timeouts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reno {
     /// Data in a segment.
@@ -24,9 +26,9 @@ pub struct Reno {
     pub loss: f64,
     /// Retransmission timeout before any backoff (`T0`).
     pub timeout: Duration,
-    /// Segments for which one acknowledgement comes (`b`): 1, or 2 with delayed acknowledgements.
+    /// Segments per acknowledgement (`b`): 1, or 2 with delayed acknowledgements.
     pub segments_per_ack: f64,
-    /// Largest window in segments, the receiver's (`Wm`); `None`: nothing limits.
+    /// Maximum window in segments, the receiver's (`Wm`); `None` without a limit.
     pub window: Option<f64>,
 }
 
@@ -65,13 +67,14 @@ pub fn pftk(reno: Reno) -> Option<Rate> {
     full(reno, |window, timeouts, p| window + timeouts / (1.0 - p))
 }
 
-/// Reno's throughput with timeouts: what arrives, without what is sent and lost (the same authors, "Modeling TCP Reno performance",
-/// IEEE/ACM Transactions on Networking, 2000).
+/// Reno's throughput with timeouts: the segments that arrive, without lost ones (the same authors, "Modeling TCP Reno
+/// performance", IEEE/ACM Transactions on Networking, 2000).
 pub fn pftk_received(reno: Reno) -> Option<Rate> {
     full(reno, |window, timeouts, _| window / 2.0 + timeouts)
 }
 
-/// `last`: segments of the last round trip and of the timeouts that count, of window, share of timeouts and loss.
+/// `last` gives the segments of the last round trip and of the timeouts that count, from window, share of timeouts and
+/// loss.
 fn full(reno: Reno, last: fn(f64, f64, f64) -> f64) -> Option<Rate> {
     reno.is_defined()?;
     let Reno { loss: p, segments_per_ack: b, .. } = reno;
@@ -87,7 +90,7 @@ fn full(reno: Reno, last: fn(f64, f64, f64) -> f64) -> Option<Rate> {
     rate(reno.mss, reno.rtt, segments / (rtt * rounds + waiting) * rtt)
 }
 
-/// Window when a loss is met, unlimited: `(2+b)/(3b) + sqrt(8(1-p)/(3bp) + ((2+b)/(3b))^2)`.
+/// Unlimited window at the time of a loss: `(2+b)/(3b) + sqrt(8(1-p)/(3bp) + ((2+b)/(3b))^2)`.
 fn window_at_loss(b: f64, p: f64) -> f64 {
     let constant = (2.0 + b) / (3.0 * b);
     constant + (8.0 * (1.0 - p) / (3.0 * b * p) + constant * constant).sqrt()
@@ -100,19 +103,22 @@ pub(super) fn timeouts(p: f64, w: f64) -> f64 {
     ((1.0 - three) * (1.0 + three * (1.0 - arrives.powf(w - 3.0))) / (1.0 - arrives.powf(w))).clamp(0.0, 1.0)
 }
 
-/// Mean length of a row of timeouts over the first, times `1 - p`: they double up to 64 times.
+/// Mean duration of a series of timeouts over the first one, times `1 - p`: they double up to 64 times.
 pub(super) fn backoff(p: f64) -> f64 {
     1.0 + p + 2.0 * p.powi(2) + 4.0 * p.powi(3) + 8.0 * p.powi(4) + 16.0 * p.powi(5) + 32.0 * p.powi(6)
 }
 
-/// CUBIC's bulk rate with timeouts: its average window carries what comes between two losses, and each loss costs a row of timeouts besides, as often
-/// as Reno's in [`pftk_approximate`] and as long as in [`pftk`]: `1 / (RTT / W + p min(1, 3 sqrt(3p/8)) T0 f(p) / (1 - p))` segments.
+/// CUBIC's bulk rate with timeouts. Its average window carries the segments between two losses. Each loss also costs a
+/// series of timeouts, as often as Reno's in [`pftk_approximate`] and as long as in [`pftk`]. The rate is `1 / (RTT / W
+/// + p min(1, 3 sqrt(3p/8)) T0 f(p) / (1 - p))` segments.
 ///
-/// `W` is the larger of `1.30 (RTT/p)^(3/4)` and `1.27 / sqrt(p)`: losses come at random, where RFC 9438 has one in each `1/p` segments
-/// ([`super::cubic_response`]: 1.054 and 1.2), and a window that is met late has grown by more than one that is met early has lost.
+/// `W` is the larger of `1.30 (RTT/p)^(3/4)` and `1.27 / sqrt(p)`. Losses are random here, where RFC 9438 has one in
+/// each `1/p` segments ([`super::cubic_response`]: 1.054 and 1.2). A window that is hit late has then grown by more
+/// than one that is hit early has lost.
 ///
-/// The sum is ours, as neither says anything of timeouts. Linux got 1.6 and 0.3 Mb/s at losses of 0.05 and 0.15 both ways over 20 ms, 0.14 and 0.065 over
-/// 300 ms, 0.12 at 0.05 over 540 ms; this gives 1.26, 0.27, 0.17, 0.064 and 0.12, with the RFC's windows 0.10 over 540 ms.
+/// The sum is this crate's own, because neither source includes timeouts. Linux reached 1.6 and 0.3 Mb/s at losses of
+/// 0.05 and 0.15 in both directions over 20 ms, 0.14 and 0.065 over 300 ms, and 0.12 at 0.05 over 540 ms. The formula
+/// gives 1.26, 0.27, 0.17, 0.064 and 0.12; with the RFC's windows it gives 0.10 over 540 ms.
 pub fn cubic_with_timeouts(mss: Bytes, rtt: Duration, loss: f64, timeout: Duration) -> Option<Rate> {
     let p = checked(loss).filter(|p| *p < 1.0)?;
     let seconds = rtt.as_secs_f64();
@@ -140,17 +146,18 @@ mod tests {
         Reno { mss: MSS, rtt, loss, timeout, segments_per_ack: 2.0, window: None }
     }
 
-    /// Segments of 1000 bytes a second.
+    /// Segments of 1000 bytes per second.
     fn segments(rate: Option<Rate>) -> f64 {
         rate.unwrap().as_bps() as f64 / 8000.0
     }
 
     #[test]
     fn the_rates_are_those_of_the_equations() {
-        // Computed apart from this code, with T0 = 4 R, b = 2: 79.43 and 77.85 segments a second at one loss in a hundred.
+        // Computed independently of this code, with T0 = 4 R, b = 2: 79.43 and 77.85 segments a second at one loss in a
+        // hundred.
         assert!((segments(pftk_approximate(reno(0.01))) - 79.431).abs() < 0.01);
         assert!((segments(pftk(reno(0.01))) - 77.846).abs() < 0.01);
-        // Full over approximate, per cent.
+        // Full over approximate formula, in per cent.
         for (loss, expected) in [(1e-5, -0.09), (1e-4, -0.28), (1e-3, -0.86), (1e-2, -1.99), (5e-2, 2.5)] {
             let ratio = segments(pftk(reno(loss))) / segments(pftk_approximate(reno(loss)));
             assert!((100.0 * (ratio - 1.0) - expected).abs() < 0.02, "{loss}: {ratio}");
@@ -167,15 +174,15 @@ mod tests {
     #[test]
     fn a_receivers_window_bounds_the_rate() {
         let limited = |loss| Reno { window: Some(20.0), ..reno(loss) };
-        // 20 segments each 100 ms.
+        // 20 segments every 100 ms.
         assert!((segments(pftk_approximate(limited(1e-6))) - 200.0).abs() < 1e-3);
         let full = segments(pftk(limited(1e-6)));
         assert!((195.0..=200.0).contains(&full), "{full}");
-        assert_eq!(pftk(limited(0.05)), pftk(reno(0.05)), "a window that is never reached limits nothing");
+        assert_eq!(pftk(limited(0.05)), pftk(reno(0.05)), "a window that is never reached does not limit");
     }
 
     #[test]
-    fn what_arrives_is_less_than_what_is_sent() {
+    fn fewer_segments_arrive_than_are_sent() {
         for loss in [1e-4, 1e-3, 1e-2, 0.1, 0.3] {
             let (sent, arrived) = (segments(pftk(reno(loss))), segments(pftk_received(reno(loss))));
             // At least the losses are missing.
@@ -185,14 +192,15 @@ mod tests {
 
     /// Average windows over many losses at random, by the windows' own equations: CUBIC's `C (t - K)^3 + Wmax` (RFC 9438 §4.2) and additive increase.
     #[test]
-    fn losses_at_random_leave_larger_windows_than_even_ones() {
+    fn random_losses_leave_larger_windows_than_evenly_spaced_ones() {
         use rand_chacha::ChaCha8Rng;
         use rand_chacha::rand_core::{RngCore, SeedableRng};
         const LOSSES: usize = 60_000;
         let mut draws = ChaCha8Rng::seed_from_u64(1);
         let mut between = || -(1.0 - f64::from(draws.next_u32()) / 2.0_f64.powi(32)).ln();
 
-        // In units of 1/sqrt(p) segments: a window of w ends a row of n segments with sqrt((beta w)^2 + 2 a n), after (that - beta w) / a round trips.
+        // In units of 1/sqrt(p) segments: a window of w ends a series of n segments with x = sqrt((beta w)^2 + 2 a n),
+        // after (x - beta w) / a round trips.
         let (beta, increase) = (0.7, 3.0 * (1.0 - 0.7) / (1.0 + 0.7));
         let (mut window, mut rounds) = (1.0_f64, 0.0);
         for _ in 0..LOSSES {
@@ -205,16 +213,16 @@ mod tests {
         assert!((friendly / RANDOM_FRIENDLY - 1.0).abs() < 0.01, "{friendly}");
 
         // In units in which p = RTT = 1: then (RTT/p)^(3/4) is 1. Segments until t are the integral of the window.
-        let (mut most, mut sent, mut time) = (1.0_f64, 0.0, 0.0);
+        let (mut window_max, mut sent, mut time) = (1.0_f64, 0.0, 0.0);
         for _ in 0..LOSSES {
-            let (n, k) = (between(), (most * (1.0 - beta) / 0.4_f64).cbrt());
-            let until = |t: f64| 0.1 * ((t - k).powi(4) - k.powi(4)) + most * t;
+            let (n, k) = (between(), (window_max * (1.0 - beta) / 0.4_f64).cbrt());
+            let until = |t: f64| 0.1 * ((t - k).powi(4) - k.powi(4)) + window_max * t;
             let (mut low, mut high) = (0.0, 64.0);
             while high - low > 1e-6 {
                 let middle = (low + high) / 2.0;
                 if until(middle) < n { low = middle } else { high = middle }
             }
-            most += 0.4 * (high - k).powi(3);
+            window_max += 0.4 * (high - k).powi(3);
             (sent, time) = (sent + n, time + high);
         }
         let cubic = sent / time;
@@ -227,15 +235,17 @@ mod tests {
             let (rtt, timeout) = (Duration::from_millis(ms), Duration::from_millis(timeout_ms));
             segments(cubic_with_timeouts(MSS, rtt, loss, timeout))
         };
-        // Computed apart. W = 1.274 / sqrt(0.15) = 3.2895 in 20 ms: 6.0800 ms a segment; a row of 0.7115 x 1.2141 x 220 ms / 0.85.
+        // Computed independently. W = 1.274 / sqrt(0.15) = 3.2895 in 20 ms: 6.0800 ms a segment; a series of 0.7115 x
+        // 1.2141 x 220 ms / 0.85.
         assert!((rate(0.15, 20, 220) - 25.24).abs() < 0.05, "{}", rate(0.15, 20, 220));
         assert!((rate(0.05, 20, 220) - 117.2).abs() < 0.1, "{}", rate(0.05, 20, 220));
-        // Hardly a loss ends in a timeout: the windows of RFC 9438's table 1, 187 and 5926 segments each 100 ms, by 1.3004 / 1.0541.
+        // Few losses end in a timeout: the windows of RFC 9438's table 1, 187 and 5926 segments every 100 ms, by 1.3004
+        // / 1.0541.
         for (loss, window) in [(1e-4, 187.0), (1e-6, 5926.0)] {
             let expected = window * 10.0 * 1.3004 / 1.0541;
             assert!((rate(loss, 100, 300) / expected - 1.0).abs() < 0.01, "{loss}: {}", rate(loss, 100, 300));
         }
-        // Whatever the window, a timeout is not free.
+        // A timeout costs time with any window.
         assert!(rate(0.05, 20, 400) < rate(0.05, 20, 220));
     }
 
@@ -249,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn undefined_is_no_rate() {
+    fn undefined_parameters_give_no_rate() {
         for loss in [0.0, 1.0, -1.0, f64::NAN] {
             assert_eq!(pftk(reno(loss)), None);
             assert_eq!(pftk_approximate(reno(loss)), None);

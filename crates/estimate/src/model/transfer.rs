@@ -3,11 +3,13 @@
 use super::timeouts::{Reno, backoff, pftk, timeouts};
 use units::{Bytes, Duration};
 
-/// Mean time in which Reno carries `bytes`, handshake included, the first window of `first` segments: slow start until the first loss,
-/// the repair of that loss, and the rest at [`pftk`]'s rate (Cardwell, Savage and Anderson, "Modeling TCP latency", INFOCOM 2000, §II).
+/// Mean time in which Reno carries `bytes`, handshake included, with a first window of `first` segments. It consists of
+/// slow start until the first loss, the recovery from that loss, and the rest at [`pftk`]'s rate (Cardwell, Savage and
+/// Anderson, "Modeling TCP latency", INFOCOM 2000, §II).
 ///
-/// Without loss (`reno.loss` 0) only slow start and the window count. Delayed acknowledgements slow the growth (`segments_per_ack`); the
-/// first acknowledgement comes at once, as Linux sends it. `None` where the formulas are not defined.
+/// Without loss (`reno.loss` 0) only slow start and the window count. Delayed acknowledgements slow the growth
+/// (`segments_per_ack`); the first acknowledgement is immediate, as in Linux. `None` where the formulas are not
+/// defined.
 pub fn cardwell(bytes: Bytes, reno: Reno, first: f64) -> Option<Duration> {
     let (mss, p) = (reno.mss.as_u64(), reno.loss);
     let is_defined =
@@ -18,14 +20,14 @@ pub fn cardwell(bytes: Bytes, reno: Reno, first: f64) -> Option<Duration> {
     }
     let all = (bytes.as_u64() as f64 / mss as f64).ceil();
     let rtt = reno.rtt.as_secs_f64();
-    // What arrives before the first loss; all where none is to come.
+    // Segments before the first loss; all of them without loss.
     let started = if p > 0.0 { ((1.0 - (1.0 - p).powf(all)) * (1.0 - p) / p + 1.0).min(all) } else { all };
     let growth = 1.0 + 1.0 / reno.segments_per_ack;
     let reached = started * (growth - 1.0) / growth + first / growth;
     let slow_start = if reached <= window {
         rtt * (started * (growth - 1.0) / first + 1.0).log(growth)
     } else {
-        // Grown to the receiver's window, then that much each round trip.
+        // The window grows to the receiver's, then stays constant.
         let while_growing = (growth * window - first) / (growth - 1.0);
         rtt * ((window / first).log(growth) + 1.0 + (started - while_growing).max(0.0) / window)
     };
@@ -62,8 +64,8 @@ mod tests {
     }
 
     #[test]
-    fn a_receivers_window_paces_what_follows() {
-        // 10, 20, 40, then 40 each round trip: 70 + 40 x 100 segments.
+    fn a_receivers_window_limits_the_rate_after_slow_start() {
+        // 10, 20, 40, then 40 per round trip: 70 + 40 x 100 segments.
         let limited = Reno { window: Some(40.0), ..reno(0.0) };
         assert!((seconds(4070, limited) - (0.1 + 0.3 + 10.0)).abs() < 0.11, "{}", seconds(4070, limited));
     }
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn undefined_is_no_time() {
+    fn undefined_parameters_give_no_time() {
         let bytes = Bytes::new(1000);
         for broken in [
             Reno { mss: Bytes::ZERO, ..reno(0.1) },

@@ -31,20 +31,20 @@ fn an_idle_link_gives_its_payload() {
 }
 
 #[test]
-fn a_window_bounds_it() {
-    // 1 MB over 100 ms is 80 Mb/s: what bounded the thesis' transfers across the Atlantic.
+fn a_window_bounds_the_goodput() {
+    // 1 MB over 100 ms is 80 Mb/s: the limit of the thesis' transfers across the Atlantic.
     let state = PathState { window: Some(Bytes::new(1_000_000)), ..path(1000, 1000) };
     let got = predict(&state, Control::Reno, None);
     assert_eq!((got.goodput_bps, got.bound, got.completion_ns), (80_000_000, PredictionBound::Window, None));
 }
 
-/// CUBIC over 100 ms: 12.74 segments a round trip where losses come at random, and of a hundred losses 18 that cost a row of timeouts of 0.306 s (PFTK): 118.9
-/// segments a second, computed apart.
+/// CUBIC over 100 ms: 12.74 segments per round trip with random losses, and of a hundred losses 18 that cost a series
+/// of timeouts of 0.306 s (PFTK): 118.9 segments per second, computed independently.
 const AT_ONE_PER_CENT: f64 = 118.9 * 1448.0 * 8.0;
 
 #[test]
 fn loss_slows_reno_and_cubic_down_and_bbr_hardly() {
-    let state = PathState { loss: Some(Lost { lost: 4, sent: 400, over: LossOver::OneWay }), ..path(100, 100) };
+    let state = PathState { loss: Some(LossCount { lost: 4, sent: 400, over: LossScope::OneWay }), ..path(100, 100) };
     let goodput = |control| predict(&state, control, None);
     let cubic = goodput(Control::Cubic);
     assert!((cubic.goodput_bps as f64 / AT_ONE_PER_CENT - 1.0).abs() < 0.005, "{cubic:?}");
@@ -55,26 +55,26 @@ fn loss_slows_reno_and_cubic_down_and_bbr_hardly() {
 }
 
 #[test]
-fn a_loss_over_the_round_trip_is_half_as_much_each_way_and_may_be_all_or_nothing_of_it() {
+fn loss_over_the_round_trip_is_split_over_both_directions_with_an_interval_from_none_to_all() {
     let goodput = |lost, sent, over| {
-        let state = PathState { loss: Some(Lost { lost, sent, over }), ..path(100, 100) };
+        let state = PathState { loss: Some(LossCount { lost, sent, over }), ..path(100, 100) };
         predict(&state, Control::Cubic, None)
     };
-    // Of 10 000 probes 9801 come back: 0.99 x 0.99. So each way loses 1 %.
-    let echoed = goodput(199, 10_000, LossOver::RoundTrip);
+    // Of 10 000 probes 9801 return: 0.99 x 0.99. So each direction loses 1 %.
+    let echoed = goodput(199, 10_000, LossScope::RoundTrip);
     assert!((echoed.goodput_bps as f64 / AT_ONE_PER_CENT - 1.0).abs() < 0.005, "{echoed:?}");
-    // As a count of the data's way it would be twice as much loss, and its lower end is what may still be true.
-    let counted = goodput(199, 10_000, LossOver::OneWay);
+    // Counted in the direction of the data it is twice as much loss, which is the lower end of the above.
+    let counted = goodput(199, 10_000, LossScope::OneWay);
     assert!(counted.goodput_bps < echoed.goodput_bps && counted.low_bps == echoed.low_bps, "{counted:?}");
-    // All of it may have been lost on the way back, which leaves the link: 100 Mb/s x 1448/1500.
+    // All of it can be on the return path, which leaves the link: 100 Mb/s x 1448/1500.
     assert_eq!((echoed.high_bps, echoed.bound), (96_533_333, PredictionBound::Loss));
-    // 75 of 100 lost are half of each way; all of them leave no way that carries anything.
-    assert_eq!(Lost { lost: 75, sent: 100, over: LossOver::RoundTrip }.shares()[0], 0.5);
-    assert_eq!(Lost { lost: 100, sent: 100, over: LossOver::RoundTrip }.shares(), [1.0, 1.0, 0.0]);
+    // 75 of 100 lost are half of each direction; if all are lost, no direction carries anything.
+    assert_eq!(LossCount { lost: 75, sent: 100, over: LossScope::RoundTrip }.shares()[0], 0.5);
+    assert_eq!(LossCount { lost: 100, sent: 100, over: LossScope::RoundTrip }.shares(), [1.0, 1.0, 0.0]);
 }
 
 #[test]
-fn earlier_transfers_count_as_far_as_they_are_certain_and_do_not_contradict() {
+fn earlier_transfers_are_weighted_by_their_certainty_unless_they_contradict() {
     let earlier = |mbps: f64, spread: f64| {
         let rate_bps = mbps * 1e6;
         let (low_bps, high_bps) = (rate_bps / spread, rate_bps * spread);
@@ -83,8 +83,8 @@ fn earlier_transfers_count_as_far_as_they_are_certain_and_do_not_contradict() {
     let some = |n| Interval { value: mbps(n), low: mbps(n / 2), high: mbps(n * 2) };
     let probed = PathState { available: some(100), ..path(100, 100) };
     let with = |earlier| predict(&PathState { earlier, ..probed }, Control::Cubic, None);
-    // Payload of 96.5 Mb/s by a factor of two at 95 %, and 60 Mb/s by a factor that is 1.96/1.28 as wide at 95 %:
-    // as certain as each other, so the geometric mean, and an interval narrower by the root of two.
+    // Payload of 96.5 Mb/s by a factor of two at 95 %, and 60 Mb/s by a factor of equal width at 95 % (1.96/1.28). Both
+    // are equally certain, so that the result is the geometric mean with an interval narrower by the root of two.
     let same = 2_f64.powf(1.28 / 1.96);
     let got = with(earlier(60.0, same));
     assert!((got.goodput_bps as f64 / (96.533_f64 * 60.0).sqrt() / 1e6 - 1.0).abs() < 0.01, "{got:?}");
@@ -98,13 +98,13 @@ fn earlier_transfers_count_as_far_as_they_are_certain_and_do_not_contradict() {
 #[test]
 fn a_full_link_may_be_full_of_tcp() {
     let got = predict(&path(100, 10), Control::Cubic, None);
-    // Between what is left and the half that one other flow would leave, in payload.
+    // Between the available bandwidth and the half that one other flow would leave, in payload.
     assert_eq!((got.low_bps, got.high_bps), (9_653_333, 48_266_667));
     assert!(got.low_bps < got.goodput_bps && got.goodput_bps < got.high_bps);
     assert!(predict(&path(100, 0), Control::Cubic, None).goodput_bps > 0);
 }
 
-/// A link of 100 Mb/s whose queue holds so many ms.
+/// A link of 100 Mb/s whose queue holds this many ms.
 fn with_queue(ms: u64) -> PathState {
     PathState { queue: Some(Duration::from_millis(ms)), ..path(100, 100) }
 }
@@ -127,7 +127,7 @@ fn a_short_queue_leaves_the_link_idle_in_part_except_with_bbr() {
 }
 
 #[test]
-fn beside_other_transfers_a_short_queue_may_do() {
+fn beside_other_transfers_a_short_queue_can_suffice() {
     let got = predict(&with_queue(0), Control::Reno, None);
     assert_eq!((got.low_bps, got.goodput_bps, got.high_bps), (72_400_000, 72_400_000, 96_533_333));
     assert_eq!(got.bound, PredictionBound::Link);

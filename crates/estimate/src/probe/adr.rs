@@ -1,4 +1,5 @@
-//! Asymptotic dispersion rate: how fast long trains come out of the path (Dovrolis, Ramanathan, Moore, INFOCOM 2001).
+//! Asymptotic dispersion rate: the rate at which long trains leave the path (Dovrolis, Ramanathan, Moore, INFOCOM
+//! 2001).
 
 use results::estimate::{Caveat, Quantity};
 use units::Duration;
@@ -11,10 +12,10 @@ const BYTES: u32 = 1428;
 
 /// The two trains of the thesis (§4.1.2, §4.3), sent as fast as the sender can.
 ///
-/// Of the gaps of each train the two largest and the two smallest are dropped; the rate is that of one packet in the mean
-/// of the others. A sender much faster than the path makes this the capacity, whatever the load: that was not so for the
-/// hosts of 2002, whose interfaces had about the rate of the narrowest link. [`super::TwoRates`] is what a fast host needs.
-/// Where no train comes slower than it left, the rate is the sender's: a lower bound.
+/// The two largest and the two smallest gaps of each train are dropped. The rate is one packet in the mean of the
+/// remaining gaps. With a sender much faster than the path, the result is the capacity at any load. In 2002 the
+/// interfaces of the hosts had about the rate of the narrowest link. [`super::TwoRates`] is the method for a fast host.
+/// If no train arrives slower than it was sent, the rate is the sender's: a lower bound.
 #[derive(Debug)]
 pub struct Adr {
     path: Path,
@@ -32,7 +33,7 @@ impl Adr {
         Self::new(path, 30)
     }
 
-    /// 2 trains of 15 packets, the prefix of the trains above that the thesis found to do as well.
+    /// 2 trains of 15 packets, the prefix of those above, which the thesis found equally good.
     pub fn short(path: Path) -> Self {
         Self::new(path, 15)
     }
@@ -55,18 +56,18 @@ impl Method for Adr {
         Step::Send { train: Train::spaced(self.packets, self.bytes(), Duration::ZERO), pause: self.path.round_trip }
     }
 
-    fn observe(&mut self, passage: &TrainObservation) {
+    fn observe(&mut self, observation: &TrainObservation) {
         let between = self.packets.saturating_sub(1) as usize;
-        let gaps = sorted(passage.gaps().iter().take(between).map(|g| g.received.as_nanos() as f64));
+        let gaps = sorted(observation.gaps().iter().take(between).map(|g| g.received.as_nanos() as f64));
         let kept = gaps.get(2..gaps.len().saturating_sub(2)).unwrap_or_default();
         self.gaps_ns.extend(kept);
-        if passage.lost() > 0 {
+        if observation.lost() > 0 {
             self.caveats.push(Caveat::Loss);
         }
-        if passage.reordered() > 0 {
+        if observation.reordered() > 0 {
             self.caveats.push(Caveat::Reordering);
         }
-        self.slowed |= passage.dispersion().is_some_and(|d| d.is_slowed());
+        self.slowed |= observation.dispersion().is_some_and(|d| d.is_slowed());
         self.rates.extend(rate_of(kept, self.bytes()));
     }
 
@@ -76,13 +77,13 @@ impl Method for Adr {
             let (low, high) = (bounds.clone().fold(bps, f64::min), bounds.fold(bps, f64::max));
             Interval::from_bps(bps, low, high)
         });
-        let is_senders = interval.is_some() && !self.slowed;
-        let outcome = Outcome::of(Quantity::AsymptoticDispersion, interval).troubled(self.caveats.iter().copied());
-        outcome.troubled([Caveat::SenderTooSlow, Caveat::LowerBound].into_iter().filter(|_| is_senders))
+        let is_sender_limited = interval.is_some() && !self.slowed;
+        let outcome = Outcome::of(Quantity::AsymptoticDispersion, interval).with_caveats(self.caveats.iter().copied());
+        outcome.with_caveats([Caveat::SenderTooSlow, Caveat::LowerBound].into_iter().filter(|_| is_sender_limited))
     }
 }
 
-/// One packet in the mean of the gaps, in b/s (§4.3: L/dt_avg; §3.3 has it upside down).
+/// One packet in the mean of the gaps, in b/s (§4.3: L/dt_avg; §3.3 has it inverted).
 fn rate_of(gaps_ns: &[f64], bytes: u32) -> Option<f64> {
     mean(gaps_ns.iter().copied()).filter(|ns| *ns > 0.0).map(|ns| f64::from(bytes) * 8e9 / ns)
 }

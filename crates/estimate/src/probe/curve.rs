@@ -1,92 +1,96 @@
-//! The arrival curve of a train: what came by when, read in a way that batches and token buckets do not mislead.
+//! Arrival curve of a train: cumulative bytes over time, read so that batches and token buckets do not distort the
+//! rate.
 
 use units::Rate;
 
 use super::TrainObservation;
 use crate::samples::rate;
 
-/// Packets that come within this of each other came together, in ns: no link of a wide area network is so fast that
-/// 1500 bytes take less, and what a receiver hands over after an interrupt is closer.
-const TOGETHER_NS: u64 = 1_000;
+/// Maximum gap within a batch, in ns. On no wide-area link do 1500 bytes take less, and packets that a receiver
+/// delivers after one interrupt are closer.
+const BATCH_GAP_NS_MAX: u64 = 1_000;
 
-/// Or closer than this share of their mean distance, where that makes so many batches: a bucket lets packets through once, and others
-/// of a load come between packets, not behind them.
-const CLOSE: f64 = 0.1;
+/// Maximum gap within a batch as a share of the mean gap, if that yields many batches. A bucket passes packets early
+/// only once, and cross traffic arrives between packets, not behind them.
+const BATCH_GAP_SHARE_MAX: f64 = 0.1;
 const BATCHES_MIN: usize = 2;
 
-/// How much faster the first part of a train must come than the rest before it is called a burst: variation by cross
-/// traffic stays below this for trains of ten packets and more.
-const BURST: f64 = 1.5;
+/// Minimum ratio of the rate of the first part of a train to that of the rest for a burst: variation by cross traffic
+/// stays below it for trains of ten packets and more.
+const BURST_RATE_RATIO_MIN: f64 = 1.5;
 
-/// A bend is one if two lines leave less than this of the squared error of one line: jitter bends no train that much.
-const EXPLAINED: f64 = 0.1;
+/// Maximum squared error of a fit of two lines as a share of that of one line at which a bend exists: jitter does not
+/// bend a train that much.
+const BEND_ERROR_SHARE_MAX: f64 = 0.1;
 
-/// A first part that is no slower than this share of what was sent has passed as it was.
-const AS_SENT: f64 = 0.9;
+/// Minimum share of the sent rate at which the first part of a train counts as undelayed.
+const UNDELAYED_SHARE_MIN: f64 = 0.9;
 
-/// What came by when: one point for each batch, at the time of its last packet.
+/// Cumulative bytes over time: one point for each batch, at the time of its last packet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ArrivalCurve {
-    /// Time since the first arrival in ns, and bytes of the packets that came after the first batch.
+    /// Time since the first arrival in ns, and bytes of the packets after the first batch.
     points: Vec<(f64, f64)>,
     packets: usize,
     batched: bool,
 }
 
-/// A path that passes a burst at one rate and what follows at another: `min(peak t, depth + sustained t)`.
+/// Service curve of a path that passes a burst at one rate and the rest at another: `min(peak t, depth + sustained t)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ServiceCurve {
-    /// Rate of the first packets, when it differs from what follows.
+    /// The burst, if the first packets arrived faster than the rest.
     pub burst: Option<Burst>,
-    /// Rate in the long run.
+    /// Long-term rate.
     pub sustained: Rate,
 }
 
-/// The first part of a train that came faster.
+/// The faster first part of a train.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Burst {
     /// Rate of the burst.
     pub peak: Rate,
     /// Bytes beyond the sustained rate: the depth of the bucket.
     pub depth_bytes: f64,
-    /// Gaps that tell the sustained rate.
+    /// Number of gaps that give the sustained rate.
     pub rest: usize,
 }
 
 impl ArrivalCurve {
-    /// The curve of a train. Packets that were overtaken are left out.
+    /// Builds the curve of a train, without overtaken packets.
     ///
-    /// Batches are what came within a microsecond, as receivers hand over what an interrupt found; or else what came ten
-    /// times closer than on average, where that makes two batches or more, as links that aggregate deliver it.
-    pub fn of(passage: &TrainObservation) -> Self {
-        let (curve, _) = Self::grouped(passage, TOGETHER_NS);
+    /// A batch is a set of packets that arrived within a microsecond of each other, as receivers deliver the packets of
+    /// one interrupt. Otherwise it is a set of packets ten times closer than average, if that yields two batches or
+    /// more, as links with aggregation deliver them.
+    pub fn of(observation: &TrainObservation) -> Self {
+        let (curve, _) = Self::grouped(observation, BATCH_GAP_NS_MAX);
         let span = curve.points.last().map_or(0.0, |p| p.0);
-        let close = span / curve.packets.max(1) as f64 * CLOSE;
-        if curve.batched || close <= TOGETHER_NS as f64 {
+        let close = span / curve.packets.max(1) as f64 * BATCH_GAP_SHARE_MAX;
+        if curve.batched || close <= BATCH_GAP_NS_MAX as f64 {
             return curve;
         }
-        let (in_batches, several) = Self::grouped(passage, close as u64);
+        let (in_batches, several) = Self::grouped(observation, close as u64);
         if in_batches.batched && several >= BATCHES_MIN { in_batches } else { curve }
     }
 
-    /// The curve with what came closer than this as one; and how often two packets or more did.
-    fn grouped(passage: &TrainObservation, together_ns: u64) -> (Self, usize) {
+    /// Groups packets that arrived within this time of each other into batches; also returns the number of batches of
+    /// at least two packets.
+    fn grouped(observation: &TrainObservation, batch_gap_ns: u64) -> (Self, usize) {
         let (mut curve, mut several, mut alone) = (Self::default(), 0, true);
         let (mut first, mut latest, mut bytes) = (None, 0_u64, 0.0);
-        for p in &passage.packets {
+        for p in &observation.packets {
             let Some(received) = p.received.map(|r| r.as_nanos()) else { continue };
             let origin = *first.get_or_insert(received);
             if received < latest {
                 continue;
             }
-            let together = curve.packets > 0 && received - latest < together_ns;
+            let in_batch = curve.packets > 0 && received - latest < batch_gap_ns;
             latest = received;
             curve.packets += 1;
-            several += usize::from(together && alone);
-            alone = !together;
+            several += usize::from(in_batch && alone);
+            alone = !in_batch;
             let at = (received - origin) as f64;
-            match curve.points.last_mut().filter(|_| together) {
-                // What comes with the first packet was served before the clock started.
+            match curve.points.last_mut().filter(|_| in_batch) {
+                // Packets that arrive with the first one were served before the clock started.
                 Some(last) if last.1 == 0.0 => last.0 = at,
                 Some(last) => {
                     bytes += f64::from(p.bytes);
@@ -100,36 +104,36 @@ impl ArrivalCurve {
         }
         curve.batched = curve.packets > 3 && curve.points.len() * 2 < curve.packets;
         if curve.batched && curve.points.len() > 2 {
-            // The last batch is handed over when its time is up, whether it is full or not.
+            // The last batch is delivered when its time is up, whether it is full or not.
             curve.points.pop();
         }
         (curve, several)
     }
 
-    /// How many batches, the last left out where it may not be full.
+    /// Number of batches, without the last one if it may be incomplete.
     pub fn batches(&self) -> usize {
         self.points.len()
     }
 
-    /// One point for each batch: time since the first arrival in ns, and bytes that came after the first batch.
+    /// One point for each batch: time since the first arrival in ns, and bytes after the first batch.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
-    /// Whether the receiver took packets in batches: more than half of them came together with another.
+    /// Whether the receiver took packets in batches: more than half of them arrived together with another.
     pub fn is_batched(&self) -> bool {
         self.batched
     }
 
-    /// Bits a second between two points, by their numbers.
+    /// Rate in b/s between two points, by their indices.
     fn rate_between(&self, a: usize, b: usize) -> Option<f64> {
         let (from, to) = (self.points.get(a)?, self.points.get(b)?);
         let ns = to.0 - from.0;
         (ns > 0.0 && to.1 > from.1).then(|| (to.1 - from.1) * 8e9 / ns)
     }
 
-    /// The rate over all points in b/s: the slope of the least squares line, on which the jitter of single arrivals weighs
-    /// less than on the line from the first to the last. `None` with fewer than two batches.
+    /// The rate over all points in b/s: the slope of the least-squares line, on which the jitter of single arrivals
+    /// weighs less than on the line from the first point to the last. `None` with fewer than two batches.
     pub fn rate(&self) -> Option<f64> {
         self.slope(0, self.points.len().checked_sub(1)?)
     }
@@ -143,34 +147,34 @@ impl ArrivalCurve {
         Some(both / time * 8e9).filter(|bps| bps.is_finite() && *bps > 0.0)
     }
 
-    /// Fits the two lines: of all places where the burst could end, the one that leaves the least squared error.
+    /// Fits two lines: of all possible ends of the burst, the one with the least squared error.
     ///
-    /// A burst is one only if it is clearly faster and something of substance follows: three points on each side.
+    /// A burst must be clearly faster, and have three points on each side.
     pub fn service(&self) -> Option<ServiceCurve> {
-        self.bent(3)
+        self.fit_burst(3)
     }
 
-    /// The same of a train that was sent at once, far faster than the path: a queue then keeps its packets apart from the
-    /// first on, so that even two of them that are closer than the rest were let through by a bucket, or by a host that
-    /// woke up late. Neither tells of the rate.
+    /// Fits the curve of a train that was sent at once, far faster than the path. A queue then spaces its packets from
+    /// the first on. Even two packets that are closer were passed early by a bucket, or by a host that woke up late;
+    /// neither indicates the rate.
     pub fn service_at_once(&self) -> Option<ServiceCurve> {
-        self.bent(1)
+        self.fit_burst(1)
     }
 
-    fn bent(&self, least: usize) -> Option<ServiceCurve> {
+    fn fit_burst(&self, first: usize) -> Option<ServiceCurve> {
         let last = self.points.len().checked_sub(1)?;
         let plain = self.rate()?;
         let whole = self.squared_error(0, last);
-        let split = (least..=last.saturating_sub(3))
+        let split = (first..=last.saturating_sub(3))
             .filter_map(|k| Some((k, self.squared_error(0, k)? + self.squared_error(k, last)?)))
             .min_by(|a, b| a.1.total_cmp(&b.1));
-        let burst = split.filter(|(_, e)| whole.is_none_or(|w| *e < w * EXPLAINED)).and_then(|(k, _)| {
-            // What the bucket still held let the next packet through early.
+        let burst = split.filter(|(_, e)| whole.is_none_or(|w| *e < w * BEND_ERROR_SHARE_MAX)).and_then(|(k, _)| {
+            // The rest of the bucket passed the next packet early.
             let rest = if k + 4 <= last { k + 1 } else { k };
             let (peak, sustained) = (self.slope(0, k)?, self.slope(rest, last)?);
             let (at, bytes) = *self.points.get(k)?;
             let depth = bytes - sustained / 8e9 * at;
-            (peak > sustained * BURST && depth > 0.0)
+            (peak > sustained * BURST_RATE_RATIO_MIN && depth > 0.0)
                 .then(|| (Burst { peak: rate(peak), depth_bytes: depth, rest: last - rest }, sustained))
         });
         Some(match burst {
@@ -179,11 +183,11 @@ impl ArrivalCurve {
         })
     }
 
-    /// The rate in b/s of what follows a burst that came as fast as the train was sent, at `sent` b/s: a bucket let it
-    /// through. A first part that was slowed down met the packets of others.
+    /// The rate in b/s after a burst that arrived at the sent rate, `sent` b/s, because a bucket passed it. A first
+    /// part that was delayed met cross traffic.
     pub(super) fn behind_bucket(&self, sent: f64) -> Option<f64> {
         let service = self.service()?;
-        let passed = service.burst.is_some_and(|b| b.peak.as_bps() as f64 >= sent * AS_SENT);
+        let passed = service.burst.is_some_and(|b| b.peak.as_bps() as f64 >= sent * UNDELAYED_SHARE_MIN);
         passed.then_some(service.sustained.as_bps() as f64)
     }
 
@@ -203,8 +207,9 @@ mod tests {
     use units::Instant;
 
     fn arrivals(times_ns: impl IntoIterator<Item = u64>) -> TrainObservation {
-        let fate = |t| PacketOutcome { bytes: 1500, sent: Some(Instant::ZERO), received: Some(Instant::from_nanos(t)) };
-        TrainObservation { packets: times_ns.into_iter().map(fate).collect() }
+        let outcome =
+            |t| PacketOutcome { bytes: 1500, sent: Some(Instant::ZERO), received: Some(Instant::from_nanos(t)) };
+        TrainObservation { packets: times_ns.into_iter().map(outcome).collect() }
     }
 
     #[test]
@@ -217,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_of_ten_packets_before_100_mbps_is_told_apart() {
+    fn a_bucket_of_ten_packets_before_100_mbps_is_detected() {
         // Ten packets at 1 Gb/s, thirty at 100 Mb/s.
         let burst = (0..10).map(|i| i * 12_000);
         let rest = (1..=30).map(|i| 9 * 12_000 + i * 120_000);
@@ -230,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_of_three_packets_is_told_apart_of_a_train_sent_at_once() {
+    fn a_bucket_of_three_packets_is_detected_in_a_train_sent_at_once() {
         // 5000 bytes before 50 Mb/s: two gaps of 1.2 us, one of 160 us while 500 bytes are left, then 240 us each.
         let at = [0, 1_200, 2_400, 162_400].into_iter().chain((1..=6).map(|i| 162_400 + i * 240_000));
         let curve = ArrivalCurve::of(&arrivals(at));
@@ -263,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_curve_is_none() {
+    fn an_invalid_curve_is_none() {
         assert!(ArrivalCurve::of(&arrivals([])).service().is_none());
         assert!(ArrivalCurve::of(&arrivals([5])).service().is_none());
         assert!(ArrivalCurve::of(&arrivals([5, 5, 5])).service().is_none());

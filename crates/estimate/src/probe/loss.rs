@@ -1,5 +1,5 @@
-//! RON's score: round trips and losses of small probes (Andersen, *Resilient Overlay Networks*, 2001; *Choosing Internet
-//! Paths*, 2002, §3.2 and §4.1.1).
+//! RON's score from the round trips and losses of small probes (Andersen, *Resilient Overlay Networks*, 2001; *Choosing
+//! Internet Paths*, 2002, §3.2 and §4.1.1).
 
 use results::estimate::{Caveat, ProbeLoss, Quantity};
 use units::{Bytes, Duration, Rate};
@@ -8,13 +8,13 @@ use super::{Departure, Interval, Method, Outcome, Path, Step, Train, TrainObserv
 use crate::draw;
 use crate::model::{Reno, pftk, ron_score};
 
-/// How the probes come.
+/// The method: 100 echoed probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RonProbes {
     path: Path,
-    /// Of how many losses at least an answer is given; RON *lossonly* asks for three (§4.1.1).
-    least_lost: usize,
-    /// Whether a loss of 1 % is taken where none was seen (§4.1.1).
+    /// Minimum number of losses for a result; RON *lossonly* requires three (§4.1.1).
+    lost_min: usize,
+    /// Whether a loss of 1 % is assumed if no probe was lost (§4.1.1).
     assumes_loss: bool,
     mean_gap: Duration,
     spread: Duration,
@@ -29,47 +29,47 @@ struct Seen {
     smoothed: Option<Duration>,
 }
 
-/// Probes of a measurement.
+/// Probes per measurement.
 const PROBES: u32 = 100;
 
 /// Length with headers, which leaves four bytes for the probe itself.
 const BYTES: u32 = 32;
 
-/// What a timeout is beyond the round trip at least (Linux: `TCP_RTO_MIN`).
+/// Minimum of the timeout beyond the round trip (Linux: `TCP_RTO_MIN`).
 const VARIATION_MIN: Duration = Duration::from_millis(200);
 
-/// Losses to be expected at most, at 95 %, where none was seen: `1 - 0.05^(1/n)` of n probes is some 3/n.
+/// Upper limit of the expected losses at 95 % if none was observed: `1 - 0.05^(1/n)` of n probes is about 3/n.
 const UNSEEN_MAX: f64 = 3.0;
 
-/// Weight of the old value in the smoothed round trip.
-const KEEP: f64 = 0.9;
+/// Weight of the previous value in the smoothed round trip.
+const SMOOTHING_WEIGHT: f64 = 0.9;
 
 impl RonProbes {
-    /// As in 2002: a probe every 10 s on average, evenly between 7 and 13 s; 1000 s in all.
+    /// As in 2002: a probe every 10 s on average, uniform between 7 and 13 s; 1000 s in all.
     pub fn faithful(path: Path) -> Self {
         Self { assumes_loss: true, ..Self::spaced(path, Duration::from_secs(10), Duration::from_secs(3)) }
     }
 
-    /// The same probes within some ten seconds or ten round trips. Losses that come in bursts are seen as fewer events.
+    /// The same number of probes within about ten seconds or ten round trips. Loss bursts count as fewer events.
     pub fn quick(path: Path) -> Self {
         let mean = (path.round_trip / 10).max(Duration::from_millis(100));
         Self::spaced(path, mean, mean * 3 / 10)
     }
 
     fn spaced(path: Path, mean_gap: Duration, spread: Duration) -> Self {
-        Self { path, least_lost: 0, assumes_loss: false, mean_gap, spread, sent: false, seen: None }
+        Self { path, lost_min: 0, assumes_loss: false, mean_gap, spread, sent: false, seen: None }
     }
 
-    /// No answer unless three probes were lost: the score then rests on a measured loss rate (§4.1.1).
+    /// Requires three lost probes for a result: the score then rests on a measured loss rate (§4.1.1).
     #[must_use]
     pub fn loss_only(mut self) -> Self {
-        self.least_lost = 3;
+        self.lost_min = 3;
         self
     }
 
-    /// Whether losses are so many that a transfer mostly waits for timeouts, of which the score knows nothing: with them it
-    /// gets less than half of the score.
-    fn is_beyond(&self, ratio: f64, round_trip: Duration, score: Rate) -> bool {
+    /// Whether losses are so frequent that a transfer mostly waits for timeouts, which the score does not model. A
+    /// model with timeouts then gives less than half of the score.
+    fn is_timeout_limited(&self, ratio: f64, round_trip: Duration, score: Rate) -> bool {
         let with_timeouts = pftk(Reno {
             mss: Bytes::new(self.path.mtu.into()),
             rtt: round_trip,
@@ -102,12 +102,12 @@ impl Method for RonProbes {
         Step::Send { train: self.train(), pause: Duration::ZERO }
     }
 
-    fn observe(&mut self, passage: &TrainObservation) {
-        let smoothed = passage.round_trips().into_iter().flatten().fold(None, |smoothed, rtt| {
+    fn observe(&mut self, observation: &TrainObservation) {
+        let smoothed = observation.round_trips().into_iter().flatten().fold(None, |smoothed, rtt| {
             let old: Duration = smoothed.unwrap_or(rtt);
-            Some(old.mul_f64(KEEP) + rtt.mul_f64(1.0 - KEEP))
+            Some(old.mul_f64(SMOOTHING_WEIGHT) + rtt.mul_f64(1.0 - SMOOTHING_WEIGHT))
         });
-        self.seen = Some(Seen { lost: passage.lost(), sent: passage.sent(), smoothed });
+        self.seen = Some(Seen { lost: observation.lost(), sent: observation.sent(), smoothed });
     }
 
     fn so_far(&self) -> Outcome {
@@ -115,7 +115,7 @@ impl Method for RonProbes {
         let Some(Seen { lost, sent, smoothed }) = self.seen else { return nothing(Caveat::TooFewSamples) };
         let loss = Some(ProbeLoss { lost: lost as u64, sent: sent as u64 });
         let Some(smoothed) = smoothed else { return nothing(Caveat::NoAnswer) };
-        if lost < self.least_lost {
+        if lost < self.lost_min {
             return Outcome { loss, ..nothing(Caveat::TooFewSamples) };
         }
         let score = |losses: f64| {
@@ -123,9 +123,9 @@ impl Method for RonProbes {
             ron_score(Bytes::new(self.path.mtu.into()), smoothed, losses / sent.max(1) as f64)
         };
         if lost == 0 && !self.assumes_loss {
-            let least = score(UNSEEN_MAX).map(Interval::at_least);
+            let lower_bound = score(UNSEEN_MAX).map(Interval::at_least);
             let caveats = [Caveat::TooFewSamples, Caveat::LowerBound];
-            return Outcome { loss, ..Outcome::of(Quantity::LossLimit, least) }.troubled(caveats);
+            return Outcome { loss, ..Outcome::of(Quantity::LossLimit, lower_bound) }.with_caveats(caveats);
         }
         // The standard error of a count of n losses is sqrt(n).
         let spread = (lost as f64).sqrt().max(1.0);
@@ -137,9 +137,9 @@ impl Method for RonProbes {
         let ratio = lost as f64 / sent.max(1) as f64;
         let caveats = [
             (lost == 0, Caveat::TooFewSamples),
-            (interval.is_some_and(|i| self.is_beyond(ratio, smoothed, i.value)), Caveat::UpperBound),
+            (interval.is_some_and(|i| self.is_timeout_limited(ratio, smoothed, i.value)), Caveat::UpperBound),
         ];
         let caveats = caveats.into_iter().filter(|(is, _)| *is).map(|(_, caveat)| caveat);
-        Outcome { loss, ..Outcome::of(Quantity::BulkTransferCapacity, interval) }.troubled(caveats)
+        Outcome { loss, ..Outcome::of(Quantity::BulkTransferCapacity, interval) }.with_caveats(caveats)
     }
 }

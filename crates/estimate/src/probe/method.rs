@@ -2,51 +2,52 @@ use units::Duration;
 
 use super::{Outcome, Train, TrainObservation};
 
-/// What is known of a path before it is probed.
+/// Prior knowledge of a path before it is probed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Path {
-    /// Smallest round trip seen.
+    /// Minimum round-trip time.
     pub round_trip: Duration,
-    /// Largest IP packet that passes in one piece, in bytes.
+    /// Path MTU: the largest IP packet that is not fragmented, in bytes.
     pub mtu: u32,
-    /// Smallest distance at which the sender can send packets apart.
-    pub least_gap: Duration,
-    /// What random choices follow from.
+    /// Minimum gap between packets that the sender can keep.
+    pub gap_min: Duration,
+    /// Seed of the random choices.
     pub seed: u64,
 }
 
 impl Path {
-    /// Rate in b/s of packets of full size as fast as the sender can send them apart.
+    /// Maximum rate in b/s of full-size packets with the sender's minimum gap.
     pub(crate) fn fastest(&self) -> f64 {
-        f64::from(self.mtu) * 8e9 / (self.least_gap.as_nanos().max(1) as f64)
+        f64::from(self.mtu) * 8e9 / (self.gap_min.as_nanos().max(1) as f64)
     }
 }
 
-/// What a method wants next.
+/// Next action of a method.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Send this train, at the earliest `pause` after the last packet of the one before, and tell how it passed.
+    /// Send this train, at the earliest `pause` after the last packet of the previous train, and report the
+    /// observation.
     Send {
         /// The packets.
         train: Train,
-        /// Time without packets before.
+        /// Minimum time without packets before the train.
         pause: Duration,
     },
-    /// The end.
+    /// The method has ended with this outcome.
     Done(Outcome),
 }
 
-/// A way to probe a path.
+/// A method that probes a path.
 ///
-/// [`next`](Self::next) and [`observe`](Self::observe) take turns until [`Step::Done`], which then is the answer to every
-/// further question.
+/// Calls of [`next`](Self::next) and [`observe`](Self::observe) alternate until [`Step::Done`], which every further
+/// call of `next` returns again.
 pub trait Method {
-    /// What to do now.
+    /// Returns the next action.
     fn next(&mut self) -> Step;
 
-    /// How the train passed for which `next` asked.
-    fn observe(&mut self, passage: &TrainObservation);
+    /// Takes the observation of the train that `next` requested.
+    fn observe(&mut self, observation: &TrainObservation);
 
-    /// What can be said already, should no more be allowed: the budget is spent, or the far end is gone.
+    /// The outcome of the observations so far, if the budget is spent or the far end no longer responds.
     fn so_far(&self) -> Outcome;
 }

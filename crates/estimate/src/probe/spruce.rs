@@ -1,9 +1,10 @@
-//! Spruce: what cross traffic puts between the packets of pairs (Strauss, Katabi, Kaashoek, *A Measurement Study of
-//! Available Bandwidth Estimation Tools*, IMC 2003).
+//! Spruce: the cross traffic that arrives between the packets of pairs (Strauss, Katabi, Kaashoek, *A Measurement Study
+//! of Available Bandwidth Estimation Tools*, IMC 2003).
 //!
-//! The packets of a pair enter the tight link as far apart as it takes to send one. The first is then not gone before
-//! the second comes, the queue does not run empty between them, and the pair leaves further apart by exactly what of the
-//! load came meanwhile. That holds where the tight link is the narrow one and its capacity is known.
+//! The packets of a pair enter the tight link with a gap equal to the service time of one packet. The first packet is
+//! still in service when the second arrives, so that the queue does not drain between them. The gap at the receiver is
+//! then larger by exactly the cross traffic that arrived in between. This holds if the tight link is the narrow link
+//! and its capacity is known.
 
 use results::estimate::{Caveat, Quantity};
 use units::{Duration, Rate};
@@ -14,55 +15,58 @@ use super::{Departure, Interval, Method, Outcome, PacketOutcome, Path, Step, Tra
 use crate::draw;
 use crate::samples::rate;
 
-/// Pairs in all (Spruce 0.3).
+/// Total number of pairs (Spruce 0.3).
 const PAIRS: u32 = 100;
 
-/// Pairs in one train: so many that little is waited for answers, so few that an answer is there if no more are allowed.
-const PAIRS_A_TRAIN: u32 = 10;
+/// Pairs per train: enough to spend little time on waiting for reports, and few enough that a result exists if the
+/// caller stops early.
+const PAIRS_PER_TRAIN: u32 = 10;
 
-/// Least mean distance of pairs in seconds (Spruce 0.3): 240 kb/s at 1500 bytes.
-const SPACING_S_MIN: f64 = 0.1;
+/// Minimum mean distance of pairs in seconds (Spruce 0.3): 240 kb/s at 1500 bytes.
+const PAIR_DISTANCE_S_MIN: f64 = 0.1;
 
-/// Largest share of the capacity that the pairs take (Spruce 0.3).
-const LARGEST_SHARE: f64 = 0.05;
+/// Maximum share of the capacity that the pairs take (Spruce 0.3).
+const CAPACITY_SHARE_MAX: f64 = 0.05;
 
-/// Trains that tell the capacity when it is not given: that cross traffic comes between the packets of all is rare.
+/// Trains that measure the capacity if it is not given: cross traffic rarely delays all of them.
 const BURSTS: u32 = 3;
 
-/// Packets of such a train, as in [`super::TwoRates`]: enough to see a token bucket of some packets end.
+/// Packets of such a train, as in [`super::TwoRates`]: enough to see a token bucket of a few packets run empty.
 const BURST_PACKETS: u32 = 12;
 
-/// A packet ahead of each pair, in bytes of IP: hosts that were idle hand the first packet over late, and the pair behind it not.
-const WAKER: u32 = 64;
+/// Length in bytes of IP of a packet ahead of each pair: a host that was idle delivers the first packet late, and the
+/// following pair on time.
+const WAKE_UP_BYTES: u32 = 64;
 
-/// How long before the pair it leaves, at least: above what hosts need to wake up.
-const WAKING: Duration = Duration::from_micros(200);
+/// Minimum time between that packet and the pair: more than hosts need to wake up.
+const WAKE_UP_TIME: Duration = Duration::from_micros(200);
 
-/// Packets of a pair, with the one ahead.
-const PACKETS_A_PAIR: usize = 3;
+/// Packets per pair, including the one ahead.
+const PACKETS_PER_PAIR: usize = 3;
 
-/// Deviation of a pair's distance at the sender from what was asked at which it is left out: as it is over 1, the error
-/// that it makes over the capacity.
-const UNEVEN: f64 = 0.1;
+/// Deviation of a pair's gap at the sender from the requested one above which the pair is ignored, as a share: it
+/// equals the relative error in units of the capacity.
+const UNEVEN_DEVIATION: f64 = 0.1;
 
-/// Share of such pairs that is a caveat.
-const MANY_UNEVEN: f64 = 0.1;
+/// Share of such pairs that causes a caveat.
+const UNEVEN_SHARE_MAX: f64 = 0.1;
 
-/// Packets that came closer than this share of their distance at the sender came together. No link behind the narrow one
-/// that is less than 20 times as fast can do that to them.
-const TOGETHER: f64 = 0.05;
+/// Maximum gap at the receiver, as a share of the gap at the sender, of packets that arrived together. Only a link
+/// behind the narrow one that is at least 20 times as fast does that.
+const BATCH_GAP_SHARE_MAX: f64 = 0.05;
 
-/// Or closer than this, in ns, as for [`ArrivalCurve`].
-const TOGETHER_NS: f64 = 1_000.0;
+/// Maximum gap in ns of packets that arrived together, as for [`ArrivalCurve`].
+const BATCH_GAP_NS_MAX: f64 = 1_000.0;
 
-/// Share of the pairs that came together from which on they were batches: links behind compress one now and then.
-const MANY_TOGETHER: f64 = 0.1;
+/// Share of pairs that arrived together above which they are batches: links behind the narrow one compress a pair
+/// occasionally.
+const BATCHED_SHARE_MAX: f64 = 0.1;
 
-/// Pairs without which there is no answer, and without which it is called one of too few.
+/// Minimum number of pairs for a result, and for a result without a caveat.
 const PAIRS_MIN: (usize, usize) = (10, 50);
 
-/// Trains in a row of which nothing came, after which the path is taken for dead.
-const SILENCE: u32 = 3;
+/// Consecutive trains without any arrival after which the path counts as dead.
+const SILENT_TRAINS_MAX: u32 = 3;
 
 /// The method.
 #[derive(Debug)]
@@ -72,7 +76,7 @@ pub struct Spruce {
     /// Capacity by each burst in b/s.
     bursts: Vec<f64>,
     bursts_sent: u32,
-    /// Bursts that came no slower than they left.
+    /// Bursts that arrived no slower than they were sent.
     unslowed: usize,
     trains_sent: u32,
     silent: u32,
@@ -82,32 +86,33 @@ pub struct Spruce {
 
 #[derive(Debug, Default)]
 struct Pairs {
-    /// What each pair says is left, in b/s: below zero and above the capacity, too, for only the mean means something.
-    left: Vec<f64>,
+    /// Available bandwidth by each pair, in b/s. Single values can be negative or above the capacity; only the mean is
+    /// meaningful.
+    available: Vec<f64>,
     uneven: usize,
-    together: usize,
+    batched: usize,
 }
 
 impl Pairs {
     fn arrived(&self) -> usize {
-        self.left.len() + self.uneven
+        self.available.len() + self.uneven
     }
 
     fn are_batched(&self) -> bool {
-        self.together as f64 > MANY_TOGETHER * self.arrived() as f64 && self.together > 1
+        self.batched as f64 > BATCHED_SHARE_MAX * self.arrived() as f64 && self.batched > 1
     }
 
     fn are_uneven(&self) -> bool {
-        self.uneven as f64 > MANY_UNEVEN * self.arrived() as f64
+        self.uneven as f64 > UNEVEN_SHARE_MAX * self.arrived() as f64
     }
 
-    /// `A = C (1 - (g_out - g_in) / g_in)` with the distance at the sender as it was: the formula of the paper.
-    fn add(&mut self, sent_ns: f64, received_ns: f64, asked_ns: f64, capacity: f64) {
-        if received_ns < TOGETHER_NS.max(sent_ns * TOGETHER) {
-            self.together += 1;
+    /// `A = C (1 - (g_out - g_in) / g_in)` with the measured gap at the sender: the formula of the paper.
+    fn add(&mut self, sent_ns: f64, received_ns: f64, requested_ns: f64, capacity: f64) {
+        if received_ns < BATCH_GAP_NS_MAX.max(sent_ns * BATCH_GAP_SHARE_MAX) {
+            self.batched += 1;
         }
-        if sent_ns > 0.0 && (sent_ns / asked_ns - 1.0).abs() <= UNEVEN {
-            self.left.push(capacity * (1.0 - (received_ns - sent_ns) / sent_ns));
+        if sent_ns > 0.0 && (sent_ns / requested_ns - 1.0).abs() <= UNEVEN_DEVIATION {
+            self.available.push(capacity * (1.0 - (received_ns - sent_ns) / sent_ns));
         } else {
             self.uneven += 1;
         }
@@ -115,7 +120,7 @@ impl Pairs {
 }
 
 impl Spruce {
-    /// With the capacity of the path as it is known; without one, three trains of twelve packets tell it first.
+    /// Creates the method with a known capacity; without one, three trains of twelve packets measure it first.
     pub fn new(path: Path, capacity: Option<Rate>) -> Self {
         let given = capacity.map(|c| c.as_bps() as f64);
         let (bursts, caveats, pairs) = (Vec::new(), Vec::new(), Pairs::default());
@@ -127,45 +132,45 @@ impl Spruce {
     }
 
     fn capacity(&self) -> Option<f64> {
-        // Cross traffic between the packets only ever makes a burst slower.
+        // Cross traffic between the packets can only slow a burst down.
         let measured = || self.bursts.iter().copied().max_by(f64::total_cmp);
         self.given.or_else(measured).filter(|c| *c >= 1.0)
     }
 
-    fn wants_bursts(&self) -> bool {
+    fn needs_bursts(&self) -> bool {
         self.given.is_none() && self.bursts_sent < BURSTS
     }
 
-    /// Distance within a pair: what the capacity needs for a packet.
+    /// Gap within a pair: the service time of a packet at the capacity.
     fn gap_ns(&self, capacity: f64) -> f64 {
         f64::from(self.bytes()) * 8e9 / capacity
     }
 
-    /// An exponential variate, the distance of one pair from the one before.
+    /// Exponentially distributed distance between consecutive pairs.
     fn spacing(&self, capacity: f64, pair: u32) -> Duration {
-        let mean_s = (2.0 * f64::from(self.bytes()) * 8.0 / (LARGEST_SHARE * capacity)).max(SPACING_S_MIN);
+        let mean_s = (2.0 * f64::from(self.bytes()) * 8.0 / (CAPACITY_SHARE_MAX * capacity)).max(PAIR_DISTANCE_S_MIN);
         let exponential = -(1.0 - draw(self.path.seed, pair.into())).ln();
         Duration::from_nanos((exponential * mean_s * 1e9) as u64)
     }
 
     fn train(&self, capacity: f64) -> Step {
         let gap = Duration::from_nanos(self.gap_ns(capacity).round() as u64);
-        let (first, bytes) = (self.trains_sent * PAIRS_A_TRAIN, self.bytes());
+        let (first, bytes) = (self.trains_sent * PAIRS_PER_TRAIN, self.bytes());
         let mut after = Duration::ZERO;
-        let departures = (0..PAIRS_A_TRAIN).flat_map(|i| {
+        let departures = (0..PAIRS_PER_TRAIN).flat_map(|i| {
             after += if i == 0 { Duration::ZERO } else { self.spacing(capacity, first + i) };
-            let waker = Departure { after, bytes: WAKER };
-            after += gap.max(WAKING);
+            let wake_up_packet = Departure { after, bytes: WAKE_UP_BYTES };
+            after += gap.max(WAKE_UP_TIME);
             let one = Departure { after, bytes };
             after += gap;
-            [waker, one, Departure { after, bytes }]
+            [wake_up_packet, one, Departure { after, bytes }]
         });
         Step::Send { train: Train::new(departures.collect()), pause: self.spacing(capacity, first) }
     }
 
-    fn observe_burst(&mut self, passage: &TrainObservation) {
-        let passage = passage.without_first();
-        let curve = ArrivalCurve::of(&passage);
+    fn observe_burst(&mut self, observation: &TrainObservation) {
+        let observation = observation.without_first();
+        let curve = ArrivalCurve::of(&observation);
         if curve.is_batched() {
             self.caveats.push(Caveat::Batching);
         }
@@ -173,26 +178,26 @@ impl Spruce {
         if service.burst.is_some() {
             self.caveats.push(Caveat::TokenBucket);
         }
-        self.unslowed += usize::from(passage.dispersion().is_some_and(|d| !d.is_slowed()));
+        self.unslowed += usize::from(observation.dispersion().is_some_and(|d| !d.is_slowed()));
         self.bursts.push(service.sustained.as_bps() as f64);
     }
 
-    fn observe_pairs(&mut self, passage: &TrainObservation, capacity: f64) {
-        let asked = self.gap_ns(capacity);
-        for pair in passage.packets.chunks_exact(PACKETS_A_PAIR).take(PAIRS_A_TRAIN as usize) {
+    fn observe_pairs(&mut self, observation: &TrainObservation, capacity: f64) {
+        let requested = self.gap_ns(capacity);
+        for pair in observation.packets.chunks_exact(PACKETS_PER_PAIR).take(PAIRS_PER_TRAIN as usize) {
             let [_, a, b] = pair else { continue };
             let Some((sent, received)) = distances(a, b) else { continue };
-            self.pairs.add(sent, received, asked, capacity);
+            self.pairs.add(sent, received, requested, capacity);
         }
     }
 
-    /// Pairs tell nothing when they come in batches: both packets have the time of one interrupt.
+    /// Whether pairs arrive in batches: both packets then have the time of one interrupt, and give no estimate.
     fn is_batched(&self) -> bool {
         self.caveats.contains(&Caveat::Batching) || self.pairs.are_batched()
     }
 }
 
-/// Distances of two packets at the sender and at the receiver, in ns.
+/// Gaps of two packets at the sender and at the receiver, in ns.
 fn distances(a: &PacketOutcome, b: &PacketOutcome) -> Option<(f64, f64)> {
     let sent = b.sent?.as_nanos().checked_sub(a.sent?.as_nanos())?;
     let received = b.received?.as_nanos().checked_sub(a.received?.as_nanos())?;
@@ -201,16 +206,16 @@ fn distances(a: &PacketOutcome, b: &PacketOutcome) -> Option<(f64, f64)> {
 
 impl Method for Spruce {
     fn next(&mut self) -> Step {
-        if self.silent >= SILENCE || self.is_batched() {
+        if self.silent >= SILENT_TRAINS_MAX || self.is_batched() {
             return Step::Done(self.so_far());
         }
-        if self.wants_bursts() {
+        if self.needs_bursts() {
             self.bursts_sent += 1;
             let train = Train::spaced(BURST_PACKETS, self.bytes(), Duration::ZERO);
             return Step::Send { train, pause: (self.path.round_trip / 2).max(Duration::from_millis(5)) };
         }
         match self.capacity() {
-            Some(capacity) if self.trains_sent * PAIRS_A_TRAIN < PAIRS => {
+            Some(capacity) if self.trains_sent * PAIRS_PER_TRAIN < PAIRS => {
                 let step = self.train(capacity);
                 self.trains_sent += 1;
                 step
@@ -219,39 +224,39 @@ impl Method for Spruce {
         }
     }
 
-    fn observe(&mut self, passage: &TrainObservation) {
-        self.silent = if passage.lost() == passage.sent() { self.silent + 1 } else { 0 };
-        if passage.lost() > 0 {
+    fn observe(&mut self, observation: &TrainObservation) {
+        self.silent = if observation.lost() == observation.sent() { self.silent + 1 } else { 0 };
+        if observation.lost() > 0 {
             self.caveats.push(Caveat::Loss);
         }
-        if passage.reordered() > 0 {
+        if observation.reordered() > 0 {
             self.caveats.push(Caveat::Reordering);
         }
         match self.capacity() {
-            Some(capacity) if self.trains_sent > 0 => self.observe_pairs(passage, capacity),
-            _ => self.observe_burst(passage),
+            Some(capacity) if self.trains_sent > 0 => self.observe_pairs(observation, capacity),
+            _ => self.observe_burst(observation),
         }
     }
 
     fn so_far(&self) -> Outcome {
-        let left = &self.pairs.left;
+        let available = &self.pairs.available;
         let capacity = self.capacity();
-        let enough = left.len() >= PAIRS_MIN.0 && !self.is_batched();
-        let mean = capacity.filter(|_| enough).and_then(|c| Some(Interval::of_mean(left)?.within(rate(c))));
-        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, mean).troubled(self.caveats.iter().copied());
+        let enough = available.len() >= PAIRS_MIN.0 && !self.is_batched();
+        let mean = capacity.filter(|_| enough).and_then(|c| Some(Interval::of_mean(available)?.within(rate(c))));
+        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, mean).with_caveats(self.caveats.iter().copied());
         if let (Some(c), None) = (capacity, self.given) {
             let slowest = self.bursts.iter().copied().fold(c, f64::min);
             outcome.also.push((Quantity::Capacity, Interval::from_bps(c, slowest, c)));
         }
-        // The capacity is then the rate of the sender: a faster one might have found more.
-        let is_senders = self.unslowed * 2 > self.bursts.len();
+        // The capacity is then the rate of the sender: a faster sender could find a larger one.
+        let is_sender_limited = self.unslowed * 2 > self.bursts.len();
         let caveats = [
             (self.pairs.are_batched(), Caveat::Batching),
-            (self.pairs.are_uneven() || is_senders, Caveat::SenderTooSlow),
-            (is_senders, Caveat::LowerBound),
-            (left.len() < PAIRS_MIN.1, Caveat::TooFewSamples),
-            (changed(left), Caveat::Unsteady),
+            (self.pairs.are_uneven() || is_sender_limited, Caveat::SenderTooSlow),
+            (is_sender_limited, Caveat::LowerBound),
+            (available.len() < PAIRS_MIN.1, Caveat::TooFewSamples),
+            (changed(available), Caveat::Unsteady),
         ];
-        outcome.troubled(caveats.into_iter().filter(|(is, _)| *is).map(|(_, caveat)| caveat))
+        outcome.with_caveats(caveats.into_iter().filter(|(is, _)| *is).map(|(_, caveat)| caveat))
     }
 }

@@ -1,20 +1,20 @@
 use units::{Bytes, Duration, Rate};
 
-/// Bytes of an IPv4 and a UDP header (RFC 791, RFC 768), which every probe packet has in front of its payload.
+/// Bytes of an IPv4 and a UDP header (RFC 791, RFC 768), which precede the payload of every probe packet.
 ///
-/// Over IPv6 a packet is 20 bytes longer; the sender makes its payload that much shorter.
+/// Over IPv6 a packet is 20 bytes longer; the sender shortens its payload by that amount.
 pub const UDP_HEADERS: u32 = 28;
 
 /// One packet of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
-    /// How long after the first packet of the train it shall leave.
+    /// Departure time relative to the first packet of the train.
     pub after: Duration,
-    /// Its length with IP and UDP headers.
+    /// Length with IP and UDP headers in bytes.
     pub bytes: u32,
 }
 
-/// Packets that shall leave at given distances.
+/// Packets with their departure times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Train {
     departures: Vec<Departure>,
@@ -22,26 +22,27 @@ pub struct Train {
 }
 
 impl Train {
-    /// Packets in order of departure. What is no longer than the headers is made one byte longer than them.
+    /// Creates a train from packets in order of departure. A packet no longer than the headers is enlarged to one byte
+    /// more.
     pub fn new(mut departures: Vec<Departure>) -> Self {
         departures.iter_mut().for_each(|d| d.bytes = d.bytes.max(UDP_HEADERS + 1));
         Self { departures, echoed: false }
     }
 
-    /// Packets of one size at equal distances; a distance of zero is as fast as the sender can.
+    /// Packets of one size at equal gaps; with a gap of zero the sender sends as fast as it can.
     pub fn spaced(count: u32, bytes: u32, gap: Duration) -> Self {
         Self::new((0..count).map(|i| Departure { after: gap * i, bytes }).collect())
     }
 
-    /// Packets of one size whose sizes and distances make this rate.
+    /// Packets of one size whose sizes and gaps give this rate.
     pub fn at_rate(count: u32, bytes: u32, rate: Rate) -> Self {
         let gap_ns = |i: u32| u128::from(i) * u128::from(bytes) * 8_000_000_000 / u128::from(rate.as_bps().max(1));
         let after = |i| Duration::from_nanos(u64::try_from(gap_ns(i)).unwrap_or(u64::MAX));
         Self::new((0..count).map(|i| Departure { after: after(i), bytes }).collect())
     }
 
-    /// The same packets, each sent back by the far end as soon as it comes. They are then *received* by the sender, on
-    /// the sender's clock.
+    /// Requests that the far end echoes each packet on arrival. The packets are then *received* by the sender, on the
+    /// sender's clock.
     #[must_use]
     pub fn echoed(mut self) -> Self {
         self.echoed = true;
@@ -53,17 +54,17 @@ impl Train {
         &self.departures
     }
 
-    /// Whether the far end sends them back.
+    /// Whether the far end echoes the packets.
     pub fn is_echoed(&self) -> bool {
         self.echoed
     }
 
-    /// From the first departure to the last.
+    /// Time from the first departure to the last.
     pub fn span(&self) -> Duration {
         self.departures.last().map_or(Duration::ZERO, |d| d.after)
     }
 
-    /// All packets together, with headers, on the way out.
+    /// Bytes of all packets with headers in the forward direction.
     pub fn bytes(&self) -> Bytes {
         Bytes::new(self.departures.iter().map(|d| u64::from(d.bytes)).sum())
     }

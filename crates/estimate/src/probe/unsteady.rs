@@ -1,20 +1,21 @@
-//! Whether the load changed while it was measured.
+//! Detects a change of load during a measurement.
 
 use crate::confidence;
 
-/// Difference between the halves, over the larger of them, below which a change does not matter: methods that tell what
-/// is left to 10 % are good ones.
-const MATTERS: f64 = 0.1;
+/// Minimum difference between the halves, as a share of the larger one, that matters: good methods measure the
+/// available bandwidth to 10 %.
+const CHANGE_SHARE_MIN: f64 = 0.1;
 
-/// Whether the first half of the samples, in the order in which they were taken, is clearly unlike the second.
+/// Whether the first half of the samples, in order of time, clearly differs from the second.
 ///
-/// The 95 % intervals of both halves lie apart, which chance does to one of some 200 steady series (2.8 standard errors).
+/// The 95 % intervals of the halves are disjoint, which happens by chance in one of about 200 steady series (2.8
+/// standard errors).
 pub(super) fn changed(samples: &[f64]) -> bool {
     let (early, late) = samples.split_at(samples.len() / 2);
     let (Some(a), Some(b)) = (confidence(early), confidence(late)) else { return false };
     let (Some(wide_a), Some(wide_b)) = (a.half_width, b.half_width) else { return false };
-    let apart = (a.mean - b.mean).abs();
-    apart > wide_a + wide_b && apart > MATTERS * a.mean.abs().max(b.mean.abs())
+    let difference = (a.mean - b.mean).abs();
+    difference > wide_a + wide_b && difference > CHANGE_SHARE_MIN * a.mean.abs().max(b.mean.abs())
 }
 
 #[cfg(test)]
@@ -28,7 +29,7 @@ mod tests {
         let step: Vec<f64> = (0..40).map(|i| if i < 20 { 50.0 } else { 80.0 } + noise(i)).collect();
         assert!(!changed(&steady));
         assert!(changed(&step));
-        // Clearly apart, and 4 % of the value: nothing that matters.
+        // The halves are disjoint but differ by 4 % only, which does not matter.
         let slight: Vec<f64> = (0..40).map(|i| if i < 20 { 50.0 } else { 52.0 } + noise(i) / 100.0).collect();
         assert!(!changed(&slight));
         assert!(!changed(&[]) && !changed(&[1.0]) && !changed(&[1.0, 9.0]));

@@ -1,15 +1,16 @@
 use std::collections::BTreeMap;
 
-/// Sequence numbers remembered one by one. At 10 Gb/s of 1500 B datagrams it is 79 ms of reordering, in 8 KiB.
+/// Number of sequence numbers tracked one by one. At 10 Gb/s of 1500 B datagrams it is 79 ms of reordering, in 8 KiB.
 pub(super) const WINDOW: u64 = 65_536;
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// Most distinct lengths of loss runs told apart; a peer that invents numbers could otherwise grow the table at will.
+/// Maximum number of distinct lengths of loss runs; a peer that invents numbers could otherwise grow the table without
+/// limit.
 const LENGTHS_MAX: usize = 1024;
 
-/// Which of the last 65 536 sequence numbers arrived, and the lengths of the gaps among those that left the window.
+/// Arrivals of the last 65 536 sequence numbers, and the lengths of the gaps among those that left the window.
 ///
-/// The window is `base..base + WINDOW`. A number that leaves it is settled: received or lost for good.
+/// The window is `base..base + WINDOW`. A number that leaves it is settled: received or permanently lost.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
     arrived: Box<[u64]>,
@@ -20,16 +21,16 @@ pub(super) struct Window {
     runs: BTreeMap<u64, u64>,
 }
 
-/// What the window knows of a number.
+/// Result of the arrival of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum Novelty {
     /// Higher than all before.
     Highest,
     /// Lower than the highest, and new.
     FillsGap,
     /// Arrived before.
     Before,
-    /// Too old to tell.
+    /// Too old to classify.
     BeyondWindow,
 }
 
@@ -43,23 +44,24 @@ impl Window {
         self.next
     }
 
-    /// Notes the arrival of `seq` (below `u64::MAX`). Takes at most one pass over the window, however far `seq` is ahead.
-    pub(super) fn insert(&mut self, seq: u64) -> Seen {
+    /// Records the arrival of `seq` (below `u64::MAX`). Takes at most one pass over the window, however far `seq` is
+    /// ahead.
+    pub(super) fn insert(&mut self, seq: u64) -> Novelty {
         if seq < self.base {
-            return Seen::BeyondWindow;
+            return Novelty::BeyondWindow;
         }
         if seq - self.base >= WINDOW {
             self.settle_until(seq - WINDOW + 1);
         }
         if self.bit(seq) {
-            return Seen::Before;
+            return Novelty::Before;
         }
         self.flip(seq);
         if seq < self.next {
-            return Seen::FillsGap;
+            return Novelty::FillsGap;
         }
         self.next = seq + 1;
-        Seen::Highest
+        Novelty::Highest
     }
 
     /// Lengths of the runs of lost numbers when `sent` numbers were sent in all.
@@ -79,7 +81,7 @@ impl Window {
                 self.gap += 1;
             }
         }
-        // No number from `next` on arrived: they are lost in one piece, without a look at each.
+        // No number from `next` on arrived: they form one loss run, without a check of each.
         self.gap += base.saturating_sub(self.next.max(self.base));
         self.base = base;
     }
@@ -89,7 +91,7 @@ impl Window {
             return;
         }
         let is_new = !self.runs.contains_key(&self.gap);
-        // With the table full, the nearest shorter length stands for this one, or the shortest of all.
+        // If the table is full, the nearest shorter length is incremented instead, or the shortest of all.
         let nearest = self.runs.range(..self.gap).next_back().or_else(|| self.runs.first_key_value()).map(|(l, _)| *l);
         let length = nearest.filter(|_| is_new && self.runs.len() >= LENGTHS_MAX).unwrap_or(self.gap);
         *self.runs.entry(length).or_default() += 1;

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
-/// Largest n for which n-reordering is counted: TCP with SACK takes a packet for lost from 3 on, Linux adapts up to 300.
+/// Maximum n for which n-reordering is counted: TCP with SACK treats a packet as lost from 3 on, Linux adapts up to
+/// 300.
 const N_MAX: usize = 100;
 
 /// n-reordering (RFC 4737 §5.4): a packet is n-reordered when the n packets that arrived just before all have higher numbers.
@@ -14,7 +15,7 @@ pub(super) struct NReordering {
 }
 
 impl NReordering {
-    /// Notes an arrival that is no duplicate (the RFC's definition presumes distinct numbers).
+    /// Records an arrival that is no duplicate (the RFC's definition presumes distinct numbers).
     pub(super) fn handle(&mut self, seq: u64) {
         let n = self.recent.iter().take_while(|earlier| **earlier > seq).count();
         if n > self.counts.len() {
@@ -27,7 +28,7 @@ impl NReordering {
         self.recent.push_front(seq);
     }
 
-    /// Element n-1 counts the packets that are n-reordered; no longer than the largest n seen, at most 100.
+    /// Element n-1 counts the packets that are n-reordered; the length is the largest n seen, at most 100.
     pub(super) fn into_counts(self) -> Vec<u64> {
         self.counts
     }

@@ -2,8 +2,8 @@
 
 use units::{Duration, Instant};
 
-/// Length limit of the list, which a peer with invented send times could otherwise grow without bound. Later losses count
-/// in the last interval.
+/// Maximum length of the list, which a peer with invented send times could otherwise grow without bound. Later losses
+/// count in the last interval.
 const INTERVALS_MAX: u64 = 10_000;
 
 /// Lost datagrams by interval of sending.
@@ -14,7 +14,7 @@ const INTERVALS_MAX: u64 = 10_000;
 pub(super) struct SentLosses {
     interval: Duration,
     gap: Duration,
-    /// Send time of datagram 0, by the first arrival.
+    /// Send time of datagram 0, derived from the first arrival.
     origin: Option<Instant>,
     /// Number and send time of the highest datagram that arrived.
     newest: Option<(u64, Instant)>,
@@ -26,7 +26,7 @@ impl SentLosses {
         Self { interval: interval.max(Duration::from_nanos(1)), gap, origin: None, newest: None, lost: Vec::new() }
     }
 
-    /// A datagram arrived with a number above all before.
+    /// Handles a datagram with a number above all before.
     pub(super) fn on_highest(&mut self, seq: u64, sent: Instant) {
         let origin = self.origin.unwrap_or_else(|| sent - self.time_of(seq));
         self.origin = Some(origin);
@@ -38,7 +38,7 @@ impl SentLosses {
         self.newest = Some((seq, sent));
     }
 
-    /// A datagram that counted as lost arrived after all.
+    /// Handles a datagram that counted as lost and arrived late.
     pub(super) fn on_late(&mut self, sent: Instant) {
         let Some(index) = self.index(sent) else { return };
         if let Some(n) = self.lost.get_mut(index).filter(|n| **n > 0) {
@@ -52,7 +52,7 @@ impl SentLosses {
         }
     }
 
-    /// The list, with the `missing` datagrams behind the last arrival.
+    /// The list, with the `missing` datagrams after the last arrival.
     pub(super) fn finish(mut self, missing: u64) -> Vec<u64> {
         if let Some((_, at)) = self.newest {
             self.spread(missing, at, at + self.time_of(missing));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn an_outage_is_assigned_to_the_time_in_which_it_was() {
-        // Nothing that was sent from 1.5 s to 4 s arrived, nor anything from 5.5 s to the end at 6 s.
+        // No datagram that was sent from 1.5 s to 4 s arrived, and none from 5.5 s to the end at 6 s.
         let mut l = losses();
         for seq in (0..150).chain(400..550) {
             l.on_highest(seq, at(seq * 10));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_arrival_tells_when_the_lost_ones_before_it_were_sent() {
+    fn the_first_arrival_gives_the_send_time_of_the_lost_ones_before_it() {
         let mut l = losses();
         l.on_highest(250, at(7_000));
         assert_eq!(l.finish(0), [100, 100, 50]);

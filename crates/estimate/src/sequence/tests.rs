@@ -27,7 +27,7 @@ fn a_late_packet_has_the_reordering_that_the_rfc_gives_it() {
 
 #[test]
 fn a_reordered_packet_need_not_be_n_reordered() {
-    // 2 and 3 come after 5: both are reordered, but 3 directly follows 2, which is lower.
+    // 2 and 3 arrive after 5: both are reordered, but 3 directly follows 2, which is lower.
     let s = summary(&[0, 1, 5, 2, 3, 4], None);
     assert_eq!((s.reordered, s.n_reordering), (3, vec![1]));
 }
@@ -40,7 +40,7 @@ fn n_reordering_ends_at_a_hundred() {
 }
 
 #[test]
-fn loss_runs_are_told_apart_and_reach_to_the_senders_count() {
+fn loss_runs_are_distinguished_and_extend_to_the_senders_count() {
     let s = summary(&[0, 2, 3, 7, 8], Some(12));
     assert_eq!((s.sent, s.received, s.lost), (12, 5, 7));
     assert_eq!(s.loss_runs, BTreeMap::from([(1, 1), (3, 2)]), "1; 4 to 6; 9 to 11");
@@ -65,7 +65,7 @@ fn a_number_beyond_the_plan_is_rejected_and_moves_nothing() {
 }
 
 #[test]
-fn what_is_older_than_the_window_is_neither_new_nor_a_copy() {
+fn a_number_older_than_the_window_is_neither_new_nor_a_copy() {
     let mut t = SequenceTracker::new(u64::MAX);
     feed(&mut t, &[0, 1, WINDOW + 10]);
     assert_eq!(t.handle(11, Instant::ZERO, Instant::ZERO), Arrival::Reordered, "just inside");
@@ -125,12 +125,12 @@ fn intervals_sum_to_the_whole_and_a_filled_gap_is_not_lost_twice() {
 }
 
 #[test]
-fn a_senders_count_below_what_arrived_is_no_underflow() {
+fn a_senders_count_below_the_arrivals_causes_no_underflow() {
     let s = summary(&[0, 1, 2, 3], Some(2));
     assert_eq!((s.sent, s.lost, s.loss_runs), (2, 0, BTreeMap::new()));
 }
 
-/// The definitions, literally, on the whole sequence.
+/// A direct implementation of the definitions on the whole sequence.
 fn naive(sequence: &[u64], sent: u64) -> (u64, u64, Vec<u64>, BTreeMap<u64, u64>) {
     let (mut seen, mut order, mut duplicates, mut reordered) = (BTreeSet::new(), Vec::new(), 0, 0);
     let mut counts = vec![0; 100];

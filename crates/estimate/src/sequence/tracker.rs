@@ -1,11 +1,11 @@
 use results::{UdpInterval, UdpSummary};
 use units::{Duration, Instant};
 
-use super::loss::{Seen, Window};
+use super::loss::{Novelty, Window};
 use super::reordering::NReordering;
 use super::sent_losses::SentLosses;
 
-/// What became of one datagram.
+/// Classification of the arrival of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// New, with a number above all before.
@@ -14,13 +14,13 @@ pub enum Arrival {
     Reordered,
     /// A copy of one that arrived before.
     Duplicate,
-    /// More than 65 536 behind the highest: new or a copy, nobody knows. It stays counted as lost.
+    /// More than 65 536 behind the highest: new or a copy cannot be decided. It stays counted as lost.
     LateBeyondWindow,
     /// A number that the plan does not contain.
     Rejected,
 }
 
-/// Counts what arrived of a stream of datagrams numbered from zero, in bounded memory.
+/// Counts the arrivals of a stream of datagrams numbered from zero, in bounded memory.
 #[derive(Debug, Clone)]
 pub struct SequenceTracker {
     planned_max: u64,
@@ -37,7 +37,7 @@ pub struct SequenceTracker {
 }
 
 impl SequenceTracker {
-    /// A tracker for at most `planned_max` datagrams, numbered `0..planned_max`.
+    /// Creates a tracker for at most `planned_max` datagrams, numbered `0..planned_max`.
     pub fn new(planned_max: u64) -> Self {
         Self {
             planned_max,
@@ -60,20 +60,20 @@ impl SequenceTracker {
         self
     }
 
-    /// Counts the datagram `seq`, sent at `sent` on the sender's clock and received at `received` on ours.
+    /// Counts the datagram `seq`, sent at `sent` on the sender's clock and received at `received` on the local clock.
     pub fn handle(&mut self, seq: u64, sent: Instant, received: Instant) -> Arrival {
         if seq >= self.planned_max {
             self.rejected += 1;
             return Arrival::Rejected;
         }
         let arrival = match self.window.insert(seq) {
-            Seen::Highest => Arrival::InOrder,
-            Seen::FillsGap => Arrival::Reordered,
-            Seen::Before => {
+            Novelty::Highest => Arrival::InOrder,
+            Novelty::FillsGap => Arrival::Reordered,
+            Novelty::Before => {
                 self.duplicates += 1;
                 return Arrival::Duplicate;
             }
-            Seen::BeyondWindow => {
+            Novelty::BeyondWindow => {
                 self.late_beyond_window += 1;
                 return Arrival::LateBeyondWindow;
             }
@@ -97,7 +97,7 @@ impl SequenceTracker {
         self.received
     }
 
-    /// Datagrams too far behind the highest to tell new from copy.
+    /// Datagrams too far behind the highest to distinguish new ones from copies.
     pub fn late_beyond_window(&self) -> u64 {
         self.late_beyond_window
     }
@@ -107,10 +107,10 @@ impl SequenceTracker {
         self.rejected
     }
 
-    /// What was counted since the last call.
+    /// The counts since the last call.
     ///
-    /// Datagrams that fill an older gap lower the loss of their interval, not below zero: what remains is set off against
-    /// the next losses, so that the intervals never sum to more than was missing at some time.
+    /// Datagrams that fill an older gap lower the loss of their interval, not below zero. The remainder is offset
+    /// against the next losses, so that the intervals never sum to more than was missing at some time.
     pub fn interval(&mut self) -> UdpInterval {
         let total = UdpInterval {
             received: self.received,
@@ -130,9 +130,10 @@ impl SequenceTracker {
         }
     }
 
-    /// The whole stream. `sent_total` is the sender's count; without it, all up to the highest number seen.
+    /// The summary of the whole stream. `sent_total` is the sender's count; without it, the count ends at the highest
+    /// number seen.
     ///
-    /// What only the sender knows (errors, lag, lateness) and the waiting time stay zero, for the caller to fill in.
+    /// The sender's own values (errors, lag, lateness) and the waiting time stay zero, for the caller to fill in.
     pub fn finish(self, sent_total: Option<u64>) -> UdpSummary {
         let sent = sent_total.unwrap_or_else(|| self.window.next());
         let lost = sent.saturating_sub(self.received);

@@ -15,11 +15,11 @@ pub struct StageHistograms {
     pub(super) one_way: OneWayHistogram,
     /// One-way delay of the echoes, read to read.
     pub(super) one_way_return: OneWayHistogram,
-    /// Delays that the reading of the clocks made negative; they count as none.
+    /// Delays that the error of the clock readings made negative; they are not recorded.
     pub(super) negative: u64,
-    /// Timestamps that precede the one that they must follow by more than that; their delays are left out.
+    /// Timestamps that precede their predecessor by more than the clock error; their delays are left out.
     pub(super) backwards: u64,
-    /// What a reader must know beside the missing stages.
+    /// Remarks for the reader beside the missing stages.
     pub(super) remarks: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl StageHistograms {
         Decomposition { samples: self.samples, socket_buffer, qdisc, network, receiver_app, missing }
     }
 
-    /// What is not in the histograms, or not as it was read, and why.
+    /// Remarks on missing or corrected delays, with the reason.
     fn left_out(&self) -> impl Iterator<Item = String> {
         let impossible = self.one_way.discarded() + self.one_way_return.discarded();
         [

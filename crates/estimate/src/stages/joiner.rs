@@ -6,14 +6,14 @@ use units::{Duration, Instant};
 use super::StageHistograms;
 use super::pending::{Pending, Stage};
 
-/// Most blocks waited for. Sampling takes some hundred blocks a second, so this is many round trips of them.
+/// Maximum number of waiting blocks. Sampling takes some hundred blocks a second, so this covers many round trips.
 const PENDING_MAX: usize = 4096;
 
-/// By how much a stamp may precede the one before it: kernel stamps are converted between clocks, whose readings are some
-/// microseconds apart, tens on a busy host. More is a stamp of something else.
+/// Maximum time by which a stamp can precede its predecessor. Kernel stamps are converted between clocks, whose
+/// readings are some microseconds apart, tens on a busy host. A larger difference is a stamp of another packet.
 const BACKWARDS_NS_MAX: u64 = 100_000;
 
-/// Which of the kernel's transmit timestamps a stamp is (Documentation/networking/timestamping.rst §1.3.1).
+/// Kind of a kernel transmit timestamp (Documentation/networking/timestamping.rst §1.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StampKind {
     /// Handed to the queueing discipline (SOF_TIMESTAMPING_TX_SCHED).
@@ -24,22 +24,22 @@ pub enum StampKind {
     Acknowledged,
 }
 
-/// When a block reached the receiver, on the sender's clock.
+/// Arrival times of a block at the receiver, on the sender's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteTimes {
     /// Arrival in the receiver's kernel.
     pub arrived: Instant,
-    /// Read by the receiving application, which echoes at once.
+    /// Read by the receiving application, which echoes immediately.
     pub read: Instant,
-    /// Largest error of both by the comparison of the clocks.
+    /// Maximum error of both times, from the comparison of the clocks.
     pub bound: Duration,
 }
 
-/// Joins what is known of each sampled block of one stream into the delay of each stage.
+/// Joins the timestamps of each sampled block of one stream into the delay of each stage.
 ///
-/// Stamps of one block come in any order after [`handle_written`](Self::handle_written); a stage is recorded as soon as
-/// both its ends are known. All times are on the sender's clock, except the residence at the receiver, which is a
-/// difference on the receiver's. Memory is bounded: of 4096 waiting blocks the oldest is given up.
+/// Stamps of one block arrive in any order after [`handle_written`](Self::handle_written); a stage is recorded as soon
+/// as both its ends are known. All times are on the sender's clock, except the residence at the receiver, which is a
+/// difference on the receiver's. Memory is bounded: of 4096 waiting blocks the oldest is dropped.
 #[derive(Debug, Clone)]
 pub struct Stages {
     start: Instant,
@@ -51,7 +51,7 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// A joiner for a stream whose load begins at `start`; blocks written before are not sampled.
+    /// Creates a joiner for a stream whose load starts at `start`; blocks written before are not sampled.
     pub fn new(start: Instant) -> Self {
         Self {
             start,
@@ -63,9 +63,10 @@ impl Stages {
         }
     }
 
-    /// The header of `block` was written at `at`, up to (not including) byte `header_end_offset` of the stream.
+    /// Records that the header of `block` was written at `at`, up to (not including) byte `header_end_offset` of the
+    /// stream.
     ///
-    /// Blocks come in the order of the stream; one that does not is ignored and counted as unmatched.
+    /// Blocks arrive in the order of the stream; one out of order is ignored and counted as unmatched.
     pub fn handle_written(&mut self, block: u32, header_end_offset: u64, at: Instant) {
         let newest = self.pending.back().map(|p| p.last_byte);
         let last_byte = header_end_offset.checked_sub(1).filter(|b| newest.is_none_or(|n| n < *b));
@@ -76,13 +77,14 @@ impl Stages {
         if self.pending.len() >= PENDING_MAX
             && let Some(oldest) = self.pending.pop_front()
         {
-            // A block whose echo came back is only short of stamps that this host or peer does not make.
+            // A block whose echo arrived only lacks stamps that this host or peer does not make.
             self.dropped += u64::from(oldest.echoed_at.is_none());
         }
         self.pending.push_back(Pending::new(block, last_byte, at));
     }
 
-    /// A transmit timestamp. `offset` is the kernel's OPT_ID value: the low 32 bits of the stream offset of the last byte.
+    /// Handles a transmit timestamp. `offset` is the kernel's OPT_ID value: the low 32 bits of the stream offset of the
+    /// last byte.
     pub fn handle_stamp(&mut self, kind: StampKind, offset: u32, at: Instant) {
         let Some(index) = self.position_of_byte(offset) else {
             self.unmatched += 1;
@@ -93,16 +95,16 @@ impl Stages {
             return;
         }
         let completed: Vec<_> = pending.completed_by(kind).collect();
-        for (stage, begin, end) in completed {
-            self.record_between(index, stage, begin, end);
+        for (stage, start, end) in completed {
+            self.record_between(index, stage, start, end);
         }
         if kind == StampKind::Sent {
-            self.record_there(index);
+            self.record_forward(index);
         }
         self.retire(index);
     }
 
-    /// The echo of `block` came back at `at`.
+    /// Handles the echo of `block`, received at `at`.
     pub fn handle_echo(&mut self, block: u32, at: Instant) {
         let Some(index) = self.position_of_block(block) else {
             self.unmatched += 1;
@@ -112,13 +114,13 @@ impl Stages {
             let backwards = u64::from(at < pending.written);
             pending.echoed_at = Some(at);
             self.count(|h| h.backwards += backwards);
-            self.record_back(index);
+            self.record_return(index);
         }
         self.retire(index);
     }
 
-    /// The receiver tells how long `block` waited in its kernel for the application, measured on its own clock, and when
-    /// that was, converted to the sender's clock as far as the two clocks have been compared.
+    /// Handles the receiver's report of how long `block` waited in its kernel for the application, measured on its own
+    /// clock. `times` are converted to the sender's clock, if the two clocks have been compared.
     pub fn handle_remote(&mut self, block: u32, residence: Duration, times: Option<RemoteTimes>) {
         let Some(index) = self.position_of_block(block) else {
             self.unmatched += 1;
@@ -129,8 +131,8 @@ impl Stages {
         {
             pending.times = times;
             self.record(index, residence, |h| &mut h.receiver_app);
-            self.record_there(index);
-            self.record_back(index);
+            self.record_forward(index);
+            self.record_return(index);
         }
         self.retire(index);
     }
@@ -140,7 +142,7 @@ impl Stages {
         self.take_interval().decomposition()
     }
 
-    /// The same as mergeable histograms, for a record over several streams.
+    /// The stages recorded since the last call as mergeable histograms, for a record over several streams.
     pub fn take_interval(&mut self) -> StageHistograms {
         core::mem::take(&mut self.interval)
     }
@@ -150,7 +152,7 @@ impl Stages {
         self.into_whole().decomposition()
     }
 
-    /// The same as mergeable histograms, for a record over several streams.
+    /// The stages of the whole stream as mergeable histograms, for a record over several streams.
     pub fn into_whole(mut self) -> StageHistograms {
         if self.dropped > 0 {
             self.whole
@@ -160,22 +162,22 @@ impl Stages {
         self.whole
     }
 
-    /// Blocks given up, because too many waited, before their echo came back.
+    /// Blocks dropped before their echo arrived, because too many waited.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Stamps, echoes and residence times that belong to no waiting block: late, repeated, or invented.
+    /// Stamps, echoes and residence times without a waiting block: late, repeated, or invented.
     pub fn unmatched(&self) -> u64 {
         self.unmatched
     }
 
-    /// Stamps that precede the one that they must follow by more than the clocks are read apart.
+    /// Stamps that precede their predecessor by more than the clock error.
     pub fn backwards(&self) -> u64 {
         self.whole.backwards
     }
 
-    /// The waiting block whose header ends with this byte. The high bits follow from the newest block: no stamp is newer.
+    /// The waiting block whose header ends with this byte. The newest block gives the high bits: no stamp is newer.
     fn position_of_byte(&self, low_bits: u32) -> Option<usize> {
         let newest = self.pending.back()?.last_byte;
         let behind = (newest as u32).wrapping_sub(low_bits);
@@ -183,20 +185,20 @@ impl Stages {
         self.pending.binary_search_by_key(&last_byte, |p| p.last_byte).ok()
     }
 
-    /// The waiting block of this number. Echoes come in order, so it is near the front.
+    /// The waiting block of this number. Echoes arrive in order, so it is near the front.
     fn position_of_block(&self, block: u32) -> Option<usize> {
         self.pending.iter().position(|p| p.block == block)
     }
 
-    fn record_between(&mut self, index: usize, stage: Stage, begin: Instant, end: Instant) {
-        if begin.saturating_since(end) > Duration::from_nanos(BACKWARDS_NS_MAX) {
+    fn record_between(&mut self, index: usize, stage: Stage, start: Instant, end: Instant) {
+        if start.saturating_since(end) > Duration::from_nanos(BACKWARDS_NS_MAX) {
             self.count(|h| h.backwards += 1);
             return;
         }
-        if end < begin {
+        if end < start {
             self.count(|h| h.negative += 1);
         }
-        self.record(index, end.saturating_since(begin), |h| match stage {
+        self.record(index, end.saturating_since(start), |h| match stage {
             Stage::SocketBuffer => &mut h.socket_buffer,
             Stage::Qdisc => &mut h.qdisc,
             Stage::Network => &mut h.network,
@@ -217,16 +219,16 @@ impl Stages {
         }
     }
 
-    /// One-way delay of the block, from the driver here to the kernel there.
-    fn record_there(&mut self, index: usize) {
+    /// Records the one-way delay of the block, from the local driver to the remote kernel.
+    fn record_forward(&mut self, index: usize) {
         let Some((sent, times)) = self.pending.get(index).and_then(|p| Some((p.sent()?, p.times?))) else { return };
         let delay = times.arrived.nanos_since(sent);
         self.interval.one_way.record(delay, times.bound);
         self.whole.one_way.record(delay, times.bound);
     }
 
-    /// One-way delay of the echo, from the read there to the read here.
-    fn record_back(&mut self, index: usize) {
+    /// Records the one-way delay of the echo, from the remote read to the local read.
+    fn record_return(&mut self, index: usize) {
         let Some((at, times)) = self.pending.get(index).and_then(|p| Some((p.echoed_at?, p.times?))) else { return };
         let delay = at.nanos_since(times.read);
         self.interval.one_way_return.record(delay, times.bound);

@@ -2,7 +2,7 @@ use units::Instant;
 
 use super::{RemoteTimes, StampKind};
 
-/// A sampled block of which not everything is known yet.
+/// A sampled block with incomplete timestamps.
 #[derive(Debug, Clone)]
 pub(super) struct Pending {
     pub(super) block: u32,
@@ -15,11 +15,11 @@ pub(super) struct Pending {
     pub(super) echoed_at: Option<Instant>,
     pub(super) times: Option<RemoteTimes>,
     pub(super) remote: bool,
-    /// Whether some stage of it was recorded.
+    /// Whether a stage of it was recorded.
     pub(super) counted: bool,
 }
 
-/// A part of a block's way through the sending host and the network.
+/// A part of a block's path through the sending host and the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     SocketBuffer,
@@ -43,15 +43,15 @@ impl Pending {
         }
     }
 
-    /// When it was handed to the driver.
+    /// Time at which it was handed to the driver.
     pub(super) fn sent(&self) -> Option<Instant> {
         self.sent
     }
 
-    /// Notes a stamp; `false` when there was one of this kind.
+    /// Records a stamp; `false` if one of this kind exists already.
     ///
-    /// The first one wins. A retransmitted segment is stamped again on its way out, but the bytes had left the host with the
-    /// first stamp; the wait for the retransmission is the network's doing and belongs to its stage.
+    /// The first stamp counts. A retransmitted segment is stamped again on transmission, but its bytes left the host
+    /// with the first stamp. The wait for the retransmission belongs to the network stage.
     pub(super) fn stamp(&mut self, kind: StampKind, at: Instant) -> bool {
         let slot = match kind {
             StampKind::Scheduled => &mut self.scheduled,
@@ -63,7 +63,7 @@ impl Pending {
         is_first
     }
 
-    /// The stages that a stamp of this kind completes, with begin and end.
+    /// The stages that a stamp of this kind completes, with start and end.
     pub(super) fn completed_by(&self, kind: StampKind) -> impl Iterator<Item = (Stage, Instant, Instant)> {
         let socket_buffer = (Stage::SocketBuffer, Some(self.written), self.scheduled);
         let qdisc = (Stage::Qdisc, self.scheduled, self.sent);
@@ -73,10 +73,10 @@ impl Pending {
             StampKind::Sent => [Some(qdisc), Some(network)],
             StampKind::Acknowledged => [Some(network), None],
         };
-        stages.into_iter().flatten().filter_map(|(stage, begin, end)| Some((stage, begin?, end?)))
+        stages.into_iter().flatten().filter_map(|(stage, start, end)| Some((stage, start?, end?)))
     }
 
-    /// Whether nothing more can come.
+    /// Whether no further stamp can arrive.
     pub(super) fn is_complete(&self) -> bool {
         self.scheduled.is_some()
             && self.sent.is_some()

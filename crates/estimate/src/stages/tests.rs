@@ -71,7 +71,7 @@ fn a_retransmissions_stamp_does_not_replace_the_first() {
 }
 
 #[test]
-fn what_a_host_does_not_stamp_is_named() {
+fn a_stage_that_a_host_does_not_stamp_is_named() {
     let mut s = stages();
     s.handle_written(0, 100, at(0));
     s.handle_stamp(StampKind::Sent, 99, at(10));
@@ -98,23 +98,23 @@ fn an_interval_is_cleared_and_the_whole_is_not() {
 }
 
 #[test]
-fn stamps_that_go_backwards_are_counted_with_what_became_of_them() {
+fn stamps_that_go_backwards_are_counted_with_their_effect() {
     let mut s = stages();
     s.handle_written(0, 100, at(5_000));
     s.handle_stamp(StampKind::Scheduled, 99, at(4_997));
     s.handle_stamp(StampKind::Sent, 99, at(4_500));
     assert_eq!(s.backwards(), 1);
     let d = s.interval();
-    assert_eq!(d.socket_buffer.unwrap().max_ns, 0, "3 us are the clocks' doing");
+    assert_eq!(d.socket_buffer.unwrap().max_ns, 0, "3 us are within the clock error");
     assert!(d.qdisc.is_none(), "half a millisecond is not");
-    for told in ["1 timestamps went backwards", "1 delays were below zero"] {
-        assert!(d.missing.iter().any(|m| m.starts_with(told)), "{:?}", d.missing);
+    for remark in ["1 timestamps went backwards", "1 delays were below zero"] {
+        assert!(d.missing.iter().any(|m| m.starts_with(remark)), "{:?}", d.missing);
     }
     assert_eq!(s.finish().missing, d.missing);
 }
 
-/// A kernel that fills up the packet buffer in front sends the header with that, and stamps it when the rest of its own buffer goes: with
-/// pacing milliseconds later, after it has arrived.
+/// A kernel that fills up the packet buffer in front sends the header with that buffer. It stamps the header when the
+/// rest of its own buffer leaves: with pacing milliseconds later, after the header has arrived.
 #[test]
 fn a_stamp_of_a_later_packet_gives_no_one_way_delay() {
     let mut s = stages();
@@ -142,7 +142,7 @@ fn waiting_blocks_are_bounded() {
         }
     }
     assert_eq!(s.pending.len(), PENDING_MAX);
-    assert_eq!(s.dropped(), 30, "50 were given up, 20 of them echoed");
+    assert_eq!(s.dropped(), 30, "50 were dropped, 20 of them echoed");
     s.handle_stamp(StampKind::Sent, 99, at(9));
     s.handle_echo(3, at(9));
     assert_eq!(s.unmatched(), 2);
@@ -162,7 +162,7 @@ fn merged_streams_keep_all_samples() {
 }
 
 #[test]
-fn nonsense_is_counted() {
+fn invalid_stamps_are_counted() {
     let mut s = stages();
     s.handle_stamp(StampKind::Sent, 1, at(0));
     s.handle_echo(1, at(0));

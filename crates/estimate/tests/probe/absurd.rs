@@ -1,10 +1,10 @@
-//! Far ends that are broken or lie.
+//! Broken or dishonest far ends.
 
 use estimate::draw;
 use estimate::probe::{PacketOutcome, Train, TrainObservation};
 use units::Instant;
 
-/// What a broken or hostile far end may say of a train: a function of the seed alone.
+/// Arbitrary report of a broken or hostile far end on a train: a function of the seed alone.
 pub(crate) fn absurd(train: &Train, seed: u64) -> TrainObservation {
     let kind = (draw(seed, 0) * 8.0) as u64;
     let instant = |i: u64, n: u64| match kind {
@@ -17,12 +17,12 @@ pub(crate) fn absurd(train: &Train, seed: u64) -> TrainObservation {
         6 => (i % 2 == n).then_some(i),
         _ => Some(i * 120_000 * (n + 1)),
     };
-    // Fewer packets than were asked for, or more.
+    // Fewer packets than were requested, or more.
     let length = if draw(seed, u64::MAX) < 0.2 { 1 + seed % 5 } else { train.departures().len() as u64 };
-    let fate = |i| PacketOutcome {
+    let outcome = |i| PacketOutcome {
         bytes: if kind == 3 { u32::MAX } else { 1500 },
         sent: instant(i, 0).map(Instant::from_nanos),
         received: instant(i, 1).map(Instant::from_nanos),
     };
-    TrainObservation { packets: (0..length).map(fate).collect() }
+    TrainObservation { packets: (0..length).map(outcome).collect() }
 }

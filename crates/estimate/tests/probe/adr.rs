@@ -5,17 +5,17 @@ use units::{Duration, Rate};
 use crate::path::{Cross, Hop, VirtualPath, error};
 
 #[test]
-fn trains_of_a_fast_sender_come_out_at_the_capacity_whatever_the_load() {
+fn trains_of_a_fast_sender_arrive_at_the_capacity_with_any_load() {
     for cross in [Cross::Idle, Cross::Constant(Rate::from_bps(50_000_000))] {
         let mut path = VirtualPath::new(1, &[Hop::new(100_000_000, cross)]);
         let mut method = Adr::full(path.known());
         let outcome = path.run(&mut method);
         assert_eq!(outcome.quantity, Quantity::AsymptoticDispersion);
-        // A train of 3.4 ms on the link meets a fraction of a packet of cross traffic for each of its own: at 50 Mb/s
-        // the sender of 10 Gb/s needs 36 us for it, in which 225 bytes come.
+        // A train of 3.4 ms on the link meets a fraction of a packet of cross traffic per own packet. At 50 Mb/s the
+        // sender of 10 Gb/s needs 36 us for the train, in which 225 bytes arrive.
         let value = outcome.interval.unwrap().value;
         assert!(error(value, 100_000_000).abs() < 0.02, "{cross:?}: {value}");
-        assert_eq!((path.packets, path.bytes), (60, 60 * 1428), "83 kB, as the thesis has it");
+        assert_eq!((path.packets, path.bytes), (60, 60 * 1428), "83 kB, as in the thesis");
     }
 }
 
@@ -25,13 +25,13 @@ fn a_sender_of_the_links_own_rate_sees_the_load() {
     let half = Cross::Constant(Rate::from_bps(50_000_000));
     let mut path = VirtualPath::new(1, &[Hop::new(100_000_000, Cross::Idle), Hop::new(100_000_000, half)]);
     let outcome = path.run(&mut Adr::full(path.known()));
-    // Gaps are 114 us or longer by a whole packet of 120 us; without two of each end the mean of 25 is 2 % off.
+    // Gaps are 114 us, or longer by a whole packet of 120 us; without two at each end the mean of 25 is 2 % off.
     let value = outcome.interval.unwrap().value;
     assert!(error(value, 66_700_000).abs() < 0.05, "{value}");
 }
 
 #[test]
-fn the_short_form_sends_half_of_it() {
+fn the_short_form_sends_half_as_much() {
     let mut path = VirtualPath::new(1, &[Hop::new(10_000_000, Cross::Idle)]);
     let outcome = path.run(&mut Adr::short(path.known()));
     assert!(error(outcome.interval.unwrap().value, 10_000_000).abs() < 0.001);

@@ -1,4 +1,4 @@
-//! Trains at two rates over a path whose capacity is expected.
+//! Trains at two rates over a path with an expected capacity.
 
 use estimate::probe::{Interval, Outcome, TwoRates};
 use results::estimate::Quantity;
@@ -8,13 +8,13 @@ use crate::path::{Cross, Hop, VirtualPath, error, mbps};
 
 const TRUTH: u64 = 100_000_000;
 
-/// A path of 100 Mb/s with this load on it.
+/// A path of 100 Mb/s with this load.
 fn path(load: f64, seed: u64) -> VirtualPath {
     let cross = if load > 0.0 { Cross::Poisson(mbps(load)) } else { Cross::Idle };
     VirtualPath::new(seed, &[Hop::new(TRUTH, cross)])
 }
 
-/// Probes until the answer is narrow; bytes and outcome.
+/// Probes until the interval is narrow enough; returns bytes and outcome.
 fn probe(load: f64, seed: u64, expected: Option<Interval>) -> (u64, Outcome) {
     let mut path = path(load, seed);
     let mut method = TwoRates::new(path.known());
@@ -40,7 +40,8 @@ fn capacity(outcome: &Outcome) -> Rate {
 
 #[test]
 fn a_right_expectation_saves_bytes_and_costs_no_accuracy() {
-    // Of an idle path half is spent on telling the capacity, of a loaded one most on telling the load; and in the end 256 kB are spent at once.
+    // On an idle path half of the bytes measure the capacity, on a loaded one most measure the load; 256 kB are sent at
+    // once in the end.
     let at_once = 256_000 / 1500 * 1500;
     for (load, share) in [(0.0, 0.6), (25.0, 1.0)] {
         let bytes = |expected| median((0..75).map(|seed| probe(load, seed, expected).0 - at_once).collect());
@@ -49,15 +50,18 @@ fn a_right_expectation_saves_bytes_and_costs_no_accuracy() {
         assert!((with as f64) < without as f64 * share, "{load}: {with} {without}");
         for seed in 0..15 {
             let (_, outcome) = probe(load, seed, Some(about(100.0, 2.0)));
-            // What the method aims at is 5 %; it ends by chance when samples happen to agree, so twice that.
-            let left = error(outcome.interval.unwrap().value, TRUTH - mbps(load).as_bps());
-            assert!(left.abs() < 0.1 && error(capacity(&outcome), TRUTH).abs() < 0.05, "{load} {seed}: {outcome:?}");
+            // The method aims at 5 %; it can end by chance when samples agree, so the limit is twice that.
+            let available = error(outcome.interval.unwrap().value, TRUTH - mbps(load).as_bps());
+            assert!(
+                available.abs() < 0.1 && error(capacity(&outcome), TRUTH).abs() < 0.05,
+                "{load} {seed}: {outcome:?}"
+            );
         }
     }
 }
 
 #[test]
-fn a_capacity_that_has_halved_or_doubled_is_answered_as_if_nothing_had_been_expected() {
+fn a_capacity_that_has_halved_or_doubled_is_measured_as_without_an_expectation() {
     for expected in [50.0, 200.0] {
         for load in [0.0, 25.0] {
             for seed in 0..5 {
@@ -70,7 +74,7 @@ fn a_capacity_that_has_halved_or_doubled_is_answered_as_if_nothing_had_been_expe
 
 #[test]
 fn an_expectation_that_is_a_little_wrong_is_not_mixed_into_the_answer() {
-    // 8 % are within what one burst of ten packets tells.
+    // 8 % are within the precision of one burst of ten packets.
     let (_, outcome) = probe(0.0, 1, Some(about(92.0, 1.0)));
     assert!(error(capacity(&outcome), TRUTH).abs() < 0.01, "{outcome:?}");
     assert!(error(outcome.interval.unwrap().value, TRUTH).abs() < 0.01, "{outcome:?}");

@@ -1,4 +1,5 @@
-//! Paths that are slower, faster or worse than what methods were made for: all methods within the bounds of the driver.
+//! Paths that are slower, faster or worse than those for which the methods were designed: all methods within the bounds
+//! of the driver.
 
 use std::time::Duration;
 
@@ -13,27 +14,27 @@ use units::{Bytes, Rate};
 
 use crate::path::{Cross, Hop, VirtualPath};
 
-/// What `longhaul estimate` allows a method unless the user says otherwise.
+/// Default budget of `longhaul estimate` for a method.
 const BYTES: u64 = 50_000_000;
 const TIME: Duration = Duration::from_secs(120);
 
-/// How long the last train may be on its way beyond the time: its packets wait in a queue of a second, and what is lost is
-/// waited for two.
+/// Maximum time of the last train beyond the limit: its packets wait in a queue of a second, and lost packets are
+/// waited for two seconds.
 const LAST_TRAIN: Duration = Duration::from_secs(4);
 
 const KBPS: u64 = 1_000;
 const GBPS: u64 = 1_000_000_000;
 
-/// A method with the bytes that it sends by itself at most.
+/// A method with the maximum number of bytes that it sends.
 struct Entry {
     name: &'static str,
     method: Box<dyn Method>,
-    most_bytes: u64,
+    bytes_max: u64,
 }
 
 fn methods(path: Path, capacity: u64) -> Vec<Entry> {
     let rate = Rate::from_bps(capacity);
-    let entry = |name, method: Box<dyn Method>, most_bytes| Entry { name, method, most_bytes };
+    let entry = |name, method: Box<dyn Method>, bytes_max| Entry { name, method, bytes_max };
     // 40 gaps of three trains of 60 packets, and those that are sent at once.
     let igi = 41 * 3 * 60 * 1500;
     vec![
@@ -59,50 +60,50 @@ fn methods(path: Path, capacity: u64) -> Vec<Entry> {
 }
 
 /// Runs each of these methods over a new path of its own; all must end within their bounds.
-#[allow(clippy::print_stdout, reason = "what a case told; shown on request")]
+#[allow(clippy::print_stdout, reason = "result of each case; shown on request")]
 fn each(
     case: &str,
     capacity: u64,
     path: impl Fn() -> VirtualPath,
-    wanted: impl Fn(&str) -> bool,
+    selects: impl Fn(&str) -> bool,
 ) -> Vec<(String, Outcome)> {
-    let names = methods(path().known(), capacity).into_iter().enumerate().filter(|(_, e)| wanted(e.name));
+    let names = methods(path().known(), capacity).into_iter().enumerate().filter(|(_, e)| selects(e.name));
     let run = |(number, _): (usize, Entry)| {
         let mut path = path();
-        let Entry { name, mut method, most_bytes } = methods(path.known(), capacity).swap_remove(number);
-        let begin = path.elapsed();
+        let Entry { name, mut method, bytes_max } = methods(path.known(), capacity).swap_remove(number);
+        let start = path.elapsed();
         let outcome = path.run_bounded(&mut *method, BYTES, TIME);
-        let took = path.elapsed() - begin;
+        let elapsed = path.elapsed() - start;
         let of = |r: Rate| r.as_bps() as f64 / capacity as f64;
-        let told = outcome.interval.map(|i| (of(i.low), of(i.value), of(i.high)));
-        println!("{case}, {name}: {told:.3?} {:?} {took:.1?} {} kB", outcome.caveats, path.bytes / 1000);
-        assert!(path.bytes <= most_bytes, "{case}, {name}: {} bytes", path.bytes);
-        assert!(took <= TIME + LAST_TRAIN, "{case}, {name}: {took:?}");
+        let shares = outcome.interval.map(|i| (of(i.low), of(i.value), of(i.high)));
+        println!("{case}, {name}: {shares:.3?} {:?} {elapsed:.1?} {} kB", outcome.caveats, path.bytes / 1000);
+        assert!(path.bytes <= bytes_max, "{case}, {name}: {} bytes", path.bytes);
+        assert!(elapsed <= TIME + LAST_TRAIN, "{case}, {name}: {elapsed:?}");
         (format!("{case}, {name}"), outcome)
     };
     names.map(run).collect()
 }
 
-/// A method that says no caveat is right: its interval comes within a factor of two of the truth. And what it says to be a
-/// lower bound is one, give or take a tenth, a step of the coarsest of them.
-fn assert_honest(case: &str, outcome: &Outcome, capacity: u64, left: u64) {
-    let told = outcome.interval.map(|i| (outcome.quantity, i)).into_iter().chain(outcome.also.iter().copied());
-    for (quantity, Interval { low, high, .. }) in told {
+/// A result without a caveat is right: its interval comes within a factor of two of the truth. A lower bound is one,
+/// with a tolerance of a tenth, a step of the coarsest method.
+fn assert_honest(case: &str, outcome: &Outcome, capacity: u64, available: u64) {
+    let all = outcome.interval.map(|i| (outcome.quantity, i)).into_iter().chain(outcome.also.iter().copied());
+    for (quantity, Interval { low, high, .. }) in all {
         let (low, high) = (low.as_bps() as f64, high.as_bps() as f64);
-        let (least, most) = match quantity {
+        let (min, max) = match quantity {
             Quantity::Capacity => (capacity, capacity),
-            Quantity::AvailableBandwidth => (left, left),
-            // Between the two, by how fast the sender is.
-            Quantity::AsymptoticDispersion => (left, capacity),
-            // A transfer of Reno gets some of what is left.
-            Quantity::BulkTransferCapacity => (0, left),
-            // Nothing is lost.
+            Quantity::AvailableBandwidth => (available, available),
+            // Between the two, depending on the speed of the sender.
+            Quantity::AsymptoticDispersion => (available, capacity),
+            // A Reno transfer gets a part of the available bandwidth.
+            Quantity::BulkTransferCapacity => (0, available),
+            // No packet is lost.
             Quantity::LossLimit => (0, u64::MAX),
         };
-        let near = low <= 2.0 * most as f64 && 2.0 * high >= least as f64;
+        let near = low <= 2.0 * max as f64 && 2.0 * high >= min as f64;
         assert!(near || !outcome.caveats.is_empty(), "{case}: {outcome:?}");
         if outcome.caveats.contains(&Caveat::LowerBound) {
-            assert!(low <= 1.1 * most as f64, "{case}: {outcome:?}");
+            assert!(low <= 1.1 * max as f64, "{case}: {outcome:?}");
         }
     }
 }
@@ -115,7 +116,7 @@ fn modem(load: Cross) -> VirtualPath {
 }
 
 #[test]
-fn a_modem_that_nobody_uses_has_its_rate_left() {
+fn the_whole_rate_of_an_idle_modem_is_available() {
     let mut answers = 0;
     for (case, outcome) in each("64 kb/s", 64 * KBPS, || modem(Cross::Idle), |_| true) {
         assert_honest(&case, &outcome, 64 * KBPS, 64 * KBPS);
@@ -127,25 +128,25 @@ fn a_modem_that_nobody_uses_has_its_rate_left() {
         let value = interval.value.as_bps() as f64 / 64e3;
         assert!((0.99..1.2).contains(&value), "{case}: {outcome:?}");
     }
-    // A chirp of 33 large packets finds no room in the queue, and pairs need two minutes and more.
+    // A chirp of 33 large packets does not fit into the queue, and pairs need two minutes and more.
     assert!(answers >= 12, "{answers}");
 }
 
 #[test]
-fn a_modem_that_is_half_loaded_is_not_told_wrong() {
+fn a_half_loaded_modem_gives_no_wrong_result() {
     let half = Cross::Poisson(Rate::from_bps(32 * KBPS));
     for (case, outcome) in each("64 kb/s, half", 64 * KBPS, || modem(half), |_| true) {
         assert_honest(&case, &outcome, 64 * KBPS, 32 * KBPS);
-        // Five packets of others a second: two minutes of them vary by a tenth, and trains see a part of that.
+        // Five packets of cross traffic per second: two minutes of them vary by a tenth, and trains see a part of that.
         if case.ends_with("two-rates") {
-            let left = outcome.interval.unwrap().value.as_bps() as f64 / 32e3;
-            assert!((0.7..1.3).contains(&left), "{case}: {outcome:?}");
+            let available = outcome.interval.unwrap().value.as_bps() as f64 / 32e3;
+            assert!((0.7..1.3).contains(&available), "{case}: {outcome:?}");
         }
     }
 }
 
 #[test]
-fn ten_gigabits_idle_are_told_or_bounded() {
+fn ten_idle_gigabits_are_measured_or_bounded() {
     let path = || VirtualPath::new(1, &[Hop::new(10 * GBPS, Cross::Idle)]);
     for (case, outcome) in each("10 Gb/s", 10 * GBPS, path, |_| true) {
         assert_honest(&case, &outcome, 10 * GBPS, 10 * GBPS);
@@ -153,14 +154,14 @@ fn ten_gigabits_idle_are_told_or_bounded() {
 }
 
 #[test]
-fn ten_gigabits_half_loaded_are_told_or_bounded() {
+fn ten_half_loaded_gigabits_are_measured_or_bounded() {
     let path = || {
         let mut hop = Hop::new(10 * GBPS, Cross::Poisson(Rate::from_bps(5 * GBPS)));
-        // A quarter of the events to simulate; a large packet still takes but 5 us.
+        // A quarter of the events to simulate; a large packet still takes only 5 us.
         hop.cross_bytes = 6000;
         VirtualPath::new(1, &[hop])
     };
-    // Those that take no more than seconds, each of which is 100 000 packets of others.
+    // Methods that take no more than seconds, each of which is 100 000 packets of cross traffic.
     let short = |name: &str| ["adr", "short-adr", "two-rates", "igi", "pathload"].contains(&name);
     for (case, outcome) in each("10 Gb/s, half", 10 * GBPS, path, short) {
         assert_honest(&case, &outcome, 10 * GBPS, 5 * GBPS);
@@ -168,11 +169,11 @@ fn ten_gigabits_half_loaded_are_told_or_bounded() {
 }
 
 #[test]
-fn a_sender_far_slower_than_the_path_tells_a_lower_bound() {
+fn a_sender_far_slower_than_the_path_gives_a_lower_bound() {
     let path = || {
         let mut path = VirtualPath::new(1, &[Hop::new(10 * GBPS, Cross::Idle)]);
         // 1500 bytes in 10 us: 1.2 Gb/s.
-        path.least_gap = Duration::from_micros(10);
+        path.gap_min = Duration::from_micros(10);
         path
     };
     for (case, outcome) in each("10 Gb/s from 1.2", 10 * GBPS, path, |name| !name.starts_with("loss")) {
@@ -183,7 +184,7 @@ fn a_sender_far_slower_than_the_path_tells_a_lower_bound() {
 }
 
 #[test]
-fn half_of_the_packets_lost_is_said_and_leaves_no_nonsense() {
+fn a_loss_of_half_of_the_packets_is_reported_and_gives_no_wrong_result() {
     const CAPACITY: u64 = 10_000_000;
     let path = || {
         let mut hop = Hop::new(CAPACITY, Cross::Idle);
@@ -194,7 +195,8 @@ fn half_of_the_packets_lost_is_said_and_leaves_no_nonsense() {
         if let Some(loss) = outcome.loss {
             // Binomial: a standard deviation of 5, four of them.
             assert!(loss.lost.abs_diff(50) <= 20, "{case}: {loss:?}");
-            // A transfer that loses half waits for timeouts; its score, which knows of none, is far above and says so.
+            // A transfer that loses half waits for timeouts; its score, which ignores timeouts, is far above and
+            // carries that caveat.
             let reno = Reno {
                 mss: Bytes::new(1500),
                 rtt: Duration::from_millis(20),
@@ -208,9 +210,9 @@ fn half_of_the_packets_lost_is_said_and_leaves_no_nonsense() {
             continue;
         }
         assert!(outcome.caveats.contains(&Caveat::Loss), "{case}: {outcome:?}");
-        assert_eq!(outcome.queue, None, "{case}: what is lost at random fills no queue");
-        // Pathload takes so much loss for a rate that is too fast, whatever the delays say, as its authors have it: it
-        // ends at its lowest rates, and the loss is all that tells of it.
+        assert_eq!(outcome.queue, None, "{case}: random losses fill no queue");
+        // Pathload takes so much loss for a rate that is too fast, whatever the delays, as its authors define it: it
+        // ends at its lowest rates, and only the reported loss indicates that.
         if let Some(i) = outcome.interval.filter(|_| !case.contains("pathload")) {
             // A gap in which two of three packets are missing has a third of the rate.
             let value = i.value.as_bps() as f64 / CAPACITY as f64;

@@ -1,4 +1,4 @@
-//! What trains at two rates say of a link that serves flows in turn, not packets in the order of their arrival.
+//! Trains at two rates over a link with a round-robin scheduler rather than a FIFO queue.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,18 +15,18 @@ const CAPACITY: u64 = 100_000_000;
 /// 1500 bytes at the capacity.
 const PACKET: Duration = Duration::from_micros(120);
 
-/// A flow besides ours.
+/// A competing flow.
 #[derive(Debug, Clone, Copy)]
 enum Other {
-    /// Its queue never is empty.
+    /// A flow whose queue is never empty.
     Greedy,
     /// Packets at random.
     Poisson(Rate),
 }
 
-/// How a train passes a link that takes a packet of each flow in turn.
+/// Sends a train over a link that serves a packet of each flow in turn.
 fn pass(train: &Train, others: &[Other], seed: u64) -> TrainObservation {
-    // Queues of the others have had time to form.
+    // The queues of the other flows have had time to form.
     let start = Instant::ZERO + Duration::from_millis(50);
     let ours = train.departures().iter().zip(0_u32..).map(|(d, i)| d.after.max(Duration::from_nanos(1200) * i));
     let sent: Vec<Instant> = ours.map(|after| start + after).collect();
@@ -68,20 +68,20 @@ fn pass(train: &Train, others: &[Other], seed: u64) -> TrainObservation {
             waiting.pop_front();
         }
     }
-    let fates = train.departures().iter().zip(sent).zip(received);
-    let fate = |((d, sent), received): ((&estimate::probe::Departure, Instant), Option<Instant>)| PacketOutcome {
+    let outcomes = train.departures().iter().zip(sent).zip(received);
+    let outcome = |((d, sent), received): ((&estimate::probe::Departure, Instant), Option<Instant>)| PacketOutcome {
         bytes: d.bytes,
         sent: Some(sent),
         received,
     };
-    TrainObservation { packets: fates.map(fate).collect() }
+    TrainObservation { packets: outcomes.map(outcome).collect() }
 }
 
 #[test]
-fn what_is_told_to_be_left_is_the_share_that_a_transfer_gets() {
-    let path =
-        Path { round_trip: Duration::from_millis(20), mtu: 1500, least_gap: Duration::from_nanos(1200), seed: 1 };
-    // Max-min shares: a third beside two greedy flows, what the others leave or half, whichever is more.
+fn the_available_bandwidth_is_the_share_that_a_transfer_gets() {
+    let path = Path { round_trip: Duration::from_millis(20), mtu: 1500, gap_min: Duration::from_nanos(1200), seed: 1 };
+    // Max-min shares: a third beside two greedy flows; otherwise the remainder of the others or half, whichever is
+    // larger.
     let poisson = |rate| Other::Poisson(mbps(rate));
     let cases = [
         (vec![Other::Greedy; 2], CAPACITY / 3),
@@ -99,7 +99,7 @@ fn what_is_told_to_be_left_is_the_share_that_a_transfer_gets() {
             .collect();
         errors.sort_unstable_by(f64::total_cmp);
         println!("{others:?}: {errors:.3?}");
-        // The goal of the project for what is left: 15 % for half of the answers.
+        // The goal of the project for the available bandwidth: 15 % for half of the results.
         assert!(errors[2].abs() < 0.15, "{others:?}: {errors:?}");
     }
 }

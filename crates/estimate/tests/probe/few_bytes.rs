@@ -1,4 +1,4 @@
-//! What trains at two rates tell in 41 kB, which is what the cheapest good method of 2002 took.
+//! Results of trains at two rates in 41 kB, the cost of the cheapest good method of 2002.
 
 use estimate::probe::{Outcome, TwoRates};
 use link::Loss;
@@ -20,7 +20,7 @@ fn probe(bps: u64, load: u64, loss: f64, seed: u64) -> (Outcome, VirtualPath) {
     (outcome, path)
 }
 
-/// Errors of what is left, in order, and how many intervals hold the truth.
+/// Sorted errors of the available bandwidth, and the number of intervals that contain the truth.
 fn errors(bps: u64, load: u64, loss: f64) -> (Vec<f64>, usize) {
     let truth = bps * (100 - load) / 100;
     let (mut errors, mut held) = (Vec::new(), 0);
@@ -35,31 +35,31 @@ fn errors(bps: u64, load: u64, loss: f64) -> (Vec<f64>, usize) {
 }
 
 #[test]
-fn what_is_left_of_idle_and_half_loaded_paths_is_told() {
+fn the_available_bandwidth_of_idle_and_half_loaded_paths_is_measured() {
     for bps in [1_000_000, 10_000_000, 50_000_000, 200_000_000] {
         for (load, loss) in [(0, 0.0), (0, 0.01), (25, 0.0), (50, 0.0), (50, 0.01), (75, 0.0)] {
             let (errors, held) = errors(bps, load, loss);
-            let (median, most) = (errors[errors.len() / 2], errors[errors.len() * 9 / 10]);
+            let (median, p90) = (errors[errors.len() / 2], errors[errors.len() * 9 / 10]);
             println!(
-                "{:3} Mb/s, load {load:2} %, loss {loss:4}: error {median:.3}, {most:.3} at 90 %, {held} of {SEEDS} held",
+                "{:3} Mb/s, load {load:2} %, loss {loss:4}: error {median:.3}, {p90:.3} at 90 %, {held} of {SEEDS} held",
                 bps / 1_000_000
             );
-            assert_eq!(errors.len() as u64, SEEDS, "each of them answers");
-            // The goal of the project: 15 % for half of the answers. Where three quarters are taken, it is as much of the
-            // load, thrice as much of the rest.
+            assert_eq!(errors.len() as u64, SEEDS, "each of them gives a result");
+            // The goal of the project: 15 % for half of the results. With three quarters of load, it is as much of the
+            // load, three times as much of the rest.
             assert!(median < if load > 50 { 0.45 } else { 0.15 }, "{bps} {load}: {errors:?}");
-            // 95 % by intention. The count of 40 has a deviation of 1.4 about 38; four of those below.
+            // 95 % nominally. The count of 40 has a deviation of 1.4 about 38; four of those below.
             assert!(held >= 32, "{bps} {load}: {held}");
         }
     }
 }
 
 #[test]
-fn a_slow_path_whose_queue_is_shorter_than_a_train_still_answers() {
+fn a_slow_path_whose_queue_is_shorter_than_a_train_still_gives_a_result() {
     // 200 ms of 300 kb/s are five packets.
     for (load, largest) in [(0, 0.01), (50, 0.25)] {
         let (errors, _) = errors(300_000, load, 0.01);
-        // A fourth of what is left, where trains lose their tails: what single packets tell is all there is.
+        // A quarter of the available bandwidth, if trains lose their ends: only single packets measure the load.
         assert!(errors.len() as u64 == SEEDS && errors[errors.len() / 2] < largest, "{load}: {errors:?}");
     }
 }

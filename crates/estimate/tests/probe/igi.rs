@@ -6,7 +6,7 @@ use units::{Duration, Rate};
 use crate::far_end;
 use crate::path::{Cross, Hop, VirtualPath, error, mbps};
 
-/// PTR, IGI (the same as PTR where it is not told) and the capacity in Mb/s.
+/// PTR, IGI (PTR if IGI is not reported) and the capacity in Mb/s.
 fn answers(outcome: &Outcome) -> (f64, f64, f64) {
     let mbps = |rate: Rate| rate.as_bps() as f64 / 1e6;
     let of = |quantity| outcome.also.iter().find(|(q, _)| *q == quantity).map(|(_, i)| mbps(i.value));
@@ -14,7 +14,7 @@ fn answers(outcome: &Outcome) -> (f64, f64, f64) {
     (ptr, of(Quantity::AvailableBandwidth).unwrap_or(ptr), of(Quantity::Capacity).unwrap())
 }
 
-/// Runs over one link of so many Mb/s.
+/// Runs the method over one link of this many Mb/s.
 fn run(capacity: f64, cross: Cross, seed: u64, make: fn(estimate::probe::Path) -> Igi) -> (Outcome, u64) {
     let mut path = VirtualPath::new(seed, &[Hop::new((capacity * 1e6) as u64, cross)]);
     let outcome = path.run(&mut make(path.known()));
@@ -22,12 +22,12 @@ fn run(capacity: f64, cross: Cross, seed: u64, make: fn(estimate::probe::Path) -
 }
 
 #[test]
-fn an_idle_path_has_its_capacity_left() {
+fn the_capacity_of_an_idle_path_is_available() {
     for capacity in [10.0, 100.0, 200.0] {
         for make in [Igi::new as fn(_) -> _, Igi::faithful] {
             let (outcome, bytes) = run(capacity, Cross::Idle, 1, make);
             let (ptr, igi, narrow) = answers(&outcome);
-            // A gap that is no wider than that of the capacity is one of those tried.
+            // A gap no wider than that of the capacity is among those tried.
             assert!([ptr, igi, narrow].iter().all(|v| (v / capacity - 1.0).abs() < 0.01), "{outcome:?}");
             assert!(outcome.caveats.is_empty(), "{outcome:?}");
             // Of the reference: 90 kB for each gap of 500-byte packets; at most five of them, of 1500 bytes.
@@ -59,15 +59,15 @@ fn random_load_is_found_by_ptr() {
                 answers(&outcome).0 / capacity - (1.0 - load)
             })
             .collect();
-        // Trains of 60 packets of a third of the cross traffic's length vary by some 10 %, and one that comes widened by
-        // chance sends the search on to a slower rate: more often too low than too high, by one step or two of 10 %.
+        // Trains of 60 packets of a third of the cross traffic's length vary by about 10 %. One that is widened by
+        // chance sends the search on to a slower rate: more often too low than too high, by one or two steps of 10 %.
         let mean = errors.iter().sum::<f64>() / 3.0;
         assert!(mean.abs() < 0.15 && errors.iter().all(|e| e.abs() < 0.25), "{capacity} {load}: {errors:?}");
     }
 }
 
 #[test]
-fn bursts_of_cross_traffic_are_told() {
+fn bursts_of_cross_traffic_are_measured() {
     let cross = Cross::ParetoOnOff { mean: mbps(50.0), peak: mbps(200.0) };
     let mut values: Vec<f64> = (0..5).map(|seed| answers(&run(100.0, cross, seed, Igi::new).0).0).collect();
     values.sort_unstable_by(f64::total_cmp);
@@ -83,13 +83,13 @@ fn a_tight_link_is_found_on_either_side_of_the_narrow_one() {
         let mut path = VirtualPath::new(2, &hops);
         let outcome = path.run(&mut Igi::new(path.known()));
         let value = outcome.interval.unwrap().value;
-        // 50 Mb/s. The load of 150 Mb/s lets the trains vary as one of 75 % of 100 Mb/s does.
+        // 50 Mb/s. The load of 150 Mb/s makes the trains vary as one of 75 % of 100 Mb/s does.
         assert!(error(value, 50_000_000).abs() < 0.3, "{outcome:?}");
     }
 }
 
 #[test]
-fn batches_are_told_and_leave_ptr_alone() {
+fn batches_are_reported_and_do_not_affect_ptr() {
     let cross = Cross::Poisson(mbps(50.0));
     for (batch_us, has_value) in [(200, true), (2000, false)] {
         let mut path = VirtualPath::new(1, &[Hop::new(100_000_000, cross)]);
@@ -97,7 +97,7 @@ fn batches_are_told_and_leave_ptr_alone() {
         let outcome = path.run(&mut Igi::new(path.known()));
         assert!(outcome.caveats.contains(&Caveat::Batching), "{outcome:?}");
         assert_eq!(outcome.interval.is_some(), has_value, "fewer than five batches have no rate");
-        // Of some 30 batches in a train either end is off by part of one.
+        // Of about 30 batches in a train each end is off by part of one.
         assert!(outcome.interval.is_none_or(|i| error(i.value, 50_000_000).abs() < 0.25), "{outcome:?}");
         assert!(
             outcome.also.iter().all(|(quantity, _)| *quantity == Quantity::Capacity),
@@ -110,7 +110,7 @@ fn batches_are_told_and_leave_ptr_alone() {
 fn a_sender_that_is_no_faster_than_the_path_gives_a_lower_bound() {
     let mut path = VirtualPath::new(1, &[Hop::new(1_000_000_000, Cross::Idle)]);
     // 1500 bytes in 120 us: 100 Mb/s.
-    path.least_gap = Duration::from_micros(120);
+    path.gap_min = Duration::from_micros(120);
     let outcome = path.run(&mut Igi::new(path.known()));
     assert!(outcome.caveats.contains(&Caveat::LowerBound) && outcome.caveats.contains(&Caveat::SenderTooSlow));
     assert!(error(outcome.interval.unwrap().value, 100_000_000).abs() < 0.01, "{outcome:?}");
@@ -130,10 +130,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn whatever_the_far_end_says_it_ends(fates in far_end::fates(), faithful: bool) {
+    fn it_ends_with_any_observations(outcomes in far_end::outcomes(), faithful: bool) {
         let path = VirtualPath::new(1, &[Hop::new(10_000_000, Cross::Idle)]).known();
         let mut method = if faithful { Igi::faithful(path) } else { Igi::new(path) };
         // Sent at once and 40 gaps, three trains each.
-        prop_assert!(far_end::trains(&mut method, &fates, 123) <= 123);
+        prop_assert!(far_end::trains(&mut method, &outcomes, 123) <= 123);
     }
 }

@@ -1,4 +1,4 @@
-//! What the methods that tell the available bandwidth say of paths that lose and reorder.
+//! Available-bandwidth methods on paths that lose and reorder packets.
 
 use estimate::probe::{Igi, Method, Path, PathChirp, Spruce};
 use results::estimate::{Caveat, Quantity};
@@ -21,7 +21,7 @@ fn idle() -> VirtualPath {
 }
 
 #[test]
-fn a_dead_path_is_left_soon_and_without_a_value() {
+fn a_dead_path_ends_soon_and_without_a_value() {
     for mut method in methods(idle().known()) {
         let mut dead = Hop::new(10_000_000, Cross::Idle);
         dead.settings.up = false;
@@ -29,37 +29,37 @@ fn a_dead_path_is_left_soon_and_without_a_value() {
         let outcome = path.run(&mut *method);
         assert!(outcome.interval.is_none() && outcome.quantity == Quantity::AvailableBandwidth);
         assert!(outcome.caveats.contains(&Caveat::TooFewSamples) && outcome.caveats.contains(&Caveat::Loss));
-        // Three trains of 2 s of waiting each, and what lies between.
+        // Three trains with a wait of 2 s each, and the time in between.
         assert!(path.elapsed() < Duration::from_secs(15), "{:?}", path.elapsed());
     }
 }
 
 #[test]
-fn a_lost_packet_of_each_train_is_told_and_the_rest_is_used() {
+fn a_lost_packet_of_each_train_is_reported_and_the_rest_is_used() {
     for (number, mut method) in methods(idle().known()).into_iter().enumerate() {
         let mut path = idle();
         let outcome = far_end::answer(&mut *method, |number, train| {
-            let mut passage = path.send(train);
-            // Of every other train, for a chirp must be whole.
-            passage.packets.get_mut(3).filter(|_| number % 2 == 0).into_iter().for_each(|p| p.received = None);
-            passage
+            let mut observation = path.send(train);
+            // Of every other train, because a chirp must be complete.
+            observation.packets.get_mut(3).filter(|_| number % 2 == 0).into_iter().for_each(|p| p.received = None);
+            observation
         });
         assert!(outcome.caveats.contains(&Caveat::Loss), "{number}: {outcome:?}");
-        // As without: exact, but for a chirp's step of 10 %.
+        // Exact as without loss, except for a chirp's step of 10 %.
         let value = outcome.interval.unwrap().value;
         assert!(value > mbps(9.9) && value < mbps(11.1), "{number}: {outcome:?}");
     }
 }
 
 #[test]
-fn packets_that_overtake_each_other_are_told() {
+fn reordered_packets_are_reported() {
     for mut method in methods(idle().known()) {
         let mut path = idle();
         let outcome = far_end::answer(&mut *method, |_, train| {
-            let mut passage = path.send(train);
-            let (a, b) = (passage.packets[2].received, passage.packets[3].received);
-            (passage.packets[2].received, passage.packets[3].received) = (b, a);
-            passage
+            let mut observation = path.send(train);
+            let (a, b) = (observation.packets[2].received, observation.packets[3].received);
+            (observation.packets[2].received, observation.packets[3].received) = (b, a);
+            observation
         });
         assert!(outcome.caveats.contains(&Caveat::Reordering), "{outcome:?}");
     }

@@ -1,4 +1,4 @@
-//! The probing methods over the model of a link, in virtual time: the truth is what the path was made with.
+//! The probing methods over a model of a path in virtual time: the parameters of the path are the truth.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests; a failure is a panic with its place")]
 

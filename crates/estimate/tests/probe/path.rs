@@ -10,20 +10,20 @@ use units::{Bytes, Instant, Rate};
 
 use crate::on_off::ParetoOnOff;
 
-/// How the packets of the cross traffic come.
+/// Arrival process of the cross traffic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Cross {
-    /// None.
+    /// No cross traffic.
     Idle,
-    /// At equal distances.
+    /// Equal gaps.
     Constant(Rate),
     /// A Poisson process.
     Poisson(Rate),
-    /// Bursts at the peak rate, of 20 packets on average, as long and as far apart as Pareto has it.
+    /// Bursts at the peak rate, of 20 packets on average, with Pareto-distributed lengths and pauses.
     ParetoOnOff { mean: Rate, peak: Rate },
 }
 
-/// Where the packets of the cross traffic come from.
+/// Source of the packets of the cross traffic.
 #[derive(Debug)]
 enum Source {
     Scheduled(Schedule),
@@ -78,7 +78,7 @@ impl Hop {
     }
 }
 
-/// Packets in the model: those of a train have its number and theirs.
+/// Packets in the model: those of a train carry its number and their own.
 type Packet = Option<(u64, usize)>;
 
 struct Running {
@@ -87,22 +87,22 @@ struct Running {
     cross_bytes: u32,
 }
 
-/// The path, with what was sent over it.
+/// The path and the packets sent over it.
 pub(crate) struct VirtualPath {
     hops: Vec<Running>,
     clock: Instant,
-    /// Delay of the way, once each way.
+    /// Delay of each direction.
     pub(crate) one_way: Duration,
-    /// The receiver's clock is this far ahead; wraps.
+    /// Offset of the receiver's clock; wraps.
     pub(crate) clock_offset_ns: u64,
-    /// Smallest distance at which the sender sends.
-    pub(crate) least_gap: Duration,
-    /// The receiver takes packets in batches at multiples of this; zero takes each as it comes.
+    /// Minimum gap of the sender.
+    pub(crate) gap_min: Duration,
+    /// The receiver takes packets in batches at multiples of this; with zero it takes each packet on arrival.
     pub(crate) batch: Duration,
-    /// The path lets packets through at multiples of this only, all that are there at 1 Gb/s; zero lets each pass as it comes.
+    /// The path passes packets only at multiples of this, all waiting ones at 1 Gb/s; with zero each passes on arrival.
     pub(crate) grants: Duration,
-    /// The receiver needs this long to wake up after a millisecond without packets: the next is taken so much later, but not after the
-    /// one behind it.
+    /// Time that the receiver needs to wake up after a millisecond without packets: the next packet is taken so much
+    /// later, but not after its successor.
     pub(crate) asleep: Duration,
     pub(crate) mtu: u32,
     pub(crate) seed: u64,
@@ -112,7 +112,7 @@ pub(crate) struct VirtualPath {
 }
 
 impl VirtualPath {
-    /// A round trip of 20 ms, a sender of 10 Gb/s at 1500 bytes, cross traffic that flows for a second already.
+    /// A round trip of 20 ms, a sender of 10 Gb/s at 1500 bytes, and cross traffic that has been flowing for a second.
     pub(crate) fn new(seed: u64, hops: &[Hop]) -> Self {
         let run = |(i, hop): (usize, &Hop)| Running {
             link: Direction::new(Instant::ZERO, seed.wrapping_add(i as u64), hop.settings.clone()),
@@ -124,7 +124,7 @@ impl VirtualPath {
             clock: Instant::ZERO,
             one_way: Duration::from_millis(10),
             clock_offset_ns: 1 << 62,
-            least_gap: Duration::from_nanos(1200),
+            gap_min: Duration::from_nanos(1200),
             batch: Duration::ZERO,
             grants: Duration::ZERO,
             asleep: Duration::ZERO,
@@ -138,90 +138,90 @@ impl VirtualPath {
         path
     }
 
-    /// What a method is told of it beforehand.
+    /// Prior knowledge of a method about the path.
     pub(crate) fn known(&self) -> Path {
-        Path { round_trip: self.one_way * 2, mtu: self.mtu, least_gap: self.least_gap, seed: self.seed }
+        Path { round_trip: self.one_way * 2, mtu: self.mtu, gap_min: self.gap_min, seed: self.seed }
     }
 
-    /// Virtual time since the path was made.
+    /// Virtual time since the creation of the path.
     pub(crate) fn elapsed(&self) -> Duration {
         self.clock.saturating_since(Instant::ZERO)
     }
 
-    /// Runs a method to its end. Panics after 100 000 trains: a method must end by itself.
+    /// Runs a method to its end. Panics after 100 000 trains, because a method must terminate.
     pub(crate) fn run(&mut self, method: &mut dyn Method) -> Outcome {
         self.run_within(method, u64::MAX)
     }
 
-    /// The same within so many bytes, as a driver does: the train that would exceed them is not sent.
+    /// Runs a method within this many bytes, as a driver does: the train that would exceed them is not sent.
     pub(crate) fn run_within(&mut self, method: &mut dyn Method, budget: u64) -> Outcome {
         self.run_bounded(method, budget, Duration::MAX)
     }
 
-    /// The same within so much time besides: the train that would not have left by then is not sent.
+    /// Runs a method within a budget of bytes and a time: the train that would not have left by then is not sent.
     pub(crate) fn run_bounded(&mut self, method: &mut dyn Method, budget: u64, time: Duration) -> Outcome {
-        let (before, begin) = (self.bytes, self.clock);
+        let (before, start) = (self.bytes, self.clock);
         for _ in 0..100_000 {
             match method.next() {
                 Step::Done(outcome) => return outcome,
                 Step::Send { train, .. } if self.bytes - before + train.bytes().as_u64() > budget => {
-                    return method.so_far().troubled([Caveat::BudgetSpent]);
+                    return method.so_far().with_caveats([Caveat::BudgetSpent]);
                 }
                 Step::Send { train, pause }
-                    if (self.clock.saturating_since(begin)).saturating_add(pause + train.span()) > time =>
+                    if (self.clock.saturating_since(start)).saturating_add(pause + train.span()) > time =>
                 {
-                    return method.so_far().troubled([Caveat::TimeSpent]);
+                    return method.so_far().with_caveats([Caveat::TimeSpent]);
                 }
                 Step::Send { train, pause } => {
                     self.advance(self.clock + pause, &mut |_, _| ());
-                    let passage = self.send(&train);
-                    method.observe(&passage);
+                    let observation = self.send(&train);
+                    method.observe(&observation);
                 }
             }
         }
         panic!("the method does not end");
     }
 
-    /// Sends a train and waits for what comes of it, at most 2 s behind its last packet.
+    /// Sends a train and waits for its packets, at most 2 s after the last one.
     pub(crate) fn send(&mut self, train: &Train) -> TrainObservation {
         let start = self.clock;
         self.trains += 1;
         let own = self.trains;
-        // What comes late of an earlier train is none of this one, as for a driver.
+        // Late packets of an earlier train do not belong to this one, as for a driver.
         let note = |received: &mut Vec<Option<Instant>>, (train, number): (u64, usize), at| {
             if train == own {
                 received[number] = Some(at);
             }
         };
-        let mut passage = TrainObservation::default();
-        let mut left = start;
+        let mut observation = TrainObservation::default();
+        let mut departed = start;
         let mut received = vec![None; train.departures().len()];
         for (number, departure) in train.departures().iter().enumerate() {
-            let earliest = if number == 0 { start } else { left + self.least_gap };
-            left = earliest.max(start + departure.after);
-            self.advance(left, &mut |packet, at| note(&mut received, packet, at));
-            self.hops[0].link.offer(left, single(Some((own, number)), departure.bytes));
+            let earliest = if number == 0 { start } else { departed + self.gap_min };
+            departed = earliest.max(start + departure.after);
+            self.advance(departed, &mut |packet, at| note(&mut received, packet, at));
+            self.hops[0].link.offer(departed, single(Some((own, number)), departure.bytes));
             self.packets += 1;
             self.bytes += u64::from(departure.bytes);
-            passage.packets.push(PacketOutcome { bytes: departure.bytes, sent: Some(left), received: None });
+            observation.packets.push(PacketOutcome { bytes: departure.bytes, sent: Some(departed), received: None });
         }
-        let give_up = left + Duration::from_secs(2);
-        while self.clock < give_up && received.iter().any(Option::is_none) {
+        let deadline = departed + Duration::from_secs(2);
+        while self.clock < deadline && received.iter().any(Option::is_none) {
             let next = self.clock + Duration::from_millis(1);
             self.advance(next, &mut |packet, at| note(&mut received, packet, at));
         }
-        // The word that a train has passed comes back over the path.
+        // The report on the train returns over the path.
         let back = if train.is_echoed() { self.one_way * 2 } else { self.one_way };
         self.hold(&mut received);
         self.wake_up(&mut received);
-        for (fate, at) in passage.packets.iter_mut().zip(received) {
-            fate.received = at.map(|at| self.stamp(at + back, train.is_echoed()));
+        for (outcome, at) in observation.packets.iter_mut().zip(received) {
+            outcome.received = at.map(|at| self.stamp(at + back, train.is_echoed()));
         }
         self.advance(self.clock + self.one_way * 2, &mut |_, _| ());
-        passage
+        observation
     }
 
-    /// Holds packets until the next grant, as radio links that aggregate do.
+    /// Holds packets until the next grant, as radio links with aggregation do.
     fn hold(&self, received: &mut [Option<Instant>]) {
         let period = u64::try_from(self.grants.as_nanos()).unwrap();
         let mut free = 0;
@@ -253,7 +253,7 @@ impl VirtualPath {
         Instant::from_nanos(at.wrapping_add(self.clock_offset_ns))
     }
 
-    /// Lets time pass. What of a train leaves the last link is told with its time.
+    /// Advances the time. Each packet of a train that leaves the last link is reported with its time.
     fn advance(&mut self, end: Instant, arrived: &mut dyn FnMut((u64, usize), Instant)) {
         while let Some((at, hop)) = self.next_event().filter(|(at, _)| *at <= end) {
             self.clock = self.clock.max(at);
@@ -296,12 +296,12 @@ fn single(payload: Packet, bytes: u32) -> link::Train<Packet> {
     link::Train { payload, count: 1, full: bytes, last: bytes }
 }
 
-/// How far a rate is from the truth, as a ratio minus one.
+/// Relative error of a rate.
 pub(crate) fn error(rate: Rate, truth_bps: u64) -> f64 {
     rate.as_bps() as f64 / truth_bps as f64 - 1.0
 }
 
-/// So many Mb/s.
+/// A rate in Mb/s.
 pub(crate) fn mbps(rate: f64) -> Rate {
     Rate::from_bps((rate * 1e6).round() as u64)
 }

@@ -6,14 +6,14 @@ use crate::path::{Cross, Hop, VirtualPath, error};
 
 mod hostile;
 
-/// A link of so many Mb/s, so many hundredths of them taken by a Poisson process of packets of 1500 bytes.
+/// A link of this many Mb/s with a Poisson load of 1500-byte packets of this many per cent.
 fn loaded(mbps: u64, percent: u64) -> Hop {
     let load = Rate::from_bps(mbps * 10_000 * percent);
     Hop::new(mbps * 1_000_000, if percent == 0 { Cross::Idle } else { Cross::Poisson(load) })
 }
 
-/// Runs a method and prints what it found and what it cost.
-#[allow(clippy::print_stdout, reason = "what a case costs; shown on request")]
+/// Runs a method and prints its result and its cost.
+#[allow(clippy::print_stdout, reason = "cost of each case; shown on request")]
 fn run(case: &str, path: &mut VirtualPath, mut method: Pathload) -> Outcome {
     let before = path.elapsed();
     let outcome = path.run(&mut method);
@@ -24,26 +24,26 @@ fn run(case: &str, path: &mut VirtualPath, mut method: Pathload) -> Outcome {
     outcome
 }
 
-/// How far the load that one stream meets is from its mean, in b/s: the count of n packets of a Poisson process varies
-/// by sqrt(n). The stream is as long as one at `left`: packets of 228 bytes or 80 us apart, or of 1500 bytes.
-fn spread(capacity: u64, left: u64) -> f64 {
-    let (load, left) = ((capacity - left) as f64, left as f64);
-    let gap = if left < 150e6 { f64::max(228.0 * 8.0 / left, 80e-6) } else { 12_000.0 / left };
+/// Standard deviation of the load that one stream meets, in b/s: the count of n packets of a Poisson process varies by
+/// sqrt(n). The stream is as long as one at `available`: packets of 228 bytes or 80 us apart, or of 1500 bytes.
+fn spread(capacity: u64, available: u64) -> f64 {
+    let (load, available) = ((capacity - available) as f64, available as f64);
+    let gap = if available < 150e6 { f64::max(228.0 * 8.0 / available, 80e-6) } else { 12_000.0 / available };
     let packets = load * 100.0 * gap / 12_000.0;
     if packets > 0.0 { load / packets.sqrt() } else { 0.0 }
 }
 
-/// The range holds the truth, or its middle is off by no more than what a stream sees its load vary by, and half of
-/// that again: a trend shows only when it is larger than that variation. Besides, a range is as wide as it is to be.
-fn assert_near(case: &str, i: Interval, capacity: u64, left: u64, width: f64) {
-    let tolerance = 1.5 * spread(capacity, left) + width * capacity as f64;
-    let off = i.value.as_bps().abs_diff(left) as f64;
-    let holds = i.low.as_bps() <= left && left <= i.high.as_bps();
-    assert!(holds || off <= tolerance, "{case}: {i:?} for {left}, {off} off, allowed {tolerance}");
+/// The range contains the truth, or its middle is off by at most the variation of the load during a stream, and half of
+/// that again: a trend is visible only if it exceeds that variation. A range also has the intended width.
+fn assert_near(case: &str, i: Interval, capacity: u64, available: u64, width: f64) {
+    let tolerance = 1.5 * spread(capacity, available) + width * capacity as f64;
+    let off = i.value.as_bps().abs_diff(available) as f64;
+    let holds = i.low.as_bps() <= available && available <= i.high.as_bps();
+    assert!(holds || off <= tolerance, "{case}: {i:?} for {available}, {off} off, allowed {tolerance}");
 }
 
 #[test]
-fn what_is_left_of_a_link_is_found_whatever_its_rate_and_load() {
+fn the_available_bandwidth_is_found_at_any_rate_and_load() {
     for mbps in [10, 100, 500] {
         for load in [0, 25, 50, 75] {
             let case = format!("{mbps} Mb/s, load {load} %");
@@ -53,10 +53,10 @@ fn what_is_left_of_a_link_is_found_whatever_its_rate_and_load() {
             let outcome = run(&case, &mut path, method);
             assert_eq!(outcome.quantity, Quantity::AvailableBandwidth);
             assert!(outcome.caveats.is_empty(), "{case}: {:?}", outcome.caveats);
-            let left = mbps * 10_000 * (100 - load);
-            assert_near(&case, outcome.interval.unwrap(), mbps * 1_000_000, left, 0.02);
+            let available = mbps * 10_000 * (100 - load);
+            assert_near(&case, outcome.interval.unwrap(), mbps * 1_000_000, available, 0.02);
             let [(quantity, dispersion)] = outcome.also[..] else { panic!("{case}: {:?}", outcome.also) };
-            // 50 packets from a sender 20 to 1000 times as fast meet few others.
+            // 50 packets from a sender 20 to 1000 times as fast meet few packets of cross traffic.
             assert_eq!(quantity, Quantity::AsymptoticDispersion);
             assert!(error(dispersion.value, mbps * 1_000_000).abs() < 0.1, "{case}: {dispersion:?}");
         }
@@ -88,18 +88,18 @@ fn the_tool_of_the_thesis_takes_four_to_eight_rates_of_1200_packets() {
 
 #[test]
 fn the_tight_link_need_not_be_the_narrow_one() {
-    // 100 Mb/s that nobody uses, then 60 left of 200.
+    // 100 Mb/s without load, then 60 of 200 available.
     let mut path = VirtualPath::new(1, &[loaded(100, 0), loaded(200, 70)]);
     path.one_way = Duration::from_millis(2);
     let method = Pathload::new(path.known());
     let outcome = run("narrow is not tight", &mut path, method);
     assert_near("narrow is not tight", outcome.interval.unwrap(), 200_000_000, 60_000_000, 0.02);
-    // The start tells the narrow link at best.
+    // The start measures the narrow link at best.
     assert!(outcome.also[0].1.value > outcome.interval.unwrap().high);
 }
 
 #[test]
-fn a_receiver_that_takes_packets_in_batches_is_seen_through() {
+fn batches_of_the_receiver_do_not_distort_the_result() {
     for micros in [250, 1000] {
         let case = format!("batches of {micros} us");
         let mut path = VirtualPath::new(1, &[loaded(100, 50)]);
@@ -126,10 +126,10 @@ fn batches_as_long_as_a_stream_give_no_value_instead_of_a_wrong_one() {
 
 #[test]
 fn a_sender_that_cannot_reach_the_rate_gives_a_lower_bound() {
-    // 1500 bytes each 400 us are 30 Mb/s, whatever the sender believes of itself.
+    // 1500 bytes every 400 us are 30 Mb/s, whatever minimum gap the sender reports.
     let mut path = VirtualPath::new(1, &[loaded(100, 0)]);
-    path.least_gap = Duration::from_micros(400);
-    let known = Path { least_gap: Duration::from_micros(10), ..path.known() };
+    path.gap_min = Duration::from_micros(400);
+    let known = Path { gap_min: Duration::from_micros(10), ..path.known() };
     let outcome = run("slow sender", &mut path, Pathload::new(known));
     let interval = outcome.interval.unwrap();
     assert!(error(interval.value, 30_000_000).abs() < 0.02, "{interval:?}");
@@ -146,7 +146,7 @@ fn a_slow_path_takes_one_stream_for_each_rate() {
         let method = if faithful { Pathload::faithful(path.known()) } else { Pathload::new(path.known()) };
         let outcome = run(&format!("64 kb/s, {name}"), &mut path, method);
         let interval = outcome.interval.unwrap();
-        // The ranges are 2 % of the dispersion or 20 % of the upper end wide, and the truth is an end of them.
+        // The ranges are 2 % of the dispersion or 20 % of the upper end wide, and the truth is one of their ends.
         let width = if faithful { 0.25 } else { 0.02 };
         assert!((-0.001..width).contains(&error(interval.value, 64_000)), "{name}: {interval:?}");
         // A dozen rates at most, each of 100 packets of 228 bytes, and the trains of the start.
@@ -170,7 +170,7 @@ fn a_path_that_loses_everything_gives_no_value() {
 }
 
 #[test]
-fn the_queue_that_it_fills_is_told() {
+fn the_queue_that_it_fills_is_reported() {
     for ms in [1, 3, 5] {
         let mut hop = loaded(100, 0);
         hop.settings.queue.limit = link::QueueLimit::Time(Duration::from_millis(ms));
@@ -187,12 +187,12 @@ fn the_queue_that_it_fills_is_told() {
 }
 
 #[test]
-fn a_budget_ends_the_search_with_what_it_has() {
+fn a_budget_ends_the_search_with_the_range_so_far() {
     let mut path = VirtualPath::new(1, &[loaded(100, 50)]);
     path.one_way = Duration::from_millis(2);
     let method = Pathload::new(path.known()).at_most(1_000_000);
     let outcome = run("1 MB", &mut path, method);
     assert!(path.bytes <= 1_000_000 && outcome.caveats.contains(&Caveat::BudgetSpent), "{outcome:?}");
-    // The first fleet, at the capacity, is above 50 Mb/s: so much is known.
+    // The first fleet, at the capacity, is above 50 Mb/s, which bounds the result.
     assert!(outcome.interval.unwrap().high.as_bps() >= 50_000_000, "{outcome:?}");
 }

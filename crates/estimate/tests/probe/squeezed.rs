@@ -20,14 +20,14 @@ fn squeeze(seed: u64, narrow_mbps: u64, hops: &[Hop]) -> (SqueezedPairs, Outcome
     (method, outcome, path)
 }
 
-/// Share of the pairs that came at this distance, by the bin.
+/// Share of the pairs with this received gap, by the bin.
 fn share(histogram: &GapHistogram, received_ns: u64) -> f64 {
     let bin = usize::try_from(received_ns / histogram.bin_ns).unwrap();
     histogram.counts[bin] as f64 / histogram.counts.iter().sum::<u64>() as f64
 }
 
 #[test]
-fn over_an_idle_path_pairs_come_as_they_were_sent() {
+fn over_an_idle_path_pairs_arrive_as_they_were_sent() {
     // Figure 3-1: one mode, at the sent gap. The rule of §3.5 then counts against common modes.
     for mbps in [1, 100, 500] {
         let (method, outcome, path) = squeeze(1, mbps, &[Hop::new(mbps * MBPS, Cross::Idle)]);
@@ -35,7 +35,7 @@ fn over_an_idle_path_pairs_come_as_they_were_sent() {
         // Half of 500 bytes and half of 1500 at the capacity: at 100 Mb/s the 20 and 60 us of the thesis.
         assert_eq!((short.sent_gap_ns, long.sent_gap_ns), (2_000_000 / mbps, 6_000_000 / mbps));
         for histogram in [short, long] {
-            // Exponential spacing sets some pairs on the heels of the one before: less than one in a hundred.
+            // Exponential distances place less than one pair in a hundred directly behind the previous one.
             assert!(share(histogram, histogram.sent_gap_ns) > 0.99, "{histogram:?}");
         }
         assert_eq!(method.label(), Some(Similarity::TightUnlikeNarrow));
@@ -52,7 +52,7 @@ fn pairs_wait_for_the_mean_time_of_the_thesis() {
     let mut method = SqueezedPairs::faithful(path.known(), Rate::from_bps(10 * MBPS));
     path.run(&mut method);
     assert_eq!(path.bytes, 320_000, "4000 pairs of 40 bytes");
-    // 40 trains; each takes three ways of 10 ms besides, and up to a millisecond of the model's step.
+    // 40 trains; each takes three one-way delays of 10 ms in addition, and up to a millisecond of the model's step.
     let spent = (path.elapsed() - before).as_secs_f64() - 40.0 * 0.0305;
     let expected = 4000.0 * (6e-3 + 0.4e-3);
     assert!((spent / expected - 1.0).abs() < 0.05, "{spent} s, not {expected} s");
@@ -70,11 +70,11 @@ fn a_loaded_narrow_link_is_tight_like_narrow() {
         // Two probes in a row, and two with a packet of 1500 bytes between.
         let (row, between) = (40 * 8000 / mbps, 1540 * 8000 / mbps);
         for (histogram, in_row) in [(&result.short, 0.5), (&result.long, 0.3)] {
-            // The link is busy for 80 % of the pairs, and no packet comes in between in exp(-0.8/6) = 88 % of the short
-            // gaps and exp(-0.8/2) = 67 % of the long ones, while the backlog lasts as long.
+            // The link is busy for 80 % of the pairs, and no packet arrives in between in exp(-0.8/6) = 88 % of the
+            // short gaps and exp(-0.8/2) = 67 % of the long ones, while the backlog lasts.
             assert!(share(histogram, row) > in_row, "{histogram:?}");
             assert!(share(histogram, between) > 0.05, "{histogram:?}");
-            // Idle for both packets of a fifth at most; 0.03 are three standard errors of 500 pairs.
+            // Idle for both packets of at most a fifth; 0.03 are three standard errors of 500 pairs.
             assert!(share(histogram, histogram.sent_gap_ns) < 0.23, "{histogram:?}");
         }
     }
@@ -82,22 +82,23 @@ fn a_loaded_narrow_link_is_tight_like_narrow() {
 
 #[test]
 fn a_fast_tight_link_is_unlike_the_narrow_one() {
-    // Figure 3-3: modes spread around each sent gap, a packet of the fast link apart; nothing of the narrow link's.
+    // Figure 3-3: modes spread around each sent gap, a packet of the fast link apart; none of the narrow link.
     let (narrow, tight) = (Hop::new(10 * MBPS, Cross::Idle), |mbps| Hop::new(100 * MBPS, poisson(mbps)));
     let paths = [[narrow.clone(), tight(95)], [narrow.clone(), tight(50)], [tight(95), narrow]];
     for (i, hops) in paths.iter().enumerate() {
         for seed in 1..=3 {
             let (method, _, _) = squeeze(seed, 10, hops);
             assert_eq!(method.label(), Some(Similarity::TightUnlikeNarrow), "{i}: {}", method.score());
-            // On average pairs come as far apart as they were sent: what one gains the next loses (symmetric spread).
+            // On average the gaps of pairs are unchanged: an increase of one is a decrease of the next (symmetric
+            // spread).
             let (short, long) = method.histograms();
             for histogram in [short, long] {
                 let pairs = histogram.counts.iter().sum::<u64>() as f64;
                 let middle = |(bin, count): (usize, &u64)| (bin as f64 + 0.5) * *count as f64;
                 let sum: f64 = histogram.counts.iter().enumerate().map(middle).sum();
                 let mean_ns = sum / pairs * histogram.bin_ns as f64;
-                // Spread by sqrt(n) packets of 120 us (n = 5 come in 600 us) over 500 pairs is 12 us; three of it, and
-                // half a bin of 19 us.
+                // Spread by sqrt(n) packets of 120 us (n = 5 arrive in 600 us) over 500 pairs is 12 us; three of it,
+                // and half a bin of 19 us.
                 let off = mean_ns - histogram.sent_gap_ns as f64;
                 assert!(off.abs() < 46_000.0, "{i}: {off} ns off {}", histogram.sent_gap_ns);
             }
@@ -120,8 +121,8 @@ fn batches_give_no_class() {
 #[test]
 fn a_sender_that_cannot_keep_the_gaps_gives_no_class() {
     let mut path = VirtualPath::new(1, &[Hop::new(1000 * MBPS, poisson(800))]);
-    // Gaps of 2 and 6 us are asked for.
-    path.least_gap = Duration::from_micros(20);
+    // Requested gaps are 2 and 6 us.
+    path.gap_min = Duration::from_micros(20);
     let mut method = SqueezedPairs::new(path.known(), Rate::from_bps(1000 * MBPS));
     let outcome = path.run(&mut method);
     assert_eq!(method.label(), None);
@@ -144,8 +145,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn whatever_it_is_told_it_ends(seed: u64, bps: u64, shift in 0..64_u32, steady: bool, faithful: bool) {
-        let path = Path { round_trip: Duration::ZERO, mtu: 0, least_gap: Duration::MAX, seed };
+    fn it_ends_with_any_observations(seed: u64, bps: u64, shift in 0..64_u32, steady: bool, faithful: bool) {
+        let path = Path { round_trip: Duration::ZERO, mtu: 0, gap_min: Duration::MAX, seed };
         let capacity = Rate::from_bps(bps >> shift);
         let mut method =
             if faithful { SqueezedPairs::faithful(path, capacity) } else { SqueezedPairs::new(path, capacity) };

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use estimate::choice::{Belief, Ranking, enough, rank};
+use estimate::choice::{Belief, Ranking, rank, stopping_probability};
 use estimate::history::Prediction;
 use estimate::prediction::Control;
 use estimate::probe::{Outcome, TwoRates};
-use estimate::rounds::{PACED, Rounds};
+use estimate::rounds::{HOST_PACING_RATE_MAX, Rounds};
 use kernel::Shutdown;
 use measure::MeasureError;
 use measure::probe::{Bounds, ProbeOptions, Prober, Run};
@@ -101,7 +101,10 @@ impl Contest {
                 any_left |= active.more;
             }
             self.ranking = rank(&self.beliefs(), options.seed);
-            if !any_left || self.is_sure(enough(options.confidence, self.spent())) || Shutdown::asked() > 0 {
+            if !any_left
+                || self.is_sure(stopping_probability(options.confidence, self.spent()))
+                || Shutdown::asked() > 0
+            {
                 return;
             }
         }
@@ -147,7 +150,10 @@ impl Contest {
         let limited: Vec<&str> =
             reached.iter().filter(|(_, r)| r.rounds.is_limited()).map(|(e, _)| e.named.name.as_str()).collect();
         if limited.len() > 1 && best.is_some_and(|b| limited.contains(&b)) {
-            all.push(format!("cannot rank {}: the sender cannot pace above {PACED}", limited.join(", ")));
+            all.push(format!(
+                "cannot rank {}: the sender cannot pace above {HOST_PACING_RATE_MAX}",
+                limited.join(", ")
+            ));
             undecided = true;
         }
         let local = |r: &ActiveCandidate| r.prober.addresses().map(|(_, local)| local);
@@ -223,7 +229,7 @@ impl ActiveCandidate {
     /// Combines all rounds into one run.
     fn total(&self) -> Run {
         let limited = [Caveat::SenderTooSlow, Caveat::LowerBound].into_iter().filter(|_| self.rounds.is_limited());
-        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, self.rounds.available()).troubled(limited);
+        let mut outcome = Outcome::of(Quantity::AvailableBandwidth, self.rounds.available()).with_caveats(limited);
         outcome.also.extend(self.rounds.capacity().map(|c| (Quantity::Capacity, c)));
         Run { outcome, packets: self.packets, bytes: Bytes::new(self.bytes), elapsed: self.elapsed(), error: None }
     }

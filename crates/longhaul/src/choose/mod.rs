@@ -18,7 +18,7 @@ use cli::{ChooseOptions, Named};
 use contest::Contest;
 
 /// Exit status when no candidate reaches the requested confidence.
-const UNDECIDED: u8 = 1;
+const UNDECIDED_STATUS: u8 = 1;
 
 pub(crate) fn run(options: &ChooseOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
@@ -34,7 +34,7 @@ pub(crate) fn run(options: &ChooseOptions) -> anyhow::Result<ExitCode> {
     records.push(ChooseRecord::Decision(decision.clone()));
     write(options, &records)?;
     let Some(best) = decision.best.as_ref().filter(|_| decision.decided) else {
-        return Ok(ExitCode::from(UNDECIDED));
+        return Ok(ExitCode::from(UNDECIDED_STATUS));
     };
     let host = named.iter().find(|n| n.name == *best).map_or(best.as_str(), |n| n.target.host.as_str());
     options.then.as_ref().map_or(Ok(ExitCode::SUCCESS), |command| run_then(command, host))

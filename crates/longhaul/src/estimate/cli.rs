@@ -102,7 +102,7 @@ pub(crate) enum MethodName {
 
 impl MethodName {
     /// Methods that `--all` runs, cheapest first.
-    pub(crate) const EACH: [Self; 13] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::ShortAdr,
         Self::Adr,
         Self::TwoRates,

@@ -1,6 +1,6 @@
 //! Results of the methods on one path, the input of transfer predictions.
 
-use estimate::prediction::{Control, LossOver, Lost, PathState, predict};
+use estimate::prediction::{Control, LossCount, LossScope, PathState, predict};
 use estimate::probe::{Interval, Path};
 use results::estimate::{EstimateResult, ProbeLoss, Quantity, RateInterval, TransferPrediction};
 use units::{Duration, Rate};
@@ -12,7 +12,7 @@ use crate::history::memory::Memory;
 pub(super) struct Facts {
     capacity: Option<Interval>,
     available: Option<Interval>,
-    lost: Option<Lost>,
+    lost: Option<LossCount>,
     queue: Option<Duration>,
     any: bool,
 }
@@ -33,7 +33,7 @@ impl Facts {
         }
         self.any |= result.squeezed.as_ref().is_some_and(|s| s.label.is_some());
         // Only RON's probes report losses; they are echoed, so the losses are those of the round trip.
-        let lost = |l: ProbeLoss| Lost { lost: l.lost, sent: l.sent, over: LossOver::RoundTrip };
+        let lost = |l: ProbeLoss| LossCount { lost: l.lost, sent: l.sent, over: LossScope::RoundTrip };
         self.lost = result.loss.map(lost).or(self.lost);
     }
 

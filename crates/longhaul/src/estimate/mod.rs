@@ -25,7 +25,7 @@ use methods::Known;
 use output::Output;
 
 /// Exit status when no method found a value; a bound is not a value.
-const NEGATIVE: u8 = 1;
+const NO_VALUE_STATUS: u8 = 1;
 
 /// Budget of `auto` in bytes: two and a half times the cost of the cheapest good method of 2002.
 const AUTO_BUDGET_BYTES: u64 = 100_000;
@@ -38,7 +38,7 @@ const SESSION_BUDGET_BYTES: u64 = 200_000_000;
 
 pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
-    let methods = if options.all { MethodName::EACH.to_vec() } else { options.method.clone() };
+    let methods = if options.all { MethodName::ALL.to_vec() } else { options.method.clone() };
     let mut prober = Prober::open(&probe_options(options, &methods)?)?;
     let mut memory = Memory::of(options.memory, &options.host.host, prober.addresses(), direction(options));
     let mut output = Output::open(options)?;
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
         Ok(()) | Err(Stopped::ByUser) => {}
         Err(Stopped::Failed(e)) => return Err(e),
     }
-    Ok(if facts.is_empty() { ExitCode::from(NEGATIVE) } else { ExitCode::SUCCESS })
+    Ok(if facts.is_empty() { ExitCode::from(NO_VALUE_STATUS) } else { ExitCode::SUCCESS })
 }
 
 enum Stopped {

@@ -18,14 +18,14 @@ use crate::history::memory::keep_test;
 const SHORT_BYTES: u64 = 128 << 10;
 
 /// Duration of a long transfer.
-const LONG: Duration = Duration::from_secs(10);
+const LONG_DURATION: Duration = Duration::from_secs(10);
 /// Duration of a long transfer in the thesis of 2002 (§4.1.5).
-const LONG_2002: Duration = Duration::from_secs(30);
+const LONG_DURATION_2002: Duration = Duration::from_secs(30);
 /// Minimum volume of a long transfer in the thesis of 2002 (§4.1.5), in bytes.
 const LONG_2002_BYTES_MIN: u64 = 2_000_000;
 
 /// Ratio of packet size to payload in a full TCP segment with timestamps.
-const TCP_PACKET: f64 = 1500.0 / 1448.0;
+const TCP_PACKET_RATIO: f64 = 1500.0 / 1448.0;
 
 /// Limits of a transfer.
 #[derive(Debug, Clone, Copy)]
@@ -35,27 +35,31 @@ struct Limits {
     /// Whether the budget reduces the payload.
     is_cut: bool,
     /// Duration and payload in bytes, both of which complete the transfer.
-    enough: Option<(Duration, u64)>,
+    complete_at: Option<(Duration, u64)>,
     /// Maximum duration.
     time_max: Duration,
 }
 
 impl Limits {
     fn of(name: MethodName, options: &EstimateOptions, bounds: Bounds) -> Self {
-        let affordable = (bounds.bytes as f64 / TCP_PACKET) as u64;
+        let affordable = (bounds.bytes as f64 / TCP_PACKET_RATIO) as u64;
         let time_max = bounds.time;
         match (name == MethodName::ShortTcp, options.faithful_2002) {
             (true, _) => Self {
                 bytes: Some(SHORT_BYTES.min(affordable)),
                 is_cut: affordable < SHORT_BYTES,
-                enough: None,
+                complete_at: None,
                 time_max,
             },
             // The volume of a timed transfer depends on the path; only --budget limits it.
             (false, faithful) => Self {
                 bytes: options.budget.map(|_| affordable),
                 is_cut: options.budget.is_some(),
-                enough: Some(if faithful { (LONG_2002, LONG_2002_BYTES_MIN) } else { (LONG, 0) }),
+                complete_at: Some(if faithful {
+                    (LONG_DURATION_2002, LONG_2002_BYTES_MIN)
+                } else {
+                    (LONG_DURATION, 0)
+                }),
                 time_max,
             },
         }
@@ -74,12 +78,12 @@ impl Limits {
 
     /// Planned duration. A transfer with a minimum volume is planned at its maximum and stopped early.
     fn planned_time(&self) -> Duration {
-        self.enough.filter(|(_, bytes)| *bytes == 0).map_or(self.time_max, |(time, _)| time.min(self.time_max))
+        self.complete_at.filter(|(_, bytes)| *bytes == 0).map_or(self.time_max, |(time, _)| time.min(self.time_max))
     }
 
     /// Whether the transfer is complete.
     fn are_met(&self, elapsed: Duration, arrived: u64) -> bool {
-        self.enough.is_some_and(|(time, bytes)| elapsed >= time && arrived >= bytes)
+        self.complete_at.is_some_and(|(time, bytes)| elapsed >= time && arrived >= bytes)
     }
 }
 
@@ -109,8 +113,8 @@ pub(super) fn run(name: MethodName, options: &EstimateOptions, bounds: Bounds) -
         }
     };
     let asked = || {
-        let lasted = started.get().map_or(Duration::ZERO, |s| kernel::now().saturating_since(s));
-        if limits.are_met(lasted, arrived.get()) {
+        let elapsed = started.get().map_or(Duration::ZERO, |s| kernel::now().saturating_since(s));
+        if limits.are_met(elapsed, arrived.get()) {
             ended.set(Ended::Enough);
         } else if limits.bytes.is_some() && kernel::now().saturating_since(start) >= limits.time_max {
             ended.set(Ended::TimeSpent);
@@ -165,7 +169,7 @@ fn of_end(
         Completion::Complete | Completion::Interrupted => None,
     };
     let quantity = Quantity::BulkTransferCapacity;
-    let wire = (sent as f64 * TCP_PACKET) as u64;
+    let wire = (sent as f64 * TCP_PACKET_RATIO) as u64;
     EstimateResult {
         // A single transfer gives no estimate of the variance, so the interval is empty.
         estimate: is_whole.then_some(RateInterval {

@@ -16,7 +16,7 @@ pub(super) struct Truth<'a> {
     /// Probes that all methods sent.
     pub(super) sent: Vec<Sent>,
     /// Throughput of the transfer in payload bits per second.
-    pub(super) got: u64,
+    pub(super) throughput_bps: u64,
 }
 
 impl Truth<'_> {
@@ -27,7 +27,7 @@ impl Truth<'_> {
             Quantity::Capacity => self.path.capacity(window).map(whole),
             Quantity::AvailableBandwidth => self.path.available(window, self.usage, &self.sent).map(whole),
             Quantity::AsymptoticDispersion | Quantity::LossLimit => None,
-            Quantity::BulkTransferCapacity => Some(self.got),
+            Quantity::BulkTransferCapacity => Some(self.throughput_bps),
         }
     }
 

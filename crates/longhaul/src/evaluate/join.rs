@@ -49,7 +49,7 @@ pub(super) fn join(
         return Joined::Invalid;
     }
     let flow = end.flows.iter().find(|f| f.flow == transfer.flow.name && f.failure.is_none());
-    let Some(got) = flow.and_then(|f| f.throughput_bps) else { return Joined::WithoutTransfer };
+    let Some(throughput_bps) = flow.and_then(|f| f.throughput_bps) else { return Joined::WithoutTransfer };
     let timed: Vec<TimedResult<'_>> =
         calls.iter().flat_map(|(program, calls)| timed_results(program, calls, transfer, end)).collect();
     if timed.is_empty() {
@@ -57,8 +57,12 @@ pub(super) fn join(
     }
     let start_s = transfer.flow.start.as_secs_f64();
     let overlaps = timed.iter().any(|a| a.is_dated && a.window.end_s > start_s);
-    let truth =
-        Truth { path: &transfer.path, usage: &run.usage, sent: timed.iter().map(TimedResult::sent).collect(), got };
+    let truth = Truth {
+        path: &transfer.path,
+        usage: &run.usage,
+        sent: timed.iter().map(TimedResult::sent).collect(),
+        throughput_bps,
+    };
     let similarity = timed.iter().find_map(|a| a.result.squeezed.as_ref()?.label);
     let (sender, receiver) = ends(run, transfer);
     let mut path = MeasuredPath {
@@ -67,7 +71,7 @@ pub(super) fn join(
         values: run.start.values.clone(),
         sender,
         receiver,
-        transfer_bps: got,
+        transfer_bps: throughput_bps,
         round_trip_ns: units::nanos(Duration::try_from_secs_f64(transfer.path.round_trip_s()).unwrap_or_default()),
         similarity,
         estimates: Vec::new(),

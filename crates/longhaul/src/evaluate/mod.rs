@@ -172,12 +172,13 @@ fn transfer<'a>(scenario: &'a Scenario, name: &str) -> anyhow::Result<Transfer<'
 }
 
 fn no_run_error(head: &Ensemble) -> String {
-    let why = [
+    let reasons = [
         (head.invalid, "not valid (--include-invalid includes them)"),
         (head.unfinished, "interrupted"),
         (head.without_transfer, "without a throughput of the transfer"),
         (head.without_estimates, "without records of `longhaul estimate --json` for the path of the transfer"),
     ];
-    let why: String = why.iter().filter(|(n, _)| *n > 0).map(|(n, reason)| format!(", {reason}: {n}")).collect();
-    format!("{} has no run to evaluate; runs in total: {}{why}", head.ensemble, head.runs)
+    let reasons: String =
+        reasons.iter().filter(|(n, _)| *n > 0).map(|(n, reason)| format!(", {reason}: {n}")).collect();
+    format!("{} has no run to evaluate; runs in total: {}{reasons}", head.ensemble, head.runs)
 }

@@ -1,8 +1,8 @@
 //! Synthetic runs whose expected results follow by arithmetic.
 
 mod joining;
-mod judging;
 mod links;
+mod tables;
 
 use std::path::Path as FilePath;
 
@@ -43,14 +43,14 @@ fn usage(intervals: impl IntoIterator<Item = LinkInterval>) -> Usage {
 }
 
 /// Run with the given throughput of the transfer, which starts one second past the epoch.
-fn run(verdict: &str, got: Option<u64>, usage: Usage) -> Run {
+fn run(verdict: &str, throughput_bps: Option<u64>, usage: Usage) -> Run {
     let start = r#"{"run":0,"point":0,"values":[],"repetition":0,"seed":1,"duration_s":30.0,"start_utc_s":0.0,
         "links":[],"flows":[],"changes":[]}"#;
     let start: LabRun = serde_json::from_str(start).unwrap();
-    let got = got.map_or_else(String::new, |bps| format!(r#","throughput_bps":{bps}"#));
+    let throughput = throughput_bps.map_or_else(String::new, |bps| format!(r#","throughput_bps":{bps}"#));
     let end = format!(
         r#"{{"run":0,"verdict":{verdict},"interrupted":false,"start_utc_s":1.0,"links":[],"programs":[],"busiest_worker":0.1,
-            "flows":[{{"flow":"transfer","bytes":1{got}}}]}}"#
+            "flows":[{{"flow":"transfer","bytes":1{throughput}}}]}}"#
     );
     let end: LabRunEnd = serde_json::from_str(&end).unwrap();
     Run { start, usage, end: Some(end) }

@@ -32,8 +32,8 @@ impl Window {
 
     /// Window widened on both sides to at least [`WINDOW_S_MIN`].
     fn widened(self) -> Self {
-        let lack = (WINDOW_S_MIN - (self.end_s - self.start_s)).max(0.0) / 2.0;
-        Self { start_s: self.start_s - lack, end_s: self.end_s + lack }
+        let missing_s = (WINDOW_S_MIN - (self.end_s - self.start_s)).max(0.0) / 2.0;
+        Self { start_s: self.start_s - missing_s, end_s: self.end_s + missing_s }
     }
 
     /// Length of the part of a span that lies within the window, in seconds.

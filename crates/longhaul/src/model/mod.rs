@@ -107,7 +107,7 @@ fn evaluate(options: &ModelOptions, timeout: Duration) -> Vec<ModelResult> {
             bound: None,
             completion_ns: time.map(units::nanos),
         };
-        let way = PathParameters { mss, wire: mss, round_trip: rtt, rate: bounds.0.map(|(rate, _)| rate) };
+        let path = PathParameters { mss, wire: mss, round_trip: rtt, rate: bounds.0.map(|(rate, _)| rate) };
         rows.push(time(
             "cardwell",
             "Reno with slow start",
@@ -118,7 +118,7 @@ fn evaluate(options: &ModelOptions, timeout: Duration) -> Vec<ModelResult> {
             "slow-start",
             "slow start without loss",
             "Cardwell; Kurose, Ross",
-            ideal_completion(bytes, way),
+            ideal_completion(bytes, path),
         ));
     }
     rows

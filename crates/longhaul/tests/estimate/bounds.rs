@@ -34,7 +34,7 @@ fn a_budget_limits_all_methods_together_and_is_reported() {
 }
 
 #[test]
-fn transfers_cost_no_more_than_the_budget_either() {
+fn transfers_also_cost_no_more_than_the_budget() {
     let server = Serve::start(&[]);
     let output = estimate(server.port, &["-m", "short-tcp", "-m", "tcp", "--budget", "200kB", "--json"]);
     let results = results(&records(&output.stdout));
@@ -50,9 +50,9 @@ fn a_rate_that_leaves_no_time_for_a_train_ends_the_method_before_it() {
     // 15 packets of 1428 bytes take 171 s.
     let server = Serve::start(&["--max-rate", "1kb/s"]);
     for direction in [&["--json"][..], &["--json", "--reverse"]] {
-        let begin = Instant::now();
+        let start = Instant::now();
         let output = estimate(server.port, &[direction, &["-m", "short-adr", "--time", "20s"]].concat());
-        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
         let results = results(&records(&output.stdout));
         assert!(results[0].bytes == 0 && results[0].caveats.contains(&Caveat::TimeSpent), "{results:?}");
     }
@@ -85,47 +85,47 @@ fn the_servers_limits_hold_for_both_directions() {
 }
 
 #[test]
-fn a_far_end_that_dies_ends_the_method_with_what_is_known() {
+fn a_far_end_that_dies_ends_the_method_with_the_results_so_far() {
     let server = Serve::start(&[]);
     let (mut child, json) = probing(&Namespace::here(), "127.0.0.1", server.port);
     drop(server);
-    let begin = Instant::now();
+    let start = Instant::now();
     child.wait().unwrap();
-    // The probes of `loss` take ten seconds; what they wait for afterwards is less than a second.
-    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+    // The probes of `loss` take ten seconds; the wait after them is less than a second.
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     let results = results(&records(&std::fs::read(json.path()).unwrap()));
     assert!(results[0].estimate.is_some());
     assert!(results[1].estimate.is_none() && results[1].caveats.contains(&Caveat::NoAnswer), "{results:?}");
 }
 
 #[test]
-fn a_far_end_that_stands_still_is_given_up() {
+fn a_stalled_far_end_ends_the_method() {
     let server = Serve::start(&[]);
     let (child, json) = probing(&Namespace::here(), "127.0.0.1", server.port);
     server.signal(SIGSTOP);
-    is_given_up(child, &json);
+    assert_ended_by_silence(child, &json);
 }
 
 #[test]
-fn an_interface_that_goes_down_ends_the_method_with_what_is_known() {
+fn an_interface_that_goes_down_ends_the_method_with_the_results_so_far() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     let server = Served::start(&lan.server, server_options(lan.server_ip())).unwrap();
     let (child, json) = probing(&lan.client, &lan.server_ip().to_string(), server.port());
     lan.unplug(Place::Client).unwrap();
-    is_given_up(child, &json);
+    assert_ended_by_silence(child, &json);
 }
 
 /// The probes of `loss` take 10 s; the client aborts after another 10 s without a reply.
-fn is_given_up(mut child: Child, json: &NamedTempFile) {
-    let begin = Instant::now();
+fn assert_ended_by_silence(mut child: Child, json: &NamedTempFile) {
+    let start = Instant::now();
     child.wait().unwrap();
-    assert!(begin.elapsed() < Duration::from_secs(25), "{:?}", begin.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
     let results = results(&records(&std::fs::read(json.path()).unwrap()));
     assert!(results[0].estimate.is_some());
     assert!(results[1].caveats.contains(&Caveat::NoAnswer) && results[1].error.is_some(), "{results:?}");
 }
 
-/// A client that has its first answer and now sends the probes of `loss`, for ten seconds.
+/// A client that has its first result and now sends the probes of `loss`, for ten seconds.
 fn probing(at: &Namespace, host: &str, port: u16) -> (Child, NamedTempFile) {
     let json = NamedTempFile::new().unwrap();
     let argument = format!("--json={}", json.path().display());
@@ -140,7 +140,7 @@ fn probing(at: &Namespace, host: &str, port: u16) -> (Child, NamedTempFile) {
 }
 
 #[test]
-fn a_stopped_client_prints_what_it_has() {
+fn a_stopped_client_prints_the_results_so_far() {
     let server = Serve::start(&[]);
     let (mut child, json) = probing(&Namespace::here(), "127.0.0.1", server.port);
     kernel::signal_group(&child, SIGINT).unwrap();
@@ -153,7 +153,7 @@ fn a_stopped_client_prints_what_it_has() {
 }
 
 #[test]
-fn nonsense_is_refused_in_plain_words() {
+fn invalid_arguments_are_refused_with_a_reason() {
     let server = Serve::start(&[]);
     for (arguments, parts) in [
         (&["-m", "psychic"][..], "psychic"),

@@ -19,15 +19,15 @@ fn parse(json: &str) -> (Vec<Candidate>, Decision) {
     (candidates, decision.unwrap())
 }
 
-/// What the experiment's command printed, with more in the experiment's file, and changes of it. `None`: the machine
-/// could not carry the emulation, and said so: what was measured over it says nothing.
+/// Output of the experiment's command, with `more` in the experiment's file and these changes. `None` if the emulation
+/// was not valid, so that the result has no meaning.
 fn chosen(turn: &Turn, more: &str, changes: &[&str]) -> Option<String> {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
     let experiment = include_str!("../../../../scenarios/choose.toml");
     let file = directory.path().join("choose.toml");
     std::fs::write(&file, format!("{experiment}\n{more}")).unwrap();
-    // The programs of the experiment call longhaul by its name.
+    // The programs of the experiment find longhaul by its name.
     let built = std::path::Path::new(env!("CARGO_BIN_EXE_longhaul")).parent().unwrap();
     let path = format!("{}:{}", built.display(), std::env::var("PATH").unwrap());
     let mut command = turn.longhaul(&[
@@ -61,7 +61,7 @@ fn the_faster_link_wins_over_the_nearer_host() {
 }
 
 #[test]
-fn two_equals_stay_undecided_and_who_is_slower_is_spared_the_probes() {
+fn two_equal_paths_stay_undecided_and_a_slower_one_gets_fewer_probes() {
     undisturbed(|| {
         let Some(turn) = turn() else { return };
         let run = chosen(
@@ -78,8 +78,7 @@ fn two_equals_stay_undecided_and_who_is_slower_is_spared_the_probes() {
         );
         let Some(printed) = run else { return };
         let (records, rest): (Vec<&str>, Vec<&str>) = printed.lines().partition(|line| line.starts_with('{'));
-        // What is believed of a path is 3 % wide at least: one of two would have to seem 7 % faster to be taken for the
-        // best with 0.95.
+        // The belief about a path is at least 3 % wide: a path would have to appear 7 % faster to be chosen at 0.95.
         let (candidates, decision) = parse(&records.join("\n"));
         let of = |name: &str| candidates.iter().find(|c| c.name == name).unwrap();
         assert!(of("gone").bytes * 2 < of("near").bytes.min(of("far").bytes), "{candidates:?}");
@@ -91,7 +90,7 @@ fn two_equals_stay_undecided_and_who_is_slower_is_spared_the_probes() {
 }
 
 #[test]
-fn a_budget_below_one_train_leaves_it_undecided_and_nothing_follows() {
+fn a_budget_below_one_train_leaves_the_choice_undecided_and_runs_no_command() {
     let server = Serve::start(&[]);
     let port = server.port.to_string();
     let output = longhaul()
@@ -111,7 +110,7 @@ fn a_budget_below_one_train_leaves_it_undecided_and_nothing_follows() {
 }
 
 #[test]
-fn the_command_gets_the_name_as_an_argument_and_its_status_is_the_answer() {
+fn the_command_gets_the_name_as_an_argument_and_its_status_is_returned() {
     let server = Serve::start(&[]);
     let port = server.port.to_string();
     // 192.0.2.1 (RFC 5737) is unassigned, and unreachable from 127.0.0.1.
@@ -133,7 +132,7 @@ fn the_command_gets_the_name_as_an_argument_and_its_status_is_the_answer() {
 }
 
 #[test]
-fn nonsense_is_refused_in_plain_words() {
+fn invalid_arguments_are_refused_with_a_reason() {
     for (arguments, parts) in [
         (&["alone"][..], "2 values required"),
         (&["a", "b@eth0"], "address of this host"),

@@ -8,7 +8,7 @@ use crate::common::lab::turn;
 use crate::common::{Serve, assert_valid, longhaul, text};
 use crate::{estimate, records, results};
 
-/// The schema that is published, which has to be that of the code.
+/// The published schema, which must equal that of the code.
 fn published<T: JsonSchema>(name: &str) -> jsonschema::Validator {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
     let text = std::fs::read_to_string(directory.join(format!("longhaul.{name}-2.schema.json"))).unwrap();
@@ -19,18 +19,18 @@ fn published<T: JsonSchema>(name: &str) -> jsonschema::Validator {
 }
 
 #[test]
-fn all_methods_run_in_turn_and_their_records_obey_the_schema() {
+fn all_methods_run_in_turn_and_their_records_match_the_schema() {
     let server = Serve::start(&[]);
     let output = estimate(server.port, &["--all", "--time", "2s", "--transfer", "10GB", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_valid(&published::<EstimateRecord>("estimate"), &text(&output.stdout));
-    let told = results(&records(&output.stdout));
-    let names: Vec<&str> = told.iter().map(|r| r.method.as_str()).collect();
+    let all = results(&records(&output.stdout));
+    let names: Vec<&str> = all.iter().map(|r| r.method.as_str()).collect();
     let first =
         ["short-adr", "adr", "two-rates", "spruce", "igi", "pathchirp", "pathrate", "squeezed-pairs", "pathload"];
     assert_eq!(names, [&first[..], &["loss", "loss-only", "short-tcp", "tcp"]].concat());
-    for result in &told {
-        // A method that is cut off by time says so; squeezed pairs are two in one, and transfers have a session of
+    for result in &all {
+        // A method that the time limit ends has a caveat; squeezed pairs include ADR, and transfers have a session of
         // their own.
         assert!(result.elapsed_ns < 10_000_000_000, "{result:?}");
         assert!(result.estimate.is_some() || !result.caveats.is_empty(), "{result:?}");
@@ -38,7 +38,7 @@ fn all_methods_run_in_turn_and_their_records_obey_the_schema() {
 }
 
 #[test]
-fn the_records_of_choose_obey_their_schema() {
+fn the_records_of_choose_match_their_schema() {
     let server = Serve::start(&[]);
     let (port, schema) = (server.port.to_string(), published::<ChooseRecord>("choose"));
     let hosts = ["choose", "127.0.0.1", "127.0.0.1@127.0.0.2", "--port", &port, "--budget", "100kB", "--json"];
@@ -61,7 +61,7 @@ fn a_window_that_bounds_a_transfer_does_so_in_its_prediction() {
     });
     let cubic = predictions.into_iter().find(|p| p.congestion_control == "cubic").unwrap();
     assert_eq!((cubic.bound, cubic.bytes), (PredictionBound::Window, Some(10_000_000_000)));
-    // 65536 bytes each 100 ms and what the hosts add: 5.24 Mb/s, at which 10 GB take 15259 s.
+    // 65536 bytes per 100 ms plus the delay of the hosts: 5.24 Mb/s, at which 10 GB take 15259 s.
     assert!((5_000_000..=5_242_880).contains(&cubic.goodput_bps), "{cubic:?}");
     let seconds = cubic.completion_ns.unwrap() as f64 / 1e9;
     assert!((seconds * cubic.goodput_bps as f64 / 80e9 - 1.0).abs() < 0.01, "{cubic:?}");

@@ -1,5 +1,4 @@
-//! `longhaul estimate` and `longhaul choose` as their users meet them: answers, budgets, consent, far ends that
-//! misbehave.
+//! `longhaul estimate` and `longhaul choose` from the user's view: results, budgets, consent, far ends that fail.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

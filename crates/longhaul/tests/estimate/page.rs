@@ -27,7 +27,7 @@ fn the_page_has_a_row_for_each_method_and_the_histograms_of_the_records() {
     assert_eq!(others.len(), 1, "nothing else is left: {others:?}");
 }
 
-/// Those of a list in JSON, up to its end.
+/// The numbers of a JSON list, up to its end.
 fn numbers(list: &str) -> Vec<u64> {
     list.split(']').next().unwrap().split(',').map(|n| n.parse().unwrap()).collect()
 }

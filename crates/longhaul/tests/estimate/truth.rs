@@ -8,8 +8,7 @@ use crate::common::lab::{Turn, read, turn};
 use crate::common::text;
 use crate::{records, results};
 
-/// Probes the far end of an emulated path; `None`, with a note, where the emulator says that the machine could not
-/// carry it.
+/// Probes the far end of an emulated path; `None`, with a note, if the emulation was not valid.
 fn over(turn: &Turn, path: &[&str], arguments: &str) -> Option<Vec<EstimateResult>> {
     let line = format!("{} estimate $LONGHAUL_PEER --json {arguments}", env!("CARGO_BIN_EXE_longhaul"));
     let truth = tempfile::NamedTempFile::new().unwrap();
@@ -37,16 +36,16 @@ fn the_capacity_of_an_idle_path_is_found_in_both_directions() {
     undisturbed(|| {
         let Some(turn) = turn() else { return };
         for (rate, bps) in [("10Mb/s", 10e6), ("100Mb/s", 100e6)] {
-            for way in ["", "--reverse"] {
+            for direction in ["", "--reverse"] {
                 let path = ["--rate", rate, "--rtt", "20ms"];
-                let Some(all) = over(&turn, &path, &format!("{way} -m two-rates -m pathrate")) else { continue };
+                let Some(all) = over(&turn, &path, &format!("{direction} -m two-rates -m pathrate")) else { continue };
                 for result in &all {
                     // A packet of 1500 bytes occupies 1538 on the emulated Ethernet. The project's goal is 5 %.
                     let capacity = rate_of(result, Quantity::Capacity).rate_bps as f64;
-                    assert!((capacity / (bps * 1500.0 / 1538.0) - 1.0).abs() < 0.05, "{rate} {way}: {result:?}");
+                    assert!((capacity / (bps * 1500.0 / 1538.0) - 1.0).abs() < 0.05, "{rate} {direction}: {result:?}");
                 }
-                let left = rate_of(&all[0], Quantity::AvailableBandwidth).rate_bps as f64;
-                assert!((left / (bps * 1500.0 / 1538.0) - 1.0).abs() < 0.15, "{rate} {way}: {:?}", all[0]);
+                let available = rate_of(&all[0], Quantity::AvailableBandwidth).rate_bps as f64;
+                assert!((available / (bps * 1500.0 / 1538.0) - 1.0).abs() < 0.15, "{rate} {direction}: {:?}", all[0]);
             }
         }
     });

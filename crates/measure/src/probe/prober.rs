@@ -143,7 +143,7 @@ impl Prober {
         session.writer.send(&Message::Start { clock: None })?;
         let port = Port::new(stream.socket, ceiling);
         let mtu = options.mtu.unwrap_or_else(|| port.mtu().unwrap_or(USUAL_MTU).min(USUAL_MTU));
-        let path = Path { round_trip, mtu, least_gap: GAP_MIN, seed: options.seed };
+        let path = Path { round_trip, mtu, gap_min: GAP_MIN, seed: options.seed };
         let now = kernel::now();
         let mut prober = Self {
             session,
@@ -278,7 +278,7 @@ impl Prober {
         let outcome = progress.outcome.clone().unwrap_or_else(|| method.so_far());
         let fair = self.passing.is_fair_queueing_since(progress.passing).then_some(Caveat::FairQueueing);
         Run {
-            outcome: outcome.troubled(progress.caveats.iter().copied().chain(fair)),
+            outcome: outcome.with_caveats(progress.caveats.iter().copied().chain(fair)),
             packets: self.packets - progress.packets,
             bytes: Bytes::new(self.bytes - progress.bytes),
             elapsed: kernel::now().saturating_since(progress.begin),

@@ -21,7 +21,7 @@ fn htb(mbit: u32, takes_turns: bool) -> Vec<String> {
     lines
 }
 
-/// What troubled `two-rates` behind these, at the host that sends.
+/// What with_caveats `two-rates` behind these, at the host that sends.
 fn caveats(direction: Direction, lines: &[String]) -> Option<Vec<Caveat>> {
     let lan = or_skip(Lan::two_hosts())?;
     let sender = if direction == Direction::Up { &lan.client } else { &lan.server };

@@ -1,4 +1,4 @@
-//! What is counted without listing pairs equals what listing them gives.
+//! Counting without listing pairs equals counting of listed pairs.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::*;
 
 type Paths = [Measurement<u64>];
 
-/// From a handful of values, so that ties are common.
+/// A handful of values, so that ties are common.
 fn value() -> impl Strategy<Value = f64> {
     prop_oneof![
         6 => (1_u8..6).prop_map(f64::from),
@@ -23,7 +23,7 @@ fn paths() -> impl Strategy<Value = Vec<Measurement<u64>>> {
     prop::collection::vec(one, 0..30)
 }
 
-/// Of two paths, the share of a correct choice that the method makes; by the words of the definition.
+/// Share of a correct choice that the method makes of two paths, by the text of the definition.
 fn correct(m: &Measurement<u64>, other: &Measurement<u64>, method: usize, variation: f64) -> Option<f64> {
     let (a, b) = (m.estimate(method)?, other.estimate(method)?);
     let (t, u) = (m.truth()?, other.truth()?);
@@ -49,7 +49,7 @@ fn listed(
 
 type Counts = fn(&Measurement<u64>, &Measurement<u64>) -> bool;
 
-/// Each set of pairs as the library has it, and as one says it of a pair.
+/// Each set of pairs as the library builds it, and as a predicate on a pair.
 fn sets(paths: &Paths) -> [(Pairs, Counts); 5] {
     let kind = |m: &Measurement<u64>| m.from == 1;
     [
@@ -66,7 +66,7 @@ fn close(a: Option<f64>, sum: f64, n: u64) -> bool {
     a.map_or(n == 0, |a| (a - sum / n as f64).abs() < 1e-12)
 }
 
-/// Who chooses which: 1 the first, -1 the other, 0 either.
+/// The choice: 1 the first, -1 the other, 0 either.
 fn choice(a: &Measurement<u64>, b: &Measurement<u64>, method: usize) -> Option<f64> {
     let _both = (a.truth()?, b.truth()?);
     let order = a.estimate(method)?.partial_cmp(&b.estimate(method)?)?;
@@ -74,7 +74,7 @@ fn choice(a: &Measurement<u64>, b: &Measurement<u64>, method: usize) -> Option<f
 }
 
 proptest! {
-    // Each case asks for five sets of pairs at several variations.
+    // Each case evaluates five sets of pairs at several variations.
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
@@ -121,7 +121,7 @@ proptest! {
         }
     }
 
-    /// A resample is the list with each measurement as often as it was drawn, copies of one making no pair.
+    /// A resample is the list with each measurement as often as it was drawn; copies of one measurement make no pair.
     #[test]
     fn weights_are_repetitions(
         paths in paths(),
@@ -137,12 +137,12 @@ proptest! {
         };
         let (sum, n) = listed(&copies, common, each);
         let rankings = Rankings::new(&paths, &pairs, |m| m.estimate(ONE));
-        let judged = rankings.at(variation).unwrap();
-        prop_assert!(close(judged.share(&|i| weights[i]), sum, n));
-        prop_assert!(judged.far(&once) <= judged.pairs(&once));
+        let ranking = rankings.at(variation).unwrap();
+        prop_assert!(close(ranking.share(&|i| weights[i]), sum, n));
+        prop_assert!(ranking.far(&once) <= ranking.pairs(&once));
     }
 
-    /// The truth as a method of its own agrees with another as often as that one is correct (§5.3).
+    /// With the truth as one of the methods, the agreement is the other's share of correct choices (§5.3).
     #[test]
     fn agreement_with_the_truth_is_correctness(paths in paths(), variation in 1.0..3.0) {
         let with_truth: Vec<_> = paths.into_iter().map(|mut m| { m.estimates[TWO] = Some(m.truth_bps); m }).collect();

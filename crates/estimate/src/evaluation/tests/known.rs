@@ -1,4 +1,4 @@
-//! Against what arithmetic, distributions with a known answer, and the tables of the thesis say.
+//! Comparison with arithmetic, with distributions of a known result, and with the tables of the thesis.
 
 use super::*;
 
@@ -10,8 +10,9 @@ fn share(paths: &[Measurement<u64>], method: usize, variation: f64) -> f64 {
 }
 
 #[test]
-fn three_paths_decide_as_one_counts_on_the_fingers() {
-    // Estimates order them 1 < 2 < 3, truths 10 < 8 < 30: wrong on the first pair alone, which 25 % apart excuse.
+fn three_paths_have_the_success_rate_counted_by_hand() {
+    // Estimates order them 1 < 2 < 3, truths 10 < 8 < 30: only the first pair is wrong, and correct with a variation of
+    // 25 %.
     let paths = [measurement(10.0, 1.0), measurement(8.0, 2.0), measurement(30.0, 3.0)];
     assert_eq!(share(&paths, ONE, EXACT), 1.0 - 1.0 / 3.0);
     assert_eq!(share(&paths, ONE, 1.2), 1.0 - 1.0 / 3.0);
@@ -23,7 +24,7 @@ fn three_paths_decide_as_one_counts_on_the_fingers() {
 }
 
 #[test]
-fn the_tables_imply_what_the_reference_derives_from_them() {
+fn the_tables_imply_the_values_that_the_reference_derives() {
     // Row *random choice* of Table 5.1, columns 4.00 and 2.00.
     assert!((implied_sigma(0.696, 4.0).unwrap() - 1.91).abs() < 0.005);
     assert!((implied_sigma(0.605, 2.0).unwrap() - 1.84).abs() < 0.005);
@@ -47,7 +48,7 @@ fn log_normal_paths_decide_by_the_orthant_probability() {
     assert!((spread.sigma_ln - sigma).abs() < error, "{spread:?}");
     for variation in [1.4, 2.0, 4.0] {
         let toss = random_choice(&paths, &Pairs::all(&paths), variation).unwrap();
-        // Here by pairs, which vary less than twice as much as the deviation itself.
+        // From pairs here, which vary less than twice as much as the deviation itself.
         assert!((implied_sigma(toss, variation).unwrap() - sigma).abs() < 2.0 * error, "{variation}: {toss}");
     }
 }
@@ -60,15 +61,15 @@ fn the_interval_is_as_wide_as_416_measurements_make_it() {
     for (method, expected) in [(0, 0.010), (1, 0.003), (2, 0.016)] {
         let got = decision_interval(&paths, method, &Pairs::all(&paths), EXACT, DRAWS).unwrap();
         assert!((got.standard_error - expected).abs() < 0.3 * expected + 0.0005, "{method}: {got:?}");
-        // Normal: 1.96 standard errors to each side, give or take what 200 draws leave open in two percentiles
-        // (0.27 standard errors); 3 of that.
+        // Normal: 1.96 standard errors to each side, with the uncertainty of two percentiles of 200 draws (0.27
+        // standard errors); 3 of that.
         let width = (got.high - got.low) / got.standard_error;
         assert!((width - 3.92).abs() < 0.8 && got.low < got.value && got.value < got.high, "{got:?}");
     }
 }
 
 #[test]
-fn intervals_hold_the_true_share_as_often_as_they_say() {
+fn intervals_contain_the_true_share_at_their_nominal_rate() {
     let rho: f64 = 0.848;
     let truth = 1.0 - rho.acos() / std::f64::consts::PI;
     let ensembles = 120;
@@ -87,7 +88,7 @@ fn intervals_hold_the_true_share_as_often_as_they_say() {
 
 #[test]
 fn a_difference_is_paired() {
-    // The second method errs mostly where the first does.
+    // The second method is wrong mostly where the first is.
     let mut paths = ensemble(416, 1.9, &[0.8, 0.0], 3);
     for (i, m) in (0..).zip(&mut paths) {
         m.estimates[TWO] = m.estimates[ONE].map(|e| e * (0.1 * normal(4, i)).exp());
@@ -105,17 +106,17 @@ fn a_difference_is_paired() {
 }
 
 #[test]
-fn a_method_that_answers_for_few_is_not_compared_as_if_it_answered_for_all() {
+fn undecided_pairs_count_as_random_choices() {
     let mut paths: Vec<_> = (1..=10).map(|i| measurement(f64::from(i), f64::from(i))).collect();
     paths.iter_mut().skip(2).for_each(|m| m.estimates[ONE] = None);
     let d = decision_rate(&paths, ONE, &Pairs::all(&paths), EXACT).unwrap();
-    // 1 of 45 pairs decided, and rightly; the other 44 by a coin.
+    // 1 of 45 pairs decided, and correctly; the other 44 by a coin.
     assert_eq!((d.pairs, d.undecided, d.share), (1, 44, 1.0));
     assert!((d.share_with_guesses - 23.0 / 45.0).abs() < 1e-12);
 }
 
 #[test]
-fn ratios_tell_how_near_estimates_come() {
+fn ratios_measure_the_error_of_estimates() {
     let of = |ratio: f64| measurement(10.0, 10.0 * ratio);
     let paths: Vec<_> = [0.05, 0.5, 0.8, 1.0, 1.0, 1.2, 1.25, 2.0, 9.0, 50.0].map(of).into();
     let ratios = Ratios::new(&paths, ONE);
@@ -141,7 +142,7 @@ fn ratios_of_nothing_and_to_nothing() {
 }
 
 #[test]
-fn what_has_no_answer_gets_none() {
+fn undefined_results_are_none() {
     let one = [measurement(1.0, 1.0)];
     let two = [measurement(1.0, 1.0), measurement(f64::NAN, 2.0)];
     for paths in [&[] as &[_], &one, &two] {
@@ -158,6 +159,6 @@ fn what_has_no_answer_gets_none() {
         assert_eq!(agreement(&paths, ONE, ONE, &all, variation), None);
     }
     assert_eq!(decision_interval(&paths, ONE, &all, EXACT, Bootstrap { resamples: 0, seed: 0 }), None);
-    // Pairs of another list: what is not there is left out.
+    // Pairs of another list: indices out of range are left out.
     assert_eq!(decision_rate(&paths[..1], ONE, &all, EXACT), None);
 }

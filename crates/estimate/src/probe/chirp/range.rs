@@ -1,61 +1,62 @@
-//! From which rate to which a chirp goes, and how that follows what is left.
+//! Range of rates of a chirp, and how it follows the available bandwidth.
 
 use units::Duration;
 
 use super::super::{Departure, Train};
 
 /// Rates of the first chirp in b/s (pathChirp 2.3.7).
-const FIRST: (f64, f64) = (10e6, 200e6);
+const FIRST_RANGE_BPS: (f64, f64) = (10e6, 200e6);
 
-/// How far the range moves (pathChirp 2.3.7).
-const MOVE: f64 = 7.0;
+/// Factor by which the range moves (pathChirp 2.3.7).
+const MOVE_FACTOR: f64 = 7.0;
 
-/// Lowest rate at which a chirp begins, in b/s: its slowest packets are then a second apart.
-const LEAST: f64 = 10_000.0;
+/// Minimum start rate of a chirp, in b/s: its slowest packets are then about a second apart.
+const START_BPS_MIN: f64 = 10_000.0;
 
-/// The range of the rates, in b/s.
+/// A range of rates in b/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Range {
     pub(super) low: f64,
     pub(super) high: f64,
-    /// The fastest that the sender can.
+    /// Maximum rate of the sender.
     limit: f64,
     moved: (bool, bool),
 }
 
 impl Range {
-    /// The first range, for a sender that sends packets of this length no closer than this.
-    pub(super) fn new(bytes: u32, least_gap: Duration) -> Self {
-        let limit = f64::from(bytes) * 8e9 / (least_gap.as_nanos().max(1) as f64);
-        Self { low: FIRST.0, high: FIRST.1, limit, moved: (false, false) }.limited()
+    /// The first range, for a sender with packets of this length and this minimum gap.
+    pub(super) fn new(bytes: u32, gap_min: Duration) -> Self {
+        let limit = f64::from(bytes) * 8e9 / (gap_min.as_nanos().max(1) as f64);
+        Self { low: FIRST_RANGE_BPS.0, high: FIRST_RANGE_BPS.1, limit, moved: (false, false) }.limited()
     }
 
     fn limited(self) -> Self {
         let high = self.high.min(self.limit);
-        // As wide as the first one.
-        Self { high, low: self.low.min(high * FIRST.0 / FIRST.1).max(1.0), ..self }
+        // As wide as the first range.
+        Self { high, low: self.low.min(high * FIRST_RANGE_BPS.0 / FIRST_RANGE_BPS.1).max(1.0), ..self }
     }
 
-    /// The next range upwards; `None` where the sender cannot go faster. What was too fast before stays below it then.
+    /// The next range upwards; `None` if the sender cannot go faster. Rates that were too fast before stay below it.
     pub(super) fn up(self) -> Option<Self> {
-        let low = if self.moved.1 { self.low } else { self.low * MOVE };
-        let moved = Self { high: self.high * MOVE, low, moved: (true, self.moved.1), ..self }.limited();
+        let low = if self.moved.1 { self.low } else { self.low * MOVE_FACTOR };
+        let moved = Self { high: self.high * MOVE_FACTOR, low, moved: (true, self.moved.1), ..self }.limited();
         (self.high < self.limit && !self.is_spanning()).then_some(moved)
     }
 
-    /// The next range downwards; `None` where it is slow enough for any path.
+    /// The next range downwards; `None` if it is slow enough for any path.
     pub(super) fn down(self) -> Option<Self> {
-        let high = if self.moved.0 { self.high } else { self.high / MOVE };
-        let moved = Self { high, low: self.low / MOVE, moved: (self.moved.0, true), ..self };
-        (moved.low >= LEAST && !self.is_spanning()).then_some(moved)
+        let high = if self.moved.0 { self.high } else { self.high / MOVE_FACTOR };
+        let moved = Self { high, low: self.low / MOVE_FACTOR, moved: (self.moved.0, true), ..self };
+        (moved.low >= START_BPS_MIN && !self.is_spanning()).then_some(moved)
     }
 
-    /// Moved both ways, and so wide now that it moves no more.
+    /// Whether the range has moved in both directions and is so wide that it moves no more.
     fn is_spanning(self) -> bool {
         self.moved == (true, true)
     }
 
-    /// The chirp: packets ever closer, from the lowest rate to the highest, each rate the one before times the spread.
+    /// The chirp: packets at decreasing gaps, from the lowest rate to the highest, each rate the previous one times the
+    /// spread.
     pub(super) fn chirp(&self, bytes: u32, spread: f64) -> Train {
         let mut after_ns = 0.0;
         let mut departures = vec![Departure { after: Duration::ZERO, bytes }];
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_moved_both_ways_spans_both_and_stays() {
+    fn a_range_that_moved_in_both_directions_spans_both_and_stays() {
         let up = Range::new(1000, FAST).up().unwrap();
         assert_eq!((up.low, up.high), (70e6, 1.4e9));
         let both = up.down().unwrap();

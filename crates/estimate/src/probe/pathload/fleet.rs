@@ -1,23 +1,23 @@
-//! What the streams of one rate say together.
+//! Joint verdict of the streams of one rate.
 
 use super::parameters::Parameters;
 use super::stream::{Stream, Trend};
 use crate::samples::mean;
 
-/// Loss of a stream from which on its rate is above what is left, whatever the delays say (1.3.2).
-const HEAVY_LOSS: f64 = 0.15;
+/// Loss of a stream from which on its rate exceeds the available bandwidth, whatever its delays (1.3.2).
+const HEAVY_LOSS_MIN: f64 = 0.15;
 
 /// Loss from which on a stream is lossy (1.3.2).
-const SOME_LOSS: f64 = 0.03;
+const LOSSY_MIN: f64 = 0.03;
 
-/// What the streams of one rate say.
+/// Verdict of the streams of one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The rate is above what is left of the path.
+    /// The rate exceeds the available bandwidth.
     Increasing,
-    /// It is below.
+    /// The rate is below the available bandwidth.
     NoTrend,
-    /// What is left varies around it.
+    /// The available bandwidth varies around the rate.
     Grey,
 }
 
@@ -25,28 +25,28 @@ pub(super) enum Verdict {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Fleet {
     trends: Vec<Trend>,
-    /// Rates at which they left in b/s.
+    /// Departure rates in b/s.
     rates: Vec<f64>,
     streams: u32,
-    taken: u32,
+    received: u32,
     lossy: u32,
     broken: u32,
     is_aborted: bool,
-    came: bool,
+    any_arrived: bool,
 }
 
 impl Fleet {
-    /// Of so many streams at most.
+    /// Creates a fleet of at most this many streams.
     pub(super) fn of(streams: u32) -> Self {
         Self { streams, ..Self::default() }
     }
 
-    pub(super) fn take(&mut self, stream: Stream) {
-        self.taken += 1;
-        self.came |= stream.came;
+    pub(super) fn add(&mut self, stream: Stream) {
+        self.received += 1;
+        self.any_arrived |= stream.any_arrived;
         self.broken += u32::from(stream.is_broken);
-        self.lossy += u32::from(stream.loss >= SOME_LOSS);
-        self.is_aborted |= stream.loss >= HEAVY_LOSS;
+        self.lossy += u32::from(stream.loss >= LOSSY_MIN);
+        self.is_aborted |= stream.loss >= HEAVY_LOSS_MIN;
         self.rates.extend(stream.rate);
         self.trends.extend(stream.trends);
     }
@@ -56,23 +56,23 @@ impl Fleet {
         let agree = |trend| self.trends.iter().all(|t| *t == trend);
         let unanimous =
             p.unanimous.is_some_and(|n| self.trends.len() >= n) && (agree(Trend::Increasing) || agree(Trend::Flat));
-        // As many as decide a full fleet: no stream can change it any more.
-        let most = self.count(Trend::Increasing).max(self.count(Trend::Flat));
-        let decided = p.unanimous.is_some() && most as f64 >= p.share * f64::from(self.streams);
-        self.is_aborted || self.taken >= self.streams || unanimous || decided
+        // Enough to decide a full fleet: no further stream can change the verdict.
+        let majority = self.count(Trend::Increasing).max(self.count(Trend::Flat));
+        let decided = p.unanimous.is_some() && majority as f64 >= p.share * f64::from(self.streams);
+        self.is_aborted || self.received >= self.streams || unanimous || decided
     }
 
-    /// `None` when fewer than half of the streams could be judged.
+    /// `None` if fewer than half of the streams could be evaluated.
     pub(super) fn verdict(&self, p: &Parameters) -> Option<Verdict> {
-        if self.is_aborted || (self.lossy > 0 && self.lossy * 2 >= self.taken) {
+        if self.is_aborted || (self.lossy > 0 && self.lossy * 2 >= self.received) {
             return Some(Verdict::Increasing);
         }
-        let judged = self.trends.len();
-        // Streams that were not sent, for the others had decided, are not missing.
-        if judged == 0 || judged * 2 < self.taken as usize {
+        let evaluated = self.trends.len();
+        // Streams that were not sent because the others had decided are not missing.
+        if evaluated == 0 || evaluated * 2 < self.received as usize {
             return None;
         }
-        let decides = |trend| self.count(trend) as f64 >= p.share * judged as f64;
+        let decides = |trend| self.count(trend) as f64 >= p.share * evaluated as f64;
         Some(match () {
             () if decides(Trend::Increasing) => Verdict::Increasing,
             () if decides(Trend::Flat) => Verdict::NoTrend,
@@ -84,24 +84,24 @@ impl Fleet {
         self.trends.iter().filter(|t| **t == trend).count()
     }
 
-    /// Mean rate at which its streams left in b/s; `None` when none did.
+    /// Mean departure rate of its streams in b/s; `None` if none left.
     pub(super) fn rate(&self) -> Option<f64> {
         mean(self.rates.iter().copied())
     }
 
-    /// Rate of the fastest stream in b/s: what the sender can do when nothing else keeps it.
+    /// Rate of the fastest stream in b/s: the limit of an undisturbed sender.
     pub(super) fn fastest(&self) -> Option<f64> {
         self.rates.iter().copied().max_by(f64::total_cmp)
     }
 
     /// Whether the sender paused in most of its streams.
     pub(super) fn is_broken(&self) -> bool {
-        self.broken * 2 > self.taken
+        self.broken * 2 > self.received
     }
 
-    /// Whether nothing came.
+    /// Whether no packet arrived.
     pub(super) fn is_silent(&self) -> bool {
-        !self.came
+        !self.any_arrived
     }
 }
 
@@ -114,7 +114,15 @@ mod tests {
         for (i, trend) in trends.iter().enumerate() {
             let loss = losses.get(i).copied().unwrap_or(0.0);
             let (trends, rate) = (vec![*trend], Some(1e6));
-            fleet.take(Stream { trends, loss, rate, batches: 100, is_batched: false, is_broken: false, came: true });
+            fleet.add(Stream {
+                trends,
+                loss,
+                rate,
+                batches: 100,
+                is_batched: false,
+                is_broken: false,
+                any_arrived: true,
+            });
         }
         fleet
     }
@@ -127,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_that_decides_is_that_of_the_release() {
+    fn the_deciding_share_is_that_of_the_release() {
         let verdict = |rising, flat, p: Parameters| fleet(&mix(rising, flat), &[]).verdict(&p);
         let (modern, old) = (Parameters::modern(), Parameters::faithful());
         // 8 of 12 are 0.67: enough since 2003, not in 2002; 9 are 0.75.
@@ -139,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_says_that_the_rate_is_too_high() {
+    fn loss_indicates_that_the_rate_is_too_high() {
         let p = Parameters::modern();
         let f = fleet(&[Trend::Flat; 2], &[0.0, 0.15]);
         assert!(f.is_over(&p) && f.verdict(&p) == Some(Verdict::Increasing));
@@ -158,12 +166,20 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_could_not_be_judged_leave_no_verdict() {
+    fn streams_that_could_not_be_evaluated_give_no_verdict() {
         let mut f = fleet(&[Trend::Flat; 5], &[]);
         for _ in 0..7 {
             let trends = Vec::new();
             let rate = None;
-            f.take(Stream { trends, loss: 0.0, rate, batches: 0, is_batched: false, is_broken: true, came: true });
+            f.add(Stream {
+                trends,
+                loss: 0.0,
+                rate,
+                batches: 0,
+                is_batched: false,
+                is_broken: true,
+                any_arrived: true,
+            });
         }
         assert_eq!(f.verdict(&Parameters::faithful()), None);
         assert!(f.is_broken());

@@ -1,55 +1,56 @@
-//! Where values crowd: width of a bin, modes with their bells, merit (Pathrate 2.4.1).
+//! Clusters of values: bin width, modes with their bells, merit (Pathrate 2.4.1).
 
 use crate::samples::{percentile, sorted};
 
 /// Range from the 10th to the 90th percentile below which a bin is wider, in b/s.
-const SMALL_RANGE: f64 = 1e6;
+const SMALL_RANGE_BPS: f64 = 1e6;
 
-/// Width of a bin over that range, and over a small one (doubled in 2.3.1).
-const WIDTH: (f64, f64) = (0.125, 0.25);
+/// Width of a bin as a share of that range, and of a small one (doubled in 2.3.1).
+const WIDTH_SHARES: (f64, f64) = (0.125, 0.25);
 
 /// Width of a bin when the range is zero, in b/s.
-const WIDTH_OF_EQUALS: f64 = 20e6;
+const EQUAL_VALUES_WIDTH: f64 = 20e6;
 
-/// A bell ends where a window holds this many times what the one before holds: the foot of the next.
-const RISE: f64 = 1.1;
+/// A bell ends where a window holds this many times the values of the previous one: the foot of the next bell.
+const RISE_RATIO_MIN: f64 = 1.1;
 
 /// A bin with more values than those around it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Mode {
-    /// Middle of its values.
+    /// Mean of its values.
     pub(super) centre: f64,
     /// Upper edge of its bin.
     pub(super) high: f64,
-    /// How sharp and how populous it is.
+    /// Sharpness times population.
     pub(super) merit: f64,
     /// Share of all values that are in its bin.
     pub(super) share: f64,
 }
 
-/// Width of a bin for these values. With a least width, over their median, small ranges need none of their own.
+/// Width of a bin for these values. A minimum width, relative to their median, makes the special case of small ranges
+/// unnecessary.
 pub(super) fn bin_width(values: &[f64], least_share: f64) -> f64 {
     let sorted = sorted(values.iter().copied());
     let at = |share| percentile(&sorted, share).unwrap_or(0.0);
     let range = at(0.9) - at(0.1);
     let width = if least_share > 0.0 {
-        range * WIDTH.0
+        range * WIDTH_SHARES.0
     } else if range <= 0.0 {
-        WIDTH_OF_EQUALS
-    } else if range < SMALL_RANGE {
-        range * WIDTH.1
+        EQUAL_VALUES_WIDTH
+    } else if range < SMALL_RANGE_BPS {
+        range * WIDTH_SHARES.1
     } else {
-        range * WIDTH.0
+        range * WIDTH_SHARES.0
     };
     width.max(at(0.5) * least_share)
 }
 
-/// Modes of more than `least` values, the densest first.
-pub(super) fn modes(values: &[f64], width: f64, least: usize) -> Vec<Mode> {
+/// Modes of more than `count_min` values, the densest first.
+pub(super) fn modes(values: &[f64], width: f64, count_min: usize) -> Vec<Mode> {
     let mut rest = sorted(values.iter().copied());
     let total = rest.len();
     let mut found = Vec::new();
-    while let Some((from, to)) = densest(&rest, width).filter(|(from, to)| to - from > least) {
+    while let Some((from, to)) = densest(&rest, width).filter(|(from, to)| to - from > count_min) {
         let (left, right) = bell(&rest, (from, to), width);
         let (Some(low), Some(high)) = (rest.get(from), rest.get(to - 1)) else { break };
         let centre = f64::midpoint(*low, *high);
@@ -61,21 +62,21 @@ pub(super) fn modes(values: &[f64], width: f64, least: usize) -> Vec<Mode> {
     found
 }
 
-/// The window of this width, from one value on, that holds most values.
+/// The window of this width, starting at a value, that holds most values.
 fn densest(sorted: &[f64], width: f64) -> Option<(usize, usize)> {
     let window = |(from, low): (usize, &f64)| (from, sorted.partition_point(|v| *v <= low + width));
     let windows = sorted.iter().enumerate().map(window);
     windows.reduce(|best, next| if next.1 - next.0 > best.1 - best.0 { next } else { best })
 }
 
-/// The mode with its slopes: neighbouring windows as long as they do not rise again.
+/// The mode with its slopes: neighbouring windows until the number of values rises again.
 fn bell(sorted: &[f64], mode: (usize, usize), width: f64) -> (usize, usize) {
     let (mut left, mut right) = mode;
     let (mut low, mut high) = match (sorted.get(left), sorted.get(right.saturating_sub(1))) {
         (Some(low), Some(high)) => (*low, *high),
         _ => return mode,
     };
-    let goes_on = |count: usize, before: usize| count > 0 && (count as f64) < RISE * before as f64;
+    let goes_on = |count: usize, before: usize| count > 0 && (count as f64) < RISE_RATIO_MIN * before as f64;
     let mut before = right - left;
     loop {
         low -= width;
@@ -103,7 +104,7 @@ fn kurtosis(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / n;
     let moment = |power: i32| values.iter().map(|v| (v - mean).powi(power)).sum::<f64>() / n;
     let ratio = moment(4) / moment(2).powi(2);
-    // Of n values no more than n is possible, which equal values but for one come close to.
+    // The maximum for n values is n, which equal values with one exception approach.
     if ratio.is_finite() { ratio.min(n) } else { n }
 }
 

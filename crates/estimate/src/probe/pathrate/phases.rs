@@ -1,18 +1,18 @@
-//! The parts of a run that adapt to what they see: how long a train may be, and pairs of many sizes.
+//! The adaptive parts of a run: the length of trains, and pairs of many sizes.
 
-use super::plan::{DISPERSION_NS_MIN, GROWTH, Plan, SMALLEST};
+use super::plan::{DISPERSION_NS_MIN, PAIR_BYTES_MIN, PAIR_BYTES_STEP, Plan};
 
-/// Trains with losses after which a longer one is no longer tried (2.4.1: more than three).
+/// Lossy trains after which a longer one is no longer tried (2.4.1: more than three).
 const LOSSY_MAX: u32 = 3;
 
-/// Finds the longest train that passes whole.
+/// Search for the longest train that passes without loss.
 #[derive(Debug)]
 pub(super) struct Lengths {
     rising: bool,
     limit: u32,
     next: u32,
     lossy: u32,
-    /// Packets of the longest train that passed; 0: none did.
+    /// Packets of the longest train that passed; 0 if none did.
     pub(super) longest: u32,
 }
 
@@ -22,15 +22,15 @@ impl Lengths {
         Self { rising: plan.rising, limit: plan.longest, next, lossy: 0, longest: 0 }
     }
 
-    /// How long a train to try.
-    pub(super) fn wanted(&self) -> Option<u32> {
+    /// The next train length to try.
+    pub(super) fn next_packets(&self) -> Option<u32> {
         (2..=self.limit).contains(&self.next).then_some(self.next)
     }
 
-    /// Whether the train passed whole, and was not too long in time.
+    /// Takes whether the train passed without loss, and whether its duration was too long.
     pub(super) fn observe(&mut self, whole: bool, too_long: bool) {
         let length = self.next;
-        // A pair that lasts too long is still all that there is.
+        // There is nothing shorter than a pair, whatever its duration.
         let passed = whole && (self.rising || !too_long || length < 4);
         if passed {
             self.longest = length;
@@ -52,54 +52,55 @@ impl Lengths {
     }
 }
 
-/// Phase I: packet pairs of many sizes, so that no size of the packets of others makes a mode.
+/// Phase I: packet pairs of many sizes, so that no packet size of cross traffic makes a mode.
 #[derive(Debug)]
 pub(super) struct Pairs {
     size: u32,
-    /// Of the pairs of this size.
-    asked: u32,
-    ignored: u32,
+    /// Requested pairs of this size.
+    requested: u32,
+    implausible: u32,
     length: u32,
-    /// Bytes by which packets were made longer than their size.
+    /// Bytes by which packets are enlarged.
     longer: u32,
     given_up: bool,
-    /// In b/s.
+    /// Rates in b/s.
     pub(super) rates: Vec<f64>,
 }
 
 impl Pairs {
     pub(super) fn new() -> Self {
-        Self { size: 0, asked: 0, ignored: 0, length: 2, longer: 0, given_up: false, rates: Vec::new() }
+        Self { size: 0, requested: 0, implausible: 0, length: 2, longer: 0, given_up: false, rates: Vec::new() }
     }
 
-    /// Packets and their bytes; none longer than `largest`.
-    pub(super) fn wanted(&self, plan: &Plan, largest: u32) -> Option<(u32, u32)> {
-        let range = largest.saturating_sub(SMALLEST);
+    /// Packets of the next pair and their bytes, at most `largest`.
+    pub(super) fn next_packets(&self, plan: &Plan, largest: u32) -> Option<(u32, u32)> {
+        let range = largest.saturating_sub(PAIR_BYTES_MIN);
         let step = range.checked_mul(self.size).and_then(|s| s.checked_div(plan.sizes.saturating_sub(1)));
-        let bytes = SMALLEST.saturating_add(step.unwrap_or(range)).saturating_add(self.longer).min(largest);
+        let bytes = PAIR_BYTES_MIN.saturating_add(step.unwrap_or(range)).saturating_add(self.longer).min(largest);
         (!self.given_up && self.size < plan.sizes).then_some((self.length, bytes))
     }
 
-    /// What the pair told: its rate in b/s, and how long it was at the receiver. `None`: it did not pass whole.
-    pub(super) fn observe(&mut self, plan: &Plan, longest: u32, told: Option<(f64, u64)>) {
-        self.asked += 1;
-        match told {
-            Some((_, ns)) if ns < DISPERSION_NS_MIN => self.ignored += 1,
+    /// Takes the rate of the pair in b/s and its duration at the receiver in ns; `None` if it did not arrive
+    /// completely.
+    pub(super) fn observe(&mut self, plan: &Plan, longest: u32, dispersion: Option<(f64, u64)>) {
+        self.requested += 1;
+        match dispersion {
+            Some((_, ns)) if ns < DISPERSION_NS_MIN => self.implausible += 1,
             Some((rate, _)) => self.rates.push(rate),
             None => {}
         }
-        if self.asked < plan.pairs {
+        if self.requested < plan.pairs {
             return;
         }
-        if self.ignored > plan.ignored {
-            (self.length, self.longer) = (self.length + 1, self.longer.saturating_add(GROWTH));
-            // Trains of a quarter of the longest are no pairs any more.
+        if self.implausible > plan.implausible_max {
+            (self.length, self.longer) = (self.length + 1, self.longer.saturating_add(PAIR_BYTES_STEP));
+            // Trains of a quarter of the maximum length are no longer pairs.
             self.given_up = self.length > (longest / 4).max(2);
         }
         if self.given_up {
             self.rates.clear();
         }
-        (self.size, self.asked, self.ignored) = (self.size + 1, 0, 0);
+        (self.size, self.requested, self.implausible) = (self.size + 1, 0, 0);
     }
 }
 
@@ -111,7 +112,7 @@ mod tests {
     fn tried(plan: &Plan, mut passes: impl FnMut(u32) -> bool) -> (Vec<u32>, u32) {
         let mut lengths = Lengths::new(plan);
         let mut all = Vec::new();
-        while let Some(length) = lengths.wanted() {
+        while let Some(length) = lengths.next_packets() {
             all.push(length);
             lengths.observe(passes(length), false);
         }
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn today_one_train_is_enough_where_nothing_is_lost() {
+    fn one_train_is_enough_without_losses_in_the_modern_form() {
         assert_eq!(tried(&MODERN, |_| true), (vec![40], 40));
         assert_eq!(tried(&MODERN, |length| length <= 10), (vec![40, 20, 10], 10));
         assert_eq!(tried(&MODERN, |_| false), (vec![40, 20, 10, 5, 2], 0));
@@ -139,7 +140,7 @@ mod tests {
     fn pairs_go_through_all_sizes_from_600_bytes_to_the_largest() {
         let mut pairs = Pairs::new();
         let mut sizes = Vec::new();
-        while let Some((length, bytes)) = pairs.wanted(&FAITHFUL, 1500) {
+        while let Some((length, bytes)) = pairs.next_packets(&FAITHFUL, 1500) {
             assert_eq!(length, 2);
             sizes.push(bytes);
             pairs.observe(&FAITHFUL, 48, Some((1e6, 100_000)));
@@ -151,10 +152,10 @@ mod tests {
     }
 
     #[test]
-    fn pairs_too_close_to_be_believed_become_trains_and_then_nothing() {
+    fn implausibly_short_pairs_become_longer_trains_and_then_end() {
         let mut pairs = Pairs::new();
         let mut longest = 0;
-        while let Some((length, _)) = pairs.wanted(&FAITHFUL, 1500) {
+        while let Some((length, _)) = pairs.next_packets(&FAITHFUL, 1500) {
             longest = length;
             pairs.observe(&FAITHFUL, 20, Some((1e9, 2_999)));
         }

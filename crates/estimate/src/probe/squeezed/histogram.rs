@@ -1,29 +1,30 @@
-//! Histograms of received gaps, and how far those of both spacings agree.
+//! Histograms of received gaps, and their similarity for both spacings.
 
 use results::estimate::GapHistogram;
 use units::{Bytes, Duration, Rate, nanos};
 
-/// Width of a bin in bytes at the path's capacity. The distances that matter then lie within bins, not on their edges:
-/// two probes of 40 bytes in a row at 1.7, a packet of 500 or 1500 bytes between them at 22.5 and 64.2 bins, and the sent
-/// gaps at 10.4 and 31.25. The thesis does not give the width of its bins; at 100 Mb/s it tells of a mode from 63 to 65 us,
-/// and these are 1.92 us.
+/// Width of a bin in bytes at the path's capacity. The relevant gaps then lie within bins and not on their edges. These
+/// are two consecutive probes of 40 bytes at 1.7 bins, a packet of 500 or 1500 bytes between them at 22.5 and 64.2
+/// bins, and the sent gaps at 10.4 and 31.25. The thesis does not state the width of its bins; at 100 Mb/s it mentions
+/// a mode from 63 to 65 us, and these bins are 1.92 us.
 const BIN_BYTES: u64 = 24;
 
-/// No bin is narrower, in ns: stamps of a kernel are about so exact (2002: 1 us of tcpdump).
+/// Minimum width of a bin in ns: the precision of kernel timestamps (2002: 1 us of tcpdump).
 const BIN_NS_MIN: u64 = 1_000;
 
-/// Bins: gaps up to four packets of 1500 bytes. Pairs further apart are of no mode (§4.2 leaves them out by the median).
+/// Number of bins: gaps up to four packets of 1500 bytes. Larger gaps belong to no mode (§4.2 excludes them by the
+/// median).
 const BINS: usize = 250;
 
-/// One pair in so many of a histogram makes a bin part of a mode. The thesis does not say what a mode is. Pairs without one
-/// spread over tens of bins; and were it one in fifty, the packets that both histograms of a busy fast link have between
-/// probes, many in one and few in the other, would count for likeness.
-const MODE_SHARE: u64 = 20;
+/// Divisor of the number of pairs that gives the minimum of a bin of a mode; the thesis does not define a mode. Pairs
+/// without a mode spread over tens of bins. With a divisor of fifty, the packets that both histograms of a busy fast
+/// link have between probes, many in one and few in the other, would count as similarity.
+const MODE_DIVISOR: u64 = 20;
 
-/// Pairs that a mode has at least: fewer meet in one bin by chance.
-const MODE_MIN: u64 = 3;
+/// Minimum number of pairs of a mode: fewer fall into one bin by chance.
+const MODE_PAIRS_MIN: u64 = 3;
 
-/// The bins for a path of this capacity, empty.
+/// Creates empty bins for a path of this capacity.
 pub(super) fn empty(capacity: Rate, sent_gap: Duration) -> GapHistogram {
     let bin_ns = capacity.time_for(Bytes::new(BIN_BYTES)).map_or(0, nanos).max(BIN_NS_MIN);
     GapHistogram { sent_gap_ns: nanos(sent_gap), bin_ns, counts: vec![0; BINS], above_range: 0 }
@@ -38,19 +39,20 @@ pub(super) fn count(histogram: &mut GapHistogram, received: Duration) {
     }
 }
 
-/// How many pairs were counted.
+/// Number of pairs counted.
 pub(super) fn pairs(histogram: &GapHistogram) -> u64 {
     histogram.counts.iter().sum::<u64>() + histogram.above_range
 }
 
-/// The score of the thesis (§3.5): up by each bin in which both histograms have a mode, down by each in which one has.
+/// The score of the thesis (§3.5): it increases with each bin in which both histograms have a mode, and decreases with
+/// each in which only one has.
 ///
-/// It does not say by how much. Its examples, 1055118 and -364009 of 2000 pairs a histogram, are more than any sum of
-/// counts: here a bin weighs the product of its counts, or the square of the one.
+/// The thesis does not state by how much. Its examples, 1055118 and -364009 of 2000 pairs a histogram, exceed any sum
+/// of counts: here a bin weighs the product of its counts, or the square of the single count.
 pub(super) fn score(a: &GapHistogram, b: &GapHistogram) -> i64 {
-    let least = |h: &GapHistogram| pairs(h).div_ceil(MODE_SHARE).max(MODE_MIN);
-    let (least_a, least_b) = (least(a), least(b));
-    let weight = |(a, b): (&u64, &u64)| match (*a >= least_a, *b >= least_b) {
+    let pairs_min = |h: &GapHistogram| pairs(h).div_ceil(MODE_DIVISOR).max(MODE_PAIRS_MIN);
+    let (min_a, min_b) = (pairs_min(a), pairs_min(b));
+    let weight = |(a, b): (&u64, &u64)| match (*a >= min_a, *b >= min_b) {
         (true, true) => product(*a, *b),
         (true, false) => -product(*a, *a),
         (false, true) => -product(*b, *b),
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spread_thin_is_no_mode() {
+    fn thinly_spread_gaps_make_no_mode() {
         let thin: Vec<(u64, usize)> = (0..100).map(|i| (i * 4, 5)).collect();
         assert_eq!(score(&seen(&thin), &seen(&thin)), 0);
         assert_eq!(score(&seen(&[]), &seen(&[])), 0);

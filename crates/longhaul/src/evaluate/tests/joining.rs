@@ -125,7 +125,7 @@ fn a_run_without_evaluation_has_a_reason() {
 }
 
 #[test]
-fn a_method_that_overlaps_the_transfer_is_noticed() {
+fn a_method_that_overlaps_the_transfer_is_detected() {
     let result = estimate("adr", "asymptotic_dispersion", "ip", Some(1), "");
     // The transfer starts at 20 s, a method of 1 s at 18.9 or 19.1 s.
     for (time, late) in [("1970-01-01T00:00:19.9Z", false), ("1970-01-01T00:00:20.1Z", true)] {

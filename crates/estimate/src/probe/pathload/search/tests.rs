@@ -3,19 +3,19 @@ use super::*;
 const MODERN: Resolution = Resolution::OfDispersion;
 const OLD: Resolution = Resolution::Ratio(0.2);
 
-/// Fleets at a path of this much left and this wide a grey region, until the end.
-fn run(mut search: Search, left: f64, grey: f64, fastest: f64) -> (Vec<f64>, Next, Range) {
-    let (mut asked, mut tried) = (search.first(), Vec::new());
+/// Runs fleets on a path with this available bandwidth and this width of the grey region, until the end.
+fn run(mut search: Search, available: f64, grey: f64, fastest: f64) -> (Vec<f64>, Next, Range) {
+    let (mut requested, mut tried) = (search.first(), Vec::new());
     loop {
-        let sent = asked.min(fastest);
-        tried.push(asked);
+        let sent = requested.min(fastest);
+        tried.push(requested);
         let verdict = match sent {
-            r if r > left + grey => Verdict::Increasing,
-            r if r <= left - grey => Verdict::NoTrend,
+            r if r > available + grey => Verdict::Increasing,
+            r if r <= available - grey => Verdict::NoTrend,
             _ => Verdict::Grey,
         };
-        match search.take(asked, sent, verdict) {
-            Next::Try(rate) => asked = rate,
+        match search.add(requested, sent, verdict) {
+            Next::Try(rate) => requested = rate,
             end @ (Next::Found | Next::Edge | Next::Stuck) => return (tried, end, search.range()),
         }
     }
@@ -52,7 +52,7 @@ fn a_grey_region_is_found_from_both_sides() {
 }
 
 #[test]
-fn grey_from_the_start_is_left_upwards() {
+fn a_search_that_starts_in_the_grey_region_goes_upwards() {
     let (tried, _, range) = run(Search::new(LIMITS, Some(50e6), MODERN), 50e6, 1e6, 10e9);
     assert_eq!(&tried[..2], [50e6, 75e6]);
     assert!(matches!(range, Range::Both(_)), "{range:?}");
@@ -62,21 +62,21 @@ fn grey_from_the_start_is_left_upwards() {
 fn a_slow_sender_gives_a_lower_bound() {
     let (tried, end, range) = run(Search::new(LIMITS, Some(100e6), MODERN), 500e6, 0.0, 130e6);
     assert_eq!((tried, end), (vec![100e6, 200e6, 260e6], Next::Stuck));
-    let most = Rate::from_bps(130_000_000);
-    assert_eq!(range, Range::AtLeast(Interval::between(most, most)));
+    let rate = Rate::from_bps(130_000_000);
+    assert_eq!(range, Range::AtLeast(Interval::between(rate, rate)));
 }
 
 #[test]
-fn a_sender_that_is_a_hundredth_off_ends_the_search_with_what_it_has() {
+fn a_sender_that_is_one_percent_off_ends_the_search_with_the_range_so_far() {
     let mut search = Search::new(LIMITS, Some(100e6), MODERN);
-    assert_eq!(search.take(100e6, 100e6, Verdict::Increasing), Next::Try(50e6));
-    assert_eq!(search.take(50e6, 96e6, Verdict::NoTrend), Next::Try(98e6));
-    assert_eq!(search.clone().take(98e6, 95e6, Verdict::NoTrend), Next::Stuck);
-    assert_eq!(search.take(97e6, 96e6, Verdict::NoTrend), Next::Found);
+    assert_eq!(search.add(100e6, 100e6, Verdict::Increasing), Next::Try(50e6));
+    assert_eq!(search.add(50e6, 96e6, Verdict::NoTrend), Next::Try(98e6));
+    assert_eq!(search.clone().add(98e6, 95e6, Verdict::NoTrend), Next::Stuck);
+    assert_eq!(search.add(97e6, 96e6, Verdict::NoTrend), Next::Found);
 }
 
 #[test]
-fn the_ends_of_what_can_be_sent_are_ends() {
+fn the_search_ends_at_the_limits_of_the_sender() {
     let (tried, end, range) = run(Search::new(LIMITS, Some(4e9), MODERN), 1e12, 0.0, 1e12);
     assert_eq!((tried, end), (vec![4e9, 8e9, 10e9], Next::Edge));
     assert!(matches!(range, Range::AtLeast(_)));

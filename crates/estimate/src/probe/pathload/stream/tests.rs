@@ -2,16 +2,16 @@ use super::*;
 use crate::probe::PacketOutcome;
 
 const READING: Reading =
-    Reading { gap: Duration::from_micros(80), together: Duration::from_micros(5), kept_gaps: 0.85 };
+    Reading { gap: Duration::from_micros(80), batch_gap: Duration::from_micros(5), kept_gaps: 0.85 };
 
-/// Packets of 1000 bytes each 80 us, late by what the function says in ns.
+/// Packets of 1000 bytes every 80 us, delayed by the result of the function in ns.
 fn stream(late: impl Fn(u64) -> Option<u64>) -> TrainObservation {
-    let fate = |i: u64| PacketOutcome {
+    let outcome = |i: u64| PacketOutcome {
         bytes: 1000,
         sent: Some(Instant::from_nanos(1_000_000_000 + i * 80_000)),
         received: late(i).map(|late| Instant::from_nanos(7_000 + i * 80_000 + late)),
     };
-    TrainObservation { packets: (0..100).map(fate).collect() }
+    TrainObservation { packets: (0..100).map(outcome).collect() }
 }
 
 fn read(late: impl Fn(u64) -> Option<u64>) -> Stream {
@@ -19,11 +19,11 @@ fn read(late: impl Fn(u64) -> Option<u64>) -> Stream {
 }
 
 #[test]
-fn rising_level_and_falling_delays_are_told_apart() {
+fn rising_level_and_falling_delays_are_distinguished() {
     assert_eq!(read(|i| Some(i * 1000)).trends, [Trend::Increasing]);
     assert_eq!(read(|_| Some(0)).trends, [Trend::Flat]);
     assert_eq!(read(|i| Some((100 - i) * 1000)).trends, [Trend::Flat]);
-    // A single packet late by far in each group leaves the medians alone.
+    // A single very late packet in each group does not change the medians.
     assert_eq!(read(|i| Some(if i % 10 == 5 { 70_000 } else { 0 })).trends, [Trend::Flat]);
 }
 
@@ -33,7 +33,7 @@ fn the_bands_are_those_of_the_reference() {
     let steps = |up: usize| -> Vec<f64> {
         let mut values = vec![0.0];
         for i in 0..9 {
-            // Falls that make up for the rises: the second test says none.
+            // Falls that compensate the rises: the second test finds no trend.
             let fall = -(up as f64) / (9 - up) as f64;
             values.push(values[i] + if i < up { 1.0 } else { fall });
         }
@@ -64,7 +64,7 @@ fn a_pause_of_the_sender_splits_and_short_parts_are_left_out() {
         p.sent = p.sent.map(|s| s + Duration::from_millis(5));
     }
     let read = Stream::read(&paused, &READING);
-    // 60 and 40 packets: both judged.
+    // 60 and 40 packets: both are evaluated.
     assert!(read.is_broken && read.trends.len() == 2, "{read:?}");
     assert_eq!(read.rate, Some(100e6), "the pause is no gap");
     for p in paused.packets.iter_mut().skip(80) {
@@ -76,7 +76,7 @@ fn a_pause_of_the_sender_splits_and_short_parts_are_left_out() {
 
 #[test]
 fn batches_hide_neither_trend_nor_its_absence() {
-    // Handed over each millisecond: 8 batches, each of 12 or 13 packets.
+    // Delivered each millisecond: 8 batches of 12 or 13 packets.
     let batched = |rise: u64| {
         read(move |i| {
             let true_arrival = i * 80_000 + i * rise;
@@ -94,9 +94,9 @@ fn batches_hide_neither_trend_nor_its_absence() {
 fn overtaken_packets_are_lost_ones() {
     let s = read(|i| if i % 10 == 0 { None } else { Some(0) });
     assert!((s.loss - 0.1).abs() < 1e-12, "{s:?}");
-    // The packet before comes one and a half distances late.
+    // The packet before arrives one and a half gaps late.
     let s = read(|i| Some(if i == 50 { 120_000 } else { 0 }));
     assert!((s.loss - 0.01).abs() < 1e-12, "{s:?}");
     let s = read(|_| None);
-    assert!(s.trends.is_empty() && !s.came && s.loss == 1.0);
+    assert!(s.trends.is_empty() && !s.any_arrived && s.loss == 1.0);
 }

@@ -95,7 +95,7 @@ fn accuracy_is_a_distribution_of_ratios() {
 }
 
 #[test]
-fn a_truth_of_zero_makes_no_number_of_a_ratio() {
+fn a_truth_of_zero_gives_no_ratio() {
     let mut paths = paths();
     paths.iter_mut().for_each(|p| p.estimates[1].truth_bps = Some(0));
     let all = Tables::new("e", &paths).accuracy();
@@ -124,7 +124,7 @@ fn the_spread_is_that_of_the_logarithms() {
 }
 
 #[test]
-fn pairs_are_also_judged_by_the_classes_of_their_paths() {
+fn pairs_are_also_evaluated_by_the_classes_of_their_paths() {
     let mut paths = paths();
     paths.push(path(["c", "w"], 80, Some(80), 5));
     let (like, unlike) = (Some(Similarity::TightLikeNarrow), Some(Similarity::TightUnlikeNarrow));
