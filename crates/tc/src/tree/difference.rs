@@ -6,22 +6,22 @@ use units::Rate;
 use super::{Tree, plan, same};
 use crate::object::{Class, HtbClass, Object, Qdisc};
 
-/// A place where what was found is not what was wanted.
+/// A difference between the wanted and the found objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
-    /// It is wanted and not there.
+    /// A wanted object does not exist.
     Missing(Object),
-    /// It is there and not wanted.
+    /// An existing object is not wanted.
     Unexpected(Object),
-    /// It has another setting.
+    /// A setting differs.
     Setting {
         /// The object.
         object: Object,
         /// Name of the setting.
         setting: &'static str,
-        /// The wanted setting, as text.
+        /// Wanted value, as text.
         wanted: String,
-        /// The found setting, as text.
+        /// Found value, as text.
         found: String,
     },
 }
@@ -66,8 +66,8 @@ fn of_qdisc(wanted: &Qdisc, found: &Qdisc) -> Option<Difference> {
     } else if wanted.discipline.kind() != found.discipline.kind() {
         Some(setting(object(), "kind", wanted.discipline.kind(), found.discipline.kind()))
     } else if !same::discipline(&wanted.discipline, &found.discipline) {
-        let words = |q: &Qdisc| crate::command::discipline(&q.discipline);
-        Some(setting(object(), "settings", words(wanted), words(found)))
+        let settings = |q: &Qdisc| crate::command::discipline(&q.discipline);
+        Some(setting(object(), "settings", settings(wanted), settings(found)))
     } else {
         None
     }
@@ -96,7 +96,7 @@ fn of_classes(wanted: &Tree, found: &Tree, list: &mut Vec<Difference>) {
 }
 
 fn of_class(wanted: &Class, found: &Class, inner: bool) -> Vec<Difference> {
-    let (w, f): (HtbClass, HtbClass) = (same::kept_class(&wanted.htb, inner, &found.htb), found.htb);
+    let (w, f): (HtbClass, HtbClass) = (same::stored_class(&wanted.htb, inner, &found.htb), found.htb);
     let pairs = [
         ("rate", rate(w.rate), rate(f.rate)),
         ("ceiling", rate(w.ceiling), rate(f.ceiling)),
@@ -110,7 +110,7 @@ fn of_class(wanted: &Class, found: &Class, inner: bool) -> Vec<Difference> {
 }
 
 fn of_filters(wanted: &Tree, found: &Tree, list: &mut Vec<Difference>) {
-    let (wanted, found) = (plan::by_place(wanted), plan::by_place(found));
+    let (wanted, found) = (plan::by_key(wanted), plan::by_key(found));
     for (place, shall) in &wanted {
         let there = found.get(place).map_or(&[][..], Vec::as_slice);
         for (i, filter) in shall.iter().enumerate() {
@@ -118,8 +118,8 @@ fn of_filters(wanted: &Tree, found: &Tree, list: &mut Vec<Difference>) {
             match there.get(i) {
                 None => list.push(Difference::Missing(object())),
                 Some(other) if !same::filter(filter, other, true) => {
-                    let words = crate::command::classifier;
-                    let (w, f) = (words(&filter.classifier), words(&other.classifier));
+                    let settings = crate::command::classifier;
+                    let (w, f) = (settings(&filter.classifier), settings(&other.classifier));
                     list.push(setting(object(), "comparison", w, f));
                 }
                 Some(_) => {}
@@ -133,7 +133,7 @@ fn of_filters(wanted: &Tree, found: &Tree, list: &mut Vec<Difference>) {
     }
 }
 
-/// Exact, with the largest prefix that leaves a whole number.
+/// Formats the rate exactly, with the largest prefix that gives a whole number.
 fn rate(rate: Rate) -> String {
     let bps = rate.as_bps();
     let prefixes = [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")];
