@@ -119,7 +119,7 @@ fn flows(netlink: &mut Netlink, side: &SidePlan, device: &str) -> anyhow::Result
     let counted = bpf::counters(program)?;
     Ok(Some(ShapeFlows {
         device: device.to_owned(),
-        direction: records::way(side.way),
+        direction: records::way(side.direction),
         mice: counted.mice,
         elephants: counted.elephants,
         flows_max: u64::from(counted.flow_entries),
