@@ -12,7 +12,7 @@ use testbed::or_skip;
 
 use crate::congestion::{CongestionError, list, load, unload};
 
-/// A directory of the BPF file system for one test; what is left in it is unloaded.
+/// A directory of the BPF file system for one test; dropping it unloads its congestion controls.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -38,13 +38,13 @@ fn has(name: &str) -> bool {
     available().split_whitespace().any(|n| n == name)
 }
 
-/// Numbers of FAST's programs, by the kernel's own list.
+/// Ids of FAST's programs in the kernel's list.
 fn programs_of_fast() -> BTreeSet<u32> {
     ProgInfoIter::default().filter(|p| p.name.as_encoded_bytes().starts_with(b"fast_")).map(|p| p.id).collect()
 }
 
 #[test]
-fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it() {
+fn a_loaded_control_is_selectable_until_unloaded_and_connections_keep_it() {
     let Some(directory) = Directory::new("chosen") else { return };
     let mut settings = Settings::of(Algorithm::Fast);
     settings.set("alpha", "200").unwrap();
@@ -79,7 +79,7 @@ fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it
     assert_eq!(reader.join().unwrap(), 2_000_000, "what is in progress goes on");
     drop(stream);
     let begin = Instant::now();
-    // With the last connection they go, a grace period later.
+    // The kernel frees the programs one grace period after the last connection ends.
     while !programs_of_fast().is_disjoint(&own) {
         assert!(begin.elapsed() < Duration::from_secs(30), "programs are left");
         kernel::sleep_for(Duration::from_millis(10));
@@ -87,7 +87,7 @@ fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it
 }
 
 #[test]
-fn names_of_others_are_left_to_them() {
+fn foreign_names_are_refused() {
     let Some(directory) = Directory::new("names") else { return };
     let Some(other) = Directory::new("others") else { return };
     let settings = Settings::of(Algorithm::Htcp);
