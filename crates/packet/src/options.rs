@@ -4,12 +4,11 @@ const END: u8 = 0;
 const NOTHING: u8 = 1;
 /// Maximum segment size.
 pub(crate) const MSS: u8 = 2;
-/// A signature over the whole segment (RFC 2385), and its successor (RFC 5925).
+/// Signatures over the whole segment (RFC 2385, RFC 5925).
 pub(crate) const MD5: u8 = 19;
 pub(crate) const AUTHENTICATION: u8 = 29;
 
-/// Kind and offset of each option in the header, from the start of the TCP header; options without a length are left
-/// out.
+/// Kind and range of each option, counted from the start of the TCP header. Options without a length are skipped.
 pub(crate) fn of(tcp: &[u8]) -> impl Iterator<Item = (u8, core::ops::Range<usize>)> + '_ {
     let end = tcp.get(12).map_or(0, |b| usize::from(b >> 4) * 4).min(tcp.len());
     let mut at = 20;

@@ -18,7 +18,7 @@ fn segment(v6: bool, sequence: u32, flags: u8, bytes: usize) -> Vec<u8> {
     [ip, tcp, payload(bytes)].concat()
 }
 
-/// What a device would get, of all packets in a row.
+/// Super-packets that a device would receive for consecutive packets.
 fn written(packets: &[(Vec<u8>, bool)]) -> Vec<(usize, Vec<u8>)> {
     let mut out = Vec::new();
     let mut put = |mut merge: Merge<'_>| {
@@ -46,7 +46,7 @@ fn counts(packets: &[(Vec<u8>, bool)]) -> Vec<usize> {
 }
 
 #[test]
-fn segments_of_a_connection_become_one_packet_that_cuts_into_them_again() {
+fn merged_segments_can_be_cut_into_the_original_segments() {
     for v6 in [false, true] {
         let flags = [ACK, ACK, ACK | PSH];
         let all: Vec<_> = (0..3)
@@ -61,7 +61,7 @@ fn segments_of_a_connection_become_one_packet_that_cuts_into_them_again() {
             let cut = Cut::new(&again, i as u32, 1).unwrap();
             let cut = [cut.headers(), cut.payload()].concat();
             let header = if v6 { 40 } else { 20 };
-            // The checksum of what came is not that of a real packet; IPv4 numbers go up by one.
+            // The checksums of the test packets are arbitrary; IPv4 identifications increase by one.
             assert_eq!(cut[header..header + 16], segment[header..header + 16], "segment {i}");
             assert_eq!(cut[header + 18..], segment[header + 18..], "segment {i}");
             assert_eq!(cut[..4], segment[..4], "length");
@@ -106,7 +106,7 @@ fn a_packet_that_does_not_continue_starts_a_new_super_packet() {
 }
 
 #[test]
-fn a_super_packet_is_no_longer_than_a_device_takes() {
+fn a_super_packet_does_not_exceed_the_limit_of_a_device() {
     let all: Vec<_> = (0..200).map(|i| (segment(false, 1400 * i, ACK, 1400), true)).collect();
     for (count, packet) in written(&all) {
         assert!(count <= 64 && packet.len() <= VNET_HEADER + 65_535, "{count}");
@@ -116,7 +116,7 @@ fn a_super_packet_is_no_longer_than_a_device_takes() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic_and_none_are_lost(
+    fn no_bytes_cause_a_panic_and_none_are_lost(
         packets in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..120), any::<bool>()), 1..8),
         protocol in 0..3_u8,
     ) {
