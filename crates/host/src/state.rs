@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 /// The first call decides. A process that enters a user namespace no longer knows its original user, so call this
 /// before.
 pub fn directory() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
         if let Some(own) = std::env::var_os("LONGHAUL_STATE") {
             // Processes in other working directories must find the same path.
             return std::path::absolute(&own).unwrap_or_else(|_| own.into());

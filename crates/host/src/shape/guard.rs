@@ -11,7 +11,7 @@ use super::{ShapeError, install, restore};
 use crate::state::Lock;
 
 /// Interval at which the guard checks whether it is still needed.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The hidden command of this binary that runs [`watch`].
 pub const COMMAND: [&str; 2] = ["shape", "guard"];
 
@@ -41,13 +41,13 @@ pub fn watch(device: &str, id: u64) -> Result<(), ShapeError> {
         let Some(deadline) = journal.deadline() else { return Ok(()) };
         let left = deadline.saturating_since(kernel::now());
         if !left.is_zero() {
-            kernel::sleep_for(left.min(LOOK_EVERY));
+            kernel::sleep_for(left.min(CHECK_INTERVAL));
             continue;
         }
         match notes.lock() {
             Ok(lock) => return undo_if_over(&notes, id, lock),
             // The holder of the lock may confirm or clear the policy.
-            Err(ShapeError::Busy { .. }) => kernel::sleep_for(LOOK_EVERY),
+            Err(ShapeError::Busy { .. }) => kernel::sleep_for(CHECK_INTERVAL),
             Err(e) => return Err(e),
         }
     }

@@ -15,9 +15,9 @@ use super::observe::{self, Found};
 use super::{ShapeError, guard, rehearsal, restore};
 
 /// Offset between the index of a device and that of its IFB device: far above the indexes that the kernel assigns.
-const IFB_NUMBERS: u32 = 1_000_000_000;
+const IFB_INDEX_OFFSET: u32 = 1_000_000_000;
 /// Longest device name that Linux accepts, in bytes (IFNAMSIZ - 1).
-const LONGEST_NAME: usize = 15;
+const NAME_BYTES_MAX: usize = 15;
 
 /// Options of an installation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,8 +82,8 @@ pub(super) fn plan_for(policy: &Policy, device: &Device, facilities: Facilities)
 /// The IFB device for incoming packets: with an Ethernet header if its device has one.
 fn ifb_of(device: &Device) -> Device {
     let name = format!("ifb-{}", device.name);
-    let name = if name.len() > LONGEST_NAME { format!("ifb-{}", device.index) } else { name };
-    Device { name, index: IFB_NUMBERS + device.index, ..device.clone() }
+    let name = if name.len() > NAME_BYTES_MAX { format!("ifb-{}", device.index) } else { name };
+    Device { name, index: IFB_INDEX_OFFSET + device.index, ..device.clone() }
 }
 
 /// A plan that was rehearsed where possible; the device is unchanged.
@@ -421,8 +421,8 @@ fn undo(netlink: &mut Netlink, notes: &Notes, journal: &Journal, why: String) ->
 fn programs_in_place(netlink: &mut Netlink, journal: &Journal) -> Result<[Option<u32>; 2], ShapeError> {
     let egress = observe::program(&observe::traffic_control(netlink, journal.index)?.0);
     let ifb = journal.ifb.as_ref().filter(|_| journal.policy.ingress.is_some());
-    let there = netlink.links()?;
-    let ifb = ifb.filter(|ifb| there.iter().any(|d| d.index == ifb.index));
+    let existing = netlink.links()?;
+    let ifb = ifb.filter(|ifb| existing.iter().any(|d| d.index == ifb.index));
     let ingress = match ifb {
         Some(ifb) => observe::program(&observe::traffic_control(netlink, ifb.index)?.0),
         None => None,

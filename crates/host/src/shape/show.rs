@@ -11,11 +11,11 @@ use super::{ShapeError, install, observe};
 /// State of an installation.
 #[derive(Debug)]
 pub struct Standing {
-    /// What was noted.
+    /// Journal of the installation.
     pub journal: Journal,
-    /// What was planned.
+    /// Plan of the policy.
     pub plan: Plan,
-    /// What the kernel has otherwise, in words.
+    /// Differences between the kernel's state and the plan, as text.
     pub differences: Vec<String>,
 }
 

@@ -9,7 +9,7 @@ use super::{TuneError, device, machine};
 /// A variable that exists only in the machine's first network namespace (net/core/sysctl_net_core.c).
 const HOST_ONLY: &str = "net.core.netdev_max_backlog";
 
-/// Variables that the rules read and that have no row, or one without a change.
+/// Variables that the rules read and that have no row, or a row without a change.
 const ALSO_READ: &[&str] = &[
     "net.ipv4.tcp_adv_win_scale",
     "net.ipv4.tcp_available_congestion_control",
@@ -45,7 +45,7 @@ pub fn pick_device(name: Option<&str>) -> Result<Option<tuning::Device>, TuneErr
     }
     let candidates = links.iter().filter(|d| d.operational && d.name != "lo");
     let read: Result<Vec<_>, TuneError> = candidates.map(device::read).collect();
-    // The first of equals, so that the choice is the same each time.
+    // `rev` selects the first of equal devices, so that the choice is stable.
     Ok(read?.into_iter().rev().max_by_key(|d| d.speed))
 }
 

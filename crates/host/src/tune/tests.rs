@@ -9,7 +9,7 @@ use tuning::{Change, Offload, Setting};
 
 use super::*;
 
-/// Runs in a new network namespace; leaves a note where none can be made.
+/// Runs the test in a new network namespace; prints a note if none can be created.
 fn inside(test: impl FnOnce(&Path) + Send + 'static) {
     let Ok(namespace) = kernel::new_namespace().inspect_err(|e| eprintln!("skipped: no network namespace: {e}")) else {
         return;
@@ -27,7 +27,7 @@ fn sysctl(key: &str, after: &str) -> Change {
     Change { before: read(&setting).unwrap(), setting, after: after.to_owned() }
 }
 
-/// The bytes of the kernel's file.
+/// Content of the kernel's file.
 fn bytes(name: &str) -> String {
     fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap()
 }
@@ -80,7 +80,7 @@ fn a_killed_apply_is_undone_from_its_journal() {
     inside(|directory| {
         let before = [bytes("tcp_rmem"), bytes("tcp_mtu_probing")];
         apply_all(directory, &two());
-        // As if the process had been killed after the first of the two: the journal is written before any change.
+        // Simulates a process killed after the first of two changes: the journal is written before any change.
         fs::write("/proc/sys/net/ipv4/tcp_mtu_probing", &before[1]).unwrap();
         let (as_before, changes) = undo_all(directory);
         assert!(as_before);
@@ -171,14 +171,14 @@ fn a_device_is_read_and_its_queue_and_offloads_are_changed_and_restored() {
         ip("link add pair0 txqueuelen 12000 type veth peer name pair1");
         ip("link set pair0 up");
         ip("link set pair1 up");
-        // The kernel notes the carrier in a worker of its own, when that gets a CPU.
+        // The kernel updates the carrier state asynchronously.
         let waiting = std::time::Instant::now();
         while !ip("link show pair0").contains("state UP") {
             assert!(waiting.elapsed().as_secs() < 5, "a veth has no carrier");
             kernel::sleep_for(std::time::Duration::from_millis(10));
         }
         let device = pick_device(None).unwrap().unwrap();
-        assert_eq!(device.speed, None, "veth tells 10 Gb/s, whatever it carries");
+        assert_eq!(device.speed, None, "veth reports a nominal speed of 10 Gb/s");
         assert_eq!((device.driver.as_deref(), device.mtu), (Some("veth"), 1500));
         assert!(device.interrupts.is_none(), "/sys shows another network");
         assert!(matches!(pick_device(Some("eth77")), Err(TuneError::NoDevice { .. })));
