@@ -26,13 +26,13 @@ pub fn now() -> Instant {
 pub fn note_sleep() {
     let (asleep, before) = (asleep_ns(), SLEPT.load(Ordering::Relaxed));
     // A smaller difference may be a delay of this thread between two readings.
-    if (asleep.wrapping_sub(before) as i64).unsigned_abs() >= SHORTEST_SLEEP_NS {
+    if (asleep.wrapping_sub(before) as i64).unsigned_abs() >= SLEEP_NS_MIN {
         SLEPT.store(asleep, Ordering::Relaxed);
     }
 }
 
 /// Shortest suspend that is counted: suspending devices alone takes longer.
-const SHORTEST_SLEEP_NS: u64 = 100_000_000;
+const SLEEP_NS_MIN: u64 = 100_000_000;
 
 /// Time that this host spent in suspend since boot. Of three readings the one counts in which the clocks were read
 /// closest together.
@@ -96,7 +96,7 @@ pub struct Clocks {
 const STEP_NS: i64 = 1_000_000;
 /// Maximum time between two readings that count as simultaneous: about a microsecond each where the clock is slow to
 /// read.
-const TOGETHER_NS: u64 = 10_000;
+const SIMULTANEOUS_NS_MAX: u64 = 10_000;
 
 impl Default for Clocks {
     fn default() -> Self {
@@ -134,7 +134,7 @@ impl Clocks {
     fn on_reading(&mut self, before: Instant, real: u64, after: Instant) {
         let width = after.saturating_since(before).as_nanos() as u64;
         let offset = real.wrapping_sub(before.as_nanos() + width / 2) as i64;
-        if width <= TOGETHER_NS {
+        if width <= SIMULTANEOUS_NS_MAX {
             self.on_offset(offset);
         } else if (offset - self.offset_ns).abs() > STEP_NS / 2 {
             self.refresh();

@@ -1,26 +1,26 @@
-//! Control messages: ancillary data sent to and received from the kernel beside a message's payload (cmsg(3)).
+//! Control messages: ancillary data sent to and received from the kernel with a message (cmsg(3)).
 
 use std::mem::size_of;
 
 /// Size of the buffer in bytes: several control messages; the largest in use has 40 with its header.
-const ROOM: usize = 256;
+const BUFFER_BYTES: usize = 256;
 
 /// Buffer for control messages, aligned as the kernel requires. It must outlive the call that uses it.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 pub(crate) struct Control {
-    room: [u8; ROOM],
+    room: [u8; BUFFER_BYTES],
     used: usize,
 }
 
 impl Control {
     pub(crate) const fn new() -> Self {
-        Self { room: [0; ROOM], used: 0 }
+        Self { room: [0; BUFFER_BYTES], used: 0 }
     }
 
     /// Appends a control message to those that are sent.
     pub(crate) fn push<T: Copy>(&mut self, level: i32, kind: i32, value: T) {
-        const { assert!(size_of::<T>() + 2 * size_of::<libc::cmsghdr>() <= ROOM / 2) };
+        const { assert!(size_of::<T>() + 2 * size_of::<libc::cmsghdr>() <= BUFFER_BYTES / 2) };
         // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
         let (space, length) =
             unsafe { (libc::CMSG_SPACE(size_of::<T>() as u32), libc::CMSG_LEN(size_of::<T>() as u32)) };
@@ -46,7 +46,7 @@ impl Control {
     /// Offers the whole buffer for control messages received with `message`.
     pub(crate) fn offer(&mut self, message: &mut libc::msghdr) {
         message.msg_control = self.room.as_mut_ptr().cast();
-        message.msg_controllen = ROOM as _;
+        message.msg_controllen = BUFFER_BYTES as _;
     }
 }
 

@@ -224,7 +224,7 @@ impl Datagrams {
             // The scope is kept: a link-local address cannot be answered without it.
             IpAddr::V6(_) => from,
         };
-        let Beside { class, each, realtime_ns } = Beside::of(&message);
+        let Ancillary { class, each, realtime_ns } = Ancillary::of(&message);
         Ok(Some(DatagramsReceived { length, each: each.unwrap_or(length).max(1), from, class, realtime_ns }))
     }
 
@@ -239,30 +239,30 @@ impl Datagrams {
 
 /// Ancillary data received with datagrams.
 #[derive(Default)]
-struct Beside {
+struct Ancillary {
     class: u8,
     /// Length of each datagram where several were coalesced.
     each: Option<usize>,
     realtime_ns: Option<u64>,
 }
 
-impl Beside {
+impl Ancillary {
     fn of(message: &libc::msghdr) -> Self {
-        let mut beside = Self::default();
+        let mut ancillary = Self::default();
         // SAFETY: recvmsg succeeded; the values are copied out unaligned, each as the type that the kernel writes.
         unsafe {
             control::for_each(message, |level, kind, data| match (level, kind) {
-                (libc::IPPROTO_IP, libc::IP_TOS) => beside.class = data.read(),
+                (libc::IPPROTO_IP, libc::IP_TOS) => ancillary.class = data.read(),
                 (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                    beside.class = data.cast::<libc::c_int>().read_unaligned() as u8;
+                    ancillary.class = data.cast::<libc::c_int>().read_unaligned() as u8;
                 }
                 (libc::SOL_UDP, libc::UDP_GRO) => {
-                    beside.each = usize::try_from(data.cast::<libc::c_int>().read_unaligned()).ok();
+                    ancillary.each = usize::try_from(data.cast::<libc::c_int>().read_unaligned()).ok();
                 }
-                (level, kind) => beside.realtime_ns = beside.realtime_ns.or_else(|| stamp_in(level, kind, data)),
+                (level, kind) => ancillary.realtime_ns = ancillary.realtime_ns.or_else(|| stamp_in(level, kind, data)),
             });
         }
-        beside
+        ancillary
     }
 }
 

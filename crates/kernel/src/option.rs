@@ -285,11 +285,11 @@ mod tests {
         let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (accepted, _) = listener.accept().unwrap();
         let clamp = || get_int(accepted.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP).unwrap();
-        let asked = 3_000_000;
-        assert!(clamp() < asked, "{} by the buffer of the handshake", clamp());
-        let options = DataOptions { window: Some(Bytes::new(asked as u64)), ..DataOptions::default() };
+        let requested = 3_000_000;
+        assert!(clamp() < requested, "{} by the buffer of the handshake", clamp());
+        let options = DataOptions { window: Some(Bytes::new(requested as u64)), ..DataOptions::default() };
         apply_data_options(&accepted, &options).unwrap();
-        assert!(clamp() >= asked, "{}", clamp());
+        assert!(clamp() >= requested, "{}", clamp());
     }
 
     /// net.core.wmem_max and rmem_max bound the buffers of a socket (socket(7): the kernel doubles the value that is

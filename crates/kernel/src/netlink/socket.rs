@@ -170,8 +170,8 @@ impl Conversation {
         let mut found = Vec::new();
         let mut consistent = true;
         loop {
-            let asked = self.sequence;
-            for (header, payload) in self.receive_raw()?.into_iter().filter(|(h, _)| h.sequence == asked) {
+            let sequence = self.sequence;
+            for (header, payload) in self.receive_raw()?.into_iter().filter(|(h, _)| h.sequence == sequence) {
                 consistent &= header.flags & NLM_F_DUMP_INTR == 0;
                 let code = payload.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
                 match header.kind {
@@ -233,10 +233,10 @@ impl Conversation {
         let end = if flags & NLM_F_DUMP == NLM_F_DUMP { 0 } else { NLM_F_ACK };
         self.append(&mut bytes, message, flags | end);
         self.send(&bytes)?;
-        let asked = self.sequence;
+        let sequence = self.sequence;
         let mut consistent = true;
         loop {
-            for answer in self.receive()?.into_iter().filter(|m| m.header.sequence_number == asked) {
+            for answer in self.receive()?.into_iter().filter(|m| m.header.sequence_number == sequence) {
                 consistent &= answer.header.flags & NLM_F_DUMP_INTR == 0;
                 match answer.payload {
                     NetlinkPayload::InnerMessage(inner) => take(inner),
