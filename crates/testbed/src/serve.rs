@@ -9,7 +9,7 @@ use measure::{MeasureError, Server, ServerOptions};
 
 use crate::Namespace;
 
-/// A server on a port that the kernel chooses, without a key, with limits that a test does not meet.
+/// Options of a server on a port that the kernel chooses, without a key, and with limits that tests do not reach.
 pub fn server_options(bind: IpAddr) -> ServerOptions {
     ServerOptions {
         bind: Some(bind.into()),
@@ -29,7 +29,7 @@ pub fn server_options(bind: IpAddr) -> ServerOptions {
     }
 }
 
-/// A server that runs in a thread; it ends, with its tests, when this is dropped.
+/// A server in a thread. Dropping the value ends it and its tests.
 #[derive(Debug)]
 pub struct Served {
     server: Arc<Server>,
@@ -39,10 +39,10 @@ pub struct Served {
 }
 
 impl Served {
-    /// Starts a server inside a namespace.
+    /// Starts a server in a namespace.
     ///
     /// # Errors
-    /// It cannot listen.
+    /// The server cannot listen.
     pub fn start(at: &Namespace, options: ServerOptions) -> io::Result<Self> {
         let server = Arc::new(at.run(|| Server::bind(options))?.map_err(io::Error::other)?);
         let port = server.local_addr().map_err(io::Error::other)?.port();
@@ -52,12 +52,12 @@ impl Served {
         Ok(Self { server, asked, thread: Some(thread), port })
     }
 
-    /// The port on which it listens.
+    /// Port of the server.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Sessions that run now.
+    /// Number of running sessions.
     pub fn sessions(&self) -> usize {
         self.server.sessions()
     }
@@ -67,7 +67,7 @@ impl Served {
         holds_within(limit, || self.sessions() == count)
     }
 
-    /// Acts like a termination signal: the first call ends in order, the second at once.
+    /// Requests the end like a termination signal: the first call lets sessions finish, the second ends them at once.
     pub fn ask_to_end(&self) {
         self.asked.fetch_add(1, Ordering::Relaxed);
     }
@@ -93,7 +93,7 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.asked.store(2, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // The second request ends it within two seconds, whatever its sessions do.
+            // The second request ends the server within two seconds.
             let _ = thread.join();
         }
     }
