@@ -11,8 +11,8 @@ use results::{BufferGrant, Completion, EndRecord, IntervalRecord, Record, Role, 
 use scenario::{Extent, Flow, Scenario, Transport};
 use units::{Bytes, Instant};
 
+use crate::path_parameters::{overlay_delay, path_delay};
 use crate::traffic::received;
-use crate::way::{overlay_delay, path_delay};
 
 /// Port of the servers in the nodes.
 pub(crate) const PORT: u16 = 5003;
@@ -196,9 +196,9 @@ pub(crate) fn read(flow: &Flow, run_start: Instant, run: u32, directory: &Path, 
 /// The requested window and the smallest granted buffer, if a buffer is smaller. Linux grants double, for its own
 /// bookkeeping. The default buffers of a UDP test are not checked.
 fn cut_window(flow: &Flow, grants: impl Iterator<Item = BufferGrant>) -> Option<(Bytes, Bytes)> {
-    let asked = flow.window.filter(|_| flow.transport == Transport::Tcp)?;
+    let requested = flow.window.filter(|_| flow.transport == Transport::Tcp)?;
     let granted = grants.map(|g| Bytes::new(g.send_bytes.min(g.receive_bytes) / 2)).min()?;
-    (granted < asked).then_some((asked, granted))
+    (granted < requested).then_some((requested, granted))
 }
 
 /// One interval on the run's clock; the intervals of the receiver start at `origin_s`.

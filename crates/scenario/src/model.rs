@@ -142,7 +142,7 @@ pub struct Change {
     /// Index in [`Scenario::links`].
     pub link: usize,
     /// Direction.
-    pub way: LinkDirection,
+    pub direction: LinkDirection,
     /// All settings of the direction from this time on.
     pub settings: Settings,
 }

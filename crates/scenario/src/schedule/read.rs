@@ -73,7 +73,10 @@ fn targets(section: &mut Section<'_>, topology: &Topology) -> Vec<Target> {
     if links.is_empty() && item.report.is_empty() {
         item.complain(Fault::new("is empty", "name at least one"));
     }
-    links.iter().flat_map(|link| directions.iter().map(|way| Target { link: *link, way: *way })).collect()
+    links
+        .iter()
+        .flat_map(|link| directions.iter().map(|direction| Target { link: *link, direction: *direction }))
+        .collect()
 }
 
 /// Reads what an entry does: new values, a ramp to them, or an outage.
