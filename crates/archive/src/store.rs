@@ -226,9 +226,9 @@ fn make(file: &Path) -> io::Result<()> {
 /// Whether the file has content that is not a database. SQLite treats a file shorter than its header as empty and
 /// overwrites it. Unreadable files are left to SQLite.
 fn is_other_than_sqlite(file: &Path) -> bool {
-    let mut begin = Vec::new();
-    let read = fs::File::open(file).and_then(|f| f.take(HEADER.len() as u64).read_to_end(&mut begin));
-    read.is_ok() && !begin.is_empty() && begin != HEADER
+    let mut start = Vec::new();
+    let read = fs::File::open(file).and_then(|f| f.take(HEADER.len() as u64).read_to_end(&mut start));
+    read.is_ok() && !start.is_empty() && start != HEADER
 }
 
 fn add(connection: &mut Connection, entries: &[Entry]) -> rusqlite::Result<()> {

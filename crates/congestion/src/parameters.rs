@@ -156,9 +156,9 @@ impl Settings {
         }
     }
 
-    /// Inverse of [`Settings::to_words`]; `None` for a wrong number of pairs.
-    pub fn from_words(algorithm: Algorithm, pairs: &[u32]) -> Option<Self> {
-        match (algorithm, pairs) {
+    /// Inverse of [`Settings::to_words`]; `None` for a wrong number of words.
+    pub fn from_words(algorithm: Algorithm, words: &[u32]) -> Option<Self> {
+        match (algorithm, words) {
             (Algorithm::Fast, &[alpha, gamma, period_us, threshold_us, average_divisor_min, every_other]) => {
                 let every_other = every_other != 0;
                 Some(Self::Fast(FastSettings {
@@ -215,7 +215,7 @@ impl FastSettings {
                 "step towards the goal at each change, above 0 to 1",
             ),
             ("weight", format!("1/{}", self.average_divisor_min), "largest weight of a sample in the mean round trip"),
-            ("period", microseconds(self.period_us), "divisor time between two changes"),
+            ("period", microseconds(self.period_us), "least time between two changes"),
             (
                 "threshold",
                 microseconds(self.threshold_us),

@@ -9,13 +9,13 @@ const BUFFER_BYTES: usize = 256;
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 pub(crate) struct Control {
-    room: [u8; BUFFER_BYTES],
+    buffer: [u8; BUFFER_BYTES],
     used: usize,
 }
 
 impl Control {
     pub(crate) const fn new() -> Self {
-        Self { room: [0; BUFFER_BYTES], used: 0 }
+        Self { buffer: [0; BUFFER_BYTES], used: 0 }
     }
 
     /// Appends a control message to those that are sent.
@@ -24,11 +24,11 @@ impl Control {
         // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
         let (space, length) =
             unsafe { (libc::CMSG_SPACE(size_of::<T>() as u32), libc::CMSG_LEN(size_of::<T>() as u32)) };
-        let Some(room) = self.room.get_mut(self.used..self.used + space as usize) else { return };
+        let Some(slot) = self.buffer.get_mut(self.used..self.used + space as usize) else { return };
         // SAFETY: the slot is CMSG_SPACE of T long and aligned, as the buffer is aligned and all spaces are multiples
         // of the alignment; the value is written unaligned behind the header.
         unsafe {
-            let header = room.as_mut_ptr().cast::<libc::cmsghdr>();
+            let header = slot.as_mut_ptr().cast::<libc::cmsghdr>();
             (*header).cmsg_level = level;
             (*header).cmsg_type = kind;
             (*header).cmsg_len = length as _;
@@ -39,13 +39,13 @@ impl Control {
 
     /// Attaches the appended control messages to `message`.
     pub(crate) fn attach(&mut self, message: &mut libc::msghdr) {
-        message.msg_control = self.room.as_mut_ptr().cast();
+        message.msg_control = self.buffer.as_mut_ptr().cast();
         message.msg_controllen = self.used as _;
     }
 
     /// Offers the whole buffer for control messages received with `message`.
     pub(crate) fn offer(&mut self, message: &mut libc::msghdr) {
-        message.msg_control = self.room.as_mut_ptr().cast();
+        message.msg_control = self.buffer.as_mut_ptr().cast();
         message.msg_controllen = BUFFER_BYTES as _;
     }
 }

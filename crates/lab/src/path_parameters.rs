@@ -99,9 +99,9 @@ mod tests {
                     delay = \"30ms\"\nbackward.rate = \"1Mb/s\"\n[links.two]\nbetween = [\"b\", \"c\"]\nrate = \"9Mb/s\"\noverhead = \"ip\"\n";
         let scenario = read(text);
         // 1500 B at 9 Mb/s are slower than 1538 B at 10 Mb/s.
-        let there = path_parameters(&scenario, 0, 2).unwrap();
-        assert_eq!((there.mss, there.wire), (Bytes::new(1448), Bytes::new(1500)));
-        assert_eq!((there.rate, there.round_trip), (Some(Rate::from_bps(9_000_000)), Duration::from_millis(60)));
+        let forward = path_parameters(&scenario, 0, 2).unwrap();
+        assert_eq!((forward.mss, forward.wire), (Bytes::new(1448), Bytes::new(1500)));
+        assert_eq!((forward.rate, forward.round_trip), (Some(Rate::from_bps(9_000_000)), Duration::from_millis(60)));
         let back = path_parameters(&scenario, 2, 0).unwrap();
         assert_eq!((back.wire, back.rate), (Bytes::new(1538), Some(Rate::from_bps(1_000_000))));
     }

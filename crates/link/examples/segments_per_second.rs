@@ -69,7 +69,7 @@ fn measure(settings: &Settings, count: u32) -> (f64, f64) {
     let (trains, mut arrived) = (SEGMENTS / u64::from(count), 0);
     // 10 % above the rate of the link.
     let gap = SEGMENT_NS * u64::from(count) * 10 / 11;
-    let begin = WallClock::now();
+    let start = WallClock::now();
     for k in 0..trains {
         let now = Instant::from_nanos(k * gap);
         if link.poll_timeout().is_some_and(|t| t <= now) {
@@ -79,6 +79,6 @@ fn measure(settings: &Settings, count: u32) -> (f64, f64) {
         }
         link.offer(now, Train { payload: Arc::clone(&packet), count, full: 1500, last: 1500 });
     }
-    let seconds = begin.elapsed().as_secs_f64();
+    let seconds = start.elapsed().as_secs_f64();
     (trains as f64 * f64::from(count) / seconds, arrived as f64 / (trains * u64::from(count)) as f64)
 }

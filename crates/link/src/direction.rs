@@ -271,10 +271,10 @@ impl<P: Clone> Direction<P> {
             return Some(|d| &mut d.mtu);
         }
         let idle = self.sending.is_none() && self.queue.is_empty();
-        if idle || self.has_room(bytes) { None } else { Some(|d| &mut d.queue) }
+        if idle || self.fits(bytes) { None } else { Some(|d| &mut d.queue) }
     }
 
-    fn has_room(&self, bytes: u32) -> bool {
+    fn fits(&self, bytes: u32) -> bool {
         match self.settings.queue.limit {
             QueueLimit::Unlimited => true,
             QueueLimit::Bytes(limit) => Bytes::new(self.queue.bytes()) + Bytes::new(u64::from(bytes)) <= limit,

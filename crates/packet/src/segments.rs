@@ -186,13 +186,13 @@ impl Gso {
         };
         // The kernel finds the transport header after extension headers; for IPv4 the header length gives the offset.
         let ip = frame.get(ip_at..)?;
-        let is_there = match transport_of(ip).map(|(_, at, _)| ip_at + at) {
+        let is_consistent = match transport_of(ip).map(|(_, at, _)| ip_at + at) {
             Some(at) if ip.first()? >> 4 == 4 => transport_at == at,
             Some(at) => transport_at >= at,
             // With a VLAN tag the offset is larger.
             None => transport_at >= ip_at + 20,
         };
-        (size > 0 && is_there && transport_at + 8 <= frame.len()).then_some(Self {
+        (size > 0 && is_consistent && transport_at + 8 <= frame.len()).then_some(Self {
             transport,
             kind,
             transport_at,

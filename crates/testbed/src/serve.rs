@@ -79,9 +79,9 @@ impl Served {
 }
 
 fn holds_within(limit: Duration, condition: impl Fn() -> bool) -> bool {
-    let begin = Instant::now();
+    let start = Instant::now();
     while !condition() {
-        if begin.elapsed() > limit {
+        if start.elapsed() > limit {
             return false;
         }
         thread::sleep(Duration::from_millis(5));

@@ -117,8 +117,8 @@ impl Tracer {
         let failed = |e: libbpf_rs::Error| crate::congestion::refused("choosing connections", error::as_io(&e));
         let map = self.object.maps().find(|m| m.name() == "cookies");
         let map = map.ok_or_else(|| crate::congestion::missing_part("finding the tracer's choice"))?;
-        for gone in self.chosen.difference(cookies) {
-            let _ = map.delete(&gone.to_ne_bytes());
+        for removed in self.chosen.difference(cookies) {
+            let _ = map.delete(&removed.to_ne_bytes());
         }
         for new in cookies.difference(&self.chosen) {
             map.update(&new.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY).map_err(failed)?;

@@ -305,7 +305,7 @@ fn changes(
 ) -> Result<Vec<Change>, ShapeError> {
     let plan = with_programs(prepared);
     let ifb = before.and_then(|j| j.ifb.as_ref());
-    let ifb_there = match ifb {
+    let ifb_exists = match ifb {
         Some(ifb) => netlink.links()?.iter().any(|d| d.index == ifb.index && d.name == ifb.name),
         None => false,
     };
@@ -313,7 +313,7 @@ fn changes(
     let mut ifb_tree = Tree::default();
     if let Some(ingress) = &plan.ingress {
         let index = ingress.side.device.index;
-        if ifb_there {
+        if ifb_exists {
             ifb_tree = observe::traffic_control(netlink, index)?.0;
         } else {
             let name = ingress.side.device.name.clone();
@@ -327,7 +327,7 @@ fn changes(
     }
     changes.extend(on(found.device.index, own));
     if let (Some(journal), None) = (before, &plan.ingress) {
-        changes.extend(restore::without_ingress(journal, found, ifb_there)?);
+        changes.extend(restore::without_ingress(journal, found, ifb_exists)?);
     }
     if let (Some(journal), None) = (before, &plan.egress) {
         changes.extend(restore::without_egress(journal, found)?);

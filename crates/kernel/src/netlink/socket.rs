@@ -107,7 +107,7 @@ impl Conversation {
             let flags = if i == last { request.flags | NLM_F_ACK } else { request.flags };
             self.append_raw(&mut bytes, request.kind, flags, &request.body);
         }
-        let answer = self.make_room(bytes.len(), requests.len()).and_then(|()| self.send(&bytes));
+        let answer = self.enlarge_buffers(bytes.len(), requests.len()).and_then(|()| self.send(&bytes));
         let refused = answer.and_then(|()| self.refusals_until(first, last));
         match refused {
             Ok(None) => Ok(()),
@@ -139,7 +139,7 @@ impl Conversation {
     }
 
     /// Enlarges the socket buffers for a send of `bytes` bytes and for the refusals of `requests` requests.
-    fn make_room(&self, bytes: usize, requests: usize) -> io::Result<()> {
+    fn enlarge_buffers(&self, bytes: usize, requests: usize) -> io::Result<()> {
         // The kernel reserves 32 bytes of the send buffer (netlink_sendmsg).
         let socket = socket2::SockRef::from(&self.socket);
         if socket.send_buffer_size()? < bytes + 64 {

@@ -23,8 +23,8 @@ fn written(packets: &[(Vec<u8>, bool)]) -> Vec<(usize, Vec<u8>)> {
     let mut out = Vec::new();
     let mut put = |mut merge: Merge<'_>| {
         let (count, bytes) = (merge.count(), merge.ip_bytes());
-        let mut room: Parts<'_> = std::array::from_fn(|_| IoSlice::new(&[]));
-        let all: Vec<u8> = merge.parts(&mut room).iter().flat_map(|p| p.deref().to_vec()).collect();
+        let mut buffers: Parts<'_> = std::array::from_fn(|_| IoSlice::new(&[]));
+        let all: Vec<u8> = merge.parts(&mut buffers).iter().flat_map(|p| p.deref().to_vec()).collect();
         assert_eq!(all.len(), VNET_HEADER + bytes);
         out.push((count, all));
     };

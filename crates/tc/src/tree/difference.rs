@@ -31,7 +31,7 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing(object) => write!(f, "{object} is missing"),
-            Self::Unexpected(object) => write!(f, "{object} is there unasked"),
+            Self::Unexpected(object) => write!(f, "{object} is there unexpected"),
             Self::Setting { object, setting, wanted, found } => {
                 write!(f, "{object}: {setting} wanted {wanted}, found {found}")
             }
@@ -47,8 +47,8 @@ pub(super) fn differences(wanted: &Tree, found: &Tree) -> Vec<Difference> {
             None => list.push(Difference::Missing(Object::Qdisc(qdisc.clone()))),
         }
     }
-    let unasked = found.qdiscs.iter().filter(|q| !wanted.qdiscs.iter().any(|w| w.parent == q.parent));
-    list.extend(unasked.map(|q| Difference::Unexpected(Object::Qdisc(q.clone()))));
+    let unexpected = found.qdiscs.iter().filter(|q| !wanted.qdiscs.iter().any(|w| w.parent == q.parent));
+    list.extend(unexpected.map(|q| Difference::Unexpected(Object::Qdisc(q.clone()))));
     of_classes(wanted, found, &mut list);
     of_filters(wanted, found, &mut list);
     list
@@ -74,10 +74,10 @@ fn of_qdisc(wanted: &Qdisc, found: &Qdisc) -> Option<Difference> {
 }
 
 fn of_classes(wanted: &Tree, found: &Tree, list: &mut Vec<Difference>) {
-    let there: std::collections::BTreeMap<_, _> = found.classes().map(|(p, c)| (c.handle(), (p, c))).collect();
+    let existing: std::collections::BTreeMap<_, _> = found.classes().map(|(p, c)| (c.handle(), (p, c))).collect();
     let inner = plan::inner(wanted);
     for (parent, class) in wanted.classes() {
-        let same = there.get(&class.handle());
+        let same = existing.get(&class.handle());
         match (class, same) {
             (class, None) => list.push(Difference::Missing(class)),
             (class, Some((other, _))) if *other != parent => list.push(setting(class, "parent", parent, other)),
@@ -90,9 +90,9 @@ fn of_classes(wanted: &Tree, found: &Tree, list: &mut Vec<Difference>) {
             _ => {}
         }
     }
-    let asked: std::collections::BTreeSet<_> = wanted.classes().map(|(_, c)| c.handle()).collect();
-    let unasked = there.into_values().filter(|(_, c)| !asked.contains(&c.handle()));
-    list.extend(unasked.map(|(_, c)| Difference::Unexpected(c)));
+    let wanted_handles: std::collections::BTreeSet<_> = wanted.classes().map(|(_, c)| c.handle()).collect();
+    let unexpected = existing.into_values().filter(|(_, c)| !wanted_handles.contains(&c.handle()));
+    list.extend(unexpected.map(|(_, c)| Difference::Unexpected(c)));
 }
 
 fn of_class(wanted: &Class, found: &Class, inner: bool) -> Vec<Difference> {
@@ -111,11 +111,11 @@ fn of_class(wanted: &Class, found: &Class, inner: bool) -> Vec<Difference> {
 
 fn of_filters(wanted: &Tree, found: &Tree, list: &mut Vec<Difference>) {
     let (wanted, found) = (plan::by_key(wanted), plan::by_key(found));
-    for (place, shall) in &wanted {
-        let there = found.get(place).map_or(&[][..], Vec::as_slice);
-        for (i, filter) in shall.iter().enumerate() {
+    for (key, planned) in &wanted {
+        let existing = found.get(key).map_or(&[][..], Vec::as_slice);
+        for (i, filter) in planned.iter().enumerate() {
             let object = || Object::Filter((*filter).clone());
-            match there.get(i) {
+            match existing.get(i) {
                 None => list.push(Difference::Missing(object())),
                 Some(other) if !same::filter(filter, other, true) => {
                     let settings = crate::command::classifier;
@@ -126,10 +126,10 @@ fn of_filters(wanted: &Tree, found: &Tree, list: &mut Vec<Difference>) {
             }
         }
     }
-    for (place, there) in &found {
-        let asked = wanted.get(place).map_or(0, Vec::len);
-        let unasked = there.iter().skip(asked);
-        list.extend(unasked.map(|f| Difference::Unexpected(Object::Filter((*f).clone()))));
+    for (key, existing) in &found {
+        let wanted_count = wanted.get(key).map_or(0, Vec::len);
+        let unexpected = existing.iter().skip(wanted_count);
+        list.extend(unexpected.map(|f| Difference::Unexpected(Object::Filter((*f).clone()))));
     }
 }
 

@@ -188,11 +188,11 @@ fn rings(device: &Device) -> TuneRow {
         }
         None => Finding::unknown("Whether received packets found no room cannot be read."),
     };
-    let room = Bytes::new(u64::from(receive) * (u64::from(device.mtu) + ETHERNET_HEADER_BYTES));
+    let ring_bytes = Bytes::new(u64::from(receive) * (u64::from(device.mtu) + ETHERNET_HEADER_BYTES));
     let effect = device
         .speed
-        .and_then(|s| s.time_for(room))
-        .map(|t| format!("{} of full packets ({}) while the CPU does something else", time(t), bytes(room)));
+        .and_then(|s| s.time_for(ring_bytes))
+        .map(|t| format!("{} of full packets ({}) while the CPU does something else", time(t), bytes(ring_bytes)));
     row(&key, &found, Finding { effect, ..finding }, ESNET)
 }
 

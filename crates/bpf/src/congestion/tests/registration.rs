@@ -71,17 +71,17 @@ fn a_loaded_control_is_selectable_until_unloaded_and_connections_keep_it() {
     assert_eq!(SockRef::from(&stream).tcp_congestion().unwrap().split(|b| *b == 0).next().unwrap(), b"fast_t1");
     let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     assert!(SockRef::from(&other).set_tcp_congestion(b"fast_t1").is_err());
-    let gone = unload(&directory.0, "fast_t1").unwrap_err();
-    assert!(matches!(gone, CongestionError::NotLoaded { .. }), "{gone}");
+    let error = unload(&directory.0, "fast_t1").unwrap_err();
+    assert!(matches!(error, CongestionError::NotLoaded { .. }), "{error}");
 
     (&stream).write_all(&[2; 1_000_000]).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(reader.join().unwrap(), 2_000_000, "what is in progress goes on");
     drop(stream);
-    let begin = Instant::now();
+    let start = Instant::now();
     // The kernel frees the programs one grace period after the last connection ends.
     while !programs_of_fast().is_disjoint(&own) {
-        assert!(begin.elapsed() < Duration::from_secs(30), "programs are left");
+        assert!(start.elapsed() < Duration::from_secs(30), "programs are left");
         kernel::sleep_for(Duration::from_millis(10));
     }
 }

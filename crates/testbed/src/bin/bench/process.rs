@@ -57,7 +57,7 @@ impl Drop for Running {
 /// Waits until a process listens on a TCP port, without connecting, because a server for a single client would accept
 /// the connection.
 pub(crate) fn await_listener(at: &Namespace, port: u16) -> io::Result<()> {
-    let begin = Instant::now();
+    let start = Instant::now();
     // Fields: local address and port, remote address and port, state 0A for listening (net/ipv4/tcp_ipv4.c,
     // get_tcp4_sock).
     let is_listener = |line: &str| {
@@ -65,7 +65,7 @@ pub(crate) fn await_listener(at: &Namespace, port: u16) -> io::Result<()> {
         let here = fields.next().is_some_and(|local| local.ends_with(&format!(":{port:04X}")));
         here && fields.nth(1) == Some("0A")
     };
-    while begin.elapsed() < Duration::from_secs(10) {
+    while start.elapsed() < Duration::from_secs(10) {
         let tables = at.run(|| ["tcp", "tcp6"].map(|t| fs::read_to_string(format!("/proc/thread-self/net/{t}"))))?;
         if tables.iter().flatten().any(|t| t.lines().any(is_listener)) {
             return Ok(());
