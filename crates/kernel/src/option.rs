@@ -264,13 +264,13 @@ pub fn reset_on_close(stream: &TcpStream) {
 }
 
 /// Sets the time after which a connection with unacknowledged data fails (TCP_USER_TIMEOUT, RFC 5482). Best effort.
-pub fn give_up_after(stream: &TcpStream, limit: Duration) {
+pub fn set_user_timeout(stream: &TcpStream, limit: Duration) {
     let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(limit));
 }
 
-/// Reverts [`give_up_after`]: the connection lives as long as the kernel retransmits, a quarter of an hour by
+/// Reverts [`set_user_timeout`]: the connection lives as long as the kernel retransmits, a quarter of an hour by
 /// default.
-pub fn give_up_late(stream: &TcpStream) {
+pub fn clear_user_timeout(stream: &TcpStream) {
     let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(None);
 }
 
@@ -315,9 +315,9 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let bound = || socket2::SockRef::from(&stream).tcp_user_timeout().unwrap();
         assert_eq!(bound(), None);
-        give_up_after(&stream, Duration::from_secs(20));
+        set_user_timeout(&stream, Duration::from_secs(20));
         assert_eq!(bound(), Some(Duration::from_secs(20)));
-        give_up_late(&stream);
+        clear_user_timeout(&stream);
         assert_eq!(bound(), None);
     }
 }

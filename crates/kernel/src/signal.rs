@@ -49,7 +49,7 @@ impl Shutdown {
     }
 
     /// Number of requests to shut down.
-    pub fn asked() -> usize {
+    pub fn requests() -> usize {
         REQUESTS.load(Ordering::Relaxed)
     }
 }

@@ -19,7 +19,7 @@ impl Session {
     ///
     /// # Errors
     /// The caller may not change networks, another process changes them, or the journal cannot be read.
-    pub fn begin(directory: &Path) -> Result<Self, TuneError> {
+    pub fn open(directory: &Path) -> Result<Self, TuneError> {
         if !kernel::may_change_networks() {
             return Err(TuneError::Unprivileged);
         }
@@ -113,9 +113,9 @@ impl Session {
 /// `persist`. Returns whether all original values are restored.
 ///
 /// # Errors
-/// As [`Session::begin`] and [`Session::undo`].
+/// As [`Session::open`] and [`Session::undo`].
 pub fn undo(directory: &Path, file: &Persistent, report: &mut dyn FnMut(TuneChange)) -> Result<bool, TuneError> {
-    let mut session = Session::begin(directory)?;
+    let mut session = Session::open(directory)?;
     // The file goes first: a restart in between must not apply the values again.
     if is_host() && file.remove()? {
         let note =

@@ -42,7 +42,7 @@ fn outcomes(changes: &[TuneChange]) -> Vec<(&str, ChangeOutcome)> {
 
 fn apply_all(directory: &Path, changes: &[Change]) -> Vec<TuneChange> {
     let mut outcomes = Vec::new();
-    Session::begin(directory).unwrap().apply(changes, None, &mut |c| outcomes.push(c)).unwrap();
+    Session::open(directory).unwrap().apply(changes, None, &mut |c| outcomes.push(c)).unwrap();
     outcomes
 }
 
@@ -123,7 +123,7 @@ fn a_failed_change_reverts_the_earlier_ones() {
         let [rmem, _] = two();
         let refused = sysctl("net.ipv4.tcp_congestion_control", "no_such_control");
         let mut changes = Vec::new();
-        let mut session = Session::begin(directory).unwrap();
+        let mut session = Session::open(directory).unwrap();
         assert!(!session.apply(&[rmem, refused], None, &mut |c| changes.push(c)).unwrap());
         assert!(changes.iter().any(|t| t.outcome == ChangeOutcome::Failed), "{changes:?}");
         assert_eq!(bytes("tcp_rmem"), before);
@@ -135,10 +135,10 @@ fn a_failed_change_reverts_the_earlier_ones() {
 #[test]
 fn only_one_process_at_a_time_changes_a_network() {
     inside(|directory| {
-        let first = Session::begin(directory).unwrap();
-        assert!(matches!(Session::begin(directory), Err(TuneError::Busy(_))));
+        let first = Session::open(directory).unwrap();
+        assert!(matches!(Session::open(directory), Err(TuneError::Busy(_))));
         drop(first);
-        Session::begin(directory).unwrap();
+        Session::open(directory).unwrap();
     });
 }
 
@@ -153,9 +153,9 @@ fn the_journal_of_an_ended_namespace_is_not_applied_to_its_successor() {
         let other = text.replace(&format!("\"cookie\": {cookie}"), &format!("\"cookie\": {}", cookie + 1));
         assert_ne!(text, other);
         fs::write(&path, other).unwrap();
-        assert!(!Session::begin(directory).unwrap().is_changed());
+        assert!(!Session::open(directory).unwrap().is_changed());
         fs::write(&path, "{\"format\": 1").unwrap();
-        let e = Session::begin(directory).unwrap_err().to_string();
+        let e = Session::open(directory).unwrap_err().to_string();
         assert!(e.contains("cannot read the journal") && e.contains("nothing was changed"), "{e}");
     });
 }
@@ -204,7 +204,7 @@ fn a_namespace_has_no_file_in_etc_and_distinguishes_host_settings() {
     inside(|directory| {
         assert!(!is_host());
         let file = Persistent::at(directory.join("90-longhaul.conf"));
-        let refused = Session::begin(directory).unwrap().apply(&two(), Some(&file), &mut |_| {});
+        let refused = Session::open(directory).unwrap().apply(&two(), Some(&file), &mut |_| {});
         assert!(matches!(refused, Err(TuneError::NotTheHost)));
         assert!(!file.path().exists());
         assert_eq!(bytes("tcp_mtu_probing"), "0\n", "nothing was changed");

@@ -63,7 +63,7 @@ fn follow(shown: &mut [Shown], interval: Duration, options: &ShowOptions, netlin
         // Scheduling from the previous due time avoids drift.
         next = next + interval;
         while kernel::now() < next {
-            if kernel::Shutdown::asked() > 0 {
+            if kernel::Shutdown::requests() > 0 {
                 return Ok(());
             }
             kernel::sleep_for(next.saturating_since(kernel::now()).min(Duration::from_millis(100)));
