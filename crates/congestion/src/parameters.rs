@@ -108,7 +108,7 @@ impl Settings {
         }
     }
 
-    /// Which algorithm.
+    /// Algorithm of the settings.
     pub fn algorithm(&self) -> Algorithm {
         match self {
             Self::Fast(_) => Algorithm::Fast,

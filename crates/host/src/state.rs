@@ -48,7 +48,7 @@ pub fn make(base: &Path, kind: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// As [`make`], but creates nothing: `None` when there is no such directory.
+/// Finds an existing directory of [`make`]; `None` if it does not exist.
 ///
 /// # Errors
 /// As of [`make`].

@@ -19,7 +19,7 @@ use crate::{LabError, topology};
 /// Divisor of the memory free at the start: the links may hold one half of it.
 const MEMORY_SHARE: u64 = 2;
 
-/// How to run an experiment.
+/// Options of an experiment's run.
 #[derive(Debug)]
 pub struct Options {
     /// The longhaul binary, for flows and servers.

@@ -56,7 +56,8 @@ impl Truth {
         }
     }
 
-    /// As [`Self::handle`], for a run that ends at `end`: later packets, by which flows exchange results, do not count.
+    /// Handles a report of a run that ends at `end`, like [`Self::handle`]. Later packets, with which flows exchange
+    /// results, do not count.
     pub(crate) fn handle_until(&mut self, report: Report, end: Duration) -> Vec<LabRecord> {
         if report.end <= end { self.handle(report) } else { Vec::new() }
     }

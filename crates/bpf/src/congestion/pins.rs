@@ -19,9 +19,9 @@ pub(super) const OPS_FILE: &str = "ops";
 /// A congestion control that longhaul has loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// Its name.
+    /// Name of the congestion control.
     pub name: String,
-    /// Its algorithm and parameters; `None` when another version of longhaul, with other parameters, has loaded it.
+    /// Algorithm and parameters; `None` if another version of longhaul with other parameters loaded it.
     pub settings: Option<Settings>,
     /// Time at which it was loaded.
     pub since: SystemTime,

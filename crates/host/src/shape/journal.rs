@@ -51,7 +51,7 @@ pub struct Journal {
 /// A device that longhaul created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ifb {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
     /// Index of the device.
     pub index: u32,

@@ -58,7 +58,7 @@ pub fn undo_overdue() -> Result<Vec<String>, ShapeError> {
         if !notes.read()?.is_some_and(|j| overdue(&j)) {
             continue;
         }
-        // Its guard is about to undo it.
+        // The guard process holds the lock and is about to undo the policy.
         let Ok(lock) = notes.lock() else { continue };
         if let Some(journal) = notes.read()?.filter(overdue) {
             guard::end(&notes, &journal, lock)?;

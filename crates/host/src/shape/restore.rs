@@ -24,7 +24,7 @@ pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -
         Some(ifb) => netlink.links()?.iter().any(|d| d.index == ifb.index && d.name == ifb.name),
         None => false,
     };
-    // By index: the device may have been renamed.
+    // The device is found by index, because it may have been renamed.
     let existing = netlink.links()?;
     let Some(device) = existing.iter().find(|d| d.index == journal.index) else {
         if ifb_exists {

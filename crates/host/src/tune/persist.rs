@@ -23,7 +23,7 @@ impl Persistent {
         Self(path.into())
     }
 
-    /// Its path.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.0
     }

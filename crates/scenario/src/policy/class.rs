@@ -1,4 +1,4 @@
-//! One direction and its classes.
+//! Reader of one direction and its classes.
 
 use std::time::Duration;
 

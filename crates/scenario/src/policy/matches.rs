@@ -1,4 +1,4 @@
-//! Which packets belong to a class.
+//! Reader of the matches of a class.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
