@@ -114,7 +114,7 @@ mod tests {
         let path = make(directory.path(), "below").unwrap().join("lock");
         let first = Lock::take(&path).unwrap();
         assert!(first.is_some());
-        assert!(Lock::take(&path).unwrap().is_none(), "flock(2) holds for each open file, so also within a process");
+        assert!(Lock::take(&path).unwrap().is_none(), "flock(2) applies per open file, and thus within a process");
         drop(first);
         assert!(Lock::take(&path).unwrap().is_some());
         assert!(!path.exists(), "the lock file is removed");

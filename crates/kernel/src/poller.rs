@@ -49,8 +49,8 @@ impl Poller {
         });
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let capacity = libc::c_int::try_from(self.events.len()).unwrap_or(libc::c_int::MAX);
-        // SAFETY: `events` has space for `capacity` events; `time` is null or points to a timespec that lives until the end of
-        // the function; a null signal mask leaves the mask as it is.
+        // SAFETY: `events` has space for `capacity` events; `time` is null or points to a timespec that lives until the
+        // end of the function; a null signal mask leaves the mask as it is.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,

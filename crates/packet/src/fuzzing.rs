@@ -39,7 +39,7 @@ fn fields(vnet: &[u8], ip: &[u8], max: usize) {
     for partial in [false, true] {
         let mut clamped = ip.to_vec();
         clamp_mss(&mut clamped, max, partial);
-        assert!(!clamp_mss(&mut clamped, max, partial), "once is enough");
+        assert!(!clamp_mss(&mut clamped, max, partial), "a second call changes nothing");
         assert_eq!(Flow::of(&clamped), Flow::of(ip));
     }
     fragments(ip, max);
@@ -81,7 +81,7 @@ fn cuts(packet: &Packet<&[u8]>) {
         return;
     }
     let headers = all.iter().map(Vec::len).sum::<usize>() - (packet.frame().len() - packet.headers);
-    assert_eq!(headers, packet.headers * all.len(), "all of its payload, once");
+    assert_eq!(headers, packet.headers * all.len(), "segments contain the payload exactly once");
     for (n, segment) in all.iter().enumerate() {
         let announced = if n + 1 == all.len() { segments.last } else { segments.full };
         assert_eq!(segment.len() - packet.ip_at, announced as usize);

@@ -88,7 +88,7 @@ mod tests {
         let whole = mbps(1000);
         assert_eq!(quantum(&device(), whole, mbps(100), mbps(100)), 65_536);
         assert_eq!(quantum(&device(), whole, mbps(400), mbps(100)), 4 * 65_536);
-        assert_eq!(quantum(&device(), whole, mbps(900), mbps(1)), 16 * 65_536, "a turn has an end");
+        assert_eq!(quantum(&device(), whole, mbps(900), mbps(1)), 16 * 65_536, "the quantum is limited");
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Tree {
 
     /// The shortest ordered list of operations that turns `found` into this tree.
     ///
-    /// Equal objects remain. HTB classes, FIFOs, token buckets and fq_codel are changed in filter_key. The kernel cannot
+    /// Equal objects remain. HTB classes, FIFOs, token buckets and fq_codel are changed in place. The kernel cannot
     /// change an HTB discipline, which is recreated with all its descendants. Different root or ingress disciplines are
     /// replaced or recreated with all their descendants. Within a preference, all filters from the first different one
     /// on are recreated, because their order matters.

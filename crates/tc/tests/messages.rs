@@ -140,7 +140,7 @@ fn unknown_settings_are_kept_raw_and_can_be_sent_again() {
         panic!("{object:?}")
     };
     assert_eq!((kind.as_str(), attributes), ("htb", &hex("0c000800 08000100 18000000")));
-    assert_eq!(options[4..8], [3, 0, 0, 0], "the version that the kernel takes is not the one that it tells");
+    assert_eq!(options[4..8], [3, 0, 0, 0], "the kernel accepts another version than it reports");
     let again = Operation::Add(object.clone()).message(6);
     assert_eq!(decode(36, &again.body).unwrap().1, object);
 }

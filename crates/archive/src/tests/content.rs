@@ -112,7 +112,7 @@ fn of_each_method_the_latest_thousand_are_kept() {
     let left = archive.entries(&Filter::default()).unwrap();
     let times = |rate: u64| left.iter().filter(|e| e.rate_bps == rate).map(|e| e.at_s).collect::<Vec<_>>();
     let (cubic, bbr, other) = (times(1), times(2), times(3));
-    assert_eq!((cubic.len(), cubic[0], cubic[999]), (1000, 5.0, 1004.0), "the first five have gone");
+    assert_eq!((cubic.len(), cubic[0], cubic[999]), (1000, 5.0, 1004.0), "the oldest five are removed");
     assert_eq!((bbr.len(), other.len()), (3, 1));
 }
 

@@ -56,7 +56,7 @@ fn a_steady_path_is_expected_to_remain_steady() {
     assert!((next.low_bps / 50e6 - 0.99).abs() < 1e-3, "{next:?}");
     let old = expected(&all[0].path, 34.0 * HOUR).unwrap();
     assert!((old.low_bps / 50e6 - 0.95).abs() < 2e-3, "{old:?}");
-    assert_eq!(expected(&all[0].path, -1.0), None, "nothing was known then");
+    assert_eq!(expected(&all[0].path, -1.0), None, "no entry precedes this time");
     assert_eq!(expected(&path("192.0.2.9", "198.51.100.3"), 10.0 * HOUR), None);
 }
 

@@ -30,7 +30,7 @@ fn directory_and_file_have_permissions_for_their_owner_only() {
     Archive::open(&file).unwrap().add(&[entry(1.0, 1)]).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&inner), mode(inner.parent().unwrap()), mode(&file)), (0o700, 0o700, 0o600));
-    assert_eq!(fs::read_dir(&inner).unwrap().count(), 1, "no journal is left");
+    assert_eq!(fs::read_dir(&inner).unwrap().count(), 1, "no journal remains");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_writer_killed_in_a_transaction_changes_nothing() {
         fs::copy(place.directory.path().join(&file), after.join(&file)).unwrap();
     }
     let torn = after.join(name);
-    assert_ne!(fs::read(&torn).unwrap(), settled, "half written");
+    assert_ne!(fs::read(&torn).unwrap(), settled, "the transaction is incomplete");
     let mut reopened = Archive::open(&torn).unwrap();
     assert_eq!(reopened.entries(&Filter::default()).unwrap(), first);
     reopened.add(&[entry(1000.0, 3)]).unwrap();
@@ -190,7 +190,7 @@ fn the_environment_selects_the_location() {
     let home = ("HOME", "/h");
     assert_eq!(place(&[home]), file("/h/.local/share/longhaul/history.sqlite"));
     assert_eq!(place(&[home, ("XDG_DATA_HOME", "/data")]), file("/data/longhaul/history.sqlite"));
-    assert_eq!(place(&[home, ("XDG_DATA_HOME", "data")]), place(&[home]), "a relative one is to be ignored");
+    assert_eq!(place(&[home, ("XDG_DATA_HOME", "data")]), place(&[home]), "a relative path is ignored");
     assert_eq!(place(&[home, ("XDG_DATA_HOME", "/data"), ("LONGHAUL_HISTORY", "x.db")]), file("x.db"));
     assert_eq!(place(&[home, ("LONGHAUL_HISTORY", "")]), place(&[home]));
     assert_eq!(place(&[home, ("LONGHAUL_HISTORY", "off")]), Place::Off);

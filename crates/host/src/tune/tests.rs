@@ -70,7 +70,7 @@ fn an_undo_restores_every_byte() {
         let restored = ChangeOutcome::Restored;
         assert_eq!(outcomes(&changes), [("net.ipv4.tcp_mtu_probing", restored), ("net.ipv4.tcp_rmem", restored)]);
         assert_eq!([bytes("tcp_rmem"), bytes("tcp_mtu_probing")], before);
-        assert_eq!(journals(directory), 0, "nothing is left to undo");
+        assert_eq!(journals(directory), 0, "no journal remains");
         assert_eq!(undo_all(directory), (true, Vec::new()));
     });
 }

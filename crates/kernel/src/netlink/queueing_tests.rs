@@ -105,7 +105,7 @@ fn each_kind() -> Vec<Object> {
 #[test]
 fn an_applied_tree_matches_iproute2_and_reads_back_unchanged() {
     with_devices(|netlink, device| {
-        assert_eq!(found(netlink, device), Tree::default(), "an untouched device");
+        assert_eq!(found(netlink, device), Tree::default(), "an unmodified device");
         let wanted = Tree::planned(each_kind());
         netlink.change_all(&changes(device, wanted.operations_from(&Tree::default()))).unwrap();
         let read_back = found(netlink, device);

@@ -46,7 +46,7 @@ fn a_draw_depends_on_its_index_and_not_on_earlier_draws() {
     let held = |impairments: &mut Impairments, i| impairments.outcome(i, &settings).held_ns > 0;
     assert!(!held(&mut impairments, 3));
     let late: Vec<u64> = (1_000_000..1_000_060).filter(|i| held(&mut impairments, *i)).map(|i| i - 1_000_000).collect();
-    assert_eq!(late, [11, 20, 37, 54, 56], "from the same other implementation");
+    assert_eq!(late, [11, 20, 37, 54, 56], "from the other ChaCha implementation");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn one_impairment_does_not_change_another() {
         ..Settings::default()
     };
     assert_eq!(lost(9, 5000, &company), alone);
-    assert_ne!(lost(10, 5000, &company), alone, "another seed, another loss");
+    assert_ne!(lost(10, 5000, &company), alone, "another seed gives other losses");
 }
 
 #[test]

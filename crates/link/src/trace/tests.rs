@@ -11,7 +11,11 @@ fn a_trace_is_parsed_and_formatted_in_mahimahis_format() {
     for text in ["0\n0\n3\n7\n", "12\n", "1\n1\n1\n"] {
         assert_eq!(Trace::parse(text).unwrap().to_string(), text);
     }
-    assert_eq!(Trace::parse("1\r\n5").unwrap(), trace(&[1, 5]), "the end of a line may be Windows', the last may lack");
+    assert_eq!(
+        Trace::parse("1\r\n5").unwrap(),
+        trace(&[1, 5]),
+        "CRLF line ends and a missing last line end are accepted"
+    );
 }
 
 #[test]

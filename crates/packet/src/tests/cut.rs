@@ -75,7 +75,7 @@ fn segments_cut_from_tcp_continue_each_other() {
         assert_eq!(&frame[52..], expected);
         assert_eq!(usize::from(u16::from_be_bytes([frame[2], frame[3]])), frame.len());
         let id = u16::from_be_bytes([frame[4], frame[5]]);
-        assert_eq!(id, 0xffff_u16.wrapping_add(first as u16), "the kernel numbers segments so");
+        assert_eq!(id, 0xffff_u16.wrapping_add(first as u16), "the numbering of the kernel's segmentation");
         assert_eq!(checksum::sum(&frame[..20], 0), 0xffff, "RFC 791: the header sums to all ones");
         let sequence = u32::from_be_bytes(frame[24..28].try_into().unwrap());
         assert_eq!(sequence, 0xffff_fff0_u32.wrapping_add(first * 1000));
@@ -147,7 +147,7 @@ fn segments_above_the_path_mtu_are_cut_smaller() {
         (frame.len(), u32::from_be_bytes(frame[24..28].try_into().unwrap())),
         (152, 0xffff_fff0_u32.wrapping_add(2400))
     );
-    assert!(!super_tcp4(2500).cut_to(52), "there must be room for data");
+    assert!(!super_tcp4(2500).cut_to(52), "the limit leaves no space for data");
     let single = [ipv4(6, 1, 32 + 1000), tcp(0), payload(1000)].concat();
     let mut p = packet(vnet(GSO_NONE, 0, 0, 20, 16), single.clone(), false);
     assert!(p.cut_to(2000) && p.segments().count == 1);

@@ -34,7 +34,7 @@ fn the_segment_size_of_a_syn_is_lowered_and_its_checksum_stays_valid() {
             assert_eq!(whole_sum(&ip, at), 0xffff, "{options:?}");
             let place = at + 20 + options.iter().position(|b| *b == 2).unwrap() + 2;
             assert_eq!(ip[place..place + 2], mss.to_be_bytes());
-            assert!(!clamp_mss(&mut ip, 1356, false), "it fits already");
+            assert!(!clamp_mss(&mut ip, 1356, false), "the segment size fits");
         }
     }
 }
@@ -97,7 +97,7 @@ fn a_flow_is_its_addresses_ports_protocol_and_priority() {
     );
     packet[6] = 0x20;
     let first = Flow::of(&packet).unwrap();
-    assert_eq!((first.source_port, first.destination_port), (0, 0), "fragments of a datagram stay together");
+    assert_eq!((first.source_port, first.destination_port), (0, 0), "fragments of a datagram have one flow");
     let six = Flow::of(&[ipv6(17, 100), payload(100)].concat()).unwrap();
     assert_eq!((six.destination, six.protocol), ("::2".parse().unwrap(), 17));
 }
@@ -119,7 +119,7 @@ fn fin_and_rst_mark_the_last_segment() {
         assert!(!is_last(&datagram), "UDP has no flags");
         let mut fragment = four;
         fragment[7] = 1;
-        assert!(!is_last(&fragment), "what follows has no header");
+        assert!(!is_last(&fragment), "a later fragment has no TCP header");
     }
     assert!(!is_last(&[]) && !is_last(&ipv4(6, 1, 0)[..20]));
 }

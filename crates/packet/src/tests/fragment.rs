@@ -118,9 +118,9 @@ fn the_datagrams_of_a_super_packet_are_fragmented_separately() {
 #[test]
 fn packets_that_cannot_be_fragmented_are_refused() {
     let whole = packet(&[], 0, 100);
-    assert!(Fragments::new(&packet(&[], 0x4000, 100), 96).is_none(), "its sender forbids it");
+    assert!(Fragments::new(&packet(&[], 0x4000, 100), 96).is_none(), "the packet has the flag \"do not fragment\"");
     for max in [0, 19, 20, 27] {
-        assert!(Fragments::new(&whole, max).is_none(), "no room");
+        assert!(Fragments::new(&whole, max).is_none(), "the limit does not fit a fragment");
     }
     assert_eq!(Fragments::new(&whole, 28).unwrap().count(), 13);
     for length in 0..whole.len() {

@@ -53,7 +53,7 @@ fn merged_segments_can_be_cut_into_the_original_segments() {
             .map(|i| (segment(v6, 7 + 1000 * i, flags[i as usize], if i == 2 { 300 } else { 1000 }), true))
             .collect();
         let written = written(&all);
-        let [(3, packet)] = &written[..] else { panic!("one of three") };
+        let [(3, packet)] = &written[..] else { panic!("one packet of three segments") };
         assert_eq!(packet[1], if v6 { GSO_TCPV6 } else { GSO_TCPV4 });
         let again = Packet::new(packet.as_slice(), packet.len(), false).unwrap();
         assert_eq!(again.segments().count, 3);
@@ -94,15 +94,23 @@ fn a_packet_that_does_not_continue_starts_a_new_super_packet() {
         assert_eq!(counts(&[first.clone(), next(change)]), [1, 1], "{what}");
     }
     let whole = (next(&|_| ()).0, false);
-    assert_eq!(counts(&[first.clone(), whole]), [1, 1], "a whole checksum");
+    assert_eq!(counts(&[first.clone(), whole]), [1, 1], "a complete checksum");
     let longer = (segment(false, 1000, ACK, 1001), true);
     assert_eq!(counts(&[first.clone(), longer]), [1, 1]);
     for flags in [ACK | PSH, ACK | FIN] {
         let after = (segment(false, 2000, ACK, 1000), true);
-        assert_eq!(counts(&[first.clone(), (segment(false, 1000, flags, 1000), true), after]), [2, 1], "an end ends");
+        assert_eq!(
+            counts(&[first.clone(), (segment(false, 1000, flags, 1000), true), after]),
+            [2, 1],
+            "FIN and PSH end the super-packet"
+        );
     }
     let short = (segment(false, 1000, ACK, 10), true);
-    assert_eq!(counts(&[first, short, (segment(false, 1010, ACK, 1000), true)]), [2, 1], "a short one is the last");
+    assert_eq!(
+        counts(&[first, short, (segment(false, 1010, ACK, 1000), true)]),
+        [2, 1],
+        "a short segment ends the super-packet"
+    );
 }
 
 #[test]

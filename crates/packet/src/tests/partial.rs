@@ -53,7 +53,7 @@ fn a_checksum_after_extension_headers_is_completed() {
         let (mut ip, pseudo) = udp_behind_options(length);
         complete_checksum(&mut ip, 48, 6);
         assert_eq!(ones(&[&pseudo, &ip[48..]]), 0xffff, "{length}");
-        assert_ne!(ip[54..56], [0; 2], "for UDP there would be none");
+        assert_ne!(ip[54..56], [0; 2], "a zero checksum of UDP would mean none");
     }
 }
 

@@ -139,6 +139,6 @@ fn children_borrow_from_their_parent() {
     let side = planned(&policy, PLAIN).unwrap().egress.unwrap();
     let mail = side.tree.classes.iter().find(|c| c.handle.to_string() == "1:11").unwrap();
     assert_eq!(mail.parent.to_string(), "1:10");
-    assert!(side.classes[0].leaf.is_none(), "what has classes below it has no queue");
+    assert!(side.classes[0].leaf.is_none(), "an inner class has no queue");
     assert_eq!(side.classes[1].depth, 1);
 }

@@ -22,7 +22,7 @@ fn keys_use_the_header_offsets_of_addresses_protocol_and_code_point() {
         (16, 0xffff_ffff, 0xc633_6407),
     ];
     assert_eq!(keys(&matched, IPV4), [expected.to_vec()]);
-    assert!(keys(&matched, IPV6).is_empty(), "no packet of IPv6 is from there");
+    assert!(keys(&matched, IPV6).is_empty(), "no IPv6 packet has this source");
 }
 
 #[test]

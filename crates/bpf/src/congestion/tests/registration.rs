@@ -54,7 +54,7 @@ fn a_loaded_control_is_selectable_until_unloaded_and_connections_keep_it() {
     let own: BTreeSet<u32> = programs_of_fast().difference(&others).copied().collect();
     assert!(!own.is_empty());
     let listed = list(&directory.0).unwrap();
-    assert_eq!((listed[0].name.as_str(), listed[0].settings), ("fast_t1", Some(settings)), "as the kernel has it");
+    assert_eq!((listed[0].name.as_str(), listed[0].settings), ("fast_t1", Some(settings)), "the state in the kernel");
     let again = load(&directory.0, "fast_t1", &settings).unwrap_err();
     assert!(matches!(again, CongestionError::Loaded { .. }), "{again}");
 
@@ -67,7 +67,7 @@ fn a_loaded_control_is_selectable_until_unloaded_and_connections_keep_it() {
     (&stream).write_all(&[1; 1_000_000]).unwrap();
     assert!(list(&directory.0).unwrap()[0].users >= 1);
     unload(&directory.0, "fast_t1").unwrap();
-    assert!(!has("fast_t1") && !directory.0.exists(), "nothing is left of it");
+    assert!(!has("fast_t1") && !directory.0.exists(), "no pin remains");
     assert_eq!(SockRef::from(&stream).tcp_congestion().unwrap().split(|b| *b == 0).next().unwrap(), b"fast_t1");
     let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     assert!(SockRef::from(&other).set_tcp_congestion(b"fast_t1").is_err());
@@ -76,12 +76,12 @@ fn a_loaded_control_is_selectable_until_unloaded_and_connections_keep_it() {
 
     (&stream).write_all(&[2; 1_000_000]).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(reader.join().unwrap(), 2_000_000, "what is in progress goes on");
+    assert_eq!(reader.join().unwrap(), 2_000_000, "existing connections continue");
     drop(stream);
     let start = Instant::now();
     // The kernel frees the programs one grace period after the last connection ends.
     while !programs_of_fast().is_disjoint(&own) {
-        assert!(start.elapsed() < Duration::from_secs(30), "programs are left");
+        assert!(start.elapsed() < Duration::from_secs(30), "programs remain");
         kernel::sleep_for(Duration::from_millis(10));
     }
 }
@@ -94,7 +94,7 @@ fn foreign_names_are_refused() {
     load(&other.0, "htcp_t2", &settings).unwrap();
     let taken = load(&directory.0, "htcp_t2", &settings).unwrap_err();
     assert!(matches!(taken, CongestionError::Taken { .. }), "{taken}");
-    assert!(list(&directory.0).unwrap().is_empty() && !directory.0.join("htcp_t2").exists(), "nothing is left behind");
+    assert!(list(&directory.0).unwrap().is_empty() && !directory.0.join("htcp_t2").exists(), "no pin remains");
     for (name, reason) in [
         ("cubic", "fast or htcp"),
         ("fast_of_a_long_name", "15 letters"),

@@ -55,7 +55,7 @@ fn packets_that_the_queue_drops_keep_their_index() {
     b.offer(10 * MS, 10, 1500, 1500);
     b.offer(20 * MS, 3, 1500, 1500);
     b.finish();
-    assert_eq!(b.tally(30 * MS).dropped.listed, Volume { packets: 2, bytes: 3000 }, "in any order");
+    assert_eq!(b.tally(30 * MS).dropped.listed, Volume { packets: 2, bytes: 3000 }, "the list may have any order");
     assert!(b.arrived.iter().all(|d| (d.payload, d.first) != (1, 1) && (d.payload, d.first) != (2, 1)));
 }
 

@@ -41,7 +41,7 @@ fn waiting_times_are_those_of_packets_that_were_sent() {
     let mut b = Bench::new(limited(PACKET_PER_MS, QueueLimit::Packets(3)));
     b.offer(0, 9, 1500, 1500);
     let t = b.tally(2 * MS);
-    assert_eq!(t.wait_ns.weight(), 3, "the one that still waits is not counted yet");
+    assert_eq!(t.wait_ns.weight(), 3, "a packet in the queue is not counted");
     assert_eq!((t.wait_ns.quantile(0.0), t.wait_ns.max()), (Some(0), 2 * MS));
     let t = b.tally(20 * MS);
     assert_eq!((t.wait_ns.weight(), t.wait_ns.max()), (1, 3 * MS));
@@ -68,7 +68,7 @@ fn utilisation_over_a_change_of_rate_counts_by_capacity() {
     assert_eq!(b.tally(20 * MS).utilisation(), Some(5.0 / 40.0));
     b.change(20 * MS, Settings::default());
     b.offer(20 * MS, 5, 1500, 1500);
-    assert_eq!(b.tally(30 * MS).utilisation(), None, "no share of the unlimited");
+    assert_eq!(b.tally(30 * MS).utilisation(), None, "unlimited capacity has no utilisation");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_quantile_has_an_exact_rank_and_a_relative_error_of_one_thousandth() {
         assert!((got / expected - 1.0).abs() < 1.1e-3, "{q}: {got}");
     }
     d.add(u64::MAX, u64::MAX / 2);
-    assert_eq!(d.max(), u64::MAX, "and values without bound do no harm");
+    assert_eq!(d.max(), u64::MAX, "values above the limit are clamped");
 }
 
 #[test]
