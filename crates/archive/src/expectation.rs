@@ -57,16 +57,16 @@ pub fn replay(values: &[Value]) -> Replay {
         replay.expected.push(history.predict(value.at_s));
         history.add(*value);
         let since = history.predict(value.at_s).and_then(|p| p.since_shift_s);
-        let Some(begin) = since.and_then(|age| nearest(values, value.at_s - age)) else { continue };
+        let Some(level_start) = since.and_then(|age| nearest(values, value.at_s - age)) else { continue };
         let known = replay.shifts_s.last().copied();
-        if known == Some(begin) {
+        if known == Some(level_start) {
             continue;
         }
         // If the value right after a shift starts another level, the value before it was an outlier.
-        if known.is_some_and(|known| values.iter().filter(|v| known <= v.at_s && v.at_s < begin).count() == 1) {
+        if known.is_some_and(|known| values.iter().filter(|v| known <= v.at_s && v.at_s < level_start).count() == 1) {
             replay.shifts_s.pop();
         }
-        replay.shifts_s.push(begin);
+        replay.shifts_s.push(level_start);
     }
     replay
 }

@@ -63,13 +63,13 @@ impl Operation {
 impl fmt::Display for Operation {
     /// `adding class 1:10`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self {
+        let verb = match self {
             Self::Add(_) => "adding",
             Self::Replace(_) => "putting in place",
             Self::Change(_) => "changing",
             Self::Delete(_) => "deleting",
         };
-        write!(f, "{word} {}", self.object())
+        write!(f, "{verb} {}", self.object())
     }
 }
 

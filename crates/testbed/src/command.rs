@@ -14,9 +14,9 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// # Errors
 /// The command does not exist, fails, or exceeds the timeout; the message holds the line and its standard error.
 pub(crate) fn run(line: &str) -> io::Result<String> {
-    let mut words = line.split_whitespace();
-    let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut arguments = line.split_whitespace();
+    let mut command = Command::new(arguments.next().unwrap_or_default());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|e| io::Error::new(e.kind(), format!("`{line}`: {e}")))?;
     // The output of these commands fits into the pipe, so that the child never waits for a reader.
     let start = Instant::now();

@@ -47,7 +47,7 @@ fn trace(child: &mut Child, call: usize) -> io::Result<Ended> {
     let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_EXITKILL;
     ptrace::seize(pid, options)?;
     nix::sys::signal::kill(pid, Signal::SIGCONT)?;
-    let mut begun = false;
+    let mut started = false;
     let mut entering = true;
     let mut calls = 0;
     loop {
@@ -55,11 +55,11 @@ fn trace(child: &mut Child, call: usize) -> io::Result<Ended> {
         let deliver = match status {
             // The first stop of the new program is the end of its execve.
             WaitStatus::PtraceEvent(_, _, event) if event == ptrace::Event::PTRACE_EVENT_EXEC as i32 => {
-                begun = true;
+                started = true;
                 entering = false;
                 None
             }
-            WaitStatus::PtraceSyscall(_) if begun => {
+            WaitStatus::PtraceSyscall(_) if started => {
                 if entering {
                     calls += 1;
                     if calls == call {

@@ -12,7 +12,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// wake-up of a process at both ends, as longhaul's round trips do. Shares no code with longhaul.
 ///
 /// # Errors
-/// Not one echo came back.
+/// No echo was received.
 pub fn idle_round_trip(from: &Namespace, to: &Namespace, address: IpAddr, count: u32) -> io::Result<Duration> {
     let echo = to.run(|| UdpSocket::bind((address, 0)))??;
     let target = echo.local_addr()?;

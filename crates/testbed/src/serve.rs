@@ -33,7 +33,7 @@ pub fn server_options(bind: IpAddr) -> ServerOptions {
 #[derive(Debug)]
 pub struct Served {
     server: Arc<Server>,
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
     thread: Option<JoinHandle<io::Result<Result<(), MeasureError>>>>,
     port: u16,
 }
@@ -46,10 +46,10 @@ impl Served {
     pub fn start(at: &Namespace, options: ServerOptions) -> io::Result<Self> {
         let server = Arc::new(at.run(|| Server::bind(options))?.map_err(io::Error::other)?);
         let port = server.local_addr().map_err(io::Error::other)?.port();
-        let asked = Arc::new(AtomicUsize::new(0));
-        let (running, count) = (Arc::clone(&server), Arc::clone(&asked));
+        let requests = Arc::new(AtomicUsize::new(0));
+        let (running, count) = (Arc::clone(&server), Arc::clone(&requests));
         let thread = at.spawn("server", move || running.run(&|| count.load(Ordering::Relaxed)))?;
-        Ok(Self { server, asked, thread: Some(thread), port })
+        Ok(Self { server, requests, thread: Some(thread), port })
     }
 
     /// Port of the server.
@@ -69,7 +69,7 @@ impl Served {
 
     /// Requests the end like a termination signal: the first call lets sessions finish, the second ends them at once.
     pub fn ask_to_end(&self) {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Waits until the server has ended; returns whether this happened within `limit`.
@@ -91,7 +91,7 @@ fn holds_within(limit: Duration, condition: impl Fn() -> bool) -> bool {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        self.asked.store(2, Ordering::Relaxed);
+        self.requests.store(2, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // The second request ends the server within two seconds.
             let _ = thread.join();

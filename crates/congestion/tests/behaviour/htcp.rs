@@ -27,9 +27,9 @@ fn growth(settings: &HtcpSettings, window: u32, rtt_us: u64, seconds: f64) -> (H
     let mut seen = vec![(0.0, c.window)];
     let end = START_US + (seconds * 1e6) as u64;
     while c.now_us < end {
-        let (begin, in_round) = (c.now_us, c.window);
+        let (round_start_us, in_round) = (c.now_us, c.window);
         for packet in 1..=u64::from(in_round) {
-            c.now_us = begin + rtt_us * packet / u64::from(in_round);
+            c.now_us = round_start_us + rtt_us * packet / u64::from(in_round);
             c.delivered += 1;
             htcp.ack(settings, &mut c, Ack { packets: 1, rtt_us: Some(rtt_us as u32), flight: in_round });
         }

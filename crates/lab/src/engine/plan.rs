@@ -53,7 +53,7 @@ pub struct WirePlan {
 pub enum Exit {
     /// A device.
     Port(usize),
-    /// The switch of a LAN; the wire comes from a member.
+    /// The switch of a LAN; the wire starts at a member.
     Switch {
         /// The LAN.
         lan: usize,

@@ -73,17 +73,17 @@ fn queue_length(context: &Context<'_>, device: &Device) -> TuneRow {
     let link = device.speed.unwrap_or(context.path.rate);
     let full = Bytes::new(u64::from(device.queue_length) * packet);
     let wait = link.time_for(full).unwrap_or_default();
-    let said = format!("a full queue of packets of {packet} bytes waits {} at {}", time(wait), rate(link));
+    let effect = format!("a full queue of packets of {packet} bytes waits {} at {}", time(wait), rate(link));
     let is_fifo = device.qdiscs.as_ref().is_none_or(|kinds| kinds.iter().any(|k| k.contains("fifo")));
     let why = "A fifo at the device holds this many packets; more than a round trip of them is only delay.";
     let finding = match device.queue_length {
         QUEUE_PACKETS_DEFAULT..
             if device.queue_length > QUEUE_PACKETS_DEFAULT && is_fifo && wait > context.path.rtt =>
         {
-            Finding::change(QUEUE_PACKETS_DEFAULT, why).with_effect(said)
+            Finding::change(QUEUE_PACKETS_DEFAULT, why).with_effect(effect)
         }
         0 => Finding::good("The device has no queue of its own, as virtual devices do."),
-        _ => Finding::good(why).with_effect(said),
+        _ => Finding::good(why).with_effect(effect),
     };
     let applicable = finding.judgement == Judgement::Change;
     let setting = Setting::QueueLength(device.name.clone());

@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn quantities_have_three_digits() {
-        let said = |bps| rate(Rate::from_bps(bps));
+        let formatted = |bps| rate(Rate::from_bps(bps));
         assert_eq!(
-            [said(0), said(999), said(123_456_789), said(1_000_000_000), said(1_342_177_280)],
+            [formatted(0), formatted(999), formatted(123_456_789), formatted(1_000_000_000), formatted(1_342_177_280)],
             ["0 b/s", "999 b/s", "123 Mb/s", "1 Gb/s", "1.34 Gb/s"]
         );
         assert_eq!(bytes(Bytes::new(23_375_000)), "23.4 MB");

@@ -238,14 +238,14 @@ fn memory(context: &Context<'_>, value: &str) -> Finding {
     let page = context.facts.page.as_u64().max(1);
     // The two buffers of one connection, and the same again for other traffic of the host.
     let need = buffer_for(context, full_window(context)).saturating_mul(4) / page;
-    let said = bytes(Bytes::new(pressure.saturating_mul(page)));
+    let limit = bytes(Bytes::new(pressure.saturating_mul(page)));
     if pressure >= need {
         return Finding::good(format!(
-            "Buffers of all connections together may take {said} before the kernel limits them."
+            "Buffers of all connections together may take {limit} before the kernel limits them."
         ));
     }
     let why = format!(
-        "Above {said} for all connections together the kernel shrinks windows; one connection at {} needs {}.",
+        "Above {limit} for all connections together the kernel shrinks windows; one connection at {} needs {}.",
         path(context.path),
         bytes(Bytes::new(need.saturating_mul(page) / 2))
     );
