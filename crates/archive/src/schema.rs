@@ -3,7 +3,7 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Migrations from each version to the next; an empty file has version 0.
-const STEPS: [&str; 1] = ["
+const MIGRATIONS: [&str; 1] = ["
     CREATE TABLE entry (
         id INTEGER PRIMARY KEY,
         at_s REAL NOT NULL,
@@ -25,10 +25,10 @@ const STEPS: [&str; 1] = ["
 "];
 
 /// The version that this crate writes.
-pub(crate) const VERSION: i64 = STEPS.len() as i64;
+pub(crate) const VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// File identifier (`PRAGMA application_id`): "LHhi".
-const APPLICATION: i64 = 0x4c48_6869;
+const APPLICATION_ID: i64 = 0x4c48_6869;
 
 /// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,8 @@ pub(crate) fn format(connection: &Connection) -> rusqlite::Result<Format> {
     let objects = number("SELECT COUNT(*) FROM sqlite_master")?;
     Ok(match (application, version) {
         (0, 0) if objects == 0 => Format::Empty,
-        (APPLICATION, version) if version > VERSION => Format::Newer(version),
-        (APPLICATION, version) if version > 0 => Format::Ours(version),
+        (APPLICATION_ID, version) if version > VERSION => Format::Newer(version),
+        (APPLICATION_ID, version) if version > 0 => Format::Ours(version),
         _ => Format::Foreign,
     })
 }
@@ -68,9 +68,9 @@ pub(crate) fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
         Format::Ours(version) => version,
         Format::Newer(_) | Format::Foreign => return Ok(()),
     };
-    for step in STEPS.iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+    for step in MIGRATIONS.iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
         transaction.execute_batch(step)?;
     }
-    transaction.execute_batch(&format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}"))?;
+    transaction.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}"))?;
     transaction.commit()
 }

@@ -22,7 +22,7 @@ pub const ENTRIES_MAX: u32 = 1000;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// First bytes of every SQLite database (sqlite.org/fileformat2.html, section 1.3).
-const HEADER: &[u8] = b"SQLite format 3\0";
+const SQLITE_HEADER: &[u8] = b"SQLite format 3\0";
 
 /// An open archive.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl Archive {
     /// # Errors
     /// The file cannot be read, or is damaged.
     pub fn entries(&self, filter: &Filter) -> Result<Vec<Entry>, ArchiveError> {
-        let sql = format!("SELECT {COLUMNS} FROM entry WHERE {FITS} ORDER BY at_s, id");
+        let sql = format!("SELECT {COLUMNS} FROM entry WHERE {FILTER_CONDITION} ORDER BY at_s, id");
         self.select(&sql, filter, rows::entry).map_err(|e| self.error(e))
     }
 
@@ -141,7 +141,7 @@ impl Archive {
     /// Those of [`Self::entries`].
     pub fn paths(&self, filter: &Filter) -> Result<Vec<PathSummary>, ArchiveError> {
         let sql = format!(
-            "SELECT far, local, direction, COUNT(*), MIN(at_s), MAX(at_s) FROM entry WHERE {FITS} \
+            "SELECT far, local, direction, COUNT(*), MIN(at_s), MAX(at_s) FROM entry WHERE {FILTER_CONDITION} \
              GROUP BY far, local, direction ORDER BY MAX(at_s) DESC, far, local, direction"
         );
         let summary = |row: &Row<'_>| {
@@ -203,7 +203,7 @@ impl Archive {
 }
 
 /// SQL condition for a [`Filter`], whose fields are the parameters of [`Archive::select`].
-const FITS: &str = "(?1 IS NULL OR (far = ?1 AND local = ?2 AND direction = ?3)) \
+const FILTER_CONDITION: &str = "(?1 IS NULL OR (far = ?1 AND local = ?2 AND direction = ?3)) \
      AND (?4 IS NULL OR quantity = ?4) \
      AND (?5 IS NULL OR layer = ?5) \
      AND (?6 IS NULL OR at_s >= ?6) \
@@ -227,8 +227,8 @@ fn make(file: &Path) -> io::Result<()> {
 /// overwrites it. Unreadable files are left to SQLite.
 fn is_other_than_sqlite(file: &Path) -> bool {
     let mut start = Vec::new();
-    let read = fs::File::open(file).and_then(|f| f.take(HEADER.len() as u64).read_to_end(&mut start));
-    read.is_ok() && !start.is_empty() && start != HEADER
+    let read = fs::File::open(file).and_then(|f| f.take(SQLITE_HEADER.len() as u64).read_to_end(&mut start));
+    read.is_ok() && !start.is_empty() && start != SQLITE_HEADER
 }
 
 fn add(connection: &mut Connection, entries: &[Entry]) -> rusqlite::Result<()> {

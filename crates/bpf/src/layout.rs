@@ -18,7 +18,7 @@ pub(crate) const MATCH_ELEPHANT: u16 = 0x200;
 
 /// Number of averaging windows in the time for which a flow must exceed the rate. Averaging over a window hides the
 /// gaps of a sender that fills its window once per round trip, if the window spans several round trips.
-const WINDOWS: u32 = 4;
+const WINDOWS_PER_LIMIT: u32 = 4;
 
 /// A rule of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,7 +82,7 @@ impl Limits {
     pub(crate) fn new(sizes: &SizeLimits, rules: u32) -> Self {
         let (rate, above) = sizes.above.map_or((0, Duration::ZERO), |(rate, time)| (rate.as_bytes_per_second(), time));
         // An extra nanosecond makes the windows together longer than the time.
-        let window = sizes.above.map_or(0, |_| (nanos(above / WINDOWS) + 1).max(1_000));
+        let window = sizes.above.map_or(0, |_| (nanos(above / WINDOWS_PER_LIMIT) + 1).max(1_000));
         Self {
             bytes: sizes.bytes.map_or(u64::MAX, |bytes| bytes.as_u64()),
             rate,

@@ -11,7 +11,7 @@ thread_local! {
 }
 
 /// Maximum lines of the verifier's log in an error. The last lines name the rejected instruction.
-const LOG_LINES: usize = 25;
+const LOG_LINES_MAX: usize = 25;
 
 /// Redirects the output of libbpf to `tracing`, and clears the warnings of this thread.
 pub(crate) fn capture() {
@@ -26,7 +26,7 @@ pub(crate) fn capture() {
 pub(crate) fn last_warnings() -> String {
     WARNINGS.with_borrow(|text| {
         let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+        lines[lines.len().saturating_sub(LOG_LINES_MAX)..].join("\n")
     })
 }
 

@@ -278,7 +278,7 @@ mod tests {
     use std::time::Duration;
 
     /// Expedited forwarding (RFC 3246) with ECN capability (ECT(0)).
-    const EXPEDITED: u8 = 46 << 2 | 2;
+    const EXPEDITED_CLASS: u8 = 46 << 2 | 2;
 
     fn exchange(segment: bool, coalesce: bool, local: &str) -> Vec<Vec<u8>> {
         let bind = || Datagrams::bind(local.parse().unwrap(), Bytes::new(1 << 20), segment, coalesce).unwrap();
@@ -288,14 +288,14 @@ mod tests {
             to.set_ip("127.0.0.1".parse().unwrap());
         }
         let contents: Vec<u8> = (0..2500_u32).map(|i| i as u8).collect();
-        a.send(to, &contents, 1000, EXPEDITED).unwrap();
+        a.send(to, &contents, 1000, EXPEDITED_CLASS).unwrap();
         let (mut buffer, mut got) = (vec![0; DATAGRAMS_ROOM], Vec::new());
         while got.len() < 3 {
             crate::wait(b.socket(), false, Duration::from_secs(5)).unwrap();
             if let Some(r) = b.receive(&mut buffer).unwrap() {
                 assert_eq!(
                     (r.from.port(), r.class),
-                    (a.socket().local_addr().unwrap().port(), EXPEDITED),
+                    (a.socket().local_addr().unwrap().port(), EXPEDITED_CLASS),
                     "{segment} {coalesce} {local}"
                 );
                 assert!(r.realtime_ns.is_some(), "{segment} {coalesce} {local}");
@@ -349,7 +349,7 @@ mod tests {
             let mut buffer = vec![0; DATAGRAMS_ROOM];
             // On loopback a sent datagram has arrived when the send call returns.
             let mut calls = || {
-                assert_eq!(from.send(address, &contents, 1000, EXPEDITED).unwrap(), contents.len());
+                assert_eq!(from.send(address, &contents, 1000, EXPEDITED_CLASS).unwrap(), contents.len());
                 let mut calls = Vec::new();
                 while let Some(r) = to.receive(&mut buffer).unwrap() {
                     calls.push(buffer[..r.length].to_vec());

@@ -192,7 +192,7 @@ fn listen_on(local: SocketAddr, dual: bool) -> Result<TcpListener, KernelError> 
         socket.set_only_v6(!dual).map_err(e(Op::Socket))?;
     }
     socket.set_reuse_address(true).map_err(e(Op::Socket))?;
-    for name in UNPACED {
+    for name in CONTROLS_WITHOUT_PACING {
         // Without privilege only `tcp_allowed_congestion_control` may be set, which always contains reno.
         if socket.set_tcp_congestion(name.as_bytes()).is_ok() {
             break;
@@ -205,7 +205,7 @@ fn listen_on(local: SocketAddr, dual: bool) -> Result<TcpListener, KernelError> 
 }
 
 /// Congestion controls without pacing, in order of preference; reno is always built in.
-const UNPACED: [&str; 2] = ["cubic", "reno"];
+const CONTROLS_WITHOUT_PACING: [&str; 2] = ["cubic", "reno"];
 
 /// The host's default congestion control, to be set on accepted sockets when the client requested none.
 pub fn accepted_congestion_control() -> Option<String> {

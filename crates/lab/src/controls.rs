@@ -88,8 +88,8 @@ pub fn lab_of_control(name: &str) -> Option<u32> {
 /// processes of the host.
 fn may_run(number: u32) -> bool {
     // PROC_PID_INIT_INO, include/linux/proc_ns.h.
-    const INITIAL: u64 = 0xEFFF_FFFC;
-    if !fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == INITIAL) {
+    const INITIAL_NAMESPACE: u64 = 0xEFFF_FFFC;
+    if !fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == INITIAL_NAMESPACE) {
         return true;
     }
     let Ok(processes) = fs::read_dir("/proc") else { return true };

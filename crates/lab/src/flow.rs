@@ -18,13 +18,13 @@ use crate::traffic::received;
 pub(crate) const PORT: u16 = 5003;
 
 /// Time that a test needs before its load on a path without delay: two processes, and 24 clock exchanges 10 ms apart.
-const LEAD: Duration = Duration::from_millis(1500);
+const LEAD_TIME: Duration = Duration::from_millis(1500);
 
 /// Round trips that it needs in addition: connections, greeting, plan, proof, clocks, data connections, start.
 const LEAD_ROUND_TRIPS: u32 = 12;
 
 /// Additional time on lossy paths: a lost SYN or reply costs a timeout of a second or more.
-const LEAD_LOSS: Duration = Duration::from_secs(5);
+const LEAD_TIME_WITH_LOSS: Duration = Duration::from_secs(5);
 
 /// Time from the launch of a flow's test to the start of the flow.
 pub(crate) fn lead(scenario: &Scenario, flow: &Flow) -> Duration {
@@ -32,7 +32,7 @@ pub(crate) fn lead(scenario: &Scenario, flow: &Flow) -> Duration {
         .links
         .iter()
         .any(|l| [&l.forward, &l.backward].iter().any(|s| s.loss != link::Loss::None || !s.loss_list.is_empty()));
-    LEAD + round_trip(scenario, flow) * LEAD_ROUND_TRIPS + if loses { LEAD_LOSS } else { Duration::ZERO }
+    LEAD_TIME + round_trip(scenario, flow) * LEAD_ROUND_TRIPS + if loses { LEAD_TIME_WITH_LOSS } else { Duration::ZERO }
 }
 
 /// Propagation delay of the path in both directions.

@@ -8,7 +8,7 @@ use scenario::{Overlay, PathSegment, Scenario};
 use units::{Bytes, Rate};
 
 /// IP and TCP headers with timestamps (RFC 7323 appendix A).
-pub(crate) const HEADERS: u32 = 52;
+pub(crate) const HEADER_BYTES: u32 = 52;
 
 /// Sum of the propagation delays from one node to another along the routes; `None` if there is no route.
 pub(crate) fn path_delay(scenario: &Scenario, from: usize, to: usize) -> Option<Duration> {
@@ -52,7 +52,7 @@ pub(crate) fn path_parameters(scenario: &Scenario, from: usize, to: usize) -> Op
         }
     }
     Some(PathParameters {
-        mss: Bytes::new(u64::from(mtu.saturating_sub(HEADERS))),
+        mss: Bytes::new(u64::from(mtu.saturating_sub(HEADER_BYTES))),
         wire: slowest.map_or(Bytes::ZERO, |(wire, _)| wire),
         round_trip: path_delay(scenario, from, to)? + path_delay(scenario, to, from)?,
         rate: slowest.map(|(_, rate)| rate),

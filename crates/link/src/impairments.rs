@@ -16,9 +16,9 @@ const DUPLICATE: u64 = 2;
 const REORDER: u64 = 3;
 const JITTER: u64 = 4;
 /// Bound of the normal distribution, in standard deviations.
-const NORMAL_CUT: f64 = 4.0;
+const NORMAL_BOUND: f64 = 4.0;
 /// Bound of the exponential distribution, in means.
-const EXPONENTIAL_CUT: f64 = 20.0;
+const EXPONENTIAL_BOUND: f64 = 20.0;
 
 /// Outcome of a packet that has left the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,8 +116,8 @@ impl Impairments {
         let value = self.jitter.value(index);
         let factor = match jitter.shape {
             JitterShape::Uniform => 2.0 * unit(value) - 1.0,
-            JitterShape::Normal => normal(value).clamp(-NORMAL_CUT, NORMAL_CUT),
-            JitterShape::Exponential => (-(1.0 - unit(value)).ln()).min(EXPONENTIAL_CUT),
+            JitterShape::Normal => normal(value).clamp(-NORMAL_BOUND, NORMAL_BOUND),
+            JitterShape::Exponential => (-(1.0 - unit(value)).ln()).min(EXPONENTIAL_BOUND),
         };
         (nanos(jitter.amount) as f64 * factor).round() as i64
     }

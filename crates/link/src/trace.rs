@@ -7,7 +7,7 @@ use units::{Instant, Rate, nanos};
 /// information.
 pub(crate) const OPPORTUNITY_BYTES: u32 = 1504;
 /// Bytes per packet that mahimahi counts in addition to the IP bytes: the TUN packet information.
-pub(crate) const TRACE_OVERHEAD: u32 = 4;
+pub(crate) const TRACE_OVERHEAD_BYTES: u32 = 4;
 /// Maximum number of opportunities computed from rates: 1 Gb/s for 10 minutes, 400 MB.
 const OPPORTUNITIES_MAX: usize = 50_000_000;
 const NS_PER_MS: u64 = 1_000_000;

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use units::{Instant, nanos};
 
-use crate::trace::{OPPORTUNITY_BYTES, TRACE_OVERHEAD, Trace};
+use crate::trace::{OPPORTUNITY_BYTES, TRACE_OVERHEAD_BYTES, Trace};
 use crate::{Capacity, Overhead};
 
 /// Size of one opportunity in the unit of [`Usage`].
-const OPPORTUNITY: u128 = OPPORTUNITY_BYTES as u128 * BYTE;
+const OPPORTUNITY_UNITS: u128 = OPPORTUNITY_BYTES as u128 * BYTE_UNITS;
 /// Size of one byte in the unit of [`Usage`].
-const BYTE: u128 = 8 * NS_PER_S;
+const BYTE_UNITS: u128 = 8 * NS_PER_S;
 const NS_PER_S: u128 = 1_000_000_000;
 
 /// Used and offered capacity, in bits times 10^9, so that a rate times nanoseconds has no fraction.
@@ -122,7 +122,7 @@ impl Transmitter {
             Kind::Trace(o) => {
                 let (next, leftover) = (o.next, core::mem::take(&mut o.leftover));
                 self.account_opportunities(next);
-                self.usage.used -= u128::from(leftover) * BYTE;
+                self.usage.used -= u128::from(leftover) * BYTE_UNITS;
             }
         }
         self.busy = false;
@@ -157,7 +157,7 @@ impl Transmitter {
         };
         match &self.kind {
             Kind::Unlimited => true,
-            Kind::Constant(c) => u128::from(ahead) * BYTE <= u128::from(limit_left).saturating_mul(c.bps),
+            Kind::Constant(c) => u128::from(ahead) * BYTE_UNITS <= u128::from(limit_left).saturating_mul(c.bps),
             Kind::Trace(o) => o.start_behind(free, ahead).saturating_since(now) <= limit,
         }
     }
@@ -167,7 +167,7 @@ impl Transmitter {
         match &self.kind {
             Kind::Unlimited => Some(Duration::ZERO),
             Kind::Constant(c) => {
-                let ns = (u128::from(bytes) * BYTE).div_ceil(c.bps);
+                let ns = (u128::from(bytes) * BYTE_UNITS).div_ceil(c.bps);
                 Some(Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)))
             }
             Kind::Trace(_) => None,
@@ -194,7 +194,7 @@ impl Transmitter {
         if let Kind::Trace(o) = &mut self.kind {
             let count = until.saturating_sub(o.accounted);
             o.accounted = o.accounted.max(until);
-            self.add(u128::from(count).saturating_mul(OPPORTUNITY));
+            self.add(u128::from(count).saturating_mul(OPPORTUNITY_UNITS));
         }
     }
 
@@ -213,7 +213,7 @@ impl Constant {
         if now > self.free {
             (self.free, self.remainder) = (now, 0);
         }
-        let total = u128::from(bytes) * BYTE + self.remainder;
+        let total = u128::from(bytes) * BYTE_UNITS + self.remainder;
         self.remainder = total % self.bps;
         let ns = u64::try_from(total / self.bps).unwrap_or(u64::MAX);
         self.free = self.free + Duration::from_nanos(ns);
@@ -248,6 +248,6 @@ impl Opportunities {
 pub(crate) fn wire_bytes(capacity: &Capacity, overhead: Overhead, ip: u32) -> u32 {
     match capacity {
         Capacity::Unlimited | Capacity::Constant(_) => overhead.wire(ip),
-        Capacity::Trace(_) => ip.saturating_add(TRACE_OVERHEAD),
+        Capacity::Trace(_) => ip.saturating_add(TRACE_OVERHEAD_BYTES),
     }
 }

@@ -163,7 +163,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
 /// Whether the segment may be cut. A SYN starts a connection, an urgent pointer counts from the start of its segment,
 /// and a signature covers the whole segment (RFC 2385, RFC 5925).
 fn may_be_cut(tcp: &[u8]) -> bool {
-    let is_signed = |kind| matches!(kind, options::MD5 | options::AUTHENTICATION);
+    let is_signed = |kind| matches!(kind, options::MD5_SIGNATURE | options::TCP_AO);
     let flags = tcp.get(13).copied().unwrap_or(0);
     flags & (SYN | URG) == 0 && !options::of(tcp).any(|(kind, _)| is_signed(kind))
 }

@@ -10,7 +10,7 @@ const TICK_NS: u64 = 64;
 /// Unit of CoDel's times: 2^CODEL_SHIFT ns (include/net/codel.h).
 const CODEL_SHIFT: u32 = 10;
 /// Limits in bytes of a quantum that HTB derives from a rate (htb_change_class in net/sched/sch_htb.c).
-const QUANTUM: std::ops::RangeInclusive<u64> = 1000..=200_000;
+const QUANTUM_RANGE: std::ops::RangeInclusive<u64> = 1000..=200_000;
 
 /// Converts a time to ticks of 64 ns, rounded down; the result saturates at 32 bits (about 275 s).
 pub(crate) fn ticks(time: Duration) -> u32 {
@@ -43,7 +43,7 @@ pub fn burst_bytes(rate: Rate, burst: Duration) -> Bytes {
 /// clamped to 1,000-200,000 bytes (htb_change_class in net/sched/sch_htb.c). A divisor of 0 counts as 1 (htb_init).
 pub fn quantum_from_rate(rate: Rate, rate_to_quantum: u32) -> u32 {
     let quantum = rate.as_bytes_per_second() / u64::from(rate_to_quantum.max(1));
-    quantum.clamp(*QUANTUM.start(), *QUANTUM.end()) as u32
+    quantum.clamp(*QUANTUM_RANGE.start(), *QUANTUM_RANGE.end()) as u32
 }
 
 /// Time of CoDel as the kernel reports it: set in whole microseconds and stored in units of 1,024 ns, both rounded down

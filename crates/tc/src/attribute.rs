@@ -2,9 +2,9 @@
 //! (netlink(7)).
 
 /// Length of struct nlattr.
-const HEADER: usize = 4;
+const HEADER_BYTES: usize = 4;
 /// Mask of the kind without its flags (NLA_TYPE_MASK).
-const KIND: u16 = 0x3fff;
+const KIND_MASK: u16 = 0x3fff;
 
 /// A decoded attribute.
 #[derive(Debug, Clone, Copy)]
@@ -17,10 +17,10 @@ pub(crate) struct Attribute<'a> {
 pub(crate) fn read(bytes: &[u8]) -> Option<Vec<Attribute<'_>>> {
     let mut found = Vec::new();
     let mut at = 0;
-    while bytes.len().saturating_sub(at) >= HEADER {
+    while bytes.len().saturating_sub(at) >= HEADER_BYTES {
         let length = usize::from(u16_at(bytes, at)?);
-        let kind = u16_at(bytes, at + 2)? & KIND;
-        let value = bytes.get(at + HEADER..at + length)?;
+        let kind = u16_at(bytes, at + 2)? & KIND_MASK;
+        let value = bytes.get(at + HEADER_BYTES..at + length)?;
         found.push(Attribute { kind, value });
         at += length.next_multiple_of(4);
     }
@@ -76,8 +76,8 @@ impl Writer {
     pub(crate) fn put(&mut self, kind: u16, value: &[u8]) {
         // The length has 16 bits. A longer value is truncated; the kernel then rejects the object, whose announced
         // length does not match.
-        let value = value.get(..usize::from(u16::MAX) - HEADER).unwrap_or(value);
-        let length = (value.len() + HEADER) as u16;
+        let value = value.get(..usize::from(u16::MAX) - HEADER_BYTES).unwrap_or(value);
+        let length = (value.len() + HEADER_BYTES) as u16;
         self.0.extend_from_slice(&length.to_ne_bytes());
         self.0.extend_from_slice(&kind.to_ne_bytes());
         self.0.extend_from_slice(value);

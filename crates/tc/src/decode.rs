@@ -23,7 +23,7 @@ const TCA_STATS2: u16 = 7;
 /// TCA_PAD, TCA_DUMP_INVISIBLE, TCA_HW_OFFLOAD, TCA_DUMP_FLAGS, TCA_EXT_WARN_MSG.
 const NOT_SETTINGS: [u16; 10] = [3, TCA_XSTATS, 5, 6, TCA_STATS2, 9, 10, 12, 15, 16];
 /// Length of struct tcmsg in bytes.
-const TCMSG: usize = 20;
+const TCMSG_BYTES: usize = 20;
 
 /// Reason why a message cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -75,7 +75,7 @@ pub fn decode(kind: u16, body: &[u8]) -> Result<(u32, Object, Statistics), Decod
 
 fn parts(body: &[u8]) -> Result<Parts<'_>, DecodeError> {
     let word = |n: usize| u32_at(body, 4 * n).ok_or(DecodeError::Damaged);
-    let rows = body.get(TCMSG..).and_then(attribute::read).ok_or(DecodeError::Damaged)?;
+    let rows = body.get(TCMSG_BYTES..).and_then(attribute::read).ok_or(DecodeError::Damaged)?;
     let find = |kind: u16| rows.iter().find(|a| a.kind == kind).map(|a| a.value);
     let kind = text(find(TCA_KIND).ok_or(DecodeError::NoKind)?);
     let mut attributes = Writer::default();
@@ -156,11 +156,11 @@ fn token_bucket(options: &[u8]) -> Option<Discipline> {
 
 fn fq_codel(options: &[u8]) -> Option<Discipline> {
     /// The kernel's default for the maximum number of packets dropped at once (fq_codel_init).
-    const DROP_BATCH: u32 = 64;
+    const DROP_BATCH_DEFAULT: u32 = 64;
     let values = exactly(options, TCA_FQ_CODEL)?;
     let [target, limit, interval, ecn, flows, quantum, batch, memory] = values.map(|v| v.and_then(words::<1>));
-    let ([ecn], [batch]) = (ecn?, batch.unwrap_or([DROP_BATCH]));
-    (ecn <= 1 && batch == DROP_BATCH).then_some(())?;
+    let ([ecn], [batch]) = (ecn?, batch.unwrap_or([DROP_BATCH_DEFAULT]));
+    (ecn <= 1 && batch == DROP_BATCH_DEFAULT).then_some(())?;
     let micros = |[n]: [u32; 1]| Duration::from_micros(n.into());
     Some(Discipline::FqCodel {
         limit: limit?[0],

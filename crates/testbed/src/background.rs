@@ -10,7 +10,7 @@ use socket2::SockRef;
 use crate::Namespace;
 
 /// Payload bytes; with IPv4, UDP and Ethernet headers a datagram takes 1442 bytes in the queue.
-const PAYLOAD: usize = 1400;
+const PAYLOAD_BYTES: usize = 1400;
 
 /// Interval at which the queue is refilled. The bottleneck drains the queue in between: 6 kB at 50 Mb/s.
 const REFILL_INTERVAL: Duration = Duration::from_millis(1);
@@ -50,7 +50,7 @@ fn send(target: SocketAddr, buffer: usize, stopped: &AtomicBool) -> io::Result<(
     SockRef::from(&socket).set_send_buffer_size(buffer / 2)?;
     socket.connect(target)?;
     while !stopped.load(Ordering::Relaxed) {
-        match socket.send(&[0; PAYLOAD]) {
+        match socket.send(&[0; PAYLOAD_BYTES]) {
             Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => thread::sleep(REFILL_INTERVAL),
             Err(e) => return Err(e),

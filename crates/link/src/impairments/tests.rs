@@ -126,8 +126,8 @@ fn jitter_has_its_shape() {
     // distribution.
     for (shape, mean, deviation, low, high) in [
         (JitterShape::Uniform, 0.0, 0.577_35, -1.0, 1.0),
-        (JitterShape::Normal, 0.0, 1.0, -NORMAL_CUT, NORMAL_CUT),
-        (JitterShape::Exponential, 1.0, 1.0, 0.0, EXPONENTIAL_CUT),
+        (JitterShape::Normal, 0.0, 1.0, -NORMAL_BOUND, NORMAL_BOUND),
+        (JitterShape::Exponential, 1.0, 1.0, 0.0, EXPONENTIAL_BOUND),
     ] {
         let x = jitters(22, n, shape);
         let (m, d) = moments(&x);

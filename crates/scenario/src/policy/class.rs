@@ -24,7 +24,7 @@ const QUEUE_MAX: Duration = Duration::from_secs(60);
 const BURST_MAX: Duration = Duration::from_secs(10);
 
 /// Minimum rate: HTB counts whole bytes per second.
-const LOWEST: Rate = Rate::from_bps(8);
+const RATE_MIN: Rate = Rate::from_bps(8);
 
 /// A class as given, before its parent is known.
 struct Draft {
@@ -101,7 +101,7 @@ fn everything(rate: Rate, queue: Queue, burst: Option<Duration>) -> Class {
 }
 
 fn side_rate(value: &Value) -> Result<Rate, Fault> {
-    quantity::rate(value).and_then(|rate| if rate < LOWEST { Err(too_slow()) } else { Ok(rate) })
+    quantity::rate(value).and_then(|rate| if rate < RATE_MIN { Err(too_slow()) } else { Ok(rate) })
 }
 
 fn too_slow() -> Fault {
@@ -264,7 +264,7 @@ impl<'a> Tree<'a> {
     fn check_rates(&self, draft: &Draft, rate: Rate, ceiling: Rate, above: Rate) {
         let report = self.item.report;
         let text = describe::rate;
-        if rate < LOWEST {
+        if rate < RATE_MIN {
             draft.rate_spot.complain(report, too_slow());
         }
         if ceiling < rate {

@@ -5,7 +5,7 @@ use super::{ESNET, IP_SYSCTL};
 use crate::catalogue::{Context, Finding, Paper, SysctlRule};
 
 /// Initial window in bytes: segments (RFC 6928) of a usual size, for the calculation of a restart.
-const INITIAL_WINDOW: f64 = 10.0 * 1448.0;
+const INITIAL_WINDOW_BYTES: f64 = 10.0 * 1448.0;
 
 pub(crate) const RULES: &[SysctlRule] = &[
     SysctlRule {
@@ -151,7 +151,7 @@ fn idle(context: &Context<'_>, value: &str) -> Finding {
     if value == "0" {
         return Finding::good(why);
     }
-    let trips = (context.path.bdp().as_u64() as f64 / INITIAL_WINDOW).max(1.0).log2().ceil();
+    let trips = (context.path.bdp().as_u64() as f64 / INITIAL_WINDOW_BYTES).max(1.0).log2().ceil();
     let lost = context.path.rtt.mul_f64(trips);
     let effect = format!("{trips:.0} round trips, {}, to fill this path again after each pause", time(lost));
     Finding::change(0, why).with_effect(effect)

@@ -13,7 +13,7 @@ const QUEUE_PACKETS_DEFAULT: u32 = 1000;
 /// Bytes of the Ethernet header of a packet.
 const ETHERNET_HEADER_BYTES: u64 = 14;
 /// Bytes of an Ethernet frame outside the IP packet, including preamble, checksum and gap (IEEE 802.3).
-const ETHERNET_OVERHEAD: f64 = 38.0;
+const ETHERNET_OVERHEAD_BYTES: f64 = 38.0;
 /// Header bytes of IPv4 and TCP with timestamps.
 const HEADER_BYTES: f64 = 52.0;
 /// Rate in bits per second from which a single CPU may not suffice for the packets of a device.
@@ -153,7 +153,7 @@ fn mtu(device: &Device) -> TuneRow {
         differs: true,
         why: "Only if every hop of the path carries it; offloads have taken most of what it saved in the host.",
     };
-    let share = |mtu: f64| (mtu - HEADER_BYTES) / (mtu + ETHERNET_OVERHEAD) * 100.0;
+    let share = |mtu: f64| (mtu - HEADER_BYTES) / (mtu + ETHERNET_OVERHEAD_BYTES) * 100.0;
     let effect = format!(
         "{:.1} % of an Ethernet link are payload of TCP; {:.1} % with 9000",
         share(f64::from(device.mtu)),

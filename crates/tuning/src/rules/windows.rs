@@ -11,7 +11,7 @@ const BUFFER_BYTES_MAX: u64 = i32::MAX as u64;
 /// Maximum window in bytes that TCP can announce: 65535 shifted by 14 (RFC 7323, section 2.3).
 const WINDOW_BYTES_MAX: u64 = 65_535 << 14;
 /// Factor by which the kernel grows the send buffer per byte in flight (tcp_sndbuf_expand, net/ipv4/tcp_input.c).
-const SEND_FACTOR: u64 = 2;
+const SEND_BUFFER_FACTOR: u64 = 2;
 
 const PAPER_MAXIMUM: &str = "67108864";
 
@@ -180,7 +180,7 @@ fn several(context: &Context<'_>) -> &'static str {
 fn send_buffer(context: &Context<'_>, value: &str) -> Finding {
     let Some([least, start, most]) = triple(value) else { return Finding::unknown("It is not three numbers.") };
     let flight = full_window(context);
-    let wanted = whole_pages(context, flight.saturating_mul(SEND_FACTOR));
+    let wanted = whole_pages(context, flight.saturating_mul(SEND_BUFFER_FACTOR));
     let bdp = bytes(context.path.bdp());
     if most >= wanted {
         let why = format!("Twice the product of {bdp} fits: the data in flight and the data that waits to be sent.");
@@ -258,13 +258,13 @@ fn memory(context: &Context<'_>, value: &str) -> Finding {
 }
 
 fn optional_memory(context: &Context<'_>, value: &str) -> Finding {
-    const WANTED: u64 = 1 << 20;
+    const OPTIONAL_MEMORY_BYTES: u64 = 1 << 20;
     let Ok(found) = value.parse::<u64>() else { return Finding::unknown("It is not a number.") };
     let why = "It holds the data of MSG_ZEROCOPY in flight; copying is the limit only above some 40 Gb/s a connection.";
-    if found >= WANTED || context.path.rate < Rate::from_bps(40_000_000_000) {
+    if found >= OPTIONAL_MEMORY_BYTES || context.path.rate < Rate::from_bps(40_000_000_000) {
         return Finding::good(why);
     }
-    Finding::change(WANTED, why)
+    Finding::change(OPTIONAL_MEMORY_BYTES, why)
 }
 
 fn not_sent(_: &Context<'_>, value: &str) -> Finding {
